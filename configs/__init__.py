@@ -1,0 +1,1 @@
+"""The configurations that ship, and the schema that checks them."""

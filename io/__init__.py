@@ -1,0 +1,1 @@
+"""Stores, readers and writers; they know neither kernels nor Dask."""

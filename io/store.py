@@ -1,0 +1,184 @@
+"""A store: named JSON files and groups of arrays below one URL, written whole or not at all.
+
+On a local path every write goes to a temporary name, is flushed and renamed. An object store shows an object only
+when it is complete, and a group counts only once a later JSON file names it.
+"""
+
+import json
+import os
+import shutil
+import uuid
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import numpy as np
+import zarr
+from fsspec.implementations.local import LocalFileSystem
+from zarr.codecs import Crc32cCodec
+
+#: Named NumPy arrays: a chunk's state, a block of a model, a shard's delta.
+Arrays = dict[str, np.ndarray]
+
+#: Elements in one stored piece of an array: 64 Mi elements stay below every object store's and codec's limit.
+PIECE = 1 << 26
+
+
+class DataError(Exception):
+    """Input or a store that cannot be used as it is; the sentence says what, where and the way out."""
+
+
+class Store:
+    """The files below one URL (a local path or whatever fsspec knows)."""
+
+    def __init__(self, url: str | os.PathLike[str]):
+        self.url = os.fspath(url)
+        self.fs, self.path = fsspec.core.url_to_fs(self.url)
+        self.is_local = isinstance(self.fs, LocalFileSystem)
+
+    def __repr__(self) -> str:
+        return f"Store({self.url!r})"
+
+    def child(self, name: str) -> "Store":
+        """Return the store at ``name`` below this one."""
+        return Store(f"{self.url.rstrip('/')}/{name}")
+
+    def where(self, name: str) -> str:
+        """Return the full path of ``name``; a name may not lead out of the store."""
+        parts = name.split("/")
+        if name.startswith("/") or ".." in parts:
+            raise DataError(f"{self.url}: the name {name!r} leads out of the store")
+        return f"{self.path.rstrip('/')}/{name}" if name else self.path
+
+    def exists(self, name: str = "") -> bool:
+        """Say whether a file or folder is there."""
+        return self.fs.exists(self.where(name))
+
+    def names(self, name: str = "") -> list[str]:
+        """List what lies directly below ``name``, sorted; temporary names are left out."""
+        where = self.where(name)
+        if not self.fs.exists(where):
+            return []
+        self.fs.invalidate_cache(where)
+        found = (os.path.basename(p.rstrip("/")) for p in self.fs.ls(where, detail=False))
+        return sorted(n for n in found if not n.startswith(".tmp-"))
+
+    def size(self, name: str = "") -> int:
+        """Return the bytes stored below ``name``."""
+        return int(self.fs.du(self.where(name))) if self.exists(name) else 0
+
+    def read_bytes(self, name: str) -> bytes:
+        """Return a file's content; raise DataError when it is missing."""
+        try:
+            return self.fs.cat_file(self.where(name))
+        except FileNotFoundError:
+            raise DataError(f"{self.where(name)}: no such file") from None
+
+    def write_bytes(self, name: str, content: bytes) -> None:
+        """Write or replace a file in one step."""
+        where = self.where(name)
+        if not self.is_local:
+            self.fs.pipe_file(where, content)
+            return
+        target = Path(where)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = target.with_name(f".tmp-{uuid.uuid4().hex}-{target.name}")
+        try:
+            with temporary.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(target)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    def read_json(self, name: str) -> Any:
+        """Return the content of a JSON file."""
+        content = self.read_bytes(name)
+        try:
+            return json.loads(content)
+        except ValueError as error:
+            raise DataError(f"{self.where(name)}: not valid JSON ({error})") from None
+
+    def write_json(self, name: str, value: Any) -> None:
+        """Write or replace a JSON file in one step."""
+        self.write_bytes(name, (json.dumps(value, indent=1, sort_keys=True) + "\n").encode())
+
+    def delete(self, name: str) -> None:
+        """Remove a file or folder if it is there."""
+        where = self.where(name)
+        if self.is_local:
+            path = Path(where)
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+        elif self.fs.exists(where):
+            self.fs.rm(where, recursive=True)
+
+    def write_arrays(self, name: str, arrays: Arrays, attributes: dict[str, Any] | None = None) -> None:
+        """Write a Zarr group of arrays with checksums; whoever wrote the same name before wrote the same bytes."""
+        if not self.is_local:
+            _write_group(self._zarr_store(name), arrays, attributes)
+            return
+        target = Path(self.where(name))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = target.with_name(f".tmp-{uuid.uuid4().hex}-{target.name}")
+        try:
+            _write_group(str(temporary), arrays, attributes)
+            _replace_folder(temporary, target)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+    def read_arrays(self, name: str, only: tuple[str, ...] | None = None) -> Arrays:
+        """Read a group's arrays (all, or those named in ``only`` that are there); checksums are verified."""
+        try:
+            group = zarr.open_group(self._zarr_store(name), mode="r")
+            keys = list(group.array_keys()) if only is None else [k for k in only if k in group]
+            return {k: np.asarray(group[k][...]) for k in keys}
+        except (FileNotFoundError, zarr.errors.GroupNotFoundError):
+            raise DataError(f"{self.where(name)}: missing from its store") from None
+        except (ValueError, zarr.errors.MetadataValidationError) as error:
+            raise DataError(f"{self.where(name)}: damaged ({error}); restore it or write the store anew") from None
+
+    def _zarr_store(self, name: str) -> Any:
+        if self.is_local:
+            return self.where(name)
+        return zarr.storage.FsspecStore.from_url(f"{self.url.rstrip('/')}/{name}")
+
+
+def _write_group(target: Any, arrays: Arrays, attributes: dict[str, Any] | None) -> None:
+    group = zarr.create_group(target, attributes=attributes or {}, overwrite=True)
+    for name, array in arrays.items():
+        chunks = tuple(min(n, PIECE) if axis == 0 else n for axis, n in enumerate(array.shape))
+        stored = group.create_array(
+            name,
+            shape=array.shape,
+            dtype=array.dtype,
+            chunks=tuple(max(1, n) for n in chunks),
+            compressors=[Crc32cCodec()],
+        )
+        if array.size:
+            stored[...] = array
+
+
+def _replace_folder(source: Path, target: Path) -> None:
+    try:
+        source.rename(target)
+    except OSError:
+        # A folder of that name is there: an earlier try's. Put it aside, so that no reader sees a mixture.
+        aside = target.with_name(f".tmp-{uuid.uuid4().hex}-old")
+        target.rename(aside)
+        source.rename(target)
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def check_format(found: dict[str, Any], kind: str, version: int, where: str) -> None:
+    """Refuse a store of another kind or of a format version that this code does not know."""
+    if found.get("kind") != kind:
+        raise DataError(f"{where}: a {found.get('kind', 'unknown')!r} store where a {kind!r} store is needed")
+    if found.get("format") != version:
+        raise DataError(
+            f"{where}: {kind} format {found.get('format')} is not known to this version of corpusmill, "
+            f"which reads format {version}: write the store anew or install a matching version"
+        )

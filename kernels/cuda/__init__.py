@@ -1,0 +1,1 @@
+"""CUDA kernels: the same file and function names as on the CPU."""

@@ -1,0 +1,1 @@
+"""Estimators, the epoch engine, clusters and the command line: the only room that imports dask."""

@@ -1,0 +1,120 @@
+"""What the engine needs to know of a model: an algorithm is data and five functions; the engine knows no model by name.
+
+An epoch is: ``sweep`` every chunk against the model of the last epoch, ``merge`` the shards' deltas by a tree of fixed
+shape, ``apply`` the sum to each block of the model, ``finish`` what the blocks share. The model's rows are cut into
+``blocks`` of words, so that neither a sweep nor an apply need hold all of it.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+import numpy as np
+
+from ..io.store import Arrays
+
+
+class Address(NamedTuple):
+    """Where a random draw belongs; ``random.key(*address)`` makes it a stream, so a task may run twice."""
+
+    seed: int
+    epoch: int
+    chunk: int
+
+
+class Model(Protocol):
+    """The committed model of one epoch, as a sweep or a score sees it: read-only, loaded block by block on demand."""
+
+    @property
+    def shared(self) -> Arrays:
+        """Small arrays that belong to no block: totals, hyperparameters, Gram matrices."""
+
+    def block(self, index: int) -> Arrays:
+        """The arrays of one block of rows."""
+
+
+class Swept(NamedTuple):
+    """What a sweep of one chunk returns."""
+
+    state: Arrays | None  # the chunk's next state; None where the model keeps none
+    deltas: list[Arrays]  # one a block: the shard's change so far, this chunk added
+    sums: Arrays  # small statistics, added over chunks
+
+
+@dataclass(frozen=True)
+class Need:
+    """Bytes that one sweep task holds at once, by cause."""
+
+    data: int = 0
+    state: int = 0
+    model: int = 0
+    delta: int = 0
+    scratch: int = 0
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.data + self.state + self.model + self.delta + self.scratch
+
+
+class Algorithm(ABC):
+    """A frozen dataclass of numbers and short strings: it travels with every task and stands in run.json."""
+
+    #: The estimator's name in configs.
+    name: ClassVar[str]
+    #: Blocks that the model's rows are cut into.
+    blocks: int = 1
+    #: Commits an epoch: round r sweeps shards r, r + rounds, r + 2 * rounds and so on.
+    rounds: int = 1
+
+    @abstractmethod
+    def need(self, data: Any, chunk: Any) -> Need:
+        """Return the bytes that sweeping ``chunk`` (its info) of ``data`` takes."""
+
+    @abstractmethod
+    def begin(self, block: int) -> Arrays:
+        """Return a block of the model before the first sweep."""
+
+    @abstractmethod
+    def begin_shared(self) -> Arrays:
+        """Return the shared arrays before the first sweep."""
+
+    @abstractmethod
+    def sweep(
+        self, model: Model, chunk: Any, state: Arrays | None, deltas: list[Arrays] | None, address: Address
+    ) -> Swept:
+        """Run the kernel on one chunk; ``state`` and ``deltas`` are None the first time, ``deltas`` may be reused."""
+
+    @abstractmethod
+    def merge(self, left: Arrays, right: Arrays) -> Arrays:
+        """Add two shards' deltas of one block; may reuse neither."""
+
+    @abstractmethod
+    def apply(self, block: Arrays, delta: Arrays, shared: Arrays) -> tuple[Arrays, Arrays]:
+        """Return a block's next arrays, and its small totals, which are added over blocks."""
+
+    @abstractmethod
+    def finish(self, shared: Arrays, totals: Arrays, sums: Arrays) -> tuple[Arrays, dict[str, float]]:
+        """Return the next shared arrays from the totals of all blocks and sums of all chunks, and the epoch's metrics."""
+
+    def score(self, model: Model, chunk: Any, address: Address) -> Arrays:
+        """Return small sums of a held-out chunk under the model."""
+        return {}
+
+    def rate(self, sums: Arrays) -> dict[str, float]:
+        """Turn the scores' sums into metrics."""
+        return {}
+
+    def converged(self, history: list[dict[str, float]]) -> bool:
+        """Say whether to stop early, from all epochs' metrics so far."""
+        return False
+
+
+def add(left: Arrays, right: Arrays) -> Arrays:
+    """Add two dictionaries of arrays by name."""
+    return {k: left[k] + right[k] if k in left and k in right else left.get(k, right.get(k)) for k in {**left, **right}}
+
+
+def nbytes(arrays: Arrays) -> int:
+    """Bytes held by the arrays."""
+    return sum(np.asarray(a).nbytes for a in arrays.values())

@@ -66,6 +66,8 @@ class Algorithm(ABC):
     blocks: int = 1
     #: Commits an epoch: round r sweeps shards r, r + rounds, r + 2 * rounds and so on.
     rounds: int = 1
+    #: Whether chunks have a state that a sweep hands to the next one.
+    keeps_state: ClassVar[bool] = True
 
     @abstractmethod
     def need(self, data: Any, chunk: Any) -> Need:
@@ -97,12 +99,12 @@ class Algorithm(ABC):
     def finish(self, shared: Arrays, totals: Arrays, sums: Arrays) -> tuple[Arrays, dict[str, float]]:
         """Return the next shared arrays from the totals of all blocks and sums of all chunks, and the epoch's metrics."""
 
-    def score(self, model: Model, chunk: Any, address: Address) -> Arrays:
-        """Return small sums of a held-out chunk under the model."""
+    def score(self, model: Model, chunk: Any, state: Arrays | None, address: Address) -> Arrays:
+        """Return small sums that say how well the model fits a chunk: a training chunk with its state, or a held-out one."""
         return {}
 
-    def rate(self, sums: Arrays) -> dict[str, float]:
-        """Turn the scores' sums into metrics."""
+    def rate(self, sums: Arrays, held_out: bool) -> dict[str, float]:
+        """Turn the summed scores of the training chunks or of the held-out ones into metrics."""
         return {}
 
     def converged(self, history: list[dict[str, float]]) -> bool:

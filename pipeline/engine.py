@@ -1,0 +1,313 @@
+"""The epoch engine: sweep every shard, merge by a fixed tree, apply, commit. It knows no model by name.
+
+Storage is the truth: a task is told names and numbers, so a lost worker costs only its own sweeps of this epoch.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from dask.utils import format_bytes
+
+from ..io.store import Arrays, DataError
+from . import tasks
+from .algorithm import Algorithm, Need, add
+from .events import EpochFinished, EpochStarted, RunFinished, RunStarted, ShardSwept, Subscriber
+from .executors import Capacity, Executor, balanced_places
+from .run import RunStore, describe
+
+#: Share of a worker's memory limit that is planned with: Dask pauses a worker at 80%.
+PLANNED_SHARE = 0.7
+#: Bytes of a worker process before it does anything: interpreter, libraries, compiled kernels.
+PROCESS_BYTES = 320 << 20
+#: Shards a run is cut into, at most: a fixed number, never a function of the workers.
+MAX_SHARDS = 256
+
+
+@dataclass(frozen=True)
+class Training:
+    """What to train on what, for how long, and who is told."""
+
+    algorithm: Algorithm
+    data: Any
+    run: RunStore
+    epochs: int
+    seed: int = 0
+    held_out: Any | None = None
+    evaluate_every: int = 10
+    config: dict[str, Any] = field(default_factory=dict)
+    subscribers: Sequence[Subscriber] = ()
+    should_stop: Callable[[list[dict[str, float]]], bool] = lambda history: False
+
+
+def train(training: Training, executor: Executor) -> str:
+    """Train, or go on from the last commit of the same run, and return why it ended.
+
+    Raises DataError when the run's folder holds another run, or when a task does not fit the workers' memory;
+    run.Locked when another process trains it.
+    """
+    with training.run.locked():
+        return _Engine(training, executor).train()
+
+
+def shards_of(chunks: Sequence[Any]) -> list[list[int]]:
+    """Group chunks into at most MAX_SHARDS shards of consecutive chunks."""
+    size = -(-len(chunks) // MAX_SHARDS)
+    return [list(range(first, min(first + size, len(chunks)))) for first in range(0, len(chunks), size)]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Bytes of one worker: what it is projected to hold, and its limit (0: none)."""
+
+    process: int
+    threads: int
+    task: Need
+    cache: int
+    limit: int
+
+    @property
+    def total(self) -> int:
+        """Projected peak."""
+        return self.process + self.threads * self.task.total + self.cache
+
+    def as_numbers(self) -> dict[str, int]:
+        """The plan as plain numbers, for events and reports."""
+        causes = {f"task_{k}": int(getattr(self.task, k)) for k in ("data", "state", "model", "delta", "scratch")}
+        return causes | {
+            "process": self.process,
+            "threads": self.threads,
+            "cache": self.cache,
+            "total": self.total,
+            "limit": self.limit,
+        }
+
+
+def plan(algorithm: Algorithm, data: Any, capacity: Capacity) -> Plan:
+    """Project a worker's memory; raise DataError, with the numbers, when its tasks do not fit."""
+    largest = max((algorithm.need(data, c) for c in data.chunks), key=lambda n: n.total)
+    limit = capacity.memory
+    room = int(limit * PLANNED_SHARE) if limit else 1 << 62
+    tasks_bytes = PROCESS_BYTES + capacity.threads * largest.total
+    if tasks_bytes > room:
+        raise DataError(_too_large(largest, capacity, room))
+    whole = sum(algorithm.need(data, c).data + algorithm.need(data, c).state for c in data.chunks)
+    cache = min(whole + largest.model, room - tasks_bytes)
+    return Plan(PROCESS_BYTES, capacity.threads, largest, int(cache), limit)
+
+
+def _too_large(need: Need, capacity: Capacity, room: int) -> str:
+    parts = ", ".join(f"{k} {format_bytes(getattr(need, k))}" for k in ("data", "state", "model", "delta", "scratch"))
+    each = max(0, room - PROCESS_BYTES) // capacity.threads
+    return (
+        f"a task needs {format_bytes(need.total)} ({parts}), but worker {capacity.name} has {format_bytes(each)} "
+        f"for each of its {capacity.threads} threads ({format_bytes(capacity.memory)} memory limit): raise "
+        f"memory_limit, use fewer threads a worker, or ingest with a smaller chunk_tokens"
+    )
+
+
+class _Engine:
+    def __init__(self, training: Training, executor: Executor):
+        self.training, self.executor = training, executor
+        self.algorithm, self.data, self.run = training.algorithm, training.data, training.run
+        if not self.data.chunks:
+            raise DataError(f"{self.data.url}: has no chunk to train on")
+        self.shards = shards_of(self.data.chunks)
+        self.weights = [sum(self.data.chunks[c].tokens for c in s) for s in self.shards]
+        self.plan = min((plan(self.algorithm, self.data, c) for c in executor.capacities()), key=lambda p: p.cache)
+        self.job = tasks.Job(
+            run=self.run.url,
+            data=self.data.url,
+            part=getattr(self.data, "part", ""),
+            algorithm=self.algorithm,
+            seed=training.seed,
+            cache_bytes=self.plan.cache,
+        )
+
+    def train(self) -> str:
+        step = self._open()
+        rows = self.run.metrics
+        rounds = self.algorithm.rounds
+        self._tell(
+            RunStarted(
+                run=self.run.url,
+                algorithm=self.algorithm.name,
+                epoch=step // rounds,
+                epochs=self.training.epochs,
+                shards=len(self.shards),
+                tokens=sum(self.weights),
+                plan=self.plan.as_numbers(),
+            )
+        )
+        reason = "epochs"
+        while step < self.training.epochs * rounds:
+            step += 1
+            rows = [*rows, self._epoch(step, rows)]
+            self.run.commit(step, rows, keep=rounds + 1)
+            if step % rounds:
+                continue
+            self._tell(EpochFinished(step // rounds, rows[-1]))
+            if self.algorithm.converged(rows):
+                reason = "converged"
+                break
+            if self.training.should_stop(rows):
+                reason = "stopped"
+                break
+        self._tell(RunFinished(self.run.url, step // rounds, reason, rows[-1] if rows else {}))
+        return reason
+
+    def _open(self) -> int:
+        """Begin the run, or check that the one that is there is this one; return its last committed step."""
+        wanted = describe(self.algorithm, self.data, self.training.seed, self.shards, self.training.config)
+        store = self.run.store
+        if store.exists("run.json"):
+            found = self.run.meta
+            if found["fingerprint"] != wanted["fingerprint"]:
+                raise DataError(
+                    f"{self.run.url}: holds another run ({found['algorithm']} on {found['data']['url']}) with other "
+                    f"parameters, data or seed: choose another run folder, or delete this one"
+                )
+        else:
+            store.write_json("run.json", wanted)
+        step = self.run.step
+        if step < 0:
+            self._begin()
+            step = 0
+        return step
+
+    def _begin(self) -> None:
+        self.run.write_shared(0, self.algorithm.begin_shared())
+        blocks = [(self.job, j) for j in range(self.algorithm.blocks)]
+        for _ in self.executor.run(tasks.begin_block, blocks, key=self._key(0, "begin")):
+            pass
+        self.run.commit(0, [], keep=1)
+
+    def _epoch(self, step: int, rows: list[dict[str, float]]) -> dict[str, float]:
+        started = time.perf_counter()
+        rounds = self.algorithm.rounds
+        shards = tuple(range((step - 1) % rounds, len(self.shards), rounds))
+        epoch = -(-step // rounds)
+        self._tell(EpochStarted(epoch, shards))
+        sweeps = _Sweeps(self, step, shards)
+        applied, reports = sweeps.submit()
+        sums, seconds = self._collect(epoch, shards, reports)
+        swept = time.perf_counter()
+        totals: Arrays = {}
+        for part in self.executor.gather(applied):
+            totals = add(totals, part)
+        shared, metrics = self.algorithm.finish(self.run.shared(step - 1), totals, sums)
+        self.run.write_shared(step, shared)
+        finished = time.perf_counter()
+        tokens = sum(self.weights[s] for s in shards)
+        row = {
+            "step": step,
+            "epoch": epoch,
+            "tokens": tokens,
+            "seconds": finished - started,
+            "tokens_per_second": tokens / (finished - started),
+            "seconds_merge": finished - swept,
+            "training_seconds": (rows[-1]["training_seconds"] if rows else 0.0) + finished - started,
+            **{f"seconds_{k}": v for k, v in seconds.items()},
+            **metrics,
+        }
+        return row | self._scores(step, epoch)
+
+    def _collect(self, epoch: int, shards: tuple[int, ...], reports: list[Any]) -> tuple[Arrays, dict[str, float]]:
+        """Tell of each shard as it is done; add the sums in the shards' order, whatever the order they came in."""
+        by_shard: dict[int, Arrays] = {}
+        seconds: dict[str, float] = {}
+        for position, report in self.executor.completed(reports):
+            shard = shards[position]
+            by_shard[shard] = report["sums"]
+            for cause, value in report["seconds"].items():
+                seconds[cause] = seconds.get(cause, 0.0) + value
+            self._tell(
+                ShardSwept(epoch, shard, self.weights[shard], report["worker"], report["seconds"], report["cached"])
+            )
+        sums: Arrays = {}
+        for shard in sorted(by_shard):
+            sums = add(sums, by_shard[shard])
+        return sums, seconds
+
+    def _scores(self, step: int, epoch: int) -> dict[str, float]:
+        every, last = self.training.evaluate_every, epoch == self.training.epochs
+        rounds = self.algorithm.rounds
+        if not every or step % rounds or not (epoch % every == 0 or epoch == 1 or last):
+            return {}
+        metrics: dict[str, float] = {}
+        shard_of = {c: s for s, chunks in enumerate(self.shards) for c in chunks}
+        state_steps = [step - (step - 1 - shard_of[c]) % rounds for c in range(len(self.data.chunks))]
+        parts = [(self.data, state_steps)]
+        if self.training.held_out is not None and self.training.held_out.n_tokens:
+            parts.append((self.training.held_out, [0] * len(self.training.held_out.chunks)))
+        for data, steps in parts:
+            part = getattr(data, "part", "")
+            arguments = [(self.job, part, c, step, steps[c]) for c in range(len(data.chunks))]
+            key = self._key(step, f"score-{part}")
+            results = dict(self.executor.run(tasks.score_chunk, arguments, key=key))
+            sums: Arrays = {}
+            for chunk in sorted(results):
+                sums = add(sums, results[chunk])
+            metrics |= self.algorithm.rate(sums, held_out=data is not self.data) if sums else {}
+        return metrics
+
+    def _key(self, step: int, what: str) -> str:
+        # A key that was used before returns the old result: the time makes those of a second call of train() new.
+        return f"{what}-{self.run.url}-{step}-{time.time_ns()}"
+
+    def _tell(self, event: Any) -> None:
+        for subscriber in self.training.subscribers:
+            subscriber(event)
+
+
+class _Sweeps:
+    """Submits the tasks of one step, each subtree's merges right after its sweeps, so that few deltas wait."""
+
+    def __init__(self, engine: _Engine, step: int, shards: tuple[int, ...]):
+        self.engine, self.step, self.shards = engine, step, shards
+        executor = engine.executor
+        self.places = balanced_places([engine.weights[s] for s in shards], executor.capacities())
+        self.reports: list[Any] = []
+
+    def submit(self) -> tuple[list[Any], list[Any]]:
+        """Return the handles of the applied blocks and of the shards' reports."""
+        roots = self._tree(0, len(self.shards))
+        engine, submit = self.engine, self.engine.executor.submit
+        applied = [
+            submit(tasks.apply_block, engine.job, j, self.step, root, key=engine._key(self.step, f"apply-{j}"))
+            for j, root in enumerate(roots)
+        ]
+        return applied, self.reports
+
+    def _tree(self, first: int, last: int) -> list[Any]:
+        """Return a handle a block of the merged deltas of shards[first:last]."""
+        if last - first == 1:
+            return self._leaf(first)
+        middle = (first + last + 1) // 2
+        left, right = self._tree(first, middle), self._tree(middle, last)
+        engine, submit = self.engine, self.engine.executor.submit
+        return [
+            submit(
+                tasks.merge_deltas,
+                engine.algorithm,
+                a,
+                b,
+                key=engine._key(self.step, f"merge-{j}-{first}-{last}"),
+            )
+            for j, (a, b) in enumerate(zip(left, right, strict=True))
+        ]
+
+    def _leaf(self, position: int) -> list[Any]:
+        engine, submit = self.engine, self.engine.executor.submit
+        shard, place = self.shards[position], self.places[position]
+        chunks = tuple(engine.shards[shard])
+        key = engine._key(self.step, f"sweep-{shard}")
+        swept = submit(tasks.sweep_shard, engine.job, chunks, self.step, key=key, near=place or None)
+        self.reports.append(submit(tasks.take_report, swept, key=f"report-{key}"))
+        return [submit(tasks.take_delta, swept, j, key=f"delta-{j}-{key}") for j in range(engine.algorithm.blocks)]
+
+
+def with_epochs(training: Training, epochs: int) -> Training:
+    """Return the same training with another number of epochs."""
+    return replace(training, epochs=epochs)

@@ -1,0 +1,59 @@
+"""What happens in a run, told to whoever listens: progress bar, dashboard page, metrics and callbacks are subscribers."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class RunStarted:
+    """Training begins, or goes on after epoch ``epoch``."""
+
+    run: str
+    algorithm: str
+    epoch: int
+    epochs: int
+    shards: int
+    tokens: int
+    plan: dict[str, int]
+
+
+@dataclass(frozen=True)
+class EpochStarted:
+    """All tasks of an epoch (or of one of its rounds) are about to be submitted."""
+
+    epoch: int
+    shards: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class ShardSwept:
+    """One shard of the epoch is done."""
+
+    epoch: int
+    shard: int
+    tokens: int
+    worker: str
+    seconds: dict[str, float]  # read, kernel and write
+    cached: int  # chunks and states that came from the worker's cache
+
+
+@dataclass(frozen=True)
+class EpochFinished:
+    """An epoch is committed; ``metrics`` is its row of metrics.jsonl."""
+
+    epoch: int
+    metrics: dict[str, float]
+
+
+@dataclass(frozen=True)
+class RunFinished:
+    """Training is over: ``reason`` is "epochs", "converged" or "stopped"."""
+
+    run: str
+    epoch: int
+    reason: str
+    metrics: dict[str, float] = field(default_factory=dict)
+
+
+Event = RunStarted | EpochStarted | ShardSwept | EpochFinished | RunFinished
+Subscriber = Callable[[Event], None]

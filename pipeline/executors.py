@@ -1,0 +1,131 @@
+"""Where tasks run: in this process, or on the workers of a Dask client. The engine sees no difference."""
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """What one worker offers: threads and bytes (``memory`` is 0 when there is no limit)."""
+
+    name: str
+    address: str
+    threads: int
+    memory: int
+
+
+class Executor(ABC):
+    """Submits tasks whose arguments may be other tasks' handles."""
+
+    @abstractmethod
+    def capacities(self) -> list[Capacity]:
+        """Return the workers as they are now."""
+
+    @abstractmethod
+    def submit(self, function: Callable[..., Any], *arguments: Any, key: str, near: str | None = None) -> Any:
+        """Run a task, preferably on the worker at the address ``near``; return its handle."""
+
+    @abstractmethod
+    def completed(self, handles: Iterable[Any]) -> Iterator[tuple[int, Any]]:
+        """Yield (position, result) as the tasks finish, and forget each."""
+
+    def gather(self, handles: Iterable[Any]) -> list[Any]:
+        """Return the tasks' results in order."""
+        return [result for _, result in sorted(self.completed(handles), key=lambda pair: pair[0])]
+
+    def run(self, function: Callable[..., Any], arguments: Iterable[tuple[Any, ...]], key: str) -> Iterator[tuple[int, Any]]:
+        """Run independent tasks and yield (position, result) as they finish."""
+        return self.completed([self.submit(function, *a, key=f"{key}-{i}") for i, a in enumerate(arguments)])
+
+
+class Synchronous(Executor):
+    """Runs each task at once in this process: no Dask, the same results."""
+
+    def capacities(self) -> list[Capacity]:
+        """One worker with one thread and this process's memory limit."""
+        from distributed.system import MEMORY_LIMIT
+
+        return [Capacity("this process", "", 1, MEMORY_LIMIT)]
+
+    def submit(self, function: Callable[..., Any], *arguments: Any, key: str, near: str | None = None) -> Any:
+        """Return the result itself."""
+        return function(*arguments)
+
+    def completed(self, handles: Iterable[Any]) -> Iterator[tuple[int, Any]]:
+        """Yield what is there already."""
+        yield from enumerate(handles)
+
+    def run(self, function: Callable[..., Any], arguments: Iterable[tuple[Any, ...]], key: str) -> Iterator[tuple[int, Any]]:
+        """Run the tasks one by one as they are asked for."""
+        return ((i, function(*a)) for i, a in enumerate(arguments))
+
+
+class OnDask(Executor):
+    """Runs tasks on a Dask client's workers."""
+
+    def __init__(self, client: Any):
+        self.client = client
+
+    def capacities(self) -> list[Capacity]:
+        """Ask the scheduler which workers it has; wait for the first one, not for ever."""
+        workers = self.client.scheduler_info(n_workers=-1)["workers"]
+        if not workers:
+            self.client.wait_for_workers(1, timeout=120)
+            workers = self.client.scheduler_info(n_workers=-1)["workers"]
+        found = (Capacity(str(w["name"]), a, w["nthreads"], w["memory_limit"] or 0) for a, w in workers.items())
+        return sorted(found, key=lambda c: c.name)
+
+    def submit(self, function: Callable[..., Any], *arguments: Any, key: str, near: str | None = None) -> Any:
+        """Return a future. ``near`` is a wish: the task goes elsewhere when that worker is gone or busy."""
+        place = {"workers": [near], "allow_other_workers": True} if near else {}
+        return self.client.submit(function, *arguments, key=key, pure=False, **place)
+
+    def completed(self, handles: Iterable[Any]) -> Iterator[tuple[int, Any]]:
+        """Yield results as they come; each future is released at once, so that the scheduler can forget its task."""
+        from distributed import as_completed
+
+        futures = list(handles)
+        position = {future.key: i for i, future in enumerate(futures)}
+        stream = as_completed(futures, with_results=True)
+        del futures
+        for future, result in stream:
+            yield position[future.key], result
+            future.release()
+
+
+def executor_for(client: Any | None) -> Executor:
+    """Return the executor of a Dask client; None takes the process's current client, or no Dask at all."""
+    if client is not None:
+        return OnDask(client)
+    from distributed import get_client
+
+    try:
+        return OnDask(get_client())
+    except ValueError:
+        return Synchronous()
+
+
+def balanced_places(weights: list[int], capacities: list[Capacity]) -> list[str]:
+    """Choose a worker's address for each shard of the given weights.
+
+    Each shard prefers workers by the hash of (shard, worker's name), so that most keep their place, and their
+    worker's cache, when workers come and go; a worker with its fair share of the weight takes no more.
+    """
+    if not capacities or not capacities[0].address:
+        return [""] * len(weights)
+    threads = sum(c.threads for c in capacities)
+    room = {c.name: sum(weights) * c.threads / threads for c in capacities}
+    places = []
+    for shard, weight in enumerate(weights):
+        ranked = sorted(capacities, key=lambda c: _score(shard, c.name))
+        chosen = next((c for c in ranked if room[c.name] >= weight), None) or max(ranked, key=lambda c: room[c.name])
+        room[chosen.name] -= weight
+        places.append(chosen.address)
+    return places
+
+
+def _score(shard: int, worker: str) -> bytes:
+    return hashlib.blake2b(f"{shard}/{worker}".encode(), digest_size=8).digest()

@@ -11,8 +11,4 @@ def open_data(url: str, part: str = "train") -> Any:
     store = Store(url)
     if store.exists("corpus.json"):
         return Corpus(url, part)
-    if store.exists("matrix.json"):
-        from .matrix import Matrix
-
-        return Matrix(url)
-    raise DataError(f"{url}: neither a corpus nor a matrix store; write one with `corpusmill ingest SOURCE {url}`")
+    raise DataError(f"{url}: no store of data here; write one with `corpusmill ingest SOURCE {url}`")

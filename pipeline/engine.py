@@ -5,7 +5,7 @@ Storage is the truth: a task is told names and numbers, so a lost worker costs o
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from dask.utils import format_bytes
@@ -307,7 +307,3 @@ class _Sweeps:
         self.reports.append(submit(tasks.take_report, swept, key=f"report-{key}"))
         return [submit(tasks.take_delta, swept, j, key=f"delta-{j}-{key}") for j in range(engine.algorithm.blocks)]
 
-
-def with_epochs(training: Training, epochs: int) -> Training:
-    """Return the same training with another number of epochs."""
-    return replace(training, epochs=epochs)

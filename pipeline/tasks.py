@@ -1,4 +1,4 @@
-"""The tasks of an epoch. They take names and numbers, read from the store or this worker's cache, and write to the store."""
+"""The tasks of an epoch. They take names and numbers, read from the store or the worker's cache, write to the store."""
 
 import time
 from dataclasses import dataclass
@@ -117,7 +117,8 @@ def sweep_shard(job: Job, chunks: tuple[int, ...], step: int) -> ShardResult:
             CACHE.put(("state", index), step, swept.state, nbytes(swept.state), job.cache_bytes)
         clock.lap("write")
     assert deltas is not None
-    return ShardResult(deltas, {"sums": sums, "seconds": clock.seconds, "cached": clock.cached, "worker": _worker_name()})
+    report = {"sums": sums, "seconds": clock.seconds, "cached": clock.cached, "worker": _worker_name()}
+    return ShardResult(deltas, report)
 
 
 def take_report(result: ShardResult) -> dict[str, Any]:
@@ -150,7 +151,7 @@ def apply_block(job: Job, block: int, step: int, delta: Arrays) -> Arrays:
 
 
 def score_chunk(job: Job, part: str, index: int, step: int, state_step: int) -> Arrays:
-    """Score one chunk under a committed model: a training chunk with its state of ``state_step``, or a held-out one (0)."""
+    """Score a chunk under a committed model: a training chunk with its state of ``state_step``, or a held-out one (0)."""
     CACHE.own(job.run)
     clock = Clock()
     chunk = read_chunk(job, part, index, clock)

@@ -1,0 +1,114 @@
+"""Dask clusters by kind. A kind's library is imported only when that kind is asked for."""
+
+import contextlib
+from collections.abc import Iterator
+from importlib import resources
+from typing import Any
+
+import dask
+import yaml
+
+KINDS = ("synchronous", "local", "address", "scheduler-file", "local-cuda", "jobqueue", "kubernetes")
+
+
+class ClusterError(Exception):
+    """A cluster that cannot be had; the sentence says why and the way out."""
+
+
+@contextlib.contextmanager
+def open_cluster(kind: str = "local", **options: Any) -> Iterator[Any | None]:
+    """Yield a Dask client of a cluster of this kind, or None for ``synchronous``; close what was started.
+
+    ``options`` go to the library's own class: LocalCluster (``n_workers``, ``threads_per_worker``, ``memory_limit``,
+    ``dashboard_address``), Client (``address``, ``scheduler_file``, ``security``), LocalCUDACluster, dask-jobqueue's class
+    named by ``scheduler`` ("slurm", "pbs", "lsf", "sge", "oar", "htcondor"), KubeCluster.
+    """
+    if kind == "synchronous":
+        yield None
+        return
+    if kind not in KINDS:
+        raise ClusterError(f"no cluster kind {kind!r}: choose one of {', '.join(KINDS)}")
+    with dask.config.set(dask_settings()), contextlib.ExitStack() as stack:
+        from distributed import Client
+
+        workers = options.pop("n_workers", None) if kind in ("jobqueue", "kubernetes") else None
+        target = _START[kind](stack, options)
+        client = stack.enter_context(Client(**target))
+        if workers:
+            client.cluster.scale(workers)
+        yield client
+
+
+def dask_settings() -> dict[str, Any]:
+    """Return the Dask settings that corpusmill runs with, as configs/dask.yaml has them."""
+    text = resources.files("corpusmill.configs").joinpath("dask.yaml").read_text()
+    return dask.config.merge(dask.config.config, yaml.safe_load(text))
+
+
+def _local(stack: contextlib.ExitStack, options: dict[str, Any]) -> dict[str, Any]:
+    from distributed import LocalCluster
+
+    options.setdefault("threads_per_worker", 1)
+    options.setdefault("dashboard_address", None)
+    return {"address": stack.enter_context(LocalCluster(processes=True, **options))}
+
+
+def _address(stack: contextlib.ExitStack, options: dict[str, Any]) -> dict[str, Any]:
+    if not options.get("address"):
+        raise ClusterError("cluster kind 'address' needs the scheduler's address, such as tcp://host:8786")
+    return _with_security(options)
+
+
+def _scheduler_file(stack: contextlib.ExitStack, options: dict[str, Any]) -> dict[str, Any]:
+    if not options.get("scheduler_file"):
+        raise ClusterError("cluster kind 'scheduler-file' needs scheduler_file, the path that dask scheduler wrote")
+    return _with_security(options)
+
+
+def _with_security(options: dict[str, Any]) -> dict[str, Any]:
+    from distributed.security import Security
+
+    files = {k: options.pop(k) for k in ("tls_ca_file", "tls_client_cert", "tls_client_key") if k in options}
+    return options | ({"security": Security(require_encryption=True, **files)} if files else {})
+
+
+def _local_cuda(stack: contextlib.ExitStack, options: dict[str, Any]) -> dict[str, Any]:
+    try:
+        from dask_cuda import LocalCUDACluster
+    except ImportError:
+        raise ClusterError("cluster kind 'local-cuda' needs dask-cuda: pip install 'corpusmill[cuda12]'") from None
+    return {"address": stack.enter_context(LocalCUDACluster(**options))}
+
+
+def _jobqueue(stack: contextlib.ExitStack, options: dict[str, Any]) -> dict[str, Any]:
+    try:
+        import dask_jobqueue
+    except ImportError:
+        raise ClusterError("cluster kind 'jobqueue' needs dask-jobqueue: pip install 'corpusmill[jobqueue]'") from None
+    classes = {
+        name.removesuffix("Cluster").lower(): getattr(dask_jobqueue, name)
+        for name in dir(dask_jobqueue)
+        if name.endswith("Cluster") and name != "JobQueueCluster"
+    }
+    scheduler = options.pop("scheduler", "slurm")
+    if scheduler not in classes:
+        raise ClusterError(f"no job queue {scheduler!r}: choose one of {', '.join(sorted(classes))}")
+    return {"address": stack.enter_context(classes[scheduler](**options))}
+
+
+def _kubernetes(stack: contextlib.ExitStack, options: dict[str, Any]) -> dict[str, Any]:
+    try:
+        from dask_kubernetes.operator import KubeCluster
+    except ImportError:
+        raise ClusterError("cluster kind 'kubernetes' needs dask-kubernetes: pip install 'corpusmill[kubernetes]'") from None
+    return {"address": stack.enter_context(KubeCluster(**options))}
+
+
+_START = {
+    "local": _local,
+    "address": _address,
+    "scheduler-file": _scheduler_file,
+    "local-cuda": _local_cuda,
+    "jobqueue": _jobqueue,
+    "kubernetes": _kubernetes,
+}

@@ -1,0 +1,247 @@
+"""What all estimators share: parameters as in scikit-learn, training through the engine, saved models."""
+
+import hashlib
+import inspect
+import shutil
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ..io.store import Arrays, DataError, Store, check_format
+from .algorithm import Algorithm
+from .engine import Training, train
+from .events import Subscriber
+from .executors import executor_for
+from .run import RunStore, versions
+
+MODEL_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a callback sees: the epoch just committed and the rows of metrics so far."""
+
+    epoch: int
+    metrics: dict[str, float]
+    history: list[dict[str, float]]
+
+
+class Callback(Protocol):
+    """Hooks around training; each may be left out. ``after_epoch`` returns True to stop."""
+
+    def before_training(self, estimator: "Estimator") -> None:
+        """Called once before the first sweep."""
+
+    def after_epoch(self, progress: Progress) -> bool | None:
+        """Called after each commit."""
+
+    def after_training(self, estimator: "Estimator") -> None:
+        """Called once the estimator is fitted."""
+
+
+class Fitted:
+    """A trained model in memory: its blocks, shared arrays and vocabulary."""
+
+    def __init__(self, blocks: list[Arrays], shared: Arrays, vocabulary: pa.Table, about: dict[str, Any]):
+        self.blocks, self._shared, self.vocabulary, self.about = blocks, shared, vocabulary, about
+
+    @property
+    def shared(self) -> Arrays:
+        """Small arrays that belong to no block."""
+        return self._shared
+
+    def block(self, index: int) -> Arrays:
+        """The arrays of one block of rows."""
+        return self.blocks[index]
+
+
+class Estimator(ABC):
+    """Base of LDA, NMF and the others. ``__init__`` only stores; what is learned ends in ``_``."""
+
+    #: The name in configs, runs and saved models.
+    kind: ClassVar[str]
+
+    # --- parameters, as scikit-learn has them ---
+
+    @classmethod
+    def parameter_names(cls) -> list[str]:
+        """Names of the constructor's parameters."""
+        return [p for p in inspect.signature(cls.__init__).parameters if p != "self"]
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the constructor's parameters."""
+        return {name: getattr(self, name) for name in self.parameter_names()}
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Set constructor parameters by name; raise ValueError for one that is not there."""
+        for name, value in parameters.items():
+            if name not in self.parameter_names():
+                known = ", ".join(self.parameter_names())
+                raise ValueError(f"{type(self).__name__} has no parameter {name!r}: it has {known}")
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{k}={v!r}" for k, v in self.get_params().items())
+        return f"{type(self).__name__}({given})"
+
+    # --- what an estimator says of itself ---
+
+    @abstractmethod
+    def algorithm(self, data: Any) -> Algorithm:
+        """Return the algorithm for a store of data; raise ValueError or DataError for what cannot be trained."""
+
+    @abstractmethod
+    def open(self, data: Any) -> Any:
+        """Return a store for whatever ``fit`` was given: a store, its URL, or data in memory."""
+
+    def epochs(self) -> int:
+        """Epochs to train."""
+        return self.max_iter  # type: ignore[attr-defined]
+
+    def loaded(self) -> None:
+        """Set what is derived from ``model_``."""
+
+    # --- training ---
+
+    def fit(
+        self,
+        data: Any,
+        client: Any | None = None,
+        run: str | None = None,
+        callbacks: Sequence[Callback] = (),
+        subscribers: Sequence[Subscriber] = (),
+        held_out: Any | None = None,
+        evaluate_every: int = 10,
+        config: dict[str, Any] | None = None,
+    ) -> Self:
+        """Train on a store, its URL, or data in memory, and return self.
+
+        ``client``: a Dask client; None takes the current one, or this process alone. ``run``: a folder or URL that keeps
+        every epoch, so that the same call goes on where a broken one stopped; None uses a temporary folder. ``held_out``:
+        a store to score every ``evaluate_every`` epochs; by default the one that ingest set apart.
+        Raises DataError, ValueError, run.Locked.
+        """
+        store = self.open(data)
+        kept = run is not None
+        url = run if run is not None else tempfile.mkdtemp(prefix="corpusmill-run-")
+        try:
+            for callback in callbacks:
+                _call(callback, "before_training", self)
+            if held_out is None and getattr(store, "part", "") == "train":
+                held_out = store.held_out
+            training = Training(
+                algorithm=self.algorithm(store),
+                data=store,
+                run=RunStore(url),
+                epochs=self.epochs(),
+                seed=int(self.random_state or 0),  # type: ignore[attr-defined]
+                held_out=held_out,
+                evaluate_every=evaluate_every,
+                config=config or {"model": {"kind": self.kind} | self.get_params()},
+                subscribers=subscribers,
+                should_stop=lambda history: _stop(callbacks, history),
+            )
+            train(training, executor_for(client))
+            self._take(training.run, store)
+            for callback in callbacks:
+                _call(callback, "after_training", self)
+        finally:
+            if not kept:
+                shutil.rmtree(url, ignore_errors=True)
+        return self
+
+    def _take(self, run: RunStore, store: Any) -> None:
+        step = run.step
+        algorithm = self.algorithm(store)
+        blocks = [run.block(step, j) for j in range(algorithm.blocks)]
+        about = {"data": store.url, "data_hash": store.hash, "step": step, "metrics": run.metrics[-1:]}
+        vocabulary = getattr(store, "vocabulary", pa.table({}))
+        self.model_ = Fitted(blocks, run.shared(step), vocabulary, about)
+        self.history_ = run.metrics
+        self.n_iter_ = step // algorithm.rounds
+        self.loaded()
+
+    # --- saved models ---
+
+    def save(self, url: str) -> None:
+        """Write the trained model; a reader sees the model that was there before, or all of this one."""
+        model, store = self._fitted(), Store(url)
+        arrays = f"arrays-{_digest([model.shared, *model.blocks])}"
+        store.write_arrays(f"{arrays}/shared", model.shared)
+        for j, block in enumerate(model.blocks):
+            store.write_arrays(f"{arrays}/{j:04d}", block)
+        sink = pa.BufferOutputStream()
+        pq.write_table(model.vocabulary, sink)
+        store.write_bytes(f"{arrays}/vocabulary.parquet", sink.getvalue().to_pybytes())
+        about = {
+            "kind": "model",
+            "format": MODEL_FORMAT,
+            "model": self.kind,
+            "parameters": self.get_params(),
+            "arrays": arrays,
+            "blocks": len(model.blocks),
+            "n_iter": self.n_iter_,
+            "about": model.about,
+            "history": self.history_,
+            "versions": versions(),
+        }
+        store.write_json("model.json", about)
+        for name in store.names():
+            if name.startswith("arrays-") and name != arrays:
+                store.delete(name)
+
+    @classmethod
+    def load(cls, url: str) -> Self:
+        """Read a saved model; raise DataError when there is none or it is of another kind."""
+        meta = read_model_meta(url)
+        if meta["model"] != cls.kind:
+            raise DataError(f"{url}: a {meta['model']} model where {cls.kind} is needed")
+        estimator = cls(**meta["parameters"])
+        arrays = Store(url).child(meta["arrays"])
+        blocks = [arrays.read_arrays(f"{j:04d}") for j in range(meta["blocks"])]
+        vocabulary = pq.read_table(pa.BufferReader(arrays.read_bytes("vocabulary.parquet")))
+        estimator.model_ = Fitted(blocks, arrays.read_arrays("shared"), vocabulary, meta["about"])
+        estimator.history_, estimator.n_iter_ = meta["history"], meta["n_iter"]
+        estimator.loaded()
+        return estimator
+
+    def _fitted(self) -> Fitted:
+        model = getattr(self, "model_", None)
+        if model is None:
+            raise ValueError(f"this {type(self).__name__} is not fitted: call fit first")
+        return model
+
+
+def read_model_meta(url: str) -> dict[str, Any]:
+    """Return model.json of a saved model; raise DataError when there is none."""
+    store = Store(url)
+    if not store.exists("model.json"):
+        raise DataError(f"{url}: no model here (no model.json)")
+    meta = store.read_json("model.json")
+    check_format(meta, "model", MODEL_FORMAT, url)
+    return meta
+
+
+def _digest(parts: list[Arrays]) -> str:
+    digest = hashlib.sha256()
+    for arrays in parts:
+        for name in sorted(arrays):
+            digest.update(name.encode() + np.ascontiguousarray(arrays[name]).tobytes())
+    return digest.hexdigest()[:16]
+
+
+def _call(callback: Callback, hook: str, *arguments: Any) -> Any:
+    function = getattr(callback, hook, None)
+    return function(*arguments) if function else None
+
+
+def _stop(callbacks: Sequence[Callback], history: list[dict[str, float]]) -> bool:
+    progress = Progress(int(history[-1]["epoch"]), history[-1], history)
+    return any([bool(_call(callback, "after_epoch", progress)) for callback in callbacks])

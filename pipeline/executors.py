@@ -17,6 +17,10 @@ class Capacity:
     memory: int
 
 
+class TaskLost(Exception):
+    """The cluster lost a task for good; what was committed is safe, so the run can be resumed."""
+
+
 class Executor(ABC):
     """Submits tasks whose arguments may be other tasks' handles."""
 
@@ -67,7 +71,10 @@ class OnDask(Executor):
     """Runs tasks on a Dask client's workers."""
 
     def __init__(self, client: Any):
+        from .plugins import FreeStrandedTasks
+
         self.client = client
+        client.register_plugin(FreeStrandedTasks())
 
     def capacities(self) -> list[Capacity]:
         """Ask the scheduler which workers it has; wait for the first one, not for ever."""
@@ -92,6 +99,8 @@ class OnDask(Executor):
         stream = as_completed(futures, with_results=True)
         del futures
         for future, result in stream:
+            if isinstance(result, BaseException):
+                raise TaskLost(f"the cluster gave up task {future.key}: {result!r}; resume the run") from result
             yield position[future.key], result
             future.release()
 

@@ -56,3 +56,24 @@ def _mix_int(x: int) -> int:
     x = ((x ^ (x >> 30)) * int(M1)) & MASK
     x = ((x ^ (x >> 27)) * int(M2)) & MASK
     return x ^ (x >> 31)
+
+
+@kernel
+def stream(key, n):
+    """Return the first n draws of a stream: (n,) uint64."""
+    out = np.empty(n, np.uint64)
+    for i in range(n):
+        out[i] = draw(key, i)
+    return out
+
+
+@kernel
+def fingerprints(doc_ptr, words, seed):
+    """Hash each document's words in their order: (D,) uint64, for draws that belong to the document wherever it lies."""
+    out = np.empty(len(doc_ptr) - 1, np.uint64)
+    for d in range(len(out)):
+        state = seed
+        for i in range(doc_ptr[d], doc_ptr[d + 1]):
+            state = mix_cpu(state + (np.uint64(words[i]) + np.uint64(1)) * GAMMA)
+        out[d] = state
+    return out

@@ -100,7 +100,9 @@ def _kubernetes(stack: contextlib.ExitStack, options: dict[str, Any]) -> dict[st
     try:
         from dask_kubernetes.operator import KubeCluster
     except ImportError:
-        raise ClusterError("cluster kind 'kubernetes' needs dask-kubernetes: pip install 'corpusmill[kubernetes]'") from None
+        raise ClusterError(
+            "cluster kind 'kubernetes' needs dask-kubernetes: pip install 'corpusmill[kubernetes]'"
+        ) from None
     return {"address": stack.enter_context(KubeCluster(**options))}
 
 

@@ -306,4 +306,3 @@ class _Sweeps:
         swept = submit(tasks.sweep_shard, engine.job, chunks, self.step, key=key, near=place or None)
         self.reports.append(submit(tasks.take_report, swept, key=f"report-{key}"))
         return [submit(tasks.take_delta, swept, j, key=f"delta-{j}-{key}") for j in range(engine.algorithm.blocks)]
-

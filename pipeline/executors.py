@@ -40,7 +40,9 @@ class Executor(ABC):
         """Return the tasks' results in order."""
         return [result for _, result in sorted(self.completed(handles), key=lambda pair: pair[0])]
 
-    def run(self, function: Callable[..., Any], arguments: Iterable[tuple[Any, ...]], key: str) -> Iterator[tuple[int, Any]]:
+    def run(
+        self, function: Callable[..., Any], arguments: Iterable[tuple[Any, ...]], key: str
+    ) -> Iterator[tuple[int, Any]]:
         """Run independent tasks and yield (position, result) as they finish."""
         return self.completed([self.submit(function, *a, key=f"{key}-{i}") for i, a in enumerate(arguments)])
 
@@ -62,7 +64,9 @@ class Synchronous(Executor):
         """Yield what is there already."""
         yield from enumerate(handles)
 
-    def run(self, function: Callable[..., Any], arguments: Iterable[tuple[Any, ...]], key: str) -> Iterator[tuple[int, Any]]:
+    def run(
+        self, function: Callable[..., Any], arguments: Iterable[tuple[Any, ...]], key: str
+    ) -> Iterator[tuple[int, Any]]:
         """Run the tasks one by one as they are asked for."""
         return ((i, function(*a)) for i, a in enumerate(arguments))
 

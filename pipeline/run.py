@@ -112,14 +112,18 @@ class RunStore:
         try:
             lock.acquire(timeout=0)
         except filelock.Timeout:
-            raise Locked(f"{self.url}: another process is training this run; wait for it or choose another run") from None
+            raise Locked(
+                f"{self.url}: another process is training this run; wait for it or choose another run"
+            ) from None
         try:
             yield
         finally:
             lock.release()
 
 
-def describe(algorithm: Algorithm, data: Any, seed: int, shards: list[list[int]], config: dict[str, Any]) -> dict[str, Any]:
+def describe(
+    algorithm: Algorithm, data: Any, seed: int, shards: list[list[int]], config: dict[str, Any]
+) -> dict[str, Any]:
     """Return the content of run.json; its fingerprint covers all that decides the result."""
     decisive = {
         "algorithm": algorithm.name,

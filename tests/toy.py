@@ -85,7 +85,10 @@ class Tally(Algorithm):
         return {"tokens": np.int64(chunk.n_tokens), "known": np.int64(known)}
 
     def rate(self, sums, held_out):
-        return {"held_out_tokens" if held_out else "train_tokens": float(sums["tokens"]), f"known_{held_out}": float(sums["known"])}
+        return {
+            "held_out_tokens" if held_out else "train_tokens": float(sums["tokens"]),
+            f"known_{held_out}": float(sums["known"]),
+        }
 
 
 def model_of(run, algorithm):

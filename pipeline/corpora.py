@@ -1,0 +1,184 @@
+"""Estimators of text: what they accept, and applying a trained model to other documents."""
+
+import os
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ..io.corpus import Chunk, Corpus
+from ..io.store import Arrays, DataError, Store
+from ..kernels import random
+from .algorithm import add
+from .cache import CACHE
+from .estimator import Estimator, read_model_meta
+from .executors import executor_for
+
+
+class TextEstimator(Estimator):
+    """Base of the models that train on a corpus of documents and apply to others."""
+
+    def open(self, data: Any) -> Corpus:
+        """Return the corpus for a Corpus, its URL, a scipy sparse matrix, or documents (strings or token lists)."""
+        if isinstance(data, Corpus):
+            return data
+        if isinstance(data, str | os.PathLike):
+            return Corpus(os.fspath(data))
+        from .ingest import corpus_from
+
+        corpus = corpus_from(data)
+        self.n_features_in_ = data.shape[1] if hasattr(data, "shape") else corpus.n_words
+        return corpus
+
+    @property
+    def words_(self) -> list[str]:
+        """The vocabulary, in the order of the model's columns."""
+        return self._fitted().vocabulary["word"].to_pylist()
+
+    def in_input_order(self, columns: np.ndarray, missing: float) -> np.ndarray:
+        """Reorder (K, V) columns as in the matrix that fit was given; columns that were all zero there get ``missing``."""
+        width = getattr(self, "n_features_in_", None)
+        words = self.words_
+        if width is None or not all(w.isdigit() for w in words):
+            return columns
+        ordered = np.full((len(columns), width), missing, columns.dtype)
+        ordered[:, [int(w) for w in words]] = columns
+        return ordered
+
+    # --- other documents ---
+
+    @abstractmethod
+    def transform_chunk(self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> np.ndarray:
+        """Return the (D, K) float32 rows of documents given in document order by the model's word ids."""
+
+    @abstractmethod
+    def score_chunk(self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> Arrays:
+        """Return the sums ``log_likelihood`` and ``tokens`` of such documents."""
+
+    def transform(self, data: Any, client: Any | None = None) -> np.ndarray:
+        """Return a row a document: (D, K) float32. Words that the model does not know are skipped.
+
+        A document's row depends on its own words alone, whatever else is in the batch.
+        """
+        corpus = self.open(data)
+        executor = executor_for(client)
+        with self._on_workers(executor) as model:
+            arguments = [(model, corpus.url, corpus.part, c, None) for c in range(len(corpus.chunks))]
+            rows = executor.run(_transform_chunk, arguments, key=f"transform-{os.urandom(4).hex()}")
+            found = [row for _, row in sorted(rows, key=lambda pair: pair[0])]
+        return np.concatenate(found) if found else np.empty((0, self.n_components), np.float32)  # type: ignore[attr-defined]
+
+    def transform_to(self, corpus: Corpus, out: str, client: Any | None = None) -> dict[str, int]:
+        """Write a Parquet file a chunk (columns ``document`` and ``weights``); return counts, unseen tokens among them."""
+        executor = executor_for(client)
+        with self._on_workers(executor) as model:
+            arguments = [(model, corpus.url, corpus.part, c, out) for c in range(len(corpus.chunks))]
+            counts: dict[str, int] = {"documents": 0, "tokens": 0, "unseen_tokens": 0}
+            for _, one in executor.run(_transform_chunk, arguments, key=f"transform-{os.urandom(4).hex()}"):
+                counts = {name: counts[name] + one[name] for name in counts}
+        return counts
+
+    def score(self, data: Any, client: Any | None = None) -> float:
+        """Return the held-out log-likelihood per token by document completion."""
+        sums = self.score_sums(data, client)
+        return float(sums["log_likelihood"] / max(1, int(sums["tokens"])))
+
+    def score_sums(self, data: Any, client: Any | None = None) -> Arrays:
+        """Return the sums ``log_likelihood`` and ``tokens`` over all documents."""
+        corpus = self.open(data)
+        executor = executor_for(client)
+        with self._on_workers(executor) as model:
+            arguments = [(model, corpus.url, corpus.part, c) for c in range(len(corpus.chunks))]
+            results = dict(executor.run(_score_chunk, arguments, key=f"score-{os.urandom(4).hex()}"))
+        sums: Arrays = {}
+        for chunk in sorted(results):
+            sums = add(sums, results[chunk])
+        return sums
+
+    def _on_workers(self, executor: Any) -> "_Published":
+        return _Published(self, executor)
+
+
+class _Published:
+    """The trained model as tasks find it: itself in this process, a saved copy for other processes."""
+
+    def __init__(self, estimator: TextEstimator, executor: Any):
+        self.estimator, self.local = estimator, not executor.capacities()[0].address
+        self.folder: Any = None
+
+    def __enter__(self) -> Any:
+        if self.local:
+            return self.estimator
+        import tempfile
+
+        self.folder = tempfile.TemporaryDirectory(prefix="corpusmill-model-")
+        self.estimator.save(self.folder.name)
+        return self.folder.name
+
+    def __exit__(self, *_: Any) -> None:
+        if self.folder is not None:
+            self.folder.cleanup()
+
+
+def load_model(url: str) -> Any:
+    """Read a saved model of whatever kind."""
+    from . import ESTIMATORS
+
+    kind = read_model_meta(url)["model"]
+    if kind not in ESTIMATORS:
+        raise DataError(f"{url}: a model of kind {kind!r}, which this version does not know")
+    return ESTIMATORS[kind].load(url)
+
+
+def map_words(vocabulary: pa.Table, model_vocabulary: pa.Table) -> np.ndarray:
+    """Return the model's id of each word of a vocabulary: (V,) int64, -1 for a word that the model does not know."""
+    import pyarrow.compute as pc
+
+    places = pc.index_in(vocabulary["word"], model_vocabulary["word"].combine_chunks())
+    return pc.fill_null(places, -1).to_numpy().astype(np.int64)
+
+
+def _known(model: Any, corpus: Corpus, chunk: Chunk) -> tuple[np.ndarray, np.ndarray]:
+    """Return the chunk's documents by the model's word ids, words it does not know left out."""
+    ids = map_words(corpus.vocabulary, model.model_.vocabulary)[chunk.words]
+    kept = ids >= 0
+    return np.r_[0, np.cumsum(kept)][chunk.doc_ptr], ids[kept].astype(np.uint32)
+
+
+def _document_keys(model: Any, doc_ptr: np.ndarray, words: np.ndarray) -> np.ndarray:
+    """One key a document, from the seed and its words, so that a document's row does not depend on its neighbours."""
+    seed = random.key(int(model.random_state or 0))
+    return random.fingerprints(doc_ptr, words, seed)
+
+
+def _documents(model: Any, url: str, part: str, index: int) -> tuple[Any, Corpus, Chunk, np.ndarray, np.ndarray]:
+    if isinstance(model, str):
+        saved = model
+        CACHE.own(saved)
+        model = CACHE.load(("model",), 0, lambda: load_model(saved), lambda _: 0, 0)
+    corpus = Corpus(url, part)
+    chunk = corpus.read_chunk(index)
+    doc_ptr, words = _known(model, corpus, chunk)
+    return model, corpus, chunk, doc_ptr, words
+
+
+def _transform_chunk(model: Any, url: str, part: str, index: int, out: str | None) -> Any:
+    model, corpus, chunk, doc_ptr, words = _documents(model, url, part, index)
+    rows = model.transform_chunk(doc_ptr, words, _document_keys(model, doc_ptr, words))
+    if out is None:
+        return rows
+    first = corpus.chunks[index].first_document
+    keys = corpus.documents["key"].slice(first, chunk.n_documents)
+    weights = pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), rows.shape[1])
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"document": keys, "weights": weights}), sink)
+    Store(out).write_bytes(f"part-{index:06d}.parquet", sink.getvalue().to_pybytes())
+    tokens = chunk.n_tokens
+    return {"documents": chunk.n_documents, "tokens": tokens, "unseen_tokens": tokens - len(words)}
+
+
+def _score_chunk(model: Any, url: str, part: str, index: int) -> Arrays:
+    model, _, _, doc_ptr, words = _documents(model, url, part, index)
+    return model.score_chunk(doc_ptr, words, _document_keys(model, doc_ptr, words))

@@ -1,0 +1,328 @@
+"""Latent Dirichlet allocation: the algorithm for the engine, and the estimator."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..io.corpus import Chunk, Corpus
+from ..io.store import Arrays
+from ..kernels import lda, random
+from .algorithm import Address, Algorithm, Model, Need, Swept
+from .corpora import TextEstimator, map_words
+
+#: Addresses of draws that belong to no epoch: the split of held-out documents, and folding in.
+SPLIT, FOLD_IN = -1, -2
+#: Sweeps over a new document.
+FOLD_IN_SWEEPS = 20
+
+
+@dataclass(frozen=True)
+class ESCA(Algorithm):
+    """LDA by ESCA (SaberLDA section 2.2). State: topics z by token. Model: word-topic counts B by block, sparse by row."""
+
+    name: ClassVar[str] = "lda"
+    n_words: int = 0
+    n_topics: int = 0
+    alpha: tuple[float, ...] = ()  # one, or one a topic
+    beta: float = 0.01
+    leave_out: bool = True
+    bounds: tuple[int, ...] = ()  # first word of each block, then n_words
+    entries: int = 0  # non-zeros that B can have at most
+
+    @property
+    def blocks(self) -> int:  # type: ignore[override]
+        """Blocks of words."""
+        return len(self.bounds) - 1
+
+    def need(self, data: Any, chunk: Any) -> Need:
+        """Bytes of one sweep: the chunk in both orders, topics old and new, B, and deltas while two are merged."""
+        model = 6 * self.entries + 8 * self.n_words
+        delta = 3 * (6 * min(self.entries, chunk.tokens) + 8 * self.n_words)
+        return Need(
+            data=12 * chunk.tokens + 12 * chunk.segments + 16 * chunk.documents,
+            state=4 * chunk.tokens,
+            model=model,
+            delta=min(delta, 3 * model) + model,
+            scratch=8 * chunk.tokens + 40 * self.n_topics,
+        )
+
+    def begin(self, block: int) -> Arrays:
+        """No counts."""
+        rows = self.bounds[block + 1] - self.bounds[block]
+        return {
+            "row_ptr": np.zeros(rows + 1, np.int64),
+            "topics": np.empty(0, np.uint16),
+            "counts": np.empty(0, np.int32),
+        }
+
+    def begin_shared(self) -> Arrays:
+        """No totals; the priors."""
+        alpha = np.broadcast_to(np.asarray(self.alpha, np.float32), self.n_topics).copy()
+        return {"totals": np.zeros(self.n_topics, np.int64), "alpha": alpha, "beta": np.float64(self.beta)}
+
+    def sweep(
+        self, model: Model, chunk: Any, state: Arrays | None, deltas: list[Arrays] | None, address: Address
+    ) -> Swept:
+        """Draw every token's topic from the counts of the last epoch and count the new ones by word."""
+        key = random.key(*address)
+        z = None if state is None else state["z"]
+        rows = None if z is None else lda.count_documents(chunk.doc_ptr, chunk.place, z)
+        out = None
+        for j in range(self.blocks):
+            block = self.block_of(model, j)
+            if z is None:
+                out = lda.initial(chunk, block, key, out)
+            else:
+                out = lda.sample(chunk, rows, block, z, key, self.leave_out, out)
+        return Swept({"z": out}, self._count(chunk, out, deltas), {})
+
+    def _count(self, chunk: Chunk, z: np.ndarray, deltas: list[Arrays] | None) -> list[Arrays]:
+        counted = []
+        for j in range(self.blocks):
+            words = (self.bounds[j], self.bounds[j + 1])
+            delta = lda.count_words(chunk.word_ids, chunk.word_ptr, z, words, self.n_topics)._asdict()
+            counted.append(delta if deltas is None else self.merge(deltas[j], delta))
+        return counted
+
+    def block_of(self, model: Model, index: int) -> lda.Model:
+        """Return one block of the model as the kernels take it."""
+        return kernel_model(model.block(index), model.shared, self.bounds[index], self.n_words)
+
+    def merge(self, left: Arrays, right: Arrays) -> Arrays:
+        """Add counts, exactly."""
+        return lda.merge_counts(lda.Counts(**left), lda.Counts(**right))._asdict()
+
+    def apply(self, block: Arrays, delta: Arrays, shared: Arrays) -> tuple[Arrays, Arrays]:
+        """The new counts are the sum of all shards' counts."""
+        return delta, {"totals": lda.topic_totals(delta["topics"], delta["counts"], self.n_topics)}
+
+    def finish(self, shared: Arrays, totals: Arrays, sums: Arrays) -> tuple[Arrays, dict[str, float]]:
+        """New topic totals; the priors stay."""
+        return shared | totals, {"topics_used": float(np.count_nonzero(totals["totals"]))}
+
+    def score(self, model: Model, chunk: Any, state: Arrays | None, address: Address) -> Arrays:
+        """Log-likelihood of the chunk's tokens: given their topics (training), or by document completion (held out)."""
+        if state is None:
+            keys = random.stream(random.key(address.seed, FOLD_IN, address.chunk), chunk.n_documents)
+            held = [model.block(j) for j in range(self.blocks)]
+            return complete(chunk.doc_ptr, chunk.words, held, model.shared, self.bounds, keys)
+        rows = lda.count_documents(chunk.doc_ptr, chunk.place, state["z"])
+        total = sum(lda.log_likelihood(chunk, rows, self.block_of(model, j)) for j in range(self.blocks))
+        return {"log_likelihood": np.float64(total), "tokens": np.int64(chunk.n_tokens)}
+
+    def rate(self, sums: Arrays, held_out: bool) -> dict[str, float]:
+        """Log-likelihood per token (Moon's dissertation, equation 2.4)."""
+        name = "held_out_log_likelihood" if held_out else "log_likelihood"
+        return {name: float(sums["log_likelihood"] / max(1, sums["tokens"]))}
+
+
+def kernel_model(block: Arrays, shared: Arrays, first: int, n_words: int) -> lda.Model:
+    """Return a block of B and what blocks share as the kernels take them."""
+    return lda.Model(
+        block["row_ptr"],
+        block["topics"],
+        block["counts"],
+        first,
+        shared["totals"],
+        shared["alpha"],
+        float(shared["beta"]),
+        n_words,
+    )
+
+
+def rows_of(words: np.ndarray, blocks: list[Arrays], bounds: Iterable[int]) -> Arrays:
+    """Gather the rows of B of ascending ``words`` from the blocks, as one small block."""
+    firsts = np.asarray(list(bounds))
+    parts = []
+    for j, block in enumerate(blocks):
+        mine = words[(words >= firsts[j]) & (words < firsts[j + 1])].astype(np.int64) - firsts[j]
+        lengths = np.diff(block["row_ptr"])[mine]
+        starts = block["row_ptr"][mine]
+        offsets = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        entries = np.repeat(starts, lengths) + offsets
+        parts.append((lengths, block["topics"][entries], block["counts"][entries]))
+    lengths, topics, counts = (np.concatenate(p) for p in zip(*parts, strict=True))
+    return {"row_ptr": np.r_[0, np.cumsum(lengths)], "topics": topics, "counts": counts}
+
+
+def fold_in(
+    doc_ptr: np.ndarray,
+    words: np.ndarray,
+    blocks: list[Arrays],
+    shared: Arrays,
+    bounds: tuple[int, ...],
+    keys: np.ndarray,
+) -> tuple[np.ndarray, lda.Model, np.ndarray]:
+    """Estimate documents' topics (D, K) float32; also return the rows of B used and the words as their numbers."""
+    used, local = np.unique(words, return_inverse=True)
+    model = kernel_model(rows_of(used, blocks, bounds), shared, 0, bounds[-1])
+    local = local.astype(np.uint32)
+    return lda.fold_in(doc_ptr, local, model, FOLD_IN_SWEEPS, keys), model, local
+
+
+def complete(
+    doc_ptr: np.ndarray,
+    words: np.ndarray,
+    blocks: list[Arrays],
+    shared: Arrays,
+    bounds: tuple[int, ...],
+    keys: np.ndarray,
+) -> Arrays:
+    """Document completion: a random half of each document estimates its topics, the other half is scored."""
+    first = split_mask(doc_ptr, keys)
+    theta, _, _ = fold_in(_pointers(doc_ptr, first), words[first], blocks, shared, bounds, keys)
+    used, local = np.unique(words[~first], return_inverse=True)
+    model = kernel_model(rows_of(used, blocks, bounds), shared, 0, bounds[-1])
+    total, tokens = lda.completion(theta, model, _pointers(doc_ptr, ~first), local.astype(np.uint32))
+    return {"log_likelihood": np.float64(total), "tokens": np.int64(tokens)}
+
+
+def split_mask(doc_ptr: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    """Choose about half of each document's tokens: (T,) bool, a function of the document's key alone."""
+    mask = np.empty(int(doc_ptr[-1]), bool)
+    for d, key in enumerate(keys):
+        tokens = slice(doc_ptr[d], doc_ptr[d + 1])
+        mask[tokens] = random.stream(key ^ np.uint64(SPLIT & 0xFFFF), doc_ptr[d + 1] - doc_ptr[d]) >> np.uint64(63) == 1
+    return mask
+
+
+def _pointers(doc_ptr: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    return np.r_[0, np.cumsum(mask)][doc_ptr]
+
+
+class LDA(TextEstimator):
+    """Latent Dirichlet allocation, out of core on Dask. Parameters as in scikit-learn's LatentDirichletAllocation.
+
+    ``n_components``: topics, K <= 32,768. ``doc_topic_prior``: alpha, a number or (K,); 50 / K by default.
+    ``topic_word_prior``: beta, 0.01 by default. ``max_iter``: epochs, the first of which draws topics from the prior.
+    ``leave_out``: leave a token out of its own counts (False is ESCA as published). ``n_blocks``: cut the model into
+    blocks of words, of which a sweep holds one at a time.
+    """
+
+    kind = "lda"
+
+    def __init__(
+        self,
+        n_components: int = 100,
+        doc_topic_prior: float | Iterable[float] | None = None,
+        topic_word_prior: float | None = None,
+        max_iter: int = 200,
+        leave_out: bool = True,
+        n_blocks: int = 1,
+        random_state: int | None = 0,
+    ):
+        self.n_components = n_components
+        self.doc_topic_prior = doc_topic_prior
+        self.topic_word_prior = topic_word_prior
+        self.max_iter = max_iter
+        self.leave_out = leave_out
+        self.n_blocks = n_blocks
+        self.random_state = random_state
+
+    def algorithm(self, data: Any) -> ESCA:
+        """Return the algorithm for a corpus; raise ValueError for parameters out of range."""
+        alpha, beta = self._priors()
+        frequency = np.asarray(data.vocabulary["term_frequency"])
+        entries = np.minimum(frequency, self.n_components)
+        return ESCA(
+            n_words=data.n_words,
+            n_topics=self.n_components,
+            alpha=alpha,
+            beta=beta,
+            leave_out=self.leave_out,
+            bounds=_bounds(entries, self.n_blocks),
+            entries=int(entries.sum()),
+        )
+
+    def _priors(self) -> tuple[tuple[float, ...], float]:
+        K = self.n_components
+        if not 2 <= K <= 32768:
+            raise ValueError(f"n_components is {K}: choose 2 to 32768 topics")
+        if self.n_blocks < 1:
+            raise ValueError(f"n_blocks is {self.n_blocks}: choose 1 or more")
+        given = 50.0 / K if self.doc_topic_prior is None else self.doc_topic_prior
+        alpha = tuple(float(a) for a in np.atleast_1d(np.asarray(given, float)))
+        beta = 0.01 if self.topic_word_prior is None else float(self.topic_word_prior)
+        if len(alpha) not in (1, K):
+            raise ValueError(f"doc_topic_prior has {len(alpha)} values: give one, or one for each of {K} topics")
+        if not (np.isfinite(alpha).all() and min(alpha) > 0 and np.isfinite(beta) and beta > 0):
+            raise ValueError("doc_topic_prior and topic_word_prior must be positive numbers")
+        return alpha, beta
+
+    # --- the trained model ---
+
+    def loaded(self) -> None:
+        """Set the bounds of the model's blocks."""
+        sizes = [len(b["row_ptr"]) - 1 for b in self.model_.blocks]
+        self.bounds_ = tuple(int(b) for b in np.r_[0, np.cumsum(sizes)])
+
+    @property
+    def components_(self) -> np.ndarray:
+        """Word-topic counts plus beta: (K, V) float32, columns as in ``words_``, or as in a fitted matrix."""
+        model = self._fitted()
+        counts = np.full((self.n_components, self.bounds_[-1]), model.shared["beta"], np.float32)
+        for first, block in zip(self.bounds_[:-1], model.blocks, strict=True):
+            words = first + np.repeat(np.arange(len(block["row_ptr"]) - 1), np.diff(block["row_ptr"]))
+            counts[block["topics"], words] += block["counts"]
+        return self.in_input_order(counts, float(model.shared["beta"]))
+
+    @property
+    def topic_sizes_(self) -> np.ndarray:
+        """Share of the tokens in each topic: (K,) float64."""
+        totals = self._fitted().shared["totals"]
+        return totals / max(1, totals.sum())
+
+    def topics(self, n_words: int = 10) -> list[dict[str, Any]]:
+        """Return each topic's size and heaviest words with their probabilities, in the order of the topics."""
+        model = self._fitted()
+        best = top_words(model.blocks, self.bounds_, self.n_components, n_words)
+        beta, total = float(model.shared["beta"]), model.shared["totals"]
+        names = model.vocabulary["word"]
+        found = []
+        for k in range(self.n_components):
+            norm = float(total[k]) + beta * self.bounds_[-1]
+            words = [{"word": names[int(v)].as_py(), "probability": (c + beta) / norm} for v, c in best[k]]
+            found.append({"topic": k, "size": float(self.topic_sizes_[k]), "words": words})
+        return found
+
+    def transform_chunk(self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> np.ndarray:
+        """Fold in documents given as word ids of the model: (D, K) float32, rows sum to one."""
+        model = self._fitted()
+        return fold_in(doc_ptr, words, model.blocks, model.shared, self.bounds_, keys)[0]
+
+    def score_chunk(self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> Arrays:
+        """Score documents by completion: sums ``log_likelihood`` and ``tokens``."""
+        model = self._fitted()
+        return complete(doc_ptr, words, model.blocks, model.shared, self.bounds_, keys)
+
+    def perplexity(self, data: Any, client: Any | None = None) -> float:
+        """Return exp(-score)."""
+        return float(np.exp(-self.score(data, client=client)))
+
+
+def _bounds(entries: np.ndarray, blocks: int) -> tuple[int, ...]:
+    """Cut words into blocks of about equal numbers of entries, none empty of words."""
+    blocks = min(blocks, len(entries))
+    weight = np.cumsum(entries + 1.0)
+    cuts = np.searchsorted(weight, weight[-1] * np.arange(1, blocks) / blocks) + 1
+    inner = np.clip(np.maximum.accumulate(cuts - np.arange(blocks - 1)) + np.arange(blocks - 1), 1, None)
+    inner = np.minimum(inner, len(entries) - np.arange(blocks - 1, 0, -1))
+    return (0, *(int(c) for c in inner), len(entries))
+
+
+def top_words(
+    blocks: list[Arrays], bounds: tuple[int, ...], n_topics: int, n_words: int
+) -> list[list[tuple[int, int]]]:
+    """Return each topic's (word, count) pairs of the largest counts, falling, ties by word."""
+    best: list[list[tuple[int, int]]] = [[] for _ in range(n_topics)]
+    for first, block in zip(bounds[:-1], blocks, strict=True):
+        words = first + np.repeat(np.arange(len(block["row_ptr"]) - 1), np.diff(block["row_ptr"]))
+        order = np.lexsort((words, -block["counts"].astype(np.int64), block["topics"]))
+        topics = block["topics"][order]
+        heads = np.searchsorted(topics, np.arange(n_topics + 1))
+        for k in range(n_topics):
+            mine = order[heads[k] : min(heads[k] + n_words, heads[k + 1])]
+            best[k] += [(int(words[i]), int(block["counts"][i])) for i in mine]
+    return [sorted(pairs, key=lambda p: (-p[1], p[0]))[:n_words] for pairs in best]

@@ -1,0 +1,52 @@
+# Needs make and Python 3.11 or newer; everything else goes into .venv.
+#
+#   make demo         install, then find topics in a real corpus and write demo/report.html
+#   make test         install, then lint and the whole test suite
+#   make lint         formatting, house style, types and import rules
+#   make format       let ruff rewrite what it can
+#   make bench-quick  run every benchmark once on tiny input
+
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
+ROOMS := -p corpusmill.configs -p corpusmill.io -p corpusmill.kernels -p corpusmill.pipeline
+
+.PHONY: demo test lint format bench-quick
+
+demo: $(VENV)/.installed-demo
+	$(BIN)/corpusmill run configs/quickstart.yaml
+
+test: lint
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.installed-test $(VENV)/typing/corpusmill
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	cd $(VENV)/typing && ../bin/mypy --config-file ../../pyproject.toml --cache-dir ../../.mypy_cache $(ROOMS)
+	$(BIN)/lint-imports
+
+format: $(VENV)/.installed-test
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench-quick: $(VENV)/.installed-test
+	@set -e; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script --quick; done
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "make: Python 3.11 or newer is needed, and none was found"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed-demo: pyproject.toml | $(BIN)/python
+	$(PIP) --editable '.[demo,dashboard]'
+	@touch $@
+
+$(VENV)/.installed-test: pyproject.toml | $(BIN)/python
+	$(PIP) --editable '.[test,lint,demo,dashboard,metrics,benchmark]'
+	@touch $@
+
+# mypy must see the rooms below their package's name: a folder named io at the root would hide the standard library's.
+$(VENV)/typing/corpusmill: | $(BIN)/python
+	@mkdir -p $(@D)
+	@ln -sfn ../.. $@

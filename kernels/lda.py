@@ -6,10 +6,15 @@ Source: SaberLDA (Li et al., ASPLOS 2017), sections 2 and 3, equation (1):
 
 By default the token's own old topic is lowered by one in A, B and N (which ESCA as published does not do).
 
-The line that a uniform number points into has two parts. First the prior part, α_k φ_k, in three pieces: the old
-topic; what every topic has from β, topics ascending; what the word's own counts add, topics ascending. Then the
-document part, A_dk φ_k, over the packed entries of the document's row dealt to eight lanes: entries 0, 8, 16, ...,
-then 1, 9, 17, ... and so on. φ_k = (B_vk + β) / (N_k + Vβ).
+Tokens are drawn word by word. The word's φ_k = (B_vk + β) / (N_k + Vβ) is spread over K floats, used for all of its
+tokens in a group of documents, and cleared by its non-zeros. Each draw points a uniform number into a line:
+
+- Up to `DENSE` topics the line holds (A_dk + α_k) φ_k of all topics.
+- Above, it holds first the prior part, α_k φ_k, in three pieces: the old topic; what every other topic has from β,
+  topics ascending; what the word's own counts add, topics ascending. Then the document part, A_dk φ_k, of the row's
+  entries. Only tokens that fall into the prior part look at more than the document's own topics.
+
+Topics and entries are dealt to eight lanes, one register: 0, 8, 16, ... come first on the line, then 1, 9, 17, ...
 """
 
 from typing import NamedTuple
@@ -17,8 +22,35 @@ from typing import NamedTuple
 import numpy as np
 
 from . import random
-from .jit import kernel
-from .lda_counts import Counts, Rows, count_documents, count_words, merge_counts, topic_totals
+from .jit import kernel, vector_kernel
+from .lanes import (
+    LANES,
+    count_at_most,
+    gather,
+    high_half,
+    last,
+    load,
+    low_half,
+    prefix_sums,
+    splat,
+    store,
+    to_double,
+    to_float,
+    where_equal,
+)
+from .lda_counts import (
+    LARGEST,
+    SIXTEEN,
+    SURPLUS,
+    TOPICS,
+    Counts,
+    Rows,
+    count_documents,
+    count_words,
+    merge_counts,
+    topic_totals,
+)
+from .vector import prefetch
 
 __all__ = [
     "Counts",
@@ -35,9 +67,13 @@ __all__ = [
     "topic_totals",
 ]
 
-LANES = 8
-SIXTEEN = np.uint32(16)
+#: Up to so many topics a document's row is dense: eight products cost less than eight look-ups.
+DENSE = 256
+#: Tokens between the prefetch of a document's row and its use.
+AHEAD = 8
 LOW = np.uint32(0xFFFF)
+ONE, ONE_FLOAT, ZERO = np.uint32(1), np.float32(1), np.float32(0)
+EIGHT_TOPICS = np.arange(LANES, dtype=np.uint32)
 
 
 class Model(NamedTuple):
@@ -53,21 +89,47 @@ class Model(NamedTuple):
     n_words: int  # V
 
 
+class Order(NamedTuple):
+    """The part of a chunk that sampling reads: see the corpus chunk's fields of the same names."""
+
+    doc_ptr: np.ndarray
+    group_ptr: np.ndarray
+    word_ids: np.ndarray
+    word_ptr: np.ndarray
+    docs: np.ndarray
+    place: np.ndarray
+
+
 class Prior(NamedTuple):
-    """What follows from totals, alpha and beta once a call."""
+    """What follows from totals, alpha and beta, once a call."""
 
     alpha: np.ndarray  # (K,) float64
     inverse: np.ndarray  # (K,) float64: 1 / (N_k + Vβ)
-    lowered: np.ndarray  # (K,) float64: 1 / (N_k - 1 + Vβ), or `inverse` where tokens stay in
+    lowered: np.ndarray  # (K,) float64: 1 / (N_k - 1 + Vβ), or `inverse` where B keeps the token
+    word: np.ndarray  # (K,) float64: α_k / (N_k + Vβ)
     smooth: np.ndarray  # (K + 1,) float64: prefix sums of α_k β / (N_k + Vβ)
+    base: np.ndarray  # (K,) float32: β / (N_k + Vβ)
+    left_a: int  # what the token's own count takes away from A: 1 or 0
+    left_b: int  # the same for B
+
+
+class Draws(NamedTuple):
+    """Where a token's uniform number stands: at its position in ``key``, or at ``index`` in a stream of its own."""
+
+    key: np.uint64
+    streams: np.ndarray  # (T,) uint64, or empty
+    index: int
 
 
 class Word(NamedTuple):
-    """Scratch for the word at hand."""
+    """Scratch for the word at hand and the token at hand."""
 
-    phi: np.ndarray  # (K,) float32: (B_vk + β) / (N_k + Vβ)
-    phi_old: np.ndarray  # (K,) float32: the same with the token left out, where the word has the topic
+    phi: np.ndarray  # float32: φ by topic, and again with the SURPLUS bit where a row may have such entries
+    phi_old: np.ndarray  # (K,) float32: φ with the token left out, where the word has the topic
     prefix: np.ndarray  # (K + 1,) float64: prefix sums of α_k B_vk / (N_k + Vβ) over the row's entries
+    sums: np.ndarray  # float32: running sums of the eight lanes
+    ends: np.ndarray  # (9,) float64: where each lane starts and ends on the line
+    surplus: bool
 
 
 def sample(chunk, rows: Rows, model: Model, z: np.ndarray, key: np.uint64, leave_out=True, out=None) -> np.ndarray:
@@ -78,7 +140,8 @@ def sample(chunk, rows: Rows, model: Model, z: np.ndarray, key: np.uint64, leave
     other blocks drew, or a copy of ``z``.
     """
     out = z.copy() if out is None else out
-    _sample(_tokens(chunk), rows, model, _prior(model, leave_out), z, key, leave_out, out)
+    left = int(leave_out)
+    _sweep(_order(chunk), rows, model, _prior(model, left, left), z, _draws(key), out)
     return out
 
 
@@ -88,7 +151,7 @@ def initial(chunk, model: Model, key: np.uint64, out: np.ndarray | None = None) 
     Uniform where the model is empty and alpha symmetric. ``out`` (T,) uint16 keeps what other blocks drew.
     """
     out = np.zeros(len(chunk.docs), np.uint16) if out is None else out
-    _initial(_tokens(chunk), model, _prior(model, False), key, out)
+    _first_sweep(_order(chunk), _frozen(model), _prior(model, 0, 0), _draws(key), out)
     return out
 
 
@@ -98,252 +161,357 @@ def log_likelihood(chunk, rows: Rows, model: Model) -> float:
     The sum over blocks and chunks is the log of equation 2.3 of Moon's dissertation (2019); divided by the tokens,
     equation 2.4.
     """
-    return _log_likelihood(_tokens(chunk), rows, model, _prior(model, False), np.diff(chunk.doc_ptr))
+    return _log_likelihood(_order(chunk), _frozen(rows), _frozen(model), _prior(model, 0, 0))
 
 
-class _Tokens(NamedTuple):
-    word_ids: np.ndarray
-    word_ptr: np.ndarray
-    docs: np.ndarray
+def _sweep(order, rows, model, prior, z, draws, out):
+    sweep = _sweep_dense if len(model.alpha) <= DENSE else _sweep_sparse
+    sweep(order, _frozen(rows), _frozen(model), prior, _read_only(z), draws, out)
 
 
-def _tokens(chunk) -> _Tokens:
-    return _Tokens(chunk.word_ids, chunk.word_ptr, chunk.docs)
+def _order(chunk) -> Order:
+    return _frozen(Order(*(getattr(chunk, name) for name in Order._fields)))
 
 
-def _prior(model: Model, leave_out: bool) -> Prior:
+def _frozen(arrays):
+    """Return a named tuple with read-only views: one compiled kernel serves arrays of any origin."""
+    return type(arrays)(*(_read_only(a) if isinstance(a, np.ndarray) else a for a in arrays))
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _draws(key: np.uint64) -> Draws:
+    return Draws(np.uint64(key), np.empty(0, np.uint64), 0)
+
+
+def _prior(model: Model, left_a: int, left_b: int) -> Prior:
     mass = model.n_words * model.beta
     alpha = model.alpha.astype(np.float64)
     inverse = 1.0 / (model.totals + mass)
-    lowered = 1.0 / (np.maximum(model.totals - 1, 0) + mass) if leave_out else inverse
-    return Prior(alpha, inverse, lowered, np.r_[0.0, np.cumsum(alpha * model.beta * inverse)])
+    return Prior(
+        alpha=alpha,
+        inverse=inverse,
+        lowered=1.0 / (np.maximum(model.totals - 1, 0) + mass) if left_b else inverse,
+        word=alpha * inverse,
+        smooth=np.r_[0.0, np.cumsum(alpha * model.beta * inverse)],
+        base=(model.beta * inverse).astype(np.float32),
+        left_a=left_a,
+        left_b=left_b,
+    )
 
 
 @kernel
-def _new_word(model, prior):
-    n_topics = len(model.alpha)
-    phi = np.empty(n_topics, np.float32)
-    for k in range(n_topics):
-        phi[k] = model.beta * prior.inverse[k]
-    return Word(phi, phi.copy(), np.zeros(n_topics + 1))
+def _new_word(order, prior):
+    n_topics = len(prior.alpha)
+    longest = 0
+    for d in range(len(order.doc_ptr) - 1):
+        longest = max(longest, order.doc_ptr[d + 1] - order.doc_ptr[d])
+    phi = np.zeros(2 * TOPICS, np.float32)
+    phi[:n_topics] = prior.base
+    phi[TOPICS : TOPICS + n_topics] = prior.base
+    sums = np.empty(max(longest, n_topics) + LANES, np.float32)
+    return Word(phi, prior.base.copy(), np.zeros(n_topics + 1), sums, np.zeros(LANES + 1), longest > LARGEST)
 
 
 @kernel
-def _expand(word, model, prior, row, left):
-    """Spread a row of B over K floats; ``left`` is what the token's own count takes away: 1 or 0."""
+def _expand(word, model, prior, row):
+    """Spread a row of B over K floats and return Σ α_k φ_k, the mass of the prior part."""
     mass = 0.0
     start = model.row_ptr[row]
     for j in range(start, model.row_ptr[row + 1]):
         k = model.topics[j]
-        count = model.counts[j]
+        count = np.float64(model.counts[j])
         word.phi[k] = (count + model.beta) * prior.inverse[k]
-        word.phi_old[k] = (count - left + model.beta) * prior.lowered[k]
-        mass += prior.alpha[k] * count * prior.inverse[k]
+        word.phi_old[k] = (count - prior.left_b + model.beta) * prior.lowered[k]
+        mass += prior.word[k] * count
         word.prefix[j - start + 1] = mass
+        if word.surplus:
+            word.phi[k | SURPLUS] = word.phi[k]
+    return prior.smooth[-1] + mass
 
 
 @kernel
 def _clear(word, model, prior, row):
-    for k in model.topics[model.row_ptr[row] : model.row_ptr[row + 1]]:
-        word.phi[k] = model.beta * prior.inverse[k]
+    for j in range(model.row_ptr[row], model.row_ptr[row + 1]):
+        k = model.topics[j]
+        word.phi[k] = word.phi_old[k] = prior.base[k]
+        if word.surplus:
+            word.phi[k | SURPLUS] = prior.base[k]
 
 
 @kernel
-def _sample(tokens, rows, model, prior, z, key, leave_out, out):
-    left = 1 if leave_out else 0
-    word = _new_word(model, prior)
-    products = np.empty(longest_row(rows.row_ptr) + LANES, np.float32)
-    for s in range(len(tokens.word_ids)):
-        row = np.int64(tokens.word_ids[s]) - model.first
-        if row < 0 or row >= len(model.row_ptr) - 1:
-            continue
-        _expand(word, model, prior, row, left)
-        length = model.row_ptr[row + 1] - model.row_ptr[row]
-        prior_mass = prior.smooth[-1] + word.prefix[length]
-        for i in range(tokens.word_ptr[s], tokens.word_ptr[s + 1]):
-            old = z[i]
-            d = tokens.docs[i]
-            entries = rows.entries[rows.row_ptr[d] : rows.row_ptr[d + 1]]
-            own = prior.alpha[old] * np.float64(word.phi_old[old])
-            others = prior_mass - prior.alpha[old] * np.float64(word.phi[old])
-            lanes = _products(entries, word, old, left, products)
-            x = random.uniform64(key, i) * (own + others + _total(lanes))
-            if x < own:
-                out[i] = old
-            elif x < own + others:
-                out[i] = _draw_prior(x - own, word, model, prior, row, old)
-            else:
-                out[i] = entries[_find(x - own - others, products, lanes, len(entries))] >> SIXTEEN
-        _clear(word, model, prior, row)
+def _segments(order, group, model):
+    """Return the first segment of a group whose word lies in the model's block, and the end of them."""
+    start, end = order.group_ptr[group], order.group_ptr[group + 1]
+    words = order.word_ids[start:end]
+    behind = model.first + len(model.row_ptr) - 1
+    return start + np.searchsorted(words, model.first), start + np.searchsorted(words, behind)
 
 
 @kernel
-def longest_row(row_ptr):
-    """Return the largest number of entries of a row."""
-    longest = 0
-    for d in range(len(row_ptr) - 1):
-        longest = max(longest, row_ptr[d + 1] - row_ptr[d])
-    return longest
+def _uniform(draws, i):
+    if len(draws.streams):
+        return random.uniform64(draws.streams[i], draws.index)
+    return random.uniform64(draws.key, i)
 
 
 @kernel
-def _products(entries, word, old, left, products):
-    """Multiply a row of A by φ and return the sums of the eight lanes; ``products`` keeps running sums."""
-    lanes = np.zeros(LANES, np.float32)
-    for j in range(len(entries)):
-        k = entries[j] >> SIXTEEN
-        count = np.float32(entries[j] & LOW)
-        phi = word.phi[k]
-        if k == old:
-            count -= np.float32(left)
-            phi = word.phi_old[k]
-        lanes[j % LANES] += count * phi
-        products[j] = lanes[j % LANES]
-    return lanes
+def _sweep_sparse(order, rows, model, prior, z, draws, out):
+    word = _new_word(order, prior)
+    for group in range(len(order.group_ptr) - 1):
+        first, behind = _segments(order, group, model)
+        for s in range(first, behind):
+            row = np.int64(order.word_ids[s]) - model.first
+            mass = _expand(word, model, prior, row)
+            for i in range(order.word_ptr[s], order.word_ptr[s + 1]):
+                ahead = rows.row_ptr[order.docs[min(i + AHEAD, len(z) - 1)]]
+                prefetch(rows.entries, ahead)
+                prefetch(rows.entries, ahead + 16)
+                d, old, u = order.docs[i], np.int64(z[i]), _uniform(draws, i)
+                start, n = rows.row_ptr[d], rows.row_ptr[d + 1] - rows.row_ptr[d]
+                document = _products(word, rows.entries[start : start + n], old, prior.left_a)
+                own = prior.alpha[old] * word.phi_old[old]
+                others = mass - prior.alpha[old] * word.phi[old]
+                x = u * (own + others + document) - own
+                if x >= others:
+                    out[i] = _topic(rows.entries[start + _find(word, x - others, n)], old)
+                else:
+                    out[i] = old if x < 0 else _draw_prior(x, word, model, prior, row, old)
+            _clear(word, model, prior, row)
 
 
 @kernel
-def _total(lanes):
-    total = 0.0
-    for lane in lanes:
-        total += lane
-    return total
+def _products(word, entries, old, left):
+    """Sum A_dk φ_k over a row, with the old topic lowered; ``word`` keeps the running sums and the lanes' ends."""
+    total = splat(ZERO)
+    own, phi_own, less = splat(np.uint32(old)), splat(word.phi_old[old]), splat(np.uint32(left))
+    for j in range(0, len(entries), LANES):
+        packed = load(entries, j)
+        k, count = high_half(packed), low_half(packed)
+        phi = where_equal(k, own, phi_own, gather(word.phi, k))
+        total = total + to_float(where_equal(k, own, count - less, count)) * phi
+        store(word.sums, j, total)
+    return _set_ends(word, total)
 
 
 @kernel
-def _find(x, products, lanes, n):
-    lane = 0
-    while lane < LANES - 1 and x >= lanes[lane]:
-        x -= lanes[lane]
-        lane += 1
-    j = lane
-    while j + LANES < n and x >= products[j]:
-        j += LANES
-    return min(j, n - 1)
+def _set_ends(word, total):
+    """Lay the lanes on the line in float64, one after the other, and return the end of the last."""
+    ends = prefix_sums(to_double(total))
+    store(word.ends, 1, ends)
+    return last(ends)
+
+
+@kernel
+def _find(word, x, n):
+    """Return which of n numbers, dealt to lanes, holds ``x``."""
+    lane = min(count_at_most(load(word.ends, 1), x), LANES - 1)
+    rest = np.float32(x - word.ends[lane])
+    step = 0
+    for j in range(lane, n, LANES):
+        step += word.sums[j] <= rest
+    return min(step * LANES, n - LANES) + lane
+
+
+@kernel
+def _topic(entry, old):
+    """Unpack an entry; rounding at the end of the line can point at one of no mass, and then the topic stays."""
+    return np.int64(entry >> SIXTEEN) & (TOPICS - 1) if entry & LOW else old
 
 
 @kernel
 def _draw_prior(x, word, model, prior, row, old):
     """Draw from α_k φ_k over all topics but the old one."""
+    skipped = prior.smooth[old + 1] - prior.smooth[old]
+    smooth = prior.smooth[-1] - skipped
     start, end = model.row_ptr[row], model.row_ptr[row + 1]
-    smooth = prior.smooth[-1] - (prior.smooth[old + 1] - prior.smooth[old])
     if x < smooth or start == end:
-        x += prior.smooth[old + 1] - prior.smooth[old] if x >= prior.smooth[old] else 0.0
-        return min(np.searchsorted(prior.smooth[1:], x, "right"), len(prior.alpha) - 1)
+        return _search(prior.smooth, x + skipped if x >= prior.smooth[old] else x)
     x -= smooth
     prefix = word.prefix[: end - start + 1]
     j = np.searchsorted(model.topics[start:end], old)
     if j < end - start and model.topics[start + j] == old and x >= prefix[j]:
         x += prefix[j + 1] - prefix[j]
-    return np.int64(model.topics[start + min(np.searchsorted(prefix[1:], x, "right"), end - start - 1)])
+    return np.int64(model.topics[start + _search(prefix, x)])
 
 
 @kernel
-def _initial(tokens, model, prior, key, out):
-    word = _new_word(model, prior)
-    smooth = prior.smooth[-1]
-    for s in range(len(tokens.word_ids)):
-        row = np.int64(tokens.word_ids[s]) - model.first
-        if row < 0 or row >= len(model.row_ptr) - 1:
-            continue
-        _expand(word, model, prior, row, 0)
-        start, end = model.row_ptr[row], model.row_ptr[row + 1]
-        prefix = word.prefix[: end - start + 1]
-        for i in range(tokens.word_ptr[s], tokens.word_ptr[s + 1]):
-            x = random.uniform64(key, i) * (smooth + prefix[-1])
-            if x < smooth or start == end:
-                out[i] = min(np.searchsorted(prior.smooth[1:], x, "right"), len(prior.alpha) - 1)
-            else:
-                j = np.searchsorted(prefix[1:], x - smooth, "right")
-                out[i] = model.topics[start + min(j, end - start - 1)]
-        _clear(word, model, prior, row)
+def _search(prefix, x):
+    """Return which interval of (n + 1,) prefix sums holds ``x``."""
+    return min(np.searchsorted(prefix, x, "right") - 1, len(prefix) - 2)
 
 
 @kernel
-def _log_likelihood(tokens, rows, model, prior, lengths):
-    word = _new_word(model, prior)
-    products = np.empty(longest_row(rows.row_ptr) + LANES, np.float32)
+def _sweep_dense(order, rows, model, prior, z, draws, out):
+    word = _new_word(order, prior)
+    width = (len(prior.alpha) + LANES - 1) // LANES * LANES
+    for group in range(len(order.group_ptr) - 1):
+        first, behind = _segments(order, group, model)
+        A, first_doc = _dense_rows(order, rows, prior, group, width)
+        for s in range(first, behind):
+            row = np.int64(order.word_ids[s]) - model.first
+            _expand(word, model, prior, row)
+            for i in range(order.word_ptr[s], order.word_ptr[s + 1]):
+                prefetch(A, (np.int64(order.docs[min(i + AHEAD, len(z) - 1)]) - first_doc) * width)
+                start = (np.int64(order.docs[i]) - first_doc) * width
+                old, u = np.int64(z[i]), _uniform(draws, i)
+                k = _draw_dense(word, A[start : start + width], old, prior.left_a, u)
+                out[i] = k if k < len(prior.alpha) else old
+            _clear(word, model, prior, row)
+
+
+@kernel
+def _dense_rows(order, rows, prior, group, width):
+    """Return A_dk + α_k of a group's documents, one row of ``width`` floats a document, and the first document."""
+    tokens = order.word_ptr[order.group_ptr[group]], order.word_ptr[order.group_ptr[group + 1]]
+    first = np.searchsorted(order.doc_ptr, tokens[0], "right") - 1
+    behind = np.searchsorted(order.doc_ptr, tokens[1])
+    A = np.zeros((max(behind - first, 0), width), np.float32)
+    for d in range(first, behind):
+        A[d - first, : len(prior.alpha)] = prior.alpha
+        for entry in rows.entries[rows.row_ptr[d] : rows.row_ptr[d + 1]]:
+            if entry & LOW:
+                A[d - first, _topic(entry, 0)] += entry & LOW
+    return A.ravel(), first
+
+
+@kernel
+def _draw_dense(word, A, old, left, u):
+    """Draw from (A_dk + α_k) φ_k over all topics, with the old topic lowered."""
+    total = splat(ZERO)
+    k, eight = load(EIGHT_TOPICS, 0), splat(np.uint32(LANES))
+    own, phi_own, less = splat(np.uint32(old)), splat(word.phi_old[old]), splat(np.float32(left))
+    for j in range(0, len(A), LANES):
+        a = load(A, j)
+        total = total + where_equal(k, own, (a - less) * phi_own, a * load(word.phi, j))
+        store(word.sums, j, total)
+        k = k + eight
+    return _find(word, u * _set_ends(word, total), len(A))
+
+
+@kernel
+def _first_sweep(order, model, prior, draws, out):
+    word = _new_word(order, prior)
+    for group in range(len(order.group_ptr) - 1):
+        first, behind = _segments(order, group, model)
+        for s in range(first, behind):
+            row = np.int64(order.word_ids[s]) - model.first
+            mass = _expand(word, model, prior, row)
+            start, end = model.row_ptr[row], model.row_ptr[row + 1]
+            for i in range(order.word_ptr[s], order.word_ptr[s + 1]):
+                x = _uniform(draws, i) * mass
+                if x < prior.smooth[-1] or start == end:
+                    out[i] = _search(prior.smooth, x)
+                else:
+                    out[i] = model.topics[start + _search(word.prefix[: end - start + 1], x - prior.smooth[-1])]
+            _clear(word, model, prior, row)
+
+
+@kernel
+def _log_likelihood(order, rows, model, prior):
+    word = _new_word(order, prior)
     alpha = prior.alpha.sum()
     total = 0.0
-    for s in range(len(tokens.word_ids)):
-        row = np.int64(tokens.word_ids[s]) - model.first
-        if row < 0 or row >= len(model.row_ptr) - 1:
-            continue
-        _expand(word, model, prior, row, 0)
-        prior_mass = prior.smooth[-1] + word.prefix[model.row_ptr[row + 1] - model.row_ptr[row]]
-        for d in tokens.docs[tokens.word_ptr[s] : tokens.word_ptr[s + 1]]:
-            entries = rows.entries[rows.row_ptr[d] : rows.row_ptr[d + 1]]
-            mass = prior_mass + _total(_products(entries, word, len(prior.alpha), 0, products))
-            total += np.log(mass / (lengths[d] + alpha))
-        _clear(word, model, prior, row)
+    for group in range(len(order.group_ptr) - 1):
+        first, behind = _segments(order, group, model)
+        for s in range(first, behind):
+            row = np.int64(order.word_ids[s]) - model.first
+            mass = _expand(word, model, prior, row)
+            for d in order.docs[order.word_ptr[s] : order.word_ptr[s + 1]]:
+                entries = rows.entries[rows.row_ptr[d] : rows.row_ptr[d + 1]]
+                length = order.doc_ptr[d + 1] - order.doc_ptr[d]
+                total += np.log((mass + _products(word, entries, 0, 0)) / (length + alpha))
+            _clear(word, model, prior, row)
     return total
 
 
 def fold_in(doc_ptr: np.ndarray, words: np.ndarray, model: Model, iterations: int, keys: np.ndarray) -> np.ndarray:
-    """Estimate the topics of new documents under a fixed model.
+    """Estimate the topics of new documents under a fixed model that is one block.
 
-    ``doc_ptr`` (D + 1,) int64 and ``words`` (T,) uint32 in document order, all inside the model's block; ``keys`` (D,)
-    uint64, one a document, so that a document's result does not depend on its company. Returns (D, K) float32, rows
-    that sum to one: A + α averaged over the second half of the sweeps. A document without tokens gets the prior.
+    ``doc_ptr`` (D + 1,) int64 and ``words`` (T,) uint32 in document order; ``keys`` (D,) uint64, one a document, so
+    that a document's result does not depend on its company. Returns (D, K) float32, rows that sum to one: A + α, A
+    averaged over the second half of the sweeps. A document without tokens gets the prior.
     """
-    return _fold_in(doc_ptr, words, model, _prior(model, False), iterations, keys)
-
-
-@kernel
-def _fold_in(doc_ptr, words, model, prior, iterations, keys):
-    n_topics = len(prior.alpha)
-    theta = np.zeros((len(doc_ptr) - 1, n_topics), np.float32)
-    weights, count = np.empty(n_topics), np.empty(n_topics)
-    for d in range(len(doc_ptr) - 1):
-        tokens = words[doc_ptr[d] : doc_ptr[d + 1]]
-        z = np.zeros(len(tokens), np.int64)
-        count[:] = 0
-        for t in range(iterations + 1):
-            for i in range(len(tokens)):
-                row = np.int64(tokens[i]) - model.first
-                if t > 0:
-                    count[z[i]] -= 1
-                total = 0.0
-                j, end = model.row_ptr[row], model.row_ptr[row + 1]
-                for k in range(n_topics):
-                    b = 0
-                    if j < end and model.topics[j] == k:
-                        b = model.counts[j]
-                        j += 1
-                    total += (count[k] + prior.alpha[k]) * (b + model.beta) * prior.inverse[k]
-                    weights[k] = total
-                x = random.uniform64(keys[d], t * len(tokens) + i) * total
-                z[i] = min(np.searchsorted(weights, x, "right"), n_topics - 1)
-                count[z[i]] += 1
-            if 2 * t > iterations:
-                theta[d] += count
-        sweeps = iterations - iterations // 2
-        theta[d] = theta[d] / sweeps + prior.alpha
-        theta[d] /= theta[d].sum()
-    return theta
+    theta = np.zeros((len(doc_ptr) - 1, len(model.alpha)), np.float32)
+    order, prior = _word_order(doc_ptr, words, len(model.row_ptr) - 1), _prior(model, 1, 0)
+    draws = Draws(np.uint64(0), _streams(order, keys), 0)
+    z = np.zeros(len(words), np.uint16)
+    _first_sweep(order, _frozen(model), prior, draws, z)
+    for t in range(1, iterations + 1):
+        rows = count_documents(order.doc_ptr, order.place, z)
+        _sweep(order, rows, model, prior, z, draws._replace(index=t << 32), z)
+        if 2 * t > iterations:
+            _add_rows(theta, *count_documents(order.doc_ptr, order.place, z))
+    theta /= max(1, iterations - iterations // 2)
+    theta += model.alpha
+    return theta / theta.sum(axis=1, keepdims=True)
 
 
 def completion(theta: np.ndarray, model: Model, doc_ptr: np.ndarray, words: np.ndarray) -> tuple[float, int]:
     """Score the other half of held-out documents: the sum of log Σ_k θ_dk φ_kv over tokens, and their number.
 
-    ``theta`` (D, K) float32, ``doc_ptr`` (D + 1,) int64 and ``words`` (T,) uint32 in document order.
+    ``theta`` (D, K) float32, ``doc_ptr`` (D + 1,) int64 and ``words`` (T,) uint32 in document order; the model is one
+    block.
     """
-    return _completion(theta, model, _prior(model, False), doc_ptr, words), len(words)
+    order = _word_order(doc_ptr, words, len(model.row_ptr) - 1)
+    return _completion(_read_only(theta), order, _frozen(model), _prior(model, 0, 0)), len(words)
+
+
+def _word_order(doc_ptr: np.ndarray, words: np.ndarray, n_words: int) -> Order:
+    return _frozen(Order(*_order_by_word(_read_only(doc_ptr), _read_only(words), n_words)))
 
 
 @kernel
-def _completion(theta, model, prior, doc_ptr, words):
-    word = _new_word(model, prior)
-    total = 0.0
+def _order_by_word(doc_ptr, words, n_words):
+    """Order tokens by word, then by document, as one group."""
+    ends = np.zeros(n_words + 1, np.int64)
+    for v in words:
+        ends[v + 1] += 1
+    word_ids = np.flatnonzero(ends[1:]).astype(np.uint32)
+    ends = np.cumsum(ends)
+    word_ptr = np.append(ends[word_ids], len(words))
+    docs, place = np.empty(len(words), np.uint32), np.empty(len(words), np.uint32)
     for d in range(len(doc_ptr) - 1):
-        smooth = 0.0
-        for k in range(theta.shape[1]):
-            smooth += theta[d, k] * model.beta * prior.inverse[k]
-        for v in words[doc_ptr[d] : doc_ptr[d + 1]]:
-            row = np.int64(v) - model.first
-            mass = smooth
-            for j in range(model.row_ptr[row], model.row_ptr[row + 1]):
-                k = model.topics[j]
-                mass += theta[d, k] * model.counts[j] * prior.inverse[k]
-            total += np.log(mass)
+        for i in range(doc_ptr[d], doc_ptr[d + 1]):
+            j = ends[words[i]]
+            docs[j], place[j] = d, i
+            ends[words[i]] += 1
+    return doc_ptr, np.array([0, len(word_ids)]), word_ids, word_ptr, docs, place
+
+
+@kernel
+def _streams(order, keys):
+    """Give each token the stream of its document and of its place in it."""
+    streams = np.empty(len(order.docs), np.uint64)
+    for i in range(len(streams)):
+        d = order.docs[i]
+        streams[i] = random.draw(keys[d], order.place[i] - order.doc_ptr[d])
+    return streams
+
+
+@kernel
+def _add_rows(theta, row_ptr, entries):
+    for d in range(len(theta)):
+        for entry in entries[row_ptr[d] : row_ptr[d + 1]]:
+            if entry & LOW:
+                theta[d, _topic(entry, 0)] += entry & LOW
+
+
+@vector_kernel
+def _completion(theta, order, model, prior):
+    word = _new_word(order, prior)
+    total = 0.0
+    for s in range(len(order.word_ids)):
+        row = np.int64(order.word_ids[s]) - model.first
+        _expand(word, model, prior, row)
+        for d in order.docs[order.word_ptr[s] : order.word_ptr[s + 1]]:
+            mass = ZERO
+            for k in range(theta.shape[1]):
+                mass += theta[d, k] * word.phi[k]
+            total += np.log(np.float64(mass))
+        _clear(word, model, prior, row)
     return total

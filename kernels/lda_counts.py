@@ -6,18 +6,27 @@ Source: SaberLDA (Li et al., ASPLOS 2017), section 3.3. Every count is an exact 
 from typing import NamedTuple
 
 import numpy as np
+from numba.cpython.unsafe.numbers import trailing_zeros
 
 from .jit import kernel
 
 #: The largest count of one packed entry; a larger one is split over several entries of its topic.
 LARGEST = (1 << 16) - 1
-TOPICS = 1 << 16
+TOPICS = 1 << 15
+SIXTEEN = np.uint32(16)
+SURPLUS = np.uint32(1 << 15)
+PADDING = np.uint32(0xFFFF0000)
 
 
 class Rows(NamedTuple):
-    """Sparse rows of A: ``entries[row_ptr[d]:row_ptr[d + 1]]`` are the topics of document d, each packed with its count."""
+    """Sparse rows of A: the topics of document d are ``entries[row_ptr[d]:row_ptr[d + 1]]``, packed with their counts.
 
-    row_ptr: np.ndarray  # (D + 1,) int64
+    A row is padded to a multiple of eight by entries of count zero. Of a topic with more than 65,535 tokens in one
+    document, all but the last of its entries have the topic's highest bit set: a sampler that lowers the topic by one
+    must do so once.
+    """
+
+    row_ptr: np.ndarray  # (D + 1,) int64, multiples of 8
     entries: np.ndarray  # (nnz,) uint32: topic << 16 | count
 
 
@@ -30,7 +39,7 @@ class Counts(NamedTuple):
 
 
 def count_documents(doc_ptr: np.ndarray, place: np.ndarray, z: np.ndarray) -> Rows:
-    """Count topics by document, falling by count, equal counts by topic.
+    """Count topics by document, in the order of their first tokens.
 
     ``doc_ptr`` (D + 1,) int64, ``place`` (T,) uint32 from word order to document order, ``z`` (T,) uint16 in word
     order.
@@ -40,7 +49,7 @@ def count_documents(doc_ptr: np.ndarray, place: np.ndarray, z: np.ndarray) -> Ro
 
 @kernel
 def _shuffle(place, z):
-    shuffled = np.empty_like(z)
+    shuffled = np.empty(len(z), np.uint16)
     for i in range(len(z)):
         shuffled[place[i]] = z[i]
     return shuffled
@@ -50,15 +59,14 @@ def _shuffle(place, z):
 def _count_documents(doc_ptr, z):
     count = np.zeros(TOPICS, np.int64)
     row_ptr = np.zeros(len(doc_ptr), np.int64)
-    entries = np.empty(len(z), np.uint32)
+    entries = np.empty(_bound(doc_ptr), np.uint32)
     end = 0
     for d in range(len(doc_ptr) - 1):
         start = end
         for i in range(doc_ptr[d], doc_ptr[d + 1]):
             k = z[i]
-            if count[k] == 0:
-                entries[end] = k
-                end += 1
+            entries[end] = k
+            end += count[k] == 0
             count[k] += 1
         end = _pack(entries, start, end, count)
         row_ptr[d + 1] = end
@@ -66,20 +74,29 @@ def _count_documents(doc_ptr, z):
 
 
 @kernel
+def _bound(doc_ptr):
+    """Return how many entries the rows can have: one a token, the padding, and one more that is written and left."""
+    bound = 1
+    for d in range(len(doc_ptr) - 1):
+        bound += (doc_ptr[d + 1] - doc_ptr[d] + 7) // 8 * 8
+    return bound
+
+
+@kernel
 def _pack(entries, start, end, count):
-    """Replace the topics of one row by packed entries, sort them and clear their counts."""
+    """Replace the topics of one row by packed entries, clear their counts and pad the row."""
     last = end
     for j in range(start, end):
         k = entries[j]
         while count[k] > LARGEST:
-            entries[last] = k << np.uint32(16) | np.uint32(LARGEST)
+            entries[last] = (k | SURPLUS) << SIXTEEN | np.uint32(LARGEST)
             last += 1
             count[k] -= LARGEST
-        entries[j] = k << np.uint32(16) | np.uint32(count[k])
+        entries[j] = k << SIXTEEN | np.uint32(count[k])
         count[k] = 0
-    row = entries[start:last]
-    order = np.argsort((np.uint64(LARGEST) - (row & np.uint32(LARGEST))) << np.uint64(16) | row >> np.uint32(16))
-    row[:] = row[order]
+    while last % 8:
+        entries[last] = PADDING
+        last += 1
     return last
 
 
@@ -148,27 +165,16 @@ def _mark(marks, upper, k):
     upper[k >> 12] |= np.uint64(1) << np.uint64((k >> 6) & 63)
 
 
-@kernel(inline="always")
-def _lowest(bits):
-    """Return the number of zero bits below the lowest set one."""
-    low = bits & (~bits + np.uint64(1))
-    n = 0
-    while low > np.uint64(1):
-        low >>= np.uint64(1)
-        n += 1
-    return n
-
-
 @kernel
 def _drain(row, marks, upper, topics, counts, end):
     """Append the marked entries of a dense row by ascending topic, and clear row and marks."""
     one = np.uint64(1)
     for h in range(len(upper)):
         while upper[h]:
-            w = h * 64 + _lowest(upper[h])
+            w = h * 64 + np.int64(trailing_zeros(upper[h]))
             upper[h] &= upper[h] - one
             while marks[w]:
-                k = w * 64 + _lowest(marks[w])
+                k = w * 64 + np.int64(trailing_zeros(marks[w]))
                 marks[w] &= marks[w] - one
                 topics[end] = k
                 counts[end] = row[k]

@@ -135,11 +135,17 @@ class Store:
         try:
             group = zarr.open_group(self._zarr_store(name), mode="r")
             keys = list(group.array_keys()) if only is None else [k for k in only if k in group]
-            return {k: np.asarray(group[k][...]) for k in keys}
+            return {k: self._read_whole(group[k], name) for k in keys}
         except (FileNotFoundError, zarr.errors.GroupNotFoundError):
             raise DataError(f"{self.where(name)}: missing from its store") from None
         except (ValueError, zarr.errors.MetadataValidationError) as error:
             raise DataError(f"{self.where(name)}: damaged ({error}); restore it or write the store anew") from None
+
+    def _read_whole(self, array: Any, name: str) -> np.ndarray:
+        # Zarr reads a missing piece as zeros; here every piece was written, so a missing one is damage.
+        if array.size and array.nchunks_initialized < array.nchunks:
+            raise DataError(f"{self.where(name)}: a piece of {array.basename!r} is missing; write the store anew")
+        return np.asarray(array[...])
 
     def _zarr_store(self, name: str) -> Any:
         if self.is_local:
@@ -157,6 +163,7 @@ def _write_group(target: Any, arrays: Arrays, attributes: dict[str, Any] | None)
             dtype=array.dtype,
             chunks=tuple(max(1, n) for n in chunks),
             compressors=[Crc32cCodec()],
+            config={"write_empty_chunks": True},
         )
         if array.size:
             stored[...] = array

@@ -12,27 +12,58 @@ from corpusmill.kernels import random
 from corpusmill.pipeline.algorithm import Algorithm, Need, Swept
 
 
-def write_toy_corpus(url, n_chunks=6, documents=20, n_words=50, length=30, seed=0, held_out=1):
-    """Write a corpus of random words and return it opened."""
-    rng = np.random.default_rng(seed)
-    store = Store(url)
-    parts = {}
-    for part, count in (("train", n_chunks), ("held_out", held_out)):
-        infos = []
-        for c in range(count):
-            lengths = rng.integers(0, 2 * length, documents)
-            doc_ptr = np.r_[0, np.cumsum(lengths)]
-            words = np.minimum(rng.geometric(0.08, doc_ptr[-1]) - 1, n_words - 1).astype(np.uint32)
-            infos.append(write_chunk(store, part, make_chunk(c, doc_ptr, words, group_tokens=200)))
-        parts[part] = infos
-        keys = pa.table({"key": [f"{part}:{i}" for i in range(count * documents)]})
+def vocabulary_table(words, frequency):
+    """Return a vocabulary of these words and term frequencies."""
+    frequency = np.asarray(frequency, np.int64)
+    return pa.table({"word": words, "term_frequency": frequency, "document_frequency": frequency})
+
+
+def write_documents(url, parts, n_words, name):
+    """Write parts of chunks of documents (arrays of word ids) as a corpus with words w000, w001, ..."""
+    store, infos = Store(url), {}
+    frequency = np.zeros(n_words, np.int64)
+    for part, chunks in parts.items():
+        infos[part] = []
+        for c, documents in enumerate(chunks):
+            doc_ptr = np.r_[0, np.cumsum([len(d) for d in documents])].astype(np.int64)
+            words = np.concatenate(documents).astype(np.uint32)
+            if part == "train":
+                frequency += np.bincount(words, minlength=n_words)
+            infos[part].append(write_chunk(store, part, make_chunk(c, doc_ptr, words, group_tokens=200)))
+        keys = pa.table({"key": [f"{part}:{i}" for i in range(sum(len(c) for c in chunks))]})
         with store.fs.open(store.where(f"documents-{part}.parquet"), "wb") as file:
             pq.write_table(keys, file)
-    names = [f"w{i:03d}" for i in range(n_words)]
-    zeros = np.zeros(n_words, np.int64)
-    vocabulary = pa.table({"word": names, "term_frequency": zeros, "document_frequency": zeros})
-    write_corpus_table(store, vocabulary, parts, True, f"toy-{seed}-{n_chunks}-{documents}", {"source": "toy"})
+    vocabulary = vocabulary_table([f"w{i:03d}" for i in range(n_words)], frequency)
+    write_corpus_table(store, vocabulary, infos, True, name, {"source": "toy"})
     return Corpus(str(url))
+
+
+def write_toy_corpus(url, n_chunks=6, documents=20, n_words=50, seed=0):
+    """Write a corpus of random words, some documents empty, and return it opened."""
+    rng = np.random.default_rng(seed)
+
+    def chunk():
+        lengths = rng.integers(0, 60, documents)
+        return [np.minimum(rng.geometric(0.08, n) - 1, n_words - 1) for n in lengths]
+
+    parts = {"train": [chunk() for _ in range(n_chunks)], "held_out": [chunk()]}
+    return write_documents(url, parts, n_words, f"toy-{seed}-{n_chunks}-{documents}")
+
+
+def write_topic_corpus(url, n_topics, words_per_topic=20, n_chunks=4, documents=40, length=60, seed=0):
+    """Write a corpus drawn from topics that share no word: topic k has the words from k * words_per_topic on."""
+    rng = np.random.default_rng(seed)
+
+    def document():
+        theta = rng.dirichlet(np.full(n_topics, 0.1))
+        topics = rng.choice(n_topics, length, p=theta)
+        return topics * words_per_topic + rng.integers(0, words_per_topic, length)
+
+    def chunk():
+        return [document() for _ in range(documents)]
+
+    parts = {"train": [chunk() for _ in range(n_chunks)], "held_out": [chunk()]}
+    return write_documents(url, parts, n_topics * words_per_topic, f"topics-{n_topics}-{seed}")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,234 @@
+"""Where documents come from: the files that a source names, and the batches that readers make of them."""
+
+import lzma
+import os
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import fsspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from .store import DataError
+
+#: Bytes of text that a reader hands on at once: what follows holds about ten times as much.
+BATCH_BYTES = 8 << 20
+#: Bytes of a partition, the unit of work that is redone after an interruption.
+PARTITION_BYTES = 16 << 20
+#: More partitions than this are joined, so that a scheduler is not swamped.
+MAX_PARTITIONS = 4096
+
+COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zst": "zstd"}
+
+
+class Bag(NamedTuple):
+    """Counted words by column number, expanded to one entry a token."""
+
+    doc_ptr: np.ndarray  # (D + 1,) int64
+    columns: np.ndarray  # (T,) int64: ascending in a document
+    names: pa.Array | None  # the word of each column; None names a column by its number
+
+
+class Batch(NamedTuple):
+    """Some consecutive documents: their keys, and texts (large_string), tokens (large_list of string) or a bag."""
+
+    keys: pa.Array  # (D,) string
+    content: pa.Array | Bag
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How documents are found in a source."""
+
+    format: str = "auto"
+    text: str = "text"  # column or field of the text
+    tokens: str | None = None  # column or field of a list of tokens, instead of text
+    key: str | None = None  # column or field of the document's own key; else file:row
+    vocabulary_file: str | None = None  # words of a docword, svmlight or MatrixMarket file, one a line
+    zero_based: bool = False  # svmlight columns count from 0
+    encoding_errors: str = "strict"  # or "replace": what to do with invalid UTF-8
+    null_text: str = "error"  # or "empty": what to do with a row without text
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """One file of a source; ``name`` is its path below what the source's files share."""
+
+    url: str
+    name: str
+    size: int
+    modified: str
+
+    @property
+    def compression(self) -> str | None:
+        """How the file is packed, by its extension."""
+        return COMPRESSED.get(os.path.splitext(self.url)[1].lower())
+
+    @property
+    def extension(self) -> str:
+        """The extension in lower case, one of packing left out."""
+        stem, extension = os.path.splitext(self.url.lower())
+        return os.path.splitext(stem)[1] if extension in COMPRESSED else extension
+
+
+@dataclass(frozen=True)
+class Partition:
+    """A part of a source that is read on its own. What start, stop and first mean is the reader's business."""
+
+    file: SourceFile
+    start: int = 0
+    stop: int = 1 << 62
+    first: int = 1  # number of the first row or line
+
+
+def find_files(source: Any) -> list[SourceFile]:
+    """Return the files of a path, folder, glob or URL, or of a list of them, in order of their names.
+
+    Raises DataError where nothing is found.
+    """
+    sources = [source] if isinstance(source, str | os.PathLike) else list(source)
+    found: list[tuple[Any, str]] = []
+    for one in map(os.fspath, sources):
+        matches = _matches(one)
+        if not matches:
+            raise DataError(f"{one}: no file matches; check the path or the pattern")
+        found += matches
+    parents = [os.path.dirname(path) for _, path in found]
+    shared = os.path.commonpath(parents) if len({os.path.isabs(p) for p in parents}) == 1 else ""
+    files = [_describe(fs, path, os.path.relpath(path, shared) if shared else path) for fs, path in found]
+    return files if len(sources) > 1 else sorted(files, key=lambda f: f.name)
+
+
+def _matches(source: str) -> list[tuple[Any, str]]:
+    fs, path = fsspec.core.url_to_fs(source)
+    if any(c in path for c in "*?["):
+        paths = [p for p in fs.glob(path) if fs.isfile(p)]
+    elif fs.isdir(path):
+        paths = [p for p in fs.find(path) if not _is_hidden(os.path.relpath(p, path))]
+    else:
+        paths = [path] if fs.exists(path) else []
+    return [(fs, p) for p in sorted(paths)]
+
+
+def _is_hidden(name: str) -> bool:
+    return any(part.startswith((".", "_")) for part in name.split("/"))
+
+
+def _describe(fs: Any, path: str, name: str) -> SourceFile:
+    info = fs.info(path)
+    modified = next((str(info[k]) for k in ("ETag", "mtime", "LastModified", "updated") if info.get(k)), "")
+    return SourceFile(fs.unstrip_protocol(path), name, int(info["size"] or 0), modified)
+
+
+@contextmanager
+def open_file(file: SourceFile, unpack: bool = True) -> Iterator[Any]:
+    """Open a file for reading bytes, unpacked by its extension; raise DataError when it is gone or damaged."""
+    try:
+        with fsspec.open(file.url, "rb", compression=file.compression if unpack else None) as stream:
+            yield stream
+    except FileNotFoundError:
+        raise DataError(f"{file.url}: no such file") from None
+
+
+def read_some(stream: Any, size: int, file: SourceFile, line: int) -> bytes:
+    """Read up to ``size`` bytes; a packed file that ends too early or is damaged is a DataError with the line."""
+    try:
+        return stream.read(size)
+    except (EOFError, zlib.error, lzma.LZMAError, OSError) as error:
+        if file.compression is None:
+            raise
+        raise DataError(
+            f"{file.url}, after line {line - 1}: the {file.compression} data is cut off or damaged ({error}); "
+            f"fetch the file again"
+        ) from None
+
+
+def line_blocks(file: SourceFile, part: Partition, size: int = BATCH_BYTES) -> Iterator[tuple[bytes, int]]:
+    """Yield (whole lines, number of the first) of the lines that begin in ``part.start:part.stop``.
+
+    A range that does not start at 0 leaves the line it falls into to the range before.
+    """
+    with open_file(file) as stream:
+        line, position, carry = part.first, part.start, b""
+        if part.start:
+            stream.seek(part.start - 1)
+            position -= 1
+            skipping = True
+        else:
+            skipping = False
+        while position - len(carry) < part.stop:
+            block = read_some(stream, size, file, line)
+            if not block:
+                break
+            position += len(block)
+            if skipping:
+                cut = block.find(b"\n") + 1
+                if not cut:
+                    continue
+                block, skipping = block[cut:], False
+            whole, carry = _whole_lines(carry + block, position, part.stop)
+            if whole:
+                yield whole, line
+                line += whole.count(b"\n")
+        if carry and position - len(carry) < part.stop:
+            yield carry, line
+
+
+def _whole_lines(data: bytes, position: int, stop: int) -> tuple[bytes, bytes]:
+    """Split data that ends at ``position`` after its last whole line, or after the line that reaches ``stop``."""
+    over = position - stop
+    # The last line of the range is the one that holds the byte before ``stop``.
+    limit = data.find(b"\n", len(data) - over - 1) + 1 if over >= 0 else 0
+    cut = limit or data.rfind(b"\n") + 1
+    if over >= 0 and not limit:
+        cut = data.rfind(b"\n", 0, max(0, len(data) - over - 1)) + 1
+    return data[:cut], data[cut:]
+
+
+def count_lines(file: SourceFile, start: int, stop: int) -> int:
+    """Count the line ends in a byte range of a file that is not packed."""
+    with open_file(file) as stream:
+        stream.seek(start)
+        left, lines = stop - start, 0
+        while left > 0 and (block := stream.read(min(left, BATCH_BYTES))):
+            lines += block.count(b"\n")
+            left -= len(block)
+    return lines
+
+
+def as_text(values: pa.Array, options: ReadOptions, where: Any) -> pa.Array:
+    """Return (D,) large_string for binary or string values; ``where(i)`` names row i in an error.
+
+    Raises DataError for nulls and invalid UTF-8, unless the options say "empty" and "replace".
+    """
+    if values.null_count:
+        if options.null_text == "error":
+            row = int(np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False))[0])
+            raise DataError(f"{where(row)}: no text; drop such rows, or ingest with null_text=empty")
+        values = pc.fill_null(values, pa.scalar("").cast(values.type))
+    if not pa.types.is_binary(values.type) and not pa.types.is_large_binary(values.type):
+        return values.cast(pa.large_string())
+    try:
+        return values.cast(pa.large_string())
+    except pa.ArrowInvalid:
+        return pa.array(_decoded(values.to_pylist(), options, where), pa.large_string())
+
+
+def _decoded(values: list[bytes], options: ReadOptions, where: Any) -> Iterable[str]:
+    for row, value in enumerate(values):
+        try:
+            yield value.decode("utf-8", options.encoding_errors)
+        except UnicodeDecodeError as error:
+            raise DataError(
+                f"{where(row)}: invalid UTF-8 at byte {error.start}; ingest with encoding_errors=replace to go on"
+            ) from None
+
+
+def row_keys(name: str, first: int, count: int) -> pa.Array:
+    """Return the keys ``name:first`` to ``name:first + count - 1``."""
+    numbers = pa.array(np.arange(first, first + count)).cast(pa.string())
+    return pc.binary_join_element_wise(pa.scalar(name), numbers, ":")

@@ -25,7 +25,7 @@ lint: $(VENV)/.installed-test $(VENV)/typing/corpusmill
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	cd $(VENV)/typing && ../bin/mypy --config-file ../../pyproject.toml --cache-dir ../../.mypy_cache $(ROOMS)
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-cache
 
 format: $(VENV)/.installed-test
 	$(BIN)/ruff check --fix .

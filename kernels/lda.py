@@ -252,7 +252,7 @@ def _segments(order, group, model):
     return start + np.searchsorted(words, model.first), start + np.searchsorted(words, behind)
 
 
-@kernel
+@kernel(inline="always")
 def _uniform(draws, i):
     if len(draws.streams):
         return random.uniform64(draws.streams[i], draws.index)
@@ -284,7 +284,7 @@ def _sweep_sparse(order, rows, model, prior, z, draws, out):
             _clear(word, model, prior, row)
 
 
-@kernel
+@kernel(inline="always")
 def _products(word, entries, old, left):
     """Sum A_dk φ_k over a row, with the old topic lowered; ``word`` keeps the running sums and the lanes' ends."""
     total = splat(ZERO)
@@ -298,7 +298,7 @@ def _products(word, entries, old, left):
     return _set_ends(word, total)
 
 
-@kernel
+@kernel(inline="always")
 def _set_ends(word, total):
     """Lay the lanes on the line in float64, one after the other, and return the end of the last."""
     ends = prefix_sums(to_double(total))
@@ -306,7 +306,7 @@ def _set_ends(word, total):
     return last(ends)
 
 
-@kernel
+@kernel(inline="always")
 def _find(word, x, n):
     """Return which of n numbers, dealt to lanes, holds ``x``."""
     lane = min(count_at_most(load(word.ends, 1), x), LANES - 1)
@@ -317,7 +317,7 @@ def _find(word, x, n):
     return min(step * LANES, n - LANES) + lane
 
 
-@kernel
+@kernel(inline="always")
 def _topic(entry, old):
     """Unpack an entry; rounding at the end of the line can point at one of no mass, and then the topic stays."""
     return np.int64(entry >> SIXTEEN) & (TOPICS - 1) if entry & LOW else old
@@ -379,7 +379,7 @@ def _dense_rows(order, rows, prior, group, width):
     return A.ravel(), first
 
 
-@kernel
+@kernel(inline="always")
 def _draw_dense(word, A, old, left, u):
     """Draw from (A_dk + α_k) φ_k over all topics, with the old topic lowered."""
     total = splat(ZERO)

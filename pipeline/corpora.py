@@ -105,6 +105,7 @@ class _Published:
     """The trained model as tasks find it: itself in this process, a saved copy for other processes."""
 
     def __init__(self, estimator: TextEstimator, executor: Any):
+        estimator._fitted()
         self.estimator, self.local = estimator, not executor.capacities()[0].address
         self.folder: Any = None
 

@@ -4,6 +4,86 @@ import numpy as np
 
 # --- Latent Dirichlet allocation ---
 
+
+def lda_counts(docs, words, z, n_documents, n_words, n_topics):
+    """A (D, K), B (V, K) and N (K,) of tokens given as three arrays (T,)."""
+    A, B = np.zeros((n_documents, n_topics)), np.zeros((n_words, n_topics))
+    np.add.at(A, (docs, z), 1)
+    np.add.at(B, (words, z), 1)
+    return A, B, B.sum(axis=0)
+
+
+def lda_weights(A_d, B_v, N, alpha, beta, n_words, lowered=None):
+    """Equation (1) of SaberLDA for every topic, unnormalised; one token of topic ``lowered`` is left out."""
+    A_d, B_v, N = A_d.astype(float), B_v.astype(float), N.astype(float)
+    if lowered is not None:
+        A_d[lowered], B_v[lowered], N[lowered] = A_d[lowered] - 1, B_v[lowered] - 1, N[lowered] - 1
+    return (A_d + alpha) * (B_v + beta) / (N + n_words * beta)
+
+
+def lda_uniforms(key, n):
+    """The first n numbers of a stream of SplitMix64, as float64 in [0, 1) with 53 bits."""
+    uniforms = []
+    for i in range(n):
+        x = (int(key) + (i + 1) * 0x9E3779B97F4A7C15) % 2**64
+        x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+        x = (x ^ (x >> 27)) * 0x94D049BB133111EB % 2**64
+        uniforms.append((x ^ (x >> 31)) // 2**11 / 2**53)
+    return np.array(uniforms)
+
+
+def lda_deal(items):
+    """Deal items to eight lanes and join the lanes."""
+    return [item for lane in range(8) for item in items[lane::8]]
+
+
+def lda_line(A_d, B_v, N, alpha, beta, n_words, old, leave_out, order):
+    """The pieces of a token's line, (topics, widths).
+
+    ``order`` holds the document's topics as its row has them; None: the line of a dense row.
+    """
+    n_topics, less = len(alpha), float(leave_out)
+    A_d, B_v, N = A_d.copy(), B_v.copy(), N.copy()
+    A_d[old] -= less
+    B_v[old] -= less
+    N[old] -= less
+    totals = N + n_words * beta
+    phi = (B_v + beta) / totals
+    if order is None:
+        topics = np.array(lda_deal(list(range(n_topics))))
+        return topics, ((A_d + alpha) * phi)[topics]
+    others = np.array([k for k in range(n_topics) if k != old], int)
+    dealt = np.array(lda_deal(list(order)), int)
+    topics = np.concatenate([[old], others, others, dealt])
+    smooth, word, document = alpha * beta / totals, alpha * B_v / totals, A_d * phi
+    return topics, np.concatenate([[alpha[old] * phi[old]], smooth[others], word[others], document[dealt]])
+
+
+def lda_sweep(docs, words, place, z, counts, prior, uniforms, leave_out, dense):
+    """Draw every token's next topic from the whole distribution; ``prior`` is (alpha (K,), beta)."""
+    (A, B, N), (alpha, beta) = counts, prior
+    by_place = np.argsort(place)
+    orders = {}
+    for d in np.unique(docs):
+        topics = z[by_place[docs[by_place] == d]]
+        orders[d] = None if dense else list(dict.fromkeys(topics.tolist()))
+    out = np.empty_like(z)
+    for i in range(len(z)):
+        d, v = docs[i], words[i]
+        topics, widths = lda_line(A[d], B[v], N, alpha, beta, len(B), z[i], leave_out, orders[d])
+        ends = np.cumsum(widths)
+        out[i] = topics[min(np.searchsorted(ends, uniforms[i] * ends[-1], "right"), len(ends) - 1)]
+    return out
+
+
+def lda_log_likelihood(docs, words, counts, prior):
+    """Moon's equation 2.3 (its log): Σ over tokens of log Σ_k φ_kv θ_dk."""
+    (A, B, N), (alpha, beta) = counts, prior
+    phi = (B + beta) / (N + len(B) * beta)
+    theta = (A + alpha) / (A + alpha).sum(axis=1, keepdims=True)
+    return sum(np.log(theta[d] @ phi[v]) for d, v in zip(docs, words, strict=True))
+
+
 # --- Non-negative matrix factorisation ---
 
 # --- Word2Vec and random walks ---

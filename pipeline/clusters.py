@@ -6,6 +6,7 @@ from importlib import resources
 from typing import Any
 
 import dask
+import distributed  # first of all: its defaults must be there before dask_settings is laid over them
 import yaml
 
 KINDS = ("synchronous", "local", "address", "scheduler-file", "local-cuda", "jobqueue", "kubernetes")
@@ -20,7 +21,7 @@ def open_cluster(kind: str = "local", **options: Any) -> Iterator[Any | None]:
     """Yield a Dask client of a cluster of this kind, or None for ``synchronous``; close what was started.
 
     ``options`` go to the library's own class: LocalCluster (``n_workers``, ``threads_per_worker``, ``memory_limit``,
-    ``dashboard_address``), Client (``address``, ``scheduler_file``, ``security``), LocalCUDACluster, dask-jobqueue's class
+    ``dashboard_address``), Client (``address``, ``scheduler_file``, ``security``), LocalCUDACluster, a dask-jobqueue class
     named by ``scheduler`` ("slurm", "pbs", "lsf", "sge", "oar", "htcondor"), KubeCluster.
     """
     if kind == "synchronous":
@@ -29,11 +30,9 @@ def open_cluster(kind: str = "local", **options: Any) -> Iterator[Any | None]:
     if kind not in KINDS:
         raise ClusterError(f"no cluster kind {kind!r}: choose one of {', '.join(KINDS)}")
     with dask.config.set(dask_settings()), contextlib.ExitStack() as stack:
-        from distributed import Client
-
         workers = options.pop("n_workers", None) if kind in ("jobqueue", "kubernetes") else None
         target = _START[kind](stack, options)
-        client = stack.enter_context(Client(**target))
+        client = stack.enter_context(distributed.Client(**target))
         if workers:
             client.cluster.scale(workers)
         yield client
@@ -46,11 +45,9 @@ def dask_settings() -> dict[str, Any]:
 
 
 def _local(stack: contextlib.ExitStack, options: dict[str, Any]) -> dict[str, Any]:
-    from distributed import LocalCluster
-
     options.setdefault("threads_per_worker", 1)
     options.setdefault("dashboard_address", None)
-    return {"address": stack.enter_context(LocalCluster(processes=True, **options))}
+    return {"address": stack.enter_context(distributed.LocalCluster(processes=True, **options))}
 
 
 def _address(stack: contextlib.ExitStack, options: dict[str, Any]) -> dict[str, Any]:
@@ -66,10 +63,8 @@ def _scheduler_file(stack: contextlib.ExitStack, options: dict[str, Any]) -> dic
 
 
 def _with_security(options: dict[str, Any]) -> dict[str, Any]:
-    from distributed.security import Security
-
     files = {k: options.pop(k) for k in ("tls_ca_file", "tls_client_cert", "tls_client_key") if k in options}
-    return options | ({"security": Security(require_encryption=True, **files)} if files else {})
+    return options | ({"security": distributed.Security(require_encryption=True, **files)} if files else {})
 
 
 def _local_cuda(stack: contextlib.ExitStack, options: dict[str, Any]) -> dict[str, Any]:

@@ -103,7 +103,7 @@ def _too_large(need: Need, capacity: Capacity, room: int) -> str:
     return (
         f"a task needs {format_bytes(need.total)} ({parts}), but worker {capacity.name} has {format_bytes(each)} "
         f"for each of its {capacity.threads} threads ({format_bytes(capacity.memory)} memory limit): raise "
-        f"memory_limit, use fewer threads a worker, or ingest with a smaller chunk_tokens"
+        f"memory_limit, use fewer threads a worker, cut the model with n_blocks, or ingest with a smaller chunk_tokens"
     )
 
 

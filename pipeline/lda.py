@@ -38,13 +38,13 @@ class ESCA(Algorithm):
 
     def need(self, data: Any, chunk: Any) -> Need:
         """Bytes of one sweep: the chunk in both orders, topics old and new, B, and deltas while two are merged."""
-        model = 6 * self.entries + 8 * self.n_words
-        delta = 3 * (6 * min(self.entries, chunk.tokens) + 8 * self.n_words)
+        block = (6 * self.entries + 8 * self.n_words) // self.blocks
+        own = 6 * min(self.entries, chunk.tokens) + 8 * self.n_words
         return Need(
             data=12 * chunk.tokens + 12 * chunk.segments + 16 * chunk.documents,
             state=4 * chunk.tokens,
-            model=model,
-            delta=min(delta, 3 * model) + model,
+            model=block,
+            delta=max(2 * own, 3 * block),
             scratch=8 * chunk.tokens + 40 * self.n_topics,
         )
 

@@ -1,0 +1,240 @@
+"""What a configuration may say: one class a section, one class a kind of model and of cluster.
+
+Names are those that users know: scikit-learn's for LDA, NMF and tokenising, gensim's for embeddings, Dask's for
+clusters.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Fraction = Annotated[float, Field(ge=0.0, lt=1.0)]
+Positive = Annotated[int, Field(ge=1)]
+Seed = Annotated[int, Field(ge=0, description="Seed of all random draws: the same seed, the same model to the bit")]
+
+
+class Section(BaseModel):
+    """A mapping of known keys; an unknown one is an error."""
+
+    model_config = ConfigDict(extra="forbid", protected_namespaces=())
+
+
+class Source(Section):
+    """Where documents come from, and how text becomes words."""
+
+    path: str | list[str] = Field(
+        description="File, folder, glob or fsspec URL, or a list of them; demo:kjv: the King James Bible"
+    )
+    format: Literal["auto", "text", "lines", "jsonl", "csv", "parquet", "docword", "svmlight", "matrixmarket"] = Field(
+        "auto", description="What the files hold; auto goes by their names. text: one document a file"
+    )
+    column: str = Field("text", description="Column or JSON key of the text, or of lists of words")
+    key_column: str | None = Field(None, description="Column of the documents' own names; by default file and row")
+    decode_error: Literal["strict", "replace"] = Field(
+        "strict", description="What to do about bytes that are not UTF-8"
+    )
+    lowercase: bool = Field(True, description="Turn text to lower case before it is cut into words")
+    token_pattern: str = Field(r"(?u)\b\w\w+\b", description="Regular expression of a word")
+    stop_words: Literal["english"] | list[str] | None = Field(None, description="Words to leave out")
+    min_df: int | float = Field(
+        1, ge=0, description="Leave out words of fewer documents: a count, or a share below 1.0"
+    )
+    max_df: int | float = Field(
+        1.0, gt=0, description="Leave out words of more documents: a count, or a share up to 1.0"
+    )
+    max_features: Positive | None = Field(None, description="Keep this many of the most frequent words")
+
+
+class Corpus(Section):
+    """The corpus store that ingest writes and training reads."""
+
+    url: str = Field(description="Folder or URL of the store")
+    chunk_tokens: Positive | None = Field(
+        None, description="Tokens a chunk; by default the most that a worker's memory allows"
+    )
+    held_out: Fraction = Field(0.05, description="Share of the documents that is set apart to evaluate with")
+
+
+class LDA(Section):
+    """Latent Dirichlet allocation: each document is a mixture of topics, each topic a distribution over words."""
+
+    kind: Literal["lda"] = "lda"
+    n_components: int = Field(100, ge=2, le=32768, description="Topics")
+    doc_topic_prior: float | list[float] | None = Field(
+        None, description="alpha, one number or one for each topic; 50 / n_components by default"
+    )
+    topic_word_prior: float | None = Field(None, gt=0, description="beta; 0.01 by default")
+    max_iter: Positive = Field(200, description="Epochs")
+    leave_out: bool = Field(True, description="Leave a token out of its own counts; false is ESCA as published")
+    n_blocks: Positive = Field(1, description="Blocks of words that the model is cut into; a sweep holds one")
+    random_state: Seed = 0
+
+
+class NMF(Section):
+    """Non-negative matrix factorisation: the corpus as a product of two small non-negative matrices."""
+
+    kind: Literal["nmf"] = "nmf"
+    n_components: Positive = Field(100, description="Components")
+    max_iter: Positive = Field(200, description="Epochs, at most")
+    tol: float = Field(1e-4, ge=0, description="Stop when the error falls by less than this share; 0: never early")
+    random_state: Seed = 0
+
+
+class Word2Vec(Section):
+    """Word vectors by skip-gram with negative sampling."""
+
+    kind: Literal["word2vec"] = "word2vec"
+    vector_size: Positive = Field(100, description="Numbers in a vector")
+    window: Positive = Field(5, description="Words to each side that count as neighbours")
+    min_count: Positive = Field(5, description="Leave out words with fewer occurrences")
+    negative: Positive = Field(5, description="Random words for each true neighbour")
+    ns_exponent: float = Field(0.75, description="Negatives are drawn by frequency to this power")
+    sample: float = Field(1e-3, ge=0, description="Frequency above which words are thinned out")
+    alpha: float = Field(0.025, gt=0, description="Learning rate at the start")
+    min_alpha: float = Field(1e-4, ge=0, description="Learning rate at the end")
+    epochs: Positive = Field(5, description="Passes over the corpus")
+    seed: Seed = 1
+
+
+class RandomIndexing(Section):
+    """Word vectors as exact sums of their neighbours' sparse random seeds."""
+
+    kind: Literal["random-indexing"] = "random-indexing"
+    dimension: Positive = Field(2048, description="Numbers in a vector")
+    window: int = Field(5, ge=0, description="Words to each side that count as neighbours")
+    seed_length: Positive = Field(10, description="Positions of a word's seed that are not zero")
+    order: Literal["permutation", "direction", "none"] = Field(
+        "permutation", description="How the place of a neighbour counts"
+    )
+    retrain: int = Field(0, ge=0, description="Further passes with the last pass's vectors as seeds")
+    random_state: Seed = 0
+
+
+AnyModel = LDA | NMF | Word2Vec | RandomIndexing
+
+
+class Run(Section):
+    """What training leaves behind."""
+
+    url: str = Field("runs/latest", description="Folder or URL of the run: every committed epoch, for resume")
+    model: str | None = Field(None, description="Where the trained model goes; by default 'model' inside the run")
+    evaluate_every: int = Field(10, ge=0, description="Epochs between evaluations on the held-out documents; 0: never")
+
+
+class Cluster(Section):
+    """Base of all kinds: what is not named here goes to the library's own class as ``options``."""
+
+    kind: str
+    options: dict[str, Any] = Field(default_factory=dict, description="Further arguments of the library's own class")
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the keyword arguments of ``open_cluster``; what was left null is left out."""
+        own = {name: value for name, value in self.model_dump(exclude={"options"}).items() if value is not None}
+        return own | self.options
+
+
+class Synchronous(Cluster):
+    """No Dask: every task runs in this process, one by one, with the same result to the bit."""
+
+    kind: Literal["synchronous"] = "synchronous"
+
+
+class Local(Cluster):
+    """Worker processes on this machine."""
+
+    kind: Literal["local"] = "local"
+    n_workers: Positive | None = Field(None, description="Worker processes; by default one a core")
+    threads_per_worker: Positive = Field(1, description="Chunks that a worker sweeps at a time")
+    memory_limit: str | int = Field("auto", description="Memory of each worker, such as 4GiB; auto: its share")
+    dashboard_address: str | None = Field(None, description="Address of Dask's dashboard, such as :8787; null: none")
+
+
+class Secured(Cluster):
+    """Connects to a scheduler that is there already, by TLS if certificates are given."""
+
+    tls_ca_file: str | None = Field(None, description="Certificate of the authority, in PEM format")
+    tls_client_cert: str | None = Field(None, description="The client's certificate")
+    tls_client_key: str | None = Field(None, description="The file of the client's private key")
+
+
+class Address(Secured):
+    """A scheduler at a known address."""
+
+    kind: Literal["address"] = "address"
+    address: str = Field(description="Such as tcp://scheduler:8786 or tls://scheduler:8786")
+
+
+class SchedulerFile(Secured):
+    """A scheduler that wrote its address to a shared file (dask scheduler --scheduler-file)."""
+
+    kind: Literal["scheduler-file"] = "scheduler-file"
+    scheduler_file: str = Field(description="Path of the file")
+
+
+class LocalCuda(Cluster):
+    """One worker for each GPU of this machine (dask-cuda)."""
+
+    kind: Literal["local-cuda"] = "local-cuda"
+    n_workers: Positive | None = Field(None, description="Workers; by default one a GPU")
+    memory_limit: str | int | None = Field(None, description="Host memory of each worker")
+    device_memory_limit: str | float | None = Field(
+        None, description="GPU memory above which a worker spills to the host"
+    )
+    rmm_pool_size: str | float | None = Field(None, description="GPU memory that each worker sets apart at start")
+
+
+class JobQueue(Cluster):
+    """Workers as jobs of a batch system (dask-jobqueue)."""
+
+    kind: Literal["jobqueue"] = "jobqueue"
+    scheduler: Literal["slurm", "pbs", "lsf", "sge", "oar", "htcondor", "moab", "local"] = "slurm"
+    n_workers: Positive = Field(1, description="Workers to ask for")
+    cores: Positive = Field(1, description="Threads a job")
+    processes: Positive = Field(1, description="Worker processes a job")
+    memory: str = Field("4GiB", description="Memory a job")
+    walltime: str | None = Field(None, description="Longest time a job may take, such as 02:00:00")
+    queue: str | None = Field(None, description="Queue or partition")
+    account: str | None = Field(None, description="Account that pays")
+
+
+class Kubernetes(Cluster):
+    """Workers as pods (dask-kubernetes and its operator)."""
+
+    kind: Literal["kubernetes"] = "kubernetes"
+    name: str = Field("corpusmill", description="Name of the DaskCluster resource")
+    image: str = Field(description="Container image that has corpusmill installed")
+    namespace: str | None = Field(None, description="Kubernetes namespace; by default the current one")
+    n_workers: Positive = Field(2, description="Worker pods")
+    resources: dict[str, dict[str, str]] | None = Field(None, description="Requests and limits of a pod")
+    env: dict[str, str] | None = Field(None, description="Environment of scheduler and workers")
+
+
+AnyCluster = Synchronous | Local | Address | SchedulerFile | LocalCuda | JobQueue | Kubernetes
+
+
+class Report(Section):
+    """The page that a run leaves."""
+
+    path: str | None = Field(None, description="The HTML file; by default report.html inside the run")
+    n_words: Positive = Field(12, description="Words shown of each topic")
+
+
+class Config(Section):
+    """A whole configuration: what to train on what, where, and what to leave behind."""
+
+    source: Source | None = Field(None, description="What ingest reads; without it the corpus must be there already")
+    corpus: Corpus
+    model: AnyModel = Field(LDA(), discriminator="kind")
+    run: Run = Run()
+    cluster: AnyCluster = Field(Local(), discriminator="kind")
+    report: Report | None = Field(Report(), description="null: no report")
+
+    @property
+    def model_url(self) -> str:
+        """Where the trained model goes."""
+        return self.run.model or f"{self.run.url.rstrip('/')}/model"
+
+    @property
+    def report_path(self) -> str:
+        """Where the report goes; empty when none is wanted."""
+        return (self.report.path or f"{self.run.url.rstrip('/')}/report.html") if self.report else ""

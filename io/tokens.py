@@ -54,9 +54,11 @@ def run_of(pattern: str) -> tuple[str, int] | None:
     """Return (class of characters, least length) when the pattern means maximal runs of one class, else None."""
     if match := _WORDS.fullmatch(pattern):
         return r"\w", len(match[1]) // 2
-    if match := _RUN.fullmatch(pattern):
-        return match[1], int(match[2] or 1)
-    return None
+    match = _RUN.fullmatch(pattern)
+    # A zero byte stands for "not in the class" below, so a class that contains it is left to the regular expression.
+    if match is None or re.match(match[1], "\0") or match[2] == "0":
+        return None
+    return match[1], int(match[2] or 1)
 
 
 def _from_lists(lists: pa.Array) -> Tokens:
@@ -118,7 +120,11 @@ def _is_ascii(texts: pa.Array) -> bool:
 def _buffers(texts: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """Return offsets (D + 1,) int64 and bytes (uint8) of a large_string array without nulls."""
     _, offsets, data = texts.buffers()
-    ptr = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1] if len(texts) else np.zeros(1, int)
+    ptr = (
+        np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
+        if len(texts)
+        else np.zeros(1, int)
+    )
     body = np.frombuffer(data, np.uint8)[ptr[0] : ptr[-1]] if data is not None else np.empty(0, np.uint8)
     return ptr - ptr[0], body
 
@@ -135,7 +141,7 @@ def _runs(inside: np.ndarray, doc_ptr: np.ndarray) -> tuple[np.ndarray, np.ndarr
     seams = seams[(seams > 0) & (seams < len(inside))]
     seams = seams[inside[seams] & inside[seams - 1]]
     if len(seams):
-        edges = np.sort(np.concatenate([edges, seams, seams]))
+        edges = np.insert(edges, np.repeat(np.searchsorted(edges, seams), 2), np.repeat(seams, 2))
     return edges[::2], edges[1::2]
 
 

@@ -68,30 +68,42 @@ def make_chunk(index: int, doc_ptr: np.ndarray, words: np.ndarray, group_tokens:
     """Order documents by word: ``doc_ptr`` (D + 1,) int64 and ``words`` (T,) uint32 in document order."""
     doc_ptr = np.ascontiguousarray(doc_ptr, np.int64)
     words = np.ascontiguousarray(words, np.uint32)
-    n_tokens = len(words)
-    docs_in_order = np.repeat(np.arange(len(doc_ptr) - 1, dtype=np.uint32), np.diff(doc_ptr))
     cuts = _group_cuts(doc_ptr, group_tokens)
-    place = np.empty(n_tokens, np.uint32)
+    place, docs = np.empty(len(words), np.uint32), np.empty(len(words), np.uint32)
     word_ids, starts, group_ptr = [], [], [0]
     for first, last in zip(cuts[:-1], cuts[1:], strict=True):
         lo, hi = doc_ptr[first], doc_ptr[last]
-        order = np.argsort(words[lo:hi], kind="stable")
-        place[lo:hi] = order + lo
-        ordered = words[lo:hi][order]
-        heads = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]) if hi > lo else np.empty(0, np.int64)
-        word_ids.append(ordered[heads])
+        ids, heads, group_docs, order = _by_word(doc_ptr[first : last + 1] - lo, words[lo:hi])
+        np.add(order, lo, out=place[lo:hi], casting="unsafe")
+        np.add(group_docs, first, out=docs[lo:hi], casting="unsafe")
+        word_ids.append(ids)
         starts.append(heads + lo)
-        group_ptr.append(group_ptr[-1] + len(heads))
+        group_ptr.append(group_ptr[-1] + len(ids))
     return Chunk(
         index=index,
         doc_ptr=doc_ptr,
         words=words,
         group_ptr=np.array(group_ptr, np.int64),
         word_ids=np.concatenate(word_ids).astype(np.uint32) if word_ids else np.empty(0, np.uint32),
-        word_ptr=np.r_[np.concatenate(starts) if starts else np.empty(0, np.int64), n_tokens].astype(np.int64),
-        docs=docs_in_order[place],
+        word_ptr=np.r_[np.concatenate(starts) if starts else np.empty(0, np.int64), len(words)].astype(np.int64),
+        docs=docs,
         place=place,
     )
+
+
+def _by_word(doc_ptr: np.ndarray, words: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Order a group's tokens by word, then by place: return words, first token of each, documents, places."""
+    distinct = None
+    if len(words) and int(words.max()) > 4 * len(words):
+        distinct, words = np.unique(words, return_inverse=True)
+    width = int(words.max()) + 1 if len(words) else 0
+    places = np.arange(len(words), dtype=np.int32)
+    # From rows to columns is a counting sort by column that keeps the order of rows: no comparisons.
+    rows = scipy.sparse.csr_array((places, words.astype(np.int32), doc_ptr), shape=(len(doc_ptr) - 1, width))
+    columns = rows.tocsc()
+    used = np.flatnonzero(np.diff(columns.indptr))
+    heads = columns.indptr[used].astype(np.int64)
+    return used if distinct is None else distinct[used], heads, columns.indices, columns.data
 
 
 def _group_cuts(doc_ptr: np.ndarray, group_tokens: int) -> np.ndarray:

@@ -198,7 +198,7 @@ def _problem(errors: Sequence[Any], path: list[str], merged: Tree) -> str:
         return f"no kind {first['ctx']['tag']}; choose one of {first['ctx']['expected_tags']}"
     if first["type"] in ("model_type", "model_attributes_type", "dict_type"):
         return "should be a section of keys and values"
-    wanted = " or ".join(dict.fromkeys(e["msg"].removeprefix("Input should be ") for e in errors))
+    wanted = " or ".join(dict.fromkeys(e["msg"].removeprefix("Input should be ").split(", unable")[0] for e in errors))
     return f"{json.dumps(_hide(first['input'], path[-1]), default=str)} should be {wanted}"
 
 

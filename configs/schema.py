@@ -28,11 +28,13 @@ class Source(Section):
     format: Literal["auto", "text", "lines", "jsonl", "csv", "parquet", "docword", "svmlight", "matrixmarket"] = Field(
         "auto", description="What the files hold; auto goes by their names. text: one document a file"
     )
-    column: str = Field("text", description="Column or JSON key of the text, or of lists of words")
-    key_column: str | None = Field(None, description="Column of the documents' own names; by default file and row")
-    decode_error: Literal["strict", "replace"] = Field(
-        "strict", description="What to do about bytes that are not UTF-8"
-    )
+    text: str = Field("text", description="Column or JSON key of the text")
+    tokens: str | None = Field(None, description="Column or JSON key of lists of words, instead of text")
+    key: str | None = Field(None, description="Column or JSON key of a document's name; by default file and row")
+    vocabulary_file: str | None = Field(None, description="Words of a docword, svmlight or MatrixMarket file")
+    zero_based: bool = Field(False, description="Whether svmlight columns count from 0")
+    encoding_errors: Literal["strict", "replace"] = Field("strict", description="What to do about invalid UTF-8")
+    null_text: Literal["error", "empty"] = Field("error", description="What to do about a row without text")
     lowercase: bool = Field(True, description="Turn text to lower case before it is cut into words")
     token_pattern: str = Field(r"(?u)\b\w\w+\b", description="Regular expression of a word")
     stop_words: Literal["english"] | list[str] | None = Field(None, description="Words to leave out")

@@ -89,3 +89,69 @@ def lda_log_likelihood(docs, words, counts, prior):
 # --- Word2Vec and random walks ---
 
 # --- Random indexing ---
+
+
+def splitmix(key, index):
+    """The draw at ``index`` of stream ``key``, in Python's integers."""
+    x = (key + (index + 1) * 0x9E3779B97F4A7C15) % 2**64
+    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+    x = (x ^ (x >> 27)) * 0x94D049BB133111EB % 2**64
+    return x ^ (x >> 31)
+
+
+def ri_seed(word_hash, salt, dimension, seed_length):
+    """One row of S (equation 2.4): +1 and -1 in turn at the first ``seed_length`` different positions drawn."""
+    key, seed, index = splitmix(salt, word_hash), np.zeros(dimension), 0
+    sign = 1
+    while np.count_nonzero(seed) < seed_length:
+        position = (splitmix(key, index) >> 32) * dimension >> 32
+        index += 1
+        if seed[position] == 0:
+            seed[position] = sign
+            sign = -sign
+    return seed
+
+
+def ri_rotation(offset, order):
+    """Places that the seed of a neighbour at ``offset`` is rotated to the right (negative: to the left)."""
+    return {"permutation": offset, "direction": 1 if offset > 0 else -1, "none": 0}[order]
+
+
+def ri_train(docs, S, n_words, radius, order="permutation", weighting="uniform"):
+    """Algorithm 2.1 before its last step: for every window position of every document, equation 2.7.
+
+    ``docs``: lists of word ids, None for the null term.
+    """
+    T = np.zeros((n_words, S.shape[1]))
+    for d in docs:
+        for n, focus in enumerate(d):
+            for offset in range(-radius, radius + 1):
+                inside = 0 <= n + offset < len(d)
+                if offset == 0 or not inside or focus is None or d[n + offset] is None:
+                    continue
+                weight = radius + 1 - abs(offset) if weighting == "linear" else 1
+                T[focus] += weight * np.roll(S[d[n + offset]], ri_rotation(offset, order))
+    return T
+
+
+def ri_train_by_offset(docs, S, n_words, radius):
+    """The same for order "permutation", by offset and by non-zero of the seeds, so that a whole book takes seconds."""
+    T = np.zeros((n_words, S.shape[1]), np.int64)
+    length = np.count_nonzero(S[0])
+    positions = np.array([np.flatnonzero(s) for s in S])
+    signs = np.take_along_axis(S, positions, axis=1)
+    text = np.concatenate(docs)
+    document = np.repeat(np.arange(len(docs)), [len(d) for d in docs])
+    for offset in range(1, radius + 1):
+        same = document[:-offset] == document[offset:]
+        left, right = text[:-offset][same], text[offset:][same]
+        for k in range(length):
+            np.add.at(T, (left, (positions[right, k] + offset) % S.shape[1]), signs[right, k].astype(np.int64))
+            np.add.at(T, (right, (positions[left, k] - offset) % S.shape[1]), signs[left, k].astype(np.int64))
+    return T
+
+
+def ri_normalised(T):
+    """Step 5 of Algorithm 2.1."""
+    lengths = np.sqrt((T.astype(float) ** 2).sum(axis=1))
+    return T / np.where(lengths > 0, lengths, 1.0)[:, None]

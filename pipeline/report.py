@@ -1,0 +1,284 @@
+"""One self-contained HTML page about a run: numbers, curves, topics, configuration. No external resource.
+
+Words, paths and settings come from elsewhere, so everything is escaped on its way into the page.
+"""
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from importlib import resources
+from string import Template
+from typing import Any
+
+import yaml
+
+Row = dict[str, Any]
+Points = list[tuple[float, float]]
+
+#: Topics shown, the largest ones.
+MOST_TOPICS = 200
+HUES = ("var(--one)", "var(--two)", "var(--three)")
+#: Names of metrics as people say them; another metric is shown by its own name.
+LABELS = {
+    "log_likelihood": "training",
+    "held_out_log_likelihood": "held out",
+    "tokens_per_second": "tokens/s",
+    "seconds_kernel": "computing",
+    "seconds_read": "reading",
+    "seconds_write": "writing",
+}
+#: Rows of what the engine measures itself; the rest is what the model says of its own progress.
+ENGINE = {"step", "epoch", "tokens", "seconds", "tokens_per_second", "training_seconds", "seconds_merge"}
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a report shows. ``rows`` are those of metrics.jsonl, ``topics`` those of an estimator's ``topics()``."""
+
+    title: str
+    lead: str
+    rows: Sequence[Row]
+    topics: Sequence[dict[str, Any]] = ()
+    config: dict[str, Any] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+
+
+def render(contents: Contents) -> str:
+    """Return the page."""
+    page = Template(resources.files(__package__).joinpath("report.html").read_text(encoding="utf-8"))
+    return page.substitute(
+        title=escape(contents.title),
+        lead=escape(contents.lead),
+        tiles=_tiles(contents),
+        training=_training(contents.rows),
+        topics=_topics(contents.topics),
+        details=_details("Configuration", contents.config) + _details("Versions", contents.versions),
+        version=escape(contents.versions.get("corpusmill", "")),
+    )
+
+
+def short(number: float) -> str:
+    """Write a number in at most four digits: 12.3 M, 4,321, 0.0123."""
+    if not math.isfinite(number):
+        return "–"
+    for limit, unit in ((1e9, " G"), (1e6, " M"), (1e5, " k")):
+        if abs(number) >= limit:
+            return f"{number / limit * (100 if unit == ' k' else 1):.3g}{unit}"
+    return f"{number:,.0f}" if abs(number) >= 1000 or number == int(number) else f"{number:.4g}"
+
+
+def minus(number: str) -> str:
+    """Write a negative number with a minus sign, which is as wide as the digits."""
+    return number.replace("-", "\u2212")
+
+
+def duration(seconds: float) -> str:
+    """Write a duration as people do: 0.4 s, 12 s, 3 min 5 s, 2 h 10 min."""
+    if seconds < 60:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+# --- summary ---
+
+
+def _tiles(contents: Contents) -> str:
+    rows = contents.rows
+    if not rows:
+        return _tile("0", "epochs", "nothing is committed yet")
+    tiles = []
+    held_out = last(rows, "held_out_log_likelihood")
+    if held_out is not None:
+        perplexity = f"perplexity {short(math.exp(min(-held_out, 700)))}"
+        tiles.append(_tile(minus(f"{held_out:.4f}"), "held-out log-likelihood per token", perplexity))
+    trained = last(rows, "log_likelihood")
+    if trained is not None:
+        tiles.append(_tile(minus(f"{trained:.4f}"), "training log-likelihood per token"))
+    seconds = float(rows[-1].get("training_seconds", 0.0))
+    rates = sorted(r["tokens_per_second"] for r in rows if "tokens_per_second" in r)
+    if rates:
+        tiles.append(_tile(short(rates[len(rates) // 2]), "tokens per second", "the median epoch"))
+    tiles.append(_tile(short(rows[-1]["epoch"]), "epochs", f"in {duration(seconds)}"))
+    if contents.topics:
+        tiles.append(_tile(short(len(contents.topics)), "topics"))
+    return "".join(tiles)
+
+
+def _tile(value: str, name: str, note: str = "") -> str:
+    return f'<div class="card tile"><b>{escape(value)}</b><span>{escape(name)}</span><i>{escape(note)}</i></div>'
+
+
+def last(rows: Sequence[Row], name: str) -> float | None:
+    """Return the latest value of a metric that not every row has."""
+    return next((float(row[name]) for row in reversed(rows) if name in row), None)
+
+
+# --- curves ---
+
+
+def _training(rows: Sequence[Row]) -> str:
+    if not rows:
+        return ""
+    shown = [_convergence(rows), _throughput(rows), *_others(rows)]
+    return f'<h2>Training</h2><section class="charts">{"".join(shown)}</section>{_time_split(rows)}'
+
+
+def _convergence(rows: Sequence[Row]) -> str:
+    names = [n for n in ("log_likelihood", "held_out_log_likelihood") if last(rows, n) is not None]
+    return chart("Log-likelihood per token", {LABELS[n]: points(rows, n) for n in names}) if names else ""
+
+
+def _throughput(rows: Sequence[Row]) -> str:
+    return chart("Tokens per second, by epoch", {"tokens/s": points(rows, "tokens_per_second")}, from_zero=True)
+
+
+def _others(rows: Sequence[Row]) -> Iterable[str]:
+    """Charts of what else the model measured, where it changes."""
+    names = sorted({name for row in rows for name in row} - ENGINE - set(LABELS))
+    for name in names:
+        found = points(rows, name)
+        if len({y for _, y in found}) > 1:
+            title = name.replace("_", " ")
+            yield chart(title[0].upper() + title[1:], {title: found})
+
+
+def points(rows: Sequence[Row], name: str) -> Points:
+    """Return (epoch, value) of the rows that have a finite value."""
+    pairs = ((float(row["epoch"]), float(row[name])) for row in rows if name in row)
+    return [(x, y) for x, y in pairs if math.isfinite(y)]
+
+
+def chart(title: str, curves: dict[str, Points], from_zero: bool = False) -> str:
+    """Return one chart: lines in an SVG that stretches, labels in HTML that do not."""
+    curves = {name: found for name, found in curves.items() if found}
+    if not curves:
+        return ""
+    xs = [x for found in curves.values() for x, _ in found]
+    ys = [y for found in curves.values() for _, y in found]
+    ticks = nice_ticks(0.0 if from_zero else min(ys), max(ys))
+    low, high, first, final = ticks[0], ticks[-1], min(xs), max(xs)
+
+    def place(x: float, y: float) -> str:
+        across = (x - first) / (final - first) * 100 if final > first else 50.0
+        return f"{across:.2f},{100 - (y - low) / (high - low) * 100:.2f}"
+
+    drawn = []
+    for hue, found in zip(HUES, curves.values(), strict=False):
+        path = " ".join(place(x, y) for x, y in found)
+        if from_zero:
+            drawn.append(
+                f'<polygon style="--hue:{hue}" points="{place(found[0][0], 0)} {path} {place(found[-1][0], 0)}"/>'
+            )
+        drawn.append(f'<polyline style="--hue:{hue}" points="{path}"/>')
+    hover = [{"name": n, "points": [(x, y, _precise(y)) for x, y in found]} for n, found in curves.items()]
+    return (
+        f'<figure class="card chart" style="margin:0"><h3>{escape(title)}</h3>{_legend(list(curves))}'
+        f'<div class="plot" data-span="{escape(json.dumps([first, final]))}" data-curves="{escape(json.dumps(hover))}">'
+        f"{_axes(ticks, first, final)}"
+        f'<svg viewBox="0 0 100 100" preserveAspectRatio="none" role="img" aria-label="{escape(title)} over epochs">'
+        f"{''.join(drawn)}</svg></div></figure>"
+    )
+
+
+def _precise(y: float) -> str:
+    return minus(f"{y:.4f}") if abs(y) < 1000 else short(y)
+
+
+def _legend(names: Sequence[str], notes: Sequence[str] = ()) -> str:
+    shown = [
+        f'<span style="--hue:{hue}">{escape(name)} {escape(note)}</span>'
+        for hue, name, note in zip(HUES, names, notes or [""] * len(names), strict=False)
+    ]
+    return f'<div class="legend">{"".join(shown)}</div>'
+
+
+def _axes(ticks: Sequence[float], first: float, final: float) -> str:
+    low, high = ticks[0], ticks[-1]
+    digits = next(d for d in range(17) if math.isclose(round(ticks[1] - ticks[0], d), ticks[1] - ticks[0]))
+    parts = []
+    for tick in ticks:
+        top = f"top:{100 - (tick - low) / (high - low) * 100:.2f}%"
+        text = short(tick) if abs(high) >= 1000 else minus(f"{tick:.{digits}f}")
+        parts.append(f'<div class="rule" style="{top}"></div><div class="tick y" style="{top}">{text}</div>')
+    inner = [t for t in nice_ticks(first, final) if first < t < final - 0.06 * (final - first)] if final > first else []
+    for tick in [first, *inner, final] if final > first else [first]:
+        left = (tick - first) / (final - first) * 100 if final > first else 50
+        if tick in (first, final) or left > 5:
+            end, name = (" end", "epoch ") if tick == final else ("", "")
+            parts.append(f'<div class="tick x{end}" style="left:{left:.2f}%">{name}{tick:.0f}</div>')
+    return "".join(parts)
+
+
+def nice_ticks(low: float, high: float, wanted: int = 5) -> list[float]:
+    """Return about ``wanted`` evenly spaced round numbers: the first at or below ``low``, the last not below ``high``."""
+    if high <= low:
+        high = low + (abs(low) * 0.1 or 1.0)
+    raw = (high - low) / wanted
+    size = 10.0 ** math.floor(math.log10(raw))
+    step = next(size * m for m in (1, 2, 2.5, 5, 10) if size * m >= raw)
+    start = math.floor(low / step + 1e-9)
+    end = math.ceil(high / step - 1e-9)
+    return [i * step for i in range(start, end + 1)]
+
+
+def _time_split(rows: Sequence[Row]) -> str:
+    causes = ("seconds_kernel", "seconds_read", "seconds_write")
+    sums = [sum(float(row.get(cause, 0.0)) for row in rows) for cause in causes]
+    whole = sum(float(row.get("seconds", 0.0)) for row in rows)
+    merge = sum(float(row.get("seconds_merge", 0.0)) for row in rows)
+    bars = [
+        _bar("Where the workers' time went", [LABELS[c] for c in causes], sums),
+        _bar("Where the epochs' time went", ["sweeping", "merging and applying"], [max(0.0, whole - merge), merge]),
+    ]
+    return f'<section class="card split">{"".join(bars)}</section>' if whole > 0 else ""
+
+
+def _bar(title: str, names: Sequence[str], seconds: Sequence[float]) -> str:
+    total = sum(seconds) or 1.0
+    pieces = [f'<i style="--hue:{h};width:{s / total:.2%}"></i>' for h, s in zip(HUES, seconds, strict=False)]
+    notes = [f"{s / total:.0%} · {duration(s)}" for s in seconds]
+    return f'<div><h3>{escape(title)}</h3><div class="bar">{"".join(pieces)}</div>{_legend(names, notes)}</div>'
+
+
+# --- topics and settings ---
+
+
+def _topics(topics: Sequence[dict[str, Any]]) -> str:
+    if not topics:
+        return ""
+    ranked = sorted(topics, key=lambda t: -t["size"])[:MOST_TOPICS]
+    largest = ranked[0]["size"] or 1.0
+    note = "largest first, with each word's probability"
+    if len(topics) > len(ranked):
+        note = f"the {len(ranked)} largest of {len(topics):,}"
+    cards = "".join(_topic(topic, topic["size"] / largest) for topic in ranked)
+    return (
+        f'<div class="find"><h2>Topics<small>{note}</small></h2>'
+        f'<input type="search" placeholder="Find a word" aria-label="Find a word in the topics"></div>'
+        f'<section class="topics">{cards}</section>'
+    )
+
+
+def _topic(topic: dict[str, Any], share: float) -> str:
+    words = topic["words"]
+    best = max((w["probability"] for w in words), default=1.0)
+    lines = "".join(
+        f'<li style="--w:{w["probability"] / best:.1%}"><span>{escape(w["word"])}</span>'
+        f"<i>{w['probability']:.2%}</i></li>"
+        for w in words
+    )
+    return (
+        f'<article class="card topic"><header><b>Topic {topic["topic"]}</b>'
+        f"<span>{topic['size']:.1%} of the words</span></header>"
+        f'<div class="bar"><i style="--hue:var(--one);width:{share:.1%}"></i></div><ol>{lines}</ol></article>'
+    )
+
+
+def _details(title: str, values: dict[str, Any]) -> str:
+    if not values:
+        return ""
+    text = yaml.safe_dump(values, sort_keys=False, allow_unicode=True, default_flow_style=False)
+    return f'<details class="card"><summary>{escape(title)}</summary><pre>{escape(text)}</pre></details>'

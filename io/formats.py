@@ -5,6 +5,7 @@ from typing import Any
 
 import scipy.sparse
 
+from . import demo
 from .bags import Docword, Matrix, MatrixMarket, SVMLight
 from .readers import CSV, Documents, JSONLines, Parquet, PlainText, Reader, TextFiles
 from .source import ReadOptions, SourceFile, find_files
@@ -38,7 +39,7 @@ _EXTENSIONS = {
 
 
 def open_source(source: Any, options: ReadOptions, names: Any | None = None) -> Reader:
-    """Return the reader of a path, URL, glob, folder, list of paths, matrix or iterable of documents.
+    """Return the reader of a path, URL, glob, folder, list of paths, ``demo:NAME``, matrix or iterable of documents.
 
     ``names``: the words of a matrix's columns. Raises DataError where nothing is found, ValueError for a bad option.
     """
@@ -47,6 +48,8 @@ def open_source(source: Any, options: ReadOptions, names: Any | None = None) -> 
         return Matrix(source, names, options)
     if not isinstance(source, str | os.PathLike) and not _are_paths(source):
         return Documents(source, options)
+    if isinstance(source, str) and source.startswith(demo.PREFIX):
+        return demo.open_demo(source, options)
     files = find_files(source)
     kind = options.format if options.format != "auto" else _guess(source, files)
     return FORMATS[kind](tuple(files), options)

@@ -101,7 +101,7 @@ def _ranges(file: SourceFile, size: int) -> Iterator[Partition]:
             yield Partition(file, start, start + size, first + (start > 0))
 
 
-class PlainText(LineReader):
+class Lines(LineReader):
     """One document a line."""
 
     def parse(self, file: SourceFile, data: bytes, line: int) -> Batch:

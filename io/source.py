@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 import fsspec
@@ -66,13 +67,13 @@ class SourceFile:
     @property
     def compression(self) -> str | None:
         """How the file is packed, by its extension."""
-        return COMPRESSED.get(os.path.splitext(self.url)[1].lower())
+        return COMPRESSED.get(PurePosixPath(self.url).suffix.lower())
 
     @property
     def extension(self) -> str:
         """The extension in lower case, one of packing left out."""
-        stem, extension = os.path.splitext(self.url.lower())
-        return os.path.splitext(stem)[1] if extension in COMPRESSED else extension
+        suffixes = PurePosixPath(self.url.lower()).suffixes
+        return "".join([s for s in suffixes if s not in COMPRESSED][-1:])
 
 
 @dataclass(frozen=True)
@@ -97,21 +98,25 @@ def find_files(source: Any) -> list[SourceFile]:
         if not matches:
             raise DataError(f"{one}: no file matches; check the path or the pattern")
         found += matches
-    parents = [os.path.dirname(path) for _, path in found]
-    shared = os.path.commonpath(parents) if len({os.path.isabs(p) for p in parents}) == 1 else ""
-    files = [_describe(fs, path, os.path.relpath(path, shared) if shared else path) for fs, path in found]
+    shared = os.path.commonpath([str(PurePosixPath(path).parent) for _, path in found])
+    files = [_describe(fs, path, str(PurePosixPath(path).relative_to(shared))) for fs, path in found]
     return files if len(sources) > 1 else sorted(files, key=lambda f: f.name)
 
 
 def _matches(source: str) -> list[tuple[Any, str]]:
     fs, path = fsspec.core.url_to_fs(source)
-    if any(c in path for c in "*?["):
+    if is_pattern(path):
         paths = [p for p in fs.glob(path) if fs.isfile(p)]
     elif fs.isdir(path):
         paths = [p for p in fs.find(path) if not _is_hidden(os.path.relpath(p, path))]
     else:
         paths = [path] if fs.exists(path) else []
     return [(fs, p) for p in sorted(paths)]
+
+
+def is_pattern(path: str) -> bool:
+    """Whether a path is a glob."""
+    return any(c in path for c in "*?[")
 
 
 def _is_hidden(name: str) -> bool:

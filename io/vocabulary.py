@@ -34,7 +34,7 @@ def count_table(words: pa.Array, term_frequency: np.ndarray, document_frequency:
 
 
 def frequencies(tokens: Tokens, counted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return (term frequency, document frequency), each (W,) int64, over the documents where ``counted`` (D,) is True."""
+    """Return term and document frequency, each (W,) int64, over the documents where ``counted`` (D,) bool is True."""
     n_words, n_documents = len(tokens.words), len(tokens.doc_ptr) - 1
     keep = np.repeat(counted, np.diff(tokens.doc_ptr)) if not counted.all() else slice(None)
     ids = tokens.ids[keep]
@@ -112,9 +112,8 @@ def merge_counts(tables: Iterable[pa.Table], bound: int) -> pa.Table:
 
 def _add_tables(lexicon: Lexicon, tables: list[pa.Table]) -> None:
     if tables:
-        joined = pa.concat_tables(tables).combine_chunks()
-        words = pa.concat_arrays(joined["word"].chunks) if joined.num_rows else pa.array([], pa.large_string())
-        lexicon.add(words, *(joined[k].to_numpy() for k in ("term_frequency", "document_frequency")))
+        joined = pa.concat_tables(tables)
+        lexicon.add(words_of(joined), *(joined[k].to_numpy() for k in ("term_frequency", "document_frequency")))
 
 
 def prune(counts: pa.Table, options: VocabularyOptions, documents: int) -> pa.Table:
@@ -150,7 +149,7 @@ def stop_list(stop_words: str | tuple[str, ...] | None) -> list[str]:
 
 
 def rank(counts: pa.Table, max_features: int | None = None) -> pa.Table:
-    """Order words by falling term frequency, ties by word (its bytes); the row is the id. Keep the first ``max_features``."""
+    """Order words by falling term frequency, ties by word: the row is the id. Keep ``max_features`` at most."""
     check_size(counts.num_rows)
     order = pc.sort_indices(counts, sort_keys=[("term_frequency", "descending"), ("word", "ascending")])
     return counts.take(order[: max_features if max_features is not None else len(order)]).combine_chunks()
@@ -159,16 +158,29 @@ def rank(counts: pa.Table, max_features: int | None = None) -> pa.Table:
 def check_size(n_words: int) -> None:
     """Refuse a vocabulary whose ids do not fit 32 bits."""
     if n_words > MAX_WORDS:
-        raise DataError(
-            f"{n_words:,} different words are more than {MAX_WORDS:,} ids: raise min_df or set max_features"
-        )
+        raise DataError(f"{n_words:,} words are more than the {MAX_WORDS:,} ids that there are: raise min_df")
+
+
+def words_of(table: pa.Table) -> pa.Array:
+    """Return the column ``word`` as one array (W,) of large_string."""
+    column = table["word"].cast(pa.large_string())
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], pa.large_string())
+
+
+def recount(given: pa.Table, counts: pa.Table) -> pa.Table:
+    """Return the given words, in their order, with the counts of ``counts`` (0 where a word is not in it)."""
+    numbers = numbers_of(words_of(counts), given)
+    columns = []
+    for name in ("term_frequency", "document_frequency"):
+        column = np.zeros(given.num_rows, np.int64)
+        column[numbers] = counts[name].to_numpy()
+        columns.append(column)
+    return count_table(words_of(given), *columns)
 
 
 def numbers_of(words: pa.Array, vocabulary: pa.Table) -> np.ndarray:
     """Return the ids of words in a vocabulary: (W,) int64, -1 for a word that it does not have."""
-    known = vocabulary["word"].combine_chunks()
-    known = pa.concat_arrays(known.chunks) if isinstance(known, pa.ChunkedArray) else known
-    found = pc.index_in(words.cast(pa.large_string()), known.cast(pa.large_string()))
+    found = pc.index_in(words, words_of(vocabulary))
     return pc.fill_null(found, -1).to_numpy(zero_copy_only=False).astype(np.int64)
 
 

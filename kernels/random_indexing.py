@@ -15,16 +15,17 @@ import numpy as np
 
 from . import random
 from .jit import kernel, vector_kernel
+from .lanes import load, splat, store
 from .vector import prefetch
 
 #: Occurrences of one word that are counted together: their neighbours, one line an offset, stay in L2.
 PIECE = 1 << 14
-#: Columns of a slab of dense seeds: a slab of the chunk's words stays in L3, its frequent rows in L2.
+#: Columns of a slab of dense seeds, eight registers of eight: a chunk's slab stays in L3, its frequent rows in L2.
 WIDTH = 64
 #: Occurrences whose neighbour lists are held at once when seeds are dense.
 BATCH = 1 << 19
 #: Seeds and rows are asked for this many steps before they are needed.
-AHEAD, ROWS_AHEAD, TEXT_AHEAD = 10, 6, 24
+AHEAD, ROWS_AHEAD, TEXT_AHEAD = 10, 16, 24
 LOW, HALF = np.uint32(0xFFFF), np.uint32(16)
 INT32_MAX = 2**31 - 1
 #: Fixed point of the sums of tf log2 tf, so that they add and subtract exactly.
@@ -311,14 +312,26 @@ def _fold(acc, halo, row):
 # --- dense seeds ---
 
 
-def make_slabs(rows: np.ndarray) -> np.ndarray:
-    """Cut (n, D) float32 seeds into slabs of columns: (D / WIDTH rounded up, n, WIDTH), zeros at the end."""
-    n, dimension = rows.shape
+@vector_kernel
+def make_slabs(matrix, rows):
+    """Normalise the rows ``rows`` of (V, D) and cut them by columns: (D / WIDTH rounded up, n, WIDTH) float32."""
+    n, dimension = len(rows), matrix.shape[1]
     slabs = np.zeros((-(-dimension // WIDTH), n, WIDTH), np.float32)
-    for s, slab in enumerate(slabs):
-        columns = rows[:, s * WIDTH : (s + 1) * WIDTH]
-        slab[:, : columns.shape[1]] = columns
+    for r in range(n):
+        row = matrix[rows[r]]
+        scale = _scale(row)
+        for s in range(len(slabs)):
+            for k in range(min(WIDTH, dimension - s * WIDTH)):
+                slabs[s, r, k] = row[s * WIDTH + k] * scale
     return slabs
+
+
+@vector_kernel
+def _scale(row):
+    square = 0.0
+    for k in range(len(row)):
+        square += np.float64(row[k]) * np.float64(row[k])
+    return np.float32(1.0 / np.sqrt(square)) if square > 0 else np.float32(0.0)
 
 
 def accumulate_dense(tokens: Tokens, window: Window, slabs: np.ndarray, first: int, out: np.ndarray) -> None:
@@ -370,27 +383,54 @@ def _list_neighbours(tokens, pieces, window, first, n_seeds):
     return Lists(ptr[: n_lists + 1], items[:end], counts[:end])
 
 
-@vector_kernel
+@kernel
 def _multiply(lists, words, shifts, halo, slab, column, out):
-    dimension = out.shape[1]
+    """Add the lists' rows of one slab, times their counts; a list is summed in registers."""
     acc = np.zeros(WIDTH + 2 * halo, np.float32)
-    last = len(lists.items) - 1
     for p in range(len(words)):
         for g in range(len(shifts)):
-            part = acc[shifts[g] + halo :]
             index = p * len(shifts) + g
-            for e in range(lists.ptr[index], lists.ptr[index + 1]):
-                ahead = np.int64(lists.items[min(e + ROWS_AHEAD, last)]) * WIDTH
-                for line in range(0, WIDTH, 16):
-                    prefetch(slab, ahead + line)
-                c, row = lists.counts[e], np.int64(lists.items[e]) * WIDTH
-                for k in range(WIDTH):
-                    part[k] += c * slab[row + k]
-        row_out = out[words[p]]
+            _add_list(lists, lists.ptr[index], lists.ptr[index + 1], slab, acc, shifts[g] + halo)
+        _fold_slab(acc, column - halo, out[words[p]])
+
+
+@kernel
+def _add_list(lists, lo, hi, slab, acc, at):
+    a, b, c, d = load(acc, at), load(acc, at + 8), load(acc, at + 16), load(acc, at + 24)
+    e, f, g, h = load(acc, at + 32), load(acc, at + 40), load(acc, at + 48), load(acc, at + 56)
+    last = len(lists.items) - 1
+    for i in range(lo, hi):
+        ahead = np.int64(lists.items[min(i + ROWS_AHEAD, last)]) * WIDTH
+        for line in (0, 16, 32, 48):
+            prefetch(slab, ahead + line)
+        x, r = splat(lists.counts[i]), np.int64(lists.items[i]) * WIDTH
+        a, b, c, d = (
+            a + x * load(slab, r),
+            b + x * load(slab, r + 8),
+            c + x * load(slab, r + 16),
+            d + x * load(slab, r + 24),
+        )
+        e, f, g, h = (
+            e + x * load(slab, r + 32),
+            f + x * load(slab, r + 40),
+            g + x * load(slab, r + 48),
+            h + x * load(slab, r + 56),
+        )
+    store(acc, at, a), store(acc, at + 8, b), store(acc, at + 16, c), store(acc, at + 24, d)
+    store(acc, at + 32, e), store(acc, at + 40, f), store(acc, at + 48, g), store(acc, at + 56, h)
+
+
+@kernel
+def _fold_slab(acc, first, row):
+    """Move a slab's sums to the columns from ``first`` on; what lies past either end comes in at the other."""
+    dimension = len(row)
+    if first >= 0 and first + len(acc) <= dimension:
         for k in range(len(acc)):
-            # A column past the end is a zero of the last slab.
-            row_out[(column + k - halo) % dimension] += acc[k]
-            acc[k] = 0
+            row[first + k] += acc[k]
+    else:
+        for k in range(len(acc)):
+            row[(first + k) % dimension] += acc[k]
+    acc[:] = 0
 
 
 # --- rows ---
@@ -425,15 +465,12 @@ def subtract_rows(out, rows, sums):
     return exact
 
 
-@kernel
+@vector_kernel
 def normalised(rows):
     """Divide rows by their Euclidean length: (n, D) float32 of (n, D) int32 or float32; rows of zeros stay."""
     out = np.empty(rows.shape, np.float32)
     for r in range(len(rows)):
-        square = 0.0
-        for k in range(rows.shape[1]):
-            square += np.float64(rows[r, k]) * np.float64(rows[r, k])
-        scale = 1.0 / np.sqrt(square) if square > 0 else 0.0
+        scale = _scale(rows[r])
         for k in range(rows.shape[1]):
             out[r, k] = rows[r, k] * scale
     return out

@@ -50,12 +50,13 @@ def load(
     paths: Sequence[str | os.PathLike[str]],
     settings: Sequence[str] = (),
     environment: Mapping[str, str] = os.environ,
+    arguments: Sequence[Layer] = (),
 ) -> Config:
     """Read files (or the names of configurations that ship), then put environment and ``a.b=c`` settings over them.
 
-    Raises ConfigError.
+    ``arguments``: what a command says by itself, above the files. Raises ConfigError.
     """
-    return resolve([*map(read_file, paths), *environment_layers(environment), *setting_layers(settings)])
+    return resolve([*map(read_file, paths), *arguments, *environment_layers(environment), *setting_layers(settings)])
 
 
 def resolve(layers: Sequence[Layer]) -> Config:

@@ -25,9 +25,8 @@ class Source(Section):
     path: str | list[str] = Field(
         description="File, folder, glob or fsspec URL, or a list of them; demo:kjv: the King James Bible"
     )
-    format: Literal["auto", "jsonl", "text", "csv", "parquet", "files", "docword", "svmlight", "matrixmarket"] = Field(
-        "auto",
-        description="What the files hold; auto goes by their names. text: one document a line, files: one a file",
+    format: Literal["auto", "lines", "text", "jsonl", "csv", "parquet", "docword", "svmlight", "matrixmarket"] = Field(
+        "auto", description="What the files hold; auto: by their names; lines: a document a line; text: one a file"
     )
     text: str = Field("text", description="Column or JSON key of the text")
     tokens: str | None = Field(None, description="Column or JSON key of lists of words, instead of text")

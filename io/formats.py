@@ -6,6 +6,7 @@ from typing import Any
 
 import scipy.sparse
 
+from . import demo
 from .bags import Docword, Matrix, MatrixMarket, SVMLight
 from .readers import CSV, Documents, JSONLines, Lines, Parquet, Reader, TextFiles
 from .source import ReadOptions, SourceFile, find_files, is_pattern
@@ -39,11 +40,13 @@ _EXTENSIONS = {
 
 
 def open_source(source: Any, options: ReadOptions) -> Reader:
-    """Return the reader of a path, URL, glob or folder, or of a list of them.
+    """Return the reader of a path, URL, glob, folder or ``demo:NAME``, or of a list of the first four.
 
     Raises DataError where nothing is found or formats are mixed, ValueError for a bad option.
     """
     _check(options)
+    if isinstance(source, str) and source.startswith(demo.PREFIX):
+        return demo.open_demo(source, options)
     files = find_files(source)
     kind = options.format if options.format != "auto" else _guess(source, files)
     return FORMATS[kind](tuple(files), options)

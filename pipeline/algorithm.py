@@ -107,6 +107,10 @@ class Algorithm(ABC):
         """Turn the summed scores of the training chunks or of the held-out ones into metrics."""
         return {}
 
+    def describe(self, model: Model, data: Any) -> list[str]:
+        """Return a few lines that show a person what has been learned so far."""
+        return []
+
     def converged(self, history: list[dict[str, float]]) -> bool:
         """Say whether to stop early, from all epochs' metrics so far."""
         return False

@@ -13,7 +13,7 @@ from dask.utils import format_bytes
 from ..io.store import Arrays, DataError
 from . import tasks
 from .algorithm import Algorithm, Need, add
-from .events import EpochFinished, EpochStarted, RunFinished, RunStarted, ShardSwept, Subscriber
+from .events import Described, EpochFinished, EpochStarted, RunFinished, RunStarted, ShardSwept, Subscriber
 from .executors import Capacity, Executor, balanced_places
 from .run import RunStore, describe
 
@@ -148,6 +148,7 @@ class _Engine:
             if step % rounds:
                 continue
             self._tell(EpochFinished(step // rounds, rows[-1]))
+            self._describe(step)
             if self.algorithm.converged(rows):
                 reason = "converged"
                 break
@@ -211,7 +212,7 @@ class _Engine:
             **{f"seconds_{k}": v for k, v in seconds.items()},
             **metrics,
         }
-        return row | self._scores(step, epoch)
+        return row | self._scores(step)
 
     def _collect(self, epoch: int, shards: tuple[int, ...], reports: list[Any]) -> tuple[Arrays, dict[str, float]]:
         """Tell of each shard as it is done; add the sums in the shards' order, whatever the order they came in."""
@@ -230,11 +231,20 @@ class _Engine:
             sums = add(sums, by_shard[shard])
         return sums, seconds
 
-    def _scores(self, step: int, epoch: int) -> dict[str, float]:
-        every, last = self.training.evaluate_every, epoch == self.training.epochs
-        rounds = self.algorithm.rounds
-        if not every or step % rounds or not (epoch % every == 0 or epoch == 1 or last):
+    def _is_evaluated(self, step: int) -> bool:
+        epoch, every = step // self.algorithm.rounds, self.training.evaluate_every
+        whole = step % self.algorithm.rounds == 0
+        return bool(every) and whole and (epoch in (1, self.training.epochs) or epoch % every == 0)
+
+    def _describe(self, step: int) -> None:
+        if self.training.subscribers and self._is_evaluated(step):
+            lines = self.algorithm.describe(tasks.StoredModel(self.job, step), self.data)
+            self._tell(Described(step // self.algorithm.rounds, lines))
+
+    def _scores(self, step: int) -> dict[str, float]:
+        if not self._is_evaluated(step):
             return {}
+        rounds = self.algorithm.rounds
         metrics: dict[str, float] = {}
         shard_of = {c: s for s, chunks in enumerate(self.shards) for c in chunks}
         state_steps = [step - (step - 1 - shard_of[c]) % rounds for c in range(len(self.data.chunks))]

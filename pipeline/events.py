@@ -46,6 +46,14 @@ class EpochFinished:
 
 
 @dataclass(frozen=True)
+class Described:
+    """What the model looks like so far: a line a topic, factor or word."""
+
+    epoch: int
+    lines: list[str]
+
+
+@dataclass(frozen=True)
 class RunFinished:
     """Training is over: ``reason`` is "epochs", "converged" or "stopped"."""
 
@@ -55,5 +63,5 @@ class RunFinished:
     metrics: dict[str, float] = field(default_factory=dict)
 
 
-Event = RunStarted | EpochStarted | ShardSwept | EpochFinished | RunFinished
+Event = RunStarted | EpochStarted | ShardSwept | EpochFinished | Described | RunFinished
 Subscriber = Callable[[Event], None]

@@ -112,6 +112,16 @@ class ESCA(Algorithm):
         total = sum(lda.log_likelihood(chunk, rows, self.block_of(model, j)) for j in range(self.blocks))
         return {"log_likelihood": np.float64(total), "tokens": np.int64(chunk.n_tokens)}
 
+    def describe(self, model: Model, data: Any) -> list[str]:
+        """The largest topics' sizes and words."""
+        totals = model.shared["totals"]
+        blocks = (model.block(j) for j in range(self.blocks))
+        best = top_words(blocks, self.bounds, self.n_topics, 8)
+        largest = np.argsort(-totals, kind="stable")[:24]
+        names = data.vocabulary["word"]
+        share = totals / max(1, totals.sum())
+        return [f"{share[k]:6.1%}  " + " ".join(names[v].as_py() for v, _ in best[k]) for k in largest]
+
     def rate(self, sums: Arrays, held_out: bool) -> dict[str, float]:
         """Log-likelihood per token (Moon's dissertation, equation 2.4)."""
         name = "held_out_log_likelihood" if held_out else "log_likelihood"
@@ -313,7 +323,7 @@ def _bounds(entries: np.ndarray, blocks: int) -> tuple[int, ...]:
 
 
 def top_words(
-    blocks: list[Arrays], bounds: tuple[int, ...], n_topics: int, n_words: int
+    blocks: Iterable[Arrays], bounds: tuple[int, ...], n_topics: int, n_words: int
 ) -> list[list[tuple[int, int]]]:
     """Return each topic's (word, count) pairs of the largest counts, falling, ties by word."""
     best: list[list[tuple[int, int]]] = [[] for _ in range(n_topics)]

@@ -143,8 +143,8 @@ class _Rows:
         """Yield the last documents; raise DataError when the body has other than the promised entries."""
         if self.seen != self.header.entries:
             raise DataError(
-                f"{self.file.url}: its header (line {self.header.lines}) says {self.header.entries:,} entries, the body "
-                f"has {self.seen:,}; fetch the file again or correct the header"
+                f"{self.file.url}: its header (line {self.header.lines}) says {self.header.entries:,} entries, its body "
+                f"has {self.seen:,}; fetch the file again, or correct the header"
             )
         yield from self._batches(np.concatenate(self.waiting, axis=1), self.header.documents, names)
 

@@ -224,10 +224,7 @@ def _batch(
     first: int,
 ) -> Batch:
     """Make a batch of a column of text or tokens and, if there is one, of keys."""
-    if options.tokens:
-        content = _token_lists(values, options, where)
-    else:
-        content = as_text(values, options, where)
+    content = (_token_lists if options.tokens else as_text)(values, options, where)
     if keys is None:
         return Batch(row_keys(file.name, first, len(values)), content)
     if keys.null_count:
@@ -462,7 +459,7 @@ def _in_memory(documents: list[Any], first: int) -> Batch:
     except (pa.ArrowInvalid, pa.ArrowTypeError, UnicodeEncodeError):
         row = next(i for i, d in enumerate(documents) if not _is_document(d, isinstance(documents[0], str)))
         raise DataError(
-            f"document {first + row} is {str(documents[row])[:40]!r}: documents must be all strings, or all lists of strings"
+            f"document {first + row} is {str(documents[row])[:40]!r}: all must be strings, or all lists of strings"
         ) from None
 
 

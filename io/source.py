@@ -3,7 +3,7 @@
 import lzma
 import os
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from .store import DataError
 
 #: Bytes of text that a reader hands on at once: what follows holds about ten times as much.
-BATCH_BYTES = 8 << 20
+BATCH_BYTES = 4 << 20
 #: Bytes of a partition, the unit of work that is redone after an interruption.
 PARTITION_BYTES = 16 << 20
 #: More partitions than this are joined, so that a scheduler is not swamped.
@@ -139,10 +139,14 @@ def open_file(file: SourceFile, unpack: bool = True) -> Iterator[Any]:
         raise DataError(f"{file.url}: no such file") from None
 
 
-def read_some(stream: Any, size: int, file: SourceFile, line: int) -> bytes:
+def read_some(stream: Any, size: int, file: SourceFile, line: int = 1) -> bytes:
     """Read up to ``size`` bytes; a packed file that ends too early or is damaged is a DataError with the line."""
+    return _guarded(file, line, stream.read, size)
+
+
+def _guarded(file: SourceFile, line: int, read: Callable[..., bytes], *arguments: int) -> bytes:
     try:
-        return stream.read(size)
+        return read(*arguments)
     except (EOFError, zlib.error, lzma.LZMAError, OSError) as error:
         if file.compression is None:
             raise
@@ -155,54 +159,22 @@ def read_some(stream: Any, size: int, file: SourceFile, line: int) -> bytes:
 def line_blocks(file: SourceFile, part: Partition, size: int = BATCH_BYTES) -> Iterator[tuple[bytes, int]]:
     """Yield (whole lines, number of the first) of the lines that begin in ``part.start:part.stop``.
 
-    A range that does not start at 0 leaves the line it falls into to the range before.
+    The line that a range falls into belongs to the range before.
     """
     with open_file(file) as stream:
-        line, position, carry = part.first, part.start, b""
+        line, position = part.first, part.start
         if part.start:
             stream.seek(part.start - 1)
-            position -= 1
-            skipping = True
-        else:
-            skipping = False
-        while position - len(carry) < part.stop:
-            block = read_some(stream, size, file, line)
-            if not block:
-                break
-            position += len(block)
-            if skipping:
-                cut = block.find(b"\n") + 1
-                if not cut:
-                    continue
-                block, skipping = block[cut:], False
-            whole, carry = _whole_lines(carry + block, position, part.stop)
-            if whole:
-                yield whole, line
-                line += whole.count(b"\n")
-        if carry and position - len(carry) < part.stop:
-            yield carry, line
-
-
-def _whole_lines(data: bytes, position: int, stop: int) -> tuple[bytes, bytes]:
-    """Split data that ends at ``position`` after its last whole line, or after the line that reaches ``stop``."""
-    over = position - stop
-    # The last line of the range is the one that holds the byte before ``stop``.
-    limit = data.find(b"\n", len(data) - over - 1) + 1 if over >= 0 else 0
-    cut = limit or data.rfind(b"\n") + 1
-    if over >= 0 and not limit:
-        cut = data.rfind(b"\n", 0, max(0, len(data) - over - 1)) + 1
-    return data[:cut], data[cut:]
-
-
-def count_lines(file: SourceFile, start: int, stop: int) -> int:
-    """Count the line ends in a byte range of a file that is not packed."""
-    with open_file(file) as stream:
-        stream.seek(start)
-        left, lines = stop - start, 0
-        while left > 0 and (block := stream.read(min(left, BATCH_BYTES))):
-            lines += block.count(b"\n")
-            left -= len(block)
-    return lines
+            position += len(stream.readline()) - 1
+        while position < part.stop:
+            data = _guarded(file, line, stream.read, min(size, part.stop - position))
+            if not data:
+                return
+            if not data.endswith(b"\n"):
+                data += _guarded(file, line, stream.readline)
+            position += len(data)
+            yield data, line
+            line += data.count(b"\n")
 
 
 def as_text(values: pa.Array, options: ReadOptions, where: Any) -> pa.Array:

@@ -83,33 +83,43 @@ def _by_pattern(texts: pa.Array, options: TokenOptions) -> Tokens:
 
 
 def _by_run(texts: pa.Array, options: TokenOptions, members: str, least: int) -> Tokens:
+    """Cut where the class begins: each word carries the zero bytes up to the next one until it is looked up."""
     if options.lowercase and not _is_ascii(texts):
         # Python's rules for capitals outside ASCII (final sigma, dotted I) are scikit-learn's.
         texts = pa.array([t if t.isascii() else t.lower() for t in texts.to_pylist()], pa.large_string())
     doc_ptr, data = _buffers(texts)
-    kept = _byte_table(members, options.lowercase)[data]
-    inside = kept != 0
-    lead = data >= 0x80
-    if lead.any():
-        _classify(data, np.flatnonzero(lead), members, inside, kept)
-    starts, stops = _runs(inside, doc_ptr)
-    lengths = stops - starts
-    characters = lengths
-    if least > 1 and lead.any():
-        continuing = np.r_[0, np.cumsum((data & 0xC0) == 0x80)]
-        characters = lengths - (continuing[stops] - continuing[starts])
-    long_enough = characters >= least
-    if not long_enough.all():
-        # Runs too short are cleared, so that the rest can be pushed together in one pass.
-        for offset in range(int(lengths[~long_enough].max())):
-            short = starts[~long_enough & (lengths > offset)] + offset
-            inside[short] = False
-        starts, lengths = starts[long_enough], lengths[long_enough]
-    offsets = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths, out=offsets[1:])
-    words = pa.LargeStringArray.from_buffers(len(lengths), pa.py_buffer(offsets), pa.py_buffer(kept[inside]))
-    encoded = words.dictionary_encode()
-    return Tokens(np.searchsorted(starts, doc_ptr), encoded.indices.to_numpy(), encoded.dictionary)
+    kept = np.frombuffer(data.tobytes().translate(_byte_table(members, options.lowercase)), np.uint8)
+    others = np.flatnonzero(data >= 0x80)
+    if len(others):
+        kept = kept.copy()
+        kept[others] = np.where(_are_members(data, others, members), data[others], 0)
+    starts = _starts(kept != 0, doc_ptr)
+    offsets = np.append(starts, len(kept)).astype(np.int64)
+    padded = pa.LargeStringArray.from_buffers(
+        len(starts), pa.py_buffer(offsets), pa.py_buffer(kept)
+    ).dictionary_encode()
+    words = pc.ascii_rtrim(padded.dictionary, "\0").dictionary_encode()
+    tokens = Tokens(np.searchsorted(starts, doc_ptr), padded.indices.to_numpy(), padded.dictionary)
+    return _only_long(tokens, words, least)
+
+
+def _only_long(tokens: Tokens, words: pa.Array, least: int) -> Tokens:
+    """Replace the tokens' words by ``words``, their stripped forms, those below ``least`` characters left out."""
+    is_long = pc.greater_equal(pc.utf8_length(words.dictionary), least).to_numpy(zero_copy_only=False)
+    numbers = np.where(is_long, np.cumsum(is_long) - 1, -1).astype(np.int32)
+    ids = numbers[words.indices.to_numpy()][tokens.ids]
+    kept = ids >= 0
+    before = np.r_[0, np.cumsum(kept)]
+    return Tokens(before[tokens.doc_ptr], ids[kept], words.dictionary.filter(pa.array(is_long)))
+
+
+def _starts(inside: np.ndarray, doc_ptr: np.ndarray) -> np.ndarray:
+    """Return where runs of True begin; a run never crosses from one document into the next."""
+    begins = inside.copy()
+    np.greater(inside[1:], inside[:-1], out=begins[1:])
+    heads = doc_ptr[:-1][doc_ptr[:-1] < len(inside)]
+    begins[heads] = inside[heads]
+    return np.flatnonzero(begins)
 
 
 def _is_ascii(texts: pa.Array) -> bool:
@@ -129,31 +139,11 @@ def _buffers(texts: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     return ptr - ptr[0], body
 
 
-def _runs(inside: np.ndarray, doc_ptr: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return where runs of True start and stop; a run never crosses from one document into the next."""
-    if not len(inside):
-        return np.empty(0, np.int64), np.empty(0, np.int64)
-    change = np.empty(len(inside) + 1, bool)
-    change[0], change[-1] = inside[0], inside[-1]
-    np.not_equal(inside[1:], inside[:-1], out=change[1:-1])
-    edges = np.flatnonzero(change)
-    seams = np.unique(doc_ptr[1:-1])
-    seams = seams[(seams > 0) & (seams < len(inside))]
-    seams = seams[inside[seams] & inside[seams - 1]]
-    if len(seams):
-        edges = np.insert(edges, np.repeat(np.searchsorted(edges, seams), 2), np.repeat(seams, 2))
-    return edges[::2], edges[1::2]
-
-
 @lru_cache(maxsize=8)
-def _byte_table(members: str, lowercase: bool) -> np.ndarray:
-    """(256,) uint8: what an ASCII byte becomes, 0 where it is not in the class."""
-    table = np.zeros(256, np.uint8)
-    for code in range(1, 128):
-        character = chr(code).lower() if lowercase else chr(code)
-        if re.fullmatch(members, character):
-            table[code] = ord(character)
-    return table
+def _byte_table(members: str, lowercase: bool) -> bytes:
+    """What each byte becomes: 0 where it is not in the class or not ASCII."""
+    characters = [chr(code).lower() if lowercase else chr(code) for code in range(128)]
+    return bytes(ord(c) if re.fullmatch(members, c) else 0 for c in characters) + bytes(128)
 
 
 @lru_cache(maxsize=8)
@@ -169,16 +159,13 @@ def _character_table(members: str) -> np.ndarray:
     return table
 
 
-def _classify(data: np.ndarray, where: np.ndarray, members: str, inside: np.ndarray, kept: np.ndarray) -> None:
-    """Decide about the bytes of characters outside ASCII; ``where`` are all of their places."""
-    leads = where[data[where] >= 0xC0]
+def _are_members(data: np.ndarray, others: np.ndarray, members: str) -> np.ndarray:
+    """Say of each byte outside ASCII (all of them at ``others``) whether its character is in the class."""
+    leads = others[data[others] >= 0xC0]
     first = data[leads].astype(np.uint32)
-    extra = 1 + (first >= 0xE0) + (first >= 0xF0)
-    code = first & np.array([0, 0x1F, 0x0F, 0x07], np.uint32)[extra]
-    last = len(data) - 1
+    following = 1 + (first >= 0xE0) + (first >= 0xF0)
+    code = first & np.array([0, 0x1F, 0x0F, 0x07], np.uint32)[following]
     for step in range(1, 4):
-        following = data[np.minimum(leads + step, last)] & 0x3F
-        code = np.where(extra >= step, (code << 6) | following, code)
-    member = _character_table(members)[code]
-    inside[where] = np.repeat(member, extra + 1)
-    kept[where] = data[where]
+        byte = data[np.minimum(leads + step, len(data) - 1)] & 0x3F
+        code = np.where(following >= step, (code << 6) | byte, code)
+    return np.repeat(_character_table(members)[code], following + 1)

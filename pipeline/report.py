@@ -213,7 +213,7 @@ def _axes(ticks: Sequence[float], first: float, final: float) -> str:
 
 
 def nice_ticks(low: float, high: float, wanted: int = 5) -> list[float]:
-    """Return about ``wanted`` evenly spaced round numbers: the first at or below ``low``, the last not below ``high``."""
+    """Return about ``wanted`` evenly spaced round numbers that enclose ``low`` and ``high``."""
     if high <= low:
         high = low + (abs(low) * 0.1 or 1.0)
     raw = (high - low) / wanted

@@ -1,0 +1,253 @@
+"""What the commands do. Each takes a checked configuration or URLs and returns plain data, which others print."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any
+
+from ..configs.resolve import public
+from ..configs.schema import Config
+from ..io.corpus import Corpus
+from ..io.store import DataError, Store
+from .corpora import load_model
+from .estimator import read_model_meta
+from .events import Event, Subscriber
+from .ingest import IngestOptions, Progress
+from .ingest import ingest as ingest_source
+from .report import Contents, last, render
+from .run import RunStore
+
+Facts = dict[str, Any]
+
+
+def ingest(config: Config, client: Any | None, progress: Progress | None = None, overwrite: bool = False) -> Facts:
+    """Make the corpus of a configuration, or find it there; return what it holds."""
+    source = config.source
+    if source is None:
+        return _corpus_facts(config.corpus.url) | {"changed": False}
+    known = {f.name for f in fields(IngestOptions)}
+    given = {k: v for k, v in (source.model_dump() | config.corpus.model_dump()).items() if k in known}
+    stages: list[str] = []
+
+    def listen(step: Any) -> None:
+        stages.append(step.stage)
+        if progress is not None:
+            progress(step)
+
+    options = IngestOptions(**given | {"stop_words": _hashable(source.stop_words), "overwrite": overwrite})
+    ingest_source(source.path, config.corpus.url, options, client, listen)
+    return _corpus_facts(config.corpus.url) | {"changed": stages[-1] != "unchanged"}
+
+
+def _hashable(words: str | list[str] | None) -> str | tuple[str, ...] | None:
+    return tuple(words) if isinstance(words, list) else words
+
+
+def train(config: Config, client: Any | None, subscribers: Sequence[Subscriber] = (), overwrite: bool = False) -> Facts:
+    """Train, or go on with, the model of a configuration; leave model and report; return the results."""
+    estimator = estimator_of(config)
+    store = estimator.open(config.corpus.url)
+    if overwrite:
+        _forget(config.run.url)
+    began = _Began()
+    estimator.fit(
+        store,
+        client=client,
+        run=config.run.url,
+        subscribers=[began, *subscribers],
+        evaluate_every=config.run.evaluate_every,
+        config=public(config),
+    )
+    estimator.save(config.model_url)
+    facts = results(estimator) | {"run": config.run.url, "model": config.model_url, "trained_epochs": began.trained}
+    if config.report:
+        facts["report"] = report(config.run.url, config.report_path, estimator, config.report.n_words)
+    return facts
+
+
+def estimator_of(config: Config) -> Any:
+    """Return the estimator that a configuration's model section describes, not fitted."""
+    from . import ESTIMATORS
+
+    kind = config.model.kind
+    if kind not in ESTIMATORS:
+        raise ValueError(f"model.kind: this version has no {kind}; choose one of {', '.join(ESTIMATORS)}")
+    return ESTIMATORS[kind](**config.model.model_dump(exclude={"kind"}))
+
+
+class _Began:
+    """Counts the epochs that a call of fit trained."""
+
+    def __init__(self) -> None:
+        self.trained = 0
+
+    def __call__(self, event: Event) -> None:
+        self.trained += type(event).__name__ == "EpochFinished"
+
+
+def _forget(url: str) -> None:
+    """Delete a run's files, and nothing else that lies beside them."""
+    store = Store(url)
+    if store.exists("run.json"):
+        with RunStore(url).locked():
+            for name in ("run.json", "HEAD", "metrics.jsonl", "epochs"):
+                store.delete(name)
+
+
+def results(estimator: Any) -> Facts:
+    """Return what a trained estimator's rows of metrics say at the end."""
+    rows = estimator.history_
+    rates = sorted(row["tokens_per_second"] for row in rows)
+    facts: Facts = {
+        "kind": estimator.kind,
+        "epochs": estimator.n_iter_,
+        "training_seconds": rows[-1]["training_seconds"] if rows else 0.0,
+        "tokens_per_second": rates[len(rates) // 2] if rates else None,
+    }
+    for name in ("log_likelihood", "held_out_log_likelihood"):
+        if last(rows, name) is not None:
+            facts[name] = last(rows, name)
+    return facts
+
+
+def topics(estimator: Any, n_words: int = 10) -> list[Facts]:
+    """Return a model's topics, largest first; an empty list for a model that has none."""
+    found = estimator.topics(n_words) if hasattr(estimator, "topics") else []
+    return sorted(found, key=lambda topic: -topic["size"])
+
+
+def report(run_url: str, path: str, estimator: Any | None = None, n_words: int = 12) -> str:
+    """Write the HTML page of a run, with the topics of ``estimator`` if it is given; return its path."""
+    run = RunStore(run_url)
+    meta, rows = run.meta, run.metrics
+    store = Store(path.rpartition("/")[0] or ".")
+    contents = Contents(
+        title=f"{meta['algorithm'].upper()} of {meta['data']['url'].rstrip('/')}",
+        lead=_lead(meta),
+        rows=rows,
+        topics=topics(estimator, n_words) if estimator is not None else (),
+        config=meta["config"],
+        versions=meta["versions"],
+    )
+    store.write_bytes(path.rpartition("/")[2], render(contents).encode())
+    return path
+
+
+def _lead(meta: Facts) -> str:
+    try:
+        corpus = Corpus(meta["data"]["url"], meta["data"]["part"] or "train")
+    except DataError:
+        return f"run of {meta['data']['kind']} {meta['data']['hash'][:8]}, which is no longer there"
+    words = f"{corpus.n_documents:,} documents · {corpus.n_tokens:,} tokens · {corpus.n_words:,} words"
+    held_out = corpus.held_out.n_documents
+    return words + (f" · {held_out:,} documents held out" if held_out else "")
+
+
+def report_of_run(run_url: str, path: str | None) -> Facts:
+    """Write the report of a run that stands on its own, finished or not; return where."""
+    config = RunStore(run_url).meta["config"]
+    model = config.get("run", {}).get("model") or f"{run_url.rstrip('/')}/model"
+    estimator = load_model(model) if Store(model).exists("model.json") else None
+    shown = (config.get("report") or {}).get("n_words", 12)
+    return {"report": report(run_url, path or f"{run_url.rstrip('/')}/report.html", estimator, shown)}
+
+
+def evaluate(model_url: str, corpus_url: str, part: str, client: Any | None) -> Facts:
+    """Score a model on one part of a corpus by document completion."""
+    estimator, corpus = _for_text(model_url, "score_sums"), Corpus(corpus_url, part)
+    if not corpus.n_documents:
+        raise DataError(f"{corpus_url}: no document is in its part {part!r}; choose --part, or ingest with held_out")
+    sums = estimator.score_sums(corpus, client)
+    score = float(sums["log_likelihood"]) / max(1, int(sums["tokens"]))
+    return {
+        "model": model_url,
+        "corpus": corpus_url,
+        "part": part,
+        "documents": corpus.n_documents,
+        "scored_tokens": int(sums["tokens"]),
+        "log_likelihood": score,
+        "perplexity": math.exp(min(-score, 700.0)),
+    }
+
+
+def transform(model_url: str, corpus_url: str, out: str, part: str, client: Any | None) -> Facts:
+    """Write a row of topic weights for each document of a corpus, as Parquet files below ``out``."""
+    estimator, corpus = _for_text(model_url, "transform_to"), Corpus(corpus_url, part)
+    counts = estimator.transform_to(corpus, out, client)
+    return {"out": out, "files": len(corpus.chunks), "columns": ["document", "weights"], **counts}
+
+
+def _for_text(model_url: str, method: str) -> Any:
+    estimator = load_model(model_url)
+    if not hasattr(estimator, method):
+        raise ValueError(f"{model_url}: a {estimator.kind} model does not apply to documents")
+    return estimator
+
+
+# --- inspect ---
+
+
+def inspect(url: str) -> Facts:
+    """Say what lies at a URL; raise DataError where it is nothing of ours."""
+    store = Store(url)
+    known = {"corpus.json": _corpus_facts, "run.json": _run_facts, "model.json": _model_facts}
+    for name, facts in known.items():
+        if store.exists(name):
+            return facts(url) | {"bytes": store.size()}
+    if not store.exists():
+        raise DataError(f"{url}: nothing is here")
+    raise DataError(f"{url}: no corpus, run or model is here")
+
+
+def _corpus_facts(url: str) -> Facts:
+    corpus = Corpus(url)
+    about = corpus.meta["about"]
+    longest = max((c.tokens for c in corpus.chunks), default=0)
+    facts = {
+        "what": "corpus",
+        "url": url,
+        "documents": corpus.n_documents,
+        "held_out_documents": corpus.held_out.n_documents,
+        "tokens": corpus.n_tokens,
+        "words": corpus.n_words,
+        "order": "as in the text" if corpus.is_ordered else "bag of words",
+        "chunks": len(corpus.chunks),
+        "largest_chunk_tokens": longest,
+        "hash": corpus.hash,
+        "format": corpus.meta["format"],
+    }
+    plan = ("chunk_tokens", "chunk_tokens_by", "chunks_grown", "version")
+    return facts | {name: about[name] for name in plan if about.get(name) is not None}
+
+
+def _run_facts(url: str) -> Facts:
+    run = RunStore(url)
+    meta, rows = run.meta, run.metrics
+    facts = {
+        "what": "run",
+        "url": url,
+        "kind": meta["algorithm"],
+        "data": meta["data"]["url"],
+        "seed": meta["seed"],
+        "shards": len(meta["shards"]),
+        "epochs": int(rows[-1]["epoch"]) if rows else 0,
+        "format": meta["format"],
+        "versions": meta["versions"],
+    }
+    scores = {n: last(rows, n) for n in ("log_likelihood", "held_out_log_likelihood")}
+    return facts | {name: score for name, score in scores.items() if score is not None}
+
+
+def _model_facts(url: str) -> Facts:
+    meta = read_model_meta(url)
+    return {
+        "what": "model",
+        "url": url,
+        "kind": meta["model"],
+        "parameters": meta["parameters"],
+        "epochs": meta["n_iter"],
+        "data": meta["about"]["data"],
+        "data_hash": meta["about"]["data_hash"],
+        "format": meta["format"],
+        "versions": meta["versions"],
+    }

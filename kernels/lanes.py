@@ -215,13 +215,35 @@ def count_at_most(typingctx, lanes, x):
 
 
 @intrinsic
-def last(typingctx, lanes):
-    """Return the eighth number."""
+def count_below(typingctx, counts, lanes, x):
+    """Return ``counts`` (uint32), one more in each lane whose number is at most that of ``x``."""
 
     def codegen(context, builder, signature, arguments):
-        return builder.extract_element(arguments[0], I32(LANES - 1))
+        counts, lanes, x = arguments
+        return builder.sub(counts, builder.sext(builder.fcmp_ordered("<=", lanes, x), counts.type))
 
-    return lanes.element(lanes), codegen
+    return counts(counts, lanes, x), codegen
+
+
+@intrinsic
+def shift_up(typingctx, lanes):
+    """Return 0 and the first seven numbers."""
+
+    def codegen(context, builder, signature, arguments):
+        zero = ir.Constant(arguments[0].type, [0.0] * LANES)
+        return builder.shuffle_vector(zero, arguments[0], _constant([0] + [LANES + i for i in range(LANES - 1)]))
+
+    return lanes(lanes), codegen
+
+
+@intrinsic
+def pick(typingctx, lanes, lane):
+    """Return the number in a lane, 0 to 7."""
+
+    def codegen(context, builder, signature, arguments):
+        return builder.extract_element(arguments[0], builder.trunc(arguments[1], I32))
+
+    return lanes.element(lanes, lane), codegen
 
 
 def _operator(symbol, function):

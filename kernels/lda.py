@@ -17,6 +17,7 @@ tokens in a group of documents, and cleared by its non-zeros. Each draw points a
 Topics and entries are dealt to eight lanes, one register: 0, 8, 16, ... come first on the line, then 1, 9, 17, ...
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -26,12 +27,14 @@ from .jit import kernel, vector_kernel
 from .lanes import (
     LANES,
     count_at_most,
+    count_below,
     gather,
     high_half,
-    last,
     load,
     low_half,
+    pick,
     prefix_sums,
+    shift_up,
     splat,
     store,
     to_double,
@@ -72,7 +75,8 @@ DENSE = 256
 #: Tokens between the prefetch of a document's row and its use.
 AHEAD = 8
 LOW = np.uint32(0xFFFF)
-ONE, ONE_FLOAT, ZERO = np.uint32(1), np.float32(1), np.float32(0)
+ZERO, ZERO_COUNT, LAST = np.float32(0), np.uint32(0), LANES - 1
+inlined = partial(kernel, forceinline=True)
 EIGHT_TOPICS = np.arange(LANES, dtype=np.uint32)
 
 
@@ -128,7 +132,6 @@ class Word(NamedTuple):
     phi_old: np.ndarray  # (K,) float32: φ with the token left out, where the word has the topic
     prefix: np.ndarray  # (K + 1,) float64: prefix sums of α_k B_vk / (N_k + Vβ) over the row's entries
     sums: np.ndarray  # float32: running sums of the eight lanes
-    ends: np.ndarray  # (9,) float64: where each lane starts and ends on the line
     surplus: bool
 
 
@@ -214,7 +217,7 @@ def _new_word(order, prior):
     phi[:n_topics] = prior.base
     phi[TOPICS : TOPICS + n_topics] = prior.base
     sums = np.empty(max(longest, n_topics) + LANES, np.float32)
-    return Word(phi, prior.base.copy(), np.zeros(n_topics + 1), sums, np.zeros(LANES + 1), longest > LARGEST)
+    return Word(phi, prior.base.copy(), np.zeros(n_topics + 1), sums, longest > LARGEST)
 
 
 @kernel
@@ -252,72 +255,77 @@ def _segments(order, group, model):
     return start + np.searchsorted(words, model.first), start + np.searchsorted(words, behind)
 
 
-@kernel(inline="always")
-def _uniform(draws, i):
-    if len(draws.streams):
-        return random.uniform64(draws.streams[i], draws.index)
-    return random.uniform64(draws.key, i)
+@inlined
+def _uniform(streams, key, index, i):
+    """Return token i's uniform number; see `Draws`."""
+    if len(streams):
+        return random.uniform64(streams[i], index)
+    return random.uniform64(key, i)
+
+
+@inlined
+def _repeats(docs, z, start, i):
+    """Say whether a token has the last one's word, document and topic, and so its line: often, in real text."""
+    return (i > start) & (docs[i] == docs[i - 1]) & (z[i] == z[i - 1])
 
 
 @kernel
 def _sweep_sparse(order, rows, model, prior, z, draws, out):
+    # The loop over tokens takes its arrays from local names: those of a tuple are counted references, at every use.
+    docs, row_ptr, entries, alpha = order.docs, rows.row_ptr, rows.entries, prior.alpha
+    streams, key, index = draws.streams, draws.key, draws.index
     word = _new_word(order, prior)
+    phi, phi_old, sums = word.phi, word.phi_old, word.sums
     for group in range(len(order.group_ptr) - 1):
         first, behind = _segments(order, group, model)
         for s in range(first, behind):
             row = np.int64(order.word_ids[s]) - model.first
             mass = _expand(word, model, prior, row)
-            for i in range(order.word_ptr[s], order.word_ptr[s + 1]):
-                ahead = rows.row_ptr[order.docs[min(i + AHEAD, len(z) - 1)]]
-                prefetch(rows.entries, ahead)
-                prefetch(rows.entries, ahead + 16)
-                d, old, u = order.docs[i], np.int64(z[i]), _uniform(draws, i)
-                start, n = rows.row_ptr[d], rows.row_ptr[d + 1] - rows.row_ptr[d]
-                document = _products(word, rows.entries[start : start + n], old, prior.left_a)
-                own = prior.alpha[old] * word.phi_old[old]
-                others = mass - prior.alpha[old] * word.phi[old]
-                x = u * (own + others + document) - own
+            start, end = order.word_ptr[s], order.word_ptr[s + 1]
+            for i in range(start, end):
+                ahead = row_ptr[docs[min(i + AHEAD, len(z) - 1)]]
+                prefetch(entries, ahead)
+                prefetch(entries, ahead + 16)
+                if not _repeats(docs, z, start, i):
+                    old, head = np.int64(z[i]), row_ptr[docs[i]]
+                    n = row_ptr[docs[i] + 1] - head
+                    ends = _products(entries, head, n, old, prior.left_a, phi, phi_old[old], sums)
+                    own = alpha[old] * phi_old[old]
+                    others = mass - alpha[old] * phi[old]
+                x = _uniform(streams, key, index, i) * (own + others + pick(ends, LAST)) - own
                 if x >= others:
-                    out[i] = _topic(rows.entries[start + _find(word, x - others, n)], old)
+                    out[i] = _topic(entries[head + _find(sums, ends, x - others, n)], old)
                 else:
                     out[i] = old if x < 0 else _draw_prior(x, word, model, prior, row, old)
             _clear(word, model, prior, row)
 
 
-@kernel(inline="always")
-def _products(word, entries, old, left):
-    """Sum A_dk φ_k over a row, with the old topic lowered; ``word`` keeps the running sums and the lanes' ends."""
+@inlined
+def _products(entries, head, n, old, left, phi, phi_old, sums):
+    """Sum A_dk φ_k over a row, the old topic lowered: ``sums`` inside each lane, and the lanes' ends on the line."""
     total = splat(ZERO)
-    own, phi_own, less = splat(np.uint32(old)), splat(word.phi_old[old]), splat(np.uint32(left))
-    for j in range(0, len(entries), LANES):
-        packed = load(entries, j)
+    own, phi_own, less = splat(np.uint32(old)), splat(phi_old), splat(np.uint32(left))
+    for j in range(0, n, LANES):
+        packed = load(entries, head + j)
         k, count = high_half(packed), low_half(packed)
-        phi = where_equal(k, own, phi_own, gather(word.phi, k))
-        total = total + to_float(where_equal(k, own, count - less, count)) * phi
-        store(word.sums, j, total)
-    return _set_ends(word, total)
+        weight = where_equal(k, own, phi_own, gather(phi, k))
+        total = total + to_float(where_equal(k, own, count - less, count)) * weight
+        store(sums, j, total)
+    return prefix_sums(to_double(total))
 
 
-@kernel(inline="always")
-def _set_ends(word, total):
-    """Lay the lanes on the line in float64, one after the other, and return the end of the last."""
-    ends = prefix_sums(to_double(total))
-    store(word.ends, 1, ends)
-    return last(ends)
-
-
-@kernel(inline="always")
-def _find(word, x, n):
+@inlined
+def _find(sums, ends, x, n):
     """Return which of n numbers, dealt to lanes, holds ``x``."""
-    lane = min(count_at_most(load(word.ends, 1), x), LANES - 1)
-    rest = np.float32(x - word.ends[lane])
-    step = 0
-    for j in range(lane, n, LANES):
-        step += word.sums[j] <= rest
-    return min(step * LANES, n - LANES) + lane
+    lane = min(count_at_most(ends, x), LANES - 1)
+    rest = splat(np.float32(x - pick(shift_up(ends), lane)))
+    steps = splat(ZERO_COUNT)
+    for j in range(0, n, LANES):
+        steps = count_below(steps, load(sums, j), rest)
+    return min(np.int64(pick(steps, lane)) * LANES, n - LANES) + lane
 
 
-@kernel(inline="always")
+@inlined
 def _topic(entry, old):
     """Unpack an entry; rounding at the end of the line can point at one of no mass, and then the topic stays."""
     return np.int64(entry >> SIXTEEN) & (TOPICS - 1) if entry & LOW else old
@@ -347,20 +355,25 @@ def _search(prefix, x):
 
 @kernel
 def _sweep_dense(order, rows, model, prior, z, draws, out):
+    docs, streams, key, index = order.docs, draws.streams, draws.key, draws.index
     word = _new_word(order, prior)
-    width = (len(prior.alpha) + LANES - 1) // LANES * LANES
+    phi, phi_old, sums = word.phi, word.phi_old, word.sums
+    n_topics = len(prior.alpha)
+    width = (n_topics + LANES - 1) // LANES * LANES
     for group in range(len(order.group_ptr) - 1):
         first, behind = _segments(order, group, model)
         A, first_doc = _dense_rows(order, rows, prior, group, width)
         for s in range(first, behind):
             row = np.int64(order.word_ids[s]) - model.first
             _expand(word, model, prior, row)
-            for i in range(order.word_ptr[s], order.word_ptr[s + 1]):
-                prefetch(A, (np.int64(order.docs[min(i + AHEAD, len(z) - 1)]) - first_doc) * width)
-                start = (np.int64(order.docs[i]) - first_doc) * width
-                old, u = np.int64(z[i]), _uniform(draws, i)
-                k = _draw_dense(word, A[start : start + width], old, prior.left_a, u)
-                out[i] = k if k < len(prior.alpha) else old
+            start, end = order.word_ptr[s], order.word_ptr[s + 1]
+            for i in range(start, end):
+                prefetch(A, (np.int64(docs[min(i + AHEAD, len(z) - 1)]) - first_doc) * width)
+                if not _repeats(docs, z, start, i):
+                    head = (np.int64(docs[i]) - first_doc) * width
+                    ends = _dense_products(A, head, width, z[i], prior.left_a, phi, phi_old[z[i]], sums)
+                k = _find(sums, ends, _uniform(streams, key, index, i) * pick(ends, LAST), width)
+                out[i] = k if k < n_topics else z[i]
             _clear(word, model, prior, row)
 
 
@@ -379,18 +392,18 @@ def _dense_rows(order, rows, prior, group, width):
     return A.ravel(), first
 
 
-@kernel(inline="always")
-def _draw_dense(word, A, old, left, u):
-    """Draw from (A_dk + α_k) φ_k over all topics, with the old topic lowered."""
+@inlined
+def _dense_products(A, head, n, old, left, phi, phi_old, sums):
+    """Sum (A_dk + α_k) φ_k over all topics as `_products` does over a row's."""
     total = splat(ZERO)
     k, eight = load(EIGHT_TOPICS, 0), splat(np.uint32(LANES))
-    own, phi_own, less = splat(np.uint32(old)), splat(word.phi_old[old]), splat(np.float32(left))
-    for j in range(0, len(A), LANES):
-        a = load(A, j)
-        total = total + where_equal(k, own, (a - less) * phi_own, a * load(word.phi, j))
-        store(word.sums, j, total)
+    own, phi_own, less = splat(np.uint32(old)), splat(phi_old), splat(np.float32(left))
+    for j in range(0, n, LANES):
+        a = load(A, head + j)
+        total = total + where_equal(k, own, (a - less) * phi_own, a * load(phi, j))
+        store(sums, j, total)
         k = k + eight
-    return _find(word, u * _set_ends(word, total), len(A))
+    return prefix_sums(to_double(total))
 
 
 @kernel
@@ -403,7 +416,7 @@ def _first_sweep(order, model, prior, draws, out):
             mass = _expand(word, model, prior, row)
             start, end = model.row_ptr[row], model.row_ptr[row + 1]
             for i in range(order.word_ptr[s], order.word_ptr[s + 1]):
-                x = _uniform(draws, i) * mass
+                x = _uniform(draws.streams, draws.key, draws.index, i) * mass
                 if x < prior.smooth[-1] or start == end:
                     out[i] = _search(prior.smooth, x)
                 else:
@@ -422,9 +435,10 @@ def _log_likelihood(order, rows, model, prior):
             row = np.int64(order.word_ids[s]) - model.first
             mass = _expand(word, model, prior, row)
             for d in order.docs[order.word_ptr[s] : order.word_ptr[s + 1]]:
-                entries = rows.entries[rows.row_ptr[d] : rows.row_ptr[d + 1]]
-                length = order.doc_ptr[d + 1] - order.doc_ptr[d]
-                total += np.log((mass + _products(word, entries, 0, 0)) / (length + alpha))
+                head, length = rows.row_ptr[d], order.doc_ptr[d + 1] - order.doc_ptr[d]
+                n = rows.row_ptr[d + 1] - head
+                ends = _products(rows.entries, head, n, 0, 0, word.phi, word.phi[0], word.sums)
+                total += np.log((mass + pick(ends, LAST)) / (length + alpha))
             _clear(word, model, prior, row)
     return total
 

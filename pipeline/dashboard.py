@@ -156,7 +156,7 @@ class _View:
     """The page's figures and the sources that feed them."""
 
     def __init__(self, page: TrainingPage):
-        from bokeh.layouts import column, grid
+        from bokeh.layouts import column, row
         from bokeh.models import Div
 
         self.page = page
@@ -164,13 +164,13 @@ class _View:
         self.head = Div(sizing_mode="stretch_width")
         self.lines = Div(sizing_mode="stretch_width")
         figures = [self._quality(), self._shards(), self._workers(), self._time()]
-        pairs = grid([figures[:2], figures[2:]], sizing_mode="stretch_width")
+        pairs = row(*figures, sizing_mode="stretch_width", styles={"flex-wrap": "wrap"})
         self.root = column(self.head, pairs, self.lines, sizing_mode="stretch_width")
 
     def _figure(self, title: str, **options: Any) -> Any:
         from bokeh.plotting import figure
 
-        defaults = {"height": 260, "sizing_mode": "stretch_width", "toolbar_location": None, "min_width": 280}
+        defaults = {"height": 260, "sizing_mode": "stretch_width", "toolbar_location": None, "min_width": 440}
         made = figure(title=title, **(defaults | options))
         made.outline_line_color = None
         made.xgrid.grid_line_color = None
@@ -196,13 +196,8 @@ class _View:
 
         plot = self._figure("Shards of this epoch", x_axis_location=None, y_axis_location=None)
         plot.ygrid.grid_line_color = None
-        names = {"x": [], "y": [], "colour": [], "state": []}
-        self.map = ColumnDataSource(names)
-        plot.rect(
-            "x", "y", width=0.9, height=0.9, source=self.map, color="colour", line_color=None, legend_group="state"
-        )
-        plot.legend.orientation = "horizontal"
-        plot.add_layout(plot.legend[0], "below")
+        self.map = ColumnDataSource({"x": [], "y": [], "colour": []})
+        plot.rect("x", "y", width=0.9, height=0.9, source=self.map, color="colour", line_color=None)
         return plot
 
     def _workers(self) -> Any:
@@ -255,8 +250,10 @@ class _View:
             "x": [i % width for i in range(len(states))],
             "y": [-(i // width) for i in range(len(states))],
             "colour": [COLOURS[s] for s in states],
-            "state": states,
         }
+
+
+_KEY = ", ".join(f"<span style='color: {colour}'>&#9632;</span> {state}" for state, colour in COLOURS.items())
 
 
 def _head(story: Story) -> str:
@@ -267,7 +264,7 @@ def _head(story: Story) -> str:
     return (
         f"<div style='font: 15px sans-serif; padding: 8px 0'><b>{html.escape(story.algorithm)}</b> "
         f"{html.escape(story.run)}<br>epoch {story.epoch} of {story.epochs}, {story.tokens:,} tokens an epoch, "
-        f"{rate}{eta}; {html.escape(story.state)}</div>"
+        f"{rate}{eta}; {html.escape(story.state)}<br>shards: {_KEY}</div>"
     )
 
 

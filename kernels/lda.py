@@ -9,8 +9,8 @@ By default the token's own old topic is lowered by one in A, B and N (which ESCA
 Tokens are drawn word by word. The word's φ_k = (B_vk + β) / (N_k + Vβ) is spread over K floats, used for all of its
 tokens in a group of documents, and cleared by its non-zeros. Each draw points a uniform number into a line:
 
-- Up to `DENSE` topics the line holds (A_dk + α_k) φ_k of all topics.
-- Above, it holds first the prior part, α_k φ_k, in three pieces: the old topic; what every other topic has from β,
+- Where rows of A are nearly dense (`is_dense`), the line holds (A_dk + α_k) φ_k of all topics.
+- Elsewhere it holds first the prior part, α_k φ_k, in three pieces: the old topic; what every other topic has from β,
   topics ascending; what the word's own counts add, topics ascending. Then the document part, A_dk φ_k, of the row's
   entries. Only tokens that fall into the prior part look at more than the document's own topics.
 
@@ -70,8 +70,11 @@ __all__ = [
     "topic_totals",
 ]
 
-#: Up to so many topics a document's row is dense: eight products cost less than eight look-ups.
-DENSE = 256
+#: Rows of A are made dense where so many times their entries are more than all topics: a product in eight lanes costs a
+#: third of a look-up. So dense rows also take no more than twelve bytes a token.
+DENSE = 3
+#: Up to so many topics new documents' rows are dense, whatever they hold: a document's result is its own.
+DENSE_FOLDING = 128
 #: Tokens between the prefetch of a document's row and its use.
 AHEAD = 8
 LOW = np.uint32(0xFFFF)
@@ -144,8 +147,14 @@ def sample(chunk, rows: Rows, model: Model, z: np.ndarray, key: np.uint64, leave
     """
     out = z.copy() if out is None else out
     left = int(leave_out)
-    _sweep(_order(chunk), rows, model, _prior(model, left, left), z, _draws(key), out)
+    dense = is_dense(rows, len(model.alpha))
+    _sweep(dense, _order(chunk), rows, model, _prior(model, left, left), z, _draws(key), out)
     return out
+
+
+def is_dense(rows: Rows, n_topics: int) -> bool:
+    """Say whether draws from these rows point into the line of all topics."""
+    return DENSE * len(rows.entries) > n_topics * (len(rows.row_ptr) - 1)
 
 
 def initial(chunk, model: Model, key: np.uint64, out: np.ndarray | None = None) -> np.ndarray:
@@ -167,8 +176,8 @@ def log_likelihood(chunk, rows: Rows, model: Model) -> float:
     return _log_likelihood(_order(chunk), _frozen(rows), _frozen(model), _prior(model, 0, 0))
 
 
-def _sweep(order, rows, model, prior, z, draws, out):
-    sweep = _sweep_dense if len(model.alpha) <= DENSE else _sweep_sparse
+def _sweep(dense, order, rows, model, prior, z, draws, out):
+    sweep = _sweep_dense if dense else _sweep_sparse
     sweep(order, _frozen(rows), _frozen(model), prior, _read_only(z), draws, out)
 
 
@@ -457,7 +466,7 @@ def fold_in(doc_ptr: np.ndarray, words: np.ndarray, model: Model, iterations: in
     _first_sweep(order, _frozen(model), prior, draws, z)
     for t in range(1, iterations + 1):
         rows = count_documents(order.doc_ptr, order.place, z)
-        _sweep(order, rows, model, prior, z, draws._replace(index=t << 32), z)
+        _sweep(len(model.alpha) <= DENSE_FOLDING, order, rows, model, prior, z, draws._replace(index=t << 32), z)
         if 2 * t > iterations:
             _add_rows(theta, *count_documents(order.doc_ptr, order.place, z))
     theta /= max(1, iterations - iterations // 2)

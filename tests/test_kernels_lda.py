@@ -52,7 +52,7 @@ def by_token(chunk, z, n_words, n_topics):
 
 
 @pytest.mark.parametrize("leave_out", [True, False])
-@pytest.mark.parametrize("n_topics", [1, 7, 100, 300])
+@pytest.mark.parametrize("n_topics", [1, 7, 100, 600])
 def test_every_draw_is_the_oracles(n_topics, leave_out):
     n_words = 400
     alpha = np.random.default_rng(1).uniform(0.05, 0.6, n_topics).astype(np.float32)
@@ -61,9 +61,10 @@ def test_every_draw_is_the_oracles(n_topics, leave_out):
     words, counts = by_token(chunk, z, n_words, n_topics)
     uniforms = lda_uniforms(random.key(3), len(z))
     prior = alpha.astype(float), BETA
-    dense = n_topics <= lda.DENSE
-    expected = lda_sweep(chunk.docs, words, chunk.place, z, counts, prior, uniforms, leave_out, dense)
     rows = lda.count_documents(chunk.doc_ptr, chunk.place, z)
+    dense = lda.is_dense(rows, n_topics)
+    assert dense == (n_topics <= 100)
+    expected = lda_sweep(chunk.docs, words, chunk.place, z, counts, prior, uniforms, leave_out, dense)
     found = lda.sample(chunk, rows, model_of(chunk, z, alpha, n_words), z, random.key(3), leave_out)
     assert np.count_nonzero(found != expected) == 0
     assert n_topics == 1 or np.count_nonzero(found != z) > 1000
@@ -81,9 +82,10 @@ def test_draws_of_a_real_corpus_are_the_oracles(real_data, n_topics):
     by_word, counts = by_token(chunk, z, n_words, n_topics)
     uniforms = lda_uniforms(random.key(5), len(z))
     prior = alpha.astype(np.float32).astype(float), BETA
-    dense = n_topics <= lda.DENSE
-    expected = lda_sweep(chunk.docs, by_word, chunk.place, z, counts, prior, uniforms, True, dense)
     rows = lda.count_documents(chunk.doc_ptr, chunk.place, z)
+    dense = lda.is_dense(rows, n_topics)
+    assert dense == (n_topics <= 100)
+    expected = lda_sweep(chunk.docs, by_word, chunk.place, z, counts, prior, uniforms, True, dense)
     found = lda.sample(chunk, rows, model_of(chunk, z, alpha, n_words), z, random.key(5))
     assert np.count_nonzero(found != expected) == 0
 

@@ -148,7 +148,9 @@ class Local(Cluster):
     n_workers: Positive | None = Field(None, description="Worker processes; by default one a core")
     threads_per_worker: Positive = Field(1, description="Chunks that a worker sweeps at a time")
     memory_limit: str | int = Field("auto", description="Memory of each worker, such as 4GiB; auto: its share")
-    dashboard_address: str | None = Field(None, description="Address of Dask's dashboard, such as :8787; null: none")
+    dashboard_address: str = Field(
+        "127.0.0.1:8787", description="Where the live page is served; another port if this one is taken"
+    )
 
 
 class Secured(Cluster):

@@ -1,10 +1,12 @@
 """The command line. Start-up is quick: what a command needs is imported when it runs."""
 
 import json
+import math
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any
 
 import click
@@ -330,7 +332,9 @@ def load_config(configs: Sequence[str], settings: Sequence[str], *trees: Facts) 
 @contextmanager
 def working(config: Any, as_json: bool) -> Iterator[tuple[Any, Any]]:
     """Yield a client of the configured cluster and a display; keep Dask's log off the screen unless --debug."""
+    import contextlib
     import logging
+    import warnings
 
     import dask
 
@@ -340,21 +344,28 @@ def working(config: Any, as_json: bool) -> Iterator[tuple[Any, Any]]:
     debug = click.get_current_context().find_root().params["debug"]
     level = "warning" if debug else "critical"
     logging.getLogger("distributed").setLevel(level.upper())
-    with (
-        dask.config.set({"logging.distributed": level}),
-        open_cluster(**config.cluster.arguments()) as client,
-        display(quiet=as_json) as shown,
-    ):
-        yield client, shown
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(warnings.catch_warnings())
+        if not debug:
+            warnings.simplefilter("ignore")
+        stack.enter_context(dask.config.set({"logging.distributed": level}))
+        client = stack.enter_context(open_cluster(**config.cluster.arguments()))
+        yield client, stack.enter_context(display(quiet=as_json))
 
 
 def _train(config: Any, client: Any, display: Any, overwrite: bool) -> Facts:
     from . import commands
     from .corpora import load_model
 
-    trained = commands.train(config, client, [display.train], overwrite)
-    words = config.report.n_words if config.report else 10
-    return trained | {"topics": commands.topics(load_model(trained["model"]), words)}
+    subscribers = [display.train]
+    if client is not None:
+        from .dashboard import publish
+
+        subscribers.append(publish(client))
+        if find_spec("bokeh") and client.dashboard_link:
+            display.note(f"live page {client.dashboard_link.replace('/status', '/training')}")
+    trained = commands.train(config, client, subscribers, overwrite)
+    return trained | {"topics": commands.topics(load_model(trained["model"]))}
 
 
 def say(facts: Facts, as_json: bool, show: Callable[[], None]) -> None:
@@ -383,14 +394,13 @@ def _show_trained(facts: Facts) -> None:
     from .report import duration, minus, short
 
     _show_topics(facts["topics"], most=40)
-    there = "" if facts["trained_epochs"] else ", all there already"
-    click.echo(f"{_label('training')}{facts['epochs']} epochs in {duration(facts['training_seconds'])}{there}")
-    if facts["tokens_per_second"]:
-        click.echo(f"{_label('tokens/s')}{short(facts['tokens_per_second'])}, the median epoch")
-    for name, label in (("log_likelihood", "fit"), ("held_out_log_likelihood", "held-out")):
-        if name in facts:
-            which = "training" if name == "log_likelihood" else "held-out"
-            click.echo(f"{_label(label)}{minus(f'{facts[name]:.4f}')} {which} log-likelihood per token")
+    there = "" if facts["trained_epochs"] else ", there already"
+    rate = f", {short(facts['tokens_per_second'])} tokens/s" if facts["tokens_per_second"] else ""
+    click.echo(f"{_label('trained')}{facts['epochs']} epochs in {duration(facts['training_seconds'])}{rate}{there}")
+    score = facts.get("held_out_log_likelihood")
+    if score is not None:
+        perplexity = short(math.exp(min(-score, 700.0)))
+        click.echo(f"{_label('held out')}{minus(f'{score:.4f}')} log-likelihood per token (perplexity {perplexity})")
     for name in ("model", "report"):
         if name in facts:
             click.echo(f"{_label(name)}{facts[name]}")

@@ -20,6 +20,10 @@ class Display(ABC):
     """Shows what is going on."""
 
     @abstractmethod
+    def note(self, text: str) -> None:
+        """Say something once."""
+
+    @abstractmethod
     def ingest(self, progress: Any) -> None:
         """Take in one IngestProgress."""
 
@@ -44,6 +48,9 @@ def display(quiet: bool = False) -> Iterator[Display]:
 class Nothing(Display):
     """Shows nothing."""
 
+    def note(self, text: str) -> None:
+        """Ignore it."""
+
     def ingest(self, progress: Any) -> None:
         """Ignore it."""
 
@@ -57,6 +64,10 @@ class Lines(Display):
     def __init__(self) -> None:
         self._stage, self._said = "", 0.0
         self._epochs = 0
+
+    def note(self, text: str) -> None:
+        """Print a line."""
+        click.echo(text, err=True)
 
     def ingest(self, progress: Any) -> None:
         """Say when a stage begins."""
@@ -94,6 +105,10 @@ class Bar(Display):
         self._train: Any = None
         self._tokens = 1
         self._note = ""
+
+    def note(self, text: str) -> None:
+        """Print a line above the bars."""
+        self.bars.console.print(text, highlight=False)
 
     def ingest(self, progress: Any) -> None:
         """Move the bar: every stage is a quarter of it."""

@@ -1,9 +1,25 @@
 """Estimators, the epoch engine, clusters and the command line: the only room that imports dask."""
 
-from ..io.corpus import Corpus
-from .lda import LDA
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-#: Estimators by the name that configs and saved models use.
-ESTIMATORS = {estimator.kind: estimator for estimator in (LDA,)}
+if TYPE_CHECKING:
+    from ..io.corpus import Corpus
+    from .lda import LDA
 
+#: Where each estimator is. What this package offers is imported when it is first used: the command line starts quickly.
+_ESTIMATORS = {"LDA": ".lda"}
+
+#: ESTIMATORS: classes by the name that configs and saved models use.
 __all__ = ["ESTIMATORS", "LDA", "Corpus"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Corpus":
+        return import_module("..io.corpus", __name__).Corpus
+    if name in _ESTIMATORS:
+        return getattr(import_module(_ESTIMATORS[name], __name__), name)
+    if name == "ESTIMATORS":
+        classes = [__getattr__(estimator) for estimator in _ESTIMATORS]
+        return {estimator.kind: estimator for estimator in classes}
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

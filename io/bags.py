@@ -46,7 +46,7 @@ class Header:
     entries: int
     lines: int  # of the header
     bytes: int
-    counted: bool = True  # False: a pattern, each entry counts 1
+    value: str = "integer"  # or "real", or "pattern": each entry counts 1
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class MatrixMarket(Triples):
             d, w, entries = (int(x) for x in sizes.split())
         except ValueError:
             raise DataError(f"{file.url}, line {line}: needs rows, columns and entries, not {sizes[:40]!r}") from None
-        return Header(d, w, entries, line, match.end() + len(sizes) + 1, banner[3] != "pattern")
+        return Header(d, w, entries, line, match.end() + len(sizes) + 1, banner[3])
 
 
 def _head(file: SourceFile) -> bytes:
@@ -129,7 +129,7 @@ class _Rows:
 
     def take(self, data: bytes, line: int, names: pa.Array | None) -> Iterator[Batch]:
         """Add a block of lines and yield what is complete."""
-        triples = _parse(self.file, data, line, self.header.counted)
+        triples = _parse(self.file, data, line, self.header.value)
         self._check(triples, line)
         self.seen += triples.shape[1]
         self.waiting.append(triples)
@@ -143,8 +143,8 @@ class _Rows:
         """Yield the last documents; raise DataError when the body has other than the promised entries."""
         if self.seen != self.header.entries:
             raise DataError(
-                f"{self.file.url}: its header (line {self.header.lines}) says {self.header.entries:,} entries, its body "
-                f"has {self.seen:,}; fetch the file again, or correct the header"
+                f"{self.file.url}: its header (line {self.header.lines}) says {self.header.entries:,} entries, "
+                f"its body has {self.seen:,}; fetch the file again, or correct the header"
             )
         yield from self._batches(np.concatenate(self.waiting, axis=1), self.header.documents, names)
 
@@ -165,20 +165,22 @@ class _Rows:
     def _check(self, triples: np.ndarray, line: int) -> None:
         docs, words, counts = triples
         before = self.waiting[-1][0, -1] if self.waiting[-1].shape[1] else 1
-        self._refuse(np.diff(docs, prepend=before) < 0, line, "comes after a higher one: sort the file by document")
-        self._refuse((docs < 1) | (docs > self.header.documents), line, f"is not in 1..{self.header.documents:,}")
-        self._refuse(
-            (words < 1) | (words > self.header.words), line, f"is not in 1..{self.header.words:,}", words, "word"
+        limits = self.header.documents, self.header.words
+        checks = (
+            ("document", docs, (docs < 1) | (docs > limits[0]), f"is not in 1..{limits[0]}"),
+            ("word", words, (words < 1) | (words > limits[1]), f"is not in 1..{limits[1]}"),
+            ("count", counts, counts < 1, "is not 1 or more"),
+            (
+                "document",
+                docs,
+                np.diff(docs, prepend=before) < 0,
+                "comes after a higher one: sort the file by document",
+            ),
         )
-        self._refuse(counts < 1, line, "is not 1 or more", counts, "count")
-
-    def _refuse(
-        self, bad: np.ndarray, line: int, why: str, values: np.ndarray | None = None, what: str = "document"
-    ) -> None:
-        if bad.any():
-            row = int(np.argmax(bad))
-            value = f" {values[row]}" if values is not None else ""
-            raise DataError(f"{self.file.url}, line {line + row}: the {what}{value} {why}")
+        for what, values, bad, why in checks:
+            if bad.any():
+                row = int(np.argmax(bad))
+                raise DataError(f"{self.file.url}, line {line + row}: the {what} {values[row]} {why}")
 
 
 def _cuts(lengths: np.ndarray) -> Iterator[tuple[int, int]]:
@@ -195,37 +197,38 @@ def _cuts(lengths: np.ndarray) -> Iterator[tuple[int, int]]:
         first = last
 
 
-def _parse(file: SourceFile, data: bytes, line: int, counted: bool) -> np.ndarray:
+def _parse(file: SourceFile, data: bytes, line: int, value: str) -> np.ndarray:
     """Return (3, N) int64 of lines of whole numbers."""
-    columns = 3 if counted else 2
+    columns = 2 if value == "pattern" else 3
+    names = [str(i) for i in range(columns)]
+    kinds = dict.fromkeys(names, pa.int64()) | ({"2": pa.float64()} if value == "real" else {})
     try:
         table = pyarrow.csv.read_csv(
             pa.BufferReader(data),
-            pyarrow.csv.ReadOptions(
-                use_threads=False, column_names=[str(i) for i in range(columns)], block_size=len(data) + 1
-            ),
+            pyarrow.csv.ReadOptions(use_threads=False, column_names=names, block_size=len(data) + 1),
             pyarrow.csv.ParseOptions(delimiter=" ", ignore_empty_lines=False),
-            pyarrow.csv.ConvertOptions(column_types={str(i): pa.int64() for i in range(columns)}, null_values=[]),
+            pyarrow.csv.ConvertOptions(column_types=kinds, null_values=[]),
         )
         triples = [column.to_numpy() for column in table.columns]
     except pa.ArrowInvalid:
+        triples = None
+    if triples is None or (value == "real" and (triples[2] % 1).any()):
         triples = _parse_slowly(file, data, line, columns)
-    return np.stack(triples if counted else [*triples, np.ones(len(triples[0]), np.int64)])
+    ones = [np.ones(len(triples[0]), np.int64)] if value == "pattern" else []
+    return np.stack([column.astype(np.int64) for column in triples + ones])
 
 
 def _parse_slowly(file: SourceFile, data: bytes, line: int, columns: int) -> list[np.ndarray]:
     """Parse lines that stray from single spaces and plain digits, or say which line is wrong."""
     rows = []
     for number, text in enumerate(data.splitlines(), line):
-        fields = text.split()
         try:
-            values = [_whole_number(f) for f in fields]
+            values = [_whole_number(f) for f in text.split()]
         except ValueError:
             values = []
         if len(values) != columns:
-            raise DataError(
-                f"{file.url}, line {number}: {columns} whole numbers are needed, not {text[:40].decode('ascii', 'replace')!r}"
-            )
+            shown = text[:40].decode("ascii", "replace")
+            raise DataError(f"{file.url}, line {number}: {columns} whole numbers are needed, not {shown!r}")
         rows.append(values)
     return list(np.array(rows, np.int64).T)
 
@@ -328,10 +331,9 @@ class Matrix(Reader):
 
 def _counts(matrix: scipy.sparse.csr_matrix) -> np.ndarray:
     """Return the entries as whole counts; raise DataError, with the row, for one that is not 0 or more."""
-    counts = matrix.data.astype(np.int64)
-    bad = (counts != matrix.data) | (counts < 0)
+    bad = ~(matrix.data >= 0) | (matrix.data % 1 != 0)
     if bad.any():
         entry = int(np.argmax(bad))
         row = int(np.searchsorted(matrix.indptr, entry, side="right")) - 1
         raise DataError(f"matrix, row {row}: the entry {matrix.data[entry]} is not a count (0, 1, 2, ...)")
-    return counts
+    return matrix.data.astype(np.int64)

@@ -1,6 +1,5 @@
 """Which reader reads what: by the option ``format``, else by the file's name or the kind of object."""
 
-import os
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -9,7 +8,7 @@ import scipy.sparse
 from . import demo
 from .bags import Docword, Matrix, MatrixMarket, SVMLight
 from .readers import CSV, Documents, JSONLines, Lines, Parquet, Reader, TextFiles
-from .source import ReadOptions, SourceFile, find_files, is_pattern
+from .source import ReadOptions, SourceFile, find_files, is_folder
 from .store import DataError
 
 FORMATS: dict[str, type[Reader]] = {
@@ -72,11 +71,9 @@ def _guess(source: Any, files: list[SourceFile]) -> str:
     kinds = sorted({_kind(f) for f in files})
     if len(kinds) > 1:
         raise DataError(
-            f"{source}: files of several formats ({', '.join(kinds)}): say which with format, or give a pattern like *.jsonl"
+            f"{source}: files of several formats ({', '.join(kinds)}): name one with format, or use a pattern"
         )
-    is_list = isinstance(source, list | tuple)
-    is_folder = not is_list and not files[0].url.endswith(os.fspath(source)) and not is_pattern(os.fspath(source))
-    return "text" if kinds == ["lines"] and is_folder else kinds[0]
+    return "text" if kinds == ["lines"] and is_folder(source) else kinds[0]
 
 
 def _kind(file: SourceFile) -> str:

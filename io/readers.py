@@ -120,52 +120,54 @@ class JSONLines(LineReader):
 
     def parse(self, file: SourceFile, data: bytes, line: int) -> Batch:
         """Return a document for each object."""
-        columns = self._quickly(data)
-        if columns is None:
-            columns = self._slowly(file, data, line)
-        values, keys, lines = columns
+        values, keys, lines = self._quickly(data) or self._slowly(file, data, line)
         return _batch(self.options, file, values, keys, lambda row: f"{file.url}, line {_nth(lines, line, row)}", line)
 
     def _quickly(self, data: bytes) -> tuple[pa.Array, pa.Array | None, None] | None:
         """Parse a block of well-formed lines; None where it needs a closer look."""
-        fields = [pa.field(*_field(self.options))] + (
-            [pa.field(self.options.key, pa.string())] if self.options.key else []
-        )
-        if not data.isascii() and not _is_utf8(data):
+        if not _is_utf8(data):
             return None
-        try:
-            table = pyarrow.json.read_json(
-                pa.BufferReader(data),
-                pyarrow.json.ReadOptions(use_threads=False, block_size=len(data) + 1),
-                pyarrow.json.ParseOptions(explicit_schema=pa.schema(fields), unexpected_field_behavior="ignore"),
-            ).combine_chunks()
-        except pa.ArrowInvalid:
-            return None
-        if table.num_rows != data.count(b"\n") + (not data.endswith(b"\n")):
-            return None
-        keys = _whole(table[self.options.key]) if self.options.key else None
-        return _whole(table[fields[0].name]), keys, None
+        name, key = _field(self.options), self.options.key
+        for kind in (pa.string(), pa.int64()) if key else (None,):
+            table = _parse_json(data, pa.schema([name] + ([pa.field(key, kind)] if kind else [])))
+            if table is not None:
+                keys = _whole(table[key]).cast(pa.string()) if key else None
+                return _whole(table[name.name]), keys, None
+        return None
 
-    def _slowly(self, file: SourceFile, data: bytes, line: int) -> tuple[pa.Array, pa.Array | None, list[int]]:
-        name, kind = _field(self.options)
+    def _slowly(self, file: SourceFile, data: bytes, line: int) -> tuple[pa.Array, pa.Array, list[int]]:
+        """Parse line by line, say which one is wrong, and leave out blank ones."""
+        field, key, errors = _field(self.options), self.options.key, self.options.encoding_errors
         values, keys, numbers = [], [], []
         for number, raw in enumerate(data.split(b"\n"), line):
-            if not raw.strip():
-                continue
-            where = f"{file.url}, line {number}"
-            found = _object(raw, self.options.encoding_errors, where)
-            values.append(found.get(name))
-            keys.append(found.get(self.options.key) if self.options.key else None)
-            numbers.append(number)
-            _check_json(values[-1], kind, name, where)
-        texts = pa.array([_clean(v, self.options.encoding_errors) for v in values], kind)
-        return texts, pa.array([None if k is None else str(k) for k in keys]) if self.options.key else None, numbers
+            if raw.strip():
+                where = f"{file.url}, line {number}"
+                found = _object(raw, errors, where)
+                value = found.get(field.name)
+                _check_json(value, field, where)
+                values.append(_clean(value))
+                keys.append(_text_of(found.get(key)) if key else f"{file.name}:{number}")
+                numbers.append(number)
+        return pa.array(values, field.type), pa.array(keys, pa.string()), numbers
 
 
-def _field(options: ReadOptions) -> tuple[str, pa.DataType]:
+def _field(options: ReadOptions) -> pa.Field:
     if options.tokens:
-        return options.tokens, pa.large_list(pa.large_string())
-    return options.text, pa.large_string()
+        return pa.field(options.tokens, pa.list_(pa.string()))
+    return pa.field(options.text, pa.string())
+
+
+def _parse_json(data: bytes, schema: pa.Schema) -> pa.Table | None:
+    """Return a row a line, or None where Arrow does not get exactly that."""
+    try:
+        table = pyarrow.json.read_json(
+            pa.BufferReader(data),
+            pyarrow.json.ReadOptions(use_threads=False, block_size=len(data) + 1),
+            pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
+        )
+    except pa.ArrowInvalid:
+        return None
+    return table if table.num_rows == data.count(b"\n") + (not data.endswith(b"\n")) else None
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:
@@ -198,21 +200,24 @@ def _object(raw: bytes, encoding_errors: str, where: str) -> dict[str, Any]:
     return found
 
 
-def _check_json(value: Any, kind: pa.DataType, name: str, where: str) -> None:
-    if pa.types.is_large_list(kind):
-        fits = value is None or (isinstance(value, list) and all(isinstance(v, str) for v in value))
+def _check_json(value: Any, field: pa.Field, where: str) -> None:
+    if pa.types.is_list(field.type):
+        wanted, fits = "a list of strings", isinstance(value, list) and all(isinstance(v, str) for v in value)
     else:
-        fits = value is None or isinstance(value, str)
-    if not fits:
-        wanted = "a list of strings" if pa.types.is_large_list(kind) else "a string"
-        raise DataError(f"{where}: field {name!r} is {json.dumps(value)[:40]} where {wanted} is needed")
+        wanted, fits = "a string", isinstance(value, str)
+    if value is not None and not fits:
+        raise DataError(f"{where}: field {field.name!r} is {json.dumps(value)[:40]} where {wanted} is needed")
 
 
-def _clean(value: Any, encoding_errors: str) -> Any:
+def _clean(value: Any) -> Any:
     """Replace lone surrogates, which JSON can spell and UTF-8 cannot."""
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode() if not value.isascii() else value
-    return [_clean(v, encoding_errors) for v in value] if value is not None else None
+    if isinstance(value, list):
+        return [_clean(v) for v in value]
+    return value if value is None or value.isascii() else value.encode("utf-8", "replace").decode()
+
+
+def _text_of(key: Any) -> str | None:
+    return None if key is None else _clean(str(key))
 
 
 def _batch(

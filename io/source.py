@@ -13,6 +13,7 @@ import fsspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from fsspec.implementations.local import LocalFileSystem
 
 from .store import DataError
 
@@ -103,9 +104,17 @@ def find_files(source: Any) -> list[SourceFile]:
     return files if len(sources) > 1 else sorted(files, key=lambda f: f.name)
 
 
+def is_folder(source: Any) -> bool:
+    """Whether a source is one folder, not a file, a pattern or a list."""
+    if not isinstance(source, str | os.PathLike):
+        return False
+    fs, path = fsspec.core.url_to_fs(os.fspath(source))
+    return not _is_pattern(path) and fs.isdir(path)
+
+
 def _matches(source: str) -> list[tuple[Any, str]]:
     fs, path = fsspec.core.url_to_fs(source)
-    if is_pattern(path):
+    if _is_pattern(path):
         paths = [p for p in fs.glob(path) if fs.isfile(p)]
     elif fs.isdir(path):
         paths = [p for p in fs.find(path) if not _is_hidden(os.path.relpath(p, path))]
@@ -114,8 +123,7 @@ def _matches(source: str) -> list[tuple[Any, str]]:
     return [(fs, p) for p in sorted(paths)]
 
 
-def is_pattern(path: str) -> bool:
-    """Whether a path is a glob."""
+def _is_pattern(path: str) -> bool:
     return any(c in path for c in "*?[")
 
 
@@ -126,7 +134,8 @@ def _is_hidden(name: str) -> bool:
 def _describe(fs: Any, path: str, name: str) -> SourceFile:
     info = fs.info(path)
     modified = next((str(info[k]) for k in ("ETag", "mtime", "LastModified", "updated") if info.get(k)), "")
-    return SourceFile(fs.unstrip_protocol(path), name, int(info["size"] or 0), modified)
+    url = path if isinstance(fs, LocalFileSystem) else fs.unstrip_protocol(path)
+    return SourceFile(url, name, int(info["size"] or 0), modified)
 
 
 @contextmanager

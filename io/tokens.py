@@ -45,7 +45,8 @@ def tokenise(batch: Batch, options: TokenOptions) -> Tokens:
     if pa.types.is_large_list(batch.content.type):
         return _from_lists(batch.content)
     run = run_of(options.token_pattern)
-    if run is None:
+    # Cutting fills gaps with zero bytes: text that has such bytes of its own is left to the regular expression.
+    if run is None or not _buffers(batch.content)[1].all():
         return _by_pattern(batch.content, options)
     return _by_run(batch.content, options, *run)
 
@@ -55,10 +56,7 @@ def run_of(pattern: str) -> tuple[str, int] | None:
     if match := _WORDS.fullmatch(pattern):
         return r"\w", len(match[1]) // 2
     match = _RUN.fullmatch(pattern)
-    # A zero byte stands for "not in the class" below, so a class that contains it is left to the regular expression.
-    if match is None or re.match(match[1], "\0") or match[2] == "0":
-        return None
-    return match[1], int(match[2] or 1)
+    return (match[1], int(match[2] or 1)) if match and match[2] != "0" else None
 
 
 def _from_lists(lists: pa.Array) -> Tokens:
@@ -75,11 +73,19 @@ def _from_bag(bag: Bag) -> Tokens:
 
 
 def _by_pattern(texts: pa.Array, options: TokenOptions) -> Tokens:
-    pattern = re.compile(options.token_pattern)
-    if pattern.groups > 1:
-        raise ValueError(f"token_pattern {options.token_pattern!r} has {pattern.groups} groups: it may have one")
+    pattern = _compiled(options.token_pattern)
     lists = [pattern.findall(t.lower() if options.lowercase else t) for t in texts.to_pylist()]
     return _from_lists(pa.array(lists, pa.large_list(pa.large_string())))
+
+
+def _compiled(token_pattern: str) -> re.Pattern[str]:
+    try:
+        pattern = re.compile(token_pattern)
+    except re.error as error:
+        raise ValueError(f"token_pattern {token_pattern!r} is no regular expression: {error}") from None
+    if pattern.groups > 1:
+        raise ValueError(f"token_pattern {token_pattern!r} has {pattern.groups} groups: it may have one")
+    return pattern
 
 
 def _by_run(texts: pa.Array, options: TokenOptions, members: str, least: int) -> Tokens:

@@ -84,8 +84,8 @@ def ingest(
 def corpus_from(data: Any, vocabulary: Any | None = None, **options: Any) -> Corpus:
     """Make a temporary corpus of data in memory; it is deleted together with the returned object.
 
-    ``data``: a sparse or dense matrix of counts (a row is a document; columns are named by the list ``vocabulary``, else
-    by their numbers), or an iterable of strings or of lists of tokens (``vocabulary``: a table, as for ``ingest``).
+    ``data``: a sparse or dense matrix of counts (a row is a document; columns are named by the list ``vocabulary``,
+    else by their numbers), or an iterable of strings or lists of tokens (``vocabulary``: a table, as for ``ingest``).
     ``options`` are those of IngestOptions. Raises DataError, ValueError.
     """
     chosen = IngestOptions(**options)
@@ -192,8 +192,8 @@ class _Ingest:
         same = found == self.identity and self.job.reader.repeatable
         if not same and not self.job.options.overwrite:
             raise DataError(
-                f"{self.job.corpus}: a corpus of {_difference(found, self.identity)} is here; choose another folder, or "
-                f"replace it with --overwrite"
+                f"{self.job.corpus}: a corpus of {_difference(found, self.identity)} is here; choose another "
+                f"folder, or replace it with --overwrite"
             )
         return same
 

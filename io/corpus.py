@@ -9,7 +9,7 @@ Layout below the URL::
 """
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -35,7 +35,7 @@ class Chunk(NamedTuple):
     ``group_ptr[g]:group_ptr[g + 1]``, its words ascending.
     """
 
-    index: int
+    number: int
     doc_ptr: np.ndarray  # (D + 1,) int64: tokens of document d stand at doc_ptr[d]:doc_ptr[d + 1] of document order
     words: np.ndarray  # (T,) uint32: word ids in document order; in a bag of words they ascend in a document
     group_ptr: np.ndarray  # (G + 1,) int64: segments of each group
@@ -80,7 +80,7 @@ def make_chunk(index: int, doc_ptr: np.ndarray, words: np.ndarray, group_tokens:
         starts.append(heads + lo)
         group_ptr.append(group_ptr[-1] + len(ids))
     return Chunk(
-        index=index,
+        number=index,
         doc_ptr=doc_ptr,
         words=words,
         group_ptr=np.array(group_ptr, np.int64),
@@ -189,14 +189,14 @@ class Corpus:
 
     def read_chunk(self, index: int) -> Chunk:
         """Read chunk ``index`` of this part, checksums verified."""
-        return Chunk(index=index, **self.store.read_arrays(f"{self.part}/{index:06d}"))
+        return Chunk(number=index, **self.store.read_arrays(f"{self.part}/{index:06d}"))
 
 
 def write_chunk(store: Store, part: str, chunk: Chunk) -> ChunkInfo:
     """Write one chunk and return its row of the chunk table (first_document is left 0 for the caller)."""
     arrays = chunk._asdict()
-    del arrays["index"]
-    store.write_arrays(f"{part}/{chunk.index:06d}", arrays)
+    del arrays["number"]
+    store.write_arrays(f"{part}/{chunk.number:06d}", arrays)
     lengths = np.diff(chunk.doc_ptr)
     return ChunkInfo(
         documents=chunk.n_documents,
@@ -218,7 +218,7 @@ def vocabulary_hash(words: Iterable[str]) -> str:
 def write_corpus_table(
     store: Store,
     vocabulary: pa.Table,
-    parts: dict[str, Sequence[ChunkInfo]],
+    parts: Mapping[str, Sequence[ChunkInfo]],
     ordered: bool,
     content_hash: str,
     about: dict[str, Any],

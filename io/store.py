@@ -17,8 +17,8 @@ import zarr
 from fsspec.implementations.local import LocalFileSystem
 from zarr.codecs import Crc32cCodec
 
-#: Named NumPy arrays: a chunk's state, a block of a model, a shard's delta.
-Arrays = dict[str, np.ndarray]
+#: Named NumPy arrays and scalars: a chunk's state, a block of a model, a shard's delta.
+Arrays = dict[str, Any]
 
 #: Elements in one stored piece of an array: 64 Mi elements stay below every object store's and codec's limit.
 PIECE = 1 << 26

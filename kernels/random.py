@@ -69,7 +69,7 @@ def stream(key, n):
 
 @kernel
 def fingerprints(doc_ptr, words, seed):
-    """Hash each document's words in their order: (D,) uint64, for draws that belong to the document wherever it lies."""
+    """Hash each document's words in their order: (D,) uint64, for draws that belong to it wherever it lies."""
     out = np.empty(len(doc_ptr) - 1, np.uint64)
     for d in range(len(out)):
         state = seed

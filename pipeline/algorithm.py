@@ -97,10 +97,10 @@ class Algorithm(ABC):
 
     @abstractmethod
     def finish(self, shared: Arrays, totals: Arrays, sums: Arrays) -> tuple[Arrays, dict[str, float]]:
-        """Return the next shared arrays from the totals of all blocks and sums of all chunks, and the epoch's metrics."""
+        """Return the next shared arrays, from the blocks' totals and the chunks' sums, and the epoch's metrics."""
 
     def score(self, model: Model, chunk: Any, state: Arrays | None, address: Address) -> Arrays:
-        """Return small sums that say how well the model fits a chunk: a training chunk with its state, or a held-out one."""
+        """Return small sums that say how well the model fits a training chunk with its state, or a held-out chunk."""
         return {}
 
     def rate(self, sums: Arrays, held_out: bool) -> dict[str, float]:

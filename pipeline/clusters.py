@@ -21,8 +21,8 @@ def open_cluster(kind: str = "local", **options: Any) -> Iterator[Any | None]:
     """Yield a Dask client of a cluster of this kind, or None for ``synchronous``; close what was started.
 
     ``options`` go to the library's own class: LocalCluster (``n_workers``, ``threads_per_worker``, ``memory_limit``,
-    ``dashboard_address``), Client (``address``, ``scheduler_file``, ``security``), LocalCUDACluster, a dask-jobqueue class
-    named by ``scheduler`` ("slurm", "pbs", "lsf", "sge", "oar", "htcondor"), KubeCluster.
+    ``dashboard_address``), Client (``address``, ``scheduler_file``, ``security``), LocalCUDACluster, a dask-jobqueue
+    class named by ``scheduler`` ("slurm", "pbs", "lsf", "sge", "oar", "htcondor"), KubeCluster.
     """
     if kind == "synchronous":
         yield None

@@ -38,7 +38,7 @@ class TextEstimator(Estimator):
         return self._fitted().vocabulary["word"].to_pylist()
 
     def in_input_order(self, columns: np.ndarray, missing: float) -> np.ndarray:
-        """Reorder (K, V) columns as in the matrix that fit was given; columns that were all zero there get ``missing``."""
+        """Reorder (K, V) columns as in the matrix that fit was given; those that were all zero get ``missing``."""
         width = getattr(self, "n_features_in_", None)
         words = self.words_
         if width is None or not all(w.isdigit() for w in words):
@@ -68,10 +68,10 @@ class TextEstimator(Estimator):
             arguments = [(model, corpus.url, corpus.part, c, None) for c in range(len(corpus.chunks))]
             rows = executor.run(_transform_chunk, arguments, key=f"transform-{os.urandom(4).hex()}")
             found = [row for _, row in sorted(rows, key=lambda pair: pair[0])]
-        return np.concatenate(found) if found else np.empty((0, self.n_components), np.float32)  # type: ignore[attr-defined]
+        return np.concatenate(found)
 
     def transform_to(self, corpus: Corpus, out: str, client: Any | None = None) -> dict[str, int]:
-        """Write a Parquet file a chunk (columns ``document`` and ``weights``); return counts, unseen tokens among them."""
+        """Write a Parquet file a chunk, with columns ``document`` and ``weights``; return what was counted."""
         executor = executor_for(client)
         with self._on_workers(executor) as model:
             arguments = [(model, corpus.url, corpus.part, c, out) for c in range(len(corpus.chunks))]

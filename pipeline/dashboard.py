@@ -157,7 +157,7 @@ class _View:
 
     def __init__(self, page: TrainingPage):
         from bokeh.layouts import column, row
-        from bokeh.models import Div
+        from bokeh.models.widgets import Div
 
         self.page = page
         self.seen = -1.0
@@ -170,7 +170,7 @@ class _View:
     def _figure(self, title: str, **options: Any) -> Any:
         from bokeh.plotting import figure
 
-        defaults = {"height": 260, "sizing_mode": "stretch_width", "toolbar_location": None, "min_width": 440}
+        defaults: dict[str, Any] = {"height": 260, "sizing_mode": "stretch_width", "toolbar_location": None, "min_width": 440}
         made = figure(title=title, **(defaults | options))
         made.outline_line_color = None
         made.xgrid.grid_line_color = None

@@ -123,9 +123,9 @@ class Estimator(ABC):
     ) -> Self:
         """Train on a store, its URL, or data in memory, and return self.
 
-        ``client``: a Dask client; None takes the current one, or this process alone. ``run``: a folder or URL that keeps
-        every epoch, so that the same call goes on where a broken one stopped; None uses a temporary folder. ``held_out``:
-        a store to score every ``evaluate_every`` epochs; by default the one that ingest set apart.
+        ``client``: a Dask client; None takes the current one, or this process alone. ``run``: a folder or URL that
+        keeps every epoch, so that the same call goes on where a broken one stopped; None uses a temporary folder.
+        ``held_out``: a store to score every ``evaluate_every`` epochs; by default the one that ingest set apart.
         Raises DataError, ValueError, run.Locked.
         """
         store = self.open(data)
@@ -244,4 +244,5 @@ def _call(callback: Callback, hook: str, *arguments: Any) -> Any:
 
 def _stop(callbacks: Sequence[Callback], history: list[dict[str, float]]) -> bool:
     progress = Progress(int(history[-1]["epoch"]), history[-1], history)
-    return any([bool(_call(callback, "after_epoch", progress)) for callback in callbacks])
+    answers = [_call(callback, "after_epoch", progress) for callback in callbacks]
+    return any(answers)

@@ -1,4 +1,4 @@
-"""What happens in a run, told to whoever listens: progress bar, dashboard page, metrics and callbacks are subscribers."""
+"""What happens in a run, told to whoever listens: progress bar, live page and metrics are subscribers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

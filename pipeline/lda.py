@@ -6,11 +6,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..io.corpus import Chunk, Corpus
+from ..io.corpus import Chunk
 from ..io.store import Arrays
 from ..kernels import lda, random
 from .algorithm import Address, Algorithm, Model, Need, Swept
-from .corpora import TextEstimator, map_words
+from .corpora import TextEstimator
 
 #: Addresses of draws that belong to no epoch: the split of held-out documents, and folding in.
 SPLIT, FOLD_IN = -1, -2
@@ -20,7 +20,7 @@ FOLD_IN_SWEEPS = 20
 
 @dataclass(frozen=True)
 class ESCA(Algorithm):
-    """LDA by ESCA (SaberLDA section 2.2). State: topics z by token. Model: word-topic counts B by block, sparse by row."""
+    """LDA by ESCA (SaberLDA section 2.2). State: topics z by token. Model: word-topic counts B, sparse by row."""
 
     name: ClassVar[str] = "lda"
     n_words: int = 0
@@ -67,16 +67,15 @@ class ESCA(Algorithm):
     ) -> Swept:
         """Draw every token's topic from the counts of the last epoch and count the new ones by word."""
         key = random.key(*address)
-        z = None if state is None else state["z"]
-        rows = None if z is None else lda.count_documents(chunk.doc_ptr, chunk.place, z)
-        out = None
+        z = np.zeros(chunk.n_tokens, np.uint16)
+        rows = None if state is None else lda.count_documents(chunk.doc_ptr, chunk.place, state["z"])
         for j in range(self.blocks):
             block = self.block_of(model, j)
-            if z is None:
-                out = lda.initial(chunk, block, key, out)
+            if state is None or rows is None:
+                lda.initial(chunk, block, key, z)
             else:
-                out = lda.sample(chunk, rows, block, z, key, self.leave_out, out)
-        return Swept({"z": out}, self._count(chunk, out, deltas), {})
+                lda.sample(chunk, rows, block, state["z"], key, self.leave_out, z)
+        return Swept({"z": z}, self._count(chunk, z, deltas), {})
 
     def _count(self, chunk: Chunk, z: np.ndarray, deltas: list[Arrays] | None) -> list[Arrays]:
         counted = []

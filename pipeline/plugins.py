@@ -8,8 +8,8 @@ from distributed.diagnostics.plugin import SchedulerPlugin
 class FreeStrandedTasks(SchedulerPlugin):
     """Let a task that preferred a worker run anywhere once that worker is gone.
 
-    Dask does so while other workers live; a task that becomes ready while there is no worker at all would otherwise wait
-    for the dead one's address for ever, since a restarted worker has another address.
+    Dask does so while other workers live; a task that becomes ready while there is no worker at all would otherwise
+    wait for the dead one's address for ever, since a restarted worker has another address.
     """
 
     name = "corpusmill-free-stranded-tasks"

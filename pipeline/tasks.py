@@ -151,7 +151,7 @@ def apply_block(job: Job, block: int, step: int, delta: Arrays) -> Arrays:
 
 
 def score_chunk(job: Job, part: str, index: int, step: int, state_step: int) -> Arrays:
-    """Score a chunk under a committed model: a training chunk with its state of ``state_step``, or a held-out one (0)."""
+    """Score a chunk under a committed model: a training chunk with its state of ``state_step``, or a held-out one."""
     CACHE.own(job.run)
     clock = Clock()
     chunk = read_chunk(job, part, index, clock)

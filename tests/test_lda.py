@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from corpusmill.io.corpus import ChunkInfo, Corpus, make_chunk, write_chunk, write_corpus_table
+from corpusmill.io.corpus import Corpus, make_chunk, write_chunk, write_corpus_table
 from corpusmill.io.store import DataError, Store
 from corpusmill.pipeline import LDA
 from corpusmill.pipeline.clusters import open_cluster
@@ -15,7 +15,7 @@ from corpusmill.pipeline.engine import Training, train
 from corpusmill.pipeline.executors import OnDask, Synchronous
 from corpusmill.pipeline.run import RunStore
 from faults import Faulty
-from toy import vocabulary_table, write_toy_corpus, write_topic_corpus
+from toy import vocabulary_table, write_topic_corpus, write_toy_corpus
 
 
 @pytest.fixture(scope="module")
@@ -236,7 +236,7 @@ def large_corpus(tmp_path_factory):
     for c in range(1, count):
         shutil.copytree(first, first.with_name(f"{c:06d}"), copy_function=os.link)
     vocabulary = vocabulary_table([f"w{i}" for i in range(2000)], np.bincount(words, minlength=2000) * count)
-    infos = [ChunkInfo(**{**info.__dict__}) for _ in range(count)]
+    infos = [info for _ in range(count)]
     write_corpus_table(store, vocabulary, {"train": infos, "held_out": []}, True, "large", {})
     yield Corpus(store.url)
     shutil.rmtree(folder)

@@ -1,0 +1,229 @@
+"""FAST-HALS for A ≈ Hᵀ·Wᵀ by blocks of rows: products, sweep and sums of a block while it is in the cache.
+
+Letters are those of Moon et al., "ALO-NMF" (KDD 2020): W (V, K), H (K, D), R = AᵀW, S = WᵀW, P = AHᵀ, Q = HHᵀ. Here A
+is stored by document, (D, V), and H by document too, (D, K), so that both factors are swept row by row.
+
+A row is independent of the others given S and its row of R. A block of rows is transposed to x (K, lanes), and four of
+its K rows at a time are set to max(ε, keep·x + step·(r − S·x)): S·x is a product with all of x, which holds new values
+to the left and old ones to the right, so that phases 1 and 3 of Algorithm 2 are one product, and phase 2 corrects four
+rows in registers. Then Q += x·xᵀ and P += A·x. A is read once an epoch; bytes moved: 8(V + D)K, beside A itself.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from . import tiles
+from .jit import vector_kernel
+from .tiles import add_to, descend, multiply_add, transpose, zeros
+
+#: Vectors in a row of a strip: with four rows they fill the registers.
+STRIP = 3
+#: Strips in a block of rows.
+STRIPS = 2
+#: Blocks whose products are summed in the factors' own type before they are added in float64.
+FLUSH = 16
+#: Non-zeros between asking for a row of a factor and using it.
+AHEAD = 4
+
+
+class Rows(NamedTuple):
+    """Sparse rows (CSR) of n non-zeros: some documents of A."""
+
+    indptr: np.ndarray  # (D + 1,) int64
+    indices: np.ndarray  # (n,) int32
+    data: np.ndarray  # (n,) float32 or float64
+
+
+class Rule(NamedTuple):
+    """How a row x moves: max(floor, keep·x + step·(r − penalty − S·x)), one of K after the other."""
+
+    S: np.ndarray  # flat (K/4, K, 4) of the padded matrix: four of its rows side by side
+    keep: np.ndarray  # (K,)
+    step: np.ndarray  # (K,)
+    penalty: float  # ℓ1
+    floor: float  # ε of the paper, or 0
+
+
+class Scratch(NamedTuple):
+    """Room for one block."""
+
+    x: np.ndarray  # (STRIPS, K, STRIP * lanes), K padded
+    r: np.ndarray  # likewise
+    rows: np.ndarray  # (STRIPS * STRIP * lanes, K + 2 * lanes), K padded
+    gram: np.ndarray  # (K, K), K padded
+    lanes: int
+
+
+def padded(K: int, dtype) -> int:
+    """Return K rounded up to whole tiles."""
+    step = 2 * tiles.lanes(dtype)
+    return -(-K // step) * step
+
+
+def scratch(K: int, dtype) -> Scratch:
+    """Return room for blocks of K columns."""
+    lanes, Kp = tiles.lanes(dtype), padded(K, dtype)
+    strips = (STRIPS, Kp, STRIP * lanes)
+    rows = np.zeros((STRIPS * STRIP * lanes, Kp + 2 * lanes), dtype)
+    return Scratch(np.zeros(strips, dtype), np.zeros(strips, dtype), rows, np.zeros((Kp, Kp), dtype), lanes)
+
+
+def rule(S: np.ndarray, sweep: str, side: str, l1: float = 0.0, l2: float = 0.0, dtype=np.float32) -> Rule:
+    """Return the rule of a sweep for S (K, K): the other factor's products with itself.
+
+    "separable": each row to its own best, (r − S·x) / S_kk, as scikit-learn's coordinate descent. "paper": Algorithm 1,
+    which takes S_kk for 1 in H (side "H") and scales W by Q_kk (side "W"), normalised afterwards.
+    """
+    K, Kp = len(S), padded(len(S), dtype)
+    full = np.zeros((Kp, Kp), dtype)
+    full[:K, :K] = S + l2 * np.eye(K)
+    packed = full.reshape(Kp // tiles.ROWS, tiles.ROWS, Kp).transpose(0, 2, 1)
+    diagonal = np.diag(full).astype(np.float64)
+    keep, step = np.ones(Kp), np.ones(Kp)
+    if sweep == "separable":
+        # A component that is nowhere used has no best value: it stays as it is.
+        used = diagonal > np.finfo(dtype).tiny / np.finfo(dtype).eps
+        step = np.where(used, 1 / np.where(used, diagonal, 1), 0)
+    elif side == "W":
+        keep = diagonal
+    floor = 0.0 if sweep == "separable" else np.finfo(dtype).eps
+    scalar = np.dtype(dtype).type
+    return Rule(packed.ravel(), keep.astype(dtype), step.astype(dtype), scalar(l1), scalar(floor))
+
+
+@vector_kernel(inline="always")
+def _sweep_strip(x, r, rule, K):
+    """Sweep the K rows of one strip (K, width)."""
+    Kp, width = x.shape
+    for t in range((K + 3) // 4):
+        tile = zeros(x, 3)
+        for k in range(K):
+            tile = multiply_add(tile, rule.S, (t * Kp + k) * 4, x, k * width)
+        at = 4 * t * width
+        descend(tile, x, r, at, rule.S, (t * Kp + 4 * t) * 4, rule.keep, rule.step, 4 * t, rule.floor)
+
+
+@vector_kernel
+def _to_strips(rows, out, lanes):
+    """Transpose a block's rows (B, K + pad) to strips (STRIPS, K, width)."""
+    strips, Kp, width = out.shape
+    ld = rows.shape[1]
+    for s in range(strips):
+        for b in range(0, width, lanes):
+            for k in range(0, Kp, lanes):
+                transpose(rows, (s * width + b) * ld + k, ld, out, (s * Kp + k) * width + b, width)
+
+
+@vector_kernel
+def _to_rows(strips, rows, lanes):
+    """Transpose strips back to a block's rows."""
+    n, Kp, width = strips.shape
+    ld = rows.shape[1]
+    for s in range(n):
+        for b in range(0, width, lanes):
+            for k in range(0, Kp, lanes):
+                transpose(strips, (s * Kp + k) * width + b, width, rows, (s * width + b) * ld + k, ld)
+
+
+@vector_kernel
+def _sweep_block(H, first, last, rule, sweeps, room):
+    """Sweep rows first to last of H (D, K), whose products are in ``room.rows``; leave their new values there."""
+    K = H.shape[1]
+    n = last - first
+    _to_strips(room.rows, room.r, room.lanes)
+    room.rows[:n, :K] = H[first:last]
+    room.rows[n:] = 0
+    _to_strips(room.rows, room.x, room.lanes)
+    for _ in range(sweeps):
+        for s in range(len(room.x)):
+            _sweep_strip(room.x[s], room.r[s], rule, K)
+    _to_rows(room.x, room.rows, room.lanes)
+    room.rows[n:] = 0
+
+
+@vector_kernel
+def _add_gram(rows, gram, lanes):
+    """Add rowsᵀ·rows to the tiles on and above the diagonal of ``gram`` (K, K)."""
+    Kp, ld = len(gram), rows.shape[1]
+    for i in range(0, Kp, 4):
+        for j in range(i - i % (2 * lanes), Kp, 2 * lanes):
+            tile = zeros(rows, 2)
+            for b in range(len(rows)):
+                tile = multiply_add(tile, rows, b * ld + i, rows, b * ld + j)
+            add_to(tile, gram, i * Kp + j, Kp)
+
+
+@vector_kernel
+def _flush(gram, Q):
+    """Add the upper triangle to Q (K, K) float64 and begin anew."""
+    for i in range(len(Q)):
+        for j in range(i, len(Q)):
+            Q[i, j] += gram[i, j]
+    gram[:] = 0
+
+
+@vector_kernel
+def _products(A, W, first, last, penalty, rows):
+    """rows[d] = Σ_v a_dv·W_v − penalty."""
+    K = W.shape[1]
+    for d in range(first, last):
+        r = rows[d - first]
+        r[:] = -penalty
+        for i in range(A.indptr[d], A.indptr[d + 1]):
+            w, a = W[A.indices[i]], A.data[i]
+            for k in range(K):
+                r[k] += a * w[k]
+
+
+@vector_kernel
+def _scatter(A, rows, first, last, P):
+    """P_v += Σ_d a_dv·rows[d]."""
+    K = P.shape[1]
+    for d in range(first, last):
+        h = rows[d - first]
+        for i in range(A.indptr[d], A.indptr[d + 1]):
+            p, a = P[A.indices[i]], A.data[i]
+            for k in range(K):
+                p[k] += a * h[k]
+
+
+@vector_kernel
+def sweep_sparse(A, W, rule, H, P, Q, sweeps, room):
+    """Sweep H (D, K) for sparse rows A and W (V, K); add A·H to P (V, K), the upper triangle of HᵀH to Q (K, K) float64."""
+    D, size = len(H), len(room.rows)
+    for first in range(0, D, size):
+        last = min(first + size, D)
+        _products(A, W, first, last, rule.penalty, room.rows)
+        _sweep_block(H, first, last, rule, sweeps, room)
+        _add_gram(room.rows, room.gram, room.lanes)
+        _scatter(A, room.rows, first, last, P)
+        H[first:last] = room.rows[: last - first, : H.shape[1]]
+        if first // size % FLUSH == FLUSH - 1 or last == D:
+            _flush(room.gram, Q)
+
+
+@vector_kernel
+def sweep_rows(R, rule, H, Q, sweeps, room):
+    """Sweep H (D, K) whose products R (D, K) are known; add the upper triangle of HᵀH to Q (K, K) float64; return ⟨R, H⟩."""
+    D, size, K = len(H), len(room.rows), H.shape[1]
+    total = 0.0
+    for first in range(0, D, size):
+        last = min(first + size, D)
+        room.rows[: last - first, :K] = R[first:last] - rule.penalty
+        _sweep_block(H, first, last, rule, sweeps, room)
+        _add_gram(room.rows, room.gram, room.lanes)
+        H[first:last] = room.rows[: last - first, :K]
+        for d in range(first, last):
+            dot = R.dtype.type(0)
+            for k in range(K):
+                dot += R[d, k] * H[d, k]
+            total += dot
+        if first // size % FLUSH == FLUSH - 1 or last == D:
+            _flush(room.gram, Q)
+    return total
+
+
+def symmetric(Q: np.ndarray) -> np.ndarray:
+    """Return the whole of a matrix given by its upper triangle: (K, K) float64."""
+    return np.triu(Q) + np.triu(Q, 1).T

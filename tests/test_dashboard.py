@@ -1,0 +1,127 @@
+"""The live page: it updates while a run goes on, shows no text as markup, and says the same in JSON and metrics."""
+
+import json
+import threading
+import urllib.error
+import urllib.request
+
+import pytest
+from browser import Browser
+from corpusmill.pipeline.clusters import open_cluster
+from corpusmill.pipeline.dashboard import publish
+from corpusmill.pipeline.engine import Training, train
+from corpusmill.pipeline.events import Described, EpochFinished, EpochStarted, RunFinished, RunStarted, ShardSwept
+from corpusmill.pipeline.executors import OnDask
+from corpusmill.pipeline.run import RunStore
+from corpusmill.pipeline.story import Story, plain
+from toy import Tally, write_toy_corpus
+
+#: Text of the page; bokeh draws inside shadow roots.
+TEXT = """(() => { const walk = n => (n.shadowRoot ? walk(n.shadowRoot) : '') + [...n.childNodes].map(
+    c => c.nodeType === 3 ? c.data : (['STYLE', 'SCRIPT'].includes(c.tagName) ? '' : walk(c))).join(' ');
+    return walk(document.body); })()"""
+
+EVENTS = [
+    RunStarted("runs/news", "lda", 0, 10, 3, 900, {"total": 1}),
+    EpochStarted(1, (0, 1, 2)),
+    ShardSwept(1, 0, 300, "w0", {"read": 1.0, "kernel": 2.0, "write": 0.0}, 0),
+    ShardSwept(1, 1, 300, "w1", {"read": 0.0, "kernel": 2.0, "write": 0.0}, 2),
+]
+
+
+def story_of(events):
+    story = Story()
+    for event in events:
+        story.feed(plain(event))
+    return story
+
+
+def test_a_story_follows_the_events():
+    story = story_of(EVENTS)
+    assert story.shards == ["done", "cached", "waiting"]
+    assert story.state == "running"
+    assert story.workers["w0"] == {"tokens": 300, "seconds": 3.0, "shards": 1}
+    story.feed(plain(EpochFinished(1, {"epoch": 1, "seconds": 4.0, "tokens_per_second": 225.0})))
+    assert story.eta == 36.0
+    story.feed(plain(RunFinished("runs/news", 10, "converged")))
+    assert story.state == "converged"
+    assert story.eta is None
+
+
+def test_a_new_run_begins_a_new_story():
+    story = story_of([*EVENTS, RunStarted("runs/other", "lda", 4, 10, 2, 50, {})])
+    assert story.shards == ["waiting", "waiting"]
+    assert story.workers == {}
+    assert story.epoch == 4
+
+
+def test_a_story_is_json():
+    json.dumps(story_of(EVENTS).as_json())
+
+
+@pytest.fixture(scope="module")
+def client():
+    pytest.importorskip("bokeh")
+    with open_cluster("local", n_workers=2, memory_limit="2GiB", dashboard_address="127.0.0.1:0") as client:
+        yield client
+
+
+def address(client, path):
+    return f"{client.dashboard_link.rsplit('/', 1)[0]}/{path}"
+
+
+def fetch(client, path):
+    with urllib.request.urlopen(address(client, path)) as answer:
+        return answer.read().decode()
+
+
+def test_the_page_updates_while_a_run_goes_on(client, tmp_path):
+    corpus = write_toy_corpus(tmp_path / "corpus")
+    pause, seen = threading.Event(), []
+    tell = publish(client)
+
+    def wait_in_the_middle(event):
+        if isinstance(event, EpochFinished) and event.epoch == 3:
+            tell(Described(3, ["<script>document.title = 'broken'</script> 50% words"]))
+            assert pause.wait(120)
+
+    training = Training(
+        Tally(), corpus, RunStore(str(tmp_path / "run")), 5, evaluate_every=1, subscribers=[tell, wait_in_the_middle]
+    )
+    thread = threading.Thread(target=train, args=(training, OnDask(client)))
+    thread.start()
+    try:
+        with Browser() as browser:
+            browser.open(address(client, "training"))
+            browser.wait(f"({TEXT}).includes('epoch 3 of 5')", 60)
+            text = browser.evaluate(TEXT)
+            seen.append(json.loads(fetch(client, "training.json"))["epoch"])
+            pause.set()
+            browser.wait(f"({TEXT}).includes('epoch 5 of 5')", 60)
+            assert browser.evaluate("document.title") == "corpusmill: training"
+    finally:
+        pause.set()
+        thread.join()
+    assert "<script>document.title = 'broken'</script> 50% words" in text
+    assert "tally" in text
+    final = json.loads(fetch(client, "training.json"))
+    assert (seen, final["epoch"], final["state"]) == ([3], 5, "epochs")
+    assert [row["epoch"] for row in final["rows"]] == [1, 2, 3, 4, 5]
+
+
+def test_prometheus_has_the_same_figures(client):
+    pytest.importorskip("prometheus_client")
+    publish(client)
+    client.log_event("corpusmill", plain(RunStarted("runs/gauge", "lda", 0, 7, 3, 900, {})))
+    client.log_event("corpusmill", plain(EpochFinished(2, {"seconds": 4.0, "tokens_per_second": 225.0})))
+    lines = fetch(client, "metrics").splitlines()
+    labels = '{algorithm="lda",run="runs/gauge"}'
+    assert f"corpusmill_epoch{labels} 2.0" in lines
+    assert f"corpusmill_tokens_per_second{labels} 225.0" in lines
+    assert f"corpusmill_running{labels} 1.0" in lines
+
+
+def test_the_page_takes_no_orders(client):
+    request = urllib.request.Request(address(client, "training.json"), data=b"{}", method="POST")
+    with pytest.raises(urllib.error.HTTPError, match="405"):
+        urllib.request.urlopen(request)

@@ -1,0 +1,209 @@
+"""LDA by ESCA against tomotopy, gensim and scikit-learn; whole epochs against bare kernels; many topics.
+
+python benchmarks/lda.py --help
+"""
+
+import json
+import os
+from pathlib import Path
+from statistics import median
+
+import click
+import numpy as np
+from corpusmill.pipeline import LDA
+from corpusmill.pipeline.clusters import open_cluster
+from corpusmill.pipeline.ingest import corpus_from
+from lda_systems import SYSTEMS, Clock, Corpusmill, load, score, split
+
+FILES = {
+    "kos": "uci-kos/docword.kos.txt",
+    "nips": "nips_bow_1740x12419.npz",
+    "wikipedia": "wiki-bow-252k.npz",
+}
+#: Tokens of the variational systems at 1 topic: they get so few documents that a pass takes seconds.
+SLOW = 40_000_000
+THREADS = 2
+
+
+@click.group(chain=True)
+@click.option("--data", default=os.environ.get("CORPUSMILL_DATA", "data"), help="Folder of the unpacked corpora.")
+@click.option("--json", "target", type=click.Path(), help="Write every figure here.")
+@click.option("--quick", is_flag=True, help="A few thousand tokens and two passes: does it run?")
+@click.pass_context
+def main(context, data, target, quick):
+    """Compare; several commands may follow one another: speed topics epoch race quality."""
+    context.obj = {"data": Path(data), "quick": quick, "found": {}}
+    context.call_on_close(lambda: target and Path(target).write_text(json.dumps(context.obj["found"], indent=1)))
+
+
+def read(options, name: str, tokens: int):
+    """Load a corpus, a tiny part of it when in a hurry."""
+    return load(str(options["data"] / FILES[name]), 20_000 if options["quick"] else tokens)
+
+
+def row(*cells) -> None:
+    """Print one row of a table."""
+    print("  ".join(f"{c:>14}" if isinstance(c, str) else f"{c:>14.3g}" for c in cells), flush=True)
+
+
+@main.command()
+@click.option("--corpus", "names", multiple=True, default=["nips", "wikipedia"])
+@click.option("--topics", multiple=True, type=int, default=[100, 1000, 5000])
+@click.option("--tokens", default=5_000_000, help="At most so many of a corpus.")
+@click.option("--passes", default=30)
+@click.pass_obj
+def speed(options, names, topics, tokens, passes):
+    """Tokens per second and per CPU-second by pass, systems taking turns."""
+    passes = 2 if options["quick"] else passes
+    row("corpus", "topics", "system", "M tokens/s", "per CPU-s", "ratio per CPU-s", "first passes")
+    for name in names:
+        for n_topics in topics:
+            found = one_speed(read(options, name, tokens), n_topics, passes)
+            options["found"][f"speed {name} {n_topics}"] = found
+            for system, rates in found.items():
+                late = median(r[1] for r in rates[-5:])
+                ours = median(r[1] for r in found["corpusmill"][-5:])
+                wall, early = median(r[0] for r in rates[-5:]), median(r[1] for r in rates[:3])
+                row(name, str(n_topics), system, wall / 1e6, late / 1e6, ours / late, early / 1e6)
+
+
+def one_speed(matrix, n_topics: int, passes: int) -> dict[str, list[tuple[float, float]]]:
+    """Return each system's (tokens/s, tokens per CPU-second) of every pass."""
+    order = np.random.default_rng(1).permutation(matrix.shape[0])
+    ends = np.cumsum(matrix.sum(axis=1).A1[order])
+    few = matrix[np.sort(order[: max(20, np.searchsorted(ends, SLOW // n_topics))])]
+    inputs = {name: few if name in ("gensim", "scikit-learn") else matrix for name in SYSTEMS}
+    systems = {name: make(inputs[name], n_topics, THREADS) for name, make in SYSTEMS.items()}
+    rates = {name: [] for name in SYSTEMS}
+    for t in range(passes):
+        for name, system in systems.items():
+            # The variational systems' passes are alike, and slow.
+            if t < 3 or name in ("corpusmill", "tomotopy"):
+                wall, cpu = Clock().time(system.run)
+                tokens = int(inputs[name].sum())
+                rates[name].append((tokens / wall, tokens / cpu))
+    return rates
+
+
+@main.command()
+@click.option("--tokens", default=5_000_000)
+@click.option("--passes", default=40)
+@click.pass_obj
+def topics(options, tokens, passes):
+    """Tokens per CPU-second at 10,000 topics against 1,000 (Wikipedia)."""
+    passes = 2 if options["quick"] else passes
+    matrix = read(options, "wikipedia", tokens)
+    systems = {k: Corpusmill(matrix, k, THREADS) for k in (1000, 10_000)}
+    rates = {k: [] for k in systems}
+    row("pass", "K = 1000", "K = 10000", "ratio")
+    for t in range(passes):
+        for k, system in systems.items():
+            rates[k].append(int(matrix.sum()) / Clock().time(system.run)[1])
+        if t % 10 == 9 or t == passes - 1:
+            few, many = (median(rates[k][-5:]) for k in systems)
+            row(str(t + 1), few / 1e6, many / 1e6, many / few)
+    options["found"]["topics"] = rates
+
+
+@main.command()
+@click.option("--topics", "n_topics", default=100)
+@click.option("--chunk-tokens", default=1_000_000)
+@click.option("--chunks", default=8)
+@click.option("--passes", default=20)
+@click.pass_obj
+def epoch(options, n_topics, chunk_tokens, chunks, passes):
+    """Whole epochs on one and two workers against the bare kernels on the same chunks (Wikipedia)."""
+    passes = 3 if options["quick"] else passes
+    matrix = read(options, "wikipedia", chunk_tokens * chunks)
+    corpus = corpus_from(matrix, chunk_tokens=chunk_tokens)
+    seconds = {}
+    for kind, workers in (("synchronous", 1), ("local", 1), ("local", 2)):
+        sizes = {"n_workers": workers} if kind == "local" else {}
+        with open_cluster(kind, **sizes) as client:
+            fitted = LDA(n_topics, max_iter=passes).fit(corpus, client=client, evaluate_every=10**9)
+        seconds[f"{kind} {workers}"] = median(h["seconds"] for h in fitted.history_[-7:])
+    system = Corpusmill(matrix, n_topics, 1)
+    system.chunks = [corpus.read_chunk(c) for c in range(len(corpus.chunks))]
+    system.start()
+    walls = [Clock().time(system.run)[0] for _ in range(passes - 1)]
+    seconds["kernels"] = median(walls[-7:])
+    options["found"]["epoch"] = seconds
+    row("", "M tokens/s", "of kernels")
+    for name, value in seconds.items():
+        row(name, corpus.n_tokens / value / 1e6, seconds["kernels"] / value)
+    print(f"two workers: {seconds['local 1'] / seconds['local 2']:.2f} times one")
+
+
+@main.command()
+@click.option("--corpus", "names", multiple=True, default=["nips", "wikipedia"])
+@click.option("--topics", multiple=True, type=int, default=[100, 1000])
+@click.option("--tokens", default=5_000_000)
+@click.option("--seconds", default=60.0, help="Training time of each system.")
+@click.option("--picture", type=click.Path(), help="Draw the curves here (PNG or SVG).")
+@click.pass_obj
+def race(options, names, topics, tokens, seconds, picture):
+    """Held-out log-likelihood per token over training time."""
+    seconds = 0.5 if options["quick"] else seconds
+    curves = {}
+    for name in names:
+        train, first, second = split(read(options, name, tokens))
+        for n_topics in topics:
+            for system, make in SYSTEMS.items():
+                curve = one_race(make(train, n_topics, THREADS), first, second, seconds)
+                curves.setdefault(f"{name}, K = {n_topics}", {})[system] = curve
+                row(name, str(n_topics), system, f"{curve[-1][0]:.1f} s", f"{curve[-1][2]:.4f}")
+    options["found"]["race"] = curves
+    if picture:
+        draw(curves, picture)
+
+
+def one_race(system, first, second, seconds: float) -> list[tuple[float, float, float]]:
+    """Return (seconds, CPU-seconds, held-out log-likelihood) at passes further and further apart."""
+    clock, curve, passes, due = Clock(), [], 0, 1
+    while clock.wall < seconds:
+        clock.time(system.run)
+        passes += 1
+        if passes == due or clock.wall >= seconds:
+            curve.append((clock.wall, clock.cpu, score(system.phi(), first, second)))
+            due = int(due * 1.4) + 1
+    return curve
+
+
+def draw(curves, picture: str) -> None:
+    """Draw held-out likelihood over time, one panel a corpus and number of topics."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, len(curves), figsize=(5 * len(curves), 4), squeeze=False)
+    for axis, (title, systems) in zip(axes[0], curves.items(), strict=True):
+        for name, curve in systems.items():
+            axis.plot([c[0] for c in curve], [c[2] for c in curve], marker=".", label=name)
+        axis.set(title=title, xlabel="seconds of training, two threads", xscale="log")
+        axis.grid(alpha=0.3)
+    axes[0][0].set_ylabel("held-out log-likelihood per token")
+    axes[0][0].legend()
+    figure.tight_layout()
+    figure.savefig(picture, dpi=120)
+
+
+@main.command()
+@click.option("--corpus", "names", multiple=True, default=["kos", "nips"])
+@click.option("--topics", "n_topics", default=100)
+@click.option("--passes", default=200)
+@click.option("--slow-passes", default=50, help="Passes of the variational systems, which converge sooner.")
+@click.pass_obj
+def quality(options, names, n_topics, passes, slow_passes):
+    """Held-out log-likelihood per token after training, one split and one scoring function for all."""
+    for name in names:
+        train, first, second = split(read(options, name, 0))
+        for system, make in SYSTEMS.items():
+            count = slow_passes if system in ("gensim", "scikit-learn") else passes
+            model = make(train, n_topics, THREADS)
+            for _ in range(2 if options["quick"] else count):
+                model.run()
+            value = score(model.phi(), first, second)
+            options["found"].setdefault(f"quality {name}", {})[system] = value
+            row(name, str(n_topics), system, f"{value:.4f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -91,9 +91,9 @@ def bucket_of(words: pa.Array, buckets: int) -> np.ndarray:
     mixed = (body + np.uint64(1)) * (place * np.uint64(0x9E3779B97F4A7C15) + np.uint64(0xD1B54A32D192ED03))
     sums = np.r_[np.uint64(0), np.cumsum(mixed, dtype=np.uint64)]
     hashed = sums[ptr[1:]] - sums[ptr[:-1]]
-    return (((hashed ^ (hashed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)) >> np.uint64(33)).astype(
-        np.int64
-    ) % buckets
+    for shift, factor in ((33, 0xFF51AFD7ED558CCD), (33, 0xC4CEB9FE1A85EC53)):
+        hashed = (hashed ^ (hashed >> np.uint64(shift))) * np.uint64(factor)
+    return ((hashed >> np.uint64(33)) % np.uint64(buckets)).astype(np.int64)
 
 
 def merge_counts(tables: Iterable[pa.Table], bound: int) -> pa.Table:
@@ -122,7 +122,7 @@ def prune(counts: pa.Table, options: VocabularyOptions, documents: int) -> pa.Ta
     Raises ValueError when max_df means fewer documents than min_df.
     """
     low, high = _documents(options.min_df, documents), _documents(options.max_df, documents)
-    if high < low:
+    if high < low and documents:
         raise ValueError(
             f"max_df={options.max_df} means fewer documents than min_df={options.min_df} ({high:g} < {low:g})"
         )

@@ -78,7 +78,7 @@ def ingest(
     reader = open_source(source, options) if _are_paths(source) else from_memory(source, options)
     job = _job(reader, corpus_url, options, vocabulary)
     with _locked(job.store):
-        return _Ingest(job, executor_for(client), progress or (lambda _: None), vocabulary).run()
+        return _Ingest(reader, job, executor_for(client), progress or (lambda _: None), vocabulary).run()
 
 
 def corpus_from(data: Any, vocabulary: Any | None = None, **options: Any) -> Corpus:
@@ -94,7 +94,7 @@ def corpus_from(data: Any, vocabulary: Any | None = None, **options: Any) -> Cor
     folder = tempfile.mkdtemp(prefix="corpusmill-corpus-")
     try:
         job = _job(reader, folder, chosen, table)
-        corpus = _Ingest(job, Synchronous(), lambda _: None, table, may_be_empty=True).run()
+        corpus = _Ingest(reader, job, Synchronous(), lambda _: None, table, may_be_empty=True).run()
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -110,7 +110,7 @@ def default_chunk_tokens(tokens: int, longest: int, memory: int) -> int:
     same source gives the same chunks on any cluster with this memory.
     """
     fits = max(SMALL, memory // TOKEN_BYTES) if memory else MOST_TOKENS
-    most = min(fits, MOST_TOKENS, max(LEAST_TOKENS, tokens // BALANCED))
+    most = min(fits, MOST_TOKENS, max(LEAST_TOKENS, -(-tokens // BALANCED)))
     even = -(-tokens // max(1, -(-tokens // most)))
     # Documents do not fill a chunk exactly: some room for the last one, or a small chunk would be left over.
     return max(1, even + min(longest, even // 8))
@@ -134,7 +134,7 @@ def _job(reader: Reader, url: str, options: IngestOptions, vocabulary: pa.Table 
     # A sixteenth of the bytes of a text are distinct words, at most.
     buckets = sum(f.size for f in reader.files) // (16 * tasks.BUCKET_BYTES)
     work = f".work/{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
-    return Job(str(url), work, reader, options, min(max(1, buckets), 256), vocabulary is not None)
+    return Job(str(url), work, options, min(max(1, buckets), 256), vocabulary is not None)
 
 
 def _identity(reader: Reader, options: IngestOptions, vocabulary: pa.Table | None) -> dict[str, Any]:
@@ -166,11 +166,17 @@ class _Ingest:
     """One call of ``ingest``, in the client."""
 
     def __init__(
-        self, job: Job, executor: Executor, progress: Progress, vocabulary: pa.Table | None, may_be_empty: bool = False
+        self,
+        reader: Reader,
+        job: Job,
+        executor: Executor,
+        progress: Progress,
+        vocabulary: pa.Table | None,
+        may_be_empty: bool = False,
     ):
-        self.job, self.executor, self.progress = job, executor, progress
+        self.reader, self.job, self.executor, self.progress = reader, job, executor, progress
         self.given, self.may_be_empty = vocabulary, may_be_empty or vocabulary is not None
-        self.identity = _identity(job.reader, job.options, vocabulary)
+        self.identity = _identity(reader, job.options, vocabulary)
         self.store, self.files = job.store, job.files
 
     def run(self) -> Corpus:
@@ -189,7 +195,7 @@ class _Ingest:
         if not self.store.exists("corpus.json"):
             return False
         found = Corpus(self.job.corpus).meta["about"].get("identity", {})
-        same = found == self.identity and self.job.reader.repeatable
+        same = found == self.identity and self.reader.repeatable
         if not same and not self.job.options.overwrite:
             raise DataError(
                 f"{self.job.corpus}: a corpus of {_difference(found, self.identity)} is here; choose another "
@@ -202,16 +208,16 @@ class _Ingest:
         self.store.delete("corpus.json")
         mine = self.job.work.rpartition("/")[2]
         begun = self.store.names(".work")
-        if self.job.reader.repeatable and begun == [mine]:
+        if self.reader.repeatable and begun == [mine]:
             return
         for name in (".work", *PARTS, *(f"documents-{part}.parquet" for part in PARTS), "vocabulary.parquet"):
             self.store.delete(name)
 
     def _make(self) -> None:
-        parts = self.job.reader.partitions()
+        parts = [(p, self.reader, part) for p, part in enumerate(self.reader.partitions())]
         # What stands in memory stays in this process.
-        here = None if self.job.reader.repeatable else Synchronous()
-        counted = self._run("tokens", tasks.count_partition, list(enumerate(parts)), here)
+        here = None if self.reader.repeatable else Synchronous()
+        counted = self._run("tokens", tasks.count_partition, parts, here)
         vocabulary = self._vocabulary(counted)
         encoded = self._run("ids", tasks.encode_partition, [(p, c["pieces"]) for p, c in enumerate(counted)])
         size = self._chunk_tokens(encoded)
@@ -249,7 +255,7 @@ class _Ingest:
         else:
             vocabulary = voc.rank(merged, self.job.options.max_features)
         if not vocabulary.num_rows and not self.may_be_empty:
-            raise DataError(_nothing_left(self.job, counted))
+            raise DataError(_nothing_left(self.reader, counted))
         tasks.write_table(self.files, "vocabulary.arrow", vocabulary)
         return vocabulary
 
@@ -274,7 +280,7 @@ class _Ingest:
                 digest.update(f"{part} {result['digest']}\n".encode())
         infos = {part: [ChunkInfo(**r["info"]) for r in results[part]] for part in PARTS}
         about |= {"identity": self.identity}
-        write_corpus_table(self.store, vocabulary, infos, self.job.reader.ordered, digest.hexdigest()[:32], about)
+        write_corpus_table(self.store, vocabulary, infos, self.reader.ordered, digest.hexdigest()[:32], about)
 
 
 def _about(job: Job, counted: list[dict[str, int]], encoded: list[dict[str, int]], size: int) -> dict[str, Any]:
@@ -302,8 +308,8 @@ def _difference(old: dict[str, Any], new: dict[str, Any]) -> str:
     return "data in memory" if old == new else "this source with another vocabulary"
 
 
-def _nothing_left(job: Job, counted: list[dict[str, int]]) -> str:
-    where = job.reader.files[0].url if job.reader.files else "documents in memory"
+def _nothing_left(reader: Reader, counted: list[dict[str, int]]) -> str:
+    where = reader.files[0].url if reader.files else "documents in memory"
     documents, tokens = (sum(c[k] for c in counted) for k in ("documents", "tokens"))
     if not documents:
         return f"{where}: there is no document in it"
@@ -312,7 +318,7 @@ def _nothing_left(job: Job, counted: list[dict[str, int]]) -> str:
     return f"{where}: no word of {tokens:,} tokens is left; lower min_df, raise max_df or shorten stop_words"
 
 
-class _Cutter:
+class Cutter:
     """Fills chunks with documents: one begins a new chunk when it does not fit any more, and is never split."""
 
     def __init__(self, size: int):
@@ -336,7 +342,7 @@ class _Cutter:
 
 def cut_chunks(job: Job, partitions: int, size: int) -> dict[str, list[list[Run]]]:
     """Cut each part into chunks of at most ``size`` tokens, one longer document apart."""
-    cutters = {part: _Cutter(size) for part in PARTS}
+    cutters = {part: Cutter(size) for part in PARTS}
     for partition in range(partitions):
         lengths = tasks.read_table(job.files, f"lengths/{partition:06d}.arrow")
         held_out, length, piece = (lengths[k].to_numpy() for k in ("held_out", "length", "piece"))

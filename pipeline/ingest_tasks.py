@@ -50,7 +50,6 @@ class Job:
 
     corpus: str
     work: str  # folder of the work files below the corpus
-    reader: Reader
     options: IngestOptions
     buckets: int
     fixed: bool  # the vocabulary was given
@@ -84,11 +83,11 @@ def marked(
     return result
 
 
-def count_partition(job: Job, index: int, part: Partition) -> dict[str, int]:
+def count_partition(job: Job, index: int, reader: Reader, part: Partition) -> dict[str, int]:
     """Tokenise a partition; write its tokens by piece, and its words with their counts."""
     lexicon = voc.Lexicon()
     sums = {"documents": 0, "counted": 0, "tokens": 0, "pieces": 0}
-    for batch in job.reader.read(part):
+    for batch in reader.read(part):
         tokens = tokenise(batch, job.options)
         held_out = is_held_out(batch.keys, job.options.held_out)
         numbers = lexicon.add(tokens.words, *voc.frequencies(tokens, ~held_out))

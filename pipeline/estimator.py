@@ -15,9 +15,10 @@ import pyarrow.parquet as pq
 
 from ..io.store import Arrays, DataError, Store, check_format
 from .algorithm import Algorithm
+from .dashboard import publish
 from .engine import Training, train
 from .events import Subscriber
-from .executors import executor_for
+from .executors import OnDask, executor_for
 from .run import RunStore, versions
 
 MODEL_FORMAT = 1
@@ -131,6 +132,9 @@ class Estimator(ABC):
         store = self.open(data)
         kept = run is not None
         url = run if run is not None else tempfile.mkdtemp(prefix="corpusmill-run-")
+        executor = executor_for(client)
+        if isinstance(executor, OnDask):
+            subscribers = [*subscribers, publish(executor.client)]
         try:
             for callback in callbacks:
                 _call(callback, "before_training", self)
@@ -148,7 +152,7 @@ class Estimator(ABC):
                 subscribers=subscribers,
                 should_stop=lambda history: _stop(callbacks, history),
             )
-            train(training, executor_for(client))
+            train(training, executor)
             self._take(training.run, store)
             for callback in callbacks:
                 _call(callback, "after_training", self)

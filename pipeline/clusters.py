@@ -46,7 +46,7 @@ def dask_settings() -> dict[str, Any]:
 
 def _local(stack: contextlib.ExitStack, options: dict[str, Any]) -> dict[str, Any]:
     options.setdefault("threads_per_worker", 1)
-    options.setdefault("dashboard_address", None)
+    options.setdefault("dashboard_address", "127.0.0.1:0")
     return {"address": stack.enter_context(distributed.LocalCluster(processes=True, **options))}
 
 

@@ -90,7 +90,7 @@ def read_file(path: str | os.PathLike[str]) -> Layer:
     except yaml.YAMLError as error:
         raise ConfigError(f"{name}: not valid YAML: {' '.join(str(error).split())}") from None
     if not isinstance(tree, dict):
-        raise ConfigError(f"{name}: holds no sections; start from `corpusmill config show quickstart`")
+        raise ConfigError(f"{name}: holds no sections; start from `corpusmill config example lda`")
     return Layer(name, tree, text)
 
 

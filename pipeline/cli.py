@@ -1,7 +1,6 @@
 """The command line. Start-up is quick: what a command needs is imported when it runs."""
 
 import json
-import math
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -10,6 +9,8 @@ from importlib.util import find_spec
 from typing import Any
 
 import click
+
+from . import show
 
 USAGE, DATA, FAILED, LOCKED, INTERRUPTED, TERMINATED = 2, 4, 1, 75, 130, 143
 
@@ -39,8 +40,8 @@ def cli(debug: bool) -> None:
       corpusmill run quickstart              topics of the King James Bible, in a minute
     \b
     Your own documents:
-      corpusmill config show lda > my.yaml   a configuration to start from
-      corpusmill run my.yaml                 ingest, train, report
+      corpusmill config example lda > my.yaml
+      corpusmill run my.yaml --set source.path=articles.jsonl
       corpusmill run my.yaml --set model.n_components=200 --set run.url=runs/200
       corpusmill topics runs/articles/model
     """
@@ -100,13 +101,14 @@ def run(configs: tuple[str, ...], settings: tuple[str, ...], overwrite: bool, as
       corpusmill run my.yaml clusters/jobqueue
       CORPUSMILL_MODEL__N_COMPONENTS=200 corpusmill run my.yaml
     """
-    config = load_config(configs, settings)
-    with working(config, as_json) as (client, display):
-        from . import commands
+    from . import commands
 
+    config = load_config(configs, settings)
+    commands.estimator_of(config)
+    with working(config, as_json) as (client, display):
         corpus = commands.ingest(config, client, display.ingest, overwrite)
         trained = _train(config, client, display, overwrite)
-    say({"corpus": corpus, **trained}, as_json, lambda: _show_run(corpus, trained))
+    show.say({"corpus": corpus, **trained}, as_json, lambda: show.run(corpus, trained))
 
 
 @cli.command()
@@ -135,7 +137,7 @@ def ingest(
         from . import commands
 
         facts = commands.ingest(config, client, display.ingest, overwrite)
-    say(facts, as_json, lambda: _show_corpus(facts))
+    show.say(facts, as_json, lambda: show.corpus(facts))
 
 
 @cli.command()
@@ -153,7 +155,7 @@ def train(configs: tuple[str, ...], settings: tuple[str, ...], overwrite: bool, 
     config = load_config(configs, settings)
     with working(config, as_json) as (client, display):
         trained = _train(config, client, display, overwrite)
-    say(trained, as_json, lambda: _show_trained(trained))
+    show.say(trained, as_json, lambda: show.trained(trained))
 
 
 @cli.command()
@@ -171,7 +173,7 @@ def resume(run_url: str, settings: tuple[str, ...], as_json: bool) -> None:
     config = load_config((), settings, RunStore(run_url).meta["config"], {"run": {"url": run_url}})
     with working(config, as_json) as (client, display):
         trained = _train(config, client, display, False)
-    say(trained, as_json, lambda: _show_trained(trained))
+    show.say(trained, as_json, lambda: show.trained(trained))
 
 
 @cli.command()
@@ -194,7 +196,7 @@ def evaluate(
         from . import commands
 
         facts = commands.evaluate(model, corpus, part, client)
-    say(facts, as_json, lambda: show_facts(facts))
+    show.say(facts, as_json, lambda: show.facts(facts))
 
 
 @cli.command()
@@ -225,7 +227,7 @@ def transform(
         from . import commands
 
         facts = commands.transform(model, corpus, out, part, client)
-    say(facts, as_json, lambda: show_facts(facts))
+    show.say(facts, as_json, lambda: show.facts(facts))
 
 
 @cli.command()
@@ -243,7 +245,7 @@ def topics(model: str, words: int, as_json: bool) -> None:
     from .corpora import load_model
 
     found = commands.topics(load_model(model), words)
-    say({"model": model, "topics": found}, as_json, lambda: _show_topics(found))
+    show.say({"model": model, "topics": found}, as_json, lambda: show.topics(found))
 
 
 @cli.command()
@@ -258,7 +260,7 @@ def inspect(url: str, as_json: bool) -> None:
     from . import commands
 
     facts = commands.inspect(url)
-    say(facts, as_json, lambda: show_facts(facts))
+    show.say(facts, as_json, lambda: show.facts(facts))
 
 
 @cli.command()
@@ -274,7 +276,7 @@ def report(run_url: str, out: str | None, as_json: bool) -> None:
     from . import commands
 
     facts = commands.report_of_run(run_url, out)
-    say(facts, as_json, lambda: show_facts(facts))
+    show.say(facts, as_json, lambda: show.facts(facts))
 
 
 @cli.group()
@@ -290,7 +292,6 @@ def config_show(configs: tuple[str, ...], settings: tuple[str, ...], as_json: bo
     """Print the configuration that a command would use: defaults, then files, environment and --set.
 
     \b
-      corpusmill config show lda > my.yaml
       corpusmill config show my.yaml clusters/jobqueue --set model.max_iter=50
     """
     import yaml
@@ -298,7 +299,20 @@ def config_show(configs: tuple[str, ...], settings: tuple[str, ...], as_json: bo
     from ..configs.resolve import public
 
     shown = public(load_config(configs or ("quickstart",), settings))
-    say(shown, as_json, lambda: click.echo(yaml.safe_dump(shown, sort_keys=False, allow_unicode=True), nl=False))
+    show.say(shown, as_json, lambda: click.echo(yaml.safe_dump(shown, sort_keys=False, allow_unicode=True), nl=False))
+
+
+@config.command("example")
+@click.argument("name")
+def config_example(name: str) -> None:
+    """Print a configuration that ships as it is written, with its comments.
+
+    \b
+      corpusmill config example lda > my.yaml
+    """
+    from ..configs.resolve import read_file
+
+    click.echo(read_file(name).text, nl=False)
 
 
 @config.command("list")
@@ -307,7 +321,7 @@ def config_list(as_json: bool) -> None:
     """Print the names of the configurations that ship."""
     from ..configs.resolve import shipped
 
-    say({"configs": shipped()}, as_json, lambda: click.echo("\n".join(shipped())))
+    show.say({"configs": shipped()}, as_json, lambda: click.echo("\n".join(shipped())))
 
 
 @config.command("schema")
@@ -358,104 +372,28 @@ def _train(config: Any, client: Any, display: Any, overwrite: bool) -> Facts:
     from .corpora import load_model
 
     subscribers = [display.train]
-    if client is not None:
-        from .dashboard import publish
-
-        subscribers.append(publish(client))
-        if find_spec("bokeh") and client.dashboard_link:
-            display.note(f"live page {client.dashboard_link.replace('/status', '/training')}")
+    if client is not None and find_spec("bokeh") and client.dashboard_link:
+        display.page = client.dashboard_link.replace("/status", "/training")
     trained = commands.train(config, client, subscribers, overwrite)
     return trained | {"topics": commands.topics(load_model(trained["model"]))}
-
-
-def say(facts: Facts, as_json: bool, show: Callable[[], None]) -> None:
-    """Print a result for machines or for people."""
-    if as_json:
-        click.echo(json.dumps(facts))
-    else:
-        show()
-
-
-def _show_run(corpus: Facts, trained: Facts) -> None:
-    _show_corpus(corpus)
-    _show_trained(trained)
-
-
-def _show_corpus(facts: Facts) -> None:
-    held_out = f" and {facts['held_out_documents']:,} held out" if facts["held_out_documents"] else ""
-    there = "" if facts["changed"] else ", there already"
-    click.echo(
-        f"{_label('corpus')}{facts['url']}: {facts['documents']:,} documents{held_out}, {facts['tokens']:,} tokens, "
-        f"{facts['words']:,} words, {facts['chunks']} chunks{there}"
-    )
-
-
-def _show_trained(facts: Facts) -> None:
-    from .report import duration, minus, short
-
-    _show_topics(facts["topics"], most=40)
-    there = "" if facts["trained_epochs"] else ", there already"
-    rate = f", {short(facts['tokens_per_second'])} tokens/s" if facts["tokens_per_second"] else ""
-    click.echo(f"{_label('trained')}{facts['epochs']} epochs in {duration(facts['training_seconds'])}{rate}{there}")
-    score = facts.get("held_out_log_likelihood")
-    if score is not None:
-        perplexity = short(math.exp(min(-score, 700.0)))
-        click.echo(f"{_label('held out')}{minus(f'{score:.4f}')} log-likelihood per token (perplexity {perplexity})")
-    for name in ("model", "report"):
-        if name in facts:
-            click.echo(f"{_label(name)}{facts[name]}")
-
-
-def _show_topics(topics: Sequence[Facts], most: int | None = None) -> None:
-    if not topics:
-        return
-    click.echo("\n topic   size  words")
-    for topic in topics[:most]:
-        words = " ".join(word["word"] for word in topic["words"])
-        click.echo(f"{topic['topic']:>6}  {topic['size']:>5.1%}  {words}")
-    if most is not None and len(topics) > most:
-        click.echo(f"        and {len(topics) - most:,} smaller ones")
-    click.echo()
-
-
-def _label(name: str) -> str:
-    return click.style(f"{name:<10}", bold=True)
-
-
-def show_facts(facts: Facts) -> None:
-    """Print one fact a line."""
-    width = max(len(name) for name in facts) + 2
-    for name, value in facts.items():
-        click.echo(click.style(f"{name.replace('_', ' '):<{width}}", bold=True) + _fact(name, value))
-
-
-def _fact(name: str, value: Any) -> str:
-    if name == "bytes":
-        from dask.utils import format_bytes
-
-        return format_bytes(value)
-    if isinstance(value, dict):
-        return ", ".join(f"{k} {v}" for k, v in value.items())
-    if isinstance(value, list):
-        return ", ".join(map(str, value))
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
 # --- errors and signals ---
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line: an error is one sentence on stderr and an exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
     signal.signal(signal.SIGTERM, _terminate)
     try:
-        cli.main(prog_name="corpusmill", standalone_mode=False)
+        cli.main(given, prog_name="corpusmill", standalone_mode=False)
     except click.ClickException as error:
         error.show()
         sys.exit(USAGE)
     except (KeyboardInterrupt, click.Abort):
         _fail("interrupted; the same command goes on from the last epoch", INTERRUPTED)
     except Exception as error:
-        if "--debug" in sys.argv:
+        if "--debug" in given:
             raise
         _fail(*explain(error))
 
@@ -479,6 +417,9 @@ def explain(error: Exception) -> tuple[str, int]:
     from .run import Locked
 
     sentence = " ".join(str(error).split())
+    for library, extra in {"s3fs": "s3", "gcsfs": "gcs", "adlfs": "azure"}.items():
+        if isinstance(error, ImportError) and library in sentence:
+            sentence += f": pip install 'corpusmill[{extra}]'"
     codes = {ConfigError: USAGE, ClusterError: USAGE, ValueError: USAGE, ImportError: USAGE}
     codes |= {DataError: DATA, OSError: DATA, Locked: LOCKED, TaskLost: FAILED}
     for kind, code in codes.items():

@@ -196,7 +196,9 @@ def inspect(url: str) -> Facts:
             return facts(url) | {"bytes": store.size()}
     if not store.exists():
         raise DataError(f"{url}: nothing is here")
-    raise DataError(f"{url}: no corpus, run or model is here")
+    below = [n for n in store.names() if any(store.exists(f"{n}/{name}") for name in known)]
+    hint = f", but below it: {', '.join(below)}" if below else ""
+    raise DataError(f"{url}: no corpus, run or model is here{hint}")
 
 
 def _corpus_facts(url: str) -> Facts:

@@ -1,5 +1,6 @@
 """How far ingest and training are: a bar on a terminal, plain lines elsewhere. Both listen to events and use stderr."""
 
+import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from typing import Any
 import click
 
 from .events import EpochFinished, Event, RunStarted, ShardSwept
-from .report import minus, short
+from .wording import minus, short
 
 #: Seconds between plain lines.
 QUIET = 5.0
@@ -19,9 +20,8 @@ STAGES = {"tokens": "reading text", "words": "counting words", "ids": "numbering
 class Display(ABC):
     """Shows what is going on."""
 
-    @abstractmethod
-    def note(self, text: str) -> None:
-        """Say something once."""
+    #: Address of the live page, said when training begins.
+    page = ""
 
     @abstractmethod
     def ingest(self, progress: Any) -> None:
@@ -37,7 +37,7 @@ def display(quiet: bool = False) -> Iterator[Display]:
     """Yield a display: a bar if stderr is a terminal, else lines; nothing if ``quiet``."""
     if quiet:
         yield Nothing()
-    elif click.get_text_stream("stderr").isatty():
+    elif sys.stderr.isatty():
         bar = Bar()
         with bar.bars:
             yield bar
@@ -47,9 +47,6 @@ def display(quiet: bool = False) -> Iterator[Display]:
 
 class Nothing(Display):
     """Shows nothing."""
-
-    def note(self, text: str) -> None:
-        """Ignore it."""
 
     def ingest(self, progress: Any) -> None:
         """Ignore it."""
@@ -65,10 +62,6 @@ class Lines(Display):
         self._stage, self._said = "", 0.0
         self._epochs = 0
 
-    def note(self, text: str) -> None:
-        """Print a line."""
-        click.echo(text, err=True)
-
     def ingest(self, progress: Any) -> None:
         """Say when a stage begins."""
         if progress.stage != self._stage and progress.stage in STAGES:
@@ -80,6 +73,8 @@ class Lines(Display):
         if isinstance(event, RunStarted):
             self._epochs = event.epochs
             click.echo(f"train: {started(event)}", err=True)
+            if self.page and event.epoch < event.epochs:
+                click.echo(f"train: live page {self.page}", err=True)
         elif isinstance(event, EpochFinished):
             now = time.monotonic()
             if now - self._said >= QUIET or event.epoch == self._epochs:
@@ -106,10 +101,6 @@ class Bar(Display):
         self._tokens = 1
         self._note = ""
 
-    def note(self, text: str) -> None:
-        """Print a line above the bars."""
-        self.bars.console.print(text, highlight=False)
-
     def ingest(self, progress: Any) -> None:
         """Move the bar: every stage is a quarter of it."""
         if progress.stage not in STAGES:
@@ -127,6 +118,8 @@ class Bar(Display):
         if isinstance(event, RunStarted):
             self._tokens = max(1, event.tokens)
             if event.epoch < event.epochs:
+                if self.page:
+                    self.bars.console.print(f"live page {self.page}", highlight=False)
                 self._train = self.bars.add_task("train", total=event.epochs, completed=event.epoch, note="")
         elif self._train is not None and isinstance(event, ShardSwept):
             self.bars.advance(self._train, event.tokens / self._tokens)

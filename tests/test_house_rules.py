@@ -66,9 +66,9 @@ def test_compiler_options_stand_in_one_file(path):
 
 @each_source
 def test_nothing_prints_and_nothing_runs_what_it_reads(path):
-    used = set(names_used(TREES[path]))
-    assert "print" not in used, "tell events, or use click.echo in the command line"
-    found = used & (UNSAFE | {"eval", "exec", "allow_pickle", "full_load", "unsafe_load"})
+    called = {node.func.id for node in ast.walk(TREES[path]) if isinstance(node, ast.Call) and hasattr(node.func, "id")}
+    assert "print" not in called, "tell events, or use click.echo in the command line"
+    found = set(names_used(TREES[path])) & (UNSAFE | {"eval", "exec", "allow_pickle", "full_load", "unsafe_load"})
     assert not found
 
 
@@ -100,6 +100,8 @@ def test_six_parameters_must_be_given_at_most(path):
         return  # arrays travel one by one through compiled code
     greedy = []
     for node in functions(path):
+        if any("command(" in ast.unparse(d) for d in node.decorator_list):
+            continue  # a command's parameters are its options
         required = [a for a in node.args.posonlyargs + node.args.args if a.arg not in ("self", "cls")]
         optional = len(node.args.defaults)
         if len(required) - optional > 6:

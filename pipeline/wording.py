@@ -1,0 +1,26 @@
+"""Numbers as people write them."""
+
+import math
+
+
+def short(number: float) -> str:
+    """Write a number in at most four digits: 12.3 M, 4,321, 0.0123."""
+    if not math.isfinite(number):
+        return "–"
+    for limit, unit in ((1e9, " G"), (1e6, " M"), (1e5, " k")):
+        if abs(number) >= limit:
+            return f"{number / limit * (100 if unit == ' k' else 1):.3g}{unit}"
+    return f"{number:,.0f}" if abs(number) >= 1000 or number == int(number) else f"{number:.4g}"
+
+
+def minus(number: str) -> str:
+    """Write a negative number with a minus sign, which is as wide as the digits."""
+    return number.replace("-", "\u2212")
+
+
+def duration(seconds: float) -> str:
+    """Write a duration as people do: 0.4 s, 12 s, 3 min 5 s, 2 h 10 min."""
+    if seconds < 60:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"

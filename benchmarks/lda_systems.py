@@ -214,8 +214,8 @@ class Clock:
         return wall, cpu
 
     def _cpu(self) -> float:
-        own = self.process.cpu_times()
-        total = own.user + own.system + own.children_user + own.children_system
+        ended = self.process.cpu_times()
+        total = time.process_time() + ended.children_user + ended.children_system
         for child in self.process.children(recursive=True):
             with contextlib.suppress(psutil.Error):
                 times = child.cpu_times()

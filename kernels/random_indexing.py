@@ -437,29 +437,16 @@ def _fold_slab(acc, first, row):
 
 
 @kernel
-def add_rows(out, rows, sums):
-    """Add ``sums`` (n, D) to the rows ``rows`` of ``out`` (V, D), integers; return False where one overflows.
+def add_rows(out, rows, sums, sign):
+    """Add ``sign`` times ``sums`` (n, D) to the rows ``rows`` (n,) int64 of ``out`` (V, D), all of them integers.
 
-    int64 holds any two int32, so that an overflow is seen before anything wraps.
+    Returns False where a sum overflows: int64 holds any two int32, so that it is seen before anything wraps.
     """
     exact = True
     for r in range(len(rows)):
         row = out[rows[r]]
         for k in range(len(row)):
-            total = np.int64(row[k]) + np.int64(sums[r, k])
-            row[k] = total
-            exact &= row[k] == total
-    return exact
-
-
-@kernel
-def subtract_rows(out, rows, sums):
-    """Subtract likewise."""
-    exact = True
-    for r in range(len(rows)):
-        row = out[rows[r]]
-        for k in range(len(row)):
-            total = np.int64(row[k]) - np.int64(sums[r, k])
+            total = np.int64(row[k]) + sign * np.int64(sums[r, k])
             row[k] = total
             exact &= row[k] == total
     return exact

@@ -159,7 +159,7 @@ def _sum_rows(rows: np.ndarray, deltas: tuple[Arrays, ...], name: str) -> np.nda
         if first.dtype == np.float32:
             out[places] += delta[name]
         else:
-            _exactly(ri.add_rows(out, places, delta[name]))
+            _exactly(ri.add_rows(out, places, delta[name], 1))
     return out
 
 
@@ -339,14 +339,14 @@ class RandomIndexing(TextEstimator):
         """Add documents: the model is then that of all documents together, to the bit. Raises as ``merge``."""
         if getattr(self, "model_", None) is None:
             return self.fit(data, client)
-        return self._become(self._combined(self._trained_on(data, client), add=True))
+        return self._become(self._combined(self._trained_on(data, client), 1))
 
     def forget(self, data: Any, client: Any | None = None) -> Self:
         """Take documents out again: the model is then as if they had never been there, to the bit.
 
         Raises DataError when they cannot have been there; otherwise as ``merge``.
         """
-        return self._become(self._combined(self._trained_on(data, client), add=False))
+        return self._become(self._combined(self._trained_on(data, client), -1))
 
     def merge(self, other: "RandomIndexing") -> "RandomIndexing":
         """Return the model of both models' documents, to the bit as if trained on all of them.
@@ -354,7 +354,7 @@ class RandomIndexing(TextEstimator):
         Raises ValueError for models of other parameters or seeds, retrained ones, and ones with cut-offs by count.
         """
         merged = type(self)(**self.get_params())
-        return merged._become(self._combined(other, add=True))
+        return merged._become(self._combined(other, 1))
 
     def _trained_on(self, data: Any, client: Any | None) -> "RandomIndexing":
         self._check_additive(self)
@@ -380,13 +380,13 @@ class RandomIndexing(TextEstimator):
         if self.min_count > 1 or self.max_count is not None:
             raise ValueError("min_count and max_count depend on all documents: use stop_words to add and take away")
 
-    def _combined(self, other: "RandomIndexing", add: bool) -> Fitted:
+    def _combined(self, other: "RandomIndexing", sign: int) -> Fitted:
         self._check_additive(other)
         words, sides = _aligned(self.words_, other.words_)
         sums, statistics = (
-            _combine(len(words), sides, self._joined(k), other._joined(k), add) for k in ("sums", "statistics")
+            _combine(len(words), sides, self._joined(k), other._joined(k), sign) for k in ("sums", "statistics")
         )
-        documents = self.model_.shared["documents"] + (1 if add else -1) * other.model_.shared["documents"]
+        documents = self.model_.shared["documents"] + sign * other.model_.shared["documents"]
         if documents < 0 or statistics.min(initial=0) < 0:
             raise DataError("these documents are not all in the model: only what was added can be taken away")
         columns = {"term_frequency": statistics[:, FREQUENCY], "document_frequency": statistics[:, DOCUMENTS]}
@@ -414,9 +414,9 @@ def _aligned(left: list[str], right: list[str]) -> tuple[list[str], tuple[np.nda
 
 
 def _combine(
-    n: int, places: tuple[np.ndarray, np.ndarray], left: np.ndarray, right: np.ndarray, add: bool
+    n: int, places: tuple[np.ndarray, np.ndarray], left: np.ndarray, right: np.ndarray, sign: int
 ) -> np.ndarray:
     out = np.zeros((n, left.shape[1]), left.dtype)
     out[places[0]] = left
-    _exactly((ri.add_rows if add else ri.subtract_rows)(out, places[1], right))
+    _exactly(ri.add_rows(out, places[1], right, sign))
     return out

@@ -40,7 +40,7 @@ def train(chunks, n_words, window, dimension, pairs, kept=None):
     for chunk in chunks:
         tokens = ri.localise(chunk, kept, window.reach)
         seeds = ri.make_seeds(hashes_of(n_words)[tokens.ids], SALT, dimension, pairs)
-        assert ri.add_rows(out, tokens.ids, ri.accumulate(tokens, window, seeds, dimension))
+        assert ri.add_rows(out, tokens.ids, ri.accumulate(tokens, window, seeds, dimension), 1)
     return out
 
 
@@ -169,11 +169,11 @@ def test_seeds_are_nearly_orthogonal():
 
 def test_an_overflow_is_seen():
     out = np.array([[2**31 - 2, 5]], np.int32)
-    assert ri.add_rows(out, np.zeros(1, np.int64), np.array([[1, -5]], np.int32))
+    assert ri.add_rows(out, np.zeros(1, np.int64), np.array([[1, -5]], np.int32), 1)
     np.testing.assert_array_equal(out, [[2**31 - 1, 0]])
-    assert not ri.add_rows(out, np.zeros(1, np.int64), np.array([[1, 0]], np.int32))
+    assert not ri.add_rows(out, np.zeros(1, np.int64), np.array([[1, 0]], np.int32), 1)
     low = np.array([[-(2**31)]], np.int32)
-    assert not ri.subtract_rows(low, np.zeros(1, np.int64), np.array([[1]], np.int32))
+    assert not ri.add_rows(low, np.zeros(1, np.int64), np.array([[1]], np.int32), -1)
 
 
 def test_a_chunk_that_might_overflow_is_refused():

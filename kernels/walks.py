@@ -3,9 +3,10 @@
 Source: Grover and Leskovec (KDD 2016), as in Moon's dissertation, Algorithm 18. From v, come to from t, the next node x
 has the weight a(t, x) w(v, x), where a is 1/p if x is t, 1 if there is an edge from t to x, and 1/q otherwise.
 
-By rejection: x is proposed by w(v, x) alone and kept with the probability a / top, top = max(1, 1/q). Where 1/p is above
-top, what is missing stands beside the proposals as one more way back to t, so that a small p costs no rejections.
-Most proposals are kept or not whatever their a is: only the others look for the edge from t to x.
+By rejection: x is proposed by w(v, x) alone and kept with the probability a / top, top = max(1, 1/q). Where 1/p is
+above top, what is missing stands beside the proposals as one more way back to t, so that a small p costs no
+rejections. A proposal that would be kept whatever its a is needs no look for the edge from t to x. Where as many
+proposals fail as v has edges, all weights are computed once: p and q may be as extreme as one likes.
 
 By tables: one alias table (Walker 1977) an edge (t, v), so that a step is one look-up.
 """
@@ -20,6 +21,8 @@ from .jit import kernel
 HALF = np.uint64(32)
 LOWER = np.uint64(0xFFFFFFFF)
 WHOLE = 2.0**32
+#: Proposals that may fail besides one for each edge.
+PATIENCE = 16
 
 
 class Adjacency(NamedTuple):
@@ -32,7 +35,7 @@ class Adjacency(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """Alias tables, one after another: slot i is taken with the probability ``share[i]``, else the slot ``other[i]``."""
+    """Alias tables, one after another: slot i is taken with probability ``share[i]``, else the slot ``other[i]``."""
 
     ptr: np.ndarray  # (tables + 1,) int64
     share: np.ndarray  # float32
@@ -68,8 +71,8 @@ def table_bytes(graph: Adjacency) -> int:
 def walk(walker: Walker, starts: np.ndarray, length: int, key: np.uint64) -> tuple[np.ndarray, np.ndarray]:
     """Walk once from each of ``starts`` (D,) uint32: return doc_ptr (D + 1,) int64 and the nodes (T,) uint32.
 
-    ``length``: nodes of a walk, fewer where it ends in a node without a way out. The draws of a walk stand in the stream
-    at its first node in the stream ``key``: a walk depends on nothing else.
+    ``length``: nodes of a walk, fewer where it ends in a node without a way out. A walk's draws are a stream of its
+    own, whose key is the draw of ``key`` at its first node: a walk depends on nothing else.
     """
     return _walk(walker, starts, length, key)
 
@@ -109,7 +112,7 @@ def _follow(walker, key, out):
         if degree == 0:
             return step
         beside = extra * _weight_back(walker.graph, v, t, edge) if extra > 0 and step > 1 else 0.0
-        while True:
+        for _ in range(PATIENCE + degree):
             if beside > 0:
                 draws += 1
                 if random.uniform64(key, draws) * (top * walker.mass[v] + beside) < beside:
@@ -132,6 +135,10 @@ def _follow(walker, key, out):
                     break
             elif kept < (keep_near if _joined(walker.graph, t, x) else keep_far):
                 break
+        else:
+            draws += 1
+            edge = start + _draw_exactly(walker, t, v, random.uniform64(key, draws))
+            x = np.int64(neighbours[edge])
         t, v = v, x
         out[step] = x
     return len(out)
@@ -161,6 +168,12 @@ def _find(graph, t, x):
         start += half if graph.neighbours[start + half] <= x else 0
         n -= half
     return start if graph.neighbours[start] == x else np.int64(-1)
+
+
+@kernel
+def _draw_exactly(walker, t, v, u):
+    weights = np.cumsum(_next_weights(walker.graph, t, v, walker.p, walker.q))
+    return min(np.searchsorted(weights, u * weights[-1], side="right"), len(weights) - 1)
 
 
 @kernel
@@ -271,3 +284,17 @@ def _fill_table(weights, share, other):
             high += 1
             stack[low] = large
             low += 1
+
+
+@kernel
+def visits(doc_ptr, nodes, n_nodes):
+    """Count each node's visits, and the walks that visit it: (V,) int64 both; walks are ``doc_ptr`` of ``nodes``."""
+    term, document = np.zeros(n_nodes, np.int64), np.zeros(n_nodes, np.int64)
+    seen = np.full(n_nodes, -1, np.int64)
+    for d in range(len(doc_ptr) - 1):
+        for i in range(doc_ptr[d], doc_ptr[d + 1]):
+            v = nodes[i]
+            term[v] += 1
+            document[v] += seen[v] != d
+            seen[v] = d
+    return term, document

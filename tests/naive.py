@@ -86,7 +86,51 @@ def lda_log_likelihood(docs, words, counts, prior):
 
 # --- Non-negative matrix factorisation ---
 
+
+def nmf_fast_hals(A, W, H, epochs):
+    """Algorithm 1 of ALO-NMF: A (V, D), W (V, K), H (K, D); yields (W, H) after each epoch."""
+    W, H, epsilon = W.copy(), H.copy(), np.finfo(float).eps
+    for _ in range(epochs):
+        R, S = A.T @ W, W.T @ W
+        for k in range(len(H)):
+            H[k] = np.maximum(epsilon, H[k] + R[:, k] - H.T @ S[:, k])
+        P, Q = A @ H.T, H @ H.T
+        for k in range(len(H)):
+            W[:, k] = np.maximum(epsilon, W[:, k] * Q[k, k] + P[:, k] - W @ Q[:, k])
+            W[:, k] = W[:, k] / np.sqrt(np.sum(W[:, k] ** 2))
+        yield W.copy(), H.copy()
+
+
+def nmf_best_rows(A, W, H, epochs, l1=(0.0, 0.0), l2=(0.0, 0.0), sweeps=1):
+    """Each row of H, then each column of W, to its own minimum of ½‖A − WH‖² + l1·Σ + ½l2·Σ², (of W, of H)."""
+    W, H = W.copy(), H.copy()
+    for _ in range(epochs):
+        for _ in range(sweeps):
+            for k in range(len(H)):
+                residual = A - W @ H + np.outer(W[:, k], H[k])
+                H[k] = np.maximum(0, (W[:, k] @ residual - l1[1]) / (W[:, k] @ W[:, k] + l2[1]))
+        for _ in range(sweeps):
+            for k in range(len(H)):
+                residual = A - W @ H + np.outer(W[:, k], H[k])
+                W[:, k] = np.maximum(0, (residual @ H[k] - l1[0]) / (H[k] @ H[k] + l2[0]))
+        yield W.copy(), H.copy()
+
 # --- Word2Vec and random walks ---
+
+
+def walk_probabilities(W, p, q, t, v):
+    """Where a walk goes from v, come to from t (None: it begins in v): (V,), all 0 where there is no way out.
+
+    ``W`` (V, V): the weights of the edges, 0 where there is none.
+    """
+    towards = W[v].astype(float)
+    for x in np.flatnonzero(W[v]) if t is not None else []:
+        if x == t:
+            towards[x] *= 1 / p
+        elif W[t, x] == 0:
+            towards[x] *= 1 / q
+    return towards / towards.sum() if towards.sum() else towards
+
 
 # --- Random indexing ---
 

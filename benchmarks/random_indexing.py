@@ -1,0 +1,410 @@
+"""Random indexing against a plain loop of Algorithm 2.1 and against sparse products; quality of the vectors.
+
+python benchmarks/random_indexing.py --help
+"""
+
+import json
+import os
+import re
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+import click
+import numba
+import numpy as np
+import scipy.sparse
+import scipy.stats
+from corpusmill.io.corpus import make_chunk
+from corpusmill.kernels import random
+from corpusmill.kernels import random_indexing as ri
+from corpusmill.pipeline.ingest import corpus_from
+from corpusmill.pipeline.random_indexing import RandomIndexing
+
+THREADS = 2
+RADIUS = 5
+SALT = random.key(0)
+SYSTEMS = ("corpusmill", "plain loop", "sparse product")
+
+
+class Text(NamedTuple):
+    """Documents as word ids, and the words."""
+
+    words: list[str]
+    doc_ptr: np.ndarray
+    ids: np.ndarray
+
+
+@click.group(chain=True)
+@click.option("--data", default=os.environ.get("CORPUSMILL_DATA", "data"), help="Folder of the unpacked corpora.")
+@click.option("--json", "target", type=click.Path(), help="Write every figure here.")
+@click.option("--quick", is_flag=True, help="A few thousand tokens: does it run?")
+@click.pass_context
+def main(context, data, target, quick):
+    """Compare; several commands may follow one another: sparse dense epoch quality."""
+    context.obj = {"data": Path(data), "quick": quick, "found": {}}
+    context.call_on_close(lambda: target and Path(target).write_text(json.dumps(context.obj["found"], indent=1)))
+
+
+def row(*cells) -> None:
+    """Print one row of a table."""
+    print("  ".join(f"{c:>15}" if isinstance(c, str) else f"{c:>15.3g}" for c in cells), flush=True)
+
+
+# --- texts ---
+
+
+def documents(options, name: str) -> list[list[str]]:
+    """Chapters of the King James Bible, or Wikipedia in pieces of 1,000 words."""
+    if name == "kjv":
+        chapters = {}
+        for line in (options["data"] / "kjv.tsv").read_text().splitlines():
+            book, chapter, _, text = line.split("\t")
+            chapters.setdefault((book, chapter), []).extend(re.findall("[a-z']+", text.lower()))
+        found = list(chapters.values())
+    else:
+        words = (options["data"] / "wiki8.txt").read_text().split()
+        found = [words[i : i + 1000] for i in range(0, len(words), 1000)]
+    return found[:20] if options["quick"] else found
+
+
+def encode(options, name: str, tokens: int) -> Text:
+    """Number the words of the first ``tokens`` tokens by falling frequency."""
+    docs = documents(options, name)
+    docs = docs[: int(np.searchsorted(np.cumsum([len(d) for d in docs]), tokens)) + 1]
+    counts = Counter(word for d in docs for word in d)
+    words = sorted(counts, key=lambda w: (-counts[w], w))
+    ids = {word: i for i, word in enumerate(words)}
+    doc_ptr = np.r_[0, np.cumsum([len(d) for d in docs])].astype(np.int64)
+    return Text(words, doc_ptr, np.array([ids[word] for d in docs for word in d], np.uint32))
+
+
+def halves(text: Text) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Cut the documents between the threads: (doc_ptr, ids) of each."""
+    cuts = np.searchsorted(text.doc_ptr, np.linspace(0, text.doc_ptr[-1], THREADS + 1))
+    return [
+        (text.doc_ptr[a : b + 1] - text.doc_ptr[a], text.ids[text.doc_ptr[a] : text.doc_ptr[b]])
+        for a, b in zip(cuts[:-1], cuts[1:], strict=True)
+    ]
+
+
+def in_threads(function, arguments) -> tuple[list, float, float]:
+    """Run in threads; return results, wall seconds and CPU seconds of the process."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    with ThreadPoolExecutor(THREADS) as pool:
+        results = list(pool.map(lambda a: function(*a), arguments))
+    return results, time.perf_counter() - wall, time.process_time() - cpu
+
+
+# --- sparse seeds ---
+
+
+def ours(chunk, text: Text, dimension: int, pairs: int) -> np.ndarray:
+    """The kernels on one chunk, all that a sweep does."""
+    window = ri.make_window(RADIUS, "permutation")
+    tokens = ri.localise(chunk, np.ones(len(text.words), bool), RADIUS)
+    seeds = ri.make_seeds(text.hashes[tokens.ids], SALT, dimension, pairs)
+    return tokens.ids, ri.accumulate(tokens, window, seeds, dimension)
+
+
+@numba.njit(nogil=True, cache=True)
+def plain_loop(doc_ptr, ids, positions, signs, radius, T):
+    """Algorithm 2.1 as one would write it."""
+    dimension = T.shape[1]
+    for d in range(len(doc_ptr) - 1):
+        for n in range(doc_ptr[d], doc_ptr[d + 1]):
+            for offset in range(-radius, radius + 1):
+                m = n + offset
+                if offset == 0 or m < doc_ptr[d] or m >= doc_ptr[d + 1]:
+                    continue
+                for k in range(positions.shape[1]):
+                    T[ids[n], (positions[ids[m], k] + offset) % dimension] += signs[k]
+
+
+def cooccurrences(text: Text) -> list[tuple[int, scipy.sparse.csr_array]]:
+    """Counts (V, V) of neighbours at each offset."""
+    V = len(text.words)
+    document = np.repeat(np.arange(len(text.doc_ptr) - 1), np.diff(text.doc_ptr))
+    found = []
+    for offset in range(1, RADIUS + 1):
+        same = document[:-offset] == document[offset:]
+        left, right = text.ids[:-offset][same], text.ids[offset:][same]
+        counts = scipy.sparse.coo_array((np.ones(len(left), np.int32), (left, right)), shape=(V, V)).tocsr()
+        found += [(offset, counts), (-offset, counts.T.tocsr())]
+    return found
+
+
+def sparse_product(text: Text, S: scipy.sparse.csr_array) -> np.ndarray:
+    """T as [C_1 C_2 ...] times the rotated seeds below each other; threads take halves of the rows."""
+    pairs = cooccurrences(text)
+    left = scipy.sparse.hstack([counts for _, counts in pairs]).tocsr()
+    rotated = []
+    for offset, _ in pairs:
+        columns = ((S.indices + offset) % S.shape[1]).astype(np.int32)
+        rotated.append(scipy.sparse.csr_array((S.data, columns, S.indptr), shape=S.shape))
+    right = scipy.sparse.vstack(rotated).tocsr()
+    cut = len(text.words) // 50
+    results, _, _ = in_threads(lambda a: (a @ right).toarray(), [(left[:cut],), (left[cut:],)])
+    return np.concatenate(results)
+
+
+class Hashed(NamedTuple):
+    """A text with its words' hashes, which training is handed."""
+
+    words: list[str]
+    doc_ptr: np.ndarray
+    ids: np.ndarray
+    hashes: np.ndarray
+
+
+def one_sparse(text: Text, dimension: int, seed_length: int, systems: list[str], repeats: int) -> dict:
+    """Return each system's median (wall, CPU) seconds; all must have the same sums."""
+    text = Hashed(*text, ri.hash_words(text.words))
+    packed = ri.make_seeds(text.hashes, SALT, dimension, seed_length // 2)
+    positions = np.concatenate([packed & 0xFFFF, packed >> 16], axis=1).astype(np.int64)
+    signs = np.repeat(np.array([1, -1], np.int32), seed_length // 2)
+    indptr = np.arange(0, positions.size + 1, seed_length)
+    S = scipy.sparse.csr_array((np.tile(signs, len(positions)), positions.ravel(), indptr), (len(positions), dimension))
+    parts, V = halves(text), len(text.words)
+    chunks = [make_chunk(0, *part) for part in parts]
+
+    def run_ours():
+        results, wall, cpu = in_threads(ours, [(c, text, dimension, seed_length // 2) for c in chunks])
+        return lambda: _whole(results, V, dimension), wall, cpu
+
+    def run_loop():
+        Ts = [np.zeros((V, dimension), np.int32) for _ in parts]
+        arguments = [(*p, positions, signs, RADIUS, T) for p, T in zip(parts, Ts, strict=True)]
+        _, wall, cpu = in_threads(plain_loop, arguments)
+        return lambda: sum(Ts), wall, cpu
+
+    def run_product():
+        wall, cpu = time.perf_counter(), time.process_time()
+        T = sparse_product(text, S)
+        return lambda: T, time.perf_counter() - wall, time.process_time() - cpu
+
+    return race(dict(zip(SYSTEMS, (run_ours, run_loop, run_product), strict=True)), systems, repeats)
+
+
+def _whole(results, V: int, dimension: int) -> np.ndarray:
+    T = np.zeros((V, dimension), results[0][1].dtype)
+    for ids, rows in results:
+        T[ids] += rows
+    return T
+
+
+def race(runs: dict, systems: list[str], repeats: int) -> dict:
+    """Run systems in turn; compare their results; return median wall and CPU seconds of each."""
+    seconds = {name: [] for name in systems}
+    first = None
+    for turn in range(repeats + 1):  # the first turn compiles and warms up
+        for name in systems:
+            result, wall, cpu = runs[name]()
+            if turn:
+                seconds[name].append((wall, cpu))
+            else:
+                T = result()
+                first = T if first is None else first
+                np.testing.assert_allclose(T, first, rtol=1e-3, atol=1e-3 * np.abs(first).max())
+    return {name: [median(s[i] for s in found) for i in (0, 1)] for name, found in seconds.items()}
+
+
+def table(options, name: str, text: Text, dimension: int, seed_length: int, found: dict) -> None:
+    """Print and keep one comparison."""
+    clock = cycles_per_second()
+    for system, (wall, cpu) in found.items():
+        tokens = len(text.ids)
+        ratio = cpu / found["corpusmill"][1]
+        row(name, str(dimension), str(seed_length), system, tokens / wall / 1e6, tokens / cpu / 1e6, ratio)
+        options["found"][f"{name} {dimension} {seed_length} {system}"] = {
+            "tokens_per_second": tokens / wall,
+            "tokens_per_cpu_second": tokens / cpu,
+            "cycles_per_token": clock * cpu / tokens,
+            "cpu_seconds_of_ours": 1 / ratio,
+        }
+
+
+def cycles_per_second() -> float:
+    """The clock that the operating system states."""
+    lines = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("cpu MHz")]
+    return float(lines[0].split(":")[1]) * 1e6
+
+
+TITLES = ("corpus", "dimension", "seed length", "system", "M tokens/s", "M per CPU-s", "CPU to ours")
+
+
+@main.command()
+@click.option("--corpus", "names", multiple=True, default=["kjv", "wikipedia"])
+@click.option("--dimension", "dimensions", multiple=True, type=int, default=[256, 512, 1024, 2048, 4096])
+@click.option("--seed-length", "lengths", multiple=True, type=int, default=[10, 100])
+@click.option("--tokens", default=2_000_000, help="At most so many of a corpus.")
+@click.option("--repeats", default=3)
+@click.option("--system", "systems", multiple=True, default=SYSTEMS)
+@click.pass_obj
+def sparse(options, names, dimensions, lengths, tokens, repeats, systems):
+    """Training from sparse seeds (Figure 7.1), systems taking turns, two threads each."""
+    row(*TITLES)
+    for name in names:
+        text = encode(options, name, tokens)
+        for dimension in dimensions:
+            for length in lengths:
+                found = one_sparse(text, dimension, length, systems, 1 if options["quick"] else repeats)
+                table(options, name, text, dimension, length, found)
+
+
+# --- dense seeds ---
+
+
+@numba.njit(nogil=True, cache=True, fastmath=True)
+def plain_dense_loop(doc_ptr, ids, S, radius, T):
+    """Algorithm 2.1 with dense seeds as one would write it."""
+    dimension = T.shape[1]
+    for d in range(len(doc_ptr) - 1):
+        for n in range(doc_ptr[d], doc_ptr[d + 1]):
+            for offset in range(-radius, radius + 1):
+                m = n + offset
+                if offset == 0 or m < doc_ptr[d] or m >= doc_ptr[d + 1]:
+                    continue
+                seed, out = S[ids[m]], T[ids[n]]
+                shift = offset % dimension
+                for k in range(dimension - shift):
+                    out[k + shift] += seed[k]
+                for k in range(shift):
+                    out[k] += seed[dimension - shift + k]
+
+
+def ours_dense(chunk, n_words: int, S: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The kernels on one chunk, all that a retraining sweep does."""
+    tokens = ri.localise(chunk, np.ones(n_words, bool), RADIUS)
+    out = np.zeros((len(tokens.ids), S.shape[1]), np.float32)
+    slabs = ri.make_slabs(S, tokens.ids)
+    ri.accumulate_dense(tokens, ri.make_window(RADIUS, "permutation"), slabs, 0, out)
+    return tokens.ids, out
+
+
+def dense_product(text: Text, S: np.ndarray) -> np.ndarray:
+    """T as the sum over offsets of counts times rotated dense seeds; threads take halves of the entries."""
+    pairs = [(offset, counts.astype(np.float32)) for offset, counts in cooccurrences(text)]
+    entries = sum(counts.indptr.astype(np.int64) for _, counts in pairs)
+    cut = int(np.searchsorted(entries, entries[-1] // 2))
+
+    def part(rows):
+        out = np.zeros((rows.stop - rows.start, S.shape[1]), np.float32)
+        for offset, counts in pairs:
+            out += counts[rows] @ np.roll(S, offset, axis=1)
+        return out
+
+    results, _, _ = in_threads(part, [(slice(0, cut),), (slice(cut, len(text.words)),)])
+    return np.concatenate(results)
+
+
+def one_dense(text: Text, dimension: int, systems: list[str], repeats: int) -> dict:
+    """Return each system's median (wall, CPU) seconds of one retraining pass."""
+    V, parts = len(text.words), halves(text)
+    S = ri.normalised(np.random.default_rng(0).normal(size=(V, dimension)).astype(np.float32))
+    chunks = [make_chunk(0, *part) for part in parts]
+
+    def run_ours():
+        results, wall, cpu = in_threads(ours_dense, [(c, V, S) for c in chunks])
+        return lambda: _whole(results, V, dimension), wall, cpu
+
+    def run_loop():
+        Ts = [np.zeros((V, dimension), np.float32) for _ in parts]
+        _, wall, cpu = in_threads(plain_dense_loop, [(*p, S, RADIUS, T) for p, T in zip(parts, Ts, strict=True)])
+        return lambda: sum(Ts), wall, cpu
+
+    def run_product():
+        wall, cpu = time.perf_counter(), time.process_time()
+        T = dense_product(text, S)
+        return lambda: T, time.perf_counter() - wall, time.process_time() - cpu
+
+    return race(dict(zip(SYSTEMS, (run_ours, run_loop, run_product), strict=True)), systems, repeats)
+
+
+@main.command()
+@click.option("--corpus", "names", multiple=True, default=["kjv"])
+@click.option("--dimension", "dimensions", multiple=True, type=int, default=[256, 512, 1024, 2048, 4096])
+@click.option("--tokens", default=1_000_000, help="At most so many of a corpus.")
+@click.option("--repeats", default=1)
+@click.option("--system", "systems", multiple=True, default=SYSTEMS)
+@click.pass_obj
+def dense(options, names, dimensions, tokens, repeats, systems):
+    """Retraining from the last pass's rows (Figure 7.2), systems taking turns, two threads each."""
+    row(*TITLES)
+    for name in names:
+        text = encode(options, name, tokens)
+        for dimension in dimensions:
+            found = one_dense(text, dimension, systems, repeats)
+            table(options, name, text, dimension, dimension, found)
+
+
+# --- whole epochs, and quality ---
+
+
+@main.command()
+@click.option("--corpus", "name", default="wikipedia")
+@click.option("--dimension", default=2048)
+@click.option("--retrain", default=1)
+@click.pass_obj
+def epoch(options, name, dimension, retrain):
+    """Whole epochs through the engine in this process: reading, kernels, merging, writing."""
+    corpus = corpus_from(documents(options, name), min_df=1 if options["quick"] else 5)
+    model = RandomIndexing(dimension, retrain=retrain).fit(corpus, evaluate_every=0)
+    row("epoch", "M tokens/s", "seconds", "kernel", "read", "merge, write")
+    for line in model.history_:
+        seconds = [line[k] for k in ("seconds", "seconds_kernel", "seconds_read", "seconds_merge")]
+        row(str(line["epoch"]), line["tokens_per_second"] / 1e6, *seconds)
+    options["found"][f"epoch {name} {dimension}"] = model.history_
+
+
+@main.command()
+@click.option("--dimension", default=2048)
+@click.option("--order", "orders", multiple=True, default=["permutation", "direction", "none"])
+@click.option("--window", default=RADIUS)
+@click.option("--max-count", type=int, default=20_000, help="More frequent words are null terms.")
+@click.option("--retrain", default=1)
+@click.pass_obj
+def quality(options, dimension, orders, window, max_count, retrain):
+    """WordSim-353 and SimLex-999 (Spearman), synonyms out of four, before and after retraining, on Wikipedia."""
+    corpus = corpus_from(documents(options, "wikipedia"), min_df=1 if options["quick"] else 5)
+    row("order", "retraining", "WordSim-353", "SimLex-999", "synonyms of 4")
+    for order in orders:
+        for passes in range(retrain + 1):
+            model = RandomIndexing(dimension, window, order=order, retrain=passes, max_count=max_count)
+            wv = model.fit(corpus, evaluate_every=0).wv
+            found = evaluate(options["data"] / "eval", wv)
+            row(order, str(passes), *found.values())
+            for word in ("king", "three", "paris"):
+                if word in wv:
+                    print(f"    {word}: {' '.join(w for w, _ in wv.most_similar(word, topn=6))}")
+            options["found"][f"quality {order} {passes}"] = found
+
+
+def evaluate(folder: Path, wv) -> dict[str, float]:
+    """Return correlations with people's judgements, and how often a synonym is told from three other words."""
+    scores, pairs = {}, {}
+    for name, file in (("wordsim", "wordsim353.tsv"), ("simlex", "simlex999.txt")):
+        lines = [line.split("\t") for line in (folder / file).read_text().splitlines() if line[0] != "#"]
+        pairs[name] = [(a, b, float(score)) for a, b, score in lines if a in wv and b in wv]
+        found = [wv.similarity(a, b) for a, b, _ in pairs[name]]
+        scores[name] = scipy.stats.spearmanr(found, [score for *_, score in pairs[name]])[0]
+    return scores | {"synonyms": synonyms(pairs["simlex"], wv)}
+
+
+def synonyms(pairs, wv) -> float:
+    """As in the TOEFL: which of four means the same? Pairs that people gave 8 of 10 or more, three other words drawn."""
+    rng = np.random.default_rng(0)
+    others = sorted({word for a, b, _ in pairs for word in (a, b)})
+    close = [(a, b) for a, b, score in pairs if score >= 8]
+    right = [
+        max([b, *rng.choice(others, 3)], key=lambda word, a=a: -2 if word == a else wv.similarity(a, word)) == b
+        for a, b in close
+    ]
+    return float(np.mean(right)) if right else float("nan")
+
+
+if __name__ == "__main__":
+    main()

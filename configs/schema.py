@@ -102,14 +102,24 @@ class RandomIndexing(Section):
     """Word vectors as exact sums of their neighbours' sparse random seeds."""
 
     kind: Literal["random-indexing"] = "random-indexing"
-    dimension: Positive = Field(2048, description="Numbers in a vector")
+    dimension: Positive | Literal["auto"] = Field(2048, description="Numbers in a vector; auto: by the vocabulary")
     window: int = Field(5, ge=0, description="Words to each side that count as neighbours")
     seed_length: Positive = Field(10, description="Positions of a word's seed that are not zero")
     order: Literal["permutation", "direction", "none"] = Field(
         "permutation", description="How the place of a neighbour counts"
     )
     retrain: int = Field(0, ge=0, description="Further passes with the last pass's vectors as seeds")
+    normalize: bool = Field(True, description="Vectors of length one")
     random_state: Seed = 0
+    weighting: Literal["uniform", "linear"] = Field("uniform", description="How the distance of a neighbour counts")
+    contexts: Literal["words", "documents"] = Field("words", description="What a word's vector is the sum of")
+    min_count: Positive = Field(1, description="Fewest occurrences of a word that has a vector")
+    max_count: Positive | None = Field(None, description="Most occurrences of a word that has a vector")
+    stop_words: str | list[str] | None = Field(None, description="Words without a vector")
+    document_weights: Literal["none", "idf", "entropy"] = Field(
+        "none", description="Weights of words in the vector of a document"
+    )
+    n_blocks: Positive = Field(1, description="Blocks of words that the model is cut into")
 
 
 AnyModel = LDA | NMF | Word2Vec | RandomIndexing

@@ -166,7 +166,7 @@ def resume(run_url: str, settings: tuple[str, ...], as_json: bool) -> None:
     """Go on with a run that was broken off, from its last epoch, with the configuration that it began with.
 
     \b
-      corpusmill resume runs/articles/run
+      corpusmill resume runs/articles
     """
     from .run import RunStore
 
@@ -371,10 +371,9 @@ def _train(config: Any, client: Any, display: Any, overwrite: bool) -> Facts:
     from . import commands
     from .corpora import load_model
 
-    subscribers = [display.train]
-    if client is not None and find_spec("bokeh") and client.dashboard_link:
+    if client is not None and client.dashboard_link and find_spec("bokeh"):
         display.page = client.dashboard_link.replace("/status", "/training")
-    trained = commands.train(config, client, subscribers, overwrite)
+    trained = commands.train(config, client, [display.train], overwrite)
     return trained | {"topics": commands.topics(load_model(trained["model"]))}
 
 

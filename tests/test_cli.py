@@ -1,0 +1,313 @@
+"""The command line as its users meet it: what it prints, what it leaves, how it fails and how it is stopped."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from corpusmill.pipeline.cli import main
+from corpusmill.pipeline.run import RunStore
+
+BOATS = "the boat sails over the sea and the sailor steers the boat to the harbour"
+BREAD = "the baker bakes bread from flour and the oven browns the bread and the cake"
+COMMAND = [sys.executable, "-c", "from corpusmill.pipeline.cli import main; main()"]
+
+
+@pytest.fixture
+def call(capsys, monkeypatch):
+    """Return a function that runs a command in this process: (exit code, stdout, stderr)."""
+    for name in list(os.environ):
+        if name.startswith("CORPUSMILL_") and "__" in name:
+            monkeypatch.delenv(name)
+
+    def run(*arguments):
+        code = 0
+        try:
+            main([str(a) for a in arguments])
+        except SystemExit as error:
+            code = error.code or 0
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A folder with documents and a configuration, and the working directory in it."""
+    monkeypatch.chdir(tmp_path)
+    lines = [json.dumps({"text": text}) for _ in range(30) for text in (BOATS, BREAD)]
+    Path("texts.jsonl").write_text("\n".join(lines))
+    Path("my.yaml").write_text(
+        "source: {path: texts.jsonl, stop_words: english}\n"
+        "corpus: {url: corpus, held_out: 0.2, chunk_tokens: 100}\n"
+        "model: {kind: lda, n_components: 2, doc_topic_prior: 0.1, max_iter: 4}\n"
+        "run: {url: run, evaluate_every: 2}\n"
+        "cluster: {kind: synchronous}\n"
+    )
+    return tmp_path
+
+
+@pytest.fixture
+def trained(project, call):
+    code, out, err = call("run", "my.yaml", "--json")
+    assert (code, err) == (0, "")
+    return json.loads(out)
+
+
+def sentence(err):
+    """The one line of an error."""
+    assert err.startswith("corpusmill: ")
+    assert err.count("\n") == 1
+    assert "Traceback" not in err
+    return err
+
+
+# --- the whole path ---
+
+
+def test_run_leaves_a_model_and_a_report_and_shows_topics(project, call):
+    code, out, err = call("run", "my.yaml", "--set", "model.max_iter=40")
+    assert code == 0
+    assert "corpus    corpus: " in out
+    assert "trained   40 epochs" in out
+    assert "log-likelihood per token" in out
+    topics = [line.split()[2:] for line in out.splitlines() if "%" in line]
+    assert len(topics) == 2
+    for words in topics:
+        assert not {"boat", "bread"} <= set(words)
+    assert "ingest: reading text" in err
+    assert "train: epoch 40/40" in err
+    assert "Log-likelihood per token" in Path("run/report.html").read_text()
+    assert Path("run/model/model.json").exists()
+
+
+def test_a_second_run_finds_everything_there(trained, call):
+    before = {path: path.stat().st_mtime_ns for path in Path("run/epochs").rglob("*")}
+    code, out, err = call("run", "my.yaml")
+    assert code == 0
+    assert out.count("there already") == 2
+    assert "all 4 epochs are there already" in err
+    assert {path: path.stat().st_mtime_ns for path in Path("run/epochs").rglob("*")} == before
+
+
+def test_more_epochs_go_on_from_the_last_one(trained, call):
+    code, _, err = call("train", "my.yaml", "--set", "model.max_iter=6")
+    assert code == 0
+    assert "goes on after epoch 4 of 6" in err
+    assert [row["epoch"] for row in RunStore("run").metrics] == [1, 2, 3, 4, 5, 6]
+
+
+def test_json_is_one_object_and_nothing_else(trained):
+    assert trained["corpus"]["documents"] + trained["corpus"]["held_out_documents"] == 60
+    assert trained["epochs"] == trained["trained_epochs"] == 4
+    assert trained["held_out_log_likelihood"] < 0
+    assert len(trained["topics"]) == 2
+
+
+def test_the_run_remembers_its_configuration(trained):
+    remembered = RunStore("run").meta["config"]
+    assert remembered["model"]["n_components"] == 2
+    assert remembered["corpus"]["url"] == "corpus"
+
+
+def test_ingest_then_train_is_what_run_does(project, call):
+    assert call("ingest", "texts.jsonl", "corpus", "--config", "my.yaml")[0] == 0
+    code, out, _ = call("train", "my.yaml", "--json")
+    assert code == 0
+    assert json.loads(out)["epochs"] == 4
+
+
+def test_an_ingest_needs_no_configuration(project, call):
+    code, out, _ = call("ingest", "texts.jsonl", "other", "--set", "cluster.kind=synchronous", "--json")
+    found = json.loads(out)
+    assert (code, found["url"], found["changed"]) == (0, "other", True)
+
+
+def test_resume_finishes_a_run_with_its_own_configuration(trained, call):
+    code, out, _ = call("resume", "run", "--set", "model.max_iter=5", "--json")
+    assert code == 0
+    assert (json.loads(out)["epochs"], json.loads(out)["trained_epochs"]) == (5, 1)
+
+
+def test_evaluate_and_transform(trained, call):
+    code, out, _ = call("evaluate", "run/model", "corpus", "--config", "my.yaml", "--json")
+    score = json.loads(out)
+    assert code == 0
+    assert score["documents"] == trained["corpus"]["held_out_documents"]
+    assert score["log_likelihood"] == pytest.approx(trained["held_out_log_likelihood"], abs=0.5)
+    code, out, _ = call("transform", "run/model", "corpus", "weights", "--config", "my.yaml")
+    assert code == 0
+    rows = pq.read_table("weights")
+    assert rows.column_names == ["document", "weights"]
+    assert rows.num_rows == trained["corpus"]["documents"]
+    assert all(sum(weights) == pytest.approx(1, abs=1e-5) for weights in rows["weights"].to_pylist())
+
+
+def test_topics_and_report(trained, call):
+    code, out, _ = call("topics", "run/model", "--words", "3")
+    assert code == 0
+    assert [len(line.split()) for line in out.splitlines() if "%" in line] == [5, 5]
+    code, out, _ = call("report", "run", "--out", "page.html")
+    assert code == 0
+    assert "Topic 1" in Path("page.html").read_text()
+
+
+@pytest.mark.parametrize(("where", "what"), [("corpus", "corpus"), ("run", "run"), ("run/model", "model")])
+def test_inspect_says_what_is_there(trained, call, where, what):
+    code, out, _ = call("inspect", where, "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert (found["what"], found["format"]) == (what, 1)
+    assert found["bytes"] == sum(p.stat().st_size for p in Path(where).rglob("*") if p.is_file())
+
+
+# --- configurations ---
+
+
+def test_config_show_prints_what_a_command_would_use(call, monkeypatch, tmp_path):
+    monkeypatch.setenv("CORPUSMILL_MODEL__MAX_ITER", "9")
+    code, out, _ = call("config", "show", "quickstart", "--set", "model.n_components=5", "--json")
+    model = json.loads(out)["model"]
+    assert (code, model["max_iter"], model["n_components"]) == (0, 9, 5)
+    shown = tmp_path / "shown.yaml"
+    shown.write_text(call("config", "show", "quickstart")[1])
+    assert call("config", "show", shown, "--json")[1] == call("config", "show", "quickstart", "--json")[1]
+
+
+def test_config_example_keeps_the_comments(call):
+    code, out, _ = call("config", "example", "lda")
+    assert code == 0
+    assert out.startswith("# Latent Dirichlet allocation")
+
+
+def test_config_schema_is_json(call):
+    assert "LDA" in json.loads(call("config", "schema")[1])["$defs"]
+
+
+def test_every_configuration_that_is_listed_can_be_printed(call):
+    names = call("config", "list")[1].split()
+    assert "quickstart" in names
+    assert all(call("config", "example", name)[0] == 0 for name in names)
+
+
+# --- help ---
+
+
+@pytest.mark.parametrize(
+    "command", ["run", "ingest", "train", "resume", "evaluate", "transform", "topics", "inspect", "report"]
+)
+def test_help_teaches_by_example(call, command):
+    code, out, _ = call(command, "--help")
+    assert code == 0
+    assert f"corpusmill {command} " in out.partition("Usage:")[2].partition("\n")[2]
+
+
+def test_help_imports_nothing_heavy():
+    script = "import sys; from corpusmill.pipeline import cli; print([m for m in sys.modules if m in %r])"
+    heavy = ("numpy", "dask", "numba", "pydantic", "rich", "distributed", "pyarrow")
+    done = subprocess.run([sys.executable, "-c", script % (heavy,)], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+# --- errors ---
+
+
+def test_bad_configuration_is_2(project, call):
+    code, _, err = call("run", "my.yaml", "--set", "model.n_component=3")
+    assert code == 2
+    assert "did you mean n_components?" in sentence(err)
+
+
+def test_bad_command_is_2(call):
+    for arguments in (["run"], ["frobnicate"], ["run", "quickstart", "--frob"]):
+        code, _, err = call(*arguments)
+        assert (code, "Traceback" in err) == (2, False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["ingest", "none.jsonl", "x"], "none.jsonl"),
+        (["train", "my.yaml", "--set", "corpus.url=none"], "none: no corpus here"),
+        (["topics", "none"], "none: no model here"),
+        (["resume", "none"], "none: no run here"),
+        (["report", "none"], "none: no run here"),
+        (["inspect", "none"], "none: nothing is here"),
+        (["inspect", "."], "no corpus, run or model is here"),
+    ],
+)
+def test_bad_data_is_4(project, call, arguments, words):
+    if arguments[0] == "ingest":
+        arguments = [*arguments, "--set", "cluster.kind=synchronous"]
+    code, _, err = call(*arguments)
+    assert code == 4
+    assert words in sentence(err)
+
+
+def test_inspect_points_to_what_lies_below(trained, call):
+    assert "below it: corpus, run" in sentence(call("inspect", ".")[2])
+
+
+def test_another_model_in_the_same_run_is_refused_and_overwritten_on_demand(trained, call):
+    Path("run/mine.txt").write_text("kept")
+    other = ("train", "my.yaml", "--set", "model.n_components=3")
+    code, _, err = call(*other)
+    assert code == 4
+    assert "holds another run" in sentence(err)
+    code, out, _ = call(*other, "--overwrite", "--json")
+    assert (code, len(json.loads(out)["topics"])) == (0, 3)
+    assert Path("run/mine.txt").read_text() == "kept"
+
+
+def test_a_run_held_by_another_process_is_75(trained, call):
+    with RunStore("run").locked():
+        code, _, err = call("train", "my.yaml", "--set", "model.max_iter=9")
+    assert code == 75
+    assert "another process" in sentence(err)
+
+
+def test_debug_shows_the_traceback(project, call):
+    with pytest.raises(Exception, match="no corpus here"):
+        call("--debug", "train", "my.yaml", "--set", "corpus.url=none")
+
+
+# --- stopping, in a process of its own ---
+
+
+@pytest.mark.parametrize(("signum", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_stopped_run_can_be_resumed(trained, call, signum, code):
+    long = [*COMMAND, "train", "my.yaml", "--set", "run.url=long", "--set", "model.max_iter=100000"]
+    with subprocess.Popen(long, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        deadline = time.monotonic() + 120
+        while RunStore("long").step < 2 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.send_signal(signum)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (code, "")
+    assert "goes on from the last epoch" in err
+    assert "Traceback" not in err
+    epochs = RunStore("long").step
+    assert epochs >= 2
+    finished = json.loads(call("resume", "long", "--set", f"model.max_iter={epochs + 1}", "--json")[1])
+    assert finished["trained_epochs"] == 1
+
+
+# --- the quick start ---
+
+
+def test_the_quick_start_on_two_workers(tmp_path):
+    pytest.importorskip("pythonbible", reason="needs the extra 'demo'")
+    quick = [*COMMAND, "run", "quickstart", "--set", "model.max_iter=6", "--set", "run.evaluate_every=3"]
+    done = subprocess.run(quick, cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "1,069 documents and 120 held out" in done.stdout
+    assert done.stdout.count("%") == 20
+    assert "train: epoch 6/6" in done.stderr
+    assert "Warning" not in done.stderr
+    assert (tmp_path / "demo/report.html").stat().st_size > 20_000

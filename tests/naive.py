@@ -118,6 +118,67 @@ def nmf_best_rows(A, W, H, epochs, l1=(0.0, 0.0), l2=(0.0, 0.0), sweeps=1):
 # --- Word2Vec and random walks ---
 
 
+def word2vec_step(W_a, a, W_b, rows, labels, alpha):
+    """Pairs of row ``a`` with each of ``rows``, products taken before any change; both sides move."""
+    errors = [label - 1 / (1 + np.exp(-(W_a[a] @ W_b[r]))) for r, label in zip(rows, labels, strict=True)]
+    before, change = W_a[a].copy(), np.zeros_like(W_a[a])
+    for r, error in zip(rows, errors, strict=True):
+        change += alpha * error * W_b[r]
+        W_b[r] += alpha * error * before
+    W_a[a] += change
+
+
+def word2vec_context(sentence, i, reach):
+    """The words within ``reach`` of place i."""
+    return [w for j, w in enumerate(sentence) if j != i and abs(j - i) <= reach]
+
+
+def word2vec_sgns(sentences, W_in, W_out, window, negative, table, keys, rate):
+    """Algorithm 19. ``sentences``: lists of (place, word). ``keys``: of windows and of negatives."""
+    for sentence in sentences:
+        words = [w for _, w in sentence]
+        for i, (place, word) in enumerate(sentence):
+            reach = window - splitmix(keys[0], place) % window
+            for c, other in enumerate(word2vec_context(words, i, reach)):
+                first = (place * 2 * window + c) * negative
+                drawn = [table[splitmix(keys[1], first + k) // 2**44 % len(table)] for k in range(negative)]
+                targets = [word] + [w for w in drawn if w != word]
+                word2vec_step(W_in, other, W_out, targets, [1] + [0] * (len(targets) - 1), rate(place))
+
+
+def word2vec_full(sentences, W_in, W_out, window, negative, table, keys, rate):
+    """FULL-W2V section 3: a window's samples one after the other, each with all of the window's context words."""
+    for sentence in sentences:
+        words = [w for _, w in sentence]
+        for i, (place, word) in enumerate(sentence):
+            context = word2vec_context(words, i, -(-window // 2))
+            drawn = [table[splitmix(keys[1], place * negative + k) // 2**44 % len(table)] for k in range(negative)]
+            for s, sample in enumerate([word] + [w for w in drawn if w != word]):
+                word2vec_step(W_out, sample, W_in, context, [int(s == 0)] * len(context), rate(place))
+
+
+def word2vec_par(sentences, W_in, W_out, window, negative, table, keys, rate, batch=24):
+    """Algorithms 20 to 22, attraction and repulsion of one mini-batch before the next."""
+    for sentence in (s for s in sentences if len(s) > 1):
+        words = [w for _, w in sentence]
+        for head in range(0, len(words), batch):
+            for i in range(head, min(head + batch, len(words))):
+                place = sentence[i][0]
+                context = word2vec_context(words, i, window - splitmix(keys[0], place) % window)
+                word2vec_step(W_out, words[i], W_in, context, [1] * len(context), rate(place))
+            place = sentence[head][0]
+            is_edge = head <= window - 1 or len(words) - 1 - head <= window - 1
+            first = place * (2 * window * negative + 1)
+            n = splitmix(keys[1], first) % (window if is_edge else 2 * window) * negative
+            shared = [table[splitmix(keys[1], first + 1 + k) // 2**44 % len(table)] for k in range(n)]
+            members = words[head : head + batch]
+            M_in, M_out = W_in[members].copy(), W_out[shared].copy()
+            gradient = -rate(place) / (1 + np.exp(-(M_out @ M_in.T)))
+            np.add.at(W_in, members, gradient.T @ M_out)
+            np.add.at(W_out, shared, gradient @ M_in)
+
+
+
 def walk_probabilities(W, p, q, t, v):
     """Where a walk goes from v, come to from t (None: it begins in v): (V,), all 0 where there is no way out.
 

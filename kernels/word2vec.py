@@ -1,0 +1,335 @@
+"""Skip-gram with negative sampling: three orders of the same updates.
+
+``sgns``: one pair at a time, as word2vec (Moon's dissertation, Algorithm 19). ``full``: negatives belong to a window and
+each one meets all context words before the next (FULL-W2V, section 3). ``par``: attraction, then repulsion from
+negatives that a mini-batch of words shares, as three small matrix products (Algorithms 20 to 22).
+
+W_in and W_out are (R + 1, D) float32: R words, and a last row into which padding is added; D is a multiple of PAD.
+A draw belongs to its token's place in the chunk, so results do not depend on how a chunk's documents are shared out.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .jit import kernel
+from .random import draw, stream, uniform
+from .tiles import transpose, zeros
+from .vector import prefetch
+from .word2vec_tiles import (
+    STRIP,
+    WIDTH,
+    add_products,
+    add_to_row,
+    load_strip,
+    multiply_add_rows,
+    pull_strip,
+    repulsions,
+    store_strip,
+    store_tile,
+    sum_strip,
+)
+
+#: Numbers that a row's length is a multiple of, whatever the processor; what is added to a vector stays zero.
+PAD = 64
+#: Words that share negatives (dissertation, section 4.5.1).
+BATCH = 24
+#: Columns of a product with a mini-batch: whole tiles of three AVX2 vectors or of one wider one.
+COLUMNS = 32 if WIDTH == 16 else 24
+VECTORS = 2 if WIDTH == 16 else 3
+TILE = VECTORS * WIDTH
+TABLE_BITS = 20
+#: Words whose rows are asked for ahead of their window.
+AHEAD = 4
+FLOATS_PER_LINE = 16
+SPARE = np.uint64(64 - TABLE_BITS)
+METHODS = ("par", "full", "sgns")
+
+
+class Text(NamedTuple):
+    """A chunk's words after subsampling. n words, D documents."""
+
+    ptr: np.ndarray  # (D + 1,) int64: words of document d are ptr[d]:ptr[d + 1]
+    words: np.ndarray  # (n,) uint32: rows of the matrices
+    places: np.ndarray  # (n,) uint32: where each word stood in the chunk
+
+
+class Step(NamedTuple):
+    """How a text is trained."""
+
+    window: int
+    negative: int
+    table: np.ndarray  # (n,) uint32, n a power of two: rows in proportion to how often they are drawn as negatives
+    windows_key: np.uint64
+    negatives_key: np.uint64
+    alpha: float  # learning rate at the chunk's first token
+    slope: float  # by which it falls with each token
+    min_alpha: float
+
+
+def padded(dimension: int) -> int:
+    """Return the length of a stored row."""
+    return -(-dimension // PAD) * PAD
+
+
+def keep_probability(frequency: np.ndarray, sample: float) -> np.ndarray:
+    """Return the chance of each word to stay in the text: (V,) float32, for frequencies (V,) int64; gensim's formula."""
+    if sample <= 0:
+        return np.ones(len(frequency), np.float32)
+    ratio = sample * frequency.sum() / np.maximum(frequency, 1)
+    return np.minimum(1.0, np.sqrt(ratio) + ratio).astype(np.float32)
+
+
+def negative_words(frequency: np.ndarray, exponent: float, size: int, key: np.uint64) -> np.ndarray:
+    """Draw a table of words: (size,) uint32, each in proportion to frequency^exponent.
+
+    Entry i is the quantile at a random point of the i-th of ``size`` equal steps, so that a rare word has its chance.
+    """
+    total = np.cumsum(frequency.astype(np.float64) ** exponent)
+    points = (np.arange(size) + (stream(key, size) >> np.uint64(11)) * 2.0**-53) / size
+    found = np.searchsorted(total, points * total[-1], side="right")
+    return np.minimum(found, len(frequency) - 1).astype(np.uint32)
+
+
+@kernel
+def subsample(doc_ptr, words, keep, key):
+    """Drop frequent words by chance: words (T,) uint32, keep (V,) float32 by word. Returns ptr, words and places."""
+    ptr = np.zeros(len(doc_ptr), np.int64)
+    kept, places = np.empty(len(words), np.uint32), np.empty(len(words), np.uint32)
+    n = 0
+    for d in range(len(doc_ptr) - 1):
+        for i in range(doc_ptr[d], doc_ptr[d + 1]):
+            if uniform(key, i) < keep[words[i]]:
+                kept[n], places[n] = words[i], i
+                n += 1
+        ptr[d + 1] = n
+    return ptr, kept[:n], places[:n]
+
+
+def train(method: str, text: Text, step: Step, W_in: np.ndarray, W_out: np.ndarray, documents: slice | None = None):
+    """Train W_in and W_out (R + 1, D) float32 in place on a text, or on some of its documents."""
+    first, last, _ = (documents or slice(None)).indices(len(text.ptr) - 1)
+    sweep = {"par": _par, "full": _full, "sgns": _sgns}[method]
+    sweep(first, last, text, step, W_in, W_out)
+
+
+# --- what the three have in common ---
+
+
+@kernel(inline="always")
+def _alpha(step, place):
+    return np.float32(max(step.min_alpha, step.alpha - step.slope * place))
+
+
+@kernel(inline="always")
+def _negative(step, index):
+    return step.table[(draw(step.negatives_key, index) >> SPARE) & np.uint64(len(step.table) - 1)]
+
+
+@kernel(inline="always")
+def _fetch(W, row):
+    for line in range(0, W.shape[1], FLOATS_PER_LINE):
+        prefetch(W, np.int64(row) * W.shape[1] + line)
+
+
+@kernel(inline="always")
+def _fetch_word(text, i, end, W_in, W_out):
+    if i < end:
+        _fetch(W_in, text.words[i])
+        _fetch(W_out, text.words[i])
+
+
+@kernel(inline="always")
+def _context(words, first, last, i, reach, rows):
+    """List the words within ``reach`` of place i of the document first:last; return how many."""
+    n = 0
+    for j in range(max(first, i - reach), min(last, i + reach + 1)):
+        if j != i:
+            rows[n] = words[j]
+            n += 1
+    return n
+
+
+@kernel
+def _pull(A, i, B, rows, n, positive, alpha, g):
+    """Train row i of A with n rows of B, those before ``positive`` with label 1: products first, then both sides."""
+    D = A.shape[1]
+    a = np.int64(i) * D
+    for r in range(n):
+        b = np.int64(rows[r]) * D
+        total = zeros(A, 1)
+        for d in range(0, D, STRIP):
+            total = add_products(total, A, a + d, B, b + d)
+        g[r] = sum_strip(total)
+    for r in range(0, n, WIDTH):
+        repulsions(g, r, alpha)
+    for r in range(positive):
+        g[r] += alpha
+    for d in range(0, D, STRIP):
+        held = load_strip(A, a + d)
+        total = held
+        for r in range(n):
+            total = pull_strip(total, held, g[r], B, np.int64(rows[r]) * D + d)
+        store_strip(total, A, a + d)
+
+
+# --- one pair at a time ---
+
+
+@kernel
+def _sgns(first, last, text, step, W_in, W_out):
+    ptr, words, places = text
+    context, rows = np.empty(2 * step.window, np.uint32), np.empty(step.negative + 1, np.uint32)
+    g = np.empty(step.negative + 1 + WIDTH, np.float32)
+    for d in range(first, last):
+        for i in range(ptr[d], ptr[d + 1]):
+            place = np.int64(places[i])
+            reach = step.window - np.int64(draw(step.windows_key, place) % np.uint64(step.window))
+            rows[0] = words[i]
+            _fetch_word(text, i + reach + AHEAD, ptr[d + 1], W_in, W_out)
+            for c in range(_context(words, ptr[d], ptr[d + 1], i, reach, context)):
+                base = (place * 2 * step.window + c) * step.negative
+                n = _draw_others(step, base, rows, W_out)
+                _pull(W_in, context[c], W_out, rows, n, 1, _alpha(step, place), g)
+
+
+@kernel(inline="always")
+def _draw_others(step, base, rows, W_out):
+    """Put negatives other than rows[0] behind it; return how many rows there are."""
+    n = 1
+    for k in range(step.negative):
+        word = _negative(step, base + k)
+        if word != rows[0]:
+            rows[n] = word
+            _fetch(W_out, word)
+            n += 1
+    return n
+
+
+# --- negatives by window ---
+
+
+@kernel
+def _full(first, last, text, step, W_in, W_out):
+    # The first cache level is the ring of FULL-W2V: a context row is touched in 2 * reach windows in a row, so it stays
+    # there without a copy, and a word that stands in a window twice sees both updates.
+    ptr, words, places = text
+    reach = (step.window + 1) // 2
+    context, samples = np.empty(2 * reach, np.uint32), np.empty(step.negative + 1, np.uint32)
+    g = np.empty(2 * reach + WIDTH, np.float32)
+    for d in range(first, last):
+        for i in range(ptr[d], ptr[d + 1]):
+            place = np.int64(places[i])
+            samples[0] = words[i]
+            _fetch_word(text, i + reach + AHEAD, ptr[d + 1], W_in, W_out)
+            m = _draw_others(step, place * step.negative, samples, W_out)
+            n = _context(words, ptr[d], ptr[d + 1], i, reach, context)
+            for s in range(m):
+                _pull(W_out, samples[s], W_in, context, n, n if s == 0 else 0, _alpha(step, place), g)
+
+
+# --- attraction and repulsion ---
+
+
+@kernel
+def _par(first, last, text, step, W_in, W_out):
+    # A mini-batch is attracted, then repelled, before the next one: its rows come from memory once. Algorithm 20 does
+    # so sentence by sentence.
+    ptr, words, places = text
+    D = W_in.shape[1]
+    most = 2 * step.window * step.negative + 3
+    context, negatives = np.empty(2 * step.window, np.uint32), np.empty(most, np.uint32)
+    batch = np.empty(COLUMNS, np.uint32)
+    g = np.empty(2 * step.window + WIDTH, np.float32)
+    M_in, M_turned = np.empty((COLUMNS, D), np.float32), np.empty((D, COLUMNS), np.float32)
+    M_out, G = np.empty((most, D), np.float32), np.empty((most, COLUMNS), np.float32)
+    for d in range(first, last):
+        start, end = ptr[d], ptr[d + 1]
+        if end - start < 2:
+            continue
+        for head in range(start, end, BATCH):
+            tail = min(head + BATCH, end)
+            n = _shared_negatives(head - start, end - start, np.int64(places[head]), step, negatives, W_out)
+            for i in range(head, tail):
+                place = np.int64(places[i])
+                reach = step.window - np.int64(draw(step.windows_key, place) % np.uint64(step.window))
+                _fetch_word(text, i + step.window + AHEAD, end, W_in, W_out)
+                m = _context(words, start, end, i, reach, context)
+                _pull(W_out, words[i], W_in, context, m, m, _alpha(step, place), g)
+            if n:
+                _gather(W_in, words[head:tail], COLUMNS, batch, M_in)
+                _gather(W_out, negatives[:n], (n + 3) // 4 * 4, negatives, M_out)
+                _products(n, M_in, M_turned, M_out, G, _alpha(step, np.int64(places[head])))
+                _repel(n, batch, negatives, M_in, M_out, G, W_in, W_out)
+
+
+@kernel
+def _shared_negatives(position, length, place, step, negatives, W_out):
+    """Draw a mini-batch's negatives, by its first word's position as in Algorithm 22, lines 6 to 14; how many."""
+    C = step.window
+    reach = C if position <= C - 1 or length - 1 - position <= C - 1 else 2 * C
+    base = place * (2 * C * step.negative + 1)
+    n = np.int64(draw(step.negatives_key, base) % np.uint64(reach)) * step.negative
+    for k in range(n):
+        negatives[k] = _negative(step, base + 1 + k)
+        _fetch(W_out, negatives[k])
+    return n
+
+
+@kernel
+def _gather(W, rows, n, listed, M):
+    """Copy rows of W to M and list them; up to the n-th follow zeros, listed as W's last row."""
+    D = W.shape[1]
+    for r in range(n):
+        if r < len(rows):
+            listed[r] = rows[r]
+            for d in range(0, D, STRIP):
+                store_strip(load_strip(W, np.int64(rows[r]) * D + d), M, r * D + d)
+        else:
+            listed[r] = W.shape[0] - 1
+            for d in range(0, D, STRIP):
+                store_strip(zeros(M, 1), M, r * D + d)
+
+
+@kernel
+def _products(n, M_in, M_turned, M_out, G, alpha):
+    """G = -alpha * sigmoid(M_out @ M_in.T): (n, COLUMNS)."""
+    D = M_in.shape[1]
+    for b in range(0, COLUMNS, WIDTH):
+        for d in range(0, D, WIDTH):
+            transpose(M_in, b * D + d, D, M_turned, d * COLUMNS + b, COLUMNS)
+    for o in range(0, n, 4):
+        for b in range(0, COLUMNS, TILE):
+            tile = zeros(G, VECTORS)
+            for d in range(D):
+                tile = multiply_add_rows(tile, M_out, o * D + d, D, M_turned, d * COLUMNS + b)
+            store_tile(tile, G, o * COLUMNS + b, COLUMNS)
+        for b in range(0, 4 * COLUMNS, WIDTH):
+            repulsions(G, o * COLUMNS + b, alpha)
+
+
+@kernel
+def _repel(n, batch, negatives, M_in, M_out, G, W_in, W_out):
+    """W_out[negatives] += G @ M_in and W_in[batch] += G.T @ M_out, a word that is there twice getting both."""
+    D = M_in.shape[1]
+    n = (n + 3) // 4 * 4
+    for d in range(0, D, 2 * WIDTH):
+        for o in range(0, n, 4):
+            tile = zeros(G, 2)
+            for b in range(COLUMNS):
+                tile = multiply_add_rows(tile, G, o * COLUMNS + b, COLUMNS, M_in, b * D + d)
+            _scatter(tile, negatives, o, W_out, d)
+        for b in range(0, COLUMNS, 4):
+            tile = zeros(G, 2)
+            for o in range(n):
+                tile = multiply_add_rows(tile, G, o * COLUMNS + b, 1, M_out, o * D + d)
+            _scatter(tile, batch, b, W_in, d)
+
+
+@kernel(inline="always")
+def _scatter(tile, rows, r, W, d):
+    D = W.shape[1]
+    add_to_row(tile, 0, W, np.int64(rows[r]) * D + d)
+    add_to_row(tile, 1, W, np.int64(rows[r + 1]) * D + d)
+    add_to_row(tile, 2, W, np.int64(rows[r + 2]) * D + d)
+    add_to_row(tile, 3, W, np.int64(rows[r + 3]) * D + d)

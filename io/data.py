@@ -3,6 +3,7 @@
 from typing import Any
 
 from .corpus import Corpus
+from .matrix import Matrix
 from .store import DataError, Store
 
 
@@ -11,4 +12,6 @@ def open_data(url: str, part: str = "train") -> Any:
     store = Store(url)
     if store.exists("corpus.json"):
         return Corpus(url, part)
+    if store.exists("matrix.json"):
+        return Matrix(url)
     raise DataError(f"{url}: no store of data here; write one with `corpusmill ingest SOURCE {url}`")

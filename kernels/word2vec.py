@@ -1,7 +1,7 @@
 """Skip-gram with negative sampling: three orders of the same updates.
 
-``sgns``: one pair at a time, as word2vec (Moon's dissertation, Algorithm 19). ``full``: negatives belong to a window and
-each one meets all context words before the next (FULL-W2V, section 3). ``par``: attraction, then repulsion from
+``sgns``: one pair at a time, as word2vec (Moon's dissertation, Algorithm 19). ``full``: negatives belong to a window,
+and each one meets all context words before the next (FULL-W2V, section 3). ``par``: attraction, then repulsion from
 negatives that a mini-batch of words shares, as three small matrix products (Algorithms 20 to 22).
 
 W_in and W_out are (R + 1, D) float32: R words, and a last row into which padding is added; D is a multiple of PAD.
@@ -73,7 +73,7 @@ def padded(dimension: int) -> int:
 
 
 def keep_probability(frequency: np.ndarray, sample: float) -> np.ndarray:
-    """Return the chance of each word to stay in the text: (V,) float32, for frequencies (V,) int64; gensim's formula."""
+    """Return the chance of each word to stay: (V,) float32, for frequencies (V,) int64; gensim's formula."""
     if sample <= 0:
         return np.ones(len(frequency), np.float32)
     ratio = sample * frequency.sum() / np.maximum(frequency, 1)

@@ -106,6 +106,10 @@ class Estimator(ABC):
         """Epochs to train."""
         return self.max_iter  # type: ignore[attr-defined]
 
+    def planned_epochs(self) -> int:
+        """Epochs to train, for estimators whose parameter is called ``epochs``."""
+        return self.epochs()
+
     def loaded(self) -> None:
         """Set what is derived from ``model_``."""
 
@@ -144,7 +148,7 @@ class Estimator(ABC):
                 algorithm=self.algorithm(store),
                 data=store,
                 run=RunStore(url),
-                epochs=self.epochs(),
+                epochs=self.planned_epochs(),
                 seed=int(self.random_state or 0),  # type: ignore[attr-defined]
                 held_out=held_out,
                 evaluate_every=evaluate_every,

@@ -78,7 +78,7 @@ class Store:
         """Write or replace a file in one step."""
         where = self.where(name)
         if not self.is_local:
-            self.fs.pipe_file(where, content)
+            self.fs.pipe_file(where, bytes(content))
             return
         target = Path(where)
         target.parent.mkdir(parents=True, exist_ok=True)

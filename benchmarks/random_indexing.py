@@ -395,7 +395,7 @@ def evaluate(folder: Path, wv) -> dict[str, float]:
 
 
 def synonyms(pairs, wv) -> float:
-    """As in the TOEFL: which of four means the same? Pairs that people gave 8 of 10 or more, three other words drawn."""
+    """As in the TOEFL: which of four means the same? Pairs that people gave 8 of 10 or more; three others drawn."""
     rng = np.random.default_rng(0)
     others = sorted({word for a, b, _ in pairs for word in (a, b)})
     close = [(a, b) for a, b, score in pairs if score >= 8]

@@ -23,6 +23,8 @@ DIMENSIONS = ((5_000, 512), (50_000, 1024), (500_000, 2048))
 LARGEST_AUTO = 4096
 CONTEXTS = ("words", "documents")
 DOCUMENT_WEIGHTS = ("none", "idf", "entropy")
+#: Words that ``describe`` shows, and the most frequent ones among which it looks for their neighbours.
+DESCRIBED, DESCRIBED_AMONG = 5, 5_000
 #: Columns of the model's statistics of a word.
 FREQUENCY, DOCUMENTS, INFORMATION = 0, 1, 2
 
@@ -144,6 +146,17 @@ class Indexing(Algorithm):
     def finish(self, shared: Arrays, totals: Arrays, sums: Arrays) -> tuple[Arrays, dict[str, float]]:
         """Count the documents; say the dimension, which may have been chosen."""
         return shared | sums, {"words_indexed": float(totals["rows"]), "dimension": float(self.dimension)}
+
+    def describe(self, model: Model, data: Any) -> list[str]:
+        """Return a few words with their nearest among the most frequent ones."""
+        rows = _last_pass(model.block(0))[:DESCRIBED_AMONG]
+        kept = np.flatnonzero(model.shared["kept"][: len(rows)])
+        wv = WordVectors(data.vocabulary["word"].take(kept).to_pylist(), rows[kept])
+        described = (
+            np.unique(np.geomspace(1 + len(kept) // 50, len(kept), DESCRIBED).astype(int)) - 1 if len(kept) else []
+        )
+        words = [wv.index_to_key[i] for i in described]
+        return [f"{word}: {' '.join(near for near, _ in wv.most_similar(word, topn=8))}" for word in words]
 
 
 def _last_pass(block: Arrays) -> np.ndarray:

@@ -10,6 +10,7 @@ from corpusmill.kernels import random
 from corpusmill.kernels import random_indexing as ri
 from corpusmill.pipeline.clusters import open_cluster
 from corpusmill.pipeline.engine import Training, train
+from corpusmill.pipeline.events import Described
 from corpusmill.pipeline.executors import OnDask
 from corpusmill.pipeline.ingest import corpus_from
 from corpusmill.pipeline.random_indexing import RandomIndexing
@@ -234,6 +235,17 @@ def test_retraining_relates_words_that_share_no_neighbour():
     # Half of the context of purrs is that of barks.
     assert after.similarity("cat", "dog") == pytest.approx(0.5, abs=0.1)
     assert abs(after.similarity("cat", "stone")) < 0.2
+
+
+def test_training_tells_a_few_words_neighbours(corpus):
+    events = []
+    model = small(stop_words=["w000"]).fit(corpus, subscribers=[events.append])
+    lines = next(e.lines for e in events if isinstance(e, Described))
+    assert 1 < len(lines) <= 5
+    for line in lines:
+        word, near = line.split(": ")
+        assert near.split() == [w for w, _ in model.wv.most_similar(word, topn=8)]
+        assert "w000" not in line
 
 
 # --- documents ---

@@ -77,8 +77,18 @@ class NMF(Section):
 
     kind: Literal["nmf"] = "nmf"
     n_components: Positive = Field(100, description="Components")
-    max_iter: Positive = Field(200, description="Epochs, at most")
+    solver: Literal["hals", "mu", "anls"] = Field("hals", description="How factors are updated; hals is the fastest")
+    init: Literal["random", "nndsvd", "nndsvda", "nndsvdar"] = Field("random", description="Where the factors begin")
     tol: float = Field(1e-4, ge=0, description="Stop when the error falls by less than this share; 0: never early")
+    max_iter: Positive = Field(200, description="Epochs, at most")
+    alpha_W: float = Field(0.0, ge=0, description="Weight of the penalty on the word factor")
+    alpha_H: float | Literal["same"] = Field("same", description="Weight of the penalty on the document factor")
+    l1_ratio: float = Field(0.0, ge=0, le=1, description="Share of the penalty that is L1, which makes zeros")
+    order: Literal["separable", "paper"] = Field("separable", description="Order of the updates in a sweep")
+    sweeps: Positive = Field(1, description="Sweeps over a factor while its products are at hand")
+    weighting: Literal["counts", "tfidf"] = Field("counts", description="What a corpus is as a matrix")
+    dtype: Literal["float32", "float64"] = Field("float32", description="Precision")
+    n_blocks: Positive = Field(1, description="Blocks of words that the word factor is cut into")
     random_state: Seed = 0
 
 
@@ -96,6 +106,11 @@ class Word2Vec(Section):
     min_alpha: float = Field(1e-4, ge=0, description="Learning rate at the end")
     epochs: Positive = Field(5, description="Passes over the corpus")
     seed: Seed = 1
+    method: Literal["par", "full", "sgns"] = Field("par", description="Form of the updates; par is the fastest")
+    ignore_sentence_ends: bool = Field(False, description="Let windows reach over the ends of documents")
+    threads: Positive = Field(1, description="Threads a sweep; with more than one, results vary from run to run")
+    shards_per_round: Positive = Field(4, description="Shards that train apart before their changes are averaged")
+    n_blocks: Positive = Field(1, description="Blocks of words that the model is cut into")
 
 
 class RandomIndexing(Section):

@@ -209,10 +209,7 @@ def write_chunk(store: Store, part: str, chunk: Chunk) -> ChunkInfo:
 
 def vocabulary_hash(words: Iterable[str]) -> str:
     """Digest of the words in id order."""
-    digest = hashlib.sha256()
-    for word in words:
-        digest.update(word.encode() + b"\n")
-    return digest.hexdigest()[:32]
+    return hashlib.sha256("".join(f"{word}\n" for word in words).encode()).hexdigest()[:32]
 
 
 def write_corpus_table(

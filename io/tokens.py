@@ -5,7 +5,7 @@ the batch are looked up in a table and cut where the class begins and ends.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -90,15 +90,20 @@ def _compiled(token_pattern: str) -> re.Pattern[str]:
 
 def _by_run(texts: pa.Array, options: TokenOptions, members: str, least: int) -> Tokens:
     """Cut where the class begins: each word carries the zero bytes up to the next one until it is looked up."""
-    if options.lowercase and not _is_ascii(texts):
-        # Python's rules for capitals outside ASCII (final sigma, dotted I) are scikit-learn's.
-        texts = pa.array([t if t.isascii() else t.lower() for t in texts.to_pylist()], pa.large_string())
     doc_ptr, data = _buffers(texts)
-    kept = np.frombuffer(data.tobytes().translate(_byte_table(members, options.lowercase)), np.uint8)
     others = np.flatnonzero(data >= 0x80)
+    codes, widths = _characters(data, others)
+    used = np.flatnonzero(np.bincount(codes))
+    if options.lowercase and any(chr(code).lower() != chr(code) for code in used):
+        # Python's rules for capitals outside ASCII (final sigma, dotted I) are scikit-learn's.
+        lowered = pa.array([t.lower() for t in texts.to_pylist()], pa.large_string())
+        return _by_run(lowered, replace(options, lowercase=False), members, least)
+    kept = np.frombuffer(data.tobytes().translate(_byte_table(members, options.lowercase)), np.uint8)
     if len(others):
+        is_member = np.zeros(used[-1] + 1, bool)
+        is_member[used] = [re.match(members, chr(code)) is not None for code in used]
         kept = kept.copy()
-        kept[others] = np.where(_are_members(data, others, members), data[others], 0)
+        kept[others] = np.where(np.repeat(is_member[codes], widths), data[others], 0)
     starts = _starts(kept != 0, doc_ptr)
     offsets = np.append(starts, len(kept)).astype(np.int64)
     padded = pa.LargeStringArray.from_buffers(
@@ -128,11 +133,6 @@ def _starts(inside: np.ndarray, doc_ptr: np.ndarray) -> np.ndarray:
     return np.flatnonzero(begins)
 
 
-def _is_ascii(texts: pa.Array) -> bool:
-    _, data = _buffers(texts)
-    return not len(data) or int(data.max()) < 0x80
-
-
 def _buffers(texts: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """Return offsets (D + 1,) int64 and bytes (uint8) of a large_string array without nulls."""
     _, offsets, data = texts.buffers()
@@ -152,26 +152,13 @@ def _byte_table(members: str, lowercase: bool) -> bytes:
     return bytes(ord(c) if re.fullmatch(members, c) else 0 for c in characters) + bytes(128)
 
 
-@lru_cache(maxsize=8)
-def _character_table(members: str) -> np.ndarray:
-    """(0x110000,) bool: whether a code point is in the class."""
-    table = np.zeros(0x110000, bool)
-    codes = np.r_[0:0xD800, 0xE000:0x110000].astype(np.uint32)
-    everything = codes.astype("<u4").tobytes().decode("utf-32-le")
-    inside = np.zeros(len(codes), bool)
-    for match in re.finditer(f"(?:{members})+", everything):
-        inside[match.start() : match.end()] = True
-    table[codes] = inside
-    return table
-
-
-def _are_members(data: np.ndarray, others: np.ndarray, members: str) -> np.ndarray:
-    """Say of each byte outside ASCII (all of them at ``others``) whether its character is in the class."""
+def _characters(data: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the code points of characters outside ASCII (their bytes are at ``others``), and the bytes of each."""
     leads = others[data[others] >= 0xC0]
     first = data[leads].astype(np.uint32)
     following = 1 + (first >= 0xE0) + (first >= 0xF0)
-    code = first & np.array([0, 0x1F, 0x0F, 0x07], np.uint32)[following]
+    codes = first & np.array([0, 0x1F, 0x0F, 0x07], np.uint32)[following]
     for step in range(1, 4):
         byte = data[np.minimum(leads + step, len(data) - 1)] & 0x3F
-        code = np.where(following >= step, (code << 6) | byte, code)
-    return np.repeat(_character_table(members)[code], following + 1)
+        codes = np.where(following >= step, (codes << 6) | byte, codes)
+    return codes, following + 1

@@ -1,10 +1,12 @@
 """A corpus is its source's, whatever the workers, interruptions and cuts; what cannot be is refused in one sentence."""
 
 import gc
+import gzip
 import itertools
 import json
 import multiprocessing
 import os
+import re
 import signal
 from pathlib import Path
 
@@ -398,6 +400,43 @@ def test_an_object_store(tmp_path):
     assert there.hash == here.hash
     assert words_of(there) == words_of(here)
     assert not there.store.exists(".work")
+
+
+# --- memory ---
+
+
+def peak_memory():
+    """Return the most bytes of memory that this process has held."""
+    return int(re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())[1]) << 10
+
+
+def write_packed(folder, size):
+    """Write packed lines of ``size`` bytes in all: mostly one very long stop word, which is quick to make and to read."""
+    rng = np.random.default_rng(0)
+    stop = "the" * 100
+    words = np.array([stop] * 19 + [f"w{n:03d}" for n in range(999)])
+    odds = np.r_[np.full(19, 1 / 20), np.full(999, 1 / 20 / 999)]
+    lines = [" ".join(rng.choice(words, 100, p=odds / odds.sum())) for _ in range(100)]
+    block = ("\n".join(lines) + "\n").encode()
+    packed = gzip.compress(block)
+    for f in range(4):
+        (folder / f"{f}.txt.gz").write_bytes(packed * (size // len(block) // 4 + 1))
+    return str(folder / "*.gz"), stop
+
+
+def test_memory_stays_below_the_limit_for_a_source_ten_times_larger(tmp_path):
+    limit = 240 << 20
+    pattern, stop = write_packed(tmp_path, 10 * limit)
+    options = IngestOptions(stop_words=(stop,), chunk_tokens=200_000)
+    workers = {"n_workers": 2, "threads_per_worker": 1, "memory_limit": limit, "dashboard_address": None}
+    with LocalCluster(**workers) as local, Client(local) as client:
+        before = set(client.run(os.getpid).values())
+        corpus = ingest(pattern, str(tmp_path / "corpus"), options, client=client)
+        peaks = client.run(peak_memory).values()
+        assert set(client.run(os.getpid).values()) == before
+    assert corpus.meta["about"]["tokens_read"] > 7_000_000
+    assert len(corpus.chunks) > 1
+    assert max(peaks) < limit
 
 
 # --- chunks ---

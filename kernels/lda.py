@@ -17,9 +17,6 @@ tokens in a group of documents, and cleared by its non-zeros. Each draw points a
 Topics and entries are dealt to eight lanes, one register: 0, 8, 16, ... come first on the line, then 1, 9, 17, ...
 """
 
-from functools import partial
-from typing import NamedTuple
-
 import numpy as np
 
 from . import random
@@ -41,17 +38,22 @@ from .lanes import (
     to_float,
     where_equal,
 )
-from .lda_counts import (
-    LARGEST,
-    SIXTEEN,
-    SURPLUS,
-    TOPICS,
-    Counts,
-    Rows,
-    count_documents,
-    count_words,
-    merge_counts,
-    topic_totals,
+from .lda_counts import SIXTEEN, TOPICS, Counts, Rows, count_documents, count_words, merge_counts, topic_totals
+from .lda_model import (
+    Draws,
+    Model,
+    Order,
+    clear,
+    draws_of,
+    expand,
+    frozen,
+    inlined,
+    new_word,
+    order_of,
+    prior_of,
+    read_only,
+    segments,
+    uniform,
 )
 from .vector import prefetch
 
@@ -79,63 +81,7 @@ DENSE_FOLDING = 128
 AHEAD = 8
 LOW = np.uint32(0xFFFF)
 ZERO, ZERO_COUNT, LAST = np.float32(0), np.uint32(0), LANES - 1
-inlined = partial(kernel, forceinline=True)
 EIGHT_TOPICS = np.arange(LANES, dtype=np.uint32)
-
-
-class Model(NamedTuple):
-    """What a sweep reads of the model: B for a block of W words from ``first`` on, and what all blocks share."""
-
-    row_ptr: np.ndarray  # (W + 1,) int64
-    topics: np.ndarray  # (nnz,) uint16, ascending inside a row
-    counts: np.ndarray  # (nnz,) int32
-    first: int  # the block's first word
-    totals: np.ndarray  # (K,) int64: N, over all words
-    alpha: np.ndarray  # (K,) float32
-    beta: float
-    n_words: int  # V
-
-
-class Order(NamedTuple):
-    """The part of a chunk that sampling reads: see the corpus chunk's fields of the same names."""
-
-    doc_ptr: np.ndarray
-    group_ptr: np.ndarray
-    word_ids: np.ndarray
-    word_ptr: np.ndarray
-    docs: np.ndarray
-    place: np.ndarray
-
-
-class Prior(NamedTuple):
-    """What follows from totals, alpha and beta, once a call."""
-
-    alpha: np.ndarray  # (K,) float64
-    inverse: np.ndarray  # (K,) float64: 1 / (N_k + Vβ)
-    lowered: np.ndarray  # (K,) float64: 1 / (N_k - 1 + Vβ), or `inverse` where B keeps the token
-    word: np.ndarray  # (K,) float64: α_k / (N_k + Vβ)
-    smooth: np.ndarray  # (K + 1,) float64: prefix sums of α_k β / (N_k + Vβ)
-    base: np.ndarray  # (K,) float32: β / (N_k + Vβ)
-    left_a: int  # what the token's own count takes away from A: 1 or 0
-    left_b: int  # the same for B
-
-
-class Draws(NamedTuple):
-    """Where a token's uniform number stands: at its position in ``key``, or at ``index`` in a stream of its own."""
-
-    key: np.uint64
-    streams: np.ndarray  # (T,) uint64, or empty
-    index: int
-
-
-class Word(NamedTuple):
-    """Scratch for the word at hand and the token at hand."""
-
-    phi: np.ndarray  # float32: φ by topic, and again with the SURPLUS bit where a row may have such entries
-    phi_old: np.ndarray  # (K,) float32: φ with the token left out, where the word has the topic
-    prefix: np.ndarray  # (K + 1,) float64: prefix sums of α_k B_vk / (N_k + Vβ) over the row's entries
-    sums: np.ndarray  # float32: running sums of the eight lanes
-    surplus: bool
 
 
 def sample(chunk, rows: Rows, model: Model, z: np.ndarray, key: np.uint64, leave_out=True, out=None) -> np.ndarray:
@@ -148,7 +94,7 @@ def sample(chunk, rows: Rows, model: Model, z: np.ndarray, key: np.uint64, leave
     out = z.copy() if out is None else out
     left = int(leave_out)
     dense = is_dense(rows, len(model.alpha))
-    _sweep(dense, _order(chunk), rows, model, _prior(model, left, left), z, _draws(key), out)
+    _sweep(dense, order_of(chunk), rows, model, prior_of(model, left, left), z, draws_of(key), out)
     return out
 
 
@@ -163,7 +109,7 @@ def initial(chunk, model: Model, key: np.uint64, out: np.ndarray | None = None) 
     Uniform where the model is empty and alpha symmetric. ``out`` (T,) uint16 keeps what other blocks drew.
     """
     out = np.zeros(len(chunk.docs), np.uint16) if out is None else out
-    _first_sweep(_order(chunk), _frozen(model), _prior(model, 0, 0), _draws(key), out)
+    _first_sweep(order_of(chunk), frozen(model), prior_of(model, 0, 0), draws_of(key), out)
     return out
 
 
@@ -173,103 +119,12 @@ def log_likelihood(chunk, rows: Rows, model: Model) -> float:
     The sum over blocks and chunks is the log of equation 2.3 of Moon's dissertation (2019); divided by the tokens,
     equation 2.4.
     """
-    return _log_likelihood(_order(chunk), _frozen(rows), _frozen(model), _prior(model, 0, 0))
+    return _log_likelihood(order_of(chunk), frozen(rows), frozen(model), prior_of(model, 0, 0))
 
 
 def _sweep(dense, order, rows, model, prior, z, draws, out):
     sweep = _sweep_dense if dense else _sweep_sparse
-    sweep(order, _frozen(rows), _frozen(model), prior, _read_only(z), draws, out)
-
-
-def _order(chunk) -> Order:
-    return _frozen(Order(*(getattr(chunk, name) for name in Order._fields)))
-
-
-def _frozen(arrays):
-    """Return a named tuple with read-only views: one compiled kernel serves arrays of any origin."""
-    return type(arrays)(*(_read_only(a) if isinstance(a, np.ndarray) else a for a in arrays))
-
-
-def _read_only(array: np.ndarray) -> np.ndarray:
-    view = array.view()
-    view.flags.writeable = False
-    return view
-
-
-def _draws(key: np.uint64) -> Draws:
-    return Draws(np.uint64(key), np.empty(0, np.uint64), 0)
-
-
-def _prior(model: Model, left_a: int, left_b: int) -> Prior:
-    mass = model.n_words * model.beta
-    alpha = model.alpha.astype(np.float64)
-    inverse = 1.0 / (model.totals + mass)
-    return Prior(
-        alpha=alpha,
-        inverse=inverse,
-        lowered=1.0 / (np.maximum(model.totals - 1, 0) + mass) if left_b else inverse,
-        word=alpha * inverse,
-        smooth=np.r_[0.0, np.cumsum(alpha * model.beta * inverse)],
-        base=(model.beta * inverse).astype(np.float32),
-        left_a=left_a,
-        left_b=left_b,
-    )
-
-
-@kernel
-def _new_word(order, prior):
-    n_topics = len(prior.alpha)
-    longest = 0
-    for d in range(len(order.doc_ptr) - 1):
-        longest = max(longest, order.doc_ptr[d + 1] - order.doc_ptr[d])
-    phi = np.zeros(2 * TOPICS, np.float32)
-    phi[:n_topics] = prior.base
-    phi[TOPICS : TOPICS + n_topics] = prior.base
-    sums = np.empty(max(longest, n_topics) + LANES, np.float32)
-    return Word(phi, prior.base.copy(), np.zeros(n_topics + 1), sums, longest > LARGEST)
-
-
-@kernel
-def _expand(word, model, prior, row):
-    """Spread a row of B over K floats and return Σ α_k φ_k, the mass of the prior part."""
-    mass = 0.0
-    start = model.row_ptr[row]
-    for j in range(start, model.row_ptr[row + 1]):
-        k = model.topics[j]
-        count = np.float64(model.counts[j])
-        word.phi[k] = (count + model.beta) * prior.inverse[k]
-        word.phi_old[k] = (count - prior.left_b + model.beta) * prior.lowered[k]
-        mass += prior.word[k] * count
-        word.prefix[j - start + 1] = mass
-        if word.surplus:
-            word.phi[k | SURPLUS] = word.phi[k]
-    return prior.smooth[-1] + mass
-
-
-@kernel
-def _clear(word, model, prior, row):
-    for j in range(model.row_ptr[row], model.row_ptr[row + 1]):
-        k = model.topics[j]
-        word.phi[k] = word.phi_old[k] = prior.base[k]
-        if word.surplus:
-            word.phi[k | SURPLUS] = prior.base[k]
-
-
-@kernel
-def _segments(order, group, model):
-    """Return the first segment of a group whose word lies in the model's block, and the end of them."""
-    start, end = order.group_ptr[group], order.group_ptr[group + 1]
-    words = order.word_ids[start:end]
-    behind = model.first + len(model.row_ptr) - 1
-    return start + np.searchsorted(words, model.first), start + np.searchsorted(words, behind)
-
-
-@inlined
-def _uniform(streams, key, index, i):
-    """Return token i's uniform number; see `Draws`."""
-    if len(streams):
-        return random.uniform64(streams[i], index)
-    return random.uniform64(key, i)
+    sweep(order, frozen(rows), frozen(model), prior, read_only(z), draws, out)
 
 
 @inlined
@@ -283,13 +138,13 @@ def _sweep_sparse(order, rows, model, prior, z, draws, out):
     # The loop over tokens takes its arrays from local names: those of a tuple are counted references, at every use.
     docs, row_ptr, entries, alpha = order.docs, rows.row_ptr, rows.entries, prior.alpha
     streams, key, index = draws.streams, draws.key, draws.index
-    word = _new_word(order, prior)
+    word = new_word(order.doc_ptr, prior)
     phi, phi_old, sums = word.phi, word.phi_old, word.sums
     for group in range(len(order.group_ptr) - 1):
-        first, behind = _segments(order, group, model)
+        first, behind = segments(order, group, model)
         for s in range(first, behind):
             row = np.int64(order.word_ids[s]) - model.first
-            mass = _expand(word, model, prior, row)
+            mass = expand(word, model, prior, row)
             start, end = order.word_ptr[s], order.word_ptr[s + 1]
             for i in range(start, end):
                 ahead = row_ptr[docs[min(i + AHEAD, len(z) - 1)]]
@@ -301,12 +156,12 @@ def _sweep_sparse(order, rows, model, prior, z, draws, out):
                     ends = _products(entries, head, n, old, prior.left_a, phi, phi_old[old], sums)
                     own = alpha[old] * phi_old[old]
                     others = mass - alpha[old] * phi[old]
-                x = _uniform(streams, key, index, i) * (own + others + pick(ends, LAST)) - own
+                x = uniform(streams, key, index, i) * (own + others + pick(ends, LAST)) - own
                 if x >= others:
                     out[i] = _topic(entries[head + _find(sums, ends, x - others, n)], old)
                 else:
                     out[i] = old if x < 0 else _draw_prior(x, word, model, prior, row, old)
-            _clear(word, model, prior, row)
+            clear(word, model, prior, row)
 
 
 @inlined
@@ -365,25 +220,25 @@ def _search(prefix, x):
 @kernel
 def _sweep_dense(order, rows, model, prior, z, draws, out):
     docs, streams, key, index = order.docs, draws.streams, draws.key, draws.index
-    word = _new_word(order, prior)
+    word = new_word(order.doc_ptr, prior)
     phi, phi_old, sums = word.phi, word.phi_old, word.sums
     n_topics = len(prior.alpha)
     width = (n_topics + LANES - 1) // LANES * LANES
     for group in range(len(order.group_ptr) - 1):
-        first, behind = _segments(order, group, model)
+        first, behind = segments(order, group, model)
         A, first_doc = _dense_rows(order, rows, prior, group, width)
         for s in range(first, behind):
             row = np.int64(order.word_ids[s]) - model.first
-            _expand(word, model, prior, row)
+            expand(word, model, prior, row)
             start, end = order.word_ptr[s], order.word_ptr[s + 1]
             for i in range(start, end):
                 prefetch(A, (np.int64(docs[min(i + AHEAD, len(z) - 1)]) - first_doc) * width)
                 if not _repeats(docs, z, start, i):
                     head = (np.int64(docs[i]) - first_doc) * width
                     ends = _dense_products(A, head, width, z[i], prior.left_a, phi, phi_old[z[i]], sums)
-                k = _find(sums, ends, _uniform(streams, key, index, i) * pick(ends, LAST), width)
+                k = _find(sums, ends, uniform(streams, key, index, i) * pick(ends, LAST), width)
                 out[i] = k if k < n_topics else z[i]
-            _clear(word, model, prior, row)
+            clear(word, model, prior, row)
 
 
 @kernel
@@ -417,38 +272,38 @@ def _dense_products(A, head, n, old, left, phi, phi_old, sums):
 
 @kernel
 def _first_sweep(order, model, prior, draws, out):
-    word = _new_word(order, prior)
+    word = new_word(order.doc_ptr, prior)
     for group in range(len(order.group_ptr) - 1):
-        first, behind = _segments(order, group, model)
+        first, behind = segments(order, group, model)
         for s in range(first, behind):
             row = np.int64(order.word_ids[s]) - model.first
-            mass = _expand(word, model, prior, row)
+            mass = expand(word, model, prior, row)
             start, end = model.row_ptr[row], model.row_ptr[row + 1]
             for i in range(order.word_ptr[s], order.word_ptr[s + 1]):
-                x = _uniform(draws.streams, draws.key, draws.index, i) * mass
+                x = uniform(draws.streams, draws.key, draws.index, i) * mass
                 if x < prior.smooth[-1] or start == end:
                     out[i] = _search(prior.smooth, x)
                 else:
                     out[i] = model.topics[start + _search(word.prefix[: end - start + 1], x - prior.smooth[-1])]
-            _clear(word, model, prior, row)
+            clear(word, model, prior, row)
 
 
 @kernel
 def _log_likelihood(order, rows, model, prior):
-    word = _new_word(order, prior)
+    word = new_word(order.doc_ptr, prior)
     alpha = prior.alpha.sum()
     total = 0.0
     for group in range(len(order.group_ptr) - 1):
-        first, behind = _segments(order, group, model)
+        first, behind = segments(order, group, model)
         for s in range(first, behind):
             row = np.int64(order.word_ids[s]) - model.first
-            mass = _expand(word, model, prior, row)
+            mass = expand(word, model, prior, row)
             for d in order.docs[order.word_ptr[s] : order.word_ptr[s + 1]]:
                 head, length = rows.row_ptr[d], order.doc_ptr[d + 1] - order.doc_ptr[d]
                 n = rows.row_ptr[d + 1] - head
                 ends = _products(rows.entries, head, n, 0, 0, word.phi, word.phi[0], word.sums)
                 total += np.log((mass + pick(ends, LAST)) / (length + alpha))
-            _clear(word, model, prior, row)
+            clear(word, model, prior, row)
     return total
 
 
@@ -460,10 +315,10 @@ def fold_in(doc_ptr: np.ndarray, words: np.ndarray, model: Model, iterations: in
     averaged over the second half of the sweeps. A document without tokens gets the prior.
     """
     theta = np.zeros((len(doc_ptr) - 1, len(model.alpha)), np.float32)
-    order, prior = _word_order(doc_ptr, words, len(model.row_ptr) - 1), _prior(model, 1, 0)
+    order, prior = _word_order(doc_ptr, words, len(model.row_ptr) - 1), prior_of(model, 1, 0)
     draws = Draws(np.uint64(0), _streams(order, keys), 0)
     z = np.zeros(len(words), np.uint16)
-    _first_sweep(order, _frozen(model), prior, draws, z)
+    _first_sweep(order, frozen(model), prior, draws, z)
     for t in range(1, iterations + 1):
         rows = count_documents(order.doc_ptr, order.place, z)
         _sweep(len(model.alpha) <= DENSE_FOLDING, order, rows, model, prior, z, draws._replace(index=t << 32), z)
@@ -481,11 +336,11 @@ def completion(theta: np.ndarray, model: Model, doc_ptr: np.ndarray, words: np.n
     block.
     """
     order = _word_order(doc_ptr, words, len(model.row_ptr) - 1)
-    return _completion(_read_only(theta), order, _frozen(model), _prior(model, 0, 0)), len(words)
+    return _completion(read_only(theta), order, frozen(model), prior_of(model, 0, 0)), len(words)
 
 
 def _word_order(doc_ptr: np.ndarray, words: np.ndarray, n_words: int) -> Order:
-    return _frozen(Order(*_order_by_word(_read_only(doc_ptr), _read_only(words), n_words)))
+    return frozen(Order(*_order_by_word(read_only(doc_ptr), read_only(words), n_words)))
 
 
 @kernel
@@ -526,15 +381,15 @@ def _add_rows(theta, row_ptr, entries):
 
 @vector_kernel
 def _completion(theta, order, model, prior):
-    word = _new_word(order, prior)
+    word = new_word(order.doc_ptr, prior)
     total = 0.0
     for s in range(len(order.word_ids)):
         row = np.int64(order.word_ids[s]) - model.first
-        _expand(word, model, prior, row)
+        expand(word, model, prior, row)
         for d in order.docs[order.word_ptr[s] : order.word_ptr[s + 1]]:
             mass = ZERO
             for k in range(theta.shape[1]):
                 mass += theta[d, k] * word.phi[k]
             total += np.log(np.float64(mass))
-        _clear(word, model, prior, row)
+        clear(word, model, prior, row)
     return total

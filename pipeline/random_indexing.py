@@ -152,10 +152,8 @@ class Indexing(Algorithm):
         rows = _last_pass(model.block(0))[:DESCRIBED_AMONG]
         kept = np.flatnonzero(model.shared["kept"][: len(rows)])
         wv = WordVectors(data.vocabulary["word"].take(kept).to_pylist(), rows[kept])
-        described = (
-            np.unique(np.geomspace(1 + len(kept) // 50, len(kept), DESCRIBED).astype(int)) - 1 if len(kept) else []
-        )
-        words = [wv.index_to_key[i] for i in described]
+        ranks = np.geomspace(1 + len(kept) // 50, max(1, len(kept)), DESCRIBED).astype(int)
+        words = [wv.index_to_key[i] for i in np.unique(ranks) - 1] if len(kept) else []
         return [f"{word}: {' '.join(near for near, _ in wv.most_similar(word, topn=8))}" for word in words]
 
 

@@ -8,12 +8,12 @@ import scipy.sparse
 from corpusmill.io.store import DataError
 from corpusmill.kernels import random
 from corpusmill.kernels import random_indexing as ri
+from corpusmill.pipeline import RandomIndexing
 from corpusmill.pipeline.clusters import open_cluster
 from corpusmill.pipeline.engine import Training, train
 from corpusmill.pipeline.events import Described
 from corpusmill.pipeline.executors import OnDask
 from corpusmill.pipeline.ingest import corpus_from
-from corpusmill.pipeline.random_indexing import RandomIndexing
 from corpusmill.pipeline.run import RunStore
 from faults import Faulty
 from naive import ri_normalised, ri_seed, ri_train, ri_train_by_offset
@@ -283,6 +283,13 @@ def test_documents_are_found_by_each_other_and_by_a_few_words():
         model.query(["unheard"])
     with pytest.raises(ValueError, match="no likelihood"):
         model.score(corpus)
+
+
+def test_transform_is_the_same_on_workers(corpus):
+    model = small().fit(corpus)
+    here = model.transform(corpus)
+    with open_cluster("local", n_workers=2, memory_limit="2GiB") as client:
+        np.testing.assert_array_equal(model.transform(corpus, client=client), here)
 
 
 # --- bad input ---

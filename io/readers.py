@@ -55,9 +55,6 @@ class Reader(ABC):
         """Return what identifies the source's content: name, size and time of change of each file."""
         return [[f.url, f.size, f.modified] for f in self.files]
 
-    def check(self, part: Partition, read: dict[str, int]) -> None:
-        """Raise DataError if what was ``read`` of a partition contradicts what the file says of itself."""
-
 
 class LineReader(Reader):
     """Base of formats where lines stand on their own: large files are cut into byte ranges at line ends."""
@@ -255,7 +252,10 @@ def _token_lists(values: pa.Array, options: ReadOptions, where: Callable[[int], 
 
 
 class CSV(Reader):
-    """Comma- or tab-separated text with a header; a file is one partition, since quoted fields may hold line ends."""
+    """Comma- or tab-separated text with a header; a column of tokens has them separated by blanks.
+
+    A file is one partition, since quoted fields may hold line ends.
+    """
 
     def partitions(self) -> Iterable[Partition]:
         """One a file."""

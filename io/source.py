@@ -93,15 +93,14 @@ def find_files(source: Any) -> list[SourceFile]:
     Raises DataError where nothing is found.
     """
     sources = [source] if isinstance(source, str | os.PathLike) else list(source)
-    found: list[tuple[Any, str]] = []
+    found: list[tuple[Any, str, dict[str, Any]]] = []
     for one in map(os.fspath, sources):
         matches = _matches(one)
         if not matches:
             raise DataError(f"{one}: no file matches; check the path or the pattern")
         found += matches
-    shared = os.path.commonpath([str(PurePosixPath(path).parent) for _, path in found])
-    files = [_describe(fs, path, str(PurePosixPath(path).relative_to(shared))) for fs, path in found]
-    return files if len(sources) > 1 else sorted(files, key=lambda f: f.name)
+    shared = os.path.commonpath([str(PurePosixPath(path).parent) for _, path, _ in found])
+    return [_describe(fs, path, info, str(PurePosixPath(path).relative_to(shared))) for fs, path, info in found]
 
 
 def is_folder(source: Any) -> bool:
@@ -112,15 +111,16 @@ def is_folder(source: Any) -> bool:
     return not _is_pattern(path) and fs.isdir(path)
 
 
-def _matches(source: str) -> list[tuple[Any, str]]:
+def _matches(source: str) -> list[tuple[Any, str, dict[str, Any]]]:
     fs, path = fsspec.core.url_to_fs(source)
     if _is_pattern(path):
-        paths = [p for p in fs.glob(path) if fs.isfile(p)]
+        found = {p: info for p, info in fs.glob(path, detail=True).items() if info["type"] == "file"}
     elif fs.isdir(path):
-        paths = [p for p in fs.find(path) if not _is_hidden(os.path.relpath(p, path))]
+        everything = fs.find(path, detail=True)
+        found = {p: info for p, info in everything.items() if not _is_hidden(os.path.relpath(p, path))}
     else:
-        paths = [path] if fs.exists(path) else []
-    return [(fs, p) for p in sorted(paths)]
+        found = {path: fs.info(path)} if fs.exists(path) else {}
+    return [(fs, p, found[p]) for p in sorted(found)]
 
 
 def _is_pattern(path: str) -> bool:
@@ -131,8 +131,7 @@ def _is_hidden(name: str) -> bool:
     return any(part.startswith((".", "_")) for part in name.split("/"))
 
 
-def _describe(fs: Any, path: str, name: str) -> SourceFile:
-    info = fs.info(path)
+def _describe(fs: Any, path: str, info: dict[str, Any], name: str) -> SourceFile:
     modified = next((str(info[k]) for k in ("ETag", "mtime", "LastModified", "updated") if info.get(k)), "")
     url = path if isinstance(fs, LocalFileSystem) else fs.unstrip_protocol(path)
     return SourceFile(url, name, int(info["size"] or 0), modified)

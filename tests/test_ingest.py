@@ -19,6 +19,7 @@ from corpusmill.io import vocabulary as voc
 from corpusmill.io.corpus import Corpus
 from corpusmill.io.readers import Lines
 from corpusmill.io.store import DataError
+from corpusmill.pipeline.clusters import open_cluster
 from corpusmill.pipeline.ingest import (
     BALANCED,
     LEAST_TOKENS,
@@ -411,7 +412,7 @@ def peak_memory():
 
 
 def write_packed(folder, size):
-    """Write packed lines of ``size`` bytes in all: mostly one very long stop word, which is quick to make and to read."""
+    """Write packed lines of ``size`` bytes in all: mostly one very long stop word, which is quick to read."""
     rng = np.random.default_rng(0)
     stop = "the" * 100
     words = np.array([stop] * 19 + [f"w{n:03d}" for n in range(999)])
@@ -428,8 +429,7 @@ def test_memory_stays_below_the_limit_for_a_source_ten_times_larger(tmp_path):
     limit = 240 << 20
     pattern, stop = write_packed(tmp_path, 10 * limit)
     options = IngestOptions(stop_words=(stop,), chunk_tokens=200_000)
-    workers = {"n_workers": 2, "threads_per_worker": 1, "memory_limit": limit, "dashboard_address": None}
-    with LocalCluster(**workers) as local, Client(local) as client:
+    with open_cluster("local", n_workers=2, memory_limit=limit) as client:
         before = set(client.run(os.getpid).values())
         corpus = ingest(pattern, str(tmp_path / "corpus"), options, client=client)
         peaks = client.run(peak_memory).values()

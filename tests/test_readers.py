@@ -290,6 +290,14 @@ def test_truncated_gz(tmp_path, keep):
     refuses(path, r"x\.txt\.gz, after line \d+: the gzip data is cut off")
 
 
+@pytest.mark.parametrize("name", ["x.csv.gz", "x.jsonl.gz", "docword.x.txt.gz", "x.mtx.gz", "x.svm.gz", "folder/x.gz"])
+def test_truncated_gz_of_every_format(tmp_path, name):
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(gzip.compress(b"text\n")[:14])
+    refuses(path.parent if path.parent != tmp_path else path, r"\.gz, after line \d+: the gzip data is cut off")
+
+
 def test_gz_that_is_none(tmp_path):
     path = tmp_path / "x.jsonl.gz"
     path.write_text('{"text": "a"}')

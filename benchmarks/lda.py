@@ -28,11 +28,13 @@ THREADS = 2
 @click.group(chain=True)
 @click.option("--data", default=os.environ.get("CORPUSMILL_DATA", "data"), help="Folder of the unpacked corpora.")
 @click.option("--json", "target", type=click.Path(), help="Write every figure here.")
+@click.option("--system", "systems", multiple=True, type=click.Choice(list(SYSTEMS)), default=list(SYSTEMS))
 @click.option("--quick", is_flag=True, help="A few thousand tokens and two passes: does it run?")
 @click.pass_context
-def main(context, data, target, quick):
+def main(context, data, target, systems, quick):
     """Compare; several commands may follow one another: speed topics epoch race quality."""
-    context.obj = {"data": Path(data), "quick": quick, "found": {}}
+    chosen = {name: SYSTEMS[name] for name in systems}
+    context.obj = {"data": Path(data), "quick": quick, "systems": chosen, "found": {}}
     context.call_on_close(lambda: target and Path(target).write_text(json.dumps(context.obj["found"], indent=1)))
 
 
@@ -55,26 +57,26 @@ def row(*cells) -> None:
 def speed(options, names, topics, tokens, passes):
     """Tokens per second and per CPU-second by pass, systems taking turns."""
     passes = 2 if options["quick"] else passes
-    row("corpus", "topics", "system", "M tokens/s", "per CPU-s", "ratio per CPU-s", "first passes")
+    row("corpus", "topics", "system", "M tokens/s", "per CPU-s", "first / this", "first passes")
     for name in names:
         for n_topics in topics:
-            found = one_speed(read(options, name, tokens), n_topics, passes)
+            found = one_speed(options["systems"], read(options, name, tokens), n_topics, passes)
             options["found"][f"speed {name} {n_topics}"] = found
             for system, rates in found.items():
                 late = median(r[1] for r in rates[-5:])
-                ours = median(r[1] for r in found["corpusmill"][-5:])
+                ours = median(r[1] for r in next(iter(found.values()))[-5:])
                 wall, early = median(r[0] for r in rates[-5:]), median(r[1] for r in rates[:3])
                 row(name, str(n_topics), system, wall / 1e6, late / 1e6, ours / late, early / 1e6)
 
 
-def one_speed(matrix, n_topics: int, passes: int) -> dict[str, list[tuple[float, float]]]:
+def one_speed(makers, matrix, n_topics: int, passes: int) -> dict[str, list[tuple[float, float]]]:
     """Return each system's (tokens/s, tokens per CPU-second) of every pass."""
     order = np.random.default_rng(1).permutation(matrix.shape[0])
     ends = np.cumsum(matrix.sum(axis=1).A1[order])
     few = matrix[np.sort(order[: max(20, np.searchsorted(ends, SLOW // n_topics))])]
-    inputs = {name: few if name in ("gensim", "scikit-learn") else matrix for name in SYSTEMS}
-    systems = {name: make(inputs[name], n_topics, THREADS) for name, make in SYSTEMS.items()}
-    rates = {name: [] for name in SYSTEMS}
+    inputs = {name: few if name in ("gensim", "scikit-learn") else matrix for name in makers}
+    systems = {name: make(inputs[name], n_topics, THREADS) for name, make in makers.items()}
+    rates = {name: [] for name in makers}
     for t in range(passes):
         for name, system in systems.items():
             # The variational systems' passes are alike, and slow.
@@ -148,7 +150,7 @@ def race(options, names, topics, tokens, seconds, picture):
     for name in names:
         train, first, second = split(read(options, name, tokens))
         for n_topics in topics:
-            for system, make in SYSTEMS.items():
+            for system, make in options["systems"].items():
                 curve = one_race(make(train, n_topics, THREADS), first, second, seconds)
                 curves.setdefault(f"{name}, K = {n_topics}", {})[system] = curve
                 row(name, str(n_topics), system, f"{curve[-1][0]:.1f} s", f"{curve[-1][2]:.4f}")
@@ -195,7 +197,7 @@ def quality(options, names, n_topics, passes, slow_passes):
     """Held-out log-likelihood per token after training, one split and one scoring function for all."""
     for name in names:
         train, first, second = split(read(options, name, 0))
-        for system, make in SYSTEMS.items():
+        for system, make in options["systems"].items():
             count = slow_passes if system in ("gensim", "scikit-learn") else passes
             model = make(train, n_topics, THREADS)
             for _ in range(2 if options["quick"] else count):

@@ -244,8 +244,30 @@ def topics(model: str, words: int, as_json: bool) -> None:
     from . import commands
     from .corpora import load_model
 
-    found = commands.topics(load_model(model), words)
+    estimator = load_model(model)
+    found = commands.topics(estimator, words)
+    if not found:
+        raise click.UsageError(f"{model}: a {estimator.kind} model has no topics; see corpusmill similar")
     show.say({"model": model, "topics": found}, as_json, lambda: show.topics(found))
+
+
+@cli.command()
+@click.argument("model")
+@click.argument("words", nargs=-1, required=True)
+@click.option("--without", multiple=True, metavar="WORD", help="Subtract a word.")
+@click.option("--number", default=10, show_default=True, type=click.IntRange(1), help="How many to print.")
+@json_option
+def similar(model: str, words: tuple[str, ...], without: tuple[str, ...], number: int, as_json: bool) -> None:
+    """Print the words nearest to WORDS by the vectors of a word2vec or random-indexing model.
+
+    \b
+      corpusmill similar runs/vectors/model sea
+      corpusmill similar runs/vectors/model king woman --without man
+    """
+    from . import commands
+
+    found = commands.similar(model, words, without, number)
+    show.say({"model": model, "similar": found}, as_json, lambda: show.neighbours(found))
 
 
 @cli.command()

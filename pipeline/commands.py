@@ -8,13 +8,14 @@ from typing import Any
 from ..configs.resolve import public
 from ..configs.schema import Config
 from ..io.corpus import Corpus
+from ..io.data import open_data
 from ..io.store import DataError, Store
 from .corpora import load_model
 from .estimator import read_model_meta
 from .events import Event, Subscriber
 from .ingest import IngestOptions, Progress
 from .ingest import ingest as ingest_source
-from .report import Contents, last, render
+from .report import MEASURED, Contents, last, render
 from .run import RunStore
 
 Facts = dict[str, Any]
@@ -107,6 +108,8 @@ def results(estimator: Any) -> Facts:
     for name in ("log_likelihood", "held_out_log_likelihood"):
         if last(rows, name) is not None:
             facts[name] = last(rows, name)
+    own = rows[-1].items() if rows else ()
+    facts["measures"] = {k: v for k, v in own if k not in MEASURED and k not in facts and not k.startswith("seconds")}
     return facts
 
 
@@ -114,6 +117,18 @@ def topics(estimator: Any, n_words: int = 10) -> list[Facts]:
     """Return a model's topics, largest first; an empty list for a model that has none."""
     found = estimator.topics(n_words) if hasattr(estimator, "topics") else []
     return sorted(found, key=lambda topic: -topic["size"])
+
+
+def similar(model_url: str, words: Sequence[str], without: Sequence[str], number: int) -> list[Facts]:
+    """Return the words nearest to the mean of ``words``, those ``without`` subtracted."""
+    estimator = load_model(model_url)
+    if not hasattr(estimator, "wv"):
+        raise ValueError(f"{model_url}: a {estimator.kind} model has no word vectors; see `corpusmill topics`")
+    for word in (*words, *without):
+        if word not in estimator.wv:
+            raise DataError(f"{model_url}: the word {word!r} is not in its vocabulary")
+    found = estimator.wv.most_similar(list(words), list(without), topn=number)
+    return [{"word": word, "similarity": similarity} for word, similarity in found]
 
 
 def report(run_url: str, path: str, estimator: Any | None = None, n_words: int = 12) -> str:
@@ -135,12 +150,13 @@ def report(run_url: str, path: str, estimator: Any | None = None, n_words: int =
 
 def _lead(meta: Facts) -> str:
     try:
-        corpus = Corpus(meta["data"]["url"], meta["data"]["part"] or "train")
+        data = open_data(meta["data"]["url"], meta["data"]["part"] or "train")
     except DataError:
-        return f"run of {meta['data']['kind']} {meta['data']['hash'][:8]}, which is no longer there"
-    words = f"{corpus.n_documents:,} documents · {corpus.n_tokens:,} tokens · {corpus.n_words:,} words"
-    held_out = corpus.held_out.n_documents
-    return words + (f" · {held_out:,} documents held out" if held_out else "")
+        return f"trained on a {meta['data']['kind']} that is no longer there"
+    names = {"n_documents": "documents", "n_tokens": "tokens", "n_words": "words"}
+    lead = " · ".join(f"{getattr(data, name):,} {label}" for name, label in names.items() if hasattr(data, name))
+    held_out = getattr(data, "held_out", None)
+    return lead + (f" · {held_out.n_documents:,} documents held out" if held_out and held_out.chunks else "")
 
 
 def report_of_run(run_url: str, path: str | None) -> Facts:
@@ -190,7 +206,13 @@ def _for_text(model_url: str, method: str) -> Any:
 def inspect(url: str) -> Facts:
     """Say what lies at a URL; raise DataError where it is nothing of ours."""
     store = Store(url)
-    known = {"corpus.json": _corpus_facts, "run.json": _run_facts, "model.json": _model_facts}
+    known = {
+        "corpus.json": _corpus_facts,
+        "run.json": _run_facts,
+        "model.json": _model_facts,
+        "matrix.json": lambda url: _data_facts(url, "matrix.json"),
+        "graph.json": lambda url: _data_facts(url, "graph.json"),
+    }
     for name, facts in known.items():
         if store.exists(name):
             return facts(url) | {"bytes": store.size()}
@@ -198,7 +220,7 @@ def inspect(url: str) -> Facts:
         raise DataError(f"{url}: nothing is here")
     below = [n for n in store.names() if any(store.exists(f"{n}/{name}") for name in known)]
     hint = f", but below it: {', '.join(below)}" if below else ""
-    raise DataError(f"{url}: no corpus, run or model is here{hint}")
+    raise DataError(f"{url}: no corpus, run, model, matrix or graph is here{hint}")
 
 
 def _corpus_facts(url: str) -> Facts:
@@ -220,6 +242,12 @@ def _corpus_facts(url: str) -> Facts:
     }
     plan = ("chunk_tokens", "chunk_tokens_by", "chunks_grown", "version")
     return facts | {name: about[name] for name in plan if about.get(name) is not None}
+
+
+def _data_facts(url: str, name: str) -> Facts:
+    meta = Store(url).read_json(name)
+    plain = {k: v for k, v in meta.items() if isinstance(v, str | int | float) and k != "kind"}
+    return {"what": meta["kind"], "url": url, "chunks": len(meta["chunks"])} | plain
 
 
 def _run_facts(url: str) -> Facts:

@@ -31,8 +31,8 @@ LABELS = {
     "seconds_read": "reading",
     "seconds_write": "writing",
 }
-#: Rows of what the engine measures itself; the rest is what the model says of its own progress.
-ENGINE = {"step", "epoch", "tokens", "seconds", "tokens_per_second", "training_seconds", "seconds_merge"}
+#: What the engine measures; the rest is what the model says of its own progress.
+MEASURED = {"step", "epoch", "tokens", "seconds", "tokens_per_second", "training_seconds", "seconds_merge"}
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def _throughput(rows: Sequence[Row]) -> str:
 
 def _others(rows: Sequence[Row]) -> Iterable[str]:
     """Charts of what else the model measured, where it changes."""
-    names = sorted({name for row in rows for name in row} - ENGINE - set(LABELS))
+    names = sorted({name for row in rows for name in row} - MEASURED - set(LABELS))
     for name in names:
         found = points(rows, name)
         if len({y for _, y in found}) > 1:

@@ -40,6 +40,9 @@ def trained(found: Facts) -> None:
     if score is not None:
         perplexity = short(math.exp(min(-score, 700.0)))
         click.echo(f"{_label('held out')}{minus(f'{score:.4f}')} log-likelihood per token (perplexity {perplexity})")
+    elif found["measures"]:
+        measures = (f"{name.replace('_', ' ')} {value:.6g}" for name, value in found["measures"].items())
+        click.echo(_label("measured") + ", ".join(measures))
     for name in ("model", "report"):
         if name in found:
             click.echo(f"{_label(name)}{found[name]}")
@@ -62,6 +65,12 @@ def topics(found: Sequence[Facts], most: int | None = None) -> None:
     if most is not None and len(found) > most:
         click.echo(f"        and {len(found) - most:,} smaller ones")
     click.echo()
+
+
+def neighbours(found: Sequence[Facts]) -> None:
+    """Print a word a line, nearest first."""
+    for near in found:
+        click.echo(f"{near['similarity']:.4f}  {near['word']}")
 
 
 def facts(found: Facts) -> None:

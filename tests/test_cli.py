@@ -158,6 +158,21 @@ def test_topics_and_report(trained, call):
     assert "Topic 1" in Path("page.html").read_text()
 
 
+def test_word_vectors_have_neighbours_and_topic_models_do_not(trained, call):
+    vectors = ("run", "my.yaml", "--set", "model.kind=random-indexing", "--set", "model.dimension=64")
+    code, out, _ = call(*vectors, "--set", "run.url=vectors")
+    assert (code, "measured" in out) == (0, True)
+    code, out, _ = call("similar", "vectors/model", "boat", "--number", "3")
+    assert code == 0
+    assert [len(line.split()) for line in out.splitlines()] == [2, 2, 2]
+    code, _, err = call("similar", "vectors/model", "boat", "--without", "plane")
+    assert (code, "'plane' is not in its vocabulary" in sentence(err)) == (4, True)
+    code, _, err = call("similar", "run/model", "boat")
+    assert (code, "has no word vectors" in sentence(err)) == (2, True)
+    code, _, err = call("topics", "vectors/model")
+    assert (code, "has no topics" in err) == (2, True)
+
+
 @pytest.mark.parametrize(("where", "what"), [("corpus", "corpus"), ("run", "run"), ("run/model", "model")])
 def test_inspect_says_what_is_there(trained, call, where, what):
     code, out, _ = call("inspect", where, "--json")
@@ -200,7 +215,8 @@ def test_every_configuration_that_is_listed_can_be_printed(call):
 
 
 @pytest.mark.parametrize(
-    "command", ["run", "ingest", "train", "resume", "evaluate", "transform", "topics", "inspect", "report"]
+    "command",
+    ["run", "ingest", "train", "resume", "evaluate", "transform", "topics", "similar", "inspect", "report"],
 )
 def test_help_teaches_by_example(call, command):
     code, out, _ = call(command, "--help")
@@ -239,7 +255,7 @@ def test_bad_command_is_2(call):
         (["resume", "none"], "none: no run here"),
         (["report", "none"], "none: no run here"),
         (["inspect", "none"], "none: nothing is here"),
-        (["inspect", "."], "no corpus, run or model is here"),
+        (["inspect", "."], "no corpus, run, model, matrix or graph is here"),
     ],
 )
 def test_bad_data_is_4(project, call, arguments, words):

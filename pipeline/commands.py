@@ -135,9 +135,10 @@ def report(run_url: str, path: str, estimator: Any | None = None, n_words: int =
     """Write the HTML page of a run, with the topics of ``estimator`` if it is given; return its path."""
     run = RunStore(run_url)
     meta, rows = run.meta, run.metrics
+    kind = meta["algorithm"].replace("-", " ")
     store = Store(path.rpartition("/")[0] or ".")
     contents = Contents(
-        title=f"{meta['algorithm'].upper()} of {meta['data']['url'].rstrip('/')}",
+        title=f"{kind.upper() if len(kind) < 4 else kind.capitalize()} of {meta['data']['url'].rstrip('/')}",
         lead=_lead(meta),
         rows=rows,
         topics=topics(estimator, n_words) if estimator is not None else (),

@@ -76,6 +76,8 @@ def _tiles(contents: Contents) -> str:
     trained = last(rows, "log_likelihood")
     if trained is not None:
         tiles.append(_tile(minus(f"{trained:.4f}"), "training log-likelihood per token"))
+    for name in _other_names(rows):
+        tiles.append(_tile(short(points(rows, name)[-1][1]), name.replace("_", " ")))
     seconds = float(rows[-1].get("training_seconds", 0.0))
     rates = sorted(r["tokens_per_second"] for r in rows if "tokens_per_second" in r)
     if rates:
@@ -115,13 +117,16 @@ def _throughput(rows: Sequence[Row]) -> str:
 
 
 def _others(rows: Sequence[Row]) -> Iterable[str]:
-    """Charts of what else the model measured, where it changes."""
+    """Charts of what else the model measured."""
+    for name in _other_names(rows):
+        title = name.replace("_", " ")
+        yield chart(title[0].upper() + title[1:], {title: points(rows, name)})
+
+
+def _other_names(rows: Sequence[Row]) -> list[str]:
+    """Names of the model's own measures that change."""
     names = sorted({name for row in rows for name in row} - MEASURED - set(LABELS))
-    for name in names:
-        found = points(rows, name)
-        if len({y for _, y in found}) > 1:
-            title = name.replace("_", " ")
-            yield chart(title[0].upper() + title[1:], {title: found})
+    return [name for name in names if len({y for _, y in points(rows, name)}) > 1]
 
 
 def points(rows: Sequence[Row], name: str) -> Points:
@@ -182,7 +187,9 @@ def _axes(ticks: Sequence[float], first: float, final: float) -> str:
         top = f"top:{100 - (tick - low) / (high - low) * 100:.2f}%"
         text = short(tick) if abs(high) >= 1000 else minus(f"{tick:.{digits}f}")
         parts.append(f'<div class="rule" style="{top}"></div><div class="tick y" style="{top}">{text}</div>')
-    inner = [t for t in nice_ticks(first, final) if first < t < final - 0.06 * (final - first)] if final > first else []
+    # Epochs are whole, and the last label takes the room of a few.
+    marks = {round(t) for t in nice_ticks(first, final)} if final > first else set()
+    inner = sorted(t for t in marks if first < t < final - 0.06 * (final - first))
     for tick in [first, *inner, final] if final > first else [first]:
         left = (tick - first) / (final - first) * 100 if final > first else 50
         if tick in (first, final) or left > 5:

@@ -113,7 +113,7 @@ def _convergence(rows: Sequence[Row]) -> str:
 
 
 def _throughput(rows: Sequence[Row]) -> str:
-    return chart("Tokens per second, by epoch", {"tokens/s": points(rows, "tokens_per_second")}, from_zero=True)
+    return chart("Tokens per second", {"tokens/s": points(rows, "tokens_per_second")}, from_zero=True)
 
 
 def _others(rows: Sequence[Row]) -> Iterable[str]:
@@ -159,7 +159,7 @@ def chart(title: str, curves: dict[str, Points], from_zero: bool = False) -> str
         drawn.append(f'<polyline style="--hue:{hue}" points="{path}"/>')
     hover = [{"name": n, "points": [(x, y, _precise(y)) for x, y in found]} for n, found in curves.items()]
     return (
-        f'<figure class="card chart" style="margin:0"><h3>{escape(title)}</h3>{_legend(list(curves))}'
+        f'<figure class="card chart" style="margin:0"><h3>{escape(title)} <small>by epoch</small></h3>{_legend(list(curves))}'
         f'<div class="plot" data-span="{escape(json.dumps([first, final]))}" data-curves="{escape(json.dumps(hover))}">'
         f"{_axes(ticks, first, final)}"
         f'<svg viewBox="0 0 100 100" preserveAspectRatio="none" role="img" aria-label="{escape(title)} over epochs">'
@@ -187,14 +187,14 @@ def _axes(ticks: Sequence[float], first: float, final: float) -> str:
         top = f"top:{100 - (tick - low) / (high - low) * 100:.2f}%"
         text = short(tick) if abs(high) >= 1000 else minus(f"{tick:.{digits}f}")
         parts.append(f'<div class="rule" style="{top}"></div><div class="tick y" style="{top}">{text}</div>')
-    # Epochs are whole, and the last label takes the room of a few.
+    # Epochs are whole, and the last label needs some room.
     marks = {round(t) for t in nice_ticks(first, final)} if final > first else set()
     inner = sorted(t for t in marks if first < t < final - 0.06 * (final - first))
     for tick in [first, *inner, final] if final > first else [first]:
         left = (tick - first) / (final - first) * 100 if final > first else 50
         if tick in (first, final) or left > 5:
-            end, name = (" end", "epoch ") if tick == final else ("", "")
-            parts.append(f'<div class="tick x{end}" style="left:{left:.2f}%">{name}{tick:.0f}</div>')
+            end = " end" if tick == final else ""
+            parts.append(f'<div class="tick x{end}" style="left:{left:.2f}%">{tick:.0f}</div>')
     return "".join(parts)
 
 

@@ -92,10 +92,9 @@ class NMF(Section):
     random_state: Seed = 0
 
 
-class Word2Vec(Section):
-    """Word vectors by skip-gram with negative sampling."""
+class SkipGram(Section):
+    """What Word2Vec and Node2Vec share."""
 
-    kind: Literal["word2vec"] = "word2vec"
     vector_size: Positive = Field(100, description="Numbers in a vector")
     window: Positive = Field(5, description="Words to each side that count as neighbours")
     min_count: Positive = Field(5, description="Leave out words with fewer occurrences")
@@ -111,6 +110,29 @@ class Word2Vec(Section):
     threads: Positive = Field(1, description="Threads a sweep; with more than one, results vary from run to run")
     shards_per_round: Positive = Field(4, description="Shards that train apart before their changes are averaged")
     n_blocks: Positive = Field(1, description="Blocks of words that the model is cut into")
+
+
+class Word2Vec(SkipGram):
+    """Word vectors by skip-gram with negative sampling."""
+
+    kind: Literal["word2vec"] = "word2vec"
+
+
+class Node2Vec(SkipGram):
+    """Vectors of a graph's nodes: skip-gram over random walks. corpus.url is a graph store or a file of edges."""
+
+    kind: Literal["node2vec"] = "node2vec"
+    vector_size: Positive = Field(128, description="Numbers in a vector")
+    window: Positive = Field(10, description="Nodes to each side of a walk that count as neighbours")
+    min_count: Positive = Field(1, description="Leave out nodes that walks pass less often")
+    sample: float = Field(0.0, ge=0, description="Frequency above which nodes are thinned out; 0: none")
+    p: float = Field(1.0, gt=0, description="How unlikely a walk returns to where it came from")
+    q: float = Field(1.0, gt=0, description="How unlikely a walk leaves the neighbourhood")
+    num_walks: Positive = Field(10, description="Walks from every node")
+    walk_length: Positive = Field(80, description="Nodes of a walk")
+    walk_method: Literal["rejection", "tables"] = Field("rejection", description="How steps are drawn")
+    table_memory: Positive = Field(1 << 30, description="Bytes of alias tables, at most")
+    walks: str | None = Field(None, description="Folder or URL that keeps the walks; null: a temporary one")
 
 
 class RandomIndexing(Section):
@@ -137,7 +159,7 @@ class RandomIndexing(Section):
     n_blocks: Positive = Field(1, description="Blocks of words that the model is cut into")
 
 
-AnyModel = LDA | NMF | Word2Vec | RandomIndexing
+AnyModel = LDA | NMF | Word2Vec | Node2Vec | RandomIndexing
 
 
 class Run(Section):

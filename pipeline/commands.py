@@ -47,12 +47,11 @@ def _hashable(words: str | list[str] | None) -> str | tuple[str, ...] | None:
 def train(config: Config, client: Any | None, subscribers: Sequence[Subscriber] = (), overwrite: bool = False) -> Facts:
     """Train, or go on with, the model of a configuration; leave model and report; return the results."""
     estimator = estimator_of(config)
-    store = estimator.open(config.corpus.url)
     if overwrite:
         _forget(config.run.url)
     began = _Began()
     estimator.fit(
-        store,
+        config.corpus.url,
         client=client,
         run=config.run.url,
         subscribers=[began, *subscribers],

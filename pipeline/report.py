@@ -159,7 +159,7 @@ def chart(title: str, curves: dict[str, Points], from_zero: bool = False) -> str
         drawn.append(f'<polyline style="--hue:{hue}" points="{path}"/>')
     hover = [{"name": n, "points": [(x, y, _precise(y)) for x, y in found]} for n, found in curves.items()]
     return (
-        f'<figure class="card chart" style="margin:0"><h3>{escape(title)} <small>by epoch</small></h3>{_legend(list(curves))}'
+        f'<figure class="card chart"><h3>{escape(title)} <small>by epoch</small></h3>{_legend(list(curves))}'
         f'<div class="plot" data-span="{escape(json.dumps([first, final]))}" data-curves="{escape(json.dumps(hover))}">'
         f"{_axes(ticks, first, final)}"
         f'<svg viewBox="0 0 100 100" preserveAspectRatio="none" role="img" aria-label="{escape(title)} over epochs">'

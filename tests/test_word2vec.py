@@ -1,0 +1,194 @@
+"""Word2Vec through the engine: sub-models, rounds, resuming, new words, bad input."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+from corpusmill.io.store import DataError
+from corpusmill.kernels import random
+from corpusmill.kernels import word2vec as kernels
+from corpusmill.pipeline import word2vec
+from corpusmill.pipeline.clusters import open_cluster
+from corpusmill.pipeline.ingest import corpus_from
+from corpusmill.pipeline.word2vec import Word2Vec
+from toy import write_topic_corpus, write_toy_corpus
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    return write_toy_corpus(tmp_path_factory.mktemp("w2v") / "corpus")
+
+
+@pytest.fixture(scope="module")
+def topics(tmp_path_factory):
+    return write_topic_corpus(tmp_path_factory.mktemp("w2v") / "topics", n_topics=5)
+
+
+def small(**parameters):
+    return Word2Vec(**({"vector_size": 12, "window": 3, "min_count": 1, "epochs": 2, "sample": 0} | parameters))
+
+
+def bits(estimator):
+    return [estimator.joined(side).tobytes() for side in word2vec.SIDES]
+
+
+def text_of(corpus, n=None):
+    words = corpus.vocabulary["word"].to_pylist()
+    chunks = [corpus.read_chunk(c) for c in range(len(corpus.chunks))]
+    documents = [c.words[lo:hi] for c in chunks for lo, hi in zip(c.doc_ptr[:-1], c.doc_ptr[1:], strict=True)]
+    return [[words[v] for v in document] for document in documents[:n]]
+
+
+@pytest.mark.parametrize("method", kernels.METHODS)
+def test_shards_one_after_the_other_are_the_kernel_chunk_by_chunk(corpus, method):
+    model = small(method=method, epochs=1, shards_per_round=1).fit(corpus)
+    algorithm = small(epochs=1, shards_per_round=1).algorithm(corpus)
+    begun, frequency = algorithm.begin(0), algorithm.begin_shared()["frequency"]
+    W_in, W_out = (np.r_[begun[side], np.zeros((1, kernels.PAD), np.float32)] for side in word2vec.SIDES)
+    slope, done = (0.025 - 0.0001) / corpus.n_tokens, 0
+    for c in range(len(corpus.chunks)):
+        chunk = corpus.read_chunk(c)
+        keys = random.stream(random.key(1, c + 1, c), 4)
+        size = max(1024, 1 << (chunk.n_tokens - 1).bit_length())
+        table = kernels.negative_words(frequency, 0.75, size, keys[0])
+        text = kernels.Text(chunk.doc_ptr, chunk.words, np.arange(chunk.n_tokens, dtype=np.uint32))
+        step = kernels.Step(3, 5, table, keys[2], keys[3], 0.025 - slope * done, slope, 0.0001)
+        kernels.train(method, text, step, W_in, W_out)
+        done += chunk.n_tokens
+    np.testing.assert_allclose(model.joined("W_in"), W_in[:-1], atol=1e-6)
+    np.testing.assert_allclose(model.joined("W_out"), W_out[:-1], atol=1e-6)
+    assert model.history_[-1]["alpha"] == pytest.approx(0.0001)
+
+
+def test_a_row_gets_the_mean_of_the_changes_of_the_shards_that_changed_it(corpus):
+    algorithm = small(shards_per_round=3).algorithm(corpus)
+
+    def delta(rows, value):
+        changes = np.zeros((corpus.n_words, kernels.PAD), np.float32)
+        changes[rows] = value
+        return algorithm._deltas(np.arange(corpus.n_words, dtype=np.uint32), dict.fromkeys(word2vec.SIDES, changes), 7)[
+            0
+        ]
+
+    merged = algorithm.merge(algorithm.merge(delta([1, 4], 3.0), delta([4, 9], 5.0)), delta([4], 1.0))
+    assert merged["tokens"] == 21
+    begun = algorithm.begin(0)
+    changed, totals = algorithm.apply(begun, merged, {})
+    difference = changed["W_in"] - begun["W_in"]
+    np.testing.assert_allclose(difference[[1, 4, 9]], np.array([[3.0], [3.0], [5.0]]) * np.ones(64), atol=1e-6)
+    assert not np.delete(difference, [1, 4, 9], axis=0).any()
+    assert totals["rows_changed"] == 3
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_same_bits_on_any_number_of_workers(corpus, workers):
+    with open_cluster("local", n_workers=workers, memory_limit="2GiB") as client:
+        assert bits(small(n_blocks=2).fit(corpus, client=client)) == bits(small(n_blocks=2).fit(corpus))
+
+
+def test_blocks_train_the_same_model(corpus):
+    whole, cut = small(epochs=1).algorithm(corpus), small(epochs=1, n_blocks=4).algorithm(corpus)
+    assert cut.blocks == 4 and cut.need(corpus, corpus.chunks[0]).model < whole.need(corpus, corpus.chunks[0]).model
+    model = small(epochs=1, n_blocks=4).fit(corpus)
+    assert model.wv.vectors.shape == (corpus.n_words, 12)
+    moved = model.joined("W_out").any(axis=1)
+    assert moved.sum() == small(epochs=1).fit(corpus).joined("W_out").any(axis=1).sum()
+
+
+class StopAfter:
+    def __init__(self, epoch):
+        self.epoch, self.losses = epoch, []
+
+    def after_epoch(self, progress):
+        self.losses.append(progress.metrics["loss"])
+        return progress.epoch == self.epoch
+
+
+def test_a_stopped_run_goes_on_to_the_same_bits_and_callbacks_see_the_loss_fall(corpus, tmp_path):
+    stop, go = StopAfter(2), StopAfter(0)
+    small(epochs=4, alpha=0.1).fit(corpus, run=str(tmp_path / "run"), callbacks=[stop])
+    resumed = small(epochs=4, alpha=0.1).fit(corpus, run=str(tmp_path / "run"), callbacks=[go])
+    assert bits(resumed) == bits(small(epochs=4, alpha=0.1).fit(corpus))
+    assert len(stop.losses) == len(go.losses) == 2
+    assert go.losses[-1] < stop.losses[0]
+    assert resumed.history_[-1]["held_out_loss"] > 0
+
+
+@pytest.mark.parametrize("method", kernels.METHODS)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_words_of_a_topic_come_together(topics, method, threads):
+    model = small(method=method, threads=threads, epochs=15, alpha=0.1, shards_per_round=2).fit(topics)
+    same = [int(model.wv.most_similar(w, topn=1)[0][0][1:]) // 20 == int(w[1:]) // 20 for w in model.wv.index_to_key]
+    assert np.mean(same) > 0.95
+
+
+def test_windows_reach_over_ends_if_asked():
+    pairs = [["a"], ["b"]] * 50
+    with pytest.raises(DataError, match="no document has two words"):
+        small().fit(pairs)
+    model = small(ignore_sentence_ends=True, epochs=1).fit(pairs)
+    assert model.joined("W_out").any()
+
+
+def test_partial_fit_brings_new_words_and_keeps_the_old_ones():
+    model = small(epochs=5).fit([["a", "b", "c"]] * 30 + [["x", "y"]] * 10)
+    before = {word: model.wv[word].copy() for word in "abcxy"}
+    model.partial_fit([["a", "n", "b"]] * 20)
+    assert sorted(model.wv.index_to_key) == ["a", "b", "c", "n", "x", "y"]
+    for word in "cxy":
+        np.testing.assert_array_equal(model.wv[word], before[word])
+    assert not np.array_equal(model.wv["a"], before["a"])
+    assert dict(zip(model.words_, model.model_.shared["frequency"].tolist(), strict=True))["a"] == 50
+
+
+def test_rare_words_have_no_vector(corpus):
+    frequency = corpus.vocabulary["term_frequency"].to_numpy()
+    model = small(min_count=20).fit(corpus)
+    assert len(model.wv) == (frequency >= 20).sum() < corpus.n_words
+
+
+def test_a_saved_model_is_the_same_and_applies_to_documents(corpus, tmp_path):
+    model = small(n_blocks=2).fit(corpus)
+    model.save(str(tmp_path / "model"))
+    loaded = Word2Vec.load(str(tmp_path / "model"))
+    assert bits(loaded) == bits(model)
+    rows = loaded.transform([["w001", "w002"], ["unknown"]])
+    np.testing.assert_allclose(rows[0], model.wv[["w001", "w002"]].mean(axis=0), rtol=1e-6)
+    assert not rows[1].any()
+
+
+def test_evaluation_from_the_estimator(corpus, tmp_path):
+    (tmp_path / "pairs").write_text("w000\tw001\t3\nw002\tw003\t1\nw004\tw005\t2\n")
+    (tmp_path / "analogies").write_text(": s\nw000 w001 w002 w003\n")
+    found = small(epochs=1).fit(corpus).evaluate(str(tmp_path / "pairs"), str(tmp_path / "analogies"))
+    assert found["pairs"].pairs == 3
+    assert found["analogies"].total.asked == 1
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"window": 0}, "window is 0"),
+        ({"vector_size": 0}, "vector_size is 0"),
+        ({"epochs": 0}, "epochs is 0"),
+        ({"method": "cbow"}, "choose one of par, full, sgns"),
+        ({"alpha": 2.0}, "alpha is 2.0"),
+        ({"min_alpha": 0.5}, "min_alpha 0.5"),
+        ({"sample": -1.0}, "sample is -1.0"),
+    ],
+)
+def test_parameters_out_of_range_are_refused(corpus, parameters, message):
+    with pytest.raises(ValueError, match=message):
+        small(**parameters).fit(corpus)
+
+
+def test_text_without_windows_is_refused():
+    with pytest.raises(DataError, match="bag of words"):
+        small().fit(scipy.sparse.csr_matrix(np.ones((3, 4), np.int32)))
+    with pytest.raises(DataError, match="no word occurs 9 times"):
+        small(min_count=9).fit(corpus_from([["a", "b"], ["b", "c"]]))
+
+
+def test_documents_of_one_word_are_passed_over():
+    model = small(epochs=1).fit([["a"], ["b", "c", "b"], ["a"]] * 20)
+    start = small(epochs=1).algorithm(corpus_from([["a"], ["b", "c", "b"], ["a"]] * 20)).begin(0)["W_in"]
+    np.testing.assert_array_equal(model.wv["a"], start[model.wv.key_to_index["a"], :12])

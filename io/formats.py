@@ -54,7 +54,7 @@ def open_source(source: Any, options: ReadOptions) -> Reader:
 def from_memory(data: Any, options: ReadOptions, names: Any | None = None) -> Reader:
     """Return the reader of a matrix of counts, whose columns ``names`` names, or of an iterable of documents."""
     _check(options)
-    if scipy.sparse.issparse(data) or hasattr(data, "__array__"):
+    if scipy.sparse.issparse(data) or getattr(data, "ndim", 1) == 2:
         return Matrix(data, names, options)
     return Documents(data, options)
 

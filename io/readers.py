@@ -3,7 +3,7 @@
 A reader cuts a source into partitions and reads each on its own, in batches of bounded size; `open_source` picks one.
 """
 
-import itertools
+import copy
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
@@ -54,6 +54,12 @@ class Reader(ABC):
     def describe(self) -> list[list[Any]]:
         """Return what identifies the source's content: name, size and time of change of each file."""
         return [[f.url, f.size, f.modified] for f in self.files]
+
+    def for_tasks(self) -> "Reader":
+        """Return this reader without its files: a partition names its own, tasks need not carry the names of all."""
+        bare = copy.copy(self)
+        object.__setattr__(bare, "files", ())
+        return bare
 
 
 class LineReader(Reader):
@@ -208,7 +214,7 @@ def _check_json(value: Any, field: pa.Field, where: str) -> None:
 
 def _clean(value: Any) -> Any:
     """Replace lone surrogates, which JSON can spell and UTF-8 cannot."""
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [_clean(v) for v in value]
     return value if value is None or value.isascii() else value.encode("utf-8", "replace").decode()
 
@@ -303,7 +309,7 @@ class _Checked:
 
     def read(self, size: int = -1) -> bytes:
         """Read, or raise DataError."""
-        return read_some(self._stream, size, self._file, 1)
+        return read_some(self._stream, size, self._file)
 
     def readable(self) -> bool:
         """Always."""
@@ -387,22 +393,22 @@ class TextFiles(Reader):
     """Each file is a document; its key is its path below the folder."""
 
     def partitions(self) -> Iterable[Partition]:
-        """Consecutive files of about PARTITION_BYTES: from file number ``start`` to ``stop``."""
+        """Consecutive files of about PARTITION_BYTES."""
         limit = max(PARTITION_BYTES, sum(f.size for f in self.files) // MAX_PARTITIONS)
         start, size = 0, 0
-        for number, file in enumerate(self.files):
+        for number, file in enumerate(self.files, 1):
             size += file.size
-            if size >= limit or number == len(self.files) - 1:
-                yield Partition(self.files[start], start, number + 1)
-                start, size = number + 1, 0
+            if size >= limit or number == len(self.files):
+                yield Partition(self.files[start], more=self.files[start + 1 : number])
+                start, size = number, 0
 
     def read(self, part: Partition) -> Iterator[Batch]:
         """Yield the files' whole content."""
         waiting: list[tuple[SourceFile, bytes]] = []
         size = 0
-        for file in self.files[part.start : part.stop]:
+        for file in (part.file, *part.more):
             with open_file(file) as stream:
-                waiting.append((file, read_some(stream, -1, file, 1)))
+                waiting.append((file, read_some(stream, -1, file)))
             size += len(waiting[-1][1])
             if size >= BATCH_BYTES:
                 yield self._batch(waiting)
@@ -434,9 +440,9 @@ class Documents(Reader):
     def read(self, part: Partition) -> Iterator[Batch]:
         """Yield the documents in batches of bounded size."""
         first = 0
-        for batch in _bounded(self.documents):  # type: ignore[attr-defined]
-            yield _in_memory(batch, first)
-            first += len(batch)
+        for documents in _bounded(self.documents):  # type: ignore[attr-defined]
+            yield _in_memory(documents, self.options, first)
+            first += len(documents)
 
     def describe(self) -> list[list[Any]]:
         """Nothing that could be compared."""
@@ -448,7 +454,7 @@ def _bounded(documents: Iterable[Any]) -> Iterator[list[Any]]:
     for document in documents:
         batch.append(document)
         # A token takes about eight bytes of text.
-        size += len(document) * (1 if isinstance(document, str) else 8)
+        size += (1 if isinstance(document, str) else 8) * (len(document) if hasattr(document, "__len__") else 0)
         if size >= BATCH_BYTES or len(batch) >= 1 << 16:
             yield batch
             batch, size = [], 0
@@ -456,19 +462,28 @@ def _bounded(documents: Iterable[Any]) -> Iterator[list[Any]]:
         yield batch
 
 
-def _in_memory(documents: list[Any], first: int) -> Batch:
-    keys = pa.array([str(i) for i in range(first, first + len(documents))], pa.string())
-    kind = pa.large_string() if isinstance(documents[0], str) else pa.large_list(pa.large_string())
+def _in_memory(documents: list[Any], options: ReadOptions, first: int) -> Batch:
+    is_text = isinstance(next((d for d in documents if d is not None), ""), str)
+    for row, document in enumerate(documents):
+        if document is not None and not _is_document(document, is_text):
+            raise DataError(
+                f"document {first + row} is {str(document)[:40]!r}: all must be strings, or all lists of strings"
+            )
     try:
-        return Batch(keys, pa.array(documents, kind))
-    except (pa.ArrowInvalid, pa.ArrowTypeError, UnicodeEncodeError):
-        row = next(i for i, d in enumerate(documents) if not _is_document(d, isinstance(documents[0], str)))
-        raise DataError(
-            f"document {first + row} is {str(documents[row])[:40]!r}: all must be strings, or all lists of strings"
-        ) from None
+        values = pa.array(documents, pa.large_string() if is_text else pa.large_list(pa.large_string()))
+    except UnicodeEncodeError as error:
+        if options.encoding_errors == "strict":
+            raise DataError(
+                f"documents {first} to {first + len(documents) - 1}: {error.object[error.start]!r} in one of them "
+                f"cannot be encoded; pass encoding_errors='replace' to go on"
+            ) from None
+        return _in_memory([_clean(d) for d in documents], options, first)
+    check = as_text if is_text else _token_lists
+    keys = pa.array([str(i) for i in range(first, first + len(documents))], pa.string())
+    return Batch(keys, check(values, options, lambda row: f"document {first + row}"))
 
 
-def _is_document(document: Any, text: bool) -> bool:
-    if text:
-        return isinstance(document, str)
-    return not isinstance(document, str) and all(isinstance(t, str) for t in itertools.islice(document, None))
+def _is_document(document: Any, is_text: bool) -> bool:
+    if is_text or isinstance(document, str):
+        return is_text and isinstance(document, str)
+    return isinstance(document, Iterable) and all(isinstance(token, str) for token in document)

@@ -85,6 +85,7 @@ class Partition:
     start: int = 0
     stop: int = 1 << 62
     first: int = 1  # number of the first row or line
+    more: tuple[SourceFile, ...] = ()  # files read together with this one
 
 
 def find_files(source: Any) -> list[SourceFile]:
@@ -94,7 +95,7 @@ def find_files(source: Any) -> list[SourceFile]:
     """
     sources = [source] if isinstance(source, str | os.PathLike) else list(source)
     found: list[tuple[Any, str, dict[str, Any]]] = []
-    for one in map(os.fspath, sources):
+    for one in [os.fspath(s) for s in sources]:
         matches = _matches(one)
         if not matches:
             raise DataError(f"{one}: no file matches; check the path or the pattern")

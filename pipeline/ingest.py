@@ -214,7 +214,7 @@ class _Ingest:
             self.store.delete(name)
 
     def _make(self) -> None:
-        parts = [(p, self.reader, part) for p, part in enumerate(self.reader.partitions())]
+        parts = [(p, self.reader.for_tasks(), part) for p, part in enumerate(self.reader.partitions())]
         # What stands in memory stays in this process.
         here = None if self.reader.repeatable else Synchronous()
         counted = self._run("tokens", tasks.count_partition, parts, here)

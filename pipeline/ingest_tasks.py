@@ -179,7 +179,7 @@ def write_one_chunk(job: Job, part: str, chunk: int, runs: list[Run]) -> dict[st
     doc_ptr, words = documents_of(joined)
     write_table(job.files, f"keys/{part}-{chunk:06d}.arrow", joined.select(["key"]))
     digest = hashlib.sha256(doc_ptr.tobytes())
-    digest.update(np.ascontiguousarray(words))
+    digest.update(np.ascontiguousarray(words).data)
     info = write_chunk(job.store, part, make_chunk(chunk, doc_ptr, words))
     return {"info": asdict(info), "digest": digest.hexdigest()}
 

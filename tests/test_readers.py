@@ -443,6 +443,23 @@ def test_mixed_documents():
         collect(from_memory(["a", ["b"]], ReadOptions()))
     with pytest.raises(DataError, match="document 2 is"):
         collect(from_memory([["a"], ["b"], [5]], ReadOptions()))
+    with pytest.raises(DataError, match=r"document 0 is .\[\(0, 1\)"):
+        collect(from_memory([[(0, 1), (3, 2)]], ReadOptions()))
+
+
+def test_documents_that_are_none_or_cannot_be_encoded():
+    with pytest.raises(DataError, match="document 1: no text"):
+        collect(from_memory(["aa", None], ReadOptions()))
+    with pytest.raises(DataError, match="document 0: no tokens"):
+        collect(from_memory([None, ["aa"]], ReadOptions()))
+    assert collect(from_memory([None, "aa"], ReadOptions(null_text="empty")))[1] == [[], ["aa"]]
+    with pytest.raises(DataError, match=r"documents 0 to 1: '.ud800' in one of them"):
+        collect(from_memory(["aa", "b\ud800 cc"], ReadOptions()))
+    assert collect(from_memory(["aa", "b\ud800 cc"], ReadOptions(encoding_errors="replace")))[1] == [["aa"], ["cc"]]
+
+
+def test_an_array_of_strings():
+    assert collect(from_memory(np.array(DOCUMENTS), ReadOptions()))[1] == TOKENS
 
 
 def test_mixed_formats(tmp_path):

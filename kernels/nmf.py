@@ -6,15 +6,16 @@ is stored by document, (D, V), and H by document too, (D, K), so that both facto
 A row is independent of the others given S and its row of R. A block of rows is transposed to x (K, lanes), and four of
 its K rows at a time are set to max(ε, keep·x + step·(r − S·x)): S·x is a product with all of x, which holds new values
 to the left and old ones to the right, so that phases 1 and 3 of Algorithm 2 are one product, and phase 2 corrects four
-rows in registers. Then Q += x·xᵀ and P += A·x. A is read once an epoch; bytes moved: 8(V + D)K, beside A itself.
+rows in registers. Then Q += x·xᵀ while x is hot, and P += AᵀH in the order of words, which touches a row of P once.
+Bytes moved an epoch: about 12(V + D)K, beside A itself, where Algorithm 1 moves those of equation 3.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from . import tiles
-from .jit import vector_kernel
+from . import random, tiles
+from .jit import kernel, vector_kernel
 from .tiles import add_to, descend, multiply_add, transpose, zeros
 
 #: Vectors in a row of a strip: with four rows they fill the registers.
@@ -23,8 +24,6 @@ STRIP = 3
 STRIPS = 2
 #: Blocks whose products are summed in the factors' own type before they are added in float64.
 FLUSH = 16
-#: Non-zeros between asking for a row of a factor and using it.
-AHEAD = 4
 
 
 class Rows(NamedTuple):
@@ -164,48 +163,70 @@ def _flush(gram, Q):
 
 
 @vector_kernel
-def _products(A, W, first, last, penalty, rows):
-    """rows[d] = Σ_v a_dv·W_v − penalty."""
-    K = W.shape[1]
-    for d in range(first, last):
-        r = rows[d - first]
-        r[:] = -penalty
-        for i in range(A.indptr[d], A.indptr[d + 1]):
-            w, a = W[A.indices[i]], A.data[i]
-            for k in range(K):
-                r[k] += a * w[k]
+def _combine(row, A, i, X):
+    """Add Σ a·X[index] over the non-zeros of row ``i`` of A, four at a time: ``row`` is read a quarter as often."""
+    j, last, K = A.indptr[i], A.indptr[i + 1], X.shape[1]
+    while j + 4 <= last:
+        a, b, c, d = A.data[j], A.data[j + 1], A.data[j + 2], A.data[j + 3]
+        s, t = X[A.indices[j]], X[A.indices[j + 1]]
+        u, v = X[A.indices[j + 2]], X[A.indices[j + 3]]
+        for k in range(K):
+            row[k] += a * s[k] + b * t[k] + c * u[k] + d * v[k]
+        j += 4
+    while j < last:
+        a, s = A.data[j], X[A.indices[j]]
+        for k in range(K):
+            row[k] += a * s[k]
+        j += 1
 
 
 @vector_kernel
-def _scatter(A, rows, first, last, P):
-    """P_v += Σ_d a_dv·rows[d]."""
-    K = P.shape[1]
-    for d in range(first, last):
-        h = rows[d - first]
+def add_products(A, X, out):
+    """Add A·X to ``out`` (n, K) for n sparse rows and X (m, K), all float32 or float64."""
+    for i in range(len(A.indptr) - 1):
+        _combine(out[i], A, i, X)
+
+
+@vector_kernel
+def by_column(A, n):
+    """Return the transpose of sparse rows of ``n`` columns: (n,) sparse rows int64, int32 and float."""
+    indptr = np.zeros(n + 1, np.int64)
+    for v in A.indices:
+        indptr[v + 1] += 1
+    for v in range(n):
+        indptr[v + 1] += indptr[v]
+    at, indices, data = indptr.copy(), np.empty(len(A.indices), np.int32), np.empty_like(A.data)
+    for d in range(len(A.indptr) - 1):
         for i in range(A.indptr[d], A.indptr[d + 1]):
-            p, a = P[A.indices[i]], A.data[i]
-            for k in range(K):
-                p[k] += a * h[k]
+            v = A.indices[i]
+            indices[at[v]], data[at[v]] = d, A.data[i]
+            at[v] += 1
+    return Rows(indptr, indices, data)
 
 
 @vector_kernel
 def sweep_sparse(A, W, rule, H, P, Q, sweeps, room):
-    """Sweep H (D, K) for sparse rows A and W (V, K); add A·H to P (V, K), the upper triangle of HᵀH to Q (K, K) float64."""
-    D, size = len(H), len(room.rows)
+    """Sweep H (D, K) for sparse rows A and W (V, K); add AᵀH to P (V, K), the upper half of HᵀH to Q (K, K) float64.
+
+    P is added up word by word: each of its rows is touched once, and four rows of H at a time are added to it.
+    """
+    D, size, K = len(H), len(room.rows), H.shape[1]
     for first in range(0, D, size):
         last = min(first + size, D)
-        _products(A, W, first, last, rule.penalty, room.rows)
+        for d in range(first, last):
+            room.rows[d - first] = -rule.penalty
+            _combine(room.rows[d - first], A, d, W)
         _sweep_block(H, first, last, rule, sweeps, room)
         _add_gram(room.rows, room.gram, room.lanes)
-        _scatter(A, room.rows, first, last, P)
-        H[first:last] = room.rows[: last - first, : H.shape[1]]
+        H[first:last] = room.rows[: last - first, :K]
         if first // size % FLUSH == FLUSH - 1 or last == D:
             _flush(room.gram, Q)
+    add_products(by_column(A, len(P)), H, P)
 
 
 @vector_kernel
 def sweep_rows(R, rule, H, Q, sweeps, room):
-    """Sweep H (D, K) whose products R (D, K) are known; add the upper triangle of HᵀH to Q (K, K) float64; return ⟨R, H⟩."""
+    """Sweep H (D, K) given R (D, K); add the upper half of HᵀH to Q (K, K) float64; return ⟨R, H⟩ float64."""
     D, size, K = len(H), len(room.rows), H.shape[1]
     total = 0.0
     for first in range(0, D, size):
@@ -227,3 +248,41 @@ def sweep_rows(R, rule, H, Q, sweeps, room):
 def symmetric(Q: np.ndarray) -> np.ndarray:
     """Return the whole of a matrix given by its upper triangle: (K, K) float64."""
     return np.triu(Q) + np.triu(Q, 1).T
+
+
+@vector_kernel
+def count(word_ptr, docs):
+    """Merge a word's tokens in one document: (S,) sparse rows of counts from word order, docs (T,) uint32."""
+    indptr = np.zeros(len(word_ptr), np.int64)
+    indices, data = np.empty(len(docs), np.int32), np.empty(len(docs), np.float32)
+    n = 0
+    for s in range(len(word_ptr) - 1):
+        for i in range(word_ptr[s], word_ptr[s + 1]):
+            if i > word_ptr[s] and docs[i] == docs[i - 1]:
+                data[n - 1] += 1
+            else:
+                indices[n], data[n] = docs[i], 1
+                n += 1
+        indptr[s + 1] = n
+    return Rows(indptr, indices[:n].copy(), data[:n].copy())
+
+
+@kernel
+def weigh(A, idf):
+    """Multiply sparse rows by idf (V,) float64 and scale each to length 1, in place, as tf-idf has it."""
+    for d in range(len(A.indptr) - 1):
+        total = 0.0
+        for i in range(A.indptr[d], A.indptr[d + 1]):
+            A.data[i] *= idf[A.indices[i]]
+            total += A.data[i] * A.data[i]
+        for i in range(A.indptr[d], A.indptr[d + 1]):
+            A.data[i] /= np.sqrt(total)
+
+
+@kernel
+def uniforms(key, first, out, scale):
+    """Fill out (n, K), rows ``first`` on of a random matrix in [0, scale), float32 or float64."""
+    K = out.shape[1]
+    for i in range(len(out)):
+        for k in range(K):
+            out[i, k] = scale * random.uniform64(key, (first + i) * K + k)

@@ -164,7 +164,7 @@ def descend(typingctx, tile, x, p, at, s, i, keep, step, k, epsilon):
     """Set four rows of x, one after the other, to max(ε, keep·x + step·(p − s·x)), each seeing those before it.
 
     ``tile`` holds s·x over all of x as it was; rows k to k + 3 of ``x`` and ``p`` stand at ``at``, a strip's width
-    apart; the 4 by 4 diagonal block of the symmetric matrix stands at ``s[i]``; ``keep`` and ``step`` have a number a row.
+    apart; the 4 by 4 diagonal block of the symmetric matrix stands at ``s[i]``; ``keep`` and ``step`` have K numbers.
     """
     stride = tile.n
 

@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ..io.corpus import Corpus
     from .lda import LDA
+    from .nmf import NMF
     from .random_indexing import RandomIndexing
     from .word2vec import Word2Vec
 
 #: Where each estimator is. What this package offers is imported when it is first used: the command line starts quickly.
-_ESTIMATORS = {"LDA": ".lda", "RandomIndexing": ".random_indexing", "Word2Vec": ".word2vec"}
+_ESTIMATORS = {"LDA": ".lda", "NMF": ".nmf", "RandomIndexing": ".random_indexing", "Word2Vec": ".word2vec"}
 
 #: ESTIMATORS: classes by the name that configs and saved models use.
-__all__ = ["ESTIMATORS", "LDA", "Corpus", "RandomIndexing", "Word2Vec"]
+__all__ = ["ESTIMATORS", "LDA", "NMF", "Corpus", "RandomIndexing", "Word2Vec"]
 
 
 def __getattr__(name: str) -> Any:

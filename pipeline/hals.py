@@ -1,0 +1,245 @@
+"""FAST-HALS as an algorithm of the engine: rows of H with their documents, W by block."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..io.corpus import Chunk, Corpus
+from ..io.data import open_data
+from ..io.matrix import SparseRows
+from ..io.store import Arrays
+from ..kernels import nmf, nmf_solvers, nmf_tiled, random
+from ..kernels.nmf_model import tile_size
+from .algorithm import Address, Algorithm, Model, Need, Swept, add
+from .nmf_start import singular_start
+
+#: Addresses of draws that belong to no epoch: W before training, and components that come to nothing.
+BEGIN, REVIVE = -1, -2
+#: Sweeps over the rows of new documents.
+FOLD_IN_SWEEPS = 100
+#: Cache for which a tile of W's columns is chosen by equation 11.
+CACHE_BYTES = 32 << 20
+
+
+@dataclass(frozen=True)
+class HALS(Algorithm):
+    """A (D, V) ≈ H·Wᵀ. State: H by chunk. Model: W by block. Delta: P = AᵀH by block, Q = HᵀH. Shared: S = WᵀW.
+
+    The error is that of the new H and W: ‖A‖² − 2⟨P, W⟩ + ⟨S, Q⟩, all of which an epoch has at hand.
+    """
+
+    name: ClassVar[str] = "nmf"
+    data: str = ""
+    n_words: int = 0
+    n_components: int = 0
+    solver: str = "hals"
+    sweeps: int = 1
+    order: str = "separable"
+    init: str = "random"
+    scale: float = 1.0  # of the first random numbers
+    penalties: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)  # ℓ1 and ℓ2 of W, ℓ1 and ℓ2 of H
+    weighting: str = "counts"
+    dtype: str = "float32"
+    tol: float = 1e-4
+    seed: int = 0
+    bounds: tuple[int, ...] = ()
+
+    @property
+    def blocks(self) -> int:  # type: ignore[override]
+        """Blocks of W's rows, updated apart."""
+        return len(self.bounds) - 1
+
+    def need(self, data: Any, chunk: Any) -> Need:
+        """Bytes of one sweep: the chunk, by row and by column; H old and new; W; P of this chunk and of the shard."""
+        item = np.dtype(self.dtype).itemsize
+        factor = self.n_words * self.n_components * item
+        return Need(
+            data=32 * chunk.tokens + 16 * chunk.documents,
+            state=2 * chunk.documents * self.n_components * item,
+            model=factor * (1 if self.blocks == 1 else 2),
+            delta=3 * factor + 16 * self.n_components**2,
+            scratch=2 * (4 + item) * chunk.tokens + 4 * self.n_components**2 * item,
+        )
+
+    def begin(self, block: int) -> Arrays:
+        """Return W at random, or from the singular vectors; the paper's order starts from columns of length 1."""
+        if self.init != "random":
+            start = singular_start(open_data(self.data), self)
+            return {k: v[self.bounds[block] : self.bounds[block + 1]] for k, v in start.items()}
+        W = np.empty((self.bounds[block + 1] - self.bounds[block], self.n_components), self.dtype)
+        nmf.uniforms(random.key(self.seed, BEGIN, 0), self.bounds[block], W, 2 * self.scale)
+        return {"W": W / np.linalg.norm(W, axis=0) if self.order == "paper" else W}
+
+    def begin_shared(self) -> Arrays:
+        """Return the weights of words; S is not known before W is."""
+        return {"idf": _idf(Corpus(self.data))} if self.weighting == "tfidf" else {}
+
+    def rows(self, chunk: Any, shared: Arrays) -> Any:
+        """Return a chunk as the kernels take it: sparse rows, or a dense array (D, V)."""
+        if isinstance(chunk, Chunk):
+            return word_counts(chunk, shared.get("idf"), self.dtype)
+        if isinstance(chunk, SparseRows):
+            return nmf.Rows(chunk.indptr, chunk.indices, chunk.data.astype(self.dtype, copy=False))
+        return chunk.data.astype(self.dtype, copy=False)
+
+    def sweep(
+        self, model: Model, chunk: Any, state: Arrays | None, deltas: list[Arrays] | None, address: Address
+    ) -> Swept:
+        """Update the chunk's rows of H, then add up P and Q."""
+        A = self.rows(chunk, model.shared)
+        W = self._joined(model, "W")
+        S = model.shared["S"] if "S" in model.shared else gram(W)
+        H = self._first(model, A, chunk.n_documents, address) if state is None else state["H"].copy()
+        P, Q = np.zeros_like(W), np.zeros_like(S)
+        self._update_rows(A, W, S, H, P, Q)
+        Q = nmf.symmetric(Q)
+        found = [{"P": P[i:j], "Q": Q} for i, j in zip(self.bounds[:-1], self.bounds[1:], strict=True)]
+        if deltas is not None:
+            found = [self.merge(a, b) for a, b in zip(deltas, found, strict=True)]
+        entries = A.data if isinstance(A, nmf.Rows) else A
+        return Swept({"H": H}, found, {"norm": np.sum(np.square(entries, dtype=np.float64))})
+
+    def _update_rows(self, A: Any, W: np.ndarray, S: np.ndarray, H: np.ndarray, P: np.ndarray, Q: np.ndarray) -> None:
+        sparse = isinstance(A, nmf.Rows)
+        room = nmf.scratch(self.n_components, self.dtype)
+        rule = nmf.rule(S, self.order, "H", *self.penalties[2:], self.dtype)
+        if self.solver == "hals" and sparse:
+            nmf.sweep_sparse(A, W, rule, H, P, Q, self.sweeps, room)
+            return
+        R = np.zeros_like(H) if sparse else A @ W
+        if sparse:
+            nmf.add_products(A, W, R)
+        self._solve(R, S, H, rule, Q)
+        if sparse:
+            nmf.add_products(nmf.by_column(A, len(P)), H, P)
+        else:
+            np.matmul(A.T, H, out=P)
+
+    def _solve(self, R: np.ndarray, S: np.ndarray, X: np.ndarray, rule: nmf.Rule, Q: np.ndarray) -> float:
+        """Update rows X from their products; add half of XᵀX to Q; return ⟨R, X⟩."""
+        if self.solver == "hals":
+            return nmf.sweep_rows(R, rule, X, Q, self.sweeps, nmf.scratch(self.n_components, self.dtype))
+        if self.solver == "mu":
+            X[:] = nmf_solvers.multiply(X, R, S.astype(self.dtype))
+        else:
+            X[:] = nmf_solvers.pivot(R, S)
+        Q += np.triu(gram(X))
+        return float(np.sum(R * X, dtype=np.float64))
+
+    def _joined(self, model: Model, name: str) -> np.ndarray:
+        parts = [model.block(j)[name] for j in range(self.blocks)]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def _first(self, model: Model, A: Any, n: int, address: Address) -> np.ndarray:
+        H = np.zeros((n, self.n_components), self.dtype)
+        if "start" not in model.block(0):
+            nmf.uniforms(random.key(*address), 0, H, 2 * self.scale)
+        elif isinstance(A, nmf.Rows):
+            nmf.add_products(A, self._joined(model, "start"), H)
+        else:
+            H[:] = A @ self._joined(model, "start")
+        return np.maximum(H, 0)
+
+    def merge(self, left: Arrays, right: Arrays) -> Arrays:
+        """Add P and Q, in the order of the tree."""
+        return add(left, right)
+
+    def apply(self, block: Arrays, delta: Arrays, shared: Arrays) -> tuple[Arrays, Arrays]:
+        """Update rows of W from P and Q; return S and the part of the error that these rows make."""
+        W, P, Q = block["W"].copy(), delta["P"], delta["Q"]
+        _revive(W, Q, self.scale, self.seed)
+        if self.order == "paper" and self.solver == "hals":
+            tile = tile_size(self.n_components, CACHE_BYTES)
+            for _ in range(self.sweeps):
+                nmf_tiled.update(W, P, Q.astype(self.dtype), tile, True)
+            S, inner = gram(W), float(np.sum(P * W, dtype=np.float64))
+        else:
+            S = np.zeros_like(Q)
+            rule = nmf.rule(Q, self.order, "W", *self.penalties[:2], self.dtype)
+            inner = self._solve(P, Q, W, rule, S)
+            S = nmf.symmetric(S)
+        return {"W": W}, {"S": S, "explained": np.float64(2 * inner - np.sum(S * Q))}
+
+    def finish(self, shared: Arrays, totals: Arrays, sums: Arrays) -> tuple[Arrays, dict[str, float]]:
+        """Keep S; report ‖A − HWᵀ‖ and its ratio to ‖A‖."""
+        squared = max(float(sums["norm"] - totals["explained"]), 0.0)
+        norm = max(float(sums["norm"]), np.finfo(float).tiny)
+        metrics = {"error": float(np.sqrt(squared)), "relative_error": float(np.sqrt(squared / norm))}
+        return shared | {"S": totals["S"]}, metrics
+
+    def fold_in(self, A: Any, W: np.ndarray, S: np.ndarray, sweeps: int = FOLD_IN_SWEEPS) -> tuple[np.ndarray, float]:
+        """Return the H (D, K) of new rows and ⟨R, H⟩, W being fixed."""
+        R = np.zeros((len(A.indptr) - 1 if isinstance(A, nmf.Rows) else len(A), self.n_components), self.dtype)
+        if isinstance(A, nmf.Rows):
+            nmf.add_products(A, W, R)
+        else:
+            np.matmul(A, W, out=R)
+        H = np.zeros_like(R)
+        rule = nmf.rule(S, "separable", "H", *self.penalties[2:], self.dtype)
+        room = nmf.scratch(self.n_components, self.dtype)
+        return H, nmf.sweep_rows(R, rule, H, np.zeros_like(S), sweeps, room)
+
+    def score(self, model: Model, chunk: Any, state: Arrays | None, address: Address) -> Arrays:
+        """Squared error of a held-out chunk, its rows of H found with W fixed."""
+        if state is not None:
+            return {}
+        A, S = self.rows(chunk, model.shared), model.shared["S"]
+        H, inner = self.fold_in(A, self._joined(model, "W"), S)
+        norm = np.sum(np.square(A.data if isinstance(A, nmf.Rows) else A, dtype=np.float64))
+        return {"norm": norm, "error": norm - 2 * inner + np.sum(S * gram(H))}
+
+    def rate(self, sums: Arrays, held_out: bool) -> dict[str, float]:
+        """Relative error of the held-out rows."""
+        if not held_out:
+            return {}
+        return {"held_out_relative_error": float(np.sqrt(max(sums["error"], 0.0) / max(sums["norm"], 1e-300)))}
+
+    def describe(self, model: Model, data: Any) -> list[str]:
+        """The heaviest words of the first components of a corpus."""
+        if not isinstance(data, Corpus):
+            return []
+        W, names = self._joined(model, "W"), data.vocabulary["word"]
+        return [" ".join(names[int(v)].as_py() for v in heaviest(W[:, k], 8)) for k in range(min(W.shape[1], 24))]
+
+    def converged(self, history: list[dict[str, float]]) -> bool:
+        """Whether the error has fallen by less than ``tol`` of itself."""
+        errors = [row["error"] for row in history[-2:]]
+        return self.tol > 0 and len(errors) == 2 and errors[0] - errors[1] < self.tol * errors[0]
+
+
+def gram(X: np.ndarray) -> np.ndarray:
+    """XᵀX in float64, summed by blocks of rows."""
+    total = np.zeros((X.shape[1], X.shape[1]))
+    for first in range(0, len(X), 1024):
+        total += X[first : first + 1024].T @ X[first : first + 1024]
+    return total
+
+
+def _revive(W: np.ndarray, Q: np.ndarray, scale: float, seed: int) -> None:
+    """Give a component that H nowhere uses a new column: the product stays, and the next sweep may use it."""
+    for k in np.flatnonzero(np.diag(Q) == 0):
+        column = np.empty((len(W), 1), W.dtype)
+        nmf.uniforms(random.key(seed, REVIVE, int(k)), 0, column, 2 * scale)
+        W[:, k] = column[:, 0]
+
+
+def _idf(corpus: Corpus) -> np.ndarray:
+    """ln((1 + D) / (1 + df)) + 1 of each word: (V,) float64."""
+    frequency = np.asarray(corpus.vocabulary["document_frequency"], np.float64)
+    return np.log((1 + corpus.n_documents) / (1 + frequency)) + 1
+
+
+def word_counts(chunk: Chunk, idf: np.ndarray | None, dtype: str) -> nmf.Rows:
+    """Return a chunk's word counts, or their tf-idf in rows of length 1."""
+    by_word = nmf.count(chunk.word_ptr, chunk.docs)
+    A = nmf.by_column(by_word, chunk.n_documents)
+    A = nmf.Rows(A.indptr, chunk.word_ids.astype(np.int32)[A.indices], A.data.astype(dtype))
+    if idf is not None:
+        nmf.weigh(A, idf)
+    return A
+
+
+def heaviest(column: np.ndarray, n: int) -> np.ndarray:
+    """Return the places of the n largest of (V,) numbers, falling."""
+    return np.argsort(-column, kind="stable")[:n]

@@ -385,8 +385,19 @@ def working(config: Any, as_json: bool) -> Iterator[tuple[Any, Any]]:
         if not debug:
             warnings.simplefilter("ignore")
         stack.enter_context(dask.config.set({"logging.distributed": level}))
-        client = stack.enter_context(open_cluster(**config.cluster.arguments()))
+        with _uninterrupted() if config.cluster.kind.startswith("local") else contextlib.nullcontext():
+            client = stack.enter_context(open_cluster(**config.cluster.arguments()))
         yield client, stack.enter_context(display(quiet=as_json))
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Start worker processes that leave Ctrl-C, which a terminal sends to all of them, to this process."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _train(config: Any, client: Any, display: Any, overwrite: bool) -> Facts:

@@ -296,21 +296,28 @@ def test_debug_shows_the_traceback(project, call):
 # --- stopping, in a process of its own ---
 
 
-@pytest.mark.parametrize(("signum", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_stopped_run_can_be_resumed(trained, call, signum, code):
+@pytest.mark.parametrize(
+    ("signum", "code", "cluster"), [(signal.SIGTERM, 143, "synchronous"), (signal.SIGINT, 130, "local")]
+)
+def test_a_stopped_run_can_be_resumed(trained, call, signum, code, cluster):
     long = [*COMMAND, "train", "my.yaml", "--set", "run.url=long", "--set", "model.max_iter=100000"]
-    with subprocess.Popen(long, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    long += ["--set", f"cluster.kind={cluster}"]
+    with subprocess.Popen(
+        long, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
         deadline = time.monotonic() + 120
         while RunStore("long").step < 2 and time.monotonic() < deadline:
             time.sleep(0.05)
-        process.send_signal(signum)
+        # A terminal sends Ctrl-C to all processes of the group, workers too.
+        os.killpg(process.pid, signum) if signum == signal.SIGINT else process.send_signal(signum)
         out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (code, "")
     assert "goes on from the last epoch" in err
     assert "Traceback" not in err
     epochs = RunStore("long").step
     assert epochs >= 2
-    finished = json.loads(call("resume", "long", "--set", f"model.max_iter={epochs + 1}", "--json")[1])
+    once_more = ("--set", f"model.max_iter={epochs + 1}", "--set", "cluster.kind=synchronous")
+    finished = json.loads(call("resume", "long", *once_more, "--json")[1])
     assert finished["trained_epochs"] == 1
 
 

@@ -237,7 +237,7 @@ def _topics(topics: Sequence[dict[str, Any]]) -> str:
         return ""
     ranked = sorted(topics, key=lambda t: -t["size"])[:MOST_TOPICS]
     largest = ranked[0]["size"] or 1.0
-    note = "largest first, with each word's probability"
+    note = "largest first, with each word's weight"
     if len(topics) > len(ranked):
         note = f"the {len(ranked)} largest of {len(topics):,}"
     cards = "".join(_topic(topic, topic["size"] / largest) for topic in ranked)
@@ -249,16 +249,16 @@ def _topics(topics: Sequence[dict[str, Any]]) -> str:
 
 
 def _topic(topic: dict[str, Any], share: float) -> str:
-    words = topic["words"]
-    best = max((w["probability"] for w in words), default=1.0)
+    weights = [w.get("probability", w.get("weight", 0.0)) for w in topic["words"]]
+    best = max(weights, default=1.0) or 1.0
     lines = "".join(
-        f'<li style="--w:{w["probability"] / best:.1%}"><span>{escape(w["word"])}</span>'
-        f"<i>{w['probability']:.2%}</i></li>"
-        for w in words
+        f'<li style="--w:{weight / best:.1%}"><span>{escape(w["word"])}</span>'
+        f"<i>{f'{weight:.2%}' if 'probability' in w else short(weight)}</i></li>"
+        for w, weight in zip(topic["words"], weights, strict=True)
     )
     return (
         f'<article class="card topic"><header><b>Topic {topic["topic"]}</b>'
-        f"<span>{topic['size']:.1%} of the words</span></header>"
+        f"<span>{topic['size']:.1%} of the whole</span></header>"
         f'<div class="bar"><i style="--hue:var(--one);width:{share:.1%}"></i></div><ol>{lines}</ol></article>'
     )
 

@@ -11,7 +11,7 @@ import pyarrow.csv
 import scipy.sparse
 
 from .readers import Reader
-from .source import Bag, Batch, Partition, ReadOptions, SourceFile, find_files, line_blocks, row_keys
+from .source import Bag, Batch, Partition, ReadOptions, SourceFile, as_text, find_files, line_blocks, row_keys
 from .store import DataError
 
 #: Tokens that a batch may hold.
@@ -23,8 +23,9 @@ def read_names(path: str | None) -> pa.Array | None:
     if path is None:
         return None
     file = find_files(path)[0]
-    words = [w.decode("utf-8").strip() for data, _ in line_blocks(file, Partition(file)) for w in data.splitlines()]
-    return check_names(words, file.url)
+    lines = [line.strip() for data, _ in line_blocks(file, Partition(file)) for line in data.splitlines()]
+    words = as_text(pa.array(lines, pa.large_binary()), ReadOptions(), lambda row: f"{file.url}, line {row + 1}")
+    return check_names(words.to_pylist(), file.url)
 
 
 def check_names(words: Sequence[str], where: str) -> pa.Array:

@@ -66,8 +66,9 @@ def _from_lists(lists: pa.Array) -> Tokens:
 
 
 def _from_bag(bag: Bag) -> Tokens:
-    present = np.flatnonzero(np.bincount(bag.columns)) if len(bag.columns) else np.empty(0, np.int64)
-    ids = np.searchsorted(present, bag.columns).astype(np.int32)
+    is_present = np.bincount(bag.columns) > 0
+    present = np.flatnonzero(is_present)
+    ids = (np.cumsum(is_present) - 1).astype(np.int32)[bag.columns]
     names = pa.array(present).cast(pa.string()) if bag.names is None else bag.names.take(pa.array(present))
     return Tokens(bag.doc_ptr, ids, names.cast(pa.large_string()))
 

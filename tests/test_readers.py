@@ -400,6 +400,12 @@ def test_docword_whose_header_disagrees(tmp_path):
     refuses(write_lines(tmp_path / "docword.z.txt", ["5 4"]), r"docword\.z\.txt, line 1: .* begins with three lines")
 
 
+def test_a_vocabulary_that_is_not_utf8(tmp_path):
+    (tmp_path / "v.txt").write_bytes(b"one\ntw\xff\nthree\nfour\n")
+    path = write_docword(tmp_path / "docword.x.txt", COUNTS)
+    refuses(path, r"v\.txt, line 2: invalid UTF-8", vocabulary_file=str(tmp_path / "v.txt"))
+
+
 @pytest.mark.parametrize(
     "text, match",
     [

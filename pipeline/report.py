@@ -103,7 +103,7 @@ def last(rows: Sequence[Row], name: str) -> float | None:
 def _training(rows: Sequence[Row]) -> str:
     if not rows:
         return ""
-    shown = [_convergence(rows), _throughput(rows), *_others(rows)]
+    shown = [_convergence(rows), *_others(rows), _throughput(rows)]
     return f'<h2>Training</h2><section class="charts">{"".join(shown)}</section>{_time_split(rows)}'
 
 

@@ -84,6 +84,53 @@ def lda_log_likelihood(docs, words, counts, prior):
     return sum(np.log(theta[d] @ phi[v]) for d, v in zip(docs, words, strict=True))
 
 
+def lda_warp_sweep(docs, words, place, z, counts, prior, uniforms):
+    """Both Metropolis-Hastings steps of WarpLDA, each token left out of its own counts; all arrays in word order.
+
+    ``uniforms`` (T, 4); rows 0 and 3 go by position in word order, rows 1 and 2 by position in document order.
+    """
+    (A, B, N), (alpha, beta) = counts, prior
+    n_topics, mass = len(alpha), len(B) * beta
+    everyone = list(range(len(z)))
+
+    def step(now, new, u, target, proposal):
+        ratio = target(new) * proposal(now) / (target(now) * proposal(new))
+        return new if u < ratio else now
+
+    def lowered(i, row):
+        return row - (np.arange(n_topics) == z[i])
+
+    after = z.copy()
+    for i in everyone:
+        line = np.repeat(np.arange(n_topics), lowered(i, B[words[i]]).astype(int))
+        x = uniforms[i, 0] * (len(line) + n_topics * beta)
+        new = line[int(x)] if x < len(line) else min(int((x - len(line)) / beta), n_topics - 1)
+        a, b, n = (lowered(i, row) for row in (A[docs[i]], B[words[i]], N))
+        after[i] = step(
+            z[i],
+            new,
+            uniforms[place[i], 1],
+            lambda k, a=a, b=b, n=n: (a[k] + alpha[k]) * (b[k] + beta) / (n[k] + mass),
+            lambda k, b=b: b[k] + beta,
+        )
+    out = z.copy()
+    for i in everyone:
+        company = sorted((j for j in everyone if docs[j] == docs[i] and j != i), key=lambda j: place[j])
+        x = uniforms[place[i], 2] * (len(company) + alpha.sum())
+        ends = len(company) + np.cumsum(alpha)
+        new = after[company[int(x)]] if x < len(company) else min(np.searchsorted(ends, x, "right"), n_topics - 1)
+        b, n = lowered(i, B[words[i]]), lowered(i, N)
+        a = np.bincount(after[company], minlength=n_topics) if company else np.zeros(n_topics)
+        out[i] = step(
+            after[i],
+            new,
+            uniforms[i, 3],
+            lambda k, a=a, b=b, n=n: (a[k] + alpha[k]) * (b[k] + beta) / (n[k] + mass),
+            lambda k, a=a: a[k] + alpha[k],
+        )
+    return out
+
+
 # --- Non-negative matrix factorisation ---
 
 

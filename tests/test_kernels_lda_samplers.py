@@ -1,0 +1,134 @@
+"""The other samplers of LDA against slow sequential code, draw by draw, and against their target distributions."""
+
+import naive
+import numpy as np
+import pytest
+from corpusmill.io.corpus import make_chunk
+from corpusmill.kernels import lda_warp, random
+from corpusmill.kernels.lda import count_words
+from corpusmill.kernels.lda_model import Model
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+KEY = random.key(5, 1, 0)
+
+
+def make(seed=0, documents=9, n_words=12, group_tokens=30, length=12):
+    """A small chunk of several groups, one document empty and one of a single token."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(0, length, documents)
+    lengths[:2] = 0, 1
+    words = np.minimum(rng.geometric(0.2, lengths.sum()) - 1, n_words - 1).astype(np.uint32)
+    return make_chunk(0, np.r_[0, np.cumsum(lengths)], words, group_tokens)
+
+
+def word_order(chunk):
+    return chunk.docs.astype(int), chunk.words[chunk.place].astype(int), chunk.place.astype(int)
+
+
+def topics_of(chunk, n_topics, seed=1):
+    return np.random.default_rng(seed).integers(0, n_topics, chunk.n_tokens).astype(np.uint16)
+
+
+def model_of(chunk, z, alpha, n_words=12, words=None):
+    """The model of a corpus that is this chunk alone, or its block of ``words``."""
+    words = words or (0, n_words)
+    counts = count_words(chunk.word_ids, chunk.word_ptr, z, words, len(alpha))
+    totals = np.bincount(z, minlength=len(alpha)).astype(np.int64)
+    return Model(*counts, words[0], totals, np.asarray(alpha, np.float32), 0.05, n_words)
+
+
+def dense_counts(chunk, z, n_topics, n_words=12):
+    docs, words, _ = word_order(chunk)
+    return naive.lda_counts(docs, words, z, chunk.n_documents, n_words, n_topics)
+
+
+@pytest.mark.parametrize("alpha", [[0.25] * 3, [0.5, 0.125, 0.25, 1.0, 2.0]])
+@pytest.mark.parametrize("seed", range(4))
+def test_warp_equals_the_oracle_draw_by_draw(seed, alpha):
+    chunk = make(seed)
+    z = topics_of(chunk, len(alpha))
+    uniforms = naive.lda_uniforms(KEY, 4 * chunk.n_tokens).reshape(-1, 4)
+    expected = naive.lda_warp_sweep(
+        *word_order(chunk), z, dense_counts(chunk, z, len(alpha)), (np.array(alpha), 0.05), uniforms
+    )
+    found = lda_warp.sample(chunk, model_of(chunk, z, alpha), z, KEY)
+    np.testing.assert_array_equal(found, expected)
+    assert (found != z).any()
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 2**32), cut=st.integers(1, 11), group_tokens=st.integers(1, 60))
+def test_warp_draws_the_same_however_the_model_is_cut(seed, cut, group_tokens):
+    chunk = make(seed, group_tokens=group_tokens)
+    alpha = np.full(7, 0.5)
+    z = topics_of(chunk, 7, seed)
+    packed, out = np.zeros(len(z), np.uint32), np.zeros_like(z)
+    blocks = [model_of(chunk, z, alpha, words=words) for words in ((0, cut), (cut, 12))]
+    for block in blocks:
+        lda_warp.propose(chunk, block, z, KEY, packed)
+    np.testing.assert_array_equal(packed[chunk.place] >> 16, z)
+    lda_warp.by_document(chunk.doc_ptr, blocks[0], KEY, packed)
+    for block in blocks:
+        lda_warp.accept(chunk, block, z, KEY, packed, out)
+    np.testing.assert_array_equal(out, lda_warp.sample(chunk, model_of(chunk, z, alpha), z, KEY))
+    assert out.max(initial=0) < 7
+
+
+def test_word_proposals_follow_the_words_other_tokens():
+    """Frequent words of many topics, whose lines are indexed coarsely."""
+    n, n_topics = 40_000, 5
+    chunk = make_chunk(0, np.arange(0, n + 1, 4), np.zeros(n, np.uint32), 1 << 20)
+    z = np.minimum(np.random.default_rng(0).geometric(0.5, n) - 1, n_topics - 1).astype(np.uint16)
+    model = model_of(chunk, z, np.ones(n_topics), n_words=1)
+    packed = np.zeros(n, np.uint32)
+    lda_warp.propose(chunk, model, z, KEY, packed)
+    drawn = np.bincount(packed & 0xFFFF, minlength=n_topics)
+    share = (np.bincount(z) + 0.05) / (n + 0.05 * n_topics)
+    assert stats.chisquare(drawn, share * n).pvalue > 1e-3
+
+
+PRIOR = np.array([0.3, 0.7, 0.5])
+B, N = np.array([[5, 4, 9], [1, 1, 1]]), np.array([20, 40, 30])
+
+
+def fixed_model():
+    """Counts that stand still whatever the topics of the chunk."""
+    rows = np.array([0, 3, 6]), np.tile(np.arange(3, dtype=np.uint16), 2), B.ravel().astype(np.int32)
+    return Model(*rows, 0, N.astype(np.int64), PRIOR.astype(np.float32), 0.05, 2)
+
+
+def pairs(n):
+    """Equal documents of words 0 and 1."""
+    return make_chunk(0, np.arange(0, 2 * n + 1, 2), np.tile(np.array([0, 1], np.uint32), n), 4 * n)
+
+
+def test_first_step_goes_where_its_chain_says():
+    n = 60_000
+    chunk, z = pairs(n), np.zeros(2 * n, np.uint16)
+    packed = np.zeros(2 * n, np.uint32)
+    lda_warp.propose(chunk, fixed_model(), z, KEY, packed)
+    lda_warp.by_document(chunk.doc_ptr, fixed_model(), KEY, packed)
+    own = np.array([1, 0, 0])
+    proposal = (B[0] - own + 0.05) / (B[0] - own + 0.05).sum()
+    weight = (own + PRIOR) / (N - own + 0.1)  # the document's other token is in topic 0 too
+    chance = proposal * np.minimum(1, weight / weight[0])
+    chance[0] += 1 - chance.sum()
+    assert stats.chisquare(np.bincount(packed[0::2] >> 16, minlength=3), chance * n).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("own", [0, 1, 2])
+def test_second_step_leaves_its_target_unchanged(own):
+    n, rng = 60_000, np.random.default_rng(own)
+    chunk, one = pairs(n), np.arange(3) == own
+    z = np.full(2 * n, own, np.uint16)
+    document = np.array([1, 0, 0]) + PRIOR
+    target = document * (B[0] - one + 0.05) / (N - one + 0.1)
+    now = rng.choice(3, 2 * n, p=target / target.sum())
+    new = rng.choice(3, 2 * n, p=document / document.sum())
+    packed, out = (now << 16 | new).astype(np.uint32), np.zeros_like(z)
+    lda_warp.accept(chunk, fixed_model(), z, KEY, packed, out)
+    mine = np.bincount(out[chunk.words[chunk.place] == 0], minlength=3)
+    assert stats.chisquare(mine, target / target.sum() * n).pvalue > 1e-3
+    assert (out != now[chunk.place]).any()

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .jit import kernel
-from .random import draw, stream, uniform
+from .random import draw, uniform, uniform64
 from .tiles import transpose, zeros
 from .vector import prefetch
 from .word2vec_tiles import (
@@ -85,10 +85,18 @@ def negative_words(frequency: np.ndarray, exponent: float, size: int, key: np.ui
 
     Entry i is the quantile at a random point of the i-th of ``size`` equal steps, so that a rare word has its chance.
     """
-    total = np.cumsum(frequency.astype(np.float64) ** exponent)
-    points = (np.arange(size) + (stream(key, size) >> np.uint64(11)) * 2.0**-53) / size
-    found = np.searchsorted(total, points * total[-1], side="right")
-    return np.minimum(found, len(frequency) - 1).astype(np.uint32)
+    return _quantiles(np.cumsum(frequency.astype(np.float64) ** exponent), size, key)
+
+
+@kernel
+def _quantiles(total, size, key):
+    out, word = np.empty(size, np.uint32), 0
+    for i in range(size):
+        point = (i + uniform64(key, i)) / size * total[-1]
+        while word < len(total) - 1 and total[word] <= point:
+            word += 1
+        out[i] = word
+    return out
 
 
 @kernel

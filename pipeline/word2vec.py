@@ -27,6 +27,8 @@ BEGIN, LOSS = -1, -2
 LOSS_PAIRS = 1 << 14
 #: Entries of a chunk's table of negatives, at most: at 2^20 it lies in a core's cache.
 MOST_NEGATIVES = 1 << kernels.TABLE_BITS
+#: Rows subtracted at a time.
+PIECE = 1 << 10
 SIDES = ("W_in", "W_out")
 
 
@@ -77,7 +79,7 @@ class SkipGram(Algorithm):
             data=12 * chunk.tokens + 12 * chunk.segments + 16 * chunk.documents,
             model=-(-self.n_words // self.blocks) * row + 8 * self.n_words,
             delta=3 * rows * row,
-            scratch=2 * rows * row + 8 * chunk.tokens + 20 * self._table_size(chunk.tokens) + 20 * self.n_words,
+            scratch=rows * row + 8 * chunk.tokens + 20 * self._table_size(chunk.tokens) + 20 * self.n_words,
         )
 
     def begin(self, block: int) -> Arrays:
@@ -111,14 +113,14 @@ class SkipGram(Algorithm):
         table = kernels.negative_words(frequency, self.ns_exponent, self._table_size(chunk.n_tokens), keys[0])
         ptr, words, places = kernels.subsample(self._documents(chunk), chunk.words, self._keep(frequency), keys[1])
         rows, (words, table) = _numbered(self.n_words, (words, table), deltas, self.bounds)
-        before = self._gather(model, rows, None)
         W_in, W_out = self._gather(model, rows, deltas)
         done = 0 if deltas is None else int(deltas[0]["tokens"])
         slope = (self.alpha - self.min_alpha) * self.together / max(1, self.tokens)
         alpha = self.alpha - slope * (int(model.shared["trained"]) / self.together + done)
         step = kernels.Step(self.window, self.negative, table, keys[2], keys[3], alpha, slope, self.min_alpha)
         self._train(kernels.Text(ptr, words, places), step, W_in, W_out)
-        changes = {s: W[:-1] - old[:-1] for s, W, old in zip(SIDES, (W_in, W_out), before, strict=True)}
+        self._subtract(model, rows, (W_in, W_out))
+        changes = {"W_in": W_in[:-1], "W_out": W_out[:-1]}
         return Swept(None, self._deltas(rows, changes, done + chunk.n_tokens), {"tokens": np.int64(chunk.n_tokens)})
 
     def _table_size(self, tokens: int) -> int:
@@ -149,6 +151,19 @@ class SkipGram(Algorithm):
                     W[lo + np.searchsorted(mine, deltas[j][f"rows_{side}"])] += deltas[j][side]
         return gathered
 
+    def _subtract(self, model: Model, rows: np.ndarray, trained: tuple[np.ndarray, np.ndarray]) -> None:
+        """Turn trained rows into their changes, a few at a time, so that no second copy of them is there."""
+        cuts = np.searchsorted(rows, self.bounds)
+        for j, (lo, hi) in enumerate(zip(cuts[:-1], cuts[1:], strict=True)):
+            if lo == hi:
+                continue
+            block = model.block(j)
+            for first in range(lo, hi, PIECE):
+                last = min(first + PIECE, hi)
+                mine = rows[first:last].astype(np.int64) - self.bounds[j]
+                for W, side in zip(trained, SIDES, strict=True):
+                    W[first:last] -= block[side][mine]
+
     def _train(self, text: kernels.Text, step: kernels.Step, W_in: np.ndarray, W_out: np.ndarray) -> None:
         """Train on one thread, or on several that write to the same rows without locks (Hogwild)."""
         marks = np.arange(self.threads + 1) * (len(text.words) / self.threads)
@@ -171,7 +186,7 @@ class SkipGram(Algorithm):
                 mine = moved[cuts[j] : cuts[j + 1]]
                 delta[f"rows_{side}"] = (rows[mine].astype(np.int64) - self.bounds[j]).astype(np.uint32)
                 delta[f"shards_{side}"] = np.ones(len(mine), np.int32)
-                delta[side] = change[mine]
+                delta[side] = change if len(mine) == len(change) else change[mine]
         return deltas
 
     # --- a commit ---
@@ -213,11 +228,9 @@ class SkipGram(Algorithm):
         frequency = model.shared["frequency"]
         ptr, words, _ = kernels.subsample(self._documents(chunk), chunk.words, self._keep(frequency), keys[0])
         targets, inputs = _neighbours(ptr, words, self.window, keys[1])
-        drawn = kernels.negative_words(frequency, self.ns_exponent, MOST_NEGATIVES, keys[2])
-        chosen = random.stream(keys[2], len(targets) * self.negative) >> np.uint64(64 - kernels.TABLE_BITS)
-        rows, (targets, inputs, others) = _numbered(
-            self.n_words, (targets, inputs, drawn[chosen].astype(np.uint32)), None, self.bounds
-        )
+        others = kernels.negative_words(frequency, self.ns_exponent, len(targets) * self.negative, keys[2])
+        others = others[np.argsort(random.stream(keys[2], len(others)))]
+        rows, (targets, inputs, others) = _numbered(self.n_words, (targets, inputs, others), None, self.bounds)
         W_in, W_out = self._gather(model, rows, None)
         held = W_in[inputs]
         total = np.logaddexp(0, -np.einsum("nd,nd->n", held, W_out[targets])).sum(dtype=np.float64)

@@ -115,6 +115,7 @@ class _Engine:
             raise DataError(f"{self.data.url}: has no chunk to train on")
         self.shards = shards_of(self.data.chunks)
         self.weights = [sum(self.data.chunks[c].tokens for c in s) for s in self.shards]
+        self.shared: Arrays | None = None  # of the last step, once it is known
         self.plan = min((plan(self.algorithm, self.data, c) for c in executor.capacities()), key=lambda p: p.cache)
         self.job = tasks.Job(
             run=self.run.url,
@@ -197,8 +198,10 @@ class _Engine:
         totals: Arrays = {}
         for part in self.executor.gather(applied):
             totals = add(totals, part)
-        shared, metrics = self.algorithm.finish(self.run.shared(step - 1), totals, sums)
-        self.run.write_shared(step, shared)
+        if self.shared is None:
+            self.shared = self.run.shared(step - 1)
+        self.shared, metrics = self.algorithm.finish(self.shared, totals, sums)
+        self.run.write_shared(step, self.shared)
         finished = time.perf_counter()
         tokens = sum(self.weights[s] for s in shards)
         row = {

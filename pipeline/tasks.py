@@ -147,6 +147,7 @@ def apply_block(job: Job, block: int, step: int, delta: Arrays) -> Arrays:
     model = StoredModel(job, step - 1)
     arrays, totals = job.algorithm.apply(model.block(block), delta, model.shared)
     job.store.write_block(step, block, arrays)
+    CACHE.put(("block", block), step, arrays, nbytes(arrays), job.cache_bytes)
     return totals
 
 

@@ -46,7 +46,7 @@ def test_counts_sum_to_the_tokens(corpus, model):
 
 
 def test_the_best_of_a_few_starts_finds_the_planted_topics(corpus):
-    starts = [LDA(5, doc_topic_prior=0.1, max_iter=40, random_state=seed).fit(corpus) for seed in range(5)]
+    starts = [LDA(5, doc_topic_prior=0.1, max_iter=30, random_state=seed).fit(corpus) for seed in range(4)]
     model = max(starts, key=lambda m: m.history_[-1]["log_likelihood"])
     groups = [{int(w["word"][1:]) // 20 for w in topic["words"]} for topic in model.topics(10)]
     assert all(len(group) == 1 for group in groups)
@@ -83,6 +83,13 @@ def test_same_counts_however_the_model_is_cut(corpus):
     whole, cut = small().fit(corpus), small(n_blocks=3).fit(corpus)
     assert len(cut.model_.blocks) == 3
     np.testing.assert_array_equal(cut.components_, whole.components_)
+
+
+def test_the_largest_number_of_topics(corpus):
+    model = small(n_components=32768, max_iter=3).fit(corpus)
+    assert model.model_.shared["totals"].sum() == corpus.n_tokens
+    assert model.model_.block(0)["topics"].max() > 30000
+    np.testing.assert_allclose(model.transform(corpus.held_out).sum(axis=1), 1, rtol=1e-4)
 
 
 def test_a_broken_fit_goes_on_where_it_stopped(corpus, tmp_path):

@@ -4,10 +4,12 @@ import shutil
 
 import numpy as np
 import pytest
+import scipy.sparse
 from corpusmill.io.edges import EdgeOptions
 from corpusmill.io.graph import write_graph
 from corpusmill.io.store import DataError
 from corpusmill.pipeline.clusters import open_cluster
+from corpusmill.pipeline.node2vec import Node2Vec, _most_probable, _pairs, classify, predict_links, read_labels
 from corpusmill.pipeline.walks import WalkOptions, write_walks
 
 OPTIONS = WalkOptions(p=0.5, q=2, num_walks=6, walk_length=20, seed=5, chunk_tokens=700)
@@ -132,9 +134,9 @@ def test_tables_above_the_bound_are_refused(graph, tmp_path):
 
 
 def test_a_graph_above_the_workers_memory_is_refused(graph, tmp_path):
-    with open_cluster("local", n_workers=1, memory_limit="500MiB") as client:
-        with pytest.raises(DataError, match=r"walking needs [\d,]+ bytes on worker 0, which has [\d,]+ to spare"):
-            write_walks(graph, str(tmp_path / "corpus"), WalkOptions(chunk_tokens=1 << 20), client)
+    refused = pytest.raises(DataError, match=r"walking needs [\d,]+ bytes on worker 0, which has [\d,]+ to spare")
+    with open_cluster("local", n_workers=1, memory_limit="500MiB") as client, refused:
+        write_walks(graph, str(tmp_path / "corpus"), WalkOptions(chunk_tokens=1 << 20), client)
 
 
 @pytest.mark.parametrize(
@@ -150,3 +152,109 @@ def test_a_graph_above_the_workers_memory_is_refused(graph, tmp_path):
 def test_options_out_of_range_are_refused(graph, tmp_path, wrong, message):
     with pytest.raises(ValueError, match=message):
         write_walks(graph, str(tmp_path / "corpus"), WalkOptions(**wrong))
+
+
+# --- the estimator ---
+
+SMALL = {"num_walks": 8, "walk_length": 20, "vector_size": 16, "window": 4, "epochs": 4, "seed": 3}
+
+
+@pytest.fixture(scope="module")
+def model(graph):
+    return Node2Vec(p=0.5, q=0.5, **SMALL).fit(graph)
+
+
+def group_of(node):
+    return node.split("n")[0]
+
+
+def test_neighbours_of_a_vector_are_of_its_group(model):
+    near = [group_of(other) == group_of(node) for node in model.words_ for other, _ in model.wv.most_similar(node, 5)]
+    assert np.mean(near) > 0.9
+
+
+def test_every_node_has_a_vector(model, graph):
+    assert sorted(model.words_) == sorted(graph.nodes.to_pylist())
+    assert model.wv.vectors.shape == (graph.n_nodes, 16)
+
+
+def test_what_fit_takes(model, graph, tmp_path):
+    estimator = Node2Vec(p=0.5, q=0.5, **SMALL, walks=str(tmp_path / "walks"))
+    np.testing.assert_array_equal(estimator.fit(graph.url).wv.vectors, model.wv.vectors)
+    again = Node2Vec(**SMALL).fit(str(tmp_path / "walks"))
+    np.testing.assert_array_equal(again.wv.vectors, model.wv.vectors)
+    arrays = graph.adjacency()
+    ones = np.ones(graph.n_edges, np.float32)
+    matrix = scipy.sparse.csr_matrix((ones, arrays["neighbours"].astype(np.int32), arrays["row_ptr"]))
+    assert Node2Vec(**SMALL).fit(matrix).wv.vectors.shape == (graph.n_nodes, 16)
+    with pytest.raises(ValueError, match="a graph is needed, or edges, or a sparse matrix, not int"):
+        Node2Vec(**SMALL).fit(7)
+
+
+def test_the_same_vectors_on_any_number_of_workers(model, graph):
+    with open_cluster("local", n_workers=2, memory_limit="2GiB") as client:
+        found = Node2Vec(p=0.5, q=0.5, **SMALL).fit(graph, client)
+    np.testing.assert_array_equal(found.wv.vectors, model.wv.vectors)
+
+
+def test_parameters_are_word2vecs_and_its_own(model, tmp_path):
+    parameters = model.get_params()
+    assert parameters["q"] == 0.5
+    assert parameters["min_count"] == 1
+    assert parameters["vector_size"] == 16
+    assert Node2Vec().set_params(negative=9, p=3).negative == 9
+    with pytest.raises(ValueError, match="has no parameter 'return_weight'"):
+        Node2Vec().set_params(return_weight=1)
+    model.save(str(tmp_path / "model"))
+    loaded = Node2Vec.load(str(tmp_path / "model"))
+    assert loaded.get_params() == parameters
+    np.testing.assert_array_equal(loaded.wv.vectors, model.wv.vectors)
+
+
+def test_isolated_nodes_keep_a_vector(tmp_path):
+    graph = graph_of("a b 1\nb c 1\na c 1\nd d 0\n", tmp_path)
+    assert "d" in Node2Vec(**SMALL).fit(graph).words_
+
+
+# --- how good the vectors are ---
+
+
+def test_groups_are_predicted_from_vectors_and_not_from_noise(model, tmp_path):
+    (tmp_path / "labels.tsv").write_text("".join(f"{node}\t{group_of(node)}\n" for node in model.words_))
+    good = model.evaluate(labels=str(tmp_path / "labels.tsv"))["classification"]
+    assert good["micro_f1"] > 0.9
+    noise = np.random.default_rng(0).normal(size=model.wv.vectors.shape)
+    bad = classify(model.words_, noise, read_labels(str(tmp_path / "labels.tsv")))
+    assert bad["micro_f1"] < 0.6
+
+
+def test_a_node_gets_as_many_labels_as_it_has():
+    chances = np.array([[0.1, 0.5, 0.4], [0.9, 0.2, 0.3]])
+    np.testing.assert_array_equal(_most_probable(chances, np.array([[1, 0, 1], [0, 1, 0]])), [[0, 1, 1], [1, 0, 0]])
+
+
+def test_links_are_told_from_pairs_without_one(model, graph):
+    assert model.evaluate(graph=graph)["links"]["micro_f1"] > 0.65
+    noise = np.random.default_rng(0).normal(size=model.wv.vectors.shape)
+    assert predict_links(model.words_, noise, graph)["micro_f1"] < 0.62
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_pairs_are_edges_and_no_edges(tmp_path, directed):
+    graph = graph_of(communities(), tmp_path, directed=directed)
+    near = neighbours_of(graph)
+    names = graph.nodes.to_pylist()[::-1]
+    edges, others = _pairs(graph, {n: i for i, n in enumerate(names)}, np.random.default_rng(0), 100)
+    assert len(edges) == len(others) == 100
+    assert all(names[b] in near[names[a]] for a, b in edges)
+    assert not any(names[b] in near[names[a]] for a, b in others)
+
+
+def test_what_cannot_be_judged_is_refused(model, tmp_path):
+    with pytest.raises(DataError, match="0 nodes with vectors have labels: at least 20"):
+        model.evaluate(labels={"elsewhere": {"x"}})
+    (tmp_path / "labels.tsv").write_text("a x\nb\n")
+    with pytest.raises(DataError, match="line 2: a node and a label are needed, not 'b'"):
+        read_labels(str(tmp_path / "labels.tsv"))
+    with pytest.raises(DataError, match="are too few to judge by"):
+        model.evaluate(graph=graph_of("a b\n", tmp_path))

@@ -106,7 +106,7 @@ def run(configs: tuple[str, ...], settings: tuple[str, ...], overwrite: bool, as
     config = load_config(configs, settings)
     commands.estimator_of(config)
     with working(config, as_json) as (client, display):
-        corpus = commands.ingest(config, client, display.ingest, overwrite)
+        corpus = commands.ingest(config, client, display.ingest, overwrite) if config.source else None
         trained = _train(config, client, display, overwrite)
     show.say({"corpus": corpus, **trained}, as_json, lambda: show.run(corpus, trained))
 

@@ -25,7 +25,7 @@ def ingest(config: Config, client: Any | None, progress: Progress | None = None,
     """Make the corpus of a configuration, or find it there; return what it holds."""
     source = config.source
     if source is None:
-        return _corpus_facts(config.corpus.url) | {"changed": False}
+        raise ValueError("source: nothing to ingest; say source.path, or train on a corpus that is there")
     known = {f.name for f in fields(IngestOptions)}
     given = {k: v for k, v in (source.model_dump() | config.corpus.model_dump()).items() if k in known}
     stages: list[str] = []

@@ -48,9 +48,10 @@ def trained(found: Facts) -> None:
             click.echo(f"{_label(name)}{found[name]}")
 
 
-def run(of_corpus: Facts, of_training: Facts) -> None:
+def run(of_corpus: Facts | None, of_training: Facts) -> None:
     """Print both."""
-    corpus(of_corpus)
+    if of_corpus is not None:
+        corpus(of_corpus)
     trained(of_training)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from corpusmill.pipeline import ESTIMATORS
 from corpusmill.pipeline.cli import main
 from corpusmill.pipeline.run import RunStore
 
@@ -123,6 +124,12 @@ def test_ingest_then_train_is_what_run_does(project, call):
     assert json.loads(out)["epochs"] == 4
 
 
+def test_a_run_without_a_source_trains_on_what_is_there(trained, call):
+    again = ("my.yaml", "--set", "source=null")
+    assert json.loads(call("run", *again, "--json")[1])["corpus"] is None
+    assert call("run", *again)[0] == 0
+
+
 def test_an_ingest_needs_no_configuration(project, call):
     code, out, _ = call("ingest", "texts.jsonl", "other", "--set", "cluster.kind=synchronous", "--json")
     found = json.loads(out)
@@ -156,6 +163,26 @@ def test_topics_and_report(trained, call):
     code, out, _ = call("report", "run", "--out", "page.html")
     assert code == 0
     assert "Topic 1" in Path("page.html").read_text()
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_every_kind_of_model_trains_and_is_reported(project, call, kind):
+    small = {
+        "lda": ["n_components=2", "max_iter=2"],
+        "nmf": ["n_components=2", "max_iter=2"],
+        "word2vec": ["vector_size=8", "min_count=1", "epochs=1"],
+        "node2vec": ["vector_size=8", "num_walks=2", "walk_length=5", "epochs=1"],
+        "random-indexing": ["dimension=64"],
+    }
+    settings = [f"model.{setting}" for setting in (f"kind={kind}", *small[kind])]
+    if kind == "node2vec":
+        Path("edges.txt").write_text("".join(f"{a} {b}\n" for a in range(6) for b in range(a)))
+        settings += ["source=null", "corpus.url=edges.txt"]
+    code, out, err = call("run", "my.yaml", *(f"--set={setting}" for setting in settings), "--json")
+    assert (code, err) == (0, "")
+    assert json.loads(out)["kind"] == kind
+    assert "Tokens per second" in Path("run/report.html").read_text()
+    assert call("inspect", "run/model")[0] == 0
 
 
 def test_word_vectors_have_neighbours_and_topic_models_do_not(trained, call):

@@ -1,0 +1,127 @@
+"""Random walks beside pecanpy and fastnode2vec: steps a CPU-second of one thread, interleaved, medians.
+
+    python benchmarks/node2vec.py GRAPH.tsv ...    lists of edges, such as PPI and BlogCatalog
+    python benchmarks/node2vec.py --quick          a small random graph
+
+Peers that are not installed are left out (pip install pecanpy fastnode2vec).
+"""
+
+import argparse
+import json
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse
+from corpusmill.io.graph import write_graph
+from corpusmill.kernels import random, walks
+
+PARAMETERS = ((1.0, 1.0), (0.25, 0.25), (0.5, 2.0), (4.0, 1.0))
+
+
+def ours(graph, p, q, length, by_tables=False):
+    """Return a function from a round to the steps walked: once from every node."""
+    adjacency = walks.Adjacency(**graph.adjacency(), symmetric=True)
+    if by_tables and walks.table_bytes(adjacency) > 1 << 30:
+        return None
+    walker = walks.walker(adjacency, p, q, by_tables)
+    starts = np.arange(graph.n_nodes, dtype=np.uint32)
+    return lambda turn: len(walks.walk(walker, starts, length, random.key(0, turn))[1])
+
+
+def fastnode2vec(graph, p, q, length):
+    """The compiled walk alone, without the list of names that its user gets."""
+    try:
+        from fastnode2vec.graph import _random_walk
+    except ImportError:
+        return None
+    arrays = graph.adjacency()
+    row_ptr, neighbours = arrays["row_ptr"].astype(np.int32), arrays["neighbours"].astype(np.int32)
+
+    def walk(turn):
+        return sum(len(_random_walk(row_ptr, neighbours, length, p, q, v)) for v in range(graph.n_nodes))
+
+    return walk
+
+
+def pecanpy(graph, p, q, length):
+    """SparseOTF, which its documentation advises for such graphs, on one worker."""
+    try:
+        from numba_progress import ProgressBar
+        from pecanpy.pecanpy import SparseOTF
+    except ImportError:
+        return None
+    arrays = graph.adjacency()
+    peer = SparseOTF(p=p, q=q, workers=1, verbose=False)
+    peer.indptr, peer.indices = arrays["row_ptr"].astype(np.uint32), arrays["neighbours"].astype(np.uint32)
+    peer.data = np.ones(graph.n_edges, np.float32)
+    peer.set_node_ids(graph.nodes.to_pylist())
+    # simulate_walks compiles these two anew in every call: left out here, in the peer's favour.
+    step, may_step = peer.get_move_forward(), peer.get_has_nbrs()
+    starts = np.arange(graph.n_nodes, dtype=np.uint32)
+
+    def walk(turn):
+        with ProgressBar(total=len(starts), disable=True) as bar:
+            found = peer._random_walks(len(starts), length - 1, turn, starts, may_step, step, bar)
+        return int(found[:, -1].sum())
+
+    return walk
+
+
+def measure(graph, p, q, length, rounds):
+    """Return the median steps a CPU-second of each system, taken in turns."""
+    systems = {
+        "corpusmill": ours(graph, p, q, length),
+        "corpusmill, tables": ours(graph, p, q, length, by_tables=True),
+        "fastnode2vec": fastnode2vec(graph, p, q, length),
+        "pecanpy": pecanpy(graph, p, q, length),
+    }
+    systems = {name: walk for name, walk in systems.items() if walk}
+    for walk in systems.values():
+        walk(0)
+    rates = {name: [] for name in systems}
+    for turn in range(rounds):
+        for name, walk in systems.items():
+            start = time.process_time()
+            steps = walk(turn)
+            rates[name].append(steps / (time.process_time() - start))
+    return {name: statistics.median(found) for name, found in rates.items()}
+
+
+def small_graph(folder):
+    """Write a random graph of 300 nodes."""
+    rng = np.random.default_rng(0)
+    return write_graph(scipy.sparse.triu(rng.random((300, 300)) < 0.05, 1).tocsr(), f"{folder}/quick")
+
+
+def main():
+    """Print millions of steps a CPU-second, and how often corpusmill's is the others'."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("graphs", nargs="*", help="lists of edges")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--length", type=int, default=80)
+    parser.add_argument("--quick", action="store_true", help="a small random graph, a few seconds")
+    parser.add_argument("--json", metavar="PATH", help="write the figures there")
+    options = parser.parse_args()
+    if not options.graphs and not options.quick:
+        parser.error("name lists of edges, or use --quick")
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        graphs = {Path(g).name: write_graph(g, f"{folder}/{i}") for i, g in enumerate(options.graphs)}
+        if options.quick:
+            graphs["quick"] = small_graph(folder)
+        print(f"{'graph':24} {'p':>5} {'q':>5}  M steps a CPU-second (corpusmill is so many times as fast)")
+        for name, graph in graphs.items():
+            for p, q in PARAMETERS[: 1 if options.quick else None]:
+                found = measure(graph, p, q, options.length, options.rounds)
+                rows.append({"graph": name, "p": p, "q": q, "steps_per_second": found})
+                shown = (f"{s} {r / 1e6:.2f} ({found['corpusmill'] / r:.1f})" for s, r in found.items())
+                print(f"{name:24} {p:5} {q:5}  " + "   ".join(shown), flush=True)
+    if options.json:
+        Path(options.json).write_text(json.dumps(rows, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -131,6 +131,28 @@ def lda_warp_sweep(docs, words, place, z, counts, prior, uniforms):
     return out
 
 
+def lda_collapsed(order, docs, words, z, counts, prior, uniforms):
+    """Moon's Algorithm 1 over tokens in ``order``; ``counts`` (A, B, N) and ``z`` change in place."""
+    (A, B, N), (alpha, beta) = counts, prior
+    for i in order:
+        d, w = docs[i], words[i]
+        A[d, z[i]], B[w, z[i]], N[z[i]] = A[d, z[i]] - 1, B[w, z[i]] - 1, N[z[i]] - 1
+        ends = np.cumsum(lda_weights(A[d], B[w], N, alpha, beta, len(B)))
+        z[i] = np.searchsorted(ends, uniforms[i] * ends[-1], "right")
+        A[d, z[i]], B[w, z[i]], N[z[i]] = A[d, z[i]] + 1, B[w, z[i]] + 1, N[z[i]] + 1
+
+
+def lda_minibatch(batches, docs, words, z, prior, uniforms, n_words):
+    """Moon's Algorithm 4, each token left out of its own counts, which are taken anew for every mini-batch."""
+    alpha, beta = prior
+    shape = max(docs) + 1, n_words, len(alpha)
+    for batch in batches:
+        A, B, N = lda_counts(docs, words, z, *shape)
+        for i in batch:
+            ends = np.cumsum(lda_weights(A[docs[i]], B[words[i]], N, alpha, beta, len(B), lowered=z[i]))
+            z[i] = np.searchsorted(ends, uniforms[i] * ends[-1], "right")
+
+
 # --- Non-negative matrix factorisation ---
 
 
@@ -161,6 +183,7 @@ def nmf_best_rows(A, W, H, epochs, l1=(0.0, 0.0), l2=(0.0, 0.0), sweeps=1):
                 residual = A - W @ H + np.outer(W[:, k], H[k])
                 W[:, k] = np.maximum(0, (residual @ H[k] - l1[0]) / (H[k] @ H[k] + l2[0]))
         yield W.copy(), H.copy()
+
 
 # --- Word2Vec and random walks ---
 
@@ -223,7 +246,6 @@ def word2vec_par(sentences, W_in, W_out, window, negative, table, keys, rate, ba
             gradient = -rate(place) / (1 + np.exp(-(M_out @ M_in.T)))
             np.add.at(W_in, members, gradient.T @ M_out)
             np.add.at(W_out, shared, gradient @ M_in)
-
 
 
 def walk_probabilities(W, p, q, t, v):

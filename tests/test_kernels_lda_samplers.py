@@ -1,10 +1,12 @@
 """The other samplers of LDA against slow sequential code, draw by draw, and against their target distributions."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import naive
 import numpy as np
 import pytest
 from corpusmill.io.corpus import make_chunk
-from corpusmill.kernels import lda_warp, random
+from corpusmill.kernels import lda_collapsed, lda_warp, random
 from corpusmill.kernels.lda import count_words
 from corpusmill.kernels.lda_model import Model
 from hypothesis import given, settings
@@ -132,3 +134,99 @@ def test_second_step_leaves_its_target_unchanged(own):
     mine = np.bincount(out[chunk.words[chunk.place] == 0], minlength=3)
     assert stats.chisquare(mine, target / target.sum() * n).pvalue > 1e-3
     assert (out != now[chunk.place]).any()
+
+
+# --- counts that follow ---
+
+
+def tokens_of(chunk):
+    return lda_collapsed.Tokens(chunk.docs, chunk.words[chunk.place], chunk.place)
+
+
+def tables_of(chunk, z, alpha, n_words=12):
+    A, B, N = (t.astype(np.int32) for t in dense_counts(chunk, z, len(alpha), n_words))
+    np.testing.assert_array_equal(A, lda_collapsed.document_counts(tokens_of(chunk), z, len(A), len(alpha)))
+    return lda_collapsed.Tables(A, B, N, np.asarray(alpha, np.float32), 0.05, n_words * 0.05)
+
+
+def oracle(chunk, z, alpha, order):
+    docs, words, _ = word_order(chunk)
+    z, counts = z.copy(), dense_counts(chunk, z, len(alpha))
+    uniforms = naive.lda_uniforms(KEY, len(z))
+    naive.lda_collapsed(order, docs, words, z, counts, (np.asarray(alpha), 0.05), uniforms)
+    return z, counts
+
+
+ALPHAS = [np.full(3, 0.25), np.linspace(0.1, 2, 37)]
+
+
+@pytest.mark.parametrize("alpha", ALPHAS, ids=len)
+@pytest.mark.parametrize("seed", range(3))
+def test_sequential_equals_algorithm_1_draw_by_draw(seed, alpha):
+    chunk = make(seed)
+    z = topics_of(chunk, len(alpha))
+    expected, counts = oracle(chunk, z, alpha, np.argsort(chunk.place))
+    tables = tables_of(chunk, z, alpha)
+    lda_collapsed.sequential(tokens_of(chunk), tables, z, KEY)
+    np.testing.assert_array_equal(z, expected)
+    for found, wanted in zip(tables[:3], counts, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
+def run_diagonals(chunk, z, alpha, parts, threads, atomic):
+    z, tables = z.copy(), tables_of(chunk, z, alpha)
+    with ThreadPoolExecutor(threads) as pool:
+        lda_collapsed.diagonals(tokens_of(chunk), tables, z, KEY, parts, pool, atomic)
+    for found, wanted in zip(tables[:3], dense_counts(chunk, z, len(alpha)), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    return z
+
+
+@pytest.mark.parametrize("parts", [1, 2, 5])
+def test_diagonals_on_one_thread_are_sequential_draw_by_draw(parts):
+    chunk, alpha = make(3, documents=12), ALPHAS[1]
+    z = topics_of(chunk, len(alpha))
+    order, tile_ptr = lda_collapsed.tiles(tokens_of(chunk), parts)
+    steps = [g * parts + (g + step) % parts for step in range(parts) for g in range(parts)]
+    order = np.concatenate([order[tile_ptr[t] : tile_ptr[t + 1]] for t in steps])
+    assert sorted(order) == list(range(len(z)))
+    expected, _ = oracle(chunk, z, alpha, order)
+    np.testing.assert_array_equal(run_diagonals(chunk, z, alpha, parts, 1, atomic=True), expected)
+
+
+def test_totals_of_their_own_make_threads_invisible():
+    chunk, alpha = make(4, documents=400, length=40), ALPHAS[0]
+    z = topics_of(chunk, len(alpha))
+    one = run_diagonals(chunk, z, alpha, 6, 1, atomic=False)
+    np.testing.assert_array_equal(run_diagonals(chunk, z, alpha, 6, 4, atomic=False), one)
+
+
+def test_atomic_totals_lose_nothing_on_four_threads():
+    chunk = make(5, documents=3000, length=60)
+    z = topics_of(chunk, 3)
+    assert (run_diagonals(chunk, z, ALPHAS[0], 8, 4, atomic=True) != z).any()
+
+
+def test_tiles_of_a_diagonal_share_no_document_and_no_word():
+    chunk = make(6, documents=50)
+    tokens = tokens_of(chunk)
+    order, tile_ptr = lda_collapsed.tiles(tokens, 4)
+    for step in range(4):
+        mine = [order[tile_ptr[t] : tile_ptr[t + 1]] for t in (g * 4 + (g + step) % 4 for g in range(4))]
+        for ids in (tokens.docs, tokens.words):
+            distinct = [set(ids[tile]) for tile in mine]
+            assert len(set().union(*distinct)) == sum(map(len, distinct)) > 0
+
+
+@pytest.mark.parametrize("documents", [1, 4, 100])
+def test_minibatch_equals_algorithm_4_draw_by_draw(documents):
+    chunk, alpha = make(7), ALPHAS[1]
+    docs, words, _ = word_order(chunk)
+    z = topics_of(chunk, len(alpha))
+    tables, expected = tables_of(chunk, z, alpha), z.copy()
+    batches = [np.flatnonzero((docs >= d) & (docs < d + documents)) for d in range(0, chunk.n_documents, documents)]
+    prior, uniforms = (alpha, 0.05), naive.lda_uniforms(KEY, len(z))
+    naive.lda_minibatch(batches, docs, words, expected, prior, uniforms, 12)
+    lda_collapsed.minibatch(tokens_of(chunk), tables, z, KEY, chunk.doc_ptr, documents)
+    np.testing.assert_array_equal(z, expected)
+    np.testing.assert_array_equal(tables.B, dense_counts(chunk, z, len(alpha))[1])

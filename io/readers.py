@@ -32,6 +32,10 @@ from .source import (
 from .store import DataError
 
 
+#: Rows of a Parquet file that are unpacked at once, however small they look packed.
+MOST_ROWS = 4096
+
+
 @dataclass(frozen=True)
 class Reader(ABC):
     """A source of documents. It travels with every task, so it holds names and numbers only."""
@@ -386,7 +390,8 @@ def _check_column(file: SourceFile, found: pq.ParquetFile, name: str) -> None:
 def _rows_a_batch(meta: pq.FileMetaData, groups: range) -> int:
     size = sum(meta.row_group(g).total_byte_size for g in groups)
     rows = sum(meta.row_group(g).num_rows for g in groups)
-    return max(1, min(rows, rows * BATCH_BYTES // max(1, size)))
+    # The size is that of packed pages, which may be far below that of the rows: never take many of them at once.
+    return max(1, min(rows, rows * BATCH_BYTES // max(1, size), MOST_ROWS))
 
 
 class TextFiles(Reader):

@@ -425,6 +425,7 @@ def write_packed(folder, size):
     return str(folder / "*.gz"), stop
 
 
+@pytest.mark.timeout(900)
 def test_memory_stays_below_the_limit_for_a_source_ten_times_larger(tmp_path):
     limit = 240 << 20
     pattern, stop = write_packed(tmp_path, 10 * limit)

@@ -31,7 +31,6 @@ from .source import (
 )
 from .store import DataError
 
-
 #: Rows of a Parquet file that are unpacked at once, however small they look packed.
 MOST_ROWS = 4096
 

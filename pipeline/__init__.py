@@ -7,14 +7,21 @@ if TYPE_CHECKING:
     from ..io.corpus import Corpus
     from .lda import LDA
     from .nmf import NMF
+    from .node2vec import Node2Vec
     from .random_indexing import RandomIndexing
     from .word2vec import Word2Vec
 
 #: Where each estimator is. What this package offers is imported when it is first used: the command line starts quickly.
-_ESTIMATORS = {"LDA": ".lda", "NMF": ".nmf", "RandomIndexing": ".random_indexing", "Word2Vec": ".word2vec"}
+_ESTIMATORS = {
+    "LDA": ".lda",
+    "NMF": ".nmf",
+    "Node2Vec": ".node2vec",
+    "RandomIndexing": ".random_indexing",
+    "Word2Vec": ".word2vec",
+}
 
 #: ESTIMATORS: classes by the name that configs and saved models use.
-__all__ = ["ESTIMATORS", "LDA", "NMF", "Corpus", "RandomIndexing", "Word2Vec"]
+__all__ = ["ESTIMATORS", "LDA", "NMF", "Corpus", "Node2Vec", "RandomIndexing", "Word2Vec"]
 
 
 def __getattr__(name: str) -> Any:

@@ -434,17 +434,16 @@ class Word2Vec(TextEstimator):
     # --- the trained model ---
 
     def loaded(self) -> None:
-        """Leave out words that occur too rarely, and forget vectors of an earlier model."""
+        """Leave out words that occur too rarely, count all documents so far, forget vectors of an earlier model."""
         model = self.model_
         frequency = model.shared["frequency"]
         counted = np.flatnonzero(frequency >= self.min_count)
-        if len(counted) < model.vocabulary.num_rows or len(model.blocks) > 1:
-            block = {side: _rows(model, side)[counted] for side in SIDES}
-            vocabulary = model.vocabulary.take(counted)
-            place = vocabulary.column_names.index("term_frequency")
-            vocabulary = vocabulary.set_column(place, "term_frequency", pa.array(frequency[counted]))
-            shared = model.shared | {"frequency": frequency[counted]}
-            self.model_ = Fitted([block], shared, vocabulary, model.about)
+        table = model.vocabulary.take(counted)
+        column = table.column_names.index("term_frequency")
+        table = table.set_column(column, "term_frequency", pa.array(frequency[counted]))
+        rows = {side: _rows(model, side) for side in SIDES}
+        block = rows if len(counted) == len(frequency) else {side: W[counted] for side, W in rows.items()}
+        self.model_ = Fitted([block], model.shared | {"frequency": frequency[counted]}, table, model.about)
         self._wv: WordVectors | None = None
 
     def joined(self, side: str) -> np.ndarray:

@@ -179,7 +179,7 @@ def draw(curves, picture: str) -> None:
     for axis, (title, systems) in zip(axes[0], curves.items(), strict=True):
         for name, curve in systems.items():
             axis.plot([c[0] for c in curve], [c[2] for c in curve], marker=".", label=name)
-        axis.set(title=title, xlabel="seconds of training, two threads", xscale="log")
+        axis.set(title=title, xlabel="seconds of training, two threads")
         axis.grid(alpha=0.3)
     axes[0][0].set_ylabel("held-out log-likelihood per token")
     axes[0][0].legend()

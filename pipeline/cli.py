@@ -163,7 +163,9 @@ def train(configs: tuple[str, ...], settings: tuple[str, ...], overwrite: bool, 
 @config_options
 @json_option
 def resume(run_url: str, settings: tuple[str, ...], as_json: bool) -> None:
-    """Go on with a run that was broken off, from its last epoch, with the configuration that it began with.
+    """Go on with a run that was broken off.
+
+    It goes on from its last epoch, with the configuration that it began with.
 
     \b
       corpusmill resume runs/articles
@@ -186,7 +188,9 @@ def resume(run_url: str, settings: tuple[str, ...], as_json: bool) -> None:
 def evaluate(
     model: str, corpus: str, part: str, configs: tuple[str, ...], settings: tuple[str, ...], as_json: bool
 ) -> None:
-    """Score a model on documents: half of each one estimates its topics, the other half is scored.
+    """Score a model on documents.
+
+    Half of each document estimates its topics, the other half is scored.
 
     \b
       corpusmill evaluate demo/model demo/corpus
@@ -216,7 +220,9 @@ def transform(
     settings: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Write each document's topic weights as Parquet: columns document and weights.
+    """Write each document's topic weights as Parquet.
+
+    A file a chunk, with the columns document and weights.
 
     \b
       corpusmill transform demo/model demo/corpus demo/weights
@@ -258,7 +264,9 @@ def topics(model: str, words: int, as_json: bool) -> None:
 @click.option("--number", default=10, show_default=True, type=click.IntRange(1), help="How many to print.")
 @json_option
 def similar(model: str, words: tuple[str, ...], without: tuple[str, ...], number: int, as_json: bool) -> None:
-    """Print the words nearest to WORDS by the vectors of a word2vec or random-indexing model.
+    """Print the words nearest to others.
+
+    MODEL has vectors: word2vec, node2vec or random-indexing.
 
     \b
       corpusmill similar runs/vectors/model sea
@@ -274,7 +282,9 @@ def similar(model: str, words: tuple[str, ...], without: tuple[str, ...], number
 @click.argument("url", metavar="ANYTHING")
 @json_option
 def inspect(url: str, as_json: bool) -> None:
-    """Say what lies at a path or URL: a corpus, a run or a model; how big it is, and of which version.
+    """Say what lies at a path or URL.
+
+    A corpus, matrix, graph, run or model; how big it is, and of which version.
 
     \b
       corpusmill inspect demo/corpus
@@ -290,7 +300,9 @@ def inspect(url: str, as_json: bool) -> None:
 @click.option("--out", metavar="FILE", help="Where to; by default report.html inside the run.")
 @json_option
 def report(run_url: str, out: str | None, as_json: bool) -> None:
-    """Write one self-contained HTML page about a run, finished or not.
+    """Write a self-contained page about a run.
+
+    The run may be finished or not.
 
     \b
       corpusmill report demo/run --out demo/report.html
@@ -415,7 +427,8 @@ def _train(config: Any, client: Any, display: Any, overwrite: bool) -> Facts:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line: an error is one sentence on stderr and an exit code."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    # --debug belongs before the command; it is understood wherever it stands.
+    given = sorted(sys.argv[1:] if arguments is None else arguments, key=lambda argument: argument != "--debug")
     signal.signal(signal.SIGTERM, _terminate)
     try:
         cli.main(given, prog_name="corpusmill", standalone_mode=False)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from corpusmill.io.store import DataError
 from corpusmill.pipeline import ESTIMATORS
 from corpusmill.pipeline.cli import main
 from corpusmill.pipeline.run import RunStore
@@ -316,8 +317,8 @@ def test_a_run_held_by_another_process_is_75(trained, call):
 
 
 def test_debug_shows_the_traceback(project, call):
-    with pytest.raises(Exception, match="no corpus here"):
-        call("--debug", "train", "my.yaml", "--set", "corpus.url=none")
+    with pytest.raises(DataError, match="no corpus here"):
+        call("train", "my.yaml", "--set", "corpus.url=none", "--debug")
 
 
 # --- stopping, in a process of its own ---

@@ -126,9 +126,8 @@ class NMF(Estimator):
                 raise ValueError(f"{name} is {getattr(self, name)!r}: choose one of {', '.join(values)}")
         if self.sweeps < 1 or self.n_blocks < 1 or self.max_iter < 1:
             raise ValueError("sweeps, n_blocks and max_iter must be 1 or more")
-        whole = self.order == "paper" or self.init != "random"
-        if whole and self.n_blocks > 1:
-            raise ValueError("order='paper' and the nndsvd starts need all rows of W at once: set n_blocks to 1")
+        if self.order == "paper" and self.n_blocks > 1:
+            raise ValueError("order='paper' needs all rows of W at once: set n_blocks to 1")
         penalised = self.alpha_W != 0 or self.alpha_H not in ("same", 0)
         if penalised and (self.order == "paper" or self.solver != "hals"):
             raise ValueError("alpha_W and alpha_H need solver='hals' and order='separable'")

@@ -1,0 +1,261 @@
+"""The estimator NMF: on stores and arrays, against scikit-learn's meanings, through the engine, out of core."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+from corpusmill.io.matrix import write_matrix
+from corpusmill.io.store import DataError
+from corpusmill.kernels import nmf, nmf_solvers, random
+from corpusmill.pipeline import NMF
+from corpusmill.pipeline.clusters import open_cluster
+from corpusmill.pipeline.corpora import load_model
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from naive import nmf_best_rows
+from toy import write_topic_corpus
+
+
+def sums_of_parts(D=120, V=60, K=5, seed=0):
+    """A dense matrix of rank K, most of it zero."""
+    rng = np.random.default_rng(seed)
+    return (rng.random((D, K)) * (rng.random((D, K)) < 0.4)) @ (rng.random((K, V)) * (rng.random((K, V)) < 0.4))
+
+
+def small(**parameters):
+    return NMF(**({"n_components": 5, "max_iter": 30, "tol": 0.0, "dtype": "float64"} | parameters))
+
+
+def distance(A, H, model):
+    return float(np.linalg.norm(A - H @ model.components_))
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    return write_topic_corpus(tmp_path_factory.mktemp("nmf") / "corpus", 4)
+
+
+def matrix_of(corpus):
+    return np.concatenate(
+        [corpus.read_chunk(c).counts(corpus.n_words).toarray() for c in range(len(corpus.chunks))]
+    ).astype(float)
+
+
+OPTIONS = [
+    {},
+    {"order": "paper"},
+    {"solver": "mu"},
+    {"solver": "anls"},
+    {"sweeps": 3},
+    {"n_blocks": 3},
+    {"init": "nndsvd"},
+    {"init": "nndsvda"},
+    {"init": "nndsvdar"},
+]
+
+
+@pytest.mark.parametrize("convert", [np.asarray, scipy.sparse.csr_matrix], ids=["dense", "sparse"])
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_the_error_reported_is_the_error(options, convert):
+    A = sums_of_parts()
+    model = small(**options)
+    H = model.fit_transform(convert(A))
+    assert model.components_.shape == (5, 60)
+    assert model.reconstruction_err_ == pytest.approx(distance(A, H, model), rel=1e-6, abs=1e-6)
+    assert min(H.min(), model.components_.min()) >= 0
+    errors = [row["error"] for row in model.history_]
+    assert errors[-1] < errors[0] / 3
+    if options.get("order") != "paper":
+        assert all(b <= a * (1 + 1e-9) for a, b in zip(errors[:-1], errors[1:], strict=True))
+
+
+def test_sparse_and_dense_are_the_same():
+    A = sums_of_parts()
+    dense, sparse = small().fit(A), small().fit(scipy.sparse.csr_matrix(A))
+    np.testing.assert_allclose(dense.components_, sparse.components_, rtol=1e-8, atol=1e-12)
+
+
+def test_chunks_and_blocks_change_nothing_but_rounding(tmp_path):
+    A = sums_of_parts()
+    whole = small(init="nndsvda").fit(A)
+    matrix = write_matrix(str(tmp_path / "m"), A, "float64", chunk_numbers=700)
+    assert len(matrix.chunks) > 5
+    cut = small(init="nndsvda", n_blocks=4).fit(matrix)
+    np.testing.assert_allclose(cut.components_, whole.components_, rtol=1e-6, atol=1e-9)
+
+
+def test_any_number_of_workers_gives_the_same_bits(tmp_path):
+    matrix = write_matrix(str(tmp_path / "m"), sums_of_parts(), "float32", chunk_numbers=700)
+    here = small(dtype="float32").fit(matrix)
+    with open_cluster("local", n_workers=2, memory_limit="2GiB") as client:
+        there = small(dtype="float32").fit(matrix, client=client)
+    np.testing.assert_array_equal(here.components_, there.components_)
+    assert [r["error"] for r in here.history_] == [r["error"] for r in there.history_]
+
+
+def test_penalties_are_scikit_learns():
+    A = sums_of_parts(40, 30, 4)
+    model = small(n_components=4, alpha_W=0.002, alpha_H=0.003, l1_ratio=0.4, max_iter=1)
+    H, start = model.fit_transform(A), small(n_components=4, alpha_W=0.002, alpha_H=0.003, l1_ratio=0.4)
+    store = start.open(A)
+    algorithm = start.algorithm(store)
+    W0 = algorithm.begin(0)["W"]
+    H0 = np.zeros((40, 4))
+    nmf.uniforms(random.key(0, 1, 0), 0, H0, 2 * algorithm.scale)
+    # As in scikit-learn: rows by alpha_W times the number of columns, columns by alpha_H times that of rows.
+    l1, l2 = (0.003 * 40 * 0.4, 0.002 * 30 * 0.4), (0.003 * 40 * 0.6, 0.002 * 30 * 0.6)
+    ((W, expected),) = nmf_best_rows(A.T, W0, H0.T, 1, l1, l2)
+    np.testing.assert_allclose(H, expected.T, atol=1e-10)
+    np.testing.assert_allclose(model.components_, W.T, atol=1e-10)
+
+
+def test_tol_stops_early():
+    model = small(tol=1e-2, max_iter=100).fit(sums_of_parts())
+    assert 1 < model.n_iter_ < 100
+    a, b = (row["error"] for row in model.history_[-2:])
+    assert a - b < 1e-2 * a
+
+
+def test_a_broken_fit_goes_on_where_it_stopped(tmp_path):
+    class Break:
+        def after_epoch(self, progress):
+            if progress.epoch == 3:
+                raise KeyboardInterrupt
+
+    matrix, run = write_matrix(str(tmp_path / "m"), sums_of_parts(), "float64", 700), str(tmp_path / "run")
+    with pytest.raises(KeyboardInterrupt):
+        small(max_iter=6).fit(matrix, run=run, callbacks=[Break()])
+    again = small(max_iter=6).fit(matrix, run=run)
+    assert [row["epoch"] for row in again.history_] == [1, 2, 3, 4, 5, 6]
+    np.testing.assert_array_equal(again.components_, small(max_iter=6).fit(matrix).components_)
+
+
+def test_transform_finds_the_best_rows():
+    A = sums_of_parts()
+    model = small(max_iter=60).fit(A)
+    H = model.transform(A)
+    best = nmf_solvers.pivot(A @ model.components_.T, model.components_ @ model.components_.T)
+    assert distance(A, H, model) <= distance(A, best, model) * 1.01 + 1e-9
+    np.testing.assert_allclose(model.inverse_transform(H), H @ model.components_)
+    np.testing.assert_allclose(model.transform(A[7:8]), H[7:8], atol=1e-9)
+
+
+def test_corpora_count_words_or_weigh_them(corpus):
+    A = matrix_of(corpus)
+    model = small(n_components=4)
+    H = model.fit_transform(corpus)
+    assert model.reconstruction_err_ == pytest.approx(distance(A, H, model), rel=1e-6)
+    words = [{w["word"] for w in t["words"]} for t in model.topics(20)]
+    truth = [{f"w{i:03d}" for i in range(20 * k, 20 * k + 20)} for k in range(4)]
+    assert all(max(len(t & w) for w in words) >= 19 for t in truth)
+    weighed = small(n_components=4, weighting="tfidf")
+    H = weighed.fit_transform(corpus)
+    frequency = np.asarray(corpus.vocabulary["document_frequency"])
+    B = A * (np.log((1 + len(A)) / (1 + frequency)) + 1)
+    B /= np.maximum(np.linalg.norm(B, axis=1, keepdims=True), 1e-300)
+    assert weighed.reconstruction_err_ == pytest.approx(distance(B, H, weighed), rel=1e-5)
+    assert "held_out_relative_error" in model.history_[-1]
+    np.testing.assert_array_equal(model.transform(corpus).shape, (len(A), 4))
+
+
+def test_partial_fit_learns_from_batches():
+    A = sums_of_parts(400, 40, 3)
+    model = small(n_components=3)
+    for _ in range(4):
+        for first in range(0, 400, 100):
+            model.partial_fit(A[first : first + 100])
+    assert distance(A, model.transform(A), model) < 0.3 * np.linalg.norm(A)
+
+
+def test_dask_arrays():
+    dask_array = pytest.importorskip("dask.array")
+    A = sums_of_parts()
+    model = small().fit(dask_array.from_array(A, chunks=(37, 25)))
+    assert model.reconstruction_err_ < 0.3 * np.linalg.norm(A)
+
+
+def test_saved_models_and_vectors(tmp_path):
+    A = sums_of_parts()
+    model = small().fit(A)
+    model.save(str(tmp_path / "model"))
+    loaded = load_model(str(tmp_path / "model"))
+    np.testing.assert_array_equal(loaded.components_, model.components_)
+    np.testing.assert_array_equal(loaded.transform(A), model.transform(A))
+    vectors = model.vectors_
+    for ending in ("safetensors", "parquet", "zarr"):
+        vectors.save(str(tmp_path / f"w.{ending}"))
+        found = type(vectors).load(str(tmp_path / f"w.{ending}"))
+        np.testing.assert_array_equal(found.vectors, model.components_.T.astype(np.float32))
+
+
+def test_empty_rows_and_columns_are_allowed():
+    A = sums_of_parts()
+    A[3], A[:, 7] = 0, 0
+    model = small()
+    H = model.fit_transform(A)
+    assert np.isfinite(H).all() and np.isfinite(model.components_).all()
+    np.testing.assert_allclose(H[3] @ model.components_, 0, atol=1e-9)
+
+
+def test_a_matrix_of_zeros():
+    model = small(max_iter=3)
+    assert np.isfinite(model.fit_transform(np.zeros((9, 8)))).all()
+    assert model.reconstruction_err_ == 0
+
+
+@pytest.mark.parametrize(
+    "parameters, message",
+    [
+        ({"n_components": 61}, "allows 1 to 60"),
+        ({"n_components": 0}, "allows 1 to 60"),
+        ({"solver": "cd"}, "solver is 'cd'"),
+        ({"init": "custom"}, "init is 'custom'"),
+        ({"sweeps": 0}, "1 or more"),
+        ({"order": "paper", "n_blocks": 2}, "n_blocks to 1"),
+        ({"order": "paper", "alpha_W": 0.1}, "order='separable'"),
+    ],
+)
+def test_parameters_out_of_range_are_refused(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        small(**parameters).fit(sums_of_parts())
+
+
+def test_bad_entries_and_shapes_are_refused():
+    A = sums_of_parts()
+    model = small().fit(A)
+    with pytest.raises(DataError, match="59 columns, the model 60"):
+        model.transform(A[:, :59])
+    A[5, 6] = -1
+    with pytest.raises(DataError, match="row 5, column 6"):
+        small().fit(A)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(1, 30), st.integers(1, 8), st.integers(0, 99))
+def test_pivoting_meets_the_conditions_of_a_minimum(n, K, seed):
+    rng = np.random.default_rng(seed)
+    Y = rng.random((20, K))
+    S, R = Y.T @ Y, rng.standard_normal((n, K))
+    X = nmf_solvers.pivot(R, S)
+    slope = X @ S - R
+    assert X.min() >= 0
+    assert slope.min() > -1e-7
+    assert np.abs(X * slope).max() < 1e-7 * max(1, np.abs(X).max())
+
+
+def test_multiplicative_updates_never_raise_the_divergence():
+    A = scipy.sparse.csr_matrix(sums_of_parts())
+    rng = np.random.default_rng(0)
+    X, Y = rng.random((120, 5)), rng.random((60, 5))
+
+    def divergence():
+        modelled, dense = X @ Y.T + 1e-300, A.toarray()
+        logs = np.where(dense > 0, dense * np.log(np.where(dense > 0, dense, 1) / modelled), 0)
+        return float(np.sum(logs - dense + modelled))
+
+    values = [divergence()]
+    for _ in range(10):
+        X = nmf_solvers.multiply_kl(A, X, Y)
+        Y = nmf_solvers.multiply_kl(A.T.tocsr(), Y, X)
+        values.append(divergence())
+    assert all(b <= a + 1e-9 for a, b in zip(values[:-1], values[1:], strict=True))
+    assert values[-1] < values[0] / 2

@@ -4,6 +4,7 @@ import math
 from html.parser import HTMLParser
 
 import pytest
+from browser import Browser
 from corpusmill.pipeline.report import MOST_TOPICS, Contents, chart, nice_ticks, points, render
 from corpusmill.pipeline.wording import duration, minus, short
 from hypothesis import given
@@ -95,6 +96,27 @@ def test_words_paths_and_settings_are_escaped():
         Page(text).tags.count("script") == Page(render(Contents("A", "", rows(), topics()))).tags.count("script") == 1
     )
     assert f"{EVIL}0" in Page(text).text
+
+
+@pytest.mark.parametrize("width", [360, 1400])
+def test_a_browser_shows_it_without_running_what_the_corpus_holds(tmp_path, width):
+    page = tmp_path / "report.html"
+    page.write_text(render(Contents(EVIL, EVIL, rows(), [*topics(3), *topics(1, "<img src=x onerror=evil()>")])))
+    with Browser(width) as browser:
+        browser.call("Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1, mobile=False)
+        browser.call("Page.addScriptToEvaluateOnNewDocument", source="evil = alert = () => { window.ran = true; }")
+        browser.open(page.as_uri())
+        browser.wait("document.readyState == 'complete' && document.querySelectorAll('.cursor').length == 2")
+        assert browser.evaluate("document.documentElement.scrollWidth") <= width
+        box = "document.querySelector('.plot').getBoundingClientRect()"
+        middle = f"({{clientX: {box}.left + {box}.width * 0.95, clientY: {box}.top + 9}})"
+        browser.evaluate(f"document.querySelector('.plot').dispatchEvent(new PointerEvent('pointermove', {middle}))")
+        assert browser.evaluate("document.querySelector('.tip').innerText").startswith("epoch 20\ntraining \u22126.8")
+        search = "const f = document.querySelector('input'); f.value = 'IMG'; f.dispatchEvent(new Event('input'))"
+        browser.evaluate(search)
+        assert browser.evaluate("document.querySelectorAll('.topic:not([hidden])').length") == 1
+        assert browser.evaluate("document.images.length") == 0
+        assert browser.evaluate("window.ran === undefined")
 
 
 def test_a_run_without_epochs_or_topics_has_a_page():

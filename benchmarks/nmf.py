@@ -221,9 +221,8 @@ def show(title, table, work, moved):
     """Print one table: seconds, ratio to scikit-learn's cd (or to the first row), errors."""
     base = next((r["seconds"] for r in table if r["name"] == PEERS[0]), table[0]["seconds"])
     rate = sgemm_rate()
-    print(
-        f"\n{title}\n  needs {work / 1e9:.2f} Gflop ({work / rate:.3f} s at this machine's sgemm, {rate / 1e9:.0f} GF/s)"
-    )
+    floor = work / rate
+    print(f"\n{title}\n  needs {work / 1e9:.2f} Gflop: {floor:.3f} s at one core's sgemm, {rate / 1e9:.0f} GF/s")
     print(f"  and {moved / 1e6:.0f} MB; ratio: to scikit-learn's cd, or to the first row")
     print(f"  {'':32}{'s/epoch':>9}{'ratio':>8}{'GF/s':>8}{'error 3':>11}{'error last':>11}")
     for row in table:

@@ -169,7 +169,9 @@ def group_of(node):
 
 
 def test_neighbours_of_a_vector_are_of_its_group(model):
-    near = [group_of(other) == group_of(node) for node in model.words_ for other, _ in model.wv.most_similar(node, 5)]
+    near = [
+        group_of(other) == group_of(node) for node in model.words_ for other, _ in model.wv.most_similar(node, topn=5)
+    ]
     assert np.mean(near) > 0.9
 
 

@@ -36,7 +36,7 @@ bench-quick: $(VENV)/.installed-test
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "make: Python 3.11 or newer is needed, and none was found"; exit 1; }
-	$(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv $(VENV) || { rm -f $(BIN)/python; exit 1; }
 
 $(VENV)/.installed-demo: pyproject.toml | $(BIN)/python
 	$(PIP) --editable '.[demo,dashboard]'

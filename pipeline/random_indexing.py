@@ -71,8 +71,8 @@ class Indexing(Algorithm):
         return Need(
             data=12 * chunk.tokens + 12 * chunk.segments + 16 * chunk.documents,
             model=2 * of_block * row + 9 * self.n_words,
-            # Its own, another one, and a block of their sum.
-            delta=(2 * rows + min(2 * rows, of_block)) * (row + 28),
+            # Its own, another one, one that waits to be merged, and a block of a sum.
+            delta=(3 * rows + min(2 * rows, of_block)) * (row + 28),
             scratch=text + 4 * chunk.tokens + lists + min(rows, of_block) * row + 8 * self.n_words,
         )
 

@@ -195,13 +195,13 @@ def _whole(column: Any) -> pa.Array:
 
 def _read_list(file: SourceFile, options: EdgeOptions) -> Iterator[_Pairs]:
     """Read lines of two names and maybe a weight, apart by tabs, commas or spaces; lines of # and % are comments."""
-    delimiter = columns = None
+    delimiter, columns = b"", 0
     for data, line in line_blocks(file, Partition(file)):
         # Comments become empty lines, so that lines keep their numbers.
         text = re.sub(rb"(?m)^[ \t]*[#%].*$|\r$", b"", data)
         if not text.strip():
             continue
-        if delimiter is None:
+        if not delimiter:
             first = next(one for one in text.split(b"\n") if one.strip())
             delimiter = next((d for d in (b"\t", b",") if d in first), b" ")
             columns = len(_fields(first, delimiter))

@@ -53,9 +53,7 @@ class Graph:
         self.store = Store(url)
         self.url = self.store.url
         if not self.store.exists("graph.json"):
-            raise DataError(
-                f"{self.url}: no graph here (no graph.json); make one with write_graph(EDGES, URL)"
-            )
+            raise DataError(f"{self.url}: no graph here (no graph.json); make one with write_graph(EDGES, URL)")
         self.meta: dict[str, Any] = self.store.read_json("graph.json")
         check_format(self.meta, "graph", FORMAT, self.url)
         self.chunks = [GraphChunkInfo(**c) for c in self.meta["chunks"]]
@@ -135,7 +133,7 @@ def write_graph(
     for index, first, last in _cuts(edges.matrix.indptr, chunk_edges):
         arrays = _rows(edges, first, last)
         for array in arrays.values():
-            digest.update(np.ascontiguousarray(array))
+            digest.update(array.tobytes())
         store.write_arrays(f"{index:06d}", arrays)
         infos.append(GraphChunkInfo(first, last - first, len(arrays["neighbours"])))
     sink = pa.BufferOutputStream()
@@ -162,7 +160,8 @@ def write_graph(
 
 def _cuts(row_ptr: np.ndarray, chunk_edges: int) -> list[tuple[int, int, int]]:
     """Cut nodes into runs of at most ``chunk_edges`` edges, a node of more edges apart: (index, first, last)."""
-    cuts, first, n_nodes = [], 0, len(row_ptr) - 1
+    cuts: list[tuple[int, int, int]] = []
+    first, n_nodes = 0, len(row_ptr) - 1
     while first < n_nodes:
         last = int(np.searchsorted(row_ptr, row_ptr[first] + chunk_edges, side="right")) - 1
         last = min(n_nodes, max(first + 1, last))

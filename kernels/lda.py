@@ -137,7 +137,7 @@ def _repeats(docs, z, start, i):
 def _sweep_sparse(order, rows, model, prior, z, draws, out):
     # The loop over tokens takes its arrays from local names: those of a tuple are counted references, at every use.
     docs, row_ptr, entries, alpha = order.docs, rows.row_ptr, rows.entries, prior.alpha
-    streams, key, index = draws.streams, draws.key, draws.index
+    streams, key, offset = draws.streams, draws.key, draws.offset
     word = new_word(order.doc_ptr, prior)
     phi, phi_old, sums = word.phi, word.phi_old, word.sums
     for group in range(len(order.group_ptr) - 1):
@@ -156,7 +156,7 @@ def _sweep_sparse(order, rows, model, prior, z, draws, out):
                     ends = _products(entries, head, n, old, prior.left_a, phi, phi_old[old], sums)
                     own = alpha[old] * phi_old[old]
                     others = mass - alpha[old] * phi[old]
-                x = uniform(streams, key, index, i) * (own + others + pick(ends, LAST)) - own
+                x = uniform(streams, key, offset, i) * (own + others + pick(ends, LAST)) - own
                 if x >= others:
                     out[i] = _topic(entries[head + _find(sums, ends, x - others, n)], old)
                 else:
@@ -219,7 +219,7 @@ def _search(prefix, x):
 
 @kernel
 def _sweep_dense(order, rows, model, prior, z, draws, out):
-    docs, streams, key, index = order.docs, draws.streams, draws.key, draws.index
+    docs, streams, key, offset = order.docs, draws.streams, draws.key, draws.offset
     word = new_word(order.doc_ptr, prior)
     phi, phi_old, sums = word.phi, word.phi_old, word.sums
     n_topics = len(prior.alpha)
@@ -236,7 +236,7 @@ def _sweep_dense(order, rows, model, prior, z, draws, out):
                 if not _repeats(docs, z, start, i):
                     head = (np.int64(docs[i]) - first_doc) * width
                     ends = _dense_products(A, head, width, z[i], prior.left_a, phi, phi_old[z[i]], sums)
-                k = _find(sums, ends, uniform(streams, key, index, i) * pick(ends, LAST), width)
+                k = _find(sums, ends, uniform(streams, key, offset, i) * pick(ends, LAST), width)
                 out[i] = k if k < n_topics else z[i]
             clear(word, model, prior, row)
 
@@ -280,7 +280,7 @@ def _first_sweep(order, model, prior, draws, out):
             mass = expand(word, model, prior, row)
             start, end = model.row_ptr[row], model.row_ptr[row + 1]
             for i in range(order.word_ptr[s], order.word_ptr[s + 1]):
-                x = uniform(draws.streams, draws.key, draws.index, i) * mass
+                x = uniform(draws.streams, draws.key, draws.offset, i) * mass
                 if x < prior.smooth[-1] or start == end:
                     out[i] = _search(prior.smooth, x)
                 else:
@@ -321,7 +321,7 @@ def fold_in(doc_ptr: np.ndarray, words: np.ndarray, model: Model, iterations: in
     _first_sweep(order, frozen(model), prior, draws, z)
     for t in range(1, iterations + 1):
         rows = count_documents(order.doc_ptr, order.place, z)
-        _sweep(len(model.alpha) <= DENSE_FOLDING, order, rows, model, prior, z, draws._replace(index=t << 32), z)
+        _sweep(len(model.alpha) <= DENSE_FOLDING, order, rows, model, prior, z, draws._replace(offset=t << 32), z)
         if 2 * t > iterations:
             _add_rows(theta, *count_documents(order.doc_ptr, order.place, z))
     theta /= max(1, iterations - iterations // 2)

@@ -52,11 +52,11 @@ class Prior(NamedTuple):
 
 
 class Draws(NamedTuple):
-    """Where a token's uniform number stands: at its position in ``key``, or at ``index`` in a stream of its own."""
+    """Where a token's uniform number stands: at its position in ``key``, or at ``offset`` in a stream of its own."""
 
     key: np.uint64
     streams: np.ndarray  # (T,) uint64, or empty
-    index: int
+    offset: int
 
 
 class Word(NamedTuple):
@@ -164,8 +164,8 @@ def segments(order, group, model):
 
 
 @inlined
-def uniform(streams, key, index, i):
+def uniform(streams, key, offset, i):
     """Return token i's uniform number; ``streams`` (T,) uint64 or empty, see `Draws`."""
     if len(streams):
-        return random.uniform64(streams[i], index)
+        return random.uniform64(streams[i], offset)
     return random.uniform64(key, i)

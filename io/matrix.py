@@ -24,7 +24,7 @@ CHUNK_NUMBERS = 1 << 22
 class SparseRows(NamedTuple):
     """Rows of a chunk, their non-zeros in ascending columns."""
 
-    index: int
+    index: int  # type: ignore[assignment]
     indptr: np.ndarray  # (D + 1,) int64
     indices: np.ndarray  # (n,) int32
     data: np.ndarray  # (n,) float32 or float64
@@ -38,7 +38,7 @@ class SparseRows(NamedTuple):
 class DenseRows(NamedTuple):
     """Rows of a chunk, every number stored."""
 
-    index: int
+    index: int  # type: ignore[assignment]
     data: np.ndarray  # (D, V) float32 or float64
 
     @property
@@ -61,6 +61,7 @@ class Matrix:
 
     kind = "matrix"
     part = "train"
+    folder: Any = None  # a temporary folder, kept as long as the matrix that lies in it
 
     def __init__(self, url: str):
         self.store = Store(url)

@@ -12,7 +12,7 @@ import scipy.sparse
 from ..io.corpus import Corpus
 from ..io.data import open_data
 from ..io.matrix import Matrix, write_matrix
-from ..io.store import DataError
+from ..io.store import Arrays, DataError
 from ..kernels import nmf
 from .algorithm import add
 from .corpora import map_words
@@ -81,7 +81,7 @@ class NMF(Estimator):
             return open_data(os.fspath(data))
         folder = tempfile.TemporaryDirectory(prefix="corpusmill-matrix-")
         matrix = write_matrix(folder.name, _blocks_of(data), self.dtype)
-        matrix.folder = folder  # the files live as long as the matrix
+        matrix.folder = folder
         return matrix
 
     def algorithm(self, data: Any) -> HALS:
@@ -157,7 +157,7 @@ class NMF(Estimator):
         about = {"data": store.url, "data_hash": store.hash, "step": 0, "metrics": []}
         shared = algorithm.begin_shared() | {"S": gram(W)}
         self.model_ = Fitted([{"W": W}], shared, getattr(store, "vocabulary", pa.table({})), about)
-        self.history_, self.n_iter_, self._seen = [], 0, None
+        self.history_, self.n_iter_ = [], 0
 
     def _learn(self, algorithm: HALS, A: Any) -> None:
         W, S = self._W, self.model_.shared["S"]
@@ -168,7 +168,7 @@ class NMF(Estimator):
         else:
             P += A.T @ H
         delta = {"P": P, "Q": gram(H)}
-        self._seen = delta if self._seen is None else add(self._seen, delta)
+        self._seen: Arrays = add(getattr(self, "_seen", {}), delta)
         block, totals = algorithm.apply({"W": W}, self._seen, {})
         self.model_ = Fitted(
             [block], self.model_.shared | {"S": totals["S"]}, self.model_.vocabulary, self.model_.about

@@ -100,7 +100,7 @@ class OnDask(Executor):
 
         futures = list(handles)
         position = {future.key: i for i, future in enumerate(futures)}
-        stream = as_completed(futures, with_results=True)
+        stream = as_completed(futures, loop=self.client.loop, with_results=True)
         del futures
         for future, result in stream:
             if isinstance(result, BaseException):

@@ -150,7 +150,7 @@ def _propose_word(tokens, place, topics, row, shift, n, beta, z, key, packed):
                 e += 1
             new = np.uint32(topics[e])
         else:
-            new = np.uint32(min(np.int64((x - (n - 1)) / beta), n_topics - 1))
+            new = np.uint32(min(int((x - (n - 1)) / beta), n_topics - 1))
         packed[np.int64(place[i])] = np.uint32(old) << TOPIC | new
 
 
@@ -192,7 +192,7 @@ def _propose_topics(start, end, prior, key, packed, fresh):
             position = np.int64(x)
             new = np.uint32(fresh[position + (position >= j - start)])
         elif flat > 0:
-            new = np.uint32(min(np.int64((x - others) * flat), n_topics - 1))
+            new = np.uint32(min(int((x - others) * flat), n_topics - 1))
         else:
             new = np.uint32(min(np.searchsorted(ends, x - others, "right"), n_topics - 1))
         packed[j] = np.uint32(fresh[j - start]) << TOPIC | new

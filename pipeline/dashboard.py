@@ -170,7 +170,8 @@ class _View:
     def _figure(self, title: str, **options: Any) -> Any:
         from bokeh.plotting import figure
 
-        defaults: dict[str, Any] = {"height": 260, "sizing_mode": "stretch_width", "toolbar_location": None, "min_width": 440}
+        defaults: dict[str, Any] = {"height": 260, "sizing_mode": "stretch_width"}
+        defaults |= {"toolbar_location": None, "min_width": 440}
         made = figure(title=title, **(defaults | options))
         made.outline_line_color = None
         made.xgrid.grid_line_color = None

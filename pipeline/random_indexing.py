@@ -194,6 +194,8 @@ class RandomIndexing(TextEstimator):
     """
 
     kind = "random-indexing"
+    #: What documents are summed from, and the model that it was made of.
+    _document_terms: tuple[Any, ...] | None = None
 
     def __init__(
         self,
@@ -321,7 +323,7 @@ class RandomIndexing(TextEstimator):
 
     def transform_chunk(self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> np.ndarray:
         """Sum the weighted vectors of documents' words: (documents, D) float32."""
-        if getattr(self, "_document_terms", None) is None or self._document_terms[0] is not self.model_:
+        if self._document_terms is None or self._document_terms[0] is not self.model_:
             self._document_terms = (self.model_, self._weights(), self._vectors())
         _, weights, vectors = self._document_terms
         rows = ri.sum_documents(doc_ptr, words, weights, vectors)

@@ -163,7 +163,7 @@ def _delayed(batch, tokens, tables, z, key):
     docs, words, (A, B, N, alpha, beta, mass) = tokens.docs, tokens.words, tables
     share = np.empty(len(alpha), np.float32)
     p = np.zeros((len(alpha) + STRIDE - 1) // STRIDE * STRIDE, np.float32)
-    last = -1
+    last = np.int64(-1)
     for i in batch:
         d, old = np.int64(docs[i]), z[i]
         a, b = A[d], B[words[i]]

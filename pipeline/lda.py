@@ -45,7 +45,8 @@ class ESCA(Algorithm):
             state=4 * chunk.tokens,
             model=block,
             delta=max(2 * own, 3 * block),
-            scratch=8 * chunk.tokens + 40 * self.n_topics,
+            # Topics in document order, rows of A twice while they are trimmed, the same dense for a group of documents.
+            scratch=22 * chunk.tokens + 64 * chunk.documents + 48 * self.n_topics + (1 << 20),
         )
 
     def begin(self, block: int) -> Arrays:
@@ -207,7 +208,9 @@ class LDA(TextEstimator):
     ``n_components``: topics, K <= 32,768. ``doc_topic_prior``: alpha, a number or (K,); 50 / K by default.
     ``topic_word_prior``: beta, 0.01 by default. ``max_iter``: epochs, the first of which draws topics from the prior.
     ``leave_out``: leave a token out of its own counts (False is ESCA as published). ``n_blocks``: cut the model into
-    blocks of words, of which a sweep holds one at a time.
+    blocks of words, of which a sweep holds one at a time. ``sampler``: ``esca``; ``warp``, whose cost does not grow
+    with the topics; ``auto``, ``warp`` for the first half of the epochs, then ``esca``; ``cgs``, ``minibatch`` and
+    ``reference``, Moon's collapsed samplers, for comparison.
     """
 
     kind = "lda"
@@ -220,6 +223,7 @@ class LDA(TextEstimator):
         max_iter: int = 200,
         leave_out: bool = True,
         n_blocks: int = 1,
+        sampler: str = "esca",
         random_state: int | None = 0,
     ):
         self.n_components = n_components
@@ -228,14 +232,20 @@ class LDA(TextEstimator):
         self.max_iter = max_iter
         self.leave_out = leave_out
         self.n_blocks = n_blocks
+        self.sampler = sampler
         self.random_state = random_state
 
     def algorithm(self, data: Any) -> ESCA:
         """Return the algorithm for a corpus; raise ValueError for parameters out of range."""
+        from .lda_samplers import SAMPLERS  # which extend ESCA
+
+        if self.sampler not in SAMPLERS:
+            raise ValueError(f"sampler is {self.sampler!r}: choose one of {', '.join(SAMPLERS)}")
         alpha, beta = self._priors()
         frequency = np.asarray(data.vocabulary["term_frequency"])
         entries = np.minimum(frequency, self.n_components)
-        return ESCA(
+        switch = {"switch": self.max_iter // 2 + 1} if self.sampler == "auto" else {}
+        return SAMPLERS[self.sampler](
             n_words=data.n_words,
             n_topics=self.n_components,
             alpha=alpha,
@@ -243,6 +253,7 @@ class LDA(TextEstimator):
             leave_out=self.leave_out,
             bounds=_bounds(entries, self.n_blocks),
             entries=int(entries.sum()),
+            **switch,
         )
 
     def _priors(self) -> tuple[tuple[float, ...], float]:

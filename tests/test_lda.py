@@ -233,7 +233,7 @@ def large_corpus(tmp_path_factory):
     """Eight times the memory limit of chunks and states: one chunk, linked many times."""
     folder = tmp_path_factory.mktemp("large")
     rng = np.random.default_rng(0)
-    lengths = np.full(12000, 250)
+    lengths = np.full(6000, 250)
     words = np.minimum(rng.zipf(1.3, lengths.sum()) - 1, 1999).astype(np.uint32)
     chunk = make_chunk(0, np.r_[0, np.cumsum(lengths)], words)
     store = Store(str(folder / "corpus"))

@@ -39,9 +39,9 @@ def open_cluster(kind: str = "local", **options: Any) -> Iterator[Any | None]:
 
 
 def dask_settings() -> dict[str, Any]:
-    """Return the Dask settings that corpusmill runs with, as configs/dask.yaml has them."""
+    """Return Dask's settings with those of configs/dask.yaml laid over its defaults, and the user's own over both."""
     text = resources.files("corpusmill.configs").joinpath("dask.yaml").read_text()
-    return dask.config.merge(dask.config.config, yaml.safe_load(text))
+    return dask.config.merge(dask.config.config, yaml.safe_load(text), dask.config.collect())
 
 
 def _local(stack: contextlib.ExitStack, options: dict[str, Any]) -> dict[str, Any]:

@@ -168,7 +168,7 @@ class _Engine:
             if found["fingerprint"] != wanted["fingerprint"]:
                 raise DataError(
                     f"{self.run.url}: holds another run ({found['algorithm']} on {found['data']['url']}) with other "
-                    f"parameters, data or seed: choose another run folder, or delete this one"
+                    f"parameters, data or seed: choose another run folder, or begin this one anew with --overwrite"
                 )
         else:
             store.write_json("run.json", wanted)

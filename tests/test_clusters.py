@@ -33,6 +33,12 @@ def test_settings_hold_inside_and_are_gone_outside():
         assert dask.config.get("distributed.scheduler.allowed-failures") == before
 
 
+def test_the_users_own_dask_settings_win(monkeypatch):
+    monkeypatch.setenv("DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES", "7")
+    with open_cluster("local", n_workers=1, memory_limit="1GiB"):
+        assert dask.config.get("distributed.scheduler.allowed-failures") == 7
+
+
 def test_a_scheduler_and_a_worker_from_the_shell(tmp_path):
     file = tmp_path / "scheduler.json"
     command = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--port", "0", "--no-dashboard"]

@@ -111,7 +111,10 @@ class SkipGram(Section):
     method: Literal["par", "full", "sgns"] = Field("par", description="Form of the updates; par is the fastest")
     ignore_sentence_ends: bool = Field(False, description="Let windows reach over the ends of documents")
     threads: Positive = Field(1, description="Threads a sweep; with more than one, results vary from run to run")
-    shards_per_round: Positive = Field(4, description="Shards that train apart before their changes are averaged")
+    shards_per_round: Positive = Field(
+        1,
+        description="Shards that train apart before their changes are averaged; more is faster on many workers, worse on few shards",
+    )
     n_blocks: Positive = Field(1, description="Blocks of words that the model is cut into")
 
 

@@ -319,7 +319,7 @@ class Word2Vec(TextEstimator):
         method: str = "par",
         ignore_sentence_ends: bool = False,
         threads: int = 1,
-        shards_per_round: int = 4,
+        shards_per_round: int = 1,
         n_blocks: int = 1,
     ):
         self.vector_size = vector_size

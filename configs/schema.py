@@ -113,7 +113,7 @@ class SkipGram(Section):
     threads: Positive = Field(1, description="Threads a sweep; with more than one, results vary from run to run")
     shards_per_round: Positive = Field(
         1,
-        description="Shards that train apart before their changes are averaged; more is faster on many workers, worse on few shards",
+        description="Shards that train apart before their changes are averaged: more is faster, fewer is better",
     )
     n_blocks: Positive = Field(1, description="Blocks of words that the model is cut into")
 

@@ -330,9 +330,11 @@ def test_debug_shows_the_traceback(project, call):
 def test_a_stopped_run_can_be_resumed(trained, call, signum, code, cluster):
     long = [*COMMAND, "train", "my.yaml", "--set", "run.url=long", "--set", "model.max_iter=100000"]
     long += ["--set", f"cluster.kind={cluster}"]
-    with subprocess.Popen(
-        long, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    ) as process:
+    # Where the tests run in the background of a shell, they ignore Ctrl-C, and their children would too.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    process = subprocess.Popen(long, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    signal.signal(signal.SIGINT, before)
+    with process:
         deadline = time.monotonic() + 120
         while RunStore("long").step < 2 and time.monotonic() < deadline:
             time.sleep(0.05)

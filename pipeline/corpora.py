@@ -158,7 +158,7 @@ def _documents(model: Any, url: str, part: str, index: int) -> tuple[Any, Corpus
     if isinstance(model, str):
         saved = model
         CACHE.own(saved)
-        model = CACHE.load(("model",), 0, lambda: load_model(saved), lambda _: 0, 0)
+        model = CACHE.load((saved, "model"), 0, lambda: load_model(saved), lambda _: 0, 0)
     corpus = Corpus(url, part)
     chunk = corpus.read_chunk(index)
     doc_ptr, words = _known(model, corpus, chunk)

@@ -45,14 +45,15 @@ class StoredModel:
     @property
     def shared(self) -> Arrays:
         """The shared arrays."""
-        return self._load(("shared",), lambda: self._job.store.shared(self._step))
+        return self._load("shared", 0, lambda: self._job.store.shared(self._step))
 
     def block(self, index: int) -> Arrays:
         """One block of rows."""
-        return self._load(("block", index), lambda: self._job.store.block(self._step, index))
+        return self._load("block", index, lambda: self._job.store.block(self._step, index))
 
-    def _load(self, key: tuple[Any, ...], read: Any) -> Arrays:
-        return CACHE.load(key, self._step, read, nbytes, self._job.cache_bytes)
+    def _load(self, what: str, index: int, read: Any) -> Arrays:
+        CACHE.own(self._job.run)
+        return CACHE.load((self._job.run, what, index), self._step, read, nbytes, self._job.cache_bytes)
 
 
 class Clock:
@@ -72,13 +73,13 @@ class Clock:
 
 def read_chunk(job: Job, part: str, index: int, clock: Clock) -> Any:
     """Return a chunk of the data from the cache or the store."""
-    data = CACHE.load(("data", job.data, part), 0, lambda: open_data(job.data, part), lambda _: 0, job.cache_bytes)
-    held = CACHE.get(("chunk", part, index), 0)
+    data = CACHE.load((job.run, "data", part), 0, lambda: open_data(job.data, part), lambda _: 0, job.cache_bytes)
+    held = CACHE.get((job.run, "chunk", part, index), 0)
     if held is not None:
         clock.cached += 1
         return held
     chunk = data.read_chunk(index)
-    CACHE.put(("chunk", part, index), 0, chunk, _chunk_bytes(chunk), job.cache_bytes)
+    CACHE.put((job.run, "chunk", part, index), 0, chunk, _chunk_bytes(chunk), job.cache_bytes)
     return chunk
 
 
@@ -90,7 +91,7 @@ def read_state(job: Job, index: int, step: int, clock: Clock) -> Arrays | None:
     """Return the chunk's state after ``step`` from the cache or the store; None before its first sweep."""
     if step < 1 or not job.algorithm.keeps_state:
         return None
-    held = CACHE.get(("state", index), step)
+    held = CACHE.get((job.run, "state", index), step)
     if held is not None:
         clock.cached += 1
         return held
@@ -114,7 +115,7 @@ def sweep_shard(job: Job, chunks: tuple[int, ...], step: int) -> ShardResult:
         clock.lap("kernel")
         if swept.state is not None:
             job.store.write_state(step, index, swept.state)
-            CACHE.put(("state", index), step, swept.state, nbytes(swept.state), job.cache_bytes)
+            CACHE.put((job.run, "state", index), step, swept.state, nbytes(swept.state), job.cache_bytes)
         clock.lap("write")
     assert deltas is not None
     report = {"sums": sums, "seconds": clock.seconds, "cached": clock.cached, "worker": _worker_name()}
@@ -147,7 +148,7 @@ def apply_block(job: Job, block: int, step: int, delta: Arrays) -> Arrays:
     model = StoredModel(job, step - 1)
     arrays, totals = job.algorithm.apply(model.block(block), delta, model.shared)
     job.store.write_block(step, block, arrays)
-    CACHE.put(("block", block), step, arrays, nbytes(arrays), job.cache_bytes)
+    CACHE.put((job.run, "block", block), step, arrays, nbytes(arrays), job.cache_bytes)
     return totals
 
 

@@ -8,6 +8,7 @@ import time
 import numpy as np
 import pytest
 from corpusmill.io.store import DataError
+from corpusmill.pipeline import tasks
 from corpusmill.pipeline.clusters import open_cluster
 from corpusmill.pipeline.engine import PROCESS_BYTES, Training, plan, shards_of, train
 from corpusmill.pipeline.events import EpochFinished, RunFinished, RunStarted, ShardSwept
@@ -160,6 +161,14 @@ def test_events_tell_the_whole_story(corpus, tmp_path):
     assert finished[-1].metrics["train_tokens"] == corpus.n_tokens
     assert finished[-1].metrics["known_False"] >= 0
     assert isinstance(events[-1], RunFinished)
+
+
+def test_two_runs_of_one_process_do_not_see_each_others_model(corpus, expected, tmp_path):
+    for name, algorithm in (("a", Tally()), ("b", Tally(blocks=2)), ("c", Tally())):
+        run = RunStore(str(tmp_path / name))
+        store = tasks.StoredModel(tasks.Job(run.url, corpus.url, "train", algorithm, 7, 1 << 30), 1)
+        trained(corpus, tmp_path / name, algorithm=algorithm, epochs=1)
+        np.testing.assert_array_equal(store.block(0)["counts"], run.block(1, 0)["counts"])
 
 
 def test_another_run_in_the_folder_is_refused(corpus, tmp_path):

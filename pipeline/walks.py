@@ -140,8 +140,9 @@ def _check_memory(graph: Graph, options: WalkOptions, executor: Executor, size: 
 
 def _walker(job: Job) -> kernels.Walker:
     """Return the walker of this process, made once however many threads ask."""
-    CACHE.own(f"{job.graph} {job.options}")
-    return CACHE.load(("walker",), 0, lambda: _new_walker(job), lambda _: 0, 0)
+    owner = f"{job.graph} {job.options}"
+    CACHE.own(owner)
+    return CACHE.load((owner, "walker"), 0, lambda: _new_walker(job), lambda _: 0, 0)
 
 
 def _new_walker(job: Job) -> kernels.Walker:

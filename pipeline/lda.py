@@ -164,12 +164,11 @@ def fold_in(
     shared: Arrays,
     bounds: tuple[int, ...],
     keys: np.ndarray,
-) -> tuple[np.ndarray, lda.Model, np.ndarray]:
-    """Estimate documents' topics (D, K) float32; also return the rows of B used and the words as their numbers."""
+) -> np.ndarray:
+    """Estimate documents' topics: (D, K) float32, rows sum to one."""
     used, local = np.unique(words, return_inverse=True)
     model = kernel_model(rows_of(used, blocks, bounds), shared, 0, bounds[-1])
-    local = local.astype(np.uint32)
-    return lda.fold_in(doc_ptr, local, model, FOLD_IN_SWEEPS, keys), model, local
+    return lda.fold_in(doc_ptr, local.astype(np.uint32), model, FOLD_IN_SWEEPS, keys)
 
 
 def complete(
@@ -182,7 +181,7 @@ def complete(
 ) -> Arrays:
     """Document completion: a random half of each document estimates its topics, the other half is scored."""
     first = split_mask(doc_ptr, keys)
-    theta, _, _ = fold_in(_pointers(doc_ptr, first), words[first], blocks, shared, bounds, keys)
+    theta = fold_in(_pointers(doc_ptr, first), words[first], blocks, shared, bounds, keys)
     used, local = np.unique(words[~first], return_inverse=True)
     model = kernel_model(rows_of(used, blocks, bounds), shared, 0, bounds[-1])
     total, tokens = lda.completion(theta, model, _pointers(doc_ptr, ~first), local.astype(np.uint32))
@@ -310,7 +309,7 @@ class LDA(TextEstimator):
     def transform_chunk(self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> np.ndarray:
         """Fold in documents given as word ids of the model: (D, K) float32, rows sum to one."""
         model = self._fitted()
-        return fold_in(doc_ptr, words, model.blocks, model.shared, self.bounds_, keys)[0]
+        return fold_in(doc_ptr, words, model.blocks, model.shared, self.bounds_, keys)
 
     def score_chunk(self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> Arrays:
         """Score documents by completion: sums ``log_likelihood`` and ``tokens``."""

@@ -6,19 +6,17 @@ that were kept, and writes the chunks. Finished tasks are marked in work files, 
 where it stopped; corpus.json comes last, so that nothing half-written is taken for a corpus.
 """
 
-import contextlib
 import hashlib
 import json
 import shutil
 import tempfile
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from typing import Any
 
-import filelock
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -32,7 +30,7 @@ from . import ingest_tasks as tasks
 from .engine import PLANNED_SHARE, PROCESS_BYTES
 from .executors import Executor, Synchronous, executor_for
 from .ingest_tasks import PARTS, IngestOptions, Job, Run
-from .run import Locked
+from .run import hold
 
 #: Bytes that training holds for one token: both orders, topics old and new, scratch, and as much for the model.
 TOKEN_BYTES = 80
@@ -77,7 +75,7 @@ def ingest(
     options = options or IngestOptions()
     reader = open_source(source, options) if _are_paths(source) else from_memory(source, options)
     job = _job(reader, corpus_url, options, vocabulary)
-    with _locked(job.store):
+    with hold(job.store, "ingest.lock", "another process is ingesting into this corpus; wait for it"):
         return _Ingest(reader, job, executor_for(client), progress or (lambda _: None), vocabulary).run()
 
 
@@ -147,23 +145,6 @@ def _identity(reader: Reader, options: IngestOptions, vocabulary: pa.Table | Non
     decisive = asdict(replace(options, overwrite=False, memory_limit=None))
     found = {"source": reader.describe(), "reader": type(reader).__name__, "options": decisive, "vocabulary": words}
     return json.loads(json.dumps(found))
-
-
-@contextlib.contextmanager
-def _locked(store: Store) -> Iterator[None]:
-    if not store.is_local:
-        yield
-        return
-    store.fs.makedirs(store.path, exist_ok=True)
-    lock = filelock.FileLock(store.where("ingest.lock"))
-    try:
-        lock.acquire(timeout=0)
-    except filelock.Timeout:
-        raise Locked(f"{store.url}: another process is ingesting into this corpus; wait for it") from None
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 class _Ingest:

@@ -103,22 +103,27 @@ class RunStore:
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the run for writing; raise Locked when another process on this machine does."""
-        store = self.store
-        if not store.is_local:
+        busy = "another process is training this run; wait for it or choose another run"
+        with hold(self.store, "run.lock", busy):
             yield
-            return
-        store.fs.makedirs(store.path, exist_ok=True)
-        lock = filelock.FileLock(store.where("run.lock"))
-        try:
-            lock.acquire(timeout=0)
-        except filelock.Timeout:
-            raise Locked(
-                f"{self.url}: another process is training this run; wait for it or choose another run"
-            ) from None
-        try:
-            yield
-        finally:
-            lock.release()
+
+
+@contextlib.contextmanager
+def hold(store: Store, name: str, busy: str) -> Iterator[None]:
+    """Hold a lock file of a local store; raise Locked, with the sentence ``busy``, when another process does."""
+    if not store.is_local:
+        yield
+        return
+    store.fs.makedirs(store.path, exist_ok=True)
+    lock = filelock.FileLock(store.where(name))
+    try:
+        lock.acquire(timeout=0)
+    except filelock.Timeout:
+        raise Locked(f"{store.url}: {busy}") from None
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def describe(

@@ -39,6 +39,11 @@ class Store:
     def __repr__(self) -> str:
         return f"Store({self.url!r})"
 
+    @property
+    def absolute(self) -> str:
+        """The URL as processes with other working directories find it."""
+        return self.path if self.is_local else self.url
+
     def child(self, name: str) -> "Store":
         """Return the store at ``name`` below this one."""
         return Store(f"{self.url.rstrip('/')}/{name}")

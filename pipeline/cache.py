@@ -8,7 +8,7 @@ _Key = tuple[Any, ...]
 
 
 class Cache:
-    """Values by (run, what, which), one version of each; runs may share a worker.
+    """Values by (owner, what, which), one version of each; owners may share a worker.
 
     A full cache refuses newcomers instead of evicting: an epoch scans all chunks in turn, where evicting the oldest
     would evict just what is needed next.

@@ -65,7 +65,7 @@ class TextEstimator(Estimator):
         corpus = self.open(data)
         executor = executor_for(client)
         with self._on_workers(executor) as model:
-            arguments = [(model, corpus.url, corpus.part, c, None) for c in range(len(corpus.chunks))]
+            arguments = [(model, Store(corpus.url).absolute, corpus.part, c, None) for c in range(len(corpus.chunks))]
             rows = executor.run(_transform_chunk, arguments, key=f"transform-{os.urandom(4).hex()}")
             found = [row for _, row in sorted(rows, key=lambda pair: pair[0])]
         return np.concatenate(found)
@@ -74,7 +74,10 @@ class TextEstimator(Estimator):
         """Write a Parquet file a chunk, with columns ``document`` and ``weights``; return what was counted."""
         executor = executor_for(client)
         with self._on_workers(executor) as model:
-            arguments = [(model, corpus.url, corpus.part, c, out) for c in range(len(corpus.chunks))]
+            arguments = [
+                (model, Store(corpus.url).absolute, corpus.part, c, Store(out).absolute)
+                for c in range(len(corpus.chunks))
+            ]
             counts: dict[str, int] = {"documents": 0, "tokens": 0, "unseen_tokens": 0}
             for _, one in executor.run(_transform_chunk, arguments, key=f"transform-{os.urandom(4).hex()}"):
                 counts = {name: counts[name] + one[name] for name in counts}
@@ -90,7 +93,7 @@ class TextEstimator(Estimator):
         corpus = self.open(data)
         executor = executor_for(client)
         with self._on_workers(executor) as model:
-            arguments = [(model, corpus.url, corpus.part, c) for c in range(len(corpus.chunks))]
+            arguments = [(model, Store(corpus.url).absolute, corpus.part, c) for c in range(len(corpus.chunks))]
             results = dict(executor.run(_score_chunk, arguments, key=f"score-{os.urandom(4).hex()}"))
         sums: Arrays = {}
         for chunk in sorted(results):

@@ -4,13 +4,14 @@ Storage is the truth: a task is told names and numbers, so a lost worker costs o
 """
 
 import time
+import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from dask.utils import format_bytes
 
-from ..io.store import Arrays, DataError
+from ..io.store import Arrays, DataError, Store
 from . import tasks
 from .algorithm import Algorithm, Need, add
 from .events import Described, EpochFinished, EpochStarted, RunFinished, RunStarted, ShardSwept, Subscriber
@@ -118,8 +119,9 @@ class _Engine:
         self.shared: Arrays | None = None  # of the last step, once it is known
         self.plan = min((plan(self.algorithm, self.data, c) for c in executor.capacities()), key=lambda p: p.cache)
         self.job = tasks.Job(
-            run=self.run.url,
-            data=self.data.url,
+            training=uuid.uuid4().hex,
+            run=self.run.store.absolute,
+            data=Store(self.data.url).absolute,
             part=getattr(self.data, "part", ""),
             algorithm=self.algorithm,
             seed=training.seed,

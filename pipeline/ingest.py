@@ -132,11 +132,7 @@ def _job(reader: Reader, url: str, options: IngestOptions, vocabulary: pa.Table 
     # A sixteenth of the bytes of a text are distinct words, at most.
     buckets = sum(f.size for f in reader.files) // (16 * tasks.BUCKET_BYTES)
     work = f".work/{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
-    store = Store(url)
-    # A worker's current folder may be another one.
-    return Job(
-        store.path if store.is_local else store.url, work, options, min(max(1, buckets), 256), vocabulary is not None
-    )
+    return Job(Store(url).absolute, work, options, min(max(1, buckets), 256), vocabulary is not None)
 
 
 def _identity(reader: Reader, options: IngestOptions, vocabulary: pa.Table | None) -> dict[str, Any]:

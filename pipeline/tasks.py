@@ -15,6 +15,8 @@ from .run import RunStore
 class Job:
     """What every task of a run is told."""
 
+    #: Names one call of ``train`` and what it caches: another run may come to the same folder, or the same data change.
+    training: str
     run: str
     data: str
     part: str
@@ -52,8 +54,8 @@ class StoredModel:
         return self._load("block", index, lambda: self._job.store.block(self._step, index))
 
     def _load(self, what: str, index: int, read: Any) -> Arrays:
-        CACHE.own(self._job.run)
-        return CACHE.load((self._job.run, what, index), self._step, read, nbytes, self._job.cache_bytes)
+        CACHE.own(self._job.training)
+        return CACHE.load((self._job.training, what, index), self._step, read, nbytes, self._job.cache_bytes)
 
 
 class Clock:
@@ -73,13 +75,13 @@ class Clock:
 
 def read_chunk(job: Job, part: str, index: int, clock: Clock) -> Any:
     """Return a chunk of the data from the cache or the store."""
-    data = CACHE.load((job.run, "data", part), 0, lambda: open_data(job.data, part), lambda _: 0, job.cache_bytes)
-    held = CACHE.get((job.run, "chunk", part, index), 0)
+    data = CACHE.load((job.training, "data", part), 0, lambda: open_data(job.data, part), lambda _: 0, job.cache_bytes)
+    held = CACHE.get((job.training, "chunk", part, index), 0)
     if held is not None:
         clock.cached += 1
         return held
     chunk = data.read_chunk(index)
-    CACHE.put((job.run, "chunk", part, index), 0, chunk, _chunk_bytes(chunk), job.cache_bytes)
+    CACHE.put((job.training, "chunk", part, index), 0, chunk, _chunk_bytes(chunk), job.cache_bytes)
     return chunk
 
 
@@ -91,7 +93,7 @@ def read_state(job: Job, index: int, step: int, clock: Clock) -> Arrays | None:
     """Return the chunk's state after ``step`` from the cache or the store; None before its first sweep."""
     if step < 1 or not job.algorithm.keeps_state:
         return None
-    held = CACHE.get((job.run, "state", index), step)
+    held = CACHE.get((job.training, "state", index), step)
     if held is not None:
         clock.cached += 1
         return held
@@ -100,7 +102,7 @@ def read_state(job: Job, index: int, step: int, clock: Clock) -> Arrays | None:
 
 def sweep_shard(job: Job, chunks: tuple[int, ...], step: int) -> ShardResult:
     """Sweep a shard's chunks in order, write their next states and return the shard's deltas."""
-    CACHE.own(job.run)
+    CACHE.own(job.training)
     clock = Clock()
     rounds = job.algorithm.rounds
     model = StoredModel(job, step - 1)
@@ -115,7 +117,7 @@ def sweep_shard(job: Job, chunks: tuple[int, ...], step: int) -> ShardResult:
         clock.lap("kernel")
         if swept.state is not None:
             job.store.write_state(step, index, swept.state)
-            CACHE.put((job.run, "state", index), step, swept.state, nbytes(swept.state), job.cache_bytes)
+            CACHE.put((job.training, "state", index), step, swept.state, nbytes(swept.state), job.cache_bytes)
         clock.lap("write")
     assert deltas is not None
     report = {"sums": sums, "seconds": clock.seconds, "cached": clock.cached, "worker": _worker_name()}
@@ -144,17 +146,17 @@ def begin_block(job: Job, block: int) -> None:
 
 def apply_block(job: Job, block: int, step: int, delta: Arrays) -> Arrays:
     """Write a block's next arrays and return its small totals."""
-    CACHE.own(job.run)
+    CACHE.own(job.training)
     model = StoredModel(job, step - 1)
     arrays, totals = job.algorithm.apply(model.block(block), delta, model.shared)
     job.store.write_block(step, block, arrays)
-    CACHE.put((job.run, "block", block), step, arrays, nbytes(arrays), job.cache_bytes)
+    CACHE.put((job.training, "block", block), step, arrays, nbytes(arrays), job.cache_bytes)
     return totals
 
 
 def score_chunk(job: Job, part: str, index: int, step: int, state_step: int) -> Arrays:
     """Score a chunk under a committed model: a training chunk with its state of ``state_step``, or a held-out one."""
-    CACHE.own(job.run)
+    CACHE.own(job.training)
     clock = Clock()
     chunk = read_chunk(job, part, index, clock)
     state = read_state(job, index, state_step, clock)

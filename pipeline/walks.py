@@ -63,6 +63,8 @@ class WalkOptions:
 class Job(NamedTuple):
     """What every task is told."""
 
+    #: Names this call and the walker that its workers cache.
+    call: str
     graph: str
     corpus: str
     options: WalkOptions
@@ -86,7 +88,8 @@ def write_walks(graph: Graph, url: str, options: WalkOptions | None = None, clie
     executor = executor_for(client)
     size = options.chunk_tokens or _chunk_tokens(graph, options, executor)
     _check_memory(graph, options, executor, size)
-    job, key = Job(graph.url, str(url), options), f"walks-{os.urandom(4).hex()}"
+    key = f"walks-{os.urandom(4).hex()}"
+    job = Job(key, Store(graph.url).absolute, Store(url).absolute, options)
     ranges = _ranges(graph.n_nodes * options.num_walks, max(1, size // options.walk_length))
     visits = _count(executor, job, ranges, key)
     vocabulary = _write_ranks(store, graph, visits)
@@ -140,9 +143,8 @@ def _check_memory(graph: Graph, options: WalkOptions, executor: Executor, size: 
 
 def _walker(job: Job) -> kernels.Walker:
     """Return the walker of this process, made once however many threads ask."""
-    owner = f"{job.graph} {job.options}"
-    CACHE.own(owner)
-    return CACHE.load((owner, "walker"), 0, lambda: _new_walker(job), lambda _: 0, 0)
+    CACHE.own(job.call)
+    return CACHE.load((job.call, "walker"), 0, lambda: _new_walker(job), lambda _: 0, 0)
 
 
 def _new_walker(job: Job) -> kernels.Walker:

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import shutil
 import signal
 import time
 
@@ -166,9 +167,16 @@ def test_events_tell_the_whole_story(corpus, tmp_path):
 def test_two_runs_of_one_process_do_not_see_each_others_model(corpus, expected, tmp_path):
     for name, algorithm in (("a", Tally()), ("b", Tally(blocks=2)), ("c", Tally())):
         run = RunStore(str(tmp_path / name))
-        store = tasks.StoredModel(tasks.Job(run.url, corpus.url, "train", algorithm, 7, 1 << 30), 1)
+        store = tasks.StoredModel(tasks.Job(name, run.url, corpus.url, "train", algorithm, 7, 1 << 30), 1)
         trained(corpus, tmp_path / name, algorithm=algorithm, epochs=1)
         np.testing.assert_array_equal(store.block(0)["counts"], run.block(1, 0)["counts"])
+
+
+def test_a_run_begun_anew_in_the_same_folder_sees_nothing_of_the_old_one(corpus, expected, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    trained(corpus, "run", algorithm=Tally(blocks=2))
+    shutil.rmtree("run")
+    np.testing.assert_array_equal(trained(corpus, "run"), expected)
 
 
 def test_another_run_in_the_folder_is_refused(corpus, tmp_path):

@@ -390,13 +390,14 @@ def working(config: Any, as_json: bool) -> Iterator[tuple[Any, Any]]:
     from .progress import display
 
     debug = click.get_current_context().find_root().params["debug"]
-    level = "warning" if debug else "critical"
-    logging.getLogger("distributed").setLevel(level.upper())
+    levels = dict.fromkeys(("distributed", "tornado.application"), "warning" if debug else "critical")
+    for name, level in levels.items():
+        logging.getLogger(name).setLevel(level.upper())
     with contextlib.ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())
         if not debug:
             warnings.simplefilter("ignore")
-        stack.enter_context(dask.config.set({"logging.distributed": level}))
+        stack.enter_context(dask.config.set({"logging": dask.config.get("logging", {}) | levels}))
         with _uninterrupted() if config.cluster.kind.startswith("local") else contextlib.nullcontext():
             client = stack.enter_context(open_cluster(**config.cluster.arguments()))
         yield client, stack.enter_context(display(quiet=as_json))

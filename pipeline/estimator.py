@@ -2,10 +2,10 @@
 
 import hashlib
 import inspect
-import shutil
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self
 
@@ -67,6 +67,8 @@ class Estimator(ABC):
 
     #: The name in configs, runs and saved models.
     kind: ClassVar[str]
+    #: Where a copy of the model lies that training starts from; empty: from nothing. Algorithms read it in ``begin``.
+    _base: str = ""
 
     # --- parameters, as scikit-learn has them ---
 
@@ -134,12 +136,10 @@ class Estimator(ABC):
         Raises DataError, ValueError, run.Locked.
         """
         store = self.open(data)
-        kept = run is not None
-        url = run if run is not None else tempfile.mkdtemp(prefix="corpusmill-run-")
         executor = executor_for(client)
         if isinstance(executor, OnDask):
             subscribers = [*subscribers, publish(executor.client)]
-        try:
+        with _folder(run) as url:
             for callback in callbacks:
                 _call(callback, "before_training", self)
             if held_out is None and getattr(store, "part", "") == "train":
@@ -160,10 +160,35 @@ class Estimator(ABC):
             self._take(training.run, store)
             for callback in callbacks:
                 _call(callback, "after_training", self)
-        finally:
-            if not kept:
-                shutil.rmtree(url, ignore_errors=True)
         return self
+
+    def partial_fit(self, data: Any, client: Any | None = None, run: str | None = None, **options: Any) -> Self:
+        """Go on from the trained model with further data, or ``fit`` where there is none; options are those of ``fit``.
+
+        The run keeps a copy of the model that it started from, named by its content: the same call on the same model
+        goes on where a broken one stopped. Raises as ``fit``.
+        """
+        if getattr(self, "model_", None) is None:
+            return self.fit(data, client, run=run, **options)
+        old = self.model_
+        with _folder(run) as url:
+            self._base = self._copy_into(url)
+            try:
+                self.fit(data, client, run=url, **options)
+            finally:
+                self._base = ""
+        self.joined_with(old)
+        return self
+
+    def joined_with(self, old: Fitted) -> None:
+        """Take over what the model that training started from has and the new one has not; by default nothing."""
+
+    def _copy_into(self, run: str) -> str:
+        copies = Store(run).child("base")
+        name = _digest(self._fitted())
+        if not copies.exists(f"{name}/model.json"):
+            self.save(copies.child(name).url)
+        return copies.child(name).absolute
 
     def _take(self, run: RunStore, store: Any) -> None:
         step = run.step
@@ -181,13 +206,11 @@ class Estimator(ABC):
     def save(self, url: str) -> None:
         """Write the trained model; a reader sees the model that was there before, or all of this one."""
         model, store = self._fitted(), Store(url)
-        arrays = f"arrays-{_digest([model.shared, *model.blocks])}"
+        arrays = f"arrays-{_digest(model)}"
         store.write_arrays(f"{arrays}/shared", model.shared)
         for j, block in enumerate(model.blocks):
             store.write_arrays(f"{arrays}/{j:04d}", block)
-        sink = pa.BufferOutputStream()
-        pq.write_table(model.vocabulary, sink)
-        store.write_bytes(f"{arrays}/vocabulary.parquet", sink.getvalue().to_pybytes())
+        store.write_bytes(f"{arrays}/vocabulary.parquet", _as_parquet(model.vocabulary))
         about = {
             "kind": "model",
             "format": MODEL_FORMAT,
@@ -237,9 +260,25 @@ def read_model_meta(url: str) -> dict[str, Any]:
     return meta
 
 
-def _digest(parts: list[Arrays]) -> str:
-    digest = hashlib.sha256()
-    for arrays in parts:
+@contextmanager
+def _folder(url: str | None) -> Iterator[str]:
+    """Yield ``url``, or a temporary folder that is removed afterwards."""
+    if url is not None:
+        yield url
+        return
+    with tempfile.TemporaryDirectory(prefix="corpusmill-run-", ignore_cleanup_errors=True) as folder:
+        yield folder
+
+
+def _as_parquet(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink)
+    return sink.getvalue().to_pybytes()
+
+
+def _digest(model: Fitted) -> str:
+    digest = hashlib.sha256(_as_parquet(model.vocabulary))
+    for arrays in (model.shared, *model.blocks):
         for name in sorted(arrays):
             digest.update(name.encode() + np.ascontiguousarray(arrays[name]).tobytes())
     return digest.hexdigest()[:16]

@@ -348,18 +348,18 @@ class RandomIndexing(TextEstimator):
 
     # --- growing and shrinking ---
 
-    def partial_fit(self, data: Any, client: Any | None = None) -> Self:
+    def partial_fit(self, data: Any, client: Any | None = None, run: str | None = None, **options: Any) -> Self:
         """Add documents: the model is then that of all documents together, to the bit. Raises as ``merge``."""
         if getattr(self, "model_", None) is None:
-            return self.fit(data, client)
-        return self._become(self._combined(self._trained_on(data, client), 1))
+            return self.fit(data, client, run=run, **options)
+        return self._become(self._combined(self._trained_on(data, client, run=run, **options), 1))
 
-    def forget(self, data: Any, client: Any | None = None) -> Self:
+    def forget(self, data: Any, client: Any | None = None, **options: Any) -> Self:
         """Take documents out again: the model is then as if they had never been there, to the bit.
 
         Raises DataError when they cannot have been there; otherwise as ``merge``.
         """
-        return self._become(self._combined(self._trained_on(data, client), -1))
+        return self._become(self._combined(self._trained_on(data, client, **options), -1))
 
     def merge(self, other: "RandomIndexing") -> "RandomIndexing":
         """Return the model of both models' documents, to the bit as if trained on all of them.
@@ -369,10 +369,10 @@ class RandomIndexing(TextEstimator):
         merged = type(self)(**self.get_params())
         return merged._become(self._combined(other, 1))
 
-    def _trained_on(self, data: Any, client: Any | None) -> "RandomIndexing":
+    def _trained_on(self, data: Any, client: Any | None, **options: Any) -> "RandomIndexing":
         self._check_additive(self)
         parameters = self.get_params() | {"dimension": self.n_components}
-        return type(self)(**parameters).fit(data, client)
+        return type(self)(**parameters).fit(data, client, **options)
 
     def _become(self, model: Fitted) -> Self:
         self.model_, self.history_, self.n_iter_ = model, [], 1

@@ -1,7 +1,6 @@
 """Word2Vec: the algorithm for the engine, and the estimator."""
 
 import math
-import tempfile
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -350,13 +349,12 @@ class Word2Vec(TextEstimator):
     def algorithm(self, data: Corpus) -> SkipGram:
         """Return the algorithm for a corpus; raise ValueError for parameters, DataError for what has no windows."""
         self._check()
-        base = getattr(self, "_base", "")
-        n_words = self._check_corpus(data, frequencies(data, base))
+        n_words = self._check_corpus(data, frequencies(data, self._base))
         shards = len(shards_of(data.chunks))
         together = min(self.shards_per_round, shards)
         return SkipGram(
             corpus=data.url,
-            base=base,
+            base=self._base,
             method=self.method,
             dimension=self.vector_size,
             window=self.window,
@@ -412,24 +410,10 @@ class Word2Vec(TextEstimator):
         """Train as ``Estimator.fit`` does; the loss is measured after every epoch."""
         return super().fit(data, client, evaluate_every=evaluate_every, **options)
 
-    def partial_fit(self, data: Any, client: Any | None = None, **options: Any) -> Self:
-        """Train on further documents, new words included; words that do not occur in them keep their vectors.
-
-        Learning rate and epochs are those of a new run. Frequencies are those of all documents so far.
-        """
-        if getattr(self, "model_", None) is None:
-            return self.fit(data, client, **options)
-        old = self.model_
-        with tempfile.TemporaryDirectory(prefix="corpusmill-model-") as folder:
-            self.save(folder)
-            self._base = folder
-            try:
-                self.fit(data, client, **options)
-            finally:
-                self._base = ""
+    def joined_with(self, old: Fitted) -> None:
+        """Keep the vectors of words that did not occur again. Frequencies are those of all documents so far."""
         self.model_ = _joined_models(old, self.model_)
         self.loaded()
-        return self
 
     # --- the trained model ---
 

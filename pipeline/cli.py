@@ -460,7 +460,7 @@ def explain(error: Exception) -> tuple[str, int]:
     from ..io.store import DataError
     from .clusters import ClusterError
     from .executors import TaskLost
-    from .run import Locked
+    from ..io.exclusive import Locked
 
     sentence = " ".join(str(error).split())
     for library, extra in {"s3fs": "s3", "gcsfs": "gcs", "adlfs": "azure"}.items():

@@ -133,7 +133,7 @@ class Estimator(ABC):
         ``client``: a Dask client; None takes the current one, or this process alone. ``run``: a folder or URL that
         keeps every epoch, so that the same call goes on where a broken one stopped; None uses a temporary folder.
         ``held_out``: a store to score every ``evaluate_every`` epochs; by default the one that ingest set apart.
-        Raises DataError, ValueError, run.Locked.
+        Raises DataError, ValueError, io.exclusive.Locked.
         """
         store = self.open(data)
         executor = executor_for(client)

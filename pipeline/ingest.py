@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 
 from ..io import vocabulary as voc
 from ..io.corpus import ChunkInfo, Corpus, vocabulary_hash, write_corpus_table
+from ..io.exclusive import hold
 from ..io.formats import from_memory, open_source
 from ..io.readers import Reader
 from ..io.store import DataError, Store
@@ -30,7 +31,6 @@ from . import ingest_tasks as tasks
 from .engine import PLANNED_SHARE, PROCESS_BYTES
 from .executors import Executor, Synchronous, executor_for
 from .ingest_tasks import PARTS, IngestOptions, Job, Run
-from .run import hold
 
 #: Bytes that training holds for one token: both orders, topics old and new, scratch, and as much for the model.
 TOKEN_BYTES = 80

@@ -65,7 +65,7 @@ class Node2Vec(Word2Vec):
         """Walk over a graph and train on the walks.
 
         ``data``: a Graph, the URL of a graph store or of a file of edges, a square scipy sparse matrix (undirected), or
-        a corpus of walks. ``options`` are those of ``Estimator.fit``. Raises DataError, ValueError, run.Locked.
+        a corpus of walks. ``options`` are those of ``Estimator.fit``. Raises as that does.
         """
         with self._walked(data, client) as corpus:
             return super().fit(corpus, client, **options)

@@ -19,16 +19,11 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from typing import Any
 
-import filelock
-
+from ..io.exclusive import hold
 from ..io.store import Arrays, DataError, Store, check_format
 from .algorithm import Algorithm
 
 FORMAT = 1
-
-
-class Locked(Exception):
-    """Another process is writing to the same run or model."""
 
 
 @dataclass(frozen=True)
@@ -102,28 +97,10 @@ class RunStore:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the run for writing; raise Locked when another process on this machine does."""
+        """Hold the run for writing; raise io.exclusive.Locked when another process does."""
         busy = "another process is training this run; wait for it or choose another run"
         with hold(self.store, "run.lock", busy):
             yield
-
-
-@contextlib.contextmanager
-def hold(store: Store, name: str, busy: str) -> Iterator[None]:
-    """Hold a lock file of a local store; raise Locked, with the sentence ``busy``, when another process does."""
-    if not store.is_local:
-        yield
-        return
-    store.fs.makedirs(store.path, exist_ok=True)
-    lock = filelock.FileLock(store.where(name))
-    try:
-        lock.acquire(timeout=0)
-    except filelock.Timeout:
-        raise Locked(f"{store.url}: {busy}") from None
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def describe(
@@ -132,7 +109,7 @@ def describe(
     """Return the content of run.json; its fingerprint covers all that decides the result."""
     decisive = {
         "algorithm": algorithm.name,
-        "parameters": asdict(algorithm),  # type: ignore[call-overload]
+        "parameters": {k: v for k, v in asdict(algorithm).items() if k != "device"},  # type: ignore[call-overload]
         "data": {"url": data.url, "part": data.part, "hash": data.hash, "kind": data.kind},
         "seed": seed,
         "shards": shards,

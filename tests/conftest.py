@@ -2,6 +2,12 @@
 
 import lzma
 import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+import uuid
 from pathlib import Path
 
 import pytest
@@ -31,3 +37,43 @@ def _unpack(packed: Path, target: Path) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(lzma.decompress(content) if packed.suffix == ".xz" else bytes(Zstd().decode(content)))
     return target
+
+
+# --- an S3 server on this machine ---
+
+
+@pytest.fixture(scope="session")
+def bucket():
+    """The URL of an empty bucket of a real S3 server (moto's)."""
+    pytest.importorskip("moto")
+    s3fs = pytest.importorskip("s3fs")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    address = f"http://127.0.0.1:{port}"
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {
+            "AWS_ACCESS_KEY_ID": "key",
+            "AWS_SECRET_ACCESS_KEY": "secret",
+            "AWS_DEFAULT_REGION": "us-east-1",
+            "AWS_ENDPOINT_URL": address,
+        }.items():
+            patch.setenv(name, value)
+        _wait_for(address)
+        name = f"corpora-{uuid.uuid4().hex[:8]}"
+        s3fs.S3FileSystem().mkdir(name)
+        yield f"s3://{name}"
+    server.terminate()
+    server.wait(20)
+
+
+def _wait_for(address):
+    for _ in range(150):
+        try:
+            urllib.request.urlopen(address)
+            return
+        except OSError:
+            time.sleep(0.2)
+    raise AssertionError("the S3 server did not start")

@@ -8,13 +8,14 @@ import time
 
 import numpy as np
 import pytest
+from corpusmill.io.exclusive import Locked
 from corpusmill.io.store import DataError
 from corpusmill.pipeline import tasks
 from corpusmill.pipeline.clusters import open_cluster
 from corpusmill.pipeline.engine import PROCESS_BYTES, Training, plan, shards_of, train
 from corpusmill.pipeline.events import EpochFinished, RunFinished, RunStarted, ShardSwept
 from corpusmill.pipeline.executors import Capacity, OnDask, Synchronous, balanced_places
-from corpusmill.pipeline.run import Locked, RunStore
+from corpusmill.pipeline.run import RunStore
 from faults import Faulty
 from toy import Tally, model_of, write_toy_corpus
 
@@ -48,9 +49,16 @@ def test_same_bits_on_any_number_of_workers(corpus, expected, tmp_path, workers)
         np.testing.assert_array_equal(trained(corpus, tmp_path / "run", OnDask(client)), expected)
 
 
-@pytest.mark.parametrize("blocks", [2, 5])
-def test_same_bits_however_the_model_is_cut(corpus, expected, tmp_path, blocks):
-    np.testing.assert_array_equal(trained(corpus, tmp_path / "run", algorithm=Tally(blocks=blocks)), expected)
+@pytest.mark.parametrize(("blocks", "parts"), [(2, 1), (5, 1), (2, 2), (5, 3)])
+def test_same_bits_however_the_model_is_cut(corpus, expected, tmp_path, blocks, parts):
+    algorithm = Tally(blocks=blocks, parts=parts)
+    np.testing.assert_array_equal(trained(corpus, tmp_path / "run", algorithm=algorithm), expected)
+
+
+def test_a_shard_swept_in_parts_is_told_of_once(corpus, cluster, tmp_path):
+    events = []
+    trained(corpus, tmp_path / "run", OnDask(cluster), Tally(blocks=3, parts=3), 1, subscribers=[events.append])
+    assert sorted(e.shard for e in events if isinstance(e, ShardSwept)) == list(range(6))
 
 
 def test_a_killed_worker_costs_its_own_sweeps_only(corpus, expected, cluster, tmp_path):

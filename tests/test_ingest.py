@@ -17,6 +17,7 @@ import scipy.sparse
 from corpusmill.io import formats
 from corpusmill.io import vocabulary as voc
 from corpusmill.io.corpus import Corpus
+from corpusmill.io.exclusive import Locked
 from corpusmill.io.readers import Lines
 from corpusmill.io.store import DataError
 from corpusmill.pipeline.clusters import open_cluster
@@ -32,7 +33,6 @@ from corpusmill.pipeline.ingest import (
     ingest,
 )
 from corpusmill.pipeline.ingest_tasks import is_held_out
-from corpusmill.pipeline.run import Locked
 from distributed import Client, LocalCluster
 from hypothesis import given, settings
 from hypothesis import strategies as st

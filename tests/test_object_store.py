@@ -1,12 +1,5 @@
 """Corpora, runs and models on s3:// against a real S3 server (moto's, on this machine)."""
 
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
-import uuid
-
 import numpy as np
 import pytest
 from corpusmill.io.store import DataError, Store
@@ -15,42 +8,6 @@ from corpusmill.pipeline.clusters import open_cluster
 from corpusmill.pipeline.ingest import IngestOptions, ingest
 
 DOCUMENTS = [["apple", "pear", "plum"] * 4, ["car", "road", "wheel"] * 4] * 10
-
-
-@pytest.fixture(scope="module")
-def bucket():
-    pytest.importorskip("moto")
-    s3fs = pytest.importorskip("s3fs")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    address = f"http://127.0.0.1:{port}"
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in {
-            "AWS_ACCESS_KEY_ID": "key",
-            "AWS_SECRET_ACCESS_KEY": "secret",
-            "AWS_DEFAULT_REGION": "us-east-1",
-            "AWS_ENDPOINT_URL": address,
-        }.items():
-            patch.setenv(name, value)
-        _wait_for(address)
-        name = f"corpora-{uuid.uuid4().hex[:8]}"
-        s3fs.S3FileSystem().mkdir(name)
-        yield f"s3://{name}"
-    server.terminate()
-    server.wait(20)
-
-
-def _wait_for(address):
-    for _ in range(150):
-        try:
-            urllib.request.urlopen(address)
-            return
-        except OSError:
-            time.sleep(0.2)
-    raise AssertionError("the S3 server did not start")
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ Layout below the URL::
 
     corpus.json          kind, format, counts, chunk table, hash; written last: without it there is no corpus
     vocabulary.parquet   word, term_frequency, document_frequency; the row is the id, by falling term frequency
-    documents-<part>.parquet   key, chunk, row; one row a document, in order
+    documents-<part>.parquet   key, file, chunk, row; one row a document, in order
     <part>/<c>/          one Zarr group a chunk (see Chunk); part is train or held_out
 """
 
@@ -183,7 +183,7 @@ class Corpus:
 
     @cached_property
     def documents(self) -> pa.Table:
-        """Table of the part's documents in order: key (the source's own, or file:row), chunk, row."""
+        """Table of the part's documents in order: key (the source's own, or file:row), its file's URL, chunk, row."""
         with self.store.fs.open(self.store.where(f"documents-{self.part}.parquet"), "rb") as file:
             return pq.read_table(file)
 

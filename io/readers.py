@@ -58,11 +58,15 @@ class Reader(ABC):
         """Return what identifies the source's content: name, size and time of change of each file."""
         return [[f.url, f.size, f.modified] for f in self.files]
 
+    def only(self, files: Iterable[SourceFile]) -> "Reader":
+        """Return the reader of some of the files, whose documents keep the keys that they have among all."""
+        fewer = copy.copy(self)
+        object.__setattr__(fewer, "files", tuple(files))
+        return fewer
+
     def for_tasks(self) -> "Reader":
         """Return this reader without its files: a partition names its own, tasks need not carry the names of all."""
-        bare = copy.copy(self)
-        object.__setattr__(bare, "files", ())
-        return bare
+        return self.only(())
 
 
 class LineReader(Reader):

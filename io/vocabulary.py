@@ -178,6 +178,20 @@ def recount(given: pa.Table, counts: pa.Table) -> pa.Table:
     return count_table(words_of(given), *columns)
 
 
+def extend(given: pa.Table, counts: pa.Table, max_features: int | None = None) -> pa.Table:
+    """Return the given words, which keep their ids, then the other words of ``counts`` in the order of ``rank``.
+
+    Frequencies are those of ``counts`` alone. ``max_features`` limits all words together; given ones always stay.
+    """
+    further = counts.filter(pc.invert(pc.is_in(counts["word"], words_of(given))))
+    room = None if max_features is None else max(0, max_features - given.num_rows)
+    grown = pa.concat_tables(
+        [recount(given, counts.filter(pc.is_in(counts["word"], words_of(given)))), rank(further, room)]
+    )
+    check_size(grown.num_rows)
+    return grown.combine_chunks()
+
+
 def numbers_of(words: pa.Array, vocabulary: pa.Table) -> np.ndarray:
     """Return the ids of words in a vocabulary: (W,) int64, -1 for a word that it does not have."""
     found = pc.index_in(words, words_of(vocabulary))

@@ -63,18 +63,20 @@ def ingest(
     client: Any | None = None,
     progress: Progress | None = None,
     vocabulary: pa.Table | None = None,
+    grow: bool = False,
 ) -> Corpus:
     """Make a corpus of a source, or finish one that was begun, and return it.
 
-    ``source``: a path, folder, glob or URL, or a list of them; or data in memory as for ``corpus_from`` (not a list of
-    strings, which are paths here). ``client``: a Dask client; None takes the current one, or this process alone.
-    ``vocabulary``: a table with a column ``word``: its rows are the ids, other words are skipped and counted.
+    ``source``: a path, folder, glob or URL, or a list of them; a reader; or data in memory as for ``corpus_from`` (not
+    a list of strings, which are paths here). ``client``: a Dask client; None takes the current one, or this process.
+    ``vocabulary``: a table with a column ``word``: its rows are the ids, other words are skipped and counted; with
+    ``grow`` they come after it, if the options let them in (max_df apart).
     Nothing is done where the same files were ingested with the same options.
     Raises DataError for what cannot be read or used, ValueError for bad options, Locked when another process ingests.
     """
     options = options or IngestOptions()
-    reader = open_source(source, options) if _are_paths(source) else from_memory(source, options)
-    job = _job(reader, corpus_url, options, vocabulary)
+    reader = source if isinstance(source, Reader) else _reader_of(source, options)
+    job = _job(reader, corpus_url, options, vocabulary, grow)
     with hold(job.store, "ingest.lock", "another process is ingesting into this corpus; wait for it"):
         return _Ingest(reader, job, executor_for(client), progress or (lambda _: None), vocabulary).run()
 
@@ -114,6 +116,10 @@ def default_chunk_tokens(tokens: int, longest: int, memory: int) -> int:
     return max(1, even + min(longest, even // 8))
 
 
+def _reader_of(source: Any, options: IngestOptions) -> Reader:
+    return open_source(source, options) if _are_paths(source) else from_memory(source, options)
+
+
 def _are_paths(source: Any) -> bool:
     return (
         isinstance(source, str)
@@ -122,22 +128,24 @@ def _are_paths(source: Any) -> bool:
     )
 
 
-def _job(reader: Reader, url: str, options: IngestOptions, vocabulary: pa.Table | None) -> Job:
+def _job(reader: Reader, url: str, options: IngestOptions, vocabulary: pa.Table | None, grow: bool = False) -> Job:
     if not 0 <= options.held_out < 1:
         raise ValueError(f"held_out={options.held_out} must be at least 0 and below 1")
     if options.chunk_tokens is not None and options.chunk_tokens < 1:
         raise ValueError(f"chunk_tokens={options.chunk_tokens} must be at least 1")
     voc.stop_list(options.stop_words)
-    identity = json.dumps(_identity(reader, options, vocabulary) | {"version": version("corpusmill")}, sort_keys=True)
+    identity = _identity(reader, options, vocabulary, grow) | {"version": version("corpusmill")}
+    digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
     # A sixteenth of the bytes of a text are distinct words, at most.
     buckets = sum(f.size for f in reader.files) // (16 * tasks.BUCKET_BYTES)
-    work = f".work/{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
-    return Job(Store(url).absolute, work, options, min(max(1, buckets), 256), vocabulary is not None)
+    return Job(
+        Store(url).absolute, f".work/{digest[:16]}", options, min(max(1, buckets), 256), vocabulary is not None, grow
+    )
 
 
-def _identity(reader: Reader, options: IngestOptions, vocabulary: pa.Table | None) -> dict[str, Any]:
+def _identity(reader: Reader, options: IngestOptions, vocabulary: pa.Table | None, grow: bool) -> dict[str, Any]:
     """Return all that decides the corpus, as JSON would give it back."""
-    words = None if vocabulary is None else vocabulary_hash(vocabulary["word"].to_pylist())
+    words = None if vocabulary is None else vocabulary_hash(vocabulary["word"].to_pylist()) + "+" * grow
     decisive = asdict(replace(options, overwrite=False, memory_limit=None))
     found = {"source": reader.describe(), "reader": type(reader).__name__, "options": decisive, "vocabulary": words}
     return json.loads(json.dumps(found))
@@ -157,7 +165,7 @@ class _Ingest:
     ):
         self.reader, self.job, self.executor, self.progress = reader, job, executor, progress
         self.given, self.may_be_empty = vocabulary, may_be_empty or vocabulary is not None
-        self.identity = _identity(reader, job.options, vocabulary)
+        self.identity = _identity(reader, job.options, vocabulary, job.grows)
         self.store, self.files = job.store, job.files
 
     def run(self) -> Corpus:
@@ -231,10 +239,12 @@ class _Ingest:
         buckets = [(b, len(counted), documents) for b in range(self.job.buckets)]
         self._run("words", tasks.merge_bucket, buckets)
         merged = pa.concat_tables(tasks.read_table(self.files, f"merged/{b:04d}.arrow") for b, _, _ in buckets)
-        if self.given is not None:
-            vocabulary = voc.recount(self.given, merged)
-        else:
+        if self.given is None:
             vocabulary = voc.rank(merged, self.job.options.max_features)
+        elif self.job.grows:
+            vocabulary = voc.extend(self.given, merged, self.job.options.max_features)
+        else:
+            vocabulary = voc.recount(self.given, merged)
         if not vocabulary.num_rows and not self.may_be_empty:
             raise DataError(_nothing_left(self.reader, counted))
         tasks.write_table(self.files, "vocabulary.arrow", vocabulary)
@@ -335,7 +345,7 @@ def cut_chunks(job: Job, partitions: int, size: int) -> dict[str, list[list[Run]
 
 def _write_documents(job: Job, part: str, chunks: int) -> None:
     """Write documents-<part>.parquet, chunk by chunk."""
-    schema = pa.schema([("key", pa.string()), ("chunk", pa.int32()), ("row", pa.int32())])
+    schema = pa.schema([("key", pa.string()), ("file", pa.string()), ("chunk", pa.int32()), ("row", pa.int32())])
     store = job.store
     store.fs.makedirs(store.path, exist_ok=True)
     with (
@@ -343,6 +353,7 @@ def _write_documents(job: Job, part: str, chunks: int) -> None:
         pq.ParquetWriter(file, schema) as writer,
     ):
         for chunk in range(chunks):
-            keys = tasks.read_table(job.files, f"keys/{part}-{chunk:06d}.arrow")["key"]
-            columns = [keys, np.full(len(keys), chunk, np.int32), np.arange(len(keys), dtype=np.int32)]
+            names = tasks.read_table(job.files, f"keys/{part}-{chunk:06d}.arrow")
+            n = names.num_rows
+            columns = [names["key"], names["file"], np.full(n, chunk, np.int32), np.arange(n, dtype=np.int32)]
             writer.write_table(pa.table(columns, schema=schema))

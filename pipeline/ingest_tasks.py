@@ -3,18 +3,18 @@
 Work files below ``<corpus>/.work/<digest>/``::
 
     <stage>/<i>.json               the result of task i, written last: it marks the task as done
-    pieces/<p>/<n>.arrow           a row a document of partition p: key, held_out, tokens as numbers of p's own words
+    pieces/<p>/<n>.arrow           a row a document of partition p: key, held_out, tokens as numbers of p's words, file
     counts/<p>.arrow               p's words and counts, a record batch a bucket
     merged/<b>.arrow               the words of bucket b that are kept, with counts over all partitions
     encoded/<p>/<n>.arrow          as pieces, tokens as word ids, without those of words that are not kept
     lengths/<p>.arrow              held_out, length and piece of each document
-    keys/<part>-<c>.arrow          keys of the documents of a chunk
+    keys/<part>-<c>.arrow          keys and files of the documents of a chunk
 """
 
 import hashlib
 import itertools
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,7 +52,8 @@ class Job:
     work: str  # folder of the work files below the corpus
     options: IngestOptions
     buckets: int
-    fixed: bool  # the vocabulary was given
+    given: bool  # a vocabulary was given
+    grows: bool  # and takes in further words
 
     @property
     def store(self) -> Store:
@@ -92,7 +93,7 @@ def count_partition(job: Job, index: int, reader: Reader, part: Partition) -> di
         held_out = is_held_out(batch.keys, job.options.held_out)
         numbers = lexicon.add(tokens.words, *voc.frequencies(tokens, ~held_out))
         lists = pa.LargeListArray.from_arrays(tokens.doc_ptr, pa.array(numbers[tokens.ids].view(np.uint32)))
-        piece = pa.table({"key": batch.keys, "held_out": held_out, "tokens": lists})
+        piece = pa.table({"key": batch.keys, "held_out": held_out, "tokens": lists, "file": _files(batch.keys, part)})
         write_table(job.files, f"pieces/{index:06d}/{sums['pieces']:06d}.arrow", piece)
         sums["pieces"] += 1
         sums["documents"] += len(held_out)
@@ -100,6 +101,14 @@ def count_partition(job: Job, index: int, reader: Reader, part: Partition) -> di
         sums["tokens"] += len(tokens.ids)
     _write_counts(job, index, lexicon)
     return sums
+
+
+def _files(keys: pa.Array, part: Partition) -> pa.Array:
+    """Return the URL of each document's file. Where a partition has several, each is a document, its name the key."""
+    if not part.more:
+        return pa.repeat(pa.scalar(part.file.url, pa.string()), len(keys))
+    urls = {file.name: file.url for file in (part.file, *part.more)}
+    return pa.array([urls[key] for key in keys.to_pylist()], pa.string())
 
 
 def _write_counts(job: Job, index: int, lexicon: voc.Lexicon) -> None:
@@ -123,13 +132,21 @@ def merge_bucket(job: Job, bucket: int, partitions: int, documents: int) -> dict
     """Add up the counts of one bucket's words over all partitions, and prune."""
     tables = (read_batch(job.files, f"counts/{p:06d}.arrow", bucket).drop_columns("number") for p in range(partitions))
     merged = voc.merge_counts(tables, BUCKET_BYTES)
-    if job.fixed:
-        given = read_table(job.files, "given.arrow")
-        kept = merged.filter(pc.is_in(merged["word"], voc.words_of(given)))
-    else:
-        kept = voc.prune(merged, job.options, documents)
+    kept = _kept(job, merged, documents)
     write_table(job.files, f"merged/{bucket:04d}.arrow", kept)
     return {"words": merged.num_rows, "kept": kept.num_rows}
+
+
+def _kept(job: Job, merged: pa.Table, documents: int) -> pa.Table:
+    if not job.given:
+        return voc.prune(merged, job.options, documents)
+    known = pc.is_in(merged["word"], voc.words_of(read_table(job.files, "given.arrow")))
+    kept = merged.filter(known)
+    if not job.grows:
+        return kept
+    # What is new and in most of a few documents is news, not noise: max_df is for whole corpora.
+    options = replace(job.options, max_df=1 << 62)
+    return pa.concat_tables([kept, voc.prune(merged.filter(pc.invert(known)), options, documents)])
 
 
 def encode_partition(job: Job, index: int, pieces: int) -> dict[str, int]:
@@ -177,7 +194,7 @@ def write_one_chunk(job: Job, part: str, chunk: int, runs: list[Run]) -> dict[st
     ]
     joined = pa.concat_tables(tables)
     doc_ptr, words = documents_of(joined)
-    write_table(job.files, f"keys/{part}-{chunk:06d}.arrow", joined.select(["key"]))
+    write_table(job.files, f"keys/{part}-{chunk:06d}.arrow", joined.select(["key", "file"]))
     digest = hashlib.sha256(doc_ptr.tobytes())
     digest.update(np.ascontiguousarray(words).data)
     info = write_chunk(job.store, part, make_chunk(chunk, doc_ptr, words))

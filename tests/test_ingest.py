@@ -201,6 +201,35 @@ def test_a_given_vocabulary_keeps_its_ids_and_unseen_words_are_counted(tmp_path)
     assert corpus.meta["about"]["tokens_skipped"] == 2
 
 
+def test_a_vocabulary_grows_without_renumbering(tmp_path):
+    (tmp_path / "a.txt").write_text("aa bb aa\nbb cc\n")
+    first = ingest(str(tmp_path / "a.txt"), str(tmp_path / "first"))
+    (tmp_path / "b.txt").write_text("new cc new\nnew dd aa\nrare dd\n")
+    options = IngestOptions(min_df=2, max_df=0.5)
+    second = ingest(str(tmp_path / "b.txt"), str(tmp_path / "second"), options, None, None, first.vocabulary, True)
+    assert first.vocabulary["word"].to_pylist() == ["aa", "bb", "cc"]
+    assert second.vocabulary.to_pydict() == {
+        "word": ["aa", "bb", "cc", "new", "dd"],
+        "term_frequency": [1, 0, 1, 3, 2],
+        "document_frequency": [1, 0, 1, 2, 2],
+    }
+    assert words_of(second) == [["new", "cc", "new"], ["new", "dd", "aa"], ["dd"]]
+    full = IngestOptions(max_features=4)
+    third = ingest(str(tmp_path / "b.txt"), str(tmp_path / "third"), full, None, None, first.vocabulary, True)
+    assert third.vocabulary["word"].to_pylist() == ["aa", "bb", "cc", "new"]
+
+
+def test_documents_know_their_files(tmp_path):
+    for folder in ("lines", "texts"):
+        (tmp_path / folder).mkdir()
+        for name in "ab":
+            (tmp_path / folder / f"{name}.txt").write_text(f"{name}{name} word\nother\n")
+    lines = ingest(str(tmp_path / "lines" / "*.txt"), str(tmp_path / "1"))
+    assert [Path(f).name for f in lines.documents["file"].to_pylist()] == ["a.txt", "a.txt", "b.txt", "b.txt"]
+    texts = ingest(str(tmp_path / "texts"), str(tmp_path / "2"))
+    assert [Path(f).name for f in texts.documents["file"].to_pylist()] == ["a.txt", "b.txt"]
+
+
 # --- held-out documents ---
 
 

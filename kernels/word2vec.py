@@ -27,7 +27,7 @@ from .word2vec_tiles import (
     repulsions,
     store_strip,
     store_tile,
-    sum_strip,
+    sum_strips,
 )
 
 #: Numbers that a row's length is a multiple of, whatever the processor; what is added to a vector stays zero.
@@ -148,9 +148,8 @@ def _fetch_word(text, i, end, W_in, W_out):
 
 
 @kernel(inline="always")
-def _context(words, first, last, i, reach, rows):
-    """List the words within ``reach`` of place i of the document first:last; return how many."""
-    n = 0
+def _context(words, first, last, i, reach, rows, n):
+    """List the words within ``reach`` of place i of the document first:last behind n others; return how many."""
     for j in range(max(first, i - reach), min(last, i + reach + 1)):
         if j != i:
             rows[n] = words[j]
@@ -158,25 +157,44 @@ def _context(words, first, last, i, reach, rows):
     return n
 
 
-@kernel
+@kernel(_nrt=False)
 def _pull(A, i, B, rows, n, positive, alpha, g):
     """Train row i of A with n rows of B, those before ``positive`` with label 1: products first, then both sides."""
-    D = A.shape[1]
-    a = np.int64(i) * D
-    for r in range(n):
-        b = np.int64(rows[r]) * D
-        total = zeros(A, 1)
-        for d in range(0, D, STRIP):
-            total = add_products(total, A, a + d, B, b + d)
-        g[r] = sum_strip(total)
+    _dots(A, i, B, rows, 0, n, g)
     for r in range(0, n, WIDTH):
         repulsions(g, r, alpha)
     for r in range(positive):
         g[r] += alpha
+    _move(A, i, B, rows, 0, n, g)
+
+
+@kernel(inline="always")
+def _dots(A, i, B, rows, first, last, g):
+    """Write the products of row i of A with the listed rows of B to the same places of g, two at a time."""
+    D = A.shape[1]
+    a = np.int64(i) * D
+    for r in range(first, last - 1, 2):
+        b, c = np.int64(rows[r]) * D, np.int64(rows[r + 1]) * D
+        total = zeros(A, 2)
+        for d in range(0, D, STRIP):
+            total = add_products(total, A, a + d, B, b + d, c + d)
+        g[r], g[r + 1] = sum_strips(total)
+    if (last - first) % 2:
+        b, total = np.int64(rows[last - 1]) * D, zeros(A, 2)
+        for d in range(0, D, STRIP):
+            total = add_products(total, A, a + d, B, b + d, b + d)
+        g[last - 1] = sum_strips(total)[0]
+
+
+@kernel(inline="always")
+def _move(A, i, B, rows, first, last, g):
+    """Move row i of A and the listed rows of B towards each other by their g, each seeing the other as it was."""
+    D = A.shape[1]
+    a = np.int64(i) * D
     for d in range(0, D, STRIP):
         held = load_strip(A, a + d)
         total = held
-        for r in range(n):
+        for r in range(first, last):
             total = pull_strip(total, held, g[r], B, np.int64(rows[r]) * D + d)
         store_strip(total, A, a + d)
 
@@ -195,7 +213,7 @@ def _sgns(first, last, text, step, W_in, W_out):
             reach = step.window - np.int64(draw(step.windows_key, place) % np.uint64(step.window))
             rows[0] = words[i]
             _fetch_word(text, i + reach + AHEAD, ptr[d + 1], W_in, W_out)
-            for c in range(_context(words, ptr[d], ptr[d + 1], i, reach, context)):
+            for c in range(_context(words, ptr[d], ptr[d + 1], i, reach, context, 0)):
                 base = (place * 2 * step.window + c) * step.negative
                 n = _draw_others(step, base, rows, W_out)
                 _pull(W_in, context[c], W_out, rows, n, 1, _alpha(step, place), g)
@@ -231,7 +249,7 @@ def _full(first, last, text, step, W_in, W_out):
             samples[0] = words[i]
             _fetch_word(text, i + reach + AHEAD, ptr[d + 1], W_in, W_out)
             m = _draw_others(step, place * step.negative, samples, W_out)
-            n = _context(words, ptr[d], ptr[d + 1], i, reach, context)
+            n = _context(words, ptr[d], ptr[d + 1], i, reach, context, 0)
             for s in range(m):
                 _pull(W_out, samples[s], W_in, context, n, n if s == 0 else 0, _alpha(step, place), g)
 
@@ -246,9 +264,9 @@ def _par(first, last, text, step, W_in, W_out):
     ptr, words, places = text
     D = W_in.shape[1]
     most = 2 * step.window * step.negative + 3
-    context, negatives = np.empty(2 * step.window, np.uint32), np.empty(most, np.uint32)
-    batch = np.empty(COLUMNS, np.uint32)
-    g = np.empty(2 * step.window + WIDTH, np.float32)
+    most_pairs = 2 * step.window * BATCH
+    pairs = np.empty(most_pairs, np.uint32), np.empty(most_pairs + WIDTH, np.float32), np.zeros(BATCH + 1, np.int64)
+    negatives, batch = np.empty(most, np.uint32), np.empty(COLUMNS, np.uint32)
     M_in, M_turned = np.empty((COLUMNS, D), np.float32), np.empty((D, COLUMNS), np.float32)
     M_out, G = np.empty((most, D), np.float32), np.empty((most, COLUMNS), np.float32)
     for d in range(first, last):
@@ -257,22 +275,39 @@ def _par(first, last, text, step, W_in, W_out):
             continue
         for head in range(start, end, BATCH):
             tail = min(head + BATCH, end)
-            n = _shared_negatives(head - start, end - start, np.int64(places[head]), step, negatives, W_out)
-            for i in range(head, tail):
-                place = np.int64(places[i])
-                reach = step.window - np.int64(draw(step.windows_key, place) % np.uint64(step.window))
-                _fetch_word(text, i + step.window + AHEAD, end, W_in, W_out)
-                m = _context(words, start, end, i, reach, context)
-                _pull(W_out, words[i], W_in, context, m, m, _alpha(step, place), g)
+            alpha = _alpha(step, np.int64(places[head]))
+            n = _shared_negatives(head - start, end - start, np.int64(places[head]), step, negatives)
+            _attract((start, head, tail, end), text, step, alpha, negatives[:n], pairs, W_in, W_out)
             if n:
                 _gather(W_in, words[head:tail], COLUMNS, batch, M_in)
                 _gather(W_out, negatives[:n], (n + 3) // 4 * 4, negatives, M_out)
-                _products(n, M_in, M_turned, M_out, G, _alpha(step, np.int64(places[head])))
+                _products(n, M_in, M_turned, M_out, G, alpha)
                 _repel(n, batch, negatives, M_in, M_out, G, W_in, W_out)
 
 
-@kernel
-def _shared_negatives(position, length, place, step, negatives, W_out):
+@kernel(_nrt=False)
+def _attract(marks, text, step, alpha, negatives, pairs, W_in, W_out):
+    """Train a mini-batch's words head:tail of the document start:end with their neighbours: products first."""
+    (start, head, tail, end), (rows, g, ends) = marks, pairs
+    for i in range(head, tail):
+        b = i - head
+        reach = step.window - np.int64(draw(step.windows_key, np.int64(text.places[i])) % np.uint64(step.window))
+        _fetch_word(text, i + step.window + AHEAD, end, W_in, W_out)
+        for k in range(b, len(negatives), BATCH):
+            _fetch(W_out, negatives[k])
+        ends[b + 1] = _context(text.words, start, end, i, reach, rows, ends[b])
+        _dots(W_out, text.words[i], W_in, rows, ends[b], ends[b + 1], g)
+    n = ends[tail - head]
+    for r in range(0, n, WIDTH):
+        repulsions(g, r, alpha)
+    for r in range(n):
+        g[r] += alpha
+    for b in range(tail - head):
+        _move(W_out, text.words[head + b], W_in, rows, ends[b], ends[b + 1], g)
+
+
+@kernel(_nrt=False)
+def _shared_negatives(position, length, place, step, negatives):
     """Draw a mini-batch's negatives, by its first word's position as in Algorithm 22, lines 6 to 14; how many."""
     C = step.window
     reach = C if position <= C - 1 or length - 1 - position <= C - 1 else 2 * C
@@ -280,11 +315,10 @@ def _shared_negatives(position, length, place, step, negatives, W_out):
     n = np.int64(draw(step.negatives_key, base) % np.uint64(reach)) * step.negative
     for k in range(n):
         negatives[k] = _negative(step, base + 1 + k)
-        _fetch(W_out, negatives[k])
     return n
 
 
-@kernel
+@kernel(_nrt=False)
 def _gather(W, rows, n, listed, M):
     """Copy rows of W to M and list them; up to the n-th follow zeros, listed as W's last row."""
     D = W.shape[1]
@@ -299,7 +333,7 @@ def _gather(W, rows, n, listed, M):
                 store_strip(zeros(M, 1), M, r * D + d)
 
 
-@kernel
+@kernel(_nrt=False)
 def _products(n, M_in, M_turned, M_out, G, alpha):
     """G = -alpha * sigmoid(M_out @ M_in.T): (n, COLUMNS)."""
     D = M_in.shape[1]
@@ -316,7 +350,7 @@ def _products(n, M_in, M_turned, M_out, G, alpha):
             repulsions(G, o * COLUMNS + b, alpha)
 
 
-@kernel
+@kernel(_nrt=False)
 def _repel(n, batch, negatives, M_in, M_out, G, W_in, W_out):
     """W_out[negatives] += G @ M_in and W_in[batch] += G.T @ M_out, a word that is there twice getting both."""
     D = M_in.shape[1]

@@ -10,7 +10,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from .tiles import BITS, ROWS, Tile, _arguments, _fma, _index, splat
+from .tiles import BITS, I32, ROWS, Tile, _arguments, _fma, _index, splat
 
 WIDTH = BITS // 32
 #: Numbers in a strip.
@@ -62,15 +62,19 @@ def store_strip(typingctx, strip, array, i):
 
 
 @intrinsic
-def add_products(typingctx, strip, a, i, b, j):
-    """Return the strip plus the products of the numbers from ``a[i]`` and from ``b[j]``."""
+def add_products(typingctx, tile, a, i, b, j, k):
+    """Return a tile of two strips plus the products of the numbers from ``a[i]`` with those from ``b[j]`` and b[k]."""
 
     def codegen(context, builder, signature, values):
-        strip, a, i, b, j = _arguments(context, builder, signature, values)
-        pairs = zip(_loads(a, i), _loads(b, j), _parts(builder, strip), strict=True)
-        return _strip(builder, context, [_fma(builder, x, y, z) for x, y, z in pairs])
+        sums, a, i, b, j, k = _arguments(context, builder, signature, values)
+        shared = _loads(a, i)
+        for s, at in enumerate((j, k)):
+            for v, (x, y) in enumerate(zip(shared, _loads(b, at), strict=True)):
+                total = _fma(builder, x, y, builder.extract_value(sums, s * ROWS + v))
+                sums = builder.insert_value(sums, total, s * ROWS + v)
+        return sums
 
-    return strip(strip, a, _index(i), b, _index(j)), codegen
+    return tile(tile, a, _index(i), b, _index(j), _index(k)), codegen
 
 
 @intrinsic
@@ -89,22 +93,30 @@ def pull_strip(typingctx, total, held, g, array, i):
 
 
 @intrinsic
-def sum_strip(typingctx, strip):
-    """Return the sum of a strip's numbers, by halves."""
+def sum_strips(typingctx, tile):
+    """Return the sums of the numbers of a tile's two strips, by halves."""
+
+    def shuffle(builder, x, y, lanes):
+        return builder.shuffle_vector(x, y, ir.Constant(ir.VectorType(I32, WIDTH), lanes))
 
     def codegen(context, builder, signature, values):
-        a, b, c, d = _parts(builder, values[0])
-        total = builder.fadd(builder.fadd(a, b), builder.fadd(c, d))
-        undefined = ir.Constant(total.type, ir.Undefined)
+        first, second = (_sum_of(builder, values[0], s * ROWS) for s in range(2))
         half = WIDTH // 2
-        while half:
-            lanes = [(lane + half) % WIDTH for lane in range(WIDTH)]
-            mask = ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), lanes)
-            total = builder.fadd(total, builder.shuffle_vector(total, undefined, mask))
+        low = [*range(half), *range(WIDTH, WIDTH + half)]
+        high = [lane + half for lane in low]
+        total = builder.fadd(shuffle(builder, first, second, low), shuffle(builder, first, second, high))
+        while half > 1:
             half //= 2
-        return builder.extract_element(total, ir.Constant(ir.IntType(32), 0))
+            total = builder.fadd(total, shuffle(builder, total, total, [lane ^ half for lane in range(WIDTH)]))
+        sums = [builder.extract_element(total, I32(lane)) for lane in (0, WIDTH // 2)]
+        return context.make_tuple(builder, signature.return_type, sums)
 
-    return types.float32(strip), codegen
+    return types.UniTuple(types.float32, 2)(tile), codegen
+
+
+def _sum_of(builder, tile, first):
+    a, b, c, d = (builder.extract_value(tile, first + v) for v in range(ROWS))
+    return builder.fadd(builder.fadd(a, b), builder.fadd(c, d))
 
 
 @intrinsic

@@ -188,14 +188,23 @@ def nmf_best_rows(A, W, H, epochs, l1=(0.0, 0.0), l2=(0.0, 0.0), sweeps=1):
 # --- Word2Vec and random walks ---
 
 
-def word2vec_step(W_a, a, W_b, rows, labels, alpha):
-    """Pairs of row ``a`` with each of ``rows``, products taken before any change; both sides move."""
-    errors = [label - 1 / (1 + np.exp(-(W_a[a] @ W_b[r]))) for r, label in zip(rows, labels, strict=True)]
+def word2vec_errors(W_a, a, W_b, rows, labels):
+    """How far the products of row ``a`` with ``rows`` are from their labels, as probabilities."""
+    return [label - 1 / (1 + np.exp(-(W_a[a] @ W_b[r]))) for r, label in zip(rows, labels, strict=True)]
+
+
+def word2vec_move(W_a, a, W_b, rows, errors, alpha):
+    """Move row ``a`` and each of ``rows``, both sides seeing row ``a`` as it was."""
     before, change = W_a[a].copy(), np.zeros_like(W_a[a])
     for r, error in zip(rows, errors, strict=True):
         change += alpha * error * W_b[r]
         W_b[r] += alpha * error * before
     W_a[a] += change
+
+
+def word2vec_step(W_a, a, W_b, rows, labels, alpha):
+    """Pairs of row ``a`` with each of ``rows``, products taken before any change; both sides move."""
+    word2vec_move(W_a, a, W_b, rows, word2vec_errors(W_a, a, W_b, rows, labels), alpha)
 
 
 def word2vec_context(sentence, i, reach):
@@ -232,11 +241,14 @@ def word2vec_par(sentences, W_in, W_out, window, negative, table, keys, rate, ba
     for sentence in (s for s in sentences if len(s) > 1):
         words = [w for _, w in sentence]
         for head in range(0, len(words), batch):
-            for i in range(head, min(head + batch, len(words))):
-                place = sentence[i][0]
-                context = word2vec_context(words, i, window - splitmix(keys[0], place) % window)
-                word2vec_step(W_out, words[i], W_in, context, [1] * len(context), rate(place))
-            place = sentence[head][0]
+            place, members = sentence[head][0], range(head, min(head + batch, len(words)))
+            reaches = [window - splitmix(keys[0], sentence[i][0]) % window for i in members]
+            contexts = [word2vec_context(words, i, r) for i, r in zip(members, reaches, strict=True)]
+            errors = [
+                word2vec_errors(W_out, words[i], W_in, c, [1] * len(c)) for i, c in zip(members, contexts, strict=True)
+            ]
+            for i, context, error in zip(members, contexts, errors, strict=True):
+                word2vec_move(W_out, words[i], W_in, context, error, rate(place))
             is_edge = head <= window - 1 or len(words) - 1 - head <= window - 1
             first = place * (2 * window * negative + 1)
             n = splitmix(keys[1], first) % (window if is_edge else 2 * window) * negative

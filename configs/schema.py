@@ -11,6 +11,10 @@ from pydantic import BaseModel, ConfigDict, Field
 Fraction = Annotated[float, Field(ge=0.0, lt=1.0)]
 Positive = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0, description="Seed of all random draws: the same seed, the same model to the bit")]
+Device = Annotated[
+    Literal["auto", "cpu", "cuda"],
+    Field(description="Where kernels run; auto: on a worker's CUDA device where it has one"),
+]
 
 
 class Section(BaseModel):
@@ -72,6 +76,7 @@ class LDA(Section):
     sampler: Literal["esca", "warp", "auto", "cgs", "minibatch", "reference"] = Field(
         "esca", description="How topics are drawn; warp for thousands of topics, auto for warp first and esca after"
     )
+    device: Device = "auto"
     random_state: Seed = 0
 
 

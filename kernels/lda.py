@@ -17,6 +17,8 @@ tokens in a group of documents, and cleared by its non-zeros. Each draw points a
 Topics and entries are dealt to eight lanes, one register: 0, 8, 16, ... come first on the line, then 1, 9, 17, ...
 """
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from . import random
@@ -69,6 +71,7 @@ __all__ = [
     "log_likelihood",
     "merge_counts",
     "sample",
+    "sweep",
     "topic_totals",
 ]
 
@@ -82,6 +85,22 @@ AHEAD = 8
 LOW = np.uint32(0xFFFF)
 ZERO, ZERO_COUNT, LAST = np.float32(0), np.uint32(0), LANES - 1
 EIGHT_TOPICS = np.arange(LANES, dtype=np.uint32)
+
+
+def sweep(chunk, models: Iterable[Model], z: np.ndarray | None, key: np.uint64, leave_out=True) -> np.ndarray:
+    """Draw the next topics of a chunk's tokens, (T,) uint16 in word order, from the blocks of the model.
+
+    ``chunk`` has the fields of a corpus chunk; without ``z`` (T,) uint16, first topics are drawn. Arguments are only
+    read.
+    """
+    out = np.zeros(len(chunk.docs), np.uint16)
+    rows = None if z is None else count_documents(chunk.doc_ptr, chunk.place, z)
+    for model in models:
+        if z is None or rows is None:
+            initial(chunk, model, key, out)
+        else:
+            sample(chunk, rows, model, z, key, leave_out, out)
+    return out
 
 
 def sample(chunk, rows: Rows, model: Model, z: np.ndarray, key: np.uint64, leave_out=True, out=None) -> np.ndarray:

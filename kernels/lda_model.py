@@ -47,6 +47,7 @@ class Prior(NamedTuple):
     word: np.ndarray  # (K,) float64: α_k / (N_k + Vβ)
     smooth: np.ndarray  # (K + 1,) float64: prefix sums of α_k β / (N_k + Vβ)
     base: np.ndarray  # (K,) float32: β / (N_k + Vβ)
+    grain: float  # x + grain - grain is x in steps so coarse that sums of a word's are exact, in any order
     left_a: int  # what the token's own count takes away from A: 1 or 0
     left_b: int  # the same for B
 
@@ -103,6 +104,8 @@ def prior_of(model: Model, left_a: int, left_b: int) -> Prior:
         word=alpha * inverse,
         smooth=np.r_[0.0, np.cumsum(alpha * model.beta * inverse)],
         base=(model.beta * inverse).astype(np.float32),
+        # A word's masses add up to less than Σ α_k, so in steps of that times 2^-50 to less than 53 bits.
+        grain=1.5 * 2.0 ** (np.ceil(np.log2(alpha.sum())) + 2),
         left_a=left_a,
         left_b=left_b,
     )
@@ -128,7 +131,7 @@ def expand(word, model, prior, row):
     # Local names: an array of a tuple is a counted reference at every use.
     phi, phi_old, prefix, surplus = word.phi, word.phi_old, word.prefix, word.surplus
     topics, counts, beta, left = model.topics, model.counts, model.beta, prior.left_b
-    inverse, lowered, weight = prior.inverse, prior.lowered, prior.word
+    inverse, lowered, weight, grain = prior.inverse, prior.lowered, prior.word, prior.grain
     mass = 0.0
     start = model.row_ptr[row]
     for j in range(start, model.row_ptr[row + 1]):
@@ -136,7 +139,7 @@ def expand(word, model, prior, row):
         count = np.float64(counts[j])
         phi[k] = (count + beta) * inverse[k]
         phi_old[k] = (count - left + beta) * lowered[k]
-        mass += weight[k] * count
+        mass += (weight[k] * count + grain) - grain
         prefix[j - start + 1] = mass
         if surplus:
             phi[k | SURPLUS] = phi[k]

@@ -50,10 +50,11 @@ class Need:
     model: int = 0
     delta: int = 0
     scratch: int = 0
+    device: int = 0  # on the worker's CUDA device
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """All of them but the device's."""
         return self.data + self.state + self.model + self.delta + self.scratch
 
 
@@ -69,6 +70,8 @@ class Algorithm(ABC):
     #: Whether chunks have a state that a sweep hands to the next one.
     keeps_state: ClassVar[bool] = True
 
+    #: Where kernels run: "cpu", "cuda", or "auto". Not part of what is trained: a run may go on elsewhere.
+    device: str = "cpu"
     @abstractmethod
     def need(self, data: Any, chunk: Any) -> Need:
         """Return the bytes that sweeping ``chunk`` (its info) of ``data`` takes."""

@@ -467,8 +467,9 @@ def explain(error: Exception) -> tuple[str, int]:
         if isinstance(error, ImportError) and library in sentence:
             sentence += f": pip install 'corpusmill[{extra}]'"
     codes = {ConfigError: USAGE, ClusterError: USAGE, ValueError: USAGE, ImportError: USAGE}
-    codes |= {DataError: DATA, OSError: DATA, Locked: LOCKED, TaskLost: FAILED}
+    codes |= {DataError: DATA, OSError: DATA, Locked: LOCKED, TaskLost: FAILED, DeviceError: FAILED}
     for kind, code in codes.items():
         if isinstance(error, kind):
             return sentence, code
     return f"{type(error).__name__}: {sentence} (--debug shows where)", FAILED
+    from ..kernels.errors import DeviceError

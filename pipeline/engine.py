@@ -88,6 +88,8 @@ class Plan:
 def plan(algorithm: Algorithm, data: Any, capacity: Capacity) -> Plan:
     """Project a worker's memory; raise DataError, with the numbers, when its tasks do not fit."""
     largest = max((algorithm.need(data, c) for c in data.chunks), key=lambda n: n.total)
+    if algorithm.device != "cpu":
+        _check_device(algorithm, max(algorithm.need(data, c).device for c in data.chunks), capacity)
     limit = capacity.memory
     room = int(limit * PLANNED_SHARE) if limit else 1 << 62
     tasks_bytes = PROCESS_BYTES + capacity.threads * largest.total
@@ -96,6 +98,22 @@ def plan(algorithm: Algorithm, data: Any, capacity: Capacity) -> Plan:
     whole = sum(algorithm.need(data, c).data + algorithm.need(data, c).state for c in data.chunks)
     cache = min(whole + largest.model, room - tasks_bytes)
     return Plan(PROCESS_BYTES, capacity.threads, largest, int(cache), limit)
+
+
+def _check_device(algorithm: Algorithm, needed: int, capacity: Capacity) -> None:
+    if algorithm.device == "cuda" and not capacity.device:
+        raise ValueError(
+            f"device is 'cuda', but worker {capacity.name} has no CUDA device that works: use a machine that has one "
+            f"(pip install 'corpusmill[cuda12]', and `numba -s` to see what is missing), or device 'auto' or 'cpu'"
+        )
+    each = int(capacity.device * PLANNED_SHARE) // capacity.threads
+    if capacity.device and needed > each:
+        raise DataError(
+            f"a task needs {format_bytes(needed)} of device memory, but worker {capacity.name} has "
+            f"{format_bytes(each)} for each of its {capacity.threads} threads ({format_bytes(capacity.device)} free): "
+            f"use fewer threads a worker, cut the model with n_blocks, ingest with a smaller chunk_tokens, or choose "
+            f"device 'cpu'"
+        )
 
 
 def _too_large(need: Need, capacity: Capacity, room: int) -> str:
@@ -117,7 +135,7 @@ class _Engine:
         self.shards = shards_of(self.data.chunks)
         self.weights = [sum(self.data.chunks[c].tokens for c in s) for s in self.shards]
         self.shared: Arrays | None = None  # of the last step, once it is known
-        self.plan = min((plan(self.algorithm, self.data, c) for c in executor.capacities()), key=lambda p: p.cache)
+        self.plan = min((plan(self.algorithm, self.data, c) for c in self._workers()), key=lambda p: p.cache)
         self.job = tasks.Job(
             training=uuid.uuid4().hex,
             run=self.run.store.absolute,
@@ -127,6 +145,9 @@ class _Engine:
             seed=training.seed,
             cache_bytes=self.plan.cache,
         )
+
+    def _workers(self) -> list[Capacity]:
+        return self.executor.capacities(devices=self.algorithm.device != "cpu")
 
     def train(self) -> str:
         step = self._open()

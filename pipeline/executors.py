@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from .device import device_bytes
+
 
 @dataclass(frozen=True)
 class Capacity:
@@ -15,6 +17,7 @@ class Capacity:
     address: str
     threads: int
     memory: int
+    device: int = 0  # bytes of its CUDA device; 0: it has none, or was not asked
 
 
 class TaskLost(Exception):
@@ -25,8 +28,8 @@ class Executor(ABC):
     """Submits tasks whose arguments may be other tasks' handles."""
 
     @abstractmethod
-    def capacities(self) -> list[Capacity]:
-        """Return the workers as they are now."""
+    def capacities(self, devices: bool = False) -> list[Capacity]:
+        """Return the workers as they are now; ``devices``: ask each for its CUDA device too."""
 
     @abstractmethod
     def submit(self, function: Callable[..., Any], *arguments: Any, key: str, near: str | None = None) -> Any:
@@ -50,11 +53,11 @@ class Executor(ABC):
 class Synchronous(Executor):
     """Runs each task at once in this process: no Dask, the same results."""
 
-    def capacities(self) -> list[Capacity]:
+    def capacities(self, devices: bool = False) -> list[Capacity]:
         """One worker with one thread and this process's memory limit."""
         from distributed.system import MEMORY_LIMIT
 
-        return [Capacity("this process", "", 1, MEMORY_LIMIT)]
+        return [Capacity("this process", "", 1, MEMORY_LIMIT, device_bytes() if devices else 0)]
 
     def submit(self, function: Callable[..., Any], *arguments: Any, key: str, near: str | None = None) -> Any:
         """Return the result itself."""
@@ -80,13 +83,17 @@ class OnDask(Executor):
         self.client = client
         client.register_plugin(FreeStrandedTasks())
 
-    def capacities(self) -> list[Capacity]:
+    def capacities(self, devices: bool = False) -> list[Capacity]:
         """Ask the scheduler which workers it has; wait for the first one, not for ever."""
         workers = self.client.scheduler_info(n_workers=-1)["workers"]
         if not workers:
             self.client.wait_for_workers(1, timeout=120)
             workers = self.client.scheduler_info(n_workers=-1)["workers"]
-        found = (Capacity(str(w["name"]), a, w["nthreads"], w["memory_limit"] or 0) for a, w in workers.items())
+        held = self.client.run(device_bytes) if devices else {}
+        found = (
+            Capacity(str(w["name"]), a, w["nthreads"], w["memory_limit"] or 0, held.get(a, 0))
+            for a, w in workers.items()
+        )
         return sorted(found, key=lambda c: c.name)
 
     def submit(self, function: Callable[..., Any], *arguments: Any, key: str, near: str | None = None) -> Any:

@@ -9,13 +9,17 @@ import numpy as np
 from ..io.corpus import Chunk
 from ..io.store import Arrays
 from ..kernels import lda, random
+from ..kernels.lda_counts import LARGEST
 from .algorithm import Address, Algorithm, Model, Need, Swept
 from .corpora import TextEstimator
+from .device import choose, kernels
 
 #: Addresses of draws that belong to no epoch: the split of held-out documents, and folding in.
 SPLIT, FOLD_IN = -1, -2
 #: Sweeps over a new document.
 FOLD_IN_SWEEPS = 20
+#: Samplers that have CUDA kernels.
+ON_DEVICE = ("esca",)
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,7 @@ class ESCA(Algorithm):
     leave_out: bool = True
     bounds: tuple[int, ...] = ()  # first word of each block, then n_words
     entries: int = 0  # non-zeros that B can have at most
+    device: str = "cpu"
 
     @property
     def blocks(self) -> int:  # type: ignore[override]
@@ -47,6 +52,8 @@ class ESCA(Algorithm):
             delta=max(2 * own, 3 * block),
             # Topics in document order, rows of A twice while they are trimmed, the same dense for a group of documents.
             scratch=22 * chunk.tokens + 64 * chunk.documents + 48 * self.n_topics + (1 << 20),
+            # The same, rows of A in lines of 128 bytes, and where each of a thousand blocks spreads a word's row.
+            device=44 * chunk.tokens + 28 * chunk.segments + 160 * chunk.documents + block + (16 << 10) * self.n_topics,
         )
 
     def begin(self, block: int) -> Arrays:
@@ -67,23 +74,17 @@ class ESCA(Algorithm):
         self, model: Model, chunk: Any, state: Arrays | None, deltas: list[Arrays] | None, address: Address
     ) -> Swept:
         """Draw every token's topic from the counts of the last epoch and count the new ones by word."""
-        key = random.key(*address)
-        z = np.zeros(chunk.n_tokens, np.uint16)
-        rows = None if state is None else lda.count_documents(chunk.doc_ptr, chunk.place, state["z"])
-        for j in range(self.blocks):
-            block = self.block_of(model, j)
-            if state is None or rows is None:
-                lda.initial(chunk, block, key, z)
-            else:
-                lda.sample(chunk, rows, block, state["z"], key, self.leave_out, z)
+        models = (self.block_of(model, j) for j in range(self.blocks))
+        old = None if state is None else state["z"]
+        z = kernels("lda", self.device).sweep(chunk, models, old, random.key(*address), self.leave_out)
         return Swept({"z": z}, self._count(chunk, z, deltas), {})
 
     def _count(self, chunk: Chunk, z: np.ndarray, deltas: list[Arrays] | None) -> list[Arrays]:
         counted = []
         for j in range(self.blocks):
             words = (self.bounds[j], self.bounds[j + 1])
-            delta = lda.count_words(chunk.word_ids, chunk.word_ptr, z, words, self.n_topics)._asdict()
-            counted.append(delta if deltas is None else self.merge(deltas[j], delta))
+            delta = kernels("lda", self.device).count_words(chunk.word_ids, chunk.word_ptr, z, words, self.n_topics)
+            counted.append(delta._asdict() if deltas is None else self.merge(deltas[j], delta._asdict()))
         return counted
 
     def block_of(self, model: Model, index: int) -> lda.Model:
@@ -209,7 +210,8 @@ class LDA(TextEstimator):
     ``leave_out``: leave a token out of its own counts (False is ESCA as published). ``n_blocks``: cut the model into
     blocks of words, of which a sweep holds one at a time. ``sampler``: ``esca``; ``warp``, whose cost does not grow
     with the topics; ``auto``, ``warp`` for the first half of the epochs, then ``esca``; ``cgs``, ``minibatch`` and
-    ``reference``, Moon's collapsed samplers, for comparison.
+    ``reference``, Moon's collapsed samplers, for comparison. ``device``: "auto" draws on the worker's CUDA device where
+    it has one, the same topics to the bit.
     """
 
     kind = "lda"
@@ -223,6 +225,7 @@ class LDA(TextEstimator):
         leave_out: bool = True,
         n_blocks: int = 1,
         sampler: str = "esca",
+        device: str = "auto",
         random_state: int | None = 0,
     ):
         self.n_components = n_components
@@ -232,6 +235,7 @@ class LDA(TextEstimator):
         self.leave_out = leave_out
         self.n_blocks = n_blocks
         self.sampler = sampler
+        self.device = device
         self.random_state = random_state
 
     def algorithm(self, data: Any) -> ESCA:
@@ -252,8 +256,15 @@ class LDA(TextEstimator):
             leave_out=self.leave_out,
             bounds=_bounds(entries, self.n_blocks),
             entries=int(entries.sum()),
+            device=self._device(data),
             **switch,
         )
+
+    def _device(self, data: Any) -> str:
+        longest = max((c.longest for c in data.chunks), default=0)
+        if longest > LARGEST:
+            return choose(self.device, False, f"a document of {longest:,} tokens (more than {LARGEST:,})")
+        return choose(self.device, self.sampler in ON_DEVICE, f"sampler {self.sampler!r}")
 
     def _priors(self) -> tuple[tuple[float, ...], float]:
         K = self.n_components

@@ -107,7 +107,7 @@ def describe(
     algorithm: Algorithm, data: Any, seed: int, shards: list[list[int]], config: dict[str, Any]
 ) -> dict[str, Any]:
     """Return the content of run.json; its fingerprint covers all that decides the result."""
-    decisive = {
+    decisive: dict[str, Any] = {
         "algorithm": algorithm.name,
         "parameters": {k: v for k, v in asdict(algorithm).items() if k != "device"},  # type: ignore[call-overload]
         "data": {"url": data.url, "part": data.part, "hash": data.hash, "kind": data.kind},

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..io.data import open_data
 from ..io.store import Arrays
+from ..kernels.errors import DeviceError
 from .algorithm import Address, Algorithm, Swept, add, nbytes
 from .cache import CACHE
 from .run import RunStore
@@ -112,7 +113,10 @@ def sweep_shard(job: Job, chunks: tuple[int, ...], step: int) -> ShardResult:
         chunk = read_chunk(job, job.part, index, clock)
         state = read_state(job, index, step - rounds, clock)
         clock.lap("read")
-        swept: Swept = job.algorithm.sweep(model, chunk, state, deltas, Address(job.seed, step, index))
+        try:
+            swept: Swept = job.algorithm.sweep(model, chunk, state, deltas, Address(job.seed, step, index))
+        except DeviceError as error:
+            raise DeviceError(f"chunk {index}: {error}") from error
         deltas, sums = swept.deltas, add(sums, swept.sums)
         clock.lap("kernel")
         if swept.state is not None:

@@ -1,6 +1,6 @@
-"""LDA on a device against LDA on the CPU: in the simulator, and as far as PTX."""
+"""LDA on a device against LDA on the CPU, to the bit: in the simulator, and as far as PTX."""
 
-from types import SimpleNamespace
+import importlib.util
 from unittest import mock
 
 import numpy as np
@@ -8,10 +8,12 @@ import pytest
 from corpusmill.io.corpus import make_chunk
 from corpusmill.kernels import lda as cpu
 from corpusmill.kernels import random
-from corpusmill.kernels.cuda import lda, warp
-from corpusmill.kernels.lda_model import Prior
+from corpusmill.kernels.cuda import lda, ptx, warp
+from corpusmill.kernels.cuda.random import uniform64
+from corpusmill.kernels.errors import DeviceError
 from cuda_simulator import install, run_simulated
-from numba import config, cuda, typeof
+from numba import config, cuda
+from toy import write_topic_corpus
 
 simulated = pytest.mark.skipif(not config.ENABLE_CUDASIM, reason="runs in a process with NUMBA_ENABLE_CUDASIM=1")
 compiled = pytest.mark.skipif(bool(config.ENABLE_CUDASIM), reason="the simulator has no compiler")
@@ -30,33 +32,30 @@ def test_in_the_simulator():
 # --- the compiler ---
 
 
-def arguments_of(kernel):
-    """Arguments of the types that a kernel is launched with."""
-    i4, i8, u2, u4 = (np.zeros(1, t) for t in (np.int32, np.int64, np.uint16, np.uint32))
-    f4, f8 = np.zeros(1, np.float32), np.zeros(1)
-    rows = lda.Rows(i8, i4, u4)
-    model = lda.Device(i8, u2, i4, 0, BETA, Prior(f8, f8, f8, f8, f8, f4, 1, 1), f8)
-    return {
-        "_sweep": (lda.Tokens(i8, u4, i8, u4), rows, model, 1, u2, np.uint64(1), i8, u2),
-        "_shuffle": (u4, u2, u2),
-        "_count": (i8, u2, rows),
-        "_count_words": (i8, i8, i8, u2, i8, u2, i4, i8),
-    }[kernel]
+def launches(n_topics, answer):
+    """Record the launches of both kinds of sweeps and of counting."""
+    chunk, z = make_chunk(0, np.array([0, 6]), np.array([0, 1, 2, 0, 1, 2], np.uint32)), np.zeros(6, np.uint16)
+    none = np.zeros(4, np.int64), np.empty(0, np.uint16), np.empty(0, np.int32)
+    model = cpu.Model(*none, 0, np.zeros(n_topics, np.int64), np.ones(n_topics, np.float32), BETA, 3)
+    with ptx.recorded(answer) as recorded:
+        for old in (None, z):
+            lda.sweep(chunk, [model], old, random.key(1))
+        lda.count_words(chunk.word_ids, chunk.word_ptr, z, (0, 3), n_topics)
+    return recorded
 
 
 @compiled
+@pytest.mark.skipif(not importlib.util.find_spec("numba_cuda"), reason="numba-cuda is not installed")
 @pytest.mark.parametrize("capability", [(7, 5), (8, 0), (9, 0)])
-@pytest.mark.parametrize("kernel", ["_sweep", "_shuffle", "_count", "_count_words"])
-def test_kernels_compile(kernel, capability):
-    if not cuda.cudadrv.nvvm.is_available():
-        pytest.skip("libnvvm is not installed")
-    signature = tuple(typeof(argument) for argument in arguments_of(kernel))
-    device = SimpleNamespace(compute_capability=capability)
-    with mock.patch("numba.cuda.dispatcher.get_current_device", return_value=device):
-        function = getattr(lda, kernel).py_func
-        ptx, _ = cuda.compile(function, signature, cc=capability, device=False, abi="numba")
-    assert f".target sm_{capability[0]}{capability[1]}" in ptx
-    assert ".entry" in ptx
+def test_kernels_compile(capability):
+    # Dense rows of A; sparse ones; φ too wide for shared memory.
+    every = [*launches(2, answer=1), *launches(1024, answer=0), *launches(13_000, answer=0), *launches(13_000, 1 << 20)]
+    kernels = {launch.function: launch for launch in every}
+    assert len(kernels) == 11
+    for launch in kernels.values():
+        text = ptx.ptx_of(launch, capability)
+        assert f".target sm_{capability[0]}{capability[1]}" in text
+        assert ".entry" in text
 
 
 # --- the simulator ---
@@ -71,58 +70,70 @@ def model_of(chunk, z, n_topics, n_words, words=None):
     return cpu.Model(*block, first, totals, alpha, BETA, n_words)
 
 
-def small_case(n_topics, n_tokens=160, n_words=12, n_documents=5, seed=0):
+def small_case(n_topics, n_tokens=70, n_words=12, n_documents=5, seed=0):
     rng = np.random.default_rng(seed)
     doc_ptr = np.r_[0, np.sort(rng.integers(0, n_tokens, n_documents - 1)), n_tokens]
     words = np.minimum(rng.geometric(0.2, n_tokens) - 1, n_words - 1).astype(np.uint32)
-    chunk = make_chunk(0, doc_ptr, words, group_tokens=90)
+    chunk = make_chunk(0, doc_ptr, words, group_tokens=40)
     return chunk, rng.integers(0, min(n_topics, 60), n_tokens).astype(np.uint16)
 
 
-def row_of(rows, d, n):
-    """The topics and counts of document d in their order, without fillers."""
-    entries = rows.entries[rows.row_ptr[d] : rows.row_ptr[d] + n]
-    return [(int(e) >> 16, int(e) & 0xFFFF) for e in entries if int(e) & 0xFFFF]
-
-
-@simulated
-@pytest.mark.parametrize("n_topics", [7, 300])
-def test_rows_of_documents_are_the_cpus(n_topics):
-    chunk, z = small_case(n_topics, n_tokens=400)
-    expected = cpu.count_documents(chunk.doc_ptr, chunk.place, z % n_topics)
-    found = lda.count_documents(chunk.doc_ptr, chunk.place, z % n_topics, n_topics)
-    assert (found.row_ptr % 32 == 0).all()
-    for d in range(chunk.n_documents):
-        n = expected.row_ptr[d + 1] - expected.row_ptr[d]
-        assert row_of(found, d, found.lengths[d]) == row_of(expected, d, n)
-
-
-@simulated
-@pytest.mark.parametrize("words", [(0, 12), (3, 9), (5, 5)])
-def test_rows_of_words_are_the_cpus(words):
-    chunk, z = small_case(80, n_tokens=300)
-    expected = cpu.count_words(chunk.word_ids, chunk.word_ptr, z, words, 80)
-    found = lda.count_words(chunk.word_ids, chunk.word_ptr, z, words, 80)
-    for name in expected._fields:
-        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+@pytest.fixture(autouse=True)
+def _few_threads():
+    """Two blocks of two warps: the simulator has a thread of Python for each of theirs."""
+    with mock.patch.multiple(lda, WARPS=2, BLOCKS=2):
+        yield
 
 
 @simulated
 @pytest.mark.parametrize(
-    ("n_topics", "words", "leave_out"), [(200, None, True), (200, None, False), (1100, (1, 8), True)]
+    ("n_topics", "cuts", "leave_out"), [(7, (0, 12), True), (200, (0, 12), False), (1100, (0, 3, 12), True)]
 )
-def test_draws_are_the_cpus(n_topics, words, leave_out):
-    chunk, z = small_case(n_topics, n_tokens=70)
-    model, key = model_of(chunk, z, n_topics, 12, words), random.key(5)
-    rows = cpu.count_documents(chunk.doc_ptr, chunk.place, z)
-    assert not cpu.is_dense(rows, n_topics)
-    expected = cpu.sample(chunk, rows, model, z, key, leave_out)
-    with mock.patch.object(lda, "WARPS", 2):
-        found = lda.sample(
-            chunk, lda.count_documents(chunk.doc_ptr, chunk.place, z, n_topics), model, z, key, leave_out
-        )
-    np.testing.assert_array_equal(found, expected)
+def test_sweeps_are_the_cpus(n_topics, cuts, leave_out):
+    chunk, z = small_case(n_topics)
+    models = [model_of(chunk, z, n_topics, 12, words) for words in zip(cuts, cuts[1:], strict=False)]
+    for old in (None, z):
+        expected = cpu.sweep(chunk, models, old, random.key(5), leave_out)
+        found = lda.sweep(chunk, models, old, random.key(5), leave_out)
+        np.testing.assert_array_equal(found, expected)
     assert np.count_nonzero(expected != z) > 20
+
+
+@simulated
+def test_words_too_wide_for_shared_memory():
+    chunk, z = small_case(300, n_tokens=30)
+    models = [model_of(chunk, z, 300, 12)]
+    with mock.patch.object(lda, "shared_limit", return_value=1000):
+        found = lda.sweep(chunk, models, z, random.key(2))
+    np.testing.assert_array_equal(found, cpu.sweep(chunk, models, z, random.key(2)))
+
+
+@simulated
+@pytest.mark.parametrize("words", [(0, 12), (3, 9), (5, 5)])
+@pytest.mark.parametrize("n_topics", [80, 3000])
+def test_rows_of_words_are_the_cpus(words, n_topics):
+    chunk, z = small_case(80)
+    expected = cpu.count_words(chunk.word_ids, chunk.word_ptr, z, words, n_topics)
+    with mock.patch.multiple("corpusmill.kernels.cuda.lda_counts", THREADS=64, BLOCKS=2):
+        found = lda.count_words(chunk.word_ids, chunk.word_ptr, z, words, n_topics)
+    for name in expected._fields:
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+
+
+@pytest.mark.parametrize("words", [(0, 12), (3, 9)])
+def test_jobs_cover_every_token_of_their_words_once(words):
+    chunk, _ = small_case(5, n_tokens=4000)
+    order = lda.word_order(chunk.word_ids, chunk.word_ptr)
+    jobs = lda.jobs_of(order, words)
+    places = np.concatenate([np.arange(a, b) for a, b in zip(jobs.starts, jobs.ends, strict=True)])
+    segments = np.searchsorted(order.before, places, "right") - 1
+    tokens = chunk.word_ptr[order.segments[segments]] + places - order.before[segments]
+    words_of = np.repeat(chunk.word_ids, np.diff(chunk.word_ptr))
+    np.testing.assert_array_equal(np.sort(tokens), np.flatnonzero((words_of >= words[0]) & (words_of < words[1])))
+    np.testing.assert_array_equal(words_of[tokens], words[0] + np.repeat(jobs.rows, jobs.ends - jobs.starts))
+    lengths = jobs.ends - jobs.starts
+    assert (np.diff(lengths) <= 0).all()
+    assert lengths.max() <= 256 < lengths.sum()
 
 
 @simulated
@@ -157,8 +168,6 @@ def test_prefix_sums():
 
 @simulated
 def test_draws_are_addressed_as_on_the_cpu():
-    from corpusmill.kernels.cuda.random import uniform64
-
     @cuda.jit
     def draw(key, out):
         out[cuda.threadIdx.x] = uniform64(key, cuda.threadIdx.x)
@@ -168,9 +177,31 @@ def test_draws_are_addressed_as_on_the_cpu():
     np.testing.assert_array_equal(out, [random.uniform64(random.key(3), i) for i in range(32)])
 
 
+# --- through the engine ---
+
+
 @simulated
-def test_what_does_not_fit_is_refused():
+def test_training_on_a_device_is_training_on_the_cpu(tmp_path):
+    from corpusmill.pipeline import LDA
+
+    corpus = write_topic_corpus(str(tmp_path), 2, words_per_topic=3, n_chunks=2, documents=3, length=8)
+    models = {}
+    for device in ("cpu", "cuda"):
+        models[device] = LDA(3, max_iter=2, n_blocks=2, device=device).fit(corpus, evaluate_every=0)
+    np.testing.assert_array_equal(models["cpu"].components_, models["cuda"].components_)
+
+
+@simulated
+def test_a_long_document_is_refused():
+    chunk = make_chunk(0, np.array([0, 1 << 16]), np.zeros(1 << 16, np.uint32))
+    z = np.zeros(1 << 16, np.uint16)
     with pytest.raises(ValueError, match=r"a document has 65,536 tokens, on a device at most 65,535"):
-        lda.count_documents(np.array([0, 1 << 16]), np.arange(1 << 16), np.zeros(1 << 16, np.uint16), 10)
-    with pytest.raises(ValueError, match=r"50,000 topics take [\d,]+ bytes of shared memory, this device has"):
-        lda.check_shared(lda.shared_bytes(50_000, 50_000), 50_000)
+        lda.sweep(chunk, [model_of(chunk, z, 10, 1)], z, random.key(0))
+
+
+@simulated
+def test_an_error_names_its_kernel():
+    chunk, z = small_case(5)
+    broken = chunk._replace(place=chunk.place + np.uint32(1 << 20))
+    with pytest.raises(DeviceError, match=r"CUDA kernel shuffle: .*out of bounds"):
+        lda.sweep(broken, [model_of(chunk, z, 5, 12)], z, random.key(0))

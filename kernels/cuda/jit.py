@@ -1,11 +1,71 @@
-"""Every compiler option of the CUDA kernels, in one place."""
+"""Every compiler option of the CUDA kernels, in one place, and how they are launched."""
 
+import threading
 from functools import partial
+from typing import Any
 
-from numba import cuda
+from numba import config, cuda
+
+from ..errors import DeviceError
 
 #: A kernel that is launched; compiled at its first launch, when the device is known.
 kernel = partial(cuda.jit)
 
 #: A function that kernels call.
 device = partial(cuda.jit, device=True)
+
+#: Dynamic shared memory of a block, in bytes, that needs no permission on any device.
+PORTABLE = 48 << 10
+
+_here = threading.local()
+
+
+def stream() -> Any:
+    """Return this thread's stream: threads' transfers and kernels overlap (SaberLDA's workers, section 3.1.4)."""
+    if not hasattr(_here, "stream"):
+        _here.stream, _here.launched = cuda.stream(), []
+    return _here.stream
+
+
+def launch(function: Any, blocks: int, threads: int, *arguments: Any, shared: int = 0) -> None:
+    """Launch a kernel on this thread's stream with ``shared`` bytes of dynamic shared memory a block.
+
+    Raises DeviceError, which names the kernel.
+    """
+    on = stream()
+    name = function.py_func.__name__ if hasattr(function, "py_func") else function.__name__
+    try:
+        if shared > PORTABLE:
+            _permit(function, arguments, shared)
+        function[blocks, threads, on, shared](*arguments)
+    except Exception as error:
+        raise DeviceError(f"CUDA kernel {name.lstrip('_')}: {error}") from error
+    _here.launched.append(name.lstrip("_"))
+
+
+def synchronize() -> None:
+    """Wait for this thread's stream; raise DeviceError, which names the kernels launched since the last time."""
+    try:
+        stream().synchronize()
+    except Exception as error:
+        raise DeviceError(f"CUDA kernel {', then '.join(_here.launched)}: {error}") from error
+    finally:
+        _here.launched.clear()
+
+
+def shared_limit() -> int:
+    """Return the dynamic shared memory, in bytes, that a block of this device may have."""
+    found = cuda.current_context().device
+    return getattr(found, "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN", PORTABLE)
+
+
+def _permit(function: Any, arguments: tuple[Any, ...], shared: int) -> None:
+    """Let a kernel have more dynamic shared memory than devices grant unasked."""
+    if config.ENABLE_CUDASIM:
+        return
+    from numba.cuda.cudadrv.driver import binding, driver
+
+    compiled = function.compile(tuple(function.typeof_pyval(a) for a in arguments))
+    handle = compiled.library.get_cufunc().handle
+    attribute = binding.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+    driver.cuKernelSetAttribute(attribute, shared, handle, cuda.current_context().device.id)

@@ -1,116 +1,156 @@
-"""Latent Dirichlet allocation on a CUDA device: the draws of kernels/lda.py's sparse line, a warp a token.
+"""Latent Dirichlet allocation on a CUDA device: the draws of kernels/lda.py, to the bit.
 
 Source: SaberLDA (Li et al., ASPLOS 2017), section 3. A block takes the next word, longest first, spreads its φ over
-shared memory and builds the word's W-ary tree there; its warps take the word's tokens one after another. A warp reads
-32 entries of the document's row at once, in 128-byte lines. Thread t belongs to lane t % 8 of the line that the CPU
-draws from, so the pieces lie in the same order, and a draw differs only where a number falls within rounding of an end.
+shared memory and sums up its W-ary tree; its warps take the word's tokens. The paper's warp has one token and reads 32
+entries of its document's row at a time. Here a warp has four tokens, of eight threads each: rows have some ten to a
+hundred entries, what a token needs beside its row is shared by four, and the eight threads are the eight lanes of the
+CPU's line, so every sum is made in the CPU's order. Threads that have read their row wait for the longest of the four.
 
-Rows of A are rebuilt by shuffle and segmented count. Where the paper sorts, a token here asks shared memory whether it
-is the first of its topic: two atomic operations a token, and rows in the order of the CPU's.
+What falls into the prior part is looked up by the whole warp, in the tree of the prior or of the word.
 """
 
-import math
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
-from numba import cuda, float32, float64, int32, int64
+from numba import cuda, float32, int64
 
-from ..lda_counts import LARGEST, SIXTEEN, Counts
+from ..lda import DENSE
+from ..lda_counts import LARGEST, SIXTEEN
 from ..lda_model import Model, Prior, prior_of
-from .jit import device, kernel
+from .exact import times32, times64
+from .jit import device, kernel, launch, shared_limit
+from .lda_counts import LANES, Rows, WordOrder, count_documents, count_words, dense_rows, word_order
+from .memory import derived, fetched, filled, new, resident, residents
 from .random import uniform64
-from .warp import FULL, WARP, first_where, prefix_sum, tree_search
+from .warp import FULL, WARP, prefix_sum, tree_search
 
-#: Lanes of the CPU's line.
-LANES = 8
-#: Warps of a block that samples.
+__all__ = ["count_words", "sweep"]
+
+#: Tokens that a warp draws at a time.
+TOKENS = WARP // LANES
+#: Warps of a block that samples: 256 threads, the best of SaberLDA's figure 10c.
 WARPS = 8
-#: Blocks a launch: enough for every multiprocessor; each takes words until none is left.
+#: Blocks a launch: enough for every multiprocessor; each takes jobs until none is left.
 BLOCKS = 1024
+#: Jobs that a launch is cut into beside one a word, so that no block is left with a word that everyone uses.
+PIECES = 8 * BLOCKS
 LOW = np.uint32(LARGEST)
-#: Shared memory of a block, in bytes, on every device.
-PORTABLE = 48 << 10
 ZERO = np.float32(0)
 
 
-class Rows(NamedTuple):
-    """Rows of A in places of fixed size: entries ``row_ptr[d] : row_ptr[d] + lengths[d]`` are document d's."""
+class Jobs(NamedTuple):
+    """Runs of one word's tokens, longest first, by their places among the tokens in order of words."""
 
-    row_ptr: np.ndarray  # (D + 1,) int64, multiples of 32 entries: 128 bytes
-    lengths: np.ndarray  # (D,) int32, multiples of 32: entries of count zero fill the last line
-    entries: np.ndarray  # (row_ptr[-1],) uint32: topic << 16 | count
-
-
-class Word(NamedTuple):
-    """The word at hand, in shared memory."""
-
-    phi: np.ndarray  # (K,) float32
-    phi_old: np.ndarray  # (K,) float32: with the token left out, where the word has the topic
-    leaves: np.ndarray  # prefix sums of α_k B_vk / (N_k + Vβ) over the row's entries, float64
-    nodes: np.ndarray  # the last leaf of each 32, float64
-
-
-class Tokens(NamedTuple):
-    """The chunk's tokens in word order, and the segments to draw, longest first."""
-
-    segments: np.ndarray
-    word_ids: np.ndarray
-    word_ptr: np.ndarray
-    docs: np.ndarray
+    rows: np.ndarray  # (J,) int64: the word's row of the block of B
+    starts: np.ndarray  # (J,) int64
+    ends: np.ndarray  # (J,) int64
+    segments: np.ndarray  # (J,) int64: where the first token lies, in `WordOrder`
 
 
 class Device(NamedTuple):
     """What a sweep reads of the model and of the prior."""
 
-    row_ptr: np.ndarray
-    topics: np.ndarray
-    counts: np.ndarray
-    first: int
+    row_ptr: Any
+    topics: Any
+    counts: Any
     beta: float
     prior: Prior
-    smooth_nodes: np.ndarray  # of the tree over prior.smooth[1:]
+    smooth: Any  # prior.smooth[1:]: the leaves of the prior's tree
+    smooth_nodes: Any
 
 
-def sample(chunk, rows: Rows, model: Model, z: np.ndarray, key: np.uint64, leave_out=True, out=None) -> np.ndarray:
-    """Draw the next topics of a chunk's tokens whose words lie in the model's block, as kernels/lda.py's does.
+class Word(NamedTuple):
+    """The word at hand: φ by topic in shared memory, the rest where the block has it in device memory."""
 
-    ``rows`` are this module's. Raises ValueError where the topics do not fit a block's shared memory.
+    phi: Any  # (K,) float32
+    phi_old: Any  # (K,) float32: with the token left out, where the word has the topic
+    leaves: Any  # prefix sums of α_k B_vk / (N_k + Vβ) over the row's entries, float64
+    nodes: Any  # the last leaf of each 32, float64
+
+
+class Scratch(NamedTuple):
+    """A row a block: see `Word`."""
+
+    phi: Any
+    phi_old: Any
+    leaves: Any
+    nodes: Any
+
+
+def sweep(chunk, models: Iterable[Model], z: np.ndarray | None, key: np.uint64, leave_out=True) -> np.ndarray:
+    """Draw the next topics of a chunk's tokens, as kernels/lda.py's does: (T,) uint16 in word order.
+
+    Raises ValueError for a document that a device cannot count, DeviceError.
     """
-    out = z.copy() if out is None else out
-    n_topics = len(model.alpha)
-    widest = int(np.diff(model.row_ptr).max(initial=1))
-    needed = shared_bytes(n_topics, widest)
-    check_shared(needed, n_topics)
-    left = int(leave_out)
-    prior = prior_of(model, left, left)
-    read = Device(
-        model.row_ptr, model.topics, model.counts, model.first, model.beta, prior, tree_nodes(prior.smooth[1:])
+    order = word_order(chunk.word_ids, chunk.word_ptr)
+    tokens = residents(order), resident(chunk.word_ptr), resident(chunk.docs)
+    out, rows, kind = new(len(chunk.docs), np.uint16), None, "first"
+    for model in models:
+        if z is not None and rows is None:
+            rows, kind = _rows(chunk, z, model.alpha)
+        old = () if z is None else (rows, resident(z))
+        _launch(kind, chunk.word_ids, order, tokens, model, int(leave_out and z is not None), old, np.uint64(key), out)
+    return fetched(out, remember=True)
+
+
+def _rows(chunk, z: np.ndarray, alpha: np.ndarray) -> tuple[Rows, str]:
+    """Count topics by document; say whether the CPU would draw from dense rows."""
+    n_topics = len(alpha)
+    rows, entries = count_documents(chunk.doc_ptr, chunk.place, z, n_topics)
+    if DENSE * entries > n_topics * (len(chunk.doc_ptr) - 1):
+        return dense_rows(rows, resident(alpha), n_topics), "dense"
+    return rows, "sparse"
+
+
+def _launch(kind: str, word_ids, order: WordOrder, tokens, model: Model, left: int, old, key, out) -> None:
+    words = model.first, model.first + len(model.row_ptr) - 1
+    jobs = derived(word_ids, ("jobs", words), lambda: jobs_of(order, words))
+    if not len(jobs.rows):
+        return
+    n_topics, n_blocks = len(model.alpha), min(BLOCKS, len(jobs.rows))
+    widest = max(1, int(np.diff(model.row_ptr).max(initial=1)))
+    wide = 4 * n_topics > shared_limit()
+    scratch = Scratch(
+        new((n_blocks, n_topics if wide else 1), np.float32),
+        new((n_blocks, n_topics), np.float32),
+        new((n_blocks, widest), np.float64),
+        new((n_blocks, -(-widest // WARP)), np.float64),
     )
-    words = chunk.word_ids.astype(np.int64) - model.first
-    mine = np.flatnonzero((words >= 0) & (words < len(model.row_ptr) - 1))
-    lengths = np.diff(chunk.word_ptr)[mine]
-    segments = mine[np.argsort(-lengths, kind="stable")]
-    if len(segments):
-        cursor = np.zeros(1, np.int64)
-        launch = _sweep[min(BLOCKS, len(segments)), WARPS * WARP, 0, needed]
-        tokens = Tokens(segments, chunk.word_ids, chunk.word_ptr, chunk.docs)
-        launch(tokens, rows, read, widest, z, np.uint64(key), cursor, out)
-    return out
+    cursor, shared = filled(np.zeros(1, np.int64)), 0 if wide else 4 * n_topics
+    arguments = residents(jobs), tokens, _on_device(model, left), scratch, *old, key, cursor, out
+    launch(_DRAW[kind, wide], n_blocks, WARPS * WARP, *arguments, shared=shared)
 
 
-def shared_bytes(n_topics: int, widest: int) -> int:
-    """Return the shared memory of a sampling block: φ twice, and the tree of the widest row of B."""
-    return 8 * (widest + -(-widest // WARP)) + 8 * n_topics
+def _on_device(model: Model, left: int) -> Device:
+    """Return the model's copy; what follows from totals and priors is made anew, a few numbers a topic."""
+    prior = prior_of(model, left, left)
+    leaves = prior.smooth[1:].copy()
+    return Device(
+        resident(model.row_ptr),
+        resident(model.topics),
+        resident(model.counts),
+        float(model.beta),
+        residents(prior),
+        resident(leaves),
+        resident(tree_nodes(leaves)),
+    )
 
 
-def check_shared(needed: int, n_topics: int) -> None:
-    """Raise ValueError where a block's shared memory is too small."""
-    limit = getattr(cuda.current_context().device, "MAX_SHARED_MEMORY_PER_BLOCK", PORTABLE)
-    if needed > limit:
-        raise ValueError(
-            f"{n_topics:,} topics take {needed:,} bytes of shared memory, this device has {limit:,} a block: "
-            f"choose fewer topics or device cpu"
-        )
+def jobs_of(order: WordOrder, words: tuple[int, int]) -> Jobs:
+    """Cut the tokens of words ``words[0] <= v < words[1]`` into jobs."""
+    first, behind = np.searchsorted(order.words, words)
+    heads = first + np.flatnonzero(np.diff(order.words[first:behind].astype(np.int64), prepend=-1))
+    starts, ends = order.before[heads], order.before[np.r_[heads[1:], behind]] if len(heads) else order.before[heads]
+    most = max(TOKENS * WARPS * 4, -(-int((ends - starts).sum()) // PIECES))
+    pieces = -(-(ends - starts) // most)
+    word = np.repeat(np.arange(len(heads)), pieces)
+    start = starts[word] + most * (np.arange(len(word)) - np.repeat(np.cumsum(pieces) - pieces, pieces))
+    end = np.minimum(start + most, ends[word])
+    longest = np.argsort(start - end, kind="stable")
+    rows = order.words[heads[word]].astype(np.int64) - words[0]
+    segments = np.searchsorted(order.before, start, "right") - 1
+    return Jobs(*(np.ascontiguousarray(a[longest]) for a in (rows, start, end, segments)))
 
 
 def tree_nodes(leaves: np.ndarray) -> np.ndarray:
@@ -118,65 +158,52 @@ def tree_nodes(leaves: np.ndarray) -> np.ndarray:
     return leaves[np.minimum(np.arange(WARP - 1, len(leaves) + WARP - 1, WARP), len(leaves) - 1)]
 
 
-@kernel
-def _sweep(tokens, rows, model, widest, z, key, cursor, out):
-    n_topics = len(model.prior.alpha)
-    # One piece of shared memory: the tree's doubles first, so that they are aligned, then φ and φ of the old topic.
-    doubles = cuda.shared.array(0, float64)
-    floats = cuda.shared.array(0, float32)
-    taken = cuda.shared.array(2, int64)
-    size = widest + (widest + WARP - 1) // WARP
-    phi, phi_old = floats[2 * size : 2 * size + n_topics], floats[2 * size + n_topics : 2 * (size + n_topics)]
-    word = Word(phi, phi_old, doubles[:widest], doubles[widest:size])
-    thread = cuda.threadIdx.x
-    lane = thread % WARP
-    while True:
-        if thread == 0:
-            taken[0] = cuda.atomic.add(cursor, 0, 1)
-            taken[1] = 0
-        cuda.syncthreads()
-        if taken[0] >= len(tokens.segments):
-            return
-        s = tokens.segments[taken[0]]
-        row = np.int64(tokens.word_ids[s]) - model.first
-        head = model.row_ptr[row]
-        n = model.row_ptr[row + 1] - head
-        _expand(word, model, head, n, thread)
-        start, n_tokens = tokens.word_ptr[s], tokens.word_ptr[s + 1] - tokens.word_ptr[s]
-        while True:
-            token = np.int64(0)
-            if lane == 0:
-                token = cuda.atomic.add(taken, 1, 1)
-            token = cuda.shfl_sync(FULL, token, 0)
-            if token >= n_tokens:
-                break
-            i = start + token
-            k = _draw(word, model, rows, head, n, tokens.docs[i], np.int64(z[i]), uniform64(key, i), lane)
-            if lane == 0:
-                out[i] = k
-        cuda.syncthreads()
+# --- drawing: what all kernels do with a word ---
 
 
 @device
-def _expand(word, model, head, n, thread):
-    """Spread a row of B over shared memory and build its tree."""
-    prior = model.prior
-    threads = cuda.blockDim.x
-    for k in range(thread, len(prior.alpha), threads):
+def _block_word(scratch, prior, thread, wide):
+    """Return the block's word, φ as for a word without counts: in shared memory, or ``wide`` in device memory."""
+    n_topics = len(prior.base)
+    floats = cuda.shared.array(0, float32)
+    block = cuda.blockIdx.x
+    phi = scratch.phi[block] if wide else floats[:n_topics]
+    word = Word(phi, scratch.phi_old[block], scratch.leaves[block], scratch.nodes[block])
+    for k in range(thread, n_topics, cuda.blockDim.x):
         word.phi[k] = prior.base[k]
         word.phi_old[k] = prior.base[k]
+    return word
+
+
+@device
+def _next_job(jobs, cursor, thread):
+    """Take a job for the whole block: its number, or one behind the last."""
+    taken = cuda.shared.array(1, int64)
     cuda.syncthreads()
-    for j in range(thread, n, threads):
+    if thread == 0:
+        taken[0] = cuda.atomic.add(cursor, 0, 1)
+    cuda.syncthreads()
+    return min(taken[0], len(jobs.rows))
+
+
+@device
+def _expand(word, model, row, thread):
+    """Spread a row of B over φ and build its tree; return how many entries it has."""
+    prior, head = model.prior, model.row_ptr[row]
+    n = model.row_ptr[row + 1] - head
+    for j in range(thread, n, cuda.blockDim.x):
         k = model.topics[head + j]
         count = np.float64(model.counts[head + j])
         word.phi[k] = (count + model.beta) * prior.inverse[k]
         word.phi_old[k] = (count - prior.left_b + model.beta) * prior.lowered[k]
-        word.leaves[j] = prior.word[k] * count
-    cuda.syncthreads()
     if thread < WARP:
         carry = 0.0
         for j in range(0, n, WARP):
-            x = word.leaves[j + thread] if j + thread < n else 0.0
+            x = 0.0
+            if j + thread < n:
+                k = model.topics[head + j + thread]
+                product = times64(prior.word[k], np.float64(model.counts[head + j + thread]))
+                x = (product + prior.grain) - prior.grain
             x = carry + prefix_sum(x, thread)
             if j + thread < n:
                 word.leaves[j + thread] = x
@@ -184,43 +211,170 @@ def _expand(word, model, head, n, thread):
             if thread == 0:
                 word.nodes[j // WARP] = carry
     cuda.syncthreads()
+    return n
 
 
 @device
-def _draw(word, model, rows, head, n, d, old, u, lane):
-    """Draw a token's topic; a warp works on it, every thread returns it."""
+def _clear(word, model, row, thread):
+    """Set φ back to that of a word without counts, once all warps are through."""
+    cuda.syncthreads()
+    for j in range(model.row_ptr[row] + thread, model.row_ptr[row + 1], cuda.blockDim.x):
+        k = model.topics[j]
+        word.phi[k] = model.prior.base[k]
+        word.phi_old[k] = model.prior.base[k]
+
+
+@device
+def _place(tokens, segment, t):
+    """Return (segment, place in the chunk) of the token at ``t`` in order of words, ``segment`` not behind it."""
+    order, word_ptr, _ = tokens
+    while t >= order.before[segment + 1]:
+        segment += 1
+    return segment, word_ptr[order.segments[segment]] + t - order.before[segment]
+
+
+# --- first topics ---
+
+
+def _beginner(wide):
+    """Make the kernel that draws first topics from α_k φ_k, a warp a token."""
+
+    @kernel
+    def first(jobs, tokens, model, scratch, key, cursor, out):
+        thread = cuda.threadIdx.x
+        lane, warp = thread % WARP, thread // WARP
+        word = _block_word(scratch, model.prior, thread, wide)
+        while True:
+            job = _next_job(jobs, cursor, thread)
+            if job == len(jobs.rows):
+                return
+            row, segment = jobs.rows[job], jobs.segments[job]
+            n = _expand(word, model, row, thread)
+            smooth = model.smooth[len(model.smooth) - 1]
+            mass = smooth + word.leaves[n - 1] if n > 0 else smooth
+            for t in range(jobs.starts[job] + warp, jobs.ends[job], WARPS):
+                segment, i = _place(tokens, segment, t)
+                x = times64(uniform64(key, i), mass)
+                if x < smooth or n == 0:
+                    k = np.int64(tree_search(model.smooth, model.smooth_nodes, len(model.smooth), x, lane))
+                else:
+                    j = tree_search(word.leaves, word.nodes, n, x - smooth, lane)
+                    k = np.int64(model.topics[model.row_ptr[row] + j])
+                if lane == 0:
+                    out[i] = k
+            _clear(word, model, row, thread)
+
+    return first
+
+
+# --- next topics ---
+
+
+def _sampler(dense, wide):
+    """Make the kernel that draws next topics, from sparse rows of A or from dense ones."""
+
+    @kernel
+    def draw(jobs, tokens, model, scratch, rows, z, key, cursor, out):
+        thread = cuda.threadIdx.x
+        lane, warp = thread % WARP, thread // WARP
+        word = _block_word(scratch, model.prior, thread, wide)
+        while True:
+            job = _next_job(jobs, cursor, thread)
+            if job == len(jobs.rows):
+                return
+            row, segment, end = jobs.rows[job], jobs.segments[job], jobs.ends[job]
+            n = _expand(word, model, row, thread)
+            for first in range(jobs.starts[job] + TOKENS * warp, end, TOKENS * WARPS):
+                t = first + lane // LANES
+                # What lies behind the job's end draws its last token once more, and does not write it.
+                segment, i = _place(tokens, segment, min(t, end - 1))
+                d, old = np.int64(tokens[2][i]), np.int64(z[i])
+                u = uniform64(key, i)
+                if dense:
+                    k = _from_dense(rows, d, word, model.prior.left_a, old, u, lane)
+                else:
+                    k = _from_sparse(rows, d, word, model, row, n, old, u, lane)
+                if lane % LANES == 0 and t < end:
+                    out[i] = k
+            _clear(word, model, row, thread)
+
+    return draw
+
+
+#: Kernels by kind and by where φ lies.
+_DRAW = {
+    **{("first", wide): _beginner(wide) for wide in (False, True)},
+    **{("sparse", wide): _sampler(False, wide) for wide in (False, True)},
+    **{("dense", wide): _sampler(True, wide) for wide in (False, True)},
+}
+
+
+@device
+def _from_sparse(rows, d, word, model, row, n, old, u, lane):
+    """Draw from the line of kernels/lda.py: the old topic, the other topics' prior part, the document part."""
     prior = model.prior
-    added = word.leaves[n - 1] if n > 0 else 0.0
-    own = prior.alpha[old] * word.phi_old[old]
-    others = prior.smooth[len(prior.smooth) - 1] + added - prior.alpha[old] * word.phi[old]
-    ends = _lane_ends(word, rows, d, old, prior.left_a, lane)
-    document = cuda.shfl_sync(FULL, ends, LANES - 1)
-    x = u * (own + others + document) - own
+    head, size, phi_old = rows.row_ptr[d], np.int64(rows.lengths[d]), word.phi_old[old]
+    ends = _lane_ends(False, rows, head, size, word.phi, phi_old, old, prior.left_a, lane)
+    own = times64(prior.alpha[old], np.float64(phi_old))
+    smooth = model.smooth[len(model.smooth) - 1]
+    mass = smooth + word.leaves[n - 1] if n > 0 else smooth
+    others = mass - times64(prior.alpha[old], np.float64(word.phi[old]))
+    x = times64(u, own + others + cuda.shfl_sync(FULL, ends, lane | (LANES - 1))) - own
+    found = _find(False, rows, head, size, word.phi, phi_old, old, prior.left_a, ends, x - others, lane)
+    entry = rows.entries[head + found]
+    k = np.int64(entry >> SIXTEEN) if entry & LOW else old
     if x < 0:
-        return old
-    if x < others:
-        return _draw_prior(word, model, head, n, old, x, lane)
-    return _draw_document(word, rows, d, old, prior.left_a, x - others, ends, lane)
+        k = old
+    waiting = cuda.ballot_sync(FULL, (x >= 0) & (x < others) & (lane % LANES == 0))
+    while waiting:
+        source = cuda.ffs(waiting) - 1
+        waiting &= waiting - 1
+        drawn = _draw_prior(
+            word, model, row, n, cuda.shfl_sync(FULL, old, source), cuda.shfl_sync(FULL, x, source), lane
+        )
+        if lane // LANES == source // LANES:
+            k = drawn
+    return k
 
 
 @device
-def _product(word, entry, old, left):
-    """A_dk φ_k of an entry of the row, the old topic lowered."""
-    k, count = entry >> SIXTEEN, np.int64(entry & LOW)
-    if k == old:
-        return np.float32(count - left if count > 0 else 0) * word.phi_old[k]
-    return np.float32(count) * word.phi[k] if count > 0 else ZERO
+def _from_dense(rows, d, word, left, old, u, lane):
+    """Draw from the line that holds (A_dk + α_k) φ_k of all topics."""
+    n_topics = len(word.phi)
+    size = (n_topics + LANES - 1) // LANES * LANES
+    head, phi_old = d * size, word.phi_old[old]
+    ends = _lane_ends(True, rows, head, size, word.phi, phi_old, old, left, lane)
+    x = times64(u, cuda.shfl_sync(FULL, ends, lane | (LANES - 1)))
+    k = _find(True, rows, head, size, word.phi, phi_old, old, left, ends, x, lane)
+    return k if k < n_topics else old
 
 
 @device
-def _lane_ends(word, rows, d, old, left, lane):
-    """Sum the row's products by lane: thread t returns where lane t % 8 ends on the line of the document part."""
+def _product(dense, rows, head, j, size, phi, phi_old, old, left):
+    """The product at place ``j`` of a document's row with φ, the old topic lowered; nothing behind its end."""
+    if j >= size:
+        return ZERO
+    if dense:
+        if j >= len(phi):
+            return ZERO
+        a = rows.dense[head + j]
+        return times32(a - np.float32(left), phi_old) if j == old else times32(a, phi[j])
+    entry = rows.entries[head + j]
+    k, count = np.int64(entry >> SIXTEEN), np.int64(entry & LOW)
+    if count == 0:
+        return ZERO
+    return times32(np.float32(count - left), phi_old) if k == old else times32(np.float32(count), phi[k])
+
+
+@device
+def _lane_ends(dense, rows, head, size, phi, phi_old, old, left, lane):
+    """Sum a row's products by lane, and the lanes: return where this thread's lane ends on the line."""
+    longest = size
+    longest = max(longest, cuda.shfl_xor_sync(FULL, longest, 8))
+    longest = max(longest, cuda.shfl_xor_sync(FULL, longest, 16))
     total = ZERO
-    head = rows.row_ptr[d]
-    for j in range(0, rows.lengths[d], WARP):
-        total += _product(word, rows.entries[head + j + lane], old, left)
-    total += cuda.shfl_xor_sync(FULL, total, 16)
-    total += cuda.shfl_xor_sync(FULL, total, 8)
+    for j in range(lane % LANES, longest, LANES):
+        total += _product(dense, rows, head, j, size, phi, phi_old, old, left)
     ends = np.float64(total)
     step = 1
     while step < LANES:
@@ -232,47 +386,35 @@ def _lane_ends(word, rows, d, old, left, lane):
 
 
 @device
-def _draw_document(word, rows, d, old, left, x, ends, lane):
-    """Find the entry that holds ``x``: its lane by the lanes' ends, then its place by a second look at the row."""
-    mine = first_where((ends > x) & (lane < LANES))
-    if mine == WARP:
-        mine = LANES - 1
-    before = cuda.shfl_sync(FULL, ends, mine - 1 if mine > 0 else 0)
+def _find(dense, rows, head, size, phi, phi_old, old, left, ends, x, lane):
+    """Return the place of a row's product that holds ``x``: its lane by the lanes' ends, then among the lane's own.
+
+    The eight threads make eight of the lane's products at a time; each sums them in order.
+    """
+    below = cuda.ballot_sync(FULL, ends <= x) >> (lane - lane % LANES) & ((1 << LANES) - 1)
+    mine = min(cuda.popc(below), LANES - 1)
+    group = lane - lane % LANES
+    before = cuda.shfl_sync(FULL, ends, group + max(mine - 1, 0))
     rest = np.float32(x - (before if mine > 0 else 0.0))
-    head, done, last = rows.row_ptr[d], ZERO, rows.entries[rows.row_ptr[d]]
-    for j in range(0, rows.lengths[d], WARP):
-        entry = rows.entries[head + j + lane]
-        product = _product(word, entry, old, left)
-        running = product
-        up = cuda.shfl_up_sync(FULL, running, 8)
-        running += up if lane >= 8 else ZERO
-        up = cuda.shfl_up_sync(FULL, running, 16)
-        running += up if lane >= 16 else ZERO
-        running += done
-        found = first_where((running > rest) & (lane % LANES == mine))
-        if found < WARP:
-            return _topic(cuda.shfl_sync(FULL, entry, found), old)
-        done = cuda.shfl_sync(FULL, running, WARP - LANES + mine)
-        last = cuda.shfl_sync(FULL, entry, WARP - LANES + mine)
-    return _topic(last, old)
+    steps, running, start = 0, ZERO, 0
+    while cuda.any_sync(FULL, (start < size) & (running <= rest)):
+        product = _product(dense, rows, head, start + lane % LANES * LANES + mine, size, phi, phi_old, old, left)
+        for source in range(LANES):
+            running += cuda.shfl_sync(FULL, product, group + source)
+            steps += 1 if running <= rest else 0
+        start += LANES * LANES
+    return min(steps * LANES, size - LANES) + mine
 
 
 @device
-def _topic(entry, old):
-    """Unpack an entry; rounding at the end of the line can point at one of no mass, and then the topic stays."""
-    return np.int64(entry >> SIXTEEN) if entry & LOW else old
-
-
-@device
-def _draw_prior(word, model, head, n, old, x, lane):
-    """Draw from α_k φ_k over all topics but the old one, from the prior's tree or from the word's."""
-    smooth = model.prior.smooth
-    n_topics = len(smooth) - 1
+def _draw_prior(word, model, row, n, old, x, lane):
+    """Draw from α_k φ_k over all topics but the old one, from the prior's tree or from the word's; a warp a token."""
+    smooth, head = model.prior.smooth, model.row_ptr[row]
     skipped = smooth[old + 1] - smooth[old]
-    mass = smooth[n_topics] - skipped
+    mass = smooth[len(smooth) - 1] - skipped
     if x < mass or n == 0:
         y = x + skipped if x >= smooth[old] else x
-        return np.int64(tree_search(smooth[1:], model.smooth_nodes, n_topics, y, lane))
+        return np.int64(tree_search(model.smooth, model.smooth_nodes, len(model.smooth), y, lane))
     x -= mass
     j = _place_of(model.topics, head, n, old)
     if j < n and model.topics[head + j] == old:
@@ -293,135 +435,3 @@ def _place_of(topics, head, n, topic):
         else:
             high = middle
     return low
-
-
-# --- counting ---
-
-
-def row_places(doc_ptr: np.ndarray, n_topics: int) -> np.ndarray:
-    """Return where rows of A begin, (D + 1,) int64: a document has no more topics than tokens, and no more than K."""
-    lengths = np.minimum(np.diff(doc_ptr), n_topics)
-    return np.r_[0, np.cumsum(-(-lengths // WARP) * WARP)].astype(np.int64)
-
-
-def count_documents(doc_ptr: np.ndarray, place: np.ndarray, z: np.ndarray, n_topics: int) -> Rows:
-    """Count topics by document, in the order of their first tokens, by shuffle and segmented count (section 3.3).
-
-    ``doc_ptr`` (D + 1,) int64, ``place`` (T,) uint32, ``z`` (T,) uint16 in word order. Raises ValueError for a document
-    longer than 65,535 tokens, and where the topics do not fit a block's shared memory.
-    """
-    longest = int(np.diff(doc_ptr).max(initial=0))
-    if longest > LARGEST:
-        raise ValueError(f"a document has {longest:,} tokens, on a device at most {LARGEST:,}: choose device cpu")
-    check_shared(8 * n_topics, n_topics)
-    row_ptr, n_documents = row_places(doc_ptr, n_topics), len(doc_ptr) - 1
-    shuffled = np.empty(len(z), np.uint16)
-    rows = Rows(row_ptr, np.zeros(n_documents, np.int32), np.zeros(row_ptr[-1], np.uint32))
-    if len(z):
-        _shuffle[min(BLOCKS, math.ceil(len(z) / 256)), 256](place, z, shuffled)
-        _count[min(BLOCKS, n_documents), WARP, 0, 8 * n_topics](doc_ptr, shuffled, rows)
-    return rows
-
-
-@kernel
-def _shuffle(place, z, shuffled):
-    for i in range(cuda.grid(1), len(z), cuda.gridsize(1)):
-        shuffled[place[i]] = z[i]
-
-
-@kernel
-def _count(doc_ptr, z, rows):
-    """Count a document a warp, which is the whole block."""
-    lane = cuda.threadIdx.x
-    both = cuda.shared.array(0, int32)
-    count, first = both[: len(both) // 2], both[len(both) // 2 :]
-    for k in range(lane, len(both), WARP):
-        both[k] = 0 if k < len(count) else LARGEST
-    cuda.syncwarp()
-    for d in range(cuda.blockIdx.x, len(doc_ptr) - 1, cuda.gridDim.x):
-        start, n = doc_ptr[d], doc_ptr[d + 1] - doc_ptr[d]
-        for i in range(lane, n, WARP):
-            cuda.atomic.add(count, z[start + i], 1)
-            cuda.atomic.min(first, z[start + i], i)
-        cuda.syncwarp()
-        end = _write_row(rows, rows.row_ptr[d], z, start, n, count, first, lane)
-        cuda.syncwarp()
-        for i in range(lane, n, WARP):
-            count[z[start + i]] = 0
-            first[z[start + i]] = LARGEST
-        if lane == 0:
-            rows.lengths[d] = end
-        cuda.syncwarp()
-
-
-@device
-def _write_row(rows, head, z, start, n, count, first, lane):
-    """Write an entry for each token that is the first of its topic, fill the last line, return the row's length."""
-    end = 0
-    for j in range(0, n, WARP):
-        i = j + lane
-        k = np.int64(z[start + i]) if i < n else 0
-        leads = i < n and first[k] == i
-        votes = cuda.ballot_sync(FULL, leads)
-        if leads:
-            entry = np.uint32(k) << SIXTEEN | np.uint32(count[k])
-            rows.entries[head + end + cuda.popc(votes & ((1 << lane) - 1))] = entry
-        end += cuda.popc(votes)
-    behind = (end + WARP - 1) // WARP * WARP
-    if end + lane < behind:
-        rows.entries[head + end + lane] = np.uint32(0)
-    return behind
-
-
-def count_words(
-    word_ids: np.ndarray, word_ptr: np.ndarray, z: np.ndarray, words: tuple[int, int], n_topics: int
-) -> Counts:
-    """Count the topics of words ``words[0] <= v < words[1]`` over all segments of a chunk: kernels/lda.py's table.
-
-    ``word_ids`` (S,) uint32, ``word_ptr`` (S + 1,) int64, ``z`` (T,) uint16 in word order.
-    """
-    first, behind = words
-    check_shared(4 * n_topics, n_topics)
-    mine = np.flatnonzero((word_ids >= first) & (word_ids < behind))
-    segments = mine[np.argsort(word_ids[mine], kind="stable")]
-    heads = np.searchsorted(word_ids[segments], np.arange(first, behind + 1)).astype(np.int64)
-    tokens = np.zeros(behind - first, np.int64)
-    np.add.at(tokens, word_ids[segments].astype(np.int64) - first, np.diff(word_ptr)[segments])
-    places = np.r_[0, np.cumsum(np.minimum(tokens, n_topics))]
-    topics, counts = np.empty(places[-1], np.uint16), np.empty(places[-1], np.int32)
-    lengths = np.zeros(behind - first, np.int64)
-    if len(segments):
-        launch = _count_words[min(BLOCKS, behind - first), WARP, 0, 4 * n_topics]
-        launch(segments, heads, word_ptr, z, places, topics, counts, lengths)
-    used = np.arange(places[-1]) - np.repeat(places[:-1], np.diff(places)) < np.repeat(lengths, np.diff(places))
-    return Counts(np.r_[0, np.cumsum(lengths)], topics[used], counts[used])
-
-
-@kernel
-def _count_words(segments, heads, word_ptr, z, places, topics, counts, lengths):
-    """Count a word a warp, which is the whole block; topics ascend."""
-    lane = cuda.threadIdx.x
-    count = cuda.shared.array(0, int32)
-    for k in range(lane, len(count), WARP):
-        count[k] = 0
-    cuda.syncwarp()
-    for v in range(cuda.blockIdx.x, len(lengths), cuda.gridDim.x):
-        for h in range(heads[v], heads[v + 1]):
-            s = segments[h]
-            for i in range(word_ptr[s] + lane, word_ptr[s + 1], WARP):
-                cuda.atomic.add(count, z[i], 1)
-        cuda.syncwarp()
-        end = 0
-        for j in range(0, len(count), WARP):
-            k = j + lane
-            found = count[k] if k < len(count) else 0
-            votes = cuda.ballot_sync(FULL, found > 0)
-            if found > 0:
-                place = places[v] + end + cuda.popc(votes & ((1 << lane) - 1))
-                topics[place] = k
-                counts[place] = found
-                count[k] = 0
-            end += cuda.popc(votes)
-        if lane == 0:
-            lengths[v] = end
-        cuda.syncwarp()

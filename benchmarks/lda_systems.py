@@ -9,7 +9,7 @@ import numpy as np
 import psutil
 import scipy.sparse
 from corpusmill.io.corpus import make_chunk
-from corpusmill.kernels import lda, random
+from corpusmill.kernels import lda, lda_warp, random
 
 BETA = 0.01
 
@@ -76,10 +76,12 @@ class Corpusmill:
         self._merge(counts for _, counts in swept)
 
     def _sweep(self, chunk, z):
-        rows = lda.count_documents(chunk.doc_ptr, chunk.place, z)
-        key = random.key(1, self.epoch, chunk.number)
-        z = lda.sample(chunk, rows, self.model, z, key, self.leave_out, np.empty_like(z))
+        z = self._draw(chunk, z, random.key(1, self.epoch, chunk.number))
         return z, self._count(chunk, z)
+
+    def _draw(self, chunk, z, key):
+        rows = lda.count_documents(chunk.doc_ptr, chunk.place, z)
+        return lda.sample(chunk, rows, self.model, z, key, self.leave_out, np.empty_like(z))
 
     def _count(self, chunk, z):
         return lda.count_words(chunk.word_ids, chunk.word_ptr, z, (0, self.n_words), self.n_topics)
@@ -100,6 +102,15 @@ class Corpusmill:
         dense = np.full((self.n_topics, self.n_words), BETA, np.float32)
         dense[table.topics, np.repeat(np.arange(self.n_words), np.diff(table.row_ptr))] += table.counts
         return dense / dense.sum(axis=1, keepdims=True)
+
+
+class Warp(Corpusmill):
+    """The bare kernels of sampler "warp"."""
+
+    name = "warp"
+
+    def _draw(self, chunk, z, key):
+        return lda_warp.sample(chunk, self.model, z, key)
 
 
 class Tomotopy:
@@ -196,7 +207,7 @@ class ScikitLearn:
         return self.model.components_ / self.model.components_.sum(axis=1, keepdims=True)
 
 
-SYSTEMS = {system.name: system for system in (Corpusmill, Tomotopy, Gensim, ScikitLearn)}
+SYSTEMS = {system.name: system for system in (Corpusmill, Warp, Tomotopy, Gensim, ScikitLearn)}
 
 
 class Clock:

@@ -29,6 +29,8 @@ from .vector import prefetch
 
 #: Tokens between the prefetch of a token's word and its use.
 AHEAD = 16
+#: Tokens of a word of which a line is written out, at most: one that stays in the second cache.
+LINE = 1 << 16
 #: Draws a token takes: word proposal, its acceptance, document proposal, its acceptance.
 DRAWS = 4
 TOPIC, LOW = np.uint32(16), np.uint32(0xFFFF)
@@ -49,7 +51,7 @@ class Row(NamedTuple):
 
     starts: np.ndarray  # (K + 1,) int64
     first: np.ndarray  # (K,) int64: first position of each topic that the word has
-    guide: np.ndarray  # (2K + 2,) uint16: the entry of position g << shift
+    line: np.ndarray  # (2K + LINE,) uint16: the topic of each position, or the entry of position g << shift
 
 
 def prior_of(model: Model) -> Prior:
@@ -97,45 +99,86 @@ def accept(chunk, model: Model, z: np.ndarray, key: np.uint64, packed: np.ndarra
 
 @kernel
 def _propose(order, model, prior, z, key, packed):
-    n_topics = len(prior.norm)
-    # One position more than K entries; a guide of at most 2K + 1 steps.
-    row = Row(np.zeros(n_topics + 1, np.int64), np.zeros(n_topics, np.int64), np.zeros(2 * n_topics + 2, np.uint16))
+    K = len(prior.norm)
+    row = Row(np.zeros(K + 1, np.int64), np.zeros(K, np.int64), np.zeros(2 * K + LINE, np.uint16))
     for group in range(len(order.group_ptr) - 1):
         first, behind = segments(order, group, model)
         for s in range(first, behind):
             v = np.int64(order.word_ids[s]) - model.first
-            shift, n = _line_up(row, model, v)
+            head, n = model.row_ptr[v], model.row_ptr[v + 1] - model.row_ptr[v]
             tokens = order.word_ptr[s], order.word_ptr[s + 1]
-            _propose_word(
-                tokens, order.place, model.topics[model.row_ptr[v] :], row, shift, n, prior.beta, z, key, packed
-            )
+            topics = model.topics[head : head + n]
+            total = _line_up(row, topics, model.counts[head : head + n])
+            draw = total, prior.beta, key
+            if total <= max(2 * n, min(LINE, 4 * (tokens[1] - tokens[0]))):
+                _spell(row, topics)
+                _propose_by_line(tokens, order.place, row, draw, z, packed)
+            else:
+                shift = _guide(row, n)
+                _propose_by_guide(tokens, order.place, row, topics, shift, draw, z, packed)
 
 
 @kernel
-def _line_up(row, model, v):
-    """Line up the word's tokens by topic and index the line, in time proportional to the row's entries."""
-    starts, first, guide, topics, counts = row.starts, row.first, row.guide, model.topics, model.counts
-    head, n = model.row_ptr[v], model.row_ptr[v + 1] - model.row_ptr[v]
+def _line_up(row, topics, counts):
+    """Find where each topic's tokens begin in the line; return its length."""
+    starts, first = row.starts, row.first
     total = np.int64(0)
-    for e in range(n):
-        starts[e] = first[topics[head + e]] = total
-        total += counts[head + e]
-    starts[n] = total
+    for e in range(len(topics)):
+        starts[e] = first[topics[e]] = total
+        total += counts[e]
+    starts[len(topics)] = total
+    return total
+
+
+@kernel
+def _spell(row, topics):
+    """Write the line, where it is no longer than what is drawn from it."""
+    starts, line = row.starts, row.line
+    for e in range(len(topics)):
+        for position in range(starts[e], starts[e + 1]):
+            line[position] = topics[e]
+
+
+@kernel
+def _guide(row, n):
+    """Write only the entries of every 2^shift-th position of the line, in time proportional to the row's entries."""
+    starts, line = row.starts, row.line
     shift = 0
-    while total >> shift > 2 * n:
+    while starts[n] >> shift > 2 * n:
         shift += 1
     g = 0
     for e in range(n):
         while g << shift < starts[e + 1]:
-            guide[g] = e
+            line[g] = e
             g += 1
-    return shift, total
+    return shift
 
 
 @kernel
-def _propose_word(tokens, place, topics, row, shift, n, beta, z, key, packed):
+def _propose_by_line(tokens, place, row, draw, z, packed):
     """Draw positions of the line: the token's own stands first among those of its topic, and is passed over."""
-    starts, first, guide = row.starts, row.first, row.guide
+    n, beta, key = draw
+    first, line = row.first, row.line
+    last, n_topics = len(place) - 1, len(first)
+    others = n - 1
+    mass = others + n_topics * beta
+    for i in range(tokens[0], tokens[1]):
+        prefetch(packed, np.int64(place[min(i + AHEAD, last)]))
+        old = z[i]
+        x = random.uniform64(key, DRAWS * i) * mass
+        if x < others:
+            position = np.int64(x)
+            new = np.uint32(line[position + (position >= first[old])])
+        else:
+            new = np.uint32(min(int((x - others) / beta), n_topics - 1))
+        packed[place[i]] = np.uint32(old) << TOPIC | new
+
+
+@kernel
+def _propose_by_guide(tokens, place, row, topics, shift, draw, z, packed):
+    """Draw the same from a line that is not written out."""
+    n, beta, key = draw
+    starts, first, guide = row.starts, row.first, row.line
     last, n_topics = len(place) - 1, len(first)
     mass = (n - 1) + n_topics * beta
     for i in range(tokens[0], tokens[1]):

@@ -65,6 +65,8 @@ class Algorithm(ABC):
     name: ClassVar[str]
     #: Blocks that the model's rows are cut into.
     blocks: int = 1
+    #: Shards that the chunks are grouped into, at most, each swept by one task; None: the engine's own number.
+    shards: int | None = None
     #: Commits an epoch: round r sweeps shards r, r + rounds, r + 2 * rounds and so on.
     rounds: int = 1
     #: Whether chunks have a state that a sweep hands to the next one.

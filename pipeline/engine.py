@@ -52,9 +52,9 @@ def train(training: Training, executor: Executor) -> str:
         return _Engine(training, executor).train()
 
 
-def shards_of(chunks: Sequence[Any]) -> list[list[int]]:
-    """Group chunks into at most MAX_SHARDS shards of consecutive chunks."""
-    size = -(-len(chunks) // MAX_SHARDS)
+def shards_of(chunks: Sequence[Any], most: int | None = None) -> list[list[int]]:
+    """Group chunks into at most ``most`` (None: MAX_SHARDS) shards of consecutive chunks."""
+    size = -(-len(chunks) // (most or MAX_SHARDS))
     return [list(range(first, min(first + size, len(chunks)))) for first in range(0, len(chunks), size)]
 
 
@@ -132,7 +132,7 @@ class _Engine:
         self.algorithm, self.data, self.run = training.algorithm, training.data, training.run
         if not self.data.chunks:
             raise DataError(f"{self.data.url}: has no chunk to train on")
-        self.shards = shards_of(self.data.chunks)
+        self.shards = shards_of(self.data.chunks, self.algorithm.shards)
         self.weights = [sum(self.data.chunks[c].tokens for c in s) for s in self.shards]
         self.shared: Arrays | None = None  # of the last step, once it is known
         self.plan = min((plan(self.algorithm, self.data, c) for c in self._workers()), key=lambda p: p.cache)

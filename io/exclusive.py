@@ -109,13 +109,33 @@ def _local(store: Store, name: str, busy: str) -> Iterator[None]:
     store.fs.makedirs(store.path, exist_ok=True)
     lock = filelock.FileLock(store.where(name))
     try:
-        lock.acquire(timeout=0)
+        lock.acquire(timeout=0.2)  # somebody may be looking whether it is held
     except filelock.Timeout:
         raise Locked(f"{store.url}: {busy}") from None
     try:
         yield
     finally:
         lock.release()
+
+
+def held(store: Store, name: str) -> bool:
+    """Say whether a process holds a lock, as far as can be seen without taking it: for show, not for decisions."""
+    if not store.exists(name):
+        return False
+    if store.is_local:
+        import fcntl
+
+        with open(store.where(name)) as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except OSError:
+                return True
+        return False
+    store.fs.invalidate_cache(store.where(name))
+    try:
+        return time.time() - store.fs.modified(store.where(name)).timestamp() < EXPIRY
+    except FileNotFoundError:
+        return False
 
 
 class Lease:

@@ -313,6 +313,33 @@ def report(run_url: str, out: str | None, as_json: bool) -> None:
     show.say(facts, as_json, lambda: show.facts(facts))
 
 
+@cli.command()
+@click.argument("run_url", metavar="RUN")
+@click.option("--once", is_flag=True, help="Show how it stands now, and end.")
+@json_option
+def watch(run_url: str, once: bool, as_json: bool) -> None:
+    """Look on while another process trains.
+
+    RUN is a run's folder or URL, or the address of a Dask dashboard. It ends with the run; Ctrl-C ends the watching
+    only.
+
+    \b
+      corpusmill watch runs/articles
+      corpusmill watch http://127.0.0.1:8787
+      corpusmill watch runs/articles --json | jq .eta_seconds
+    """
+    import contextlib
+
+    from .watch import Watch, show_all
+
+    watched = Watch(run_url)
+    if as_json:
+        click.echo(json.dumps(watched.look().as_json()))
+        return
+    with contextlib.suppress(KeyboardInterrupt):
+        show_all([watched.look()] if once else watched.follow())
+
+
 @cli.group()
 def config() -> None:
     """Show configurations and what they may say."""

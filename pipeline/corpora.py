@@ -15,6 +15,7 @@ from .algorithm import add
 from .cache import CACHE
 from .estimator import Estimator, read_model_meta
 from .executors import executor_for
+from .run import RunStore
 
 
 class TextEstimator(Estimator):
@@ -134,6 +135,22 @@ def load_model(url: str) -> Any:
     if kind not in ESTIMATORS:
         raise DataError(f"{url}: a model of kind {kind!r}, which this version does not know")
     return ESTIMATORS[kind].load(url)
+
+
+def model_of_run(url: str) -> Any:
+    """Read the model that a run of whatever kind committed last."""
+    return estimator_of_run(RunStore(url).meta).from_run(url)
+
+
+def estimator_of_run(meta: dict[str, Any]) -> Any:
+    """Return the estimator that a run's run.json describes, not fitted."""
+    from . import ESTIMATORS
+
+    parameters = dict(meta["config"].get("model", {}))
+    kind = parameters.pop("kind", None)
+    if kind not in ESTIMATORS:
+        raise DataError(f"a run of {meta['algorithm']}, whose model this version does not know")
+    return ESTIMATORS[kind](**parameters)
 
 
 def map_words(vocabulary: pa.Table, model_vocabulary: pa.Table) -> np.ndarray:

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ..io.data import open_data
 from ..io.store import Arrays, DataError, Store, check_format
 from .algorithm import Algorithm
 from .dashboard import publish
@@ -157,7 +158,7 @@ class Estimator(ABC):
                 should_stop=lambda history: _stop(callbacks, history),
             )
             train(training, executor)
-            self._take(training.run, store)
+            self._take(training.run, training.run.step, store)
             for callback in callbacks:
                 _call(callback, "after_training", self)
         return self
@@ -190,18 +191,42 @@ class Estimator(ABC):
             self.save(copies.child(name).url)
         return copies.child(name).absolute
 
-    def _take(self, run: RunStore, store: Any) -> None:
-        step = run.step
-        algorithm = self.algorithm(store)
-        blocks = [run.block(step, j) for j in range(algorithm.blocks)]
-        about = {"data": store.url, "data_hash": store.hash, "step": step, "metrics": run.metrics[-1:]}
-        vocabulary = getattr(store, "vocabulary", pa.table({}))
+    def _take(self, run: RunStore, step: int, data: Any) -> None:
+        blocks = [run.block(step, int(j)) for j in run.store.names(f"epochs/{step:06d}/blocks")]
+        rows = [row for row in run.metrics if row["step"] <= step]
+        about = {"data": data.url, "data_hash": data.hash, "step": step, "metrics": rows[-1:]}
+        vocabulary = getattr(data, "vocabulary", pa.table({}))
         self.model_ = Fitted(blocks, run.shared(step), vocabulary, about)
-        self.history_ = run.metrics
-        self.n_iter_ = step // algorithm.rounds
+        self.history_ = rows
+        self.n_iter_ = int(rows[-1]["epoch"]) if rows else 0
         self.loaded()
 
-    # --- saved models ---
+    # --- models of runs, and saved ones ---
+
+    @classmethod
+    def from_run(cls, url: str) -> Self:
+        """Read the model that a run committed last, whether the run is over, broken off or going on.
+
+        Raises DataError when no epoch is committed yet, when the data is gone, or when the run is of another kind.
+        """
+        run = RunStore(url)
+        meta = run.meta
+        parameters = dict(meta["config"].get("model", {}))
+        if parameters.pop("kind", None) != cls.kind:
+            raise DataError(f"{url}: a run of {meta['algorithm']} where {cls.kind} is needed")
+        data = open_data(meta["data"]["url"], meta["data"]["part"] or "train")
+        estimator, step = cls(**parameters), run.step
+        while True:
+            if step < 1:
+                raise DataError(f"{url}: no epoch is committed yet")
+            try:
+                estimator._take(run, step, data)
+                return estimator
+            except DataError:
+                # Training went on meanwhile, and what is older than the last commits is deleted.
+                before, step = step, run.step
+                if step == before:
+                    raise
 
     def save(self, url: str) -> None:
         """Write the trained model; a reader sees the model that was there before, or all of this one."""

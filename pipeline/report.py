@@ -76,7 +76,7 @@ def _tiles(contents: Contents) -> str:
     trained = last(rows, "log_likelihood")
     if trained is not None:
         tiles.append(_tile(minus(f"{trained:.4f}"), "training log-likelihood per token"))
-    for name in _other_names(rows):
+    for name in other_names(rows):
         tiles.append(_tile(short(points(rows, name)[-1][1]), name.replace("_", " ")))
     seconds = float(rows[-1].get("training_seconds", 0.0))
     rates = sorted(r["tokens_per_second"] for r in rows if "tokens_per_second" in r)
@@ -118,12 +118,12 @@ def _throughput(rows: Sequence[Row]) -> str:
 
 def _others(rows: Sequence[Row]) -> Iterable[str]:
     """Charts of what else the model measured."""
-    for name in _other_names(rows):
+    for name in other_names(rows):
         title = name.replace("_", " ")
         yield chart(title[0].upper() + title[1:], {title: points(rows, name)})
 
 
-def _other_names(rows: Sequence[Row]) -> list[str]:
+def other_names(rows: Sequence[Row]) -> list[str]:
     """Names of the model's own measures that change."""
     names = sorted({name for row in rows for name in row} - MEASURED - set(LABELS))
     return [name for name in names if len({y for _, y in points(rows, name)}) > 1]

@@ -19,11 +19,12 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from typing import Any
 
-from ..io.exclusive import hold
+from ..io.exclusive import held, hold
 from ..io.store import Arrays, DataError, Store, check_format
 from .algorithm import Algorithm
 
 FORMAT = 1
+LOCK = "run.lock"
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,13 @@ class RunStore:
         if not store.exists("metrics.jsonl"):
             return []
         rows = [json.loads(line) for line in store.read_bytes("metrics.jsonl").splitlines()]
-        return [row for row in rows if row["step"] <= self.step]
+        step = self.step
+        return [row for row in rows if row["step"] <= step]
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a process is training it just now."""
+        return held(self.store, LOCK)
 
     def shared(self, step: int) -> Arrays:
         """Read the shared arrays of a step."""
@@ -99,7 +106,7 @@ class RunStore:
     def locked(self) -> Iterator[None]:
         """Hold the run for writing; raise io.exclusive.Locked when another process does."""
         busy = "another process is training this run; wait for it or choose another run"
-        with hold(self.store, "run.lock", busy):
+        with hold(self.store, LOCK, busy):
             yield
 
 

@@ -54,7 +54,7 @@ class Source(Section):
 class Corpus(Section):
     """The corpus store that ingest writes and training reads."""
 
-    url: str = Field(description="Folder or URL of the store")
+    url: str = Field("corpus", description="Folder or URL of the store")
     chunk_tokens: Positive | None = Field(
         None, description="Tokens a chunk; by default the most that a worker's memory allows"
     )
@@ -181,6 +181,22 @@ class Run(Section):
     evaluate_every: int = Field(10, ge=0, description="Epochs between evaluations on the held-out documents; 0: never")
 
 
+class Retrain(Section):
+    """Versions of a model that is brought up to date again and again."""
+
+    url: str = Field("models/latest", description="Folder or URL of the versions; HEAD there names the one in use")
+    model: dict[str, Any] = Field(
+        default_factory=dict, description="What differs from the model section where a version goes on from another"
+    )
+    tolerance: float = Field(
+        0.01, ge=0, description="Share by which a version may be worse on the held-out documents than the one in use"
+    )
+    keep: Positive = Field(7, description="Versions kept, the one in use besides")
+    dates: str = Field(
+        r"(\d{4})[-_/.]?(\d\d)[-_/.]?(\d\d)", description="Pattern of year, month and day in a file's path, for --as-of"
+    )
+
+
 class Cluster(Section):
     """Base of all kinds: what is not named here goes to the library's own class as ``options``."""
 
@@ -285,9 +301,10 @@ class Config(Section):
     """A whole configuration: what to train on what, where, and what to leave behind."""
 
     source: Source | None = Field(None, description="What ingest reads; without it the corpus must be there already")
-    corpus: Corpus
+    corpus: Corpus = Corpus()
     model: AnyModel = Field(LDA(), discriminator="kind")
     run: Run = Run()
+    retrain: Retrain = Retrain()
     cluster: AnyCluster = Field(Local(), discriminator="kind")
     report: Report | None = Field(Report(), description="null: no report")
 

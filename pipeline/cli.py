@@ -3,18 +3,29 @@
 import json
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any
 
 import click
 
 from . import show
-
-USAGE, DATA, FAILED, LOCKED, INTERRUPTED, TERMINATED = 2, 4, 1, 75, 130, 143
-
-Facts = dict[str, Any]
+from .cli_tools import (
+    CONFIGS,
+    INTERRUPTED,
+    TERMINATED,
+    USAGE,
+    Facts,
+    cluster_option,
+    config_options,
+    explain,
+    json_option,
+    load_config,
+    overwrite_option,
+    part_option,
+    working,
+)
+from .cli_versions import diff, retrain, rollback, versions
 
 
 class Commands(click.Group):
@@ -28,7 +39,8 @@ class Commands(click.Group):
 @click.group(
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Exit codes: 0 done, 2 bad command or configuration, 4 bad data, 75 locked by another process.",
+    epilog="Exit codes: 0 done, 2 bad command or configuration, 3 a retrained model was refused, 4 bad data, "
+    "75 locked by another process.",
 )
 @click.version_option(package_name="corpusmill")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error, and what Dask logs.")
@@ -45,40 +57,6 @@ def cli(debug: bool) -> None:
       corpusmill run my.yaml --set model.n_components=200 --set run.url=runs/200
       corpusmill topics runs/articles/model
     """
-
-
-def config_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add what decides the configuration of a command."""
-    return click.option(
-        "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Override a key, such as model.max_iter=50."
-    )(command)
-
-
-def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --json."""
-    return click.option("--json", "as_json", is_flag=True, help="Print one JSON object, and no progress.")(command)
-
-
-def part_option(default: str) -> Callable[..., Any]:
-    """Add --part."""
-    return click.option(
-        "--part",
-        type=click.Choice(["train", "held_out"]),
-        default=default,
-        show_default=True,
-        help="Which of the corpus's documents.",
-    )
-
-
-cluster_option = click.option(
-    "--config",
-    "configs",
-    multiple=True,
-    metavar="CONFIG",
-    help="A configuration whose cluster is to be used, such as clusters/jobqueue.",
-)
-overwrite_option = click.option("--overwrite", is_flag=True, help="Replace what another configuration left there.")
-CONFIGS = click.argument("configs", nargs=-1, required=True, metavar="CONFIG...")
 
 
 # --- the commands ---
@@ -340,6 +318,10 @@ def watch(run_url: str, once: bool, as_json: bool) -> None:
         show_all([watched.look()] if once else watched.follow())
 
 
+for command in (retrain, versions, rollback, diff):
+    cli.add_command(command)
+
+
 @cli.group()
 def config() -> None:
     """Show configurations and what they may say."""
@@ -396,50 +378,6 @@ def config_schema() -> None:
 # --- around a command ---
 
 
-def load_config(configs: Sequence[str], settings: Sequence[str], *trees: Facts) -> Any:
-    """Resolve a command's configuration; ``trees`` are what its arguments say, above the files."""
-    from ..configs import resolve
-
-    arguments = [resolve.Layer("the command's arguments", tree) for tree in trees]
-    return resolve.load(configs, settings, arguments=arguments)
-
-
-@contextmanager
-def working(config: Any, as_json: bool) -> Iterator[tuple[Any, Any]]:
-    """Yield a client of the configured cluster and a display; keep Dask's log off the screen unless --debug."""
-    import contextlib
-    import logging
-    import warnings
-
-    import dask
-
-    from .clusters import open_cluster
-    from .progress import display
-
-    debug = click.get_current_context().find_root().params["debug"]
-    levels = dict.fromkeys(("distributed", "tornado.application"), "warning" if debug else "critical")
-    for name, level in levels.items():
-        logging.getLogger(name).setLevel(level.upper())
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(warnings.catch_warnings())
-        if not debug:
-            warnings.simplefilter("ignore")
-        stack.enter_context(dask.config.set({"logging": dask.config.get("logging", {}) | levels}))
-        with _uninterrupted() if config.cluster.kind.startswith("local") else contextlib.nullcontext():
-            client = stack.enter_context(open_cluster(**config.cluster.arguments()))
-        yield client, stack.enter_context(display(quiet=as_json))
-
-
-@contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Start worker processes that leave Ctrl-C, which a terminal sends to all of them, to this process."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
 def _train(config: Any, client: Any, display: Any, overwrite: bool) -> Facts:
     from . import commands
     from .corpora import load_model
@@ -479,24 +417,3 @@ def _terminate(*_: Any) -> None:
 def _fail(sentence: str, code: int) -> None:
     click.echo(f"corpusmill: {sentence}", err=True)
     sys.exit(code)
-
-
-def explain(error: Exception) -> tuple[str, int]:
-    """Return one sentence and the exit code for an error."""
-    from ..configs.resolve import ConfigError
-    from ..io.store import DataError
-    from .clusters import ClusterError
-    from .executors import TaskLost
-    from ..io.exclusive import Locked
-
-    sentence = " ".join(str(error).split())
-    for library, extra in {"s3fs": "s3", "gcsfs": "gcs", "adlfs": "azure"}.items():
-        if isinstance(error, ImportError) and library in sentence:
-            sentence += f": pip install 'corpusmill[{extra}]'"
-    codes = {ConfigError: USAGE, ClusterError: USAGE, ValueError: USAGE, ImportError: USAGE}
-    codes |= {DataError: DATA, OSError: DATA, Locked: LOCKED, TaskLost: FAILED, DeviceError: FAILED}
-    for kind, code in codes.items():
-        if isinstance(error, kind):
-            return sentence, code
-    return f"{type(error).__name__}: {sentence} (--debug shows where)", FAILED
-    from ..kernels.errors import DeviceError

@@ -23,11 +23,7 @@ Facts = dict[str, Any]
 
 def ingest(config: Config, client: Any | None, progress: Progress | None = None, overwrite: bool = False) -> Facts:
     """Make the corpus of a configuration, or find it there; return what it holds."""
-    source = config.source
-    if source is None:
-        raise ValueError("source: nothing to ingest; say source.path, or train on a corpus that is there")
-    known = {f.name for f in fields(IngestOptions)}
-    given = {k: v for k, v in (source.model_dump() | config.corpus.model_dump()).items() if k in known}
+    options = ingest_options(config, overwrite)
     stages: list[str] = []
 
     def listen(step: Any) -> None:
@@ -35,9 +31,17 @@ def ingest(config: Config, client: Any | None, progress: Progress | None = None,
         if progress is not None:
             progress(step)
 
-    options = IngestOptions(**given | {"stop_words": _hashable(source.stop_words), "overwrite": overwrite})
-    ingest_source(source.path, config.corpus.url, options, client, listen)
+    ingest_source(config.source.path, config.corpus.url, options, client, listen)  # type: ignore[union-attr]
     return _corpus_facts(config.corpus.url) | {"changed": stages[-1] != "unchanged"}
+
+
+def ingest_options(config: Config, overwrite: bool = False) -> IngestOptions:
+    """Return what a configuration says of how documents become a corpus."""
+    if config.source is None:
+        raise ValueError("source: nothing to ingest; say source.path, or train on a corpus that is there")
+    known = {f.name for f in fields(IngestOptions)}
+    given = {k: v for k, v in (config.source.model_dump() | config.corpus.model_dump()).items() if k in known}
+    return IngestOptions(**given | {"stop_words": _hashable(config.source.stop_words), "overwrite": overwrite})
 
 
 def _hashable(words: str | list[str] | None) -> str | tuple[str, ...] | None:
@@ -90,7 +94,7 @@ def _forget(url: str) -> None:
     store = Store(url)
     if store.exists("run.json"):
         with RunStore(url).locked():
-            for name in ("run.json", "HEAD", "metrics.jsonl", "epochs"):
+            for name in ("run.json", "HEAD", "metrics.jsonl", "epochs", "base"):
                 store.delete(name)
 
 

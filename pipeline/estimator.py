@@ -21,6 +21,7 @@ from .engine import Training, train
 from .events import Subscriber
 from .executors import OnDask, executor_for
 from .run import RunStore, versions
+from .versions import model_in_use
 
 MODEL_FORMAT = 1
 
@@ -255,7 +256,8 @@ class Estimator(ABC):
 
     @classmethod
     def load(cls, url: str) -> Self:
-        """Read a saved model; raise DataError when there is none or it is of another kind."""
+        """Read a saved model, of versions the one in use; raise DataError where there is none or another kind."""
+        url = model_in_use(url)
         meta = read_model_meta(url)
         if meta["model"] != cls.kind:
             raise DataError(f"{url}: a {meta['model']} model where {cls.kind} is needed")
@@ -276,8 +278,8 @@ class Estimator(ABC):
 
 
 def read_model_meta(url: str) -> dict[str, Any]:
-    """Return model.json of a saved model; raise DataError when there is none."""
-    store = Store(url)
+    """Return model.json of a saved model, of versions the one in use; raise DataError when there is none."""
+    store = Store(model_in_use(url))
     if not store.exists("model.json"):
         raise DataError(f"{url}: no model here (no model.json)")
     meta = store.read_json("model.json")

@@ -68,6 +68,90 @@ def topics(found: Sequence[Facts], most: int | None = None) -> None:
     click.echo()
 
 
+def retrained(found: Facts) -> None:
+    """Print what a retraining did."""
+    click.echo(f"{_label(found['status'])}{_news(found)}")
+    for name in ("added", "changed", "removed"):
+        if found[name]:
+            shown = found[name][:5] + ([f"and {len(found[name]) - 5:,} more"] if len(found[name]) > 5 else [])
+            what = " (subtracted)" if name == "removed" and found["forgotten"] else ""
+            click.echo(_label(name) + ", ".join(shown) + what)
+    if found["documents"]:
+        click.echo(
+            f"{_label('learned')}{found['documents']:,} documents, {found['tokens']:,} tokens, "
+            f"{found['new_words']:,} new words of {found['words']:,}"
+        )
+    if found["score"] is not None:
+        before = f", {found['score_before']:.6g} before" if found["score_before"] is not None else ""
+        click.echo(f"{_label('held out')}{found['measure'].removeprefix('held_out_').replace('_', ' ')} ", nl=False)
+        click.echo(minus(f"{found['score']:.6g}{before}"))
+    if found["reason"]:
+        click.echo(_label("reason") + found["reason"])
+    if found["model"]:
+        click.echo(_label("model") + found["model"])
+
+
+def _news(found: Facts) -> str:
+    number, before = found["version"], found["previous"]
+    if found["status"] == "published":
+        return f"version {number} of {found['url']}" + (f", was {before}" if before else "")
+    if found["status"] == "refused":
+        return f"version {number} of {found['url']}; version {before} stays in use"
+    if found["status"] == "planned":
+        return f"{found['url']}: " + (
+            f"would go on from version {before}" if before else "would make the first version"
+        )
+    return f"{found['url']}: nothing new in {found['partitions']:,} partitions; version {before} stays in use"
+
+
+def versions(found: Sequence[Facts]) -> None:
+    """Print a line a version, newest first."""
+    click.echo("version  made                  files    new  changed  removed     score  state")
+    for row in found:
+        made = row["made"].replace("T", " ").partition("+")[0]
+        score = "" if row["score"] is None else minus(f"{row['score']:.5g}")
+        click.echo(
+            f"{row['version']:>7}  {made:<19} {row['partitions']:>7,} {row['added']:>6,} {row['changed']:>8,} "
+            f"{row['removed']:>8,} {score:>9}  {row['state']}"
+        )
+
+
+def drift(found: Facts) -> None:
+    """Print how two versions differ."""
+    old, new = found["old"], found["new"]
+    click.echo(f"{_label('versions')}{old} and {new} of {found['url']} ({found['kind']})")
+    scores = [row["score"] for row in found["scores"]]
+    if None not in scores:
+        measure = found["scores"][1]["measure"].removeprefix("held_out_").replace("_", " ")
+        click.echo(f"{_label('held out')}{measure} " + minus(f"{scores[0]:.6g}, then {scores[1]:.6g}"))
+    for name in ("words_added", "words_removed"):
+        some = found[name]
+        shown = f": {' '.join(some['first'])}" if some["first"] else ""
+        click.echo(f"{_label(name.removeprefix('words_'))}{some['number']:,} words{shown}")
+    if "topics" in found:
+        _topic_drift(found)
+    elif found["kept_neighbours"] is not None:
+        _neighbour_drift(found)
+
+
+def _topic_drift(found: Facts) -> None:
+    click.echo(f"{_label('drift')}{found['mean_drift']:.3f} in the mean\n\n topic    was  drift   size  words")
+    for row in found["topics"]:
+        was, drift = ("new", "") if row["was"] is None else (row["was"], f"{row['drift']:.3f}")
+        came = set(row["entered"])
+        words = " ".join(f"+{word}" if word in came else word for word in row["words"])
+        left = f"  gone: {' '.join(row['left'])}" if row["left"] else ""
+        click.echo(f"{row['topic']:>6} {was:>6}  {drift:>5} {row['size']:>6.1%}  {words}{left}")
+
+
+def _neighbour_drift(found: Facts) -> None:
+    kept, compared = found["kept_neighbours"], found["compared"]
+    click.echo(f"{_label('kept')}{kept:.1%} of the neighbours of {compared:,} words; least:\n")
+    for row in found["moved"]:
+        before, now = ([w for w in row[k] if w not in row[o]] for k, o in (("before", "now"), ("now", "before")))
+        click.echo(f"{row['word']:>16}  {row['kept']:>4.0%}  now {' '.join(now[:6])}  before {' '.join(before[:6])}")
+
+
 def neighbours(found: Sequence[Facts]) -> None:
     """Print a word a line, nearest first."""
     for near in found:

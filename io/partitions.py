@@ -1,0 +1,129 @@
+"""A source's files as partitions: what is new, changed or gone since they were last looked at; documents by file."""
+
+import hashlib
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from .corpus import Chunk, ChunkInfo, Corpus, make_chunk, write_chunk, write_corpus_table
+from .source import SourceFile
+from .store import DataError, Store
+
+
+@dataclass(frozen=True)
+class Partition:
+    """One file as it was when it was taken in."""
+
+    size: int
+    modified: str  # time of change, or the object store's tag of the content
+    digest: str  # of the content; an object store's tag serves
+    batch: str = ""  # the corpus that holds its documents
+
+
+Manifest = dict[str, Partition]
+
+
+@dataclass(frozen=True)
+class Changes:
+    """URLs of files, each list sorted."""
+
+    added: list[str]
+    changed: list[str]
+    removed: list[str]
+
+    @property
+    def to_ingest(self) -> list[str]:
+        """Those whose documents are to be read."""
+        return sorted([*self.added, *self.changed])
+
+
+def survey(files: Iterable[SourceFile], known: Mapping[str, Partition]) -> Manifest:
+    """Describe files by URL. A file whose size and time of change are as in ``known`` is not read again."""
+    found: Manifest = {}
+    for file in files:
+        before = known.get(file.url)
+        if before is None or (before.size, before.modified) != (file.size, file.modified):
+            found[file.url] = Partition(file.size, file.modified, _digest(file))
+        else:
+            found[file.url] = before
+    return found
+
+
+def _digest(file: SourceFile) -> str:
+    if not Path(file.url).is_file():
+        return file.modified
+    with open(file.url, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()[:32]
+
+
+def compare(known: Mapping[str, Partition], found: Mapping[str, Partition]) -> Changes:
+    """Return what is new, changed and gone; a file that was only touched or copied is none of these."""
+    return Changes(
+        added=sorted(found.keys() - known.keys()),
+        changed=sorted(url for url in found.keys() & known.keys() if found[url].digest != known[url].digest),
+        removed=sorted(known.keys() - found.keys()),
+    )
+
+
+def date_of(url: str, pattern: str) -> date | None:
+    """Return the last date in a URL by a pattern of three groups, year, month and day; None where there is none."""
+    for match in reversed(list(re.finditer(pattern, url))):
+        try:
+            return date(*(int(group) for group in match.groups()))
+        except (TypeError, ValueError):
+            continue
+    return None
+
+
+def up_to(urls: Collection[str], last: date, pattern: str) -> set[str]:
+    """Return the URLs of files up to a date; those without a date belong to every day.
+
+    Raises DataError when none has a date.
+    """
+    dates = {url: date_of(url, pattern) for url in urls}
+    if urls and not any(dates.values()):
+        raise DataError(
+            f"{min(urls)}: no date is in this path, nor in those of the {len(urls) - 1} other files, so --as-of cannot "
+            f"tell them apart: set retrain.dates to a pattern with a group for year, month and day"
+        )
+    return {url for url, found in dates.items() if found is None or found <= last}
+
+
+def select_documents(corpus: Corpus, files: Collection[str], url: str) -> Corpus:
+    """Write the corpus of those training documents that came from ``files``, by the same word ids, and return it."""
+    store = Store(url)
+    if not store.exists("corpus.json"):
+        wanted = np.isin(corpus.documents["file"].to_numpy(zero_copy_only=False), sorted(files))
+        chunks = (_rows_of(corpus.read_chunk(c), wanted, info) for c, info in enumerate(corpus.chunks))
+        _write(store, corpus, [chunk for chunk in chunks if chunk.n_documents], wanted)
+    return Corpus(url)
+
+
+def _rows_of(chunk: Chunk, wanted: np.ndarray, info: ChunkInfo) -> Chunk:
+    rows = np.flatnonzero(wanted[info.first_document : info.first_document + info.documents])
+    words = [chunk.words[chunk.doc_ptr[d] : chunk.doc_ptr[d + 1]] for d in rows]
+    doc_ptr = np.r_[0, np.cumsum(np.diff(chunk.doc_ptr)[rows])]
+    return make_chunk(chunk.number, doc_ptr, np.concatenate(words) if words else np.empty(0, np.uint32))
+
+
+def _write(store: Store, corpus: Corpus, chunks: list[Chunk], wanted: np.ndarray) -> None:
+    frequencies = np.zeros((2, corpus.n_words), np.int64)
+    infos, digest = [], hashlib.sha256(corpus.hash.encode() + np.packbits(wanted).tobytes())
+    for number, chunk in enumerate(chunks):
+        counts = chunk.counts(corpus.n_words)
+        frequencies += np.stack([np.asarray(counts.sum(axis=0)).ravel(), counts.getnnz(axis=0)])
+        infos.append(write_chunk(store, "train", chunk._replace(number=number)))
+    documents = corpus.documents.filter(pa.array(wanted))
+    sink = pa.BufferOutputStream()
+    pq.write_table(documents, sink)
+    store.write_bytes("documents-train.parquet", sink.getvalue().to_pybytes())
+    names = ("term_frequency", "document_frequency")
+    vocabulary = pa.table({"word": corpus.vocabulary["word"], **dict(zip(names, frequencies, strict=True))})
+    parts: dict[str, list[ChunkInfo]] = {"train": infos, "held_out": []}
+    write_corpus_table(store, vocabulary, parts, corpus.is_ordered, digest.hexdigest()[:32], {"of": corpus.url})

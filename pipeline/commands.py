@@ -8,7 +8,6 @@ from typing import Any
 from ..configs.resolve import public
 from ..configs.schema import Config
 from ..io.corpus import Corpus
-from ..io.data import open_data
 from ..io.store import DataError, Store
 from .corpora import load_model
 from .estimator import read_model_meta

@@ -49,16 +49,21 @@ class Contents:
 
 def render(contents: Contents) -> str:
     """Return the page."""
-    page = Template(resources.files(__package__).joinpath("report.html").read_text(encoding="utf-8"))
-    return page.substitute(
-        title=escape(contents.title),
-        lead=escape(contents.lead),
-        tiles=_tiles(contents),
-        training=_training(contents.rows),
-        topics=_topics(contents.topics),
-        details=_details("Configuration", contents.config) + _details("Versions", contents.versions),
-        version=escape(contents.versions.get("corpusmill", "")),
+    return page(
+        title=contents.title,
+        lead=contents.lead,
+        summary=f'<section class="tiles" aria-label="Summary">{_tiles(contents)}</section>',
+        body=_training(contents.rows) + _topics(contents.topics),
+        made=details("Configuration", contents.config) + details("Versions", contents.versions),
+        version=contents.versions.get("corpusmill", ""),
     )
+
+
+def page(title: str, lead: str, version: str, summary: str, body: str, made: str) -> str:
+    """Return a page of plain text and of markup: a summary, the body, and how it was made."""
+    template = Template(resources.files(__package__).joinpath("report.html").read_text(encoding="utf-8"))
+    plain = {"title": escape(title), "lead": escape(lead), "version": escape(version)}
+    return template.substitute(plain, summary=summary, body=body, made=made)
 
 
 # --- summary ---
@@ -263,7 +268,7 @@ def _topic(topic: dict[str, Any], share: float) -> str:
     )
 
 
-def _details(title: str, values: dict[str, Any]) -> str:
+def details(title: str, values: dict[str, Any]) -> str:
     if not values:
         return ""
     text = yaml.safe_dump(values, sort_keys=False, allow_unicode=True, default_flow_style=False)

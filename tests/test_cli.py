@@ -166,6 +166,22 @@ def test_topics_and_report(trained, call):
     assert "Topic 1" in Path("page.html").read_text()
 
 
+def test_reports_of_a_run_that_goes_on_of_a_model_and_of_two(trained, call):
+    assert call("train", "my.yaml", *(f"--set={s}" for s in ("run.url=other", "model.max_iter=2", "report=null")))[0] == 0
+    store = RunStore("other").store
+    store.delete("model")
+    for url, out in (("other", "other/report.html"), ("run/model", "model.html")):
+        code, _, _ = call("report", url, "--out", out)
+        assert (code, Path(out).read_text().count('class="card topic"')) == (0, 2)
+    code, out, _ = call("report", "run", "other", "--json")
+    assert (code, json.loads(out)) == (0, {"report": "comparison.html"})
+    page = Path("comparison.html").read_text()
+    assert "model.max_iter" in page
+    assert "source.path" not in page.partition("How it was made")[0]
+    code, _, err = call("report", "run", "run")
+    assert (code, "nothing to compare" in sentence(err)) == (2, True)
+
+
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_every_kind_of_model_trains_and_is_reported(project, call, kind):
     small = {

@@ -5,6 +5,7 @@ from html.parser import HTMLParser
 
 import pytest
 from browser import Browser
+from corpusmill.pipeline.comparison import figures, render_both
 from corpusmill.pipeline.report import MOST_TOPICS, Contents, chart, nice_ticks, points, render
 from corpusmill.pipeline.wording import duration, minus, short
 from hypothesis import given
@@ -185,3 +186,60 @@ def test_numbers_are_short(number, text):
 def test_durations_and_minus_signs():
     assert [duration(s) for s in (0.42, 12.3, 185, 7800)] == ["0.4 s", "12 s", "3 min 5 s", "2 h 10 min"]
     assert minus("-7.1") == "\N{MINUS SIGN}7.1"
+
+
+# --- two of them ---
+
+
+def two():
+    config = {"model": {"kind": "lda", "n_components": 10}, "run": {"url": "a"}}
+    other = {"model": {"kind": "lda", "n_components": 20}, "run": {"url": "b"}}
+    return {
+        "runs/a": Contents("A", "3 documents", rows(20), (), config, {"numpy": "2.1"}),
+        "runs/b": Contents("B", "4 documents", rows(30), (), other, {"numpy": "2.2"}),
+    }
+
+
+def test_a_comparison_shows_figures_side_by_side_curves_overlaid_and_what_differs():
+    page = Page(render_both(two()))
+    for expected in (
+        "runs/a and runs/b",
+        "−7.3000",
+        "−7.2000",
+        "+0.1000",
+        "model.n_components",
+        "2.2",
+        "20",
+        "30",
+        "+10",
+    ):
+        assert expected in page.text, expected
+    assert "model.kind" not in page.text
+    assert page.tags.count("svg") == 3
+    assert page.tags.count("polyline") == 6
+    assert page.links == []
+
+
+def test_what_only_one_of_two_measured_has_no_change():
+    both = two()
+    both["runs/b"] = Contents("B", "", [])
+    assert "–" in Page(render_both(both)).text
+    assert figures([]) == {}
+
+
+def test_a_comparison_escapes_what_it_shows():
+    both = {EVIL: Contents(EVIL, EVIL, rows(), (), {"model": {EVIL: EVIL}}), "other": Contents("B", "", rows())}
+    text = render_both(both)
+    assert EVIL not in text
+    assert Page(text).tags.count("script") == 1
+
+
+@pytest.mark.parametrize("width", [360, 1400])
+def test_a_browser_shows_a_comparison(tmp_path, width):
+    page = tmp_path / "comparison.html"
+    page.write_text(render_both(two()))
+    with Browser(width) as browser:
+        browser.call("Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1, mobile=False)
+        browser.open(page.as_uri())
+        browser.wait("document.readyState == 'complete' && document.querySelectorAll('.cursor').length == 3")
+        assert browser.evaluate("document.documentElement.scrollWidth") <= width

@@ -167,7 +167,8 @@ def test_topics_and_report(trained, call):
 
 
 def test_reports_of_a_run_that_goes_on_of_a_model_and_of_two(trained, call):
-    assert call("train", "my.yaml", *(f"--set={s}" for s in ("run.url=other", "model.max_iter=2", "report=null")))[0] == 0
+    settings = (f"--set={setting}" for setting in ("run.url=other", "model.max_iter=2", "report=null"))
+    assert call("train", "my.yaml", *settings)[0] == 0
     store = RunStore("other").store
     store.delete("model")
     for url, out in (("other", "other/report.html"), ("run/model", "model.html")):

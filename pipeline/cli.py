@@ -274,20 +274,23 @@ def inspect(url: str, as_json: bool) -> None:
 
 
 @cli.command()
-@click.argument("run_url", metavar="RUN")
-@click.option("--out", metavar="FILE", help="Where to; by default report.html inside the run.")
+@click.argument("url", metavar="RUN")
+@click.argument("other", required=False)
+@click.option("--out", metavar="FILE", help="Where to; by default report.html inside the run, or comparison.html.")
 @json_option
-def report(run_url: str, out: str | None, as_json: bool) -> None:
-    """Write a self-contained page about a run.
+def report(url: str, other: str | None, out: str | None, as_json: bool) -> None:
+    """Write a self-contained page about a run, or one that compares two.
 
-    The run may be finished or not.
+    RUN and OTHER are runs, finished or not, or models; with versions it is the one in use.
 
     \b
       corpusmill report demo/run --out demo/report.html
+      corpusmill report runs/100 runs/200
+      corpusmill report models/news/versions/000011/model models/news
     """
-    from . import commands
+    from . import pages
 
-    facts = commands.report_of_run(run_url, out)
+    facts = {"report": pages.compare(url, other, out) if other else pages.report(url, out)}
     show.say(facts, as_json, lambda: show.facts(facts))
 
 

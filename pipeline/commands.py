@@ -14,7 +14,8 @@ from .estimator import read_model_meta
 from .events import Event, Subscriber
 from .ingest import IngestOptions, Progress
 from .ingest import ingest as ingest_source
-from .report import MEASURED, Contents, last, render
+from .pages import report
+from .report import MEASURED, last
 from .run import RunStore
 
 Facts = dict[str, Any]
@@ -131,44 +132,6 @@ def similar(model_url: str, words: Sequence[str], without: Sequence[str], number
             raise DataError(f"{model_url}: the word {word!r} is not in its vocabulary")
     found = estimator.wv.most_similar(list(words), list(without), topn=number)
     return [{"word": word, "similarity": similarity} for word, similarity in found]
-
-
-def report(run_url: str, path: str, estimator: Any | None = None, n_words: int = 12) -> str:
-    """Write the HTML page of a run, with the topics of ``estimator`` if it is given; return its path."""
-    run = RunStore(run_url)
-    meta, rows = run.meta, run.metrics
-    kind = meta["algorithm"].replace("-", " ")
-    store = Store(path.rpartition("/")[0] or ".")
-    contents = Contents(
-        title=f"{kind.upper() if len(kind) < 4 else kind.capitalize()} of {meta['data']['url'].rstrip('/')}",
-        lead=_lead(meta),
-        rows=rows,
-        topics=topics(estimator, n_words) if estimator is not None else (),
-        config=meta["config"],
-        versions=meta["versions"],
-    )
-    store.write_bytes(path.rpartition("/")[2], render(contents).encode())
-    return path
-
-
-def _lead(meta: Facts) -> str:
-    try:
-        data = open_data(meta["data"]["url"], meta["data"]["part"] or "train")
-    except DataError:
-        return f"trained on a {meta['data']['kind']} that is no longer there"
-    names = {"n_documents": "documents", "n_tokens": "tokens", "n_words": "words"}
-    lead = " · ".join(f"{getattr(data, name):,} {label}" for name, label in names.items() if hasattr(data, name))
-    held_out = getattr(data, "held_out", None)
-    return lead + (f" · {held_out.n_documents:,} documents held out" if held_out and held_out.chunks else "")
-
-
-def report_of_run(run_url: str, path: str | None) -> Facts:
-    """Write the report of a run that stands on its own, finished or not; return where."""
-    config = RunStore(run_url).meta["config"]
-    model = config.get("run", {}).get("model") or f"{run_url.rstrip('/')}/model"
-    estimator = load_model(model) if Store(model).exists("model.json") else None
-    shown = (config.get("report") or {}).get("n_words", 12)
-    return {"report": report(run_url, path or f"{run_url.rstrip('/')}/report.html", estimator, shown)}
 
 
 def evaluate(model_url: str, corpus_url: str, part: str, client: Any | None) -> Facts:

@@ -104,6 +104,13 @@ class Algorithm(ABC):
     def finish(self, shared: Arrays, totals: Arrays, sums: Arrays) -> tuple[Arrays, dict[str, float]]:
         """Return the next shared arrays, from the blocks' totals and the chunks' sums, and the epoch's metrics."""
 
+    def steer(self, shared: Arrays, history: list[dict[str, float]]) -> Arrays:
+        """Return the next shared arrays in view of the metrics of all epochs before this one; by default as they are.
+
+        What it looks at must not depend on the clock: the run goes on from stored metrics and must do the same.
+        """
+        return shared
+
     def score(self, model: Model, chunk: Any, state: Arrays | None, address: Address) -> Arrays:
         """Return small sums that say how well the model fits a training chunk with its state, or a held-out chunk."""
         return {}

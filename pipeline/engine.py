@@ -223,7 +223,8 @@ class _Engine:
             totals = add(totals, part)
         if self.shared is None:
             self.shared = self.run.shared(step - 1)
-        self.shared, metrics = self.algorithm.finish(self.shared, totals, sums)
+        shared, metrics = self.algorithm.finish(self.shared, totals, sums)
+        self.shared = self.algorithm.steer(shared, rows)
         self.run.write_shared(step, self.shared)
         finished = time.perf_counter()
         tokens = sum(self.weights[s] for s in shards)

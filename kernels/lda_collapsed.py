@@ -114,7 +114,7 @@ def _collapsed(batch, tokens, tables, z, key, atomic):
         a, b = A[docs[i]], B[words[i]]
         _add(a, b, N, z[i], -1, atomic)
         _weigh(a, b, N, alpha, np.float32(beta), np.float32(mass), p)
-        z[i] = min(_pick(p, random.uniform64(key, i)), len(alpha) - 1)
+        z[i] = min(pick_weight(p, random.uniform64(key, i)), len(alpha) - 1)
         _add(a, b, N, z[i], 1, atomic)
 
 
@@ -135,7 +135,7 @@ def _weigh(a, b, N, alpha, beta, mass, p):
 
 
 @vector_kernel
-def _pick(p, u):
+def pick_weight(p, u):
     """Return the place of a uniform number among weights, (n * STRIDE,) float32."""
     total = np.float32(0)
     for k in range(len(p)):
@@ -170,9 +170,9 @@ def _delayed(batch, tokens, tables, z, key):
         if d != last:
             _share(a, N, alpha, np.float32(mass), share)
             last = d
-        _product(b, share, np.float32(beta), p)
+        product(b, share, np.float32(beta), p)
         p[old] = (a[old] - 1 + alpha[old]) * (b[old] - 1 + beta) / (N[old] - 1 + mass)
-        z[i] = min(_pick(p, random.uniform64(key, i)), len(alpha) - 1)
+        z[i] = min(pick_weight(p, random.uniform64(key, i)), len(alpha) - 1)
 
 
 @vector_kernel
@@ -182,7 +182,8 @@ def _share(a, N, alpha, mass, share):
 
 
 @vector_kernel
-def _product(b, share, beta, p):
+def product(b, share, beta, p):
+    """Weigh topics: ``p`` (at least K,) float32 becomes (b_k + β) share_k, of (K,) rows."""
     for k in range(len(share)):
         p[k] = (np.float32(b[k]) + beta) * share[k]
 

@@ -153,6 +153,15 @@ def lda_minibatch(batches, docs, words, z, prior, uniforms, n_words):
             z[i] = np.searchsorted(ends, uniforms[i] * ends[-1], "right")
 
 
+def lda_uncollapsed(docs, words, theta, phi, uniforms):
+    """Moon's Algorithm 2, the draw of topics, given θ (D, K) and φ (V, K)."""
+    z = []
+    for d, w, u in zip(docs, words, uniforms, strict=True):
+        ends = np.cumsum(phi[w].astype(float) * theta[d])
+        z.append(np.searchsorted(ends, u * ends[-1], "right"))
+    return np.array(z)
+
+
 # --- Non-negative matrix factorisation ---
 
 

@@ -6,7 +6,7 @@ import naive
 import numpy as np
 import pytest
 from corpusmill.io.corpus import make_chunk
-from corpusmill.kernels import lda_collapsed, lda_warp, random
+from corpusmill.kernels import lda_collapsed, lda_uncollapsed, lda_warp, random
 from corpusmill.kernels.lda import count_words
 from corpusmill.kernels.lda_model import Model
 from hypothesis import given, settings
@@ -230,3 +230,29 @@ def test_minibatch_equals_algorithm_4_draw_by_draw(documents):
     lda_collapsed.minibatch(tokens_of(chunk), tables, z, KEY, chunk.doc_ptr, documents)
     np.testing.assert_array_equal(z, expected)
     np.testing.assert_array_equal(tables.B, dense_counts(chunk, z, len(alpha))[1])
+
+
+# --- θ and φ drawn ---
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_uncollapsed_draws_topics_as_algorithm_2(seed):
+    chunk, alpha = make(seed), ALPHAS[1]
+    docs, words, _ = word_order(chunk)
+    tables, out = tables_of(chunk, topics_of(chunk, len(alpha)), alpha), np.zeros(chunk.n_tokens, np.uint16)
+    theta = lda_uncollapsed.dirichlet(tables.A + tables.alpha, 1, KEY)
+    phi = lda_uncollapsed.dirichlet(tables.B + np.float32(tables.beta), 0, random.key(9))
+    expected = naive.lda_uncollapsed(docs, words, theta, phi, naive.lda_uniforms(KEY, chunk.n_tokens))
+    lda_uncollapsed.sample(tokens_of(chunk), tables, (KEY, random.key(9)), out)
+    np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_dirichlet_draws_have_their_mean_and_variance(axis):
+    a = np.array([0.05, 0.5, 2, 7])
+    drawn = lda_uncollapsed.dirichlet(np.tile(a, (40_000, 1)) if axis else np.tile(a[:, None], 40_000), axis, KEY)
+    drawn = drawn if axis else drawn.T
+    np.testing.assert_allclose(drawn.sum(axis=1), 1, atol=1e-5)
+    mean = a / a.sum()
+    np.testing.assert_allclose(drawn.mean(axis=0), mean, atol=4e-3)
+    np.testing.assert_allclose(drawn.var(axis=0), mean * (1 - mean) / (a.sum() + 1), rtol=0.06)

@@ -1,7 +1,7 @@
 """Where kernels run: on the processor or on a CUDA device of the worker that has the task.
 
-A model has its kernels in ``kernels/<model>.py`` and, where a device serves, functions of the same names, which take and
-return the same arrays, in ``kernels/cuda/<model>.py``. An algorithm asks `kernels` inside its task, so nothing here
+A model has its kernels in ``kernels/<model>.py`` and, where a device serves, functions of the same names, which take
+and return the same arrays, in ``kernels/cuda/<model>.py``. An algorithm asks `kernels` inside its task, so nothing here
 touches a device of the process that submits the tasks.
 """
 

@@ -19,7 +19,7 @@ SPLIT, FOLD_IN = -1, -2
 #: Sweeps over a new document.
 FOLD_IN_SWEEPS = 20
 #: Samplers that have CUDA kernels.
-ON_DEVICE = ("esca",)
+ON_DEVICE = ("esca", "minibatch")
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from ..io.corpus import Chunk
 from ..io.store import Arrays
 from ..kernels import lda_collapsed, lda_warp, random
 from .algorithm import Address, Model, Need, Swept
+from .device import kernels
 from .lda import ESCA, rows_of
 
 
@@ -70,6 +71,7 @@ class Collapsed(ESCA):
             own,
             model=own.model * self.blocks,
             scratch=own.scratch + 16 * chunk.tokens + 4 * self.n_topics * rows,
+            device=own.device + 24 * chunk.tokens + 4 * self.n_topics * (rows + self.documents),
         )
 
     def sweep(
@@ -81,7 +83,7 @@ class Collapsed(ESCA):
         z, key = state["z"].copy(), random.key(*address)
         tokens, tables = self._tables(model, chunk, z)
         if self.sampler == "minibatch":
-            lda_collapsed.minibatch(tokens, tables, z, key, chunk.doc_ptr, self.documents)
+            kernels("lda_collapsed", self.device).minibatch(tokens, tables, z, key, chunk.doc_ptr, self.documents)
         elif self.sampler == "reference":
             lda_collapsed.sequential(tokens, tables, z, key)
         else:

@@ -72,6 +72,13 @@ def test_shared_memory_is_seen_after_syncwarp():
 
 
 @simulated
+def test_votes_of_a_block():
+    assert launched(lambda lane, thread: cuda.syncthreads_count(thread % 3 == 0), 96)[0].tolist() == [32] * 96
+    both = launched(lambda lane, thread: cuda.syncthreads_and(thread < 96) + 2 * cuda.syncthreads_or(thread == 40), 96)
+    assert both[0].tolist() == [3] * 96
+
+
+@simulated
 def test_warps_of_a_block_and_blocks_do_not_wait_for_each_other():
     def body(lane, thread):
         total = 0
@@ -89,7 +96,6 @@ def test_a_partial_mask_is_refused():
 
 
 @simulated
-def test_a_thread_that_stays_away_is_noticed(monkeypatch):
-    monkeypatch.setattr("cuda_simulator.PATIENCE", 0.2)
+def test_a_thread_that_stays_away_is_noticed():
     with pytest.raises(RuntimeError, match="did not all come"):
         launched(lambda lane, thread: cuda.shfl_sync(FULL, thread, 0) if lane else 0)

@@ -158,8 +158,8 @@ def _make_dense(rows, alpha, width, dense):
         for j in range(rows.row_ptr[d] + lane, rows.row_ptr[d] + rows.lengths[d], WARP):
             count = rows.entries[j] & LOW
             if count:
-                k = np.int64(rows.entries[j] >> SIXTEEN)
-                dense[d * width + k] = np.float64(alpha[k]) + np.float64(count)
+                topic = np.int64(rows.entries[j] >> SIXTEEN)
+                dense[d * width + topic] = np.float64(alpha[topic]) + np.float64(count)
 
 
 # --- by word ---

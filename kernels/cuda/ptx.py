@@ -1,8 +1,14 @@
 """Kernels as PTX, on a machine without a device: what they are launched with is recorded, then compiled."""
 
 import contextlib
+import importlib.util
+import re
+import shutil
+import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 from unittest import mock
@@ -65,3 +71,55 @@ def ptx_of(launch: Launch, capability: tuple[int, int]) -> str:
     with mock.patch("numba.cuda.dispatcher.get_current_device", return_value=device):
         ptx, _ = cuda.compile(launch.function.py_func, signature, cc=capability, device=False, abi="numba")
     return ptx
+
+
+class Resources(NamedTuple):
+    """What ptxas says that a kernel takes."""
+
+    registers: int  # a thread
+    shared: int  # bytes a block, beside the dynamic ones
+    spilled: int  # bytes a thread that registers had no room for, stored and loaded
+
+
+def ptxas() -> str | None:
+    """Return the path of NVIDIA's assembler, of the package nvidia-cuda-nvcc-cu12 or the system's; None without one."""
+    found = importlib.util.find_spec("nvidia")
+    for folder in (found.submodule_search_locations or ()) if found else ():
+        for path in Path(folder).glob("*/bin/ptxas"):
+            return str(path)
+    return shutil.which("ptxas")
+
+
+def resources_of(text: str, capability: tuple[int, int]) -> Resources:
+    """Assemble PTX; raise subprocess.CalledProcessError where that fails."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, "kernel.ptx")
+        source.write_text(text)
+        target = f"-arch=sm_{capability[0]}{capability[1]}"
+        command = [str(ptxas()), "-v", target, str(source), "-o", str(source.with_suffix(".cubin"))]
+        said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+
+    def number(pattern: str) -> int:
+        return sum(int(found) for found in re.findall(pattern, said))
+
+    return Resources(number(r"Used (\d+) registers"), number(r"(\d+) bytes smem"), number(r"(\d+) bytes spill"))
+
+
+#: By compute capability: warps, blocks and bytes of shared memory of a multiprocessor, and those it keeps of a block's.
+MULTIPROCESSORS = {
+    (7, 5): (32, 16, 64 << 10, 0),
+    (8, 0): (64, 32, 164 << 10, 1 << 10),
+    (9, 0): (64, 32, 228 << 10, 1 << 10),
+}
+
+
+def occupancy(launch: Launch, resources: Resources, capability: tuple[int, int]) -> float:
+    """Return the share of a multiprocessor's warps that can be under way."""
+    most_warps, most_blocks, shared, kept = MULTIPROCESSORS[capability]
+    warps = -(-launch.threads // 32)
+    registers = -(-32 * resources.registers // 256) * 256 * warps
+    blocks = min(most_blocks, most_warps // warps, 65536 // registers)
+    used = resources.shared + launch.shared
+    if used:
+        blocks = min(blocks, shared // (used + kept))
+    return blocks * warps / most_warps

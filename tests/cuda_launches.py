@@ -1,0 +1,56 @@
+"""Every launch of every CUDA kernel, recorded on a machine without a device: to compile, and to count registers."""
+
+import numpy as np
+from corpusmill.io.corpus import make_chunk
+from corpusmill.kernels import lda_collapsed, random
+from corpusmill.kernels.cuda import lda, ptx
+from corpusmill.kernels.cuda import lda_collapsed as aga
+from corpusmill.kernels.lda_model import Model
+
+
+def lda_launches(n_topics, answer):
+    """First and next topics, and counting: from dense rows where ``answer`` is large, from sparse ones elsewhere."""
+    chunk, z = make_chunk(0, np.array([0, 6]), np.array([0, 1, 2, 0, 1, 2], np.uint32)), np.zeros(6, np.uint16)
+    none = np.zeros(4, np.int64), np.empty(0, np.uint16), np.empty(0, np.int32)
+    model = Model(*none, 0, np.zeros(n_topics, np.int64), np.ones(n_topics, np.float32), 0.01, 3)
+    with ptx.recorded(answer) as launches:
+        for old in (None, z):
+            lda.sweep(chunk, [model], old, random.key(1))
+        lda.count_words(chunk.word_ids, chunk.word_ptr, z, (0, 3), n_topics)
+    return launches
+
+
+def aga_launches(n_topics=128):
+    """One mini-batch."""
+    tokens = lda_collapsed.Tokens(*(np.zeros(1, np.uint32) for _ in range(3)))
+    A, N, alpha = np.ones((1, n_topics), np.int32), np.ones(n_topics, np.int32), np.ones(n_topics, np.float32)
+    with ptx.recorded() as launches:
+        aga.minibatch(
+            tokens,
+            lda_collapsed.Tables(A, A.copy(), N, alpha, 0.01, 0.01),
+            np.zeros(1, np.uint16),
+            random.key(1),
+            np.array([0, 1]),
+            256,
+        )
+    return launches
+
+
+#: By model: all launches, each kernel's first one as it is launched in earnest.
+LAUNCHES = {
+    "lda": lambda: [
+        *lda_launches(1024, 0),
+        *lda_launches(100, 60_000),
+        *lda_launches(13_000, 0),
+        *lda_launches(13_000, 60_000),
+    ],
+    "lda, mini-batches": aga_launches,
+}
+
+
+def kernels(model):
+    """Return a model's kernels, each as it is launched first: a dictionary by function."""
+    first = {}
+    for launch in LAUNCHES[model]():
+        first.setdefault(launch.function, launch)
+    return list(first.values())

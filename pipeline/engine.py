@@ -279,9 +279,9 @@ class _Engine:
         if self.training.held_out is not None and self.training.held_out.n_tokens:
             parts.append((self.training.held_out, [0] * len(self.training.held_out.chunks)))
         for data, steps in parts:
-            part = getattr(data, "part", "")
-            arguments = [(self.job, part, c, step, steps[c]) for c in range(len(data.chunks))]
-            key = self._key(step, f"score-{part}")
+            place = Store(data.url).absolute, getattr(data, "part", "")
+            arguments = [(self.job, place, c, step, steps[c]) for c in range(len(data.chunks))]
+            key = self._key(step, f"score-{place[1]}")
             results = dict(self.executor.run(tasks.score_chunk, arguments, key=key))
             sums: Arrays = {}
             for chunk in sorted(results):

@@ -74,15 +74,15 @@ class Clock:
         self._since = now
 
 
-def read_chunk(job: Job, part: str, index: int, clock: Clock) -> Any:
-    """Return a chunk of the data from the cache or the store."""
-    data = CACHE.load((job.training, "data", part), 0, lambda: open_data(job.data, part), lambda _: 0, job.cache_bytes)
-    held = CACHE.get((job.training, "chunk", part, index), 0)
+def read_chunk(job: Job, place: tuple[str, str], index: int, clock: Clock) -> Any:
+    """Return a chunk of the data at ``place``, a URL and a part, from the cache or the store."""
+    data = CACHE.load((job.training, "data", *place), 0, lambda: open_data(*place), lambda _: 0, job.cache_bytes)
+    held = CACHE.get((job.training, "chunk", *place, index), 0)
     if held is not None:
         clock.cached += 1
         return held
     chunk = data.read_chunk(index)
-    CACHE.put((job.training, "chunk", part, index), 0, chunk, _chunk_bytes(chunk), job.cache_bytes)
+    CACHE.put((job.training, "chunk", *place, index), 0, chunk, _chunk_bytes(chunk), job.cache_bytes)
     return chunk
 
 
@@ -110,7 +110,7 @@ def sweep_shard(job: Job, chunks: tuple[int, ...], step: int) -> ShardResult:
     deltas: list[Arrays] | None = None
     sums: Arrays = {}
     for index in chunks:
-        chunk = read_chunk(job, job.part, index, clock)
+        chunk = read_chunk(job, (job.data, job.part), index, clock)
         state = read_state(job, index, step - rounds, clock)
         clock.lap("read")
         try:
@@ -158,11 +158,11 @@ def apply_block(job: Job, block: int, step: int, delta: Arrays) -> Arrays:
     return totals
 
 
-def score_chunk(job: Job, part: str, index: int, step: int, state_step: int) -> Arrays:
+def score_chunk(job: Job, place: tuple[str, str], index: int, step: int, state_step: int) -> Arrays:
     """Score a chunk under a committed model: a training chunk with its state of ``state_step``, or a held-out one."""
     CACHE.own(job.training)
     clock = Clock()
-    chunk = read_chunk(job, part, index, clock)
+    chunk = read_chunk(job, place, index, clock)
     state = read_state(job, index, state_step, clock)
     return job.algorithm.score(StoredModel(job, step), chunk, state, Address(job.seed, step, index))
 

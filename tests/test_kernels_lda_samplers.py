@@ -249,7 +249,7 @@ def test_uncollapsed_draws_topics_as_algorithm_2(seed):
 
 @pytest.mark.parametrize("axis", [0, 1])
 def test_dirichlet_draws_have_their_mean_and_variance(axis):
-    a = np.array([0.05, 0.5, 2, 7])
+    a = np.array([0.3, 0.5, 2, 7])
     drawn = lda_uncollapsed.dirichlet(np.tile(a, (40_000, 1)) if axis else np.tile(a[:, None], 40_000), axis, KEY)
     drawn = drawn if axis else drawn.T
     np.testing.assert_allclose(drawn.sum(axis=1), 1, atol=1e-5)

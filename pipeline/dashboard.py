@@ -13,7 +13,9 @@ from distributed import Client
 from distributed.diagnostics.plugin import SchedulerPlugin
 
 from .events import Event, Subscriber
+from .report import LABELS, MEASURED, likelihoods, other_names
 from .story import Story, plain
+from .wording import duration
 
 TOPIC = "corpusmill"
 COLOURS = {"waiting": "#d8dce3", "running": "#f0b429", "done": "#3b82c4", "cached": "#4aa564"}
@@ -23,6 +25,10 @@ CAUSES = {
     "seconds_write": "#f0b429",
     "seconds_merge": "#b0578d",
 }
+#: Colours of the measures.
+QUALITY = ("#3b82c4", "#b0578d")
+#: As many figures beside each other as the window is wide.
+GRID = ":host { display: grid !important; grid-template-columns: repeat(auto-fit, minmax(min(100%, 32rem), 1fr)); }"
 logger = logging.getLogger(__name__)
 
 
@@ -106,7 +112,7 @@ def metric_families(story: Story) -> Any:
 
     labels = ["run", "algorithm"]
     row = story.rows[-1] if story.rows else {}
-    scored = {k: v for r in story.rows for k, v in r.items() if k.endswith("log_likelihood")}
+    measures = {k: v for r in story.rows for k, v in r.items() if k not in MEASURED and not k.startswith("seconds_")}
     values = {
         "epoch": ("Epochs committed", story.epoch),
         "epochs": ("Epochs asked for", story.epochs),
@@ -115,7 +121,7 @@ def metric_families(story: Story) -> Any:
         "epoch_seconds": ("Seconds of the last epoch", row.get("seconds", 0.0)),
         "running": ("1 while training", float(story.state == "running")),
         "last_event_timestamp_seconds": ("Time of the last event", story.updated),
-        **{name: ("Log-likelihood per token", value) for name, value in scored.items()},
+        **{name: (f"{name.replace('_', ' ').capitalize()} at its last evaluation", v) for name, v in measures.items()},
     }
     for name, (text, value) in values.items():
         family = GaugeMetricFamily(f"corpusmill_{name}", text, labels=labels)
@@ -164,14 +170,14 @@ class _View:
         self.head = Div(sizing_mode="stretch_width")
         self.lines = Div(sizing_mode="stretch_width")
         figures = [self._quality(), self._shards(), self._workers(), self._time()]
-        pairs = row(*figures, sizing_mode="stretch_width", styles={"flex-wrap": "wrap"})
+        pairs = row(*figures, sizing_mode="stretch_width", stylesheets=[GRID])
         self.root = column(self.head, pairs, self.lines, sizing_mode="stretch_width")
 
     def _figure(self, title: str, **options: Any) -> Any:
         from bokeh.plotting import figure
 
         defaults: dict[str, Any] = {"height": 260, "sizing_mode": "stretch_width"}
-        defaults |= {"toolbar_location": None, "min_width": 440}
+        defaults |= {"toolbar_location": None}
         made = figure(title=title, **(defaults | options))
         made.outline_line_color = None
         made.xgrid.grid_line_color = None
@@ -180,16 +186,13 @@ class _View:
     def _quality(self) -> Any:
         from bokeh.models import ColumnDataSource
 
-        plot = self._figure("Log-likelihood per token, by epoch")
-        self.quality = {}
-        for name, colour, text in (
-            ("log_likelihood", "#3b82c4", "training"),
-            ("held_out_log_likelihood", "#b0578d", "held out"),
-        ):
-            self.quality[name] = ColumnDataSource({"x": [], "y": []})
-            plot.line("x", "y", source=self.quality[name], color=colour, line_width=2, legend_label=text)
-            plot.scatter("x", "y", source=self.quality[name], color=colour, size=5)
-        plot.legend.location = "bottom_right"
+        plot = self._figure("How good the model is, by epoch")
+        self.quality = [ColumnDataSource({"x": [], "y": []}) for _ in QUALITY]
+        for source, colour in zip(self.quality, QUALITY, strict=True):
+            plot.line("x", "y", source=source, color=colour, line_width=2, legend_label=colour)
+            plot.scatter("x", "y", source=source, color=colour, size=5, legend_label=colour)
+        self.legend = plot.legend[0]
+        self.legend.location = "right"
         return plot
 
     def _shards(self) -> Any:
@@ -208,7 +211,7 @@ class _View:
         self.workers = ColumnDataSource({"name": [], "rate": []})
         self.names = plot.y_range
         plot.hbar("name", right="rate", height=0.7, source=self.workers, color="#4aa564")
-        plot.xaxis.formatter = NumeralTickFormatter(format="0.0a")
+        plot.xaxis.formatter = NumeralTickFormatter(format="0[.]0a")
         plot.x_range.start = 0
         return plot
 
@@ -222,7 +225,9 @@ class _View:
             list(CAUSES), x="epoch", width=0.8, source=self.time, color=list(CAUSES.values()), legend_label=texts
         )
         plot.legend.orientation = "horizontal"
-        plot.add_layout(plot.legend[0], "above")
+        plot.legend.location = "top_right"
+        # Room for the legend. Above the frame it would move the frames of all figures down.
+        plot.y_range.start, plot.y_range.range_padding = 0, 0.3
         return plot
 
     def update(self) -> None:
@@ -234,15 +239,20 @@ class _View:
         self.seen = story.updated
         self.head.text = _head(story)
         self.lines.text = _lines(story)
-        for name, source in self.quality.items():
-            rows = [r for r in story.rows if name in r]
-            source.data = {"x": [r["epoch"] for r in rows], "y": [r[name] for r in rows]}
+        self._update_quality(story)
         rates = {n: w["tokens"] / w["seconds"] for n, w in story.workers.items() if w["seconds"]}
         self.names.factors = sorted(rates)
         self.workers.data = {"name": sorted(rates), "rate": [rates[n] for n in sorted(rates)]}
         rows = story.rows[-60:]
         columns = {c: [r.get(c, 0.0) for r in rows] for c in CAUSES}
         self.time.data = {"epoch": [r["epoch"] for r in rows], **columns}
+
+    def _update_quality(self, story: Story) -> None:
+        names = [*likelihoods(story.rows), *_of_one_scale(other_names(story.rows)), "", ""][: len(QUALITY)]
+        for name, source, item in zip(names, self.quality, self.legend.items, strict=True):
+            rows = [r for r in story.rows if name in r]
+            source.data = {"x": [r["epoch"] for r in rows], "y": [r[name] for r in rows]}
+            item.label, item.visible = {"value": LABELS.get(name, name.replace("_", " "))}, bool(name)
 
     def _update_shards(self) -> None:
         states = self.page.shards()
@@ -260,7 +270,7 @@ _KEY = ", ".join(f"<span style='color: {colour}'>&#9632;</span> {state}" for sta
 def _head(story: Story) -> str:
     if not story.run:
         return "<p style='font: 16px sans-serif'>No run has begun on this cluster yet.</p>"
-    eta = f", about {_duration(story.eta)} to go" if story.eta is not None else ""
+    eta = f", about {duration(story.eta)} to go" if story.eta is not None else ""
     rate = f"{story.rows[-1]['tokens_per_second'] / 1e6:.2f} M tokens/s" if story.rows else "starting"
     return (
         f"<div style='font: 15px sans-serif; padding: 8px 0'><b>{html.escape(story.algorithm)}</b> "
@@ -269,11 +279,12 @@ def _head(story: Story) -> str:
     )
 
 
+def _of_one_scale(names: list[str]) -> list[str]:
+    """Choose a measure and the same on held-out documents, or else the first one."""
+    pair = next((n for n in names if f"held_out_{n}" in names), "")
+    return [pair, f"held_out_{pair}"] if pair else names[:1]
+
+
 def _lines(story: Story) -> str:
     rows = "".join(f"<div style='white-space: pre-wrap'>{html.escape(line)}</div>" for line in story.lines)
     return f"<div style='font: 13px monospace; padding: 8px 0'>{rows}</div>"
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min {rest} s"

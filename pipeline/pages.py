@@ -51,7 +51,7 @@ def contents_of(url: str, n_words: int, estimator: Any | None = None) -> Content
         title=f"{label.upper() if len(label) < 4 else label.capitalize()} of {data['url'].rstrip('/')}",
         lead=_lead(data),
         rows=rows,
-        topics=estimator.topics(n_words) if hasattr(estimator, "topics") else (),
+        topics=estimator.topics(n_words) if estimator is not None and hasattr(estimator, "topics") else (),
         config=config,
         versions=meta["versions"],
     )

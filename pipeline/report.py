@@ -113,8 +113,13 @@ def _training(rows: Sequence[Row]) -> str:
 
 
 def _convergence(rows: Sequence[Row]) -> str:
-    names = [n for n in ("log_likelihood", "held_out_log_likelihood") if last(rows, n) is not None]
+    names = likelihoods(rows)
     return chart("Log-likelihood per token", {LABELS[n]: points(rows, n) for n in names}) if names else ""
+
+
+def likelihoods(rows: Sequence[Row]) -> list[str]:
+    """Names of the log-likelihoods that were measured."""
+    return [name for name in ("log_likelihood", "held_out_log_likelihood") if last(rows, name) is not None]
 
 
 def _throughput(rows: Sequence[Row]) -> str:

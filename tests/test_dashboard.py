@@ -21,6 +21,7 @@ TEXT = """(() => { const walk = n => (n.shadowRoot ? walk(n.shadowRoot) : '') + 
     c => c.nodeType === 3 ? c.data : (['STYLE', 'SCRIPT'].includes(c.tagName) ? '' : walk(c))).join(' ');
     return walk(document.body); })()"""
 
+ROW = {"epoch": 1, "seconds": 1.0, "tokens_per_second": 1.0}
 EVENTS = [
     RunStarted("runs/news", "lda", 0, 10, 3, 900, {"total": 1}),
     EpochStarted(1, (0, 1, 2)),
@@ -113,12 +114,40 @@ def test_prometheus_has_the_same_figures(client):
     pytest.importorskip("prometheus_client")
     publish(client)
     client.log_event("corpusmill", plain(RunStarted("runs/gauge", "lda", 0, 7, 3, 900, {})))
-    client.log_event("corpusmill", plain(EpochFinished(2, {"seconds": 4.0, "tokens_per_second": 225.0})))
+    client.log_event("corpusmill", plain(EpochFinished(2, {"epoch": 2, "seconds": 4.0, "tokens_per_second": 225.0})))
     lines = fetch(client, "metrics").splitlines()
     labels = '{algorithm="lda",run="runs/gauge"}'
     assert f"corpusmill_epoch{labels} 2.0" in lines
     assert f"corpusmill_tokens_per_second{labels} 225.0" in lines
     assert f"corpusmill_running{labels} 1.0" in lines
+
+
+def test_every_measure_of_a_model_is_a_gauge(client):
+    pytest.importorskip("prometheus_client")
+    publish(client)
+    client.log_event("corpusmill", plain(RunStarted("runs/nmf", "nmf", 0, 7, 3, 900, {})))
+    client.log_event("corpusmill", plain(EpochFinished(1, ROW | {"relative_error": 0.5, "seconds_read": 1.0})))
+    figures = fetch(client, "metrics")
+    assert 'corpusmill_relative_error{algorithm="nmf",run="runs/nmf"} 0.5' in figures
+    assert "seconds_read" not in figures
+
+
+def test_the_page_draws_what_the_model_measures(client):
+    publish(client)
+    client.log_event("corpusmill", plain(RunStarted("runs/nmf", "nmf", 0, 7, 3, 900, {})))
+    for epoch in (1, 2):
+        measures = {"error": 900 / epoch, "relative_error": 0.5 / epoch, "held_out_relative_error": 0.6 / epoch}
+        client.log_event("corpusmill", plain(EpochFinished(epoch, ROW | {"epoch": epoch} | measures)))
+    sources = """Bokeh.documents[0].all_models ? [...Bokeh.documents[0].all_models].filter(
+        m => m.type === 'LegendItem' && m.visible).map(m => m.label.value).join() : ''"""
+    for width in (420, 1400):
+        with Browser(width) as browser:
+            size = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": False}
+            browser.call("Emulation.setDeviceMetricsOverride", **size)
+            browser.open(address(client, "training"))
+            browser.wait(f"window.Bokeh && Bokeh.documents.length && ({sources}).includes('relative error')", 60)
+            assert browser.evaluate(sources).startswith("relative error,held out relative error,")
+            assert browser.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_the_page_takes_no_orders(client):

@@ -8,14 +8,15 @@ import json
 import os
 import shutil
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import fsspec
+import google_crc32c
 import numpy as np
 import zarr
 from fsspec.implementations.local import LocalFileSystem
-from zarr.codecs import Crc32cCodec
 
 #: Named NumPy arrays and scalars: a chunk's state, a block of a model, a shard's delta.
 Arrays = dict[str, Any]
@@ -121,16 +122,22 @@ class Store:
         elif self.fs.exists(where):
             self.fs.rm(where, recursive=True)
 
-    def write_arrays(self, name: str, arrays: Arrays, attributes: dict[str, Any] | None = None) -> None:
+    def write_arrays(self, name: str, arrays: Arrays) -> None:
         """Write a Zarr group of arrays with checksums; whoever wrote the same name before wrote the same bytes."""
         if not self.is_local:
-            _write_group(self._zarr_store(name), arrays, attributes)
+            self.delete(name)
+            where = self.where(name)
+            self.fs.pipe({f"{where}/{file}": b"".join(parts) for file, parts in _group_files(arrays)})
             return
         target = Path(self.where(name))
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary = target.with_name(f".tmp-{uuid.uuid4().hex}-{target.name}")
         try:
-            _write_group(str(temporary), arrays, attributes)
+            for file, parts in _group_files(arrays):
+                path = temporary / file
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with path.open("wb") as stream:
+                    stream.writelines(parts)
             _replace_folder(temporary, target)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
@@ -158,20 +165,55 @@ class Store:
         return zarr.storage.FsspecStore.from_url(f"{self.url.rstrip('/')}/{name}")
 
 
-def _write_group(target: Any, arrays: Arrays, attributes: dict[str, Any] | None) -> None:
-    group = zarr.create_group(target, attributes=attributes or {}, overwrite=True)
-    for name, array in arrays.items():
-        chunks = tuple(min(n, PIECE) if axis == 0 else n for axis, n in enumerate(array.shape))
-        stored = group.create_array(
-            name,
-            shape=array.shape,
-            dtype=array.dtype,
-            chunks=tuple(max(1, n) for n in chunks),
-            compressors=[Crc32cCodec()],
-            config={"write_empty_chunks": True},
-        )
-        if array.size:
-            stored[...] = array
+def _group_files(arrays: Arrays) -> Iterator[tuple[str, list[Any]]]:
+    """Yield the files of a Zarr group (format 3) and what each consists of.
+
+    Written without the library, which takes five milliseconds an array and copies it twice: a short epoch's time.
+    """
+    yield "zarr.json", [_json({"attributes": {}, "zarr_format": 3, "node_type": "group"})]
+    for name, given in arrays.items():
+        array = np.asarray(given, order="C")
+        if array.dtype.kind not in "biuf":
+            raise DataError(f"the array {name!r} is of type {array.dtype}: a store holds numbers")
+        array = array.astype(array.dtype.newbyteorder("<"), copy=False)
+        piece = tuple(max(1, min(n, PIECE) if axis == 0 else n) for axis, n in enumerate(array.shape))
+        yield f"{name}/zarr.json", [_json(_array_meta(array, piece))]
+        for index, rows in _pieces(array, piece):
+            content = rows.reshape(-1).view(np.uint8)
+            yield f"{name}/{index}", [content, int(google_crc32c.value(content)).to_bytes(4, "little")]
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value).encode()
+
+
+def _array_meta(array: np.ndarray, piece: tuple[int, ...]) -> dict[str, Any]:
+    endian = {"configuration": {"endian": "little"}} if array.itemsize > 1 else {}
+    return {
+        "shape": array.shape,
+        "data_type": array.dtype.name,
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": piece}},
+        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+        "fill_value": array.dtype.type(0).item(),
+        "codecs": [{"name": "bytes"} | endian, {"name": "crc32c"}],
+        "attributes": {},
+        "zarr_format": 3,
+        "node_type": "array",
+        "storage_transformers": [],
+    }
+
+
+def _pieces(array: np.ndarray, piece: tuple[int, ...]) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield pieces of whole rows by their Zarr keys; every piece is of one size, the last filled up with zeros."""
+    if array.ndim == 0:
+        yield "c", array
+    elif array.size:
+        for index, first in enumerate(range(0, len(array), piece[0])):
+            rows = array[first : first + piece[0]]
+            missing = piece[0] - len(rows)
+            if missing:
+                rows = np.concatenate([rows, np.zeros((missing, *rows.shape[1:]), rows.dtype)])
+            yield "/".join(["c", str(index), *("0" for _ in array.shape[1:])]), rows
 
 
 def _replace_folder(source: Path, target: Path) -> None:

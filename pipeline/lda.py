@@ -6,28 +6,32 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..io.corpus import Chunk
-from ..io.store import Arrays
+from ..io.corpus import Chunk, Corpus
+from ..io.store import Arrays, Store
 from ..kernels import lda, random
 from ..kernels.lda_counts import LARGEST
 from .algorithm import Address, Algorithm, Model, Need, Swept
 from .corpora import TextEstimator
 from .device import choose, kernels
+from .estimator import Fitted
+from .lda_base import Base, joined
+from .lda_inference import PIECE_BYTES, Table, complete, fold_in, kernel_model
 
-#: Addresses of draws that belong to no epoch: the split of held-out documents, and folding in.
-SPLIT, FOLD_IN = -1, -2
-#: Sweeps over a new document.
-FOLD_IN_SWEEPS = 20
+#: The address of draws that belong to no epoch: folding in held-out documents.
+FOLD_IN = -2
 #: Samplers that have CUDA kernels.
 ON_DEVICE = ("esca", "minibatch")
 
 
 @dataclass(frozen=True)
 class ESCA(Algorithm):
-    """LDA by ESCA (SaberLDA section 2.2). State: topics z by token. Model: word-topic counts B, sparse by row."""
+    """LDA by ESCA (SaberLDA section 2.2). State: topics z by token. Model: word-topic counts B, sparse by row.
+
+    Where training goes on from a model, its counts stay: they are added to those of the first chunk.
+    """
 
     name: ClassVar[str] = "lda"
-    n_words: int = 0
+    n_words: int = 0  # V; with a base, its words that the corpus has not count too
     n_topics: int = 0
     alpha: tuple[float, ...] = ()  # one, or one a topic
     beta: float = 0.01
@@ -35,6 +39,8 @@ class ESCA(Algorithm):
     bounds: tuple[int, ...] = ()  # first word of each block, then n_words
     entries: int = 0  # non-zeros that B can have at most
     device: str = "cpu"
+    corpus: str = ""  # whose words the model's rows are, where there is a base
+    base: str = ""  # a saved model to go on from
 
     @property
     def blocks(self) -> int:  # type: ignore[override]
@@ -44,20 +50,23 @@ class ESCA(Algorithm):
     def need(self, data: Any, chunk: Any) -> Need:
         """Bytes of one sweep: the chunk in both orders, topics old and new, B, and deltas while two are merged."""
         block = (6 * self.entries + 8 * self.n_words) // self.blocks
-        own = 6 * min(self.entries, chunk.tokens) + 8 * self.n_words
+        own = 6 * (self.entries if self.base else min(self.entries, chunk.tokens)) + 8 * self.n_words
         return Need(
             data=12 * chunk.tokens + 12 * chunk.segments + 16 * chunk.documents,
             state=4 * chunk.tokens,
             model=block,
             delta=max(2 * own, 3 * block),
             # Topics in document order, rows of A twice while they are trimmed, the same dense for a group of documents.
-            scratch=22 * chunk.tokens + 64 * chunk.documents + 48 * self.n_topics + (1 << 20),
+            # Scores of held-out documents, a chunk too, hold as much, and dense rows of some documents.
+            scratch=22 * chunk.tokens + 64 * chunk.documents + 48 * self.n_topics + 2 * PIECE_BYTES,
             # The same, rows of A in lines of 128 bytes, and where each of a thousand blocks spreads a word's row.
             device=44 * chunk.tokens + 28 * chunk.segments + 160 * chunk.documents + block + (16 << 10) * self.n_topics,
         )
 
     def begin(self, block: int) -> Arrays:
-        """No counts."""
+        """No counts, or those of the base."""
+        if self.base:
+            return self._base_rows(block)
         rows = self.bounds[block + 1] - self.bounds[block]
         return {
             "row_ptr": np.zeros(rows + 1, np.int64),
@@ -65,10 +74,19 @@ class ESCA(Algorithm):
             "counts": np.empty(0, np.int32),
         }
 
+    def _base_rows(self, block: int) -> Arrays:
+        first, behind = self.bounds[block], self.bounds[block + 1]
+        return Base(self.base).rows(Corpus(self.corpus).vocabulary.slice(first, behind - first))
+
     def begin_shared(self) -> Arrays:
-        """No totals; the priors."""
+        """No totals, or those of the base; the priors."""
         alpha = np.broadcast_to(np.asarray(self.alpha, np.float32), self.n_topics).copy()
-        return {"totals": np.zeros(self.n_topics, np.int64), "alpha": alpha, "beta": np.float64(self.beta)}
+        shared = {"totals": np.zeros(self.n_topics, np.int64), "alpha": alpha, "beta": np.float64(self.beta)}
+        if self.base:
+            base = Base(self.base)
+            _, elsewhere = base.elsewhere(Corpus(self.corpus).vocabulary)
+            shared |= {"totals": base.shared["totals"], "elsewhere": elsewhere}
+        return shared
 
     def sweep(
         self, model: Model, chunk: Any, state: Arrays | None, deltas: list[Arrays] | None, address: Address
@@ -85,6 +103,8 @@ class ESCA(Algorithm):
             words = (self.bounds[j], self.bounds[j + 1])
             delta = kernels("lda", self.device).count_words(chunk.word_ids, chunk.word_ptr, z, words, self.n_topics)
             counted.append(delta._asdict() if deltas is None else self.merge(deltas[j], delta._asdict()))
+            if self.base and chunk.number == 0:
+                counted[j] = self.merge(counted[j], self._base_rows(j))
         return counted
 
     def block_of(self, model: Model, index: int) -> lda.Model:
@@ -101,14 +121,16 @@ class ESCA(Algorithm):
 
     def finish(self, shared: Arrays, totals: Arrays, sums: Arrays) -> tuple[Arrays, dict[str, float]]:
         """New topic totals; the priors stay."""
+        if "elsewhere" in shared:
+            totals = {"totals": totals["totals"] + shared["elsewhere"]}
         return shared | totals, {"topics_used": float(np.count_nonzero(totals["totals"]))}
 
     def score(self, model: Model, chunk: Any, state: Arrays | None, address: Address) -> Arrays:
         """Log-likelihood of the chunk's tokens: given their topics (training), or by document completion (held out)."""
         if state is None:
             keys = random.stream(random.key(address.seed, FOLD_IN, address.chunk), chunk.n_documents)
-            held = [model.block(j) for j in range(self.blocks)]
-            return complete(chunk.doc_ptr, chunk.words, held, model.shared, self.bounds, keys)
+            table = Table([model.block(j) for j in range(self.blocks)], model.shared, self.n_words)
+            return complete(chunk.doc_ptr, chunk.words, table, keys)
         rows = lda.count_documents(chunk.doc_ptr, chunk.place, state["z"])
         total = sum(lda.log_likelihood(chunk, rows, self.block_of(model, j)) for j in range(self.blocks))
         return {"log_likelihood": np.float64(total), "tokens": np.int64(chunk.n_tokens)}
@@ -127,79 +149,6 @@ class ESCA(Algorithm):
         """Log-likelihood per token (Moon's dissertation, equation 2.4)."""
         name = "held_out_log_likelihood" if held_out else "log_likelihood"
         return {name: float(sums["log_likelihood"] / max(1, sums["tokens"]))}
-
-
-def kernel_model(block: Arrays, shared: Arrays, first: int, n_words: int) -> lda.Model:
-    """Return a block of B and what blocks share as the kernels take them."""
-    return lda.Model(
-        block["row_ptr"],
-        block["topics"],
-        block["counts"],
-        first,
-        shared["totals"],
-        shared["alpha"],
-        float(shared["beta"]),
-        n_words,
-    )
-
-
-def rows_of(words: np.ndarray, blocks: list[Arrays], bounds: Iterable[int]) -> Arrays:
-    """Gather the rows of B of ascending ``words`` from the blocks, as one small block."""
-    firsts = np.asarray(list(bounds))
-    parts = []
-    for j, block in enumerate(blocks):
-        mine = words[(words >= firsts[j]) & (words < firsts[j + 1])].astype(np.int64) - firsts[j]
-        lengths = np.diff(block["row_ptr"])[mine]
-        starts = block["row_ptr"][mine]
-        offsets = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        entries = np.repeat(starts, lengths) + offsets
-        parts.append((lengths, block["topics"][entries], block["counts"][entries]))
-    lengths, topics, counts = (np.concatenate(p) for p in zip(*parts, strict=True))
-    return {"row_ptr": np.r_[0, np.cumsum(lengths)], "topics": topics, "counts": counts}
-
-
-def fold_in(
-    doc_ptr: np.ndarray,
-    words: np.ndarray,
-    blocks: list[Arrays],
-    shared: Arrays,
-    bounds: tuple[int, ...],
-    keys: np.ndarray,
-) -> np.ndarray:
-    """Estimate documents' topics: (D, K) float32, rows sum to one."""
-    used, local = np.unique(words, return_inverse=True)
-    model = kernel_model(rows_of(used, blocks, bounds), shared, 0, bounds[-1])
-    return lda.fold_in(doc_ptr, local.astype(np.uint32), model, FOLD_IN_SWEEPS, keys)
-
-
-def complete(
-    doc_ptr: np.ndarray,
-    words: np.ndarray,
-    blocks: list[Arrays],
-    shared: Arrays,
-    bounds: tuple[int, ...],
-    keys: np.ndarray,
-) -> Arrays:
-    """Document completion: a random half of each document estimates its topics, the other half is scored."""
-    first = split_mask(doc_ptr, keys)
-    theta = fold_in(_pointers(doc_ptr, first), words[first], blocks, shared, bounds, keys)
-    used, local = np.unique(words[~first], return_inverse=True)
-    model = kernel_model(rows_of(used, blocks, bounds), shared, 0, bounds[-1])
-    total, tokens = lda.completion(theta, model, _pointers(doc_ptr, ~first), local.astype(np.uint32))
-    return {"log_likelihood": np.float64(total), "tokens": np.int64(tokens)}
-
-
-def split_mask(doc_ptr: np.ndarray, keys: np.ndarray) -> np.ndarray:
-    """Choose about half of each document's tokens: (T,) bool, a function of the document's key alone."""
-    mask = np.empty(int(doc_ptr[-1]), bool)
-    for d, key in enumerate(keys):
-        tokens = slice(doc_ptr[d], doc_ptr[d + 1])
-        mask[tokens] = random.stream(key ^ np.uint64(SPLIT & 0xFFFF), doc_ptr[d + 1] - doc_ptr[d]) >> np.uint64(63) == 1
-    return mask
-
-
-def _pointers(doc_ptr: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    return np.r_[0, np.cumsum(mask)][doc_ptr]
 
 
 class LDA(TextEstimator):
@@ -246,10 +195,15 @@ class LDA(TextEstimator):
             raise ValueError(f"sampler is {self.sampler!r}: choose one of {', '.join(SAMPLERS)}")
         alpha, beta = self._priors()
         frequency = np.asarray(data.vocabulary["term_frequency"])
+        origin: dict[str, Any] = {"n_words": data.n_words}
+        if self._base:
+            base = self._base_model()
+            frequency = frequency + base.lengths(data.vocabulary)
+            apart, _ = base.elsewhere(data.vocabulary)
+            origin = {"n_words": data.n_words + apart, "corpus": Store(data.url).absolute, "base": self._base}
         entries = np.minimum(frequency, self.n_components)
         switch = {"switch": self.max_iter // 2 + 1} if self.sampler == "auto" else {}
         return SAMPLERS[self.sampler](
-            n_words=data.n_words,
             n_topics=self.n_components,
             alpha=alpha,
             beta=beta,
@@ -257,8 +211,23 @@ class LDA(TextEstimator):
             bounds=_bounds(entries, self.n_blocks),
             entries=int(entries.sum()),
             device=self._device(data),
+            **origin,
             **switch,
         )
+
+    def _base_model(self) -> Base:
+        base = Base(self._base)
+        if len(base.shared["totals"]) != self.n_components:
+            raise ValueError(
+                f"n_components is {self.n_components}, but the model to go on from has "
+                f"{len(base.shared['totals'])} topics: leave n_components as it was, or fit anew"
+            )
+        return base
+
+    def joined_with(self, old: Fitted) -> None:
+        """Keep the words that did not occur again. Topics are those of the old model's documents and of the new."""
+        self.model_ = joined(old, self.model_)
+        self.loaded()
 
     def _device(self, data: Any) -> str:
         longest = max((c.longest for c in data.chunks), default=0)
@@ -319,13 +288,15 @@ class LDA(TextEstimator):
 
     def transform_chunk(self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> np.ndarray:
         """Fold in documents given as word ids of the model: (D, K) float32, rows sum to one."""
-        model = self._fitted()
-        return fold_in(doc_ptr, words, model.blocks, model.shared, self.bounds_, keys)
+        return fold_in(doc_ptr, words, self._table(), keys)
 
     def score_chunk(self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> Arrays:
         """Score documents by completion: sums ``log_likelihood`` and ``tokens``."""
+        return complete(doc_ptr, words, self._table(), keys)
+
+    def _table(self) -> Table:
         model = self._fitted()
-        return complete(doc_ptr, words, model.blocks, model.shared, self.bounds_, keys)
+        return Table(model.blocks, model.shared, self.bounds_[-1])
 
     def perplexity(self, data: Any, client: Any | None = None) -> float:
         """Return exp(-score)."""

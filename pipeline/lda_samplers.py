@@ -13,7 +13,8 @@ from ..io.store import Arrays
 from ..kernels import lda_collapsed, lda_warp, random
 from .algorithm import Address, Model, Need, Swept
 from .device import kernels
-from .lda import ESCA, rows_of
+from .lda import ESCA
+from .lda_inference import rows_of
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ class Collapsed(ESCA):
 
     def _tables(self, model: Model, chunk: Chunk, z: np.ndarray) -> tuple[lda_collapsed.Tokens, lda_collapsed.Tables]:
         used, words = np.unique(chunk.words, return_inverse=True)
-        rows = rows_of(used, [model.block(j) for j in range(self.blocks)], self.bounds)
+        rows = rows_of(used, (model.block(j) for j in range(self.blocks)))
         B = np.zeros((len(used), self.n_topics), np.int32)
         B[np.repeat(np.arange(len(used)), np.diff(rows["row_ptr"])), rows["topics"]] = rows["counts"]
         tokens = lda_collapsed.Tokens(chunk.docs, words.astype(np.uint32)[chunk.place], chunk.place)

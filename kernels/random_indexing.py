@@ -53,7 +53,10 @@ class Window(NamedTuple):
 
 
 class Tokens(NamedTuple):
-    """A chunk's tokens by word, words numbered by their rank among the n words of the chunk that count."""
+    """A chunk's tokens by word, words numbered by their rank among the n words of the chunk that count.
+
+    ``ptr`` may be a part of itself, ptr[lo : hi + 1]: then the sums are those of the words lo to hi.
+    """
 
     ids: np.ndarray  # (n,) uint32: the words' ids, ascending
     text: np.ndarray  # (T + reach * (D + 1),) uint32: documents in order, padded; n is the null term
@@ -131,10 +134,9 @@ def localise(chunk: Any, kept: np.ndarray, reach: int) -> Tokens:
     return Tokens(ids, text, at, ptr)
 
 
-def localise_documents(chunk: Any, kept: np.ndarray) -> Tokens:
-    """Do the same with the text replaced by documents' rows, for contexts that are documents."""
-    tokens = localise(chunk, kept, 0)
-    return tokens._replace(text=np.repeat(np.arange(chunk.n_documents, dtype=np.uint32), np.diff(chunk.doc_ptr)))
+def documents_as_text(chunk: Any) -> np.ndarray:
+    """Return the number of each token's document, (T,) uint32: the text for contexts that are documents."""
+    return np.repeat(np.arange(chunk.n_documents, dtype=np.uint32), np.diff(chunk.doc_ptr))
 
 
 @kernel
@@ -250,14 +252,15 @@ def _tally(line, n, weight, count, touched, n_touched):
 
 
 def accumulate(tokens: Tokens, window: Window, seeds: np.ndarray, dimension: int) -> np.ndarray:
-    """Sum equation 2.7 over a chunk: (n, dimension) int32, exactly. ``seeds`` (items, L / 2) uint32 by number in text.
+    """Sum equation 2.7 over the words of ``ptr``: (words, dimension) int32, exactly.
 
+    ``seeds`` (items, L / 2) uint32 by number in text.
     Raises OverflowError when a word is so frequent in the chunk that a sum might pass 2^31.
     """
     most = int(np.diff(tokens.ptr).max(initial=0)) * int(window.weights.sum())
     if most > INT32_MAX:
         raise OverflowError(f"a word's sums in one chunk can reach {most}, above 2^31 - 1: cut the corpus smaller")
-    out = np.zeros((len(tokens.ids), dimension), np.int32)
+    out = np.zeros((len(tokens.ptr) - 1, dimension), np.int32)
     _accumulate(tokens, cut_pieces(tokens.ptr), window, seeds.ravel(), seeds.shape[1], window.halo, out)
     return out
 
@@ -335,7 +338,7 @@ def _scale(row):
 
 
 def accumulate_dense(tokens: Tokens, window: Window, slabs: np.ndarray, first: int, out: np.ndarray) -> None:
-    """Add equation 2.7 with dense seeds to ``out`` (n, D) float32; slabs hold the words from number ``first`` on.
+    """Add equation 2.7 with dense seeds to ``out`` (words, D) float32; slabs hold the words from number ``first`` on.
 
     Neighbours outside of the slabs add nothing, so that seeds may come in blocks. Sums run in a fixed order.
     """

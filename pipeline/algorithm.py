@@ -65,15 +65,26 @@ class Algorithm(ABC):
     name: ClassVar[str]
     #: Blocks that the model's rows are cut into.
     blocks: int = 1
+    #: Tasks that the sweep of a shard is cut into, each of a range of blocks, where the deltas of all blocks are too
+    #: many to be held at once. Only for models without a state: a chunk's next state is one task's.
+    parts: int = 1
     #: Shards that the chunks are grouped into, at most, each swept by one task; None: the engine's own number.
     shards: int | None = None
     #: Commits an epoch: round r sweeps shards r, r + rounds, r + 2 * rounds and so on.
     rounds: int = 1
+    #: Where kernels run: "cpu", "cuda", or "auto". Not part of what is trained: a run may go on elsewhere.
+    device: str = "cpu"
     #: Whether chunks have a state that a sweep hands to the next one.
     keeps_state: ClassVar[bool] = True
 
-    #: Where kernels run: "cpu", "cuda", or "auto". Not part of what is trained: a run may go on elsewhere.
-    device: str = "cpu"
+    def part(self, index: int) -> "Algorithm":
+        """Return the algorithm whose sweep gives the deltas of part ``index`` alone, and sums for part 0 alone."""
+        return self
+
+    def blocks_of(self, part: int) -> range:
+        """Blocks that a part sweeps."""
+        return range(part * self.blocks // self.parts, (part + 1) * self.blocks // self.parts)
+
     @abstractmethod
     def need(self, data: Any, chunk: Any) -> Need:
         """Return the bytes that sweeping ``chunk`` (its info) of ``data`` takes."""

@@ -46,9 +46,9 @@ def train(training: Training, executor: Executor) -> str:
     """Train, or go on from the last commit of the same run, and return why it ended.
 
     Raises DataError when the run's folder holds another run, or when a task does not fit the workers' memory;
-    run.Locked when another process trains it.
+    io.exclusive.Locked when another process trains it.
     """
-    with training.run.locked():
+    with training.run.locked(), executor.guarded():
         return _Engine(training, executor).train()
 
 
@@ -243,19 +243,19 @@ class _Engine:
 
     def _collect(self, epoch: int, shards: tuple[int, ...], reports: list[Any]) -> tuple[Arrays, dict[str, float]]:
         """Tell of each shard as it is done; add the sums in the shards' order, whatever the order they came in."""
-        by_shard: dict[int, Arrays] = {}
+        by_position: dict[int, Arrays] = {}
         seconds: dict[str, float] = {}
         for position, report in self.executor.completed(reports):
-            shard = shards[position]
-            by_shard[shard] = report["sums"]
+            by_position[position] = report["sums"]
             for cause, value in report["seconds"].items():
                 seconds[cause] = seconds.get(cause, 0.0) + value
-            self._tell(
-                ShardSwept(epoch, shard, self.weights[shard], report["worker"], report["seconds"], report["cached"])
-            )
+            part, nth = divmod(position, len(shards))
+            weight, parts = self.weights[shards[nth]], self.algorithm.parts
+            tokens = weight * (part + 1) // parts - weight * part // parts
+            self._tell(ShardSwept(epoch, shards[nth], tokens, report["worker"], report["seconds"], report["cached"]))
         sums: Arrays = {}
-        for shard in sorted(by_shard):
-            sums = add(sums, by_shard[shard])
+        for position in sorted(by_position):
+            sums = add(sums, by_position[position])
         return sums, seconds
 
     def _is_evaluated(self, step: int) -> bool:
@@ -290,8 +290,8 @@ class _Engine:
         return metrics
 
     def _key(self, step: int, what: str) -> str:
-        # A key that was used before returns the old result: the time makes those of a second call of train() new.
-        return f"{what}-{self.run.url}-{step}-{time.time_ns()}"
+        # A key that was used before returns the old result: a second call of train() needs new ones.
+        return f"{what}-{self.run.url}-{step}-{self.job.training}"
 
     def _tell(self, event: Any) -> None:
         for subscriber in self.training.subscribers:
@@ -309,20 +309,25 @@ class _Sweeps:
 
     def submit(self) -> tuple[list[Any], list[Any]]:
         """Return the handles of the applied blocks and of the shards' reports."""
-        roots = self._tree(0, len(self.shards))
-        engine, submit = self.engine, self.engine.executor.submit
-        applied = [
-            submit(tasks.apply_block, engine.job, j, self.step, root, key=engine._key(self.step, f"apply-{j}"))
-            for j, root in enumerate(roots)
-        ]
+        applied = []
+        for part in range(self.engine.algorithm.parts):
+            roots = self._tree(part, 0, len(self.shards))
+            # Applied before the next part is swept: Dask prefers what was submitted first.
+            applied += [
+                self._apply(j, root) for j, root in zip(self.engine.algorithm.blocks_of(part), roots, strict=True)
+            ]
         return applied, self.reports
 
-    def _tree(self, first: int, last: int) -> list[Any]:
+    def _apply(self, block: int, root: Any) -> Any:
+        engine, key = self.engine, self.engine._key(self.step, f"apply-{block}")
+        return engine.executor.submit(tasks.apply_block, engine.job, block, self.step, root, key=key)
+
+    def _tree(self, part: int, first: int, last: int) -> list[Any]:
         """Return a handle a block of the merged deltas of shards[first:last]."""
         if last - first == 1:
-            return self._leaf(first)
+            return self._leaf(part, first)
         middle = (first + last + 1) // 2
-        left, right = self._tree(first, middle), self._tree(middle, last)
+        left, right = self._tree(part, first, middle), self._tree(part, middle, last)
         engine, submit = self.engine, self.engine.executor.submit
         return [
             submit(
@@ -330,16 +335,19 @@ class _Sweeps:
                 engine.algorithm,
                 a,
                 b,
-                key=engine._key(self.step, f"merge-{j}-{first}-{last}"),
+                key=engine._key(self.step, f"merge-{part}-{j}-{first}-{last}"),
             )
             for j, (a, b) in enumerate(zip(left, right, strict=True))
         ]
 
-    def _leaf(self, position: int) -> list[Any]:
+    def _leaf(self, part: int, position: int) -> list[Any]:
         engine, submit = self.engine, self.engine.executor.submit
         shard, place = self.shards[position], self.places[position]
         chunks = tuple(engine.shards[shard])
-        key = engine._key(self.step, f"sweep-{shard}")
-        swept = submit(tasks.sweep_shard, engine.job, chunks, self.step, key=key, near=place or None)
+        key = engine._key(self.step, f"sweep-{shard}-{part}")
+        swept = submit(tasks.sweep_shard, engine.job, chunks, self.step, part, key=key, near=place or None)
         self.reports.append(submit(tasks.take_report, swept, key=f"report-{key}"))
-        return [submit(tasks.take_delta, swept, j, key=f"delta-{j}-{key}") for j in range(engine.algorithm.blocks)]
+        return [
+            submit(tasks.take_delta, swept, j, key=f"delta-{j}-{key}")
+            for j, _ in enumerate(engine.algorithm.blocks_of(part))
+        ]

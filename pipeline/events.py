@@ -27,7 +27,7 @@ class EpochStarted:
 
 @dataclass(frozen=True)
 class ShardSwept:
-    """One shard of the epoch is done."""
+    """One shard of the epoch is done, or a part of it: ``tokens`` is its share."""
 
     epoch: int
     shard: int

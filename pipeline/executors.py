@@ -1,12 +1,26 @@
 """Where tasks run: in this process, or on the workers of a Dask client. The engine sees no difference."""
 
+import contextlib
 import hashlib
+import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from typing import Any
 
+from dask.utils import format_bytes
+
+from ..io.store import DataError
+from ..kernels.errors import DeviceError
 from .device import device_bytes
+
+#: Errors of the task itself, which would fail anywhere.
+OF_THE_TASK = (DataError, DeviceError, ValueError, OSError)
+
+#: Seconds that all workers may stand paused before their tasks are given up.
+STALLED = 60.0
 
 
 @dataclass(frozen=True)
@@ -38,6 +52,10 @@ class Executor(ABC):
     @abstractmethod
     def completed(self, handles: Iterable[Any]) -> Iterator[tuple[int, Any]]:
         """Yield (position, result) as the tasks finish, and forget each."""
+
+    def guarded(self) -> contextlib.AbstractContextManager[None]:
+        """Return a context that says of a cluster that is gone what it means; raises TaskLost."""
+        return contextlib.nullcontext()
 
     def gather(self, handles: Iterable[Any]) -> list[Any]:
         """Return the tasks' results in order."""
@@ -80,7 +98,7 @@ class OnDask(Executor):
     def __init__(self, client: Any):
         from .plugins import FreeStrandedTasks
 
-        self.client = client
+        self.client, self._address = client, client.scheduler.address
         client.register_plugin(FreeStrandedTasks())
 
     def capacities(self, devices: bool = False) -> list[Capacity]:
@@ -108,12 +126,70 @@ class OnDask(Executor):
         futures = list(handles)
         position = {future.key: i for i, future in enumerate(futures)}
         stream = as_completed(futures, loop=self.client.loop, with_results=True)
-        del futures
-        for future, result in stream:
-            if isinstance(result, BaseException):
-                raise TaskLost(f"the cluster gave up task {future.key}: {result!r}; resume the run") from result
-            yield position[future.key], result
-            future.release()
+        with self._unless_stalled(list(position)):
+            del futures
+            for future, result in stream:
+                if isinstance(result, OF_THE_TASK):
+                    raise result
+                if isinstance(result, BaseException):
+                    raise TaskLost(self._why(future.key, result)) from result
+                yield position[future.key], result
+                future.release()
+
+    def _why(self, key: str, error: BaseException) -> str:
+        if not self._stalled:
+            return f"the cluster gave up task {key}: {error!r}; resume the run"
+        limits = ", ".join(sorted({format_bytes(c.memory) for c in self.capacities()}))
+        return (
+            f"all workers stood paused for {STALLED:.0f} s with their memory full (limit {limits} each): "
+            f"raise memory_limit, add workers, or cut the model with n_blocks, then resume the run"
+        )
+
+    @contextlib.contextmanager
+    def _unless_stalled(self, keys: list[str]) -> Iterator[None]:
+        """Cancel the tasks when all workers stand paused for STALLED seconds: nothing else would free their memory."""
+        done = threading.Event()
+        self._stalled = False
+
+        def watch() -> None:
+            # A scheduler that is gone is the concern of those who wait for results.
+            with contextlib.suppress(Exception):
+                since = time.monotonic()
+                while not done.wait(STALLED / 12):
+                    if not self._all_paused():
+                        since = time.monotonic()
+                    elif time.monotonic() - since > STALLED:
+                        self._stalled = True
+                        self.client.cancel([Future(key, self.client) for key in keys], force=True)
+                        return
+
+        from distributed import Future
+
+        threading.Thread(target=watch, name="corpusmill-stalled", daemon=True).start()
+        try:
+            yield
+        finally:
+            done.set()
+
+    def _all_paused(self) -> bool:
+        workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
+        return bool(workers) and all(w["status"] == "paused" for w in workers)
+
+
+    @contextlib.contextmanager
+    def guarded(self) -> Iterator[None]:
+        """Say that the scheduler is gone where that is why something failed."""
+        from distributed.comm import CommClosedError
+
+        try:
+            yield
+        except (TaskLost, OSError, CancelledError) as error:
+            if self.client.status == "running" and not isinstance(error, CommClosedError):
+                raise
+            raise TaskLost(
+                f"the scheduler at {self._address} is gone or cannot be reached; every committed epoch is safe: start "
+                f"a cluster and resume the run"
+            ) from error
 
 
 def executor_for(client: Any | None) -> Executor:

@@ -1,6 +1,6 @@
 """Random indexing: the algorithm for the engine, and the estimator."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -51,11 +51,21 @@ class Indexing(Algorithm):
     max_count: int | None = None
     stop_words: tuple[str, ...] = ()
     bounds: tuple[int, ...] = ()  # first word of each block, then n_words
+    only: int = 0  # the block that a sweep sums
 
     @property
     def blocks(self) -> int:  # type: ignore[override]
         """Blocks of words."""
         return len(self.bounds) - 1
+
+    @property
+    def parts(self) -> int:  # type: ignore[override]
+        """A block a task: the rows of all blocks that a chunk changes can be as many as its tokens."""
+        return self.blocks
+
+    def part(self, index: int) -> "Indexing":
+        """Sum one block's rows alone; the documents are counted with the first."""
+        return replace(self, only=index)
 
     @property
     def window(self) -> ri.Window:
@@ -65,7 +75,8 @@ class Indexing(Algorithm):
     def need(self, data: Any, chunk: Any) -> Need:
         """Bytes of one sweep: the chunk padded and by word, a row a word of the chunk, a block's rows as seeds."""
         row = 4 * self.dimension
-        rows, of_block = min(self.n_words, chunk.segments), -(-self.n_words // self.blocks)
+        of_block = -(-self.n_words // self.blocks)
+        rows = min(of_block, chunk.segments)
         text = 4 * (chunk.tokens + self.radius * (chunk.documents + 1))
         lists = 8 * 2 * self.radius * min(chunk.tokens, ri.BATCH) + 8 * self.radius * ri.PIECE
         return Need(
@@ -73,7 +84,7 @@ class Indexing(Algorithm):
             model=2 * of_block * row + 9 * self.n_words,
             # Its own, another one, one that waits to be merged, and a block of a sum.
             delta=(3 * rows + min(2 * rows, of_block)) * (row + 28),
-            scratch=text + 4 * chunk.tokens + lists + min(rows, of_block) * row + 8 * self.n_words,
+            scratch=text + 4 * chunk.tokens + lists + rows * row + 8 * self.n_words,
         )
 
     def begin(self, block: int) -> Arrays:
@@ -93,43 +104,43 @@ class Indexing(Algorithm):
     def sweep(
         self, model: Model, chunk: Any, state: Arrays | None, deltas: list[Arrays] | None, address: Address
     ) -> Swept:
-        """Sum the contexts of one chunk's words."""
+        """Sum the contexts of one chunk's words of one block."""
+        reach = 0 if self.contexts == "documents" else self.radius
+        tokens = ri.localise(chunk, model.shared["kept"], reach)
+        first, last = self.bounds[self.only : self.only + 2]
+        lo, hi = (int(i) for i in np.searchsorted(tokens.ids, (first, last)))
+        ids, focus = tokens.ids[lo:hi], tokens._replace(ptr=tokens.ptr[lo : hi + 1])
         if address.epoch == 1:
-            ids, swept = self._sweep_sparse(model.shared, chunk, random.key(address.seed))
+            sums = self._sweep_sparse(model.shared, chunk, focus, random.key(address.seed))
+            statistics = ri.statistics(ids, chunk.word_ids, chunk.word_ptr, chunk.docs)
+            swept = {"sums": sums, "statistics": statistics}
         else:
-            ids, swept = self._sweep_dense(model, chunk)
-        cuts = np.searchsorted(ids, self.bounds)
-        parts = []
-        for j, (lo, hi) in enumerate(zip(cuts[:-1], cuts[1:], strict=True)):
-            part = {"rows": ids[lo:hi] - np.uint32(self.bounds[j])} | {k: a[lo:hi] for k, a in swept.items()}
-            parts.append(part if deltas is None else self.merge(deltas[j], part))
-        return Swept(None, parts, {"documents": np.int64(chunk.n_documents)})
+            swept = {"sums": self._sweep_dense(model, focus)}
+        delta = {"rows": ids - np.uint32(first)} | swept
+        documents = {} if self.only else {"documents": np.int64(chunk.n_documents)}
+        return Swept(None, [delta if deltas is None else self.merge(deltas[0], delta)], documents)
 
-    def _sweep_sparse(self, shared: Arrays, chunk: Chunk, salt: np.uint64) -> tuple[np.ndarray, Arrays]:
+    def _sweep_sparse(self, shared: Arrays, chunk: Chunk, focus: ri.Tokens, salt: np.uint64) -> np.ndarray:
         if self.contexts == "documents":
-            tokens = ri.localise_documents(chunk, shared["kept"])
+            focus = focus._replace(text=ri.documents_as_text(chunk))
             hashes = ri.document_hashes(chunk.doc_ptr, chunk.words, shared["hashes"])
         else:
-            tokens = ri.localise(chunk, shared["kept"], self.radius)
-            hashes = shared["hashes"][tokens.ids]
+            hashes = shared["hashes"][focus.ids]
         seeds = ri.make_seeds(hashes, salt, self.dimension, self.seed_length // 2)
         try:
-            sums = ri.accumulate(tokens, self.window, seeds, self.dimension)
+            return ri.accumulate(focus, self.window, seeds, self.dimension)
         except OverflowError as error:
             raise DataError(f"chunk {chunk.number}: {error}") from None
-        statistics = ri.statistics(tokens.ids, chunk.word_ids, chunk.word_ptr, chunk.docs)
-        return tokens.ids, {"sums": sums, "statistics": statistics}
 
-    def _sweep_dense(self, model: Model, chunk: Chunk) -> tuple[np.ndarray, Arrays]:
-        tokens = ri.localise(chunk, model.shared["kept"], self.radius)
-        out = np.zeros((len(tokens.ids), self.dimension), np.float32)
-        cuts = np.searchsorted(tokens.ids, self.bounds)
+    def _sweep_dense(self, model: Model, focus: ri.Tokens) -> np.ndarray:
+        out = np.zeros((len(focus.ptr) - 1, self.dimension), np.float32)
+        cuts = np.searchsorted(focus.ids, self.bounds)
         for j, (lo, hi) in enumerate(zip(cuts[:-1], cuts[1:], strict=True)):
             if lo < hi:
-                rows = tokens.ids[lo:hi] - np.uint32(self.bounds[j])
+                rows = focus.ids[lo:hi] - np.uint32(self.bounds[j])
                 slabs = ri.make_slabs(_last_pass(model.block(j)), rows)
-                ri.accumulate_dense(tokens, self.window, slabs, int(lo), out)
-        return tokens.ids, {"sums": out}
+                ri.accumulate_dense(focus, self.window, slabs, int(lo), out)
+        return out
 
     def merge(self, left: Arrays, right: Arrays) -> Arrays:
         """Add rows of words, integers exactly. Raises DataError when a sum passes 32 bits."""

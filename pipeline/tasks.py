@@ -101,11 +101,11 @@ def read_state(job: Job, index: int, step: int, clock: Clock) -> Arrays | None:
     return job.store.state(step, index)
 
 
-def sweep_shard(job: Job, chunks: tuple[int, ...], step: int) -> ShardResult:
-    """Sweep a shard's chunks in order, write their next states and return the shard's deltas."""
+def sweep_shard(job: Job, chunks: tuple[int, ...], step: int, part: int) -> ShardResult:
+    """Sweep a shard's chunks in order, write their next states and return the shard's deltas of a part's blocks."""
     CACHE.own(job.training)
     clock = Clock()
-    rounds = job.algorithm.rounds
+    algorithm, rounds = job.algorithm.part(part), job.algorithm.rounds
     model = StoredModel(job, step - 1)
     deltas: list[Arrays] | None = None
     sums: Arrays = {}
@@ -114,7 +114,7 @@ def sweep_shard(job: Job, chunks: tuple[int, ...], step: int) -> ShardResult:
         state = read_state(job, index, step - rounds, clock)
         clock.lap("read")
         try:
-            swept: Swept = job.algorithm.sweep(model, chunk, state, deltas, Address(job.seed, step, index))
+            swept: Swept = algorithm.sweep(model, chunk, state, deltas, Address(job.seed, step, index))
         except DeviceError as error:
             raise DeviceError(f"chunk {index}: {error}") from error
         deltas, sums = swept.deltas, add(sums, swept.sums)

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import time
 import uuid
 from dataclasses import dataclass
@@ -10,14 +11,22 @@ from typing import ClassVar
 
 from corpusmill.pipeline.algorithm import Algorithm
 
+#: What a hoarder keeps, up to this many bytes of its process.
+HOARD: list[bytearray] = []
+HOARDED = 900 << 20
+
 
 def happen(what: str) -> None:
-    """Fail as told: ``kill`` this process at once, ``raise`` an error, ``sleep`` a while."""
+    """Fail as told: ``kill`` this process at once, ``raise`` an error, ``sleep`` a while, ``hoard`` memory for ever."""
     if what == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
     elif what == "raise":
         raise RuntimeError("scripted failure")
     elif what == "sleep":
+        time.sleep(2.0)
+    elif what == "hoard":
+        held = int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+        HOARD.append(bytearray(b"x") * (HOARDED - held))
         time.sleep(2.0)
 
 
@@ -73,3 +82,38 @@ class Faulty(Algorithm):
 
     def rate(self, sums, held_out):
         return self.inner.rate(sums, held_out)
+
+
+def peak_rss() -> int:
+    """Return the most bytes that this process has held."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) * 1024
+
+
+# --- a process that dies at a chosen change of the file system ---
+
+CHANGES = ("open", "os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.link")
+WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+
+
+class Changes:
+    """Counts this process's changes below a folder from now on, and kills it before the one of number ``last``."""
+
+    def __init__(self, folder: str, last: int = 0):
+        self.folder, self.last, self.count = Path(folder).resolve(), last, 0
+        sys.addaudithook(self._hear)
+
+    def _hear(self, event, arguments):
+        if event in CHANGES and self._counts(event, arguments):
+            self.count += 1
+            if self.count == self.last:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    def _counts(self, event, arguments):
+        if event == "open" and not arguments[2] & WRITES:
+            return False
+        name = arguments[0]
+        if isinstance(name, str | os.PathLike) and Path(name).is_absolute():
+            return Path(name).is_relative_to(self.folder)
+        # Trees are removed by names relative to an open folder.
+        return event in ("os.remove", "os.rmdir")

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from corpusmill.io.exclusive import Locked
 from corpusmill.io.store import DataError
-from corpusmill.pipeline import tasks
+from corpusmill.pipeline import executors, tasks
 from corpusmill.pipeline.clusters import open_cluster
 from corpusmill.pipeline.engine import PROCESS_BYTES, Training, plan, shards_of, train
 from corpusmill.pipeline.events import EpochFinished, RunFinished, RunStarted, ShardSwept
-from corpusmill.pipeline.executors import Capacity, OnDask, Synchronous, balanced_places
+from corpusmill.pipeline.executors import Capacity, OnDask, Synchronous, TaskLost, balanced_places
 from corpusmill.pipeline.run import RunStore
 from faults import Faulty
 from toy import Tally, model_of, write_toy_corpus
@@ -55,10 +55,12 @@ def test_same_bits_however_the_model_is_cut(corpus, expected, tmp_path, blocks, 
     np.testing.assert_array_equal(trained(corpus, tmp_path / "run", algorithm=algorithm), expected)
 
 
-def test_a_shard_swept_in_parts_is_told_of_once(corpus, cluster, tmp_path):
+def test_parts_of_a_shard_add_up(corpus, cluster, tmp_path):
     events = []
     trained(corpus, tmp_path / "run", OnDask(cluster), Tally(blocks=3, parts=3), 1, subscribers=[events.append])
-    assert sorted(e.shard for e in events if isinstance(e, ShardSwept)) == list(range(6))
+    told = [e for e in events if isinstance(e, ShardSwept)]
+    assert sorted(e.shard for e in told) == sorted(3 * list(range(6)))
+    assert sum(e.tokens for e in told) == corpus.n_tokens
 
 
 def test_a_killed_worker_costs_its_own_sweeps_only(corpus, expected, cluster, tmp_path):
@@ -71,6 +73,17 @@ def test_a_killed_worker_costs_its_own_sweeps_only(corpus, expected, cluster, tm
     for chunk in range(6):
         assert faulty.attempts(1, chunk) == 1
         assert faulty.attempts(4, chunk) == 1
+
+
+def test_workers_paused_for_good_are_given_up_with_a_sentence(corpus, expected, tmp_path, monkeypatch):
+    monkeypatch.setattr(executors, "STALLED", 3.0)
+    faulty = Faulty(Tally(), ((2, 1, 1, "hoard"),), str(tmp_path))
+    with (
+        open_cluster("local", n_workers=1, memory_limit="1GiB") as client,
+        pytest.raises(TaskLost, match=r"all workers stood paused for 3 s .*1.00 GiB each.*n_blocks, then resume"),
+    ):
+        trained(corpus, tmp_path / "run", OnDask(client), faulty)
+    np.testing.assert_array_equal(trained(corpus, tmp_path / "run", algorithm=faulty), expected)
 
 
 def test_the_scheduler_holds_nothing_between_epochs(corpus, cluster, tmp_path):

@@ -200,7 +200,7 @@ def test_statistics_count_words_and_documents(docs, group_tokens):
 @given(docs=corpora)
 def test_document_contexts_sum_the_seeds_of_documents(docs):
     chunk = chunk_of(docs)
-    tokens = ri.localise_documents(chunk, np.ones(9, bool))
+    tokens = ri.localise(chunk, np.ones(9, bool), 0)._replace(text=ri.documents_as_text(chunk))
     hashes = ri.document_hashes(chunk.doc_ptr, chunk.words, hashes_of(9))
     seeds = ri.make_seeds(hashes, SALT, 32, 2)
     S = unpacked(seeds, 32)

@@ -223,11 +223,6 @@ def test_unfitted(corpus):
 MEMORY_LIMIT = 560 << 20
 
 
-def _peak_rss() -> int:
-    status = Path("/proc/self/status").read_text()
-    return int(status.split("VmHWM:")[1].split()[0]) * 1024
-
-
 @pytest.fixture(scope="module")
 def large_corpus(tmp_path_factory):
     """Eight times the memory limit of chunks and states: one chunk, linked many times."""
@@ -262,7 +257,7 @@ def test_a_corpus_eight_times_the_memory_limit_trains_below_the_projection(large
     )
     with open_cluster("local", n_workers=2, memory_limit=MEMORY_LIMIT) as client:
         train(training, OnDask(client))
-        peaks = client.run(_peak_rss)
+        peaks = client.run(peak_rss)
     assert training.run.shared(2)["totals"].sum() == large_corpus.n_tokens
     assert max(peaks.values()) <= plans[0]["total"] <= MEMORY_LIMIT
 

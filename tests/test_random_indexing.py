@@ -15,9 +15,9 @@ from corpusmill.pipeline.events import Described
 from corpusmill.pipeline.executors import OnDask
 from corpusmill.pipeline.ingest import corpus_from
 from corpusmill.pipeline.run import RunStore
-from faults import Faulty
+from faults import Faulty, peak_rss
 from naive import ri_normalised, ri_seed, ri_train, ri_train_by_offset
-from toy import write_toy_corpus
+from toy import write_documents, write_toy_corpus
 
 
 @pytest.fixture(scope="module")
@@ -290,6 +290,27 @@ def test_transform_is_the_same_on_workers(corpus):
     here = model.transform(corpus)
     with open_cluster("local", n_workers=2, memory_limit="2GiB") as client:
         np.testing.assert_array_equal(model.transform(corpus, client=client), here)
+
+
+# --- memory ---
+
+
+def test_a_term_matrix_larger_than_the_memory_limit_is_trained_below_the_projection(tmp_path):
+    n_words, dimension, limit = 90_000, 2048, 640 << 20
+    rng = np.random.default_rng(0)
+    texts = [np.split(rng.permutation(n_words).astype(np.uint32), 300) for _ in range(2)]
+    corpus = write_documents(tmp_path / "corpus", {"train": texts, "held_out": []}, n_words, "wide")
+    algorithm, plans = RandomIndexing(dimension, n_blocks=60).algorithm(corpus), []
+    run = RunStore(str(tmp_path / "run"))
+    training = Training(algorithm, corpus, run, 1, evaluate_every=0, subscribers=[plans.append])
+    with open_cluster("local", n_workers=1, memory_limit=limit) as client:
+        train(training, OnDask(client))
+        peak = max(client.run(peak_rss).values())
+    assert run.store.size("epochs/000001") > 4 * n_words * dimension > limit
+    assert peak <= plans[0].plan["total"] <= limit
+    block = run.block(1, 7)
+    assert block["statistics"][:, 0].tolist() == [2] * (n_words // 60)
+    assert np.abs(block["sums"]).sum(axis=1).min() > 0
 
 
 # --- bad input ---

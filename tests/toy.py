@@ -1,6 +1,6 @@
 """A corpus made in the test, and the smallest algorithm that uses every part of the engine."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -74,10 +74,15 @@ class Tally(Algorithm):
     n_words: int = 50
     blocks: int = 1
     rounds: int = 1
+    parts: int = 1
+    only: int | None = None  # the part that a sweep is for
     scratch: int = 0
 
     def _bounds(self):
         return np.linspace(0, self.n_words, self.blocks + 1).astype(int)
+
+    def part(self, index):
+        return replace(self, only=index)
 
     def need(self, data, chunk):
         return Need(data=chunk.tokens * 16, state=chunk.tokens * 8, delta=self.n_words * 8, scratch=self.scratch)
@@ -96,10 +101,10 @@ class Tally(Algorithm):
         tokens = np.repeat(chunk.word_ids, np.diff(chunk.word_ptr)).astype(np.int64)
         whole = np.bincount(tokens, drawn + last + int(model.shared["total"]) % 3, self.n_words).astype(np.int64)
         bounds = self._bounds()
-        parts = [{"counts": whole[bounds[j] : bounds[j + 1]]} for j in range(self.blocks)]
+        parts = [{"counts": whole[bounds[j] : bounds[j + 1]]} for j in self.blocks_of(self.only or 0)]
         if deltas is not None:
             parts = [self.merge(a, b) for a, b in zip(deltas, parts, strict=True)]
-        return Swept({"last": drawn}, parts, {"drawn": drawn.sum()})
+        return Swept({"last": drawn}, parts, {} if self.only else {"drawn": drawn.sum()})
 
     def merge(self, left, right):
         return {"counts": left["counts"] + right["counts"]}

@@ -71,7 +71,8 @@ def working(config: Any, as_json: bool) -> Iterator[tuple[Any, Any]]:
     from .progress import display
 
     debug = click.get_current_context().find_root().params["debug"]
-    levels = dict.fromkeys(("distributed", "tornado.application"), "warning" if debug else "critical")
+    loggers = ("distributed", "distributed.client", "tornado.application")
+    levels = dict.fromkeys(loggers, "warning" if debug else "critical")
     for name, level in levels.items():
         logging.getLogger(name).setLevel(level.upper())
     with contextlib.ExitStack() as stack:

@@ -32,10 +32,18 @@ def open_cluster(kind: str = "local", **options: Any) -> Iterator[Any | None]:
     with dask.config.set(dask_settings()), contextlib.ExitStack() as stack:
         workers = options.pop("n_workers", None) if kind in ("jobqueue", "kubernetes") else None
         target = _START[kind](stack, options)
-        client = stack.enter_context(distributed.Client(**target))
+        client = stack.enter_context(_connected(target))
         if workers:
             client.cluster.scale(workers)
         yield client
+
+
+def _connected(target: dict[str, Any]) -> Any:
+    try:
+        return distributed.Client(**target)
+    except OSError as error:
+        where = target.get("scheduler_file") or target["address"]
+        raise ClusterError(f"no scheduler answers at {where} ({error}): start one, or correct the address") from error
 
 
 def dask_settings() -> dict[str, Any]:

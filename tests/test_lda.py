@@ -2,7 +2,6 @@
 
 import os
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +13,7 @@ from corpusmill.pipeline.corpora import load_model
 from corpusmill.pipeline.engine import Training, train
 from corpusmill.pipeline.executors import OnDask, Synchronous
 from corpusmill.pipeline.run import RunStore
-from faults import Faulty
+from faults import Faulty, peak_rss
 from toy import vocabulary_table, write_topic_corpus, write_toy_corpus
 
 

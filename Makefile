@@ -5,15 +5,17 @@
 #   make lint         formatting, house style, types and import rules
 #   make format       let ruff rewrite what it can
 #   make bench-quick  run every benchmark once on tiny input
+#   make gpu          on a machine with a CUDA device: the CUDA tests on it, then their benchmark (GPU=cuda13 for CUDA 13)
 
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+GPU ?= cuda12
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
 ROOMS := -p corpusmill.configs -p corpusmill.io -p corpusmill.kernels -p corpusmill.pipeline
 
-.PHONY: demo test lint format bench-quick
+.PHONY: demo test lint format bench-quick gpu
 
 demo: $(VENV)/.installed-demo
 	$(BIN)/corpusmill run configs/quickstart.yaml
@@ -34,6 +36,11 @@ format: $(VENV)/.installed-test
 bench-quick: $(VENV)/.installed-test
 	@set -e; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script --quick; done
 
+gpu: $(VENV)/.installed-$(GPU)
+	$(BIN)/python -c 'from numba import cuda; assert cuda.is_available(), "numba finds no CUDA device: see numba -s"'
+	$(BIN)/python -m pytest tests/test_gpu.py tests/test_cuda_*.py
+	$(BIN)/python benchmarks/gpu.py --json gpu.json all
+
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "make: Python 3.11 or newer is needed, and none was found"; exit 1; }
 	$(PYTHON) -m venv $(VENV) || { rm -f $(BIN)/python; exit 1; }
@@ -44,6 +51,10 @@ $(VENV)/.installed-demo: pyproject.toml | $(BIN)/python
 
 $(VENV)/.installed-test: pyproject.toml | $(BIN)/python
 	$(PIP) --editable '.[test,lint,demo,dashboard,metrics,benchmark]'
+	@touch $@
+
+$(VENV)/.installed-$(GPU): pyproject.toml | $(BIN)/python
+	$(PIP) --editable '.[test,$(GPU)]'
 	@touch $@
 
 # mypy must see the rooms below their package's name: a folder named io at the root would hide the standard library's.

@@ -196,7 +196,7 @@ def install():
 
 
 def few_threads(module, **constants):
-    """Within, a module's launches are small in the simulator, which has a thread of Python for each of theirs."""
+    """Within, a module's launches are small in the simulator, which runs each of their threads as Python."""
     return mock.patch.multiple(module, **constants) if config.ENABLE_CUDASIM else nullcontext()
 
 

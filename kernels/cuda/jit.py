@@ -16,6 +16,8 @@ device = partial(cuda.jit, device=True)
 
 #: Dynamic shared memory of a block, in bytes, that needs no permission on any device.
 PORTABLE = 48 << 10
+#: Bytes of shared memory left to what a kernel declares itself, and to the driver.
+KEPT = 1 << 10
 
 _here = threading.local()
 
@@ -33,14 +35,15 @@ def launch(function: Any, blocks: int, threads: int, *arguments: Any, shared: in
     Raises DeviceError, which names the kernel.
     """
     on = stream()
-    name = function.py_func.__name__ if hasattr(function, "py_func") else function.__name__
+    name = function.__name__.lstrip("_")
     try:
-        if shared > PORTABLE:
+        if shared > PORTABLE - KEPT:
             _permit(function, arguments, shared)
-        function[blocks, threads, on, shared](*arguments)
+        function[int(blocks), int(threads), on, int(shared)](*arguments)
     except Exception as error:
-        raise DeviceError(f"CUDA kernel {name.lstrip('_')}: {error}") from error
-    _here.launched.append(name.lstrip("_"))
+        raise DeviceError(f"CUDA kernel {name}: {error}") from error
+    # Arguments are held until the kernel has ended: an allocator may give their memory away at once.
+    _here.launched.append((name, arguments))
 
 
 def synchronize() -> None:
@@ -48,7 +51,8 @@ def synchronize() -> None:
     try:
         stream().synchronize()
     except Exception as error:
-        raise DeviceError(f"CUDA kernel {', then '.join(_here.launched)}: {error}") from error
+        names = ", then ".join(name for name, _ in _here.launched)
+        raise DeviceError(f"CUDA kernel {names}: {error}") from error
     finally:
         _here.launched.clear()
 
@@ -56,7 +60,7 @@ def synchronize() -> None:
 def shared_limit() -> int:
     """Return the dynamic shared memory, in bytes, that a block of this device may have."""
     found = cuda.current_context().device
-    return getattr(found, "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN", PORTABLE)
+    return getattr(found, "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN", PORTABLE) - KEPT
 
 
 def _permit(function: Any, arguments: tuple[Any, ...], shared: int) -> None:

@@ -21,7 +21,7 @@ from ..lda_model import Model, Prior, prior_of
 from .exact import times32, times64
 from .jit import device, kernel, launch, shared_limit
 from .lda_counts import LANES, Rows, WordOrder, count_documents, count_words, dense_rows, word_order
-from .memory import derived, fetched, filled, new, resident, residents
+from .memory import derived, fetched, filled, new, resident, residents, reused
 from .random import uniform64
 from .warp import FULL, WARP, prefix_sum, tree_search
 
@@ -112,10 +112,10 @@ def _launch(kind: str, word_ids, order: WordOrder, tokens, model: Model, left: i
     widest = max(1, int(np.diff(model.row_ptr).max(initial=1)))
     wide = 4 * n_topics > shared_limit()
     scratch = Scratch(
-        new((n_blocks, n_topics if wide else 1), np.float32),
-        new((n_blocks, n_topics), np.float32),
-        new((n_blocks, widest), np.float64),
-        new((n_blocks, -(-widest // WARP)), np.float64),
+        reused("phi", (n_blocks, n_topics if wide else 1), np.float32),
+        reused("phi_old", (n_blocks, n_topics), np.float32),
+        reused("leaves", (n_blocks, widest), np.float64),
+        reused("nodes", (n_blocks, -(-widest // WARP)), np.float64),
     )
     cursor, shared = filled(np.zeros(1, np.int64)), 0 if wide else 4 * n_topics
     arguments = residents(jobs), tokens, _on_device(model, left), scratch, *old, key, cursor, out
@@ -123,9 +123,14 @@ def _launch(kind: str, word_ids, order: WordOrder, tokens, model: Model, left: i
 
 
 def _on_device(model: Model, left: int) -> Device:
-    """Return the model's copy; what follows from totals and priors is made anew, a few numbers a topic."""
-    prior = prior_of(model, left, left)
-    leaves = prior.smooth[1:].copy()
+    """Return the model's copy; what follows from totals and priors is made once for all chunks and blocks."""
+
+    def make() -> tuple[Prior, np.ndarray, np.ndarray]:
+        prior = prior_of(model, left, left)
+        leaves = prior.smooth[1:].copy()
+        return prior, leaves, tree_nodes(leaves)
+
+    prior, leaves, nodes = derived(model.totals, ("prior", left, model.beta, id(model.alpha)), make)
     return Device(
         resident(model.row_ptr),
         resident(model.topics),
@@ -133,7 +138,7 @@ def _on_device(model: Model, left: int) -> Device:
         float(model.beta),
         residents(prior),
         resident(leaves),
-        resident(tree_nodes(leaves)),
+        resident(nodes),
     )
 
 
@@ -252,7 +257,7 @@ def _beginner(wide):
             n = _expand(word, model, row, thread)
             smooth = model.smooth[len(model.smooth) - 1]
             mass = smooth + word.leaves[n - 1] if n > 0 else smooth
-            for t in range(jobs.starts[job] + warp, jobs.ends[job], WARPS):
+            for t in range(jobs.starts[job] + warp, jobs.ends[job], cuda.blockDim.x // WARP):
                 segment, i = _place(tokens, segment, t)
                 x = times64(uniform64(key, i), mass)
                 if x < smooth or n == 0:
@@ -284,7 +289,7 @@ def _sampler(dense, wide):
                 return
             row, segment, end = jobs.rows[job], jobs.segments[job], jobs.ends[job]
             n = _expand(word, model, row, thread)
-            for first in range(jobs.starts[job] + TOKENS * warp, end, TOKENS * WARPS):
+            for first in range(jobs.starts[job] + TOKENS * warp, end, cuda.blockDim.x // LANES):
                 t = first + lane // LANES
                 # What lies behind the job's end draws its last token once more, and does not write it.
                 segment, i = _place(tokens, segment, min(t, end - 1))

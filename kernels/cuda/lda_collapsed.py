@@ -12,7 +12,7 @@ from numba import cuda, int32
 
 from ..lda_collapsed import Tables, Tokens
 from .jit import device, kernel, launch, shared_limit
-from .memory import derived, fetched, filled, new, resident, residents
+from .memory import derived, fetched, filled, resident, residents, reused
 from .random import uniform64
 
 #: Threads a block.
@@ -44,7 +44,7 @@ def minibatch(
         tables._replace(**{k: filled(getattr(tables, k)) for k in "ABN"}, alpha=resident(tables.alpha)),
     )
     order, tiles, old, drawn = resident(order), resident(tiles), filled(z), filled(z)
-    share = new((documents, n_topics), np.float32)
+    share = reused("share", (documents, n_topics), np.float32)
     for batch, first in enumerate(range(0, n_documents, documents)):
         last = min(first + documents, n_documents)
         launch(_share, last - first, THREADS, first, on[1], share)

@@ -12,7 +12,7 @@ from numba import cuda, int32
 
 from ..lda_counts import LARGEST, PADDING, SIXTEEN, Counts
 from .jit import device, kernel, launch
-from .memory import derived, fetched, filled, new, resident
+from .memory import derived, fetched, filled, resident, reused
 from .warp import FULL, WARP
 
 #: Lanes of the CPU's line: rows of A end at a multiple.
@@ -68,15 +68,18 @@ def count_documents(doc_ptr: np.ndarray, place: np.ndarray, z: np.ndarray, n_top
         raise ValueError(f"a document has {longest:,} tokens, on a device at most {LARGEST:,}: choose device 'cpu'")
     row_ptr, n_documents = derived(doc_ptr, n_topics, lambda: row_places(doc_ptr, n_topics)), len(doc_ptr) - 1
     rows = Rows(
-        resident(row_ptr), new(n_documents, np.int32), new(row_ptr[-1], np.uint32), filled(np.zeros(0, np.float32))
+        resident(row_ptr),
+        reused("lengths", n_documents, np.int32),
+        reused("entries", row_ptr[-1], np.uint32),
+        reused("none", 0, np.float32),
     )
     entries = filled(np.zeros(1, np.int64))
     if len(z):
-        shuffled = new(len(z), np.uint16)
+        shuffled = reused("shuffled", len(z), np.uint16)
         launch(_shuffle, min(BLOCKS, -(-len(z) // THREADS)), THREADS, resident(place), resident(z), shuffled)
         blocks = min(BLOCKS, n_documents)
         shared = 8 * n_topics if 8 * n_topics <= TABLE else 0
-        tables = new((blocks, 1 if shared else 2 * n_topics), np.int32)
+        tables = reused("tables", (blocks, 1 if shared else 2 * n_topics), np.int32)
         launch(_count, blocks, WARP, resident(doc_ptr), shuffled, tables, 2 * n_topics, rows, entries, shared=shared)
     return rows, int(fetched(entries)[0])
 
@@ -143,7 +146,7 @@ def dense_rows(rows: Rows, alpha: Any, n_topics: int) -> Rows:
     """Return rows that also hold A_dk + α_k of all topics; ``alpha`` (K,) float32 on the device."""
     n_documents = len(rows.lengths)
     width = -(-n_topics // LANES) * LANES
-    dense = new(n_documents * width, np.float32)
+    dense = reused("dense", n_documents * width, np.float32)
     launch(_make_dense, min(BLOCKS, n_documents), WARP, rows, alpha, width, dense)
     return rows._replace(dense=dense)
 
@@ -177,17 +180,17 @@ def count_words(
     n_words = words[1] - words[0]
     if not places[-1]:
         return Counts(np.zeros(n_words + 1, np.int64), np.empty(0, np.uint16), np.empty(0, np.int32))
-    topics, counts = new(places[-1], np.uint16), new(places[-1], np.int32)
+    topics, counts = reused("topics", places[-1], np.uint16), reused("counts", places[-1], np.int32)
     lengths = filled(np.zeros(n_words, np.int64))
     tokens = resident(longest), resident(heads), resident(order.segments), resident(word_ptr), resident(z)
     blocks = min(BLOCKS, len(longest))
     shared = 4 * n_topics if 4 * n_topics <= TABLE else 0
-    tables = new((blocks, 1 if shared else n_topics), np.int32)
+    tables = reused("word tables", (blocks, 1 if shared else n_topics), np.int32)
     written = resident(places), topics, counts, lengths
     cursor = filled(np.zeros(1, np.int64))
     launch(_count_words, blocks, THREADS, tokens, tables, n_topics, cursor, written, shared=shared)
     row_ptr = np.r_[0, np.cumsum(fetched(lengths))]
-    tight = new(row_ptr[-1], np.uint16), new(row_ptr[-1], np.int32)
+    tight = reused("tight topics", row_ptr[-1], np.uint16), reused("tight counts", row_ptr[-1], np.int32)
     launch(_tighten, min(BLOCKS, n_words), WARP, filled(row_ptr), *written[:3], *tight)
     return Counts(row_ptr, fetched(tight[0]), fetched(tight[1]))
 
@@ -205,10 +208,10 @@ def _word_places(order: WordOrder, words: tuple[int, int], n_topics: int) -> tup
 def _count_words(tokens, tables, n_topics, cursor, written):
     """Count a word a block; topics ascend."""
     longest, heads, segments, word_ptr, z = tokens
-    thread = cuda.threadIdx.x
+    thread, threads = cuda.threadIdx.x, cuda.blockDim.x
     count = cuda.shared.array(0, int32) if tables.shape[1] < n_topics else tables[cuda.blockIdx.x]
     taken = cuda.shared.array(2, int32)
-    for k in range(thread, n_topics, THREADS):
+    for k in range(thread, n_topics, threads):
         count[k] = 0
     while True:
         cuda.syncthreads()
@@ -222,9 +225,9 @@ def _count_words(tokens, tables, n_topics, cursor, written):
         for h in range(heads[v], heads[v + 1]):
             start, end = word_ptr[segments[h]], word_ptr[segments[h] + 1]
             # Short segments begin with different threads, so that all have work.
-            for i in range(start + (thread - turn) % THREADS, end, THREADS):
+            for i in range(start + (thread - turn) % threads, end, threads):
                 cuda.atomic.add(count, z[i], 1)
-            turn = (turn + end - start) % THREADS
+            turn = (turn + end - start) % threads
         cuda.syncthreads()
         if thread < WARP:
             _write_word(v, n_topics, count, written, thread)

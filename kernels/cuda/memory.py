@@ -88,6 +88,7 @@ def derived(host: np.ndarray, what: Any, make: Callable[[], Any]) -> Any:
 
 def new(shape: Any, dtype: Any) -> Any:
     """Return an array on the device, not filled; raise DeviceError with the numbers where it does not fit."""
+    shape = tuple(int(n) for n in np.atleast_1d(shape))
     try:
         return cuda.device_array(shape, dtype, stream=stream())
     except Exception:
@@ -98,6 +99,23 @@ def new(shape: Any, dtype: Any) -> Any:
         wanted = int(np.prod(shape)) * np.dtype(dtype).itemsize
         free, total = cuda.current_context().get_memory_info()
         raise DeviceError(f"{wanted:,} bytes do not fit the device: {free:,} of {total:,} are free") from error
+
+
+def reused(what: str, shape: Any, dtype: Any) -> Any:
+    """Return an array on the device, not filled, that this thread had under this name before, if it still fits.
+
+    For what is done with when this thread's next kernel of the same kind is launched: nothing is allocated, which would
+    have all streams wait.
+    """
+    shape = tuple(int(n) for n in np.atleast_1d(shape))
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    if not size:
+        return new(shape, dtype)
+    held = _here.__dict__.setdefault("reused", {})
+    if what not in held or held[what].size < size:
+        held.pop(what, None)
+        held[what] = new(size + size // 8, np.uint8)
+    return held[what][:size].view(dtype).reshape(shape)
 
 
 def filled(host: np.ndarray) -> Any:

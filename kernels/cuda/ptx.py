@@ -16,7 +16,7 @@ from unittest import mock
 import numpy as np
 from numba import cuda, typeof
 
-from .jit import PORTABLE
+from .jit import KEPT, PORTABLE
 
 
 class Launch(NamedTuple):
@@ -49,11 +49,12 @@ def recorded(answer: int = 0) -> Iterator[list[Launch]]:
     fakes = {
         "launch": launch,
         "new": np.zeros,
+        "reused": lambda what, shape, dtype: np.zeros(shape, dtype),
         "filled": np.copy,
         "resident": np.copy,
         "residents": lambda arrays: type(arrays)(*(np.copy(a) if isinstance(a, np.ndarray) else a for a in arrays)),
         "fetched": lambda array, remember=False: np.full(array.shape, answer, array.dtype),
-        "shared_limit": lambda: PORTABLE,
+        "shared_limit": lambda: PORTABLE - KEPT,
     }
     package = __name__.rpartition(".")[0]
     with contextlib.ExitStack() as stack:

@@ -122,6 +122,14 @@ class Store:
         elif self.fs.exists(where):
             self.fs.rm(where, recursive=True)
 
+    def delete_leftovers(self) -> None:
+        """Remove what processes that were killed in mid-write left below a local path."""
+        for path in Path(self.path).rglob(".tmp-*") if self.is_local else ():
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+
     def write_arrays(self, name: str, arrays: Arrays) -> None:
         """Write a Zarr group of arrays with checksums; whoever wrote the same name before wrote the same bytes."""
         if not self.is_local:

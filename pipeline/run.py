@@ -107,6 +107,7 @@ class RunStore:
         """Hold the run for writing; raise io.exclusive.Locked when another process does."""
         busy = "another process is training this run; wait for it or choose another run"
         with hold(self.store, LOCK, busy):
+            self.store.delete_leftovers()
             yield
 
 

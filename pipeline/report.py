@@ -274,6 +274,7 @@ def _topic(topic: dict[str, Any], share: float) -> str:
 
 
 def details(title: str, values: dict[str, Any]) -> str:
+    """Return settings that open on a click."""
     if not values:
         return ""
     text = yaml.safe_dump(values, sort_keys=False, allow_unicode=True, default_flow_style=False)

@@ -1,9 +1,12 @@
 """Every launch of every CUDA kernel, recorded on a machine without a device: to compile, and to count registers."""
 
+from unittest import mock
+
 import numpy as np
 from corpusmill.io.corpus import make_chunk
 from corpusmill.kernels import lda_collapsed, random
-from corpusmill.kernels.cuda import lda, ptx
+from corpusmill.kernels import random_indexing as ri_cpu
+from corpusmill.kernels.cuda import lda, ptx, random_indexing, random_indexing_passes
 from corpusmill.kernels.cuda import lda_collapsed as aga
 from corpusmill.kernels.lda_model import Model
 
@@ -36,6 +39,22 @@ def aga_launches(n_topics=128):
     return launches
 
 
+def random_indexing_launches(dimension=2048):
+    """Sums from sparse seeds, by word and in passes, from dense ones, and lengths."""
+    chunk = make_chunk(0, np.array([0, 40]), np.zeros(40, np.uint32))
+    tokens, window = ri_cpu.localise(chunk, np.ones(1, bool), 2), ri_cpu.make_window(2, "permutation")
+    seeds, rows = np.zeros((1, 5), np.uint32), np.ones((1, dimension), np.int32)
+    with ptx.recorded() as launches:
+        random_indexing.accumulate(tokens, window, seeds, dimension)
+        random_indexing_passes.accumulate(tokens, window, seeds, dimension)
+        with mock.patch.object(random_indexing_passes, "SMALLEST", 1):
+            random_indexing_passes.accumulate(tokens, window, seeds, dimension)
+        slabs = random_indexing.make_slabs(rows, np.zeros(1, np.uint32))
+        random_indexing.accumulate_dense(tokens, window, slabs, 0, np.zeros((1, dimension), np.float32))
+        random_indexing.normalised(rows)
+    return launches
+
+
 #: By model: all launches, each kernel's first one as it is launched in earnest.
 LAUNCHES = {
     "lda": lambda: [
@@ -45,6 +64,7 @@ LAUNCHES = {
         *lda_launches(13_000, 60_000),
     ],
     "lda, mini-batches": aga_launches,
+    "random indexing": random_indexing_launches,
 }
 
 

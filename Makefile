@@ -37,9 +37,9 @@ bench-quick: $(VENV)/.installed-test
 	@set -e; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script --quick; done
 
 gpu: $(VENV)/.installed-$(GPU)
-	$(BIN)/python -c 'from numba import cuda; assert cuda.is_available(), "numba finds no CUDA device: see numba -s"'
+	@$(BIN)/python -c 'import sys; from numba import cuda; cuda.is_available() or sys.exit("make: numba finds no CUDA device, see numba -s")'
 	$(BIN)/python -m pytest tests/test_gpu.py tests/test_cuda_*.py
-	$(BIN)/python benchmarks/gpu.py --json gpu.json all
+	$(BIN)/python benchmarks/gpu.py --json benchmarks/results/gpu.json all
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "make: Python 3.11 or newer is needed, and none was found"; exit 1; }

@@ -77,6 +77,10 @@ class LDA(Section):
         "esca", description="How topics are drawn; warp for thousands of topics, auto for warp first and esca after"
     )
     device: Device = "auto"
+    learn_priors: Literal["none", "symmetric", "asymmetric"] = Field(
+        "none", description="Learn beta and alpha, one number or one for each topic, from the topics so far"
+    )
+    learn_every: Positive = Field(10, description="Epochs between two times that priors are learned")
     random_state: Seed = 0
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..io.corpus import Chunk, Corpus
 from ..io.store import Arrays, Store
-from ..kernels import lda, random
+from ..kernels import lda, lda_priors, random
 from ..kernels.lda_counts import LARGEST
 from .algorithm import Address, Algorithm, Model, Need, Swept
 from .corpora import TextEstimator
@@ -19,6 +19,10 @@ from .lda_inference import PIECE_BYTES, Table, complete, fold_in, kernel_model
 
 #: The address of draws that belong to no epoch: folding in held-out documents.
 FOLD_IN = -2
+#: Bins of the histogram of the counts in B: up to 2^40.
+WORD_BINS = int(lda_priors.bins_of(np.array(1 << 40))) + 1
+#: What `LDA(learn_priors=...)` may be.
+LEARN = ("none", "symmetric", "asymmetric")
 #: Samplers that have CUDA kernels.
 ON_DEVICE = ("esca", "minibatch")
 
@@ -41,6 +45,9 @@ class ESCA(Algorithm):
     device: str = "cpu"
     corpus: str = ""  # whose words the model's rows are, where there is a base
     base: str = ""  # a saved model to go on from
+    learn_priors: str = "none"
+    learn_every: int = 10
+    bins: int = 0  # of histograms of documents' lengths
 
     @property
     def blocks(self) -> int:  # type: ignore[override]
@@ -55,7 +62,7 @@ class ESCA(Algorithm):
             data=12 * chunk.tokens + 12 * chunk.segments + 16 * chunk.documents,
             state=4 * chunk.tokens,
             model=block,
-            delta=max(2 * own, 3 * block),
+            delta=max(2 * own, 3 * block) + 16 * self.n_topics * self.bins,
             # Topics in document order, rows of A twice while they are trimmed, the same dense for a group of documents.
             # Scores of held-out documents, a chunk too, hold as much, and dense rows of some documents.
             scratch=22 * chunk.tokens + 64 * chunk.documents + 48 * self.n_topics + 2 * PIECE_BYTES,
@@ -86,6 +93,8 @@ class ESCA(Algorithm):
             base = Base(self.base)
             _, elsewhere = base.elsewhere(Corpus(self.corpus).vocabulary)
             shared |= {"totals": base.shared["totals"], "elsewhere": elsewhere}
+            if self.learn_priors != "none":
+                shared |= {"alpha": base.shared["alpha"], "beta": base.shared["beta"]}
         return shared
 
     def sweep(
@@ -95,7 +104,16 @@ class ESCA(Algorithm):
         models = (self.block_of(model, j) for j in range(self.blocks))
         old = None if state is None else state["z"]
         z = kernels("lda", self.device).sweep(chunk, models, old, random.key(*address), self.leave_out)
-        return Swept({"z": z}, self._count(chunk, z, deltas), {})
+        return self._swept(chunk, z, deltas, address)
+
+    def _swept(self, chunk: Chunk, z: np.ndarray, deltas: list[Arrays] | None, address: Address) -> Swept:
+        """Count the new topics ``z`` by word and, in epochs that learn priors, how often a document has how many."""
+        sums: Arrays = {}
+        if self.learn_priors != "none" and address.epoch % self.learn_every == 0:
+            rows = lda.count_documents(chunk.doc_ptr, chunk.place, z)
+            sums |= named("topics", lda_priors.topic_histogram(rows, self.n_topics, self.bins))
+            sums |= named("lengths", lda_priors.histogram(np.diff(chunk.doc_ptr), self.bins))
+        return Swept({"z": z}, self._count(chunk, z, deltas), sums)
 
     def _count(self, chunk: Chunk, z: np.ndarray, deltas: list[Arrays] | None) -> list[Arrays]:
         counted = []
@@ -117,13 +135,26 @@ class ESCA(Algorithm):
 
     def apply(self, block: Arrays, delta: Arrays, shared: Arrays) -> tuple[Arrays, Arrays]:
         """The new counts are the sum of all shards' counts."""
-        return delta, {"totals": lda.topic_totals(delta["topics"], delta["counts"], self.n_topics)}
+        totals = {"totals": lda.topic_totals(delta["topics"], delta["counts"], self.n_topics)}
+        if self.learn_priors != "none":
+            totals |= named("words", lda_priors.histogram(delta["counts"], WORD_BINS))
+        return delta, totals
 
     def finish(self, shared: Arrays, totals: Arrays, sums: Arrays) -> tuple[Arrays, dict[str, float]]:
-        """New topic totals; the priors stay."""
-        if "elsewhere" in shared:
-            totals = {"totals": totals["totals"] + shared["elsewhere"]}
-        return shared | totals, {"topics_used": float(np.count_nonzero(totals["totals"]))}
+        """New topic totals; the priors stay, but for epochs that learn them."""
+        shared = shared | {"totals": totals["totals"] + shared.get("elsewhere", 0)}
+        metrics = {"topics_used": float(np.count_nonzero(totals["totals"]))}
+        if self.learn_priors != "none":
+            if sums:
+                shared |= self._learned(shared, totals | sums)
+            metrics |= {"alpha_sum": float(shared["alpha"].sum()), "beta": float(shared["beta"])}
+        return shared, metrics
+
+    def _learned(self, shared: Arrays, sums: Arrays) -> Arrays:
+        of = {name: lda_priors.Histogram(sums[name], sums[f"{name}_sums"]) for name in ("topics", "lengths", "words")}
+        alpha = lda_priors.learn_alpha(shared["alpha"], of["topics"], of["lengths"], self.learn_priors == "symmetric")
+        beta = lda_priors.learn_beta(float(shared["beta"]), of["words"], shared["totals"], self.n_words)
+        return {"alpha": alpha.astype(np.float32), "beta": np.float64(beta)}
 
     def score(self, model: Model, chunk: Any, state: Arrays | None, address: Address) -> Arrays:
         """Log-likelihood of the chunk's tokens: given their topics (training), or by document completion (held out)."""
@@ -151,6 +182,11 @@ class ESCA(Algorithm):
         return {name: float(sums["log_likelihood"] / max(1, sums["tokens"]))}
 
 
+def named(name: str, histogram: lda_priors.Histogram) -> Arrays:
+    """Return a histogram as arrays that are added by name."""
+    return {name: histogram.numbers, f"{name}_sums": histogram.sums}
+
+
 class LDA(TextEstimator):
     """Latent Dirichlet allocation, out of core on Dask. Parameters as in scikit-learn's LatentDirichletAllocation.
 
@@ -161,6 +197,13 @@ class LDA(TextEstimator):
     with the topics; ``auto``, ``warp`` for the first half of the epochs, then ``esca``; ``cgs``, ``minibatch`` and
     ``reference``, Moon's collapsed samplers, for comparison. ``device``: "auto" draws on the worker's CUDA device where
     it has one, the same topics to the bit.
+
+    ``learn_priors``: every ``learn_every`` epochs alpha ("symmetric": one number, "asymmetric": one a topic) and beta
+    are set to what makes the topics so far likeliest; the priors given are where learning begins.
+
+    ``partial_fit`` takes further documents, not those trained on before: the topics of the old model's tokens stay as
+    they are, those of the new tokens are first drawn from the old model and then, epoch after epoch, from both. Topics
+    keep their numbers, words keep their counts, new words join.
     """
 
     kind = "lda"
@@ -175,6 +218,8 @@ class LDA(TextEstimator):
         n_blocks: int = 1,
         sampler: str = "esca",
         device: str = "auto",
+        learn_priors: str = "none",
+        learn_every: int = 10,
         random_state: int | None = 0,
     ):
         self.n_components = n_components
@@ -185,6 +230,8 @@ class LDA(TextEstimator):
         self.n_blocks = n_blocks
         self.sampler = sampler
         self.device = device
+        self.learn_priors = learn_priors
+        self.learn_every = learn_every
         self.random_state = random_state
 
     def algorithm(self, data: Any) -> ESCA:
@@ -211,9 +258,21 @@ class LDA(TextEstimator):
             bounds=_bounds(entries, self.n_blocks),
             entries=int(entries.sum()),
             device=self._device(data),
+            **self._learning(data),
             **origin,
             **switch,
         )
+
+    def _learning(self, data: Any) -> dict[str, Any]:
+        if self.learn_priors not in LEARN:
+            raise ValueError(f"learn_priors is {self.learn_priors!r}: choose one of {', '.join(LEARN)}")
+        if self.learn_every < 1:
+            raise ValueError(f"learn_every is {self.learn_every}: choose 1 epoch or more")
+        if self.learn_priors == "none":
+            return {}
+        longest = max((c.longest for c in data.chunks), default=0)
+        bins = int(lda_priors.bins_of(np.array(longest))) + 1
+        return {"learn_priors": self.learn_priors, "learn_every": self.learn_every, "bins": bins}
 
     def _base_model(self) -> Base:
         base = Base(self._base)

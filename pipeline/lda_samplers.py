@@ -36,7 +36,7 @@ class Warp(ESCA):
         lda_warp.by_document(chunk.doc_ptr, self.block_of(model, 0), key, packed)
         for j in range(self.blocks):
             lda_warp.accept(chunk, self.block_of(model, j), old, key, packed, z)
-        return Swept({"z": z}, self._count(chunk, z, deltas), {})
+        return self._swept(chunk, z, deltas, address)
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Collapsed(ESCA):
             # One thread: chunks are the parallelism, and totals of a tile's own give the same topics on any number.
             with ThreadPoolExecutor(1) as pool:
                 lda_collapsed.diagonals(tokens, tables, z, key, self.parts, pool)
-        return Swept({"z": z}, self._count(chunk, z, deltas), {})
+        return self._swept(chunk, z, deltas, address)
 
     def _tables(self, model: Model, chunk: Chunk, z: np.ndarray) -> tuple[lda_collapsed.Tokens, lda_collapsed.Tables]:
         used, words = np.unique(chunk.words, return_inverse=True)

@@ -162,6 +162,18 @@ def lda_uncollapsed(docs, words, theta, phi, uniforms):
     return np.array(z)
 
 
+def lda_learned_alpha(alpha, A, symmetric, steps=50):
+    """Minka's fixed point, document by document; ψ(x + n) - ψ(x) of a whole n is a sum of n fractions."""
+    alpha = [float(a) for a in alpha]
+    for _ in range(steps):
+        total = sum(alpha)
+        spent = sum(1 / (total + i) for row in A for i in range(int(sum(row))))
+        gained = [sum(1 / (a + i) for row in A for i in range(int(row[k]))) for k, a in enumerate(alpha)]
+        gained = [sum(gained) / len(alpha)] * len(alpha) if symmetric else gained
+        alpha = [max(a * g / spent, 1e-6) for a, g in zip(alpha, gained, strict=True)]
+    return alpha
+
+
 # --- Non-negative matrix factorisation ---
 
 

@@ -116,16 +116,18 @@ def _add_tables(lexicon: Lexicon, tables: list[pa.Table]) -> None:
         lexicon.add(words_of(joined), *(joined[k].to_numpy() for k in ("term_frequency", "document_frequency")))
 
 
-def prune(counts: pa.Table, options: VocabularyOptions, documents: int) -> pa.Table:
-    """Keep the words that the options allow, max_features apart; ``documents``: how many were counted.
-
-    Raises ValueError when max_df means fewer documents than min_df.
-    """
+def check_limits(options: VocabularyOptions, documents: int) -> None:
+    """Raise ValueError when max_df means fewer documents than min_df; ``documents``: how many were counted."""
     low, high = _documents(options.min_df, documents), _documents(options.max_df, documents)
     if high < low and documents:
         raise ValueError(
             f"max_df={options.max_df} means fewer documents than min_df={options.min_df} ({high:g} < {low:g})"
         )
+
+
+def prune(counts: pa.Table, options: VocabularyOptions, documents: int) -> pa.Table:
+    """Keep the words that the options allow, max_features apart; ``documents``: how many were counted."""
+    low, high = _documents(options.min_df, documents), _documents(options.max_df, documents)
     df = counts["document_frequency"]
     kept = pc.and_(pc.greater_equal(df, max(low, 1)), pc.less_equal(df, high))
     if stop := stop_list(options.stop_words):

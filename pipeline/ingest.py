@@ -70,7 +70,7 @@ def ingest(
     ``source``: a path, folder, glob or URL, or a list of them; a reader; or data in memory as for ``corpus_from`` (not
     a list of strings, which are paths here). ``client``: a Dask client; None takes the current one, or this process.
     ``vocabulary``: a table with a column ``word``: its rows are the ids, other words are skipped and counted; with
-    ``grow`` they come after it, if the options let them in (max_df apart).
+    ``grow`` they come after it, if the options let them in.
     Nothing is done where the same files were ingested with the same options.
     Raises DataError for what cannot be read or used, ValueError for bad options, Locked when another process ingests.
     """

@@ -14,7 +14,7 @@ Work files below ``<corpus>/.work/<digest>/``::
 import hashlib
 import itertools
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -139,14 +139,14 @@ def merge_bucket(job: Job, bucket: int, partitions: int, documents: int) -> dict
 
 def _kept(job: Job, merged: pa.Table, documents: int) -> pa.Table:
     if not job.given:
+        voc.check_limits(job.options, documents)
         return voc.prune(merged, job.options, documents)
     known = pc.is_in(merged["word"], voc.words_of(read_table(job.files, "given.arrow")))
     kept = merged.filter(known)
     if not job.grows:
         return kept
-    # What is new and in most of a few documents is news, not noise: max_df is for whole corpora.
-    options = replace(job.options, max_df=1 << 62)
-    return pa.concat_tables([kept, voc.prune(merged.filter(pc.invert(known)), options, documents)])
+    # Of a few documents the limits may leave no word at all, which is no mistake where there are words already.
+    return pa.concat_tables([kept, voc.prune(merged.filter(pc.invert(known)), job.options, documents)])
 
 
 def encode_partition(job: Job, index: int, pieces: int) -> dict[str, int]:

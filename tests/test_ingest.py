@@ -205,7 +205,7 @@ def test_a_vocabulary_grows_without_renumbering(tmp_path):
     (tmp_path / "a.txt").write_text("aa bb aa\nbb cc\n")
     first = ingest(str(tmp_path / "a.txt"), str(tmp_path / "first"))
     (tmp_path / "b.txt").write_text("new cc new\nnew dd aa\nrare dd\n")
-    options = IngestOptions(min_df=2, max_df=0.5)
+    options = IngestOptions(min_df=2, max_df=0.7)
     second = ingest(str(tmp_path / "b.txt"), str(tmp_path / "second"), options, None, None, first.vocabulary, True)
     assert first.vocabulary["word"].to_pylist() == ["aa", "bb", "cc"]
     assert second.vocabulary.to_pydict() == {
@@ -214,6 +214,9 @@ def test_a_vocabulary_grows_without_renumbering(tmp_path):
         "document_frequency": [1, 0, 1, 2, 2],
     }
     assert words_of(second) == [["new", "cc", "new"], ["new", "dd", "aa"], ["dd"]]
+    few = IngestOptions(min_df=5, max_df=0.7)
+    same = ingest(str(tmp_path / "b.txt"), str(tmp_path / "same"), few, None, None, first.vocabulary, True)
+    assert same.vocabulary["word"].to_pylist() == ["aa", "bb", "cc"]
     full = IngestOptions(max_features=4)
     third = ingest(str(tmp_path / "b.txt"), str(tmp_path / "third"), full, None, None, first.vocabulary, True)
     assert third.vocabulary["word"].to_pylist() == ["aa", "bb", "cc", "new"]

@@ -136,12 +136,14 @@ def drift(found: Facts) -> None:
 
 def _topic_drift(found: Facts) -> None:
     click.echo(f"{_label('drift')}{found['mean_drift']:.3f} in the mean\n\n topic    was  drift   size  words")
-    for row in found["topics"]:
+    for row in found["topics"][:40]:
         was, drift = ("new", "") if row["was"] is None else (row["was"], f"{row['drift']:.3f}")
         came = set(row["entered"])
         words = " ".join(f"+{word}" if word in came else word for word in row["words"])
         left = f"  gone: {' '.join(row['left'])}" if row["left"] else ""
         click.echo(f"{row['topic']:>6} {was:>6}  {drift:>5} {row['size']:>6.1%}  {words}{left}")
+    if len(found["topics"]) > 40:
+        click.echo(f"       and {len(found['topics']) - 40:,} that moved less")
 
 
 def _neighbour_drift(found: Facts) -> None:

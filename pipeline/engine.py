@@ -75,7 +75,8 @@ class Plan:
 
     def as_numbers(self) -> dict[str, int]:
         """The plan as plain numbers, for events and reports."""
-        causes = {f"task_{k}": int(getattr(self.task, k)) for k in ("data", "state", "model", "delta", "scratch")}
+        parts = ("data", "state", "model", "delta", "scratch", "device")
+        causes = {f"task_{k}": int(getattr(self.task, k)) for k in parts}
         return causes | {
             "process": self.process,
             "threads": self.threads,

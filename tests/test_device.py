@@ -7,11 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from corpusmill.io.store import DataError
+from corpusmill.kernels.errors import DeviceError
 from corpusmill.pipeline import LDA
 from corpusmill.pipeline.device import choose, has_cuda, kernels
-from corpusmill.pipeline.engine import plan
+from corpusmill.pipeline.engine import Training, plan, train
 from corpusmill.pipeline.executors import Capacity, Synchronous
-from toy import write_topic_corpus
+from corpusmill.pipeline.run import RunStore
+from toy import Tally, write_topic_corpus, write_toy_corpus
 
 
 @pytest.fixture
@@ -59,6 +61,22 @@ def test_a_run_goes_on_on_another_device(corpus, tmp_path):
     run = str(tmp_path / "run")
     LDA(3, max_iter=1, device="cpu").fit(corpus, run=run)
     LDA(3, max_iter=2, device="auto").fit(corpus, run=run)
+
+
+class Failing(Tally):
+    """Its device fails in the second chunk."""
+
+    def sweep(self, model, chunk, state, deltas, address):
+        if address.chunk == 1:
+            raise DeviceError("CUDA kernel draw: an illegal address")
+        return super().sweep(model, chunk, state, deltas, address)
+
+
+def test_an_error_names_kernel_and_chunk(tmp_path):
+    corpus = write_toy_corpus(str(tmp_path / "corpus"))
+    training = Training(Failing(), corpus, RunStore(str(tmp_path / "run")), epochs=1)
+    with pytest.raises(DeviceError, match=r"^chunk 1: CUDA kernel draw: an illegal address$"):
+        train(training, Synchronous())
 
 
 SCRIPT = """

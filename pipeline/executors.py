@@ -175,7 +175,6 @@ class OnDask(Executor):
         workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
         return bool(workers) and all(w["status"] == "paused" for w in workers)
 
-
     @contextlib.contextmanager
     def guarded(self) -> Iterator[None]:
         """Say that the scheduler is gone where that is why something failed."""

@@ -11,6 +11,7 @@ from ..io.store import Arrays, Store
 from ..kernels import lda, lda_priors, random
 from ..kernels.lda_counts import LARGEST
 from .algorithm import Address, Algorithm, Model, Need, Swept
+from .coherence import coherence
 from .corpora import TextEstimator
 from .device import choose, kernels
 from .estimator import Fitted
@@ -356,6 +357,21 @@ class LDA(TextEstimator):
     def _table(self) -> Table:
         model = self._fitted()
         return Table(model.blocks, model.shared, self.bounds_[-1])
+
+    def coherence(
+        self, data: Any, measure: str = "npmi", topn: int = 10, window: int | None = None, client: Any | None = None
+    ) -> np.ndarray:
+        """Return how well each topic's ``topn`` heaviest words belong together in a corpus: (K,) float64.
+
+        ``measure``: "u_mass", "npmi" or "c_v"; ``window``: see pipeline.coherence, which says what is raised.
+        """
+        words = [[w["word"] for w in topic["words"]] for topic in self.topics(topn)]
+        return coherence(self.open(data), words, measure, window, client)
+
+    def diversity(self, topn: int = 25) -> float:
+        """Return the share of distinct words among the ``topn`` heaviest words of all topics (Dieng et al., 2020)."""
+        words = [w["word"] for topic in self.topics(topn) for w in topic["words"]]
+        return len(set(words)) / max(1, len(words))
 
     def perplexity(self, data: Any, client: Any | None = None) -> float:
         """Return exp(-score)."""

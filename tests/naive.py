@@ -174,6 +174,12 @@ def lda_learned_alpha(alpha, A, symmetric, steps=50):
     return alpha
 
 
+def window_pairs(documents, n, window):
+    """In how many windows both words of a pair are, (n, n), and how many windows there are."""
+    windows = [set(d[i : i + window]) for d in documents for i in range(max(1, len(d) - window + 1))]
+    return [[sum({v, w} <= held for held in windows) for w in range(n)] for v in range(n)], len(windows)
+
+
 # --- Non-negative matrix factorisation ---
 
 

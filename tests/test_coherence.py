@@ -1,52 +1,92 @@
-"""Coherence against gensim's CoherenceModel on the same topics and documents."""
+"""Coherence against gensim's CoherenceModel on the same topics and documents, and counted by hand."""
 
 import numpy as np
 import pytest
-import scipy.sparse
-from corpusmill.kernels import coherence
+from corpusmill.io.store import DataError
+from corpusmill.kernels import coherence as kernels
+from corpusmill.pipeline import LDA
+from corpusmill.pipeline.clusters import open_cluster
+from corpusmill.pipeline.coherence import coherence
+from corpusmill.pipeline.ingest import corpus_from
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from naive import window_pairs
+from toy import write_topic_corpus
 
-TOPICS = np.array([[0, 1, 2, 3], [4, 5, 6, 7], [0, 5, 8, 9]])
+TOPICS = [["w0", "w1", "w2", "w3"], ["w4", "w5", "w6", "w7"], ["w0", "w5", "w8", "w9"]]
 
 
 @pytest.fixture(scope="module")
-def counts():
+def texts():
+    """Documents none of whose words comes twice: gensim forgets a word of a window when its first one leaves."""
     rng = np.random.default_rng(0)
-    return scipy.sparse.csr_matrix(rng.poisson(np.linspace(0.9, 0.2, 12), (80, 12)))
+    return [[f"w{v}" for v in rng.permutation(40)[: rng.integers(1, 30)]] for _ in range(120)]
 
 
-def pairs_of(counts):
-    """Counted chunk by chunk."""
-    return sum(coherence.document_pairs(counts[first : first + 30], np.arange(12)) for first in range(0, 80, 30))
-
-
-def gensim_figures(counts, measure):
+def gensim_figures(texts, measure, window):
     models = pytest.importorskip("gensim.models.coherencemodel")
     from gensim.corpora import Dictionary
 
-    texts = [[f"w{v:02d}" for v in np.repeat(row.indices, row.data)] for row in counts]
-    dictionary = Dictionary([[f"w{v:02d}" for v in range(12)]])
-    topics = [[f"w{v:02d}" for v in topic] for topic in TOPICS]
+    dictionary = Dictionary(texts)
     data = {"corpus": [dictionary.doc2bow(t) for t in texts]} if measure == "u_mass" else {"texts": texts}
     model = models.CoherenceModel(
-        topics=topics, dictionary=dictionary, coherence=measure, window_size=10_000, processes=1, **data
+        topics=TOPICS, dictionary=dictionary, coherence=measure, window_size=window, processes=1, **data
     )
     return model.get_coherence_per_topic()
 
 
-def test_u_mass_is_gensims(counts):
-    found = [coherence.u_mass(topic, pairs_of(counts), 80) for topic in TOPICS]
-    np.testing.assert_allclose(found, gensim_figures(counts, "u_mass"), rtol=1e-9)
+@pytest.mark.parametrize(
+    "measure, theirs, window",
+    [("u_mass", "u_mass", 0), ("npmi", "c_npmi", 10), ("npmi", "c_npmi", 0), ("c_v", "c_v", 7)],
+)
+def test_coherence_is_gensims(texts, measure, theirs, window):
+    found = coherence(corpus_from(texts, chunk_tokens=400), TOPICS, measure, window)
+    np.testing.assert_allclose(found, gensim_figures(texts, theirs, window or 10_000), rtol=1e-9)
 
 
-def test_npmi_of_documents_is_gensims_with_windows_as_long_as_documents(counts):
-    found = [coherence.npmi(topic, pairs_of(counts), 80) for topic in TOPICS]
-    np.testing.assert_allclose(found, gensim_figures(counts, "c_npmi"), rtol=1e-9)
+@settings(deadline=None, max_examples=60)
+@given(st.integers(0, 1 << 32), st.integers(1, 12))
+def test_pairs_are_counted_as_a_naive_count_of_windows(seed, window):
+    rng = np.random.default_rng(seed)
+    documents = [rng.integers(-2, 4, rng.integers(0, 25)) for _ in range(5)]
+    doc_ptr = np.r_[0, np.cumsum([len(d) for d in documents])]
+    pairs, contexts = kernels.count_pairs(doc_ptr, np.concatenate(documents), 4, window)
+    expected, number = window_pairs(documents, 4, window)
+    np.testing.assert_array_equal(pairs, expected)
+    assert contexts == number
 
 
 def test_words_that_never_meet_have_the_least_npmi():
-    pairs = coherence.document_pairs(scipy.sparse.csr_matrix(np.eye(4, dtype=int)), np.arange(4))
-    assert coherence.npmi(np.arange(4), pairs, 4) == pytest.approx(-1, abs=0.15)
+    pairs = np.eye(4, dtype=np.int64)
+    assert kernels.npmi(np.arange(4), pairs, 4) == pytest.approx(-1, abs=0.15)
 
 
-def test_diversity_counts_distinct_words():
-    assert coherence.diversity(TOPICS) == 10 / 12
+def test_topics_of_a_model_cohere_more_than_mixed_ones_and_the_same_on_workers(tmp_path):
+    corpus = write_topic_corpus(tmp_path / "corpus", n_topics=4)
+    model = LDA(4, doc_topic_prior=0.1, max_iter=30, random_state=1).fit(corpus)
+    found = model.coherence(corpus, "npmi", topn=8)
+    mixed = [[f"w{20 * k + i:03d}" for k in range(4)] for i in range(4)]
+    assert found.mean() > coherence(corpus, mixed, "npmi").mean() + 0.05
+    assert found.shape == (4,)
+    with open_cluster("local", n_workers=2, memory_limit="2GiB") as client:
+        np.testing.assert_array_equal(model.coherence(corpus, "npmi", topn=8, client=client), found)
+    assert model.diversity(8) == len({w["word"] for t in model.topics(8) for w in t["words"]}) / 32
+
+
+def test_words_that_do_not_occur_are_left_out(texts):
+    corpus = corpus_from(texts)
+    longer = [["unheard", *TOPICS[0]], ["w1", "unheard"]]
+    found = coherence(corpus, longer, "npmi")
+    assert found[0] == coherence(corpus, TOPICS[:1], "npmi")[0]
+    assert np.isnan(found[1])
+
+
+def test_measures_that_cannot_be_are_refused(texts):
+    corpus = corpus_from(texts)
+    with pytest.raises(ValueError, match="choose one of u_mass, npmi, c_v"):
+        coherence(corpus, TOPICS, "uci")
+    with pytest.raises(ValueError, match="window is -1"):
+        coherence(corpus, TOPICS, "npmi", -1)
+    bag = corpus_from(np.ones((3, 4), int))
+    with pytest.raises(DataError, match="bag of words has no windows"):
+        coherence(bag, TOPICS, "c_v")

@@ -13,6 +13,7 @@ import numpy as np
 from corpusmill.pipeline import LDA
 from corpusmill.pipeline.clusters import open_cluster
 from corpusmill.pipeline.ingest import corpus_from
+from corpusmill.pipeline.lda_inference import FOLD_IN_SWEEPS
 from lda_systems import SYSTEMS, Clock, Corpusmill, load, score, split
 
 FILES = {
@@ -225,6 +226,45 @@ def quality(options, names, n_topics, passes, slow_passes):
             value = score(model.phi(), first, second)
             options["found"].setdefault(f"quality {name}", {})[system] = value
             row(name, str(n_topics), system, f"{value:.4f}")
+
+
+@main.command()
+@click.option("--corpus", "names", multiple=True, default=["nips", "wikipedia"])
+@click.option("--topics", multiple=True, type=int, default=[100, 1000])
+@click.option("--tokens", default=2_000_000, help="At most so many of a corpus.")
+@click.option("--passes", default=30)
+@click.pass_obj
+def transform(options, names, topics, tokens, passes):
+    """Folding documents in against training on them, in tokens per second; folding in takes 20 sweeps."""
+    row("corpus", "topics", "training", "sweeps", "of training", "documents", "of training")
+    for name in names:
+        corpus = corpus_from(read(options, name, tokens))
+        for n_topics in topics:
+            model = LDA(n_topics, max_iter=2 if options["quick"] else passes).fit(corpus, evaluate_every=0)
+            model.transform(corpus)
+            trained = median(h["tokens_per_second"] for h in model.history_[-5:])
+            rate = corpus.n_tokens / Clock().time(lambda model=model, corpus=corpus: model.transform(corpus))[0]
+            swept = rate * FOLD_IN_SWEEPS
+            options["found"][f"transform {name} {n_topics}"] = {"training": trained, "sweeps": swept}
+            row(name, str(n_topics), trained / 1e6, swept / 1e6, swept / trained, rate / 1e6, rate / trained)
+
+
+@main.command()
+@click.option("--corpus", "name", default="nips")
+@click.option("--topics", "n_topics", default=100)
+@click.option("--passes", default=150)
+@click.pass_obj
+def priors(options, name, n_topics, passes):
+    """Held-out log-likelihood per token by document completion, priors fixed and learned."""
+    matrix = read(options, name, 0)
+    order = np.random.default_rng(0).permutation(matrix.shape[0])
+    tenth = matrix.shape[0] // 10
+    test, train = (corpus_from(matrix[np.sort(part)]) for part in (order[:tenth], order[tenth:]))
+    for learned in ("none", "symmetric", "asymmetric"):
+        model = LDA(n_topics, max_iter=2 if options["quick"] else passes, learn_priors=learned)
+        value = model.fit(train, evaluate_every=0).score(test)
+        options["found"].setdefault(f"priors {name}", {})[learned] = value
+        row(name, str(n_topics), learned, f"{value:.4f}")
 
 
 if __name__ == "__main__":

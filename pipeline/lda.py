@@ -373,6 +373,18 @@ class LDA(TextEstimator):
         words = [w["word"] for topic in self.topics(topn) for w in topic["words"]]
         return len(set(words)) / max(1, len(words))
 
+    def to_pyldavis(self, data: Any, client: Any | None = None) -> dict[str, Any]:
+        """Return what ``pyLDAvis.prepare`` takes, for the documents of ``data``: see lda_interop."""
+        from .lda_interop import to_pyldavis  # which knows this class
+
+        return to_pyldavis(self, data, client)
+
+    def to_gensim(self) -> Any:
+        """Return a gensim LdaModel of the same topics: see lda_interop. Raises ImportError without gensim."""
+        from .lda_interop import to_gensim
+
+        return to_gensim(self)
+
     def perplexity(self, data: Any, client: Any | None = None) -> float:
         """Return exp(-score)."""
         return float(np.exp(-self.score(data, client=client)))

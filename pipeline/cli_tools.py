@@ -87,13 +87,14 @@ def working(config: Any, as_json: bool) -> Iterator[tuple[Any, Any]]:
 
 @contextmanager
 def as_one_line(as_json: bool) -> Iterator[None]:
-    """Let a job's log have one JSON line whatever happens: print one for an error as well."""
+    """Let a job's log have one JSON line whatever happens: print one for an error and for a signal as well."""
     try:
         yield
-    except Exception as error:
+    except BaseException as error:
+        sentence, code = explain(error) if isinstance(error, Exception) else ("", TERMINATED)
+        status = {LOCKED: "locked", TERMINATED: "terminated"}.get(code, "failed")
         if as_json:
-            sentence, code = explain(error)
-            click.echo(json.dumps({"status": "locked" if code == LOCKED else "failed", "reason": sentence}))
+            click.echo(json.dumps({"status": status, "reason": sentence}))
         raise
 
 

@@ -43,10 +43,11 @@ def retrain(
     from .retrain import Request, Watchers
     from .retrain import retrain as bring_up_to_date
 
-    config = load_config(configs, settings)
-    with as_one_line(as_json), working(config, as_json) as (client, display):
-        request = Request(as_of.date() if as_of else None, fresh, dry_run)
-        facts = bring_up_to_date(config, client, request, Watchers(display.ingest, [display.train]))
+    with as_one_line(as_json):
+        config = load_config(configs, settings)
+        with working(config, as_json) as (client, display):
+            request = Request(as_of.date() if as_of else None, fresh, dry_run)
+            facts = bring_up_to_date(config, client, request, Watchers(display.ingest, [display.train]))
     show.say(facts, as_json, lambda: show.retrained(facts))
     sys.exit({"refused": REFUSED, "unchanged": unchanged}.get(facts["status"], 0))
 

@@ -28,7 +28,7 @@ from .versions import Facts, Versions
 
 #: What a held-out set tells of models, the most telling first: 1 where more is better, -1 where less is.
 MEASURES = {"held_out_log_likelihood": 1, "held_out_loss": -1, "held_out_relative_error": -1}
-WITHDRAWN = "these partitions make a version that was withdrawn; roll back to it if it is wanted after all"
+WITHDRAWN = "version {} is of these partitions and was withdrawn; roll back to it if it is wanted after all"
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def _update(making: "_Making", check: Callable[[], None]) -> Facts:
         return _facts(config, plan, "unchanged")
     number = _made_before(plan, versions)
     if number in plan.head.withdrawn:
-        return _facts(config, plan, "unchanged", versions.read(number) | {"reason": WITHDRAWN})
+        return _facts(config, plan, "unchanged", {"reason": WITHDRAWN.format(number)})
     if not number:
         number = max(versions.numbers, default=0) + 1
         making.make(number)

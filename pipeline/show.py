@@ -74,7 +74,8 @@ def retrained(found: Facts) -> None:
     for name in ("added", "changed", "removed"):
         if found[name]:
             shown = found[name][:5] + ([f"and {len(found[name]) - 5:,} more"] if len(found[name]) > 5 else [])
-            what = " (subtracted)" if name == "removed" and found["forgotten"] else ""
+            published = found["status"] == "published"
+            what = " (subtracted)" if name == "removed" and found["forgotten"] and published else ""
             click.echo(_label(name) + ", ".join(shown) + what)
     if found["documents"]:
         click.echo(

@@ -16,6 +16,7 @@ from corpusmill.io.partitions import date_of
 from corpusmill.io.store import DataError
 from corpusmill.pipeline import LDA, RandomIndexing, Word2Vec
 from corpusmill.pipeline.cli import main
+from corpusmill.pipeline.cli_tools import as_one_line
 from corpusmill.pipeline.corpora import load_model
 from corpusmill.pipeline.drift import compare_models
 from corpusmill.pipeline.retrain import Request, Watchers, retrain
@@ -242,8 +243,8 @@ def test_a_rollback_lasts_until_there_is_something_new():
         "model": "models/versions/000002/model",
     }
     facts = retrain(configuration("lda"))
-    assert (facts["status"], facts["version"]) == ("unchanged", 3)
-    assert "withdrawn" in facts["reason"]
+    assert (facts["status"], facts["version"]) == ("unchanged", 2)
+    assert "version 3 is of these partitions and was withdrawn" in facts["reason"]
     assert Versions("models").head.version == 2
     write_day(5, [BOATS])
     facts = retrain(configuration("lda"))
@@ -404,6 +405,18 @@ def test_a_refusal_has_its_own_exit_code(capsys):
     write_day(3, [BREAD + " boat oven sea"] * 30)
     assert code_of("retrain", "my.yaml") == 3
     assert "version 1 stays in use" in capsys.readouterr().out
+
+
+def test_a_job_that_fails_or_is_terminated_says_so_in_one_line(capsys):
+    Path("my.yaml").write_text(json.dumps(configuration("lda").model_dump(mode="json")))
+    Path("days/2026-11-03.jsonl").write_bytes(b"no json\n")
+    assert code_of("retrain", "my.yaml", "--json") == 4
+    found = json.loads(capsys.readouterr().out)
+    assert found["status"] == "failed"
+    assert "2026-11-03.jsonl, line 1" in found["reason"]
+    with pytest.raises(SystemExit), as_one_line(True):
+        sys.exit(143)
+    assert json.loads(capsys.readouterr().out)["status"] == "terminated"
 
 
 def test_where_there_is_no_version(capsys):

@@ -4,8 +4,8 @@
 and each one meets all context words before the next (FULL-W2V, section 3). ``par``: attraction, then repulsion from
 negatives that a mini-batch of words shares, as three small matrix products (Algorithms 20 to 22).
 
-W_in and W_out are (R + 1, D) float32: R words, and a last row into which padding is added; D is a multiple of PAD.
-A draw belongs to its token's place in the chunk, so results do not depend on how a chunk's documents are shared out.
+W_in and W_out are (R, D) float32: a row a word; D is a multiple of PAD. A draw belongs to its token's place in the
+chunk, so results do not depend on how a chunk's documents are shared out.
 """
 
 from typing import NamedTuple
@@ -115,7 +115,7 @@ def subsample(doc_ptr, words, keep, key):
 
 
 def train(method: str, text: Text, step: Step, W_in: np.ndarray, W_out: np.ndarray, documents: slice | None = None):
-    """Train W_in and W_out (R + 1, D) float32 in place on a text, or on some of its documents."""
+    """Train W_in and W_out (R, D) float32 in place on a text, or on some of its documents."""
     first, last, _ = (documents or slice(None)).indices(len(text.ptr) - 1)
     sweep = {"par": _par, "full": _full, "sgns": _sgns}[method]
     sweep(first, last, text, step, W_in, W_out)
@@ -281,7 +281,7 @@ def _par(first, last, text, step, W_in, W_out):
             if n:
                 _gather(W_in, words[head:tail], COLUMNS, batch, M_in)
                 _gather(W_out, negatives[:n], (n + 3) // 4 * 4, negatives, M_out)
-                _products(n, M_in, M_turned, M_out, G, alpha)
+                _products((n, tail - head), M_in, M_turned, M_out, G, alpha)
                 _repel(n, batch, negatives, M_in, M_out, G, W_in, W_out)
 
 
@@ -308,19 +308,25 @@ def _attract(marks, text, step, alpha, negatives, pairs, W_in, W_out):
 
 @kernel(_nrt=False)
 def _shared_negatives(position, length, place, step, negatives):
-    """Draw a mini-batch's negatives, by its first word's position as in Algorithm 22, lines 6 to 14; how many."""
+    """Draw a mini-batch's negatives; return how many."""
+    n, base = _place_of_negatives(position, length, place, step)
+    for k in range(n):
+        negatives[k] = _negative(step, base + k)
+    return n
+
+
+@kernel(inline="always")
+def _place_of_negatives(position, length, place, step):
+    """How many, by the first word's position as in Algorithm 22, lines 6 to 14, and the first one's index."""
     C = step.window
     reach = C if position <= C - 1 or length - 1 - position <= C - 1 else 2 * C
     base = place * (2 * C * step.negative + 1)
-    n = np.int64(draw(step.negatives_key, base) % np.uint64(reach)) * step.negative
-    for k in range(n):
-        negatives[k] = _negative(step, base + 1 + k)
-    return n
+    return np.int64(draw(step.negatives_key, base) % np.uint64(reach)) * step.negative, base + 1
 
 
 @kernel(_nrt=False)
 def _gather(W, rows, n, listed, M):
-    """Copy rows of W to M and list them; up to the n-th follow zeros, listed as W's last row."""
+    """Copy rows of W to M and list them; up to the n-th follow zeros, listed as the first row."""
     D = W.shape[1]
     for r in range(n):
         if r < len(rows):
@@ -328,15 +334,16 @@ def _gather(W, rows, n, listed, M):
             for d in range(0, D, STRIP):
                 store_strip(load_strip(W, np.int64(rows[r]) * D + d), M, r * D + d)
         else:
-            listed[r] = W.shape[0] - 1
+            listed[r] = rows[0]
             for d in range(0, D, STRIP):
                 store_strip(zeros(M, 1), M, r * D + d)
 
 
 @kernel(_nrt=False)
-def _products(n, M_in, M_turned, M_out, G, alpha):
-    """G = -alpha * sigmoid(M_out @ M_in.T): (n, COLUMNS)."""
+def _products(size, M_in, M_turned, M_out, G, alpha):
+    """G = -alpha * sigmoid(M_out @ M_in.T): (n, B) of the given size, and zeros beyond it."""
     D = M_in.shape[1]
+    n, B = size
     for b in range(0, COLUMNS, WIDTH):
         for d in range(0, D, WIDTH):
             transpose(M_in, b * D + d, D, M_turned, d * COLUMNS + b, COLUMNS)
@@ -348,6 +355,9 @@ def _products(n, M_in, M_turned, M_out, G, alpha):
             store_tile(tile, G, o * COLUMNS + b, COLUMNS)
         for b in range(0, 4 * COLUMNS, WIDTH):
             repulsions(G, o * COLUMNS + b, alpha)
+    for o in range((n + 3) // 4 * 4):
+        for b in range(B if o < n else 0, COLUMNS):
+            G[o, b] = 0
 
 
 @kernel(_nrt=False)

@@ -6,7 +6,8 @@ import numpy as np
 from corpusmill.io.corpus import make_chunk
 from corpusmill.kernels import lda_collapsed, random
 from corpusmill.kernels import random_indexing as ri_cpu
-from corpusmill.kernels.cuda import lda, ptx, random_indexing, random_indexing_passes
+from corpusmill.kernels import word2vec as word2vec_cpu
+from corpusmill.kernels.cuda import lda, ptx, random_indexing, random_indexing_passes, word2vec
 from corpusmill.kernels.cuda import lda_collapsed as aga
 from corpusmill.kernels.lda_model import Model
 
@@ -55,6 +56,16 @@ def random_indexing_launches(dimension=2048):
     return launches
 
 
+def word2vec_launches(dimension=128):
+    """FULL-W2V and PAR-Word2Vec."""
+    text = word2vec_cpu.Text(np.array([0, 3]), np.zeros(3, np.uint32), np.zeros(3, np.uint32))
+    step = word2vec_cpu.Step(5, 5, np.zeros(4, np.uint32), random.key(1), random.key(2), 0.025, 1e-6, 1e-4)
+    with ptx.recorded() as launches:
+        for method in ("full", "par"):
+            word2vec.train(method, text, step, *(np.zeros((2, dimension), np.float32) for _ in range(2)))
+    return launches
+
+
 #: By model: all launches, each kernel's first one as it is launched in earnest.
 LAUNCHES = {
     "lda": lambda: [
@@ -65,6 +76,7 @@ LAUNCHES = {
     ],
     "lda, mini-batches": aga_launches,
     "random indexing": random_indexing_launches,
+    "word2vec": word2vec_launches,
 }
 
 

@@ -9,7 +9,7 @@ from cuda_launches import LAUNCHES, kernels
 pytestmark = pytest.mark.skipif(not importlib.util.find_spec("numba_cuda"), reason="numba-cuda is not installed")
 CAPABILITIES = (7, 5), (8, 0), (9, 0)
 #: How many kernels each model has, so that none goes unseen.
-EXPECTED = {"lda": 11, "lda, mini-batches": 3, "random indexing": 9}
+EXPECTED = {"lda": 11, "lda, mini-batches": 3, "random indexing": 9, "word2vec": 2}
 
 
 @pytest.mark.parametrize("model", LAUNCHES)

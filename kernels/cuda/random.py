@@ -2,10 +2,14 @@
 
 import numpy as np
 
+from .. import random
 from ..random import FLOAT64_STEP, GAMMA, S11, mix
 from .jit import device
+from .single import ported
 
 mix_device = device(mix)
+draw = ported(random.draw, mix_cpu=mix_device)
+uniform = ported(random.uniform, draw=draw)
 
 
 @device

@@ -90,6 +90,7 @@ class NMF(Section):
     kind: Literal["nmf"] = "nmf"
     n_components: Positive = Field(100, description="Components")
     solver: Literal["hals", "mu", "anls"] = Field("hals", description="How factors are updated; hals is the fastest")
+    beta_loss: Literal["frobenius", "kullback-leibler"] = Field("frobenius", description="What is made small")
     init: Literal["random", "nndsvd", "nndsvda", "nndsvdar"] = Field("random", description="Where the factors begin")
     tol: float = Field(1e-4, ge=0, description="Stop when the error falls by less than this share; 0: never early")
     max_iter: Positive = Field(200, description="Epochs, at most")

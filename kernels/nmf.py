@@ -251,6 +251,15 @@ def symmetric(Q: np.ndarray) -> np.ndarray:
 
 
 @vector_kernel
+def squared(numbers):
+    """Return the sum of squares of (n,) numbers in float64."""
+    total = 0.0
+    for a in numbers:
+        total += np.float64(a) * np.float64(a)
+    return total
+
+
+@vector_kernel
 def count(word_ptr, docs):
     """Merge a word's tokens in one document: (S,) sparse rows of counts from word order, docs (T,) uint32."""
     indptr = np.zeros(len(word_ptr), np.int64)

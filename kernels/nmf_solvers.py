@@ -5,22 +5,31 @@ X (n, K) are rows of a factor, R (n, K) their products with A, S (K, K) the othe
 
 import numpy as np
 
+from .jit import vector_kernel
+
 
 def multiply(X: np.ndarray, R: np.ndarray, S: np.ndarray) -> np.ndarray:
     """Lee and Seung (2001), Frobenius norm: X·R / (X·S); returns (n, K)."""
     return X * (R / np.maximum(X @ S, np.finfo(X.dtype).tiny))
 
 
-def multiply_kl(A, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
-    """Lee and Seung (2001), Kullback-Leibler: X·((A / XYᵀ)·Y) / ΣY for A (n, m) in CSR, Y (m, K); returns (n, K)."""
-    ratio = A.copy()
-    for first in range(0, A.shape[0], 4096):
-        last = min(first + 4096, A.shape[0])
-        lo, hi = A.indptr[first], A.indptr[last]
-        rows = np.repeat(np.arange(first, last), np.diff(A.indptr[first : last + 1]))
-        modelled = np.einsum("ik,ik->i", X[rows], Y[A.indices[lo:hi]])
-        ratio.data[lo:hi] /= np.maximum(modelled, np.finfo(X.dtype).tiny)
-    return X * (ratio @ Y) / np.maximum(Y.sum(axis=0), np.finfo(X.dtype).tiny)
+@vector_kernel
+def divide(A, X, Y, ratio):
+    """Set ratio (non-zeros) to A / XYᵀ for A (n, m) sparse, X (n, K), Y (m, K); return Σ a·ln(a / xyᵀ) in float64.
+
+    The update of X that goes with it: X·(ratio·Y) / ΣY (Lee and Seung 2001, Kullback-Leibler), and likewise of Y.
+    """
+    total, K, least = 0.0, X.shape[1], np.finfo(X.dtype).tiny
+    for i in range(len(A.indptr) - 1):
+        x = X[i]
+        for j in range(A.indptr[i], A.indptr[i + 1]):
+            y, modelled = Y[A.indices[j]], X.dtype.type(0)
+            for k in range(K):
+                modelled += x[k] * y[k]
+            ratio[j] = A.data[j] / max(modelled, least)
+            if A.data[j] > 0:
+                total += A.data[j] * np.log(np.float64(ratio[j]))
+    return total
 
 
 def pivot(R: np.ndarray, S: np.ndarray) -> np.ndarray:

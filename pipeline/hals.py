@@ -12,6 +12,7 @@ from ..io.store import Arrays
 from ..kernels import nmf, nmf_solvers, nmf_tiled, random
 from ..kernels.nmf_model import tile_size
 from .algorithm import Address, Algorithm, Model, Need, Swept, add
+from .corpora import load_model, map_words
 from .nmf_start import singular_start
 
 #: Addresses of draws that belong to no epoch: W before training, and components that come to nothing.
@@ -44,6 +45,7 @@ class HALS(Algorithm):
     tol: float = 1e-4
     seed: int = 0
     bounds: tuple[int, ...] = ()
+    base: str = ""  # a saved model to go on from
 
     @property
     def blocks(self) -> int:  # type: ignore[override]
@@ -57,13 +59,21 @@ class HALS(Algorithm):
         return Need(
             data=32 * chunk.tokens + 16 * chunk.documents,
             state=2 * chunk.documents * self.n_components * item,
-            model=factor * (1 if self.blocks == 1 else 2),
+            model=factor * ((1 if self.blocks == 1 else 2) + bool(self.base)),
             delta=3 * factor + 16 * self.n_components**2,
             scratch=2 * (4 + item) * chunk.tokens + 4 * self.n_components**2 * item,
         )
 
     def begin(self, block: int) -> Arrays:
-        """Return W at random, or from the singular vectors; the paper's order starts from columns of length 1."""
+        """Return W at random, or from the singular vectors; the paper's order starts from columns of length 1.
+
+        Going on from a model: its W, and ``seen``, the P of the rows it was trained on as it has them.
+        """
+        if self.base:
+            W = known_rows(load_model(self.base), open_data(self.data), self)[
+                self.bounds[block] : self.bounds[block + 1]
+            ]
+            return {"W": W, "seen": self.explained(W, self._seen()).astype(self.dtype)}
         if self.init != "random":
             start = singular_start(open_data(self.data), self)
             return {k: v[self.bounds[block] : self.bounds[block + 1]] for k, v in start.items()}
@@ -72,8 +82,20 @@ class HALS(Algorithm):
         return {"W": W / np.linalg.norm(W, axis=0) if self.order == "paper" else W}
 
     def begin_shared(self) -> Arrays:
-        """Return the weights of words; S is not known before W is."""
-        return {"idf": _idf(Corpus(self.data))} if self.weighting == "tfidf" else {}
+        """Return the weights of words, and Q of the rows that a model to go on from has seen."""
+        shared: Arrays = {"seen": self._seen()} if self.base else {}
+        return shared | ({"idf": _idf(Corpus(self.data), self.base)} if self.weighting == "tfidf" else {})
+
+    def summed(self, W: np.ndarray) -> np.ndarray:
+        """Return S of W."""
+        return gram(W)
+
+    def explained(self, W: np.ndarray, Q: np.ndarray) -> np.ndarray:
+        """Return the P of rows of A that are just HWᵀ, for their Q."""
+        return W @ Q
+
+    def _seen(self) -> np.ndarray:
+        return load_model(self.base).model_.shared["Q"]
 
     def rows(self, chunk: Any, shared: Arrays) -> Any:
         """Return a chunk as the kernels take it: sparse rows, or a dense array (D, V)."""
@@ -89,7 +111,7 @@ class HALS(Algorithm):
         """Update the chunk's rows of H, then add up P and Q."""
         A = self.rows(chunk, model.shared)
         W = self._joined(model, "W")
-        S = model.shared["S"] if "S" in model.shared else gram(W)
+        S = model.shared["S"] if "S" in model.shared else self.summed(W)
         H = self._first(model, A, chunk.n_documents, address) if state is None else state["H"].copy()
         P, Q = np.zeros_like(W), np.zeros_like(S)
         self._update_rows(A, W, S, H, P, Q)
@@ -97,8 +119,8 @@ class HALS(Algorithm):
         found = [{"P": P[i:j], "Q": Q} for i, j in zip(self.bounds[:-1], self.bounds[1:], strict=True)]
         if deltas is not None:
             found = [self.merge(a, b) for a, b in zip(deltas, found, strict=True)]
-        entries = A.data if isinstance(A, nmf.Rows) else A
-        return Swept({"H": H}, found, {"norm": np.sum(np.square(entries, dtype=np.float64))})
+        entries = A.data if isinstance(A, nmf.Rows) else A.reshape(-1)
+        return Swept({"H": H}, found, {"norm": np.float64(nmf.squared(entries))})
 
     def _update_rows(self, A: Any, W: np.ndarray, S: np.ndarray, H: np.ndarray, P: np.ndarray, Q: np.ndarray) -> None:
         sparse = isinstance(A, nmf.Rows)
@@ -133,6 +155,9 @@ class HALS(Algorithm):
 
     def _first(self, model: Model, A: Any, n: int, address: Address) -> np.ndarray:
         H = np.zeros((n, self.n_components), self.dtype)
+        if self.base:
+            W = self._joined(model, "W")
+            return self.fold_in(A, W, self.summed(W))[0]
         if "start" not in model.block(0):
             nmf.uniforms(random.key(*address), 0, H, 2 * self.scale)
         elif isinstance(A, nmf.Rows):
@@ -146,8 +171,13 @@ class HALS(Algorithm):
         return add(left, right)
 
     def apply(self, block: Arrays, delta: Arrays, shared: Arrays) -> tuple[Arrays, Arrays]:
-        """Update rows of W from P and Q; return S and the part of the error that these rows make."""
+        """Update rows of W from P and Q; return S and the part of the error that these rows make.
+
+        Rows of A that an earlier model has seen count as A ≈ HWᵀ, which is all that is known of them: P ≈ W·Q.
+        """
         W, P, Q = block["W"].copy(), delta["P"], delta["Q"]
+        if self.base:
+            P, Q = P + block["seen"], Q + shared["seen"]
         _revive(W, Q, self.scale, self.seed)
         if self.order == "paper" and self.solver == "hals":
             tile = tile_size(self.n_components, CACHE_BYTES)
@@ -159,14 +189,18 @@ class HALS(Algorithm):
             rule = nmf.rule(Q, self.order, "W", *self.penalties[:2], self.dtype)
             inner = self._solve(P, Q, W, rule, S)
             S = nmf.symmetric(S)
-        return {"W": W}, {"S": S, "explained": np.float64(2 * inner - np.sum(S * Q))}
+        if self.base:
+            inner -= float(np.sum(block["seen"] * W, dtype=np.float64))
+        explained = 2 * inner - np.sum(S * delta["Q"])
+        kept = {"W": W, "seen": block["seen"]} if self.base else {"W": W}
+        return kept, {"S": S, "Q": Q / self.blocks, "explained": np.float64(explained)}
 
     def finish(self, shared: Arrays, totals: Arrays, sums: Arrays) -> tuple[Arrays, dict[str, float]]:
-        """Keep S; report ‖A − HWᵀ‖ and its ratio to ‖A‖."""
+        """Keep S and Q; report ‖A − HWᵀ‖ and its ratio to ‖A‖."""
         squared = max(float(sums["norm"] - totals["explained"]), 0.0)
         norm = max(float(sums["norm"]), np.finfo(float).tiny)
         metrics = {"error": float(np.sqrt(squared)), "relative_error": float(np.sqrt(squared / norm))}
-        return shared | {"S": totals["S"]}, metrics
+        return shared | {"S": totals["S"], "Q": totals["Q"]}, metrics
 
     def fold_in(self, A: Any, W: np.ndarray, S: np.ndarray, sweeps: int = FOLD_IN_SWEEPS) -> tuple[np.ndarray, float]:
         """Return the H (D, K) of new rows and ⟨R, H⟩, W being fixed."""
@@ -224,10 +258,27 @@ def _revive(W: np.ndarray, Q: np.ndarray, scale: float, seed: int) -> None:
         W[:, k] = column[:, 0]
 
 
-def _idf(corpus: Corpus) -> np.ndarray:
-    """ln((1 + D) / (1 + df)) + 1 of each word: (V,) float64."""
+def known_rows(model: Any, data: Any, algorithm: HALS) -> np.ndarray:
+    """Return W for the words of ``data``, or its columns: a model's rows, and small random ones of words new to it."""
+    W = model.components_.T.astype(algorithm.dtype)
+    if not isinstance(data, Corpus):
+        return W
+    places = map_words(data.vocabulary, model.model_.vocabulary)
+    rows = np.empty((len(places), W.shape[1]), algorithm.dtype)
+    nmf.uniforms(random.key(algorithm.seed, BEGIN, 0), 0, rows, 2 * float(W.mean()))
+    rows[places >= 0] = W[places[places >= 0]]
+    return rows
+
+
+def _idf(corpus: Corpus, base: str) -> np.ndarray:
+    """ln((1 + D) / (1 + df)) + 1 of each word: (V,) float64; a word keeps the weight that an earlier model gave it."""
     frequency = np.asarray(corpus.vocabulary["document_frequency"], np.float64)
-    return np.log((1 + corpus.n_documents) / (1 + frequency)) + 1
+    idf = np.log((1 + corpus.n_documents) / (1 + frequency)) + 1
+    if base:
+        before = load_model(base).model_
+        places = map_words(corpus.vocabulary, before.vocabulary)
+        idf[places >= 0] = before.shared["idf"][places[places >= 0]]
+    return idf
 
 
 def word_counts(chunk: Chunk, idf: np.ndarray | None, dtype: str) -> nmf.Rows:

@@ -14,25 +14,31 @@ from ..io.data import open_data
 from ..io.matrix import Matrix, write_matrix
 from ..io.store import Arrays, DataError
 from ..kernels import nmf
-from .algorithm import add
-from .corpora import map_words
-from .estimator import Estimator, Fitted
-from .hals import HALS, gram, heaviest, word_counts
+from .corpora import TextEstimator, map_words
+from .divergence import Divergence
+from .estimator import Fitted
+from .hals import HALS, heaviest
+from .lda_inference import split_mask
 from .run import RunStore
 from .vectors import WordVectors
 
 SOLVERS, ORDERS = ("hals", "mu", "anls"), ("separable", "paper")
+LOSSES = ("frobenius", "kullback-leibler")
 INITS = ("random", "nndsvd", "nndsvda", "nndsvdar")
+#: Share of a document's words that a score leaves to their overall frequency.
+BACKGROUND = 0.05
 
 
-class NMF(Estimator):
+class NMF(TextEstimator):
     """Non-negative matrix factorisation, out of core on Dask. Parameters as in scikit-learn's NMF, and:
 
-    ``solver``: "hals" (FAST-HALS), "mu" or "anls", all for the Frobenius norm. ``order``: "separable" takes each entry
-    to its best (scikit-learn's coordinate descent); "paper" is Algorithm 1 of ALO-NMF, which normalises W on the way.
+    ``solver``: "hals" (FAST-HALS), "mu" (multiplicative, also for ``beta_loss="kullback-leibler"``) or "anls".
+    ``order``: "separable" takes each entry to its best (scikit-learn's coordinate descent); "paper" is Algorithm 1 of
+    ALO-NMF, which normalises W on the way.
     ``sweeps``: sweeps over a factor while its products are at hand. ``weighting`` of a corpus: "counts" or "tfidf".
     ``n_blocks``: blocks of W's rows that workers update apart. Every entry counts, zeros too: there is no mask for
-    unobserved ones, which would need S anew for each row.
+    unobserved ones, which would need S anew for each row. ``partial_fit`` goes on from the trained model with further
+    rows: words may be new, components keep their numbers, and rows seen before count as the model has them.
 
     Bytes moved an epoch, A aside: 12(V + D)K for "separable"; "paper" reads W once more for each tile of columns.
     """
@@ -43,6 +49,7 @@ class NMF(Estimator):
         self,
         n_components: int = 100,
         solver: str = "hals",
+        beta_loss: str = "frobenius",
         init: str = "random",
         tol: float = 1e-4,
         max_iter: int = 200,
@@ -58,6 +65,7 @@ class NMF(Estimator):
     ):
         self.n_components = n_components
         self.solver = solver
+        self.beta_loss = beta_loss
         self.init = init
         self.tol = tol
         self.max_iter = max_iter
@@ -73,7 +81,7 @@ class NMF(Estimator):
 
     # --- training ---
 
-    def open(self, data: Any) -> Corpus | Matrix:
+    def open(self, data: Any) -> Corpus | Matrix:  # type: ignore[override]
         """Return the store for a Corpus, a Matrix, a URL, or an array: NumPy, SciPy sparse or Dask."""
         if isinstance(data, Corpus | Matrix):
             return data
@@ -89,7 +97,7 @@ class NMF(Estimator):
         self._check(data)
         D, V, K = data.n_documents, data.n_words, self.n_components
         total = data.total if isinstance(data, Matrix) else float(data.n_tokens)
-        return HALS(
+        return self._kind(
             data=data.url,
             n_words=V,
             n_components=K,
@@ -104,7 +112,12 @@ class NMF(Estimator):
             tol=self.tol,
             seed=int(self.random_state or 0),
             bounds=tuple(int(b) for b in np.linspace(0, V, min(self.n_blocks, V) + 1)),
+            base=self._base,
         )
+
+    @property
+    def _kind(self) -> type[HALS]:
+        return Divergence if self.beta_loss == "kullback-leibler" else HALS
 
     def _penalties(self, D: int, V: int) -> tuple[float, float, float, float]:
         """ℓ1 and ℓ2 of W, then of H; scikit-learn's W is H here, the factor of the rows, scaled by the columns."""
@@ -113,13 +126,25 @@ class NMF(Estimator):
         return of_W * ratio, of_W * (1 - ratio), of_H * ratio, of_H * (1 - ratio)
 
     def _check(self, data: Any) -> None:
-        smallest = min(data.n_documents, data.n_words)
+        if self._base:
+            self._check_columns(data)
+        smallest = data.n_words if self._base else min(data.n_documents, data.n_words)
         if not 1 <= self.n_components <= smallest:
             raise ValueError(
                 f"n_components is {self.n_components}: a matrix of {data.n_documents} rows and {data.n_words} columns "
                 f"allows 1 to {smallest}"
             )
-        known = {"solver": SOLVERS, "order": ORDERS, "init": INITS, "weighting": ("counts", "tfidf")}
+        if self._base and len(self.components_) != self.n_components:
+            raise ValueError(
+                f"n_components is {self.n_components}, the model to go on from has {len(self.components_)}"
+            )
+        known = {
+            "beta_loss": LOSSES,
+            "solver": SOLVERS,
+            "order": ORDERS,
+            "init": INITS,
+            "weighting": ("counts", "tfidf"),
+        }
         known["dtype"] = ("float32", "float64")
         for name, values in known.items():
             if getattr(self, name) not in values:
@@ -128,6 +153,8 @@ class NMF(Estimator):
             raise ValueError("sweeps, n_blocks and max_iter must be 1 or more")
         if self.order == "paper" and self.n_blocks > 1:
             raise ValueError("order='paper' needs all rows of W at once: set n_blocks to 1")
+        if self.beta_loss != "frobenius" and self.solver != "mu":
+            raise ValueError("beta_loss='kullback-leibler' needs solver='mu'")
         penalised = self.alpha_W != 0 or self.alpha_H not in ("same", 0)
         if penalised and (self.order == "paper" or self.solver != "hals"):
             raise ValueError("alpha_W and alpha_H need solver='hals' and order='separable'")
@@ -141,38 +168,21 @@ class NMF(Estimator):
             kept = RunStore(url)
             return np.concatenate([kept.state(kept.step, c)["H"] for c in range(len(store.chunks))])
 
-    def partial_fit(self, data: Any) -> "NMF":
-        """Train on some more rows: their H with W fixed, then W from the sums of P and Q over all rows seen."""
-        store = self.open(data)
-        if not hasattr(self, "model_"):
-            self._begin(store)
-        for c in range(len(store.chunks)):
-            self._learn(self._algorithm(store), self._known_rows(store, store.read_chunk(c)))
-        self.n_iter_ += 1
-        return self
-
-    def _begin(self, store: Any) -> None:
-        algorithm = self.algorithm(store)
-        W = algorithm.begin(0)["W"]
-        about = {"data": store.url, "data_hash": store.hash, "step": 0, "metrics": []}
-        shared = algorithm.begin_shared() | {"S": gram(W)}
-        self.model_ = Fitted([{"W": W}], shared, getattr(store, "vocabulary", pa.table({})), about)
-        self.history_, self.n_iter_ = [], 0
-
-    def _learn(self, algorithm: HALS, A: Any) -> None:
-        W, S = self._W, self.model_.shared["S"]
-        H, _ = algorithm.fold_in(A, W, S)
-        P = np.zeros_like(W)
-        if isinstance(A, nmf.Rows):
-            nmf.add_products(nmf.by_column(A, len(W)), H, P)
-        else:
-            P += A.T @ H
-        delta = {"P": P, "Q": gram(H)}
-        self._seen: Arrays = add(getattr(self, "_seen", {}), delta)
-        block, totals = algorithm.apply({"W": W}, self._seen, {})
-        self.model_ = Fitted(
-            [block], self.model_.shared | {"S": totals["S"]}, self.model_.vocabulary, self.model_.about
-        )
+    def joined_with(self, old: Fitted) -> None:
+        """Keep the rows of words that did not occur again."""
+        new, W = self.model_, self._W
+        shared = {name: array for name, array in new.shared.items() if name != "seen"}
+        vocabulary = new.vocabulary
+        if "word" in vocabulary.column_names:
+            apart = np.flatnonzero(map_words(old.vocabulary, vocabulary) < 0)
+            W = np.concatenate([W, np.concatenate([b["W"] for b in old.blocks])[apart].astype(W.dtype)])
+            names = ["word", "term_frequency", "document_frequency"]
+            tables = [new.vocabulary.select(names), old.vocabulary.take(apart).select(names)]
+            vocabulary = pa.concat_tables([tables[0], tables[1].cast(tables[0].schema)])
+            if "idf" in shared:
+                shared["idf"] = np.concatenate([shared["idf"], old.shared["idf"][apart]])
+        shared["S"] = self._fold_in().summed(W)
+        self.model_ = Fitted([{"W": W}], shared, vocabulary, new.about)
 
     # --- the trained model ---
 
@@ -186,13 +196,13 @@ class NMF(Estimator):
         return np.ascontiguousarray(self._W.T)
 
     @property
-    def n_features_in_(self) -> int:
+    def n_features_in_(self) -> int:  # type: ignore[override]
         """V."""
         return len(self._W)
 
     @property
     def reconstruction_err_(self) -> float:
-        """‖A − HWᵀ‖ after the last epoch (Frobenius norm)."""
+        """‖A − HWᵀ‖ after the last epoch, or √(2D) of the Kullback-Leibler divergence D, as scikit-learn has them."""
         self._fitted()
         return float(self.history_[-1]["error"])
 
@@ -222,46 +232,69 @@ class NMF(Estimator):
             for k in range(W.shape[1])
         ]
 
-    def transform(self, data: Any) -> np.ndarray:
-        """Return the rows' factor with W fixed: (D, K). Raises DataError when the columns are not the model's."""
+    def transform(self, data: Any, client: Any | None = None) -> np.ndarray:
+        """Return the rows' factor with W fixed: (D, K). Raises DataError when the columns are not the model's.
+
+        Of a corpus, words that the model does not know are skipped.
+        """
         store = self.open(data)
-        algorithm, W, S = self._algorithm(store), self._W, self._fitted().shared["S"]
-        chunks = (self._known_rows(store, store.read_chunk(c)) for c in range(len(store.chunks)))
-        return np.concatenate([algorithm.fold_in(A, W, S)[0] for A in chunks])
+        if isinstance(store, Corpus):
+            return super().transform(store, client)
+        algorithm, shared, W = self._fold_in(), self._fitted().shared, self._W
+        self._check_columns(store)
+        chunks = (algorithm.rows(store.read_chunk(c), shared) for c in range(len(store.chunks)))
+        return np.concatenate([algorithm.fold_in(A, W, shared["S"])[0] for A in chunks])
+
+    def transform_chunk(self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> np.ndarray:
+        """Return the rows' factor of documents given by the model's word ids: (D, K)."""
+        shared, W = self._fitted().shared, self._W
+        counted = scipy.sparse.csr_matrix((np.ones(len(words), self.dtype), words, doc_ptr), (len(doc_ptr) - 1, len(W)))
+        counted.sum_duplicates()
+        A = nmf.Rows(counted.indptr.astype(np.int64), counted.indices.astype(np.int32), counted.data)
+        if "idf" in shared:
+            nmf.weigh(A, shared["idf"])
+        return self._fold_in().fold_in(A, W, shared["S"])[0]
+
+    def score_chunk(self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> Arrays:
+        """Score documents by completion: sums ``log_likelihood`` and ``tokens``.
+
+        Half of a document gives its row, the other half is scored by that row times components, as shares of their sum,
+        of which a twentieth is left to the words' overall frequency: what factors leave out is not impossible.
+        """
+        first = split_mask(doc_ptr, keys)
+        kept = np.r_[0, np.cumsum(first)][doc_ptr]
+        rows = self.transform_chunk(kept, words[first], keys)
+        W = self._W / self._fitted().shared["idf"][:, None] if "idf" in self._fitted().shared else self._W
+        frequency = np.asarray(self._fitted().vocabulary["term_frequency"], np.float64)
+        total, tokens = 0.0, 0
+        sums = rows @ W.sum(axis=0)
+        for d, (lo, hi) in enumerate(zip(doc_ptr[:-1], doc_ptr[1:], strict=True)):
+            scored = words[lo:hi][~first[lo:hi]]
+            share = (W[scored] @ rows[d]) / sums[d] if sums[d] > 0 else 1 / len(W)
+            total += float(np.log((1 - BACKGROUND) * share + BACKGROUND * frequency[scored] / frequency.sum()).sum())
+            tokens += len(scored)
+        return {"log_likelihood": np.float64(total), "tokens": np.int64(tokens)}
 
     def inverse_transform(self, rows: np.ndarray) -> np.ndarray:
         """Return rows (D, K) times components: (D, V)."""
         return rows @ self.components_
 
-    def _algorithm(self, store: Any) -> HALS:
-        """The algorithm for rows of a fitted model: however few, its own columns."""
-        about, K = self._fitted().about, self.n_components
+    def _check_columns(self, store: Any) -> None:
         if isinstance(store, Matrix) and store.n_words != len(self._W):
             raise DataError(
                 f"{store.url}: has {store.n_words} columns, the model {len(self._W)}: give the same columns"
             )
-        return HALS(
-            data=about["data"],
-            n_words=len(self._W),
-            n_components=K,
-            penalties=self._penalties(store.n_documents, len(self._W)),
-            dtype=self.dtype,
-            bounds=(0, len(self._W)),
-        )
 
-    def _known_rows(self, store: Any, chunk: Any) -> Any:
-        """Return a chunk's rows in the model's columns; words that it does not know are left out."""
-        shared = self._fitted().shared
-        if not isinstance(store, Corpus):
-            return self._algorithm(store).rows(chunk, shared)
-        ids = map_words(store.vocabulary, self.model_.vocabulary)
-        A = word_counts(chunk, None, self.dtype)
-        columns = ids[A.indices]
-        matrix = scipy.sparse.csr_matrix((A.data * (columns >= 0), np.maximum(columns, 0), A.indptr), copy=False)
-        found = nmf.Rows(A.indptr, matrix.indices.astype(np.int32), matrix.data)
-        if "idf" in shared:
-            nmf.weigh(found, shared["idf"])
-        return found
+    def _fold_in(self) -> HALS:
+        """The algorithm for rows of a fitted model: however few, its own columns."""
+        V = len(self._W)
+        return self._kind(
+            n_words=V,
+            n_components=self.n_components,
+            penalties=self._penalties(1, V),
+            dtype=self.dtype,
+            bounds=(0, V),
+        )
 
 
 def _blocks_of(data: Any) -> Iterable[Any]:

@@ -115,7 +115,7 @@ def _follow(walker, key, out):
         for _ in range(PATIENCE + degree):
             if beside > 0:
                 draws += 1
-                if random.uniform64(key, draws) * (top * walker.mass[v] + beside) < beside:
+                if random.uniform64(key, draws) * (_times(top, walker.mass[v]) + beside) < beside:
                     edge = np.int64(-1)
                     x = t
                     break
@@ -142,6 +142,12 @@ def _follow(walker, key, out):
         t, v = v, x
         out[step] = x
     return len(out)
+
+
+@kernel(inline="always")
+def _times(a, b):
+    """A product by a name, so that a device can have one that is rounded before it is added to."""
+    return a * b
 
 
 @kernel(inline="always")

@@ -6,8 +6,9 @@ import numpy as np
 from corpusmill.io.corpus import make_chunk
 from corpusmill.kernels import lda_collapsed, random
 from corpusmill.kernels import random_indexing as ri_cpu
+from corpusmill.kernels import walks as walks_cpu
 from corpusmill.kernels import word2vec as word2vec_cpu
-from corpusmill.kernels.cuda import lda, ptx, random_indexing, random_indexing_passes, word2vec
+from corpusmill.kernels.cuda import lda, ptx, random_indexing, random_indexing_passes, walks, word2vec
 from corpusmill.kernels.cuda import lda_collapsed as aga
 from corpusmill.kernels.lda_model import Model
 
@@ -66,6 +67,16 @@ def word2vec_launches(dimension=128):
     return launches
 
 
+def walks_launches():
+    """Walks over a graph with weights."""
+    edges = np.array([0, 1, 2]), np.array([1, 0], np.uint32), np.full(2, 2, np.float32)
+    with ptx.recorded(answer=1) as launches:
+        walks.walk(
+            walks_cpu.walker(walks_cpu.Adjacency(*edges, True), 0.5, 2), np.zeros(1, np.uint32), 8, random.key(1)
+        )
+    return launches
+
+
 #: By model: all launches, each kernel's first one as it is launched in earnest.
 LAUNCHES = {
     "lda": lambda: [
@@ -77,6 +88,7 @@ LAUNCHES = {
     "lda, mini-batches": aga_launches,
     "random indexing": random_indexing_launches,
     "word2vec": word2vec_launches,
+    "walks": walks_launches,
 }
 
 

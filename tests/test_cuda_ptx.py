@@ -1,4 +1,4 @@
-"""Every CUDA kernel compiles for the devices that are out there, and no register of it spills."""
+"""Every CUDA kernel compiles for the devices that are out there, and no register of it spills without a reason."""
 
 import importlib.util
 
@@ -9,7 +9,12 @@ from cuda_launches import LAUNCHES, kernels
 pytestmark = pytest.mark.skipif(not importlib.util.find_spec("numba_cuda"), reason="numba-cuda is not installed")
 CAPABILITIES = (7, 5), (8, 0), (9, 0)
 #: How many kernels each model has, so that none goes unseen.
-EXPECTED = {"lda": 11, "lda, mini-batches": 3, "random indexing": 9, "word2vec": 2}
+EXPECTED = {"lda": 11, "lda, mini-batches": 3, "random indexing": 9, "word2vec": 2, "walks": 1}
+#: Bytes that a kernel may store and load beside its registers, and why.
+SPILLS = {
+    # Six numbers a token on 9.0 alone, for half of the warps under way instead of three eighths.
+    "lda._sampler.draw": 48,
+}
 
 
 @pytest.mark.parametrize("model", LAUNCHES)
@@ -22,7 +27,7 @@ def test_kernels_compile_and_fit_their_registers(model):
             assert f".target sm_{capability[0]}{capability[1]}" in text
             assert ".entry" in text
             if ptx.ptxas():
-                assert ptx.resources_of(text, capability).spilled == 0, launch.name
+                assert ptx.resources_of(text, capability).spilled <= SPILLS.get(launch.name, 0), launch.name
 
 
 def test_occupancy_is_that_of_the_scarcest_resource():

@@ -1,0 +1,50 @@
+"""Walks on a device against walks on the CPU, to the bit."""
+
+from unittest import mock
+
+import numpy as np
+import pytest
+from corpusmill.kernels import random
+from corpusmill.kernels import walks as cpu
+from corpusmill.kernels.cuda import walks
+from cuda_simulator import few_threads, install, on_device, outside, run_simulated
+from numba import config
+from test_kernels_walks import adjacency, random_graph
+
+if config.ENABLE_CUDASIM:
+    install()
+    pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered")
+
+
+@outside
+def test_in_the_simulator():
+    run_simulated(__file__)
+
+
+def both(graph, p, q, by_tables=False, length=12):
+    walker = cpu.walker(graph, p, q, by_tables)
+    starts = np.arange(len(graph.row_ptr) - 1, dtype=np.uint32)
+    with few_threads(walks, THREADS=4):
+        return walks.walk(walker, starts, length, random.key(7)), cpu.walk(walker, starts, length, random.key(7))
+
+
+@on_device
+@pytest.mark.parametrize("by_tables", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("directed", [False, True])
+@pytest.mark.parametrize(("p", "q"), [(0.2, 3), (4, 0.5)])
+def test_walks_are_the_cpus(p, q, directed, weighted, by_tables):
+    graph = adjacency(random_graph(9, 0.3, directed, weighted, seed=3), symmetric=not directed)
+    found, expected = both(graph, p, q, by_tables)
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(a, b)
+        assert a.dtype == b.dtype
+
+
+@on_device
+def test_walks_whose_proposals_fail_are_the_cpus():
+    # From t to v and on: hardly any proposal is kept, so that weights are computed, on either side.
+    graph = adjacency(random_graph(7, 0.9, False, True, seed=1), symmetric=True)
+    with mock.patch.object(cpu, "PATIENCE", 16):
+        found, expected = both(graph, 1e12, 1e-12)
+    np.testing.assert_array_equal(found[1], expected[1])

@@ -73,11 +73,28 @@ def _update(making: "_Making", check: Callable[[], None]) -> Facts:
         number = max(versions.numbers, default=0) + 1
         making.make(number)
     made = versions.read(number)
-    if made["refused"]:
-        return _facts(config, plan, "refused", made | {"reason": made["refused"]})
+    refused = refusal(made, plan.published, config.retrain.tolerance)  # which may have been changed since it was made
+    if refused:
+        return _facts(config, plan, "refused", made | {"reason": refused})
     check()
     versions.publish(number, plan.head, plan.head.withdrawn)
     return _facts(config, plan, "published", made)
+
+
+def refusal(made: Facts, published: Facts | None, tolerance: float) -> str:
+    """Say why a version may not be published by itself; an empty string where it may."""
+    if not made["finite"]:
+        return "the model has numbers that are not finite"
+    score, before = made["score"], made["score_before"]
+    if published is None or not made["measure"] or before is None:
+        return ""
+    worse = MEASURES[made["measure"]] * (before - score) / max(abs(before), 1e-12)
+    if worse <= tolerance:
+        return ""
+    return (
+        f"{made['measure']} is {score:.6g}, {worse:.2%} worse than the {before:.6g} of version {published['version']}: "
+        f"more than the retrain.tolerance of {tolerance:.2%}; raise it, or put the version in use by a rollback to it"
+    )
 
 
 def _made_before(plan: Plan, versions: Versions) -> int:
@@ -120,6 +137,7 @@ class _Making:
         held_out = self._held_out(corpus)
         estimator = self._train(corpus, held_out)
         facts = self._judge(estimator, held_out) | self._describe(estimator, corpus, held_out)
+        facts["refused"] = refusal(facts, self.plan.published, self.config.retrain.tolerance)
         estimator.history_ = [_timeless(row) for row in estimator.history_]
         estimator.model_.about |= {"metrics": estimator.history_[-1:]}
         self.versions.begin(number)
@@ -192,23 +210,12 @@ class _Making:
     # --- judgement ---
 
     def _judge(self, estimator: Any, held_out: str) -> Facts:
-        """Return the score and why the model may not be published, if so."""
-        published, tolerance = self.plan.published or {}, self.config.retrain.tolerance
+        """Return the scores of the version and of the one in use, if they are of the same documents."""
+        published = self.plan.published or {}
         measure, score = _score(estimator.history_)
-        facts: Facts = {"measure": measure, "score": score, "score_before": None, "refused": ""}
-        if not _is_finite(estimator):
-            return facts | {"refused": "the model has numbers that are not finite"}
-        if not held_out or held_out != published.get("held_out") or measure != published.get("measure") or not measure:
-            return facts
-        before = published["score"]
-        worse = MEASURES[measure] * (before - score) / max(abs(before), 1e-12)
-        facts["score_before"] = before
-        if not worse <= tolerance:
-            facts["refused"] = (
-                f"{measure} is {score:.6g}, {worse:.2%} worse than the {before:.6g} of version {published['version']}: "
-                f"more than the retrain.tolerance of {tolerance:.2%}"
-            )
-        return facts
+        same = held_out and (held_out, measure) == (published.get("held_out"), published.get("measure"))
+        scores = {"measure": measure, "score": score, "score_before": published["score"] if same else None}
+        return scores | {"finite": _is_finite(estimator)}
 
     def _describe(self, estimator: Any, corpus: Corpus | None, held_out: str) -> Facts:
         plan, published = self.plan, self.plan.published or {}

@@ -131,6 +131,8 @@ class Versions:
     def before(self, number: int) -> int:
         """Return the version that was in use before this one; raise DataError when it is not kept."""
         base = self.read(number)["previous"]
+        if not base:
+            raise DataError(f"{self.url}: version {number} is the first one, there is none before it")
         if base not in self.numbers:
             raise DataError(f"{self.url}: no version before {number} is kept")
         return base

@@ -221,11 +221,15 @@ def test_a_worse_version_is_kept_and_not_published():
     facts = retrain(worse(tolerance=0.001))
     assert (facts["status"], facts["version"], facts["previous"]) == ("refused", 2, 1)
     assert "held_out_loss is" in facts["reason"]
+    assert Versions("models").list()[0]["state"] == "refused"
     assert "more than the retrain.tolerance of 0.10%" in facts["reason"]
     assert Versions("models").head.version == 1
     before = contents("models")
     assert retrain(worse(tolerance=0.001))["status"] == "refused"
     assert contents("models") == before
+    assert retrain(worse(tolerance=1e9))["status"] == "published"
+    assert contents("models/versions") == {name: b for name, b in before.items() if "versions" in name}
+    assert Versions("models").rollback()["version"] == 1
     # A person may decide otherwise.
     assert Versions("models").rollback(2)["previous"] == 1
     assert [row["state"] for row in Versions("models").list()] == ["in use", "withdrawn"]
@@ -422,3 +426,6 @@ def test_a_job_that_fails_or_is_terminated_says_so_in_one_line(capsys):
 def test_where_there_is_no_version(capsys):
     assert code_of("versions", "nothing") == 4
     assert "no versions here" in capsys.readouterr().err
+    retrain(configuration("lda"))
+    assert code_of("rollback", "models") == 4
+    assert "version 1 is the first one" in capsys.readouterr().err

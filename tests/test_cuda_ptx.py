@@ -9,7 +9,7 @@ from cuda_launches import LAUNCHES, kernels
 pytestmark = pytest.mark.skipif(not importlib.util.find_spec("numba_cuda"), reason="numba-cuda is not installed")
 CAPABILITIES = (7, 5), (8, 0), (9, 0)
 #: How many kernels each model has, so that none goes unseen.
-EXPECTED = {"lda": 11, "lda, mini-batches": 3, "random indexing": 9, "word2vec": 2, "walks": 1}
+EXPECTED = {"lda": 11, "lda, mini-batches": 3, "random indexing": 9, "word2vec": 2, "walks": 1, "nmf": 6}
 #: Bytes that a kernel may store and load beside its registers, and why.
 SPILLS = {
     # Six numbers a token on 9.0 alone, for half of the warps under way instead of three eighths.

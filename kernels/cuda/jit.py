@@ -11,6 +11,10 @@ from ..errors import DeviceError
 #: A kernel that is launched; compiled at its first launch, when the device is known.
 kernel = partial(cuda.jit)
 
+
+#: A kernel that takes no more than 64 registers a thread, so that a multiprocessor has 1,024 threads under way.
+lean_kernel = kernel if config.ENABLE_CUDASIM else partial(cuda.jit, launch_bounds=1024)
+
 #: A function that kernels call.
 device = partial(cuda.jit, device=True)
 

@@ -19,7 +19,7 @@ from ..lda import DENSE
 from ..lda_counts import LARGEST, SIXTEEN
 from ..lda_model import Model, Prior, prior_of
 from .exact import times32, times64
-from .jit import device, kernel, launch, shared_limit
+from .jit import device, launch, lean_kernel, shared_limit
 from .lda_counts import LANES, Rows, WordOrder, count_documents, count_words, dense_rows, word_order
 from .memory import derived, fetched, filled, new, resident, residents, reused
 from .random import uniform64
@@ -244,7 +244,7 @@ def _place(tokens, segment, t):
 def _beginner(wide):
     """Make the kernel that draws first topics from α_k φ_k, a warp a token."""
 
-    @kernel
+    @lean_kernel
     def first(jobs, tokens, model, scratch, key, cursor, out):
         thread = cuda.threadIdx.x
         lane, warp = thread % WARP, thread // WARP
@@ -278,7 +278,7 @@ def _beginner(wide):
 def _sampler(dense, wide):
     """Make the kernel that draws next topics, from sparse rows of A or from dense ones."""
 
-    @kernel
+    @lean_kernel
     def draw(jobs, tokens, model, scratch, rows, z, key, cursor, out):
         thread = cuda.threadIdx.x
         lane, warp = thread % WARP, thread // WARP

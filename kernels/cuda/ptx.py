@@ -70,7 +70,10 @@ def ptx_of(launch: Launch, capability: tuple[int, int]) -> str:
     signature = tuple(typeof(argument) for argument in launch.arguments)
     device = SimpleNamespace(compute_capability=capability)
     with mock.patch("numba.cuda.dispatcher.get_current_device", return_value=device):
-        ptx, _ = cuda.compile(launch.function.py_func, signature, cc=capability, device=False, abi="numba")
+        bounds = launch.function.targetoptions.get("launch_bounds")
+        ptx, _ = cuda.compile(
+            launch.function.py_func, signature, cc=capability, device=False, abi="numba", launch_bounds=bounds
+        )
     return ptx
 
 

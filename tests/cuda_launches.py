@@ -5,10 +5,11 @@ from unittest import mock
 import numpy as np
 from corpusmill.io.corpus import make_chunk
 from corpusmill.kernels import lda_collapsed, random
+from corpusmill.kernels import nmf as nmf_cpu
 from corpusmill.kernels import random_indexing as ri_cpu
 from corpusmill.kernels import walks as walks_cpu
 from corpusmill.kernels import word2vec as word2vec_cpu
-from corpusmill.kernels.cuda import lda, ptx, random_indexing, random_indexing_passes, walks, word2vec
+from corpusmill.kernels.cuda import lda, nmf, nmf_tiled, ptx, random_indexing, random_indexing_passes, walks, word2vec
 from corpusmill.kernels.cuda import lda_collapsed as aga
 from corpusmill.kernels.lda_model import Model
 
@@ -77,6 +78,18 @@ def walks_launches():
     return launches
 
 
+def nmf_launches(K=128):
+    """Half an epoch, and the papers' three phases."""
+    A = nmf_cpu.Rows(np.array([0, 1]), np.zeros(1, np.int32), np.ones(1, np.float32))
+    one = np.ones((1, K), np.float32)
+    rule = nmf_cpu.rule(np.eye(K), "separable", "H")
+    plain = (mock.patch.object(module, "has_cupy", return_value=False) for module in (nmf, nmf_tiled))
+    with next(plain), next(plain), ptx.recorded() as launches:
+        nmf.sweep_sparse(A, one, rule, one.copy(), one.copy(), np.zeros((K, K)), 1, None)
+        nmf_tiled.update(one.copy(), one, np.eye(K, dtype=np.float32), 16, True)
+    return launches
+
+
 #: By model: all launches, each kernel's first one as it is launched in earnest.
 LAUNCHES = {
     "lda": lambda: [
@@ -89,6 +102,7 @@ LAUNCHES = {
     "random indexing": random_indexing_launches,
     "word2vec": word2vec_launches,
     "walks": walks_launches,
+    "nmf": nmf_launches,
 }
 
 

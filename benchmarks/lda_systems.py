@@ -10,6 +10,7 @@ import psutil
 import scipy.sparse
 from corpusmill.io.corpus import make_chunk
 from corpusmill.kernels import lda, lda_warp, random
+from corpusmill.pipeline.lda_samplers import is_slow
 
 BETA = 0.01
 
@@ -113,6 +114,20 @@ class Warp(Corpusmill):
         return lda_warp.sample(chunk, self.model, z, key)
 
 
+class Auto(Warp):
+    """The bare kernels of sampler "auto"; it looks at the held-out likelihood that the race shows it."""
+
+    name = "auto"
+    slow = False
+
+    def look(self, curve) -> None:
+        """See (pass, held-out log-likelihood) so far."""
+        self.slow = self.slow or is_slow(curve)
+
+    def _draw(self, chunk, z, key):
+        return (Corpusmill if self.slow else Warp)._draw(self, chunk, z, key)
+
+
 class Tomotopy:
     """tomotopy's collapsed Gibbs sampler, priors fixed."""
 
@@ -207,7 +222,7 @@ class ScikitLearn:
         return self.model.components_ / self.model.components_.sum(axis=1, keepdims=True)
 
 
-SYSTEMS = {system.name: system for system in (Corpusmill, Warp, Tomotopy, Gensim, ScikitLearn)}
+SYSTEMS = {system.name: system for system in (Corpusmill, Warp, Auto, Tomotopy, Gensim, ScikitLearn)}
 
 
 class Clock:

@@ -51,12 +51,19 @@ def document_counts(tokens: Tokens, z: np.ndarray, n_documents: int, n_topics: i
     return np.bincount(flat, minlength=n_documents * n_topics).reshape(n_documents, n_topics).astype(np.int32)
 
 
+def by_document(tokens: Tokens) -> np.ndarray:
+    """Return the place in word order of each token of document order: (T,) int64."""
+    order = np.empty(len(tokens.place), np.int64)
+    order[tokens.place] = np.arange(len(order))
+    return order
+
+
 def sequential(tokens: Tokens, tables: Tables, z: np.ndarray, key: np.uint64) -> None:
     """Draw ``z`` (T,) uint16, in word order, one token after the other in document order; update it and the tables.
 
     The draw of token i of word order is ``random.uniform64(key, i)``, here and below.
     """
-    _collapsed(np.argsort(tokens.place), tokens, tables, z, key, False)
+    _collapsed(by_document(tokens), tokens, tables, z, key, False)
 
 
 def diagonals(
@@ -83,13 +90,15 @@ def tiles(tokens: Tokens, parts: int) -> tuple[np.ndarray, np.ndarray]:
     Groups and blocks hold about equal numbers of tokens.
     """
     group, block = (_cut(ids, parts) for ids in (tokens.docs, tokens.words))
-    tile = group * parts + block
+    # Of 16 bits, since NumPy sorts such numbers in linear time.
+    tile = (group * parts + block).astype(np.uint16 if parts <= 256 else np.int64)
     order = np.argsort(tile, kind="stable")
     return order, np.searchsorted(tile[order], np.arange(parts * parts + 1))
 
 
 def _cut(ids: np.ndarray, parts: int) -> np.ndarray:
-    before = np.cumsum(np.bincount(ids, minlength=1)) - np.bincount(ids, minlength=1)
+    counts = np.bincount(ids, minlength=1)
+    before = np.cumsum(counts) - counts
     return (before * parts // max(1, len(ids)))[ids]
 
 
@@ -97,7 +106,7 @@ def minibatch(
     tokens: Tokens, tables: Tables, z: np.ndarray, key: np.uint64, doc_ptr: np.ndarray, documents: int
 ) -> None:
     """Draw ``z`` (T,) uint16 by mini-batches of ``documents``, each token left out of its own counts."""
-    order = np.argsort(tokens.place)
+    order = by_document(tokens)
     for first in range(0, len(doc_ptr) - 1, documents):
         last = min(first + documents, len(doc_ptr) - 1)
         batch = order[doc_ptr[first] : doc_ptr[last]]
@@ -109,13 +118,27 @@ def minibatch(
 @kernel
 def _collapsed(batch, tokens, tables, z, key, atomic):
     docs, words, (A, B, N, alpha, beta, mass) = tokens.docs, tokens.words, tables
-    p = np.zeros((len(alpha) + STRIDE - 1) // STRIDE * STRIDE, np.float32)
+    K, mass = len(alpha), np.float32(mass)
+    p = np.zeros((K + STRIDE - 1) // STRIDE * STRIDE, np.float32)
+    inverse = np.empty(K, np.float32)
+    _invert(N, mass, inverse)
     for i in batch:
-        a, b = A[docs[i]], B[words[i]]
-        _add(a, b, N, z[i], -1, atomic)
-        _weigh(a, b, N, alpha, np.float32(beta), np.float32(mass), p)
-        z[i] = min(pick_weight(p, random.uniform64(key, i)), len(alpha) - 1)
-        _add(a, b, N, z[i], 1, atomic)
+        a, b, old = A[docs[i]], B[words[i]], z[i]
+        _add(a, b, N, old, -1, atomic)
+        if atomic:
+            _invert(N, mass, inverse)  # which others have changed too
+        else:
+            inverse[old] = 1 / (np.float32(N[old]) + mass)
+        _weigh(a, b, inverse, alpha, np.float32(beta), p)
+        new = z[i] = min(pick_weight(p, random.uniform64(key, i)), K - 1)
+        _add(a, b, N, new, 1, atomic)
+        inverse[new] = 1 / (np.float32(N[new]) + mass)
+
+
+@vector_kernel
+def _invert(N, mass, inverse):
+    for k in range(len(N)):
+        inverse[k] = np.float32(1) / (np.float32(N[k]) + mass)
 
 
 @kernel
@@ -129,9 +152,9 @@ def _add(a, b, N, k, step, atomic):
 
 
 @vector_kernel
-def _weigh(a, b, N, alpha, beta, mass, p):
+def _weigh(a, b, inverse, alpha, beta, p):
     for k in range(len(alpha)):
-        p[k] = (np.float32(a[k]) + alpha[k]) * (np.float32(b[k]) + beta) / (np.float32(N[k]) + mass)
+        p[k] = (np.float32(a[k]) + alpha[k]) * (np.float32(b[k]) + beta) * inverse[k]
 
 
 @vector_kernel

@@ -73,7 +73,7 @@ class LDA(Section):
     max_iter: Positive = Field(200, description="Epochs")
     leave_out: bool = Field(True, description="Leave a token out of its own counts; false is ESCA as published")
     n_blocks: Positive = Field(1, description="Blocks of words that the model is cut into; a sweep holds one")
-    sampler: Literal["esca", "warp", "auto", "cgs", "minibatch", "reference"] = Field(
+    sampler: Literal["esca", "warp", "auto", "cgs", "minibatch", "reference", "uncollapsed"] = Field(
         "esca", description="How topics are drawn; warp for thousands of topics, auto for warp first and esca after"
     )
     device: Device = "auto"

@@ -195,9 +195,9 @@ class LDA(TextEstimator):
     ``topic_word_prior``: beta, 0.01 by default. ``max_iter``: epochs, the first of which draws topics from the prior.
     ``leave_out``: leave a token out of its own counts (False is ESCA as published). ``n_blocks``: cut the model into
     blocks of words, of which a sweep holds one at a time. ``sampler``: ``esca``; ``warp``, whose cost does not grow
-    with the topics; ``auto``, ``warp`` for the first half of the epochs, then ``esca``; ``cgs``, ``minibatch`` and
-    ``reference``, Moon's collapsed samplers, for comparison. ``device``: "auto" draws on the worker's CUDA device where
-    it has one, the same topics to the bit.
+    with the topics; ``auto``, ``warp`` while likelihood, scored every ``evaluate_every`` epochs, rises fast, then
+    ``esca``; ``cgs``, ``minibatch``, ``reference`` and ``uncollapsed``, Moon's samplers, for comparison. ``device``:
+    "auto" draws on the worker's CUDA device where it has one, the same topics to the bit.
 
     ``learn_priors``: every ``learn_every`` epochs alpha ("symmetric": one number, "asymmetric": one a topic) and beta
     are set to what makes the topics so far likeliest; the priors given are where learning begins.
@@ -250,7 +250,6 @@ class LDA(TextEstimator):
             apart, _ = base.elsewhere(data.vocabulary)
             origin = {"n_words": data.n_words + apart, "corpus": Store(data.url).absolute, "base": self._base}
         entries = np.minimum(frequency, self.n_components)
-        switch = {"switch": self.max_iter // 2 + 1} if self.sampler == "auto" else {}
         return SAMPLERS[self.sampler](
             n_topics=self.n_components,
             alpha=alpha,
@@ -261,7 +260,6 @@ class LDA(TextEstimator):
             device=self._device(data),
             **self._learning(data),
             **origin,
-            **switch,
         )
 
     def _learning(self, data: Any) -> dict[str, Any]:

@@ -1,20 +1,26 @@
 """LDA's other samplers: each draws a chunk's next topics in its own way; model, state and scores are ESCA's."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from ..io.corpus import Chunk
 from ..io.store import Arrays
-from ..kernels import lda_collapsed, lda_warp, random
+from ..kernels import lda_collapsed, lda_uncollapsed, lda_warp, random
 from .algorithm import Address, Model, Need, Swept
 from .device import kernels
 from .lda import ESCA
 from .lda_inference import rows_of
+
+#: Warp is left where likelihood rises by less than this share of its fastest rise.
+SLOW = 0.5
+#: In place of a chunk: the address of draws that all chunks share.
+PHI = -1
 
 
 @dataclass(frozen=True)
@@ -41,17 +47,42 @@ class Warp(ESCA):
 
 @dataclass(frozen=True)
 class Auto(Warp):
-    """Warp while it is ahead, then ESCA, which leaves less to find."""
+    """Warp while likelihood rises fast, then ESCA, whose epochs cost more and leave less to find."""
 
     sampler: str = "auto"
-    switch: int = 0  # the first epoch of ESCA
+
+    def begin_shared(self) -> Arrays:
+        """ESCA's, and whether its epochs have come."""
+        return super().begin_shared() | {"slow": np.bool_(False)}
 
     def sweep(
         self, model: Model, chunk: Chunk, state: Arrays | None, deltas: list[Arrays] | None, address: Address
     ) -> Swept:
-        """Sweep as Warp before the epoch of the switch, as ESCA from there on."""
-        sampler = Warp if address.epoch < self.switch else ESCA
+        """Sweep as Warp, or as ESCA once likelihood rises slowly."""
+        sampler = ESCA if model.shared["slow"] else Warp
         return sampler.sweep(self, model, chunk, state, deltas, address)
+
+    def steer(self, shared: Arrays, history: list[dict[str, float]]) -> Arrays:
+        """Say that likelihood rises slowly, once and for all."""
+        return shared | {"slow": np.bool_(shared["slow"] or is_slow(likelihoods(history)))}
+
+
+def likelihoods(history: list[dict[str, float]]) -> list[tuple[float, float]]:
+    """Return (epoch, log-likelihood per token) of the epochs that were scored, on held-out documents if there are."""
+    for name in ("held_out_log_likelihood", "log_likelihood"):
+        found = [(row["epoch"], row[name]) for row in history if name in row]
+        if found:
+            return found
+    return []
+
+
+def is_slow(curve: Sequence[tuple[float, float]]) -> bool:
+    """Say whether likelihood has lately risen by less than a share of the fastest rise so far, an epoch.
+
+    Where no likelihood is known it never is.
+    """
+    rises = [(after - before) / (t - s) for (s, before), (t, after) in pairwise(curve)]
+    return len(rises) > 1 and rises[-1] < SLOW * max(rises)
 
 
 @dataclass(frozen=True)
@@ -60,7 +91,7 @@ class Collapsed(ESCA):
 
     sampler: str = "cgs"
     #: Document groups and word blocks of a chunk.
-    parts: int = 8
+    tiles: int = 8
     #: Documents of a mini-batch.
     documents: int = 256
 
@@ -82,7 +113,7 @@ class Collapsed(ESCA):
         if state is None:
             return super().sweep(model, chunk, state, deltas, address)
         z, key = state["z"].copy(), random.key(*address)
-        tokens, tables = self._tables(model, chunk, z)
+        tokens, tables = self._tables(model, chunk, z, np.unique(chunk.words))
         if self.sampler == "minibatch":
             kernels("lda_collapsed", self.device).minibatch(tokens, tables, z, key, chunk.doc_ptr, self.documents)
         elif self.sampler == "reference":
@@ -90,19 +121,45 @@ class Collapsed(ESCA):
         else:
             # One thread: chunks are the parallelism, and totals of a tile's own give the same topics on any number.
             with ThreadPoolExecutor(1) as pool:
-                lda_collapsed.diagonals(tokens, tables, z, key, self.parts, pool)
+                lda_collapsed.diagonals(tokens, tables, z, key, self.tiles, pool)
         return self._swept(chunk, z, deltas, address)
 
-    def _tables(self, model: Model, chunk: Chunk, z: np.ndarray) -> tuple[lda_collapsed.Tokens, lda_collapsed.Tables]:
-        used, words = np.unique(chunk.words, return_inverse=True)
-        rows = rows_of(used, (model.block(j) for j in range(self.blocks)))
-        B = np.zeros((len(used), self.n_topics), np.int32)
-        B[np.repeat(np.arange(len(used)), np.diff(rows["row_ptr"])), rows["topics"]] = rows["counts"]
-        tokens = lda_collapsed.Tokens(chunk.docs, words.astype(np.uint32)[chunk.place], chunk.place)
+    def _tables(
+        self, model: Model, chunk: Chunk, z: np.ndarray, words: np.ndarray
+    ) -> tuple[lda_collapsed.Tokens, lda_collapsed.Tables]:
+        """Return the chunk's tokens, and dense counts whose B has the rows of ascending ``words`` alone."""
+        rows = rows_of(words, (model.block(j) for j in range(self.blocks)))
+        B = np.zeros((len(words), self.n_topics), np.int32)
+        B[np.repeat(np.arange(len(words)), np.diff(rows["row_ptr"])), rows["topics"]] = rows["counts"]
+        local = np.searchsorted(words, chunk.words).astype(np.uint32)
+        tokens = lda_collapsed.Tokens(chunk.docs, local[chunk.place], chunk.place)
         A = lda_collapsed.document_counts(tokens, z, chunk.n_documents, self.n_topics)
         N, beta = model.shared["totals"].astype(np.int32), float(model.shared["beta"])
         alpha = np.array(model.shared["alpha"])
         return tokens, lda_collapsed.Tables(A, B, N, alpha, beta, self.n_words * beta)
+
+
+@dataclass(frozen=True)
+class Uncollapsed(Collapsed):
+    """Topics given θ and φ, which are drawn anew each epoch: exact over any number of chunks, and slow to mix."""
+
+    sampler: str = "uncollapsed"
+
+    def need(self, data: Any, chunk: Any) -> Need:
+        """Counts of all words and of the chunk's documents, and draws of as many gamma variates."""
+        own = super().need(data, chunk)
+        return replace(own, scratch=own.scratch + 24 * self.n_topics * (chunk.documents + self.n_words))
+
+    def sweep(
+        self, model: Model, chunk: Chunk, state: Arrays | None, deltas: list[Arrays] | None, address: Address
+    ) -> Swept:
+        """Draw θ of the chunk's documents, φ as all chunks do, and topics from both; the first epoch is ESCA's."""
+        if state is None:
+            return super().sweep(model, chunk, state, deltas, address)
+        z, phi = np.empty_like(state["z"]), address._replace(chunk=PHI)
+        tokens, tables = self._tables(model, chunk, state["z"], np.arange(self.n_words))
+        lda_uncollapsed.sample(tokens, tables, (random.key(*address), random.key(*phi)), z)
+        return self._swept(chunk, z, deltas, address)
 
 
 #: What `LDA(sampler=...)` may name.
@@ -113,4 +170,5 @@ SAMPLERS: dict[str, Callable[..., ESCA]] = {
     "cgs": Collapsed,
     "minibatch": partial(Collapsed, sampler="minibatch"),
     "reference": partial(Collapsed, sampler="reference"),
+    "uncollapsed": Uncollapsed,
 }

@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 from corpusmill.pipeline import LDA
 from corpusmill.pipeline.clusters import open_cluster
-from corpusmill.pipeline.lda_samplers import SAMPLERS
+from corpusmill.pipeline.engine import Training, train
+from corpusmill.pipeline.executors import OnDask
+from corpusmill.pipeline.lda_samplers import SAMPLERS, is_slow, likelihoods
+from corpusmill.pipeline.run import RunStore
+from faults import Faulty
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from toy import write_topic_corpus
 
 OTHERS = sorted(SAMPLERS.keys() - {"esca"})
@@ -16,9 +22,10 @@ def corpus(tmp_path_factory):
     return write_topic_corpus(tmp_path_factory.mktemp("samplers") / "corpus", n_topics=5, n_chunks=3)
 
 
-def fitted(corpus, sampler, client=None, **parameters):
+def fitted(corpus, sampler, client=None, run=None, evaluate_every=10, **parameters):
     parameters = {"max_iter": 4, "random_state": 3} | parameters
-    return LDA(5, doc_topic_prior=0.1, sampler=sampler, **parameters).fit(corpus, client=client)
+    model = LDA(5, doc_topic_prior=0.1, sampler=sampler, **parameters)
+    return model.fit(corpus, client=client, run=run, evaluate_every=evaluate_every)
 
 
 @pytest.mark.parametrize("sampler", OTHERS)
@@ -36,17 +43,56 @@ def workers():
         yield client
 
 
-@pytest.mark.parametrize("sampler", ["auto", "cgs", "minibatch"])
+@pytest.mark.parametrize("sampler", ["auto", "cgs", "minibatch", "uncollapsed"])
 def test_same_bits_on_workers_and_however_the_model_is_cut(corpus, workers, sampler):
     here = fitted(corpus, sampler).components_
     np.testing.assert_array_equal(fitted(corpus, sampler, workers).components_, here)
     np.testing.assert_array_equal(fitted(corpus, sampler, n_blocks=3).components_, here)
 
 
-def test_auto_begins_as_warp_and_ends_as_esca(corpus):
-    auto, warp = (fitted(corpus, sampler, max_iter=4).history_ for sampler in ("auto", "warp"))
-    assert auto[0]["log_likelihood"] == warp[0]["log_likelihood"]
-    assert auto[-1]["log_likelihood"] != warp[-1]["log_likelihood"]
+@pytest.mark.parametrize("n_workers", [1, 2, 3])
+def test_warp_is_the_same_to_the_bit_though_workers_die(corpus, tmp_path, n_workers):
+    expected = fitted(corpus, "warp").model_.blocks[0]
+    algorithm = LDA(5, doc_topic_prior=0.1, sampler="warp").algorithm(corpus)
+    faulty = Faulty(algorithm, ((2, 1, 1, "kill"), (4, 0, 1, "kill")), str(tmp_path))
+    run = RunStore(str(tmp_path / "run"))
+    with open_cluster("local", n_workers=n_workers, memory_limit="2GiB") as client:
+        train(Training(faulty, corpus, run, epochs=4, seed=3), OnDask(client))
+    assert faulty.attempts(2, 1) > 1
+    for name, values in run.block(4, 0).items():
+        np.testing.assert_array_equal(values, expected[name])
+
+
+def test_auto_is_warp_while_likelihood_rises_fast_and_esca_from_then_on(corpus, tmp_path):
+    options = {"max_iter": 12, "evaluate_every": 1}
+    auto, warp = (fitted(corpus, sampler, **options) for sampler in ("auto", "warp"))
+    curve = likelihoods(auto.history_)
+    slow = next(t for t in range(1, 12) if is_slow(curve[:t]))
+    assert 2 < slow < 10
+    # Its second epoch after that is the first of ESCA: what epoch t shows is known to the finish of epoch t + 1.
+    assert curve[: slow + 1] == likelihoods(warp.history_)[: slow + 1]
+    assert curve[slow + 1] != likelihoods(warp.history_)[slow + 1]
+    assert auto.model_.shared["slow"]
+    first = fitted(corpus, "auto", run=str(tmp_path), **options | {"max_iter": slow}).history_
+    assert likelihoods(first) == curve[:slow]
+    np.testing.assert_array_equal(fitted(corpus, "auto", run=str(tmp_path), **options).components_, auto.components_)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.floats(-20, -1), min_size=3, max_size=9), st.floats(0.5, 20), st.integers(-5, 5))
+def test_slowness_is_a_matter_of_shape_alone(values, scale, shift):
+    curve = list(enumerate(values))
+    assert is_slow(curve) == is_slow([(2 * t, v * 4 + shift * 8) for t, v in curve])
+    assert not is_slow(curve[:2])
+    assert is_slow([(0, 0.0), (1, scale), (2, scale * 1.49)])
+    assert not is_slow([(0, 0.0), (1, scale), (3, scale * 2.1)])
+
+
+def test_without_held_out_documents_training_likelihood_decides():
+    assert likelihoods([{"epoch": 1, "log_likelihood": -3.0}, {"epoch": 2}]) == [(1, -3.0)]
+    both = {"epoch": 1, "log_likelihood": -3.0, "held_out_log_likelihood": -4.0}
+    assert likelihoods([both]) == [(1, -4.0)]
+    assert likelihoods([]) == []
 
 
 def test_an_unknown_sampler_is_refused_with_the_names(corpus):

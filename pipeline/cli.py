@@ -160,11 +160,26 @@ def resume(run_url: str, settings: tuple[str, ...], as_json: bool) -> None:
 @click.argument("model")
 @click.argument("corpus")
 @part_option("held_out")
+@click.option("--method", type=click.Choice(("completion", "left-to-right")), help="How an LDA model scores documents.")
+@click.option(
+    "--coherence",
+    "measures",
+    multiple=True,
+    type=click.Choice(("u_mass", "npmi", "c_v")),
+    help="Also say how well topics' words belong together in these documents; may be repeated.",
+)
 @cluster_option
 @config_options
 @json_option
 def evaluate(
-    model: str, corpus: str, part: str, configs: tuple[str, ...], settings: tuple[str, ...], as_json: bool
+    model: str,
+    corpus: str,
+    part: str,
+    method: str | None,
+    measures: tuple[str, ...],
+    configs: tuple[str, ...],
+    settings: tuple[str, ...],
+    as_json: bool,
 ) -> None:
     """Score a model on documents.
 
@@ -172,12 +187,38 @@ def evaluate(
 
     \b
       corpusmill evaluate demo/model demo/corpus
+      corpusmill evaluate demo/model demo/corpus --part train --coherence c_v
+      corpusmill evaluate demo/model demo/corpus --method left-to-right    whole documents; for small sets
     """
     config = load_config(configs, settings, {"corpus": {"url": corpus}})
     with working(config, as_json) as (client, _):
         from . import commands
 
-        facts = commands.evaluate(model, corpus, part, client)
+        options = {"method": method} if method else {}
+        facts = commands.evaluate(model, corpus, part, client, options)
+        facts |= commands.coherence(model, corpus, part, measures, client)
+    show.say(facts, as_json, lambda: show.facts(facts))
+
+
+@cli.command()
+@click.argument("model")
+@click.argument("out")
+@click.option("--format", "form", type=click.Choice(("tsv", "mallet")), default="tsv", show_default=True)
+@click.option("--corpus", help="A corpus whose documents' topics are written too (mallet).")
+@part_option("train")
+@json_option
+def export(model: str, out: str, form: str, corpus: str | None, part: str, as_json: bool) -> None:
+    """Write a topic model as files for other tools.
+
+    tsv: the heaviest words of each topic. mallet: topic-keys.txt and, with --corpus, doc-topics.txt.
+
+    \b
+      corpusmill export demo/model topics/
+      corpusmill export demo/model topics/ --format mallet --corpus demo/corpus
+    """
+    from . import commands
+
+    facts = commands.export(model, out, form, corpus, part)
     show.say(facts, as_json, lambda: show.facts(facts))
 
 

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
+import numpy as np
+
 from ..configs.resolve import public
 from ..configs.schema import Config
 from ..io.corpus import Corpus
@@ -134,12 +136,14 @@ def similar(model_url: str, words: Sequence[str], without: Sequence[str], number
     return [{"word": word, "similarity": similarity} for word, similarity in found]
 
 
-def evaluate(model_url: str, corpus_url: str, part: str, client: Any | None) -> Facts:
-    """Score a model on one part of a corpus by document completion."""
+def evaluate(
+    model_url: str, corpus_url: str, part: str, client: Any | None, options: dict[str, Any] | None = None
+) -> Facts:
+    """Score a model on one part of a corpus; options are those of its ``score``."""
     estimator, corpus = _for_text(model_url, "score_sums"), Corpus(corpus_url, part)
     if not corpus.n_documents:
         raise DataError(f"{corpus_url}: no document is in its part {part!r}; choose --part, or ingest with held_out")
-    sums = estimator.score_sums(corpus, client)
+    sums = estimator.score_sums(corpus, client, **options or {})
     score = float(sums["log_likelihood"]) / max(1, int(sums["tokens"]))
     return {
         "model": model_url,
@@ -150,6 +154,24 @@ def evaluate(model_url: str, corpus_url: str, part: str, client: Any | None) -> 
         "log_likelihood": score,
         "perplexity": math.exp(min(-score, 700.0)),
     }
+
+
+def coherence(model_url: str, corpus_url: str, part: str, measures: Sequence[str], client: Any | None) -> Facts:
+    """Return the mean over topics of each measure of coherence, and the topics' diversity where any is asked for."""
+    if not measures:
+        return {}
+    estimator, corpus = _for_text(model_url, "coherence"), Corpus(corpus_url, part)
+    means = {f"coherence_{m}": float(np.nanmean(estimator.coherence(corpus, m, client=client))) for m in measures}
+    return means | {"diversity": estimator.diversity()}
+
+
+def export(model_url: str, out: str, form: str, corpus_url: str | None = None, part: str = "train") -> Facts:
+    """Write a topic model as files for other tools."""
+    from .lda_interop import export as write
+
+    estimator = _for_text(model_url, "to_gensim")
+    corpus = Corpus(corpus_url, part) if corpus_url else None
+    return {"out": out, "files": ", ".join(write(estimator, out, form, corpus))}
 
 
 def transform(model_url: str, corpus_url: str, out: str, part: str, client: Any | None) -> Facts:

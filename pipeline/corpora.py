@@ -56,7 +56,7 @@ class TextEstimator(Estimator):
 
     @abstractmethod
     def score_chunk(self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> Arrays:
-        """Return the sums ``log_likelihood`` and ``tokens`` of such documents."""
+        """Return the sums ``log_likelihood`` and ``tokens`` of such documents; further options are the model's own."""
 
     def transform(self, data: Any, client: Any | None = None) -> np.ndarray:
         """Return a row a document: (D, K) float32. Words that the model does not know are skipped.
@@ -84,17 +84,18 @@ class TextEstimator(Estimator):
                 counts = {name: counts[name] + one[name] for name in counts}
         return counts
 
-    def score(self, data: Any, client: Any | None = None) -> float:
+    def score(self, data: Any, client: Any | None = None, **options: Any) -> float:
         """Return the held-out log-likelihood per token by document completion."""
-        sums = self.score_sums(data, client)
+        sums = self.score_sums(data, client, **options)
         return float(sums["log_likelihood"] / max(1, int(sums["tokens"])))
 
-    def score_sums(self, data: Any, client: Any | None = None) -> Arrays:
+    def score_sums(self, data: Any, client: Any | None = None, **options: Any) -> Arrays:
         """Return the sums ``log_likelihood`` and ``tokens`` over all documents."""
         corpus = self.open(data)
         executor = executor_for(client)
         with self._on_workers(executor) as model:
-            arguments = [(model, Store(corpus.url).absolute, corpus.part, c) for c in range(len(corpus.chunks))]
+            url = Store(corpus.url).absolute
+            arguments = [(model, url, corpus.part, c, options) for c in range(len(corpus.chunks))]
             results = dict(executor.run(_score_chunk, arguments, key=f"score-{os.urandom(4).hex()}"))
         sums: Arrays = {}
         for chunk in sorted(results):
@@ -200,6 +201,6 @@ def _transform_chunk(model: Any, url: str, part: str, index: int, out: str | Non
     return {"documents": chunk.n_documents, "tokens": tokens, "unseen_tokens": tokens - len(words)}
 
 
-def _score_chunk(model: Any, url: str, part: str, index: int) -> Arrays:
+def _score_chunk(model: Any, url: str, part: str, index: int, options: dict[str, Any]) -> Arrays:
     model, _, _, doc_ptr, words = _documents(model, url, part, index)
-    return model.score_chunk(doc_ptr, words, _document_keys(model, doc_ptr, words))
+    return model.score_chunk(doc_ptr, words, _document_keys(model, doc_ptr, words), **options)

@@ -16,12 +16,14 @@ from .corpora import TextEstimator
 from .device import choose, kernels
 from .estimator import Fitted
 from .lda_base import Base, joined
-from .lda_inference import PIECE_BYTES, Table, complete, fold_in, kernel_model
+from .lda_inference import PIECE_BYTES, Table, complete, fold_in, kernel_model, left_to_right
 
 #: The address of draws that belong to no epoch: folding in held-out documents.
 FOLD_IN = -2
 #: Bins of the histogram of the counts in B: up to 2^40.
 WORD_BINS = int(lda_priors.bins_of(np.array(1 << 40))) + 1
+#: How `LDA.score` scores documents.
+METHODS = ("completion", "left-to-right")
 #: What `LDA(learn_priors=...)` may be.
 LEARN = ("none", "symmetric", "asymmetric")
 #: Samplers that have CUDA kernels.
@@ -348,9 +350,34 @@ class LDA(TextEstimator):
         """Fold in documents given as word ids of the model: (D, K) float32, rows sum to one."""
         return fold_in(doc_ptr, words, self._table(), keys)
 
-    def score_chunk(self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> Arrays:
-        """Score documents by completion: sums ``log_likelihood`` and ``tokens``."""
+    def score_chunk(
+        self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray, method: str = "completion", particles: int = 20
+    ) -> Arrays:
+        """Score documents as ``score`` does: sums ``log_likelihood`` and ``tokens``."""
+        if method == "left-to-right":
+            return left_to_right(doc_ptr, words, self._table(), keys, particles)
         return complete(doc_ptr, words, self._table(), keys)
+
+    def score_sums(  # type: ignore[override]
+        self, data: Any, client: Any | None = None, method: str = "completion", particles: int = 20
+    ) -> Arrays:
+        """Return the sums ``log_likelihood`` and ``tokens`` over all documents: see ``score``."""
+        if method not in METHODS:
+            raise ValueError(f"method is {method!r}: choose one of {', '.join(METHODS)}")
+        if particles < 1:
+            raise ValueError(f"particles is {particles}: choose 1 or more")
+        return super().score_sums(data, client, method=method, particles=particles)
+
+    def score(  # type: ignore[override]
+        self, data: Any, client: Any | None = None, method: str = "completion", particles: int = 20
+    ) -> float:
+        """Return the held-out log-likelihood per token.
+
+        ``method``: "completion" estimates topics from half of each document and scores the other half;
+        "left-to-right" scores whole documents by so many particles (Wallach et al., 2009), at a cost that grows with
+        the square of their lengths. Raises ValueError for another one.
+        """
+        return super().score(data, client, method=method, particles=particles)
 
     def _table(self) -> Table:
         model = self._fitted()

@@ -7,6 +7,7 @@ import numpy as np
 
 from ..io.store import Arrays
 from ..kernels import lda, random
+from ..kernels.left_to_right import left_to_right as left_to_right_kernel
 
 #: The address of the draws that split held-out documents; it belongs to no epoch.
 SPLIT = -1
@@ -86,6 +87,20 @@ def complete(doc_ptr: np.ndarray, words: np.ndarray, table: Table, keys: np.ndar
         used, local = np.unique(own, return_inverse=True)
         total += lda.completion(theta, table.of(used), own_ptr, local.astype(np.uint32))[0]
     return {"log_likelihood": np.float64(total), "tokens": np.int64(len(scored[1]))}
+
+
+def left_to_right(doc_ptr: np.ndarray, words: np.ndarray, table: Table, keys: np.ndarray, particles: int) -> Arrays:
+    """Estimate the likelihood of whole documents, by particles."""
+    alpha, total = table.shared["alpha"].astype(np.float64), 0.0
+    beta = float(table.shared["beta"])
+    norm = table.shared["totals"] + table.n_words * beta
+    for d, key in enumerate(keys):
+        used, local = np.unique(words[doc_ptr[d] : doc_ptr[d + 1]], return_inverse=True)
+        rows = rows_of(used, table.blocks)
+        phi = np.full((len(used), len(alpha)), beta)
+        phi[np.repeat(np.arange(len(used)), np.diff(rows["row_ptr"])), rows["topics"]] += rows["counts"]
+        total += left_to_right_kernel(local.astype(np.int64), phi / norm, alpha, key, particles)
+    return {"log_likelihood": np.float64(total), "tokens": np.int64(doc_ptr[-1])}
 
 
 def _fold_in(doc_ptr: np.ndarray, words: np.ndarray, table: Table, keys: np.ndarray) -> np.ndarray:

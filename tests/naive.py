@@ -174,6 +174,24 @@ def lda_learned_alpha(alpha, A, symmetric, steps=50):
     return alpha
 
 
+def lda_left_to_right(words, phi, alpha, streams):
+    """Wallach's left-to-right estimate of log p(words); ``streams``: the uniform numbers of each particle, in turn."""
+    total = 0.0
+    particles = [[] for _ in streams]
+    for n in range(len(words)):
+        seen = []
+        for z, uniforms in zip(particles, streams, strict=True):
+            for i in range(n + 1):
+                A = np.bincount(z[:i] + z[i + 1 : n], minlength=len(alpha)) if n else np.zeros(len(alpha))
+                weights = (A + alpha) * phi[words[i]]
+                if i == n:
+                    seen.append(weights.sum() / (n + sum(alpha)))
+                k = int(np.searchsorted(np.cumsum(weights), next(uniforms) * weights.sum(), "right"))
+                z[i : i + 1] = [k]
+        total += np.log(np.mean(seen))
+    return total
+
+
 def window_pairs(documents, n, window):
     """In how many windows both words of a pair are, (n, n), and how many windows there are."""
     windows = [set(d[i : i + window]) for d in documents for i in range(max(1, len(d) - window + 1))]

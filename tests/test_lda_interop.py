@@ -1,9 +1,13 @@
 """Trained topics in the hands of pyLDAvis and gensim, and as files."""
 
+import json
+
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from corpusmill.io.store import DataError
 from corpusmill.pipeline import LDA
+from corpusmill.pipeline.cli import cli
 from corpusmill.pipeline.lda_interop import export, word_probabilities
 from toy import write_topic_corpus
 
@@ -71,3 +75,14 @@ def test_mallets_files_hold_keys_and_documents(corpus, model, tmp_path):
 def test_another_form_is_refused(model, tmp_path):
     with pytest.raises(ValueError, match="choose one of tsv, mallet"):
         export(model, str(tmp_path), "pdf")
+
+
+def test_the_command_line_exports_and_scores(corpus, model, tmp_path):
+    model.save(str(tmp_path / "model"))
+    arguments = ["export", str(tmp_path / "model"), str(tmp_path / "out"), "--format", "mallet", "--json"]
+    found = CliRunner().invoke(cli, arguments)
+    assert json.loads(found.output) == {"out": str(tmp_path / "out"), "files": "topic-keys.txt"}
+    arguments = ["evaluate", str(tmp_path / "model"), corpus.url, "--coherence", "u_mass", "--json"]
+    facts = json.loads(CliRunner().invoke(cli, arguments).output)
+    assert facts["coherence_u_mass"] == pytest.approx(model.coherence(corpus.held_out, "u_mass").mean())
+    assert facts["diversity"] == model.diversity()

@@ -4,6 +4,7 @@ On a local path every write goes to a temporary name, is flushed and renamed. An
 when it is complete, and a group counts only once a later JSON file names it.
 """
 
+import contextlib
 import json
 import os
 import shutil
@@ -27,6 +28,10 @@ PIECE = 1 << 26
 
 class DataError(Exception):
     """Input or a store that cannot be used as it is; the sentence says what, where and the way out."""
+
+
+#: Errors that are told by those who asked: what is not there, what is damaged.
+OWN_STORY = (DataError, FileNotFoundError, KeyError, ValueError, zarr.errors.BaseZarrError)
 
 
 class Store:
@@ -58,7 +63,26 @@ class Store:
 
     def exists(self, name: str = "") -> bool:
         """Say whether a file or folder is there."""
-        return self.fs.exists(self.where(name))
+        with self._named(name):
+            return self.fs.exists(self.where(name))
+
+    @contextlib.contextmanager
+    def _named(self, name: str) -> Iterator[None]:
+        """Say what an error of an object store means, once its library has given up trying again."""
+        try:
+            yield
+        except Exception as error:
+            if self.is_local or isinstance(error, OWN_STORY):
+                raise
+            where = f"{self.url.rstrip('/')}/{name}"
+            if isinstance(error, PermissionError):
+                raise DataError(
+                    f"{where}: access denied ({error}); check the credentials and what they allow"
+                ) from error
+            raise DataError(
+                f"{where}: the store failed again and again ({type(error).__name__}: {error}); what is committed is "
+                f"safe, the same command goes on from there"
+            ) from error
 
     def names(self, name: str = "") -> list[str]:
         """List what lies directly below ``name``, sorted; temporary names are left out."""
@@ -76,7 +100,8 @@ class Store:
     def read_bytes(self, name: str) -> bytes:
         """Return a file's content; raise DataError when it is missing."""
         try:
-            return self.fs.cat_file(self.where(name))
+            with self._named(name):
+                return self.fs.cat_file(self.where(name))
         except FileNotFoundError:
             raise DataError(f"{self.where(name)}: no such file") from None
 
@@ -84,7 +109,8 @@ class Store:
         """Write or replace a file in one step."""
         where = self.where(name)
         if not self.is_local:
-            self.fs.pipe_file(where, bytes(content))
+            with self._named(name), self._writable():
+                self.fs.pipe_file(where, bytes(content))
             return
         target = Path(where)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -133,9 +159,10 @@ class Store:
     def write_arrays(self, name: str, arrays: Arrays) -> None:
         """Write a Zarr group of arrays with checksums; whoever wrote the same name before wrote the same bytes."""
         if not self.is_local:
-            self.delete(name)
             where = self.where(name)
-            self.fs.pipe({f"{where}/{file}": b"".join(parts) for file, parts in _group_files(arrays)})
+            with self._named(name), self._writable():
+                self.delete(name)
+                self.fs.pipe({f"{where}/{file}": b"".join(parts) for file, parts in _group_files(arrays)})
             return
         target = Path(self.where(name))
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -153,9 +180,13 @@ class Store:
     def read_arrays(self, name: str, only: tuple[str, ...] | None = None) -> Arrays:
         """Read a group's arrays (all, or those named in ``only`` that are there); checksums are verified."""
         try:
-            group = zarr.open_group(self._zarr_store(name), mode="r")
-            keys = list(group.array_keys()) if only is None else [k for k in only if k in group]
-            return {k: self._read_whole(group[k], name) for k in keys}
+            with self._named(name):
+                group = zarr.open_group(self._zarr_store(name), mode="r")
+                there: Any = group.attrs.get("arrays", list(group.array_keys()))
+                keys = there if only is None else [k for k in only if k in there]
+                return {k: self._read_whole(group[k], name) for k in keys}
+        except KeyError as error:
+            raise DataError(f"{self.where(name)}: the array {error} is missing; write the store anew") from None
         except (FileNotFoundError, zarr.errors.GroupNotFoundError):
             raise DataError(f"{self.where(name)}: missing from its store") from None
         except (ValueError, zarr.errors.MetadataValidationError) as error:
@@ -166,6 +197,13 @@ class Store:
         if array.size and array.nchunks_initialized < array.nchunks:
             raise DataError(f"{self.where(name)}: a piece of {array.basename!r} is missing; write the store anew")
         return np.asarray(array[...])
+
+    @contextlib.contextmanager
+    def _writable(self) -> Iterator[None]:
+        try:
+            yield
+        except FileNotFoundError as error:
+            raise DataError(f"{self.url}: cannot be written, its bucket or container is not there ({error})") from None
 
     def _zarr_store(self, name: str) -> Any:
         if self.is_local:
@@ -178,7 +216,9 @@ def _group_files(arrays: Arrays) -> Iterator[tuple[str, list[Any]]]:
 
     Written without the library, which takes five milliseconds an array and copies it twice: a short epoch's time.
     """
-    yield "zarr.json", [_json({"attributes": {}, "zarr_format": 3, "node_type": "group"})]
+    # Which arrays there are: one that is missing as a whole is damage.
+    about = {"arrays": list(arrays)}
+    yield "zarr.json", [_json({"attributes": about, "zarr_format": 3, "node_type": "group"})]
     for name, given in arrays.items():
         array = np.asarray(given, order="C")
         if array.dtype.kind not in "biuf":

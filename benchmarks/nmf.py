@@ -19,6 +19,7 @@ import click
 import numpy as np
 import scipy.sparse
 from corpusmill.kernels import nmf, nmf_model, nmf_solvers, nmf_tiled
+from corpusmill.pipeline.hals import gram
 
 CACHE = 32 << 20
 PEERS = ("scikit-learn cd", "scikit-learn mu")
@@ -86,8 +87,8 @@ class Blocks:
         if self.order == "paper":
             for _ in range(self.sweeps):
                 nmf_tiled.update(self.W, P, Q.astype(np.float32), nmf_model.tile_size(K, CACHE), True)
-            self.S = self.W.T.astype(float) @ self.W
-            inner = float(np.sum(P * self.W, dtype=float))
+            self.S = gram(self.W)
+            inner = nmf.inner(P.reshape(-1), self.W.reshape(-1))
         else:
             found = list(self.pool.map(lambda i: self._words(i, P, Q), range(self.threads)))
             inner, self.S = sum(f[0] for f in found), nmf.symmetric(sum(f[1] for f in found))

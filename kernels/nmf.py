@@ -251,11 +251,11 @@ def symmetric(Q: np.ndarray) -> np.ndarray:
 
 
 @vector_kernel
-def squared(numbers):
-    """Return the sum of squares of (n,) numbers in float64."""
+def inner(X, Y):
+    """Return ⟨X, Y⟩ of (n,) numbers, multiplied and summed in float64."""
     total = 0.0
-    for a in numbers:
-        total += np.float64(a) * np.float64(a)
+    for i in range(len(X)):
+        total += np.float64(X[i]) * np.float64(Y[i])
     return total
 
 

@@ -37,12 +37,14 @@ def update(X: np.ndarray, P: np.ndarray, Q: np.ndarray, T: int, normalise: bool)
     """
     keep = np.diag(Q) if normalise else np.ones_like(Q[0])
     floor = np.finfo(X.dtype).eps
+    columns, products = np.ascontiguousarray(X.T), np.ascontiguousarray(P.T)  # what a tile reads lies together
     for first in range(0, X.shape[1], T):
         tile = slice(first, first + T)
-        G = np.ascontiguousarray((keep[tile] * X[:, tile] + P[:, tile] - X @ Q[:, tile]).T)
-        panel = np.ascontiguousarray(X[:, tile].T)
-        _phase_2(panel, G, np.ascontiguousarray(Q[tile, tile]), floor, normalise)
-        X[:, tile] = panel.T
+        G = Q[tile] @ columns
+        np.subtract(products[tile], G, out=G)
+        G += keep[tile, None] * columns[tile]
+        _phase_2(columns[tile], G, np.ascontiguousarray(Q[tile, tile]), floor, normalise)
+    X[:] = columns.T
 
 
 def update_in_phases(X: np.ndarray, P: np.ndarray, Q: np.ndarray, T: int, normalise: bool) -> None:

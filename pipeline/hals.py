@@ -9,10 +9,11 @@ from ..io.corpus import Chunk, Corpus
 from ..io.data import open_data
 from ..io.matrix import SparseRows
 from ..io.store import Arrays
-from ..kernels import nmf, nmf_solvers, nmf_tiled, random
+from ..kernels import nmf, nmf_solvers, random
 from ..kernels.nmf_model import tile_size
 from .algorithm import Address, Algorithm, Model, Need, Swept, add
 from .corpora import load_model, map_words
+from .device import kernels
 from .nmf_start import singular_start
 
 #: Addresses of draws that belong to no epoch: W before training, and components that come to nothing.
@@ -46,6 +47,7 @@ class HALS(Algorithm):
     seed: int = 0
     bounds: tuple[int, ...] = ()
     base: str = ""  # a saved model to go on from
+    device: str = "cpu"
 
     @property
     def blocks(self) -> int:  # type: ignore[override]
@@ -62,6 +64,10 @@ class HALS(Algorithm):
             model=factor * ((1 if self.blocks == 1 else 2) + bool(self.base)),
             delta=3 * factor + 16 * self.n_components**2,
             scratch=2 * (4 + item) * chunk.tokens + 4 * self.n_components**2 * item,
+            # The chunk by row and by column, H, W, P and Q, and products on the way.
+            device=2 * (12 * chunk.tokens + 8 * chunk.documents + 8 * self.n_words)
+            + 3 * item * self.n_components * (chunk.documents + self.n_words)
+            + 16 * self.n_components**2,
         )
 
     def begin(self, block: int) -> Arrays:
@@ -120,14 +126,14 @@ class HALS(Algorithm):
         if deltas is not None:
             found = [self.merge(a, b) for a, b in zip(deltas, found, strict=True)]
         entries = A.data if isinstance(A, nmf.Rows) else A.reshape(-1)
-        return Swept({"H": H}, found, {"norm": np.float64(nmf.squared(entries))})
+        return Swept({"H": H}, found, {"norm": np.float64(nmf.inner(entries, entries))})
 
     def _update_rows(self, A: Any, W: np.ndarray, S: np.ndarray, H: np.ndarray, P: np.ndarray, Q: np.ndarray) -> None:
         sparse = isinstance(A, nmf.Rows)
         room = nmf.scratch(self.n_components, self.dtype)
         rule = nmf.rule(S, self.order, "H", *self.penalties[2:], self.dtype)
         if self.solver == "hals" and sparse:
-            nmf.sweep_sparse(A, W, rule, H, P, Q, self.sweeps, room)
+            kernels("nmf", self.device).sweep_sparse(A, W, rule, H, P, Q, self.sweeps, room)
             return
         R = np.zeros_like(H) if sparse else A @ W
         if sparse:
@@ -141,7 +147,8 @@ class HALS(Algorithm):
     def _solve(self, R: np.ndarray, S: np.ndarray, X: np.ndarray, rule: nmf.Rule, Q: np.ndarray) -> float:
         """Update rows X from their products; add half of XᵀX to Q; return ⟨R, X⟩."""
         if self.solver == "hals":
-            return nmf.sweep_rows(R, rule, X, Q, self.sweeps, nmf.scratch(self.n_components, self.dtype))
+            room = nmf.scratch(self.n_components, self.dtype)
+            return kernels("nmf", self.device).sweep_rows(R, rule, X, Q, self.sweeps, room)
         if self.solver == "mu":
             X[:] = nmf_solvers.multiply(X, R, S.astype(self.dtype))
         else:
@@ -182,8 +189,8 @@ class HALS(Algorithm):
         if self.order == "paper" and self.solver == "hals":
             tile = tile_size(self.n_components, CACHE_BYTES)
             for _ in range(self.sweeps):
-                nmf_tiled.update(W, P, Q.astype(self.dtype), tile, True)
-            S, inner = gram(W), float(np.sum(P * W, dtype=np.float64))
+                kernels("nmf_tiled", self.device).update(W, P, Q.astype(self.dtype), tile, True)
+            S, inner = gram(W), nmf.inner(P.reshape(-1), W.reshape(-1))
         else:
             S = np.zeros_like(Q)
             rule = nmf.rule(Q, self.order, "W", *self.penalties[:2], self.dtype)

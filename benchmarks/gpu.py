@@ -71,7 +71,8 @@ def ptx(options, models=()):
     print("|---|---|---|---|---|---|")
     for model in models or (["lda, mini-batches"] if options["quick"] else LAUNCHES):
         for launch in kernels(model):
-            found = {c: compiler.resources_of(compiler.ptx_of(launch, c), c) for c in compiler.MULTIPROCESSORS}
+            texts = compiler.ptx_of(launch, *compiler.MULTIPROCESSORS)
+            found = {c: compiler.resources_of(text, c) for c, text in texts.items()}
             shared = launch.shared + max(r.shared for r in found.values())
             registers = " / ".join(str(r.registers) for r in found.values())
             spilled = " / ".join(str(r.spilled) for r in found.values())

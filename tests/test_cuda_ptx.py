@@ -22,8 +22,7 @@ def test_kernels_compile_and_fit_their_registers(model):
     launches = kernels(model)
     assert len(launches) == EXPECTED[model]
     for launch in launches:
-        for capability in CAPABILITIES:
-            text = ptx.ptx_of(launch, capability)
+        for capability, text in ptx.ptx_of(launch, *CAPABILITIES).items():
             assert f".target sm_{capability[0]}{capability[1]}" in text
             assert ".entry" in text
             if ptx.ptxas():

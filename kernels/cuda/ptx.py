@@ -65,16 +65,26 @@ def recorded(answer: int = 0) -> Iterator[list[Launch]]:
         yield launches
 
 
-def ptx_of(launch: Launch, capability: tuple[int, int]) -> str:
-    """Compile a recorded kernel for a compute capability such as (9, 0)."""
+def ptx_of(launch: Launch, *capabilities: tuple[int, int]) -> dict[tuple[int, int], str]:
+    """Compile a recorded kernel for compute capabilities such as (9, 0); what comes before PTX is done once."""
+    from numba.cuda.codegen import CUDACodeLibrary
+
+    compiled: dict[tuple[int, int], str] = {}
+    generate = CUDACodeLibrary.get_asm_strs
+
+    def for_all(library: Any, cc: tuple[int, int]) -> list[str]:
+        for capability in capabilities:
+            compiled[capability] = "".join(generate(library, cc=capability))
+        return generate(library, cc=cc)
+
     signature = tuple(typeof(argument) for argument in launch.arguments)
-    device = SimpleNamespace(compute_capability=capability)
-    with mock.patch("numba.cuda.dispatcher.get_current_device", return_value=device):
-        bounds = launch.function.targetoptions.get("launch_bounds")
-        ptx, _ = cuda.compile(
-            launch.function.py_func, signature, cc=capability, device=False, abi="numba", launch_bounds=bounds
-        )
-    return ptx
+    options = {"device": False, "abi": "numba", "launch_bounds": launch.function.targetoptions.get("launch_bounds")}
+    with (
+        mock.patch("numba.cuda.dispatcher.get_current_device", return_value=SimpleNamespace(compute_capability=(9, 0))),
+        mock.patch.object(CUDACodeLibrary, "get_asm_strs", for_all),
+    ):
+        cuda.compile(launch.function.py_func, signature, cc=capabilities[0], **options)
+    return compiled
 
 
 class Resources(NamedTuple):

@@ -1,9 +1,11 @@
 """The live page: it updates while a run goes on, shows no text as markup, and says the same in JSON and metrics."""
 
 import json
+import re
 import threading
 import urllib.error
 import urllib.request
+from pathlib import Path
 
 import pytest
 from browser import Browser
@@ -120,6 +122,22 @@ def test_prometheus_has_the_same_figures(client):
     assert f"corpusmill_epoch{labels} 2.0" in lines
     assert f"corpusmill_tokens_per_second{labels} 225.0" in lines
     assert f"corpusmill_running{labels} 1.0" in lines
+
+
+def test_grafana_asks_for_metrics_that_are_exposed_with_their_labels(client):
+    pytest.importorskip("prometheus_client")
+    publish(client)
+    scores = {"log_likelihood": -7.0, "held_out_log_likelihood": -7.5}
+    client.log_event("corpusmill", plain(RunStarted("runs/gauge", "lda", 0, 7, 3, 900, {})))
+    client.log_event("corpusmill", plain(EpochFinished(1, ROW | scores)))
+    exposed = fetch(client, "metrics")
+    board = json.loads((Path(__file__).parents[1] / "configs" / "grafana.json").read_text())
+    queries = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+    queries += [variable["query"] for variable in board["templating"]["list"]]
+    asked = {name for query in queries for name in re.findall(r"corpusmill_\w+", query)}
+    assert len(asked) >= 8
+    for name in asked:
+        assert f'{name}{{algorithm="lda",run="runs/gauge"}}' in exposed
 
 
 def test_every_measure_of_a_model_is_a_gauge(client):

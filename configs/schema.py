@@ -103,6 +103,7 @@ class NMF(Section):
     dtype: Literal["float32", "float64"] = Field("float32", description="Precision")
     n_blocks: Positive = Field(1, description="Blocks of words that the word factor is cut into")
     random_state: Seed = 0
+    device: Device = "auto"
 
 
 class SkipGram(Section):
@@ -126,6 +127,7 @@ class SkipGram(Section):
         description="Shards that train apart before their changes are averaged: more is faster, fewer is better",
     )
     n_blocks: Positive = Field(1, description="Blocks of words that the model is cut into")
+    device: Device = "auto"
 
 
 class Word2Vec(SkipGram):
@@ -173,6 +175,7 @@ class RandomIndexing(Section):
         "none", description="Weights of words in the vector of a document"
     )
     n_blocks: Positive = Field(1, description="Blocks of words that the model is cut into")
+    device: Device = "auto"
 
 
 AnyModel = LDA | NMF | Word2Vec | Node2Vec | RandomIndexing

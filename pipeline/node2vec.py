@@ -78,7 +78,7 @@ class Node2Vec(Word2Vec):
             return
         with tempfile.TemporaryDirectory(prefix="corpusmill-walks-") as folder:
             graph = open_graph(data, f"{folder}/graph")
-            yield write_walks(graph, self.walks or f"{folder}/walks", self._walk_options(), client)
+            yield write_walks(graph, self.walks or f"{folder}/walks", self._walk_options(), client, self.device)
 
     def _walk_options(self) -> WalkOptions:
         return WalkOptions(

@@ -13,6 +13,7 @@ from ..kernels import random
 from ..kernels import random_indexing as ri
 from .algorithm import Address, Algorithm, Model, Need, Swept
 from .corpora import TextEstimator, map_words
+from .device import choose, kernels
 from .estimator import Fitted
 from .vectors import WordVectors
 
@@ -52,6 +53,7 @@ class Indexing(Algorithm):
     stop_words: tuple[str, ...] = ()
     bounds: tuple[int, ...] = ()  # first word of each block, then n_words
     only: int = 0  # the block that a sweep sums
+    device: str = "cpu"
 
     @property
     def blocks(self) -> int:  # type: ignore[override]
@@ -85,6 +87,12 @@ class Indexing(Algorithm):
             # Its own, another one, one that waits to be merged, and a block of a sum.
             delta=(3 * rows + min(2 * rows, of_block)) * (row + 28),
             scratch=text + 4 * chunk.tokens + lists + rows * row + 8 * self.n_words,
+            # Sums, sums of pieces, a block's rows and these as seeds.
+            device=text
+            + 4 * chunk.tokens
+            + 2 * rows * row
+            + 2 * of_block * row
+            + 4 * self.seed_length * chunk.segments,
         )
 
     def begin(self, block: int) -> Arrays:
@@ -128,18 +136,18 @@ class Indexing(Algorithm):
             hashes = shared["hashes"][focus.ids]
         seeds = ri.make_seeds(hashes, salt, self.dimension, self.seed_length // 2)
         try:
-            return ri.accumulate(focus, self.window, seeds, self.dimension)
+            return kernels("random_indexing", self.device).accumulate(focus, self.window, seeds, self.dimension)
         except OverflowError as error:
             raise DataError(f"chunk {chunk.number}: {error}") from None
 
     def _sweep_dense(self, model: Model, focus: ri.Tokens) -> np.ndarray:
         out = np.zeros((len(focus.ptr) - 1, self.dimension), np.float32)
-        cuts = np.searchsorted(focus.ids, self.bounds)
+        cuts, dense = np.searchsorted(focus.ids, self.bounds), kernels("random_indexing", self.device)
         for j, (lo, hi) in enumerate(zip(cuts[:-1], cuts[1:], strict=True)):
             if lo < hi:
                 rows = focus.ids[lo:hi] - np.uint32(self.bounds[j])
-                slabs = ri.make_slabs(_last_pass(model.block(j)), rows)
-                ri.accumulate_dense(focus, self.window, slabs, int(lo), out)
+                slabs = dense.make_slabs(_last_pass(model.block(j)), rows)
+                dense.accumulate_dense(focus, self.window, slabs, int(lo), out)
         return out
 
     def merge(self, left: Arrays, right: Arrays) -> Arrays:
@@ -201,7 +209,8 @@ class RandomIndexing(TextEstimator):
     word is the sum of its documents' seeds, which needs no order of words. ``min_count``, ``max_count``,
     ``stop_words``: words outside are null terms, which have no vector and add nothing. ``document_weights``: of words
     in a document's vector, "none", "idf" or "entropy". ``n_blocks``: cut the model into blocks of words, of which a
-    retraining sweep holds one at a time.
+    retraining sweep holds one at a time. ``device``: "auto" sums on the worker's CUDA device where it has one, the same
+    sums to the bit.
     """
 
     kind = "random-indexing"
@@ -224,6 +233,7 @@ class RandomIndexing(TextEstimator):
         stop_words: str | list[str] | None = None,
         document_weights: str = "none",
         n_blocks: int = 1,
+        device: str = "auto",
     ):
         self.dimension = dimension
         self.window = window
@@ -239,6 +249,7 @@ class RandomIndexing(TextEstimator):
         self.stop_words = stop_words
         self.document_weights = document_weights
         self.n_blocks = n_blocks
+        self.device = device
 
     def epochs(self) -> int:
         """One pass with sparse seeds, then the retraining."""
@@ -264,6 +275,7 @@ class RandomIndexing(TextEstimator):
             min_count=self.min_count,
             max_count=self.max_count,
             stop_words=tuple(stop_list(self.stop_words)),  # type: ignore[arg-type]
+            device=choose(self.device, True, "random indexing"),
             bounds=tuple(int(b) for b in np.linspace(0, data.n_words, min(self.n_blocks, data.n_words) + 1)),
         )
 
@@ -391,7 +403,7 @@ class RandomIndexing(TextEstimator):
         return self
 
     def _check_additive(self, other: "RandomIndexing") -> None:
-        apart = {"dimension", "retrain", "normalize", "document_weights", "n_blocks"}
+        apart = {"dimension", "retrain", "normalize", "document_weights", "n_blocks", "device"}
         for name, value in self.get_params().items():
             if name not in apart and value != getattr(other, name):
                 raise ValueError(

@@ -24,6 +24,8 @@ from ..io.vocabulary import count_table, rank
 from ..kernels import random
 from ..kernels import walks as kernels
 from .cache import CACHE
+from .device import DEVICES
+from .device import kernels as kernels_on
 from .engine import PLANNED_SHARE, PROCESS_BYTES
 from .executors import Executor, executor_for
 from .ingest import default_chunk_tokens
@@ -68,16 +70,22 @@ class Job(NamedTuple):
     graph: str
     corpus: str
     options: WalkOptions
+    device: str
 
 
-def write_walks(graph: Graph, url: str, options: WalkOptions | None = None, client: Any | None = None) -> Corpus:
+def write_walks(
+    graph: Graph, url: str, options: WalkOptions | None = None, client: Any | None = None, device: str = "cpu"
+) -> Corpus:
     """Walk over a graph and write the walks as a corpus, or return the one that is there already.
 
+    ``device``: "cuda", "auto" or "cpu", the same walks to the bit.
     Raises ValueError for options out of range; DataError where the graph does not fit a worker's memory, its alias
     tables exceed ``table_memory``, or another corpus is at ``url``.
     """
     options = options or WalkOptions()
     options.check()
+    if device not in DEVICES:
+        raise ValueError(f"device is {device!r}: choose one of {', '.join(DEVICES)}")
     identity = {"graph": graph.hash, "walks": asdict(options), "version": version("corpusmill")}
     store = Store(url)
     if store.exists("corpus.json"):
@@ -89,7 +97,7 @@ def write_walks(graph: Graph, url: str, options: WalkOptions | None = None, clie
     size = options.chunk_tokens or _chunk_tokens(graph, options, executor)
     _check_memory(graph, options, executor, size)
     key = f"walks-{os.urandom(4).hex()}"
-    job = Job(key, Store(graph.url).absolute, Store(url).absolute, options)
+    job = Job(key, Store(graph.url).absolute, Store(url).absolute, options, device)
     ranges = _ranges(graph.n_nodes * options.num_walks, max(1, size // options.walk_length))
     visits = _count(executor, job, ranges, key)
     vocabulary = _write_ranks(store, graph, visits)
@@ -165,7 +173,8 @@ def _walks(job: Job, first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
     walker, options = _walker(job), job.options
     lengths, nodes = [np.zeros(1, np.int64)], []
     for turn, starts in _starts(options.seed, len(walker.mass), first, last):
-        doc_ptr, found = kernels.walk(walker, starts, options.walk_length, random.key(options.seed, turn))
+        here = kernels_on("walks", job.device)
+        doc_ptr, found = here.walk(walker, starts, options.walk_length, random.key(options.seed, turn))
         lengths.append(np.diff(doc_ptr))
         nodes.append(found)
     return np.cumsum(np.concatenate(lengths)), np.concatenate(nodes)

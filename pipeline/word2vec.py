@@ -16,6 +16,8 @@ from ..kernels import random
 from ..kernels import word2vec as kernels
 from .algorithm import Address, Algorithm, Model, Need, Swept
 from .corpora import TextEstimator, map_words
+from .device import choose
+from .device import kernels as kernels_on
 from .engine import shards_of
 from .estimator import Fitted
 from .vectors import WordVectors
@@ -59,6 +61,7 @@ class SkipGram(Algorithm):
     together: int = 1  # shards a round
     rounds: int = 1
     bounds: tuple[int, ...] = ()  # first word of each block, then the number of words
+    device: str = "cpu"
 
     @property
     def blocks(self) -> int:  # type: ignore[override]
@@ -79,6 +82,7 @@ class SkipGram(Algorithm):
             model=-(-self.n_words // self.blocks) * row + 8 * self.n_words,
             delta=3 * rows * row,
             scratch=rows * row + 8 * chunk.tokens + 20 * self._table_size(chunk.tokens) + 20 * self.n_words,
+            device=rows * row + 12 * chunk.tokens + 8 * chunk.documents + 4 * self._table_size(chunk.tokens),
         )
 
     def begin(self, block: int) -> Arrays:
@@ -169,8 +173,9 @@ class SkipGram(Algorithm):
         cuts = np.searchsorted(text.ptr, marks)
         cuts[0], cuts[-1] = 0, len(text.ptr) - 1
         parts = [slice(int(a), int(b)) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
-        if self.threads == 1:
-            kernels.train(self.method, text, step, W_in, W_out)
+        here = kernels_on("word2vec", self.device)
+        if self.threads == 1 or here is not kernels:
+            here.train(self.method, text, step, W_in, W_out)
             return
         with ThreadPoolExecutor(self.threads) as pool:
             list(pool.map(lambda part: kernels.train(self.method, text, step, W_in, W_out, part), parts))
@@ -296,7 +301,8 @@ class Word2Vec(TextEstimator):
     original). ``ignore_sentence_ends``: windows reach from one document into the next of its chunk. ``threads``:
     threads of one sweep, which share the model without locks; with one, the same call gives the same bits.
     ``shards_per_round``: shards trained from the same model before their changes are averaged; 1 is one after the
-    other. ``n_blocks``: cut the model into blocks of words, read one at a time.
+    other. ``n_blocks``: cut the model into blocks of words, read one at a time. ``device``: "auto" trains
+    on the worker's CUDA device where it has one, whose blocks of threads share the model without locks.
 
     CBOW and hierarchical softmax are not offered: neither fits the products that make this fast.
     """
@@ -320,6 +326,7 @@ class Word2Vec(TextEstimator):
         threads: int = 1,
         shards_per_round: int = 1,
         n_blocks: int = 1,
+        device: str = "auto",
     ):
         self.vector_size = vector_size
         self.window = window
@@ -336,6 +343,7 @@ class Word2Vec(TextEstimator):
         self.threads = threads
         self.shards_per_round = shards_per_round
         self.n_blocks = n_blocks
+        self.device = device
 
     @property
     def random_state(self) -> int:
@@ -371,6 +379,7 @@ class Word2Vec(TextEstimator):
             together=together,
             rounds=math.ceil(shards / together),
             bounds=tuple(int(b) for b in np.linspace(0, n_words, min(self.n_blocks, n_words) + 1)),
+            device=choose(self.device, self.method != "sgns", f"method {self.method!r}"),
         )
 
     def _check(self) -> None:

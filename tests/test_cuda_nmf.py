@@ -10,6 +10,7 @@ from corpusmill.kernels.cuda import nmf, nmf_tiled
 from cuda_simulator import few_threads, install, on_device, outside, run_simulated
 from numba import config
 from scipy import sparse
+from toy import write_topic_corpus
 
 if config.ENABLE_CUDASIM:
     install()
@@ -74,3 +75,13 @@ def test_too_many_components_are_refused():
         pytest.raises(ValueError, match=r"5 components take 1,320 bytes of a block's shared memory, which has 1,000"),
     ):
         nmf.sweep_sparse(rows, W, rule, H, np.zeros_like(W), np.zeros((5, 5)), 1, None)
+
+
+@on_device
+@pytest.mark.parametrize("order", ["separable", "paper"])
+def test_training_on_a_device_is_training_on_the_cpu(order, tmp_path):
+    from corpusmill.pipeline import NMF
+
+    corpus = write_topic_corpus(str(tmp_path), 2, words_per_topic=3, n_chunks=2, documents=4, length=8)
+    found, expected = (NMF(3, max_iter=2, order=order, device=device).fit(corpus) for device in ("cuda", "cpu"))
+    np.testing.assert_allclose(found.components_, expected.components_, atol=1e-5)

@@ -13,6 +13,7 @@ from cuda_simulator import few_threads, install, on_device, outside, run_simulat
 from hypothesis import given
 from hypothesis import strategies as st
 from numba import config
+from toy import write_topic_corpus
 
 if config.ENABLE_CUDASIM:
     install()
@@ -107,3 +108,15 @@ def test_sums_that_may_overflow_are_refused():
     tokens, window, seeds = small_case()
     with pytest.raises(OverflowError, match="cut the corpus smaller"):
         ri.accumulate(tokens._replace(ptr=np.array([0, 1 << 30])), window, seeds, 41)
+
+
+@on_device
+def test_training_on_a_device_is_training_on_the_cpu(tmp_path):
+    from corpusmill.pipeline import RandomIndexing
+
+    corpus = write_topic_corpus(str(tmp_path), 2, words_per_topic=3, n_chunks=2, documents=3, length=6)
+    found, expected = (
+        RandomIndexing(45, window=2, seed_length=4, retrain=1, device=device).fit(corpus) for device in ("cuda", "cpu")
+    )
+    np.testing.assert_array_equal(found.model_.block(0)["sums"], expected.model_.block(0)["sums"])
+    np.testing.assert_allclose(found.wv.vectors, expected.wv.vectors, atol=1e-5)

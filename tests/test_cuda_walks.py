@@ -9,6 +9,7 @@ from corpusmill.kernels import walks as cpu
 from corpusmill.kernels.cuda import walks
 from cuda_simulator import few_threads, install, on_device, outside, run_simulated
 from numba import config
+from scipy import sparse
 from test_kernels_walks import adjacency, random_graph
 
 if config.ENABLE_CUDASIM:
@@ -48,3 +49,15 @@ def test_walks_whose_proposals_fail_are_the_cpus():
     with mock.patch.object(cpu, "PATIENCE", 16):
         found, expected = both(graph, 1e12, 1e-12)
     np.testing.assert_array_equal(found[1], expected[1])
+
+
+@on_device
+def test_a_corpus_of_walks_is_the_cpus(tmp_path):
+    from corpusmill.io.graph import write_graph
+    from corpusmill.pipeline.walks import WalkOptions, write_walks
+
+    graph = write_graph(sparse.csr_matrix(random_graph(5, 0.6, False, False)), str(tmp_path / "graph"))
+    options = WalkOptions(p=0.3, q=2, num_walks=1, walk_length=5)
+    with few_threads(walks, THREADS=4):
+        hashes = [write_walks(graph, str(tmp_path / d), options, device=d).hash for d in ("cuda", "cpu")]
+    assert hashes[0] == hashes[1]

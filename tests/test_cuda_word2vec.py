@@ -9,6 +9,7 @@ from corpusmill.kernels import word2vec as cpu
 from corpusmill.kernels.cuda import word2vec
 from cuda_simulator import few_threads, install, on_device, outside, run_simulated
 from numba import config
+from toy import write_topic_corpus
 
 if config.ENABLE_CUDASIM:
     install()
@@ -81,3 +82,24 @@ def test_stretches_cover_every_word_once():
     found = word2vec.stretches_of(np.array([0, 0, 5, long + 5, 3 * long]))
     assert found[:, 2:].tolist() == [[0, 5], [5, long + 5], [long + 5, 2 * long + 5], [2 * long + 5, 3 * long]]
     assert found[:, :2].tolist() == [[0, 5], [5, long + 5], [long + 5, 3 * long], [long + 5, 3 * long]]
+
+
+@on_device
+@pytest.mark.parametrize("method", ["full", "par"])
+def test_training_on_a_device_is_training_on_the_cpu(method, tmp_path):
+    from corpusmill.pipeline import Word2Vec
+
+    corpus = write_topic_corpus(str(tmp_path), 2, words_per_topic=3, n_chunks=1, documents=3, length=6)
+    found, expected = (
+        Word2Vec(8, 2, min_count=1, negative=2, sample=0, epochs=1, method=method, device=device).fit(corpus)
+        for device in ("cuda", "cpu")
+    )
+    np.testing.assert_allclose(found.wv.vectors, expected.wv.vectors, atol=1e-5)
+
+
+def test_pairs_one_at_a_time_are_refused(tmp_path):
+    from corpusmill.pipeline import Word2Vec
+
+    corpus = write_topic_corpus(str(tmp_path), 2, words_per_topic=3, n_chunks=1, documents=3, length=6)
+    with pytest.raises(ValueError, match="method 'sgns' has no CUDA kernels"):
+        Word2Vec(8, min_count=1, method="sgns", device="cuda").fit(corpus)

@@ -66,7 +66,7 @@ def _whole(words: np.ndarray, first: np.ndarray, primary: bool) -> Pass:
 
 def _cut(whole: Pass, most: int) -> list[Pass]:
     parts = [slice(first, first + most) for first in range(0, len(whole.words), most)]
-    return [Pass(*(a[part] for a in whole[:3]), whole.primary) for part in parts]
+    return [Pass(whole.words[p], whole.first[p], whole.lengths[p], whole.primary) for p in parts]
 
 
 def accumulate(tokens: Tokens, window: Window, seeds: np.ndarray, dimension: int) -> np.ndarray:

@@ -53,7 +53,8 @@ def retrain(
     request, versions = request or Request(), Versions(config.retrain.url)
     if request.dry_run:
         plan = make_plan(config, versions, request)
-        return _facts(config, plan, "planned" if plan.is_due else "unchanged")
+        facts = _facts(config, plan, "planned" if plan.is_due else "unchanged")
+        return facts | {"as_of": request.as_of and str(request.as_of)}
     with versions.locked() as check:
         plan = make_plan(config, versions, request)
         versions.tidy(config.retrain.keep, plan.name)

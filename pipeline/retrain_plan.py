@@ -65,7 +65,7 @@ def make_plan(config: Config, versions: Versions, request: Request) -> Plan:
     found = survey(reader.files if reader else _files_of(config.corpus.url), known)
     found, seen = _up_to_date(config, request, found, known)
     changes = compare(seen, found)
-    settings = settings_of(config)
+    settings, overrides = settings_of(config), overrides_of(config)
     # Data without a source are one whole, which is learned anew whenever it changes.
     anew = request.fresh or published is None or reader is None
     forgotten: list[str] = []
@@ -81,7 +81,7 @@ def make_plan(config: Config, versions: Versions, request: Request) -> Plan:
         head=head,
         published=published,
         settings=settings,
-        overrides={} if anew else overrides_of(config),
+        overrides={} if anew else overrides,
         reader=reader,
         changes=changes,
         manifest=dict(sorted(manifest.items())),

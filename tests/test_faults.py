@@ -4,11 +4,13 @@ import contextlib
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import google_crc32c
 import numpy as np
 import pytest
 from corpusmill.io.corpus import Corpus
@@ -184,3 +186,55 @@ def test_an_error_of_a_task_comes_through_as_it_is(tmp_path):
     with open_cluster("local", n_workers=1, memory_limit="2GiB") as client:
         with pytest.raises(DataError, match=r"train/000001: damaged"):
             trained(Corpus(corpus.url), tmp_path / "run", OnDask(client))
+
+
+def certificates(folder):
+    """Make an authority and one certificate that it signed; return the files by option."""
+    names = {name: str(folder / name) for name in ("ca.pem", "ca.key", "cert.pem", "cert.key", "request.pem")}
+    key = ["-newkey", "rsa:2048", "-nodes"]
+    signer = ["-CA", names["ca.pem"], "-CAkey", names["ca.key"], "-CAcreateserial"]
+    for command in (
+        ["req", "-x509", *key, "-keyout", names["ca.key"], "-out", names["ca.pem"], "-subj", "/CN=authority"],
+        ["req", *key, "-keyout", names["cert.key"], "-out", names["request.pem"], "-subj", "/CN=localhost"],
+        ["x509", "-req", "-in", names["request.pem"], "-out", names["cert.pem"], *signer],
+    ):
+        subprocess.run(["openssl", *command], check=True, capture_output=True)
+    return names
+
+
+def test_a_run_over_tls_has_the_same_bits_and_strangers_are_refused(corpus, expected, tmp_path):
+    if shutil.which("openssl") is None:
+        pytest.skip("no openssl here")
+    files = certificates(tmp_path)
+    theirs = {"--tls-ca-file": "ca.pem", "--tls-cert": "cert.pem", "--tls-key": "cert.key"}
+    options = [word for option, name in theirs.items() for word in (option, files[name])]
+    ours = {"tls_ca_file": files["ca.pem"], "tls_client_cert": files["cert.pem"], "tls_client_key": files["cert.key"]}
+    with shell_cluster(tmp_path, "--protocol", "tls", *options) as (_, file):
+        with open_cluster("scheduler-file", scheduler_file=str(file), **ours) as client:
+            assert client.scheduler.address.startswith("tls://")
+            np.testing.assert_array_equal(trained(corpus, tmp_path / "run", OnDask(client)), expected)
+        address = json.loads(file.read_text())["address"]
+        with open_cluster("address", address=address, **ours) as client:
+            assert client.submit(sum, [1, 2]).result(timeout=60) == 3
+        with pytest.raises((ClusterError, TypeError, RuntimeError)), open_cluster("address", address=address):
+            pass
+
+
+# --- what is stored ---
+
+
+def test_stores_hold_data_alone(corpus, tmp_path):
+    run = tmp_path / "run"
+    trained(corpus, run)
+    files = [path for folder in (Path(corpus.url), run) for path in folder.rglob("*") if path.is_file()]
+    assert len(files) > 50
+    for path in files:
+        content = path.read_bytes()
+        if path.suffix in (".json", ".jsonl") or path.name == "HEAD":
+            [json.loads(line) for line in (content.splitlines() if path.suffix == ".jsonl" else [content])]
+        elif path.suffix == ".parquet":
+            assert content[:4] == content[-4:] == b"PAR1"
+        elif path.suffix == ".lock":
+            assert content == b""
+        else:  # a piece of a Zarr array: numbers and their checksum
+            assert int(google_crc32c.value(content[:-4])).to_bytes(4, "little") == content[-4:], path

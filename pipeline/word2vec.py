@@ -1,7 +1,7 @@
 """Word2Vec: the algorithm for the engine, and the estimator."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -38,7 +38,7 @@ class SkipGram(Algorithm):
     """Skip-gram by sub-models: a sweep gathers the rows that its chunk needs, trains them, returns their changes.
 
     No state. Model: W_in and W_out (rows, D) float32 by block; shared: words' frequencies, tokens trained. A delta has
-    the changed rows alone, and how many shards changed each: commit adds their mean.
+    the rows that a shard needed, and their changes.
     """
 
     name: ClassVar[str] = "word2vec"
@@ -59,6 +59,7 @@ class SkipGram(Algorithm):
     seed: int = 0
     tokens: int = 0  # to train, over all epochs
     together: int = 1  # shards a round
+    shards: int | None = 1
     rounds: int = 1
     bounds: tuple[int, ...] = ()  # first word of each block, then the number of words
     device: str = "cpu"
@@ -76,7 +77,7 @@ class SkipGram(Algorithm):
     def need(self, data: Any, chunk: Any) -> Need:
         """Bytes of one sweep: the chunk, a block, the sub-model, its rows before and its changes."""
         row = 8 * kernels.padded(self.dimension)
-        rows = min(self.n_words, chunk.segments + self._table_size(chunk.tokens))
+        rows = self.n_words if self.shards else min(self.n_words, chunk.segments + self._table_size(chunk.tokens))
         return Need(
             data=12 * chunk.tokens + 12 * chunk.segments + 16 * chunk.documents,
             model=-(-self.n_words // self.blocks) * row + 8 * self.n_words,
@@ -105,26 +106,32 @@ class SkipGram(Algorithm):
         frequency = frequencies(Corpus(self.corpus), self.base)[: self.n_words]
         return {"frequency": frequency, "trained": np.int64(0)}
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether one shard trains all rows and hands on these, not their changes."""
+        return self.shards == 1
+
     # --- a sweep ---
 
     def sweep(
         self, model: Model, chunk: Any, state: Arrays | None, deltas: list[Arrays] | None, address: Address
     ) -> Swept:
-        """Train the sub-model of one chunk, which begins where the shard's last chunk left its rows."""
-        keys = random.stream(random.key(*address), 4)
-        frequency = model.shared["frequency"]
+        """Train the rows that one chunk needs, which begin as the shard's last chunk left them."""
+        keys, frequency = random.stream(random.key(*address), 4), model.shared["frequency"]
         table = kernels.negative_words(frequency, self.ns_exponent, self._table_size(chunk.n_tokens), keys[0])
         ptr, words, places = kernels.subsample(self._documents(chunk), chunk.words, self._keep(frequency), keys[1])
-        rows, (words, table) = _numbered(self.n_words, (words, table), deltas, self.bounds)
-        W_in, W_out = self._gather(model, rows, deltas)
+        rows, (words, table) = self._numbered((words, table), deltas, self.is_whole)
+        W = self._gather(model, rows, deltas)
         done = 0 if deltas is None else int(deltas[0]["tokens"])
         slope = (self.alpha - self.min_alpha) * self.together / max(1, self.tokens)
         alpha = self.alpha - slope * (int(model.shared["trained"]) / self.together + done)
         step = kernels.Step(self.window, self.negative, table, keys[2], keys[3], alpha, slope, self.min_alpha)
-        self._train(kernels.Text(ptr, words, places), step, W_in, W_out)
-        self._subtract(model, rows, (W_in, W_out))
-        changes = {"W_in": W_in[:-1], "W_out": W_out[:-1]}
-        return Swept(None, self._deltas(rows, changes, done + chunk.n_tokens), {"tokens": np.int64(chunk.n_tokens)})
+        self._train(kernels.Text(ptr, words, places), step, *W)
+        if not self.is_whole:
+            self._subtract(model, rows, W)
+        stood = np.bincount(words, minlength=len(rows)).astype(np.float32)
+        deltas = self._deltas(rows, (stood, *W), deltas, done + chunk.n_tokens)
+        return Swept(None, deltas, {"tokens": np.int64(chunk.n_tokens)})
 
     def _table_size(self, tokens: int) -> int:
         return min(MOST_NEGATIVES, max(1 << 10, 1 << max(0, tokens - 1).bit_length()))
@@ -139,33 +146,47 @@ class SkipGram(Algorithm):
     def _documents(self, chunk: Chunk) -> np.ndarray:
         return np.array([0, chunk.n_tokens]) if self.whole_chunks else chunk.doc_ptr
 
-    def _gather(self, model: Model, rows: np.ndarray, deltas: list[Arrays] | None) -> tuple[np.ndarray, np.ndarray]:
-        """The rows of the model, and one more for padding; with what the shard has changed so far, if given."""
-        shape = (len(rows) + 1, kernels.padded(self.dimension))
-        gathered = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
-        cuts = np.searchsorted(rows, self.bounds)
-        for j, (lo, hi) in enumerate(zip(cuts[:-1], cuts[1:], strict=True)):
-            if lo == hi:
-                continue
-            mine, block = rows[lo:hi].astype(np.int64) - self.bounds[j], model.block(j)
+    def _numbered(
+        self, lists: tuple[np.ndarray, ...], deltas: list[Arrays] | None = None, all_rows: bool = False
+    ) -> tuple[np.ndarray, list[np.ndarray]]:
+        """Return the words of all lists, and of the deltas' rows, ascending; and the lists by their places there."""
+        if all_rows:
+            return np.arange(self.n_words, dtype=np.uint32), list(lists)
+        needed = np.zeros(self.n_words, bool)
+        for words in lists:
+            needed[words] = True
+        for first, delta in zip(self.bounds[:-1], deltas or (), strict=False):
+            needed[delta["rows"].astype(np.int64) + first] = True
+        numbers = (np.cumsum(needed) - 1).astype(np.uint32)
+        return np.flatnonzero(needed).astype(np.uint32), [numbers[words] for words in lists]
+
+    def _gather(self, model: Model, rows: np.ndarray, deltas: list[Arrays] | None) -> tuple[np.ndarray, ...]:
+        """The given rows of W_in and W_out as the shard left them, which begins with the model's."""
+        if deltas is not None and self.is_whole:
+            return tuple(deltas[0][side] for side in SIDES)
+        gathered = tuple(np.empty((len(rows), kernels.padded(self.dimension)), np.float32) for _ in SIDES)
+        for j, part, mine in self._by_block(rows):
+            block = model.block(j)
             for W, side in zip(gathered, SIDES, strict=True):
-                np.take(block[side], mine, axis=0, out=W[lo:hi])
+                np.take(block[side], mine, axis=0, out=W[part])
                 if deltas is not None:
-                    W[lo + np.searchsorted(mine, deltas[j][f"rows_{side}"])] += deltas[j][side]
+                    W[part][np.searchsorted(mine, deltas[j]["rows"])] += deltas[j][side]
         return gathered
 
-    def _subtract(self, model: Model, rows: np.ndarray, trained: tuple[np.ndarray, np.ndarray]) -> None:
+    def _subtract(self, model: Model, rows: np.ndarray, trained: tuple[np.ndarray, ...]) -> None:
         """Turn trained rows into their changes, a few at a time, so that no second copy of them is there."""
+        for j, part, mine in self._by_block(rows):
+            block = model.block(j)
+            for W, side in zip(trained, SIDES, strict=True):
+                for first in range(0, len(mine), PIECE):
+                    W[part][first : first + PIECE] -= block[side][mine[first : first + PIECE]]
+
+    def _by_block(self, rows: np.ndarray) -> Iterator[tuple[int, slice, np.ndarray]]:
+        """Yield each block that has some of the rows, where these are in the list, and their places in the block."""
         cuts = np.searchsorted(rows, self.bounds)
         for j, (lo, hi) in enumerate(zip(cuts[:-1], cuts[1:], strict=True)):
-            if lo == hi:
-                continue
-            block = model.block(j)
-            for first in range(lo, hi, PIECE):
-                last = min(first + PIECE, hi)
-                mine = rows[first:last].astype(np.int64) - self.bounds[j]
-                for W, side in zip(trained, SIDES, strict=True):
-                    W[first:last] -= block[side][mine]
+            if lo < hi:
+                yield j, slice(int(lo), int(hi)), rows[lo:hi].astype(np.int64) - self.bounds[j]
 
     def _train(self, text: kernels.Text, step: kernels.Step, W_in: np.ndarray, W_out: np.ndarray) -> None:
         """Train on one thread, or on several that write to the same rows without locks (Hogwild)."""
@@ -180,42 +201,41 @@ class SkipGram(Algorithm):
         with ThreadPoolExecutor(self.threads) as pool:
             list(pool.map(lambda part: kernels.train(self.method, text, step, W_in, W_out, part), parts))
 
-    def _deltas(self, rows: np.ndarray, changes: Arrays, tokens: int) -> list[Arrays]:
-        """Cut changes into blocks, rows that did not change left out."""
-        deltas: list[Arrays] = [{"tokens": np.int64(tokens)} for _ in range(self.blocks)]
-        for side, change in changes.items():
-            moved = np.flatnonzero(change.any(axis=1))
-            cuts = np.searchsorted(rows[moved], self.bounds)
-            for j, delta in enumerate(deltas):
-                mine = moved[cuts[j] : cuts[j + 1]]
-                delta[f"rows_{side}"] = (rows[mine].astype(np.int64) - self.bounds[j]).astype(np.uint32)
-                delta[f"shards_{side}"] = np.ones(len(mine), np.int32)
-                delta[side] = change if len(mine) == len(change) else change[mine]
+    def _deltas(
+        self, rows: np.ndarray, parts: tuple[np.ndarray, ...], before: list[Arrays] | None, tokens: int
+    ) -> list[Arrays]:
+        """Cut by blocks: how often each row's word stood in the text, and W_in and W_out."""
+        named = dict(zip(("stood", *SIDES), parts, strict=True))
+        nothing: Arrays = {"tokens": np.int64(tokens), "rows": rows[:0]} | {name: p[:0] for name, p in named.items()}
+        deltas = [nothing] * self.blocks
+        for j, part, mine in self._by_block(rows):
+            deltas[j] = nothing | {"rows": mine.astype(np.uint32)} | {name: p[part] for name, p in named.items()}
+            if before is not None:
+                deltas[j]["stood"][np.searchsorted(mine, before[j]["rows"])] += before[j]["stood"]
         return deltas
 
     # --- a commit ---
 
     def merge(self, left: Arrays, right: Arrays) -> Arrays:
-        """Add changes, and the number of shards that made them."""
-        merged: Arrays = {"tokens": left["tokens"] + right["tokens"]}
-        for side in SIDES:
-            rows = np.union1d(left[f"rows_{side}"], right[f"rows_{side}"])
-            change = np.zeros((len(rows), kernels.padded(self.dimension)), np.float32)
-            shards = np.zeros(len(rows), np.int32)
+        """Add changes, and how often words stood in the text."""
+        rows = np.union1d(left["rows"], right["rows"])
+        merged: Arrays = {"tokens": left["tokens"] + right["tokens"], "rows": rows}
+        for name in ("stood", *SIDES):
+            merged[name] = np.zeros((len(rows), *left[name].shape[1:]), np.float32)
             for delta in (left, right):
-                places = np.searchsorted(rows, delta[f"rows_{side}"])
-                change[places] += delta[side]
-                shards[places] += delta[f"shards_{side}"]
-            merged |= {f"rows_{side}": rows, f"shards_{side}": shards, side: change}
+                merged[name][np.searchsorted(rows, delta["rows"])] += delta[name]
         return merged
 
     def apply(self, block: Arrays, delta: Arrays, shared: Arrays) -> tuple[Arrays, Arrays]:
-        """Add to each row the mean of the changes of the shards that changed it."""
-        changed = {}
-        for side in SIDES:
-            changed[side] = block[side].copy()
-            changed[side][delta[f"rows_{side}"]] += delta[side] / delta[f"shards_{side}"][:, None].astype(np.float32)
-        return changed, {"rows_changed": np.int64(len(delta["rows_W_in"]))}
+        """Add a share of the summed changes to the rows; or take over the rows, where one shard trained all of them."""
+        changed = {side: delta[side] for side in SIDES}
+        if not self.is_whole:
+            changed = {side: block[side].copy() for side in SIDES}
+            alpha = max(self.min_alpha, self.alpha * (1 - int(shared["trained"]) / max(1, self.tokens)))
+            share = kernels.common_share(delta["stood"] * 2 * (self.window + 1), self.together, alpha)
+            for side in SIDES:
+                changed[side][delta["rows"]] += share[:, None] * delta[side]
+        return changed, {"rows_changed": np.int64(len(delta["rows"]))}
 
     def finish(self, shared: Arrays, totals: Arrays, sums: Arrays) -> tuple[Arrays, dict[str, float]]:
         """Count the tokens trained, which sets the learning rate."""
@@ -228,13 +248,12 @@ class SkipGram(Algorithm):
 
     def score(self, model: Model, chunk: Any, state: Arrays | None, address: Address) -> Arrays:
         """Sum the loss (dissertation, equation 4.3, negated) over a sample of the chunk's pairs of neighbours."""
-        keys = random.stream(random.key(address.seed, LOSS, chunk.number), 3)
-        frequency = model.shared["frequency"]
+        keys, frequency = random.stream(random.key(address.seed, LOSS, chunk.number), 3), model.shared["frequency"]
         ptr, words, _ = kernels.subsample(self._documents(chunk), chunk.words, self._keep(frequency), keys[0])
         targets, inputs = _neighbours(ptr, words, self.window, keys[1])
         others = kernels.negative_words(frequency, self.ns_exponent, len(targets) * self.negative, keys[2])
         others = others[np.argsort(random.stream(keys[2], len(others)))]
-        rows, (targets, inputs, others) = _numbered(self.n_words, (targets, inputs, others), None, self.bounds)
+        rows, (targets, inputs, others) = self._numbered((targets, inputs, others))
         W_in, W_out = self._gather(model, rows, None)
         held = W_in[inputs]
         total = np.logaddexp(0, -np.einsum("nd,nd->n", held, W_out[targets])).sum(dtype=np.float64)
@@ -265,20 +284,6 @@ def frequencies(corpus: Corpus, base: str = "") -> np.ndarray:
     return frequency
 
 
-def _numbered(
-    n_words: int, lists: tuple[np.ndarray, ...], deltas: list[Arrays] | None, bounds: tuple[int, ...]
-) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Return the words of all lists, and of rows changed before, ascending; and the lists by their places there."""
-    needed = np.zeros(n_words, bool)
-    for words in lists:
-        needed[words] = True
-    for j, delta in enumerate(deltas or ()):
-        for side in SIDES:
-            needed[delta[f"rows_{side}"].astype(np.int64) + bounds[j]] = True
-    numbers = (np.cumsum(needed) - 1).astype(np.uint32)
-    return np.flatnonzero(needed).astype(np.uint32), [numbers[words] for words in lists]
-
-
 def _neighbours(ptr: np.ndarray, words: np.ndarray, window: int, key: np.uint64) -> tuple[np.ndarray, np.ndarray]:
     """Draw up to LOSS_PAIRS words and a neighbour of each: two arrays (n,) uint32."""
     if not len(words):
@@ -300,8 +305,8 @@ class Word2Vec(TextEstimator):
     "full" (negatives of a window; its width is fixed at half of ``window``) or "sgns" (one pair at a time, as in the
     original). ``ignore_sentence_ends``: windows reach from one document into the next of its chunk. ``threads``:
     threads of one sweep, which share the model without locks; with one, the same call gives the same bits.
-    ``shards_per_round``: shards trained from the same model before their changes are averaged; 1 is one after the
-    other. ``n_blocks``: cut the model into blocks of words, read one at a time. ``device``: "auto" trains
+    ``shards_per_round``: shards trained from the same model, on as many workers, before their changes are joined; 1 is
+    one after the other. ``n_blocks``: cut the model into blocks of words, read one at a time. ``device``: "auto" trains
     on the worker's CUDA device where it has one, whose blocks of threads share the model without locks.
 
     CBOW and hierarchical softmax are not offered: neither fits the products that make this fast.
@@ -358,7 +363,9 @@ class Word2Vec(TextEstimator):
         """Return the algorithm for a corpus; raise ValueError for parameters, DataError for what has no windows."""
         self._check()
         n_words = self._check_corpus(data, frequencies(data, self._base))
-        shards = len(shards_of(data.chunks))
+        # Shards one after the other might as well be one, and save the commits between them, if its rows may be many.
+        most = 1 if self.shards_per_round == self.n_blocks == 1 else None
+        shards = len(shards_of(data.chunks, most))
         together = min(self.shards_per_round, shards)
         return SkipGram(
             corpus=data.url,
@@ -377,6 +384,7 @@ class Word2Vec(TextEstimator):
             seed=self.seed,
             tokens=self.planned_epochs() * data.n_tokens,
             together=together,
+            shards=most,
             rounds=math.ceil(shards / together),
             bounds=tuple(int(b) for b in np.linspace(0, n_words, min(self.n_blocks, n_words) + 1)),
             device=choose(self.device, self.method != "sgns", f"method {self.method!r}"),

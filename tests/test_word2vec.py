@@ -10,6 +10,8 @@ from corpusmill.pipeline import word2vec
 from corpusmill.pipeline.clusters import open_cluster
 from corpusmill.pipeline.ingest import corpus_from
 from corpusmill.pipeline.word2vec import Word2Vec
+from hypothesis import given
+from hypothesis import strategies as st
 from toy import write_topic_corpus, write_toy_corpus
 
 
@@ -43,40 +45,46 @@ def test_shards_one_after_the_other_are_the_kernel_chunk_by_chunk(corpus, method
     model = small(method=method, epochs=1, shards_per_round=1).fit(corpus)
     algorithm = small(epochs=1, shards_per_round=1).algorithm(corpus)
     begun, frequency = algorithm.begin(0), algorithm.begin_shared()["frequency"]
-    W_in, W_out = (np.r_[begun[side], np.zeros((1, kernels.PAD), np.float32)] for side in word2vec.SIDES)
+    W_in, W_out = (begun[side].copy() for side in word2vec.SIDES)
     slope, done = (0.025 - 0.0001) / corpus.n_tokens, 0
     for c in range(len(corpus.chunks)):
         chunk = corpus.read_chunk(c)
-        keys = random.stream(random.key(1, c + 1, c), 4)
+        keys = random.stream(random.key(1, 1, c), 4)
         size = max(1024, 1 << (chunk.n_tokens - 1).bit_length())
         table = kernels.negative_words(frequency, 0.75, size, keys[0])
         text = kernels.Text(chunk.doc_ptr, chunk.words, np.arange(chunk.n_tokens, dtype=np.uint32))
         step = kernels.Step(3, 5, table, keys[2], keys[3], 0.025 - slope * done, slope, 0.0001)
         kernels.train(method, text, step, W_in, W_out)
         done += chunk.n_tokens
-    np.testing.assert_allclose(model.joined("W_in"), W_in[:-1], atol=1e-6)
-    np.testing.assert_allclose(model.joined("W_out"), W_out[:-1], atol=1e-6)
+    np.testing.assert_allclose(model.joined("W_in"), W_in, atol=1e-6)
+    np.testing.assert_allclose(model.joined("W_out"), W_out, atol=1e-6)
     assert model.history_[-1]["alpha"] == pytest.approx(0.0001)
 
 
-def test_a_row_gets_the_mean_of_the_changes_of_the_shards_that_changed_it(corpus):
+def test_rare_words_take_the_sum_of_the_shards_changes_and_frequent_ones_the_mean(corpus):
     algorithm = small(shards_per_round=3).algorithm(corpus)
 
-    def delta(rows, value):
-        changes = np.zeros((corpus.n_words, kernels.PAD), np.float32)
-        changes[rows] = value
-        return algorithm._deltas(np.arange(corpus.n_words, dtype=np.uint32), dict.fromkeys(word2vec.SIDES, changes), 7)[
-            0
-        ]
+    def delta(rows, stood):
+        changes = np.zeros((len(rows), kernels.PAD), np.float32) + 3
+        parts = (np.array(stood, np.float32), changes, changes)
+        return algorithm._deltas(np.array(rows, np.uint32), parts, None, 7)[0]
 
-    merged = algorithm.merge(algorithm.merge(delta([1, 4], 3.0), delta([4, 9], 5.0)), delta([4], 1.0))
+    merged = algorithm.merge(algorithm.merge(delta([1, 4], [0, 1e6]), delta([4, 9], [1e6, 0])), delta([4], [1e6]))
     assert merged["tokens"] == 21
     begun = algorithm.begin(0)
-    changed, totals = algorithm.apply(begun, merged, {})
-    difference = changed["W_in"] - begun["W_in"]
-    np.testing.assert_allclose(difference[[1, 4, 9]], np.array([[3.0], [3.0], [5.0]]) * np.ones(64), atol=1e-6)
+    changed, totals = algorithm.apply(begun, merged, {"trained": 0})
+    difference = changed["W_out"] - begun["W_out"]
+    np.testing.assert_allclose(difference[[1, 4, 9]], 3 * np.ones((3, kernels.PAD)), rtol=1e-4)
     assert not np.delete(difference, [1, 4, 9], axis=0).any()
     assert totals["rows_changed"] == 3
+
+
+@given(st.floats(0, 1e7), st.integers(1, 64), st.floats(1e-4, 0.1))
+def test_shards_together_go_as_far_as_one_after_the_other(pairs, shards, alpha):
+    p = 1 - np.exp(-kernels.PULL * alpha * pairs / shards)
+    share = kernels.common_share(np.array([pairs]), shards, alpha)[0]
+    assert share * shards * p == pytest.approx(1 - (1 - p) ** shards, rel=1e-3, abs=1e-4)
+    assert 0.999 / shards <= share <= 1.0001
 
 
 @pytest.mark.parametrize("workers", [1, 2])

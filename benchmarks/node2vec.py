@@ -18,6 +18,13 @@ import scipy.sparse
 from corpusmill.io.graph import write_graph
 from corpusmill.kernels import random, walks
 
+#: NumPy 1's names that pecanpy's dependencies still use, by what they are called now.
+OLD_NAMES = {
+    "float_": "float64", "complex_": "complex128", "unicode_": "str_", "string_": "bytes_", "cfloat": "complex128",
+    "singlecomplex": "complex64", "longfloat": "longdouble", "longcomplex": "clongdouble", "bool8": "bool_",
+    "clongfloat": "clongdouble", "object0": "object_", "int0": "intp", "uint0": "uintp", "void0": "void",
+    "str0": "str_", "bytes0": "bytes_",
+}  # fmt: skip
 PARAMETERS = ((1.0, 1.0), (0.25, 0.25), (0.5, 2.0), (4.0, 1.0))
 
 
@@ -48,6 +55,8 @@ def fastnode2vec(graph, p, q, length):
 
 def pecanpy(graph, p, q, length):
     """SparseOTF, which its documentation advises for such graphs, on one worker."""
+    for old, new in OLD_NAMES.items():
+        setattr(np, old, getattr(np, new))
     try:
         from numba_progress import ProgressBar
         from pecanpy.pecanpy import SparseOTF

@@ -262,10 +262,10 @@ class LocalCuda(Cluster):
 
     kind: Literal["local-cuda"] = "local-cuda"
     n_workers: Positive | None = Field(None, description="Workers; by default one a GPU")
-    memory_limit: str | int | None = Field(None, description="Host memory of each worker")
     threads_per_worker: Positive = Field(
         2, description="Chunks that a GPU has at a time: one is sent while another is drawn from"
     )
+    memory_limit: str | int | None = Field(None, description="Host memory of each worker")
     device_memory_limit: str | float | None = Field(
         None, description="GPU memory above which a worker spills to the host"
     )

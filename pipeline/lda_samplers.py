@@ -14,9 +14,11 @@ from ..io.store import Arrays
 from ..kernels import lda_collapsed, lda_uncollapsed, lda_warp, random
 from .algorithm import Address, Model, Need, Swept
 from .device import kernels
-from .lda import ESCA
+from .esca import ESCA
 from .lda_inference import rows_of
 
+#: Samplers that have CUDA kernels.
+ON_DEVICE = ("esca", "minibatch")
 #: Warp is left where likelihood rises by less than this share of its fastest rise.
 SLOW = 0.5
 #: In place of a chunk: the address of draws that all chunks share.

@@ -165,23 +165,26 @@ class _Engine:
                 plan=self.plan.as_numbers(),
             )
         )
-        reason = "epochs"
-        while step < self.training.epochs * rounds:
+        reason = self._over(step, rows)
+        while not reason:
             step += 1
             rows = [*rows, self._epoch(step, rows)]
             self.run.commit(step, rows, keep=rounds + 1)
-            if step % rounds:
-                continue
-            self._tell(EpochFinished(step // rounds, rows[-1]))
-            self._describe(step)
-            if self.algorithm.converged(rows):
-                reason = "converged"
-                break
-            if self.training.should_stop(rows):
-                reason = "stopped"
-                break
+            reason = self._over(step, rows)
+            if step % rounds == 0:
+                self._tell(EpochFinished(step // rounds, rows[-1]))
+                self._describe(step)
+                stopped = self.training.should_stop(rows)
+                reason = reason or ("stopped" if stopped else "")
         self._tell(RunFinished(self.run.url, step // rounds, reason, rows[-1] if rows else {}))
         return reason
+
+    def _over(self, step: int, rows: list[dict[str, float]]) -> str:
+        """Say why training is over; nothing while it is not."""
+        whole = rows and step % self.algorithm.rounds == 0
+        if whole and self.algorithm.converged(rows):
+            return "converged"
+        return "epochs" if step >= self.training.epochs * self.algorithm.rounds else ""
 
     def _open(self) -> int:
         """Begin the run, or check that the one that is there is this one; return its last committed step."""

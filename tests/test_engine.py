@@ -200,6 +200,29 @@ def test_a_run_begun_anew_in_the_same_folder_sees_nothing_of_the_old_one(corpus,
     np.testing.assert_array_equal(trained(corpus, "run"), expected)
 
 
+class Settled(Tally):
+    """Has converged after two epochs."""
+
+    def converged(self, history):
+        return len(history) >= 2
+
+
+def test_a_converged_run_stays_as_it_is(corpus, tmp_path):
+    events, seen = [], []
+    for _ in range(2):
+        training = Training(
+            Settled(),
+            corpus,
+            RunStore(str(tmp_path / "run")),
+            9,
+            subscribers=[events.append],
+            should_stop=lambda rows: seen.append(len(rows)),
+        )
+        assert train(training, Synchronous()) == "converged"
+    assert [e.epoch for e in events if isinstance(e, EpochFinished)] == [1, 2]
+    assert seen == [1, 2]
+
+
 def test_another_run_in_the_folder_is_refused(corpus, tmp_path):
     trained(corpus, tmp_path / "run", epochs=1)
     with pytest.raises(DataError, match="another run"):

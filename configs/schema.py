@@ -187,6 +187,9 @@ class Run(Section):
     url: str = Field("runs/latest", description="Folder or URL of the run: every committed epoch, for resume")
     model: str | None = Field(None, description="Where the trained model goes; by default 'model' inside the run")
     evaluate_every: int = Field(10, ge=0, description="Epochs between evaluations on the held-out documents; 0: never")
+    metrics_file: str | None = Field(
+        None, description="File of Prometheus figures, name.prom, that a job leaves when it ends, however it does"
+    )
 
 
 class Retrain(Section):

@@ -21,6 +21,7 @@ from .cli_tools import (
     explain,
     json_option,
     load_config,
+    measured,
     overwrite_option,
     part_option,
     working,
@@ -83,9 +84,9 @@ def run(configs: tuple[str, ...], settings: tuple[str, ...], overwrite: bool, as
 
     config = load_config(configs, settings)
     commands.estimator_of(config)
-    with working(config, as_json) as (client, display):
+    with measured(config, config.run.url) as job, working(config, as_json) as (client, display):
         corpus = commands.ingest(config, client, display.ingest, overwrite) if config.source else None
-        trained = _train(config, client, display, overwrite)
+        trained = _train(config, client, display, job, overwrite)
     show.say({"corpus": corpus, **trained}, as_json, lambda: show.run(corpus, trained))
 
 
@@ -131,8 +132,8 @@ def train(configs: tuple[str, ...], settings: tuple[str, ...], overwrite: bool, 
       corpusmill train my.yaml --set model.max_iter=400      goes on from the last epoch
     """
     config = load_config(configs, settings)
-    with working(config, as_json) as (client, display):
-        trained = _train(config, client, display, overwrite)
+    with measured(config, config.run.url) as job, working(config, as_json) as (client, display):
+        trained = _train(config, client, display, job, overwrite)
     show.say(trained, as_json, lambda: show.trained(trained))
 
 
@@ -151,8 +152,8 @@ def resume(run_url: str, settings: tuple[str, ...], as_json: bool) -> None:
     from .run import RunStore
 
     config = load_config((), settings, RunStore(run_url).meta["config"], {"run": {"url": run_url}})
-    with working(config, as_json) as (client, display):
-        trained = _train(config, client, display, False)
+    with measured(config, config.run.url) as job, working(config, as_json) as (client, display):
+        trained = _train(config, client, display, job, False)
     show.say(trained, as_json, lambda: show.trained(trained))
 
 
@@ -422,13 +423,13 @@ def config_schema() -> None:
 # --- around a command ---
 
 
-def _train(config: Any, client: Any, display: Any, overwrite: bool) -> Facts:
+def _train(config: Any, client: Any, display: Any, job: Any, overwrite: bool) -> Facts:
     from . import commands
     from .corpora import load_model
 
     if client is not None and client.dashboard_link and find_spec("bokeh"):
         display.page = client.dashboard_link.replace("/status", "/training")
-    trained = commands.train(config, client, [display.train], overwrite)
+    trained = commands.train(config, client, [display.train, job.told], overwrite)
     return trained | {"topics": commands.topics(load_model(trained["model"]))}
 
 

@@ -86,6 +86,22 @@ def working(config: Any, as_json: bool) -> Iterator[tuple[Any, Any]]:
 
 
 @contextmanager
+def measured(config: Any, url: str) -> Iterator[Any]:
+    """Yield the job of a command, and leave its figures in ``run.metrics_file``, whatever happens."""
+    from .metrics import Job, metrics_file
+
+    with metrics_file(config.run.metrics_file, Job(url, config.model.kind)) as job:
+        try:
+            yield job
+        except Exception as error:
+            job.status = explain(error)[1]
+            raise
+        except BaseException as error:
+            job.status = error.code if isinstance(error, SystemExit) else INTERRUPTED
+            raise
+
+
+@contextmanager
 def as_one_line(as_json: bool) -> Iterator[None]:
     """Let a job's log have one JSON line whatever happens: print one for an error and for a signal as well."""
     try:

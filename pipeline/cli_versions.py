@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from . import show
-from .cli_tools import CONFIGS, REFUSED, as_one_line, config_options, json_option, load_config, working
+from .cli_tools import CONFIGS, REFUSED, as_one_line, config_options, json_option, load_config, measured, working
 
 
 @click.command()
@@ -45,9 +45,12 @@ def retrain(
 
     with as_one_line(as_json):
         config = load_config(configs, settings)
-        with working(config, as_json) as (client, display):
+        if dry_run:
+            config.run.metrics_file = None
+        with measured(config, config.retrain.url) as job, working(config, as_json) as (client, display):
             request = Request(as_of.date() if as_of else None, fresh, dry_run)
-            facts = bring_up_to_date(config, client, request, Watchers(display.ingest, [display.train]))
+            facts = bring_up_to_date(config, client, request, Watchers(display.ingest, [display.train, job.told]))
+            job.status = REFUSED if facts["status"] == "refused" else 0
     show.say(facts, as_json, lambda: show.retrained(facts))
     sys.exit({"refused": REFUSED, "unchanged": unchanged}.get(facts["status"], 0))
 

@@ -13,7 +13,8 @@ from distributed import Client
 from distributed.diagnostics.plugin import SchedulerPlugin
 
 from .events import Event, Subscriber
-from .report import LABELS, MEASURED, likelihoods, other_names
+from .metrics import metric_families
+from .report import LABELS, likelihoods, other_names
 from .story import Story, plain
 from .wording import duration
 
@@ -104,29 +105,6 @@ def _add_metrics(page: TrainingPage) -> None:
         prometheus_client.REGISTRY.unregister(registered)
     prometheus_client.REGISTRY.register(page.collector)  # type: ignore[attr-defined]
     prometheus_client.REGISTRY.corpusmill = page.collector  # type: ignore[attr-defined]
-
-
-def metric_families(story: Story) -> Any:
-    """Yield a story as Prometheus gauges, named corpusmill_*."""
-    from prometheus_client.core import GaugeMetricFamily
-
-    labels = ["run", "algorithm"]
-    row = story.rows[-1] if story.rows else {}
-    measures = {k: v for r in story.rows for k, v in r.items() if k not in MEASURED and not k.startswith("seconds_")}
-    values = {
-        "epoch": ("Epochs committed", story.epoch),
-        "epochs": ("Epochs asked for", story.epochs),
-        "tokens": ("Tokens an epoch", story.tokens),
-        "tokens_per_second": ("Tokens a second in the last epoch", row.get("tokens_per_second", 0.0)),
-        "epoch_seconds": ("Seconds of the last epoch", row.get("seconds", 0.0)),
-        "running": ("1 while training", float(story.state == "running")),
-        "last_event_timestamp_seconds": ("Time of the last event", story.updated),
-        **{name: (f"{name.replace('_', ' ').capitalize()} at its last evaluation", v) for name, v in measures.items()},
-    }
-    for name, (text, value) in values.items():
-        family = GaugeMetricFamily(f"corpusmill_{name}", text, labels=labels)
-        family.add_metric([story.run, story.algorithm], float(value))
-        yield family
 
 
 def _add_page(page: TrainingPage) -> None:

@@ -226,7 +226,20 @@ class Synchronous(Cluster):
     kind: Literal["synchronous"] = "synchronous"
 
 
-class Local(Cluster):
+class Adapt(Section):
+    """How many workers a cluster may have, as there is work for them."""
+
+    minimum: Positive = Field(1, description="Fewest workers")
+    maximum: Positive = Field(description="Most workers")
+
+
+class Scaled(Cluster):
+    """Starts its own workers, as many as asked for or as there is work for; the model is the same to the bit."""
+
+    adapt: Adapt | None = Field(None, description="Fewest and most workers, instead of a fixed number")
+
+
+class Local(Scaled):
     """Worker processes on this machine."""
 
     kind: Literal["local"] = "local"
@@ -260,7 +273,7 @@ class SchedulerFile(Secured):
     scheduler_file: str = Field(description="Path of the file")
 
 
-class LocalCuda(Cluster):
+class LocalCuda(Scaled):
     """One worker for each GPU of this machine (dask-cuda)."""
 
     kind: Literal["local-cuda"] = "local-cuda"
@@ -275,7 +288,7 @@ class LocalCuda(Cluster):
     rmm_pool_size: str | float | None = Field(None, description="GPU memory that each worker sets apart at start")
 
 
-class JobQueue(Cluster):
+class JobQueue(Scaled):
     """Workers as jobs of a batch system (dask-jobqueue)."""
 
     kind: Literal["jobqueue"] = "jobqueue"
@@ -289,7 +302,7 @@ class JobQueue(Cluster):
     account: str | None = Field(None, description="Account that pays")
 
 
-class Kubernetes(Cluster):
+class Kubernetes(Scaled):
     """Workers as pods (dask-kubernetes and its operator)."""
 
     kind: Literal["kubernetes"] = "kubernetes"

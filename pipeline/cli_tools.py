@@ -96,8 +96,11 @@ def measured(config: Any, url: str) -> Iterator[Any]:
         except Exception as error:
             job.status = explain(error)[1]
             raise
-        except BaseException as error:
-            job.status = error.code if isinstance(error, SystemExit) else INTERRUPTED
+        except SystemExit:
+            job.status = TERMINATED
+            raise
+        except KeyboardInterrupt:
+            job.status = INTERRUPTED
             raise
 
 

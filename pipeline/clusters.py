@@ -22,7 +22,8 @@ def open_cluster(kind: str = "local", **options: Any) -> Iterator[Any | None]:
 
     ``options`` go to the library's own class: LocalCluster (``n_workers``, ``threads_per_worker``, ``memory_limit``,
     ``dashboard_address``), Client (``address``, ``scheduler_file``, ``security``), LocalCUDACluster, a dask-jobqueue
-    class named by ``scheduler`` ("slurm", "pbs", "lsf", "sge", "oar", "htcondor"), KubeCluster.
+    class named by ``scheduler`` ("slurm", "pbs", "lsf", "sge", "oar", "htcondor"), KubeCluster. ``adapt`` has the
+    ``minimum`` and ``maximum`` of workers where the cluster is to grow and shrink with its work.
     """
     if kind == "synchronous":
         yield None
@@ -30,10 +31,13 @@ def open_cluster(kind: str = "local", **options: Any) -> Iterator[Any | None]:
     if kind not in KINDS:
         raise ClusterError(f"no cluster kind {kind!r}: choose one of {', '.join(KINDS)}")
     with dask.config.set(dask_settings()), contextlib.ExitStack() as stack:
-        workers = options.pop("n_workers", None) if kind in ("jobqueue", "kubernetes") else None
+        workers = options.pop("n_workers", None) if kind == "jobqueue" else None
+        adapt = options.pop("adapt", None)
         target = _START[kind](stack, options)
         client = stack.enter_context(_connected(target))
-        if workers:
+        if adapt:
+            client.cluster.adapt(**adapt)
+        elif workers:
             client.cluster.scale(workers)
         yield client
 
@@ -86,13 +90,14 @@ def _local_cuda(stack: contextlib.ExitStack, options: dict[str, Any]) -> dict[st
 def _jobqueue(stack: contextlib.ExitStack, options: dict[str, Any]) -> dict[str, Any]:
     try:
         import dask_jobqueue
+        from dask_jobqueue.local import LocalCluster
     except ImportError:
         raise ClusterError("cluster kind 'jobqueue' needs dask-jobqueue: pip install 'corpusmill[jobqueue]'") from None
     classes = {
         name.removesuffix("Cluster").lower(): getattr(dask_jobqueue, name)
         for name in dir(dask_jobqueue)
         if name.endswith("Cluster") and name != "JobQueueCluster"
-    }
+    } | {"local": LocalCluster}
     scheduler = options.pop("scheduler", "slurm")
     if scheduler not in classes:
         raise ClusterError(f"no job queue {scheduler!r}: choose one of {', '.join(sorted(classes))}")

@@ -342,7 +342,8 @@ def test_debug_shows_the_traceback(project, call):
 
 
 @pytest.mark.parametrize(
-    ("signum", "code", "cluster"), [(signal.SIGTERM, 143, "synchronous"), (signal.SIGINT, 130, "local")]
+    ("signum", "code", "cluster"),
+    [(signal.SIGTERM, 143, "synchronous"), (signal.SIGTERM, 143, "local"), (signal.SIGINT, 130, "local")],
 )
 def test_a_stopped_run_can_be_resumed(trained, call, signum, code, cluster):
     long = [*COMMAND, "train", "my.yaml", "--set", "run.url=long", "--set", "model.max_iter=100000"]

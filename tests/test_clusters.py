@@ -7,8 +7,13 @@ import time
 
 import dask
 import pytest
+from corpusmill.configs.resolve import load
 from corpusmill.pipeline.clusters import KINDS, ClusterError, open_cluster
+from corpusmill.pipeline.engine import Training, train
+from corpusmill.pipeline.events import EpochFinished
 from corpusmill.pipeline.executors import OnDask, Synchronous, executor_for
+from corpusmill.pipeline.run import RunStore
+from toy import Tally, model_of, write_toy_corpus
 
 
 def test_synchronous_has_no_client():
@@ -62,6 +67,71 @@ def test_a_scheduler_and_a_worker_from_the_shell(tmp_path):
                 process.wait(20)
 
 
+def test_a_cluster_that_adapts_in_mid_run_keeps_the_bits(tmp_path):
+    corpus, algorithm = write_toy_corpus(tmp_path / "corpus"), Tally()
+    alone, adapted, counts = RunStore(str(tmp_path / "alone")), RunStore(str(tmp_path / "adapted")), []
+    train(Training(algorithm, corpus, alone, 4, evaluate_every=2), Synchronous())
+    with open_cluster("local", n_workers=1, memory_limit="1GiB", adapt={"minimum": 1, "maximum": 2}) as client:
+
+        def wait_for(workers):
+            deadline = time.monotonic() + 60
+            while len(client.scheduler_info()["workers"]) != workers and time.monotonic() < deadline:
+                time.sleep(0.1)
+            counts.append(len(client.scheduler_info()["workers"]))
+
+        def work_comes_and_goes(event):
+            if isinstance(event, EpochFinished) and event.epoch == 1:
+                other = client.map(time.sleep, [1.0] * 20, pure=False)
+                wait_for(2)
+                client.cancel(other)
+            elif isinstance(event, EpochFinished) and event.epoch == 2:
+                wait_for(1)
+
+        train(
+            Training(algorithm, corpus, adapted, 4, evaluate_every=2, subscribers=[work_comes_and_goes]),
+            OnDask(client),
+        )
+    assert counts == [2, 1]
+    assert model_of(adapted, algorithm).tobytes() == model_of(alone, algorithm).tobytes()
+    assert [row["drawn"] for row in adapted.metrics] == [row["drawn"] for row in alone.metrics]
+
+
+def test_the_job_script_asks_for_what_is_configured():
+    pytest.importorskip("dask_jobqueue")
+    configured = load(["clusters/jobqueue"], ["cluster.account=linguistics"], {}).cluster.arguments()
+    with open_cluster(**configured | {"n_workers": 0}) as client:
+        script = client.cluster.job_script()
+    lines = [line.removeprefix("#SBATCH ") for line in script.splitlines() if line.startswith("#SBATCH")]
+    assert {"-p batch", "-A linguistics", "-n 1", "--cpus-per-task=4", "--mem=16G", "-t 02:00:00", "--exclusive"} <= {
+        *lines
+    }
+    assert "--nthreads 4" in script
+    assert "--memory-limit 16.00GiB" in script
+
+
+def test_jobs_of_a_queue_that_runs_here_work():
+    pytest.importorskip("dask_jobqueue")
+    overrides = [f"cluster.{s}" for s in ("scheduler=local", "n_workers=1", "cores=1", "memory=1GiB")]
+    configured = load([], ["cluster.kind=jobqueue", *overrides], {}).cluster.arguments()
+    with open_cluster(**configured) as client:
+        assert client.submit(sum, [1, 2]).result(timeout=60) == 3
+        assert [(c.threads, c.memory) for c in OnDask(client).capacities()] == [(1, 1 << 30)]
+
+
+def test_the_manifest_of_pods_asks_for_what_is_configured():
+    operator = pytest.importorskip("dask_kubernetes.operator")
+    configured = load(["clusters/kubernetes"], ["cluster.env={CORPUSMILL_MODEL__MAX_ITER: '9'}"], {}).cluster
+    arguments = {k: v for k, v in configured.arguments().items() if k not in ("kind", "namespace")}
+    manifest = operator.make_cluster_spec(**arguments)
+    assert (manifest["kind"], manifest["metadata"]["name"]) == ("DaskCluster", "corpusmill")
+    assert manifest["spec"]["worker"]["replicas"] == 8
+    for part in ("scheduler", "worker"):
+        pod = manifest["spec"][part]["spec"]["containers"][0]
+        assert pod["image"] == "registry.example.org/corpusmill:latest"
+        assert pod["resources"]["limits"] == {"cpu": "2", "memory": "8Gi"}
+        assert pod["env"] == [{"name": "CORPUSMILL_MODEL__MAX_ITER", "value": "9"}]
+
+
 @pytest.mark.parametrize(
     "kind, options, message",
     [
@@ -83,12 +153,9 @@ def test_what_is_missing_is_said(kind, options, message):
         ("kubernetes", "dask_kubernetes", "kubernetes"),
     ],
 )
-def test_a_library_that_is_not_installed_is_named_with_its_extra(kind, module, extra):
-    try:
-        __import__(module)
-        pytest.skip(f"{module} is installed here")
-    except ImportError:
-        pass
+def test_a_library_that_is_not_installed_is_named_with_its_extra(kind, module, extra, monkeypatch):
+    for name in (module, *(m for m in list(sys.modules) if m.startswith(f"{module}."))):
+        monkeypatch.setitem(sys.modules, name, None)  # importing it fails, installed or not
     with pytest.raises(ClusterError, match=rf"corpusmill\[{extra}\]"), open_cluster(kind):
         pass
 

@@ -219,7 +219,7 @@ def test_unfitted(corpus):
 
 # --- memory ---
 
-MEMORY_LIMIT = 560 << 20
+MEMORY_LIMIT = 600 << 20
 
 
 @pytest.fixture(scope="module")
@@ -264,7 +264,7 @@ def test_a_corpus_eight_times_the_memory_limit_trains_below_the_projection(large
 def test_a_model_too_large_for_the_workers_is_refused_with_the_numbers(large_corpus, tmp_path):
     with (
         open_cluster("local", n_workers=1, memory_limit=MEMORY_LIMIT) as client,
-        pytest.raises(DataError, match=r"a task needs .*MiB.*560.00 MiB memory limit.*n_blocks"),
+        pytest.raises(DataError, match=r"a task needs .*MiB.*600.00 MiB memory limit.*n_blocks"),
     ):
         LDA(32768).fit(large_corpus, client=client)
 

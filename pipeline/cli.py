@@ -304,7 +304,7 @@ def similar(model: str, words: tuple[str, ...], without: tuple[str, ...], number
 def inspect(url: str, as_json: bool) -> None:
     """Say what lies at a path or URL.
 
-    A corpus, matrix, graph, run or model; how big it is, and of which version.
+    A corpus, matrix, graph, run, model or versions of one; how big it is, and of which format.
 
     \b
       corpusmill inspect demo/corpus

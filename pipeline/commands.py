@@ -19,6 +19,7 @@ from .ingest import ingest as ingest_source
 from .pages import report
 from .report import MEASURED, last
 from .run import RunStore
+from .versions import Versions
 
 Facts = dict[str, Any]
 
@@ -206,9 +207,29 @@ def inspect(url: str) -> Facts:
             return facts(url) | {"bytes": store.size()}
     if not store.exists():
         raise DataError(f"{url}: nothing is here")
+    if store.names("versions"):
+        return _versions_facts(url) | {"bytes": store.size()}
     below = [n for n in store.names() if any(store.exists(f"{n}/{name}") for name in known)]
     hint = f", but below it: {', '.join(below)}" if below else ""
     raise DataError(f"{url}: no corpus, run, model, matrix or graph is here{hint}")
+
+
+def _versions_facts(url: str) -> Facts:
+    versions = Versions(url)
+    versions.exist()
+    used = versions.read(versions.head.version)
+    names = ("fresh", "measure", "score", "documents", "tokens", "words", "format")
+    return {
+        "what": "versions of a model",
+        "url": url,
+        "kind": used["model"],
+        "kept": versions.numbers,
+        "in_use": used["version"],
+        "model": versions.model(used["version"]),
+        "partitions": len(used["partitions"]),
+        **{name: used[name] for name in names},
+        "versions": used["software"],
+    }
 
 
 def _corpus_facts(url: str) -> Facts:

@@ -428,3 +428,12 @@ def test_where_there_is_no_version(capsys):
     retrain(configuration("lda"))
     assert code_of("rollback", "models") == 4
     assert "version 1 is the first one" in capsys.readouterr().err
+
+
+def test_inspect_says_what_versions_there_are(capsys):
+    retrain(configuration("lda"))
+    main(["inspect", "models", "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert (found["what"], found["kind"], found["kept"], found["in_use"]) == ("versions of a model", "lda", [1], 1)
+    assert found["model"] == "models/versions/000001/model"
+    assert found["partitions"] == 2

@@ -22,7 +22,10 @@ from .schema import Config
 PREFIX = "CORPUSMILL_"
 SECRET = re.compile(r"(?i)(pass(word|wd|phrase)|secret|credential|(^|_)token|(api|access|account)_?key)$")
 #: NAME=value inside a longer text, and user:password@ inside a URL.
-SECRET_TEXT = re.compile(r"(?i)(\w*(?:password|secret|token|access_key|api_key)\w*\s*[=:]\s*)\S+|(?<=://)[^/@\s]+(?=@)")
+SECRET_TEXT = re.compile(
+    r"(?i)(\w*(?:password|secret|token|access_key|api_key)\w*\s*[=:]\s*)\S+"
+    r"|(?<=://)(?:[^/@\s:]*:(?!\d+/)[^@\s]+|[^/@\s]+)(?=@)"  # a password may have a slash
+)
 HIDDEN = "(hidden)"
 
 Tree = dict[str, Any]

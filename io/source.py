@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from fsspec.implementations.local import LocalFileSystem
 
-from .store import DataError
+from .store import DataError, without_password
 
 #: Bytes of text that a reader hands on at once: what follows holds about ten times as much.
 BATCH_BYTES = 4 << 20
@@ -108,12 +108,12 @@ def is_folder(source: Any) -> bool:
     """Whether a source is one folder, not a file, a pattern or a list."""
     if not isinstance(source, str | os.PathLike):
         return False
-    fs, path = fsspec.core.url_to_fs(os.fspath(source))
+    fs, path = fsspec.core.url_to_fs(without_password(os.fspath(source)))
     return not _is_pattern(path) and fs.isdir(path)
 
 
 def _matches(source: str) -> list[tuple[Any, str, dict[str, Any]]]:
-    fs, path = fsspec.core.url_to_fs(source)
+    fs, path = fsspec.core.url_to_fs(without_password(source))
     if _is_pattern(path):
         found = {p: info for p, info in fs.glob(path, detail=True).items() if info["type"] == "file"}
     elif fs.isdir(path):

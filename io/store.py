@@ -7,6 +7,7 @@ when it is complete, and a group counts only once a later JSON file names it.
 import contextlib
 import json
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Iterator
@@ -30,15 +31,28 @@ class DataError(Exception):
     """Input or a store that cannot be used as it is; the sentence says what, where and the way out."""
 
 
+#: A colon in the first part of a URL after ://, unless a port follows, or the next URL of a chain.
+PASSWORD = re.compile(r"://[^/@\s:]*:(?!:|\d+(?:[/?]|$))")
+
 #: Errors that are told by those who asked: what is not there, what is damaged.
 OWN_STORY = (DataError, FileNotFoundError, KeyError, ValueError, zarr.errors.BaseZarrError)
+
+
+def without_password(url: str) -> str:
+    """Return a URL as it is; raise DataError for one with a password, which would be written wherever the URL is."""
+    if PASSWORD.search(url):
+        raise DataError(
+            f"{url.partition('://')[0]}://(hidden): a password may not stand in a URL, which is written to files and "
+            f"shown; give it by the environment variables or the configuration of the storage's library"
+        )
+    return url
 
 
 class Store:
     """The files below one URL (a local path or whatever fsspec knows)."""
 
     def __init__(self, url: str | os.PathLike[str]):
-        self.url = os.fspath(url)
+        self.url = without_password(os.fspath(url))
         self.fs, self.path = fsspec.core.url_to_fs(self.url)
         self.is_local = isinstance(self.fs, LocalFileSystem)
 

@@ -25,6 +25,11 @@ FLAGS = (
     "--remote-allow-origins=*",
 )
 
+#: JavaScript for all text that a page shows, inside components as well.
+TEXT = """(() => { const walk = n => (n.shadowRoot ? walk(n.shadowRoot) : '') + [...n.childNodes].map(
+    c => c.nodeType === 3 ? c.data : (['STYLE', 'SCRIPT'].includes(c.tagName) ? '' : walk(c))).join(' ');
+    return walk(document.body); })()"""
+
 
 class Browser:
     """One page in one browser; use as a context manager."""

@@ -8,7 +8,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from browser import Browser
+from browser import TEXT, Browser
 from corpusmill.pipeline.clusters import open_cluster
 from corpusmill.pipeline.dashboard import publish
 from corpusmill.pipeline.engine import Training, train
@@ -19,10 +19,6 @@ from corpusmill.pipeline.story import Story, plain
 from toy import Tally, write_toy_corpus
 
 #: Text of the page; bokeh draws inside shadow roots.
-TEXT = """(() => { const walk = n => (n.shadowRoot ? walk(n.shadowRoot) : '') + [...n.childNodes].map(
-    c => c.nodeType === 3 ? c.data : (['STYLE', 'SCRIPT'].includes(c.tagName) ? '' : walk(c))).join(' ');
-    return walk(document.body); })()"""
-
 ROW = {"epoch": 1, "seconds": 1.0, "tokens_per_second": 1.0}
 EVENTS = [
     RunStarted("runs/news", "lda", 0, 10, 3, 900, {"total": 1}),

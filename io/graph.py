@@ -53,7 +53,9 @@ class Graph:
         self.store = Store(url)
         self.url = self.store.url
         if not self.store.exists("graph.json"):
-            raise DataError(f"{self.url}: no graph here (no graph.json); make one with write_graph(EDGES, URL)")
+            raise DataError(
+                f"{self.url}: no graph here (no graph.json); make one: corpusmill graph EDGES GRAPH, or write_graph"
+            )
         self.meta: dict[str, Any] = self.store.read_json("graph.json")
         check_format(self.meta, "graph", FORMAT, self.url)
         self.chunks = [GraphChunkInfo(**c) for c in self.meta["chunks"]]

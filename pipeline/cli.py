@@ -120,6 +120,32 @@ def ingest(
 
 
 @cli.command()
+@click.argument("edges")
+@click.argument("graph")
+@click.option("--directed", is_flag=True, help="An edge leads from its first node to its second alone.")
+@click.option("--unweighted", is_flag=True, help="Leave weights aside.")
+@click.option("--header/--no-header", default=None, help="Whether a list's first line names its columns.")
+@click.option("--columns", nargs=2, metavar="FROM TO", help="Parquet columns of an edge's nodes; else the first two.")
+@overwrite_option
+@json_option
+def graph(edges: str, graph: str, overwrite: bool, as_json: bool, **options: Any) -> None:
+    """Turn edges into a graph store, for node2vec.
+
+    EDGES is a file, glob or URL: lines of two nodes and maybe a weight (tabs, commas or spaces), Parquet, a sparse
+    matrix as .npz, MatrixMarket.
+
+    \b
+      corpusmill graph edges.tsv graphs/links --directed
+      corpusmill config example node2vec > my.yaml
+      corpusmill train my.yaml --set corpus.url=graphs/links
+    """
+    from . import commands
+
+    facts = commands.graph(edges, graph, overwrite, **options)
+    show.say(facts, as_json, lambda: show.facts(facts))
+
+
+@cli.command()
 @CONFIGS
 @config_options
 @overwrite_option

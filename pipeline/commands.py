@@ -10,6 +10,8 @@ import numpy as np
 from ..configs.resolve import public
 from ..configs.schema import Config
 from ..io.corpus import Corpus
+from ..io.edges import EdgeOptions
+from ..io.graph import write_graph
 from ..io.store import DataError, Store
 from .corpora import load_model
 from .estimator import read_model_meta
@@ -49,6 +51,25 @@ def ingest_options(config: Config, overwrite: bool = False) -> IngestOptions:
 
 def _hashable(words: str | list[str] | None) -> str | tuple[str, ...] | None:
     return tuple(words) if isinstance(words, list) else words
+
+
+def graph(
+    edges: str,
+    url: str,
+    overwrite: bool = False,
+    directed: bool = False,
+    unweighted: bool = False,
+    header: bool | None = None,
+    columns: tuple[str, str] | None = None,
+) -> Facts:
+    """Make a graph store from edges; return what it holds. Raises DataError where a graph is already."""
+    if Store(url).exists("graph.json") and not overwrite:
+        raise DataError(f"{url}: a graph is here already; choose another folder, or --overwrite it")
+    source, target = columns or (None, None)
+    options = EdgeOptions(
+        directed=directed, weighted=False if unweighted else None, header=header, source=source, target=target
+    )
+    return inspect(write_graph(edges, url, options).url)
 
 
 def train(config: Config, client: Any | None, subscribers: Sequence[Subscriber] = (), overwrite: bool = False) -> Facts:

@@ -194,8 +194,10 @@ def test_every_kind_of_model_trains_and_is_reported(project, call, kind):
     }
     settings = [f"model.{setting}" for setting in (f"kind={kind}", *small[kind])]
     if kind == "node2vec":
-        Path("edges.txt").write_text("".join(f"{a} {b}\n" for a in range(6) for b in range(a)))
-        settings += ["source=null", "corpus.url=edges.txt"]
+        Path("edges.txt").write_text("from to\n" + "".join(f"{a} {b}\n" for a in range(6) for b in range(a)))
+        code, out, _ = call("graph", "edges.txt", "links", "--directed", "--json")
+        assert (code, json.loads(out)["n_edges"], json.loads(out)["directed"]) == (0, 15, True)
+        settings += ["source=null", "corpus.url=links"]
     code, out, err = call("run", "my.yaml", *(f"--set={setting}" for setting in settings), "--json")
     assert (code, err) == (0, "")
     assert json.loads(out)["kind"] == kind
@@ -261,7 +263,7 @@ def test_every_configuration_that_is_listed_can_be_printed(call):
 
 @pytest.mark.parametrize(
     "command",
-    ["run", "ingest", "train", "resume", "evaluate", "transform", "topics", "similar", "inspect", "report"],
+    ["run", "ingest", "graph", "train", "resume", "evaluate", "transform", "topics", "similar", "inspect", "report"],
 )
 def test_help_teaches_by_example(call, command):
     code, out, _ = call(command, "--help")
@@ -295,6 +297,8 @@ def test_bad_command_is_2(call):
     ("arguments", "words"),
     [
         (["ingest", "none.jsonl", "x"], "none.jsonl"),
+        (["graph", "none.tsv", "x"], "none.tsv"),
+        (["graph", "my.yaml", "x"], "my.yaml, line 2: two names are needed"),
         (["train", "my.yaml", "--set", "corpus.url=none"], "none: no corpus here"),
         (["topics", "none"], "none: no model here"),
         (["resume", "none"], "none: no run here"),

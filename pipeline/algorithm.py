@@ -74,6 +74,8 @@ class Algorithm(ABC):
     rounds: int = 1
     #: Where kernels run: "cpu", "cuda", or "auto". Not part of what is trained: a run may go on elsewhere.
     device: str = "cpu"
+    #: What lets more workers train at a time, where a round has fewer tasks than they have threads.
+    more_at_once: ClassVar[str] = "ingest with a smaller chunk_tokens"
     #: Whether chunks have a state that a sweep hands to the next one.
     keeps_state: ClassVar[bool] = True
 

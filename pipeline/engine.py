@@ -136,7 +136,9 @@ class _Engine:
         self.shards = shards_of(self.data.chunks, self.algorithm.shards)
         self.weights = [sum(self.data.chunks[c].tokens for c in s) for s in self.shards]
         self.shared: Arrays | None = None  # of the last step, once it is known
-        self.plan = min((plan(self.algorithm, self.data, c) for c in self._workers()), key=lambda p: p.cache)
+        workers = self._workers()
+        self.threads = sum(w.threads for w in workers)
+        self.plan = min((plan(self.algorithm, self.data, w) for w in workers), key=lambda p: p.cache)
         self.job = tasks.Job(
             training=uuid.uuid4().hex,
             run=self.run.store.absolute,
@@ -149,6 +151,14 @@ class _Engine:
 
     def _workers(self) -> list[Capacity]:
         return self.executor.capacities(devices=self.algorithm.device != "cpu")
+
+    def _idle(self) -> str:
+        """Say that there are more threads than a round has tasks, and the way out; nothing where there are not."""
+        at_once = -(-len(self.shards) // self.algorithm.rounds) * self.algorithm.parts
+        if at_once >= self.threads:
+            return ""
+        work = "1 task" if at_once == 1 else f"{at_once} tasks"
+        return f"{work} at a time for {self.threads} threads of workers: to use more, {self.algorithm.more_at_once}"
 
     def train(self) -> str:
         step = self._open()
@@ -163,6 +173,7 @@ class _Engine:
                 shards=len(self.shards),
                 tokens=sum(self.weights),
                 plan=self.plan.as_numbers(),
+                idle=self._idle(),
             )
         )
         reason = self._over(step, rows)

@@ -15,6 +15,7 @@ class RunStarted:
     shards: int
     tokens: int
     plan: dict[str, int]
+    idle: str = ""  # that workers will wait for want of shards, and the way out
 
 
 @dataclass(frozen=True)

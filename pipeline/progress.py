@@ -73,6 +73,8 @@ class Lines(Display):
         if isinstance(event, RunStarted):
             self._epochs = event.epochs
             click.echo(f"train: {started(event)}", err=True)
+            if event.idle and event.epoch < event.epochs:
+                click.echo(f"train: {event.idle}", err=True)
             if self.page and event.epoch < event.epochs:
                 click.echo(f"train: live page {self.page}", err=True)
         elif isinstance(event, EpochFinished):
@@ -118,8 +120,8 @@ class Bar(Display):
         if isinstance(event, RunStarted):
             self._tokens = max(1, event.tokens)
             if event.epoch < event.epochs:
-                if self.page:
-                    self.bars.console.print(f"live page {self.page}", highlight=False)
+                for line in filter(None, (event.idle, self.page and f"live page {self.page}")):
+                    self.bars.console.print(line, highlight=False)
                 self._train = self.bars.add_task("train", total=event.epochs, completed=event.epoch, note="")
         elif self._train is not None and isinstance(event, ShardSwept):
             self.bars.advance(self._train, event.tokens / self._tokens)

@@ -6,9 +6,9 @@ import scipy.sparse
 from corpusmill.io.store import DataError
 from corpusmill.kernels import random
 from corpusmill.kernels import word2vec as kernels
-from corpusmill.pipeline import word2vec
 from corpusmill.pipeline.clusters import open_cluster
 from corpusmill.pipeline.ingest import corpus_from
+from corpusmill.pipeline.skip_gram import SIDES
 from corpusmill.pipeline.word2vec import Word2Vec
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,7 +30,7 @@ def small(**parameters):
 
 
 def bits(estimator):
-    return [estimator.joined(side).tobytes() for side in word2vec.SIDES]
+    return [estimator.joined(side).tobytes() for side in SIDES]
 
 
 def text_of(corpus, n=None):
@@ -45,7 +45,7 @@ def test_shards_one_after_the_other_are_the_kernel_chunk_by_chunk(corpus, method
     model = small(method=method, epochs=1, shards_per_round=1).fit(corpus)
     algorithm = small(epochs=1, shards_per_round=1).algorithm(corpus)
     begun, frequency = algorithm.begin(0), algorithm.begin_shared()["frequency"]
-    W_in, W_out = (begun[side].copy() for side in word2vec.SIDES)
+    W_in, W_out = (begun[side].copy() for side in SIDES)
     slope, done = (0.025 - 0.0001) / corpus.n_tokens, 0
     for c in range(len(corpus.chunks)):
         chunk = corpus.read_chunk(c)
@@ -89,8 +89,12 @@ def test_shards_together_go_as_far_as_one_after_the_other(pairs, shards, alpha):
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_same_bits_on_any_number_of_workers(corpus, workers):
+    told = []
     with open_cluster("local", n_workers=workers, memory_limit="2GiB") as client:
-        assert bits(small(n_blocks=2).fit(corpus, client=client)) == bits(small(n_blocks=2).fit(corpus))
+        found = small(n_blocks=2).fit(corpus, client=client, subscribers=[told.append])
+    assert bits(found) == bits(small(n_blocks=2).fit(corpus))
+    idle = "1 task at a time for 2 threads of workers: to use more, raise shards_per_round"
+    assert told[0].idle.startswith(idle) if workers == 2 else told[0].idle == ""
 
 
 def test_blocks_train_the_same_model(corpus):

@@ -3,6 +3,7 @@
 import ast
 import re
 import statistics
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -118,3 +119,13 @@ def test_nothing_is_left_for_later():
     files = [*SOURCES, *(ROOT / "tests").glob("*.py"), *(ROOT / "benchmarks").glob("*"), *ROOT.glob("*.md")]
     left = [str(path) for path in files if path.is_file() and marks.search(path.read_text(errors="replace"))]
     assert not left
+
+
+def test_what_is_installed_is_all_that_is_here():
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    files = [p for room in ROOMS for p in (ROOT / room).rglob("*") if p.is_file() and "__pycache__" not in p.parts]
+    for path in files:
+        package = ".".join(("corpusmill", *path.parent.relative_to(ROOT).parts))
+        patterns = settings["package-data"].get(package, [])
+        assert package in settings["packages"], path
+        assert path.suffix == ".py" or any(path.match(pattern) for pattern in patterns), path

@@ -22,7 +22,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from . import random
-from .jit import kernel, vector_kernel
+from .jit import kernel
 from .lanes import (
     LANES,
     count_at_most,
@@ -42,11 +42,8 @@ from .lanes import (
 )
 from .lda_counts import SIXTEEN, TOPICS, Counts, Rows, count_documents, count_words, merge_counts, topic_totals
 from .lda_model import (
-    Draws,
     Model,
-    Order,
     clear,
-    draws_of,
     expand,
     frozen,
     inlined,
@@ -55,7 +52,6 @@ from .lda_model import (
     prior_of,
     read_only,
     segments,
-    uniform,
 )
 from .vector import prefetch
 
@@ -63,10 +59,8 @@ __all__ = [
     "Counts",
     "Model",
     "Rows",
-    "completion",
     "count_documents",
     "count_words",
-    "fold_in",
     "initial",
     "log_likelihood",
     "merge_counts",
@@ -78,8 +72,6 @@ __all__ = [
 #: Rows of A are made dense where so many times their entries are more than all topics: a product in eight lanes costs a
 #: third of a look-up. So dense rows also take no more than twelve bytes a token.
 DENSE = 3
-#: Up to so many topics new documents' rows are dense, whatever they hold: a document's result is its own.
-DENSE_FOLDING = 128
 #: Tokens between the prefetch of a document's row and its use.
 AHEAD = 8
 LOW = np.uint32(0xFFFF)
@@ -112,8 +104,9 @@ def sample(chunk, rows: Rows, model: Model, z: np.ndarray, key: np.uint64, leave
     """
     out = z.copy() if out is None else out
     left = int(leave_out)
-    dense = is_dense(rows, len(model.alpha))
-    _sweep(dense, order_of(chunk), rows, model, prior_of(model, left, left), z, draws_of(key), out)
+    draw = _sweep_dense if is_dense(rows, len(model.alpha)) else _sweep_sparse
+    prior = prior_of(model, left, left)
+    draw(order_of(chunk), frozen(rows), frozen(model), prior, read_only(z), np.uint64(key), out)
     return out
 
 
@@ -128,7 +121,7 @@ def initial(chunk, model: Model, key: np.uint64, out: np.ndarray | None = None) 
     Uniform where the model is empty and alpha symmetric. ``out`` (T,) uint16 keeps what other blocks drew.
     """
     out = np.zeros(len(chunk.docs), np.uint16) if out is None else out
-    _first_sweep(order_of(chunk), frozen(model), prior_of(model, 0, 0), draws_of(key), out)
+    _first_sweep(order_of(chunk), frozen(model), prior_of(model, 0, 0), np.uint64(key), out)
     return out
 
 
@@ -141,11 +134,6 @@ def log_likelihood(chunk, rows: Rows, model: Model) -> float:
     return _log_likelihood(order_of(chunk), frozen(rows), frozen(model), prior_of(model, 0, 0))
 
 
-def _sweep(dense, order, rows, model, prior, z, draws, out):
-    sweep = _sweep_dense if dense else _sweep_sparse
-    sweep(order, frozen(rows), frozen(model), prior, read_only(z), draws, out)
-
-
 @inlined
 def _repeats(docs, z, start, i):
     """Say whether a token has the last one's word, document and topic, and so its line: often, in real text."""
@@ -153,10 +141,9 @@ def _repeats(docs, z, start, i):
 
 
 @kernel
-def _sweep_sparse(order, rows, model, prior, z, draws, out):
+def _sweep_sparse(order, rows, model, prior, z, key, out):
     # The loop over tokens takes its arrays from local names: those of a tuple are counted references, at every use.
     docs, row_ptr, entries, alpha = order.docs, rows.row_ptr, rows.entries, prior.alpha
-    streams, key, offset = draws.streams, draws.key, draws.offset
     word = new_word(order.doc_ptr, prior)
     phi, phi_old, sums = word.phi, word.phi_old, word.sums
     for group in range(len(order.group_ptr) - 1):
@@ -175,7 +162,7 @@ def _sweep_sparse(order, rows, model, prior, z, draws, out):
                     ends = _products(entries, head, n, old, prior.left_a, phi, phi_old[old], sums)
                     own = alpha[old] * phi_old[old]
                     others = mass - alpha[old] * phi[old]
-                x = uniform(streams, key, offset, i) * (own + others + pick(ends, LAST)) - own
+                x = random.uniform64(key, i) * (own + others + pick(ends, LAST)) - own
                 if x >= others:
                     out[i] = _topic(entries[head + _find(sums, ends, x - others, n)], old)
                 else:
@@ -237,8 +224,8 @@ def _search(prefix, x):
 
 
 @kernel
-def _sweep_dense(order, rows, model, prior, z, draws, out):
-    docs, streams, key, offset = order.docs, draws.streams, draws.key, draws.offset
+def _sweep_dense(order, rows, model, prior, z, key, out):
+    docs = order.docs
     word = new_word(order.doc_ptr, prior)
     phi, phi_old, sums = word.phi, word.phi_old, word.sums
     n_topics = len(prior.alpha)
@@ -255,7 +242,7 @@ def _sweep_dense(order, rows, model, prior, z, draws, out):
                 if not _repeats(docs, z, start, i):
                     head = (np.int64(docs[i]) - first_doc) * width
                     ends = _dense_products(A, head, width, z[i], prior.left_a, phi, phi_old[z[i]], sums)
-                k = _find(sums, ends, uniform(streams, key, offset, i) * pick(ends, LAST), width)
+                k = _find(sums, ends, random.uniform64(key, i) * pick(ends, LAST), width)
                 out[i] = k if k < n_topics else z[i]
             clear(word, model, prior, row)
 
@@ -290,7 +277,7 @@ def _dense_products(A, head, n, old, left, phi, phi_old, sums):
 
 
 @kernel
-def _first_sweep(order, model, prior, draws, out):
+def _first_sweep(order, model, prior, key, out):
     word = new_word(order.doc_ptr, prior)
     for group in range(len(order.group_ptr) - 1):
         first, behind = segments(order, group, model)
@@ -299,7 +286,7 @@ def _first_sweep(order, model, prior, draws, out):
             mass = expand(word, model, prior, row)
             start, end = model.row_ptr[row], model.row_ptr[row + 1]
             for i in range(order.word_ptr[s], order.word_ptr[s + 1]):
-                x = uniform(draws.streams, draws.key, draws.offset, i) * mass
+                x = random.uniform64(key, i) * mass
                 if x < prior.smooth[-1] or start == end:
                     out[i] = _search(prior.smooth, x)
                 else:
@@ -323,92 +310,4 @@ def _log_likelihood(order, rows, model, prior):
                 ends = _products(rows.entries, head, n, 0, 0, word.phi, word.phi[0], word.sums)
                 total += np.log((mass + pick(ends, LAST)) / (length + alpha))
             clear(word, model, prior, row)
-    return total
-
-
-def fold_in(doc_ptr: np.ndarray, words: np.ndarray, model: Model, iterations: int, keys: np.ndarray) -> np.ndarray:
-    """Estimate the topics of new documents under a fixed model that is one block.
-
-    ``doc_ptr`` (D + 1,) int64 and ``words`` (T,) uint32 in document order; ``keys`` (D,) uint64, one a document, so
-    that a document's result does not depend on its company. Returns (D, K) float32, rows that sum to one: A + α, A
-    averaged over the second half of the sweeps. A document without tokens gets the prior.
-    """
-    theta = np.zeros((len(doc_ptr) - 1, len(model.alpha)), np.float32)
-    order, prior = _word_order(doc_ptr, words, len(model.row_ptr) - 1), prior_of(model, 1, 0)
-    draws = Draws(np.uint64(0), _streams(order, keys), 0)
-    z = np.zeros(len(words), np.uint16)
-    _first_sweep(order, frozen(model), prior, draws, z)
-    for t in range(1, iterations + 1):
-        rows = count_documents(order.doc_ptr, order.place, z)
-        _sweep(len(model.alpha) <= DENSE_FOLDING, order, rows, model, prior, z, draws._replace(offset=t << 32), z)
-        if 2 * t > iterations:
-            _add_rows(theta, *count_documents(order.doc_ptr, order.place, z))
-    theta /= max(1, iterations - iterations // 2)
-    theta += model.alpha
-    return theta / theta.sum(axis=1, keepdims=True)
-
-
-def completion(theta: np.ndarray, model: Model, doc_ptr: np.ndarray, words: np.ndarray) -> tuple[float, int]:
-    """Score the other half of held-out documents: the sum of log Σ_k θ_dk φ_kv over tokens, and their number.
-
-    ``theta`` (D, K) float32, ``doc_ptr`` (D + 1,) int64 and ``words`` (T,) uint32 in document order; the model is one
-    block.
-    """
-    order = _word_order(doc_ptr, words, len(model.row_ptr) - 1)
-    return _completion(read_only(theta), order, frozen(model), prior_of(model, 0, 0)), len(words)
-
-
-def _word_order(doc_ptr: np.ndarray, words: np.ndarray, n_words: int) -> Order:
-    return frozen(Order(*_order_by_word(read_only(doc_ptr), read_only(words), n_words)))
-
-
-@kernel
-def _order_by_word(doc_ptr, words, n_words):
-    """Order tokens by word, then by document, as one group."""
-    ends = np.zeros(n_words + 1, np.int64)
-    for v in words:
-        ends[v + 1] += 1
-    word_ids = np.flatnonzero(ends[1:]).astype(np.uint32)
-    ends = np.cumsum(ends)
-    word_ptr = np.append(ends[word_ids], len(words))
-    docs, place = np.empty(len(words), np.uint32), np.empty(len(words), np.uint32)
-    for d in range(len(doc_ptr) - 1):
-        for i in range(doc_ptr[d], doc_ptr[d + 1]):
-            j = ends[words[i]]
-            docs[j], place[j] = d, i
-            ends[words[i]] += 1
-    return doc_ptr, np.array([0, len(word_ids)]), word_ids, word_ptr, docs, place
-
-
-@kernel
-def _streams(order, keys):
-    """Give each token the stream of its document and of its place in it."""
-    streams = np.empty(len(order.docs), np.uint64)
-    for i in range(len(streams)):
-        d = order.docs[i]
-        streams[i] = random.draw(keys[d], order.place[i] - order.doc_ptr[d])
-    return streams
-
-
-@kernel
-def _add_rows(theta, row_ptr, entries):
-    for d in range(len(theta)):
-        for entry in entries[row_ptr[d] : row_ptr[d + 1]]:
-            if entry & LOW:
-                theta[d, _topic(entry, 0)] += entry & LOW
-
-
-@vector_kernel
-def _completion(theta, order, model, prior):
-    word = new_word(order.doc_ptr, prior)
-    total = 0.0
-    for s in range(len(order.word_ids)):
-        row = np.int64(order.word_ids[s]) - model.first
-        expand(word, model, prior, row)
-        for d in order.docs[order.word_ptr[s] : order.word_ptr[s + 1]]:
-            mass = ZERO
-            for k in range(theta.shape[1]):
-                mass += theta[d, k] * word.phi[k]
-            total += np.log(np.float64(mass))
-        clear(word, model, prior, row)
     return total

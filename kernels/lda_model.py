@@ -1,11 +1,10 @@
-"""What LDA's kernels read and share: the model, a chunk's order, priors, draws, and the word at hand."""
+"""What LDA's kernels read and share: the model, a chunk's order, priors, and the word at hand."""
 
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from . import random
 from .jit import kernel
 from .lanes import LANES
 from .lda_counts import LARGEST, SURPLUS, TOPICS
@@ -52,14 +51,6 @@ class Prior(NamedTuple):
     left_b: int  # the same for B
 
 
-class Draws(NamedTuple):
-    """Where a token's uniform number stands: at its position in ``key``, or at ``offset`` in a stream of its own."""
-
-    key: np.uint64
-    streams: np.ndarray  # (T,) uint64, or empty
-    offset: int
-
-
 class Word(NamedTuple):
     """Scratch for the word at hand and the token at hand."""
 
@@ -85,11 +76,6 @@ def read_only(array: np.ndarray) -> np.ndarray:
     view = array.view()
     view.flags.writeable = False
     return view
-
-
-def draws_of(key: np.uint64) -> Draws:
-    """Return draws by position in the stream ``key``."""
-    return Draws(np.uint64(key), np.empty(0, np.uint64), 0)
 
 
 def prior_of(model: Model, left_a: int, left_b: int) -> Prior:
@@ -164,11 +150,3 @@ def segments(order, group, model):
     words = order.word_ids[start:end]
     behind = model.first + len(model.row_ptr) - 1
     return start + np.searchsorted(words, model.first), start + np.searchsorted(words, behind)
-
-
-@inlined
-def uniform(streams, key, offset, i):
-    """Return token i's uniform number; ``streams`` (T,) uint64 or empty, see `Draws`."""
-    if len(streams):
-        return random.uniform64(streams[i], offset)
-    return random.uniform64(key, i)

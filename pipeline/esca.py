@@ -12,7 +12,7 @@ from ..kernels import lda, lda_priors, random
 from .algorithm import Address, Algorithm, Model, Need, Swept
 from .device import kernels
 from .lda_base import Base
-from .lda_inference import PIECE_BYTES, Table, complete, kernel_model
+from .lda_inference import Table, complete, kernel_model
 
 #: The address of draws that belong to no epoch: folding in held-out documents.
 FOLD_IN = -2
@@ -57,10 +57,10 @@ class ESCA(Algorithm):
             model=block,
             delta=max(2 * own, 3 * block) + 16 * self.n_topics * self.bins,
             # Topics in document order, rows of A twice while they are trimmed, the same dense for a group of documents.
-            # Scores of held-out documents, a chunk too, hold as much, and dense rows of some documents.
-            scratch=22 * chunk.tokens + 64 * chunk.documents + 48 * self.n_topics + 2 * PIECE_BYTES,
-            # The same, rows of A in lines of 128 bytes, and where each of a thousand blocks spreads a word's row.
-            device=44 * chunk.tokens + 28 * chunk.segments + 160 * chunk.documents + block + (16 << 10) * self.n_topics,
+            # Scores of held-out documents, a chunk too, hold as much.
+            scratch=22 * chunk.tokens + 64 * chunk.documents + 48 * self.n_topics,
+            # The same, rows of A in lines of 128 bytes, and where each of some thousand blocks counts and spreads rows.
+            device=44 * chunk.tokens + 28 * chunk.segments + 160 * chunk.documents + block + (40 << 10) * self.n_topics,
         )
 
     def begin(self, block: int) -> Arrays:
@@ -153,7 +153,7 @@ class ESCA(Algorithm):
         """Log-likelihood of the chunk's tokens: given their topics (training), or by document completion (held out)."""
         if state is None:
             keys = random.stream(random.key(address.seed, FOLD_IN, address.chunk), chunk.n_documents)
-            table = Table([model.block(j) for j in range(self.blocks)], model.shared, self.n_words)
+            table = Table((model.block(j) for j in range(self.blocks)), model.shared, self.n_words)
             return complete(chunk.doc_ptr, chunk.words, table, keys)
         rows = lda.count_documents(chunk.doc_ptr, chunk.place, state["z"])
         total = sum(lda.log_likelihood(chunk, rows, self.block_of(model, j)) for j in range(self.blocks))

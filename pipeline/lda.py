@@ -180,7 +180,7 @@ class LDA(TextEstimator):
 
     def transform_chunk(self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> np.ndarray:
         """Fold in documents given as word ids of the model: (D, K) float32, rows sum to one."""
-        return fold_in(doc_ptr, words, self._table(), keys)
+        return fold_in(doc_ptr, words, self._table())
 
     def score_chunk(
         self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray, method: str = "completion", particles: int = 20

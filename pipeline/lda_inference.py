@@ -1,32 +1,33 @@
-"""Applying a trained LDA model to documents: folding in and document completion, some documents at a time."""
+"""Applying a trained LDA model to documents: folding in, document completion, left-to-right evaluation."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 
 from ..io.store import Arrays
 from ..kernels import lda, random
+from ..kernels import lda_inference as kernels
 from ..kernels.left_to_right import left_to_right as left_to_right_kernel
 
 #: The address of the draws that split held-out documents; it belongs to no epoch.
 SPLIT = -1
-#: Sweeps over a new document.
-FOLD_IN_SWEEPS = 20
-#: Bytes of the dense rows of topics that are held at once, at least one document's.
-PIECE_BYTES = 16 << 20
 
 
 class Table(NamedTuple):
     """A trained model as inference takes it: B by block, and what the blocks share."""
 
-    blocks: list[Arrays]
+    blocks: Iterable[Arrays]  # more than once only by left_to_right
     shared: Arrays
     n_words: int  # V, which may count words that no block has
 
-    def of(self, words: np.ndarray) -> lda.Model:
-        """Return the rows of some words (W,), in their order, as one small block."""
-        return kernel_model(rows_of(words, self.blocks), self.shared, 0, self.n_words)
+    def of(self, words: np.ndarray) -> tuple[np.ndarray, kernels.Rows]:
+        """Number the words that occur among ``words`` (T,): return these numbers, (T,) uint32, and the words' rows."""
+        seen = np.zeros(self.n_words, bool)
+        seen[words] = True
+        number = np.cumsum(seen, dtype=np.uint32) - np.uint32(1)
+        block = rows_of(np.flatnonzero(seen), self.blocks)
+        return number[words], kernels.weigh(kernel_model(block, self.shared, 0, self.n_words))
 
 
 def kernel_model(block: Arrays, shared: Arrays, first: int, n_words: int) -> lda.Model:
@@ -50,42 +51,31 @@ def rows_of(words: np.ndarray, blocks: Iterable[Arrays]) -> Arrays:
     for block in blocks:
         behind = first + len(block["row_ptr"]) - 1
         mine = np.flatnonzero((words >= first) & (words < behind))
-        rows, first = words[mine] - first, behind
-        lengths[mine] = np.diff(block["row_ptr"])[rows]
-        entries = _ranges(block["row_ptr"][rows], lengths[mine])
-        parts.append((mine, block["topics"][entries], block["counts"][entries]))
+        starts = block["row_ptr"][words[mine] - first]
+        lengths[mine] = block["row_ptr"][words[mine] - first + 1] - starts
+        places = np.r_[0, np.cumsum(lengths[mine])]
+        part = np.empty(places[-1], np.uint16), np.empty(places[-1], np.int32)
+        kernels.copy_ranges(block["topics"], block["counts"], starts, *part, places[:-1], lengths[mine])
+        parts.append((mine, places[:-1], part))
+        first = behind
     row_ptr = np.r_[0, np.cumsum(lengths)]
-    topics, counts = np.empty(row_ptr[-1], np.uint16), np.empty(row_ptr[-1], np.int32)
-    for mine, *values in parts:
-        places = _ranges(row_ptr[mine], lengths[mine])
-        topics[places], counts[places] = values
-    return {"row_ptr": row_ptr, "topics": topics, "counts": counts}
+    whole = np.empty(row_ptr[-1], np.uint16), np.empty(row_ptr[-1], np.int32)
+    for mine, places, part in parts:
+        kernels.copy_ranges(*part, places, *whole, row_ptr[mine], lengths[mine])
+    return {"row_ptr": row_ptr, "topics": whole[0], "counts": whole[1]}
 
 
-def _ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Concatenate the ranges of these starts and lengths."""
-    before = np.cumsum(lengths) - lengths
-    return np.arange(lengths.sum()) + np.repeat(starts - before, lengths)
-
-
-def fold_in(doc_ptr: np.ndarray, words: np.ndarray, table: Table, keys: np.ndarray) -> np.ndarray:
+def fold_in(doc_ptr: np.ndarray, words: np.ndarray, table: Table) -> np.ndarray:
     """Estimate documents' topics: (D, K) float32, rows sum to one."""
-    theta = np.empty((len(doc_ptr) - 1, len(table.shared["alpha"])), np.float32)
-    for piece in _pieces(theta.shape):
-        theta[piece] = _fold_in(*_part(doc_ptr, words, piece), table, keys[piece])
-    return theta
+    return kernels.fold_in(doc_ptr, *table.of(words))
 
 
 def complete(doc_ptr: np.ndarray, words: np.ndarray, table: Table, keys: np.ndarray) -> Arrays:
     """Document completion: a random half of each document estimates its topics, the other half is scored."""
-    total = 0.0
+    local, rows = table.of(words)
     first = split_mask(doc_ptr, keys)
-    given, scored = (_pointers(doc_ptr, first), words[first]), (_pointers(doc_ptr, ~first), words[~first])
-    for piece in _pieces((len(doc_ptr) - 1, len(table.shared["alpha"]))):
-        theta = _fold_in(*_part(*given, piece), table, keys[piece])
-        own_ptr, own = _part(*scored, piece)
-        used, local = np.unique(own, return_inverse=True)
-        total += lda.completion(theta, table.of(used), own_ptr, local.astype(np.uint32))[0]
+    given, scored = ((_pointers(doc_ptr, half), local[half]) for half in (first, ~first))
+    total = kernels.complete(given, scored, rows)
     return {"log_likelihood": np.float64(total), "tokens": np.int64(len(scored[1]))}
 
 
@@ -101,22 +91,6 @@ def left_to_right(doc_ptr: np.ndarray, words: np.ndarray, table: Table, keys: np
         phi[np.repeat(np.arange(len(used)), np.diff(rows["row_ptr"])), rows["topics"]] += rows["counts"]
         total += left_to_right_kernel(local.astype(np.int64), phi / norm, alpha, key, particles)
     return {"log_likelihood": np.float64(total), "tokens": np.int64(doc_ptr[-1])}
-
-
-def _fold_in(doc_ptr: np.ndarray, words: np.ndarray, table: Table, keys: np.ndarray) -> np.ndarray:
-    used, local = np.unique(words, return_inverse=True)
-    return lda.fold_in(doc_ptr, local.astype(np.uint32), table.of(used), FOLD_IN_SWEEPS, keys)
-
-
-def _pieces(shape: tuple[int, int]) -> Iterator[slice]:
-    """Cut D documents of K topics so that their rows fit in PIECE_BYTES."""
-    step = max(1, PIECE_BYTES // (4 * shape[1]))
-    return (slice(d, min(d + step, shape[0])) for d in range(0, shape[0], step))
-
-
-def _part(doc_ptr: np.ndarray, words: np.ndarray, piece: slice) -> tuple[np.ndarray, np.ndarray]:
-    ptr = doc_ptr[piece.start : piece.stop + 1]
-    return ptr - ptr[0], words[ptr[0] : ptr[-1]]
 
 
 def split_mask(doc_ptr: np.ndarray, keys: np.ndarray) -> np.ndarray:

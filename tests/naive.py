@@ -1,6 +1,7 @@
 """Slow, readable oracles, written from the papers in float64; they share no line with the kernels that they check."""
 
 import numpy as np
+import scipy.sparse
 
 # --- Latent Dirichlet allocation ---
 
@@ -160,6 +161,18 @@ def lda_uncollapsed(docs, words, theta, phi, uniforms):
         ends = np.cumsum(phi[w].astype(float) * theta[d])
         z.append(np.searchsorted(ends, u * ends[-1], "right"))
     return np.array(z)
+
+
+def lda_folded_in(words, phi, alpha, still=0.05, further=0.5):
+    """Topics (K,) of a document under φ (V, K): expectation-maximisation in longer steps, until little moves."""
+    theta = alpha / alpha.sum() * (alpha.sum() + len(words))
+    for _ in range(50):
+        shares = [theta * phi[v] / (theta @ phi[v]) for v in words]
+        step = alpha + np.sum(shares, axis=0) - theta
+        theta = np.maximum(alpha, theta + (1 + further) * step)
+        if np.abs(step).sum() <= still * (alpha.sum() + len(words)):
+            break
+    return theta / theta.sum()
 
 
 def lda_learned_alpha(alpha, A, symmetric, steps=50):
@@ -366,19 +379,16 @@ def ri_train(docs, S, n_words, radius, order="permutation", weighting="uniform")
 
 
 def ri_train_by_offset(docs, S, n_words, radius):
-    """The same for order "permutation", by offset and by non-zero of the seeds, so that a whole book takes seconds."""
+    """The same for order "permutation" as sums of products, neighbours counted by offset times their rotated seeds."""
     T = np.zeros((n_words, S.shape[1]), np.int64)
-    length = np.count_nonzero(S[0])
-    positions = np.array([np.flatnonzero(s) for s in S])
-    signs = np.take_along_axis(S, positions, axis=1)
     text = np.concatenate(docs)
     document = np.repeat(np.arange(len(docs)), [len(d) for d in docs])
     for offset in range(1, radius + 1):
         same = document[:-offset] == document[offset:]
         left, right = text[:-offset][same], text[offset:][same]
-        for k in range(length):
-            np.add.at(T, (left, (positions[right, k] + offset) % S.shape[1]), signs[right, k].astype(np.int64))
-            np.add.at(T, (right, (positions[left, k] - offset) % S.shape[1]), signs[left, k].astype(np.int64))
+        counts = scipy.sparse.csr_array((np.ones(len(left), np.int64), (left, right)), shape=(n_words, n_words))
+        for neighbours, rotation in ((counts, offset), (counts.T, -offset)):
+            T += (neighbours.tocsr() @ scipy.sparse.csr_array(np.roll(S, rotation, axis=1).astype(np.int64))).toarray()
     return T
 
 

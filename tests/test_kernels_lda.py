@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from corpusmill.io.corpus import make_chunk
 from corpusmill.kernels import lda, random
+from corpusmill.kernels import lda_inference as inference
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from naive import lda_counts, lda_log_likelihood, lda_sweep, lda_uniforms, lda_weights
+from naive import lda_counts, lda_folded_in, lda_log_likelihood, lda_sweep, lda_uniforms, lda_weights
 from scipy import stats
 
 BETA = 0.01
@@ -271,7 +272,7 @@ def test_folding_in_finds_the_topics_of_new_documents(n_topics):
     model = separated(n_topics, 4)
     doc_ptr = np.array([0, 100, 100, 200])
     words = np.r_[np.arange(100) % 4, 4 + np.arange(75) % 4, 8 + np.arange(25) % 4].astype(np.uint32)
-    theta = lda.fold_in(doc_ptr, words, model, 20, np.arange(3, dtype=np.uint64))
+    theta = inference.fold_in(doc_ptr, words, inference.weigh(model))
     assert theta.shape == (3, n_topics) and theta.dtype == np.float32
     np.testing.assert_allclose(theta.sum(axis=1), 1, rtol=1e-5)
     np.testing.assert_allclose(theta[1], model.alpha / model.alpha.sum(), rtol=1e-5)
@@ -280,33 +281,33 @@ def test_folding_in_finds_the_topics_of_new_documents(n_topics):
     assert theta[2, 1] == pytest.approx(75.1 / mass, rel=0.05)
 
 
-@pytest.mark.parametrize("n_topics", [20, 300])
-def test_folding_in_a_document_does_not_depend_on_its_company(n_topics):
-    n_words, alpha = 200, np.full(n_topics, 0.1)
+@pytest.fixture(scope="module", params=[3, 20, 300])
+def inferred(request):
+    """Documents, a model of theirs, φ of that model in float64, and the documents' folded-in topics."""
+    n_topics, n_words = request.param, 200
+    alpha = np.random.default_rng(2).uniform(0.05, 0.5, n_topics)
     chunk = zipf_chunk(20, 4_000, n_words)
-    model = model_of(chunk, trained(chunk, alpha, n_words, 3), alpha, n_words)
-    keys = np.arange(20, dtype=np.uint64) + np.uint64(100)
-    theta = lda.fold_in(chunk.doc_ptr, chunk.words, model, 6, keys)
-    for d in (0, 7, 19):
-        own = chunk.words[chunk.doc_ptr[d] : chunk.doc_ptr[d + 1]]
-        alone = lda.fold_in(np.array([0, len(own)]), own, model, 6, keys[d : d + 1])
-        np.testing.assert_array_equal(alone[0], theta[d])
-
-
-def test_completion_is_the_predictive_likelihood():
-    n_words, n_topics = 60, 20
-    alpha = np.full(n_topics, 0.2)
-    chunk = zipf_chunk(12, 1_500, n_words)
     z = trained(chunk, alpha, n_words, 3)
-    model = model_of(chunk, z, alpha, n_words)
     _, (_, B, N) = by_token(chunk, z, n_words, n_topics)
-    theta = np.random.default_rng(0).dirichlet(np.ones(n_topics), 12).astype(np.float32)
-    total, tokens = lda.completion(theta, model, chunk.doc_ptr, chunk.words)
-    phi = (B + BETA) / (N + n_words * BETA)
-    docs = np.repeat(np.arange(12), np.diff(chunk.doc_ptr))
-    expected = np.log((theta[docs].astype(float) * phi[chunk.words]).sum(axis=1)).sum()
-    assert tokens == 1_500
-    assert total == pytest.approx(expected, rel=1e-6)
+    model = inference.weigh(model_of(chunk, z, alpha, n_words))
+    return chunk, model, (B + BETA) / (N + n_words * BETA), inference.fold_in(chunk.doc_ptr, chunk.words, model)
+
+
+def test_folding_in_is_the_oracles_and_does_not_depend_on_a_documents_company(inferred):
+    chunk, model, phi, theta = inferred
+    for d in range(chunk.n_documents):
+        own = chunk.words[chunk.doc_ptr[d] : chunk.doc_ptr[d + 1]]
+        np.testing.assert_allclose(theta[d], lda_folded_in(own, phi, model.alpha.astype(float)), rtol=1e-3, atol=1e-6)
+        np.testing.assert_array_equal(inference.fold_in(np.array([0, len(own)]), own, model)[0], theta[d])
+
+
+def test_completion_is_the_predictive_likelihood(inferred):
+    chunk, model, phi, theta = inferred
+    scored = chunk.doc_ptr // 2, chunk.words[::2][: chunk.doc_ptr[-1] // 2]
+    docs = np.repeat(np.arange(20), np.diff(scored[0]))
+    expected = np.log((theta[docs].astype(float) * phi[scored[1]]).sum(axis=1)).sum()
+    found = inference.complete((chunk.doc_ptr, chunk.words), scored, model)
+    assert found == pytest.approx(expected, rel=1e-6)
 
 
 def test_a_chunk_without_tokens():
@@ -317,5 +318,5 @@ def test_a_chunk_without_tokens():
     rows = lda.count_documents(chunk.doc_ptr, chunk.place, z)
     assert len(lda.sample(chunk, rows, model, z, random.key(2))) == 0
     assert lda.count_words(chunk.word_ids, chunk.word_ptr, z, (0, 3), 4).row_ptr.tolist() == [0, 0, 0, 0]
-    theta = lda.fold_in(chunk.doc_ptr, chunk.words, model, 3, np.zeros(2, np.uint64))
+    theta = inference.fold_in(chunk.doc_ptr, chunk.words, inference.weigh(model))
     np.testing.assert_allclose(theta, 0.25)

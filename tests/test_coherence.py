@@ -5,7 +5,6 @@ import pytest
 from corpusmill.io.store import DataError
 from corpusmill.kernels import coherence as kernels
 from corpusmill.pipeline import LDA
-from corpusmill.pipeline.clusters import open_cluster
 from corpusmill.pipeline.coherence import coherence
 from corpusmill.pipeline.ingest import corpus_from
 from hypothesis import given, settings
@@ -44,6 +43,23 @@ def test_coherence_is_gensims(texts, measure, theirs, window):
     np.testing.assert_allclose(found, gensim_figures(texts, theirs, window or 10_000), rtol=1e-9)
 
 
+@pytest.mark.parametrize("measure, theirs, window", [("u_mass", "u_mass", 0), ("npmi", "c_npmi", 3)])
+def test_coherence_is_tomotopys(texts, measure, theirs, window):
+    """Tomotopy's windows lose their first word, and documents without a word of the topics are not among its windows.
+
+    Its c_v sets each word against the rest of the topic alone, and so is another figure.
+    """
+    tomotopy = pytest.importorskip("tomotopy")
+    words = sorted({word for topic in TOPICS for word in topic})
+    texts = [text for text in texts if set(text) & set(words)]
+    documents = tomotopy.utils.Corpus()
+    for text in texts:
+        documents.add_doc(["first", *text])
+    found = coherence(corpus_from(texts, chunk_tokens=400), TOPICS, measure, window)
+    model = tomotopy.coherence.Coherence(documents, coherence=theirs, window_size=window + 1, targets=words)
+    np.testing.assert_allclose(found, [model.get_score(words=topic) for topic in TOPICS], rtol=1e-5)
+
+
 @settings(deadline=None, max_examples=60)
 @given(st.integers(0, 1 << 32), st.integers(1, 12))
 def test_pairs_are_counted_as_a_naive_count_of_windows(seed, window):
@@ -61,15 +77,15 @@ def test_words_that_never_meet_have_the_least_npmi():
     assert kernels.npmi(np.arange(4), pairs, 4) == pytest.approx(-1, abs=0.15)
 
 
-def test_topics_of_a_model_cohere_more_than_mixed_ones_and_the_same_on_workers(tmp_path):
+def test_topics_of_a_model_cohere_more_than_mixed_ones_and_the_same_on_workers(tmp_path, cluster_of):
     corpus = write_topic_corpus(tmp_path / "corpus", n_topics=4)
     model = LDA(4, doc_topic_prior=0.1, max_iter=30, random_state=1).fit(corpus)
     found = model.coherence(corpus, "npmi", topn=8)
     mixed = [[f"w{20 * k + i:03d}" for k in range(4)] for i in range(4)]
     assert found.mean() > coherence(corpus, mixed, "npmi").mean() + 0.05
     assert found.shape == (4,)
-    with open_cluster("local", n_workers=2, memory_limit="2GiB") as client:
-        np.testing.assert_array_equal(model.coherence(corpus, "npmi", topn=8, client=client), found)
+    client = cluster_of(2)
+    np.testing.assert_array_equal(model.coherence(corpus, "npmi", topn=8, client=client), found)
     assert model.diversity(8) == len({w["word"] for t in model.topics(8) for w in t["words"]}) / 32
 
 

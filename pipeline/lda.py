@@ -31,9 +31,10 @@ class LDA(TextEstimator):
     ``topic_word_prior``: beta, 0.01 by default. ``max_iter``: epochs, the first of which draws topics from the prior.
     ``leave_out``: leave a token out of its own counts (False is ESCA as published). ``n_blocks``: cut the model into
     blocks of words, of which a sweep holds one at a time. ``sampler``: ``esca``; ``warp``, whose cost does not grow
-    with the topics; ``auto``, ``warp`` while likelihood, scored every ``evaluate_every`` epochs, rises fast, then
-    ``esca``; ``cgs``, ``minibatch``, ``reference`` and ``uncollapsed``, Moon's samplers, for comparison. ``device``:
-    "auto" draws on the worker's CUDA device where it has one, the same topics to the bit.
+    with the topics; ``auto``, ``warp`` while likelihood, scored every ``evaluate_every`` epochs, rises fast (for 30
+    epochs where it is never scored), then ``esca``; ``cgs``, ``minibatch``, ``reference`` and ``uncollapsed``, Moon's
+    samplers, for comparison. ``device``: "auto" draws on the worker's CUDA device where it has one, the same topics to
+    the bit. Tokens have no weights: counts would be no integers, whose sums are exact, nor fit their 16 bits.
 
     ``learn_priors``: every ``learn_every`` epochs alpha ("symmetric": one number, "asymmetric": one a topic) and beta
     are set to what makes the topics so far likeliest; the priors given are where learning begins.

@@ -21,6 +21,8 @@ from .lda_inference import rows_of
 ON_DEVICE = ("esca", "minibatch")
 #: Warp is left where likelihood rises by less than this share of its fastest rise.
 SLOW = 0.5
+#: Epochs of warp where no likelihood is known.
+UNSEEN = 30
 #: In place of a chunk: the address of draws that all chunks share.
 PHI = -1
 
@@ -66,7 +68,9 @@ class Auto(Warp):
 
     def steer(self, shared: Arrays, history: list[dict[str, float]]) -> Arrays:
         """Say that likelihood rises slowly, once and for all."""
-        return shared | {"slow": np.bool_(shared["slow"] or is_slow(likelihoods(history)))}
+        curve = likelihoods(history)
+        slow = is_slow(curve) if curve else len(history) >= UNSEEN
+        return shared | {"slow": np.bool_(shared["slow"] or slow)}
 
 
 def likelihoods(history: list[dict[str, float]]) -> list[tuple[float, float]]:
@@ -79,10 +83,7 @@ def likelihoods(history: list[dict[str, float]]) -> list[tuple[float, float]]:
 
 
 def is_slow(curve: Sequence[tuple[float, float]]) -> bool:
-    """Say whether likelihood has lately risen by less than a share of the fastest rise so far, an epoch.
-
-    Where no likelihood is known it never is.
-    """
+    """Say whether likelihood has lately risen by less than a share of the fastest rise so far, an epoch."""
     rises = [(after - before) / (t - s) for (s, before), (t, after) in pairwise(curve)]
     return len(rises) > 1 and rises[-1] < SLOW * max(rises)
 

@@ -10,12 +10,14 @@ import pyarrow as pa
 import pyarrow.csv
 import scipy.sparse
 
-from .readers import Reader
+from .readers import Reader, line_partitions
 from .source import Bag, Batch, Partition, ReadOptions, SourceFile, as_text, find_files, line_blocks, row_keys
 from .store import DataError
 
 #: Tokens that a batch may hold.
 BATCH_TOKENS = 1 << 21
+#: Largest whole number that a floating-point number holds exactly.
+MOST = 1 << 53
 
 
 def read_names(path: str | None) -> pa.Array | None:
@@ -236,7 +238,7 @@ def _parse_slowly(file: SourceFile, data: bytes, line: int, columns: int) -> lis
 
 def _whole_number(field: bytes) -> int:
     value = float(field)
-    if value != int(value):
+    if not value.is_integer() or abs(value) > MOST:
         raise ValueError
     return int(value)
 
@@ -249,8 +251,6 @@ class SVMLight(Reader):
 
     def partitions(self) -> Iterable[Partition]:
         """Byte ranges at line ends."""
-        from .readers import line_partitions
-
         return line_partitions(self.files)
 
     def read(self, part: Partition) -> Iterator[Batch]:
@@ -269,7 +269,7 @@ class SVMLight(Reader):
             pairs = [f.split(b":") for f in fields[1:] if not f.startswith(b"qid:")]
             where = f"{file.url}, line {number}"
             try:
-                found = {int(c): _whole_number(v) for c, v in pairs}
+                found = {_whole_number(c): _whole_number(v) for c, v in pairs}
             except ValueError:
                 raise DataError(
                     f"{where}: needs 'label column:count ...' with whole counts, not {text[:40]!r}"

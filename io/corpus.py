@@ -138,6 +138,8 @@ class Corpus:
             raise DataError(f"{url}: no corpus here (no corpus.json); write one with `corpusmill ingest SOURCE {url}`")
         self.meta: dict[str, Any] = self.store.read_json("corpus.json")
         check_format(self.meta, "corpus", FORMAT, self.url)
+        if part not in self.meta["parts"]:
+            raise ValueError(f"part {part!r} is not known: choose one of {', '.join(self.meta['parts'])}")
         self.chunks = [ChunkInfo(**c) for c in self.meta["parts"][part]]
 
     @property
@@ -178,18 +180,25 @@ class Corpus:
     @cached_property
     def vocabulary(self) -> pa.Table:
         """Table of V rows: word, term_frequency, document_frequency; the row number is the word's id."""
-        with self.store.fs.open(self.store.where("vocabulary.parquet"), "rb") as file:
-            return pq.read_table(file)
+        return _read_table(self.store, "vocabulary.parquet")
 
     @cached_property
     def documents(self) -> pa.Table:
         """Table of the part's documents in order: key (the source's own, or file:row), its file's URL, chunk, row."""
-        with self.store.fs.open(self.store.where(f"documents-{self.part}.parquet"), "rb") as file:
-            return pq.read_table(file)
+        return _read_table(self.store, f"documents-{self.part}.parquet")
 
     def read_chunk(self, index: int) -> Chunk:
         """Read chunk ``index`` of this part, checksums verified."""
         return Chunk(number=index, **self.store.read_arrays(f"{self.part}/{index:06d}"))
+
+
+def _read_table(store: Store, name: str) -> pa.Table:
+    try:
+        with store.fs.open(store.where(name), "rb") as file:
+            return pq.read_table(file)
+    except (pa.ArrowInvalid, FileNotFoundError) as error:
+        why = "missing" if isinstance(error, FileNotFoundError) else "damaged"
+        raise DataError(f"{store.where(name)}: {why}; ingest anew with --overwrite") from None
 
 
 def write_chunk(store: Store, part: str, chunk: Chunk) -> ChunkInfo:

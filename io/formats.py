@@ -7,9 +7,10 @@ import scipy.sparse
 
 from . import demo
 from .bags import Docword, Matrix, MatrixMarket, SVMLight
-from .readers import CSV, Documents, JSONLines, Lines, Parquet, Reader, TextFiles
+from .readers import Documents, Lines, Reader, TextFiles
 from .source import ReadOptions, SourceFile, find_files, is_folder
 from .store import DataError
+from .tables import CSV, JSONLines, Parquet
 
 FORMATS: dict[str, type[Reader]] = {
     "jsonl": JSONLines,
@@ -36,6 +37,7 @@ _EXTENSIONS = {
     ".mtx": "matrixmarket",
     ".mm": "matrixmarket",
 }
+_ARCHIVES = (".zip", ".tar", ".tgz", ".7z", ".rar")
 
 
 def open_source(source: Any, options: ReadOptions) -> Reader:
@@ -48,6 +50,8 @@ def open_source(source: Any, options: ReadOptions) -> Reader:
         return demo.open_demo(source, options)
     files = find_files(source)
     kind = options.format if options.format != "auto" else _guess(source, files)
+    if options.vocabulary_file and FORMATS[kind].ordered:
+        raise ValueError(f"vocabulary_file names the columns of docword, svmlight and MatrixMarket; {source} is {kind}")
     return FORMATS[kind](tuple(files), options)
 
 
@@ -77,6 +81,8 @@ def _guess(source: Any, files: list[SourceFile]) -> str:
 
 
 def _kind(file: SourceFile) -> str:
+    if file.extension in _ARCHIVES:
+        raise DataError(f"{file.url}: an archive; unpack it, and ingest the folder that it makes")
     if PurePosixPath(file.url).name.startswith("docword."):
         return "docword"
     return _EXTENSIONS.get(file.extension, "lines")

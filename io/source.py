@@ -1,8 +1,7 @@
 """Where documents come from: the files that a source names, and the batches that readers make of them."""
 
-import lzma
+import codecs
 import os
-import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from fsspec.implementations.local import LocalFileSystem
 
-from .store import DataError, without_password
+from .store import DataError, filesystem_of
 
 #: Bytes of text that a reader hands on at once: what follows holds about ten times as much.
 BATCH_BYTES = 4 << 20
@@ -108,13 +107,14 @@ def is_folder(source: Any) -> bool:
     """Whether a source is one folder, not a file, a pattern or a list."""
     if not isinstance(source, str | os.PathLike):
         return False
-    fs, path = fsspec.core.url_to_fs(without_password(os.fspath(source)))
+    fs, path = filesystem_of(os.fspath(source))
     return not _is_pattern(path) and fs.isdir(path)
 
 
 def _matches(source: str) -> list[tuple[Any, str, dict[str, Any]]]:
-    fs, path = fsspec.core.url_to_fs(without_password(source))
-    if _is_pattern(path):
+    fs, path = filesystem_of(source)
+    # A file may have brackets in its name.
+    if _is_pattern(path) and not fs.exists(path):
         found = {p: info for p, info in fs.glob(path, detail=True).items() if info["type"] == "file"}
     elif fs.isdir(path):
         everything = fs.find(path, detail=True)
@@ -156,7 +156,7 @@ def read_some(stream: Any, size: int, file: SourceFile, line: int = 1) -> bytes:
 def _guarded(file: SourceFile, line: int, read: Callable[..., bytes], *arguments: int) -> bytes:
     try:
         return read(*arguments)
-    except (EOFError, zlib.error, lzma.LZMAError, OSError) as error:
+    except Exception as error:  # every library that unpacks has errors of its own
         if file.compression is None:
             raise
         raise DataError(
@@ -181,8 +181,8 @@ def line_blocks(file: SourceFile, part: Partition, size: int = BATCH_BYTES) -> I
                 return
             if not data.endswith(b"\n"):
                 data += _guarded(file, line, stream.readline)
+            yield data if position else data.removeprefix(codecs.BOM_UTF8), line
             position += len(data)
-            yield data, line
             line += data.count(b"\n")
 
 
@@ -195,13 +195,46 @@ def as_text(values: pa.Array, options: ReadOptions, where: Any) -> pa.Array:
         if options.null_text == "error":
             row = int(np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False))[0])
             raise DataError(f"{where(row)}: no text; drop such rows, or ingest with null_text=empty")
-        values = pc.fill_null(values, pa.scalar("").cast(values.type))
+        filler = pa.string() if pa.types.is_null(values.type) else values.type
+        values = pc.fill_null(values.cast(filler), pa.scalar("").cast(filler))
     if not pa.types.is_binary(values.type) and not pa.types.is_large_binary(values.type):
-        return values.cast(pa.large_string())
+        return as_string(values, options.text, where)
     try:
         return values.cast(pa.large_string())
     except pa.ArrowInvalid:
         return pa.array(_decoded(values.to_pylist(), options, where), pa.large_string())
+
+
+def as_string(values: pa.Array, column: str, where: Any) -> pa.Array:
+    """Return a column of text, numbers or dates as large_string; raise DataError for lists, structs and the like."""
+    try:
+        return values.cast(pa.large_string())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise DataError(f"{where(0)}: column {column!r} is {values.type} where text is needed") from None
+
+
+def token_lists(values: pa.Array, options: ReadOptions, where: Any) -> pa.Array:
+    """Return (D,) large_list of large_string; raise DataError for other columns, null tokens, and nulls as as_text."""
+    try:
+        lists = values.cast(pa.large_list(pa.large_string()))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise DataError(
+            f"{where(0)}: column {options.tokens!r} is {values.type} where lists of strings are needed"
+        ) from None
+    if lists.null_count and options.null_text == "error":
+        row = lists.is_null().to_pylist().index(True)
+        raise DataError(f"{where(row)}: no tokens; drop such rows, or ingest with null_text=empty")
+    if lists.flatten().null_count:
+        row = next(i for i, tokens in enumerate(lists) if tokens.is_valid and None in tokens.as_py())
+        raise DataError(f"{where(row)}: a token is null")
+    return lists
+
+
+def clean(value: Any) -> Any:
+    """Replace lone surrogates, which JSON can spell and UTF-8 cannot."""
+    if isinstance(value, list | tuple):
+        return [clean(v) for v in value]
+    return value if value is None or value.isascii() else value.encode("utf-8", "replace").decode()
 
 
 def _decoded(values: list[bytes], options: ReadOptions, where: Any) -> Iterable[str]:

@@ -18,6 +18,7 @@ import fsspec
 import google_crc32c
 import numpy as np
 import zarr
+from fsspec.implementations.asyn_wrapper import AsyncFileSystemWrapper
 from fsspec.implementations.local import LocalFileSystem
 
 #: Named NumPy arrays and scalars: a chunk's state, a block of a model, a shard's delta.
@@ -34,6 +35,9 @@ class DataError(Exception):
 #: A colon in the first part of a URL after ://, unless a port follows, or the next URL of a chain.
 PASSWORD = re.compile(r"://[^/@\s:]*:(?!:|\d+(?:[/?]|$))")
 
+#: Temporary names of files and folders that are being written.
+LEFTOVER = f".tmp-{'[0-9a-f]' * 32}-*"
+
 #: Errors that are told by those who asked: what is not there, what is damaged.
 OWN_STORY = (DataError, FileNotFoundError, KeyError, ValueError, zarr.errors.BaseZarrError)
 
@@ -48,12 +52,22 @@ def without_password(url: str) -> str:
     return url
 
 
+def filesystem_of(url: str) -> tuple[Any, str]:
+    """Return fsspec's filesystem for a URL or local path, and the path there; raise DataError for what is neither."""
+    if not url:
+        raise DataError("an empty path: name a file, a folder or a URL (is a variable of the shell not set?)")
+    try:
+        return fsspec.core.url_to_fs(without_password(url))
+    except ValueError as error:
+        raise DataError(f"{url}: {error}; use a local path or a URL that fsspec knows, such as s3://") from None
+
+
 class Store:
     """The files below one URL (a local path or whatever fsspec knows)."""
 
     def __init__(self, url: str | os.PathLike[str]):
-        self.url = without_password(os.fspath(url))
-        self.fs, self.path = fsspec.core.url_to_fs(self.url)
+        self.url = os.fspath(url)
+        self.fs, self.path = filesystem_of(self.url)
         self.is_local = isinstance(self.fs, LocalFileSystem)
 
     def __repr__(self) -> str:
@@ -162,9 +176,20 @@ class Store:
         elif self.fs.exists(where):
             self.fs.rm(where, recursive=True)
 
+    def flush(self, name: str) -> None:
+        """Bring what lies below ``name`` on a local path from the system's memory to the disk: for before a HEAD."""
+        top = Path(self.where(name))
+        for path in [*top.rglob("*"), top, *top.parents] if self.is_local else ():
+            if path.is_relative_to(self.path):
+                descriptor = os.open(path, os.O_RDONLY)
+                try:
+                    os.fsync(descriptor)
+                finally:
+                    os.close(descriptor)
+
     def delete_leftovers(self) -> None:
         """Remove what processes that were killed in mid-write left below a local path."""
-        for path in Path(self.path).rglob(".tmp-*") if self.is_local else ():
+        for path in Path(self.path).rglob(LEFTOVER) if self.is_local else ():
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
             else:
@@ -220,9 +245,11 @@ class Store:
             raise DataError(f"{self.url}: cannot be written, its bucket or container is not there ({error})") from None
 
     def _zarr_store(self, name: str) -> Any:
+        where = self.where(name)
         if self.is_local:
-            return self.where(name)
-        return zarr.storage.FsspecStore.from_url(f"{self.url.rstrip('/')}/{name}")
+            return where
+        # Through this store's own filesystem: of one that Zarr opens nobody closes the connections.
+        return zarr.storage.FsspecStore(AsyncFileSystemWrapper(self.fs, asynchronous=True), path=where)
 
 
 def _group_files(arrays: Arrays) -> Iterator[tuple[str, list[Any]]]:
@@ -287,6 +314,13 @@ def _replace_folder(source: Path, target: Path) -> None:
         target.rename(aside)
         source.rename(target)
         shutil.rmtree(aside, ignore_errors=True)
+
+
+def check_free(store: Store, *kinds: str) -> None:
+    """Raise DataError where a store of one of these kinds lies already: a folder holds one thing."""
+    for kind in kinds:
+        if store.exists(f"{kind}.json"):
+            raise DataError(f"{store.url}: a {kind} is here; choose another folder")
 
 
 def check_format(found: dict[str, Any], kind: str, version: int, where: str) -> None:

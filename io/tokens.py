@@ -66,9 +66,12 @@ def _from_lists(lists: pa.Array) -> Tokens:
 
 
 def _from_bag(bag: Bag) -> Tokens:
-    is_present = np.bincount(bag.columns) > 0
-    present = np.flatnonzero(is_present)
-    ids = (np.cumsum(is_present) - 1).astype(np.int32)[bag.columns]
+    if int(bag.columns.max(initial=0)) > 1 << 24:  # hashed columns: too many to count each
+        present, ids = np.unique(bag.columns, return_inverse=True)
+    else:
+        is_present = np.bincount(bag.columns) > 0
+        present, ids = np.flatnonzero(is_present), (np.cumsum(is_present) - 1)[bag.columns]
+    ids = ids.astype(np.int32)
     names = pa.array(present).cast(pa.string()) if bag.names is None else bag.names.take(pa.array(present))
     return Tokens(bag.doc_ptr, ids, names.cast(pa.large_string()))
 

@@ -42,7 +42,7 @@ def frequencies(tokens: Tokens, counted: np.ndarray) -> tuple[np.ndarray, np.nda
     ones = np.broadcast_to(np.int8(1), len(ids)).copy()
     # The conversion is a counting sort by word that keeps documents in order.
     by_word = scipy.sparse.csr_matrix((ones, ids, doc_ptr), shape=(n_documents, n_words)).tocsc()
-    repeated = np.zeros(len(ids) + 1, np.int64)
+    repeated = np.zeros(max(2, len(ids) + 1), np.int64)
     np.cumsum(by_word.indices[1:] == by_word.indices[:-1], out=repeated[2:]) if len(ids) > 1 else None
     term_frequency = np.diff(by_word.indptr).astype(np.int64)
     first, last = by_word.indptr[:-1], by_word.indptr[1:]

@@ -4,6 +4,7 @@ import bz2
 import gzip
 import json
 import lzma
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -276,6 +277,48 @@ def refuses(source, match, **options):
         read(source, **options)
 
 
+@pytest.mark.parametrize("name", ["x.txt", "x.jsonl", "x.csv", "folder/x"])
+def test_a_byte_order_mark_is_no_text(tmp_path, name):
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    head = {"x.jsonl": '{"text": "aa bb"}\n\n', "x.csv": "text\naa bb\n"}.get(name, "aa bb\n")
+    path.write_text(head, encoding="utf-8-sig")
+    reader = open_source(path.parent if name == "folder/x" else path, ReadOptions())
+    (batch,) = (batch for part in reader.partitions() for batch in reader.read(part))
+    assert batch.content[0].as_py().strip() == "aa bb"
+
+
+def test_a_name_that_looks_like_a_pattern(tmp_path):
+    (tmp_path / "x[1].txt").write_text("aa\n")
+    assert read(tmp_path / "x[1].txt")[1] == [["aa"]]
+
+
+@pytest.mark.parametrize(
+    "source, match",
+    [
+        ("", "an empty path"),
+        ("odd://x", "odd://x: Protocol not known: odd; use a local path or a URL"),
+        ("x.zip", r"x\.zip: an archive; unpack it"),
+        ("x.txt.zst", r"x\.txt\.zst, after line 0: the zstd data is cut off or damaged"),
+    ],
+)
+def test_no_source_at_all(tmp_path, monkeypatch, source, match):
+    monkeypatch.chdir(tmp_path)
+    for name in ("x.zip", "x.txt.zst"):
+        Path(name).write_bytes(b"PK\3\4")
+    refuses(source, match)
+
+
+def test_a_vocabulary_file_for_text(tmp_path):
+    with pytest.raises(ValueError, match=r"vocabulary_file names the columns of docword.*x\.txt is lines"):
+        read(write_lines(tmp_path / "x.txt", "a"), vocabulary_file="v.txt")
+
+
+def test_hashed_columns(tmp_path):
+    path = write_lines(tmp_path / "x.svm", ["1 7:2 4294967295:1", "0 7:1"])
+    assert read(path)[1] == [["7", "7", "4294967295"], ["7"]]
+
+
 def test_no_file(tmp_path):
     refuses(tmp_path / "x.jsonl", r"x\.jsonl: no file matches")
     refuses(str(tmp_path / "*.jsonl"), r"\*\.jsonl: no file matches")
@@ -341,7 +384,8 @@ def test_null_text(tmp_path):
     "line, match",
     [
         ('{"text": "a"', "line 2: not valid JSON"),
-        ("[1]", "line 2: a JSON list where an object is needed"),
+        ("[1]", "line 2: a JSON list where an object is needed; each line must be one"),
+        ('{"body": "a", "id": 1}', "line 2: no text .the object has body, id.: name its field with text="),
         ('{"text": 5}', "line 2: field 'text' is 5 where a string is needed"),
         ('{"text": ["a"]}', "line 2: field 'text' is .* where a string is needed"),
     ],
@@ -351,10 +395,11 @@ def test_bad_json(tmp_path, line, match):
 
 
 def test_missing_columns(tmp_path):
-    (tmp_path / "x.csv").write_text("a,b\n1,2\n")
-    refuses(tmp_path / "x.csv", r"x\.csv.*text")
+    (tmp_path / "x.csv").write_text('a,"b c"\n1,2\n')
+    refuses(tmp_path / "x.csv", r"x\.csv: no column 'text'; it has a, b c: name one of them with text")
     pq.write_table(pa.table({"a": [1]}), tmp_path / "x.parquet")
-    refuses(tmp_path / "x.parquet", r"x\.parquet: no column 'text'; it has a")
+    refuses(tmp_path / "x.parquet", r"x\.parquet: no column 'text'; it has a: name")
+    refuses(tmp_path / "x.parquet", r"x\.parquet: no column 'id'; it has a", text="a", key="id")
     refuses(tmp_path / "x.parquet", r"column 'a' is int64 where lists of strings", tokens="a")
     refuses(
         write_jsonl(tmp_path / "x.jsonl", [{"text": "a", "id": None}]), r"x\.jsonl, line 1: no key in 'id'", key="id"
@@ -364,6 +409,21 @@ def test_missing_columns(tmp_path):
 def test_a_row_of_other_width(tmp_path):
     (tmp_path / "x.csv").write_text("id,text\n1,fine\n2,not,fine\n")
     refuses(tmp_path / "x.csv", r"x\.csv, .*row.*[Ee]xpected 2 columns, got 3")
+
+
+@pytest.mark.parametrize(
+    "columns, options, match",
+    [
+        ({"text": [["a"]]}, {}, r"row 1: column 'text' is list<.*> where text is needed"),
+        ({"text": ["a"], "id": [{"n": 1}]}, {"key": "id"}, r"row 1: column 'id' is struct<.*> where text is needed"),
+        ({"text": pa.nulls(2)}, {}, "row 1: no text"),
+        ([("text", ["a"]), ("text", ["b"])], {}, "2 columns 'text'; rename all but one"),
+    ],
+)
+def test_columns_that_are_no_text(tmp_path, columns, options, match):
+    names, values = zip(*(columns.items() if isinstance(columns, dict) else columns), strict=True)
+    pq.write_table(pa.table(list(values), names=list(names)), tmp_path / "x.parquet")
+    refuses(tmp_path / "x.parquet", rf"x\.parquet[,:] {match}", **options)
 
 
 def test_a_parquet_file_that_is_none(tmp_path):
@@ -430,6 +490,8 @@ def test_bad_matrixmarket(tmp_path, text, match):
         ("1 3:1.5", "line 2: needs 'label column:count"),
         ("1 3", "line 2: needs 'label column:count"),
         ("1 0:2", r"line 2: the column 0 is not 1"),
+        ("1 3:1e400", "line 2: needs 'label column:count"),
+        ("1 99999999999999999999:1", "line 2: needs 'label column:count"),
     ],
 )
 def test_bad_svmlight(tmp_path, line, match):

@@ -22,13 +22,11 @@ from numba import config, types
 from numba.np import numpy_support
 
 FULL = 0xFFFFFFFF
-#: Marks a test that needs a device: the simulated one, in a process of its own, or the machine's.
+#: Marks a test that needs a device: the machine's, or the one in the process that test_cuda_simulator.py starts.
 on_device = pytest.mark.skipif(
     not (config.ENABLE_CUDASIM or numba.cuda.is_available()),
-    reason="runs in the simulator, and where there is a device",
+    reason="runs where there is a device, or NUMBA_ENABLE_CUDASIM=1",
 )
-#: Marks a test that starts that process.
-outside = pytest.mark.skipif(bool(config.ENABLE_CUDASIM), reason="this is the inner process")
 #: Where the thread is that runs.
 _now = SimpleNamespace(thread=None)
 
@@ -174,10 +172,8 @@ class Swap:
                 names.update(found)
 
 
-def install():
-    """Teach the simulator the warp operations; raise RuntimeError where NUMBA_ENABLE_CUDASIM=1 is not set."""
-    if not config.ENABLE_CUDASIM:
-        raise RuntimeError("set NUMBA_ENABLE_CUDASIM=1 before numba is imported")
+def _install():
+    """Teach the simulator the warp operations."""
     from numba.cuda.simulator import kernel, kernelapi
     from numba.cuda.simulator.kernelapi import FakeCUDAModule, FakeCUDAShared
 
@@ -200,9 +196,14 @@ def few_threads(module, **constants):
     return mock.patch.multiple(module, **constants) if config.ENABLE_CUDASIM else nullcontext()
 
 
-def run_simulated(path):
-    """Run a test file's tests marked ``on_device`` in a process of their own, where the simulator is on."""
+def run_simulated(*paths):
+    """Run the tests of these files where the simulator is on: in a process of their own."""
     environment = os.environ | {"NUMBA_ENABLE_CUDASIM": "1"}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(path)]
-    done = subprocess.run(command, env=environment, cwd=Path(path).parents[1], capture_output=True, text=True)
+    options = ["-p", "no:cacheprovider", "-W", "ignore:overflow encountered"]
+    command = [sys.executable, "-m", "pytest", "-q", *options, *map(str, paths)]
+    done = subprocess.run(command, env=environment, cwd=Path(__file__).parents[1], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+if config.ENABLE_CUDASIM:
+    _install()

@@ -3,9 +3,8 @@
 
 def simulate():
     """Run on a worker whose process has NUMBA_ENABLE_CUDASIM=1."""
-    import cuda_simulator
+    import cuda_simulator  # noqa: F401 installs itself
     from corpusmill.kernels.cuda import lda, lda_counts
 
-    cuda_simulator.install()
     lda.WARPS = lda.BLOCKS = 1
     lda_counts.THREADS, lda_counts.BLOCKS = 32, 1

@@ -10,21 +10,11 @@ from corpusmill.kernels import random
 from corpusmill.kernels.cuda import lda, lda_counts, warp
 from corpusmill.kernels.cuda.random import uniform64
 from corpusmill.kernels.errors import DeviceError
-from cuda_simulator import few_threads, install, on_device, outside, run_simulated
+from cuda_simulator import few_threads, on_device
 from numba import config, cuda
 from toy import write_topic_corpus
 
 BETA = 0.01
-
-if config.ENABLE_CUDASIM:
-    install()
-    pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered")
-
-
-@outside
-def test_in_the_simulator():
-    run_simulated(__file__)
-
 
 # --- kernels ---
 
@@ -67,12 +57,15 @@ def test_sweeps_are_the_cpus(n_topics, cuts, leave_out):
 
 
 @on_device
-def test_words_too_wide_for_shared_memory():
-    chunk, z = small_case(300, n_tokens=30)
-    models = [model_of(chunk, z, 300, 12)]
-    with mock.patch.object(lda, "shared_limit", return_value=1000):
-        found = lda.sweep(chunk, models, z, random.key(2))
-    np.testing.assert_array_equal(found, cpu.sweep(chunk, models, z, random.key(2)))
+@pytest.mark.parametrize("n_topics", [7, 300])
+def test_topics_beyond_shared_memory(n_topics):
+    # First topics, and next ones from dense rows (7) and from sparse ones (300).
+    chunk, z = small_case(n_topics, n_tokens=30)
+    models = [model_of(chunk, z, n_topics, 12)]
+    for old in (None, z):
+        with mock.patch.object(lda, "shared_limit", return_value=4 * n_topics - 1):
+            found = lda.sweep(chunk, models, old, random.key(2))
+        np.testing.assert_array_equal(found, cpu.sweep(chunk, models, old, random.key(2)))
 
 
 @on_device
@@ -165,9 +158,25 @@ def test_a_long_document_is_refused():
         lda.sweep(chunk, [model_of(chunk, z, 10, 1)], z, random.key(0))
 
 
-@pytest.mark.skipif(not config.ENABLE_CUDASIM, reason="a device checks no bounds")
+simulated = pytest.mark.skipif(not config.ENABLE_CUDASIM, reason="a device checks no bounds, and rarely fails")
+
+
+@simulated
 def test_an_error_names_its_kernel():
     chunk, z = small_case(5)
     broken = chunk._replace(place=chunk.place + np.uint32(1 << 20))
     with pytest.raises(DeviceError, match=r"CUDA kernel shuffle: .*out of bounds"):
         lda.sweep(broken, [model_of(chunk, z, 5, 12)], z, random.key(0))
+
+
+@simulated
+@pytest.mark.parametrize(("where", "call"), [("stream", "synchronize"), ("event", "record")])
+def test_a_late_error_names_the_kernels_before_it(where, call):
+    chunk, z = small_case(5)
+    with (
+        mock.patch.object(getattr(cuda, where), call, side_effect=RuntimeError("an illegal address")),
+        pytest.raises(
+            DeviceError, match=r"^CUDA kernel (shuffle, then count: |of another thread: )an illegal address$"
+        ),
+    ):
+        lda.sweep(chunk, [model_of(chunk, z, 5, 12)], z, random.key(0))

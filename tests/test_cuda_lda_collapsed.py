@@ -6,19 +6,9 @@ from corpusmill.io.corpus import make_chunk
 from corpusmill.kernels import lda_collapsed as cpu
 from corpusmill.kernels import random
 from corpusmill.kernels.cuda import lda_collapsed
-from cuda_simulator import few_threads, install, on_device, outside, run_simulated
-from numba import config
-
-if config.ENABLE_CUDASIM:
-    install()
-    pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered")
+from cuda_simulator import few_threads, on_device
 
 K, W = 20, 12
-
-
-@outside
-def test_in_the_simulator():
-    run_simulated(__file__)
 
 
 def case(n_tokens=120, n_documents=9):

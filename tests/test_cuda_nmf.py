@@ -7,18 +7,9 @@ import pytest
 from corpusmill.kernels import nmf as cpu
 from corpusmill.kernels import nmf_tiled as cpu_tiled
 from corpusmill.kernels.cuda import nmf, nmf_tiled
-from cuda_simulator import few_threads, install, on_device, outside, run_simulated
-from numba import config
+from cuda_simulator import few_threads, on_device
 from scipy import sparse
 from toy import write_topic_corpus
-
-if config.ENABLE_CUDASIM:
-    install()
-
-
-@outside
-def test_in_the_simulator():
-    run_simulated(__file__)
 
 
 @pytest.fixture(autouse=True)

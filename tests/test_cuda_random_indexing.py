@@ -9,19 +9,10 @@ from corpusmill.kernels import random
 from corpusmill.kernels import random_indexing as cpu
 from corpusmill.kernels.cuda import random_indexing as ri
 from corpusmill.kernels.cuda import random_indexing_passes as passes
-from cuda_simulator import few_threads, install, on_device, outside, run_simulated
+from cuda_simulator import few_threads, on_device
 from hypothesis import given
 from hypothesis import strategies as st
-from numba import config
 from toy import write_topic_corpus
-
-if config.ENABLE_CUDASIM:
-    install()
-
-
-@outside
-def test_in_the_simulator():
-    run_simulated(__file__)
 
 
 @pytest.fixture(autouse=True)

@@ -1,19 +1,18 @@
-"""The emulated warp operations do what the CUDA programming guide says of them."""
+"""All CUDA tests in the simulator; and its emulated warp operations do what the CUDA programming guide says of them."""
+
+from pathlib import Path
 
 import numpy as np
 import pytest
-from cuda_simulator import FULL, install, run_simulated
+from cuda_simulator import FULL, run_simulated
 from numba import config, cuda
 
 simulated = pytest.mark.skipif(not config.ENABLE_CUDASIM, reason="runs in a process with NUMBA_ENABLE_CUDASIM=1")
 
-if config.ENABLE_CUDASIM:
-    install()
-
 
 @pytest.mark.skipif(bool(config.ENABLE_CUDASIM), reason="this is the inner process")
-def test_in_the_simulator():
-    run_simulated(__file__)
+def test_all_cuda_tests_in_the_simulator():
+    run_simulated(*(path for path in sorted(Path(__file__).parent.glob("test_cuda_*.py")) if "ptx" not in path.name))
 
 
 def launched(body, threads=32, blocks=1):

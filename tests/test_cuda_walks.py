@@ -7,19 +7,9 @@ import pytest
 from corpusmill.kernels import random
 from corpusmill.kernels import walks as cpu
 from corpusmill.kernels.cuda import walks
-from cuda_simulator import few_threads, install, on_device, outside, run_simulated
-from numba import config
+from cuda_simulator import few_threads, on_device
 from scipy import sparse
 from test_kernels_walks import adjacency, random_graph
-
-if config.ENABLE_CUDASIM:
-    install()
-    pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered")
-
-
-@outside
-def test_in_the_simulator():
-    run_simulated(__file__)
 
 
 def both(graph, p, q, by_tables=False, length=12):

@@ -7,18 +7,8 @@ import pytest
 from corpusmill.kernels import random
 from corpusmill.kernels import word2vec as cpu
 from corpusmill.kernels.cuda import word2vec
-from cuda_simulator import few_threads, install, on_device, outside, run_simulated
-from numba import config
+from cuda_simulator import few_threads, on_device
 from toy import write_topic_corpus
-
-if config.ENABLE_CUDASIM:
-    install()
-    pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered")
-
-
-@outside
-def test_in_the_simulator():
-    run_simulated(__file__)
 
 
 @pytest.fixture(autouse=True)

@@ -1,5 +1,6 @@
 """Where kernels run: what is chosen, what the plan refuses, and that only workers touch a device."""
 
+import inspect
 import subprocess
 import sys
 from pathlib import Path
@@ -10,8 +11,9 @@ from corpusmill.io.store import DataError
 from corpusmill.kernels.errors import DeviceError
 from corpusmill.pipeline import LDA
 from corpusmill.pipeline.device import choose, has_cuda, kernels
-from corpusmill.pipeline.engine import Training, plan, train
+from corpusmill.pipeline.engine import Training, train
 from corpusmill.pipeline.executors import Capacity, Synchronous
+from corpusmill.pipeline.plan import plan
 from corpusmill.pipeline.run import RunStore
 from toy import Tally, write_topic_corpus, write_toy_corpus
 
@@ -29,6 +31,26 @@ def test_what_is_chosen():
     with pytest.raises(ValueError, match=r"device is 'gpu': choose one of auto, cpu, cuda"):
         choose("gpu", True, "this")
     assert kernels("lda", "cpu").__name__ == "corpusmill.kernels.lda"
+
+
+@pytest.mark.parametrize(
+    ("model", "names"),
+    {
+        "lda": ("sweep", "count_words"),
+        "lda_collapsed": ("minibatch",),
+        "nmf": ("sweep_sparse", "sweep_rows"),
+        "nmf_tiled": ("update",),
+        "random": ("uniform64",),
+        "random_indexing": ("accumulate", "accumulate_dense", "make_slabs", "normalised"),
+        "walks": ("walk",),
+        "word2vec": ("train",),
+    }.items(),
+)
+def test_both_sides_have_the_same_functions(model, names):
+    for name in names:
+        both = (getattr(kernels(model, device), name) for device in ("cuda", "cpu"))
+        found, expected = (inspect.signature(getattr(function, "py_func", function)) for function in both)
+        assert list(found.parameters) == list(expected.parameters)
 
 
 def test_samplers_and_documents_that_a_device_does_not_serve(corpus):

@@ -1,12 +1,17 @@
 """Every compiler option of the CUDA kernels, in one place, and how they are launched."""
 
+import contextlib
 import threading
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 from numba import config, cuda
 
 from ..errors import DeviceError
+
+# A small corpus has small grids: that is no fault to warn of.
+config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
 
 #: A kernel that is launched; compiled at its first launch, when the device is known.
 kernel = partial(cuda.jit)
@@ -21,7 +26,7 @@ device = partial(cuda.jit, device=True)
 #: Dynamic shared memory of a block, in bytes, that needs no permission on any device.
 PORTABLE = 48 << 10
 #: Bytes of shared memory left to what a kernel declares itself, and to the driver.
-KEPT = 1 << 10
+KEPT = 2 << 10
 
 _here = threading.local()
 
@@ -50,13 +55,27 @@ def launch(function: Any, blocks: int, threads: int, *arguments: Any, shared: in
     _here.launched.append((name, arguments))
 
 
+@contextlib.contextmanager
+def named() -> Iterator[None]:
+    """Turn what the driver raises within into a DeviceError that names this thread's last kernels.
+
+    A kernel's fault shows in whatever call comes next: a copy, an allocation, an event.
+    """
+    try:
+        yield
+    except DeviceError:
+        raise
+    except Exception as error:
+        names = ", then ".join(name for name, _ in getattr(_here, "launched", ())) or "of another thread"
+        raise DeviceError(f"CUDA kernel {names}: {error}") from error
+
+
 def synchronize() -> None:
     """Wait for this thread's stream; raise DeviceError, which names the kernels launched since the last time."""
+    on = stream()
     try:
-        stream().synchronize()
-    except Exception as error:
-        names = ", then ".join(name for name, _ in _here.launched)
-        raise DeviceError(f"CUDA kernel {names}: {error}") from error
+        with named():
+            on.synchronize()
     finally:
         _here.launched.clear()
 

@@ -15,7 +15,7 @@ import numpy as np
 from numba import cuda
 
 from ..errors import DeviceError
-from .jit import stream, synchronize
+from .jit import named, stream, synchronize
 
 #: Bytes of a pinned buffer; each thread has two, one filled while the other travels.
 PIECE = 4 << 20
@@ -93,6 +93,7 @@ def new(shape: Any, dtype: Any) -> Any:
         return cuda.device_array(shape, dtype, stream=stream())
     except Exception:
         COPIED.clear()
+        synchronize()  # which raises where the fault is a kernel's, and lets go of what kernels were given
     try:
         return cuda.device_array(shape, dtype, stream=stream())
     except Exception as error:
@@ -118,8 +119,9 @@ def reused(what: str, shape: Any, dtype: Any) -> Any:
     return held[what][:size].view(dtype).reshape(shape)
 
 
+@named()
 def filled(host: np.ndarray) -> Any:
-    """Return a copy on the device that kernels may change; it is not remembered."""
+    """Return a copy on the device that kernels may change; it is not remembered. Raises DeviceError."""
     copy = new(host.shape, host.dtype)
     if not host.size:
         return copy
@@ -134,6 +136,7 @@ def filled(host: np.ndarray) -> Any:
     return copy
 
 
+@named()
 def resident(host: np.ndarray) -> Any:
     """Return the copy of a host array on the device, for reading; it is sent the first time."""
     copy = COPIED.get(host)
@@ -148,6 +151,7 @@ def residents(arrays: Any) -> Any:
     return type(arrays)(*(resident(a) if isinstance(a, np.ndarray) else a for a in arrays))
 
 
+@named()
 def fetched(array: Any, remember: bool = False) -> np.ndarray:
     """Return a device array's numbers; ``remember`` it as the copy of what is returned.
 

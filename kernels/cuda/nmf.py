@@ -16,7 +16,7 @@ from .. import nmf as cpu
 from .. import tiles
 from ..nmf import Rows, Rule, Scratch
 from .jit import device, kernel, launch, shared_limit, stream
-from .memory import fetched, filled, new, resident
+from .memory import derived, fetched, filled, new, resident, residents
 from .warp import FULL, WARP
 
 #: Threads that sweep a block of 32 rows, and that add up a row of P or a tile of Q.
@@ -36,9 +36,8 @@ def sweep_sparse(
     """
     if not len(H):
         return
-    rows = tuple(filled(a) for a in A)
-    moved = _sweep(rows, resident(W), rule, H, sweeps)
-    by_word = cpu.by_column(A, len(P))
+    moved = _sweep(residents(A), resident(W), rule, H, sweeps)
+    by_word = derived(A.data, ("by word", len(P)), lambda: cpu.by_column(A, len(P)))
     P += _product(by_word, moved, P)
     Q += _gram(moved, Q)
     H[:] = fetched(moved)
@@ -48,14 +47,14 @@ def sweep_rows(R: np.ndarray, rule: Rule, H: np.ndarray, Q: np.ndarray, sweeps: 
     """Sweep H (D, K) given R (D, K); add the upper half of HᵀH to Q (K, K) float64; return ⟨R, H⟩; as the CPU's."""
     if not len(H):
         return 0.0
-    none = filled(np.zeros(0, np.int64)), filled(np.zeros(0, np.int32)), filled(np.zeros(0, R.dtype))
+    none = Rows(filled(np.zeros(0, np.int64)), filled(np.zeros(0, np.int32)), filled(np.zeros(0, R.dtype)))
     moved = _sweep(none, resident(R), rule, H, sweeps)
     Q += _gram(moved, Q)
     H[:] = fetched(moved)
     return float(np.einsum("dk,dk->", R, H, dtype=np.float64))
 
 
-def _sweep(rows: tuple[Any, ...], X: Any, rule: Rule, H: np.ndarray, sweeps: int) -> Any:
+def _sweep(rows: Rows, X: Any, rule: Rule, H: np.ndarray, sweeps: int) -> Any:
     """Sweep H for products of sparse rows with X, or where there are no such rows for the products X."""
     K = H.shape[1]
     shared = 2 * K * LINE * H.itemsize
@@ -130,13 +129,13 @@ def multiply(make: Any, *arrays: Any) -> np.ndarray:
     """Return ``make(cupy, *arrays)`` of device arrays, on this thread's stream."""
     import cupy
 
-    with cupy.cuda.ExternalStream(stream().handle.value):
+    with cupy.cuda.ExternalStream(int(stream().handle)):
         return cupy.asnumpy(make(cupy, *(cupy.asarray(a) for a in arrays)))
 
 
 def _product(A: Rows, X: Any, like: np.ndarray) -> np.ndarray:
     """A·X for sparse rows and X on the device: cuSPARSE's product, or a row a warp."""
-    there = tuple(filled(a) for a in A)
+    there = residents(A)
     if has_cupy():
         from cupyx.scipy.sparse import csr_matrix
 

@@ -1,5 +1,6 @@
 """Fixtures that every test may use."""
 
+import contextlib
 import lzma
 import os
 import socket
@@ -10,7 +11,10 @@ import urllib.request
 import uuid
 from pathlib import Path
 
+import dask
 import pytest
+from corpusmill.pipeline.clusters import dask_settings
+from distributed import Client, LocalCluster
 from numcodecs.zstd import Zstd
 
 CANDIDATES = (os.environ.get("CORPUSMILL_DATA", ""), Path(__file__).parents[2] / "shared" / "data")
@@ -37,6 +41,27 @@ def _unpack(packed: Path, target: Path) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(lzma.decompress(content) if packed.suffix == ".xz" else bytes(Zstd().decode(content)))
     return target
+
+
+# --- clusters that tests share, for a worker takes seconds to start ---
+
+
+@pytest.fixture(scope="session")
+def cluster_of():
+    """Return a function from a number of workers to the client of a cluster for tests that leave it as it was."""
+    clients = {}
+    with contextlib.ExitStack() as stack:
+
+        def client_of(workers):
+            if workers not in clients:
+                # Neither its settings nor its client are the default of tests that ask for no cluster.
+                with dask.config.set(dask_settings()):
+                    options = {"threads_per_worker": 1, "memory_limit": "2GiB", "dashboard_address": "127.0.0.1:0"}
+                    cluster = stack.enter_context(LocalCluster(n_workers=workers, **options))
+                    clients[workers] = stack.enter_context(Client(cluster, set_as_default=False))
+            return clients[workers]
+
+        yield client_of
 
 
 # --- an S3 server on this machine ---

@@ -5,7 +5,6 @@ import pytest
 from corpusmill.kernels import lda_priors
 from corpusmill.kernels.lda_counts import count_documents
 from corpusmill.pipeline import LDA
-from corpusmill.pipeline.clusters import open_cluster
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive import lda_learned_alpha
@@ -81,15 +80,15 @@ def test_the_beta_that_words_were_drawn_from_is_found():
     assert found == pytest.approx(0.07, rel=0.05)
 
 
-def test_learned_priors_are_the_same_on_any_number_of_workers_and_fit_better(corpus):
+def test_learned_priors_are_the_same_on_any_number_of_workers_and_fit_better(corpus, cluster_of):
     parameters = {"n_components": 5, "max_iter": 30, "random_state": 3, "learn_every": 5}
     fixed = LDA(**parameters).fit(corpus)
     learned = LDA(**parameters, learn_priors="asymmetric").fit(corpus)
     assert learned.score(corpus.held_out) > fixed.score(corpus.held_out) + 0.01
     assert len(set(learned.model_.shared["alpha"])) == 5
     assert learned.history_[-1]["alpha_sum"] == pytest.approx(learned.model_.shared["alpha"].sum())
-    with open_cluster("local", n_workers=2, memory_limit="2GiB") as client:
-        again = LDA(**parameters, learn_priors="asymmetric").fit(corpus, client=client)
+    client = cluster_of(2)
+    again = LDA(**parameters, learn_priors="asymmetric").fit(corpus, client=client)
     assert bits(again) == bits(learned)
     assert again.model_.shared["alpha"].tobytes() == learned.model_.shared["alpha"].tobytes()
 

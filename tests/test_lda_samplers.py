@@ -37,10 +37,9 @@ def test_counts_stay_the_corpus_and_likelihood_rises(corpus, sampler):
     assert model.history_[-1]["log_likelihood"] > model.history_[0]["log_likelihood"] + 0.5
 
 
-@pytest.fixture(scope="module")
-def workers():
-    with open_cluster("local", n_workers=2, memory_limit="2GiB") as client:
-        yield client
+@pytest.fixture
+def workers(cluster_of):
+    return cluster_of(2)
 
 
 @pytest.mark.parametrize("sampler", ["auto", "cgs", "minibatch", "uncollapsed"])
@@ -86,6 +85,12 @@ def test_slowness_is_a_matter_of_shape_alone(values, scale, shift):
     assert not is_slow(curve[:2])
     assert is_slow([(0, 0.0), (1, scale), (2, scale * 1.49)])
     assert not is_slow([(0, 0.0), (1, scale), (3, scale * 2.1)])
+
+
+def test_auto_leaves_warp_after_thirty_epochs_where_nothing_is_scored(corpus):
+    algorithm = LDA(5, sampler="auto").algorithm(corpus)
+    slow = [bool(algorithm.steer({"slow": np.bool_(False)}, [{"epoch": 1}] * n)["slow"]) for n in (29, 30)]
+    assert slow == [False, True]
 
 
 def test_without_held_out_documents_training_likelihood_decides():

@@ -7,7 +7,6 @@ import pytest
 from corpusmill.kernels import random
 from corpusmill.kernels.left_to_right import left_to_right
 from corpusmill.pipeline import LDA
-from corpusmill.pipeline.clusters import open_cluster
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive import lda_left_to_right, lda_uniforms
@@ -37,7 +36,7 @@ def test_many_particles_come_near_the_exact_likelihood():
     assert left_to_right(words, phi, alpha, np.uint64(7), 20_000) == pytest.approx(np.log(total), abs=0.03)
 
 
-def test_models_are_scored_by_it(tmp_path):
+def test_models_are_scored_by_it(tmp_path, cluster_of):
     corpus = write_topic_corpus(tmp_path / "corpus", n_topics=4)
     held_out = corpus.held_out
     good = LDA(4, doc_topic_prior=0.1, max_iter=30, n_blocks=2, random_state=1).fit(corpus)
@@ -45,8 +44,8 @@ def test_models_are_scored_by_it(tmp_path):
     found = good.score(held_out, method="left-to-right", particles=5)
     assert found > poor.score(held_out, method="left-to-right", particles=5) + 0.5
     assert good.score_sums(held_out, method="left-to-right", particles=1)["tokens"] == held_out.n_tokens
-    with open_cluster("local", n_workers=2, memory_limit="2GiB") as client:
-        assert good.score(held_out, client, method="left-to-right", particles=5) == found
+    client = cluster_of(2)
+    assert good.score(held_out, client, method="left-to-right", particles=5) == found
     with pytest.raises(ValueError, match="completion, left-to-right"):
         good.score(held_out, method="harmonic")
     with pytest.raises(ValueError, match="particles is 0"):

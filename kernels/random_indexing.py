@@ -3,8 +3,8 @@
 The context of a word is a sum over its occurrences, so tokens are taken in word order and one row is summed in the L1
 cache. Neighbours are counted before they are added: a seed is added once for all occurrences of the same neighbour at
 the same offset, exactly, since sums are integers. As in section 3 of the paper, documents are padded by a null term, so
-that no window needs a check. A row has as many cells before and after it as a seed can be rotated by; they are folded
-back in the end, so that rotation is an addition, without mask or comparison, in any dimension.
+that no window needs a check. A rotated seed may reach beyond either end of its row, into cells that are put back when
+the word is done, so that rotation is an addition, without mask or comparison, in any dimension.
 """
 
 import hashlib
@@ -19,13 +19,17 @@ from .lanes import load, splat, store
 from .vector import prefetch
 
 #: Occurrences of one word that are counted together: their neighbours, one line an offset, stay in L2.
-PIECE = 1 << 14
+PIECE = 1 << 13
+#: A line's length: lines that began a power of two apart would take each other's place in the cache.
+LINE = PIECE + 16
 #: Columns of a slab of dense seeds, eight registers of eight: a chunk's slab stays in L3, its frequent rows in L2.
 WIDTH = 64
 #: Occurrences whose neighbour lists are held at once when seeds are dense.
 BATCH = 1 << 19
 #: Seeds and rows are asked for this many steps before they are needed.
 AHEAD, ROWS_AHEAD, TEXT_AHEAD = 10, 16, 24
+#: Pairs of a seed in a line of the cache.
+PAIRS_A_LINE = 16
 LOW, HALF = np.uint32(0xFFFF), np.uint32(16)
 INT32_MAX = 2**31 - 1
 #: Fixed point of the sums of tf log2 tf, so that they add and subtract exactly.
@@ -260,56 +264,68 @@ def accumulate(tokens: Tokens, window: Window, seeds: np.ndarray, dimension: int
     most = int(np.diff(tokens.ptr).max(initial=0)) * int(window.weights.sum())
     if most > INT32_MAX:
         raise OverflowError(f"a word's sums in one chunk can reach {most}, above 2^31 - 1: cut the corpus smaller")
-    out = np.zeros((len(tokens.ptr) - 1, dimension), np.int32)
-    _accumulate(tokens, cut_pieces(tokens.ptr), window, seeds.ravel(), seeds.shape[1], window.halo, out)
-    return out
+    saved = np.zeros(window.halo, np.int32)
+    cells = np.zeros((len(tokens.ptr) - 1) * dimension + 2 * window.halo, np.int32)
+    pairs = tuple(range(seeds.shape[1]))
+    _accumulate(tokens, cut_pieces(tokens.ptr), window, seeds.ravel(), pairs, dimension, saved, cells)
+    return cells[window.halo : len(cells) - window.halo].reshape(-1, dimension)
 
 
 @kernel
-def _accumulate(tokens, pieces, window, seeds, n_pairs, halo, out):
-    null = max(len(tokens.ids), len(seeds) // n_pairs)
+def _accumulate(tokens, pieces, window, seeds, pairs, dimension, saved, cells):
+    halo = len(saved)
+    null = max(len(tokens.ids), len(seeds) // len(pairs))
     count, touched = np.zeros(null + 1, np.int32), np.empty(null + 2, np.uint32)
-    buffer = np.empty((len(window.offsets), PIECE), np.uint32)
-    acc = np.zeros(out.shape[1] + 2 * halo, np.int32)
+    buffer = np.empty((len(window.offsets), LINE), np.uint32)
     for p in range(len(pieces)):
         word, lo, hi = pieces[p]
+        row = cells[word * dimension : (word + 1) * dimension + 2 * halo]
+        saved[:] = row[:halo]
         _collect(tokens.text, tokens.at[lo:hi], window.offsets, buffer)
         count[null] = 1  # so that the null term is never new, hence never touched
         n_touched = 0
         for j in range(len(window.offsets)):
             n_touched = _tally(buffer[j], hi - lo, window.weights[j], count, touched, n_touched)
             if j + 1 == len(window.offsets) or window.shifts[j + 1] != window.shifts[j]:
-                _scatter(acc, window.shifts[j] + halo, seeds, n_pairs, touched, n_touched, count)
+                _scatter(row, window.shifts[j] + halo, seeds, pairs, touched, n_touched, count)
                 n_touched = 0
-        if p + 1 == len(pieces) or pieces[p + 1, 0] != word:
-            _fold(acc, halo, out[word])
+        _wrap(row, saved)
 
 
 @kernel
-def _scatter(acc, shift, seeds, n_pairs, touched, n_touched, count):
-    """Add the rotated seeds of the touched neighbours, times their counts, and clear the counts."""
+def _scatter(row, shift, seeds, pairs, touched, n_touched, count):
+    """Add the rotated seeds of the touched neighbours, times their counts, and clear the counts.
+
+    ``pairs`` is a tuple for its length alone, which the compiler then knows: the loop over a seed is unrolled.
+    """
     shift = np.uint32(shift)
     for t in range(n_touched):
-        prefetch(seeds, np.int64(touched[min(t + AHEAD, n_touched - 1)]) * n_pairs)
+        ahead = np.int64(touched[min(t + AHEAD, n_touched - 1)]) * len(pairs)
+        for line in range(0, len(pairs), PAIRS_A_LINE):
+            prefetch(seeds, ahead + line)
         w = touched[t]
         c = count[w]
         count[w] = 0
-        first = np.int64(w) * n_pairs
-        for k in range(first, first + n_pairs):
-            acc[(seeds[k] & LOW) + shift] += c
-            acc[(seeds[k] >> HALF) + shift] -= c
+        first = np.int64(w) * len(pairs)
+        for k in range(len(pairs)):
+            pair = seeds[first + k]
+            row[(pair & LOW) + shift] += c
+            row[(pair >> HALF) + shift] -= c
 
 
 @kernel
-def _fold(acc, halo, row):
-    """Move a row's sums out of ``acc``, cells beyond either end coming in at the other."""
-    dimension = len(row)
+def _wrap(row, saved):
+    """Bring in at the other end what was added beyond either; those cells are other words' and get their sums back.
+
+    Before the row they are done, and ``saved``; after it they are not begun, and zero.
+    """
+    halo = len(saved)
+    dimension = len(row) - 2 * halo
     for k in range(halo):
-        row[(k - halo) % dimension] += acc[k]
-        row[k % dimension] += acc[dimension + halo + k]
-    for k in range(dimension):
-        row[k] += acc[halo + k]
-    acc[:] = 0
+        row[halo + (k - halo) % dimension] += row[k] - saved[k]
+        row[k] = saved[k]
+        row[halo + k % dimension] += row[halo + dimension + k]
+        row[halo + dimension + k] = 0
 
 
 # --- dense seeds ---
@@ -361,7 +377,7 @@ def _list_neighbours(tokens, pieces, window, first, n_seeds):
     null = len(tokens.ids)
     n_offsets = len(window.offsets)
     count, touched = np.zeros(null + 1, np.int32), np.empty(null + 2, np.uint32)
-    buffer = np.empty((n_offsets, PIECE), np.uint32)
+    buffer = np.empty((n_offsets, LINE), np.uint32)
     bound = n_offsets * (pieces[-1, 2] - pieces[0, 1])
     ptr = np.zeros(len(pieces) * n_offsets + 1, np.int64)
     items, counts = np.empty(bound, np.uint32), np.empty(bound, np.float32)

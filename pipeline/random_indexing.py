@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..io.corpus import Chunk, Corpus
-from ..io.store import Arrays, DataError
+from ..io.store import Arrays, DataError, Store
 from ..io.vocabulary import rank, stop_list
 from ..kernels import random
 from ..kernels import random_indexing as ri
@@ -80,7 +80,7 @@ class Indexing(Algorithm):
         of_block = -(-self.n_words // self.blocks)
         rows = min(of_block, chunk.segments)
         text = 4 * (chunk.tokens + self.radius * (chunk.documents + 1))
-        lists = 8 * 2 * self.radius * min(chunk.tokens, ri.BATCH) + 8 * self.radius * ri.PIECE
+        lists = 8 * 2 * self.radius * min(chunk.tokens, ri.BATCH) + 8 * self.radius * ri.LINE
         return Need(
             data=12 * chunk.tokens + 12 * chunk.segments + 16 * chunk.documents,
             model=2 * of_block * row + 9 * self.n_words,
@@ -251,7 +251,7 @@ class RandomIndexing(TextEstimator):
         self.n_blocks = n_blocks
         self.device = device
 
-    def epochs(self) -> int:
+    def planned_epochs(self) -> int:
         """One pass with sparse seeds, then the retraining."""
         return 1 + self.retrain
 
@@ -264,7 +264,7 @@ class RandomIndexing(TextEstimator):
                 f"contexts='documents'"
             )
         return Indexing(
-            corpus=data.url,
+            corpus=Store(data.url).absolute,
             n_words=data.n_words,
             dimension=_dimension(data.n_words) if self.dimension == "auto" else int(self.dimension),
             seed_length=self.seed_length,

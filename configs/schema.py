@@ -158,8 +158,8 @@ class RandomIndexing(Section):
 
     kind: Literal["random-indexing"] = "random-indexing"
     dimension: Positive | Literal["auto"] = Field(2048, description="Numbers in a vector; auto: by the vocabulary")
-    window: int = Field(5, ge=0, description="Words to each side that count as neighbours")
-    seed_length: Positive = Field(10, description="Positions of a word's seed that are not zero")
+    window: Positive = Field(5, description="Words to each side that count as neighbours")
+    seed_length: int = Field(10, ge=2, multiple_of=2, description="Positions of a word's seed that are not zero")
     order: Literal["permutation", "direction", "none"] = Field(
         "permutation", description="How the place of a neighbour counts"
     )

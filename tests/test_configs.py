@@ -142,6 +142,8 @@ def test_a_misspelt_key_names_file_line_and_neighbour(tmp_path):
         (["corpus.held_out=1.5"], ["corpus.held_out", "1.5", "less than 1"]),
         (["model.max_iter=soon"], ["model.max_iter", '"soon"', "integer"]),
         (["source.stop_words=french"], ["source.stop_words", '"french"', "'english'", "list"]),
+        (["model.kind=random-indexing", "model.seed_length=5"], ["model.seed_length", "5 should be a multiple of 2"]),
+        (["model.kind=random-indexing", "model.window=0"], ["model.window", "0 should be greater than or equal to 1"]),
         (["model=5"], ["model", "section of keys"]),
         (["model"], ["--set model", "section.key=value"]),
         (["corpus.url=null"], ["corpus.url", "null should be a valid string"]),

@@ -24,7 +24,8 @@ WORD_BINS = int(lda_priors.bins_of(np.array(1 << 40))) + 1
 class ESCA(Algorithm):
     """LDA by ESCA (SaberLDA section 2.2). State: topics z by token. Model: word-topic counts B, sparse by row.
 
-    Where training goes on from a model, its counts stay: they are added to those of the first chunk.
+    Counts that belong to no token of the corpus, those of a model to go on from or of seeds, stay: they are added to
+    those of the first chunk.
     """
 
     name: ClassVar[str] = "lda"
@@ -38,6 +39,7 @@ class ESCA(Algorithm):
     device: str = "cpu"
     corpus: str = ""  # whose words the model's rows are, where there is a base
     base: str = ""  # a saved model to go on from
+    seeds: tuple[tuple[int, int, int], ...] = ()  # (word, topic, count), ascending
     learn_priors: str = "none"
     learn_every: int = 10
     bins: int = 0  # of histograms of documents' lengths
@@ -64,28 +66,33 @@ class ESCA(Algorithm):
         )
 
     def begin(self, block: int) -> Arrays:
-        """No counts, or those of the base."""
+        """The counts that stay."""
+        first, behind = self.bounds[block], self.bounds[block + 1]
         if self.base:
-            return self._base_rows(block)
-        rows = self.bounds[block + 1] - self.bounds[block]
+            return Base(self.base).rows(Corpus(self.corpus).vocabulary.slice(first, behind - first))
+        words, topics, counts = np.array(self.seeds, np.int64).reshape(-1, 3).T
+        row_ptr = np.searchsorted(words, np.arange(first, behind + 1))
+        mine = slice(row_ptr[0], row_ptr[-1])
         return {
-            "row_ptr": np.zeros(rows + 1, np.int64),
-            "topics": np.empty(0, np.uint16),
-            "counts": np.empty(0, np.int32),
+            "row_ptr": row_ptr - row_ptr[0],
+            "topics": topics[mine].astype(np.uint16),
+            "counts": counts[mine].astype(np.int32),
         }
 
-    def _base_rows(self, block: int) -> Arrays:
-        first, behind = self.bounds[block], self.bounds[block + 1]
-        return Base(self.base).rows(Corpus(self.corpus).vocabulary.slice(first, behind - first))
-
     def begin_shared(self) -> Arrays:
-        """No totals, or those of the base; the priors."""
+        """The totals of the counts that stay, those of seeds by themselves; the priors."""
         alpha = np.broadcast_to(np.asarray(self.alpha, np.float32), self.n_topics).copy()
-        shared = {"totals": np.zeros(self.n_topics, np.int64), "alpha": alpha, "beta": np.float64(self.beta)}
+        _, topics, counts = np.array(self.seeds, np.int64).reshape(-1, 3).T
+        seeded = lda.topic_totals(topics.astype(np.uint16), counts.astype(np.int32), self.n_topics)
+        shared = {"totals": seeded, "seeded": seeded, "alpha": alpha, "beta": np.float64(self.beta)}
         if self.base:
             base = Base(self.base)
             _, elsewhere = base.elsewhere(Corpus(self.corpus).vocabulary)
-            shared |= {"totals": base.shared["totals"], "elsewhere": elsewhere}
+            shared |= {
+                "totals": base.shared["totals"],
+                "seeded": base.shared.get("seeded", seeded),
+                "elsewhere": elsewhere,
+            }
             if self.learn_priors != "none":
                 shared |= {"alpha": base.shared["alpha"], "beta": base.shared["beta"]}
         return shared
@@ -114,8 +121,8 @@ class ESCA(Algorithm):
             words = (self.bounds[j], self.bounds[j + 1])
             delta = kernels("lda", self.device).count_words(chunk.word_ids, chunk.word_ptr, z, words, self.n_topics)
             counted.append(delta._asdict() if deltas is None else self.merge(deltas[j], delta._asdict()))
-            if self.base and chunk.number == 0:
-                counted[j] = self.merge(counted[j], self._base_rows(j))
+            if (self.base or self.seeds) and chunk.number == 0:
+                counted[j] = self.merge(counted[j], self.begin(j))
         return counted
 
     def block_of(self, model: Model, index: int) -> lda.Model:
@@ -136,7 +143,7 @@ class ESCA(Algorithm):
     def finish(self, shared: Arrays, totals: Arrays, sums: Arrays) -> tuple[Arrays, dict[str, float]]:
         """New topic totals; the priors stay, but for epochs that learn them."""
         shared = shared | {"totals": totals["totals"] + shared.get("elsewhere", 0)}
-        metrics = {"topics_used": float(np.count_nonzero(totals["totals"]))}
+        metrics = {"topics_used": float(np.count_nonzero(totals["totals"] - shared["seeded"]))}
         if self.learn_priors != "none":
             if sums:
                 shared |= self._learned(shared, totals | sums)
@@ -161,7 +168,7 @@ class ESCA(Algorithm):
 
     def describe(self, model: Model, data: Any) -> list[str]:
         """The largest topics' sizes and words."""
-        totals = model.shared["totals"]
+        totals = model.shared["totals"] - model.shared["seeded"]
         blocks = (model.block(j) for j in range(self.blocks))
         best = top_words(blocks, self.bounds, self.n_topics, 8)
         largest = np.argsort(-totals, kind="stable")[:24]

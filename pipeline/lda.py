@@ -1,16 +1,17 @@
 """Latent Dirichlet allocation: the estimator."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from ..io.store import Arrays, Store
 from ..kernels import lda_priors
 from ..kernels.lda_counts import LARGEST
 from . import lda_interop
 from .coherence import coherence
-from .corpora import TextEstimator
+from .corpora import TextEstimator, map_words
 from .device import choose
 from .esca import ESCA, top_words
 from .estimator import Fitted
@@ -39,6 +40,9 @@ class LDA(TextEstimator):
     ``learn_priors``: every ``learn_every`` epochs alpha ("symmetric": one number, "asymmetric": one a topic) and beta
     are set to what makes the topics so far likeliest; the priors given are where learning begins.
 
+    ``seeds``: words of the first topics, a list a topic, with which these begin: each has a prior of ``seed_weight``
+    tokens there, besides beta. Higher weights hold topics to their seeds, and keep other words out.
+
     ``partial_fit`` takes further documents, not those trained on before: the topics of the old model's tokens stay as
     they are, those of the new tokens are first drawn from the old model and then, epoch after epoch, from both. Topics
     keep their numbers, words keep their counts, new words join.
@@ -58,6 +62,8 @@ class LDA(TextEstimator):
         device: str = "auto",
         learn_priors: str = "none",
         learn_every: int = 10,
+        seeds: Sequence[Sequence[str]] = (),
+        seed_weight: int = 20,
         random_state: int | None = 0,
     ):
         self.n_components = n_components
@@ -70,6 +76,8 @@ class LDA(TextEstimator):
         self.device = device
         self.learn_priors = learn_priors
         self.learn_every = learn_every
+        self.seeds = seeds
+        self.seed_weight = seed_weight
         self.random_state = random_state
 
     def algorithm(self, data: Any) -> ESCA:
@@ -78,7 +86,7 @@ class LDA(TextEstimator):
             raise ValueError(f"sampler is {self.sampler!r}: choose one of {', '.join(SAMPLERS)}")
         alpha, beta = self._priors()
         frequency = np.asarray(data.vocabulary["term_frequency"])
-        origin: dict[str, Any] = {"n_words": data.n_words}
+        origin: dict[str, Any] = {"n_words": data.n_words, "seeds": self._seeds(data)}
         if self._base:
             base = self._base_model()
             frequency = frequency + base.lengths(data.vocabulary)
@@ -91,11 +99,30 @@ class LDA(TextEstimator):
             beta=beta,
             leave_out=self.leave_out,
             bounds=_bounds(entries, self.n_blocks),
-            entries=int(entries.sum()),
+            entries=int(entries.sum()) + sum(map(len, self.seeds)),
             device=self._device(data),
             **self._learning(data),
             **origin,
         )
+
+    def _seeds(self, data: Any) -> tuple[tuple[int, int, int], ...]:
+        if not self.seeds or self._base:  # what seeds weigh stands in the counts of the base
+            return ()
+        if len(self.seeds) > self.n_components or self.seed_weight < 1:
+            raise ValueError(
+                f"seeds are for {len(self.seeds)} topics, seed_weight is {self.seed_weight}: give {self.n_components} "
+                f"lists of words at most, and a weight of 1 token or more"
+            )
+        if self.learn_priors != "none":
+            raise ValueError("seeds are a prior of their own: leave learn_priors at 'none'")
+        words = sorted({word for topic in self.seeds for word in topic})
+        ids = map_words(pa.table({"word": pa.array(words, pa.large_string())}), data.vocabulary)
+        if (ids < 0).any():
+            unknown = ", ".join(word for word, v in zip(words, ids, strict=True) if v < 0)
+            raise ValueError(f"seeds: {data.url} does not have {unknown}: leave out what its vocabulary does not have")
+        number = dict(zip(words, ids.tolist(), strict=True))
+        pairs = {(number[word], k) for k, topic in enumerate(self.seeds) for word in topic}
+        return tuple((v, k, self.seed_weight) for v, k in sorted(pairs))
 
     def _learning(self, data: Any) -> dict[str, Any]:
         if self.learn_priors not in LEARN:
@@ -163,7 +190,8 @@ class LDA(TextEstimator):
     @property
     def topic_sizes_(self) -> np.ndarray:
         """Share of the tokens in each topic: (K,) float64."""
-        totals = self._fitted().shared["totals"]
+        shared = self._fitted().shared
+        totals = shared["totals"] - shared.get("seeded", 0)
         return totals / max(1, totals.sum())
 
     def topics(self, n_words: int = 10) -> list[dict[str, Any]]:

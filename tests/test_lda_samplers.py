@@ -100,6 +100,41 @@ def test_without_held_out_documents_training_likelihood_decides():
     assert likelihoods([]) == []
 
 
+@pytest.mark.parametrize("sampler", ["esca", "warp"])
+def test_seeds_pull_their_topics_and_are_no_tokens(corpus, sampler):
+    groups = [3, 0, 4]
+    seeds = [[f"w{20 * g + i:03d}" for i in range(3)] for g in groups]
+    model = fitted(corpus, sampler, max_iter=25, seeds=seeds, n_blocks=2)
+    found = [{int(w["word"][1:]) // 20 for w in topic["words"]} for topic in model.topics(10)]
+    assert found[:3] == [{g} for g in groups]
+    weights = np.zeros_like(model.components_)
+    for k, words in enumerate(seeds):
+        weights[k, [model.words_.index(word) for word in words]] = 20
+    tokens = (model.components_ - 0.01 - weights).round()
+    assert tokens.min() >= 0
+    np.testing.assert_array_equal(tokens.sum(axis=0), corpus.vocabulary["term_frequency"].to_numpy())
+    np.testing.assert_allclose(model.topic_sizes_, tokens.sum(axis=1) / corpus.n_tokens)
+    again = fitted(corpus, sampler, max_iter=25, seeds=seeds)
+    np.testing.assert_array_equal(again.components_, model.components_)
+    again.partial_fit(corpus)
+    assert again.model_.shared["totals"].sum() == 2 * corpus.n_tokens + weights.sum()
+    assert again.topic_sizes_.sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    "parameters, message",
+    [
+        ({"seeds": [["w000", "unheard"]]}, "does not have unheard"),
+        ({"seeds": [["w000"]] * 6}, "give 5 lists"),
+        ({"seeds": [["w000"]], "seed_weight": 0}, "1 token or more"),
+        ({"seeds": [["w000"]], "learn_priors": "symmetric"}, "prior of their own"),
+    ],
+)
+def test_seeds_that_cannot_be_are_refused(corpus, parameters, message):
+    with pytest.raises(ValueError, match=message):
+        fitted(corpus, "esca", **parameters)
+
+
 def test_an_unknown_sampler_is_refused_with_the_names(corpus):
     with pytest.raises(ValueError, match="choose one of esca, warp, auto"):
         fitted(corpus, "gibbs")

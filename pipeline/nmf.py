@@ -12,7 +12,7 @@ import scipy.sparse
 from ..io.corpus import Corpus
 from ..io.data import open_data
 from ..io.matrix import Matrix, write_matrix
-from ..io.store import Arrays, DataError
+from ..io.store import Arrays, DataError, Store
 from ..kernels import nmf
 from .corpora import TextEstimator, map_words
 from .device import choose
@@ -104,7 +104,7 @@ class NMF(TextEstimator):
         D, V, K = data.n_documents, data.n_words, self.n_components
         total = data.total if isinstance(data, Matrix) else float(data.n_tokens)
         return self._kind(
-            data=data.url,
+            data=Store(data.url).absolute,
             n_words=V,
             n_components=K,
             solver=self.solver,

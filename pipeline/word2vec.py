@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..io.corpus import Corpus
-from ..io.store import Arrays, DataError
+from ..io.store import Arrays, DataError, Store
 from ..io.vocabulary import rank
 from ..kernels.word2vec import METHODS
 from .corpora import TextEstimator, map_words
@@ -90,7 +90,7 @@ class Word2Vec(TextEstimator):
         shards = len(shards_of(data.chunks, most))
         together = min(self.shards_per_round, shards)
         return SkipGram(
-            corpus=data.url,
+            corpus=Store(data.url).absolute,
             base=self._base,
             method=self.method,
             dimension=self.vector_size,

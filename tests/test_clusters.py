@@ -8,6 +8,7 @@ import time
 import dask
 import pytest
 from corpusmill.configs.resolve import load
+from corpusmill.pipeline import LDA, NMF, RandomIndexing, Word2Vec
 from corpusmill.pipeline.clusters import KINDS, ClusterError, open_cluster
 from corpusmill.pipeline.engine import Training, train
 from corpusmill.pipeline.events import EpochFinished
@@ -44,7 +45,7 @@ def test_the_users_own_dask_settings_win(monkeypatch):
         assert dask.config.get("distributed.scheduler.allowed-failures") == 7
 
 
-def test_a_scheduler_and_a_worker_from_the_shell(tmp_path):
+def test_a_scheduler_and_a_worker_from_the_shell(tmp_path, monkeypatch):
     file = tmp_path / "scheduler.json"
     command = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--port", "0", "--no-dashboard"]
     scheduler = subprocess.Popen([*command, "--host", "127.0.0.1", "--scheduler-file", str(file)])
@@ -60,6 +61,11 @@ def test_a_scheduler_and_a_worker_from_the_shell(tmp_path):
         with open_cluster("scheduler-file", scheduler_file=str(file)) as client:
             assert len(OnDask(client).capacities()) == 1
             assert client.submit(sum, [1, 2]).result(timeout=60) == 3
+            # The worker has another working directory, and finds what this process names by relative paths.
+            monkeypatch.chdir(tmp_path)
+            write_toy_corpus("corpus", n_chunks=2)
+            for model in (LDA(2, max_iter=1), NMF(2, max_iter=1), Word2Vec(4, epochs=1), RandomIndexing(dimension=64)):
+                model.fit("corpus", client, run=f"runs/{model.kind}")
     finally:
         for process in (worker, scheduler):
             if process is not None:

@@ -49,6 +49,7 @@ class Versions:
     def locked(self) -> Iterator[Callable[[], None]]:
         """Hold all of it for writing; yield a function that raises Locked when the lock is lost."""
         with hold(self.store, "retrain.lock", BUSY) as check:
+            self.store.delete_leftovers()
             yield check
 
     @property
@@ -93,6 +94,9 @@ class Versions:
 
     def publish(self, number: int, head: Head, withdrawn: tuple[int, ...]) -> None:
         """Switch HEAD from the state ``head`` to a version; raise Locked when another process did so meanwhile."""
+        # A power cut must not leave a HEAD that names what was never written.
+        for name in (f"versions/{number:06d}", *(f"batches/{b}" for b in self.read(number)["batches"])):
+            self.store.flush(name)
         left = sorted(set(withdrawn) & set(self.numbers))
         content = json.dumps({"kind": "head", "version": number, "withdrawn": left}, sort_keys=True) + "\n"
         if not write_if(self.store, "HEAD", content.encode(), head.tag):

@@ -6,7 +6,9 @@ import shutil
 import sys
 from pathlib import Path
 
+import yaml
 from corpusmill.configs.resolve import Layer, resolve
+from corpusmill.pipeline.cli import main
 from corpusmill.pipeline.retrain import retrain
 from faults import Changes
 
@@ -26,22 +28,41 @@ def write_day(day, texts, folder="days"):
     Path(folder, f"2026-11-{day:02d}.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in texts))
 
 
-def configuration(kind, **retraining):
-    """Return the configuration of a model of the days, in this process."""
+def tree_of(kind, **sections):
+    """Return the settings of a model of the days, in this process; ``sections`` are laid over them."""
     tree = {
         "source": {"path": "days/*.jsonl"},
         "corpus": {"held_out": 0.2},
-        "model": {"kind": kind} | MODELS[kind],
-        "retrain": {"url": "models", "tolerance": 10.0} | retraining,
+        "model": {"kind": kind} | MODELS.get(kind, {}),
+        "retrain": {"url": "models", "tolerance": 10.0},
         "cluster": {"kind": "synchronous"},
     }
-    return resolve([Layer("here", tree)])
+    return tree | {name: tree.get(name, {}) | section for name, section in sections.items()}
+
+
+def configuration(kind, **retraining):
+    """Return the configuration of a model of the days."""
+    return resolve([Layer("here", tree_of(kind, retrain=retraining))])
+
+
+def write_configuration(kind, **sections):
+    """Write the configuration of a model of the days to my.yaml."""
+    Path("my.yaml").write_text(yaml.safe_dump(tree_of(kind, **sections)))
+
+
+def call(*arguments):
+    """Run a command in this process; return its exit code."""
+    try:
+        main([str(argument) for argument in arguments])
+    except SystemExit as end:
+        return end.code or 0
+    return 0
 
 
 def contents(folder):
-    """Return all files' bytes by path; locks and what a killed process was about to write are left out."""
+    """Return all files' bytes by path, but for locks."""
     files = (p for p in sorted(Path(folder).rglob("*")) if p.is_file() and p.suffix != ".lock")
-    return {str(p): p.read_bytes() for p in files if ".tmp-" not in str(p)}
+    return {str(p): p.read_bytes() for p in files}
 
 
 def in_a_fork(work):
@@ -92,6 +113,6 @@ def kill_at_many_points(kind, points, folder):
 
 if __name__ == "__main__":
     found = []
-    for name in ("lda", "word2vec", "random-indexing"):
+    for name in MODELS:
         found += kill_at_many_points(name, int(sys.argv[1]), Path(sys.argv[2]).resolve() / name)
     sys.stdout.write(json.dumps(found))

@@ -8,11 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
-import yaml
-from corpusmill.configs.resolve import public
-from corpusmill.pipeline.cli import main
 from corpusmill.pipeline.run import RunStore
-from nightly import BOATS, BREAD, configuration, write_day
+from nightly import BOATS, BREAD, call, write_configuration, write_day
 
 parser = pytest.importorskip("prometheus_client.parser")
 COMMAND = [sys.executable, "-c", "from corpusmill.pipeline.cli import main; main()"]
@@ -25,17 +22,7 @@ def project(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_day(1, [BOATS, BREAD] * 8)
     write_day(2, [BOATS] * 4)
-    tree = public(configuration("lda"))
-    tree["run"] |= {"metrics_file": str(FILE), "url": "run", "evaluate_every": 1}
-    Path("my.yaml").write_text(yaml.safe_dump(tree))
-
-
-def call(*arguments):
-    try:
-        main(list(arguments))
-    except SystemExit as end:
-        return end.code or 0
-    return 0
+    write_configuration("lda", run={"metrics_file": str(FILE), "url": "run", "evaluate_every": 1})
 
 
 def figures(run):

@@ -15,13 +15,12 @@ from corpusmill.io.exclusive import Locked
 from corpusmill.io.partitions import date_of
 from corpusmill.io.store import DataError
 from corpusmill.pipeline import LDA, RandomIndexing, Word2Vec
-from corpusmill.pipeline.cli import main
 from corpusmill.pipeline.cli_tools import as_one_line
 from corpusmill.pipeline.corpora import load_model
 from corpusmill.pipeline.drift import compare_models
 from corpusmill.pipeline.retrain import Request, Watchers, retrain
 from corpusmill.pipeline.versions import Versions
-from nightly import BOATS, BREAD, MODELS, configuration, contents, write_day
+from nightly import BOATS, BREAD, MODELS, call, configuration, contents, write_configuration, write_day
 
 TESTS = Path(__file__).parent
 
@@ -273,8 +272,18 @@ def test_the_last_versions_are_kept_and_what_they_need():
 # --- kills and locks ---
 
 
+def test_a_version_is_on_the_disk_before_head_names_it(monkeypatch):
+    flushed, fsync, named = [], os.fsync, lambda file: str(Path(f"/proc/self/fd/{file}").readlink())
+    monkeypatch.setattr(os, "fsync", lambda file: (flushed.append(named(file)), fsync(file)))
+    facts = retrain(configuration("lda"))
+    head = max(i for i, name in enumerate(flushed) if name.endswith("-HEAD"))
+    needed = [path for folder in ("versions", "batches") for path in Path("models", folder).rglob("*")]
+    assert facts["status"] == "published"
+    assert {str(path.resolve()) for path in needed} <= set(flushed[:head])
+
+
 def test_killed_anywhere_the_next_call_ends_in_the_same_bytes(tmp_path):
-    command = [sys.executable, TESTS / "nightly.py", "7", tmp_path / "killed"]
+    command = [sys.executable, TESTS / "nightly.py", "5", tmp_path / "killed"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     outcomes = json.loads(done.stdout)
@@ -298,11 +307,11 @@ def test_going_on_from_a_model_goes_on_where_it_was_broken_off(tmp_path):
 
 
 def test_two_at_once_is_one_too_many(capsys):
-    Path("my.yaml").write_text(json.dumps(configuration("lda").model_dump(mode="json")))
+    write_configuration("lda")
     with Versions("models").locked():
         with pytest.raises(Locked, match="another process is retraining"):
             retrain(configuration("lda"))
-        assert code_of("retrain", "my.yaml", "--json") == 75
+        assert call("retrain", "my.yaml", "--json") == 75
     line = capsys.readouterr().out
     assert line.count("\n") == 1
     assert json.loads(line)["status"] == "locked"
@@ -372,48 +381,42 @@ def test_neighbours_that_words_kept():
 # --- the command line ---
 
 
-def code_of(*arguments):
-    with pytest.raises(SystemExit) as ended:
-        main([*arguments])
-    return ended.value.code
-
-
 def test_the_commands_of_a_night(capsys):
-    Path("my.yaml").write_text(json.dumps(configuration("lda").model_dump(mode="json")))
-    assert code_of("retrain", "my.yaml", "--dry-run") == 0
+    write_configuration("lda")
+    assert call("retrain", "my.yaml", "--dry-run") == 0
     assert "would make the first version" in capsys.readouterr().out
-    assert code_of("retrain", "my.yaml") == 0
+    assert call("retrain", "my.yaml") == 0
     assert "published version 1 of models" in capsys.readouterr().out
-    assert code_of("retrain", "my.yaml", "--unchanged", "99", "--json") == 99
+    assert call("retrain", "my.yaml", "--unchanged", "99", "--json") == 99
     assert json.loads(capsys.readouterr().out)["status"] == "unchanged"
     write_day(3, [BREAD + " zebra"] * 4)
-    assert code_of("retrain", "my.yaml", "--json") == 0
+    assert call("retrain", "my.yaml", "--json") == 0
     out = capsys.readouterr().out
     assert out.count("\n") == 1
     assert json.loads(out)["version"] == 2
-    main(["versions", "models"])
+    call("versions", "models")
     assert "in use" in capsys.readouterr().out.splitlines()[1]
-    main(["diff", "models"])
+    call("diff", "models")
     assert "1 words: zebra" in capsys.readouterr().out
-    main(["topics", "models", "--json"])
+    call("topics", "models", "--json")
     assert len(json.loads(capsys.readouterr().out)["topics"]) == 2
-    main(["rollback", "models", "--json"])
+    call("rollback", "models", "--json")
     assert json.loads(capsys.readouterr().out)["version"] == 1
 
 
 def test_a_refusal_has_its_own_exit_code(capsys):
     Path("first.yaml").write_text(json.dumps(configuration("word2vec").model_dump(mode="json")))
     Path("my.yaml").write_text(json.dumps(worse(tolerance=0.001).model_dump(mode="json")))
-    code_of("retrain", "first.yaml")
+    call("retrain", "first.yaml")
     write_day(3, [BREAD + " boat oven sea"] * 30)
-    assert code_of("retrain", "my.yaml") == 3
+    assert call("retrain", "my.yaml") == 3
     assert "version 1 stays in use" in capsys.readouterr().out
 
 
 def test_a_job_that_fails_or_is_terminated_says_so_in_one_line(capsys):
-    Path("my.yaml").write_text(json.dumps(configuration("lda").model_dump(mode="json")))
+    write_configuration("lda")
     Path("days/2026-11-03.jsonl").write_bytes(b"no json\n")
-    assert code_of("retrain", "my.yaml", "--json") == 4
+    assert call("retrain", "my.yaml", "--json") == 4
     found = json.loads(capsys.readouterr().out)
     assert found["status"] == "failed"
     assert "2026-11-03.jsonl, line 1" in found["reason"]
@@ -423,16 +426,16 @@ def test_a_job_that_fails_or_is_terminated_says_so_in_one_line(capsys):
 
 
 def test_where_there_is_no_version(capsys):
-    assert code_of("versions", "nothing") == 4
+    assert call("versions", "nothing") == 4
     assert "no versions here" in capsys.readouterr().err
     retrain(configuration("lda"))
-    assert code_of("rollback", "models") == 4
+    assert call("rollback", "models") == 4
     assert "version 1 is the first one" in capsys.readouterr().err
 
 
 def test_inspect_says_what_versions_there_are(capsys):
     retrain(configuration("lda"))
-    main(["inspect", "models", "--json"])
+    call("inspect", "models", "--json")
     found = json.loads(capsys.readouterr().out)
     assert (found["what"], found["kind"], found["kept"], found["in_use"]) == ("versions of a model", "lda", [1], 1)
     assert found["model"] == "models/versions/000001/model"

@@ -6,14 +6,12 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-import yaml
 from corpusmill.configs.resolve import load
 from corpusmill.io.store import without_password
 from corpusmill.pipeline import ESTIMATORS, commands
-from corpusmill.pipeline.cli import main
 from corpusmill.pipeline.dashboard import _lines as shown_lines
 from corpusmill.pipeline.story import Story, plain
-from nightly import BOATS, BREAD, MODELS, write_day
+from nightly import BOATS, BREAD, MODELS, call, write_configuration, write_day
 
 SCRIPT = "<script>document.title='broken'</script>"
 SECRET = "hunter2hunter2"
@@ -25,27 +23,13 @@ def project(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_day(1, [BOATS, BREAD, " ".join([SCRIPT] * 20)] * 8)
     Path("edges.txt").write_text("".join(f"{a} {b}\n" for a in range(6) for b in range(a)))
-    write_configuration("lda", MODELS["lda"])
+    hostile("lda")
 
 
-def write_configuration(kind, settings):
-    tree = {
-        "source": {"path": "days/*.jsonl", "token_pattern": r"\S+"},
-        "corpus": {"url": "corpus", "held_out": 0.2},
-        "model": {"kind": kind} | settings,
-        "run": {"url": "run", "evaluate_every": 1},
-        "retrain": {"url": "models"},
-        "cluster": {"kind": "synchronous"},
-    }
-    Path("my.yaml").write_text(yaml.safe_dump(tree))
-
-
-def call(*arguments):
-    try:
-        main(list(arguments))
-    except SystemExit as end:
-        return end.code or 0
-    return 0
+def hostile(kind, **model):
+    """Write a configuration that takes a word for whatever stands between blanks."""
+    source = {"path": "days/*.jsonl", "token_pattern": r"\S+"}
+    write_configuration(kind, source=source, model=model, run={"url": "run", "evaluate_every": 1})
 
 
 # --- files ---
@@ -74,8 +58,7 @@ def is_piece_of_numbers(path):
 
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_no_file_of_a_corpus_a_run_a_model_or_a_version_can_hold_code(kind):
-    small = MODELS | {"node2vec": {"vector_size": 8, "num_walks": 2, "walk_length": 5, "epochs": 1}}
-    write_configuration(kind, small[kind])
+    hostile(kind, **{"vector_size": 8, "num_walks": 2, "walk_length": 5, "epochs": 1} if kind == "node2vec" else {})
     graph = ["--set", "source=null", "--set", "corpus.url=edges.txt"] if kind == "node2vec" else []
     assert call("run", "my.yaml", *graph, "--set", "report=null", "--json") == 0
     if kind in MODELS:

@@ -13,7 +13,7 @@ EXPECTED = {"lda": 11, "lda, mini-batches": 3, "random indexing": 9, "word2vec":
 #: Bytes that a kernel may store and load beside its registers, and why.
 SPILLS = {
     # Six numbers a token on 9.0 alone, for half of the warps under way instead of three eighths.
-    "lda._sampler.draw": 48,
+    "lda._kernel.draw": 48,
 }
 
 

@@ -7,6 +7,9 @@ hundred entries, what a token needs beside its row is shared by four, and the ei
 CPU's line, so every sum is made in the CPU's order. Threads that have read their row wait for the longest of the four.
 
 What falls into the prior part is looked up by the whole warp, in the tree of the prior or of the word.
+
+Where a device has too little shared memory for the φ of all topics, it lies in device memory and, as far as it is in
+use, in the caches. Tiles of K instead would visit a row's entries in another order than the CPU's sums do.
 """
 
 from collections.abc import Iterable
@@ -89,7 +92,7 @@ def sweep(chunk, models: Iterable[Model], z: np.ndarray | None, key: np.uint64, 
     for model in models:
         if z is not None and rows is None:
             rows, kind = _rows(chunk, z, model.alpha)
-        old = () if z is None else (rows, resident(z))
+        old = 0 if z is None else (rows, resident(z))
         _launch(kind, chunk.word_ids, order, tokens, model, int(leave_out and z is not None), old, np.uint64(key), out)
     return fetched(out, remember=True)
 
@@ -118,7 +121,7 @@ def _launch(kind: str, word_ids, order: WordOrder, tokens, model: Model, left: i
         reused("nodes", (n_blocks, -(-widest // WARP)), np.float64),
     )
     cursor, shared = filled(np.zeros(1, np.int64)), 0 if wide else 4 * n_topics
-    arguments = residents(jobs), tokens, _on_device(model, left), scratch, *old, key, cursor, out
+    arguments = residents(jobs), tokens, _on_device(model, left), scratch, old, key, cursor, out
     launch(_DRAW[kind, wide], n_blocks, WARPS * WARP, *arguments, shared=shared)
 
 
@@ -238,80 +241,69 @@ def _place(tokens, segment, t):
     return segment, word_ptr[order.segments[segment]] + t - order.before[segment]
 
 
-# --- first topics ---
+# --- kernels ---
 
 
-def _beginner(wide):
-    """Make the kernel that draws first topics from α_k φ_k, a warp a token."""
+def _kernel(draw_job, wide):
+    """Make the kernel that takes jobs until none is left, and draws each job's tokens by ``draw_job``."""
 
     @lean_kernel
-    def first(jobs, tokens, model, scratch, key, cursor, out):
+    def draw(jobs, tokens, model, scratch, old, key, cursor, out):
         thread = cuda.threadIdx.x
-        lane, warp = thread % WARP, thread // WARP
         word = _block_word(scratch, model.prior, thread, wide)
         while True:
             job = _next_job(jobs, cursor, thread)
             if job == len(jobs.rows):
                 return
-            row, segment = jobs.rows[job], jobs.segments[job]
-            n = _expand(word, model, row, thread)
-            smooth = model.smooth[len(model.smooth) - 1]
-            mass = smooth + word.leaves[n - 1] if n > 0 else smooth
-            for t in range(jobs.starts[job] + warp, jobs.ends[job], cuda.blockDim.x // WARP):
-                segment, i = _place(tokens, segment, t)
-                x = times64(uniform64(key, i), mass)
-                if x < smooth or n == 0:
-                    k = np.int64(tree_search(model.smooth, model.smooth_nodes, len(model.smooth), x, lane))
-                else:
-                    j = tree_search(word.leaves, word.nodes, n, x - smooth, lane)
-                    k = np.int64(model.topics[model.row_ptr[row] + j])
-                if lane == 0:
-                    out[i] = k
-            _clear(word, model, row, thread)
-
-    return first
-
-
-# --- next topics ---
-
-
-def _sampler(dense, wide):
-    """Make the kernel that draws next topics, from sparse rows of A or from dense ones."""
-
-    @lean_kernel
-    def draw(jobs, tokens, model, scratch, rows, z, key, cursor, out):
-        thread = cuda.threadIdx.x
-        lane, warp = thread % WARP, thread // WARP
-        word = _block_word(scratch, model.prior, thread, wide)
-        while True:
-            job = _next_job(jobs, cursor, thread)
-            if job == len(jobs.rows):
-                return
-            row, segment, end = jobs.rows[job], jobs.segments[job], jobs.ends[job]
-            n = _expand(word, model, row, thread)
-            for first in range(jobs.starts[job] + TOKENS * warp, end, cuda.blockDim.x // LANES):
-                t = first + lane // LANES
-                # What lies behind the job's end draws its last token once more, and does not write it.
-                segment, i = _place(tokens, segment, min(t, end - 1))
-                d, old = np.int64(tokens[2][i]), np.int64(z[i])
-                u = uniform64(key, i)
-                if dense:
-                    k = _from_dense(rows, d, word, model.prior.left_a, old, u, lane)
-                else:
-                    k = _from_sparse(rows, d, word, model, row, n, old, u, lane)
-                if lane % LANES == 0 and t < end:
-                    out[i] = k
-            _clear(word, model, row, thread)
+            places = jobs.starts[job], jobs.ends[job], jobs.segments[job]
+            n = _expand(word, model, jobs.rows[job], thread)
+            draw_job(word, model, jobs.rows[job], n, tokens, places, old, key, out)
+            _clear(word, model, jobs.rows[job], thread)
 
     return draw
 
 
-#: Kernels by kind and by where φ lies.
-_DRAW = {
-    **{("first", wide): _beginner(wide) for wide in (False, True)},
-    **{("sparse", wide): _sampler(False, wide) for wide in (False, True)},
-    **{("dense", wide): _sampler(True, wide) for wide in (False, True)},
-}
+@device
+def _draw_first(word, model, row, n, tokens, places, old, key, out):
+    """Draw first topics from α_k φ_k, a warp a token."""
+    start, end, segment = places
+    lane, warp = cuda.threadIdx.x % WARP, cuda.threadIdx.x // WARP
+    smooth = model.smooth[len(model.smooth) - 1]
+    mass = smooth + word.leaves[n - 1] if n > 0 else smooth
+    for t in range(start + warp, end, cuda.blockDim.x // WARP):
+        segment, i = _place(tokens, segment, t)
+        x = times64(uniform64(key, i), mass)
+        if x < smooth or n == 0:
+            k = np.int64(tree_search(model.smooth, model.smooth_nodes, len(model.smooth), x, lane))
+        else:
+            j = tree_search(word.leaves, word.nodes, n, x - smooth, lane)
+            k = np.int64(model.topics[model.row_ptr[row] + j])
+        if lane == 0:
+            out[i] = k
+
+
+def _draw_next(dense):
+    """Make the function that draws next topics, from sparse rows of A or from dense ones."""
+
+    @device
+    def draw_next(word, model, row, n, tokens, places, old, key, out):
+        start, end, segment = places
+        lane, warp = cuda.threadIdx.x % WARP, cuda.threadIdx.x // WARP
+        rows, z = old
+        for first in range(start + TOKENS * warp, end, cuda.blockDim.x // LANES):
+            t = first + lane // LANES
+            # What lies behind the job's end draws its last token once more, and does not write it.
+            segment, i = _place(tokens, segment, min(t, end - 1))
+            d, before = np.int64(tokens[2][i]), np.int64(z[i])
+            u = uniform64(key, i)
+            if dense:
+                k = _from_dense(rows, d, word, model.prior.left_a, before, u, lane)
+            else:
+                k = _from_sparse(rows, d, word, model, row, n, before, u, lane)
+            if lane % LANES == 0 and t < end:
+                out[i] = k
+
+    return draw_next
 
 
 @device
@@ -440,3 +432,11 @@ def _place_of(topics, head, n, topic):
         else:
             high = middle
     return low
+
+
+#: Kernels by kind and by where φ lies.
+_DRAW = {
+    (kind, wide): _kernel(draw_job, wide)
+    for kind, draw_job in {"first": _draw_first, "sparse": _draw_next(False), "dense": _draw_next(True)}.items()
+    for wide in (False, True)
+}

@@ -1,0 +1,118 @@
+"""Measuring on a CUDA device: rows of tables, the bandwidth of a copy, milliseconds by kernel."""
+
+import contextlib
+import sys
+import threading
+import time
+import warnings
+from statistics import median
+from unittest import mock
+
+import numpy as np
+from numba import config
+
+
+def row(*cells) -> None:
+    """Print one row of a table."""
+    print("  ".join(f"{c:>14}" if isinstance(c, str) else f"{c:>14.4g}" for c in cells), flush=True)
+
+
+def copy_rate(options) -> float:
+    """Measure it once a run: bytes read and written per second."""
+    if "copy" not in options["found"]:
+        from corpusmill.kernels.cuda.jit import stream, synchronize
+        from corpusmill.kernels.cuda.memory import new
+
+        size = 1 << 20 if options["quick"] else 1 << 30
+        source, target = new(size, np.uint8), new(size, np.uint8)
+        target.copy_to_device(source, stream=stream())
+        synchronize()
+        started = time.perf_counter()
+        for _ in range(20):
+            target.copy_to_device(source, stream=stream())
+        synchronize()
+        options["found"]["copy"] = 20 * 2 * size / (time.perf_counter() - started)
+    return options["found"]["copy"]
+
+
+@contextlib.contextmanager
+def timed():
+    """Yield milliseconds by kernel, and by library product, filled in at the end from events around each."""
+    from corpusmill.kernels.cuda import jit, nmf
+    from numba import cuda
+
+    spans, lock, total = [], threading.Lock(), {}
+
+    def marked(name, call, *arguments, **options):
+        events = cuda.event(), cuda.event()
+        events[0].record(jit.stream())
+        found = call(*arguments, **options)
+        events[1].record(jit.stream())
+        with lock:
+            spans.append((name, *events))
+        return found
+
+    def launch(function, *arguments, **options):
+        marked(function.__name__.lstrip("_"), real, function, *arguments, **options)
+
+    real, product = jit.launch, nmf.multiply
+    fakes = {"launch": launch, "multiply": lambda *arguments: marked("product", product, *arguments)}
+    with contextlib.ExitStack() as stack:
+        for name, module in list(sys.modules.items()):
+            if (name.startswith("corpusmill.kernels.cuda.") and module is not jit) or name in OWN:
+                for fake in fakes.keys() & vars(module).keys():
+                    stack.enter_context(mock.patch.object(module, fake, fakes[fake]))
+        yield total
+    cuda.synchronize()
+    for name, start, end in spans:
+        total[name] = total.get(name, 0.0) + start.elapsed_time(end)
+
+
+#: Modules of benchmarks with kernels of their own.
+OWN = ("gpu_lda", "gpu_models")
+
+
+def kernel_seconds(call) -> tuple[dict[str, float], float]:
+    """Return milliseconds by kernel of ``call()``, and seconds of all, the median of three turns after a first one."""
+    call()
+    turns = []
+    for _ in range(1 if config.ENABLE_CUDASIM else 3):
+        with timed() as spent:
+            call()
+        turns.append(spent)
+    seconds = median(sum(spent.values()) for spent in turns) / 1e3
+    return turns[-1], max(seconds, 1e-9)  # the simulator's events know no time
+
+
+def wall_seconds(call, turns=3) -> float:
+    """Return seconds of the fastest of some calls, after one that may compile."""
+    if not config.ENABLE_CUDASIM:
+        call()
+    seconds = []
+    for _ in range(1 if config.ENABLE_CUDASIM else turns):
+        started = time.perf_counter()
+        call()
+        seconds.append(time.perf_counter() - started)
+    return min(seconds)
+
+
+def shared_rate() -> float:
+    """Bytes per second of all shared memories: 128 a clock of each multiprocessor. NaN in the simulator."""
+    from numba import cuda
+
+    if config.ENABLE_CUDASIM:
+        return float("nan")
+    device = cuda.current_context().device
+    return 128e3 * device.MULTIPROCESSOR_COUNT * device.CLOCK_RATE
+
+
+def simulate() -> None:
+    """Teach Numba's simulator what it lacks, and give it few threads: to see that commands run, not how fast."""
+    import cuda_simulator  # noqa: F401 installs itself
+    from corpusmill.kernels.cuda import lda, lda_counts, nmf, nmf_tiled, random_indexing, walks, word2vec
+    from corpusmill.kernels.cuda import random_indexing_passes as passes
+
+    warnings.filterwarnings("ignore", "overflow encountered")  # on a device nobody tells of it
+    lda.WARPS = lda.BLOCKS = lda_counts.BLOCKS = nmf.BLOCKS = word2vec.BLOCKS = 1
+    for module in (lda_counts, nmf, nmf_tiled, random_indexing, passes, walks, word2vec):
+        module.THREADS = 32

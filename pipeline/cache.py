@@ -8,7 +8,7 @@ _Key = tuple[Any, ...]
 
 
 class Cache:
-    """Values by (owner, what, which), one version of each; owners may share a worker.
+    """Values by (owner, what, which), one version of each. What one owner left is forgotten when another one comes.
 
     A full cache refuses newcomers instead of evicting: an epoch scans all chunks in turn, where evicting the oldest
     would evict just what is needed next.
@@ -26,14 +26,6 @@ class Cache:
         """Bytes of all values held."""
         return self._bytes
 
-    def own(self, owner: str) -> None:
-        """Forget everything when another run begins to use the worker."""
-        with self._lock:
-            if owner != self._owner:
-                self._values.clear()
-                self._loading.clear()
-                self._bytes, self._owner = 0, owner
-
     def get(self, key: _Key, version: int) -> Any | None:
         """Return the value if this version is held."""
         with self._lock:
@@ -43,6 +35,7 @@ class Cache:
     def put(self, key: _Key, version: int, value: Any, nbytes: int, budget: int) -> None:
         """Hold this version instead of the one before, if it fits into the budget."""
         with self._lock:
+            self._belong_to(key[0])
             held = self._values.pop(key, None)
             self._bytes -= held[1] if held else 0
             if self._bytes + nbytes <= budget:
@@ -52,6 +45,7 @@ class Cache:
     def load(self, key: _Key, version: int, read: Callable[[], Any], size: Callable[[Any], int], budget: int) -> Any:
         """Return the value, reading it once however many threads ask."""
         with self._lock:
+            self._belong_to(key[0])
             lock = self._loading.setdefault(key, threading.Lock())
         with lock:
             value = self.get(key, version)
@@ -59,6 +53,12 @@ class Cache:
                 value = read()
                 self.put(key, version, value, size(value), budget)
             return value
+
+    def _belong_to(self, owner: str) -> None:
+        if owner != self._owner:
+            self._values.clear()
+            self._loading.clear()
+            self._bytes, self._owner = 0, owner
 
 
 #: The cache of this worker process.

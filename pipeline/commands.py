@@ -16,7 +16,7 @@ from ..io.store import DataError, Store
 from .corpora import load_model
 from .estimator import read_model_meta
 from .events import Event, Subscriber
-from .ingest import IngestOptions, Progress
+from .ingest import IngestOptions, Listener
 from .ingest import ingest as ingest_source
 from .pages import report
 from .report import MEASURED, last
@@ -26,7 +26,7 @@ from .versions import Versions
 Facts = dict[str, Any]
 
 
-def ingest(config: Config, client: Any | None, progress: Progress | None = None, overwrite: bool = False) -> Facts:
+def ingest(config: Config, client: Any | None, progress: Listener | None = None, overwrite: bool = False) -> Facts:
     """Make the corpus of a configuration, or find it there; return what it holds."""
     options = ingest_options(config, overwrite)
     stages: list[str] = []
@@ -166,7 +166,7 @@ def evaluate(
     if not corpus.n_documents:
         raise DataError(f"{corpus_url}: no document is in its part {part!r}; choose --part, or ingest with held_out")
     sums = estimator.score_sums(corpus, client, **options or {})
-    score = float(sums["log_likelihood"]) / max(1, int(sums["tokens"]))
+    score = float(sums["log_likelihood"]) / int(sums["tokens"])
     return {
         "model": model_url,
         "corpus": corpus_url,
@@ -270,8 +270,8 @@ def _corpus_facts(url: str) -> Facts:
         "hash": corpus.hash,
         "format": corpus.meta["format"],
     }
-    plan = ("chunk_tokens", "chunk_tokens_by", "chunks_grown", "version")
-    return facts | {name: about[name] for name in plan if about.get(name) is not None}
+    plan = ("chunk_tokens", "chunk_tokens_by", "note", "version")
+    return facts | {name: about[name] for name in plan if about.get(name)}
 
 
 def _data_facts(url: str, name: str) -> Facts:

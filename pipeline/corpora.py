@@ -1,8 +1,9 @@
 """Estimators of text: what they accept, and applying a trained model to other documents."""
 
 import os
+import re
 from abc import abstractmethod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,9 @@ from .cache import CACHE
 from .estimator import Estimator, read_model_meta
 from .executors import executor_for
 from .run import RunStore
+
+#: Files that ``transform_to`` writes.
+OUTPUT = re.compile(r"part-\d{6}\.parquet")
 
 
 class TextEstimator(Estimator):
@@ -64,6 +68,8 @@ class TextEstimator(Estimator):
         A document's row depends on its own words alone, whatever else is in the batch.
         """
         corpus = self.open(data)
+        if not corpus.chunks:
+            raise DataError(f"{corpus.url}: there is no document in it")
         executor = executor_for(client)
         with self._on_workers(executor) as model:
             arguments = [(model, Store(corpus.url).absolute, corpus.part, c, None) for c in range(len(corpus.chunks))]
@@ -82,15 +88,19 @@ class TextEstimator(Estimator):
             counts: dict[str, int] = {"documents": 0, "tokens": 0, "unseen_tokens": 0}
             for _, one in executor.run(_transform_chunk, arguments, key=f"transform-{os.urandom(4).hex()}"):
                 counts = {name: counts[name] + one[name] for name in counts}
+        for name in Store(out).names():
+            # Of an earlier corpus with more chunks.
+            if OUTPUT.fullmatch(name) and name not in {f"part-{c:06d}.parquet" for c in range(len(corpus.chunks))}:
+                Store(out).delete(name)
         return counts
 
     def score(self, data: Any, client: Any | None = None, **options: Any) -> float:
         """Return the held-out log-likelihood per token by document completion."""
         sums = self.score_sums(data, client, **options)
-        return float(sums["log_likelihood"] / max(1, int(sums["tokens"])))
+        return float(sums["log_likelihood"] / int(sums["tokens"]))
 
     def score_sums(self, data: Any, client: Any | None = None, **options: Any) -> Arrays:
-        """Return the sums ``log_likelihood`` and ``tokens`` over all documents."""
+        """Return the sums ``log_likelihood`` and ``tokens`` over all documents; raise DataError without any token."""
         corpus = self.open(data)
         executor = executor_for(client)
         with self._on_workers(executor) as model:
@@ -100,10 +110,19 @@ class TextEstimator(Estimator):
         sums: Arrays = {}
         for chunk in sorted(results):
             sums = add(sums, results[chunk])
+        if not int(sums.get("tokens", 0)):
+            raise DataError(f"{corpus.url}: nothing to score: no document has two words that the model knows")
         return sums
 
     def _on_workers(self, executor: Any) -> "_Published":
         return _Published(self, executor)
+
+
+class Saved(NamedTuple):
+    """A saved model as tasks are told of it; ``name`` differs when the content does."""
+
+    url: str
+    name: str
 
 
 class _Published:
@@ -117,11 +136,15 @@ class _Published:
     def __enter__(self) -> Any:
         if self.local:
             return self.estimator
+        name = self.estimator.saved_name()
+        if name:
+            # Workers on other machines see what the user saved, not this machine's temporary folder.
+            return Saved(self.estimator.saved_at, name)
         import tempfile
 
         self.folder = tempfile.TemporaryDirectory(prefix="corpusmill-model-")
         self.estimator.save(self.folder.name)
-        return self.folder.name
+        return Saved(self.folder.name, self.folder.name)
 
     def __exit__(self, *_: Any) -> None:
         if self.folder is not None:
@@ -176,10 +199,9 @@ def _document_keys(model: Any, doc_ptr: np.ndarray, words: np.ndarray) -> np.nda
 
 
 def _documents(model: Any, url: str, part: str, index: int) -> tuple[Any, Corpus, Chunk, np.ndarray, np.ndarray]:
-    if isinstance(model, str):
+    if isinstance(model, Saved):
         saved = model
-        CACHE.own(saved)
-        model = CACHE.load((saved, "model"), 0, lambda: load_model(saved), lambda _: 0, 0)
+        model = CACHE.load((saved, "model"), 0, lambda: load_model(saved.url), lambda _: 0, 0)
     corpus = Corpus(url, part)
     chunk = corpus.read_chunk(index)
     doc_ptr, words = _known(model, corpus, chunk)

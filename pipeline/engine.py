@@ -9,19 +9,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dask.utils import format_bytes
-
-from ..io.store import Arrays, DataError, Store
+from ..io.store import Arrays, DataError, Store, check_free
 from . import tasks
-from .algorithm import Algorithm, Need, add
+from .algorithm import Algorithm, add
 from .events import Described, EpochFinished, EpochStarted, RunFinished, RunStarted, ShardSwept, Subscriber
 from .executors import Capacity, Executor, balanced_places
+from .plan import plan
 from .run import RunStore, describe
 
-#: Share of a worker's memory limit that is planned with: Dask pauses a worker at 80%.
-PLANNED_SHARE = 0.7
-#: Bytes of a worker process before it does anything: interpreter, libraries, compiled kernels.
-PROCESS_BYTES = 320 << 20
 #: Shards a run is cut into, at most: a fixed number, never a function of the workers.
 MAX_SHARDS = 256
 
@@ -56,75 +51,6 @@ def shards_of(chunks: Sequence[Any], most: int | None = None) -> list[list[int]]
     """Group chunks into at most ``most`` (None: MAX_SHARDS) shards of consecutive chunks."""
     size = -(-len(chunks) // (most or MAX_SHARDS))
     return [list(range(first, min(first + size, len(chunks)))) for first in range(0, len(chunks), size)]
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Bytes of one worker: what it is projected to hold, and its limit (0: none)."""
-
-    process: int
-    threads: int
-    task: Need
-    cache: int
-    limit: int
-
-    @property
-    def total(self) -> int:
-        """Projected peak."""
-        return self.process + self.threads * self.task.total + self.cache
-
-    def as_numbers(self) -> dict[str, int]:
-        """The plan as plain numbers, for events and reports."""
-        parts = ("data", "state", "model", "delta", "scratch", "device")
-        causes = {f"task_{k}": int(getattr(self.task, k)) for k in parts}
-        return causes | {
-            "process": self.process,
-            "threads": self.threads,
-            "cache": self.cache,
-            "total": self.total,
-            "limit": self.limit,
-        }
-
-
-def plan(algorithm: Algorithm, data: Any, capacity: Capacity) -> Plan:
-    """Project a worker's memory; raise DataError, with the numbers, when its tasks do not fit."""
-    largest = max((algorithm.need(data, c) for c in data.chunks), key=lambda n: n.total)
-    if algorithm.device != "cpu":
-        _check_device(algorithm, max(algorithm.need(data, c).device for c in data.chunks), capacity)
-    limit = capacity.memory
-    room = int(limit * PLANNED_SHARE) if limit else 1 << 62
-    tasks_bytes = PROCESS_BYTES + capacity.threads * largest.total
-    if tasks_bytes > room:
-        raise DataError(_too_large(largest, capacity, room))
-    whole = sum(algorithm.need(data, c).data + algorithm.need(data, c).state for c in data.chunks)
-    cache = min(whole + largest.model, room - tasks_bytes)
-    return Plan(PROCESS_BYTES, capacity.threads, largest, int(cache), limit)
-
-
-def _check_device(algorithm: Algorithm, needed: int, capacity: Capacity) -> None:
-    if algorithm.device == "cuda" and not capacity.device:
-        raise ValueError(
-            f"device is 'cuda', but worker {capacity.name} has no CUDA device that works: use a machine that has one "
-            f"(pip install 'corpusmill[cuda12]', and `numba -s` to see what is missing), or device 'auto' or 'cpu'"
-        )
-    each = int(capacity.device * PLANNED_SHARE) // capacity.threads
-    if capacity.device and needed > each:
-        raise DataError(
-            f"a task needs {format_bytes(needed)} of device memory, but worker {capacity.name} has "
-            f"{format_bytes(each)} for each of its {capacity.threads} threads ({format_bytes(capacity.device)} free): "
-            f"use fewer threads a worker, cut the model with n_blocks, ingest with a smaller chunk_tokens, or choose "
-            f"device 'cpu'"
-        )
-
-
-def _too_large(need: Need, capacity: Capacity, room: int) -> str:
-    parts = ", ".join(f"{k} {format_bytes(getattr(need, k))}" for k in ("data", "state", "model", "delta", "scratch"))
-    each = max(0, room - PROCESS_BYTES) // capacity.threads
-    return (
-        f"a task needs {format_bytes(need.total)} ({parts}), but worker {capacity.name} has {format_bytes(each)} "
-        f"for each of its {capacity.threads} threads ({format_bytes(capacity.memory)} memory limit): raise "
-        f"memory_limit, use fewer threads a worker, cut the model with n_blocks, or ingest with a smaller chunk_tokens"
-    )
 
 
 class _Engine:
@@ -201,6 +127,7 @@ class _Engine:
         """Begin the run, or check that the one that is there is this one; return its last committed step."""
         wanted = describe(self.algorithm, self.data, self.training.seed, self.shards, self.training.config)
         store = self.run.store
+        check_free(store, "corpus", "matrix", "graph")
         if store.exists("run.json"):
             found = self.run.meta
             if found["fingerprint"] != wanted["fingerprint"]:
@@ -208,8 +135,8 @@ class _Engine:
                     f"{self.run.url}: holds another run ({found['algorithm']} on {found['data']['url']}) with other "
                     f"parameters, data or seed: choose another run folder, or begin this one anew with --overwrite"
                 )
-        else:
-            store.write_json("run.json", wanted)
+        # Also where it goes on: what does not decide the result, such as the number of epochs, may be new.
+        store.write_json("run.json", wanted)
         step = self.run.step
         if step < 0:
             self._begin()

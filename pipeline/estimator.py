@@ -2,6 +2,7 @@
 
 import hashlib
 import inspect
+import json
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -48,16 +49,14 @@ class Callback(Protocol):
         """Called once the estimator is fitted."""
 
 
+@dataclass
 class Fitted:
     """A trained model in memory: its blocks, shared arrays and vocabulary."""
 
-    def __init__(self, blocks: list[Arrays], shared: Arrays, vocabulary: pa.Table, about: dict[str, Any]):
-        self.blocks, self._shared, self.vocabulary, self.about = blocks, shared, vocabulary, about
-
-    @property
-    def shared(self) -> Arrays:
-        """Small arrays that belong to no block."""
-        return self._shared
+    blocks: list[Arrays]
+    shared: Arrays
+    vocabulary: pa.Table
+    about: dict[str, Any]
 
     def block(self, index: int) -> Arrays:
         """The arrays of one block of rows."""
@@ -69,6 +68,8 @@ class Estimator(ABC):
 
     #: The name in configs, runs and saved models.
     kind: ClassVar[str]
+    #: Where the model was loaded from, or saved last; it may have changed since on either side.
+    saved_at: str = ""
     #: Where a copy of the model lies that training starts from; empty: from nothing. Algorithms read it in ``begin``.
     _base: str = ""
 
@@ -106,13 +107,9 @@ class Estimator(ABC):
     def open(self, data: Any) -> Any:
         """Return a store for whatever ``fit`` was given: a store, its URL, or data in memory."""
 
-    def epochs(self) -> int:
+    def planned_epochs(self) -> int:
         """Epochs to train."""
         return self.max_iter  # type: ignore[attr-defined]
-
-    def planned_epochs(self) -> int:
-        """Epochs to train, for estimators whose parameter is called ``epochs``."""
-        return self.epochs()
 
     def loaded(self) -> None:
         """Set what is derived from ``model_``."""
@@ -138,6 +135,8 @@ class Estimator(ABC):
         Raises DataError, ValueError, io.exclusive.Locked.
         """
         store = self.open(data)
+        if not getattr(store, "n_words", 1):
+            raise DataError(f"{store.url}: there is no word to train on; see what its documents hold")
         executor = executor_for(client)
         if isinstance(executor, OnDask):
             subscribers = [*subscribers, publish(executor.client)]
@@ -146,6 +145,7 @@ class Estimator(ABC):
                 _call(callback, "before_training", self)
             if held_out is None and getattr(store, "part", "") == "train":
                 held_out = store.held_out
+            _check_words(store, held_out)
             training = Training(
                 algorithm=self.algorithm(store),
                 data=store,
@@ -253,6 +253,7 @@ class Estimator(ABC):
         for name in store.names():
             if name.startswith("arrays-") and name != arrays:
                 store.delete(name)
+        self.saved_at = store.absolute
 
     @classmethod
     def load(cls, url: str) -> Self:
@@ -261,14 +262,29 @@ class Estimator(ABC):
         meta = read_model_meta(url)
         if meta["model"] != cls.kind:
             raise DataError(f"{url}: a {meta['model']} model where {cls.kind} is needed")
+        unknown = sorted(set(meta["parameters"]) - set(cls.parameter_names()))
+        if unknown:
+            raise DataError(
+                f"{url}: a model with the parameters {', '.join(unknown)}, which this version of corpusmill does not "
+                f"know; it was made by {meta['versions']['corpusmill']}"
+            )
         estimator = cls(**meta["parameters"])
         arrays = Store(url).child(meta["arrays"])
         blocks = [arrays.read_arrays(f"{j:04d}") for j in range(meta["blocks"])]
         vocabulary = pq.read_table(pa.BufferReader(arrays.read_bytes("vocabulary.parquet")))
         estimator.model_ = Fitted(blocks, arrays.read_arrays("shared"), vocabulary, meta["about"])
         estimator.history_, estimator.n_iter_ = meta["history"], meta["n_iter"]
+        estimator.saved_at = Store(url).absolute
         estimator.loaded()
         return estimator
+
+    def saved_name(self) -> str:
+        """Return the name of the arrays at ``saved_at`` if they and the parameters there are this model's, else ""."""
+        if not self.saved_at or not Store(self.saved_at).exists("model.json"):
+            return ""
+        name, meta = f"arrays-{_digest(self._fitted())}", read_model_meta(self.saved_at)
+        same = meta["arrays"] == name and meta["parameters"] == json.loads(json.dumps(self.get_params(), default=str))
+        return name if same else ""
 
     def _fitted(self) -> Fitted:
         model = getattr(self, "model_", None)
@@ -281,7 +297,8 @@ def read_model_meta(url: str) -> dict[str, Any]:
     """Return model.json of a saved model, of versions the one in use; raise DataError when there is none."""
     store = Store(model_in_use(url))
     if not store.exists("model.json"):
-        raise DataError(f"{url}: no model here (no model.json)")
+        hint = f"; there is one at {url.rstrip('/')}/model" if store.exists("model/model.json") else ""
+        raise DataError(f"{url}: no model here (no model.json){hint}")
     meta = store.read_json("model.json")
     check_format(meta, "model", MODEL_FORMAT, url)
     return meta
@@ -295,6 +312,18 @@ def _folder(url: str | None) -> Iterator[str]:
         return
     with tempfile.TemporaryDirectory(prefix="corpusmill-run-", ignore_cleanup_errors=True) as folder:
         yield folder
+
+
+def _check_words(data: Any, held_out: Any) -> None:
+    """Raise DataError unless held-out documents' word ids are the data's; these may have further words behind."""
+    ours, theirs = (getattr(store, "vocabulary_hash", None) for store in (data, held_out))
+    if held_out is None or ours == theirs:
+        return
+    if not (ours and theirs and data.vocabulary["word"][: held_out.n_words].equals(held_out.vocabulary["word"])):
+        raise DataError(
+            f"{held_out.url}: held-out documents have vocabulary {theirs}, but {data.url} has {ours}: ingest both "
+            f"together with corpus.held_out, or leave held_out away and call score, which looks words up by name"
+        )
 
 
 def _as_parquet(table: pa.Table) -> bytes:

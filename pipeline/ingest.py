@@ -26,11 +26,12 @@ from ..io.corpus import ChunkInfo, Corpus, vocabulary_hash, write_corpus_table
 from ..io.exclusive import hold
 from ..io.formats import from_memory, open_source
 from ..io.readers import Reader
-from ..io.store import DataError, Store
+from ..io.source import is_folder
+from ..io.store import DataError, Store, check_free
 from . import ingest_tasks as tasks
-from .engine import PLANNED_SHARE, PROCESS_BYTES
 from .executors import Executor, Synchronous, executor_for
 from .ingest_tasks import PARTS, IngestOptions, Job, Run
+from .plan import PLANNED_SHARE, PROCESS_BYTES
 
 #: Bytes that training holds for one token: both orders, topics old and new, scratch, and as much for the model.
 TOKEN_BYTES = 80
@@ -42,6 +43,10 @@ LEAST_TOKENS = 1 << 19
 BALANCED = 16
 #: Tokens that fit any worker.
 SMALL = 1 << 16
+#: Mark of a folder whose content is an ingest's, as long as there is no corpus.json.
+BEGUN = "begun.json"
+#: What an ingest writes beside corpus.json and its work files.
+CONTENT = (*PARTS, *(f"documents-{part}.parquet" for part in PARTS), "vocabulary.parquet")
 
 
 @dataclass(frozen=True)
@@ -53,7 +58,7 @@ class IngestProgress:
     total: int
 
 
-Progress = Callable[[IngestProgress], None]
+Listener = Callable[[IngestProgress], None]
 
 
 def ingest(
@@ -61,7 +66,7 @@ def ingest(
     corpus_url: str,
     options: IngestOptions | None = None,
     client: Any | None = None,
-    progress: Progress | None = None,
+    progress: Listener | None = None,
     vocabulary: pa.Table | None = None,
     grow: bool = False,
 ) -> Corpus:
@@ -75,7 +80,7 @@ def ingest(
     Raises DataError for what cannot be read or used, ValueError for bad options, Locked when another process ingests.
     """
     options = options or IngestOptions()
-    reader = source if isinstance(source, Reader) else _reader_of(source, options)
+    reader = source if isinstance(source, Reader) else _reader_of(source, corpus_url, options)
     job = _job(reader, corpus_url, options, vocabulary, grow)
     with hold(job.store, "ingest.lock", "another process is ingesting into this corpus; wait for it"):
         return _Ingest(reader, job, executor_for(client), progress or (lambda _: None), vocabulary).run()
@@ -116,8 +121,15 @@ def default_chunk_tokens(tokens: int, longest: int, memory: int) -> int:
     return max(1, even + min(longest, even // 8))
 
 
-def _reader_of(source: Any, options: IngestOptions) -> Reader:
-    return open_source(source, options) if _are_paths(source) else from_memory(source, options)
+def _reader_of(source: Any, corpus_url: str, options: IngestOptions) -> Reader:
+    if not _are_paths(source):
+        return from_memory(source, options)
+    if is_folder(source) and f"{Store(corpus_url).absolute}/".startswith(f"{Store(source).absolute.rstrip('/')}/"):
+        raise DataError(
+            f"{corpus_url}: lies in the folder of documents {source}, where the next ingest would read it; choose a "
+            f"folder outside, or name the documents with a pattern such as '{source}/*.txt'"
+        )
+    return open_source(source, options)
 
 
 def _are_paths(source: Any) -> bool:
@@ -159,7 +171,7 @@ class _Ingest:
         reader: Reader,
         job: Job,
         executor: Executor,
-        progress: Progress,
+        progress: Listener,
         vocabulary: pa.Table | None,
         may_be_empty: bool = False,
     ):
@@ -193,13 +205,25 @@ class _Ingest:
         return same
 
     def _clear(self) -> None:
-        """Remove an older corpus, and what ingests left behind that were begun otherwise."""
+        """Remove an older corpus, and what ingests left behind that were begun otherwise; never what others put there.
+
+        Raises DataError where files lie in the way that no ingest wrote.
+        """
+        check_free(self.store, "run", "model", "matrix", "graph")
+        begun = self.store.names(".work")
+        older = [name for name in CONTENT if self.store.exists(name)]
+        if older and not begun and not self.store.exists("corpus.json"):
+            raise DataError(
+                f"{self.job.corpus}: {', '.join(older)} would be overwritten, and no ingest wrote that; choose another "
+                f"folder"
+            )
+        # Whatever happens from here on, the next ingest knows the folder for one of ours.
+        self.store.write_json(f".work/{BEGUN}", {})
         self.store.delete("corpus.json")
         mine = self.job.work.rpartition("/")[2]
-        begun = self.store.names(".work")
-        if self.reader.repeatable and begun == [mine]:
+        if self.reader.repeatable and set(begun) == {BEGUN, mine}:
             return
-        for name in (".work", *PARTS, *(f"documents-{part}.parquet" for part in PARTS), "vocabulary.parquet"):
+        for name in (*older, *(f".work/{name}" for name in begun if name != BEGUN)):
             self.store.delete(name)
 
     def _make(self) -> None:

@@ -20,7 +20,7 @@ from ..io.store import Arrays, DataError
 from . import commands
 from .corpora import load_model
 from .events import Subscriber
-from .ingest import Progress, ingest
+from .ingest import Listener, ingest
 from .report import MEASURED
 from .retrain_plan import Plan, Request, make_plan
 from .run import versions as software
@@ -35,7 +35,7 @@ WITHDRAWN = "version {} is of these partitions and was withdrawn; roll back to i
 class Watchers:
     """Who is told of the progress."""
 
-    ingest: Progress | None = None
+    ingest: Listener | None = None
     train: Sequence[Subscriber] = ()
 
 

@@ -52,7 +52,8 @@ class RunStore:
     def step(self) -> int:
         """The last committed step; 0 before the first sweep, -1 when not even the first model is there."""
         store = self.store
-        return int(store.read_json("HEAD")["step"]) if store.exists("HEAD") else -1
+        with self._whole("HEAD"):
+            return int(store.read_json("HEAD")["step"]) if store.exists("HEAD") else -1
 
     @property
     def metrics(self) -> list[dict[str, float]]:
@@ -60,9 +61,17 @@ class RunStore:
         store = self.store
         if not store.exists("metrics.jsonl"):
             return []
-        rows = [json.loads(line) for line in store.read_bytes("metrics.jsonl").splitlines()]
         step = self.step
-        return [row for row in rows if row["step"] <= step]
+        with self._whole("metrics.jsonl"):
+            rows = [json.loads(line) for line in store.read_bytes("metrics.jsonl").splitlines()]
+            return [row for row in rows if row["step"] <= step]
+
+    @contextlib.contextmanager
+    def _whole(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except (ValueError, KeyError, TypeError):
+            raise DataError(f"{self.url}/{name}: damaged; restore it, or begin the run anew with --overwrite") from None
 
     @property
     def is_held(self) -> bool:

@@ -55,7 +55,6 @@ class StoredModel:
         return self._load("block", index, lambda: self._job.store.block(self._step, index))
 
     def _load(self, what: str, index: int, read: Any) -> Arrays:
-        CACHE.own(self._job.training)
         return CACHE.load((self._job.training, what, index), self._step, read, nbytes, self._job.cache_bytes)
 
 
@@ -103,7 +102,6 @@ def read_state(job: Job, index: int, step: int, clock: Clock) -> Arrays | None:
 
 def sweep_shard(job: Job, chunks: tuple[int, ...], step: int, part: int) -> ShardResult:
     """Sweep a shard's chunks in order, write their next states and return the shard's deltas of a part's blocks."""
-    CACHE.own(job.training)
     clock = Clock()
     algorithm, rounds = job.algorithm.part(part), job.algorithm.rounds
     model = StoredModel(job, step - 1)
@@ -150,7 +148,6 @@ def begin_block(job: Job, block: int) -> None:
 
 def apply_block(job: Job, block: int, step: int, delta: Arrays) -> Arrays:
     """Write a block's next arrays and return its small totals."""
-    CACHE.own(job.training)
     model = StoredModel(job, step - 1)
     arrays, totals = job.algorithm.apply(model.block(block), delta, model.shared)
     job.store.write_block(step, block, arrays)
@@ -160,7 +157,6 @@ def apply_block(job: Job, block: int, step: int, delta: Arrays) -> Arrays:
 
 def score_chunk(job: Job, place: tuple[str, str], index: int, step: int, state_step: int) -> Arrays:
     """Score a chunk under a committed model: a training chunk with its state of ``state_step``, or a held-out one."""
-    CACHE.own(job.training)
     clock = Clock()
     chunk = read_chunk(job, place, index, clock)
     state = read_state(job, index, state_step, clock)

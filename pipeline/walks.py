@@ -26,9 +26,9 @@ from ..kernels import walks as kernels
 from .cache import CACHE
 from .device import DEVICES
 from .device import kernels as kernels_on
-from .engine import PLANNED_SHARE, PROCESS_BYTES
 from .executors import Executor, executor_for
 from .ingest import default_chunk_tokens
+from .plan import PLANNED_SHARE, PROCESS_BYTES
 
 #: Bytes that a task holds for each token of its chunk: nodes, ids, both orders and what sorts them.
 TOKEN_BYTES = 40
@@ -151,7 +151,6 @@ def _check_memory(graph: Graph, options: WalkOptions, executor: Executor, size: 
 
 def _walker(job: Job) -> kernels.Walker:
     """Return the walker of this process, made once however many threads ask."""
-    CACHE.own(job.call)
     return CACHE.load((job.call, "walker"), 0, lambda: _new_walker(job), lambda _: 0, 0)
 
 

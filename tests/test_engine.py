@@ -12,9 +12,10 @@ from corpusmill.io.exclusive import Locked
 from corpusmill.io.store import DataError
 from corpusmill.pipeline import executors, tasks
 from corpusmill.pipeline.clusters import open_cluster
-from corpusmill.pipeline.engine import PROCESS_BYTES, Training, plan, shards_of, train
+from corpusmill.pipeline.engine import Training, shards_of, train
 from corpusmill.pipeline.events import EpochFinished, RunFinished, RunStarted, ShardSwept
 from corpusmill.pipeline.executors import Capacity, OnDask, Synchronous, TaskLost, balanced_places
+from corpusmill.pipeline.plan import PROCESS_BYTES, plan
 from corpusmill.pipeline.run import RunStore
 from faults import Faulty
 from toy import Tally, model_of, write_toy_corpus
@@ -30,10 +31,9 @@ def expected(corpus, tmp_path_factory):
     return trained(corpus, tmp_path_factory.mktemp("expected") / "run")
 
 
-@pytest.fixture(scope="module")
-def cluster():
-    with open_cluster("local", n_workers=2, memory_limit="2GiB") as client:
-        yield client
+@pytest.fixture
+def cluster(cluster_of):
+    return cluster_of(2)
 
 
 def trained(corpus, folder, executor=None, algorithm=None, epochs=4, **options):
@@ -44,9 +44,9 @@ def trained(corpus, folder, executor=None, algorithm=None, epochs=4, **options):
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3])
-def test_same_bits_on_any_number_of_workers(corpus, expected, tmp_path, workers):
-    with open_cluster("local", n_workers=workers, memory_limit="2GiB") as client:
-        np.testing.assert_array_equal(trained(corpus, tmp_path / "run", OnDask(client)), expected)
+def test_same_bits_on_any_number_of_workers(corpus, expected, tmp_path, workers, cluster_of):
+    client = cluster_of(workers)
+    np.testing.assert_array_equal(trained(corpus, tmp_path / "run", OnDask(client)), expected)
 
 
 @pytest.mark.parametrize(("blocks", "parts"), [(2, 1), (5, 1), (2, 2), (5, 3)])

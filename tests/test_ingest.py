@@ -1,26 +1,16 @@
-"""A corpus is its source's, whatever the workers, interruptions and cuts; what cannot be is refused in one sentence."""
+"""What a corpus holds is what its source says; what cannot be made one is refused in one sentence."""
 
 import gc
-import gzip
 import itertools
 import json
-import multiprocessing
-import os
-import re
-import signal
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 import scipy.sparse
-from corpusmill.io import formats
-from corpusmill.io import vocabulary as voc
-from corpusmill.io.corpus import Corpus
-from corpusmill.io.exclusive import Locked
-from corpusmill.io.readers import Lines
 from corpusmill.io.store import DataError
-from corpusmill.pipeline.clusters import open_cluster
+from corpusmill.pipeline.commands import inspect
 from corpusmill.pipeline.ingest import (
     BALANCED,
     LEAST_TOKENS,
@@ -33,65 +23,9 @@ from corpusmill.pipeline.ingest import (
     ingest,
 )
 from corpusmill.pipeline.ingest_tasks import is_held_out
-from distributed import Client, LocalCluster
+from documents import source_words, words_of, write_source
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-
-@pytest.fixture(scope="class")
-def alone(tmp_path_factory):
-    """A corpus made in this process, before there is a cluster."""
-    folder = tmp_path_factory.mktemp("alone")
-    options = IngestOptions(chunk_tokens=2_000, held_out=0.1)
-    return (
-        write_source(folder / "source"),
-        options,
-        ingest(str(folder / "source" / "*.txt"), str(folder / "c"), options),
-    )
-
-
-@pytest.fixture(scope="class")
-def cluster(alone):
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as local, Client(local) as client:
-        yield client
-
-
-def write_source(folder, files=3, lines=400, seed=0):
-    """Write files of random lines, some empty, and return the folder's pattern."""
-    rng = np.random.default_rng(seed)
-    folder.mkdir(exist_ok=True)
-    for f in range(files):
-        lengths = rng.integers(0, 30, lines)
-        rows = [" ".join(f"w{n:03d}" for n in np.minimum(rng.geometric(0.02, k), 400)) for k in lengths]
-        (folder / f"{f}.txt").write_text("\n".join(rows) + "\n")
-    return str(folder / "*.txt")
-
-
-def words_of(corpus):
-    """Return each document's words, read back from the chunks."""
-    names = np.array(corpus.vocabulary["word"].to_pylist())
-    found = []
-    for c, info in enumerate(corpus.chunks):
-        chunk = corpus.read_chunk(c)
-        assert (chunk.n_documents, chunk.n_tokens) == (info.documents, info.tokens)
-        found += [names[chunk.words[a:b]].tolist() for a, b in zip(chunk.doc_ptr[:-1], chunk.doc_ptr[1:], strict=True)]
-    return found
-
-
-def source_words(pattern):
-    files = sorted(Path(pattern).parent.glob(Path(pattern).name))
-    return [line.split() for f in files for line in f.read_text().splitlines()]
-
-
-def bits(corpus):
-    """Return every byte that a corpus consists of, save where it is."""
-    root = Path(corpus.url)
-    return {
-        str(p.relative_to(root)): p.read_bytes()
-        for p in sorted(root.rglob("*"))
-        if p.is_file() and p.name != "ingest.lock"
-    }
-
 
 # --- what a corpus holds ---
 
@@ -262,224 +196,14 @@ def test_a_larger_share_holds_out_the_same_documents_and_more(share, more):
     assert abs(larger.mean() - max(share, more)) < 0.15
 
 
-# --- workers, interruptions, repetition ---
-
-
-class TestOnACluster:
-    def test_the_same_bits(self, tmp_path, alone, cluster):
-        pattern, options, here = alone
-        there = ingest(pattern, str(tmp_path / "there"), options, client=cluster)
-        assert here.hash == there.hash
-        assert bits(here) == bits(there)
-        assert cluster.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)) == 0
-
-    def test_data_in_memory(self, tmp_path, cluster):
-        corpus = ingest((d for d in [["a", "b"], ["b"]]), str(tmp_path / "corpus"), client=cluster)
-        assert words_of(corpus) == [["a", "b"], ["b"]]
-
-    def test_an_error_on_a_worker_names_the_file(self, tmp_path, cluster):
-        (tmp_path / "x.jsonl").write_text("{}")
-        with pytest.raises(DataError, match=r"x\.jsonl, line 1: no text"):
-            ingest(tmp_path / "x.jsonl", str(tmp_path / "corpus"), client=cluster)
-
-
-class Tracked(Lines):
-    """Counts how often each file is read, and kills its process on the first reading of the file named fatal."""
-
-    def read(self, part):
-        folder = Path(part.file.url).parent
-        tally = folder / f"{part.file.name}.tally"
-        tally.write_bytes((tally.read_bytes() if tally.exists() else b"") + b"x")
-        fatal = folder / "fatal"
-        if fatal.exists() and fatal.read_text() == part.file.name:
-            fatal.unlink()
-            os.kill(os.getpid(), signal.SIGKILL)
-        return super().read(part)
-
-
-class Stop(Exception):
-    """Breaks an ingest off."""
-
-
-def _stop_at(stage):
-    def look(progress):
-        if progress.stage == stage and progress.done >= min(2, progress.total):
-            raise Stop
-
-    return look
-
-
-def _die_at(stage):
-    def look(progress):
-        if progress.stage == stage and progress.done >= min(2, progress.total):
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    return look
-
-
-def _ingest_and_die(pattern, url, stage):
-    formats.FORMATS["lines"] = Tracked
-    ingest(pattern, url, IngestOptions(chunk_tokens=2_000), progress=_die_at(stage))
-
-
-def test_an_interrupted_ingest_goes_on_where_it_stopped(tmp_path, monkeypatch):
-    pattern, url, options = (
-        write_source(tmp_path / "source"),
-        str(tmp_path / "corpus"),
-        IngestOptions(chunk_tokens=2_000),
-    )
-    expected = bits(ingest(pattern, str(tmp_path / "whole"), options))
-    (tmp_path / "source" / "fatal").write_text("2.txt")
-    monkeypatch.setitem(formats.FORMATS, "lines", Tracked)
-    for killed_at in ("none", "chunks"):
-        process = multiprocessing.get_context("spawn").Process(target=_ingest_and_die, args=(pattern, url, killed_at))
-        process.start()
-        process.join()
-        assert process.exitcode == -signal.SIGKILL
-        with pytest.raises(DataError, match="no corpus here"):
-            Corpus(url)
-        for stopped_at in ("words", "ids") if killed_at == "none" else ():
-            with pytest.raises(Stop):
-                ingest(pattern, url, options, progress=_stop_at(stopped_at))
-    told = []
-    found = bits(ingest(pattern, url, options, progress=told.append))
-    assert next(t.done for t in told if t.stage == "chunks") == 2
-    assert [(tmp_path / "source" / f"{f}.txt.tally").read_text() for f in range(3)] == ["x", "x", "xx"]
-    assert found.keys() == expected.keys()
-    assert all(found[k] == expected[k] for k in found if k != "corpus.json")
-    meta, other = json.loads(found["corpus.json"]), json.loads(expected["corpus.json"])
-    assert meta["hash"] == other["hash"]
-    assert meta["parts"] == other["parts"]
-
-
-def test_a_repeated_ingest_does_nothing_and_says_so(tmp_path):
-    pattern, url = write_source(tmp_path / "source"), str(tmp_path / "corpus")
-    ingest(pattern, url)
-    before = {p: p.stat().st_mtime_ns for p in Path(url).rglob("*") if p.is_file()}
-    told = []
-    ingest(pattern, url, progress=told.append)
-    assert [t.stage for t in told] == ["unchanged"]
-    assert {p: p.stat().st_mtime_ns for p in Path(url).rglob("*") if p.is_file()} == before
-
-
-def test_progress_is_told(tmp_path):
-    told = []
-    ingest(write_source(tmp_path / "source"), str(tmp_path / "corpus"), progress=told.append)
-    assert [(t.done, t.total) for t in told if t.stage == "tokens"] == [(0, 3), (1, 3), (2, 3), (3, 3)]
-    assert list(dict.fromkeys(t.stage for t in told)) == ["tokens", "words", "ids", "chunks", "finished"]
-
-
-def test_another_corpus_is_refused_or_overwritten(tmp_path):
-    pattern, url = write_source(tmp_path / "source"), str(tmp_path / "corpus")
-    ingest(pattern, url, IngestOptions(chunk_tokens=1_000))
-    with pytest.raises(DataError, match=r"other options \(min_df\).*--overwrite"):
-        ingest(pattern, url, IngestOptions(chunk_tokens=1_000, min_df=3))
-    with pytest.raises(DataError, match=r"another source.*--overwrite"):
-        ingest(str(tmp_path / "source" / "1.txt"), url, IngestOptions(chunk_tokens=1_000))
-    with pytest.raises(DataError, match=r"another source.*--overwrite"):
-        ingest([["in"], ["memory"]], url)
-    replaced = ingest(pattern, url, IngestOptions(min_df=3, overwrite=True))
-    assert bits(replaced) == bits(ingest(pattern, str(tmp_path / "fresh"), IngestOptions(min_df=3)))
-
-
-def test_a_changed_file_is_another_source(tmp_path):
-    pattern, url = write_source(tmp_path / "source"), str(tmp_path / "corpus")
-    ingest(pattern, url)
-    with (tmp_path / "source" / "1.txt").open("a") as file:
-        file.write("more\n")
-    with pytest.raises(DataError, match="files that changed"):
-        ingest(pattern, url)
-
-
-def test_work_of_an_ingest_begun_otherwise_is_not_taken(tmp_path):
-    pattern, url = write_source(tmp_path / "source"), str(tmp_path / "corpus")
-    with pytest.raises(Stop):
-        ingest(pattern, url, IngestOptions(chunk_tokens=2_000), progress=_stop_at("chunks"))
-    corpus = ingest(pattern, url, IngestOptions(chunk_tokens=5_000))
-    assert bits(corpus) == bits(ingest(pattern, str(tmp_path / "fresh"), IngestOptions(chunk_tokens=5_000)))
-
-
-def test_two_ingests_at_once_are_refused(tmp_path):
-    pattern, url = write_source(tmp_path / "source"), str(tmp_path / "corpus")
-    refused = []
-
-    def again(progress):
-        if progress.stage == "ids" and not refused:
-            with pytest.raises(Locked, match="another process is ingesting") as error:
-                ingest(pattern, url)
-            refused.append(error)
-
-    ingest(pattern, url, progress=again)
-    assert refused
-
-
-def test_an_error_leaves_no_corpus_and_the_way_is_free_once_it_is_mended(tmp_path):
-    source, url = tmp_path / "source", str(tmp_path / "corpus")
-    pattern = write_source(source)
-    good = (source / "1.txt").read_bytes()
-    (source / "1.txt").write_bytes(b"ab\xff\n" + good)
-    with pytest.raises(DataError, match=r"1\.txt, line 1: invalid UTF-8"):
-        ingest(pattern, url)
-    with pytest.raises(DataError, match="no corpus here"):
-        Corpus(url)
-    (source / "1.txt").write_bytes(good)
-    assert words_of(ingest(pattern, url)) == source_words(pattern)
-
-
-def test_an_object_store(tmp_path):
-    pattern = write_source(tmp_path / "source")
-    here = ingest(pattern, str(tmp_path / "corpus"), IngestOptions(chunk_tokens=5_000))
-    there = ingest(pattern, "memory://bucket/corpus", IngestOptions(chunk_tokens=5_000))
-    assert there.hash == here.hash
-    assert words_of(there) == words_of(here)
-    assert not there.store.exists(".work")
-
-
-# --- memory ---
-
-
-def peak_memory():
-    """Return the most bytes of memory that this process has held."""
-    return int(re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())[1]) << 10
-
-
-def write_packed(folder, size):
-    """Write packed lines of ``size`` bytes in all: mostly one very long stop word, which is quick to read."""
-    rng = np.random.default_rng(0)
-    stop = "the" * 100
-    words = np.array([stop] * 19 + [f"w{n:03d}" for n in range(999)])
-    odds = np.r_[np.full(19, 1 / 20), np.full(999, 1 / 20 / 999)]
-    lines = [" ".join(rng.choice(words, 100, p=odds / odds.sum())) for _ in range(100)]
-    block = ("\n".join(lines) + "\n").encode()
-    packed = gzip.compress(block)
-    for f in range(4):
-        (folder / f"{f}.txt.gz").write_bytes(packed * (size // len(block) // 4 + 1))
-    return str(folder / "*.gz"), stop
-
-
-@pytest.mark.timeout(900)
-def test_memory_stays_below_the_limit_for_a_source_ten_times_larger(tmp_path):
-    limit = 240 << 20
-    pattern, stop = write_packed(tmp_path, 10 * limit)
-    options = IngestOptions(stop_words=(stop,), chunk_tokens=200_000)
-    with open_cluster("local", n_workers=2, memory_limit=limit) as client:
-        before = set(client.run(os.getpid).values())
-        corpus = ingest(pattern, str(tmp_path / "corpus"), options, client=client)
-        peaks = client.run(peak_memory).values()
-        assert set(client.run(os.getpid).values()) == before
-    assert corpus.meta["about"]["tokens_read"] > 7_000_000
-    assert len(corpus.chunks) > 1
-    assert max(peaks) < limit
-
-
 # --- chunks ---
 
 
-def test_a_document_longer_than_a_chunk_grows_it(tmp_path):
+def test_a_document_longer_than_a_chunk_grows_it():
     documents = [["a"] * 30, ["b"] * 500, ["c"] * 30, ["d"] * 30]
     corpus = corpus_from(documents, chunk_tokens=100)
     assert [c.tokens for c in corpus.chunks] == [30, 500, 60]
-    assert "500 tokens, more than a chunk's 100" in corpus.meta["about"]["note"]
+    assert "500 tokens, more than a chunk's 100" in inspect(corpus.url)["note"]
     assert words_of(corpus) == documents
 
 
@@ -524,47 +248,6 @@ def test_the_default_is_stated(tmp_path):
     )
 
 
-# --- words ---
-
-
-@given(words=st.lists(st.text(max_size=6), min_size=1, max_size=60, unique=True), buckets=st.integers(2, 7))
-@settings(max_examples=40, deadline=None)
-def test_a_word_has_the_same_bucket_everywhere(words, buckets):
-    together = voc.bucket_of(pa.array(words, pa.large_string()), buckets)
-    alone = [int(voc.bucket_of(pa.array([w], pa.large_string()), buckets)[0]) for w in words]
-    sliced = voc.bucket_of(pa.array(["x", *words], pa.large_string()).slice(1), buckets)
-    assert together.tolist() == alone == sliced.tolist()
-    assert together.max() < buckets
-
-
-def test_buckets_are_even():
-    sizes = np.bincount(voc.bucket_of(pa.array([f"w{i}" for i in range(70_000)], pa.large_string()), 7))
-    assert sizes.min() > 9_000
-
-
-@given(
-    tables=st.lists(st.dictionaries(st.text("abc", max_size=3), st.integers(1, 9), max_size=20), max_size=8),
-    bound=st.integers(1, 500),
-)
-@settings(max_examples=40, deadline=None)
-def test_counts_add_up_within_any_bound(tables, bound):
-    total = {}
-    for table in tables:
-        for word, count in table.items():
-            total[word] = total.get(word, 0) + count
-    columns = [(list(t), np.array(list(t.values()), np.int64)) for t in tables]
-    arrow = [voc.count_table(pa.array(w, pa.large_string()), n, n) for w, n in columns]
-    merged = voc.merge_counts(iter(arrow), bound).to_pydict()
-    assert dict(zip(merged["word"], merged["term_frequency"], strict=True)) == total
-    assert merged["document_frequency"] == merged["term_frequency"]
-
-
-def test_a_vocabulary_too_large_for_ids_is_refused():
-    voc.check_size(1 << 32)
-    with pytest.raises(DataError, match="4,294,967,297 words are more than the 4,294,967,296 ids"):
-        voc.check_size((1 << 32) + 1)
-
-
 # --- what cannot be ---
 
 
@@ -593,6 +276,7 @@ def test_one_word(tmp_path):
 
 
 def test_empty_documents_alone_make_a_corpus_in_memory():
+    assert corpus_from([["word"]], held_out=0.999).held_out.n_documents == 1
     corpus = corpus_from([[], []])
     assert (corpus.n_words, corpus.n_documents, corpus.n_tokens) == (0, 2, 0)
 

@@ -59,9 +59,9 @@ def test_likelihood_rises(model):
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3])
-def test_same_bits_on_any_number_of_workers(corpus, workers):
-    with open_cluster("local", n_workers=workers, memory_limit="2GiB") as client:
-        assert bits(small().fit(corpus, client=client)) == bits(small().fit(corpus))
+def test_same_bits_on_any_number_of_workers(corpus, workers, cluster_of):
+    client = cluster_of(workers)
+    assert bits(small().fit(corpus, client=client)) == bits(small().fit(corpus))
 
 
 def test_same_bits_with_workers_killed_in_mid_epoch(corpus, tmp_path):
@@ -141,10 +141,20 @@ def test_an_empty_document_gets_the_prior(model):
     np.testing.assert_allclose(row, [[0.2] * 5], rtol=1e-6)
 
 
-def test_transform_on_workers_equals_transform_here(corpus, model):
-    with open_cluster("local", n_workers=2, memory_limit="2GiB") as client:
-        np.testing.assert_array_equal(model.transform(corpus, client=client), model.transform(corpus))
-        assert model.score(corpus.held_out, client=client) == model.score(corpus.held_out)
+def test_transform_on_workers_equals_transform_here(corpus, model, cluster_of):
+    client = cluster_of(2)
+    np.testing.assert_array_equal(model.transform(corpus, client=client), model.transform(corpus))
+    assert model.score(corpus.held_out, client=client) == model.score(corpus.held_out)
+
+
+def test_workers_read_a_saved_model_only_while_it_is_this_one(corpus, model, tmp_path):
+    url = str(tmp_path / "model")
+    model.save(url)
+    loaded = LDA.load(url)
+    assert loaded.saved_name() == model.saved_name() != ""
+    assert loaded.set_params(random_state=9).saved_name() == ""
+    small(max_iter=1).fit(corpus).save(url)
+    assert model.saved_name() == ""
 
 
 def test_words_that_the_model_does_not_know_are_skipped_and_counted(tmp_path, model):
@@ -272,6 +282,12 @@ def test_a_model_too_large_for_the_workers_is_refused_with_the_numbers(large_cor
 def test_the_synchronous_executor_is_the_default(corpus):
     assert isinstance(Synchronous().capacities(), list)
     assert small(max_iter=1).fit(corpus).n_iter_ == 1
+
+
+def test_held_out_documents_of_another_vocabulary_are_refused(corpus, tmp_path):
+    other = write_toy_corpus(tmp_path / "other")
+    with pytest.raises(DataError, match=f"vocabulary {other.vocabulary_hash}, but .* has {corpus.vocabulary_hash}"):
+        small().fit(corpus, held_out=other)
 
 
 def test_random_words_have_no_topics(tmp_path):

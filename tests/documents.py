@@ -1,0 +1,42 @@
+"""Random documents written to files, and what a corpus made of them."""
+
+from pathlib import Path
+
+import numpy as np
+
+
+def write_source(folder, files=3, lines=400, seed=0):
+    """Write files of random lines, some empty, and return the folder's pattern."""
+    rng = np.random.default_rng(seed)
+    folder.mkdir(exist_ok=True)
+    for f in range(files):
+        lengths = rng.integers(0, 30, lines)
+        rows = [" ".join(f"w{n:03d}" for n in np.minimum(rng.geometric(0.02, k), 400)) for k in lengths]
+        (folder / f"{f}.txt").write_text("\n".join(rows) + "\n")
+    return str(folder / "*.txt")
+
+
+def words_of(corpus):
+    """Return each document's words, read back from the chunks."""
+    names = np.array(corpus.vocabulary["word"].to_pylist())
+    found = []
+    for c, info in enumerate(corpus.chunks):
+        chunk = corpus.read_chunk(c)
+        assert (chunk.n_documents, chunk.n_tokens) == (info.documents, info.tokens)
+        found += [names[chunk.words[a:b]].tolist() for a, b in zip(chunk.doc_ptr[:-1], chunk.doc_ptr[1:], strict=True)]
+    return found
+
+
+def source_words(pattern):
+    files = sorted(Path(pattern).parent.glob(Path(pattern).name))
+    return [line.split() for f in files for line in f.read_text().splitlines()]
+
+
+def bits(corpus):
+    """Return every byte that a corpus consists of, save where it is."""
+    root = Path(corpus.url)
+    return {
+        str(p.relative_to(root)): p.read_bytes()
+        for p in sorted(root.rglob("*"))
+        if p.is_file() and p.name != "ingest.lock"
+    }

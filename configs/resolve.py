@@ -50,16 +50,19 @@ class Layer:
 
 
 def load(
-    paths: Sequence[str | os.PathLike[str]],
+    files: Sequence[str | os.PathLike[str] | Layer],
     settings: Sequence[str] = (),
     environment: Mapping[str, str] = os.environ,
-    arguments: Sequence[Layer] = (),
+    arguments: Tree | None = None,
 ) -> Config:
-    """Read files (or the names of configurations that ship), then put environment and ``a.b=c`` settings over them.
+    """Read files (or take the names of configurations that ship), then put the environment over them, then settings.
 
-    ``arguments``: what a command says by itself, above the files. Raises ConfigError.
+    ``settings``: as ``a.b=c``. ``arguments``: what a command's own arguments say; nothing overrides it. Raises
+    ConfigError.
     """
-    return resolve([*map(read_file, paths), *arguments, *environment_layers(environment), *setting_layers(settings)])
+    read = [file if isinstance(file, Layer) else read_file(file) for file in files]
+    said = [Layer("the command's arguments", arguments)] if arguments else []
+    return resolve([*read, *environment_layers(environment), *setting_layers(settings), *said])
 
 
 def resolve(layers: Sequence[Layer]) -> Config:
@@ -91,7 +94,9 @@ def read_file(path: str | os.PathLike[str]) -> Layer:
     try:
         tree = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise ConfigError(f"{name}: not valid YAML: {' '.join(str(error).split())}") from None
+        mark = getattr(error, "problem_mark", None)
+        where = f"{name}, line {mark.line + 1}" if mark else name
+        raise ConfigError(f"{where}: not valid YAML: {getattr(error, 'problem', None) or error}") from None
     if not isinstance(tree, dict):
         raise ConfigError(f"{name}: holds no sections; start from `corpusmill config example lda`")
     return Layer(name, tree, text)

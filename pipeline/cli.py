@@ -41,7 +41,7 @@ class Commands(click.Group):
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 done, 2 bad command or configuration, 3 a retrained model was refused, 4 bad data, "
-    "75 locked by another process.",
+    "75 locked by another process, 130 and 143 stopped by Ctrl-C and SIGTERM, 1 anything else.",
 )
 @click.version_option(package_name="corpusmill")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error, and what Dask logs.")
@@ -110,8 +110,7 @@ def ingest(
       corpusmill ingest 's3://news/*.parquet' s3://work/corpus --set source.stop_words=english
       corpusmill ingest docword.nips.txt.gz corpus --set source.vocabulary_file=vocab.nips.txt
     """
-    layer = {"source": {"path": source}, "corpus": {"url": corpus}}
-    config = load_config(configs, settings, layer)
+    config = load_config(configs, settings, {"source": {"path": source}, "corpus": {"url": corpus}})
     with working(config, as_json) as (client, display):
         from . import commands
 
@@ -170,14 +169,19 @@ def train(configs: tuple[str, ...], settings: tuple[str, ...], overwrite: bool, 
 def resume(run_url: str, settings: tuple[str, ...], as_json: bool) -> None:
     """Go on with a run that was broken off.
 
-    It goes on from its last epoch, with the configuration that it began with.
+    It goes on from its last epoch, with the configuration that it was last trained with.
 
     \b
       corpusmill resume runs/articles
+      corpusmill resume runs/articles --set model.max_iter=400
     """
+    from ..configs.resolve import Layer
     from .run import RunStore
 
-    config = load_config((), settings, RunStore(run_url).meta["config"], {"run": {"url": run_url}})
+    meta = RunStore(run_url).meta
+    # A run that began in Python knows no more than its model and its data.
+    remembered = Layer(f"{run_url}/run.json", {"corpus": {"url": meta["data"]["url"]}} | meta["config"])
+    config = load_config([remembered], settings, {"run": {"url": run_url}})
     with measured(config, config.run.url) as job, working(config, as_json) as (client, display):
         trained = _train(config, client, display, job, False)
     show.say(trained, as_json, lambda: show.trained(trained))
@@ -217,7 +221,7 @@ def evaluate(
       corpusmill evaluate demo/model demo/corpus --part train --coherence c_v
       corpusmill evaluate demo/model demo/corpus --method left-to-right    whole documents; for small sets
     """
-    config = load_config(configs, settings, {"corpus": {"url": corpus}})
+    config = load_config(configs, settings)
     with working(config, as_json) as (client, _):
         from . import commands
 
@@ -274,7 +278,7 @@ def transform(
       corpusmill transform demo/model demo/corpus demo/weights
       python -c "import pandas; print(pandas.read_parquet('demo/weights'))"
     """
-    config = load_config(configs, settings, {"corpus": {"url": corpus}})
+    config = load_config(configs, settings)
     with working(config, as_json) as (client, _):
         from . import commands
 
@@ -347,7 +351,7 @@ def inspect(url: str, as_json: bool) -> None:
 @click.option("--out", metavar="FILE", help="Where to; by default report.html inside the run, or comparison.html.")
 @json_option
 def report(url: str, other: str | None, out: str | None, as_json: bool) -> None:
-    """Write a self-contained page about a run, or one that compares two.
+    """Write a page about a run, or one that compares two.
 
     RUN and OTHER are runs, finished or not, or models; with versions it is the one in use.
 
@@ -403,7 +407,9 @@ def config() -> None:
 @config_options
 @json_option
 def config_show(configs: tuple[str, ...], settings: tuple[str, ...], as_json: bool) -> None:
-    """Print the configuration that a command would use: defaults, then files, environment and --set.
+    """Print what a command would use.
+
+    Defaults, then files, environment and --set.
 
     \b
       corpusmill config show my.yaml clusters/jobqueue --set model.max_iter=50
@@ -419,7 +425,7 @@ def config_show(configs: tuple[str, ...], settings: tuple[str, ...], as_json: bo
 @config.command("example")
 @click.argument("name")
 def config_example(name: str) -> None:
-    """Print a configuration that ships as it is written, with its comments.
+    """Print one that ships, comments and all.
 
     \b
       corpusmill config example lda > my.yaml
@@ -432,7 +438,7 @@ def config_example(name: str) -> None:
 @config.command("list")
 @json_option
 def config_list(as_json: bool) -> None:
-    """Print the names of the configurations that ship."""
+    """Print the names of those that ship."""
     from ..configs.resolve import shipped
 
     show.say({"configs": shipped()}, as_json, lambda: click.echo("\n".join(shipped())))
@@ -440,7 +446,7 @@ def config_list(as_json: bool) -> None:
 
 @config.command("schema")
 def config_schema() -> None:
-    """Print the JSON schema of a configuration: every key, what it means, its default."""
+    """Print every key, its meaning and default, as JSON schema."""
     from ..configs.schema import Config
 
     click.echo(json.dumps(Config.model_json_schema(), indent=2))
@@ -473,7 +479,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         error.show()
         sys.exit(USAGE)
     except (KeyboardInterrupt, click.Abort):
-        _fail("interrupted; the same command goes on from the last epoch", INTERRUPTED)
+        _fail("interrupted; the same command goes on where it stopped", INTERRUPTED)
     except Exception as error:
         if "--debug" in given:
             raise
@@ -481,7 +487,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _terminate(*_: Any) -> None:
-    click.echo("corpusmill: terminated; the same command goes on from the last epoch", err=True)
+    click.echo("corpusmill: terminated; the same command goes on where it stopped", err=True)
     sys.exit(TERMINATED)
 
 

@@ -41,7 +41,7 @@ cluster_option = click.option(
     "configs",
     multiple=True,
     metavar="CONFIG",
-    help="A configuration whose cluster is to be used, such as clusters/jobqueue.",
+    help="A configuration to go by: its cluster, such as clusters/jobqueue, and of ingest how text is read.",
 )
 overwrite_option = click.option("--overwrite", is_flag=True, help="Replace what another configuration left there.")
 CONFIGS = click.argument("configs", nargs=-1, required=True, metavar="CONFIG...")
@@ -50,12 +50,11 @@ CONFIGS = click.argument("configs", nargs=-1, required=True, metavar="CONFIG..."
 # --- around a command ---
 
 
-def load_config(configs: Sequence[str], settings: Sequence[str], *trees: Facts) -> Any:
-    """Resolve a command's configuration; ``trees`` are what its arguments say, above the files."""
+def load_config(files: Sequence[Any], settings: Sequence[str], arguments: Facts | None = None) -> Any:
+    """Resolve a command's configuration; ``arguments``: what its own arguments say of it."""
     from ..configs import resolve
 
-    arguments = [resolve.Layer("the command's arguments", tree) for tree in trees]
-    return resolve.load(configs, settings, arguments=arguments)
+    return resolve.load(files, settings, arguments=arguments)
 
 
 @contextmanager
@@ -130,6 +129,14 @@ def _uninterrupted() -> Iterator[None]:
 # --- errors ---
 
 
+def _of_the_system(error: OSError) -> str:
+    if not error.strerror or not error.filename:
+        return str(error)
+    if isinstance(error, FileExistsError | NotADirectoryError):
+        return f"{error.filename}: a file stands where a folder is needed; choose another path"
+    return f"{error.filename2 or error.filename}: {error.strerror.lower()}"
+
+
 def explain(error: Exception) -> tuple[str, int]:
     """Return one sentence and the exit code for an error."""
     from ..configs.resolve import ConfigError
@@ -139,7 +146,7 @@ def explain(error: Exception) -> tuple[str, int]:
     from .clusters import ClusterError
     from .executors import TaskLost
 
-    sentence = " ".join(str(error).split())
+    sentence = " ".join((_of_the_system(error) if isinstance(error, OSError) else str(error)).split())
     for library, extra in {"s3fs": "s3", "gcsfs": "gcs", "adlfs": "azure"}.items():
         if isinstance(error, ImportError) and library in sentence:
             sentence += f": pip install 'corpusmill[{extra}]'"
@@ -148,4 +155,6 @@ def explain(error: Exception) -> tuple[str, int]:
     for kind, code in codes.items():
         if isinstance(error, kind):
             return sentence, code
+    if isinstance(error, MemoryError):
+        return f"memory ran out ({sentence}); use fewer workers, a smaller model or a smaller chunk_tokens", FAILED
     return f"{type(error).__name__}: {sentence} (--debug shows where)", FAILED

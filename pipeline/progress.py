@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from .events import EpochFinished, Event, RunStarted, ShardSwept
-from .wording import minus, short
+from .events import EpochFinished, Event, RunFinished, RunStarted, ShardSwept
+from .wording import counted, minus, short
 
 #: Seconds between plain lines.
 QUIET = 5.0
@@ -82,6 +82,8 @@ class Lines(Display):
             if now - self._said >= QUIET or event.epoch == self._epochs:
                 self._said = now
                 click.echo(f"train: epoch {event.epoch}/{self._epochs}, {figures(event.metrics)}", err=True)
+        elif isinstance(event, RunFinished) and event.reason != "epochs":
+            click.echo(f"train: {event.reason} after epoch {event.epoch}", err=True)
 
 
 class Bar(Display):
@@ -128,14 +130,16 @@ class Bar(Display):
         elif self._train is not None and isinstance(event, EpochFinished):
             self._note = figures(event.metrics, self._note)
             self.bars.update(self._train, completed=event.epoch, note=f"epoch {event.epoch}, {self._note}")
+        elif self._train is not None and isinstance(event, RunFinished) and event.reason != "epochs":
+            self.bars.update(self._train, total=event.epoch, note=f"{event.reason}, {self._note}")
 
 
 def started(event: RunStarted) -> str:
     """Say what begins."""
     if event.epoch >= event.epochs:
         return f"all {event.epoch} epochs are there already"
-    where = f"goes on after epoch {event.epoch} of {event.epochs}" if event.epoch else f"{event.epochs} epochs"
-    return f"{where} over {event.tokens:,} tokens in {event.shards} shards"
+    where = f"goes on after epoch {event.epoch} of {event.epochs}" if event.epoch else counted(event.epochs, "epoch")
+    return f"{where} over {event.tokens:,} tokens in {counted(event.shards, 'shard')}"
 
 
 def figures(metrics: dict[str, float], before: str = "") -> str:

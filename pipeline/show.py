@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from .wording import duration, minus, short
+from .wording import counted, duration, minus, short
 
 Facts = dict[str, Any]
 
@@ -25,8 +25,9 @@ def corpus(found: Facts) -> None:
     held_out = f" and {found['held_out_documents']:,} held out" if found["held_out_documents"] else ""
     there = "" if found["changed"] else ", there already"
     click.echo(
-        f"{_label('corpus')}{found['url']}: {found['documents']:,} documents{held_out}, {found['tokens']:,} tokens, "
-        f"{found['words']:,} words, {found['chunks']} chunks{there}"
+        f"{_label('corpus')}{found['url']}: {counted(found['documents'], 'document')}{held_out}, "
+        f"{counted(found['tokens'], 'token')}, {counted(found['words'], 'word')}, "
+        f"{counted(found['chunks'], 'chunk')}{there}"
     )
 
 
@@ -35,7 +36,9 @@ def trained(found: Facts) -> None:
     topics(found["topics"], most=40)
     there = "" if found["trained_epochs"] else ", there already"
     rate = f", {short(found['tokens_per_second'])} tokens/s" if found["tokens_per_second"] else ""
-    click.echo(f"{_label('trained')}{found['epochs']} epochs in {duration(found['training_seconds'])}{rate}{there}")
+    click.echo(
+        f"{_label('trained')}{counted(found['epochs'], 'epoch')} in {duration(found['training_seconds'])}{rate}{there}"
+    )
     score = found.get("held_out_log_likelihood")
     if score is not None:
         perplexity = short(math.exp(min(-score, 700.0)))

@@ -7,10 +7,15 @@ def short(number: float) -> str:
     """Write a number in at most four digits: 12.3 M, 4,321, 0.0123."""
     if not math.isfinite(number):
         return "–"
-    for limit, unit in ((1e9, " G"), (1e6, " M"), (1e5, " k")):
-        if abs(number) >= limit:
-            return f"{number / limit * (100 if unit == ' k' else 1):.3g}{unit}"
+    for least, scale, unit in ((1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e5, 1e3, "k")):
+        if abs(number) >= least:
+            return f"{number / scale:.3g} {unit}"
     return f"{number:,.0f}" if abs(number) >= 1000 or number == int(number) else f"{number:.4g}"
+
+
+def counted(number: int, noun: str) -> str:
+    """Write how many there are: 1 chunk, 1,234 chunks."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def minus(number: str) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from corpusmill.io.store import DataError
-from corpusmill.pipeline import ESTIMATORS
+from corpusmill.pipeline import ESTIMATORS, LDA
 from corpusmill.pipeline.cli import main
 from corpusmill.pipeline.run import RunStore
 
@@ -131,7 +132,8 @@ def test_a_run_without_a_source_trains_on_what_is_there(trained, call):
     assert call("run", *again)[0] == 0
 
 
-def test_an_ingest_needs_no_configuration(project, call):
+def test_an_ingest_needs_no_configuration(project, call, monkeypatch):
+    monkeypatch.setenv("CORPUSMILL_CORPUS__URL", "elsewhere")
     code, out, _ = call("ingest", "texts.jsonl", "other", "--set", "cluster.kind=synchronous", "--json")
     found = json.loads(out)
     assert (code, found["url"], found["changed"]) == (0, "other", True)
@@ -141,6 +143,22 @@ def test_resume_finishes_a_run_with_its_own_configuration(trained, call):
     code, out, _ = call("resume", "run", "--set", "model.max_iter=5", "--json")
     assert code == 0
     assert (json.loads(out)["epochs"], json.loads(out)["trained_epochs"]) == (5, 1)
+
+
+def test_resume_remembers_what_was_said_last(trained, call):
+    assert call("train", "my.yaml", "--set", "model.max_iter=6")[0] == 0
+    for name in ("report.html", "model"):
+        RunStore("run").store.delete(name)
+    assert call("watch", "run", "--once")[1].count("epoch 6 of 6") == 1
+    assert json.loads(call("resume", "run", "--json")[1])["epochs"] == 6
+
+
+def test_a_run_that_began_in_python_is_resumed(trained, call, monkeypatch):
+    LDA(n_components=2, max_iter=2).fit("corpus", run="here")
+    monkeypatch.setenv("CORPUSMILL_RUN__URL", "elsewhere")
+    settings = ("--set", "model.max_iter=3", "--set", "cluster.kind=synchronous")
+    assert json.loads(call("resume", "here", *settings, "--json")[1])["trained_epochs"] == 1
+    assert not Path("elsewhere").exists()
 
 
 def test_evaluate_and_transform(trained, call):
@@ -155,6 +173,14 @@ def test_evaluate_and_transform(trained, call):
     assert rows.column_names == ["document", "weights"]
     assert rows.num_rows == trained["corpus"]["documents"]
     assert all(sum(weights) == pytest.approx(1, abs=1e-5) for weights in rows["weights"].to_pylist())
+    assert len(list(Path("weights").iterdir())) > 1
+    Path("few.txt").write_text("a plane over the sea\n")
+    settings = ("--set", "cluster.kind=synchronous", "--set", "corpus.held_out=0")
+    assert call("ingest", "few.txt", "few", *settings)[0] == 0
+    assert call("transform", "run/model", "few", "weights", *settings[:2])[0] == 0
+    assert pq.read_table("weights").num_rows == 1
+    code, _, err = call("evaluate", "run/model", "few", "--part", "train", *settings[:2])
+    assert (code, "few: nothing to score: no document has two words" in sentence(err)) == (4, True)
 
 
 def test_topics_and_report(trained, call):
@@ -315,6 +341,25 @@ def test_bad_data_is_4(project, call, arguments, words):
     assert words in sentence(err)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["ingest", "texts.jsonl", "run", "--config", "my.yaml"], "run: a run is here; choose another folder"),
+        (["ingest", "texts.jsonl", "texts.jsonl", "--config", "my.yaml"], "a file stands where a folder is needed"),
+        (["train", "my.yaml", "--set", "run.url=corpus"], "corpus: a corpus is here; choose another folder"),
+        (["topics", "run"], "run: no model here (no model.json); there is one at run/model"),
+        (["transform", "run/model", "corpus", "", "--config", "my.yaml"], "an empty path"),
+        (["resume", "damaged"], "damaged/HEAD: damaged; restore it, or begin the run anew"),
+    ],
+)
+def test_what_is_there_already_is_respected(trained, call, arguments, words):
+    shutil.copytree("run", "damaged")
+    Path("damaged/HEAD").write_text("{}")
+    code, _, err = call(*arguments)
+    assert code == 4
+    assert words in sentence(err.splitlines(keepends=True)[-1])
+
+
 def test_inspect_points_to_what_lies_below(trained, call):
     assert "below it: corpus, run" in sentence(call("inspect", ".")[2])
 
@@ -364,7 +409,7 @@ def test_a_stopped_run_can_be_resumed(trained, call, signum, code, cluster):
         os.killpg(process.pid, signum) if signum == signal.SIGINT else process.send_signal(signum)
         out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (code, "")
-    assert "goes on from the last epoch" in err
+    assert "goes on where it stopped" in err
     assert "Traceback" not in err
     epochs = RunStore("long").step
     assert epochs >= 2

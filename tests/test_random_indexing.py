@@ -73,9 +73,9 @@ def test_retraining_equals_algorithm_2_1_with_the_last_rows_as_seeds(corpus, n_b
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_same_bits_on_any_number_of_workers(corpus, workers):
-    with open_cluster("local", n_workers=workers, memory_limit="2GiB") as client:
-        assert bits(small(retrain=1).fit(corpus, client=client)) == bits(small(retrain=1).fit(corpus))
+def test_same_bits_on_any_number_of_workers(corpus, workers, cluster_of):
+    client = cluster_of(workers)
+    assert bits(small(retrain=1).fit(corpus, client=client)) == bits(small(retrain=1).fit(corpus))
 
 
 def test_same_bits_with_workers_killed_in_mid_epoch(corpus, tmp_path):
@@ -285,11 +285,11 @@ def test_documents_are_found_by_each_other_and_by_a_few_words():
         model.score(corpus)
 
 
-def test_transform_is_the_same_on_workers(corpus):
+def test_transform_is_the_same_on_workers(corpus, cluster_of):
     model = small().fit(corpus)
     here = model.transform(corpus)
-    with open_cluster("local", n_workers=2, memory_limit="2GiB") as client:
-        np.testing.assert_array_equal(model.transform(corpus, client=client), here)
+    client = cluster_of(2)
+    np.testing.assert_array_equal(model.transform(corpus, client=client), here)
 
 
 # --- memory ---

@@ -19,7 +19,7 @@ import click
 import numpy as np
 import scipy.sparse
 from corpusmill.kernels import nmf, nmf_model, nmf_solvers, nmf_tiled
-from corpusmill.pipeline.hals import gram
+from corpusmill.pipeline.hals import go_ahead, gram
 
 CACHE = 32 << 20
 PEERS = ("scikit-learn cd", "scikit-learn mu")
@@ -64,8 +64,9 @@ def error_of(norm, W, P, Q):
 class Blocks:
     """The block scheme, on one thread or on several over documents and then over words."""
 
-    def __init__(self, A, W, H, order="separable", sweeps=1, threads=1):
+    def __init__(self, A, W, H, order="separable", sweeps=1, threads=1, extrapolate=False):
         self.W, self.H, self.order, self.sweeps, self.threads = W, H, order, sweeps, threads
+        self.block = {"W": W.copy()} if extrapolate else {}
         self.S = W.T.astype(float) @ W
         cuts = np.linspace(0, A.shape[0], threads + 1).astype(int)
         self.parts = [A[i:j] for i, j in zip(cuts[:-1], cuts[1:], strict=True)]
@@ -92,7 +93,12 @@ class Blocks:
         else:
             found = list(self.pool.map(lambda i: self._words(i, P, Q), range(self.threads)))
             inner, self.S = sum(f[0] for f in found), nmf.symmetric(sum(f[1] for f in found))
-        return float(np.sqrt(max(self.norm - 2 * inner + np.sum(self.S * Q), 0) / self.norm))
+        explained = 2 * inner - np.sum(self.S * Q)
+        if self.block:
+            new = self.W.copy()
+            self.block = {"W": new} | go_ahead(self.block, new, explained)
+            self.W[:], self.S = self.block["ahead"], gram(self.block["ahead"])
+        return float(np.sqrt(max(self.norm - explained, 0) / self.norm))
 
     def _documents(self, i):
         A, H, W = self.parts[i], self.H[self.rows[i] : self.rows[i + 1]], self.W
@@ -145,6 +151,7 @@ def contenders(A, K, threads, slow):
         for sweeps in (1, 2):
             name = f"corpusmill {order}" + (f", {sweeps} sweeps" if sweeps > 1 else "")
             yield name, Blocks(A, *start(A, K, order == "paper"), order, sweeps, threads)
+    yield "corpusmill separable, extrapolated", Blocks(A, *start(A, K), threads=threads, extrapolate=True)
     if threads > 1:
         return
     yield "FAST-HALS by columns", Whole(A, *start(A, K, True), "columns")
@@ -218,6 +225,22 @@ def compare(name, K, epochs, threads, slow):
     return {"data": name, "K": K, "threads": threads, "flops": work, "bytes": moved, "rows": table}
 
 
+def draw(found, path):
+    """Draw relative errors over epochs and over seconds, a row of two panels for each table."""
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(len(found), 2, figsize=(10, 4 * len(found)), squeeze=False)
+    for (left, right), table in zip(axes, found, strict=True):
+        for row in (r for r in table["rows"] if r["all"]):
+            left.plot(range(1, len(row["errors"]) + 1), row["errors"], label=row["name"])
+            right.plot(np.cumsum(row["all"]), row["errors"])
+        left.set(xlabel="epochs", ylabel="relative error", title=f"{table['data']}, K = {table['K']}")
+        right.set(xlabel="CPU seconds" if table["threads"] == 1 else "seconds", xscale="log")
+        left.legend(fontsize=7)
+    figure.tight_layout()
+    figure.savefig(path, dpi=70)
+
+
 def show(title, table, work, moved):
     """Print one table: seconds, ratio to scikit-learn's cd (or to the first row), errors."""
     base = next((r["seconds"] for r in table if r["name"] == PEERS[0]), table[0]["seconds"])
@@ -225,12 +248,12 @@ def show(title, table, work, moved):
     floor = work / rate
     print(f"\n{title}\n  needs {work / 1e9:.2f} Gflop: {floor:.3f} s at one core's sgemm, {rate / 1e9:.0f} GF/s")
     print(f"  and {moved / 1e6:.0f} MB; ratio: to scikit-learn's cd, or to the first row")
-    print(f"  {'':32}{'s/epoch':>9}{'ratio':>8}{'GF/s':>8}{'error 3':>11}{'error last':>11}")
+    print(f"  {'':36}{'s/epoch':>9}{'ratio':>8}{'GF/s':>8}{'error 3':>11}{'error last':>11}")
     for row in table:
         third = row["errors"][2] if len(row["errors"]) > 2 else float("nan")
         each = row["seconds"]
         numbers = f"{each:9.3f}{base / each:8.2f}{work / each / 1e9:8.1f}{third:11.6f}{row['errors'][-1]:11.6f}"
-        print(f"  {row['name']:32}{numbers}")
+        print(f"  {row['name']:36}{numbers}")
 
 
 @click.command()
@@ -240,12 +263,15 @@ def show(title, table, work, moved):
 @click.option("--threads", multiple=True, type=int, default=(1, 2))
 @click.option("--slow", is_flag=True, help="ANLS-BPP too")
 @click.option("--json", "path", type=click.Path(), help="Write all numbers here")
+@click.option("--picture", type=click.Path(), help="Draw errors over epochs and over seconds: .svg or .png")
 @click.option("--quick", is_flag=True, help="A few seconds on a small random matrix")
-def main(data, components, epochs, threads, slow, path, quick):
+def main(data, components, epochs, threads, slow, path, picture, quick):
     """Compare."""
     if quick:
         data, components, epochs, slow = ("quick",), (8,), 3, True
     found = [compare(d, K, epochs, n, slow) for d in data for K in components for n in threads]
+    if picture:
+        draw(found, picture)
     if path:
         Path(path).write_text(json.dumps(found, indent=1) + "\n")
 

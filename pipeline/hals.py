@@ -14,12 +14,14 @@ from ..kernels.nmf_model import tile_size
 from .algorithm import Address, Algorithm, Model, Need, Swept, add
 from .corpora import load_model, map_words
 from .device import kernels
-from .nmf_start import singular_start
+from .nmf_start import fill, singular_start
 
 #: Addresses of draws that belong to no epoch: W before training, and components that come to nothing.
 BEGIN, REVIVE = -1, -2
 #: Sweeps over the rows of new documents.
 FOLD_IN_SWEEPS = 100
+#: Share of a step of W that extrapolation adds to the first one, and its factors where the error falls and rises.
+MOMENTUM, FASTER, SLOWER = 0.5, 1.05, 1.5
 #: Cache for which a tile of W's columns is chosen by equation 11.
 CACHE_BYTES = 32 << 20
 
@@ -28,7 +30,8 @@ CACHE_BYTES = 32 << 20
 class HALS(Algorithm):
     """A (D, V) ≈ H·Wᵀ. State: H by chunk. Model: W by block. Delta: P = AᵀH by block, Q = HᵀH. Shared: S = WᵀW.
 
-    The error is that of the new H and W: ‖A‖² − 2⟨P, W⟩ + ⟨S, Q⟩, all of which an epoch has at hand.
+    The error is that of the new H and W: ‖A‖² − 2⟨P, W⟩ + ⟨S, Q⟩, all of which an epoch has at hand. With
+    ``extrapolate`` block and shared arrays also hold ``ahead``, the point beyond W that the next epoch starts from.
     """
 
     name: ClassVar[str] = "nmf"
@@ -37,6 +40,7 @@ class HALS(Algorithm):
     n_components: int = 0
     solver: str = "hals"
     sweeps: int = 1
+    extrapolate: bool = False
     order: str = "separable"
     init: str = "random"
     scale: float = 1.0  # of the first random numbers
@@ -61,7 +65,7 @@ class HALS(Algorithm):
         return Need(
             data=32 * chunk.tokens + 16 * chunk.documents,
             state=2 * chunk.documents * self.n_components * item,
-            model=factor * ((1 if self.blocks == 1 else 2) + bool(self.base)),
+            model=factor * ((1 if self.blocks == 1 else 2) + bool(self.base) + 2 * self.extrapolate),
             delta=3 * factor + 16 * self.n_components**2,
             scratch=2 * (4 + item) * chunk.tokens + 4 * self.n_components**2 * item,
             # The chunk by row and by column, H, W, P and Q, and products on the way.
@@ -116,8 +120,9 @@ class HALS(Algorithm):
     ) -> Swept:
         """Update the chunk's rows of H, then add up P and Q."""
         A = self.rows(chunk, model.shared)
-        W = self._joined(model, "W")
-        S = model.shared["S"] if "S" in model.shared else self.summed(W)
+        W = _joined([_start(model.block(j)) for j in range(self.blocks)])
+        known = model.shared.get("ahead", model.shared.get("S"))
+        S = self.summed(W) if known is None else known
         H = self._first(model, A, chunk.n_documents, address) if state is None else state["H"].copy()
         P, Q = np.zeros_like(W), np.zeros_like(S)
         self._update_rows(A, W, S, H, P, Q)
@@ -157,8 +162,7 @@ class HALS(Algorithm):
         return float(np.sum(R * X, dtype=np.float64))
 
     def _joined(self, model: Model, name: str) -> np.ndarray:
-        parts = [model.block(j)[name] for j in range(self.blocks)]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+        return _joined([model.block(j)[name] for j in range(self.blocks)])
 
     def _first(self, model: Model, A: Any, n: int, address: Address) -> np.ndarray:
         H = np.zeros((n, self.n_components), self.dtype)
@@ -167,11 +171,13 @@ class HALS(Algorithm):
             return self.fold_in(A, W, self.summed(W))[0]
         if "start" not in model.block(0):
             nmf.uniforms(random.key(*address), 0, H, 2 * self.scale)
-        elif isinstance(A, nmf.Rows):
+            return H
+        if isinstance(A, nmf.Rows):
             nmf.add_products(A, self._joined(model, "start"), H)
         else:
             H[:] = A @ self._joined(model, "start")
-        return np.maximum(H, 0)
+        fill(H, self, 1 + address.chunk)
+        return H
 
     def merge(self, left: Arrays, right: Arrays) -> Arrays:
         """Add P and Q, in the order of the tree."""
@@ -182,7 +188,7 @@ class HALS(Algorithm):
 
         Rows of A that an earlier model has seen count as A ≈ HWᵀ, which is all that is known of them: P ≈ W·Q.
         """
-        W, P, Q = block["W"].copy(), delta["P"], delta["Q"]
+        W, P, Q = _start(block).copy(), delta["P"], delta["Q"]
         if self.base:
             P, Q = P + block["seen"], Q + shared["seen"]
         _revive(W, Q, self.scale, self.seed)
@@ -196,18 +202,21 @@ class HALS(Algorithm):
             rule = nmf.rule(Q, self.order, "W", *self.penalties[:2], self.dtype)
             inner = self._solve(P, Q, W, rule, S)
             S = nmf.symmetric(S)
+        kept, totals = {"W": W}, {"S": S, "Q": Q / self.blocks}
+        if self.extrapolate:
+            kept |= go_ahead(block, W, np.float64(2 * inner - np.sum(S * Q)))
+            totals["ahead"] = gram(kept["ahead"])
         if self.base:
+            kept["seen"] = block["seen"]
             inner -= float(np.sum(block["seen"] * W, dtype=np.float64))
-        explained = 2 * inner - np.sum(S * delta["Q"])
-        kept = {"W": W, "seen": block["seen"]} if self.base else {"W": W}
-        return kept, {"S": S, "Q": Q / self.blocks, "explained": np.float64(explained)}
+        return kept, totals | {"explained": np.float64(2 * inner - np.sum(S * delta["Q"]))}
 
     def finish(self, shared: Arrays, totals: Arrays, sums: Arrays) -> tuple[Arrays, dict[str, float]]:
-        """Keep S and Q; report ‖A − HWᵀ‖ and its ratio to ‖A‖."""
+        """Keep what the blocks' factors add up to; report ‖A − HWᵀ‖ and its ratio to ‖A‖."""
         squared = max(float(sums["norm"] - totals["explained"]), 0.0)
         norm = max(float(sums["norm"]), np.finfo(float).tiny)
         metrics = {"error": float(np.sqrt(squared)), "relative_error": float(np.sqrt(squared / norm))}
-        return shared | {"S": totals["S"], "Q": totals["Q"]}, metrics
+        return shared | {k: v for k, v in totals.items() if k != "explained"}, metrics
 
     def fold_in(self, A: Any, W: np.ndarray, S: np.ndarray, sweeps: int = FOLD_IN_SWEEPS) -> tuple[np.ndarray, float]:
         """Return the H (D, K) of new rows and ⟨R, H⟩, W being fixed."""
@@ -244,9 +253,12 @@ class HALS(Algorithm):
         return [" ".join(names[int(v)].as_py() for v in heaviest(W[:, k], 8)) for k in range(min(W.shape[1], 24))]
 
     def converged(self, history: list[dict[str, float]]) -> bool:
-        """Whether the error has fallen by less than ``tol`` of itself."""
+        """Whether the error has fallen by less than ``tol`` of itself; a larger rise is a restart of extrapolation."""
         errors = [row["error"] for row in history[-2:]]
-        return self.tol > 0 and len(errors) == 2 and errors[0] - errors[1] < self.tol * errors[0]
+        if len(errors) < 2 or self.tol == 0:
+            return False
+        fall = errors[0] - errors[1]
+        return (abs(fall) if self.extrapolate else fall) < self.tol * errors[0]
 
 
 def gram(X: np.ndarray) -> np.ndarray:
@@ -255,6 +267,29 @@ def gram(X: np.ndarray) -> np.ndarray:
     for first in range(0, len(X), 1024):
         total += X[first : first + 1024].T @ X[first : first + 1024]
     return total
+
+
+def _joined(parts: list[np.ndarray]) -> np.ndarray:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _start(block: Arrays) -> np.ndarray:
+    return block["ahead"] if "ahead" in block else block["W"]
+
+
+def go_ahead(block: Arrays, W: np.ndarray, explained: np.float64) -> Arrays:
+    """Go beyond W along its last step, ever further while the error falls; where it has risen, restart at W.
+
+    After Ang and Gillis, "Accelerating NMF algorithms using extrapolation" (Neural Computation 2019), W alone: H
+    follows it, and its rows need no second copy on disk. Columns keep the lengths of W's: their scale, which H can
+    undo, would run away.
+    """
+    momentum = block.get("momentum", np.float64(MOMENTUM))
+    if explained < block.get("explained", -np.inf):
+        return {"ahead": W, "momentum": momentum / SLOWER, "explained": explained}
+    ahead = np.maximum(W + W.dtype.type(momentum) * (W - block["W"]), 0)
+    ahead *= np.linalg.norm(W, axis=0) / np.maximum(np.linalg.norm(ahead, axis=0), np.finfo(W.dtype).tiny)
+    return {"ahead": ahead, "momentum": np.minimum(momentum * FASTER, 1.0), "explained": explained}
 
 
 def _revive(W: np.ndarray, Q: np.ndarray, scale: float, seed: int) -> None:

@@ -38,7 +38,9 @@ class NMF(TextEstimator):
     ``solver``: "hals" (FAST-HALS), "mu" (multiplicative, also for ``beta_loss="kullback-leibler"``) or "anls".
     ``order``: "separable" takes each entry to its best (scikit-learn's coordinate descent); "paper" is Algorithm 1 of
     ALO-NMF, which normalises W on the way.
-    ``sweeps``: sweeps over a factor while its products are at hand. ``weighting`` of a corpus: "counts" or "tfidf".
+    ``sweeps``: sweeps over a factor while its products are at hand. ``extrapolate``: each epoch starts beyond the W of
+    the last one, along its step; where the error has risen, from W itself. It takes a third of the epochs to the same
+    error, and one more copy of W. ``weighting`` of a corpus: "counts" or "tfidf".
     ``n_blocks``: blocks of W's rows that workers update apart. Every entry counts, zeros too: there is no mask for
     unobserved ones, which would need S anew for each row. ``partial_fit`` goes on from the trained model with further
     rows: words may be new, components keep their numbers, and rows seen before count as the model has them.
@@ -62,6 +64,7 @@ class NMF(TextEstimator):
         l1_ratio: float = 0.0,
         order: str = "separable",
         sweeps: int = 1,
+        extrapolate: bool = False,
         weighting: str = "counts",
         dtype: str = "float32",
         n_blocks: int = 1,
@@ -79,6 +82,7 @@ class NMF(TextEstimator):
         self.l1_ratio = l1_ratio
         self.order = order
         self.sweeps = sweeps
+        self.extrapolate = extrapolate
         self.weighting = weighting
         self.dtype = dtype
         self.n_blocks = n_blocks
@@ -109,6 +113,7 @@ class NMF(TextEstimator):
             n_components=K,
             solver=self.solver,
             sweeps=self.sweeps,
+            extrapolate=self.extrapolate,
             order=self.order,
             init=self.init,
             scale=float(np.sqrt(total / (D * V) / K)),
@@ -168,8 +173,10 @@ class NMF(TextEstimator):
         if self.beta_loss != "frobenius" and self.solver != "mu":
             raise ValueError("beta_loss='kullback-leibler' needs solver='mu'")
         penalised = self.alpha_W != 0 or self.alpha_H not in ("same", 0)
-        if penalised and (self.order == "paper" or self.solver != "hals"):
-            raise ValueError("alpha_W and alpha_H need solver='hals' and order='separable'")
+        if (penalised or self.extrapolate) and (self.order == "paper" or self.solver != "hals"):
+            raise ValueError("alpha_W, alpha_H and extrapolate need solver='hals' and order='separable'")
+        if penalised and self.extrapolate:
+            raise ValueError("extrapolate judges by the error alone: set alpha_W and alpha_H to 0, or leave it off")
 
     def fit_transform(self, data: Any, run: str | None = None, **options: Any) -> np.ndarray:
         """Train and return the rows' factor as training left it: (D, K). Options as in ``fit``."""
@@ -179,6 +186,10 @@ class NMF(TextEstimator):
             self.fit(store, run=url, **options)
             kept = RunStore(url)
             return np.concatenate([kept.state(kept.step, c)["H"] for c in range(len(store.chunks))])
+
+    def loaded(self) -> None:
+        """Leave what only training needs with the run."""
+        self.model_.blocks = [{"W": b["W"]} for b in self.model_.blocks]
 
     def joined_with(self, old: Fitted) -> None:
         """Keep the rows of words that did not occur again."""
@@ -271,7 +282,8 @@ class NMF(TextEstimator):
         """Score documents by completion: sums ``log_likelihood`` and ``tokens``.
 
         Half of a document gives its row, the other half is scored by that row times components, as shares of their sum,
-        of which a twentieth is left to the words' overall frequency: what factors leave out is not impossible.
+        of which a twentieth is left to the words' overall frequency: factors may leave a word out altogether, which
+        would score minus infinity. The mixture is no part of the model, so compare NMF models by it, not NMF with LDA.
         """
         first = split_mask(doc_ptr, keys)
         kept = np.r_[0, np.cumsum(first)][doc_ptr]

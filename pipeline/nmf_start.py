@@ -10,13 +10,14 @@ from ..kernels import nmf, random
 
 #: Address of the small random numbers of nndsvdar.
 FILL = -3
+#: What is below counts as zero, as in scikit-learn.
+NONE = 1e-6
 
 
 def singular_start(data: Any, algorithm: Any) -> Arrays:
-    """Return ``W`` (V, K) and ``start`` (V, K), which gives the first H as max(A·start, 0).
+    """Return ``W`` (V, K) and ``start`` (V, K), which gives the first H as max(A·start, 0), its zeros filled as W's.
 
-    Each singular pair is split into its positive and its negative part, of which the heavier is kept. "nndsvda" fills
-    zeros of W with the mean, "nndsvdar" with small random numbers.
+    Each singular pair is split into its positive and its negative part, of which the heavier is kept.
     """
     K = algorithm.n_components
     values, right = _singular(data, algorithm)
@@ -27,7 +28,7 @@ def singular_start(data: Any, algorithm: Any) -> Arrays:
         weight = np.sqrt(values[k] * u * np.linalg.norm(v))
         W[:, k] = weight * v / max(float(np.linalg.norm(v)), 1e-300)
         start[:, k] = weight * sign * right[:, k] / (values[k] * max(u, 1e-300))
-    _fill(W, algorithm)
+    fill(W, algorithm, 0)
     return {"W": W.astype(algorithm.dtype), "start": start.astype(algorithm.dtype)}
 
 
@@ -40,16 +41,15 @@ def _heavier(v: np.ndarray, lengths: np.ndarray, whole: bool) -> tuple[int, floa
     return max(sides, key=lambda side: side[1] * np.linalg.norm(side[2]))
 
 
-def _fill(W: np.ndarray, algorithm: Any) -> None:
+def fill(X: np.ndarray, algorithm: Any, part: int) -> None:
+    """Fill what is all but zero in a factor: "nndsvda" with A's mean, "nndsvdar" with a part's small random numbers."""
     mean = algorithm.scale**2 * algorithm.n_components
-    empty = W < 1e-6
-    W[empty] = 0
-    if algorithm.init == "nndsvda":
-        W[empty] = mean
-    elif algorithm.init == "nndsvdar":
-        drawn = np.empty_like(W)
-        nmf.uniforms(random.key(algorithm.seed, FILL, 0), 0, drawn, mean / 50)
-        W[empty] = drawn[empty]
+    empty = X < NONE
+    X[empty] = mean if algorithm.init == "nndsvda" else 0
+    if algorithm.init == "nndsvdar":
+        drawn = np.empty_like(X)
+        nmf.uniforms(random.key(algorithm.seed, FILL, part), 0, drawn, mean / 50)
+        X[empty] = drawn[empty]
 
 
 def _parts(data: Any, algorithm: Any) -> Any:
@@ -67,7 +67,7 @@ def _singular(data: Any, algorithm: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return the K largest singular values, falling, and right singular vectors (V, K)."""
     n, K = data.n_words, algorithm.n_components
     drawn = np.empty((n, min(n, K + 10)))
-    nmf.uniforms(random.key(algorithm.seed, FILL, 1), 0, drawn, 1.0)
+    nmf.uniforms(random.key(algorithm.seed, FILL, -1), 0, drawn, 1.0)
     basis = drawn - 0.5
     for _ in range(8):
         basis, _ = np.linalg.qr(sum(A.T @ (A @ basis) for A in _parts(data, algorithm)))

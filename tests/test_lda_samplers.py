@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from corpusmill.io.store import DataError
 from corpusmill.pipeline import LDA
 from corpusmill.pipeline.clusters import open_cluster
 from corpusmill.pipeline.engine import Training, train
 from corpusmill.pipeline.executors import OnDask
+from corpusmill.pipeline.ingest import corpus_from
 from corpusmill.pipeline.lda_samplers import SAMPLERS, is_slow, likelihoods
 from corpusmill.pipeline.run import RunStore
 from faults import Faulty
@@ -133,6 +135,12 @@ def test_seeds_pull_their_topics_and_are_no_tokens(corpus, sampler):
 def test_seeds_that_cannot_be_are_refused(corpus, parameters, message):
     with pytest.raises(ValueError, match=message):
         fitted(corpus, "esca", **parameters)
+
+
+def test_held_out_documents_of_another_vocabulary_are_refused(corpus):
+    other = corpus_from([["apple", "pear"], ["pear", "plum"]])
+    with pytest.raises(DataError, match=f"vocabulary {other.vocabulary_hash}, but .* has {corpus.vocabulary_hash}"):
+        LDA(5).fit(corpus, held_out=other)
 
 
 def test_an_unknown_sampler_is_refused_with_the_names(corpus):

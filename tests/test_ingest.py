@@ -238,14 +238,11 @@ def test_default_chunks_fit_the_memory_and_are_even(tokens, longest, memory):
         assert chunks >= BALANCED * 8 // 9
 
 
-def test_the_default_is_stated(tmp_path):
-    corpus = corpus_from([["a", "b"], ["c"]])
-    assert corpus.meta["about"]["chunk_tokens_by"] == "default"
-    assert corpus.meta["about"]["chunk_tokens"] >= 3
-    assert (
-        corpus_from([["a"]], chunk_tokens=7).meta["about"] | {"chunk_tokens": 7, "chunk_tokens_by": "option"}
-        == (corpus_from([["a"]], chunk_tokens=7).meta["about"])
-    )
+def test_the_size_of_chunks_is_stated():
+    by_default, by_option = (corpus_from([["a", "b"], ["c"]], **o).meta["about"] for o in ({}, {"chunk_tokens": 7}))
+    assert by_default["chunk_tokens_by"] == "default"
+    assert by_default["chunk_tokens"] >= 3
+    assert (by_option["chunk_tokens"], by_option["chunk_tokens_by"]) == (7, "option")
 
 
 # --- what cannot be ---

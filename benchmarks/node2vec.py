@@ -1,6 +1,7 @@
 """Random walks beside pecanpy and fastnode2vec: steps a CPU-second of one thread, interleaved, medians.
 
     python benchmarks/node2vec.py GRAPH.tsv ...    lists of edges, such as PPI and BlogCatalog
+    python benchmarks/node2vec.py --quality FOLDER what vectors know, on NAME.edges.tsv and NAME.labels.tsv there
     python benchmarks/node2vec.py --quick          a small random graph
 
 Peers that are not installed are left out (pip install pecanpy fastnode2vec).
@@ -17,6 +18,7 @@ import numpy as np
 import scipy.sparse
 from corpusmill.io.graph import write_graph
 from corpusmill.kernels import random, walks
+from corpusmill.pipeline.node2vec import Node2Vec
 
 #: NumPy 1's names that pecanpy's dependencies still use, by what they are called now.
 OLD_NAMES = {
@@ -25,6 +27,8 @@ OLD_NAMES = {
     "clongfloat": "clongdouble", "object0": "object_", "int0": "intp", "uint0": "uintp", "void0": "void",
     "str0": "str_", "bytes0": "bytes_",
 }  # fmt: skip
+#: p, q and micro F1 of PAR-Word2Vec in Moon's dissertation, tables 4.5 and 4.8; ten epochs.
+PAPER = {"ppi": (4.0, 1.0, 0.223), "blogcatalog": (0.25, 0.25, 0.425)}
 PARAMETERS = ((1.0, 1.0), (0.25, 0.25), (0.5, 2.0), (4.0, 1.0))
 
 
@@ -99,6 +103,16 @@ def measure(graph, p, q, length, rounds):
     return {name: statistics.median(found) for name, found in rates.items()}
 
 
+def judge(folder, seed):
+    """Yield a row a graph: F1 of its nodes' labels and of its edges, for vectors trained as in the paper."""
+    for name, (p, q, paper) in PAPER.items():
+        edges, labels = (f"{folder}/{name}.{what}.tsv" for what in ("edges", "labels"))
+        model = Node2Vec(p=p, q=q, epochs=10, seed=seed).fit(edges, evaluate_every=0)
+        found = model.evaluate(labels=labels, graph=edges)
+        scores = {f"{task} {measure}": value for task, part in found.items() for measure, value in part.items()}
+        yield {"graph": name, "paper_micro_f1": paper} | scores
+
+
 def small_graph(folder):
     """Write a random graph of 300 nodes."""
     rng = np.random.default_rng(0)
@@ -109,13 +123,19 @@ def main():
     """Print millions of steps a CPU-second, and how often corpusmill's is the others'."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("graphs", nargs="*", help="lists of edges")
+    parser.add_argument("--quality", metavar="FOLDER", help="train and judge vectors instead")
+    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--length", type=int, default=80)
     parser.add_argument("--quick", action="store_true", help="a small random graph, a few seconds")
-    parser.add_argument("--json", metavar="PATH", help="write the figures there")
+    parser.add_argument("--json", metavar="PATH", help="write the figures of walks there")
     options = parser.parse_args()
+    if options.quality:
+        for row in judge(options.quality, options.seed):
+            print(json.dumps(row), flush=True)
+        return
     if not options.graphs and not options.quick:
-        parser.error("name lists of edges, or use --quick")
+        parser.error("name lists of edges, or use --quick or --quality")
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         graphs = {Path(g).name: write_graph(g, f"{folder}/{i}") for i, g in enumerate(options.graphs)}

@@ -235,9 +235,10 @@ def _pairs(graph: Graph, rows: dict[str, int], rng: np.random.Generator, most: i
     edges = np.stack([source, target], axis=1)[fits & (source != target)]
     edges = rng.permutation(edges)[:most]
     drawn = rng.integers(0, graph.n_nodes, (max(1000, 20 * len(edges)), 2))
-    codes = [np.minimum(*drawn.T) * graph.n_nodes + np.maximum(*drawn.T), drawn[:, 0] * graph.n_nodes + drawn[:, 1]]
+    if not graph.is_directed:
+        drawn.sort(axis=1)  # as edges are, or their order would tell them apart
     apart = (drawn[:, 0] != drawn[:, 1]) & (place[drawn] >= 0).all(axis=1)
-    others = drawn[apart & ~np.isin(codes[int(graph.is_directed)], present)][: len(edges)]
+    others = drawn[apart & ~np.isin(drawn[:, 0] * graph.n_nodes + drawn[:, 1], present)][: len(edges)]
     if len(edges) < 20 or len(others) < len(edges):
         raise DataError(f"{graph.url}: {len(edges)} edges and {len(others)} pairs without one are too few to judge by")
     return place[edges], place[others]

@@ -86,9 +86,9 @@ def test_ids_are_ranks_by_falling_visits(corpus):
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_the_same_walks_on_any_number_of_workers(graph, corpus, tmp_path, workers):
-    with open_cluster("local", n_workers=workers, memory_limit="2GiB") as client:
-        other = write_walks(graph, str(tmp_path / "corpus"), OPTIONS, client)
+def test_the_same_walks_on_any_number_of_workers(graph, corpus, tmp_path, workers, cluster_of):
+    client = cluster_of(workers)
+    other = write_walks(graph, str(tmp_path / "corpus"), OPTIONS, client)
     assert other.hash == corpus.hash
     assert documents_of(other) == documents_of(corpus)
 
@@ -193,9 +193,9 @@ def test_what_fit_takes(model, graph, tmp_path):
         Node2Vec(**SMALL).fit(7)
 
 
-def test_the_same_vectors_on_any_number_of_workers(model, graph):
-    with open_cluster("local", n_workers=2, memory_limit="2GiB") as client:
-        found = Node2Vec(p=0.5, q=0.5, **SMALL).fit(graph, client)
+def test_the_same_vectors_on_any_number_of_workers(model, graph, cluster_of):
+    client = cluster_of(2)
+    found = Node2Vec(p=0.5, q=0.5, **SMALL).fit(graph, client)
     np.testing.assert_array_equal(found.wv.vectors, model.wv.vectors)
 
 

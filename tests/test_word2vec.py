@@ -12,7 +12,7 @@ from corpusmill.pipeline.skip_gram import SIDES
 from corpusmill.pipeline.word2vec import Word2Vec
 from hypothesis import given
 from hypothesis import strategies as st
-from toy import write_topic_corpus, write_toy_corpus
+from toy import write_documents, write_topic_corpus, write_toy_corpus
 
 
 @pytest.fixture(scope="module")
@@ -88,10 +88,10 @@ def test_shards_together_go_as_far_as_one_after_the_other(pairs, shards, alpha):
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_same_bits_on_any_number_of_workers(corpus, workers):
+def test_same_bits_on_any_number_of_workers(corpus, workers, cluster_of):
     told = []
-    with open_cluster("local", n_workers=workers, memory_limit="2GiB") as client:
-        found = small(n_blocks=2).fit(corpus, client=client, subscribers=[told.append])
+    client = cluster_of(workers)
+    found = small(n_blocks=2).fit(corpus, client=client, subscribers=[told.append])
     assert bits(found) == bits(small(n_blocks=2).fit(corpus))
     idle = "1 task at a time for 2 threads of workers: to use more, raise shards_per_round"
     assert told[0].idle.startswith(idle) if workers == 2 else told[0].idle == ""
@@ -104,6 +104,18 @@ def test_blocks_train_the_same_model(corpus):
     assert model.wv.vectors.shape == (corpus.n_words, 12)
     moved = model.joined("W_out").any(axis=1)
     assert moved.sum() == small(epochs=1).fit(corpus).joined("W_out").any(axis=1).sum()
+
+
+def test_a_model_larger_than_a_workers_memory_trains_by_blocks(tmp_path):
+    rng = np.random.default_rng(0)
+    parts = {"train": [[rng.integers(0, 20_000, 30) for _ in range(20)]], "held_out": []}
+    corpus = write_documents(tmp_path / "corpus", parts, 20_000, "wide")
+    wide = {"vector_size": 512, "epochs": 1}
+    with open_cluster("local", n_workers=1, memory_limit="540MiB") as client:
+        with pytest.raises(DataError, match="cut the model with n_blocks"):
+            small(**wide).fit(corpus, client=client)
+        model = small(**wide, n_blocks=8).fit(corpus, client=client, evaluate_every=0)
+    assert model.joined("W_out").any(axis=1).mean() > 0.9
 
 
 class StopAfter:

@@ -5,7 +5,7 @@ import signal
 import sys
 import time
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -30,22 +30,32 @@ def happen(what: str) -> None:
         time.sleep(2.0)
 
 
+class PassedOn:
+    """All that the engine may ask of an algorithm, answered by ``inner``."""
+
+    inner: Algorithm
+
+    @staticmethod
+    def answer(name):
+        return property(lambda self: getattr(self.inner, name))
+
+
+for _name in vars(Algorithm):
+    if not _name.startswith("_"):
+        setattr(PassedOn, _name, PassedOn.answer(_name))
+
+
 @dataclass(frozen=True)
-class Faulty(Algorithm):
+class Faulty(PassedOn, Algorithm):
     """Another algorithm whose sweeps fail by a table of (epoch, chunk, attempt from 1, what)."""
 
     name: ClassVar[str] = "faulty"
-    inner: Algorithm = None
+    inner: Algorithm
     table: tuple[tuple[int, int, int, str], ...] = ()
     folder: str = ""
 
-    @property
-    def blocks(self):
-        return self.inner.blocks
-
-    @property
-    def rounds(self):
-        return self.inner.rounds
+    def part(self, index):
+        return replace(self, inner=self.inner.part(index))
 
     def attempts(self, epoch: int, chunk: int) -> int:
         """Count the attempts at one sweep, over all processes."""
@@ -58,30 +68,6 @@ class Faulty(Algorithm):
             if (epoch, index, which) == (address.epoch, address.chunk, attempt):
                 happen(what)
         return self.inner.sweep(model, chunk, state, deltas, address)
-
-    def need(self, data, chunk):
-        return self.inner.need(data, chunk)
-
-    def begin(self, block):
-        return self.inner.begin(block)
-
-    def begin_shared(self):
-        return self.inner.begin_shared()
-
-    def merge(self, left, right):
-        return self.inner.merge(left, right)
-
-    def apply(self, block, delta, shared):
-        return self.inner.apply(block, delta, shared)
-
-    def finish(self, shared, totals, sums):
-        return self.inner.finish(shared, totals, sums)
-
-    def score(self, model, chunk, state, address):
-        return self.inner.score(model, chunk, state, address)
-
-    def rate(self, sums, held_out):
-        return self.inner.rate(sums, held_out)
 
 
 def peak_rss() -> int:

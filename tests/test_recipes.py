@@ -1,15 +1,20 @@
 """The recipes call a command that exists, with options that it has, and are what their schedulers understand."""
 
 import ast
+import json
+import os
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import yaml
 from corpusmill.pipeline.cli import cli
+from nightly import BOATS, BREAD, write_configuration, write_day
 
 RECIPES = Path(__file__).parents[1] / "configs" / "recipes"
 CRON = re.compile(r"(\d+|\*) (\d+|\*) (\d+|\*) (\d+|\*) (\d+|\*)")
@@ -45,6 +50,31 @@ def test_every_schedule_is_one():
             minute, hour = found[1], found[2]
             assert (0 <= int(minute) < 60, 0 <= int(hour) < 24) == (True, True)
     assert CRON.match((RECIPES / "crontab").read_text().splitlines()[1])
+
+
+def test_cron_runs_its_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_day(1, [BOATS, BREAD] * 8)
+    write_configuration("random-indexing")
+    program = tmp_path / ".venv" / "bin" / "corpusmill"
+    program.parent.mkdir(parents=True)
+    program.symlink_to(Path(sys.executable).with_name("corpusmill"))
+    command = (RECIPES / "crontab").read_text().splitlines()[1].split(maxsplit=5)[5]
+    assert "%" not in command  # where cron ends a command
+    bare = {"HOME": "/", "SHELL": "/bin/sh", "PATH": "/usr/bin:/bin"}
+    subprocess.run(["/bin/sh", "-c", command.replace("/srv/corpusmill", str(tmp_path))], cwd="/", env=bare, check=True)
+    assert json.loads(Path("retrain.log").read_text())["status"] == "published"
+
+
+def test_prefect_runs_the_flow(tmp_path, monkeypatch):
+    pytest.importorskip("prefect")
+    program = tmp_path / "corpusmill"
+    program.write_text('#!/bin/sh\necho "{\\"status\\": \\"$*\\"}"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path))
+    flow = runpy.run_path(str(RECIPES / "prefect_flow.py"))["nightly"]
+    assert flow("my.yaml") == {"status": "retrain my.yaml --json"}
 
 
 def test_systemd_understands_the_units(tmp_path):

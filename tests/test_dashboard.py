@@ -9,14 +9,13 @@ from pathlib import Path
 
 import pytest
 from browser import TEXT, Browser
+from corpusmill.pipeline import LDA
 from corpusmill.pipeline.clusters import open_cluster
 from corpusmill.pipeline.dashboard import publish
-from corpusmill.pipeline.engine import Training, train
-from corpusmill.pipeline.events import Described, EpochFinished, EpochStarted, RunFinished, RunStarted, ShardSwept
-from corpusmill.pipeline.executors import OnDask
-from corpusmill.pipeline.run import RunStore
+from corpusmill.pipeline.events import EpochFinished, EpochStarted, RunFinished, RunStarted, ShardSwept
+from corpusmill.pipeline.ingest import IngestOptions, ingest
+from corpusmill.pipeline.pages import report
 from corpusmill.pipeline.story import Story, plain
-from toy import Tally, write_toy_corpus
 
 #: Text of the page; bokeh draws inside shadow roots.
 ROW = {"epoch": 1, "seconds": 1.0, "tokens_per_second": 1.0}
@@ -74,20 +73,18 @@ def fetch(client, path):
         return answer.read().decode()
 
 
-def test_the_page_updates_while_a_run_goes_on(client, tmp_path):
-    corpus = write_toy_corpus(tmp_path / "corpus")
+def test_the_pages_follow_a_run_and_run_nothing_that_a_document_says(client, tmp_path):
+    # Markup that a page writes into itself later runs no script element, but it does run what an element does on error.
+    hostile = ["<script>document.title='broken'</script>", "<img/src=x/onerror=document.title='broken'>"]
+    corpus = ingest([["boat", "sea"] * 5, hostile * 5] * 10, str(tmp_path / "corpus"), IngestOptions(chunk_tokens=60))
     pause, seen = threading.Event(), []
-    tell = publish(client)
 
     def wait_in_the_middle(event):
-        if isinstance(event, EpochFinished) and event.epoch == 3:
-            tell(Described(3, ["<script>document.title = 'broken'</script> 50% words"]))
+        if isinstance(event, EpochStarted) and event.epoch == 4:
             assert pause.wait(120)
 
-    training = Training(
-        Tally(), corpus, RunStore(str(tmp_path / "run")), 5, evaluate_every=1, subscribers=[tell, wait_in_the_middle]
-    )
-    thread = threading.Thread(target=train, args=(training, OnDask(client)))
+    options = {"run": str(tmp_path / "run"), "evaluate_every": 1, "subscribers": [wait_in_the_middle]}
+    thread = threading.Thread(target=LDA(2, max_iter=5).fit, args=(corpus, client), kwargs=options)
     thread.start()
     try:
         with Browser() as browser:
@@ -98,13 +95,17 @@ def test_the_page_updates_while_a_run_goes_on(client, tmp_path):
             pause.set()
             browser.wait(f"({TEXT}).includes('epoch 5 of 5')", 60)
             assert browser.evaluate("document.title") == "corpusmill: training"
+            thread.join()
+            browser.open(f"file://{report(options['run'])}")
+            browser.wait("document.title.startsWith('LDA of') && document.readyState === 'complete'")
+            reported = browser.evaluate(TEXT)
+            assert browser.evaluate("document.title.startsWith('LDA of')")
     finally:
         pause.set()
         thread.join()
-    assert "<script>document.title = 'broken'</script> 50% words" in text
-    assert "tally" in text
+    assert all(word in text and word in reported for word in hostile)
     final = json.loads(fetch(client, "training.json"))
-    assert (seen, final["epoch"], final["state"]) == ([3], 5, "epochs")
+    assert (seen, final["algorithm"], final["epoch"], final["state"]) == ([3], "lda", 5, "epochs")
     assert [row["epoch"] for row in final["rows"]] == [1, 2, 3, 4, 5]
 
 

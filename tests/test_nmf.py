@@ -1,5 +1,8 @@
 """The estimator NMF: on stores and arrays, against scikit-learn's meanings, through the engine, out of core."""
 
+import os
+import shutil
+
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -8,8 +11,10 @@ from corpusmill.io.matrix import write_matrix
 from corpusmill.io.store import DataError
 from corpusmill.kernels import nmf, nmf_solvers, random
 from corpusmill.pipeline import NMF
+from corpusmill.pipeline.clusters import open_cluster
 from corpusmill.pipeline.corpora import load_model
 from corpusmill.pipeline.ingest import corpus_from
+from faults import peak_rss
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from toy import write_topic_corpus
@@ -325,3 +330,20 @@ def test_pivoting_meets_the_conditions_of_a_minimum(n, K, seed):
     assert X.min() >= 0
     assert slope.min() > -1e-7
     assert np.abs(X * slope).max() < 1e-7 * max(1, np.abs(X).max())
+
+
+def test_a_matrix_eight_times_the_memory_limit_trains_below_the_projection(tmp_path):
+    limit, rows = 640 << 20, np.random.default_rng(0).random((1024, 2048), np.float32)
+    matrix = write_matrix(str(tmp_path / "m"), rows, chunk_numbers=rows.size)
+    # The same chunk again and again, by links: the disk need not hold eight times the memory.
+    first, count = tmp_path / "m" / "train" / "000000", 8 * limit // rows.nbytes
+    for c in range(1, count):
+        shutil.copytree(first, first.with_name(f"{c:06d}"), copy_function=os.link)
+    chunks = [matrix.meta["chunks"][0] | {"first_document": len(rows) * c} for c in range(count)]
+    matrix.store.write_json("matrix.json", matrix.meta | {"chunks": chunks, "total": matrix.total * count})
+    plans, model = [], NMF(2, tol=0, max_iter=1)
+    with open_cluster("local", n_workers=1, threads_per_worker=1, memory_limit=limit) as client:
+        model.fit(matrix.url, client=client, subscribers=[lambda event: plans.append(getattr(event, "plan", None))])
+        (peak,) = client.run(peak_rss).values()
+    assert model.history_[-1]["relative_error"] < 0.6
+    assert peak <= next(p for p in plans if p)["total"] <= limit

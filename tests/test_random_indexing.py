@@ -82,7 +82,6 @@ def test_same_bits_with_workers_killed_in_mid_epoch(corpus, tmp_path):
     model = small(retrain=1)
     expected = model.fit(corpus).model_.block(0)
     faulty = Faulty(model.algorithm(corpus), ((1, 1, 1, "kill"), (2, 4, 1, "kill")), str(tmp_path))
-    object.__setattr__(faulty, "keeps_state", False)
     run = RunStore(str(tmp_path / "run"))
     with open_cluster("local", n_workers=2, memory_limit="2GiB") as client:
         train(Training(faulty, corpus, run, 2, seed=5), OnDask(client))

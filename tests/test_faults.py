@@ -98,9 +98,10 @@ def test_a_damaged_chunk_is_named(tmp_path, array, damage):
 def test_what_a_killed_writer_left_is_removed_by_the_next_run(corpus, expected, tmp_path):
     run = tmp_path / "run"
     trained(corpus, run, should_stop=lambda history: len(history) == 2)
-    (run / "epochs" / "000003" / ".tmp-1-state").mkdir(parents=True)
-    (run / "epochs" / "000003" / ".tmp-1-state" / "zarr.json").write_text("{")
-    (run / ".tmp-2-HEAD").write_text("{")
+    begun = run / "epochs" / "000003" / f".tmp-{'0a' * 16}-state"
+    begun.mkdir(parents=True)
+    (begun / "zarr.json").write_text("{")
+    (run / f".tmp-{'1b' * 16}-HEAD").write_text("{")
     np.testing.assert_array_equal(trained(corpus, run), expected)
     whole(run)
 

@@ -47,7 +47,7 @@ def write(target, found) -> None:
 @click.pass_context
 def every(context):
     """Every command that this machine can run."""
-    from corpusmill.pipeline.device import has_cuda
+    from corpusmill.pipeline.engine.device import has_cuda
 
     names = [*([] if config.ENABLE_CUDASIM else ["ptx"]), *ANYWHERE, *(ON_DEVICE if has_cuda() else [])]
     for name in names:

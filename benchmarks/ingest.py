@@ -16,7 +16,7 @@ import click
 import pyarrow as pa
 from corpusmill.io.source import BATCH_BYTES, Batch
 from corpusmill.io.tokens import TokenOptions, tokenise
-from corpusmill.pipeline.ingest import IngestOptions, ingest
+from corpusmill.pipeline.ingest.ingest import IngestOptions, ingest
 from sklearn.feature_extraction.text import CountVectorizer
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse
 from corpusmill.pipeline import LDA
 from corpusmill.pipeline.clusters import open_cluster
-from corpusmill.pipeline.ingest import corpus_from
+from corpusmill.pipeline.ingest.ingest import corpus_from
 from lda_systems import SYSTEMS, Clock, Corpusmill, load, score, split
 
 FILES = {

@@ -10,7 +10,7 @@ import psutil
 import scipy.sparse
 from corpusmill.io.corpus import make_chunk
 from corpusmill.kernels import lda, lda_warp, random
-from corpusmill.pipeline.lda_samplers import is_slow
+from corpusmill.pipeline.models.lda_samplers import is_slow
 
 BETA = 0.01
 

@@ -19,7 +19,7 @@ import click
 import numpy as np
 import scipy.sparse
 from corpusmill.kernels import nmf, nmf_model, nmf_solvers, nmf_tiled
-from corpusmill.pipeline.hals import go_ahead, gram
+from corpusmill.pipeline.models.hals import go_ahead, gram
 
 CACHE = 32 << 20
 PEERS = ("scikit-learn cd", "scikit-learn mu")

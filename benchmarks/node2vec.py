@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse
 from corpusmill.io.graph import write_graph
 from corpusmill.kernels import random, walks
-from corpusmill.pipeline.node2vec import Node2Vec
+from corpusmill.pipeline.models.node2vec import Node2Vec
 
 #: NumPy 1's names that pecanpy's dependencies still use, by what they are called now.
 OLD_NAMES = {

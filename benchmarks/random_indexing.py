@@ -21,8 +21,8 @@ import scipy.stats
 from corpusmill.io.corpus import make_chunk
 from corpusmill.kernels import random
 from corpusmill.kernels import random_indexing as ri
-from corpusmill.pipeline.ingest import corpus_from
-from corpusmill.pipeline.random_indexing import RandomIndexing
+from corpusmill.pipeline.ingest.ingest import corpus_from
+from corpusmill.pipeline.models.random_indexing import RandomIndexing
 
 THREADS = 2
 RADIUS = 5

@@ -22,8 +22,8 @@ import numpy as np
 import psutil
 from corpusmill.pipeline import LDA, Corpus
 from corpusmill.pipeline.clusters import open_cluster
-from corpusmill.pipeline.ingest import IngestOptions, ingest
-from corpusmill.pipeline.run import RunStore
+from corpusmill.pipeline.engine.run import RunStore
+from corpusmill.pipeline.ingest.ingest import IngestOptions, ingest
 
 #: Signals that end the client, and how often each is chosen.
 SIGNALS = {signal.SIGKILL: 2, signal.SIGTERM: 1}

@@ -12,10 +12,10 @@ import time
 from pathlib import Path
 
 import numpy as np
-from corpusmill.pipeline.ingest import corpus_from
-from corpusmill.pipeline.vectors import WordVectors
-from corpusmill.pipeline.word2vec import Word2Vec
-from corpusmill.pipeline.word_evaluation import evaluate_analogies, evaluate_pairs
+from corpusmill.pipeline.ingest.ingest import corpus_from
+from corpusmill.pipeline.models.vectors import WordVectors
+from corpusmill.pipeline.models.word2vec import Word2Vec
+from corpusmill.pipeline.models.word_evaluation import evaluate_analogies, evaluate_pairs
 
 SENTENCE = 1000
 METRICS = ("ws353", "simlex", "analogies")

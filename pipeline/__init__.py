@@ -5,19 +5,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ..io.corpus import Corpus
-    from .lda import LDA
-    from .nmf import NMF
-    from .node2vec import Node2Vec
-    from .random_indexing import RandomIndexing
-    from .word2vec import Word2Vec
+    from .models.lda import LDA
+    from .models.nmf import NMF
+    from .models.node2vec import Node2Vec
+    from .models.random_indexing import RandomIndexing
+    from .models.word2vec import Word2Vec
 
 #: Where each estimator is. What this package offers is imported when it is first used: the command line starts quickly.
 _ESTIMATORS = {
-    "LDA": ".lda",
-    "NMF": ".nmf",
-    "Node2Vec": ".node2vec",
-    "RandomIndexing": ".random_indexing",
-    "Word2Vec": ".word2vec",
+    "LDA": ".models.lda",
+    "NMF": ".models.nmf",
+    "Node2Vec": ".models.node2vec",
+    "RandomIndexing": ".models.random_indexing",
+    "Word2Vec": ".models.word2vec",
 }
 
 #: ESTIMATORS: classes by the name that configs and saved models use.

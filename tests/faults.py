@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
-from corpusmill.pipeline.algorithm import Algorithm
+from corpusmill.pipeline.engine.algorithm import Algorithm
 
 #: What a hoarder keeps, up to this many bytes of its process.
 HOARD: list[bytearray] = []

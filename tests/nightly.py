@@ -8,8 +8,8 @@ from pathlib import Path
 
 import yaml
 from corpusmill.configs.resolve import Layer, resolve
-from corpusmill.pipeline.cli import main
-from corpusmill.pipeline.retrain import retrain
+from corpusmill.pipeline.commands.main import main
+from corpusmill.pipeline.commands.retrain import retrain
 from faults import Changes
 
 BOATS = "the boat sails over the sea and the sailor steers the boat to the harbour"

@@ -13,12 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 from corpusmill.io.store import DataError
 from corpusmill.pipeline import ESTIMATORS, LDA
-from corpusmill.pipeline.cli import main
-from corpusmill.pipeline.run import RunStore
+from corpusmill.pipeline.commands.main import main
+from corpusmill.pipeline.engine.run import RunStore
 
 BOATS = "the boat sails over the sea and the sailor steers the boat to the harbour"
 BREAD = "the baker bakes bread from flour and the oven browns the bread and the cake"
-COMMAND = [sys.executable, "-c", "from corpusmill.pipeline.cli import main; main()"]
+COMMAND = [sys.executable, "-c", "from corpusmill.pipeline.commands.main import main; main()"]
 
 
 @pytest.fixture
@@ -298,7 +298,7 @@ def test_help_teaches_by_example(call, command):
 
 
 def test_help_imports_nothing_heavy():
-    script = "import sys; from corpusmill.pipeline import cli; print([m for m in sys.modules if m in %r])"
+    script = "import sys; from corpusmill.pipeline.commands import main; print([m for m in sys.modules if m in %r])"
     heavy = ("numpy", "dask", "numba", "pydantic", "rich", "distributed", "pyarrow")
     done = subprocess.run([sys.executable, "-c", script % (heavy,)], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

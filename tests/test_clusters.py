@@ -10,10 +10,10 @@ import pytest
 from corpusmill.configs.resolve import load
 from corpusmill.pipeline import LDA, NMF, RandomIndexing, Word2Vec
 from corpusmill.pipeline.clusters import KINDS, ClusterError, open_cluster
-from corpusmill.pipeline.engine import Training, train
-from corpusmill.pipeline.events import EpochFinished
-from corpusmill.pipeline.executors import OnDask, Synchronous, executor_for
-from corpusmill.pipeline.run import RunStore
+from corpusmill.pipeline.engine.epoch import Training, train
+from corpusmill.pipeline.engine.events import EpochFinished
+from corpusmill.pipeline.engine.executors import OnDask, Synchronous, executor_for
+from corpusmill.pipeline.engine.run import RunStore
 from toy import Tally, model_of, write_toy_corpus
 
 

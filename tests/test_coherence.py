@@ -5,8 +5,8 @@ import pytest
 from corpusmill.io.store import DataError
 from corpusmill.kernels import coherence as kernels
 from corpusmill.pipeline import LDA
-from corpusmill.pipeline.coherence import coherence
-from corpusmill.pipeline.ingest import corpus_from
+from corpusmill.pipeline.ingest.ingest import corpus_from
+from corpusmill.pipeline.models.coherence import coherence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive import window_pairs

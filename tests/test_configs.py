@@ -10,7 +10,7 @@ from corpusmill.configs.schema import Config, Source
 from corpusmill.io.formats import FORMATS
 from corpusmill.pipeline import ESTIMATORS
 from corpusmill.pipeline.clusters import KINDS, dask_settings
-from corpusmill.pipeline.ingest_tasks import IngestOptions
+from corpusmill.pipeline.ingest.tasks import IngestOptions
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 MINIMAL = {"corpus": {"url": "somewhere"}}

@@ -11,11 +11,11 @@ import pytest
 from browser import TEXT, Browser
 from corpusmill.pipeline import LDA
 from corpusmill.pipeline.clusters import open_cluster
-from corpusmill.pipeline.dashboard import publish
-from corpusmill.pipeline.events import EpochFinished, EpochStarted, RunFinished, RunStarted, ShardSwept
-from corpusmill.pipeline.ingest import IngestOptions, ingest
-from corpusmill.pipeline.pages import report
-from corpusmill.pipeline.story import Story, plain
+from corpusmill.pipeline.commands.pages import report
+from corpusmill.pipeline.engine.events import EpochFinished, EpochStarted, RunFinished, RunStarted, ShardSwept
+from corpusmill.pipeline.ingest.ingest import IngestOptions, ingest
+from corpusmill.pipeline.views.dashboard import publish
+from corpusmill.pipeline.views.story import Story, plain
 
 #: Text of the page; bokeh draws inside shadow roots.
 ROW = {"epoch": 1, "seconds": 1.0, "tokens_per_second": 1.0}

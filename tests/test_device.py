@@ -10,11 +10,11 @@ import pytest
 from corpusmill.io.store import DataError
 from corpusmill.kernels.errors import DeviceError
 from corpusmill.pipeline import LDA
-from corpusmill.pipeline.device import choose, has_cuda, kernels
-from corpusmill.pipeline.engine import Training, train
-from corpusmill.pipeline.executors import Capacity, Synchronous
-from corpusmill.pipeline.plan import plan
-from corpusmill.pipeline.run import RunStore
+from corpusmill.pipeline.engine.device import choose, has_cuda, kernels
+from corpusmill.pipeline.engine.epoch import Training, train
+from corpusmill.pipeline.engine.executors import Capacity, Synchronous
+from corpusmill.pipeline.engine.plan import plan
+from corpusmill.pipeline.engine.run import RunStore
 from toy import Tally, write_topic_corpus, write_toy_corpus
 
 

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from corpusmill.io.exclusive import Locked
 from corpusmill.io.store import DataError
-from corpusmill.pipeline import executors, tasks
 from corpusmill.pipeline.clusters import open_cluster
-from corpusmill.pipeline.engine import Training, shards_of, train
-from corpusmill.pipeline.events import EpochFinished, RunFinished, RunStarted, ShardSwept
-from corpusmill.pipeline.executors import Capacity, OnDask, Synchronous, TaskLost, balanced_places
-from corpusmill.pipeline.plan import PROCESS_BYTES, plan
-from corpusmill.pipeline.run import RunStore
+from corpusmill.pipeline.engine import executors, tasks
+from corpusmill.pipeline.engine.epoch import Training, shards_of, train
+from corpusmill.pipeline.engine.events import EpochFinished, RunFinished, RunStarted, ShardSwept
+from corpusmill.pipeline.engine.executors import Capacity, OnDask, Synchronous, TaskLost, balanced_places
+from corpusmill.pipeline.engine.plan import PROCESS_BYTES, plan
+from corpusmill.pipeline.engine.run import RunStore
 from faults import Faulty
 from toy import Tally, model_of, write_toy_corpus
 

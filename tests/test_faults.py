@@ -16,10 +16,10 @@ import pytest
 from corpusmill.io.corpus import Corpus
 from corpusmill.io.store import DataError
 from corpusmill.pipeline.clusters import ClusterError, open_cluster
-from corpusmill.pipeline.engine import Training, train
-from corpusmill.pipeline.events import EpochFinished
-from corpusmill.pipeline.executors import OnDask, Synchronous, TaskLost
-from corpusmill.pipeline.run import RunStore
+from corpusmill.pipeline.engine.epoch import Training, train
+from corpusmill.pipeline.engine.events import EpochFinished
+from corpusmill.pipeline.engine.executors import OnDask, Synchronous, TaskLost
+from corpusmill.pipeline.engine.run import RunStore
 from toy import Tally, model_of, write_toy_corpus
 
 

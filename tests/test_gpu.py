@@ -12,7 +12,7 @@ from corpusmill.kernels import lda as cpu
 from corpusmill.kernels import random
 from corpusmill.kernels.errors import DeviceError
 from corpusmill.pipeline import LDA
-from corpusmill.pipeline.device import has_cuda
+from corpusmill.pipeline.engine.device import has_cuda
 from toy import write_topic_corpus
 
 pytestmark = pytest.mark.skipif(not has_cuda(), reason="this machine has no CUDA device")

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 import scipy.sparse
 from corpusmill.io.store import DataError
-from corpusmill.pipeline.commands import inspect
-from corpusmill.pipeline.ingest import (
+from corpusmill.pipeline.commands.actions import inspect
+from corpusmill.pipeline.ingest.ingest import (
     BALANCED,
     LEAST_TOKENS,
     MOST_TOKENS,
@@ -22,7 +22,7 @@ from corpusmill.pipeline.ingest import (
     default_chunk_tokens,
     ingest,
 )
-from corpusmill.pipeline.ingest_tasks import is_held_out
+from corpusmill.pipeline.ingest.tasks import is_held_out
 from documents import source_words, words_of, write_source
 from hypothesis import given, settings
 from hypothesis import strategies as st

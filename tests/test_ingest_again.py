@@ -16,7 +16,7 @@ from corpusmill.io.exclusive import Locked
 from corpusmill.io.readers import Lines
 from corpusmill.io.store import DataError
 from corpusmill.pipeline.clusters import open_cluster
-from corpusmill.pipeline.ingest import IngestOptions, ingest
+from corpusmill.pipeline.ingest.ingest import IngestOptions, ingest
 from documents import bits, source_words, words_of, write_source
 
 

@@ -9,10 +9,10 @@ from corpusmill.io.corpus import Corpus, make_chunk, write_chunk, write_corpus_t
 from corpusmill.io.store import DataError, Store
 from corpusmill.pipeline import LDA
 from corpusmill.pipeline.clusters import open_cluster
-from corpusmill.pipeline.corpora import load_model
-from corpusmill.pipeline.engine import Training, train
-from corpusmill.pipeline.executors import OnDask, Synchronous
-from corpusmill.pipeline.run import RunStore
+from corpusmill.pipeline.engine.epoch import Training, train
+from corpusmill.pipeline.engine.executors import OnDask, Synchronous
+from corpusmill.pipeline.engine.run import RunStore
+from corpusmill.pipeline.models.corpora import load_model
 from faults import Faulty, peak_rss
 from toy import vocabulary_table, write_topic_corpus, write_toy_corpus
 

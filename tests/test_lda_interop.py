@@ -7,8 +7,8 @@ import pytest
 from click.testing import CliRunner
 from corpusmill.io.store import DataError
 from corpusmill.pipeline import LDA
-from corpusmill.pipeline.cli import cli
-from corpusmill.pipeline.lda_interop import export, word_probabilities
+from corpusmill.pipeline.commands.main import cli
+from corpusmill.pipeline.models.lda_interop import export, word_probabilities
 from toy import write_topic_corpus
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from corpusmill.io.corpus import Corpus
 from corpusmill.pipeline import LDA
-from corpusmill.pipeline.run import RunStore
+from corpusmill.pipeline.engine.run import RunStore
 from test_lda import bits
 from toy import vocabulary_table, write_topic_corpus
 

@@ -5,11 +5,11 @@ import pytest
 from corpusmill.io.store import DataError
 from corpusmill.pipeline import LDA
 from corpusmill.pipeline.clusters import open_cluster
-from corpusmill.pipeline.engine import Training, train
-from corpusmill.pipeline.executors import OnDask
-from corpusmill.pipeline.ingest import corpus_from
-from corpusmill.pipeline.lda_samplers import SAMPLERS, is_slow, likelihoods
-from corpusmill.pipeline.run import RunStore
+from corpusmill.pipeline.engine.epoch import Training, train
+from corpusmill.pipeline.engine.executors import OnDask
+from corpusmill.pipeline.engine.run import RunStore
+from corpusmill.pipeline.ingest.ingest import corpus_from
+from corpusmill.pipeline.models.lda_samplers import SAMPLERS, is_slow, likelihoods
 from faults import Faulty
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -8,11 +8,11 @@ import time
 from pathlib import Path
 
 import pytest
-from corpusmill.pipeline.run import RunStore
+from corpusmill.pipeline.engine.run import RunStore
 from nightly import BOATS, BREAD, call, write_configuration, write_day
 
 parser = pytest.importorskip("prometheus_client.parser")
-COMMAND = [sys.executable, "-c", "from corpusmill.pipeline.cli import main; main()"]
+COMMAND = [sys.executable, "-c", "from corpusmill.pipeline.commands.main import main; main()"]
 FILE = Path("figures/corpusmill.prom")
 
 

@@ -12,8 +12,8 @@ from corpusmill.io.store import DataError
 from corpusmill.kernels import nmf, nmf_solvers, random
 from corpusmill.pipeline import NMF
 from corpusmill.pipeline.clusters import open_cluster
-from corpusmill.pipeline.corpora import load_model
-from corpusmill.pipeline.ingest import corpus_from
+from corpusmill.pipeline.ingest.ingest import corpus_from
+from corpusmill.pipeline.models.corpora import load_model
 from faults import peak_rss
 from hypothesis import given, settings
 from hypothesis import strategies as st

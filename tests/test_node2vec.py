@@ -9,8 +9,8 @@ from corpusmill.io.edges import EdgeOptions
 from corpusmill.io.graph import write_graph
 from corpusmill.io.store import DataError
 from corpusmill.pipeline.clusters import open_cluster
-from corpusmill.pipeline.node2vec import Node2Vec, _most_probable, _pairs, classify, predict_links, read_labels
-from corpusmill.pipeline.walks import WalkOptions, write_walks
+from corpusmill.pipeline.models.node2vec import Node2Vec, _most_probable, _pairs, classify, predict_links, read_labels
+from corpusmill.pipeline.models.walks import WalkOptions, write_walks
 
 OPTIONS = WalkOptions(p=0.5, q=2, num_walks=6, walk_length=20, seed=5, chunk_tokens=700)
 

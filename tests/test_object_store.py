@@ -8,7 +8,7 @@ import pytest
 from corpusmill.io.store import DataError, Store
 from corpusmill.pipeline import LDA, Corpus
 from corpusmill.pipeline.clusters import open_cluster
-from corpusmill.pipeline.ingest import IngestOptions, ingest
+from corpusmill.pipeline.ingest.ingest import IngestOptions, ingest
 from s3_proxy import ALWAYS, Proxy
 
 DOCUMENTS = [["apple", "pear", "plum"] * 4, ["car", "road", "wheel"] * 4] * 10

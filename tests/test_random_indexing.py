@@ -10,11 +10,11 @@ from corpusmill.kernels import random
 from corpusmill.kernels import random_indexing as ri
 from corpusmill.pipeline import RandomIndexing
 from corpusmill.pipeline.clusters import open_cluster
-from corpusmill.pipeline.engine import Training, train
-from corpusmill.pipeline.events import Described
-from corpusmill.pipeline.executors import OnDask
-from corpusmill.pipeline.ingest import corpus_from
-from corpusmill.pipeline.run import RunStore
+from corpusmill.pipeline.engine.epoch import Training, train
+from corpusmill.pipeline.engine.events import Described
+from corpusmill.pipeline.engine.executors import OnDask
+from corpusmill.pipeline.engine.run import RunStore
+from corpusmill.pipeline.ingest.ingest import corpus_from
 from faults import Faulty, peak_rss
 from naive import ri_normalised, ri_seed, ri_train, ri_train_by_offset
 from toy import write_documents, write_toy_corpus

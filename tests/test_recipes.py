@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from corpusmill.pipeline.cli import cli
+from corpusmill.pipeline.commands.main import cli
 from nightly import BOATS, BREAD, write_configuration, write_day
 
 RECIPES = Path(__file__).parents[1] / "configs" / "recipes"

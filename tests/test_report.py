@@ -5,9 +5,9 @@ from html.parser import HTMLParser
 
 import pytest
 from browser import Browser
-from corpusmill.pipeline.comparison import figures, render_both
-from corpusmill.pipeline.report import MOST_TOPICS, Contents, chart, nice_ticks, points, render
-from corpusmill.pipeline.wording import duration, minus, short
+from corpusmill.pipeline.views.comparison import figures, render_both
+from corpusmill.pipeline.views.report import MOST_TOPICS, Contents, chart, nice_ticks, points, render
+from corpusmill.pipeline.views.wording import duration, minus, short
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -15,11 +15,11 @@ from corpusmill.io.exclusive import Locked
 from corpusmill.io.partitions import date_of
 from corpusmill.io.store import DataError
 from corpusmill.pipeline import LDA, RandomIndexing, Word2Vec
-from corpusmill.pipeline.cli_tools import as_one_line
-from corpusmill.pipeline.corpora import load_model
-from corpusmill.pipeline.drift import compare_models
-from corpusmill.pipeline.retrain import Request, Watchers, retrain
-from corpusmill.pipeline.versions import Versions
+from corpusmill.pipeline.commands.drift import compare_models
+from corpusmill.pipeline.commands.retrain import Request, Watchers, retrain
+from corpusmill.pipeline.commands.tools import as_one_line
+from corpusmill.pipeline.models.corpora import load_model
+from corpusmill.pipeline.models.versions import Versions
 from nightly import BOATS, BREAD, MODELS, call, configuration, contents, write_configuration, write_day
 
 TESTS = Path(__file__).parent
@@ -293,7 +293,7 @@ def test_killed_anywhere_the_next_call_ends_in_the_same_bytes(tmp_path):
 
 
 def test_going_on_from_a_model_goes_on_where_it_was_broken_off(tmp_path):
-    from corpusmill.pipeline.ingest import IngestOptions, ingest
+    from corpusmill.pipeline.ingest.ingest import IngestOptions, ingest
 
     days = [ingest(f"days/2026-11-0{day}.jsonl", f"day{day}", IngestOptions()) for day in (1, 2)]
     Word2Vec(**MODELS["word2vec"]).fit(days[0]).save("model")

@@ -6,8 +6,8 @@ import struct
 import numpy as np
 import pytest
 from corpusmill.io.store import DataError
-from corpusmill.pipeline import vectors as module
-from corpusmill.pipeline.vectors import WordVectors, best
+from corpusmill.pipeline.models import vectors as module
+from corpusmill.pipeline.models.vectors import WordVectors, best
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from corpusmill.io.store import DataError
 from corpusmill.pipeline import LDA
-from corpusmill.pipeline.corpora import model_of_run
-from corpusmill.pipeline.run import RunStore
-from corpusmill.pipeline.story import Story
-from corpusmill.pipeline.watch import Watch, chart, line, text
+from corpusmill.pipeline.commands.watch import Watch, chart, line, text
+from corpusmill.pipeline.engine.run import RunStore
+from corpusmill.pipeline.models.corpora import model_of_run
+from corpusmill.pipeline.views.story import Story
 from toy import write_topic_corpus
 
-COMMAND = [sys.executable, "-c", "from corpusmill.pipeline.cli import main; main()", "watch"]
+COMMAND = [sys.executable, "-c", "from corpusmill.pipeline.commands.main import main; main()", "watch"]
 
 
 @pytest.fixture(scope="module")

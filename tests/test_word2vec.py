@@ -7,9 +7,9 @@ from corpusmill.io.store import DataError
 from corpusmill.kernels import random
 from corpusmill.kernels import word2vec as kernels
 from corpusmill.pipeline.clusters import open_cluster
-from corpusmill.pipeline.ingest import corpus_from
-from corpusmill.pipeline.skip_gram import SIDES
-from corpusmill.pipeline.word2vec import Word2Vec
+from corpusmill.pipeline.ingest.ingest import corpus_from
+from corpusmill.pipeline.models.skip_gram import SIDES
+from corpusmill.pipeline.models.word2vec import Word2Vec
 from hypothesis import given
 from hypothesis import strategies as st
 from toy import write_documents, write_topic_corpus, write_toy_corpus

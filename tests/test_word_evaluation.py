@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from corpusmill.io.store import DataError
-from corpusmill.pipeline.vectors import WordVectors
-from corpusmill.pipeline.word_evaluation import evaluate_analogies, evaluate_pairs
+from corpusmill.pipeline.models.vectors import WordVectors
+from corpusmill.pipeline.models.word_evaluation import evaluate_analogies, evaluate_pairs
 from gensim.models import KeyedVectors
 
 PAIRS = "# a comment\nw1\tw2\t9.5\nW3\tw4\t2\nw5\tmissing\t1\nnot a pair\nw6\tw7\tlots\nw8\tw9\t4.25\nW10\tW11\t7\n"

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 from corpusmill.io.corpus import Corpus, make_chunk, write_chunk, write_corpus_table
 from corpusmill.io.store import Store
 from corpusmill.kernels import random
-from corpusmill.pipeline.algorithm import Algorithm, Need, Swept
+from corpusmill.pipeline.engine.algorithm import Algorithm, Need, Swept
 
 
 def vocabulary_table(words, frequency):

@@ -1,0 +1,147 @@
+"""The run store: one training run's configuration, its metrics and its last committed state.
+
+Layout below the URL::
+
+    run.json                      what is trained on what, in which shards; versions
+    metrics.jsonl                 one row a committed epoch
+    HEAD                          the step that counts; switched last
+    epochs/<step>/shared          Zarr group: the model's shared arrays
+    epochs/<step>/blocks/<j>      Zarr group: block j of the model
+    epochs/<step>/state/<chunk>   Zarr group: the chunk's state
+"""
+
+import contextlib
+import hashlib
+import json
+import platform
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from typing import Any
+
+from ...io.exclusive import held, hold
+from ...io.store import Arrays, DataError, Store, check_format
+from .algorithm import Algorithm
+
+FORMAT = 1
+LOCK = "run.lock"
+
+
+@dataclass(frozen=True)
+class RunStore:
+    """The files of one run."""
+
+    url: str
+
+    @property
+    def store(self) -> Store:
+        """The store that holds them."""
+        return Store(self.url)
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """The content of run.json; raise DataError when this is no run."""
+        store = self.store
+        if not store.exists("run.json"):
+            raise DataError(f"{self.url}: no run here (no run.json)")
+        meta = store.read_json("run.json")
+        check_format(meta, "run", FORMAT, self.url)
+        return meta
+
+    @property
+    def step(self) -> int:
+        """The last committed step; 0 before the first sweep, -1 when not even the first model is there."""
+        store = self.store
+        with self._whole("HEAD"):
+            return int(store.read_json("HEAD")["step"]) if store.exists("HEAD") else -1
+
+    @property
+    def metrics(self) -> list[dict[str, float]]:
+        """The rows of metrics.jsonl up to HEAD."""
+        store = self.store
+        if not store.exists("metrics.jsonl"):
+            return []
+        step = self.step
+        with self._whole("metrics.jsonl"):
+            rows = [json.loads(line) for line in store.read_bytes("metrics.jsonl").splitlines()]
+            return [row for row in rows if row["step"] <= step]
+
+    @contextlib.contextmanager
+    def _whole(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except (ValueError, KeyError, TypeError):
+            raise DataError(f"{self.url}/{name}: damaged; restore it, or begin the run anew with --overwrite") from None
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a process is training it just now."""
+        return held(self.store, LOCK)
+
+    def shared(self, step: int) -> Arrays:
+        """Read the shared arrays of a step."""
+        return self.store.read_arrays(f"epochs/{step:06d}/shared")
+
+    def write_shared(self, step: int, arrays: Arrays) -> None:
+        """Write the shared arrays of a step."""
+        self.store.write_arrays(f"epochs/{step:06d}/shared", arrays)
+
+    def block(self, step: int, index: int) -> Arrays:
+        """Read one block of a step's model."""
+        return self.store.read_arrays(f"epochs/{step:06d}/blocks/{index:04d}")
+
+    def write_block(self, step: int, index: int, arrays: Arrays) -> None:
+        """Write one block of a step's model."""
+        self.store.write_arrays(f"epochs/{step:06d}/blocks/{index:04d}", arrays)
+
+    def state(self, step: int, chunk: int) -> Arrays:
+        """Read a chunk's state as it stood after a step."""
+        return self.store.read_arrays(f"epochs/{step:06d}/state/{chunk:06d}")
+
+    def write_state(self, step: int, chunk: int, arrays: Arrays) -> None:
+        """Write a chunk's state."""
+        self.store.write_arrays(f"epochs/{step:06d}/state/{chunk:06d}", arrays)
+
+    def commit(self, step: int, rows: list[dict[str, float]], keep: int) -> None:
+        """Make a step the one that counts: metrics, then HEAD; then drop what is ``keep`` steps older."""
+        store = self.store
+        store.write_bytes("metrics.jsonl", b"".join(json.dumps(row).encode() + b"\n" for row in rows))
+        store.write_json("HEAD", {"step": step})
+        for name in store.names("epochs"):
+            if int(name) <= step - keep or int(name) > step:
+                store.delete(f"epochs/{name}")
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the run for writing; raise io.exclusive.Locked when another process does."""
+        busy = "another process is training this run; wait for it or choose another run"
+        with hold(self.store, LOCK, busy):
+            self.store.delete_leftovers()
+            yield
+
+
+def describe(
+    algorithm: Algorithm, data: Any, seed: int, shards: list[list[int]], config: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the content of run.json; its fingerprint covers all that decides the result."""
+    decisive: dict[str, Any] = {
+        "algorithm": algorithm.name,
+        "parameters": {k: v for k, v in asdict(algorithm).items() if k != "device"},  # type: ignore[call-overload]
+        "data": {"url": data.url, "part": data.part, "hash": data.hash, "kind": data.kind},
+        "seed": seed,
+        "shards": shards,
+    }
+    content = json.dumps(decisive | {"data": decisive["data"]["hash"]}, sort_keys=True, default=str)
+    return decisive | {
+        "kind": "run",
+        "format": FORMAT,
+        "fingerprint": hashlib.sha256(content.encode()).hexdigest()[:32],
+        "config": config,
+        "versions": versions(),
+    }
+
+
+def versions() -> dict[str, str]:
+    """Versions of what decides the bits of a result."""
+    names = ("corpusmill", "numba", "numpy", "dask", "distributed", "zarr")
+    return {name: version(name) for name in names} | {"python": platform.python_version()}

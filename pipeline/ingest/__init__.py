@@ -1,0 +1,1 @@
+"""Documents in, a corpus store out."""

@@ -1,0 +1,1 @@
+"""Estimators and the algorithms that they hand to the engine."""

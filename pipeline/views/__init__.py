@@ -1,0 +1,1 @@
+"""What people see of a run: the live page, metrics, progress bars, reports."""

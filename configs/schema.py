@@ -81,7 +81,9 @@ class LDA(Section):
         "none", description="Learn beta and alpha, one number or one for each topic, from the topics so far"
     )
     learn_every: Positive = Field(10, description="Epochs between two times that priors are learned")
-    seeds: tuple[tuple[str, ...], ...] = Field((), description="Words that the first topics begin with, a list a topic")
+    seeds: tuple[tuple[str, ...], ...] | None = Field(
+        None, description="Words that the first topics begin with, a list a topic"
+    )
     seed_weight: Positive = Field(20, description="Tokens that the prior of a topic's seed is worth")
     random_state: Seed = 0
 

@@ -284,12 +284,6 @@ def test_the_synchronous_executor_is_the_default(corpus):
     assert small(max_iter=1).fit(corpus).n_iter_ == 1
 
 
-def test_held_out_documents_of_another_vocabulary_are_refused(corpus, tmp_path):
-    other = write_toy_corpus(tmp_path / "other")
-    with pytest.raises(DataError, match=f"vocabulary {other.vocabulary_hash}, but .* has {corpus.vocabulary_hash}"):
-        small().fit(corpus, held_out=other)
-
-
 def test_random_words_have_no_topics(tmp_path):
     corpus = write_toy_corpus(tmp_path / "corpus")
     fitted = small(max_iter=20).fit(corpus)

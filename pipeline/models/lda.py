@@ -62,7 +62,7 @@ class LDA(TextEstimator):
         device: str = "auto",
         learn_priors: str = "none",
         learn_every: int = 10,
-        seeds: Sequence[Sequence[str]] = (),
+        seeds: Sequence[Sequence[str]] | None = None,
         seed_weight: int = 20,
         random_state: int | None = 0,
     ):
@@ -99,7 +99,7 @@ class LDA(TextEstimator):
             beta=beta,
             leave_out=self.leave_out,
             bounds=_bounds(entries, self.n_blocks),
-            entries=int(entries.sum()) + sum(map(len, self.seeds)),
+            entries=int(entries.sum()) + sum(map(len, self.seeds or ())),
             device=self._device(data),
             **self._learning(data),
             **origin,

@@ -46,9 +46,12 @@ def _unpack(packed: Path, target: Path) -> Path:
 # --- clusters that tests share, for a worker takes seconds to start ---
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def cluster_of():
-    """Return a function from a number of workers to the client of a cluster for tests that leave it as it was."""
+    """Return a function from a number of workers to the client of a cluster for tests that leave it as it was.
+
+    Not for the whole session: a test that makes this process's clock jump leaves schedulers in it that never wake up.
+    """
     clients = {}
     with contextlib.ExitStack() as stack:
 

@@ -76,7 +76,7 @@ def test_a_terminated_run_says_so():
     long = [*COMMAND, "run", "my.yaml", "--set", "model.max_iter=100000"]
     with subprocess.Popen(long, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         deadline = time.monotonic() + 120
-        while RunStore("run").step < 2 and time.monotonic() < deadline:
+        while RunStore("run").step < 3 and time.monotonic() < deadline:
             time.sleep(0.05)
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 143

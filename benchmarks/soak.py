@@ -1,15 +1,21 @@
-"""Train for minutes on a local cluster while workers are killed at random, now and then the client, too.
+"""Train, and retrain night after night, on a cluster of processes, while everything that can break is broken at random.
 
 python benchmarks/soak.py --minutes 10
 
-Each run is resumed until it is done; then its model must have the bits of an undisturbed one, every piece of its last
-epoch must be readable, and nothing temporary may be left. Between two kills at least one epoch is committed: otherwise
-a slow machine would only ever start workers.
+Faults: a worker killed, the scheduler killed, the command ended by SIGKILL and by SIGTERM, the disk full (a small
+tmpfs), a stored piece truncated or a bit of it flipped, clocks that jump (of the command, the workers and the
+scheduler), and the same command called twice at once. After each end of a command, however it came about, what is
+committed must be whole; once a command has ended well, all bytes must be those of an undisturbed one in one process.
 """
 
+import contextlib
+import io
 import json
+import os
 import random
+import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -18,160 +24,484 @@ from collections import Counter
 from pathlib import Path
 
 import click
+import google_crc32c
 import numpy as np
 import psutil
-from corpusmill.pipeline import LDA, Corpus
-from corpusmill.pipeline.clusters import open_cluster
+import yaml
+from corpusmill.pipeline.commands.main import main as corpusmill
 from corpusmill.pipeline.engine.run import RunStore
-from corpusmill.pipeline.ingest.ingest import IngestOptions, ingest
+from corpusmill.pipeline.models.versions import Versions
 
-#: Signals that end the client, and how often each is chosen.
-SIGNALS = {signal.SIGKILL: 2, signal.SIGTERM: 1}
+COMMAND = [sys.executable, "-c", "from corpusmill.pipeline.commands.main import main; main()"]
+MODELS = {
+    "lda": {"n_components": 10, "max_iter": 12},
+    "nmf": {"n_components": 10, "max_iter": 12},
+    "word2vec": {"vector_size": 32, "epochs": 4, "shards_per_round": 2},
+    "random-indexing": {"dimension": 256},
+}
+NIGHTS = 3
+#: How a command may end after which faults, besides well.
+EXCUSED = {
+    "worker killed": {1},
+    "scheduler killed": {1, 2},
+    "clock jumps": {1},
+    "command killed": {-signal.SIGKILL},
+    "command terminated": {143, -signal.SIGTERM},
+    "disk full": {1, 4},
+    "file truncated": {4, -signal.SIGKILL},
+    "bit flipped": {4, -signal.SIGKILL},
+    "called twice": {75},
+}
+DATA, LOCKED = 4, 75
+#: Seconds after which a command that does not end is taken to hang.
+PATIENCE = 300
+PROBLEMS = ("other bytes", "damaged or half there", "unexpected ends", "damage not named")
+#: What differs from run to run: times.
+TIMED = ("run.json", "metrics.jsonl", "model.json", "report.html")
+DISK = 64 << 20
+#: A library that shifts the time of day by the seconds that a file says: all processes' clocks jump at once.
+CLOCK = r"""
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+static volatile long *shift;
+__attribute__((constructor)) static void look(void) {
+    int file = open(getenv("SOAK_CLOCK"), O_RDONLY);
+    shift = mmap(0, 8, PROT_READ, MAP_SHARED, file, 0);
+    close(file);
+}
+int clock_gettime(clockid_t id, struct timespec *now) {
+    int failed = syscall(SYS_clock_gettime, id, now);
+    if (id == CLOCK_REALTIME) now->tv_sec += *shift;
+    return failed;
+}
+int gettimeofday(struct timeval *restrict now, void *restrict zone) {
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    now->tv_sec = t.tv_sec;
+    now->tv_usec = t.tv_nsec / 1000;
+    return 0;
+}
+time_t time(time_t *out) {
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    if (out) *out = t.tv_sec;
+    return t.tv_sec;
+}
+"""
 
 
 @click.command()
 @click.option("--minutes", default=10.0)
-@click.option("--every", default=3.0, help="Seconds between two kills, in the mean.")
-@click.option("--workers", default=3)
-@click.option("--epochs", default=40, help="Epochs of each run.")
-@click.option("--documents", default=4000)
-@click.option("--seed", default=1, help="Of the faults; the runs count on from it.")
+@click.option("--every", default=3.0, help="Seconds between two faults, in the mean.")
+@click.option("--workers", default=2)
+@click.option("--documents", default=1500, help="Of the corpus, and a fifth as many a night.")
+@click.option("--seed", default=1, help="Of the faults.")
 @click.option("--json", "target", type=click.Path(), help="Write every figure here.")
-@click.option("--quick", is_flag=True, help="Half a minute: does it run?")
-def main(minutes, every, workers, epochs, documents, seed, target, quick):
-    """Print what was killed, and whether all runs came to the right bits."""
+@click.option("--quick", is_flag=True, help="Seconds: does it run?")
+def main(minutes, every, workers, documents, seed, target, quick):
+    """Print what was broken, how commands ended, and whether all came to the right bytes."""
     if quick:
-        minutes, every, workers, epochs, documents = 0.5, 2.0, 2, 10, 500
-    with tempfile.TemporaryDirectory(prefix="soak-") as folder:
-        soak = Soak(Path(folder), epochs, workers)
-        soak.prepare(documents)
-        soak.until(time.monotonic() + 60 * minutes, every, random.Random(seed))
+        minutes, every, documents = 0.2, 1.0, 60
+    with tempfile.TemporaryDirectory(prefix="soak-") as folder, contextlib.ExitStack() as stack:
+        soak = Soak(Path(folder), workers, every, random.Random(seed), stack)
+        soak.prepare(documents, list(MODELS)[: 1 if quick else None])
+        soak.until(time.monotonic() + 60 * minutes)
         found = soak.figures()
     click.echo("\n".join(f"{name:<34} {value}" for name, value in found.items()))
     if target:
         Path(target).write_text(json.dumps(found, indent=1))
-    sys.exit(found["runs with other bits"] + found["damaged runs"] > 0)
+    sys.exit(any(found[name] for name in PROBLEMS))
+
+
+class Cluster:
+    """A scheduler and workers, processes of their own that find each other by a file."""
+
+    def __init__(self, folder, workers, environment):
+        self.folder, self.file, self.workers = folder, folder / "scheduler.json", workers
+        self.environment, self.processes, self.given_up = environment, [], 0
+
+    def start(self):
+        """Start a scheduler, and workers for it."""
+        self.file.unlink(missing_ok=True)
+        common = ["--scheduler-file", str(self.file), "--no-dashboard"]
+        local = ["--nthreads", "1", "--memory-limit", "1GiB", "--local-directory", str(self.folder / "dask")]
+        self.scheduler = self._spawn("scheduler", *common, "--host", "127.0.0.1", "--port", "0")
+        self.nannies = self._spawn("worker", *common, "--nworkers", str(self.workers), *local)
+
+    def wait(self, process, seconds):
+        """Wait for a command to end, no longer than that; start the cluster again if a part of it has given up."""
+        end = time.monotonic() + seconds
+        while process.poll() is None and time.monotonic() < end:
+            if self.scheduler.poll() is not None or self.nannies.poll() is not None:
+                self.given_up += 1
+                self.kill_scheduler()
+            time.sleep(0.1)
+
+    def _spawn(self, what, *arguments):
+        command = [sys.executable, "-m", f"distributed.cli.dask_{what}", *arguments]
+        with (self.folder / "cluster.log").open("a") as log:
+            quiet = {"stdout": log, "stderr": log}
+            process = subprocess.Popen(command, env=self.environment, start_new_session=True, **quiet)
+        self.processes.append(process)
+        return process
+
+    def kill_worker(self, chance):
+        """Kill a worker, if there is one just now; its nanny starts another."""
+        children = psutil.Process(self.nannies.pid).children(recursive=True)
+        running = [child for child in children if "spawn_main" in " ".join(child.cmdline())]
+        if running:
+            chance.choice(running).kill()
+        return bool(running)
+
+    def kill_scheduler(self):
+        """Kill the scheduler and start another cluster; the workers of the old one find out by themselves."""
+        self.scheduler.kill()
+        self.scheduler.wait()
+        self.start()
+
+    def close(self):
+        """End every process that was started."""
+        for process in self.processes:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+class Trial:
+    """A command in a folder, which is to end well in the end; ``expected`` are the bytes that it then leaves."""
+
+    def __init__(self, kind, folder, arguments, expected):
+        self.kind, self.folder, self.arguments, self.expected = kind, folder, arguments, expected
+        self.reached, self.excused = -1, set()
+
+    @property
+    def errors(self):
+        """What the command's process wrote to stderr."""
+        return self.folder.parents[1] / "errors"
+
+    def start(self, environment, errors="errors"):
+        """Call the command in a process of its own."""
+        with (self.folder.parents[1] / errors).open("w") as stderr:
+            quiet = {"stdout": subprocess.DEVNULL, "stderr": stderr}
+            return subprocess.Popen([*COMMAND, *self.arguments], cwd=self.folder, env=environment, **quiet)
+
+    def lost(self):
+        """Say what is lost or half there now; an empty string where all is well."""
+        reached, now = self.reached, self.committed()
+        self.reached = now
+        if now < reached:
+            return f"went back from {reached} to {now}"
+        return self.broken()
+
+
+class Training(Trial):
+    """A run, and the model that it leaves."""
+
+    def committed(self):
+        """Return the last committed step."""
+        return RunStore(str(self.folder / "run")).step
+
+    def epochs(self):
+        """Return how many were trained."""
+        return len(RunStore(str(self.folder / "run")).metrics)
+
+    def broken(self):
+        """Check every piece of the committed step, and that there is a row for each."""
+        run = RunStore(str(self.folder / "run"))
+        if run.step < 0:
+            return ""
+        if [row["step"] for row in run.metrics] != list(range(1, run.step + 1)):
+            return "rows of metrics are missing"
+        return ", ".join(path for path in pieces(self.folder / "run/epochs" / f"{run.step:06d}") if not is_whole(path))
+
+
+class Night(Trial):
+    """A night's retraining."""
+
+    def committed(self):
+        """Return the version in use."""
+        return Versions(str(self.folder / "models")).head.version
+
+    def epochs(self):
+        """Return how many were trained."""
+        versions = Versions(str(self.folder / "models"))
+        return versions.read(versions.head.version)["epochs"]
+
+    def broken(self):
+        """Compare every version that is there with the undisturbed one."""
+        there, wanted = contents(self.folder), self.expected
+        names = (f"models/versions/{number:06d}/" for number in Versions(str(self.folder / "models")).numbers)
+        return ", ".join(n for n in names if below(there, n) != below(wanted, n))
+
+
+def contents(folder):
+    """Return all files' bytes by path, but for locks and times; what names the folder itself names any."""
+    files = [path for path in folder.rglob("*") if path.is_file() and path.suffix not in (".lock", ".yaml")]
+    names = {str(path.relative_to(folder)): path for path in files}
+    timed = {n for n in names if Path(n).name in TIMED and not n.startswith("models/")}
+    here = os.fsencode(folder)
+    return {name: path.read_bytes().replace(here, b".") for name, path in names.items() if name not in timed}
+
+
+def below(files, start):
+    """Return the files whose paths start so."""
+    return {name: content for name, content in files.items() if name.startswith(start)}
+
+
+def pieces(folder):
+    """List stored pieces of arrays below a folder."""
+    return [str(p) for p in folder.rglob("c/*") if p.is_file() and ".tmp-" not in str(p)]
+
+
+def is_whole(path):
+    """Compare a stored piece with its checksum."""
+    content = Path(path).read_bytes()
+    return int(google_crc32c.value(content[:-4])).to_bytes(4, "little") == content[-4:]
 
 
 class Soak:
-    """One corpus, and runs on it until time is up."""
+    """Trials, one after the other, and what happened to them."""
 
-    def __init__(self, folder, epochs, workers):
-        self.folder, self.epochs, self.workers = folder, epochs, workers
-        self.count = Counter({"runs": 0, "wrong": 0, "damaged": 0, "worker": 0, "restarts": 0})
-        self.epoch_seconds = 0.0
+    def __init__(self, folder, workers, every, chance, stack):
+        self.folder, self.every, self.chance, self.count = folder, every, chance, Counter()
+        self.disk = folder / "disk"
+        self.disk.mkdir()
+        self.environment = dict(os.environ)
+        self.faults = {
+            "worker killed": self.kill_worker,
+            "scheduler killed": self.kill_scheduler,
+            "command killed": self.kill,
+            "command terminated": self.terminate,
+            "file truncated": self.truncate,
+            "bit flipped": self.flip,
+            "called twice": self.call_twice,
+        }
+        if os.system(f"mount -t tmpfs -o size={DISK} tmpfs {self.disk} 2> {os.devnull}") == 0:
+            stack.callback(os.system, f"umount -l {self.disk}")
+            self.faults["disk full"] = self.fill_disk
+        if shutil.which("cc"):
+            self.prepare_clock()
+            self.faults["clock jumps"] = self.jump
+        self.cluster = Cluster(folder, workers, self.environment)
+        stack.callback(self.cluster.close)
 
-    def prepare(self, documents):
-        """Write a corpus and train an undisturbed model on it."""
+    # --- before ---
+
+    def prepare_clock(self):
+        """Compile the library, and let every process that is started use it."""
+        source, library = self.folder / "clock.c", self.folder / "clock.so"
+        source.write_text(CLOCK)
+        subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, source], check=True)
+        self.shift = self.folder / "clock"
+        self.shift.write_bytes(bytes(8))
+        self.environment |= {"LD_PRELOAD": str(library), "SOAK_CLOCK": str(self.shift)}
+
+    def prepare(self, documents, kinds):
+        """Write documents, and start a cluster."""
         draw = np.random.default_rng(0)
-        texts = [[f"w{w}" for w in np.minimum(draw.zipf(1.3, 120), 3000)] for _ in range(documents)]
-        ingest(texts, str(self.folder / "corpus"), IngestOptions(chunk_tokens=documents * 120 // 24))
-        with open_cluster("local", n_workers=self.workers, memory_limit="2GiB") as client:
-            began = time.monotonic()
-            self.expected = model(self.epochs).fit(Corpus(str(self.folder / "corpus")), client, run=None).components_
-            self.undisturbed = time.monotonic() - began
+        (self.folder / "days").mkdir()
+        for day, number in enumerate([documents] + [documents // 5] * NIGHTS):
+            texts = [" ".join(f"w{w}" for w in np.minimum(draw.zipf(1.3, 80), 3000)) for _ in range(number)]
+            lines = "".join(json.dumps({"text": text}) + "\n" for text in texts)
+            (self.folder / "days" / f"2026-11-{day + 1:02d}.jsonl").write_text(lines)
+        self.kinds, self.expected = kinds, {}
+        self.cluster.start()
 
-    def until(self, end, every, chance):
-        """Run after run, the last one to its end."""
+    def expect(self, kind):
+        """Do in this process, undisturbed, what is to be done with a model; keep the bytes after each command."""
+        folder = self.begin(self.folder / "expected" / kind, kind)
+        for number, trial in enumerate(self.trials(kind, folder, {"kind": "synchronous"})):
+            call(folder, trial.arguments)
+            self.expected[kind, number] = contents(folder)
+
+    def begin(self, folder, kind):
+        """Make a folder with a model's configuration."""
+        folder.mkdir(parents=True)
+        tree = {
+            "source": {"path": f"{self.folder}/days/*.jsonl"},
+            "corpus": {"url": "corpus", "held_out": 0.1, "chunk_tokens": 15_000},
+            "model": {"kind": kind} | MODELS[kind],
+            "run": {"url": "run", "model": "model", "evaluate_every": 4},
+            "report": None,
+            "retrain": {"url": "models", "tolerance": 1e9, "keep": NIGHTS},
+        }
+        (folder / "my.yaml").write_text(yaml.safe_dump(tree))
+        return folder
+
+    def trials(self, kind, folder, cluster):
+        """Yield the commands of a folder, in order."""
+        options = ["--json", "--set", f"cluster={json.dumps(cluster)}"]
+        yield Training(kind, folder, ["run", "my.yaml", *options], self.expected.get((kind, 0)))
+        for night in range(1, NIGHTS + 1):
+            until = ["--as-of", f"2026-11-{night:02d}"]
+            yield Night(kind, folder, ["retrain", "my.yaml", *until, *options], self.expected.get((kind, night)))
+
+    # --- a trial ---
+
+    def until(self, end):
+        """Folder after folder, until time is up; the last command is seen to its end."""
+        cluster = {"kind": "scheduler-file", "scheduler_file": str(self.cluster.file)}
         while time.monotonic() < end:
-            self.run(self.folder / f"run-{self.count['runs']}", every, chance)
+            kind = self.chance.choice(self.kinds)
+            if (kind, 0) not in self.expected:
+                self.expect(kind)
+            folder = self.begin(self.disk / f"{self.count['folders']:03d}", kind)
+            self.count["folders"] += 1
+            for trial in self.trials(kind, folder, cluster):
+                self.run(trial)
+                if time.monotonic() > end:
+                    return
+            shutil.rmtree(folder, ignore_errors=True)
 
-    def run(self, folder, every, chance):
-        """Train to the end, whatever it takes, and look at what is there."""
-        began = time.monotonic()
-        client, step = self.start(folder), -1
-        while client.poll() is None or client.returncode != 0:
-            if client.poll() is not None:
-                self.count[f"exit {client.returncode}"] += 1
-                self.count["restarts"] += 1
-                client = self.start(folder)
-            try:
-                client.wait(chance.expovariate(1 / every))
-            except subprocess.TimeoutExpired:
-                now = RunStore(str(folder)).step
-                if now > step:
-                    self.harm(client, chance)
-                    step = now
+    def run(self, trial):
+        """Call a command until it ends well, with a few faults on the way; compare what it leaves."""
+        began, faults = time.monotonic(), self.chance.randint(1, 6)
+        process = trial.start(self.environment)
+        while process.poll() != 0:
+            self.cluster.wait(process, self.chance.expovariate(1 / self.every) if faults else PATIENCE)
+            if process.poll() is None:
+                process, faults = self.harm(trial, process, faults)
+            if process.poll():
+                self.look(trial, process)
+                self.count["called again"] += 1
+                process = trial.start(self.environment)
+        self.count["nights" if isinstance(trial, Night) else "runs"] += 1
+        self.count["epochs"] += trial.epochs()
         self.count["seconds"] += time.monotonic() - began
-        self.count["runs"] += 1
-        self.judge(folder)
+        there = contents(trial.folder)
+        differing = [n for n in sorted({*there, *trial.expected}) if there.get(n) != trial.expected.get(n)]
+        if differing:
+            self.problem("other bytes", trial, ", ".join(differing[:5]))
 
-    def start(self, folder):
-        """Begin or resume a run in a process of its own."""
-        arguments = [str(folder), str(self.folder / "corpus"), str(self.epochs), str(self.workers)]
-        code = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import soak; soak.train(*sys.argv[1:])"
-        return subprocess.Popen([sys.executable, "-c", code, *arguments], stderr=subprocess.DEVNULL)
+    def harm(self, trial, process, faults):
+        """Let one of the faults happen; return the process that goes on, and how many faults are still to come."""
+        if not faults:
+            self.problem("unexpected ends", trial, f"nothing for {PATIENCE} s")
+            self.kill(trial, process)
+            return process, 0
+        name = self.chance.choice(list(self.faults))
+        self.count[name] += 1
+        trial.excused |= EXCUSED[name]
+        return self.faults[name](trial, process) or process, faults - 1
 
-    def harm(self, client, chance):
-        """Kill a worker, and one time in eight the client with all that it started."""
-        below = [
-            p for p in psutil.Process(client.pid).children(recursive=True) if "spawn_main" in " ".join(p.cmdline())
-        ]
-        if chance.random() < 0.125:
-            chosen = chance.choices(list(SIGNALS), list(SIGNALS.values()))[0]
-            self.count[f"client by {chosen.name}"] += 1
-            client.send_signal(chosen)
-            client.wait(120)
-            for process in below:
-                with_patience(process)
-        elif below:
-            self.count["worker"] += 1
-            try:
-                chance.choice(below).kill()
-            except psutil.NoSuchProcess:
-                self.count["worker"] -= 1
+    def look(self, trial, process):
+        """Judge how a command ended, and what it leaves."""
+        self.count[f"exit code {process.returncode}"] += 1
+        sentence = trial.errors.read_text()
+        if process.returncode not in trial.excused or "Traceback" in sentence:
+            self.problem("unexpected ends", trial, f"{process.returncode}: {sentence[-2000:]}")
+        lost = trial.lost()
+        if lost:
+            self.problem("damaged or half there", trial, lost)
 
-    def judge(self, folder):
-        """Compare bits; read everything that the last epoch left."""
-        run = RunStore(str(folder))
-        trained = LDA.from_run(str(folder))
-        self.count["epochs"] += trained.n_iter_
-        self.count["wrong"] += not np.array_equal(trained.components_, self.expected)
-        states = [run.state(run.step, chunk) for shard in run.meta["shards"] for chunk in shard]
-        rows = [row["epoch"] for row in run.metrics]
-        temporary = list(folder.rglob(".tmp-*"))
-        self.count["damaged"] += bool(temporary) or rows != list(range(1, self.epochs + 1)) or not all(states)
-        for row in run.metrics:
-            self.epoch_seconds += row["seconds"]
+    def problem(self, name, trial, what):
+        """Count and tell a problem."""
+        self.count[name] += 1
+        click.echo(f"{name}: {trial.kind}, {' '.join(trial.arguments[:4])}: {what}", err=True)
+
+    # --- faults ---
+
+    def kill_worker(self, trial, process):
+        """Kill a worker."""
+        self.cluster.kill_worker(self.chance)
+
+    def kill_scheduler(self, trial, process):
+        """Kill the scheduler."""
+        self.cluster.kill_scheduler()
+
+    def kill(self, trial, process):
+        """End the command by SIGKILL."""
+        process.kill()
+        process.wait()
+
+    def terminate(self, trial, process):
+        """End the command by SIGTERM."""
+        process.terminate()
+
+    def jump(self, trial, process):
+        """Set all clocks on by up to a day, or back by seconds: Dask says nothing for as long as they were set back."""
+        by = self.chance.choice([self.chance.randint(1, 86_400), -self.chance.randint(1, 10)])
+        with self.shift.open("r+b") as file:  # in place: who reads a mapped file that is cut short dies
+            (before,) = struct.unpack("q", file.read())
+            file.seek(0)
+            file.write(struct.pack("q", before + by))
+
+    def fill_disk(self, trial, process):
+        """Leave a few bytes of the disk for a while."""
+        ballast = self.disk / "ballast"
+        free = shutil.disk_usage(self.disk).free
+        with contextlib.suppress(OSError):  # the command took some of it meanwhile
+            ballast.write_bytes(bytes(max(0, free - self.chance.randrange(1 << 17))))
+        self.cluster.wait(process, 4 * self.every)
+        ballast.unlink()
+
+    def call_twice(self, trial, process):
+        """Call the same command a second time: one of the two has the lock."""
+        second = trial.start(self.environment, "errors of the second")
+        self.cluster.wait(second, PATIENCE)
+        code = second.poll()
+        self.count["second call locked out"] += code == LOCKED
+        if code not in (0, LOCKED) and code not in trial.excused:
+            self.problem("unexpected ends", trial, f"second call: {code}")
+
+    def damage(self, trial, process, change):
+        """Change a stored piece while nobody looks, see that it is named, and put it back."""
+        self.kill(trial, process)
+        there = pieces(trial.folder)
+        if not there:
+            return process
+        path = Path(self.chance.choice(there))
+        before = path.read_bytes()
+        path.write_bytes(change(before))
+        process = trial.start(self.environment)
+        self.cluster.wait(process, PATIENCE)
+        group = path.parents[path.parts[::-1].index("c") + 1].relative_to(trial.folder)
+        if process.returncode == DATA and str(group) not in trial.errors.read_text():
+            self.problem("damage not named", trial, f"{path}: {trial.errors.read_text()}")
+        self.count["damage named" if process.returncode == DATA else "damage not read"] += 1
+        if path.exists():
+            path.write_bytes(before)
+        return process
+
+    def truncate(self, trial, process):
+        """Cut the end of a piece off."""
+        return self.damage(trial, process, lambda content: content[: self.chance.randrange(len(content))])
+
+    def flip(self, trial, process):
+        """Flip one bit of a piece."""
+        place, bit = self.chance.random(), 1 << self.chance.randrange(8)
+
+        def change(content):
+            at = int(place * len(content))
+            return content[:at] + bytes([content[at] ^ bit]) + content[at + 1 :]
+
+        return self.damage(trial, process, change)
+
+    # --- after ---
 
     def figures(self):
         """Return the figures by name."""
-        runs, count = max(1, self.count["runs"]), self.count
-        killed = {k: v for k, v in count.items() if k.startswith(("client", "exit"))}
-        return {
-            "runs": count["runs"],
-            "epochs": count["epochs"],
-            "workers killed": count["worker"],
-            **{
-                k.replace("client", "clients ended") if k.startswith("client") else f"clients with {k}": v
-                for k, v in killed.items()
-            },
-            "resumed": count["restarts"],
-            "runs with other bits": count["wrong"],
-            "damaged runs": count["damaged"],
-            "seconds a run": round(count["seconds"] / runs, 1),
-            "undisturbed": round(self.undisturbed, 1),
-        }
+        names = ("runs", "nights", "epochs", *self.faults, "damage named", "damage not read", "second call locked out")
+        codes = sorted(name for name in self.count if name.startswith("exit code"))
+        figures = {name: self.count[name] for name in (*names, *codes, "called again", *PROBLEMS)}
+        trials = self.count["runs"] + self.count["nights"]
+        figures["clusters that gave up"] = self.cluster.given_up
+        return figures | {"seconds each": round(self.count["seconds"] / max(1, trials), 1)}
 
 
-def with_patience(process):
-    """Wait until a worker of a client that died is gone, as its nanny sees to."""
-    try:
-        process.wait(60)
-    except psutil.TimeoutExpired:
-        process.kill()
-
-
-def model(epochs):
-    """Return the model that is trained."""
-    return LDA(20, doc_topic_prior=0.1, max_iter=epochs, random_state=3)
-
-
-def train(folder, corpus, epochs, workers):
-    """Train in this process until it is killed: what the soak starts."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    with open_cluster("local", n_workers=int(workers), memory_limit="2GiB") as client:
-        model(int(epochs)).fit(Corpus(corpus), client, run=folder, evaluate_every=0)
+def call(folder, arguments):
+    """Run a command in this process."""
+    with contextlib.chdir(folder), contextlib.redirect_stdout(io.StringIO()):
+        try:
+            corpusmill(arguments)
+        except SystemExit as end:
+            assert not end.code, f"{arguments} ended with {end.code}"
 
 
 if __name__ == "__main__":

@@ -186,8 +186,8 @@ class OnDask(Executor):
             if self.client.status == "running" and not isinstance(error, CommClosedError):
                 raise
             raise TaskLost(
-                f"the scheduler at {self._address} is gone or cannot be reached; every committed epoch is safe: start "
-                f"a cluster and resume the run"
+                f"the scheduler at {self._address} is gone or cannot be reached; what was committed is safe: start "
+                f"a cluster and give the same command, or resume the run"
             ) from error
 
 

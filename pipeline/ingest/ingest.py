@@ -82,8 +82,10 @@ def ingest(
     options = options or IngestOptions()
     reader = source if isinstance(source, Reader) else _reader_of(source, corpus_url, options)
     job = _job(reader, corpus_url, options, vocabulary, grow)
-    with hold(job.store, "ingest.lock", "another process is ingesting into this corpus; wait for it"):
-        return _Ingest(reader, job, executor_for(client), progress or (lambda _: None), vocabulary).run()
+    executor = executor_for(client)
+    waiting = "another process is ingesting into this corpus; wait for it"
+    with hold(job.store, "ingest.lock", waiting), executor.guarded():
+        return _Ingest(reader, job, executor, progress or (lambda _: None), vocabulary).run()
 
 
 def corpus_from(data: Any, vocabulary: Any | None = None, **options: Any) -> Corpus:

@@ -1,6 +1,7 @@
 """Readers of rows with named fields: JSONL, CSV, Parquet. One field holds text or tokens, another maybe the key."""
 
 import csv
+import io
 import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -30,6 +31,8 @@ from .store import DataError
 
 #: Rows of a Parquet file that are unpacked at once, however small they look packed.
 MOST_ROWS = 4096
+#: Bytes of a CSV file among which its header is looked for.
+HEADER_BYTES = 1 << 16
 
 
 class JSONLines(LineReader):
@@ -172,6 +175,10 @@ class CSV(Reader):
         """Yield the rows in blocks."""
         file, options, row = part.file, self.options, part.first
         name, key = options.tokens or options.text, options.key
+        names = _header(file)
+        # Of two columns of one name Arrow would take the first.
+        if max(names.count(name), names.count(key)) > 1:
+            raise DataError(_no_column(file, names, [name, key]))
         with open_file(file) as stream:
             try:
                 reader = pyarrow.csv.open_csv(
@@ -189,7 +196,7 @@ class CSV(Reader):
                         yield self._batch(file, block, row)
                     row += block.num_rows
             except pa.ArrowKeyError:
-                raise DataError(_no_column(file, _header(file), [name, key])) from None
+                raise DataError(_no_column(file, names, [name, key])) from None
             except pa.ArrowInvalid as error:
                 raise DataError(f"{file.url}, at row {row} or after: {_sentence(error)}") from None
 
@@ -208,8 +215,9 @@ def _delimiter(file: SourceFile) -> str:
 
 def _header(file: SourceFile) -> list[str]:
     with open_file(file) as stream:
-        line = stream.readline().decode("utf-8-sig", "replace")
-    return next(csv.reader([line], delimiter=_delimiter(file)), [])
+        start = read_some(stream, HEADER_BYTES, file).decode("utf-8-sig", "replace")
+    rows = csv.reader(io.StringIO(start, newline=""), delimiter=_delimiter(file))
+    return next((row for row in rows if row), [])
 
 
 def _no_column(file: SourceFile, names: list[str], wanted: list[str | None]) -> str:

@@ -123,6 +123,10 @@ def test_bad_json(tmp_path, line, match):
 def test_missing_columns(tmp_path):
     (tmp_path / "x.csv").write_text('a,"b c"\n1,2\n')
     refuses(tmp_path / "x.csv", r"x\.csv: no column 'text'; it has a, b c: name one of them with text")
+    (tmp_path / "y.csv").write_text('\ntext,"two\nlines",text,id,id\n1,two,3,4,5\n')
+    refuses(tmp_path / "y.csv", r"y\.csv: 2 columns 'text'; rename all but one")
+    refuses(tmp_path / "y.csv", r"y\.csv: 2 columns 'id'; rename all but one", text="two\nlines", key="id")
+    assert read(tmp_path / "y.csv", text="two\nlines")[1] == [["two"]]
     pq.write_table(pa.table({"a": [1]}), tmp_path / "x.parquet")
     refuses(tmp_path / "x.parquet", r"x\.parquet: no column 'text'; it has a: name")
     refuses(tmp_path / "x.parquet", r"x\.parquet: no column 'id'; it has a", text="a", key="id")

@@ -177,7 +177,7 @@ class CSV(Reader):
         name, key = options.tokens or options.text, options.key
         names = _header(file)
         # Of two columns of one name Arrow would take the first.
-        if max(names.count(name), names.count(key)) > 1:
+        if any(column and names.count(column) > 1 for column in (name, key)):
             raise DataError(_no_column(file, names, [name, key]))
         with open_file(file) as stream:
             try:

@@ -161,7 +161,7 @@ def test_the_page_draws_what_the_model_measures(client):
             browser.call("Emulation.setDeviceMetricsOverride", **size)
             browser.open(address(client, "training"))
             browser.wait(f"window.Bokeh && Bokeh.documents.length && ({sources}).includes('relative error')", 60)
-            assert browser.evaluate(sources).startswith("relative error,held out relative error,")
+            assert browser.evaluate(sources).startswith("relative error,held-out relative error,")
             assert browser.evaluate("document.documentElement.scrollWidth") <= width
 
 

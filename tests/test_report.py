@@ -7,7 +7,7 @@ import pytest
 from browser import Browser
 from corpusmill.pipeline.views.comparison import figures, render_both
 from corpusmill.pipeline.views.report import MOST_TOPICS, Contents, chart, nice_ticks, points, render
-from corpusmill.pipeline.views.wording import duration, minus, short
+from corpusmill.pipeline.views.wording import duration, minus, short, spoken
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -183,9 +183,11 @@ def test_numbers_are_short(number, text):
     assert short(number) == text
 
 
-def test_durations_and_minus_signs():
+def test_durations_minus_signs_and_names():
     assert [duration(s) for s in (0.42, 12.3, 185, 7800)] == ["0.4 s", "12 s", "3 min 5 s", "2 h 10 min"]
     assert minus("-7.1") == "\N{MINUS SIGN}7.1"
+    names = "training_seconds", "held_out_loss", "coherence_c_v", "u_mass"
+    assert [spoken(name) for name in names] == ["training seconds", "held-out loss", "coherence c_v", "u_mass"]
 
 
 # --- two of them ---
@@ -218,6 +220,15 @@ def test_a_comparison_shows_figures_side_by_side_curves_overlaid_and_what_differ
     assert page.tags.count("svg") == 3
     assert page.tags.count("polyline") == 6
     assert page.links == []
+
+
+def test_what_was_not_measured_is_not_shown():
+    timeless = [{name: row[name] for name in row if "second" not in name} for row in rows()]
+    page = Page(render_both({url: Contents(c.title, "", timeless) for url, c in two().items()}))
+    assert [*figures(timeless)] == ["held_out_log_likelihood", "held_out_perplexity", "log_likelihood", "epochs"]
+    assert "econds" not in page.text
+    assert "Held-out perplexity" in page.text
+    assert " in " not in Page(render(Contents("A run", "", timeless))).text
 
 
 def test_what_only_one_of_two_measured_has_no_change():

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from ..views.wording import counted, duration, minus, short
+from ..views.wording import counted, duration, minus, short, spoken
 
 Facts = dict[str, Any]
 
@@ -44,7 +44,7 @@ def trained(found: Facts) -> None:
         perplexity = short(math.exp(min(-score, 700.0)))
         click.echo(f"{_label('held out')}{minus(f'{score:.4f}')} log-likelihood per token (perplexity {perplexity})")
     elif found["measures"]:
-        measures = (f"{name.replace('_', ' ')} {value:.6g}" for name, value in found["measures"].items())
+        measures = (f"{spoken(name)} {value:.6g}" for name, value in found["measures"].items())
         click.echo(_label("measured") + ", ".join(measures))
     for name in ("model", "report"):
         if name in found:
@@ -87,7 +87,7 @@ def retrained(found: Facts) -> None:
         )
     if found["score"] is not None:
         before = f", {found['score_before']:.6g} before" if found["score_before"] is not None else ""
-        click.echo(f"{_label('held out')}{found['measure'].removeprefix('held_out_').replace('_', ' ')} ", nl=False)
+        click.echo(f"{_label('held out')}{spoken(found['measure'].removeprefix('held_out_'))} ", nl=False)
         click.echo(minus(f"{found['score']:.6g}{before}"))
     if found["reason"]:
         click.echo(_label("reason") + found["reason"])
@@ -126,7 +126,7 @@ def drift(found: Facts) -> None:
     click.echo(f"{_label('versions')}{old} and {new} of {found['url']} ({found['kind']})")
     scores = [row["score"] for row in found["scores"]]
     if None not in scores:
-        measure = found["scores"][1]["measure"].removeprefix("held_out_").replace("_", " ")
+        measure = spoken(found["scores"][1]["measure"].removeprefix("held_out_"))
         click.echo(f"{_label('held out')}{measure} " + minus(f"{scores[0]:.6g}, then {scores[1]:.6g}"))
     for name in ("words_added", "words_removed"):
         some = found[name]
@@ -159,16 +159,16 @@ def _neighbour_drift(found: Facts) -> None:
 
 
 def neighbours(found: Sequence[Facts]) -> None:
-    """Print a word a line, nearest first."""
-    for near in found:
-        click.echo(f"{near['similarity']:.4f}  {near['word']}")
+    """Print a word or a document a line, nearest first."""
+    for name, similarity in (near.values() for near in found):
+        click.echo(f"{similarity:.4f}  {name}")
 
 
 def facts(found: Facts) -> None:
     """Print one fact a line."""
     width = max(len(name) for name in found) + 2
     for name, value in found.items():
-        click.echo(click.style(f"{name.replace('_', ' '):<{width}}", bold=True) + _fact(name, value))
+        click.echo(click.style(f"{spoken(name):<{width}}", bold=True) + _fact(name, value))
 
 
 def _label(name: str) -> str:

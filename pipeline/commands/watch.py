@@ -19,7 +19,7 @@ from ...io.store import DataError
 from ..engine.run import RunStore
 from ..models.corpora import estimator_of_run
 from ..views.story import Story
-from ..views.wording import duration, minus, short
+from ..views.wording import duration, minus, short, spoken
 
 #: Seconds between two looks at a run, and between the lines where there is no terminal.
 PAUSE, QUIET = 1.0, 5.0
@@ -164,7 +164,7 @@ def _curves(story: Story) -> dict[str, list[float]]:
     from ..views.report import other_names
 
     names = {"held_out_log_likelihood": "held-out log-likelihood", "log_likelihood": "training log-likelihood"}
-    names |= {name: name.replace("_", " ") for name in other_names(story.rows)}
+    names |= {name: spoken(name) for name in other_names(story.rows)}
     names["tokens_per_second"] = "tokens per second"
     found = {t: [row[n] for row in story.rows if math.isfinite(row.get(n, math.nan))] for n, t in names.items()}
     return {title: values for title, values in list(found.items())[:4] if values}

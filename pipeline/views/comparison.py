@@ -6,7 +6,7 @@ from html import escape
 from typing import Any
 
 from .report import LABELS, Contents, Row, chart, details, last, other_names, page, points
-from .wording import duration, minus, short
+from .wording import duration, minus, short, spoken
 
 LIKELIHOODS = {
     "held_out_log_likelihood": "Held-out log-likelihood per token",
@@ -39,11 +39,16 @@ def render_both(both: Mapping[str, Contents]) -> str:
 def figures(rows: Sequence[Row]) -> dict[str, float]:
     """Return what a run came to, by name: how good the model is, then what it took."""
     found = {name: value for name in (*LIKELIHOODS, *other_names(rows)) if (value := last(rows, name)) is not None}
-    if "held_out_log_likelihood" in found:
-        found["held_out_perplexity"] = math.exp(min(-found["held_out_log_likelihood"], 700.0))
-    rates = sorted(float(row["tokens_per_second"]) for row in rows if "tokens_per_second" in row)
+    held_out = found.get("held_out_log_likelihood")
+    if held_out is not None:  # beside each other
+        both = {"held_out_log_likelihood": held_out, "held_out_perplexity": math.exp(min(-held_out, 700.0))}
+        found = both | found
     if rows:
-        found |= {"epochs": float(rows[-1]["epoch"]), "training_seconds": float(rows[-1].get("training_seconds", 0.0))}
+        found["epochs"] = float(rows[-1]["epoch"])
+    # Versions of a retrained model keep nothing that was measured of a machine.
+    if (seconds := last(rows, "training_seconds")) is not None:
+        found["training_seconds"] = seconds
+    rates = sorted(float(row["tokens_per_second"]) for row in rows if "tokens_per_second" in row)
     return found | ({"tokens_per_second": rates[len(rates) // 2]} if rates else {})
 
 
@@ -65,7 +70,7 @@ def _said(name: str, value: float, sign: str = "") -> str:
 
 
 def _label(name: str) -> str:
-    return LIKELIHOODS.get(name) or LABELS.get(name) or name.replace("_", " ").capitalize()
+    return LIKELIHOODS.get(name) or LABELS.get(name) or spoken(name).capitalize()
 
 
 # --- curves ---

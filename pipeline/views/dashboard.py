@@ -16,7 +16,7 @@ from ..engine.events import Event, Subscriber
 from .metrics import metric_families
 from .report import LABELS, likelihoods, other_names
 from .story import Story, plain
-from .wording import duration
+from .wording import duration, spoken
 
 TOPIC = "corpusmill"
 COLOURS = {"waiting": "#d8dce3", "running": "#f0b429", "done": "#3b82c4", "cached": "#4aa564"}
@@ -230,7 +230,7 @@ class _View:
         for name, source, item in zip(names, self.quality, self.legend.items, strict=True):
             rows = [r for r in story.rows if name in r]
             source.data = {"x": [r["epoch"] for r in rows], "y": [r[name] for r in rows]}
-            item.label, item.visible = {"value": LABELS.get(name, name.replace("_", " "))}, bool(name)
+            item.label, item.visible = {"value": LABELS.get(name) or spoken(name)}, bool(name)
 
     def _update_shards(self) -> None:
         states = self.page.shards()

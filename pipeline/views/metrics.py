@@ -9,6 +9,7 @@ from typing import Any
 from ..engine.events import Event
 from .report import MEASURED
 from .story import Story, plain
+from .wording import spoken
 
 SUCCESS = "success_timestamp_seconds"
 
@@ -25,7 +26,7 @@ def metric_families(story: Story) -> Any:
         "epoch_seconds": ("Seconds of the last epoch", row.get("seconds", 0.0)),
         "running": ("1 while training", float(story.state == "running")),
         "last_event_timestamp_seconds": ("Time of the last event", story.updated),
-        **{name: (f"{name.replace('_', ' ').capitalize()} at its last evaluation", v) for name, v in measures.items()},
+        **{name: (f"{spoken(name).capitalize()} at its last evaluation", v) for name, v in measures.items()},
     }
     return _gauges(story, values)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from .wording import duration, minus, short
+from .wording import duration, minus, short, spoken
 
 Row = dict[str, Any]
 Points = list[tuple[float, float]]
@@ -82,12 +82,13 @@ def _tiles(contents: Contents) -> str:
     if trained is not None:
         tiles.append(_tile(minus(f"{trained:.4f}"), "training log-likelihood per token"))
     for name in other_names(rows):
-        tiles.append(_tile(short(points(rows, name)[-1][1]), name.replace("_", " ")))
-    seconds = float(rows[-1].get("training_seconds", 0.0))
+        tiles.append(_tile(short(points(rows, name)[-1][1]), spoken(name)))
     rates = sorted(r["tokens_per_second"] for r in rows if "tokens_per_second" in r)
     if rates:
         tiles.append(_tile(short(rates[len(rates) // 2]), "tokens per second", "the median epoch"))
-    tiles.append(_tile(short(rows[-1]["epoch"]), "epochs", f"in {duration(seconds)}"))
+    # Versions of a retrained model keep no time.
+    seconds = last(rows, "training_seconds")
+    tiles.append(_tile(short(rows[-1]["epoch"]), "epochs", "" if seconds is None else f"in {duration(seconds)}"))
     if contents.topics:
         tiles.append(_tile(short(len(contents.topics)), "topics"))
     return "".join(tiles)
@@ -129,7 +130,7 @@ def _throughput(rows: Sequence[Row]) -> str:
 def _others(rows: Sequence[Row]) -> Iterable[str]:
     """Charts of what else the model measured."""
     for name in other_names(rows):
-        title = name.replace("_", " ")
+        title = spoken(name)
         yield chart(title[0].upper() + title[1:], {title: points(rows, name)})
 
 

@@ -2,6 +2,9 @@
 
 import math
 
+#: Measures whose underscore is part of the name.
+MEASURES = ("c_v", "u_mass")
+
 
 def short(number: float) -> str:
     """Write a number in at most four digits: 12.3 M, 4,321, 0.0123."""
@@ -16,6 +19,12 @@ def short(number: float) -> str:
 def counted(number: int, noun: str) -> str:
     """Write how many there are: 1 chunk, 1,234 chunks."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def spoken(name: str) -> str:
+    """Write a key as people say it: training seconds, held-out loss, coherence c_v."""
+    kept = next((measure for measure in MEASURES if f"_{name}".endswith(f"_{measure}")), "")
+    return name.removesuffix(kept).replace("held_out_", "held-out ").replace("_", " ") + kept
 
 
 def minus(number: str) -> str:

@@ -9,14 +9,11 @@ committed must be whole; once a command has ended well, all bytes must be those 
 """
 
 import contextlib
-import io
 import json
 import os
 import random
 import shutil
 import signal
-import struct
-import subprocess
 import sys
 import tempfile
 import time
@@ -24,15 +21,11 @@ from collections import Counter
 from pathlib import Path
 
 import click
-import google_crc32c
 import numpy as np
-import psutil
 import yaml
-from corpusmill.pipeline.commands.main import main as corpusmill
-from corpusmill.pipeline.engine.run import RunStore
-from corpusmill.pipeline.models.versions import Versions
+from soak_cluster import Clocks, Cluster
+from soak_trials import Night, Training, call, contents, pieces
 
-COMMAND = [sys.executable, "-c", "from corpusmill.pipeline.commands.main import main; main()"]
 MODELS = {
     "lda": {"n_components": 10, "max_iter": 12},
     "nmf": {"n_components": 10, "max_iter": 12},
@@ -56,44 +49,7 @@ DATA, LOCKED = 4, 75
 #: Seconds after which a command that does not end is taken to hang.
 PATIENCE = 300
 PROBLEMS = ("other bytes", "damaged or half there", "unexpected ends", "damage not named")
-#: What differs from run to run: times.
-TIMED = ("run.json", "metrics.jsonl", "model.json", "report.html")
 DISK = 64 << 20
-#: A library that shifts the time of day by the seconds that a file says: all processes' clocks jump at once.
-CLOCK = r"""
-#define _GNU_SOURCE
-#include <fcntl.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <sys/time.h>
-#include <time.h>
-#include <unistd.h>
-static volatile long *shift;
-__attribute__((constructor)) static void look(void) {
-    int file = open(getenv("SOAK_CLOCK"), O_RDONLY);
-    shift = mmap(0, 8, PROT_READ, MAP_SHARED, file, 0);
-    close(file);
-}
-int clock_gettime(clockid_t id, struct timespec *now) {
-    int failed = syscall(SYS_clock_gettime, id, now);
-    if (id == CLOCK_REALTIME) now->tv_sec += *shift;
-    return failed;
-}
-int gettimeofday(struct timeval *restrict now, void *restrict zone) {
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    now->tv_sec = t.tv_sec;
-    now->tv_usec = t.tv_nsec / 1000;
-    return 0;
-}
-time_t time(time_t *out) {
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    if (out) *out = t.tv_sec;
-    return t.tv_sec;
-}
-"""
 
 
 @click.command()
@@ -119,152 +75,6 @@ def main(minutes, every, workers, documents, seed, target, quick):
     sys.exit(any(found[name] for name in PROBLEMS))
 
 
-class Cluster:
-    """A scheduler and workers, processes of their own that find each other by a file."""
-
-    def __init__(self, folder, workers, environment):
-        self.folder, self.file, self.workers = folder, folder / "scheduler.json", workers
-        self.environment, self.processes, self.given_up = environment, [], 0
-
-    def start(self):
-        """Start a scheduler, and workers for it."""
-        self.file.unlink(missing_ok=True)
-        common = ["--scheduler-file", str(self.file), "--no-dashboard"]
-        local = ["--nthreads", "1", "--memory-limit", "1GiB", "--local-directory", str(self.folder / "dask")]
-        self.scheduler = self._spawn("scheduler", *common, "--host", "127.0.0.1", "--port", "0")
-        self.nannies = self._spawn("worker", *common, "--nworkers", str(self.workers), *local)
-
-    def wait(self, process, seconds):
-        """Wait for a command to end, no longer than that; start the cluster again if a part of it has given up."""
-        end = time.monotonic() + seconds
-        while process.poll() is None and time.monotonic() < end:
-            if self.scheduler.poll() is not None or self.nannies.poll() is not None:
-                self.given_up += 1
-                self.kill_scheduler()
-            time.sleep(0.1)
-
-    def _spawn(self, what, *arguments):
-        command = [sys.executable, "-m", f"distributed.cli.dask_{what}", *arguments]
-        with (self.folder / "cluster.log").open("a") as log:
-            quiet = {"stdout": log, "stderr": log}
-            process = subprocess.Popen(command, env=self.environment, start_new_session=True, **quiet)
-        self.processes.append(process)
-        return process
-
-    def kill_worker(self, chance):
-        """Kill a worker, if there is one just now; its nanny starts another."""
-        children = psutil.Process(self.nannies.pid).children(recursive=True)
-        running = [child for child in children if "spawn_main" in " ".join(child.cmdline())]
-        if running:
-            chance.choice(running).kill()
-        return bool(running)
-
-    def kill_scheduler(self):
-        """Kill the scheduler and start another cluster; the workers of the old one find out by themselves."""
-        self.scheduler.kill()
-        self.scheduler.wait()
-        self.start()
-
-    def close(self):
-        """End every process that was started."""
-        for process in self.processes:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-
-
-class Trial:
-    """A command in a folder, which is to end well in the end; ``expected`` are the bytes that it then leaves."""
-
-    def __init__(self, kind, folder, arguments, expected):
-        self.kind, self.folder, self.arguments, self.expected = kind, folder, arguments, expected
-        self.reached, self.excused = -1, set()
-
-    @property
-    def errors(self):
-        """What the command's process wrote to stderr."""
-        return self.folder.parents[1] / "errors"
-
-    def start(self, environment, errors="errors"):
-        """Call the command in a process of its own."""
-        with (self.folder.parents[1] / errors).open("w") as stderr:
-            quiet = {"stdout": subprocess.DEVNULL, "stderr": stderr}
-            return subprocess.Popen([*COMMAND, *self.arguments], cwd=self.folder, env=environment, **quiet)
-
-    def lost(self):
-        """Say what is lost or half there now; an empty string where all is well."""
-        reached, now = self.reached, self.committed()
-        self.reached = now
-        if now < reached:
-            return f"went back from {reached} to {now}"
-        return self.broken()
-
-
-class Training(Trial):
-    """A run, and the model that it leaves."""
-
-    def committed(self):
-        """Return the last committed step."""
-        return RunStore(str(self.folder / "run")).step
-
-    def epochs(self):
-        """Return how many were trained."""
-        return len(RunStore(str(self.folder / "run")).metrics)
-
-    def broken(self):
-        """Check every piece of the committed step, and that there is a row for each."""
-        run = RunStore(str(self.folder / "run"))
-        if run.step < 0:
-            return ""
-        if [row["step"] for row in run.metrics] != list(range(1, run.step + 1)):
-            return "rows of metrics are missing"
-        return ", ".join(path for path in pieces(self.folder / "run/epochs" / f"{run.step:06d}") if not is_whole(path))
-
-
-class Night(Trial):
-    """A night's retraining."""
-
-    def committed(self):
-        """Return the version in use."""
-        return Versions(str(self.folder / "models")).head.version
-
-    def epochs(self):
-        """Return how many were trained."""
-        versions = Versions(str(self.folder / "models"))
-        return versions.read(versions.head.version)["epochs"]
-
-    def broken(self):
-        """Compare every version that is there with the undisturbed one."""
-        there, wanted = contents(self.folder), self.expected
-        names = (f"models/versions/{number:06d}/" for number in Versions(str(self.folder / "models")).numbers)
-        return ", ".join(n for n in names if below(there, n) != below(wanted, n))
-
-
-def contents(folder):
-    """Return all files' bytes by path, but for locks and times; what names the folder itself names any."""
-    files = [path for path in folder.rglob("*") if path.is_file() and path.suffix not in (".lock", ".yaml")]
-    names = {str(path.relative_to(folder)): path for path in files}
-    timed = {n for n in names if Path(n).name in TIMED and not n.startswith("models/")}
-    here = os.fsencode(folder)
-    return {name: path.read_bytes().replace(here, b".") for name, path in names.items() if name not in timed}
-
-
-def below(files, start):
-    """Return the files whose paths start so."""
-    return {name: content for name, content in files.items() if name.startswith(start)}
-
-
-def pieces(folder):
-    """List stored pieces of arrays below a folder."""
-    return [str(p) for p in folder.rglob("c/*") if p.is_file() and ".tmp-" not in str(p)]
-
-
-def is_whole(path):
-    """Compare a stored piece with its checksum."""
-    content = Path(path).read_bytes()
-    return int(google_crc32c.value(content[:-4])).to_bytes(4, "little") == content[-4:]
-
-
 class Soak:
     """Trials, one after the other, and what happened to them."""
 
@@ -286,21 +96,13 @@ class Soak:
             stack.callback(os.system, f"umount -l {self.disk}")
             self.faults["disk full"] = self.fill_disk
         if shutil.which("cc"):
-            self.prepare_clock()
+            self.clocks = Clocks(folder)
+            self.environment |= self.clocks.environment
             self.faults["clock jumps"] = self.jump
         self.cluster = Cluster(folder, workers, self.environment)
         stack.callback(self.cluster.close)
 
     # --- before ---
-
-    def prepare_clock(self):
-        """Compile the library, and let every process that is started use it."""
-        source, library = self.folder / "clock.c", self.folder / "clock.so"
-        source.write_text(CLOCK)
-        subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, source], check=True)
-        self.shift = self.folder / "clock"
-        self.shift.write_bytes(bytes(8))
-        self.environment |= {"LD_PRELOAD": str(library), "SOAK_CLOCK": str(self.shift)}
 
     def prepare(self, documents, kinds):
         """Write documents, and start a cluster."""
@@ -426,11 +228,7 @@ class Soak:
 
     def jump(self, trial, process):
         """Set all clocks on by up to a day, or back by seconds: Dask says nothing for as long as they were set back."""
-        by = self.chance.choice([self.chance.randint(1, 86_400), -self.chance.randint(1, 10)])
-        with self.shift.open("r+b") as file:  # in place: who reads a mapped file that is cut short dies
-            (before,) = struct.unpack("q", file.read())
-            file.seek(0)
-            file.write(struct.pack("q", before + by))
+        self.clocks.jump(self.chance.choice([self.chance.randint(1, 86_400), -self.chance.randint(1, 10)]))
 
     def fill_disk(self, trial, process):
         """Leave a few bytes of the disk for a while."""
@@ -493,15 +291,6 @@ class Soak:
         trials = self.count["runs"] + self.count["nights"]
         figures["clusters that gave up"] = self.cluster.given_up
         return figures | {"seconds each": round(self.count["seconds"] / max(1, trials), 1)}
-
-
-def call(folder, arguments):
-    """Run a command in this process."""
-    with contextlib.chdir(folder), contextlib.redirect_stdout(io.StringIO()):
-        try:
-            corpusmill(arguments)
-        except SystemExit as end:
-            assert not end.code, f"{arguments} ended with {end.code}"
 
 
 if __name__ == "__main__":

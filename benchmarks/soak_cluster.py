@@ -1,0 +1,120 @@
+"""A cluster of processes whose parts die and whose clocks jump when they are told to."""
+
+import contextlib
+import os
+import signal
+import struct
+import subprocess
+import sys
+import time
+
+import psutil
+
+#: A library that shifts the time of day by the seconds that a file says: all processes' clocks jump at once.
+CLOCK = r"""
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+static volatile long *shift;
+__attribute__((constructor)) static void look(void) {
+    int file = open(getenv("SOAK_CLOCK"), O_RDONLY);
+    shift = mmap(0, 8, PROT_READ, MAP_SHARED, file, 0);
+    close(file);
+}
+int clock_gettime(clockid_t id, struct timespec *now) {
+    int failed = syscall(SYS_clock_gettime, id, now);
+    if (id == CLOCK_REALTIME) now->tv_sec += *shift;
+    return failed;
+}
+int gettimeofday(struct timeval *restrict now, void *restrict zone) {
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    now->tv_sec = t.tv_sec;
+    now->tv_usec = t.tv_nsec / 1000;
+    return 0;
+}
+time_t time(time_t *out) {
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    if (out) *out = t.tv_sec;
+    return t.tv_sec;
+}
+"""
+
+
+class Clocks:
+    """Shifts the time of day of every process that is started with its ``environment``."""
+
+    def __init__(self, folder):
+        source, library = folder / "clock.c", folder / "clock.so"
+        source.write_text(CLOCK)
+        subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, source], check=True)
+        self.shift = folder / "clock"
+        self.shift.write_bytes(bytes(8))
+        self.environment = {"LD_PRELOAD": str(library), "SOAK_CLOCK": str(self.shift)}
+
+    def jump(self, seconds):
+        """Set all clocks on, or back, by so much."""
+        with self.shift.open("r+b") as file:  # in place: who reads a mapped file that is cut short dies
+            (before,) = struct.unpack("q", file.read())
+            file.seek(0)
+            file.write(struct.pack("q", before + seconds))
+
+
+class Cluster:
+    """A scheduler and workers, processes of their own that find each other by a file."""
+
+    def __init__(self, folder, workers, environment):
+        self.folder, self.file, self.workers = folder, folder / "scheduler.json", workers
+        self.environment, self.processes, self.given_up = environment, [], 0
+
+    def start(self):
+        """Start a scheduler, and workers for it."""
+        self.file.unlink(missing_ok=True)
+        common = ["--scheduler-file", str(self.file), "--no-dashboard"]
+        local = ["--nthreads", "1", "--memory-limit", "1GiB", "--local-directory", str(self.folder / "dask")]
+        self.scheduler = self._spawn("scheduler", *common, "--host", "127.0.0.1", "--port", "0")
+        self.nannies = self._spawn("worker", *common, "--nworkers", str(self.workers), *local)
+
+    def wait(self, process, seconds):
+        """Wait for a command to end, no longer than that; start the cluster again if a part of it has given up."""
+        end = time.monotonic() + seconds
+        while process.poll() is None and time.monotonic() < end:
+            if self.scheduler.poll() is not None or self.nannies.poll() is not None:
+                self.given_up += 1
+                self.kill_scheduler()
+            time.sleep(0.1)
+
+    def _spawn(self, what, *arguments):
+        command = [sys.executable, "-m", f"distributed.cli.dask_{what}", *arguments]
+        with (self.folder / "cluster.log").open("a") as log:
+            quiet = {"stdout": log, "stderr": log}
+            process = subprocess.Popen(command, env=self.environment, start_new_session=True, **quiet)
+        self.processes.append(process)
+        return process
+
+    def kill_worker(self, chance):
+        """Kill a worker, if there is one just now; its nanny starts another."""
+        children = psutil.Process(self.nannies.pid).children(recursive=True)
+        running = [child for child in children if "spawn_main" in " ".join(child.cmdline())]
+        if running:
+            chance.choice(running).kill()
+        return bool(running)
+
+    def kill_scheduler(self):
+        """Kill the scheduler and start another cluster; the workers of the old one find out by themselves."""
+        self.scheduler.kill()
+        self.scheduler.wait()
+        self.start()
+
+    def close(self):
+        """End every process that was started."""
+        for process in self.processes:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()

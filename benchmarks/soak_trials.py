@@ -1,0 +1,118 @@
+"""Commands that are to end well in the end, and what they must leave on disk."""
+
+import contextlib
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import google_crc32c
+from corpusmill.pipeline.commands.main import main as corpusmill
+from corpusmill.pipeline.engine.run import RunStore
+from corpusmill.pipeline.models.versions import Versions
+
+COMMAND = [sys.executable, "-c", "from corpusmill.pipeline.commands.main import main; main()"]
+#: What differs from run to run: times.
+TIMED = ("run.json", "metrics.jsonl", "model.json", "report.html")
+
+
+class Trial:
+    """A command in a folder, which is to end well in the end; ``expected`` are the bytes that it then leaves."""
+
+    def __init__(self, kind, folder, arguments, expected):
+        self.kind, self.folder, self.arguments, self.expected = kind, folder, arguments, expected
+        self.reached, self.excused = -1, set()
+
+    @property
+    def errors(self):
+        """What the command's process wrote to stderr."""
+        return self.folder.parents[1] / "errors"
+
+    def start(self, environment, errors="errors"):
+        """Call the command in a process of its own."""
+        with (self.folder.parents[1] / errors).open("w") as stderr:
+            quiet = {"stdout": subprocess.DEVNULL, "stderr": stderr}
+            return subprocess.Popen([*COMMAND, *self.arguments], cwd=self.folder, env=environment, **quiet)
+
+    def lost(self):
+        """Say what is lost or half there now; an empty string where all is well."""
+        reached, now = self.reached, self.committed()
+        self.reached = now
+        if now < reached:
+            return f"went back from {reached} to {now}"
+        return self.broken()
+
+
+class Training(Trial):
+    """A run, and the model that it leaves."""
+
+    def committed(self):
+        """Return the last committed step."""
+        return RunStore(str(self.folder / "run")).step
+
+    def epochs(self):
+        """Return how many were trained."""
+        return len(RunStore(str(self.folder / "run")).metrics)
+
+    def broken(self):
+        """Check every piece of the committed step, and that there is a row for each."""
+        run = RunStore(str(self.folder / "run"))
+        if run.step < 0:
+            return ""
+        if [row["step"] for row in run.metrics] != list(range(1, run.step + 1)):
+            return "rows of metrics are missing"
+        return ", ".join(path for path in pieces(self.folder / "run/epochs" / f"{run.step:06d}") if not is_whole(path))
+
+
+class Night(Trial):
+    """A night's retraining."""
+
+    def committed(self):
+        """Return the version in use."""
+        return Versions(str(self.folder / "models")).head.version
+
+    def epochs(self):
+        """Return how many were trained."""
+        versions = Versions(str(self.folder / "models"))
+        return versions.read(versions.head.version)["epochs"]
+
+    def broken(self):
+        """Compare every version that is there with the undisturbed one."""
+        there, wanted = contents(self.folder), self.expected
+        names = (f"models/versions/{number:06d}/" for number in Versions(str(self.folder / "models")).numbers)
+        return ", ".join(n for n in names if below(there, n) != below(wanted, n))
+
+
+def contents(folder):
+    """Return all files' bytes by path, but for locks and times; what names the folder itself names any."""
+    files = [path for path in folder.rglob("*") if path.is_file() and path.suffix not in (".lock", ".yaml")]
+    names = {str(path.relative_to(folder)): path for path in files}
+    timed = {n for n in names if Path(n).name in TIMED and not n.startswith("models/")}
+    here = os.fsencode(folder)
+    return {name: path.read_bytes().replace(here, b".") for name, path in names.items() if name not in timed}
+
+
+def below(files, start):
+    """Return the files whose paths start so."""
+    return {name: content for name, content in files.items() if name.startswith(start)}
+
+
+def pieces(folder):
+    """List stored pieces of arrays below a folder."""
+    return [str(p) for p in folder.rglob("c/*") if p.is_file() and ".tmp-" not in str(p)]
+
+
+def is_whole(path):
+    """Compare a stored piece with its checksum."""
+    content = Path(path).read_bytes()
+    return int(google_crc32c.value(content[:-4])).to_bytes(4, "little") == content[-4:]
+
+
+def call(folder, arguments):
+    """Run a command in this process."""
+    with contextlib.chdir(folder), contextlib.redirect_stdout(io.StringIO()):
+        try:
+            corpusmill(arguments)
+        except SystemExit as end:
+            assert not end.code, f"{arguments} ended with {end.code}"

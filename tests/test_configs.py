@@ -61,7 +61,7 @@ def test_a_model_section_has_the_names_and_defaults_of_its_estimator(kind):
 
 def test_the_source_section_has_the_names_and_defaults_of_ingest():
     options = {f.name: f.default for f in dataclasses.fields(IngestOptions)}
-    of_corpus = {"held_out", "chunk_tokens", "memory_limit", "overwrite"}
+    of_corpus = {"held_out", "chunk_tokens", "overwrite"}
     section = Source(path="x").model_dump(exclude={"path"})
     assert section == {name: value for name, value in options.items() if name not in of_corpus}
 

@@ -160,7 +160,7 @@ def _job(reader: Reader, url: str, options: IngestOptions, vocabulary: pa.Table 
 def _identity(reader: Reader, options: IngestOptions, vocabulary: pa.Table | None, grow: bool) -> dict[str, Any]:
     """Return all that decides the corpus, as JSON would give it back."""
     words = None if vocabulary is None else vocabulary_hash(vocabulary["word"].to_pylist()) + "+" * grow
-    decisive = asdict(replace(options, overwrite=False, memory_limit=None))
+    decisive = asdict(replace(options, overwrite=False))
     found = {"source": reader.describe(), "reader": type(reader).__name__, "options": decisive, "vocabulary": words}
     return json.loads(json.dumps(found))
 
@@ -285,9 +285,9 @@ class _Ingest:
         return self.files.read_json("chunk_tokens.json")
 
     def _memory(self) -> int:
-        limit = self.job.options.memory_limit
-        offers = [(limit, 1)] if limit else [(c.memory, c.threads) for c in self.executor.capacities() if c.memory]
-        return min((max(1, int(m * PLANNED_SHARE) - PROCESS_BYTES) // threads for m, threads in offers), default=0)
+        """Bytes that a thread of the smallest worker may hold; 0 where there is no limit."""
+        limited = (c for c in self.executor.capacities() if c.memory)
+        return min((max(1, int(c.memory * PLANNED_SHARE) - PROCESS_BYTES) // c.threads for c in limited), default=0)
 
     def _finish(self, vocabulary: pa.Table, results: dict[str, list[dict[str, Any]]], about: dict[str, Any]) -> None:
         digest = hashlib.sha256(vocabulary_hash(vocabulary["word"].to_pylist()).encode())

@@ -40,7 +40,6 @@ class IngestOptions(ReadOptions, TokenOptions, voc.VocabularyOptions):
 
     held_out: float = 0.0  # share of the documents set apart for evaluation, chosen by a hash of their keys
     chunk_tokens: int | None = None  # most tokens of a chunk; None: see ingest.default_chunk_tokens
-    memory_limit: int | None = None  # bytes of one worker, for the default of chunk_tokens; None: ask the workers
     overwrite: bool = False  # replace a corpus that was made otherwise
 
 

@@ -1,15 +1,21 @@
 """Dask clusters by kind. A kind's library is imported only when that kind is asked for."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import resources
 from typing import Any
 
 import dask
 import distributed  # first of all: its defaults must be there before dask_settings is laid over them
 import yaml
+from dask.utils import parse_timedelta
+
+from .views.wording import duration
 
 KINDS = ("synchronous", "local", "address", "scheduler-file", "local-cuda", "jobqueue", "kubernetes")
+
+#: Seconds that a cluster's first worker may take before anybody is told of it.
+PATIENCE = 5.0
 
 
 class ClusterError(Exception):
@@ -48,6 +54,24 @@ def _connected(target: dict[str, Any]) -> Any:
     except OSError as error:
         where = target.get("scheduler_file") or target["address"]
         raise ClusterError(f"no scheduler answers at {where} ({error}): start one, or correct the address") from error
+
+
+def await_worker(client: Any, tell: Callable[[str], None]) -> None:
+    """Wait for a cluster's first worker, as long as Dask's no-workers-timeout says; ``tell`` what is waited for.
+
+    Raises ClusterError where none comes.
+    """
+    limit = parse_timedelta(dask.config.get("distributed.scheduler.no-workers-timeout") or "1000 days")
+    where = client.scheduler.address
+    check = f"see whether workers run that know this address (dask worker {where}), or whether their jobs are queued"
+    try:
+        with contextlib.suppress(TimeoutError):
+            client.wait_for_workers(1, timeout=min(PATIENCE, limit))
+            return
+        tell(f"{where} has no worker yet, waiting up to {duration(limit)} for one: {check}")
+        client.wait_for_workers(1, timeout=limit)
+    except TimeoutError:
+        raise ClusterError(f"no worker of {where} came within {duration(limit)}: {check}") from None
 
 
 def dask_settings() -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Every cluster kind: those that run here run, the others say what they need."""
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -8,8 +9,8 @@ import time
 import dask
 import pytest
 from corpusmill.configs.resolve import load
-from corpusmill.pipeline import LDA, NMF, RandomIndexing, Word2Vec
-from corpusmill.pipeline.clusters import KINDS, ClusterError, open_cluster
+from corpusmill.pipeline import LDA, NMF, RandomIndexing, Word2Vec, clusters
+from corpusmill.pipeline.clusters import KINDS, ClusterError, await_worker, open_cluster
 from corpusmill.pipeline.engine.epoch import Training, train
 from corpusmill.pipeline.engine.events import EpochFinished
 from corpusmill.pipeline.engine.executors import OnDask, Synchronous, executor_for
@@ -136,6 +137,26 @@ def test_the_manifest_of_pods_asks_for_what_is_configured():
         assert pod["image"] == "registry.example.org/corpusmill:latest"
         assert pod["resources"]["limits"] == {"cpu": "2", "memory": "8Gi"}
         assert pod["env"] == [{"name": "CORPUSMILL_MODEL__MAX_ITER", "value": "9"}]
+
+
+def test_a_cluster_without_workers_is_waited_for_aloud(monkeypatch):
+    told = []
+    monkeypatch.setattr(clusters, "PATIENCE", 0.1)
+    with open_cluster("local", n_workers=0, memory_limit="1GiB") as client:
+        with dask.config.set({"distributed.scheduler.no-workers-timeout": "300ms"}):
+            with pytest.raises(ClusterError, match=r"no worker of tcp://.* came within 0\.3 s: see whether"):
+                await_worker(client, told.append)
+
+        def start(sentence):
+            told.append(sentence)
+            client.cluster.scale(1)
+
+        await_worker(client, start)
+        await_worker(client, told.append)
+    assert re.fullmatch(
+        r"tcp://.* has no worker yet, waiting up to 0\.3 s for one: see .*\(dask worker tcp:.*", told[0]
+    )
+    assert [re.findall(r"up to (.*?) for", sentence) for sentence in told] == [["0.3 s"], ["5 min"]]
 
 
 @pytest.mark.parametrize(

@@ -184,7 +184,7 @@ def test_numbers_are_short(number, text):
 
 
 def test_durations_minus_signs_and_names():
-    assert [duration(s) for s in (0.42, 12.3, 185, 7800)] == ["0.4 s", "12 s", "3 min 5 s", "2 h 10 min"]
+    assert [duration(s) for s in (0.42, 12.3, 185, 300, 7800)] == ["0.4 s", "12 s", "3 min 5 s", "5 min", "2 h 10 min"]
     assert minus("-7.1") == "\N{MINUS SIGN}7.1"
     names = "training_seconds", "held_out_loss", "coherence_c_v", "u_mass"
     assert [spoken(name) for name in names] == ["training seconds", "held-out loss", "coherence c_v", "u_mass"]

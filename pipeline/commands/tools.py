@@ -59,18 +59,21 @@ def load_config(files: Sequence[Any], settings: Sequence[str], arguments: Facts 
 
 @contextmanager
 def working(config: Any, as_json: bool) -> Iterator[tuple[Any, Any]]:
-    """Yield a client of the configured cluster and a display; keep Dask's log off the screen unless --debug."""
+    """Yield a client of the configured cluster and a display; keep others' logs off the screen unless --debug.
+
+    Dask logs what commands say in a sentence; Bokeh a traceback where a browser leaves the live page in mid-message.
+    """
     import contextlib
     import logging
     import warnings
 
     import dask
 
-    from ..clusters import open_cluster
+    from ..clusters import await_worker, open_cluster
     from ..views.progress import display
 
     debug = click.get_current_context().find_root().params["debug"]
-    loggers = ("distributed", "distributed.client", "tornado.application")
+    loggers = ("distributed", "distributed.client", "tornado.application", "bokeh")
     levels = dict.fromkeys(loggers, "warning" if debug else "critical")
     for name, level in levels.items():
         logging.getLogger(name).setLevel(level.upper())
@@ -81,6 +84,8 @@ def working(config: Any, as_json: bool) -> Iterator[tuple[Any, Any]]:
         stack.enter_context(dask.config.set({"logging": dask.config.get("logging", {}) | levels}))
         with _uninterrupted() if config.cluster.kind.startswith("local") else contextlib.nullcontext():
             client = stack.enter_context(open_cluster(**config.cluster.arguments()))
+        if client is not None:
+            await_worker(client, lambda sentence: click.echo(f"cluster: {sentence}", err=True))
         yield client, stack.enter_context(display(quiet=as_json))
 
 

@@ -170,7 +170,7 @@ class _View:
             plot.line("x", "y", source=source, color=colour, line_width=2, legend_label=colour)
             plot.scatter("x", "y", source=source, color=colour, size=5, legend_label=colour)
         self.legend = plot.legend[0]
-        self.legend.location = "right"
+        _legend_on_top(plot, 0.4)
         return plot
 
     def _shards(self) -> Any:
@@ -202,10 +202,8 @@ class _View:
         plot.vbar_stack(
             list(CAUSES), x="epoch", width=0.8, source=self.time, color=list(CAUSES.values()), legend_label=texts
         )
-        plot.legend.orientation = "horizontal"
-        plot.legend.location = "top_right"
-        # Room for the legend. Above the frame it would move the frames of all figures down.
-        plot.y_range.start, plot.y_range.range_padding = 0, 0.3
+        _legend_on_top(plot, 0.4)
+        plot.y_range.start = 0
         return plot
 
     def update(self) -> None:
@@ -240,6 +238,13 @@ class _View:
             "y": [-(i // width) for i in range(len(states))],
             "colour": [COLOURS[s] for s in states],
         }
+
+
+def _legend_on_top(plot: Any, room: float) -> None:
+    """Put a figure's legend in a line of its own: above the frame it would move the frames of all figures down."""
+    plot.legend.orientation, plot.legend.location = "horizontal", "top_right"
+    plot.legend.margin, plot.legend.padding, plot.legend.border_line_color = 0, 4, None
+    plot.y_range.range_padding = room
 
 
 _KEY = ", ".join(f"<span style='color: {colour}'>&#9632;</span> {state}" for state, colour in COLOURS.items())

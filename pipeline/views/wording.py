@@ -33,8 +33,10 @@ def minus(number: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Write a duration as people do: 0.4 s, 12 s, 3 min 5 s, 2 h 10 min."""
+    """Write a duration as people do: 0.4 s, 12 s, 3 min 5 s, 5 min, 2 h 10 min."""
     if seconds < 60:
         return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
     minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+    if minutes < 60:
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+    return f"{minutes // 60} h {minutes % 60} min"

@@ -7,6 +7,7 @@ import numpy as np
 from corpusmill.kernels import nmf as nmf_cpu
 from corpusmill.kernels import random
 from corpusmill.kernels import random_indexing as ri_cpu
+from corpusmill.kernels import random_indexing_text as ri_text
 from corpusmill.kernels import walks as walks_cpu
 from corpusmill.kernels import word2vec as word2vec_cpu
 from corpusmill.kernels import word2vec_movement as movement
@@ -178,12 +179,12 @@ def random_indexing(options, tokens=2_000_000):
     dimensions, tokens = ((64,), 300) if options["quick"] else ((256, 1024, 4096), tokens)
     chunk = make(0, tokens, 300 if options["quick"] else 30_000)
     kept = np.ones(int(chunk.words.max()) + 1, bool)
-    window = ri_cpu.make_window(5, "permutation")
-    text = ri_cpu.localise(chunk, kept, window.reach)
+    window = ri_text.make_window(5, "permutation")
+    text = ri_text.localise(chunk, kept, window.reach)
     row("form", "dimension", "seeds", "M tokens/s", "with transfers", "GB/s counted", "of shared", "CPU, 1 thread")
     for dimension in dimensions:
         for length in (10,) if options["quick"] else (10, 100):
-            seeds = ri_cpu.make_seeds(
+            seeds = ri_text.make_seeds(
                 random.stream(random.key(1), len(text.ids)), random.key(2), dimension, length // 2
             )
             cpu = tokens / wall_seconds(partial(ri_cpu.accumulate, text, window, seeds, dimension), 1)

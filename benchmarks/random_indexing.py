@@ -8,10 +8,8 @@ import os
 import re
 import time
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
 
 import click
 import numba
@@ -19,23 +17,25 @@ import numpy as np
 import scipy.sparse
 import scipy.stats
 from corpusmill.io.corpus import make_chunk
-from corpusmill.kernels import random
 from corpusmill.kernels import random_indexing as ri
+from corpusmill.kernels import random_indexing_text as ri_text
 from corpusmill.pipeline.ingest.ingest import corpus_from
 from corpusmill.pipeline.models.random_indexing import RandomIndexing
+from random_indexing_systems import (
+    RADIUS,
+    SALT,
+    Text,
+    dense_product,
+    halves,
+    in_threads,
+    ours,
+    ours_dense,
+    plain_dense_loop,
+    plain_loop,
+    sparse_product,
+)
 
-THREADS = 2
-RADIUS = 5
-SALT = random.key(0)
 SYSTEMS = ("corpusmill", "plain loop", "sparse product")
-
-
-class Text(NamedTuple):
-    """Documents as word ids, and the words."""
-
-    words: list[str]
-    doc_ptr: np.ndarray
-    ids: np.ndarray
 
 
 @click.group(chain=True)
@@ -44,7 +44,7 @@ class Text(NamedTuple):
 @click.option("--quick", is_flag=True, help="A few thousand tokens: does it run?")
 @click.pass_context
 def main(context, data, target, quick):
-    """Compare; several commands may follow one another: sparse roof dense epoch quality."""
+    """Compare; several commands may follow one another: sparse cores roof dense epoch quality."""
     context.obj = {"data": Path(data), "quick": quick, "found": {}}
     context.call_on_close(lambda: target and Path(target).write_text(json.dumps(context.obj["found"], indent=1)))
 
@@ -82,91 +82,16 @@ def encode(options, name: str, tokens: int) -> Text:
     words = sorted(counts, key=lambda w: (-counts[w], w))
     ids = {word: i for i, word in enumerate(words)}
     doc_ptr = np.r_[0, np.cumsum([len(d) for d in docs])].astype(np.int64)
-    return Text(words, doc_ptr, np.array([ids[word] for d in docs for word in d], np.uint32))
-
-
-def halves(text: Text) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Cut the documents between the threads: (doc_ptr, ids) of each."""
-    cuts = np.searchsorted(text.doc_ptr, np.linspace(0, text.doc_ptr[-1], THREADS + 1))
-    return [
-        (text.doc_ptr[a : b + 1] - text.doc_ptr[a], text.ids[text.doc_ptr[a] : text.doc_ptr[b]])
-        for a, b in zip(cuts[:-1], cuts[1:], strict=True)
-    ]
-
-
-def in_threads(function, arguments) -> tuple[list, float, float]:
-    """Run in threads; return results, wall seconds and CPU seconds of the process."""
-    wall, cpu = time.perf_counter(), time.process_time()
-    with ThreadPoolExecutor(THREADS) as pool:
-        results = list(pool.map(lambda a: function(*a), arguments))
-    return results, time.perf_counter() - wall, time.process_time() - cpu
+    numbers = np.array([ids[word] for d in docs for word in d], np.uint32)
+    return Text(words, doc_ptr, numbers, ri_text.hash_words(words))
 
 
 # --- sparse seeds ---
 
 
-def ours(chunk, text: Text, dimension: int, pairs: int) -> np.ndarray:
-    """The kernels on one chunk, all that a sweep does."""
-    window = ri.make_window(RADIUS, "permutation")
-    tokens = ri.localise(chunk, np.ones(len(text.words), bool), RADIUS)
-    seeds = ri.make_seeds(text.hashes[tokens.ids], SALT, dimension, pairs)
-    return tokens.ids, ri.accumulate(tokens, window, seeds, dimension)
-
-
-@numba.njit(nogil=True, cache=True)
-def plain_loop(doc_ptr, ids, positions, signs, radius, T):
-    """Algorithm 2.1 as one would write it."""
-    dimension = T.shape[1]
-    for d in range(len(doc_ptr) - 1):
-        for n in range(doc_ptr[d], doc_ptr[d + 1]):
-            for offset in range(-radius, radius + 1):
-                m = n + offset
-                if offset == 0 or m < doc_ptr[d] or m >= doc_ptr[d + 1]:
-                    continue
-                for k in range(positions.shape[1]):
-                    T[ids[n], (positions[ids[m], k] + offset) % dimension] += signs[k]
-
-
-def cooccurrences(text: Text) -> list[tuple[int, scipy.sparse.csr_array]]:
-    """Counts (V, V) of neighbours at each offset."""
-    V = len(text.words)
-    document = np.repeat(np.arange(len(text.doc_ptr) - 1), np.diff(text.doc_ptr))
-    found = []
-    for offset in range(1, RADIUS + 1):
-        same = document[:-offset] == document[offset:]
-        left, right = text.ids[:-offset][same], text.ids[offset:][same]
-        counts = scipy.sparse.coo_array((np.ones(len(left), np.int32), (left, right)), shape=(V, V)).tocsr()
-        found += [(offset, counts), (-offset, counts.T.tocsr())]
-    return found
-
-
-def sparse_product(text: Text, S: scipy.sparse.csr_array) -> np.ndarray:
-    """T as [C_1 C_2 ...] times the rotated seeds below each other; threads take halves of the rows."""
-    pairs = cooccurrences(text)
-    left = scipy.sparse.hstack([counts for _, counts in pairs]).tocsr()
-    rotated = []
-    for offset, _ in pairs:
-        columns = ((S.indices + offset) % S.shape[1]).astype(np.int32)
-        rotated.append(scipy.sparse.csr_array((S.data, columns, S.indptr), shape=S.shape))
-    right = scipy.sparse.vstack(rotated).tocsr()
-    cut = len(text.words) // 50
-    results, _, _ = in_threads(lambda a: (a @ right).toarray(), [(left[:cut],), (left[cut:],)])
-    return np.concatenate(results)
-
-
-class Hashed(NamedTuple):
-    """A text with its words' hashes, which training is handed."""
-
-    words: list[str]
-    doc_ptr: np.ndarray
-    ids: np.ndarray
-    hashes: np.ndarray
-
-
 def one_sparse(text: Text, dimension: int, seed_length: int, systems: list[str], repeats: int) -> dict:
     """Return each system's median (wall, CPU) seconds; all must have the same sums."""
-    text = Hashed(*text, ri.hash_words(text.words))
-    packed = ri.make_seeds(text.hashes, SALT, dimension, seed_length // 2)
+    packed = ri_text.make_seeds(text.hashes, SALT, dimension, seed_length // 2)
     positions = np.concatenate([packed & 0xFFFF, packed >> 16], axis=1).astype(np.int64)
     signs = np.repeat(np.array([1, -1], np.int32), seed_length // 2)
     indptr = np.arange(0, positions.size + 1, seed_length)
@@ -260,6 +185,27 @@ def sparse(options, names, dimensions, lengths, tokens, repeats, systems):
                 table(options, name, text, dimension, length, found)
 
 
+@main.command()
+@click.option("--corpus", "names", multiple=True, default=["kjv", "wikipedia"])
+@click.option("--dimension", default=2048)
+@click.option("--seed-length", default=10)
+@click.option("--tokens", default=2_000_000, help="At most so many of a corpus.")
+@click.option("--repeats", default=7)
+@click.pass_obj
+def cores(options, names, dimension, seed_length, tokens, repeats):
+    """Two threads against one on the same two chunks, taking turns: seconds by the clock."""
+    row("corpus", "M/s, one thread", "M/s, two", "ratio")
+    for name in names:
+        text = encode(options, name, tokens)
+        chunks = [(make_chunk(0, *part), text, dimension, seed_length // 2) for part in halves(text)]
+        seconds = {1: [], 2: []}
+        for _ in range(1 if options["quick"] else repeats):
+            for threads, found in seconds.items():
+                found.append(in_threads(ours, chunks, threads)[1])
+        one, two = (len(text.ids) / median(found) / 1e6 for found in seconds.values())
+        row(name, one, two, two / one)
+
+
 @numba.njit(nogil=True, cache=True)
 def scattered(positions, row):
     """Additions in random places of one row."""
@@ -286,9 +232,8 @@ def least(function, repeats: int = 5) -> float:
 def roof(options, name, dimension, seed_length, tokens):
     """Training from sparse seeds beside what its additions and its new memory cost this machine, one thread."""
     text = encode(options, name, tokens)
-    text = Hashed(*text, ri.hash_words(text.words))
-    chunk, window = make_chunk(0, *halves(text)[0]), ri.make_window(RADIUS, "permutation")
-    by_word = ri.localise(chunk, np.ones(len(text.words), bool), RADIUS)
+    chunk, window = make_chunk(0, *halves(text)[0]), ri_text.make_window(RADIUS, "permutation")
+    by_word = ri_text.localise(chunk, np.ones(len(text.words), bool), RADIUS)
     # Neighbours that differ, of a piece of a word's occurrences and an offset.
     distinct = ri._list_neighbours(by_word, ri.cut_pieces(by_word.ptr), window, 0, len(by_word.ids)).ptr[-1]
     counted = len(window.offsets) + distinct * seed_length / len(chunk.words)
@@ -304,49 +249,6 @@ def roof(options, name, dimension, seed_length, tokens):
 
 
 # --- dense seeds ---
-
-
-@numba.njit(nogil=True, cache=True, fastmath=True)
-def plain_dense_loop(doc_ptr, ids, S, radius, T):
-    """Algorithm 2.1 with dense seeds as one would write it."""
-    dimension = T.shape[1]
-    for d in range(len(doc_ptr) - 1):
-        for n in range(doc_ptr[d], doc_ptr[d + 1]):
-            for offset in range(-radius, radius + 1):
-                m = n + offset
-                if offset == 0 or m < doc_ptr[d] or m >= doc_ptr[d + 1]:
-                    continue
-                seed, out = S[ids[m]], T[ids[n]]
-                shift = offset % dimension
-                for k in range(dimension - shift):
-                    out[k + shift] += seed[k]
-                for k in range(shift):
-                    out[k] += seed[dimension - shift + k]
-
-
-def ours_dense(chunk, n_words: int, S: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The kernels on one chunk, all that a retraining sweep does."""
-    tokens = ri.localise(chunk, np.ones(n_words, bool), RADIUS)
-    out = np.zeros((len(tokens.ids), S.shape[1]), np.float32)
-    slabs = ri.make_slabs(S, tokens.ids)
-    ri.accumulate_dense(tokens, ri.make_window(RADIUS, "permutation"), slabs, 0, out)
-    return tokens.ids, out
-
-
-def dense_product(text: Text, S: np.ndarray) -> np.ndarray:
-    """T as the sum over offsets of counts times rotated dense seeds; threads take halves of the entries."""
-    pairs = [(offset, counts.astype(np.float32)) for offset, counts in cooccurrences(text)]
-    entries = sum(counts.indptr.astype(np.int64) for _, counts in pairs)
-    cut = int(np.searchsorted(entries, entries[-1] // 2))
-
-    def part(rows):
-        out = np.zeros((rows.stop - rows.start, S.shape[1]), np.float32)
-        for offset, counts in pairs:
-            out += counts[rows] @ np.roll(S, offset, axis=1)
-        return out
-
-    results, _, _ = in_threads(part, [(slice(0, cut),), (slice(cut, len(text.words)),)])
-    return np.concatenate(results)
 
 
 def one_dense(text: Text, dimension: int, systems: list[str], repeats: int) -> dict:

@@ -6,7 +6,7 @@ import numpy as np
 from corpusmill.io.corpus import make_chunk
 from corpusmill.kernels import lda_collapsed, random
 from corpusmill.kernels import nmf as nmf_cpu
-from corpusmill.kernels import random_indexing as ri_cpu
+from corpusmill.kernels import random_indexing_text as ri_text
 from corpusmill.kernels import walks as walks_cpu
 from corpusmill.kernels import word2vec as word2vec_cpu
 from corpusmill.kernels.cuda import lda, nmf, nmf_tiled, ptx, random_indexing, random_indexing_passes, walks, word2vec
@@ -45,7 +45,7 @@ def aga_launches(n_topics=128):
 def random_indexing_launches(dimension=2048):
     """Sums from sparse seeds, by word and in passes, from dense ones, and lengths."""
     chunk = make_chunk(0, np.array([0, 40]), np.zeros(40, np.uint32))
-    tokens, window = ri_cpu.localise(chunk, np.ones(1, bool), 2), ri_cpu.make_window(2, "permutation")
+    tokens, window = ri_text.localise(chunk, np.ones(1, bool), 2), ri_text.make_window(2, "permutation")
     seeds, rows = np.zeros((1, 5), np.uint32), np.ones((1, dimension), np.int32)
     with ptx.recorded() as launches:
         random_indexing.accumulate(tokens, window, seeds, dimension)

@@ -242,6 +242,14 @@ def test_word_vectors_have_neighbours_and_topic_models_do_not(trained, call):
     assert (code, "'plane' is not in its vocabulary" in sentence(err)) == (4, True)
     code, _, err = call("similar", "run/model", "boat")
     assert (code, "has no word vectors" in sentence(err)) == (2, True)
+    for part in ("train", "held_out"):
+        code, out, _ = call("similar", "vectors/model", "boat", "--documents", "corpus", "--part", part, "--json")
+        nearest = json.loads(out)["similar"]
+        assert (code, len(nearest)) == (0, 10)
+        # Boats are on odd lines.
+        assert int(nearest[0]["document"].removeprefix("texts.jsonl:")) % 2 == 1
+    code, _, err = call("similar", "vectors/model", "boat", "--documents", "none")
+    assert (code, "none: no corpus here" in sentence(err)) == (4, True)
     code, _, err = call("topics", "vectors/model")
     assert (code, "has no topics" in err) == (2, True)
 

@@ -7,6 +7,7 @@ import pytest
 from corpusmill.io.corpus import make_chunk
 from corpusmill.kernels import random
 from corpusmill.kernels import random_indexing as cpu
+from corpusmill.kernels import random_indexing_text as ri_text
 from corpusmill.kernels.cuda import random_indexing as ri
 from corpusmill.kernels.cuda import random_indexing_passes as passes
 from cuda_simulator import few_threads, on_device
@@ -27,8 +28,8 @@ def small_case(order="permutation", weighting="uniform", dimension=41):
     chunk = make_chunk(0, np.array([0, 25, 26, 60]), words, group_tokens=40)
     kept = np.ones(10, bool)
     kept[2] = False
-    tokens, window = cpu.localise(chunk, kept, 3), cpu.make_window(3, order, weighting)
-    seeds = cpu.make_seeds(random.stream(random.key(1), len(tokens.ids)), random.key(2), dimension, 3)
+    tokens, window = ri_text.localise(chunk, kept, 3), ri_text.make_window(3, order, weighting)
+    seeds = ri_text.make_seeds(random.stream(random.key(1), len(tokens.ids)), random.key(2), dimension, 3)
     return tokens, window, seeds
 
 

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse
 from corpusmill.io.store import DataError
 from corpusmill.kernels import random
-from corpusmill.kernels import random_indexing as ri
+from corpusmill.kernels import random_indexing_text as ri_text
 from corpusmill.pipeline import RandomIndexing
 from corpusmill.pipeline.clusters import open_cluster
 from corpusmill.pipeline.engine.epoch import Training, train
@@ -36,7 +36,7 @@ def documents_of(corpus):
 
 def seeds_of(words, random_state=5, dimension=64, seed_length=4):
     salt = int(random.key(random_state))
-    return np.array([ri_seed(int(h), salt, dimension, seed_length) for h in ri.hash_words(words)])
+    return np.array([ri_seed(int(h), salt, dimension, seed_length) for h in ri_text.hash_words(words)])
 
 
 def bits(estimator):
@@ -53,7 +53,7 @@ def sums_by_word(estimator):
 # --- the same as the paper, the same everywhere ---
 
 
-@pytest.mark.parametrize("order", ri.ORDERS)
+@pytest.mark.parametrize("order", ri_text.ORDERS)
 def test_equals_algorithm_2_1(corpus, order):
     model = small(order=order).fit(corpus)
     S = seeds_of(model.words_)
@@ -277,7 +277,13 @@ def test_documents_are_found_by_each_other_and_by_a_few_words():
     found = model.document_vectors(corpus)
     sea, lake, farm = found.index_to_key
     assert found.most_similar(sea)[0][0] == lake
-    assert found.most_similar(model.query(["hay", "unheard"]))[0][0] == farm
+    for words in (["hay", "unheard"], ["net", "sail"]):
+        expected = found.most_similar(model.query(words))
+        keys, cosines = zip(*model.search(corpus, words), strict=True)
+        assert keys == tuple(key for key, _ in expected)
+        np.testing.assert_allclose(cosines, [cosine for _, cosine in expected], atol=1e-6)
+    assert model.search(corpus, ["hay", "unheard"], topn=1)[0][0] == farm
+    assert model.search(corpus, ["water"], without=["net"], topn=1)[0][0] == lake
     with pytest.raises(KeyError, match="unheard"):
         model.query(["unheard"])
     with pytest.raises(ValueError, match="no likelihood"):

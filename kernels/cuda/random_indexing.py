@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numba import cuda, float32, float64, int32
 
-from ..random_indexing import INT32_MAX, WIDTH, Tokens, Window
+from ..random_indexing import INT32_MAX, WIDTH
+from ..random_indexing_text import Tokens, Window
 from .jit import device, kernel, launch, shared_limit
 from .memory import fetched, filled, new, resident
 from .warp import FULL, WARP

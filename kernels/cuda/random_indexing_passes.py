@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import cuda
 
-from ..random_indexing import Tokens, Window
+from ..random_indexing_text import Tokens, Window
 from .jit import device, kernel, launch
 from .memory import fetched, filled, resident
 from .random_indexing import HALF, LOW, THREADS, check_sums, rotated, text_of, window_of, zeros

@@ -146,16 +146,21 @@ def topics(estimator: Any, n_words: int = 10) -> list[Facts]:
     return sorted(found, key=lambda topic: -topic["size"])
 
 
-def similar(model_url: str, words: Sequence[str], without: Sequence[str], number: int) -> list[Facts]:
-    """Return the words nearest to the mean of ``words``, those ``without`` subtracted."""
+def similar(
+    model_url: str, words: Sequence[str], corpus_url: str | None, without: Sequence[str], number: int, part: str
+) -> list[Facts]:
+    """Return the words, or a corpus's documents, nearest to ``words`` together, those ``without`` subtracted."""
     estimator = load_model(model_url)
     if not hasattr(estimator, "wv"):
         raise ValueError(f"{model_url}: a {estimator.kind} model has no word vectors; see `corpusmill topics`")
     for word in (*words, *without):
         if word not in estimator.wv:
             raise DataError(f"{model_url}: the word {word!r} is not in its vocabulary")
-    found = estimator.wv.most_similar(list(words), list(without), topn=number)
-    return [{"word": word, "similarity": similarity} for word, similarity in found]
+    if corpus_url is None:
+        what, found = "word", estimator.wv.most_similar(list(words), list(without), topn=number)
+    else:
+        what, found = "document", estimator.search(Corpus(corpus_url, part), words, without, number)
+    return [{what: name, "similarity": similarity} for name, similarity in found]
 
 
 def evaluate(

@@ -312,9 +312,11 @@ def topics(model: str, words: int, as_json: bool) -> None:
 @click.argument("words", nargs=-1, required=True)
 @click.option("--without", multiple=True, metavar="WORD", help="Subtract a word.")
 @click.option("--number", default=10, show_default=True, type=click.IntRange(1), help="How many to print.")
+@click.option("--documents", metavar="CORPUS", help="Find documents of this corpus instead.")
+@part_option("train")
 @json_option
-def similar(model: str, words: tuple[str, ...], without: tuple[str, ...], number: int, as_json: bool) -> None:
-    """Print the words nearest to others.
+def similar(model: str, words: tuple[str, ...], documents: str | None, as_json: bool, **options: Any) -> None:
+    """Print the words, or the documents, nearest to some words.
 
     MODEL has vectors: word2vec, node2vec or random-indexing.
 
@@ -322,9 +324,10 @@ def similar(model: str, words: tuple[str, ...], without: tuple[str, ...], number
       corpusmill similar runs/vectors/model sea
       corpusmill similar runs/vectors/model king woman --without man
     """
+      corpusmill similar runs/vectors/model sea storm --documents corpus
     from . import actions as commands
 
-    found = commands.similar(model, words, without, number)
+    found = commands.similar(model, words, documents, **options)
     show.say({"model": model, "similar": found}, as_json, lambda: show.neighbours(found))
 
 

@@ -3,6 +3,7 @@
 import os
 import re
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from ..engine.cache import CACHE
 from ..engine.executors import executor_for
 from ..engine.run import RunStore
 from .estimator import Estimator, read_model_meta
+from .vectors import best, unit
 
 #: Files that ``transform_to`` writes.
 OUTPUT = re.compile(r"part-\d{6}\.parquet")
@@ -96,6 +98,31 @@ class TextEstimator(Estimator):
 
     def score(self, data: Any, client: Any | None = None, **options: Any) -> float:
         """Return the held-out log-likelihood per token by document completion."""
+    def query(self, words: Sequence[str]) -> np.ndarray:
+        """Return the row (K,) float32 of a few words, as of a document; raise KeyError if none is known."""
+        places = map_words(pa.table({"word": list(words)}), self._fitted().vocabulary)
+        known = places[places >= 0].astype(np.uint32)
+        if not len(known):
+            raise KeyError(f"none of {', '.join(words)} is among the words of this model")
+        doc_ptr = np.array([0, len(known)])
+        return self.transform_chunk(doc_ptr, known, _document_keys(self, doc_ptr, known))[0]
+
+    def search(
+        self, data: Any, words: Sequence[str], without: Sequence[str] = (), topn: int = 10, client: Any | None = None
+    ) -> list[tuple[str, float]]:
+        """Return keys and cosines of the documents nearest to a few words, those ``without`` subtracted.
+
+        A chunk's rows are held at a time, never those of all documents. Raises as ``query``.
+        """
+        wanted = unit(self.query(words)) - (unit(self.query(without)) if without else 0)
+        corpus, executor = self.open(data), executor_for(client)
+        with self._on_workers(executor) as model:
+            url = Store(corpus.url).absolute
+            arguments = [(model, url, corpus.part, c, wanted, topn) for c in range(len(corpus.chunks))]
+            found = dict(executor.run(_search_chunk, arguments, key=f"search-{os.urandom(4).hex()}"))
+        pairs = [pair for chunk in sorted(found) for pair in found[chunk]]
+        return sorted(pairs, key=lambda pair: -pair[1])[:topn]
+
         sums = self.score_sums(data, client, **options)
         return float(sums["log_likelihood"] / int(sums["tokens"]))
 
@@ -226,3 +253,15 @@ def _transform_chunk(model: Any, url: str, part: str, index: int, out: str | Non
 def _score_chunk(model: Any, url: str, part: str, index: int, options: dict[str, Any]) -> Arrays:
     model, _, _, doc_ptr, words = _documents(model, url, part, index)
     return model.score_chunk(doc_ptr, words, _document_keys(model, doc_ptr, words), **options)
+def _search_chunk(
+    model: Any, url: str, part: str, index: int, wanted: np.ndarray, topn: int
+) -> list[tuple[str, float]]:
+    model, corpus, _, doc_ptr, words = _documents(model, url, part, index)
+    rows = model.transform_chunk(doc_ptr, words, _document_keys(model, doc_ptr, words))
+    lengths = np.linalg.norm(rows, axis=1)
+    cosines = rows @ unit(wanted) / np.where(lengths > 0, lengths, 1)
+    places = best(cosines, topn)
+    keys = corpus.documents["key"].take(corpus.chunks[index].first_document + places)
+    return list(zip(keys.to_pylist(), cosines[places].tolist(), strict=True))
+
+

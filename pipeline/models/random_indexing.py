@@ -1,20 +1,19 @@
-"""Random indexing: the algorithm for the engine, and the estimator."""
+"""Random indexing: the estimator. Its algorithm is in ``indexing``."""
 
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 
-from ...io.corpus import Chunk, Corpus
+from ...io.corpus import Corpus
 from ...io.store import Arrays, DataError, Store
 from ...io.vocabulary import rank, stop_list
-from ...kernels import random
 from ...kernels import random_indexing as ri
-from ..engine.algorithm import Address, Algorithm, Model, Need, Swept
-from ..engine.device import choose, kernels
-from .corpora import TextEstimator, map_words
+from ...kernels import random_indexing_text as ri_text
+from ..engine.device import choose
+from .corpora import TextEstimator
 from .estimator import Fitted
+from .indexing import Indexing, exactly, last_pass
 from .vectors import WordVectors
 
 #: Positions of a seed are 16 bits wide.
@@ -24,178 +23,8 @@ DIMENSIONS = ((5_000, 512), (50_000, 1024), (500_000, 2048))
 LARGEST_AUTO = 4096
 CONTEXTS = ("words", "documents")
 DOCUMENT_WEIGHTS = ("none", "idf", "entropy")
-#: Words that ``describe`` shows, and the most frequent ones among which it looks for their neighbours.
-DESCRIBED, DESCRIBED_AMONG = 5, 5_000
 #: Columns of the model's statistics of a word.
 FREQUENCY, DOCUMENTS, INFORMATION = 0, 1, 2
-
-
-@dataclass(frozen=True)
-class Indexing(Algorithm):
-    """Random indexing (algorithm 4.1 of the paper). Epoch 1 has sparse seeds, each further one the last one's rows.
-
-    No state. Model: sums (rows, D) int32 and statistics (rows, 3) int64 by block, and vectors (rows, D) float32 once
-    retrained; shared: words' hashes and which words count. Deltas hold the rows of the chunks' words alone.
-    """
-
-    name: ClassVar[str] = "random-indexing"
-    keeps_state: ClassVar[bool] = False
-    corpus: str = ""  # where the words stand
-    n_words: int = 0
-    dimension: int = 2048
-    seed_length: int = 10
-    radius: int = 5
-    order: str = "permutation"
-    weighting: str = "uniform"
-    contexts: str = "words"
-    min_count: int = 1
-    max_count: int | None = None
-    stop_words: tuple[str, ...] = ()
-    bounds: tuple[int, ...] = ()  # first word of each block, then n_words
-    only: int = 0  # the block that a sweep sums
-    device: str = "cpu"
-
-    @property
-    def blocks(self) -> int:  # type: ignore[override]
-        """Blocks of words."""
-        return len(self.bounds) - 1
-
-    @property
-    def parts(self) -> int:  # type: ignore[override]
-        """A block a task: the rows of all blocks that a chunk changes can be as many as its tokens."""
-        return self.blocks
-
-    def part(self, index: int) -> "Indexing":
-        """Sum one block's rows alone; the documents are counted with the first."""
-        return replace(self, only=index)
-
-    @property
-    def window(self) -> ri.Window:
-        """Neighbours that count."""
-        return ri.IN_PLACE if self.contexts == "documents" else ri.make_window(self.radius, self.order, self.weighting)
-
-    def need(self, data: Any, chunk: Any) -> Need:
-        """Bytes of one sweep: the chunk padded and by word, a row a word of the chunk, a block's rows as seeds."""
-        row = 4 * self.dimension
-        of_block = -(-self.n_words // self.blocks)
-        rows = min(of_block, chunk.segments)
-        text = 4 * (chunk.tokens + self.radius * (chunk.documents + 1))
-        lists = 8 * 2 * self.radius * min(chunk.tokens, ri.BATCH) + 8 * self.radius * ri.LINE
-        return Need(
-            data=12 * chunk.tokens + 12 * chunk.segments + 16 * chunk.documents,
-            model=2 * of_block * row + 9 * self.n_words,
-            # Its own, another one, one that waits to be merged, and a block of a sum.
-            delta=(3 * rows + min(2 * rows, of_block)) * (row + 28),
-            scratch=text + 4 * chunk.tokens + lists + rows * row + 8 * self.n_words,
-            # Sums, sums of pieces, a block's rows and these as seeds.
-            device=text
-            + 4 * chunk.tokens
-            + 2 * rows * row
-            + 2 * of_block * row
-            + 4 * self.seed_length * chunk.segments,
-        )
-
-    def begin(self, block: int) -> Arrays:
-        """How many rows there will be."""
-        return {"size": np.int64(self.bounds[block + 1] - self.bounds[block])}
-
-    def begin_shared(self) -> Arrays:
-        """Words' hashes, and which words count."""
-        vocabulary = Corpus(self.corpus).vocabulary
-        words, frequency = vocabulary["word"].to_pylist(), vocabulary["term_frequency"].to_numpy()
-        stop = set(self.stop_words)
-        kept = (frequency >= self.min_count) & np.fromiter((w not in stop for w in words), bool, len(words))
-        if self.max_count is not None:
-            kept &= frequency <= self.max_count
-        return {"hashes": ri.hash_words(words), "kept": kept, "documents": np.int64(0)}
-
-    def sweep(
-        self, model: Model, chunk: Any, state: Arrays | None, deltas: list[Arrays] | None, address: Address
-    ) -> Swept:
-        """Sum the contexts of one chunk's words of one block."""
-        reach = 0 if self.contexts == "documents" else self.radius
-        tokens = ri.localise(chunk, model.shared["kept"], reach)
-        first, last = self.bounds[self.only : self.only + 2]
-        lo, hi = (int(i) for i in np.searchsorted(tokens.ids, (first, last)))
-        ids, focus = tokens.ids[lo:hi], tokens._replace(ptr=tokens.ptr[lo : hi + 1])
-        if address.epoch == 1:
-            sums = self._sweep_sparse(model.shared, chunk, focus, random.key(address.seed))
-            statistics = ri.statistics(ids, chunk.word_ids, chunk.word_ptr, chunk.docs)
-            swept = {"sums": sums, "statistics": statistics}
-        else:
-            swept = {"sums": self._sweep_dense(model, focus)}
-        delta = {"rows": ids - np.uint32(first)} | swept
-        documents = {} if self.only else {"documents": np.int64(chunk.n_documents)}
-        return Swept(None, [delta if deltas is None else self.merge(deltas[0], delta)], documents)
-
-    def _sweep_sparse(self, shared: Arrays, chunk: Chunk, focus: ri.Tokens, salt: np.uint64) -> np.ndarray:
-        if self.contexts == "documents":
-            focus = focus._replace(text=ri.documents_as_text(chunk))
-            hashes = ri.document_hashes(chunk.doc_ptr, chunk.words, shared["hashes"])
-        else:
-            hashes = shared["hashes"][focus.ids]
-        seeds = ri.make_seeds(hashes, salt, self.dimension, self.seed_length // 2)
-        try:
-            return kernels("random_indexing", self.device).accumulate(focus, self.window, seeds, self.dimension)
-        except OverflowError as error:
-            raise DataError(f"chunk {chunk.number}: {error}") from None
-
-    def _sweep_dense(self, model: Model, focus: ri.Tokens) -> np.ndarray:
-        out = np.zeros((len(focus.ptr) - 1, self.dimension), np.float32)
-        cuts, dense = np.searchsorted(focus.ids, self.bounds), kernels("random_indexing", self.device)
-        for j, (lo, hi) in enumerate(zip(cuts[:-1], cuts[1:], strict=True)):
-            if lo < hi:
-                rows = focus.ids[lo:hi] - np.uint32(self.bounds[j])
-                slabs = dense.make_slabs(_last_pass(model.block(j)), rows)
-                dense.accumulate_dense(focus, self.window, slabs, int(lo), out)
-        return out
-
-    def merge(self, left: Arrays, right: Arrays) -> Arrays:
-        """Add rows of words, integers exactly. Raises DataError when a sum passes 32 bits."""
-        rows = np.union1d(left["rows"], right["rows"])
-        return {"rows": rows} | {k: _sum_rows(rows, (left, right), k) for k in left if k != "rows"}
-
-    def apply(self, block: Arrays, delta: Arrays, shared: Arrays) -> tuple[Arrays, Arrays]:
-        """Epoch 1 makes sums and statistics, a further one the vectors. Totals: rows that are there."""
-        size = len(block["sums"]) if "sums" in block else int(block["size"])
-        summed = {k: _sum_rows(np.arange(size), (delta,), k) for k in delta if k != "rows"}
-        totals = {"rows": np.int64(len(delta["rows"]))}
-        return (block | {"vectors": summed["sums"]} if "sums" in block else summed), totals
-
-    def finish(self, shared: Arrays, totals: Arrays, sums: Arrays) -> tuple[Arrays, dict[str, float]]:
-        """Count the documents; say the dimension, which may have been chosen."""
-        return shared | sums, {"words_indexed": float(totals["rows"]), "dimension": float(self.dimension)}
-
-    def describe(self, model: Model, data: Any) -> list[str]:
-        """Return a few words with their nearest among the most frequent ones."""
-        rows = _last_pass(model.block(0))[:DESCRIBED_AMONG]
-        kept = np.flatnonzero(model.shared["kept"][: len(rows)])
-        wv = WordVectors(data.vocabulary["word"].take(kept).to_pylist(), rows[kept])
-        ranks = np.geomspace(1 + len(kept) // 50, max(1, len(kept)), DESCRIBED).astype(int)
-        words = [wv.index_to_key[i] for i in np.unique(ranks) - 1] if len(kept) else []
-        return [f"{word}: {' '.join(near for near, _ in wv.most_similar(word, topn=8))}" for word in words]
-
-
-def _last_pass(block: Arrays) -> np.ndarray:
-    return block["vectors"] if "vectors" in block else block["sums"]
-
-
-def _sum_rows(rows: np.ndarray, deltas: tuple[Arrays, ...], name: str) -> np.ndarray:
-    """Add what deltas have in the rows ``rows`` (ascending): (rows, columns)."""
-    first = deltas[0][name]
-    out = np.zeros((len(rows), first.shape[1]), first.dtype)
-    for delta in deltas:
-        places = np.searchsorted(rows, delta["rows"])
-        if first.dtype == np.float32:
-            out[places] += delta[name]
-        else:
-            _exactly(ri.add_rows(out, places, delta[name], 1))
-    return out
-
-
-def _exactly(exact: bool) -> None:
-    if not exact:
-        raise DataError("a sum passes 2^31 - 1: leave out the most frequent words (stop_words, max_count)")
 
 
 class RandomIndexing(TextEstimator):
@@ -292,7 +121,7 @@ class RandomIndexing(TextEstimator):
                 f"dimension is {self.dimension}: choose 'auto' or {2 * self.seed_length} (twice seed_length) to "
                 f"{MAX_DIMENSION}"
             )
-        choices = {"order": ri.ORDERS, "weighting": ri.WEIGHTINGS, "contexts": CONTEXTS}
+        choices = {"order": ri_text.ORDERS, "weighting": ri_text.WEIGHTINGS, "contexts": CONTEXTS}
         for name, known in (choices | {"document_weights": DOCUMENT_WEIGHTS}).items():
             if getattr(self, name) not in known:
                 raise ValueError(f"{name} is {getattr(self, name)!r}: choose one of {', '.join(known)}")
@@ -327,7 +156,7 @@ class RandomIndexing(TextEstimator):
 
     def _vectors(self) -> np.ndarray:
         """The (V, D) float32 vectors in the order of ``words_``."""
-        rows = [_last_pass(block) for block in self._fitted().blocks]
+        rows = [last_pass(block) for block in self._fitted().blocks]
         return np.concatenate([ri.normalised(r) if self.normalize else r.astype(np.float32) for r in rows])
 
     # --- documents ---
@@ -341,7 +170,7 @@ class RandomIndexing(TextEstimator):
             return np.log((1 + n_documents) / (1 + statistics[:, DOCUMENTS])).astype(np.float32)
         # 1 - H / log D, where H = log f - (sum of tf log tf) / f is the entropy of a word over documents (log 2).
         frequency = np.maximum(statistics[:, FREQUENCY], 1)
-        entropy = np.log2(frequency) - statistics[:, INFORMATION] / (ri.INFORMATION_UNIT * frequency)
+        entropy = np.log2(frequency) - statistics[:, INFORMATION] / (ri_text.INFORMATION_UNIT * frequency)
         return (1 - entropy / max(1.0, np.log2(max(2, n_documents)))).astype(np.float32)
 
     def transform_chunk(self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> np.ndarray:
@@ -360,14 +189,6 @@ class RandomIndexing(TextEstimator):
         """Return the vectors of documents by their keys, to compare with each other and with ``query``."""
         corpus = self.open(data)
         return WordVectors(corpus.documents["key"].to_pylist(), self.transform(corpus, client))
-
-    def query(self, words: list[str]) -> np.ndarray:
-        """Return the vector (D,) float32 of a few words, as of a document; raise KeyError if none is known."""
-        places = map_words(pa.table({"word": words}), self._fitted().vocabulary)
-        known = places[places >= 0].astype(np.uint32)
-        if not len(known):
-            raise KeyError(f"none of {', '.join(words)} is among the words of this model")
-        return self.transform_chunk(np.array([0, len(known)]), known, np.empty(0, np.uint64))[0]
 
     # --- growing and shrinking ---
 
@@ -431,7 +252,7 @@ class RandomIndexing(TextEstimator):
         order = table["row"].to_numpy()
         table = table.drop_columns("row")
         shared = {
-            "hashes": ri.hash_words(table["word"].to_pylist()),
+            "hashes": ri_text.hash_words(table["word"].to_pylist()),
             "kept": np.ones(len(order), bool),
             "documents": np.asarray(documents),
         }
@@ -454,5 +275,5 @@ def _combine(
 ) -> np.ndarray:
     out = np.zeros((n, left.shape[1]), left.dtype)
     out[places[0]] = left
-    _exactly(ri.add_rows(out, places[1], right, sign))
+    exactly(ri.add_rows(out, places[1], right, sign))
     return out

@@ -97,9 +97,9 @@ class WordVectors:
     def scores(self, query: np.ndarray, n: int | None = None) -> np.ndarray:
         """Return the cosines of the first ``n`` words' vectors with a vector (D,): (n,) float32."""
         out = np.empty(len(self) if n is None else n, np.float32)
-        unit = _unit(np.asarray(query, np.float32))
+        direction = unit(np.asarray(query, np.float32))
         for rows in _blocks(len(out), BLOCK):
-            out[rows] = self.vectors[rows] @ unit
+            out[rows] = self.vectors[rows] @ direction
         return out / self._norms()[: len(out)]
 
     def _query(self, positive: list[Any], negative: list[Any]) -> tuple[np.ndarray, list[int]]:
@@ -112,7 +112,7 @@ class WordVectors:
                 if isinstance(key, str):
                     given.append(self._index(key))
                     key = self.vectors[given[-1]]
-                total += np.float32(sign * weight) * _unit(np.asarray(key, np.float32))
+                total += np.float32(sign * weight) * unit(np.asarray(key, np.float32))
         return total, given
 
     def doesnt_match(self, words: Sequence[str]) -> str:
@@ -124,7 +124,7 @@ class WordVectors:
         if not known:
             raise ValueError(f"none of the {len(words)} words is known")
         units = self[known] / self._norms()[[self.key_to_index[word] for word in known]][:, None]
-        return known[int(np.argmin(units @ _unit(units.mean(axis=0))))]
+        return known[int(np.argmin(units @ unit(units.mean(axis=0))))]
 
     # --- formats ---
 
@@ -244,7 +244,8 @@ def best(scores: np.ndarray, n: int) -> np.ndarray:
     return candidates[np.argsort(-scores[candidates], kind="stable")][:n]
 
 
-def _unit(vector: np.ndarray) -> np.ndarray:
+def unit(vector: np.ndarray) -> np.ndarray:
+    """Divide a vector (D,) by its length; one of zeros stays."""
     length = np.linalg.norm(vector)
     return vector / length if length > 0 else vector
 

@@ -1,0 +1,140 @@
+"""Ways to sum contexts: corpusmill's kernels, a plain loop of Algorithm 2.1, products of sparse matrices."""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import numba
+import numpy as np
+import scipy.sparse
+from corpusmill.kernels import random
+from corpusmill.kernels import random_indexing as ri
+from corpusmill.kernels import random_indexing_text as ri_text
+
+THREADS = 2
+RADIUS = 5
+SALT = random.key(0)
+
+
+class Text(NamedTuple):
+    """Documents as word ids, the words, and their hashes, which training is handed."""
+
+    words: list[str]
+    doc_ptr: np.ndarray
+    ids: np.ndarray
+    hashes: np.ndarray
+
+
+def halves(text: Text) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Cut the documents between the threads: (doc_ptr, ids) of each."""
+    cuts = np.searchsorted(text.doc_ptr, np.linspace(0, text.doc_ptr[-1], THREADS + 1))
+    return [
+        (text.doc_ptr[a : b + 1] - text.doc_ptr[a], text.ids[text.doc_ptr[a] : text.doc_ptr[b]])
+        for a, b in zip(cuts[:-1], cuts[1:], strict=True)
+    ]
+
+
+def in_threads(function, arguments, threads: int = THREADS) -> tuple[list, float, float]:
+    """Run in threads; return results, wall seconds and CPU seconds of the process."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    with ThreadPoolExecutor(threads) as pool:
+        results = list(pool.map(lambda a: function(*a), arguments))
+    return results, time.perf_counter() - wall, time.process_time() - cpu
+
+
+# --- sparse seeds ---
+
+
+def ours(chunk, text: Text, dimension: int, pairs: int) -> np.ndarray:
+    """The kernels on one chunk, all that a sweep does."""
+    window = ri_text.make_window(RADIUS, "permutation")
+    tokens = ri_text.localise(chunk, np.ones(len(text.words), bool), RADIUS)
+    seeds = ri_text.make_seeds(text.hashes[tokens.ids], SALT, dimension, pairs)
+    return tokens.ids, ri.accumulate(tokens, window, seeds, dimension)
+
+
+@numba.njit(nogil=True, cache=True)
+def plain_loop(doc_ptr, ids, positions, signs, radius, T):
+    """Algorithm 2.1 as one would write it."""
+    dimension = T.shape[1]
+    for d in range(len(doc_ptr) - 1):
+        for n in range(doc_ptr[d], doc_ptr[d + 1]):
+            for offset in range(-radius, radius + 1):
+                m = n + offset
+                if offset == 0 or m < doc_ptr[d] or m >= doc_ptr[d + 1]:
+                    continue
+                for k in range(positions.shape[1]):
+                    T[ids[n], (positions[ids[m], k] + offset) % dimension] += signs[k]
+
+
+def cooccurrences(text: Text) -> list[tuple[int, scipy.sparse.csr_array]]:
+    """Counts (V, V) of neighbours at each offset."""
+    V = len(text.words)
+    document = np.repeat(np.arange(len(text.doc_ptr) - 1), np.diff(text.doc_ptr))
+    found = []
+    for offset in range(1, RADIUS + 1):
+        same = document[:-offset] == document[offset:]
+        left, right = text.ids[:-offset][same], text.ids[offset:][same]
+        counts = scipy.sparse.coo_array((np.ones(len(left), np.int32), (left, right)), shape=(V, V)).tocsr()
+        found += [(offset, counts), (-offset, counts.T.tocsr())]
+    return found
+
+
+def sparse_product(text: Text, S: scipy.sparse.csr_array) -> np.ndarray:
+    """T as [C_1 C_2 ...] times the rotated seeds below each other; threads take halves of the rows."""
+    pairs = cooccurrences(text)
+    left = scipy.sparse.hstack([counts for _, counts in pairs]).tocsr()
+    rotated = []
+    for offset, _ in pairs:
+        columns = ((S.indices + offset) % S.shape[1]).astype(np.int32)
+        rotated.append(scipy.sparse.csr_array((S.data, columns, S.indptr), shape=S.shape))
+    right = scipy.sparse.vstack(rotated).tocsr()
+    cut = len(text.words) // 50
+    results, _, _ = in_threads(lambda a: (a @ right).toarray(), [(left[:cut],), (left[cut:],)])
+    return np.concatenate(results)
+
+
+# --- dense seeds ---
+
+
+@numba.njit(nogil=True, cache=True, fastmath=True)
+def plain_dense_loop(doc_ptr, ids, S, radius, T):
+    """Algorithm 2.1 with dense seeds as one would write it."""
+    dimension = T.shape[1]
+    for d in range(len(doc_ptr) - 1):
+        for n in range(doc_ptr[d], doc_ptr[d + 1]):
+            for offset in range(-radius, radius + 1):
+                m = n + offset
+                if offset == 0 or m < doc_ptr[d] or m >= doc_ptr[d + 1]:
+                    continue
+                seed, out = S[ids[m]], T[ids[n]]
+                shift = offset % dimension
+                for k in range(dimension - shift):
+                    out[k + shift] += seed[k]
+                for k in range(shift):
+                    out[k] += seed[dimension - shift + k]
+
+
+def ours_dense(chunk, n_words: int, S: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The kernels on one chunk, all that a retraining sweep does."""
+    tokens = ri_text.localise(chunk, np.ones(n_words, bool), RADIUS)
+    out = np.zeros((len(tokens.ids), S.shape[1]), np.float32)
+    slabs = ri.make_slabs(S, tokens.ids)
+    ri.accumulate_dense(tokens, ri_text.make_window(RADIUS, "permutation"), slabs, 0, out)
+    return tokens.ids, out
+
+
+def dense_product(text: Text, S: np.ndarray) -> np.ndarray:
+    """T as the sum over offsets of counts times rotated dense seeds; threads take halves of the entries."""
+    pairs = [(offset, counts.astype(np.float32)) for offset, counts in cooccurrences(text)]
+    entries = sum(counts.indptr.astype(np.int64) for _, counts in pairs)
+    cut = int(np.searchsorted(entries, entries[-1] // 2))
+
+    def part(rows):
+        out = np.zeros((rows.stop - rows.start, S.shape[1]), np.float32)
+        for offset, counts in pairs:
+            out += counts[rows] @ np.roll(S, offset, axis=1)
+        return out
+
+    results, _, _ = in_threads(part, [(slice(0, cut),), (slice(cut, len(text.words)),)])
+    return np.concatenate(results)

@@ -1,7 +1,8 @@
 """Word2Vec beside gensim and fastText: words a second and what the vectors know, at equal epochs, threads and windows.
 
 Text is cut into sentences of 1000 words. Seconds are CPU seconds of the whole process, input and output included, so
-that ratios hold on a busy machine; every system is asked to train the same words, and to use as many threads.
+that ratios hold on a busy machine; every system is asked to train the same words, and to use as many threads. Systems
+take turns, a seed after the other, and each training prints a line; the table comes at the end.
 """
 
 import argparse
@@ -19,6 +20,7 @@ from corpusmill.pipeline.models.word_evaluation import evaluate_analogies, evalu
 
 SENTENCE = 1000
 METRICS = ("ws353", "simlex", "analogies")
+PEERS = ("gensim", "fasttext")
 
 
 def parse():
@@ -30,9 +32,10 @@ def parse():
     parser.add_argument("--dimension", type=int, default=128)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--shards-per-round", type=int, nargs="+", default=[4], help="several: one row each")
+    parser.add_argument("--shards-per-round", type=int, nargs="+", default=[1], help="several: one row each")
     parser.add_argument("--chunk-tokens", type=int, default=None)
-    parser.add_argument("--systems", nargs="+", default=["par", "full", "gensim", "fasttext"])
+    parser.add_argument("--systems", nargs="+", default=["par", "full", *PEERS])
+    parser.add_argument("--answers", type=int, default=30_000, help="most frequent words that answer analogies")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--quick", action="store_true", help="made-up text of a few thousand words")
     return parser.parse_args()
@@ -86,7 +89,7 @@ def quality(wv, args):
     return {
         "ws353": evaluate_pairs(wv, str(folder / "wordsim353.tsv")).spearman,
         "simlex": evaluate_pairs(wv, str(folder / "simlex999.txt")).spearman,
-        "analogies": evaluate_analogies(wv, str(folder / "questions-words.txt")).total.accuracy,
+        "analogies": evaluate_analogies(wv, str(folder / "questions-words.txt"), args.answers).total.accuracy,
     }
 
 
@@ -108,7 +111,7 @@ def measure(system, inputs, args, window, seed, together):
 def rows_of(args):
     for window in args.windows:
         for system in args.systems:
-            for together in args.shards_per_round if system not in ("gensim", "fasttext") else [0]:
+            for together in args.shards_per_round if system not in PEERS else [0]:
                 yield window, system, together
 
 
@@ -119,17 +122,25 @@ def warm_up(sentences):
         Word2Vec(vector_size=16, min_count=1, epochs=1, method=method).fit(corpus)
 
 
+def score(found, peers, name):
+    """Return mean and deviation over seeds, and how many of gensim's deviations lie between its mean and this one."""
+    ours, theirs = ([f[name] for f in runs] for runs in (found, peers))
+    shown = f"{np.mean(ours):.3f}±{np.std(ours, ddof=min(1, len(ours) - 1)):.3f}"
+    if len(theirs) > 1 and peers is not found:
+        shown += f" ({(np.mean(ours) - np.mean(theirs)) / np.std(theirs, ddof=1):+.1f})"
+    return f"{shown:18}"
+
+
 def print_table(runs):
-    """Print a row for each window, system and number of shards: medians of speed, mean and deviation of quality."""
-    print("window    system shards  M words/CPU-s  to gensim  M words/s  " + "  ".join(METRICS))
+    """Print a row for each window, system and number of shards: medians of speed, scores by ``score``."""
+    print("window    system shards  M words/CPU-s  to gensim  M words/s  " + "".join(f"{m:20}" for m in METRICS))
     for (window, system, together), found in runs.items():
         speed, wall = (
             statistics.median(f[name] for f in found) for name in ("words_per_cpu_second", "words_per_second")
         )
-        peers = runs.get((window, "gensim", 0))
+        peers = runs.get((window, "gensim", 0), [])
         ratio = speed / statistics.median(f["words_per_cpu_second"] for f in peers) if peers else float("nan")
-        columns = ([f[name] for f in found] for name in METRICS)
-        scores = "  ".join(f"{np.mean(c):.3f}±{np.std(c):.3f}" for c in columns)
+        scores = "  ".join(score(found, peers, name) for name in METRICS)
         print(f"{window:6} {system:>9} {together:6} {speed / 1e6:14.2f} {ratio:10.1f} {wall / 1e6:10.2f}  {scores}")
 
 
@@ -148,6 +159,8 @@ def main():
         for seed in range(1, args.seeds + 1):
             for (window, system, together), found in runs.items():
                 found.append(measure(system, (corpus, sentences, path), args, window, seed, together))
+                shown = " ".join(f"{name} {value:.4g}" for name, value in found[-1].items())
+                print(f"seed {seed} window {window} {system} {together}: {shown}", flush=True)
     print(f"{len(words):,} words, {args.epochs} epochs, {args.threads} threads, d = {args.dimension}")
     print_table(runs)
     if args.json:

@@ -311,9 +311,9 @@ def topics(model: str, words: int, as_json: bool) -> None:
 @click.argument("model")
 @click.argument("words", nargs=-1, required=True)
 @click.option("--without", multiple=True, metavar="WORD", help="Subtract a word.")
-@click.option("--number", default=10, show_default=True, type=click.IntRange(1), help="How many to print.")
 @click.option("--documents", metavar="CORPUS", help="Find documents of this corpus instead.")
 @part_option("train")
+@click.option("--number", default=10, show_default=True, type=click.IntRange(1), help="How many to print.")
 @json_option
 def similar(model: str, words: tuple[str, ...], documents: str | None, as_json: bool, **options: Any) -> None:
     """Print the words, or the documents, nearest to some words.
@@ -323,8 +323,8 @@ def similar(model: str, words: tuple[str, ...], documents: str | None, as_json: 
     \b
       corpusmill similar runs/vectors/model sea
       corpusmill similar runs/vectors/model king woman --without man
-    """
       corpusmill similar runs/vectors/model sea storm --documents corpus
+    """
     from . import actions as commands
 
     found = commands.similar(model, words, documents, **options)

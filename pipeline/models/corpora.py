@@ -96,8 +96,6 @@ class TextEstimator(Estimator):
                 Store(out).delete(name)
         return counts
 
-    def score(self, data: Any, client: Any | None = None, **options: Any) -> float:
-        """Return the held-out log-likelihood per token by document completion."""
     def query(self, words: Sequence[str]) -> np.ndarray:
         """Return the row (K,) float32 of a few words, as of a document; raise KeyError if none is known."""
         places = map_words(pa.table({"word": list(words)}), self._fitted().vocabulary)
@@ -123,6 +121,8 @@ class TextEstimator(Estimator):
         pairs = [pair for chunk in sorted(found) for pair in found[chunk]]
         return sorted(pairs, key=lambda pair: -pair[1])[:topn]
 
+    def score(self, data: Any, client: Any | None = None, **options: Any) -> float:
+        """Return the held-out log-likelihood per token by document completion."""
         sums = self.score_sums(data, client, **options)
         return float(sums["log_likelihood"] / int(sums["tokens"]))
 
@@ -250,9 +250,6 @@ def _transform_chunk(model: Any, url: str, part: str, index: int, out: str | Non
     return {"documents": chunk.n_documents, "tokens": tokens, "unseen_tokens": tokens - len(words)}
 
 
-def _score_chunk(model: Any, url: str, part: str, index: int, options: dict[str, Any]) -> Arrays:
-    model, _, _, doc_ptr, words = _documents(model, url, part, index)
-    return model.score_chunk(doc_ptr, words, _document_keys(model, doc_ptr, words), **options)
 def _search_chunk(
     model: Any, url: str, part: str, index: int, wanted: np.ndarray, topn: int
 ) -> list[tuple[str, float]]:
@@ -265,3 +262,6 @@ def _search_chunk(
     return list(zip(keys.to_pylist(), cosines[places].tolist(), strict=True))
 
 
+def _score_chunk(model: Any, url: str, part: str, index: int, options: dict[str, Any]) -> Arrays:
+    model, _, _, doc_ptr, words = _documents(model, url, part, index)
+    return model.score_chunk(doc_ptr, words, _document_keys(model, doc_ptr, words), **options)

@@ -108,7 +108,7 @@ def judge(folder, names, seeds):
     for name in names:
         p, q, paper = PAPER[name]
         edges, labels = (f"{folder}/{name}.{what}.tsv" for what in ("edges", "labels"))
-        for seed in range(1, seeds + 1):
+        for seed in seeds:
             model = Node2Vec(p=p, q=q, epochs=10, seed=seed).fit(edges, evaluate_every=0)
             found = model.evaluate(labels=labels, graph=edges)
             scores = {f"{task} {measure}": value for task, part in found.items() for measure, value in part.items()}
@@ -126,7 +126,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("graphs", nargs="*", help="lists of edges; with --quality, ppi, blogcatalog or both")
     parser.add_argument("--quality", metavar="FOLDER", help="train and judge vectors instead")
-    parser.add_argument("--seeds", type=int, default=1, help="trainings of a graph")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1], help="a training each")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--length", type=int, default=80)
     parser.add_argument("--quick", action="store_true", help="a small random graph, a few seconds")

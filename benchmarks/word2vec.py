@@ -31,7 +31,7 @@ def parse():
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--dimension", type=int, default=128)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3, 4, 5])
     parser.add_argument("--shards-per-round", type=int, nargs="+", default=[1], help="several: one row each")
     parser.add_argument("--chunk-tokens", type=int, default=None)
     parser.add_argument("--systems", nargs="+", default=["par", "full", *PEERS])
@@ -147,7 +147,7 @@ def print_table(runs):
 def main():
     args = parse()
     if args.quick:
-        args.epochs, args.seeds, args.dimension = 1, 1, 16
+        args.epochs, args.seeds, args.dimension = 1, [1], 16
     words = read_text(args)
     sentences = [words[i : i + SENTENCE] for i in range(0, len(words), SENTENCE)]
     corpus = corpus_from(sentences, chunk_tokens=args.chunk_tokens)
@@ -156,7 +156,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/text"
         Path(path).write_text("\n".join(" ".join(s) for s in sentences) + "\n")
-        for seed in range(1, args.seeds + 1):
+        for seed in args.seeds:
             for (window, system, together), found in runs.items():
                 found.append(measure(system, (corpus, sentences, path), args, window, seed, together))
                 shown = " ".join(f"{name} {value:.4g}" for name, value in found[-1].items())

@@ -47,7 +47,7 @@ def launch(function: Any, blocks: int, threads: int, *arguments: Any, shared: in
     name = function.__name__.lstrip("_")
     try:
         if shared > PORTABLE - KEPT:
-            _permit(function, arguments, shared)
+            _permit(function, arguments)
         function[int(blocks), int(threads), on, int(shared)](*arguments)
     except Exception as error:
         raise DeviceError(f"CUDA kernel {name}: {error}") from error
@@ -86,8 +86,8 @@ def shared_limit() -> int:
     return getattr(found, "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN", PORTABLE) - KEPT
 
 
-def _permit(function: Any, arguments: tuple[Any, ...], shared: int) -> None:
-    """Let a kernel have more dynamic shared memory than devices grant unasked."""
+def _permit(function: Any, arguments: tuple[Any, ...]) -> None:
+    """Let a kernel have more dynamic shared memory than devices grant unasked: all, as threads may want different."""
     if config.ENABLE_CUDASIM:
         return
     from numba.cuda.cudadrv.driver import binding, driver
@@ -95,4 +95,4 @@ def _permit(function: Any, arguments: tuple[Any, ...], shared: int) -> None:
     compiled = function.compile(tuple(function.typeof_pyval(a) for a in arguments))
     handle = compiled.library.get_cufunc().handle
     attribute = binding.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-    driver.cuKernelSetAttribute(attribute, shared, handle, cuda.current_context().device.id)
+    driver.cuKernelSetAttribute(attribute, shared_limit(), handle, cuda.current_context().device.id)

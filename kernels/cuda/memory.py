@@ -7,7 +7,7 @@ is not sent again. What the device has no room for is forgotten, the longest unu
 
 import threading
 import weakref
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Any
 
@@ -26,11 +26,16 @@ _here = threading.local()
 
 
 class Copies:
-    """Device arrays by the host arrays that they are copies of, in the order of their last use."""
+    """Device arrays by the host arrays that they are copies of, in the order of their last use.
+
+    A host array may end in any thread, but only one that has the device's context frees memory: what is dropped waits
+    for the next thread that asks for some.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._held: OrderedDict[int, tuple[weakref.ref, Any, Any, int]] = OrderedDict()
+        self._dropped: deque[tuple[weakref.ref, Any, Any, int]] = deque()
         self.nbytes = 0
 
     def get(self, host: np.ndarray) -> Any | None:
@@ -56,16 +61,23 @@ class Copies:
                 self.drop(next(iter(self._held)))
 
     def drop(self, key: int) -> None:
-        """Forget one copy; its memory is freed when no sweep uses it any more."""
+        """Forget one copy, in any thread."""
         with self._lock:
             held = self._held.pop(key, None)
-            self.nbytes -= held[3] if held else 0
+            if held is not None:
+                self.nbytes -= held[3]
+                self._dropped.append(held)
 
     def clear(self) -> None:
         """Forget all copies."""
         with self._lock:
-            self._held.clear()
-            self.nbytes = 0
+            for key in list(self._held):
+                self.drop(key)
+        self.free()
+
+    def free(self) -> None:
+        """Free the memory of what was dropped and no sweep uses any more."""
+        self._dropped.clear()
 
 
 #: The copies of this process.
@@ -89,6 +101,7 @@ def derived(host: np.ndarray, what: Any, make: Callable[[], Any]) -> Any:
 def new(shape: Any, dtype: Any) -> Any:
     """Return an array on the device, not filled; raise DeviceError with the numbers where it does not fit."""
     shape = tuple(int(n) for n in np.atleast_1d(shape))
+    COPIED.free()
     try:
         return cuda.device_array(shape, dtype, stream=stream())
     except Exception:

@@ -99,7 +99,8 @@ def ptxas() -> str | None:
     """Return the path of NVIDIA's assembler, of the package nvidia-cuda-nvcc-cu12 or the system's; None without one."""
     found = importlib.util.find_spec("nvidia")
     for folder in (found.submodule_search_locations or ()) if found else ():
-        for path in Path(folder).glob("*/bin/ptxas"):
+        # That of CUDA 13, cu13, comes before that of CUDA 12, cuda_nvcc: it reads the PTX of both.
+        for path in sorted(Path(folder).glob("*/bin/ptxas")):
             return str(path)
     return shutil.which("ptxas")
 

@@ -13,9 +13,12 @@ from .jit import kernel
 #: The largest count of one packed entry; a larger one is split over several entries of its topic.
 LARGEST = (1 << 16) - 1
 TOPICS = 1 << 15
+#: Tokens of a word in a chunk that are counted by insertion, at most.
+FEW = 8
 SIXTEEN = np.uint32(16)
 SURPLUS = np.uint32(1 << 15)
 PADDING = np.uint32(0xFFFF0000)
+ONE, SIX = np.uint64(1), np.uint64(6)
 
 
 class Rows(NamedTuple):
@@ -113,23 +116,22 @@ def count_words(
 @kernel
 def _count_words(word_ids, word_ptr, z, first, last, n_topics):
     head, segments = _segments_by_word(word_ids, first, last)
-    bound = 0
-    for v in range(last - first):
-        tokens = 0
-        for s in segments[head[v] : head[v + 1]]:
-            tokens += word_ptr[s + 1] - word_ptr[s]
-        bound += min(tokens, n_topics)
+    tokens = _tokens_by_word(word_ptr, head, segments)
+    bound = np.minimum(tokens, n_topics).sum() + 1  # one more is written and left
     topics, counts = np.empty(bound, np.uint16), np.empty(bound, np.int32)
     row_ptr = np.zeros(last - first + 1, np.int64)
-    row = np.zeros(n_topics, np.int32)
-    marks, upper = _bits(n_topics)
-    end = 0
-    for v in range(last - first):
+    row, marks = np.zeros(n_topics, np.int32), np.zeros((n_topics + 63) // 64, np.uint64)
+    end = np.uint64(0)
+    for v in range(len(tokens)):
+        start = end
         for s in segments[head[v] : head[v + 1]]:
-            for i in range(word_ptr[s], word_ptr[s + 1]):
-                row[z[i]] += 1
-                _mark(marks, upper, z[i])
-        end = _drain(row, marks, upper, topics, counts, end)
+            own = z[word_ptr[s] : word_ptr[s + 1]]
+            if tokens[v] <= FEW:
+                end = _insert(own, topics, counts, start, end)
+            else:
+                _add(own, row, marks)
+        if tokens[v] > FEW:
+            end = _drain(row, marks, topics, counts, end)
         row_ptr[v + 1] = end
     return row_ptr, topics[:end].copy(), counts[:end].copy()
 
@@ -153,33 +155,66 @@ def _segments_by_word(word_ids, first, last):
 
 
 @kernel
-def _bits(n):
-    """Two levels of bits over n topics, so that the touched ones are listed in order without a sort."""
-    marks = np.zeros((n + 63) // 64, np.uint64)
-    return marks, np.zeros((len(marks) + 63) // 64, np.uint64)
+def _tokens_by_word(word_ptr, head, segments):
+    tokens = np.zeros(len(head) - 1, np.int64)
+    for v in range(len(tokens)):
+        for s in segments[head[v] : head[v + 1]]:
+            tokens[v] += word_ptr[s + 1] - word_ptr[s]
+    return tokens
 
 
-@kernel(inline="always")
-def _mark(marks, upper, k):
-    marks[k >> 6] |= np.uint64(1) << np.uint64(k & 63)
-    upper[k >> 12] |= np.uint64(1) << np.uint64((k >> 6) & 63)
+@kernel(forceinline=True)
+def _insert(own, topics, counts, start, end):
+    """Add a few topics to the row that begins at ``start``, in their places; return its end."""
+    for k in own:
+        at = end
+        while at > start and topics[at - ONE] > k:
+            at -= ONE
+        if at > start and topics[at - ONE] == k:
+            counts[at - ONE] += 1
+            continue
+        behind = end
+        while behind > at:
+            topics[behind], counts[behind] = topics[behind - ONE], counts[behind - ONE]
+            behind -= ONE
+        topics[at], counts[at] = k, 1
+        end += ONE
+    return end
 
 
-@kernel
-def _drain(row, marks, upper, topics, counts, end):
+@kernel(forceinline=True)
+def _add(own, row, marks):
+    """Count topics in a dense row, and mark them by bits, so that they are listed in order without a sort."""
+    for i in range(np.uint64(len(own))):
+        k = np.uint64(own[i])
+        row[k] += np.int32(1)
+        marks[k >> SIX] |= ONE << (k & np.uint64(63))
+
+
+@kernel(forceinline=True)
+def _drain(row, marks, topics, counts, end):
     """Append the marked entries of a dense row by ascending topic, and clear row and marks."""
-    one = np.uint64(1)
-    for h in range(len(upper)):
-        while upper[h]:
-            w = h * 64 + np.int64(trailing_zeros(upper[h]))
-            upper[h] &= upper[h] - one
-            while marks[w]:
-                k = w * 64 + np.int64(trailing_zeros(marks[w]))
-                marks[w] &= marks[w] - one
-                topics[end] = k
-                counts[end] = row[k]
-                row[k] = 0
-                end += 1
+    n, width, start = np.uint64(len(marks)), np.uint64(64), end
+    for first in range(np.uint64(0), n, width):
+        # Which marks are set, in one word: a loop over all of them would mispredict.
+        found = np.uint64(0)
+        for each in range(first, min(first + width, n)):
+            found |= np.uint64(marks[each] != 0) << (each - first)
+        while found:
+            w = first + np.uint64(trailing_zeros(found))
+            found &= found - ONE
+            bits = marks[w]
+            marks[w] = 0
+            # Two at a time: most words of marks have one or two set.
+            while bits:
+                topics[end] = (w << SIX) + np.uint64(trailing_zeros(bits))
+                bits &= bits - ONE
+                topics[end + ONE] = (w << SIX) + np.uint64(trailing_zeros(bits))
+                end += ONE + np.uint64(bits != 0)
+                bits &= bits - ONE
+    for e in range(start, end):
+        counts[e] = row[topics[e]]
+        row[topics[e]] = 0
     return end
 
 
@@ -190,23 +225,34 @@ def merge_counts(left: Counts, right: Counts) -> Counts:
 
 @kernel
 def _merge_counts(left, right):
-    bound = len(left.topics) + len(right.topics)
+    left_ptr, left_topics, left_counts = left.row_ptr, left.topics, left.counts
+    right_ptr, right_topics, right_counts = right.row_ptr, right.topics, right.counts
+    bound = len(left_topics) + len(right_topics)
     topics, counts = np.empty(bound, np.uint16), np.empty(bound, np.int32)
-    row_ptr = np.zeros(len(left.row_ptr), np.int64)
-    end = 0
-    for v in range(len(left.row_ptr) - 1):
-        i, j = left.row_ptr[v], right.row_ptr[v]
-        i_end, j_end = left.row_ptr[v + 1], right.row_ptr[v + 1]
-        while i < i_end or j < j_end:
-            a = np.int64(left.topics[i]) if i < i_end else TOPICS
-            b = np.int64(right.topics[j]) if j < j_end else TOPICS
+    row_ptr = np.zeros(len(left_ptr), np.int64)
+    end = np.uint64(0)
+    for v in range(len(left_ptr) - 1):
+        i, i_end = np.uint64(left_ptr[v]), np.uint64(left_ptr[v + 1])
+        j, j_end = np.uint64(right_ptr[v]), np.uint64(right_ptr[v + 1])
+        while i < i_end and j < j_end:
+            a, b = left_topics[i], right_topics[j]
+            of_left, of_right = np.int32(a <= b), np.int32(b <= a)
             topics[end] = min(a, b)
-            counts[end] = (left.counts[i] if a <= b else 0) + (right.counts[j] if b <= a else 0)
-            i += a <= b
-            j += b <= a
-            end += 1
+            # Masks and sums: which of the two is taken cannot be predicted.
+            counts[end] = (left_counts[i] & -of_left) + (right_counts[j] & -of_right)
+            i, j, end = i + np.uint64(of_left), j + np.uint64(of_right), end + ONE
+        end = _append(left_topics, left_counts, i, i_end, topics, counts, end)
+        end = _append(right_topics, right_counts, j, j_end, topics, counts, end)
         row_ptr[v + 1] = end
     return row_ptr, topics[:end].copy(), counts[:end].copy()
+
+
+@kernel(forceinline=True)
+def _append(from_topics, from_counts, i, behind, topics, counts, end):
+    for e in range(i, behind):
+        topics[end], counts[end] = from_topics[e], from_counts[e]
+        end += ONE
+    return end
 
 
 def topic_totals(topics: np.ndarray, counts: np.ndarray, n_topics: int) -> np.ndarray:

@@ -22,15 +22,18 @@ def lda_weights(A_d, B_v, N, alpha, beta, n_words, lowered=None):
     return (A_d + alpha) * (B_v + beta) / (N + n_words * beta)
 
 
-def lda_uniforms(key, n):
-    """The first n numbers of a stream of SplitMix64, as float64 in [0, 1) with 53 bits."""
-    uniforms = []
+def lda_draws(key, n):
+    """The first n numbers of a stream of SplitMix64, below 2^64."""
     for i in range(n):
         x = (int(key) + (i + 1) * 0x9E3779B97F4A7C15) % 2**64
         x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
         x = (x ^ (x >> 27)) * 0x94D049BB133111EB % 2**64
-        uniforms.append((x ^ (x >> 31)) // 2**11 / 2**53)
-    return np.array(uniforms)
+        yield x ^ (x >> 31)
+
+
+def lda_uniforms(key, n):
+    """The same as float64 in [0, 1) with 53 bits."""
+    return np.array([x // 2**11 / 2**53 for x in lda_draws(key, n)])
 
 
 def lda_deal(items):
@@ -85,11 +88,19 @@ def lda_log_likelihood(docs, words, counts, prior):
     return sum(np.log(theta[d] @ phi[v]) for d, v in zip(docs, words, strict=True))
 
 
-def lda_warp_sweep(docs, words, place, z, counts, prior, uniforms):
-    """Both Metropolis-Hastings steps of WarpLDA, each token left out of its own counts; all arrays in word order.
+def lda_warp_uniforms(key, n):
+    """(n, 4): columns 0 and 3 go by position in word order, columns 1 and 2, of one draw, by that in document order."""
+    draws = list(lda_draws(key, 3 * n))
+    return np.array(
+        [
+            (a // 2**11 / 2**53, b // 2**40 / 2**24, b % 2**31 / 2**31, c // 2**40 / 2**24)
+            for a, b, c in zip(draws[0::3], draws[1::3], draws[2::3], strict=True)
+        ]
+    )
 
-    ``uniforms`` (T, 4); rows 0 and 3 go by position in word order, rows 1 and 2 by position in document order.
-    """
+
+def lda_warp_sweep(docs, words, place, z, counts, prior, uniforms):
+    """Both Metropolis-Hastings steps of WarpLDA, each token left out of its own counts; all arrays in word order."""
     (A, B, N), (alpha, beta) = counts, prior
     n_topics, mass = len(alpha), len(B) * beta
     everyone = list(range(len(z)))

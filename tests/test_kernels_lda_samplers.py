@@ -51,7 +51,7 @@ def dense_counts(chunk, z, n_topics, n_words=12):
 def test_warp_equals_the_oracle_draw_by_draw(seed, alpha):
     chunk = make(seed)
     z = topics_of(chunk, len(alpha))
-    uniforms = naive.lda_uniforms(KEY, 4 * chunk.n_tokens).reshape(-1, 4)
+    uniforms = naive.lda_warp_uniforms(KEY, chunk.n_tokens)
     expected = naive.lda_warp_sweep(
         *word_order(chunk), z, dense_counts(chunk, z, len(alpha)), (np.array(alpha), 0.05), uniforms
     )
@@ -78,9 +78,10 @@ def test_warp_draws_the_same_however_the_model_is_cut(seed, cut, group_tokens):
     assert out.max(initial=0) < 7
 
 
-def test_word_proposals_follow_the_words_other_tokens():
-    """Frequent words of many topics, whose lines are indexed coarsely."""
-    n, n_topics = 40_000, 5
+@pytest.mark.parametrize("n", [40_000, lda_warp.LINE + 4])
+def test_word_proposals_follow_the_words_other_tokens(n):
+    """Also of a word whose line is too long to be written out, and is indexed coarsely."""
+    n_topics = 5
     chunk = make_chunk(0, np.arange(0, n + 1, 4), np.zeros(n, np.uint32), 1 << 20)
     z = np.minimum(np.random.default_rng(0).geometric(0.5, n) - 1, n_topics - 1).astype(np.uint16)
     model = model_of(chunk, z, np.ones(n_topics), n_words=1)

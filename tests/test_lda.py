@@ -4,6 +4,7 @@ import os
 import shutil
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from corpusmill.io.corpus import Corpus, make_chunk, write_chunk, write_corpus_table
 from corpusmill.io.store import DataError, Store
@@ -12,6 +13,7 @@ from corpusmill.pipeline.clusters import open_cluster
 from corpusmill.pipeline.engine.epoch import Training, train
 from corpusmill.pipeline.engine.executors import OnDask, Synchronous
 from corpusmill.pipeline.engine.run import RunStore
+from corpusmill.pipeline.models import corpora
 from corpusmill.pipeline.models.corpora import load_model
 from faults import Faulty, peak_rss
 from toy import vocabulary_table, write_topic_corpus, write_toy_corpus
@@ -157,6 +159,16 @@ def test_workers_read_a_saved_model_only_while_it_is_this_one(corpus, model, tmp
     assert model.saved_name() == ""
 
 
+def test_rows_are_written_a_bounded_group_at_a_time(corpus, model, tmp_path, monkeypatch):
+    monkeypatch.setattr(corpora, "GROUP_BYTES", 4 * model.n_components * 7)
+    model.transform_to(corpus, str(tmp_path))
+    files = [pq.ParquetFile(path) for path in sorted(tmp_path.iterdir())]
+    sizes = [file.metadata.row_group(g).num_rows for file in files for g in range(file.num_row_groups)]
+    assert max(sizes) == 7 and sum(sizes) == corpus.n_documents
+    rows = np.concatenate([np.stack(file.read()["weights"].to_numpy()) for file in files])
+    np.testing.assert_array_equal(rows, model.transform(corpus))
+
+
 def test_words_that_the_model_does_not_know_are_skipped_and_counted(tmp_path, model):
     store = Store(str(tmp_path / "other"))
     chunk = make_chunk(0, np.array([0, 4, 4]), np.array([0, 1, 2, 2], np.uint32))
@@ -170,7 +182,6 @@ def test_words_that_the_model_does_not_know_are_skipped_and_counted(tmp_path, mo
 
 def write_toy_documents(store, n):
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     store.write_bytes("x", b"")
     with store.fs.open(store.where("documents-train.parquet"), "wb") as file:

@@ -22,6 +22,8 @@ from .vectors import best, unit
 
 #: Files that ``transform_to`` writes.
 OUTPUT = re.compile(r"part-\d{6}\.parquet")
+#: Bytes of the rows that it holds at once, a row group of a file.
+GROUP_BYTES = 32 << 20
 
 
 class TextEstimator(Estimator):
@@ -237,15 +239,20 @@ def _documents(model: Any, url: str, part: str, index: int) -> tuple[Any, Corpus
 
 def _transform_chunk(model: Any, url: str, part: str, index: int, out: str | None) -> Any:
     model, corpus, chunk, doc_ptr, words = _documents(model, url, part, index)
-    rows = model.transform_chunk(doc_ptr, words, _document_keys(model, doc_ptr, words))
+    keys = _document_keys(model, doc_ptr, words)
     if out is None:
-        return rows
-    first = corpus.chunks[index].first_document
-    keys = corpus.documents["key"].slice(first, chunk.n_documents)
-    weights = pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), rows.shape[1])
-    sink = pa.BufferOutputStream()
-    pq.write_table(pa.table({"document": keys, "weights": weights}), sink)
-    Store(out).write_bytes(f"part-{index:06d}.parquet", sink.getvalue().to_pybytes())
+        return model.transform_chunk(doc_ptr, words, keys)
+    names = corpus.documents["key"].slice(corpus.chunks[index].first_document, chunk.n_documents)
+    none = model.transform_chunk(doc_ptr[:1], words[:0], keys[:0])
+    weights = pa.list_(pa.from_numpy_dtype(none.dtype), none.shape[1])
+    step, sink = max(1, GROUP_BYTES // (none.itemsize * none.shape[1])), pa.BufferOutputStream()
+    with pq.ParquetWriter(sink, pa.schema({"document": names.type, "weights": weights})) as file:
+        for first in range(0, chunk.n_documents, step):
+            own = doc_ptr[first : first + step + 1]
+            rows = model.transform_chunk(own - own[0], words[own[0] : own[-1]], keys[first : first + step])
+            group = pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), type=weights)
+            file.write_table(pa.table({"document": names.slice(first, step), "weights": group}, file.schema))
+    Store(out).write_bytes(f"part-{index:06d}.parquet", sink.getvalue())
     tokens = chunk.n_tokens
     return {"documents": chunk.n_documents, "tokens": tokens, "unseen_tokens": tokens - len(words)}
 

@@ -17,7 +17,7 @@ from corpusmill.io.store import DataError
 from corpusmill.pipeline import LDA, RandomIndexing, Word2Vec
 from corpusmill.pipeline.commands.drift import compare_models
 from corpusmill.pipeline.commands.retrain import Request, Watchers, retrain
-from corpusmill.pipeline.commands.tools import as_one_line
+from corpusmill.pipeline.commands.tools import Terminated, as_one_line
 from corpusmill.pipeline.models.corpora import load_model
 from corpusmill.pipeline.models.versions import Versions
 from nightly import BOATS, BREAD, MODELS, call, configuration, contents, write_configuration, write_day
@@ -420,8 +420,8 @@ def test_a_job_that_fails_or_is_terminated_says_so_in_one_line(capsys):
     found = json.loads(capsys.readouterr().out)
     assert found["status"] == "failed"
     assert "2026-11-03.jsonl, line 1" in found["reason"]
-    with pytest.raises(SystemExit), as_one_line(True):
-        sys.exit(143)
+    with pytest.raises(Terminated), as_one_line(True):
+        raise Terminated(143)
     assert json.loads(capsys.readouterr().out)["status"] == "terminated"
 
 

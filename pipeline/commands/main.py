@@ -5,7 +5,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -17,6 +17,7 @@ from .tools import (
     TERMINATED,
     USAGE,
     Facts,
+    Terminated,
     cluster_option,
     config_options,
     explain,
@@ -481,19 +482,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except click.ClickException as error:
         error.show()
         sys.exit(USAGE)
-    except (KeyboardInterrupt, click.Abort):
-        _fail("interrupted; the same command goes on where it stopped", INTERRUPTED)
-    except Exception as error:
-        if "--debug" in given:
+    except (Exception, KeyboardInterrupt, Terminated) as error:
+        sentence, code = explain(error)
+        if "--debug" in given and code not in (INTERRUPTED, TERMINATED):
             raise
-        _fail(*explain(error))
+        _fail(sentence, code)
 
 
-def _terminate(*_: Any) -> None:
-    click.echo("corpusmill: terminated; the same command goes on where it stopped", err=True)
-    sys.exit(TERMINATED)
+def _terminate(*_: Any) -> NoReturn:
+    """Leave whatever goes on; what is being closed then is not left a second time."""
+    # A signal that is ignored would be so in processes that start now, and nothing could end them.
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    raise Terminated(TERMINATED)
 
 
-def _fail(sentence: str, code: int) -> None:
+def _fail(sentence: str, code: int) -> NoReturn:
     click.echo(f"corpusmill: {sentence}", err=True)
     sys.exit(code)

@@ -13,6 +13,10 @@ USAGE, REFUSED, DATA, FAILED, LOCKED, INTERRUPTED, TERMINATED = 2, 3, 4, 1, 75, 
 Facts = dict[str, Any]
 
 
+class Terminated(SystemExit):
+    """What SIGTERM raises wherever the command is."""
+
+
 def config_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add what decides the configuration of a command."""
     return click.option(
@@ -77,11 +81,13 @@ def working(config: Any, as_json: bool) -> Iterator[tuple[Any, Any]]:
     levels = dict.fromkeys(loggers, "warning" if debug else "critical")
     for name, level in levels.items():
         logging.getLogger(name).setLevel(level.upper())
+    # Worker processes set their loggers up when they import Dask, before they are told of any other setting.
+    of_workers = "distributed.nanny.pre-spawn-environ.DASK_INTERNAL_INHERIT_CONFIG"
     with contextlib.ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())
         if not debug:
             warnings.simplefilter("ignore")
-        stack.enter_context(dask.config.set({"logging": dask.config.get("logging", {}) | levels}))
+        stack.enter_context(dask.config.set({of_workers: dask.config.serialize({"logging": levels})}))
         with _uninterrupted() if config.cluster.kind.startswith("local") else contextlib.nullcontext():
             client = stack.enter_context(open_cluster(**config.cluster.arguments()))
         if client is not None:
@@ -97,14 +103,8 @@ def measured(config: Any, url: str) -> Iterator[Any]:
     with metrics_file(config.run.metrics_file, Job(url, config.model.kind)) as job:
         try:
             yield job
-        except Exception as error:
+        except BaseException as error:
             job.status = explain(error)[1]
-            raise
-        except SystemExit:
-            job.status = TERMINATED
-            raise
-        except KeyboardInterrupt:
-            job.status = INTERRUPTED
             raise
 
 
@@ -114,8 +114,8 @@ def as_one_line(as_json: bool) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        sentence, code = explain(error) if isinstance(error, Exception) else ("", TERMINATED)
-        status = {LOCKED: "locked", TERMINATED: "terminated"}.get(code, "failed")
+        sentence, code = explain(error)
+        status = {LOCKED: "locked", TERMINATED: "terminated", INTERRUPTED: "terminated"}.get(code, "failed")
         if as_json:
             click.echo(json.dumps({"status": status, "reason": sentence}))
         raise
@@ -133,6 +133,13 @@ def _uninterrupted() -> Iterator[None]:
 
 # --- errors ---
 
+#: What says that a command was stopped, how it is told, and the exit code.
+STOPPED: dict[type[BaseException], tuple[str, int]] = {
+    Terminated: ("terminated", TERMINATED),
+    KeyboardInterrupt: ("interrupted", INTERRUPTED),
+    click.Abort: ("interrupted", INTERRUPTED),
+}
+
 
 def _of_the_system(error: OSError) -> str:
     if not error.strerror or not error.filename:
@@ -142,8 +149,18 @@ def _of_the_system(error: OSError) -> str:
     return f"{error.filename2 or error.filename}: {error.strerror.lower()}"
 
 
-def explain(error: Exception) -> tuple[str, int]:
-    """Return one sentence and the exit code for an error."""
+def explain(error: BaseException) -> tuple[str, int]:
+    """Return one sentence and the exit code for an error, or for the signal in whose wake it came."""
+    at: BaseException | None = error
+    while at is not None:
+        for stop, (word, code) in STOPPED.items():
+            if isinstance(at, stop):
+                return f"{word}; the same command goes on where it stopped", code
+        at = at.__context__
+    return _explain(error)
+
+
+def _explain(error: BaseException) -> tuple[str, int]:
     from ...configs.resolve import ConfigError
     from ...io.exclusive import Locked
     from ...io.store import DataError

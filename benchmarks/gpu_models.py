@@ -59,7 +59,7 @@ def factors(D: int, V: int, entries: int, K: int):
     rng = np.random.default_rng(0)
     indptr = np.r_[0, np.cumsum(rng.multinomial(entries, np.full(D, 1 / D)))].astype(np.int64)
     indices = (np.exp(rng.random(entries) * np.log(V)).astype(np.int32) - 1).clip(0, V - 1)
-    A = nmf_cpu.Rows(indptr, indices, rng.random(entries, np.float32))
+    A = nmf_cpu.sparse(nmf_cpu.Rows(indptr, indices, rng.random(entries, np.float32)), V)
     return A, *(0.1 * rng.random((n, K), np.float32) for n in (V, D))
 
 

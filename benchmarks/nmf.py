@@ -1,7 +1,7 @@
 """NMF: seconds an epoch and seconds to an error, side by side from the same W and H, beside the roofline.
 
 Data: the folder in CORPUSMILL_DATA (20 Newsgroups, TDT2, faces). ``--quick`` runs on a small random matrix.
-One thread is timed in CPU seconds, so that neighbours on the machine count less; more threads by the clock.
+CPU seconds of all threads together count neighbours on the machine less; seconds are by the clock.
 """
 
 import os
@@ -9,10 +9,10 @@ import os
 os.environ.update(dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1"))
 
 import json
-import statistics
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import click
@@ -22,11 +22,11 @@ from corpusmill.kernels import nmf, nmf_model, nmf_solvers, nmf_tiled
 from corpusmill.pipeline.models.hals import go_ahead, gram
 
 CACHE = 32 << 20
-PEERS = ("scikit-learn cd", "scikit-learn mu")
+PEER = "scikit-learn cd"
 
 
 def load(name):
-    """Return a float32 matrix of documents by words: CSR, or dense for faces."""
+    """Return a float32 matrix of documents by words: CSR, words by falling frequency as in a store; faces are dense."""
     folder = Path(os.environ.get("CORPUSMILL_DATA", "../shared/data"))
     if name == "quick":
         return scipy.sparse.random(400, 300, 0.05, "csr", np.float32, random_state=0)
@@ -36,6 +36,8 @@ def load(name):
     path = folder / ("tdt2/tdt2_9394x36771.npz" if name == "tdt2" else "20news_bow_18846x26810.npz")
     A = scipy.sparse.load_npz(path).tocsr().astype(np.float32)
     A = A if name == "tdt2" else A[:11314]
+    A = A[:, np.argsort(-np.bincount(A.indices, minlength=A.shape[1]), kind="stable")]
+    A.sort_indices()
     return A if name == "20news-counts" else tfidf(A)
 
 
@@ -55,10 +57,9 @@ def start(A, K, normalise=False):
     return (W / np.linalg.norm(W, axis=0) if normalise else W), H
 
 
-def error_of(norm, W, P, Q):
-    """Return the relative error from the products at hand."""
-    S = W.T.astype(float) @ W
-    return float(np.sqrt(max(norm - 2 * np.sum(P * W, dtype=float) + np.sum(S * Q), 0) / norm))
+def squared_norm(A):
+    """Return ‖A‖²."""
+    return float(np.sum(np.square(A.data if scipy.sparse.issparse(A) else A, dtype=float)))
 
 
 class Blocks:
@@ -72,13 +73,14 @@ class Blocks:
         self.parts = [A[i:j] for i, j in zip(cuts[:-1], cuts[1:], strict=True)]
         self.sparse = scipy.sparse.issparse(A)
         if self.sparse:
-            self.parts = [nmf.Rows(p.indptr.astype(np.int64), p.indices.astype(np.int32), p.data) for p in self.parts]
+            rows = [nmf.Rows(p.indptr.astype(np.int64), p.indices.astype(np.int32), p.data) for p in self.parts]
+            self.parts = [nmf.sparse(p, A.shape[1]) for p in rows]
         self.rows, self.pool = cuts, ThreadPoolExecutor(threads)
         self.columns = np.linspace(0, A.shape[1], threads + 1).astype(int)
-        self.norm = float(np.sum(np.square(A.data if self.sparse else A, dtype=float)))
+        self.norm, self.explained = squared_norm(A), 0.0
 
     def epoch(self):
-        """Run one epoch and return the relative error."""
+        """Run one epoch."""
         K = self.W.shape[1]
         products = list(self.pool.map(self._documents, range(self.threads)))
         P = products[0][0]
@@ -93,12 +95,16 @@ class Blocks:
         else:
             found = list(self.pool.map(lambda i: self._words(i, P, Q), range(self.threads)))
             inner, self.S = sum(f[0] for f in found), nmf.symmetric(sum(f[1] for f in found))
-        explained = 2 * inner - np.sum(self.S * Q)
+        self.explained = 2 * inner - np.sum(self.S * Q)
         if self.block:
             new = self.W.copy()
-            self.block = {"W": new} | go_ahead(self.block, new, explained)
-            self.W[:], self.S = self.block["ahead"], gram(self.block["ahead"])
-        return float(np.sqrt(max(self.norm - explained, 0) / self.norm))
+            further, self.S = go_ahead(self.block, new, self.S, self.explained)
+            self.block = {"W": new} | further
+            self.W[:] = further["ahead"]
+
+    def error(self):
+        """Return the relative error, which the last epoch had at hand."""
+        return float(np.sqrt(max(self.norm - self.explained, 0) / self.norm))
 
     def _documents(self, i):
         A, H, W = self.parts[i], self.H[self.rows[i] : self.rows[i + 1]], self.W
@@ -124,14 +130,17 @@ class Whole:
     def __init__(self, A, W, H, solver):
         self.A, self.T, self.W, self.H = A, A.T.tocsr() if scipy.sparse.issparse(A) else A.T, W, H
         self.solver, self.tile = solver, nmf_model.tile_size(W.shape[1], CACHE)
-        self.norm = float(np.sum(np.square(A.data if scipy.sparse.issparse(A) else A, dtype=float)))
 
     def epoch(self):
-        """Run one epoch and return the relative error."""
+        """Run one epoch."""
         self.H = self._update(self.H, self.A @ self.W, self.W.T @ self.W, False)
-        P, Q = self.T @ self.H, self.H.T @ self.H
-        self.W = self._update(self.W, P, Q, True)
-        return error_of(self.norm, self.W, P, Q)
+        self.W = self._update(self.W, self.T @ self.H, self.H.T @ self.H, True)
+
+    def error(self):
+        """Return the relative error, without H·Wᵀ."""
+        norm, P = squared_norm(self.A), self.T @ self.H
+        explained = 2 * np.sum(P * self.W, dtype=float) - np.sum(gram(self.W) * gram(self.H))
+        return float(np.sqrt(max(norm - explained, 0) / norm))
 
     def _update(self, X, R, S, normalise):
         if self.solver == "columns":
@@ -145,52 +154,54 @@ class Whole:
         return X
 
 
-def contenders(A, K, threads, slow):
-    """Yield names and objects with ``epoch``, each with its own copy of the same start."""
+class ScikitLearn(Whole):
+    """scikit-learn's solvers, an epoch a call."""
+
+    def epoch(self):
+        """Run one epoch."""
+        from sklearn.decomposition import non_negative_factorization
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            # Wᵀ as it lies in memory: the solver takes its transpose, which is no copy then.
+            self.H, transposed, _ = non_negative_factorization(
+                self.A, self.H, self.W.T, init="custom", solver=self.solver, max_iter=1, tol=0
+            )
+        self.W = transposed.T
+
+
+def contenders(threads, slow):
+    """Return by name what makes a contender of a matrix and K; each has its own copy of the same start."""
+    found = {}
     for order in ("separable", "paper"):
         for sweeps in (1, 2):
             name = f"corpusmill {order}" + (f", {sweeps} sweeps" if sweeps > 1 else "")
-            yield name, Blocks(A, *start(A, K, order == "paper"), order, sweeps, threads)
-    yield "corpusmill separable, extrapolated", Blocks(A, *start(A, K), threads=threads, extrapolate=True)
-    if threads > 1:
-        return
-    yield "FAST-HALS by columns", Whole(A, *start(A, K, True), "columns")
-    yield "ALO-NMF in phases", Whole(A, *start(A, K, True), "phases")
-    yield "MU", Whole(A, *start(A, K), "mu")
-    if slow:
-        yield "ANLS-BPP", Whole(A, *start(A, K), "anls")
+            found[name] = partial(_blocks, order, sweeps, threads, False)
+    found["corpusmill separable, extrapolated"] = partial(_blocks, "separable", 1, threads, True)
+    if threads == 1:
+        found["ALO-NMF in phases"] = lambda A, K: Whole(A, *start(A, K, True), "phases")
+        found["FAST-HALS by columns"] = lambda A, K: Whole(A, *start(A, K, True), "columns")
+        found["MU"] = lambda A, K: Whole(A, *start(A, K), "mu")
+        found["scikit-learn mu"] = lambda A, K: ScikitLearn(A, *start(A, K), "mu")
+        if slow:
+            found["ANLS-BPP"] = lambda A, K: Whole(A, *start(A, K), "anls")
+    return found | {PEER: lambda A, K: ScikitLearn(A, *start(A, K), "cd")}
 
 
-def clock(threads):
-    """CPU seconds of one thread, or seconds on the wall."""
-    return time.process_time if threads == 1 else time.perf_counter
+def _blocks(order, sweeps, threads, extrapolate, A, K):
+    return Blocks(A, *start(A, K, order == "paper"), order, sweeps, threads, extrapolate)
 
 
-def trace(model, epochs, now):
-    """Return seconds of each epoch and the errors after them; compiling comes before."""
-    seconds, errors = [], []
+def trace(model, epochs):
+    """Return CPU seconds and seconds of each epoch, and the errors after them."""
+    cpu, wall, errors = [], [], []
     for _ in range(epochs):
-        began = now()
-        errors.append(model.epoch())
-        seconds.append(now() - began)
-    return seconds, errors
-
-
-def scikit(A, K, solver, epochs, now):
-    """Return scikit-learn's seconds an epoch and its relative error after ``epochs``."""
-    from sklearn.decomposition import NMF
-
-    W, H = start(A, K)
-    norm = float(np.sqrt(np.sum(np.square(A.data if scipy.sparse.issparse(A) else A, dtype=float))))
-    found = []
-    for n in (1, epochs):
-        model = NMF(K, init="custom", solver=solver, max_iter=n, tol=0)
-        began = now()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            model.fit_transform(A, W=H.copy(), H=np.ascontiguousarray(W.T))
-        found.append((now() - began, float(model.reconstruction_err_) / norm))
-    return (found[1][0] - found[0][0]) / (epochs - 1), found[1][1]
+        began = time.process_time(), time.perf_counter()
+        model.epoch()
+        cpu.append(time.process_time() - began[0])
+        wall.append(time.perf_counter() - began[1])
+        errors.append(model.error())
+    return {"cpu": cpu, "wall": wall, "errors": errors}
 
 
 def sgemm_rate():
@@ -204,20 +215,14 @@ def sgemm_rate():
     return max(rates)
 
 
-def compare(name, K, epochs, threads, slow):
-    """Measure all contenders on one matrix; print a table and return its rows."""
+def compare(name, K, epochs, threads, chosen):
+    """Measure contenders on one matrix; print a table and return its rows."""
     A = load(name)
     warm = load("quick") if scipy.sparse.issparse(A) else load("quick").toarray()
-    for _, model in contenders(warm, 8, threads, False):
-        model.epoch()
     table = []
-    for label, model in contenders(A, K, threads, slow):
-        seconds, errors = trace(model, epochs, clock(threads))
-        table.append({"name": label, "seconds": statistics.median(seconds[1:]), "errors": errors, "all": seconds})
-    for label in PEERS if threads == 1 else PEERS[:1]:
-        scikit(warm, 8, label.split()[-1], 2, clock(threads))
-        each, error = scikit(A, K, label.split()[-1], min(epochs, 3), clock(threads))
-        table.append({"name": label, "seconds": each, "errors": [None] * (min(epochs, 3) - 1) + [error], "all": []})
+    for label, make in chosen.items():
+        make(warm, 8).epoch()  # compiles
+        table.append({"name": label} | trace(make(A, K), epochs))
     D, V = A.shape
     stored = A.nnz if scipy.sparse.issparse(A) else A.size
     work, moved = nmf_model.flops(V, D, K, stored), nmf_model.bytes_moved(V, D, K, stored)
@@ -225,35 +230,50 @@ def compare(name, K, epochs, threads, slow):
     return {"data": name, "K": K, "threads": threads, "flops": work, "bytes": moved, "rows": table}
 
 
+def each(row, what):
+    """Return the least seconds of an epoch behind the first: what neighbours on the machine add is not the solver's."""
+    return min(row[what][1:])
+
+
+def until(row, error):
+    """Return epochs and CPU seconds to an error, or blanks."""
+    reached = next((i for i, e in enumerate(row["errors"], 1) if e <= error), None)
+    return ("-", "-") if reached is None else (str(reached), f"{sum(row['cpu'][:reached]):.2f}")
+
+
+def show(title, table, work, moved):
+    """Print one table: seconds, ratios of scikit-learn's CPU seconds (it has one thread) to each row's, errors."""
+    base, goal = each(table[-1], "cpu"), table[0]["errors"][-1]
+    rate = sgemm_rate()
+    print(f"\n{title}\n  needs {work / 1e9:.2f} Gflop: {work / rate:.3f} s at one core's sgemm, {rate / 1e9:.0f} GF/s")
+    print(f"  and {moved / 1e6:.0f} MB; ratios: to the last row's CPU seconds; goal: the first row's last error")
+    head = ("CPU s", "ratio", "wall s", "ratio", "GF/s", "error 3", "error last", "goal at", "CPU s")
+    print(" " * 38 + "".join(f"{name:>11}" for name in head))
+    for row in table:
+        cpu, wall, third = each(row, "cpu"), each(row, "wall"), row["errors"][min(2, len(row["errors"]) - 1)]
+        numbers = f"{cpu:.3f}", f"{base / cpu:.2f}", f"{wall:.3f}", f"{base / wall:.2f}", f"{work / cpu / 1e9:.1f}"
+        numbers += f"{third:.6f}", f"{row['errors'][-1]:.6f}", *until(row, goal)
+        print(f"  {row['name']:36}" + "".join(f"{number:>11}" for number in numbers))
+
+
 def draw(found, path):
     """Draw relative errors over epochs and over seconds, a row of two panels for each table."""
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(len(found), 2, figsize=(10, 4 * len(found)), squeeze=False)
+    pyplot.rcParams.update({"svg.fonttype": "none", "axes.spines.top": False, "axes.spines.right": False})
+    figure, axes = pyplot.subplots(len(found), 2, figsize=(10, 3.6 * len(found)), squeeze=False, sharey="row")
     for (left, right), table in zip(axes, found, strict=True):
-        for row in (r for r in table["rows"] if r["all"]):
-            left.plot(range(1, len(row["errors"]) + 1), row["errors"], label=row["name"])
-            right.plot(np.cumsum(row["all"]), row["errors"])
+        for row in table["rows"]:
+            style = "-" if row["name"].startswith("corpusmill") else (0, (2, 2))  # curves coincide where errors do
+            left.plot(range(1, len(row["errors"]) + 1), row["errors"], linestyle=style, label=row["name"])
+            right.plot(np.cumsum(row["cpu"]), row["errors"], linestyle=style)
+        least = min(error for row in table["rows"] for error in row["errors"])
+        left.set_ylim(least - 0.001, table["rows"][0]["errors"][1])
         left.set(xlabel="epochs", ylabel="relative error", title=f"{table['data']}, K = {table['K']}")
-        right.set(xlabel="CPU seconds" if table["threads"] == 1 else "seconds", xscale="log")
-        left.legend(fontsize=7)
+        right.set(xlabel="CPU seconds", xscale="log")
+        left.legend(frameon=False)
     figure.tight_layout()
-    figure.savefig(path, dpi=70)
-
-
-def show(title, table, work, moved):
-    """Print one table: seconds, ratio to scikit-learn's cd (or to the first row), errors."""
-    base = next((r["seconds"] for r in table if r["name"] == PEERS[0]), table[0]["seconds"])
-    rate = sgemm_rate()
-    floor = work / rate
-    print(f"\n{title}\n  needs {work / 1e9:.2f} Gflop: {floor:.3f} s at one core's sgemm, {rate / 1e9:.0f} GF/s")
-    print(f"  and {moved / 1e6:.0f} MB; ratio: to scikit-learn's cd, or to the first row")
-    print(f"  {'':36}{'s/epoch':>9}{'ratio':>8}{'GF/s':>8}{'error 3':>11}{'error last':>11}")
-    for row in table:
-        third = row["errors"][2] if len(row["errors"]) > 2 else float("nan")
-        each = row["seconds"]
-        numbers = f"{each:9.3f}{base / each:8.2f}{work / each / 1e9:8.1f}{third:11.6f}{row['errors'][-1]:11.6f}"
-        print(f"  {row['name']:36}{numbers}")
+    figure.savefig(path, dpi=70, metadata={"Date": None} if path.endswith(".svg") else None)
 
 
 @click.command()
@@ -262,14 +282,18 @@ def show(title, table, work, moved):
 @click.option("--epochs", default=6)
 @click.option("--threads", multiple=True, type=int, default=(1, 2))
 @click.option("--slow", is_flag=True, help="ANLS-BPP too")
+@click.option("--only", multiple=True, help="These contenders alone, by their names")
 @click.option("--json", "path", type=click.Path(), help="Write all numbers here")
 @click.option("--picture", type=click.Path(), help="Draw errors over epochs and over seconds: .svg or .png")
 @click.option("--quick", is_flag=True, help="A few seconds on a small random matrix")
-def main(data, components, epochs, threads, slow, path, picture, quick):
+def main(data, components, epochs, threads, slow, only, path, picture, quick):
     """Compare."""
     if quick:
         data, components, epochs, slow = ("quick",), (8,), 3, True
-    found = [compare(d, K, epochs, n, slow) for d in data for K in components for n in threads]
+    found = []
+    for n in threads:
+        chosen = {name: make for name, make in contenders(n, slow).items() if not only or name in only}
+        found += [compare(d, K, epochs, n, chosen) for d in data for K in components]
     if picture:
         draw(found, picture)
     if path:

@@ -17,11 +17,14 @@ import numpy as np
 from . import random, tiles
 from .jit import kernel, vector_kernel
 from .tiles import add_to, descend, multiply_add, transpose, zeros
+from .vector import prefetch
 
 #: Vectors in a row of a strip: with four rows they fill the registers.
 STRIP = 3
 #: Strips in a block of rows.
 STRIPS = 2
+#: Bytes of a line of the cache.
+LINE = 64
 #: Blocks whose products are summed in the factors' own type before they are added in float64.
 FLUSH = 16
 
@@ -32,6 +35,13 @@ class Rows(NamedTuple):
     indptr: np.ndarray  # (D + 1,) int64
     indices: np.ndarray  # (n,) int32
     data: np.ndarray  # (n,) float32 or float64
+
+
+class Sparse(NamedTuple):
+    """Sparse A (D, V) in both orders, so that both of its products run row by row."""
+
+    by_row: Rows
+    by_column: Rows  # the rows of Aᵀ
 
 
 class Rule(NamedTuple):
@@ -63,9 +73,17 @@ def padded(K: int, dtype) -> int:
 def scratch(K: int, dtype) -> Scratch:
     """Return room for blocks of K columns."""
     lanes, Kp = tiles.lanes(dtype), padded(K, dtype)
-    strips = (STRIPS, Kp, STRIP * lanes)
-    rows = np.zeros((STRIPS * STRIP * lanes, Kp + 2 * lanes), dtype)
-    return Scratch(np.zeros(strips, dtype), np.zeros(strips, dtype), rows, np.zeros((Kp, Kp), dtype), lanes)
+    strips, block = (STRIPS, Kp, STRIP * lanes), (STRIPS * STRIP * lanes, Kp + 2 * lanes)
+    x, r, rows, gram = (_by_line(shape, dtype) for shape in (strips, strips, block, (Kp, Kp)))
+    return Scratch(x, r, rows, gram, lanes)
+
+
+def _by_line(shape: tuple[int, ...], dtype) -> np.ndarray:
+    """Return zeros that begin with a line of the cache: half of all vectors would lie in two lines else."""
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    room = np.zeros(size + LINE, np.uint8)
+    first = -room.ctypes.data % LINE
+    return room[first : first + size].view(dtype).reshape(shape)
 
 
 def rule(S: np.ndarray, sweep: str, side: str, l1: float = 0.0, l2: float = 0.0, dtype=np.float32) -> Rule:
@@ -143,10 +161,10 @@ def _sweep_block(H, first, last, rule, sweeps, room):
 
 @vector_kernel
 def _add_gram(rows, gram, lanes):
-    """Add rowsᵀ·rows to the tiles on and above the diagonal of ``gram`` (K, K)."""
+    """Add rowsᵀ·rows to the tiles on and above the diagonal of ``gram`` (K, K); a tile's wider side stays in L1."""
     Kp, ld = len(gram), rows.shape[1]
-    for i in range(0, Kp, 4):
-        for j in range(i - i % (2 * lanes), Kp, 2 * lanes):
+    for j in range(0, Kp, 2 * lanes):
+        for i in range(0, j + 2 * lanes, 4):
             tile = zeros(rows, 2)
             for b in range(len(rows)):
                 tile = multiply_add(tile, rows, b * ld + i, rows, b * ld + j)
@@ -163,10 +181,23 @@ def _flush(gram, Q):
 
 
 @vector_kernel
+def _ask_for(X, i):
+    """Prefetch row ``i`` of X."""
+    K = X.shape[1]
+    for k in range(0, K, LINE // X.itemsize):
+        prefetch(X, np.int64(i) * K + k)
+
+
+@vector_kernel
 def _combine(row, A, i, X):
-    """Add Σ a·X[index] over the non-zeros of row ``i`` of A, four at a time: ``row`` is read a quarter as often."""
+    """Add Σ a·X[index] over the non-zeros of row ``i`` of A, four at a time: ``row`` is read a quarter as often.
+
+    The next four rows of X, also those of A's next row, are asked for meanwhile.
+    """
     j, last, K = A.indptr[i], A.indptr[i + 1], X.shape[1]
     while j + 4 <= last:
+        for ahead in range(j + 4, min(j + 8, len(A.indices))):
+            _ask_for(X, A.indices[ahead])
         a, b, c, d = A.data[j], A.data[j + 1], A.data[j + 2], A.data[j + 3]
         s, t = X[A.indices[j]], X[A.indices[j + 1]]
         u, v = X[A.indices[j + 2]], X[A.indices[j + 3]]
@@ -204,9 +235,14 @@ def by_column(A, n):
     return Rows(indptr, indices, data)
 
 
+def sparse(A, n):
+    """Return Sparse of rows of ``n`` columns."""
+    return Sparse(A, by_column(A, n))
+
+
 @vector_kernel
 def sweep_sparse(A, W, rule, H, P, Q, sweeps, room):
-    """Sweep H (D, K) for sparse rows A and W (V, K); add AᵀH to P (V, K), the upper half of HᵀH to Q (K, K) float64.
+    """Sweep H (D, K) for Sparse A and W (V, K); add AᵀH to P (V, K), the upper half of HᵀH to Q (K, K) float64.
 
     P is added up word by word: each of its rows is touched once, and four rows of H at a time are added to it.
     """
@@ -215,13 +251,13 @@ def sweep_sparse(A, W, rule, H, P, Q, sweeps, room):
         last = min(first + size, D)
         for d in range(first, last):
             room.rows[d - first] = -rule.penalty
-            _combine(room.rows[d - first], A, d, W)
+            _combine(room.rows[d - first], A.by_row, d, W)
         _sweep_block(H, first, last, rule, sweeps, room)
         _add_gram(room.rows, room.gram, room.lanes)
         H[first:last] = room.rows[: last - first, :K]
         if first // size % FLUSH == FLUSH - 1 or last == D:
             _flush(room.gram, Q)
-    add_products(by_column(A, len(P)), H, P)
+    add_products(A.by_column, H, P)
 
 
 @vector_kernel
@@ -243,6 +279,22 @@ def sweep_rows(R, rule, H, Q, sweeps, room):
         if first // size % FLUSH == FLUSH - 1 or last == D:
             _flush(room.gram, Q)
     return total
+
+
+@vector_kernel
+def step_beyond(X, before, momentum, ahead, Q, room):
+    """Set ``ahead`` (n, K) to max(X + momentum·(X − before), 0); add the upper half of aheadᵀ·ahead to Q float64."""
+    n, size, K = len(X), len(room.rows), X.shape[1]
+    for first in range(0, n, size):
+        last = min(first + size, n)
+        for i in range(first, last):
+            for k in range(K):
+                x = X[i, k] + momentum * (X[i, k] - before[i, k])
+                ahead[i, k] = room.rows[i - first, k] = max(x, X.dtype.type(0))
+        room.rows[last - first :] = 0
+        _add_gram(room.rows, room.gram, room.lanes)
+        if first // size % FLUSH == FLUSH - 1 or last == n:
+            _flush(room.gram, Q)
 
 
 def symmetric(Q: np.ndarray) -> np.ndarray:

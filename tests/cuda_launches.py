@@ -80,7 +80,7 @@ def walks_launches():
 
 def nmf_launches(K=128):
     """Half an epoch, and the papers' three phases."""
-    A = nmf_cpu.Rows(np.array([0, 1]), np.zeros(1, np.int32), np.ones(1, np.float32))
+    A = nmf_cpu.sparse(nmf_cpu.Rows(np.array([0, 1]), np.zeros(1, np.int32), np.ones(1, np.float32)), 1)
     one = np.ones((1, K), np.float32)
     rule = nmf_cpu.rule(np.eye(K), "separable", "H")
     plain = (mock.patch.object(module, "has_cupy", return_value=False) for module in (nmf, nmf_tiled))

@@ -21,7 +21,7 @@ def _few_threads():
 def small_case(dtype, D=35, V=9, K=5):
     rng = np.random.default_rng(0)
     A = sparse.random(D, V, 0.4, "csr", dtype=dtype, random_state=rng)
-    rows = cpu.Rows(A.indptr.astype(np.int64), A.indices.astype(np.int32), A.data)
+    rows = cpu.sparse(cpu.Rows(A.indptr.astype(np.int64), A.indices.astype(np.int32), A.data), V)
     return A, rows, rng.random((V, K)).astype(dtype), rng.random((D, K)).astype(dtype)
 
 

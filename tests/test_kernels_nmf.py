@@ -44,7 +44,7 @@ def epoch(A, W, H, sweep="separable", sweeps=1, l1=(0.0, 0.0), l2=(0.0, 0.0), de
         nmf.sweep_rows((A @ W).astype(dtype), rule, H, Q, sweeps, room)
         P = (A.T @ H).astype(dtype)
     else:
-        nmf.sweep_sparse(rows_of(A, dtype), W, rule, H, P, Q, sweeps, room)
+        nmf.sweep_sparse(nmf.sparse(rows_of(A, dtype), len(W)), W, rule, H, P, Q, sweeps, room)
     Q = nmf.symmetric(Q)
     if sweep == "paper":
         nmf_tiled.update(W, P, Q.astype(dtype), 8, True)

@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 from numba import config, cuda, float64
 
-from .. import nmf as cpu
 from .. import tiles
-from ..nmf import Rows, Rule, Scratch
+from ..nmf import Rows, Rule, Scratch, Sparse
 from .jit import device, kernel, launch, shared_limit, stream
-from .memory import derived, fetched, filled, new, resident, residents
+from .memory import fetched, filled, new, resident, residents
 from .warp import FULL, WARP
 
 #: Threads that sweep a block of 32 rows, and that add up a row of P or a tile of Q.
@@ -28,17 +27,16 @@ BLOCKS = 2048
 
 
 def sweep_sparse(
-    A: Rows, W: np.ndarray, rule: Rule, H: np.ndarray, P: np.ndarray, Q: np.ndarray, sweeps: int, room: Scratch
+    A: Sparse, W: np.ndarray, rule: Rule, H: np.ndarray, P: np.ndarray, Q: np.ndarray, sweeps: int, room: Scratch
 ) -> None:
-    """Sweep H (D, K) for sparse rows A and W (V, K); add AᵀH to P (V, K), the upper half of HᵀH to Q (K, K) float64.
+    """Sweep H (D, K) for Sparse A and W (V, K); add AᵀH to P (V, K), the upper half of HᵀH to Q (K, K) float64.
 
     As the CPU's; arrays are changed in place. Raises ValueError where K is too large for shared memory; DeviceError.
     """
     if not len(H):
         return
-    moved = _sweep(residents(A), resident(W), rule, H, sweeps)
-    by_word = derived(A.data, ("by word", len(P)), lambda: cpu.by_column(A, len(P)))
-    P += _product(by_word, moved, P)
+    moved = _sweep(residents(A.by_row), resident(W), rule, H, sweeps)
+    P += _product(A.by_column, moved, P)
     Q += _gram(moved, Q)
     H[:] = fetched(moved)
 

@@ -99,11 +99,18 @@ class Algorithm(ABC):
     def begin_shared(self) -> Arrays:
         """Return the shared arrays before the first sweep."""
 
+    def prepare(self, chunk: Any, model: Model) -> Any:
+        """Return what sweeps and scores take for ``chunk``, made once while memory holds it; by default the chunk.
+
+        It may depend on what training leaves as ``begin`` and ``begin_shared`` made it, and on no more of the model.
+        """
+        return chunk
+
     @abstractmethod
     def sweep(
         self, model: Model, chunk: Any, state: Arrays | None, deltas: list[Arrays] | None, address: Address
     ) -> Swept:
-        """Run the kernel on one chunk; ``state`` and ``deltas`` are None the first time, ``deltas`` may be reused."""
+        """Run the kernel on one prepared chunk; ``state``, ``deltas`` are None the first time, ``deltas`` reusable."""
 
     @abstractmethod
     def merge(self, left: Arrays, right: Arrays) -> Arrays:

@@ -73,20 +73,22 @@ class Clock:
         self._since = now
 
 
-def read_chunk(job: Job, place: tuple[str, str], index: int, clock: Clock) -> Any:
-    """Return a chunk of the data at ``place``, a URL and a part, from the cache or the store."""
+def read_chunk(job: Job, place: tuple[str, str], index: int, model: StoredModel, clock: Clock) -> Any:
+    """Return a prepared chunk of the data at ``place``, a URL and a part, from the cache or the store."""
     data = CACHE.load((job.training, "data", *place), 0, lambda: open_data(*place), lambda _: 0, job.cache_bytes)
     held = CACHE.get((job.training, "chunk", *place, index), 0)
     if held is not None:
         clock.cached += 1
         return held
-    chunk = data.read_chunk(index)
+    chunk = job.algorithm.prepare(data.read_chunk(index), model)
     CACHE.put((job.training, "chunk", *place, index), 0, chunk, _chunk_bytes(chunk), job.cache_bytes)
     return chunk
 
 
 def _chunk_bytes(chunk: Any) -> int:
-    return sum(int(getattr(field, "nbytes", 0)) for field in chunk)
+    if isinstance(chunk, tuple):
+        return sum(_chunk_bytes(field) for field in chunk)
+    return int(getattr(chunk, "nbytes", 0))
 
 
 def read_state(job: Job, index: int, step: int, clock: Clock) -> Arrays | None:
@@ -108,7 +110,7 @@ def sweep_shard(job: Job, chunks: tuple[int, ...], step: int, part: int) -> Shar
     deltas: list[Arrays] | None = None
     sums: Arrays = {}
     for index in chunks:
-        chunk = read_chunk(job, (job.data, job.part), index, clock)
+        chunk = read_chunk(job, (job.data, job.part), index, model, clock)
         state = read_state(job, index, step - rounds, clock)
         clock.lap("read")
         try:
@@ -157,10 +159,10 @@ def apply_block(job: Job, block: int, step: int, delta: Arrays) -> Arrays:
 
 def score_chunk(job: Job, place: tuple[str, str], index: int, step: int, state_step: int) -> Arrays:
     """Score a chunk under a committed model: a training chunk with its state of ``state_step``, or a held-out one."""
-    clock = Clock()
-    chunk = read_chunk(job, place, index, clock)
+    clock, model = Clock(), StoredModel(job, step)
+    chunk = read_chunk(job, place, index, model, clock)
     state = read_state(job, index, state_step, clock)
-    return job.algorithm.score(StoredModel(job, step), chunk, state, Address(job.seed, step, index))
+    return job.algorithm.score(model, chunk, state, Address(job.seed, step, index))
 
 
 def _worker_name() -> str:

@@ -29,9 +29,9 @@ class Divergence(HALS):
         self, model: Model, chunk: Any, state: Arrays | None, deltas: list[Arrays] | None, address: Address
     ) -> Swept:
         """Update the chunk's rows of H, then divide A by the new HWᵀ and add up P and Q."""
-        A, W = self.rows(chunk, model.shared), self._joined(model, "W")
+        A, W = chunk.by_row, self._joined(model, "W")
         S = self.summed(W)
-        H = self._first(model, A, chunk.n_documents, address) if state is None else state["H"].copy()
+        H = self._first(model, A, address) if state is None else state["H"].copy()
         for _ in range(self.sweeps):
             _multiply(A, W, S, H)
         ratio = nmf.Rows(A.indptr, A.indices, np.empty_like(A.data))
@@ -78,7 +78,7 @@ class Divergence(HALS):
         """Divergence of a held-out chunk, its rows of H found with W fixed."""
         if state is not None:
             return {}
-        A = self.rows(chunk, model.shared)
+        A = chunk.by_row
         error = self.fold_in(A, self._joined(model, "W"), model.shared["S"])[1]
         return {"norm": np.sum(A.data, dtype=np.float64), "error": np.float64(error)}
 

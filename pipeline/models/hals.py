@@ -67,7 +67,7 @@ class HALS(Algorithm):
             state=2 * chunk.documents * self.n_components * item,
             model=factor * ((1 if self.blocks == 1 else 2) + bool(self.base) + 2 * self.extrapolate),
             delta=3 * factor + 16 * self.n_components**2,
-            scratch=2 * (4 + item) * chunk.tokens + 4 * self.n_components**2 * item,
+            scratch=2 * (4 + item) * chunk.tokens + 16 * self.n_words + 4 * self.n_components**2 * item,
             # The chunk by row and by column, H, W, P and Q, and products on the way.
             device=2 * (12 * chunk.tokens + 8 * chunk.documents + 8 * self.n_words)
             + 3 * item * self.n_components * (chunk.documents + self.n_words)
@@ -107,6 +107,11 @@ class HALS(Algorithm):
     def _seen(self) -> np.ndarray:
         return load_model(self.base).model_.shared["Q"]
 
+    def prepare(self, chunk: Any, model: Model) -> Any:
+        """Return a chunk as sweeps take it: sparse in both orders, or a dense array (D, V)."""
+        A = self.rows(chunk, model.shared)
+        return nmf.sparse(A, self.n_words) if isinstance(A, nmf.Rows) else A
+
     def rows(self, chunk: Any, shared: Arrays) -> Any:
         """Return a chunk as the kernels take it: sparse rows, or a dense array (D, V)."""
         if isinstance(chunk, Chunk):
@@ -119,13 +124,13 @@ class HALS(Algorithm):
         self, model: Model, chunk: Any, state: Arrays | None, deltas: list[Arrays] | None, address: Address
     ) -> Swept:
         """Update the chunk's rows of H, then add up P and Q."""
-        A = self.rows(chunk, model.shared)
+        A = _by_row(chunk)
         W = _joined([_start(model.block(j)) for j in range(self.blocks)])
         known = model.shared.get("ahead", model.shared.get("S"))
         S = self.summed(W) if known is None else known
-        H = self._first(model, A, chunk.n_documents, address) if state is None else state["H"].copy()
+        H = self._first(model, A, address) if state is None else state["H"].copy()
         P, Q = np.zeros_like(W), np.zeros_like(S)
-        self._update_rows(A, W, S, H, P, Q)
+        self._update_rows(chunk, W, S, H, P, Q)
         Q = nmf.symmetric(Q)
         found = [{"P": P[i:j], "Q": Q} for i, j in zip(self.bounds[:-1], self.bounds[1:], strict=True)]
         if deltas is not None:
@@ -134,7 +139,7 @@ class HALS(Algorithm):
         return Swept({"H": H}, found, {"norm": np.float64(nmf.inner(entries, entries))})
 
     def _update_rows(self, A: Any, W: np.ndarray, S: np.ndarray, H: np.ndarray, P: np.ndarray, Q: np.ndarray) -> None:
-        sparse = isinstance(A, nmf.Rows)
+        sparse = isinstance(A, nmf.Sparse)
         room = nmf.scratch(self.n_components, self.dtype)
         rule = nmf.rule(S, self.order, "H", *self.penalties[2:], self.dtype)
         if self.solver == "hals" and sparse:
@@ -142,10 +147,10 @@ class HALS(Algorithm):
             return
         R = np.zeros_like(H) if sparse else A @ W
         if sparse:
-            nmf.add_products(A, W, R)
+            nmf.add_products(A.by_row, W, R)
         self._solve(R, S, H, rule, Q)
         if sparse:
-            nmf.add_products(nmf.by_column(A, len(P)), H, P)
+            nmf.add_products(A.by_column, H, P)
         else:
             np.matmul(A.T, H, out=P)
 
@@ -164,8 +169,8 @@ class HALS(Algorithm):
     def _joined(self, model: Model, name: str) -> np.ndarray:
         return _joined([model.block(j)[name] for j in range(self.blocks)])
 
-    def _first(self, model: Model, A: Any, n: int, address: Address) -> np.ndarray:
-        H = np.zeros((n, self.n_components), self.dtype)
+    def _first(self, model: Model, A: Any, address: Address) -> np.ndarray:
+        H = self._nothing(A)
         if self.base:
             W = self._joined(model, "W")
             return self.fold_in(A, W, self.summed(W))[0]
@@ -178,6 +183,11 @@ class HALS(Algorithm):
             H[:] = A @ self._joined(model, "start")
         fill(H, self, 1 + address.chunk)
         return H
+
+    def _nothing(self, A: Any) -> np.ndarray:
+        """Zeros (D, K) for the rows of A."""
+        n = len(A.indptr) - 1 if isinstance(A, nmf.Rows) else len(A)
+        return np.zeros((n, self.n_components), self.dtype)
 
     def merge(self, left: Arrays, right: Arrays) -> Arrays:
         """Add P and Q, in the order of the tree."""
@@ -204,8 +214,8 @@ class HALS(Algorithm):
             S = nmf.symmetric(S)
         kept, totals = {"W": W}, {"S": S, "Q": Q / self.blocks}
         if self.extrapolate:
-            kept |= go_ahead(block, W, np.float64(2 * inner - np.sum(S * Q)))
-            totals["ahead"] = gram(kept["ahead"])
+            further, totals["ahead"] = go_ahead(block, W, S, np.float64(2 * inner - np.sum(S * Q)))
+            kept |= further
         if self.base:
             kept["seen"] = block["seen"]
             inner -= float(np.sum(block["seen"] * W, dtype=np.float64))
@@ -220,7 +230,7 @@ class HALS(Algorithm):
 
     def fold_in(self, A: Any, W: np.ndarray, S: np.ndarray, sweeps: int = FOLD_IN_SWEEPS) -> tuple[np.ndarray, float]:
         """Return the H (D, K) of new rows and ⟨R, H⟩, W being fixed."""
-        R = np.zeros((len(A.indptr) - 1 if isinstance(A, nmf.Rows) else len(A), self.n_components), self.dtype)
+        R = self._nothing(A)
         if isinstance(A, nmf.Rows):
             nmf.add_products(A, W, R)
         else:
@@ -234,7 +244,7 @@ class HALS(Algorithm):
         """Squared error of a held-out chunk, its rows of H found with W fixed."""
         if state is not None:
             return {}
-        A, S = self.rows(chunk, model.shared), model.shared["S"]
+        A, S = _by_row(chunk), model.shared["S"]
         H, inner = self.fold_in(A, self._joined(model, "W"), S)
         norm = np.sum(np.square(A.data if isinstance(A, nmf.Rows) else A, dtype=np.float64))
         return {"norm": norm, "error": norm - 2 * inner + np.sum(S * gram(H))}
@@ -269,6 +279,10 @@ def gram(X: np.ndarray) -> np.ndarray:
     return total
 
 
+def _by_row(prepared: Any) -> Any:
+    return prepared.by_row if isinstance(prepared, nmf.Sparse) else prepared
+
+
 def _joined(parts: list[np.ndarray]) -> np.ndarray:
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
@@ -277,8 +291,10 @@ def _start(block: Arrays) -> np.ndarray:
     return block["ahead"] if "ahead" in block else block["W"]
 
 
-def go_ahead(block: Arrays, W: np.ndarray, explained: np.float64) -> Arrays:
+def go_ahead(block: Arrays, W: np.ndarray, S: np.ndarray, explained: np.float64) -> tuple[Arrays, np.ndarray]:
     """Go beyond W along its last step, ever further while the error falls; where it has risen, restart at W.
+
+    Returns what a block keeps of it, and the point's product with itself, as S is W's: (K, K) float64.
 
     After Ang and Gillis, "Accelerating NMF algorithms using extrapolation" (Neural Computation 2019), W alone: H
     follows it, and its rows need no second copy on disk. Columns keep the lengths of W's: their scale, which H can
@@ -286,10 +302,14 @@ def go_ahead(block: Arrays, W: np.ndarray, explained: np.float64) -> Arrays:
     """
     momentum = block.get("momentum", np.float64(MOMENTUM))
     if explained < block.get("explained", -np.inf):
-        return {"ahead": W, "momentum": momentum / SLOWER, "explained": explained}
-    ahead = np.maximum(W + W.dtype.type(momentum) * (W - block["W"]), 0)
-    ahead *= np.linalg.norm(W, axis=0) / np.maximum(np.linalg.norm(ahead, axis=0), np.finfo(W.dtype).tiny)
-    return {"ahead": ahead, "momentum": np.minimum(momentum * FASTER, 1.0), "explained": explained}
+        return {"ahead": W, "momentum": momentum / SLOWER, "explained": explained}, S
+    ahead, beyond = np.empty_like(W), np.zeros_like(S)
+    nmf.step_beyond(W, block["W"], W.dtype.type(momentum), ahead, beyond, nmf.scratch(len(S), W.dtype))
+    beyond = nmf.symmetric(beyond)
+    scale = np.sqrt(np.diag(S) / np.maximum(np.diag(beyond), np.finfo(W.dtype).tiny))
+    ahead *= scale.astype(W.dtype)
+    kept = {"ahead": ahead, "momentum": np.minimum(momentum * FASTER, 1.0), "explained": explained}
+    return kept, beyond * np.outer(scale, scale)
 
 
 def _revive(W: np.ndarray, Q: np.ndarray, scale: float, seed: int) -> None:

@@ -283,10 +283,26 @@ def test_empty_rows_and_columns_are_allowed():
     np.testing.assert_allclose(H[3] @ model.components_, 0, atol=1e-9)
 
 
-def test_a_matrix_of_zeros():
-    model = small(max_iter=3)
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("options", [{}, {"order": "paper"}, {"init": "nndsvd"}], ids=str)
+def test_a_matrix_of_zeros(options):
+    model = small(max_iter=3, **options)
     assert np.isfinite(model.fit_transform(np.zeros((9, 8)))).all()
-    assert model.reconstruction_err_ == 0
+    assert np.isfinite(model.components_).all()
+    assert model.reconstruction_err_ < 1e-12
+
+
+def test_documents_may_come_as_strings_or_tokens_and_be_empty():
+    documents = ["red green blue", "", "cat dog", "red dog"]
+    model = small(n_components=2, max_iter=3).fit(documents)
+    np.testing.assert_array_equal(
+        model.components_, small(n_components=2, max_iter=3).fit(corpus_from(documents)).components_
+    )
+    rows = model.transform([["red", "dog"], [], ["zebra"]])
+    assert rows[0].max() > 0 and not rows[1:].any()
+    np.testing.assert_array_equal(model.transform(["", ""]), np.zeros((2, 2)))
+    with pytest.raises(DataError, match="no word to train on"):
+        small().fit(["", ""])
 
 
 @pytest.mark.parametrize(
@@ -314,6 +330,8 @@ def test_bad_entries_and_shapes_are_refused():
     model = small().fit(A)
     with pytest.raises(DataError, match="59 columns, the model 60"):
         model.transform(A[:, :59])
+    with pytest.raises(DataError, match=r"an array of shape \(60,\)"):
+        model.transform(A[0])
     A[5, 6] = -1
     with pytest.raises(DataError, match="row 5, column 6"):
         small().fit(A)

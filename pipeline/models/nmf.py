@@ -16,6 +16,7 @@ from ...io.store import Arrays, DataError, Store
 from ...kernels import nmf
 from ..engine.device import choose
 from ..engine.run import RunStore
+from ..ingest.ingest import corpus_from
 from .corpora import TextEstimator, map_words
 from .divergence import Divergence
 from .estimator import Fitted
@@ -92,11 +93,16 @@ class NMF(TextEstimator):
     # --- training ---
 
     def open(self, data: Any) -> Corpus | Matrix:  # type: ignore[override]
-        """Return the store for a Corpus, a Matrix, a URL, or an array: NumPy, SciPy sparse or Dask."""
+        """Return the store for a Corpus, a Matrix, a URL, documents (strings or token lists), or an array.
+
+        Arrays are NumPy's, SciPy's sparse ones or Dask's. Raises DataError for one that is no matrix.
+        """
         if isinstance(data, Corpus | Matrix):
             return data
         if isinstance(data, str | os.PathLike):
             return open_data(os.fspath(data))
+        if isinstance(data, list | tuple) and any(_is_document(row) for row in data):
+            return corpus_from(data)
         folder = tempfile.TemporaryDirectory(prefix="corpusmill-matrix-")
         matrix = write_matrix(folder.name, _blocks_of(data), self.dtype)
         matrix.folder = folder
@@ -116,7 +122,7 @@ class NMF(TextEstimator):
             extrapolate=self.extrapolate,
             order=self.order,
             init=self.init,
-            scale=float(np.sqrt(total / (D * V) / K)),
+            scale=float(np.sqrt((total or 1.0) / (D * V) / K)),
             penalties=self._penalties(D, V),
             weighting=self.weighting if isinstance(data, Corpus) else "counts",
             dtype=self.dtype,
@@ -321,9 +327,16 @@ class NMF(TextEstimator):
         )
 
 
+def _is_document(row: Any) -> bool:
+    return isinstance(row, str) or (isinstance(row, list | tuple) and len(row) > 0 and isinstance(row[0], str))
+
+
 def _blocks_of(data: Any) -> Iterable[Any]:
     """Return blocks of rows of an array: a Dask array's are computed one by one."""
-    if hasattr(data, "dask"):
-        rows = data.rechunk({1: -1}) if len(data.chunks[1]) > 1 else data
-        return (rows.blocks[i, 0].compute() for i in range(rows.numblocks[0]))
-    return [data if scipy.sparse.issparse(data) else np.asarray(data)]
+    whole: Any = data if hasattr(data, "dask") or scipy.sparse.issparse(data) else np.asarray(data)
+    if whole.ndim != 2:
+        raise DataError(f"an array of shape {whole.shape}: NMF takes a matrix, a row a document or a sample")
+    if not hasattr(whole, "dask"):
+        return [whole]
+    rows = whole.rechunk({1: -1}) if len(whole.chunks[1]) > 1 else whole
+    return (rows.blocks[i, 0].compute() for i in range(rows.numblocks[0]))

@@ -27,7 +27,7 @@ def singular_start(data: Any, algorithm: Any) -> Arrays:
         sign, u, v = _heavier(right[:, k], lengths[:, k], whole=k == 0)
         weight = np.sqrt(values[k] * u * np.linalg.norm(v))
         W[:, k] = weight * v / max(float(np.linalg.norm(v)), 1e-300)
-        start[:, k] = weight * sign * right[:, k] / (values[k] * max(u, 1e-300))
+        start[:, k] = weight * sign * right[:, k] / max(values[k] * u, 1e-300)
     fill(W, algorithm, 0)
     return {"W": W.astype(algorithm.dtype), "start": start.astype(algorithm.dtype)}
 

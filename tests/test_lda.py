@@ -14,7 +14,7 @@ from corpusmill.pipeline.engine.epoch import Training, train
 from corpusmill.pipeline.engine.executors import OnDask, Synchronous
 from corpusmill.pipeline.engine.run import RunStore
 from corpusmill.pipeline.models import corpora
-from corpusmill.pipeline.models.corpora import load_model
+from corpusmill.pipeline.models.text import load_model
 from faults import Faulty, peak_rss
 from toy import vocabulary_table, write_topic_corpus, write_toy_corpus
 

@@ -13,7 +13,7 @@ from corpusmill.kernels import nmf, nmf_solvers, random
 from corpusmill.pipeline import NMF
 from corpusmill.pipeline.clusters import open_cluster
 from corpusmill.pipeline.ingest.ingest import corpus_from
-from corpusmill.pipeline.models.corpora import load_model
+from corpusmill.pipeline.models.text import load_model
 from faults import peak_rss
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -18,7 +18,7 @@ from corpusmill.pipeline import LDA, RandomIndexing, Word2Vec
 from corpusmill.pipeline.commands.drift import compare_models
 from corpusmill.pipeline.commands.retrain import Request, Watchers, retrain
 from corpusmill.pipeline.commands.tools import Terminated, as_one_line
-from corpusmill.pipeline.models.corpora import load_model
+from corpusmill.pipeline.models.text import load_model
 from corpusmill.pipeline.models.versions import Versions
 from nightly import BOATS, BREAD, MODELS, call, configuration, contents, write_configuration, write_day
 

@@ -14,7 +14,7 @@ from corpusmill.io.store import DataError
 from corpusmill.pipeline import LDA
 from corpusmill.pipeline.commands.watch import Watch, chart, line, text
 from corpusmill.pipeline.engine.run import RunStore
-from corpusmill.pipeline.models.corpora import model_of_run
+from corpusmill.pipeline.models.text import model_of_run
 from corpusmill.pipeline.views.story import Story
 from toy import write_topic_corpus
 

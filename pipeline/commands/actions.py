@@ -17,8 +17,8 @@ from ..engine.events import Event, Subscriber
 from ..engine.run import RunStore
 from ..ingest.ingest import IngestOptions, Listener
 from ..ingest.ingest import ingest as ingest_source
-from ..models.corpora import load_model
 from ..models.estimator import read_model_meta
+from ..models.text import load_model
 from ..models.versions import Versions
 from ..views.report import MEASURED, last
 from .pages import report

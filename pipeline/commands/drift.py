@@ -6,7 +6,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from ...io.store import DataError
-from ..models.corpora import load_model
+from ..models.text import load_model
 from ..models.vectors import WordVectors, best
 from ..models.versions import Facts, Versions
 

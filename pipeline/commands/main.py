@@ -298,7 +298,7 @@ def topics(model: str, words: int, as_json: bool) -> None:
       corpusmill topics demo/model
       corpusmill topics demo/model --words 20 --json | jq '.topics[0]'
     """
-    from ..models.corpora import load_model
+    from ..models.text import load_model
     from . import actions as commands
 
     estimator = load_model(model)
@@ -460,7 +460,7 @@ def config_schema() -> None:
 
 
 def _train(config: Any, client: Any, display: Any, job: Any, overwrite: bool) -> Facts:
-    from ..models.corpora import load_model
+    from ..models.text import load_model
     from . import actions as commands
 
     if client is not None and client.dashboard_link and find_spec("bokeh"):

@@ -5,8 +5,8 @@ from typing import Any
 from ...io.data import open_data
 from ...io.store import DataError, Store
 from ..engine.run import RunStore
-from ..models.corpora import load_model, model_of_run
 from ..models.estimator import read_model_meta
+from ..models.text import load_model, model_of_run
 from ..views.comparison import render_both
 from ..views.report import Contents, render
 

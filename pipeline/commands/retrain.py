@@ -20,7 +20,7 @@ from ...io.store import Arrays, DataError
 from ..engine.events import Subscriber
 from ..engine.run import versions as software
 from ..ingest.ingest import Listener, ingest
-from ..models.corpora import load_model
+from ..models.text import load_model
 from ..models.versions import Facts, Versions
 from ..views.report import MEASURED
 from . import actions as commands

@@ -17,7 +17,7 @@ import numpy as np
 from ...io.data import open_data
 from ...io.store import DataError
 from ..engine.run import RunStore
-from ..models.corpora import estimator_of_run
+from ..models.text import estimator_of_run
 from ..views.story import Story
 from ..views.wording import duration, minus, short, spoken
 

@@ -11,7 +11,7 @@ from ...io.corpus import Corpus
 from ...io.store import DataError, Store
 from ...kernels import coherence as kernels
 from ..engine.executors import executor_for
-from .corpora import map_words
+from .text import map_words
 
 #: Words of a sliding window by measure; 0: a whole document.
 WINDOWS = {"u_mass": 0, "npmi": 10, "c_v": 110}

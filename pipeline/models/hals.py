@@ -13,8 +13,8 @@ from ...kernels import nmf, nmf_solvers, random
 from ...kernels.nmf_model import tile_size
 from ..engine.algorithm import Address, Algorithm, Model, Need, Swept, add
 from ..engine.device import kernels
-from .corpora import load_model, map_words
 from .nmf_start import fill, singular_start
+from .text import load_model, map_words
 
 #: Addresses of draws that belong to no epoch: W before training, and components that come to nothing.
 BEGIN, REVIVE = -1, -2

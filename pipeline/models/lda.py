@@ -12,12 +12,12 @@ from ...kernels.lda_counts import LARGEST
 from ..engine.device import choose
 from . import lda_interop
 from .coherence import coherence
-from .corpora import TextEstimator, map_words
 from .esca import ESCA, top_words
 from .estimator import Fitted
 from .lda_base import Base, joined
 from .lda_inference import Table, complete, fold_in, left_to_right
 from .lda_samplers import ON_DEVICE, SAMPLERS
+from .text import TextEstimator, map_words
 
 #: How `LDA.score` scores documents.
 METHODS = ("completion", "left-to-right")

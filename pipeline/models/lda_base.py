@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 
 from ...io.store import Arrays, Store
 from ...kernels import lda
-from .corpora import map_words
 from .estimator import Fitted, read_model_meta
 from .lda_inference import rows_of
+from .text import map_words
 
 COLUMNS = ["word", "term_frequency", "document_frequency"]
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from ...io.corpus import Corpus
 from ...io.store import DataError, Store
-from .corpora import map_words
+from .text import map_words
 
 if TYPE_CHECKING:
     from .lda import LDA

@@ -17,11 +17,11 @@ from ...kernels import nmf
 from ..engine.device import choose
 from ..engine.run import RunStore
 from ..ingest.ingest import corpus_from
-from .corpora import TextEstimator, map_words
 from .divergence import Divergence
 from .estimator import Fitted
 from .hals import HALS, heaviest
 from .lda_inference import split_mask
+from .text import TextEstimator, map_words
 from .vectors import WordVectors
 
 SOLVERS, ORDERS = ("hals", "mu", "anls"), ("separable", "paper")

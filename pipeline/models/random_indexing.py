@@ -11,9 +11,9 @@ from ...io.vocabulary import rank, stop_list
 from ...kernels import random_indexing as ri
 from ...kernels import random_indexing_text as ri_text
 from ..engine.device import choose
-from .corpora import TextEstimator
 from .estimator import Fitted
 from .indexing import Indexing, exactly, last_pass
+from .text import TextEstimator
 from .vectors import WordVectors
 
 #: Positions of a seed are 16 bits wide.

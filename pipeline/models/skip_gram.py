@@ -13,7 +13,7 @@ from ...kernels import random
 from ...kernels import word2vec as kernels
 from ..engine.algorithm import Address, Algorithm, Model, Need, Swept
 from ..engine.device import kernels as kernels_on
-from .corpora import load_model, map_words
+from .text import load_model, map_words
 from .vectors import WordVectors
 
 #: Addresses of draws that belong to no epoch: first vectors, and the pairs that a loss is measured on.

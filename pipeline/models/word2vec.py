@@ -13,9 +13,9 @@ from ...io.vocabulary import rank
 from ...kernels.word2vec import METHODS
 from ..engine.device import choose
 from ..engine.epoch import shards_of
-from .corpora import TextEstimator, map_words
 from .estimator import Fitted
 from .skip_gram import SIDES, SkipGram, frequencies
+from .text import TextEstimator, map_words
 from .vectors import WordVectors
 
 

@@ -14,7 +14,7 @@ from numba import config, cuda, float64
 
 from .. import tiles
 from ..nmf import Rows, Rule, Scratch, Sparse
-from .jit import device, kernel, launch, shared_limit, stream
+from .jit import device, kernel, launch, named, shared_limit, stream
 from .memory import fetched, filled, new, resident, residents
 from .warp import FULL, WARP
 
@@ -123,8 +123,9 @@ def has_cupy() -> bool:
     return not config.ENABLE_CUDASIM and importlib.util.find_spec("cupy") is not None
 
 
+@named()
 def multiply(make: Any, *arrays: Any) -> np.ndarray:
-    """Return ``make(cupy, *arrays)`` of device arrays, on this thread's stream."""
+    """Return ``make(cupy, *arrays)`` of device arrays, on this thread's stream. Raises DeviceError."""
     import cupy
 
     with cupy.cuda.ExternalStream(int(stream().handle)):

@@ -82,6 +82,8 @@ def _product(A, a, B, b, D, lane):
     return total
 
 
+# Gradients and updates of rows are written twice: the CPU's (word2vec_tiles.py) are vector instructions, for eight or
+# sixteen numbers at a time, where a plain function for both sides would take one.
 @device
 def _gradient(product, label, alpha):
     """(label − sigmoid(product)) · alpha."""

@@ -1,5 +1,6 @@
 """LDA on a CUDA device: throughput, and SaberLDA's Figures 9 and 10 and Table 4."""
 
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -8,7 +9,13 @@ from unittest import mock
 
 import click
 import numpy as np
-from corpusmill.kernels.cuda.jit import kernel, launch
+from corpusmill.kernels.cuda import lda as by_words
+from corpusmill.kernels.cuda.exact import times64
+from corpusmill.kernels.cuda.jit import device, kernel, launch, lean_kernel
+from corpusmill.kernels.cuda.lda import LANES, LOW, TOKENS, Word
+from corpusmill.kernels.cuda.random import uniform64
+from corpusmill.kernels.cuda.warp import FULL, WARP
+from corpusmill.kernels.lda_counts import SIXTEEN
 from gpu_measure import copy_rate, kernel_seconds, row, timed
 from numba import config, cuda
 
@@ -156,18 +163,20 @@ def lda(options, topics=(1024, 5000), tokens=50_000_000):
 @click.option("--topics", "n_topics", default=1000)
 @click.pass_obj
 def lda_parts(options, tokens=50_000_000, n_topics=1000):
-    """SaberLDA's Figure 9: milliseconds an epoch as optimisations are added, G1 to G4; then with chunks that stay.
+    """SaberLDA's Figure 9: milliseconds an epoch as optimisations are added, G0 to G4; then with chunks that stay.
 
-    G1 has alias tables and A by sorting all tokens, G2 the tree in place of the tables, G3 shuffle and count in place
-    of the sort, G4 four streams. G0, drawing in order of documents, has no kernel here.
+    G0 draws in order of documents, each token with its word's row in device memory, has alias tables, and makes A by
+    sorting all tokens; G1 draws in order of words, G2 has the tree in place of the tables, G3 shuffle and count in
+    place of the sort, G4 four streams.
     """
     state = trained(options, n_topics, tokens, 8)
     parts = {name: _parts(state, *setting) for name, setting in SETTINGS.items()}
     tables, sorting = alias_milliseconds(state), sort_milliseconds(state)
     row("", *PARTS, "rest", "alias tables", "all")
-    for name in ("G1", "G2"):
+    for name in ("G0", "G1", "G2"):
         draws, _, b, rest = parts["G3"]
-        extra = tables if name == "G1" else 0.0
+        draws = documents_milliseconds(state) if name == "G0" else draws
+        extra = tables if name != "G2" else 0.0
         _tell_parts(options, name, [draws, sorting, b, rest, extra, draws + sorting + b + rest + extra])
     for name, found in parts.items():
         _tell_parts(options, name, [*found, 0.0, sum(found)])
@@ -252,6 +261,102 @@ def _alias(row_ptr, weights, share, other, stack):
             stack[head + low] = large
             low += 1
             high += 1
+
+
+# --- drawing in order of documents ---
+
+
+def documents_milliseconds(state) -> float:
+    """Time the draws in order of documents; end where they are not those in order of words."""
+    from corpusmill.kernels import random
+    from corpusmill.kernels.cuda.memory import resident
+
+    words, key = tuple(resident(array) for array in every_word(state.model)), random.key(3)
+    for _ in range(2):  # the first turn compiles
+        with timed() as spent:
+            drawn = [
+                draw_by_documents(c, z, state.model, words, key) for c, z in zip(state.chunks, state.z, strict=True)
+            ]
+    for chunk, z, found in zip(state.chunks, state.z, drawn, strict=True):
+        if (found != by_words.sweep(chunk, [state.model], z, key)).any():
+            sys.exit("draws in order of documents are not those in order of words")
+    return spent.get("draw_by_documents", 0.0)
+
+
+def every_word(model):
+    """Return φ of all words, (V, K) float32, and their trees: (nnz,) and (nodes,) float64, (V + 1,) int64."""
+    from corpusmill.kernels.lda_model import prior_of
+
+    prior, ends = prior_of(model, 1, 1), model.row_ptr[1:]
+    phi = np.tile(prior.base, (len(ends), 1))
+    rows = np.repeat(np.arange(len(ends)), np.diff(model.row_ptr))
+    phi[rows, model.topics] = (model.counts + model.beta) * prior.inverse[model.topics]
+    masses = (prior.word[model.topics] * model.counts + prior.grain) - prior.grain
+    leaves = [np.cumsum(masses[first:end]) for first, end in zip(model.row_ptr, ends, strict=False)]
+    nodes = [by_words.tree_nodes(some) for some in leaves]
+    return phi, np.concatenate(leaves), np.concatenate(nodes), np.r_[0, np.cumsum([len(some) for some in nodes])]
+
+
+def draw_by_documents(chunk, z, model, words, key) -> np.ndarray:
+    """Return a chunk's next topics."""
+    from corpusmill.kernels.cuda.lda_counts import count_documents
+    from corpusmill.kernels.cuda.memory import derived, fetched, new, resident
+
+    places = derived(chunk.place, "by document", lambda: np.argsort(chunk.place))
+    tokens = resident(chunk.docs), resident(chunk.words), resident(places)
+    old = count_documents(chunk.doc_ptr, chunk.place, z, len(model.alpha))[0], resident(z)
+    out, threads = new(len(z), np.uint16), by_words.WARPS * WARP
+    blocks = min(by_words.BLOCKS, -(-len(z) * LANES // threads))
+    launch(_draw_by_documents, blocks, threads, tokens, words, by_words._on_device(model, 1), old, np.uint64(key), out)
+    return fetched(out)
+
+
+@lean_kernel
+def _draw_by_documents(tokens, words, model, old, key, out):
+    docs, ids, places = tokens
+    rows, z = old
+    lane = cuda.threadIdx.x % WARP
+    for first in range(cuda.grid(1) // WARP * TOKENS, len(places), cuda.gridsize(1) // LANES):
+        t = first + lane // LANES
+        # What lies behind the end draws the last token once more, and does not write it.
+        behind = min(t, len(places) - 1)
+        i = np.int64(places[behind])
+        token = np.int64(docs[i]), np.int64(ids[behind]), np.int64(z[i]), uniform64(key, i)
+        k = _draw_with_own_word(rows, token, words, model, lane)
+        if lane % LANES == 0 and t < len(places):
+            out[i] = k
+
+
+@device
+def _draw_with_own_word(rows, token, words, model, lane):
+    """Draw as kernels/cuda/lda.py's _from_sparse does, but the tokens of a warp may be of four words."""
+    d, v, old, u = token
+    phi, leaves, nodes, node_ptr = words
+    prior, first, n = model.prior, model.row_ptr[v], model.row_ptr[v + 1] - model.row_ptr[v]
+    count = np.float64(model.counts[first + by_words._place_of(model.topics, first, n, old)])
+    phi_old = np.float32((count - prior.left_b + model.beta) * prior.lowered[old])
+    head, size = rows.row_ptr[d], np.int64(rows.lengths[d])
+    ends = by_words._lane_ends(False, rows, head, size, phi[v], phi_old, old, prior.left_a, lane)
+    own = times64(prior.alpha[old], np.float64(phi_old))
+    mass = model.smooth[len(model.smooth) - 1] + leaves[first + n - 1]
+    others = mass - times64(prior.alpha[old], np.float64(phi[v, old]))
+    x = times64(u, own + others + cuda.shfl_sync(FULL, ends, lane | (LANES - 1))) - own
+    found = by_words._find(False, rows, head, size, phi[v], phi_old, old, prior.left_a, ends, x - others, lane)
+    entry = rows.entries[head + found]
+    k = np.int64(entry >> SIXTEEN) if entry & LOW and x >= 0 else old
+    waiting = cuda.ballot_sync(FULL, (x >= 0) & (x < others) & (lane % LANES == 0))
+    while waiting:
+        source = cuda.ffs(waiting) - 1
+        waiting &= waiting - 1
+        w = cuda.shfl_sync(FULL, v, source)
+        a, b = model.row_ptr[w], model.row_ptr[w + 1]
+        word = Word(phi[w], phi[w], leaves[a:b], nodes[node_ptr[w] : node_ptr[w + 1]])
+        drawn = by_words._draw_prior(
+            word, model, w, b - a, cuda.shfl_sync(FULL, old, source), cuda.shfl_sync(FULL, x, source), lane
+        )
+        if lane // LANES == source // LANES:
+            k = drawn
+    return k
 
 
 @click.command("lda-tuning")

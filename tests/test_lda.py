@@ -13,7 +13,7 @@ from corpusmill.pipeline.clusters import open_cluster
 from corpusmill.pipeline.engine.epoch import Training, train
 from corpusmill.pipeline.engine.executors import OnDask, Synchronous
 from corpusmill.pipeline.engine.run import RunStore
-from corpusmill.pipeline.models import corpora
+from corpusmill.pipeline.models import text
 from corpusmill.pipeline.models.text import load_model
 from faults import Faulty, peak_rss
 from toy import vocabulary_table, write_topic_corpus, write_toy_corpus
@@ -160,7 +160,7 @@ def test_workers_read_a_saved_model_only_while_it_is_this_one(corpus, model, tmp
 
 
 def test_rows_are_written_a_bounded_group_at_a_time(corpus, model, tmp_path, monkeypatch):
-    monkeypatch.setattr(corpora, "GROUP_BYTES", 4 * model.n_components * 7)
+    monkeypatch.setattr(text, "GROUP_BYTES", 4 * model.n_components * 7)
     model.transform_to(corpus, str(tmp_path))
     files = [pq.ParquetFile(path) for path in sorted(tmp_path.iterdir())]
     sizes = [file.metadata.row_group(g).num_rows for file in files for g in range(file.num_row_groups)]

@@ -3,7 +3,7 @@
 import os
 import re
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -112,7 +112,7 @@ class TextEstimator(Estimator):
     ) -> list[tuple[str, float]]:
         """Return keys and cosines of the documents nearest to a few words, those ``without`` subtracted.
 
-        A chunk's rows are held at a time, never those of all documents. Raises as ``query``.
+        Some of a chunk's rows are held at a time, never those of all documents. Raises as ``query``.
         """
         wanted = unit(self.query(words)) - (unit(self.query(without)) if without else 0)
         corpus, executor = self.open(data), executor_for(client)
@@ -243,30 +243,43 @@ def _transform_chunk(model: Any, url: str, part: str, index: int, out: str | Non
     if out is None:
         return model.transform_chunk(doc_ptr, words, keys)
     names = corpus.documents["key"].slice(corpus.chunks[index].first_document, chunk.n_documents)
-    none = model.transform_chunk(doc_ptr[:1], words[:0], keys[:0])
+    groups, sink = _row_groups(model, doc_ptr, words, keys), pa.BufferOutputStream()
+    none = next(groups)
     weights = pa.list_(pa.from_numpy_dtype(none.dtype), none.shape[1])
-    step, sink = max(1, GROUP_BYTES // (none.itemsize * none.shape[1])), pa.BufferOutputStream()
     with pq.ParquetWriter(sink, pa.schema({"document": names.type, "weights": weights})) as file:
-        for first in range(0, chunk.n_documents, step):
-            own = doc_ptr[first : first + step + 1]
-            rows = model.transform_chunk(own - own[0], words[own[0] : own[-1]], keys[first : first + step])
+        for rows in groups:
             group = pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), type=weights)
-            file.write_table(pa.table({"document": names.slice(first, step), "weights": group}, file.schema))
+            file.write_table(pa.table({"document": names[: len(rows)], "weights": group}, file.schema))
+            names = names[len(rows) :]
     Store(out).write_bytes(f"part-{index:06d}.parquet", sink.getvalue())
     tokens = chunk.n_tokens
     return {"documents": chunk.n_documents, "tokens": tokens, "unseen_tokens": tokens - len(words)}
+
+
+def _row_groups(model: Any, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield documents' rows, GROUP_BYTES of them at a time; none of them first, for their type and width."""
+    none = model.transform_chunk(doc_ptr[:1], words[:0], keys[:0])
+    yield none
+    step = max(1, GROUP_BYTES // (none.itemsize * none.shape[1]))
+    for first in range(0, len(keys), step):
+        own = doc_ptr[first : first + step + 1]
+        yield model.transform_chunk(own - own[0], words[own[0] : own[-1]], keys[first : first + step])
 
 
 def _search_chunk(
     model: Any, url: str, part: str, index: int, wanted: np.ndarray, topn: int
 ) -> list[tuple[str, float]]:
     model, corpus, _, doc_ptr, words = _documents(model, url, part, index)
-    rows = model.transform_chunk(doc_ptr, words, _document_keys(model, doc_ptr, words))
-    lengths = np.linalg.norm(rows, axis=1)
-    cosines = rows @ unit(wanted) / np.where(lengths > 0, lengths, 1)
+    groups = _row_groups(model, doc_ptr, words, _document_keys(model, doc_ptr, words))
+    cosines = np.concatenate([_cosines(rows, unit(wanted)) for rows in groups])
     places = best(cosines, topn)
     keys = corpus.documents["key"].take(corpus.chunks[index].first_document + places)
     return list(zip(keys.to_pylist(), cosines[places].tolist(), strict=True))
+
+
+def _cosines(rows: np.ndarray, direction: np.ndarray) -> np.ndarray:
+    lengths = np.linalg.norm(rows, axis=1)
+    return rows @ direction / np.where(lengths > 0, lengths, 1)
 
 
 def _score_chunk(model: Any, url: str, part: str, index: int, options: dict[str, Any]) -> Arrays:

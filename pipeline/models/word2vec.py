@@ -27,9 +27,10 @@ class Word2Vec(TextEstimator):
     "full" (negatives of a window; its width is fixed at half of ``window``) or "sgns" (one pair at a time, as in the
     original). ``ignore_sentence_ends``: windows reach from one document into the next of its chunk. ``threads``:
     threads of one sweep, which share the model without locks; with one, the same call gives the same bits.
-    ``shards_per_round``: shards trained from the same model, on as many workers, before their changes are joined; 1 is
-    one after the other. ``n_blocks``: cut the model into blocks of words, read one at a time. ``device``: "auto" trains
-    on the worker's CUDA device where it has one, whose blocks of threads share the model without locks.
+    ``shards_per_round``: shards trained from the same model, on as many workers, before their changes are joined, which
+    costs quality, the less the smaller a chunk is; 1 is one after the other. ``n_blocks``: cut the model into blocks of
+    words, read one at a time. ``device``: "auto" trains on the worker's CUDA device where it has one, whose blocks of
+    threads share the model without locks.
 
     CBOW and hierarchical softmax are not offered: neither fits the products that make this fast.
     """

@@ -14,6 +14,7 @@ import pytest
 from corpusmill.io.store import DataError
 from corpusmill.pipeline import ESTIMATORS, LDA
 from corpusmill.pipeline.commands.main import main
+from corpusmill.pipeline.commands.tools import Terminated, explain
 from corpusmill.pipeline.engine.run import RunStore
 
 BOATS = "the boat sails over the sea and the sailor steers the boat to the harbour"
@@ -425,6 +426,17 @@ def test_a_stopped_run_can_be_resumed(trained, call, signum, code, cluster):
     once_more = ("--set", f"model.max_iter={epochs + 1}", "--set", "cluster.kind=synchronous")
     finished = json.loads(call("resume", "long", *once_more, "--json")[1])
     assert finished["trained_epochs"] == 1
+
+
+def test_what_fails_while_a_stopped_command_closes_does_not_hide_that():
+    for stop, code in ((Terminated(143), 143), (KeyboardInterrupt(), 130)):
+        with pytest.raises(OSError, match="gone") as caught:
+            try:
+                raise stop
+            finally:
+                raise OSError("the cluster is gone")
+        assert explain(caught.value)[1] == code
+    assert explain(OSError("no such file")) == ("no such file", 4)
 
 
 # --- the quick start ---

@@ -83,17 +83,15 @@ class Blocks:
         """Run one epoch."""
         K = self.W.shape[1]
         products = list(self.pool.map(self._documents, range(self.threads)))
-        P = products[0][0]
-        for other, _ in products[1:]:
-            P += other
         Q = nmf.symmetric(sum(q for _, q in products))
         if self.order == "paper":
+            P = self._sum(products, slice(None))
             for _ in range(self.sweeps):
                 nmf_tiled.update(self.W, P, Q.astype(np.float32), nmf_model.tile_size(K, CACHE), True)
             self.S = gram(self.W)
             inner = nmf.inner(P.reshape(-1), self.W.reshape(-1))
         else:
-            found = list(self.pool.map(lambda i: self._words(i, P, Q), range(self.threads)))
+            found = list(self.pool.map(lambda i: self._words(i, products, Q), range(self.threads)))
             inner, self.S = sum(f[0] for f in found), nmf.symmetric(sum(f[1] for f in found))
         self.explained = 2 * inner - np.sum(self.S * Q)
         if self.block:
@@ -118,10 +116,17 @@ class Blocks:
             np.matmul(A.T, H, out=P)
         return P, Q
 
-    def _words(self, i, P, Q):
+    def _sum(self, products, rows):
+        P = products[0][0][rows]
+        for other, _ in products[1:]:
+            P += other[rows]
+        return P
+
+    def _words(self, i, products, Q):
         mine, K = slice(self.columns[i], self.columns[i + 1]), len(Q)
+        P = self._sum(products, mine)
         S, rule = np.zeros((K, K)), nmf.rule(Q, self.order, "W")
-        return nmf.sweep_rows(P[mine], rule, self.W[mine], S, self.sweeps, nmf.scratch(K, np.float32)), S
+        return nmf.sweep_rows(P, rule, self.W[mine], S, self.sweeps, nmf.scratch(K, np.float32)), S
 
 
 class Whole:

@@ -20,8 +20,9 @@ ROOMS := -p corpusmill.configs -p corpusmill.io -p corpusmill.kernels -p corpusm
 demo: $(VENV)/.installed-demo
 	$(BIN)/corpusmill run configs/quickstart.yaml
 
+# Two processes, since most tests use one core; a file's tests stay together and share its fixtures.
 test: lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 lint: $(VENV)/.installed-test $(VENV)/typing/corpusmill
 	$(BIN)/ruff check .

@@ -40,12 +40,23 @@ def open_cluster(kind: str = "local", **options: Any) -> Iterator[Any | None]:
         workers = options.pop("n_workers", None) if kind == "jobqueue" else None
         adapt = options.pop("adapt", None)
         target = _START[kind](stack, options)
-        client = stack.enter_context(_connected(target))
+        client = stack.enter_context(opened(_connected(target)))
         if adapt:
             client.cluster.adapt(**adapt)
         elif workers:
             client.cluster.scale(workers)
         yield client
+
+
+@contextlib.contextmanager
+def opened(resource: Any) -> Iterator[Any]:
+    """Enter a cluster or a client and leave it; one that takes too long to close spoils nothing that was done."""
+    entered = resource.__enter__()
+    try:
+        yield entered
+    finally:
+        with contextlib.suppress(TimeoutError):
+            resource.__exit__(None, None, None)
 
 
 def _connected(target: dict[str, Any]) -> Any:
@@ -83,7 +94,7 @@ def dask_settings() -> dict[str, Any]:
 def _local(stack: contextlib.ExitStack, options: dict[str, Any]) -> dict[str, Any]:
     options.setdefault("threads_per_worker", 1)
     options.setdefault("dashboard_address", "127.0.0.1:0")
-    return {"address": stack.enter_context(distributed.LocalCluster(processes=True, **options))}
+    return {"address": stack.enter_context(opened(distributed.LocalCluster(processes=True, **options)))}
 
 
 def _address(stack: contextlib.ExitStack, options: dict[str, Any]) -> dict[str, Any]:
@@ -108,7 +119,7 @@ def _local_cuda(stack: contextlib.ExitStack, options: dict[str, Any]) -> dict[st
         from dask_cuda import LocalCUDACluster
     except ImportError:
         raise ClusterError("cluster kind 'local-cuda' needs dask-cuda: pip install 'corpusmill[cuda12]'") from None
-    return {"address": stack.enter_context(LocalCUDACluster(**options))}
+    return {"address": stack.enter_context(opened(LocalCUDACluster(**options)))}
 
 
 def _jobqueue(stack: contextlib.ExitStack, options: dict[str, Any]) -> dict[str, Any]:
@@ -125,7 +136,7 @@ def _jobqueue(stack: contextlib.ExitStack, options: dict[str, Any]) -> dict[str,
     scheduler = options.pop("scheduler", "slurm")
     if scheduler not in classes:
         raise ClusterError(f"no job queue {scheduler!r}: choose one of {', '.join(sorted(classes))}")
-    return {"address": stack.enter_context(classes[scheduler](**options))}
+    return {"address": stack.enter_context(opened(classes[scheduler](**options)))}
 
 
 def _kubernetes(stack: contextlib.ExitStack, options: dict[str, Any]) -> dict[str, Any]:
@@ -135,7 +146,7 @@ def _kubernetes(stack: contextlib.ExitStack, options: dict[str, Any]) -> dict[st
         raise ClusterError(
             "cluster kind 'kubernetes' needs dask-kubernetes: pip install 'corpusmill[kubernetes]'"
         ) from None
-    return {"address": stack.enter_context(KubeCluster(**options))}
+    return {"address": stack.enter_context(opened(KubeCluster(**options)))}
 
 
 _START = {

@@ -437,6 +437,7 @@ def test_what_fails_while_a_stopped_command_closes_does_not_hide_that():
                 raise OSError("the cluster is gone")
         assert explain(caught.value)[1] == code
     assert explain(OSError("no such file")) == ("no such file", 4)
+    assert explain(TimeoutError()) == ("TimeoutError", 4)
 
 
 # --- the quick start ---

@@ -1,5 +1,6 @@
 """Every cluster kind: those that run here run, the others say what they need."""
 
+import contextlib
 import json
 import re
 import subprocess
@@ -137,6 +138,17 @@ def test_the_manifest_of_pods_asks_for_what_is_configured():
         assert pod["image"] == "registry.example.org/corpusmill:latest"
         assert pod["resources"]["limits"] == {"cpu": "2", "memory": "8Gi"}
         assert pod["env"] == [{"name": "CORPUSMILL_MODEL__MAX_ITER", "value": "9"}]
+
+
+def test_a_cluster_that_is_slow_to_close_spoils_nothing():
+    class Slow(contextlib.ExitStack):
+        def __exit__(self, *_):
+            raise TimeoutError
+
+    with clusters.opened(Slow()):
+        pass
+    with pytest.raises(TimeoutError, match="of the work"), clusters.opened(Slow()):
+        raise TimeoutError("of the work itself")
 
 
 def test_a_cluster_without_workers_is_waited_for_aloud(monkeypatch):

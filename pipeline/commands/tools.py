@@ -169,6 +169,7 @@ def _explain(error: BaseException) -> tuple[str, int]:
     from ..engine.executors import TaskLost
 
     sentence = " ".join((_of_the_system(error) if isinstance(error, OSError) else str(error)).split())
+    sentence = sentence or type(error).__name__
     for library, extra in {"s3fs": "s3", "gcsfs": "gcs", "adlfs": "azure"}.items():
         if isinstance(error, ImportError) and library in sentence:
             sentence += f": pip install 'corpusmill[{extra}]'"

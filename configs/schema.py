@@ -103,7 +103,7 @@ class NMF(Section):
     l1_ratio: float = Field(0.0, ge=0, le=1, description="Share of the penalty that is L1, which makes zeros")
     order: Literal["separable", "paper"] = Field("separable", description="Order of the updates in a sweep")
     sweeps: Positive = Field(1, description="Sweeps over a factor while its products are at hand")
-    extrapolate: bool = Field(False, description="Start each epoch beyond the last: half the epochs")
+    extrapolate: bool = Field(False, description="Start each epoch beyond the last: fewer epochs to the same error")
     weighting: Literal["counts", "tfidf"] = Field("counts", description="What a corpus is as a matrix")
     dtype: Literal["float32", "float64"] = Field("float32", description="Precision")
     n_blocks: Positive = Field(1, description="Blocks of words that the word factor is cut into")

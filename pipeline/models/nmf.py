@@ -41,7 +41,7 @@ class NMF(TextEstimator):
     ALO-NMF, which normalises W on the way.
     ``sweeps``: sweeps over a factor while its products are at hand. ``extrapolate``: each epoch starts beyond the W of
     the last one, along its step; where the error has risen, from W itself. To the error of 50 plain epochs it takes
-    about 20 on tf-idf and 27 to 36 on counts (20 Newsgroups), each a tenth to a fifth longer, and one more copy of W.
+    16 to 20 on tf-idf and 27 to 36 on counts (20 Newsgroups), each a tenth to a fifth longer, and one more copy of W.
     ``weighting`` of a corpus: "counts" or "tfidf".
     ``n_blocks``: blocks of W's rows that workers update apart. Every entry counts, zeros too: there is no mask for
     unobserved ones, which would need S anew for each row. ``partial_fit`` goes on from the trained model with further

@@ -11,11 +11,10 @@ from statistics import median
 
 import click
 import numpy as np
-import scipy.sparse
 from corpusmill.pipeline import LDA
 from corpusmill.pipeline.clusters import open_cluster
 from corpusmill.pipeline.ingest.ingest import corpus_from
-from lda_systems import SYSTEMS, Clock, Corpusmill, load, score, split
+from lda_systems import SYSTEMS, Clock, Corpusmill, load, score, split, zipf_matrix
 
 FILES = {
     "kos": "uci-kos/docword.kos.txt",
@@ -29,22 +28,29 @@ SLOW = ("tomotopy", "gensim", "scikit-learn")
 THREADS = 2
 
 
-@click.group(chain=True)
+@click.group(chain=True, invoke_without_command=True)
 @click.option("--data", default=os.environ.get("CORPUSMILL_DATA", "data"), help="Folder of the unpacked corpora.")
 @click.option("--json", "target", type=click.Path(), help="Write every figure here.")
 @click.option("--system", "systems", multiple=True, type=click.Choice(list(SYSTEMS)), default=list(SYSTEMS))
-@click.option("--quick", is_flag=True, help="A few thousand tokens and two passes: does it run?")
+@click.option("--quick", is_flag=True, help="Made-up tokens and two passes: does it run? Without a command, all.")
 @click.pass_context
 def main(context, data, target, systems, quick):
     """Compare; several commands may follow one another: speed topics epoch larger-than-memory race quality."""
     chosen = {name: SYSTEMS[name] for name in systems}
     context.obj = {"data": Path(data), "quick": quick, "systems": chosen, "found": {}}
     context.call_on_close(lambda: target and Path(target).write_text(json.dumps(context.obj["found"], indent=1)))
+    if context.invoked_subcommand is None:
+        if not quick:
+            raise click.UsageError("name a command, or --quick")
+        context.invoke(speed, topics=[100])
+        context.invoke(race, topics=[100], seconds=2)
+        for command in (topics, epoch, larger_than_memory, quality, transform, priors):
+            context.invoke(command)
 
 
 def read(options, name: str, tokens: int):
-    """Load a corpus, a tiny part of it when in a hurry."""
-    return load(str(options["data"] / FILES[name]), 20_000 if options["quick"] else tokens)
+    """Load a corpus, or make a tiny one up when in a hurry."""
+    return zipf_matrix(1000, 20_000) if options["quick"] else load(str(options["data"] / FILES[name]), tokens)
 
 
 def row(*cells) -> None:
@@ -171,15 +177,6 @@ def larger_than_memory(options, words, n_topics, tokens, blocks, passes, sampler
     figures = [n / 2**30 for n in (dense, limit, plans[0].plan["total"], peak)]
     row("", *figures, str(same))
     options["found"]["larger than memory"] = [*figures, same]
-
-
-def zipf_matrix(n_words: int, tokens: int, length: int = 200):
-    """Return documents of ``length`` words drawn by Zipf's law, every word at least once: (D, V) counts."""
-    rng = np.random.default_rng(0)
-    share = 1 / np.arange(1, n_words + 1)
-    words = np.r_[rng.permutation(n_words), rng.choice(n_words, tokens - n_words, p=share / share.sum())]
-    documents = rng.permutation(tokens) // length
-    return scipy.sparse.csr_matrix((np.ones(tokens, np.int32), (documents, words)))
 
 
 def peak_bytes() -> int:

@@ -38,6 +38,15 @@ def _docword(path: str) -> scipy.sparse.csr_matrix:
     return scipy.sparse.csr_matrix((count, (document - 1, word - 1)))
 
 
+def zipf_matrix(n_words: int, tokens: int, length: int = 200):
+    """Return documents of ``length`` words drawn by Zipf's law, every word at least once: (D, V) counts."""
+    rng = np.random.default_rng(0)
+    share = 1 / np.arange(1, n_words + 1)
+    words = np.r_[rng.permutation(n_words), rng.choice(n_words, tokens - n_words, p=share / share.sum())]
+    documents = rng.permutation(tokens) // length
+    return scipy.sparse.csr_matrix((np.ones(tokens, np.int32), (documents, words)))
+
+
 def tokens_of(matrix: scipy.sparse.csr_matrix) -> tuple[np.ndarray, np.ndarray]:
     """Return ``doc_ptr`` (D + 1,) and ``words`` (T,) of a matrix of counts."""
     words = np.repeat(matrix.indices, matrix.data).astype(np.uint32)

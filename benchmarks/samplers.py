@@ -14,7 +14,7 @@ import click
 import numpy as np
 from corpusmill.kernels import lda, lda_collapsed, lda_uncollapsed, random
 from corpusmill.kernels.jit import kernel
-from lda_systems import BETA, Clock, Corpusmill, Warp, load
+from lda_systems import BETA, Clock, Corpusmill, Warp, load, zipf_matrix
 
 FILES = {"kos": "uci-kos/docword.kos.txt", "nips": "nips_bow_1740x12419.npz", "wikipedia": "wiki-bow-252k.npz"}
 #: Document groups and word blocks of cgs; documents of a mini-batch (the dissertation's Figure 2.8: 330 and 140).
@@ -144,15 +144,25 @@ def row(*cells) -> None:
     print("  ".join(f"{c:>16}" if isinstance(c, str) else f"{c:>16.4g}" for c in cells), flush=True)
 
 
-@click.group(chain=True)
+@click.group(chain=True, invoke_without_command=True)
 @click.option("--data", default=os.environ.get("CORPUSMILL_DATA", "data"), help="Folder of the unpacked corpora.")
 @click.option("--json", "target", type=click.Path(), help="Write every figure here.")
-@click.option("--quick", is_flag=True, help="A few thousand tokens and two passes: does it run?")
+@click.option("--quick", is_flag=True, help="Made-up tokens and two passes: does it run? Without a command, all.")
 @click.pass_context
 def main(context, data, target, quick):
     """Compare; several commands may follow one another: curves threads saber."""
     context.obj = {"data": Path(data), "quick": quick, "found": {}}
     context.call_on_close(lambda: target and Path(target).write_text(json.dumps(context.obj["found"], indent=1)))
+    if context.invoked_subcommand is None:
+        if not quick:
+            raise click.UsageError("name a command, or --quick")
+        for command in (curves, threads, saber):
+            context.invoke(command)
+
+
+def read(options, name: str, tokens: int = 0):
+    """Load a corpus, or make a tiny one up when in a hurry."""
+    return zipf_matrix(1000, 20_000) if options["quick"] else load(str(options["data"] / FILES[name]), tokens)
 
 
 @main.command()
@@ -168,7 +178,7 @@ def curves(options, names, n_topics, passes, samplers, picture):
     found = {}
     row("corpus", "sampler", "M tokens / CPU-s", "log-likelihood", "less the plain's")
     for name in names:
-        matrix = load(str(options["data"] / FILES[name]), 20_000 if options["quick"] else 0)
+        matrix = read(options, name)
         found[name] = {}
         for sampler in samplers:
             curve = one_curve(makers(DOCUMENTS[name])[sampler](matrix, n_topics, 1), passes)
@@ -218,7 +228,7 @@ def draw(found, picture: str) -> None:
 def threads(options, name, n_topics, passes):
     """Seconds of a pass on one thread and on two, systems taking turns (Table 2.4)."""
     passes = 2 if options["quick"] else passes
-    matrix = load(str(options["data"] / FILES[name]), 20_000 if options["quick"] else 0)
+    matrix = read(options, name)
     chosen = {k: makers()[k] for k in ("plain", "cgs", "cgs, atomic", "esca", "warp")}
     systems = {
         (k, n): make(matrix, n_topics, n) for k, make in chosen.items() for n in ((1,) if k == "plain" else (1, 2))
@@ -241,7 +251,7 @@ def threads(options, name, n_topics, passes):
 @click.pass_obj
 def saber(options, name, n_topics, passes):
     """SaberLDA's ablation (its Figure 9) on one thread: what each of its ideas saves of a pass."""
-    matrix = load(str(options["data"] / FILES[name]), 20_000 if options["quick"] else 2_000_000)
+    matrix = read(options, name, 2_000_000)
     found = ablation.run(Corpusmill(matrix, n_topics, 1), 2 if options["quick"] else passes)
     row("", "ns a token", "of the first")
     first = next(iter(found.values()))

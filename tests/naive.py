@@ -254,6 +254,14 @@ def nmf_best_rows(A, W, H, epochs, l1=(0.0, 0.0), l2=(0.0, 0.0), sweeps=1):
         yield W.copy(), H.copy()
 
 
+def nmf_extrapolated(X, before, momentum):
+    """The point beyond X, entry by entry and never below zero, and its product with itself."""
+    ahead = np.array(
+        [[max(x + momentum * (x - b), 0.0) for x, b in zip(*rows, strict=True)] for rows in zip(X, before, strict=True)]
+    )
+    return ahead, ahead.T @ ahead
+
+
 # --- Word2Vec and random walks ---
 
 

@@ -11,7 +11,7 @@ import scipy.sparse
 from corpusmill.kernels import nmf, nmf_model, nmf_tiled, tiles
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from naive import nmf_best_rows, nmf_fast_hals
+from naive import nmf_best_rows, nmf_extrapolated, nmf_fast_hals
 
 
 def problem(D, V, K, seed=0, density=0.2):
@@ -179,6 +179,19 @@ def test_registers_of_other_widths(bits, dtype, tolerance, tmp_path):
 
 
 # --- closed forms ---
+
+
+@pytest.mark.parametrize("dtype, tolerance", [(np.float64, 1e-13), (np.float32, 1e-5)])
+@pytest.mark.parametrize("n, K", [(1, 1), (48, 8), (500, 11), (1000, 37)])
+def test_a_step_beyond_stays_above_zero(n, K, dtype, tolerance):
+    rng = np.random.default_rng(n)
+    X, before = rng.random((n, K)).astype(dtype), rng.random((n, K)).astype(dtype)
+    ahead, Q = np.full_like(X, np.nan), np.zeros((K, K))
+    nmf.step_beyond(X, before, dtype(0.75), ahead, Q, nmf.scratch(K, dtype))
+    expected, product = nmf_extrapolated(X.astype(float), before.astype(float), 0.75)
+    agree(ahead, expected, tolerance)
+    agree(nmf.symmetric(Q), product, tolerance)
+    assert n == 1 or (expected == 0).any()
 
 
 def test_the_papers_own_figures():

@@ -253,7 +253,7 @@ def test_what_is_no_graph_is_refused(tmp_path, read):
 def test_a_damaged_chunk_is_noticed(read):
     graph = read(TRIANGLE)
     graph.store.delete("000000/neighbours/c/0")
-    with pytest.raises(DataError, match="a piece of 'neighbours' is missing"):
+    with pytest.raises(DataError, match="neighbours/c/0 is missing"):
         graph.adjacency()
 
 

@@ -6,7 +6,9 @@ from pathlib import Path
 import fsspec
 import numpy as np
 import pytest
+import zarr
 from corpusmill.io.corpus import Corpus, make_chunk
+from corpusmill.io.pieces import PIECE
 from corpusmill.io.store import DataError, Store
 from hypothesis import given
 from hypothesis import strategies as st
@@ -63,13 +65,35 @@ def test_a_flipped_bit_is_found_and_the_place_is_named(tmp_path):
         store.read_arrays("chunk")
 
 
-def test_a_truncated_file_is_found(tmp_path):
+@pytest.mark.parametrize("left", [0, 3, 4, 1000, 8003])
+def test_a_truncated_file_is_found(tmp_path, left):
     store = Store(str(tmp_path))
-    store.write_arrays("chunk", {"v": np.arange(1000)})
+    store.write_arrays("chunk", {"v": np.zeros(1000)})
     stored = next((tmp_path / "chunk").rglob("c/0"))
-    stored.write_bytes(stored.read_bytes()[:-100])
+    stored.write_bytes(stored.read_bytes()[:left])
     with pytest.raises(DataError, match="damaged"):
         store.read_arrays("chunk")
+
+
+def test_an_array_of_several_pieces_is_checked_to_its_end(tmp_path):
+    store, array = Store(str(tmp_path)), np.zeros((PIECE + 5, 1), bool)
+    array[[0, PIECE, -1]] = True
+    store.write_arrays("group", {"v": array})
+    np.testing.assert_array_equal(store.read_arrays("group")["v"], array)
+    np.testing.assert_array_equal(zarr.open_group(str(tmp_path / "group"))["v"][...], array)
+    last = tmp_path / "group" / "v" / "c" / "1" / "0"
+    with last.open("r+b") as file:
+        file.seek(-5, os.SEEK_END)
+        file.write(b"\1")
+    with pytest.raises(DataError, match=r"checksum of .*1/0"):
+        store.read_arrays("group")
+
+
+def test_a_group_that_the_library_wrote_is_read(tmp_path):
+    group = zarr.open_group(str(tmp_path / "group"), mode="w")
+    group.create_array("v", data=np.arange(1000), chunks=(64,))
+    np.testing.assert_array_equal(Store(str(tmp_path)).read_arrays("group")["v"], np.arange(1000))
+    assert Store(str(tmp_path)).read_arrays("group", only=("absent",)) == {}
 
 
 def test_a_missing_piece_is_not_taken_for_zeros(tmp_path):

@@ -232,7 +232,7 @@ def test_every_kind_of_model_trains_and_is_reported(project, call, kind):
     assert call("inspect", "run/model")[0] == 0
 
 
-def test_word_vectors_have_neighbours_and_topic_models_do_not(trained, call):
+def test_word_vectors_have_neighbours_and_every_model_of_text_finds_documents(trained, call):
     vectors = ("run", "my.yaml", "--set", "model.kind=random-indexing", "--set", "model.dimension=64")
     code, out, _ = call(*vectors, "--set", "run.url=vectors")
     assert (code, "measured" in out) == (0, True)
@@ -243,12 +243,15 @@ def test_word_vectors_have_neighbours_and_topic_models_do_not(trained, call):
     assert (code, "'plane' is not in its vocabulary" in sentence(err)) == (4, True)
     code, _, err = call("similar", "run/model", "boat")
     assert (code, "has no word vectors" in sentence(err)) == (2, True)
-    for part in ("train", "held_out"):
-        code, out, _ = call("similar", "vectors/model", "boat", "--documents", "corpus", "--part", part, "--json")
+    for model, part in (("vectors", "train"), ("vectors", "held_out"), ("run", "train")):
+        wanted = ("similar", f"{model}/model", "boat", "--documents", "corpus", "--part", part, "--json")
+        code, out, _ = call(*wanted)
         nearest = json.loads(out)["similar"]
         assert (code, len(nearest)) == (0, 10)
         # Boats are on odd lines.
         assert int(nearest[0]["document"].removeprefix("texts.jsonl:")) % 2 == 1
+    code, _, err = call("similar", "run/model", "boat", "--without", "plane", "--documents", "corpus")
+    assert (code, "'plane' is not in its vocabulary" in sentence(err)) == (4, True)
     code, _, err = call("similar", "vectors/model", "boat", "--documents", "none")
     assert (code, "none: no corpus here" in sentence(err)) == (4, True)
     code, _, err = call("topics", "vectors/model")

@@ -149,12 +149,17 @@ def topics(estimator: Any, n_words: int = 10) -> list[Facts]:
 def similar(
     model_url: str, words: Sequence[str], corpus_url: str | None, without: Sequence[str], number: int, part: str
 ) -> list[Facts]:
-    """Return the words, or a corpus's documents, nearest to ``words`` together, those ``without`` subtracted."""
-    estimator = load_model(model_url)
-    if not hasattr(estimator, "wv"):
-        raise ValueError(f"{model_url}: a {estimator.kind} model has no word vectors; see `corpusmill topics`")
+    """Return the words, or a corpus's documents, nearest to ``words`` together, those ``without`` subtracted.
+
+    Words' neighbours are those of a model with vectors; any model of text finds documents.
+    """
+    estimator = load_model(model_url) if corpus_url is None else _for_text(model_url, "search")
+    vectors = hasattr(estimator, "wv")
+    if corpus_url is None and not vectors:
+        raise ValueError(f"{model_url}: a {estimator.kind} model has no word vectors; see --documents and `topics`")
+    known = estimator.wv if vectors else set(estimator.words_)
     for word in (*words, *without):
-        if word not in estimator.wv:
+        if word not in known:
             raise DataError(f"{model_url}: the word {word!r} is not in its vocabulary")
     if corpus_url is None:
         what, found = "word", estimator.wv.most_similar(list(words), list(without), topn=number)

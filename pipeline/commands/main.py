@@ -320,12 +320,12 @@ def topics(model: str, words: int, as_json: bool) -> None:
 def similar(model: str, words: tuple[str, ...], documents: str | None, as_json: bool, **options: Any) -> None:
     """Print the words, or the documents, nearest to some words.
 
-    MODEL has vectors: word2vec, node2vec or random-indexing.
+    Words: of a model with vectors, word2vec, node2vec or random-indexing. Documents: of any model of text.
 
     \b
       corpusmill similar runs/vectors/model sea
       corpusmill similar runs/vectors/model king woman --without man
-      corpusmill similar runs/vectors/model sea storm --documents corpus
+      corpusmill similar demo/model sea ships --documents demo/corpus
     """
     from . import actions as commands
 

@@ -20,9 +20,9 @@ ROOMS := -p corpusmill.configs -p corpusmill.io -p corpusmill.kernels -p corpusm
 demo: $(VENV)/.installed-demo
 	$(BIN)/corpusmill run configs/quickstart.yaml
 
-# Two processes, since most tests use one core; a file's tests stay together and share its fixtures.
+# A process more than a small machine has cores, for some tests wait; a file's tests stay together and share its fixtures.
 test: lint
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile
 
 lint: $(VENV)/.installed-test $(VENV)/typing/corpusmill
 	$(BIN)/ruff check .
@@ -34,7 +34,7 @@ format: $(VENV)/.installed-test
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench-quick: $(VENV)/.installed-test
+bench-quick: $(VENV)/.installed-benchmark
 	@set -e; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script --quick; done
 
 gpu: $(VENV)/.installed-$(GPU)
@@ -51,7 +51,11 @@ $(VENV)/.installed-demo: pyproject.toml | $(BIN)/python
 	@touch $@
 
 $(VENV)/.installed-test: pyproject.toml | $(BIN)/python
-	$(PIP) --editable '.[test,lint,demo,dashboard,metrics,benchmark]'
+	$(PIP) --editable '.[test,lint,demo,dashboard,metrics]'
+	@touch $@
+
+$(VENV)/.installed-benchmark: pyproject.toml | $(BIN)/python
+	$(PIP) --editable '.[test,demo,benchmark]'
 	@touch $@
 
 $(VENV)/.installed-$(GPU): pyproject.toml | $(BIN)/python

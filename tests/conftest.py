@@ -1,6 +1,5 @@
 """Fixtures that every test may use."""
 
-import contextlib
 import lzma
 import os
 import socket
@@ -43,28 +42,35 @@ def _unpack(packed: Path, target: Path) -> Path:
     return target
 
 
-# --- clusters that tests share, for a worker takes seconds to start ---
+# --- a cluster that tests share, for a worker takes seconds to start ---
 
 
 @pytest.fixture(scope="module")
 def cluster_of():
-    """Return a function from a number of workers to the client of a cluster for tests that leave it as it was.
+    """Return a function from a number of workers to the client of a cluster that has as many.
 
     Not for the whole session: a test that makes this process's clock jump leaves schedulers in it that never wake up.
     """
-    clients = {}
-    with contextlib.ExitStack() as stack:
+    # Neither its settings nor its client are the default of tests that ask for no cluster.
+    with dask.config.set(dask_settings()):
+        options = {"threads_per_worker": 1, "memory_limit": "2GiB", "dashboard_address": "127.0.0.1:0"}
+        cluster = LocalCluster(n_workers=0, **options)
+        client = Client(cluster, set_as_default=False)
 
-        def client_of(workers):
-            if workers not in clients:
-                # Neither its settings nor its client are the default of tests that ask for no cluster.
-                with dask.config.set(dask_settings()):
-                    options = {"threads_per_worker": 1, "memory_limit": "2GiB", "dashboard_address": "127.0.0.1:0"}
-                    cluster = stack.enter_context(LocalCluster(n_workers=workers, **options))
-                    clients[workers] = stack.enter_context(Client(cluster, set_as_default=False))
-            return clients[workers]
+    def client_of(workers):
+        cluster.scale(workers)
+        deadline = time.monotonic() + 120
+        while client.run_on_scheduler(_running) != workers:
+            assert time.monotonic() < deadline, f"no cluster of {workers}"
+            time.sleep(0.05)
+        return client
 
+    with cluster, client:
         yield client_of
+
+
+def _running(dask_scheduler):
+    return len(dask_scheduler.running)
 
 
 # --- an S3 server on this machine ---

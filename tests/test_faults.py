@@ -154,8 +154,10 @@ def shell_cluster(folder, *arguments):
                 process.kill()
 
 
-def test_a_scheduler_that_is_killed_is_said_and_the_run_goes_on_elsewhere(corpus, expected, tmp_path):
+def test_a_scheduler_that_is_killed_is_said_and_the_run_goes_on_elsewhere(corpus, expected, tmp_path, monkeypatch):
     with shell_cluster(tmp_path) as (scheduler, file):
+        # The client asks for the scheduler that long, by default half a minute.
+        monkeypatch.setenv("DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT", "5s")
 
         def kill(event):
             if isinstance(event, EpochFinished) and event.epoch == 2:

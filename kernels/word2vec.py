@@ -20,9 +20,10 @@ from .word2vec_tiles import (
     STRIP,
     WIDTH,
     add_products,
-    add_to_row,
+    add_strip_to,
     load_strip,
     multiply_add_rows,
+    multiply_add_strips,
     pull_strip,
     repulsions,
     store_strip,
@@ -74,6 +75,14 @@ def padded(dimension: int) -> int:
     return -(-dimension // PAD) * PAD
 
 
+def empty_rows(rows: int, dimension: int) -> np.ndarray:
+    """Return room for (rows, padded dimension) float32 that begins with a cache line: to lie across costs a tenth."""
+    D = padded(dimension)
+    room = np.empty(rows * D + FLOATS_PER_LINE, np.float32)
+    first = -(room.ctypes.data // 4) % FLOATS_PER_LINE
+    return room[first : first + rows * D].reshape(rows, D)
+
+
 def keep_probability(frequency: np.ndarray, sample: float) -> np.ndarray:
     """Return the chance of each word to stay: (V,) float32, for frequencies (V,) int64; gensim's formula."""
     if sample <= 0:
@@ -113,18 +122,40 @@ def _quantiles(total, size, key):
 
 
 @kernel
+def first_vectors(rows, dimension, key):
+    """Return small random vectors: (rows, padded dimension) float32 within half of 1 / dimension."""
+    out = np.zeros((rows, -(-dimension // PAD) * PAD), np.float32)
+    for r in range(rows):
+        for d in range(dimension):
+            out[r, d] = (uniform(key, r * dimension + d) - np.float32(0.5)) / np.float32(dimension)
+    return out
+
+
+@kernel
 def subsample(doc_ptr, words, keep, key):
-    """Drop frequent words by chance: words (T,) uint32, keep (V,) float32 by word. Returns ptr, words and places."""
-    ptr = np.zeros(len(doc_ptr), np.int64)
-    kept, places = np.empty(len(words), np.uint32), np.empty(len(words), np.uint32)
+    """Drop frequent words of documents by chance, and those from the V-th on: words (T,) uint32, keep (V,) float32.
+
+    ``doc_ptr`` may be of some of the documents of ``words``.
+    """
+    most = doc_ptr[-1] - doc_ptr[0]
+    ptr, kept, places = np.zeros(len(doc_ptr), np.int64), np.empty(most, np.uint32), np.empty(most, np.uint32)
     n = 0
     for d in range(len(doc_ptr) - 1):
         for i in range(doc_ptr[d], doc_ptr[d + 1]):
-            if uniform(key, i) < keep[words[i]]:
+            if words[i] < len(keep) and uniform(key, i) < keep[words[i]]:
                 kept[n], places[n] = words[i], i
                 n += 1
         ptr[d + 1] = n
-    return ptr, kept[:n], places[:n]
+    return Text(ptr, kept[:n], places[:n])
+
+
+@kernel
+def exchange(W, first, before, share):
+    """Add the share (H,) of what changed in rows first:first + H of W since ``before`` to rows 0:H; copy these back."""
+    for r in range(len(before)):
+        for d in range(W.shape[1]):
+            W[r, d] += share[r] * (W[first + r, d] - before[r, d])
+            before[r, d] = W[first + r, d] = W[r, d]
 
 
 def train(method: str, text: Text, step: Step, W_in: np.ndarray, W_out: np.ndarray, documents: slice | None = None):
@@ -280,8 +311,8 @@ def _par(first, last, text, step, W_in, W_out):
     most_pairs = 2 * step.window * BATCH
     pairs = np.empty(most_pairs, np.uint32), np.empty(most_pairs + WIDTH, np.float32), np.zeros(BATCH + 1, np.int64)
     negatives, batch = np.empty(most, np.uint32), np.empty(COLUMNS, np.uint32)
-    M_in, M_turned = np.empty((COLUMNS, D), np.float32), np.empty((D, COLUMNS), np.float32)
-    M_out, G = np.empty((most, D), np.float32), np.empty((most, COLUMNS), np.float32)
+    M_in, M_out = np.empty((D // STRIP, COLUMNS, STRIP), np.float32), np.empty((D // STRIP, most, STRIP), np.float32)
+    M_turned, G = np.empty((D, COLUMNS), np.float32), np.empty((most, COLUMNS), np.float32)
     for d in range(first, last):
         start, end = ptr[d], ptr[d + 1]
         if end - start < 2:
@@ -293,7 +324,7 @@ def _par(first, last, text, step, W_in, W_out):
             _attract((start, head, tail, end), text, step, alpha, negatives[:n], pairs, W_in, W_out)
             if n:
                 _gather(W_in, words[head:tail], COLUMNS, batch, M_in)
-                _gather(W_out, negatives[:n], (n + 3) // 4 * 4, negatives, M_out)
+                _gather(W_out, negatives[:n], n + 3, negatives, M_out)
                 _products((n, tail - head), M_in, M_turned, M_out, G, alpha)
                 _repel(n, batch, negatives, M_in, M_out, G, W_in, W_out)
 
@@ -339,36 +370,35 @@ def _place_of_negatives(position, length, place, step):
 
 @kernel(_nrt=False)
 def _gather(W, rows, n, listed, M):
-    """Copy rows of W to M and list them; up to the n-th follow zeros, listed as the first row."""
-    D = W.shape[1]
+    """Copy rows of W to the panels M (D / STRIP, any, STRIP) and list them; up to the n-th, zeros and the first row."""
+    D, panel = W.shape[1], M.shape[1]
     for r in range(n):
-        if r < len(rows):
-            listed[r] = rows[r]
-            for d in range(0, D, STRIP):
-                store_strip(load_strip(W, np.int64(rows[r]) * D + d), M, r * D + d)
-        else:
-            listed[r] = rows[0]
-            for d in range(0, D, STRIP):
-                store_strip(zeros(M, 1), M, r * D + d)
+        listed[r] = rows[r if r < len(rows) else 0]
+        for d in range(0, D, STRIP):
+            held = load_strip(W, np.int64(listed[r]) * D + d) if r < len(rows) else zeros(M, 1)
+            store_strip(held, M, d * panel + r * STRIP)
 
 
 @kernel(_nrt=False)
 def _products(size, M_in, M_turned, M_out, G, alpha):
     """G = -alpha * sigmoid(M_out @ M_in.T): (n, B) of the given size, and zeros beyond it."""
-    D = M_in.shape[1]
+    D, panel = len(M_turned), M_out.shape[1]
     n, B = size
     for b in range(0, COLUMNS, WIDTH):
         for d in range(0, D, WIDTH):
-            transpose(M_in, b * D + d, D, M_turned, d * COLUMNS + b, COLUMNS)
+            at = (d - d % STRIP) * COLUMNS + b * STRIP + d % STRIP
+            transpose(M_in, at, STRIP, M_turned, d * COLUMNS + b, COLUMNS)
     for o in range(0, n, 4):
         for b in range(0, COLUMNS, TILE):
             tile = zeros(G, VECTORS)
-            for d in range(D):
-                tile = multiply_add_rows(tile, M_out, o * D + d, D, M_turned, d * COLUMNS + b)
+            for first in range(0, D, STRIP):
+                for d in range(STRIP):
+                    at = first * panel + o * STRIP + d
+                    tile = multiply_add_rows(tile, M_out, at, STRIP, M_turned, (first + d) * COLUMNS + b)
             store_tile(tile, G, o * COLUMNS + b, COLUMNS)
         for b in range(0, 4 * COLUMNS, WIDTH):
             repulsions(G, o * COLUMNS + b, alpha)
-    for o in range((n + 3) // 4 * 4):
+    for o in range(n + 3):
         for b in range(B if o < n else 0, COLUMNS):
             G[o, b] = 0
 
@@ -376,25 +406,23 @@ def _products(size, M_in, M_turned, M_out, G, alpha):
 @kernel(_nrt=False)
 def _repel(n, batch, negatives, M_in, M_out, G, W_in, W_out):
     """W_out[negatives] += G @ M_in and W_in[batch] += G.T @ M_out, a word that is there twice getting both."""
-    D = M_in.shape[1]
-    n = (n + 3) // 4 * 4
-    for d in range(0, D, 2 * WIDTH):
-        for o in range(0, n, 4):
-            tile = zeros(G, 2)
-            for b in range(COLUMNS):
-                tile = multiply_add_rows(tile, G, o * COLUMNS + b, COLUMNS, M_in, b * D + d)
+    panel = M_out.shape[1]
+    for d in range(0, W_in.shape[1], STRIP):
+        for o in range(0, n, 3):
+            tile = zeros(G, 3)
+            for b in range(BATCH):
+                tile = multiply_add_strips(tile, G, o * COLUMNS + b, COLUMNS, M_in, d * COLUMNS + b * STRIP)
             _scatter(tile, negatives, o, W_out, d)
-        for b in range(0, COLUMNS, 4):
-            tile = zeros(G, 2)
+        for b in range(0, BATCH, 3):
+            tile = zeros(G, 3)
             for o in range(n):
-                tile = multiply_add_rows(tile, G, o * COLUMNS + b, 1, M_out, o * D + d)
+                tile = multiply_add_strips(tile, G, o * COLUMNS + b, 1, M_out, d * panel + o * STRIP)
             _scatter(tile, batch, b, W_in, d)
 
 
 @kernel(inline="always")
 def _scatter(tile, rows, r, W, d):
     D = W.shape[1]
-    add_to_row(tile, 0, W, np.int64(rows[r]) * D + d)
-    add_to_row(tile, 1, W, np.int64(rows[r + 1]) * D + d)
-    add_to_row(tile, 2, W, np.int64(rows[r + 2]) * D + d)
-    add_to_row(tile, 3, W, np.int64(rows[r + 3]) * D + d)
+    add_strip_to(tile, 0, W, np.int64(rows[r]) * D + d)
+    add_strip_to(tile, 1, W, np.int64(rows[r + 1]) * D + d)
+    add_strip_to(tile, 2, W, np.int64(rows[r + 2]) * D + d)

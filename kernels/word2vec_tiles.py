@@ -139,6 +139,27 @@ def multiply_add_rows(typingctx, tile, a, i, stride, b, j):
 
 
 @intrinsic
+def multiply_add_strips(typingctx, tile, a, i, stride, b, j):
+    """Return a tile of strips plus the outer product of numbers of ``a``, ``stride`` apart, and the strip at b[j]."""
+
+    def codegen(context, builder, signature, values):
+        sums, a, i, stride, b, j = _arguments(context, builder, signature, values)
+        factors = []
+        for _ in range(tile.n):
+            factors.append(a.broadcast(i))
+            i = builder.add(i, stride)
+        # One vector at a time: three strips, their factors and it fill the 16 registers of AVX2.
+        for v in range(ROWS):
+            vector = b.load(b.index(j, v * WIDTH))
+            for s, factor in enumerate(factors):
+                total = _fma(builder, factor, vector, builder.extract_value(sums, s * ROWS + v))
+                sums = builder.insert_value(sums, total, s * ROWS + v)
+        return sums
+
+    return tile(tile, a, _index(i), _index(stride), b, _index(j)), codegen
+
+
+@intrinsic
 def store_tile(typingctx, tile, out, at, stride):
     """Write the tile to ``out``: its first number stands at ``at``, its rows ``stride`` apart."""
 
@@ -154,20 +175,19 @@ def store_tile(typingctx, tile, out, at, stride):
 
 
 @intrinsic
-def add_to_row(typingctx, tile, row, out, at):
-    """Add row ``row`` (a literal) of the tile to ``out[at]`` and what follows."""
-    if not isinstance(row, types.IntegerLiteral):
+def add_strip_to(typingctx, tile, number, out, at):
+    """Add strip ``number`` (a literal) of the tile to ``out[at]`` and what follows."""
+    if not isinstance(number, types.IntegerLiteral):
         return None
-    number = row.literal_value
+    first = number.literal_value * ROWS
 
     def codegen(context, builder, signature, values):
         sums, _, out, at = _arguments(context, builder, signature, values)
-        for v in range(tile.n):
-            where = out.index(at, v * WIDTH)
-            out.store(where, builder.fadd(out.load(where), builder.extract_value(sums, number * tile.n + v)))
+        for v, old in enumerate(_loads(out, at)):
+            out.store(out.index(at, v * WIDTH), builder.fadd(old, builder.extract_value(sums, first + v)))
         return context.get_dummy_value()
 
-    return types.void(tile, row, out, _index(at)), codegen
+    return types.void(tile, number, out, _index(at)), codegen
 
 
 def _call(builder, name, x):

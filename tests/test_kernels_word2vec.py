@@ -134,6 +134,13 @@ def test_a_rare_word_gets_into_the_table_by_chance():
     assert 2 <= sum((table == 3).any() for table in tables) <= 25
 
 
+def test_first_vectors_are_the_streams_draws():
+    key, drawn = random.key(9), random.stream(random.key(9), 6).tolist()
+    found = word2vec.first_vectors(2, 3, key)
+    np.testing.assert_allclose(found[:, :3].ravel(), [((u >> 40) / 2**24 - 0.5) / 3 for u in drawn], atol=1e-7)
+    assert found.shape == (2, word2vec.PAD) and not found[:, 3:].any()
+
+
 def test_data_movement_is_that_of_the_paper():
     # Dissertation, section 4.5.5: One Billion Word, 35 MB of cache, which the paper takes as so many elements.
     words, sentences = 804_269_958, 30_607_741

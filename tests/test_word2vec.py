@@ -1,5 +1,7 @@
 """Word2Vec through the engine: sub-models, rounds, resuming, new words, bad input."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -8,6 +10,7 @@ from corpusmill.kernels import random
 from corpusmill.kernels import word2vec as kernels
 from corpusmill.pipeline.clusters import open_cluster
 from corpusmill.pipeline.ingest.ingest import corpus_from
+from corpusmill.pipeline.models.hogwild import Hogwild, parts_of
 from corpusmill.pipeline.models.skip_gram import SIDES
 from corpusmill.pipeline.models.word2vec import Word2Vec
 from hypothesis import given
@@ -95,6 +98,33 @@ def test_same_bits_on_any_number_of_workers(corpus, workers, cluster_of):
     assert bits(found) == bits(small(n_blocks=2).fit(corpus))
     idle = "1 task at a time for 2 threads of workers: to use more, raise shards_per_round"
     assert told[0].idle.startswith(idle) if workers == 2 else told[0].idle == ""
+
+
+@pytest.mark.parametrize("method", kernels.METHODS)
+def test_a_threads_copies_of_frequent_rows_change_what_the_rows_would(corpus, method):
+    chunk, algorithm = corpus.read_text(0), small(method=method).algorithm(corpus)
+    text = kernels.subsample(chunk.doc_ptr, chunk.words, np.ones(corpus.n_words, np.float32), random.key(1))
+    table = kernels.negative_words(np.arange(corpus.n_words, 0, -1), 0.75, 1024, random.key(2))
+    step = kernels.Step(3, 5, table, random.key(3), random.key(4), 0.05, 0.0, 0.0)
+    rows, hot = corpus.n_words, 7
+    models = [[kernels.empty_rows(rows + room, 12) for _ in SIDES] for room in (0, 2 * hot)]
+    for W, side in zip(zip(*models, strict=True), SIDES, strict=True):
+        W[0][:] = W[1][:rows] = algorithm.begin(0)[side]
+    kernels.train(method, text, step, *models[0])
+    with ThreadPoolExecutor(2) as pool:
+        Hogwild(method, step, tuple(models[1]), np.ones(hot, np.float32)).train([text], 2, pool)
+    for alone, shared in zip(*models, strict=True):
+        assert shared.ctypes.data % 64 == 0 and not shared[:, 12:].any()
+        np.testing.assert_allclose(shared[:rows], alone, atol=1e-6)
+
+
+@given(st.lists(st.integers(0, 3000), min_size=1, max_size=60), st.integers(1, 5))
+def test_parts_of_a_text_are_all_of_it(lengths, threads):
+    ptr = np.r_[0, np.cumsum(lengths)]
+    parts = parts_of(ptr, threads)
+    assert len(parts) == 1 if threads == 1 else len(parts) >= threads
+    assert [d for part in parts for d in part[:-1].tolist()] + [ptr[-1]] == ptr.tolist()
+    assert all(a[-1] == b[0] for a, b in zip(parts[:-1], parts[1:], strict=True))
 
 
 def test_blocks_train_the_same_model(corpus):

@@ -99,6 +99,10 @@ class Algorithm(ABC):
     def begin_shared(self) -> Arrays:
         """Return the shared arrays before the first sweep."""
 
+    def read(self, data: Any, index: int) -> Any:
+        """Read a chunk, or what of it is needed; by default all of it."""
+        return data.read_chunk(index)
+
     def prepare(self, chunk: Any, model: Model) -> Any:
         """Return what sweeps and scores take for ``chunk``, made once while memory holds it; by default the chunk.
 

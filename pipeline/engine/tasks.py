@@ -80,7 +80,7 @@ def read_chunk(job: Job, place: tuple[str, str], index: int, model: StoredModel,
     if held is not None:
         clock.cached += 1
         return held
-    chunk = job.algorithm.prepare(data.read_chunk(index), model)
+    chunk = job.algorithm.prepare(job.algorithm.read(data, index), model)
     CACHE.put((job.training, "chunk", *place, index), 0, chunk, _chunk_bytes(chunk), job.cache_bytes)
     return chunk
 
@@ -145,7 +145,9 @@ def merge_deltas(algorithm: Algorithm, left: Arrays, right: Arrays) -> Arrays:
 
 def begin_block(job: Job, block: int) -> None:
     """Write a block of the model before the first sweep."""
-    job.store.write_block(0, block, job.algorithm.begin(block))
+    arrays = job.algorithm.begin(block)
+    job.store.write_block(0, block, arrays)
+    CACHE.put((job.training, "block", block), 0, arrays, nbytes(arrays), job.cache_bytes)
 
 
 def apply_block(job: Job, block: int, step: int, delta: Arrays) -> Arrays:

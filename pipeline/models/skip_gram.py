@@ -1,8 +1,9 @@
 """Skip-gram with negative sampling for the engine: what Word2Vec and Node2Vec train."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,6 +14,7 @@ from ...kernels import random
 from ...kernels import word2vec as kernels
 from ..engine.algorithm import Address, Algorithm, Model, Need, Swept
 from ..engine.device import kernels as kernels_on
+from .hogwild import APART, HOT, Hogwild, parts_of, room_for
 from .text import load_model, map_words
 from .vectors import WordVectors
 
@@ -73,8 +75,9 @@ class SkipGram(Algorithm):
         """Bytes of one sweep: the chunk, a block, the sub-model, its rows before and its changes."""
         row = 8 * kernels.padded(self.dimension)
         rows = self.n_words if self.shards else min(self.n_words, chunk.segments + self._table_size(chunk.tokens))
+        rows += room_for(self.threads, rows)
         return Need(
-            data=12 * chunk.tokens + 12 * chunk.segments + 16 * chunk.documents,
+            data=4 * chunk.tokens + 8 * (chunk.documents + 1),
             model=-(-self.n_words // self.blocks) * row + 8 * self.n_words,
             delta=3 * rows * row,
             scratch=rows * row + 8 * chunk.tokens + 20 * self._table_size(chunk.tokens) + 20 * self.n_words,
@@ -83,14 +86,12 @@ class SkipGram(Algorithm):
 
     def begin(self, block: int) -> Arrays:
         """Small random vectors, and zeros; the rows of words that ``base`` knows are taken from there."""
-        size = (self.bounds[block + 1] - self.bounds[block], kernels.padded(self.dimension))
-        W_in, W_out = np.zeros(size, np.float32), np.zeros(size, np.float32)
-        drawn = random.stream(random.key(self.seed, BEGIN, block), size[0] * self.dimension)
-        uniform = (drawn >> np.uint64(40)).astype(np.float32) * np.float32(2.0**-24) - np.float32(0.5)
-        W_in[:, : self.dimension] = (uniform / self.dimension).reshape(size[0], self.dimension)
+        rows = self.bounds[block + 1] - self.bounds[block]
+        W_in = kernels.first_vectors(rows, self.dimension, random.key(self.seed, BEGIN, block))
+        W_out = np.zeros_like(W_in)
         if self.base:
             base = load_model(self.base)
-            words = Corpus(self.corpus).vocabulary.slice(self.bounds[block], size[0])
+            words = Corpus(self.corpus).vocabulary.slice(self.bounds[block], rows)
             places = map_words(words, base.model_.vocabulary)
             for W, side in ((W_in, "W_in"), (W_out, "W_out")):
                 W[places >= 0] = base.joined(side)[places[places >= 0]]
@@ -100,6 +101,10 @@ class SkipGram(Algorithm):
         """How often each word occurs, and that no token has been trained."""
         frequency = frequencies(Corpus(self.corpus), self.base)[: self.n_words]
         return {"frequency": frequency, "trained": np.int64(0)}
+
+    def read(self, data: Any, index: int) -> Chunk:
+        """Read a chunk's text, not its word order."""
+        return data.read_text(index)
 
     @property
     def is_whole(self) -> bool:
@@ -113,30 +118,58 @@ class SkipGram(Algorithm):
     ) -> Swept:
         """Train the rows that one chunk needs, which begin as the shard's last chunk left them."""
         keys, frequency = random.stream(random.key(*address), 4), model.shared["frequency"]
-        table = kernels.negative_words(frequency, self.ns_exponent, self._table_size(chunk.n_tokens), keys[0])
-        ptr, words, places = kernels.subsample(self._documents(chunk), chunk.words, self._keep(frequency), keys[1])
-        rows, (words, table) = self._numbered((words, table), deltas, self.is_whole)
-        W = self._gather(model, rows, deltas)
-        done = 0 if deltas is None else int(deltas[0]["tokens"])
-        slope = (self.alpha - self.min_alpha) * self.together / max(1, self.tokens)
-        alpha = self.alpha - slope * (int(model.shared["trained"]) / self.together + done)
-        step = kernels.Step(self.window, self.negative, table, keys[2], keys[3], alpha, slope, self.min_alpha)
-        self._train(kernels.Text(ptr, words, places), step, *W)
+        here = kernels_on("word2vec", self.device)
+        threads = self.threads if here is kernels else 1
+        with ThreadPoolExecutor(threads) as pool:
+            each = pool.map if threads > 1 else map
+            table, *texts = each(lambda task: task(), self._drawn(chunk, frequency, keys, threads))
+            rows, (table, *words) = self._numbered((table, *(t.words for t in texts)), deltas, self.is_whole)
+            texts = [text._replace(words=w) for text, w in zip(texts, words, strict=True)]
+            W = self._gather(model, rows, deltas, room_for(threads, len(rows)))
+            done = 0 if deltas is None else int(deltas[0]["tokens"])
+            step = self._step(int(model.shared["trained"]), done, table, keys)
+            if threads == 1:
+                here.train(self.method, texts[0], step, *W)
+            else:
+                share = self._share(frequency, rows[:HOT], step.alpha)
+                Hogwild(self.method, step, W, share).train(texts, threads, pool)
         if not self.is_whole:
             self._subtract(model, rows, W)
-        stood = np.bincount(words, minlength=len(rows)).astype(np.float32)
-        deltas = self._deltas(rows, (stood, *W), deltas, done + chunk.n_tokens)
+        deltas = self._deltas(rows, (self._stood(rows, texts), *W), deltas, done + chunk.n_tokens)
         return Swept(None, deltas, {"tokens": np.int64(chunk.n_tokens)})
+
+    def _drawn(self, chunk: Chunk, frequency: np.ndarray, keys: np.ndarray, threads: int) -> list[Callable[[], Any]]:
+        """Tasks that make the table of negatives, and thin out each part of the text."""
+        keep, size = self._keep(frequency), self._table_size(chunk.n_tokens)
+        parts = parts_of(self._documents(chunk), threads)
+        thin = (partial(kernels.subsample, part, chunk.words, keep, keys[1]) for part in parts)
+        return [partial(kernels.negative_words, frequency, self.ns_exponent, size, keys[0]), *thin]
+
+    def _step(self, trained: int, done: int, table: np.ndarray, keys: np.ndarray) -> kernels.Step:
+        """How to train a chunk when so many tokens were trained before this round, and by this shard in it."""
+        slope = (self.alpha - self.min_alpha) * self.together / max(1, self.tokens)
+        alpha = self.alpha - slope * (trained / self.together + done)
+        return kernels.Step(self.window, self.negative, table, keys[2], keys[3], alpha, slope, self.min_alpha)
+
+    def _share(self, frequency: np.ndarray, rows: np.ndarray, alpha: float) -> np.ndarray:
+        """What share of a thread's changes the most frequent words take, from the pairs between two exchanges."""
+        words = (frequency * self._keep(frequency))[rows] * (APART / max(1, frequency.sum()))
+        return kernels.common_share(words * 2 * (self.window + 1), self.threads, max(alpha, self.min_alpha))
+
+    def _stood(self, rows: np.ndarray, texts: list[kernels.Text]) -> np.ndarray:
+        """How often each row's word stood in the text: (rows,) float32; not counted where nobody asks."""
+        stood = np.zeros(len(rows), np.float32)
+        for text in () if self.is_whole else texts:
+            stood += np.bincount(text.words, minlength=len(rows))
+        return stood
 
     def _table_size(self, tokens: int) -> int:
         return min(MOST_NEGATIVES, max(1 << 10, 1 << max(0, tokens - 1).bit_length()))
 
     def _keep(self, frequency: np.ndarray) -> np.ndarray:
-        """The chance of each word of the corpus to stay, 0 for those that do not count: (V,) float32."""
+        """The chance of each word that has a row to stay, 0 for those that do not count: (n_words,) float32."""
         counted = frequency >= self.min_count
-        keep = np.zeros(Corpus(self.corpus).n_words, np.float32)
-        keep[: len(frequency)] = counted * kernels.keep_probability(frequency * counted, self.sample)
-        return keep
+        return counted * kernels.keep_probability(frequency * counted, self.sample)
 
     def _documents(self, chunk: Chunk) -> np.ndarray:
         return np.array([0, chunk.n_tokens]) if self.whole_chunks else chunk.doc_ptr
@@ -155,11 +188,13 @@ class SkipGram(Algorithm):
         numbers = (np.cumsum(needed) - 1).astype(np.uint32)
         return np.flatnonzero(needed).astype(np.uint32), [numbers[words] for words in lists]
 
-    def _gather(self, model: Model, rows: np.ndarray, deltas: list[Arrays] | None) -> tuple[np.ndarray, ...]:
-        """The given rows of W_in and W_out as the shard left them, which begins with the model's."""
+    def _gather(
+        self, model: Model, rows: np.ndarray, deltas: list[Arrays] | None, room: int = 0
+    ) -> tuple[np.ndarray, ...]:
+        """The given rows of W_in and W_out as the shard left them, which begins with the model's; room for more."""
         if deltas is not None and self.is_whole:
             return tuple(deltas[0][side] for side in SIDES)
-        gathered = tuple(np.empty((len(rows), kernels.padded(self.dimension)), np.float32) for _ in SIDES)
+        gathered = tuple(kernels.empty_rows(len(rows) + room, self.dimension) for _ in SIDES)
         for j, part, mine in self._by_block(rows):
             block = model.block(j)
             for W, side in zip(gathered, SIDES, strict=True):
@@ -183,27 +218,15 @@ class SkipGram(Algorithm):
             if lo < hi:
                 yield j, slice(int(lo), int(hi)), rows[lo:hi].astype(np.int64) - self.bounds[j]
 
-    def _train(self, text: kernels.Text, step: kernels.Step, W_in: np.ndarray, W_out: np.ndarray) -> None:
-        """Train on one thread, or on several that write to the same rows without locks (Hogwild)."""
-        marks = np.arange(self.threads + 1) * (len(text.words) / self.threads)
-        cuts = np.searchsorted(text.ptr, marks)
-        cuts[0], cuts[-1] = 0, len(text.ptr) - 1
-        parts = [slice(int(a), int(b)) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
-        here = kernels_on("word2vec", self.device)
-        if self.threads == 1 or here is not kernels:
-            here.train(self.method, text, step, W_in, W_out)
-            return
-        with ThreadPoolExecutor(self.threads) as pool:
-            list(pool.map(lambda part: kernels.train(self.method, text, step, W_in, W_out, part), parts))
-
     def _deltas(
         self, rows: np.ndarray, parts: tuple[np.ndarray, ...], before: list[Arrays] | None, tokens: int
     ) -> list[Arrays]:
-        """Cut by blocks: how often each row's word stood in the text, and W_in and W_out."""
+        """Cut by blocks: how often each row's word stood in the text, and W_in and W_out; if whole, with their room."""
         named = dict(zip(("stood", *SIDES), parts, strict=True))
         nothing: Arrays = {"tokens": np.int64(tokens), "rows": rows[:0]} | {name: p[:0] for name, p in named.items()}
         deltas = [nothing] * self.blocks
         for j, part, mine in self._by_block(rows):
+            part = slice(None) if self.is_whole else part
             deltas[j] = nothing | {"rows": mine.astype(np.uint32)} | {name: p[part] for name, p in named.items()}
             if before is not None:
                 deltas[j]["stood"][np.searchsorted(mine, before[j]["rows"])] += before[j]["stood"]
@@ -223,7 +246,7 @@ class SkipGram(Algorithm):
 
     def apply(self, block: Arrays, delta: Arrays, shared: Arrays) -> tuple[Arrays, Arrays]:
         """Add a share of the summed changes to the rows; or take over the rows, where one shard trained all of them."""
-        changed = {side: delta[side] for side in SIDES}
+        changed = {side: delta[side][: len(delta["rows"])] for side in SIDES}
         if not self.is_whole:
             changed = {side: block[side].copy() for side in SIDES}
             alpha = max(self.min_alpha, self.alpha * (1 - int(shared["trained"]) / max(1, self.tokens)))

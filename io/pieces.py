@@ -70,7 +70,7 @@ def _fill(rows: np.ndarray, size: int, path: Path) -> None:
     content = rows.reshape(-1).view(np.uint8)
     try:
         with path.open("rb", buffering=0) as file:
-            file.readinto(content)
+            file.readinto(content.data)
             checksum = google_crc32c.value(content)
             for left in range(size - content.nbytes, 0, -STEP):
                 checksum = google_crc32c.extend(checksum, file.read(min(left, STEP)))

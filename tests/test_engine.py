@@ -252,10 +252,11 @@ def test_shards_are_fixed_by_the_data_alone():
     assert [c for shard in many for c in shard] == list(range(1000))
 
 
-def test_places_are_balanced_and_stable():
+def test_places_are_balanced_consecutive_and_stable():
     three = [Capacity(f"w{i}", f"tcp://{i}", 1, 0) for i in range(3)]
     places = balanced_places([1] * 30, three)
-    assert sorted(places.count(c.address) for c in three) == [10, 10, 10]
+    assert places == [c.address for c in three for _ in range(10)] == balanced_places([1] * 30, three[::-1])
+    assert balanced_places([4, 1, 1, 1, 1], [Capacity("w0", "tcp://0", 2, 0), three[1]]).count("tcp://1") == 3
     two = balanced_places([1] * 30, three[:2])
     moved = sum(a != b for a, b in zip(places, two, strict=True))
     assert moved <= 16

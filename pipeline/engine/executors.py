@@ -1,13 +1,14 @@
 """Where tasks run: in this process, or on the workers of a Dask client. The engine sees no difference."""
 
 import contextlib
-import hashlib
 import threading
 import time
 from abc import ABC, abstractmethod
+from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 from dask.utils import format_bytes
@@ -204,23 +205,15 @@ def executor_for(client: Any | None) -> Executor:
 
 
 def balanced_places(weights: list[int], capacities: list[Capacity]) -> list[str]:
-    """Choose a worker's address for each shard of the given weights.
+    """Choose a worker's address for each shard of the given weights: to each worker consecutive shards, by its threads.
 
-    Each shard prefers workers by the hash of (shard, worker's name), so that most keep their place, and their
-    worker's cache, when workers come and go; a worker with its fair share of the weight takes no more.
+    So most merges find both deltas where they run. In the order of the workers' names, so that shards keep their place,
+    and its cache, from epoch to epoch, and most of them when a worker comes or goes.
     """
     if not capacities or not capacities[0].address:
         return [""] * len(weights)
-    threads = sum(c.threads for c in capacities)
-    room = {c.name: sum(weights) * c.threads / threads for c in capacities}
-    places = []
-    for shard, weight in enumerate(weights):
-        ranked = sorted(capacities, key=lambda c: _score(shard, c.name))
-        chosen = next((c for c in ranked if room[c.name] >= weight), None) or max(ranked, key=lambda c: room[c.name])
-        room[chosen.name] -= weight
-        places.append(chosen.address)
-    return places
-
-
-def _score(shard: int, worker: str) -> bytes:
-    return hashlib.blake2b(f"{shard}/{worker}".encode(), digest_size=8).digest()
+    workers = sorted(capacities, key=lambda c: c.name)
+    ends = list(accumulate(c.threads for c in workers))
+    scale = ends[-1] / max(1, sum(weights))
+    middles = (end - weight / 2 for end, weight in zip(accumulate(weights), weights, strict=True))
+    return [workers[min(bisect(ends, middle * scale), len(workers) - 1)].address for middle in middles]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .jit import kernel
+from .jit import kernel, vector_kernel
 from .random import draw, uniform, uniform64
 from .tiles import transpose, zeros
 from .vector import prefetch
@@ -163,6 +163,20 @@ def train(method: str, text: Text, step: Step, W_in: np.ndarray, W_out: np.ndarr
     first, last, _ = (documents or slice(None)).indices(len(text.ptr) - 1)
     sweep = {"par": _par, "full": _full, "sgns": _sgns}[method]
     sweep(first, last, text, step, W_in, W_out)
+
+
+@vector_kernel
+def loss(W_in, W_out, pairs, negatives):
+    """Sum the negated logarithms of what pairs (n, 2) of rows of W_out and W_in, and negatives (n, N), are held for."""
+    total = 0.0
+    for i in range(len(pairs)):
+        for k in range(-1, negatives.shape[1]):
+            row, product = pairs[i, 0] if k < 0 else negatives[i, k], np.float32(0)
+            for d in range(W_in.shape[1]):
+                product += W_out[row, d] * W_in[pairs[i, 1], d]
+            x = -product if k < 0 else product
+            total += max(x, 0) + np.log1p(np.exp(-abs(x)))
+    return total
 
 
 # --- what the three have in common ---

@@ -141,6 +141,17 @@ def test_first_vectors_are_the_streams_draws():
     assert found.shape == (2, word2vec.PAD) and not found[:, 3:].any()
 
 
+def test_the_loss_is_minus_the_logarithm_of_the_sigmoids():
+    W_in, W_out = (W * 9 for W in make_model(30, 20))
+    pairs, negatives = np.arange(12).reshape(6, 2), np.arange(18).reshape(6, 3)
+    products = W_out.astype(float) @ W_in.astype(float).T
+    held = [(products[t, i], 1) for t, i in pairs] + [
+        (products[k, i], -1) for (_, i), others in zip(pairs, negatives, strict=True) for k in others
+    ]
+    wanted = -sum(np.log(1 / (1 + np.exp(-x * sign))) for x, sign in held)
+    assert word2vec.loss(W_in, W_out, pairs, negatives) == pytest.approx(wanted, rel=1e-5)
+
+
 def test_data_movement_is_that_of_the_paper():
     # Dissertation, section 4.5.5: One Billion Word, 35 MB of cache, which the paper takes as so many elements.
     words, sentences = 804_269_958, 30_607_741

@@ -268,16 +268,17 @@ class SkipGram(Algorithm):
         """Sum the loss (dissertation, equation 4.3, negated) over a sample of the chunk's pairs of neighbours."""
         keys, frequency = random.stream(random.key(address.seed, LOSS, chunk.number), 3), model.shared["frequency"]
         ptr, words, _ = kernels.subsample(self._documents(chunk), chunk.words, self._keep(frequency), keys[0])
-        targets, inputs = _neighbours(ptr, words, self.window, keys[1])
-        others = kernels.negative_words(frequency, self.ns_exponent, len(targets) * self.negative, keys[2])
-        others = others[np.argsort(random.stream(keys[2], len(others)))]
-        rows, (targets, inputs, others) = self._numbered((targets, inputs, others))
-        W_in, W_out = self._gather(model, rows, None)
-        held = W_in[inputs]
-        total = np.logaddexp(0, -np.einsum("nd,nd->n", held, W_out[targets])).sum(dtype=np.float64)
-        for column in others.reshape(len(targets), self.negative).T:
-            total += np.logaddexp(0, np.einsum("nd,nd->n", held, W_out[column])).sum(dtype=np.float64)
-        return {"loss": np.float64(total), "pairs": np.int64(len(targets))}
+        pairs = np.stack(_neighbours(ptr, words, self.window, keys[1]), axis=1)
+        size = len(pairs) * self.negative
+        table = kernels.negative_words(frequency, self.ns_exponent, size, keys[2])
+        others = table[random.stream(keys[2], size) % np.uint64(max(1, size))]
+        if self.blocks == 1:
+            W_in, W_out = (model.block(0)[side] for side in SIDES)
+        else:
+            rows, (pairs, others) = self._numbered((pairs, others))
+            W_in, W_out = self._gather(model, rows, None)
+        total = kernels.loss(W_in, W_out, pairs, others.reshape(len(pairs), self.negative))
+        return {"loss": np.float64(total), "pairs": np.int64(len(pairs))}
 
     def rate(self, sums: Arrays, held_out: bool) -> dict[str, float]:
         """Loss a pair of neighbours with its negatives, natural logarithm."""

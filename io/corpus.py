@@ -142,6 +142,10 @@ class Corpus:
             raise ValueError(f"part {part!r} is not known: choose one of {', '.join(self.meta['parts'])}")
         self.chunks = [ChunkInfo(**c) for c in self.meta["parts"][part]]
 
+    def __repr__(self) -> str:
+        counts = f"{self.n_documents} documents, {self.n_tokens} tokens, {self.n_words} words"
+        return f"Corpus({self.url!r}, {self.part!r}: {counts})"
+
     @property
     def held_out(self) -> "Corpus":
         """The same corpus, showing the documents that ingest set apart for evaluation (maybe none)."""

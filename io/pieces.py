@@ -6,9 +6,8 @@ kernels take for a small chunk. Whatever knows Zarr reads these files.
 
 import json
 import math
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import IO, Any, NamedTuple
 
 import google_crc32c
 import numpy as np
@@ -32,53 +31,68 @@ def group_files(arrays: dict[str, np.ndarray]) -> Iterator[tuple[str, list[Any]]
             yield f"{name}/{key}", [content, _bytes_of(google_crc32c.value(content))]
 
 
-def read_group(folder: Path, only: tuple[str, ...] | None = None) -> dict[str, np.ndarray] | None:
+class Files(NamedTuple):
+    """How a group's files are read, by their names in it."""
+
+    contents: Callable[[list[str]], dict[str, bytes]]  # of several small ones at once; those that are not there are not
+    opened: Callable[[str], IO[bytes]]
+
+
+def read_group(files: Files, only: tuple[str, ...] | None = None) -> dict[str, np.ndarray] | None:
     """Read a group's arrays (all, or those named in ``only``); None for a group of another layout.
 
     Raises FileNotFoundError where there is no group, KeyError where an array is missing, ValueError where a piece is
     missing or damaged.
     """
-    there = json.loads((folder / "zarr.json").read_bytes()).get("attributes", {}).get("arrays")
-    arrays: dict[str, np.ndarray] = {}
-    for name in there or ():
-        if only is None or name in only:
-            array = _read_array(folder / name)
-            if array is None:
-                return None
-            arrays[name] = array
-    return None if there is None else arrays
+    about = files.contents(["zarr.json"])
+    if not about:
+        raise FileNotFoundError("zarr.json")
+    there = json.loads(about["zarr.json"]).get("attributes", {}).get("arrays")
+    if there is None:
+        return None
+    names = {f"{name}/zarr.json": name for name in there if only is None or name in only}
+    found = files.contents(list(names))
+    for file in names.keys() - found.keys():
+        raise KeyError(names[file])
+    layouts = {name: _layout(json.loads(found[file])) for file, name in names.items()}
+    if None in layouts.values():
+        return None
+    return {name: _read_array(files, name, *layout) for name, layout in layouts.items() if layout}
 
 
-def _read_array(folder: Path) -> np.ndarray | None:
+def _layout(found: dict[str, Any]) -> tuple[np.ndarray, list[int]] | None:
+    """Return room for the array that is described, and the shape of its pieces; None if it is laid out otherwise."""
     try:
-        found = json.loads((folder / "zarr.json").read_bytes())
         dtype, piece = np.dtype(found["data_type"]), found["chunk_grid"]["configuration"]["chunk_shape"]
         if found != json.loads(_json(_description(dtype, found["shape"], piece))):
             return None
-    except FileNotFoundError:
-        raise KeyError(folder.name) from None
     except (KeyError, TypeError):
         return None
-    array = np.empty(found["shape"], dtype)
+    return np.empty(found["shape"], dtype), piece
+
+
+def _read_array(files: Files, name: str, array: np.ndarray, piece: list[int]) -> np.ndarray:
+    size = math.prod(piece) * array.itemsize
     for key, rows in _places(array, piece):
-        _fill(rows, math.prod(piece) * dtype.itemsize, folder / key)
+        try:
+            with files.opened(f"{name}/{key}") as file:
+                _fill(rows, size, file)
+        except FileNotFoundError:
+            raise ValueError(f"the piece {name}/{key} is missing") from None
+        except ValueError as error:
+            raise ValueError(f"{error} in the piece {name}/{key}") from None
     return array
 
 
-def _fill(rows: np.ndarray, size: int, path: Path) -> None:
+def _fill(rows: np.ndarray, size: int, file: Any) -> None:
     """Read the rows of a piece of ``size`` bytes, and check them together with the zeros that may follow."""
     content = rows.reshape(-1).view(np.uint8)
-    try:
-        with path.open("rb", buffering=0) as file:
-            file.readinto(content.data)
-            checksum = google_crc32c.value(content)
-            for left in range(size - content.nbytes, 0, -STEP):
-                checksum = google_crc32c.extend(checksum, file.read(min(left, STEP)))
-            stored = file.read()
-    except FileNotFoundError:
-        raise ValueError(f"the piece {path} is missing") from None
-    if stored != _bytes_of(checksum):
-        raise ValueError(f"the checksum of {path} is wrong")
+    file.readinto(content)
+    checksum = google_crc32c.value(content)
+    for left in range(size - content.nbytes, 0, -STEP):
+        checksum = google_crc32c.extend(checksum, file.read(min(left, STEP)))
+    if file.read() != _bytes_of(checksum):
+        raise ValueError("wrong checksum")
 
 
 def _json(value: Any) -> bytes:

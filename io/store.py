@@ -5,6 +5,7 @@ when it is complete, and a group counts only once a later JSON file names it.
 """
 
 import contextlib
+import io
 import json
 import os
 import re
@@ -20,7 +21,7 @@ import zarr
 from fsspec.implementations.asyn_wrapper import AsyncFileSystemWrapper
 from fsspec.implementations.local import LocalFileSystem
 
-from .pieces import group_files, read_group
+from .pieces import Files, group_files, read_group
 
 #: Named NumPy arrays and scalars: a chunk's state, a block of a model, a shard's delta.
 Arrays = dict[str, Any]
@@ -219,7 +220,7 @@ class Store:
         """Read a group's arrays (all, or those named in ``only`` that are there); checksums are verified."""
         try:
             with self._named(name):
-                found = read_group(Path(self.where(name)), only) if self.is_local else None
+                found = read_group(self._files(self.where(name)), only)
                 return self._read_by_library(name, only) if found is None else found
         except KeyError as error:
             raise DataError(f"{self.where(name)}: the array {error} is missing; write the store anew") from None
@@ -227,6 +228,21 @@ class Store:
             raise DataError(f"{self.where(name)}: missing from its store") from None
         except (ValueError, zarr.errors.MetadataValidationError) as error:
             raise DataError(f"{self.where(name)}: damaged ({error}); restore it or write the store anew") from None
+
+    def _files(self, where: str) -> Files:
+        def contents(names: list[str]) -> dict[str, bytes]:
+            # From byte 0: for a whole file some stores are asked for its size first.
+            found = self.fs.cat_ranges([f"{where}/{name}" for name in names], 0, None, on_error="return")
+            for content in found:
+                if isinstance(content, Exception) and not isinstance(content, FileNotFoundError):
+                    raise content
+            return {name: c for name, c in zip(names, found, strict=True) if not isinstance(c, Exception)}
+
+        def opened(name: str) -> Any:
+            path = f"{where}/{name}"
+            return open(path, "rb", buffering=0) if self.is_local else io.BytesIO(self.fs.cat_file(path))
+
+        return Files(contents, opened)
 
     def _read_by_library(self, name: str, only: tuple[str, ...] | None) -> Arrays:
         group = zarr.open_group(self._zarr_store(name), mode="r")

@@ -76,12 +76,13 @@ class SkipGram(Algorithm):
         row = 8 * kernels.padded(self.dimension)
         rows = self.n_words if self.shards else min(self.n_words, chunk.segments + self._table_size(chunk.tokens))
         rows += room_for(self.threads, rows)
+        table = self._table_size(chunk.tokens)
         return Need(
             data=4 * chunk.tokens + 8 * (chunk.documents + 1),
             model=-(-self.n_words // self.blocks) * row + 8 * self.n_words,
             delta=3 * rows * row,
-            scratch=rows * row + 8 * chunk.tokens + 20 * self._table_size(chunk.tokens) + 20 * self.n_words,
-            device=rows * row + 12 * chunk.tokens + 8 * chunk.documents + 4 * self._table_size(chunk.tokens),
+            scratch=rows * row + 8 * chunk.tokens + (20 + 4 * self.threads) * table + 20 * self.n_words,
+            device=rows * row + 12 * chunk.tokens + 8 * chunk.documents + 4 * table,
         )
 
     def begin(self, block: int) -> Arrays:

@@ -242,7 +242,7 @@ def test_word_vectors_have_neighbours_and_every_model_of_text_finds_documents(tr
     code, _, err = call("similar", "vectors/model", "boat", "--without", "plane")
     assert (code, "'plane' is not in its vocabulary" in sentence(err)) == (4, True)
     code, _, err = call("similar", "run/model", "boat")
-    assert (code, "has no word vectors" in sentence(err)) == (2, True)
+    assert (code, "have no word vectors" in sentence(err)) == (2, True)
     for model, part in (("vectors", "train"), ("vectors", "held_out"), ("run", "train")):
         wanted = ("similar", f"{model}/model", "boat", "--documents", "corpus", "--part", part, "--json")
         code, out, _ = call(*wanted)
@@ -255,7 +255,7 @@ def test_word_vectors_have_neighbours_and_every_model_of_text_finds_documents(tr
     code, _, err = call("similar", "vectors/model", "boat", "--documents", "none")
     assert (code, "none: no corpus here" in sentence(err)) == (4, True)
     code, _, err = call("topics", "vectors/model")
-    assert (code, "has no topics" in err) == (2, True)
+    assert (code, "have no topics" in err) == (2, True)
 
 
 @pytest.mark.parametrize(("where", "what"), [("corpus", "corpus"), ("run", "run"), ("run/model", "model")])

@@ -428,6 +428,9 @@ def test_a_job_that_fails_or_is_terminated_says_so_in_one_line(capsys):
 def test_where_there_is_no_version(capsys):
     assert call("versions", "nothing") == 4
     assert "no versions here" in capsys.readouterr().err
+    LDA(2, max_iter=1).fit([["a", "b"]], run="run")
+    assert call("versions", "run") == 4
+    assert "no versions here" in capsys.readouterr().err
     retrain(configuration("lda"))
     assert call("rollback", "models") == 4
     assert "version 1 is the first one" in capsys.readouterr().err

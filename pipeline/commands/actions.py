@@ -156,7 +156,7 @@ def similar(
     estimator = load_model(model_url) if corpus_url is None else _for_text(model_url, "search")
     vectors = hasattr(estimator, "wv")
     if corpus_url is None and not vectors:
-        raise ValueError(f"{model_url}: a {estimator.kind} model has no word vectors; see --documents and `topics`")
+        raise ValueError(f"{model_url}: models of kind {estimator.kind} have no word vectors; see --documents")
     known = estimator.wv if vectors else set(estimator.words_)
     for word in (*words, *without):
         if word not in known:
@@ -216,7 +216,7 @@ def transform(model_url: str, corpus_url: str, out: str, part: str, client: Any 
 def _for_text(model_url: str, method: str) -> Any:
     estimator = load_model(model_url)
     if not hasattr(estimator, method):
-        raise ValueError(f"{model_url}: a {estimator.kind} model does not apply to documents")
+        raise ValueError(f"{model_url}: models of kind {estimator.kind} do not apply to documents")
     return estimator
 
 

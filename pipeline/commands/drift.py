@@ -35,7 +35,7 @@ def compare_models(old: Any, new: Any) -> Facts:
     Raises ValueError for models of two kinds.
     """
     if old.kind != new.kind:
-        raise ValueError(f"a {old.kind} model and a {new.kind} model have nothing to compare")
+        raise ValueError(f"models of kind {old.kind} and {new.kind} have nothing to compare")
     words = [estimator.model_.vocabulary["word"].to_pylist() for estimator in (old, new)]
     came, went = (_without(a, b) for a, b in (reversed(words), words))
     facts = {

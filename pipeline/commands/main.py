@@ -305,7 +305,7 @@ def topics(model: str, words: int, as_json: bool) -> None:
     estimator = load_model(model)
     found = commands.topics(estimator, words)
     if not found:
-        raise click.UsageError(f"{model}: a {estimator.kind} model has no topics; see corpusmill similar")
+        raise click.UsageError(f"{model}: models of kind {estimator.kind} have no topics; see corpusmill similar")
     show.say({"model": model, "topics": found}, as_json, lambda: show.topics(found))
 
 

@@ -261,7 +261,7 @@ class Estimator(ABC):
         url = model_in_use(url)
         meta = read_model_meta(url)
         if meta["model"] != cls.kind:
-            raise DataError(f"{url}: a {meta['model']} model where {cls.kind} is needed")
+            raise DataError(f"{url}: a model of kind {meta['model']} where {cls.kind} is needed")
         unknown = sorted(set(meta["parameters"]) - set(cls.parameter_names()))
         if unknown:
             raise DataError(

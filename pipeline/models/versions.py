@@ -42,7 +42,8 @@ class Versions:
 
     def exist(self) -> None:
         """Raise DataError when no version was ever published here."""
-        if not self.head.version:
+        # A run has a HEAD as well, of another kind.
+        if not self.store.names("versions") or not self.head.version:
             raise DataError(f"{self.url}: no versions here; make the first with `corpusmill retrain CONFIG`")
 
     @contextmanager

@@ -1,7 +1,10 @@
-"""LDA models as other tools take them: pyLDAvis, gensim, MALLET's text files, tables of words."""
+"""LDA models as other tools take them: pyLDAvis, gensim, MALLET's text files, tables of words.
+
+``model`` is an ``LDA``, whose module imports this one.
+"""
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -9,14 +12,11 @@ from ...io.corpus import Corpus
 from ...io.store import DataError, Store
 from .text import map_words
 
-if TYPE_CHECKING:
-    from .lda import LDA
-
 #: Words of a topic in MALLET's topic keys and in the table of top words.
 KEYS, TOP = 20, 100
 
 
-def to_pyldavis(model: "LDA", data: Any, client: Any | None = None) -> dict[str, Any]:
+def to_pyldavis(model: Any, data: Any, client: Any | None = None) -> dict[str, Any]:
     """Return the arguments of ``pyLDAvis.prepare``, documents' topics estimated from ``data``.
 
     ``topic_term_dists`` (K, V), ``doc_topic_dists`` (D, K), ``doc_lengths`` (D,), ``vocab`` (V,), ``term_frequency``
@@ -37,7 +37,7 @@ def to_pyldavis(model: "LDA", data: Any, client: Any | None = None) -> dict[str,
     }
 
 
-def word_counts(model: "LDA") -> np.ndarray:
+def word_counts(model: Any) -> np.ndarray:
     """Return the counts of words by topic, in the order of ``words_``: (K, V) int64."""
     fitted = model.model_
     counts = np.zeros((model.n_components, len(model.words_)), np.int64)
@@ -47,13 +47,13 @@ def word_counts(model: "LDA") -> np.ndarray:
     return counts
 
 
-def word_probabilities(model: "LDA") -> np.ndarray:
+def word_probabilities(model: Any) -> np.ndarray:
     """Return the topics' distributions over ``words_``: (K, V) float64, rows sum to one."""
     found = word_counts(model) + float(model.model_.shared["beta"])
     return found / found.sum(axis=1, keepdims=True)
 
 
-def known_lengths(model: "LDA", corpus: Corpus) -> np.ndarray:
+def known_lengths(model: Any, corpus: Corpus) -> np.ndarray:
     """Return how many tokens of each document the model knows: (D,) int64."""
     known = map_words(corpus.vocabulary, model.model_.vocabulary) >= 0
     parts = [np.zeros(0, np.int64)]
@@ -63,7 +63,7 @@ def known_lengths(model: "LDA", corpus: Corpus) -> np.ndarray:
     return np.concatenate(parts)
 
 
-def to_gensim(model: "LDA") -> Any:
+def to_gensim(model: Any) -> Any:
     """Return a gensim LdaModel of the same topics, with a Dictionary of the same words; raises ImportError without."""
     from gensim.corpora import Dictionary
     from gensim.models import LdaModel
@@ -84,7 +84,7 @@ def to_gensim(model: "LDA") -> Any:
 # --- files ---
 
 
-def export(model: "LDA", out: str, form: str, corpus: Corpus | None = None, client: Any | None = None) -> list[str]:
+def export(model: Any, out: str, form: str, corpus: Corpus | None = None, client: Any | None = None) -> list[str]:
     """Write a model below ``out`` in the form of another tool and return the files' names.
 
     Forms: "tsv" (top words) and "mallet" (topic keys; with a corpus, its documents' topics). Raises ValueError for
@@ -99,7 +99,7 @@ def export(model: "LDA", out: str, form: str, corpus: Corpus | None = None, clie
     return names
 
 
-def _tsv(model: "LDA", corpus: Corpus | None, client: Any | None) -> Iterator[tuple[str, Iterator[str]]]:
+def _tsv(model: Any, corpus: Corpus | None, client: Any | None) -> Iterator[tuple[str, Iterator[str]]]:
     rows = (
         f"{topic['topic']}\t{rank}\t{word['word']}\t{word['probability']:.6g}"
         for topic in model.topics(TOP)
@@ -108,7 +108,7 @@ def _tsv(model: "LDA", corpus: Corpus | None, client: Any | None) -> Iterator[tu
     yield "top-words.tsv", _headed("topic\trank\tword\tprobability", rows)
 
 
-def _mallet(model: "LDA", corpus: Corpus | None, client: Any | None) -> Iterator[tuple[str, Iterator[str]]]:
+def _mallet(model: Any, corpus: Corpus | None, client: Any | None) -> Iterator[tuple[str, Iterator[str]]]:
     alpha = model.model_.shared["alpha"]
     keys = (
         f"{topic['topic']}\t{alpha[topic['topic']]:.5f}\t{' '.join(w['word'] for w in topic['words'])} "

@@ -59,9 +59,7 @@ def cluster_of():
 
     def client_of(workers):
         cluster.scale(workers)
-        deadline = time.monotonic() + 120
         while client.run_on_scheduler(_running) != workers:
-            assert time.monotonic() < deadline, f"no cluster of {workers}"
             time.sleep(0.05)
         return client
 

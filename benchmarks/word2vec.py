@@ -10,6 +10,7 @@ import json
 import statistics
 import tempfile
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -34,7 +35,8 @@ def parse():
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3, 4, 5])
     parser.add_argument("--shards-per-round", type=int, nargs="+", default=[1], help="several: one row each")
     parser.add_argument("--chunk-tokens", type=int, default=None)
-    parser.add_argument("--systems", nargs="+", default=["par", "full", *PEERS])
+    systems = ["par", "full", *filter(find_spec, PEERS)]
+    parser.add_argument("--systems", nargs="+", default=systems, help="by default those that are installed")
     parser.add_argument("--answers", type=int, default=30_000, help="most frequent words that answer analogies")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--quick", action="store_true", help="made-up text of a few thousand words")

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import scipy.sparse
 
+from .parquet import read_parquet
 from .store import DataError, Store, check_format
 
 FORMAT = 1
@@ -204,7 +205,7 @@ class Corpus:
 def _read_table(store: Store, name: str) -> pa.Table:
     try:
         with store.fs.open(store.where(name), "rb") as file:
-            return pq.read_table(file)
+            return read_parquet(file)
     except (pa.ArrowInvalid, FileNotFoundError) as error:
         why = "missing" if isinstance(error, FileNotFoundError) else "damaged"
         raise DataError(f"{store.where(name)}: {why}; ingest anew with --overwrite") from None

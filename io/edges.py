@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
-import pyarrow.parquet as pq
 import scipy.io
 import scipy.sparse
 
+from .parquet import read_parquet
 from .source import Partition, SourceFile, find_files, line_blocks, open_file
 from .store import DataError
 
@@ -172,7 +172,7 @@ def _number(*columns: list[pa.Array]) -> tuple[pa.Array, list[np.ndarray]]:
 def _read_parquet(file: SourceFile, options: EdgeOptions) -> Iterator[_Pairs]:
     with open_file(file, unpack=False) as stream:
         try:
-            table = pq.read_table(stream)
+            table = read_parquet(stream)
         except pa.ArrowInvalid as error:
             raise DataError(f"{file.url}: not a Parquet file ({error})") from None
     present = table.column_names

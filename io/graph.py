@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 import scipy.sparse
 
 from .edges import EdgeOptions, Edges, from_matrix, read_edges
+from .parquet import read_parquet
 from .store import Arrays, DataError, Store, check_format
 
 FORMAT = 1
@@ -94,7 +95,7 @@ class Graph:
     def nodes(self) -> pa.Array:
         """Names by number: (V,) string."""
         with self.store.fs.open(self.store.where("nodes.parquet"), "rb") as file:
-            column = pq.read_table(file)["node"]
+            column = read_parquet(file)["node"]
         return pa.concat_arrays(column.chunks)
 
     def read_chunk(self, index: int) -> GraphChunk:

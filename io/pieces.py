@@ -12,7 +12,7 @@ from typing import IO, Any, NamedTuple
 import google_crc32c
 import numpy as np
 
-#: Elements in one piece of an array: 64 Mi elements stay below every object store's and codec's limit.
+#: Elements in one piece of an array, unless a row has more: 64 Mi stay below every object store's and codec's limit.
 PIECE = 1 << 26
 #: Bytes of filled-up zeros that are read at a time.
 STEP = 1 << 20
@@ -24,7 +24,8 @@ def group_files(arrays: dict[str, np.ndarray]) -> Iterator[tuple[str, list[Any]]
     about = {"arrays": list(arrays)}
     yield "zarr.json", [_json({"attributes": about, "zarr_format": 3, "node_type": "group"})]
     for name, array in arrays.items():
-        piece = [max(1, min(n, PIECE) if axis == 0 else n) for axis, n in enumerate(array.shape)]
+        row = math.prod(array.shape[1:])
+        piece = [max(1, min(n, PIECE // max(1, row)) if axis == 0 else n) for axis, n in enumerate(array.shape)]
         yield f"{name}/zarr.json", [_json(_description(array.dtype, array.shape, piece))]
         for key, rows in _pieces(array, piece):
             content = rows.reshape(-1).view(np.uint8)

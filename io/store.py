@@ -240,7 +240,7 @@ class Store:
 
         def opened(name: str) -> Any:
             path = f"{where}/{name}"
-            return open(path, "rb", buffering=0) if self.is_local else io.BytesIO(self.fs.cat_file(path))
+            return open(path, "rb") if self.is_local else io.BytesIO(self.fs.cat_file(path))
 
         return Files(contents, opened)
 

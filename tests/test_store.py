@@ -1,6 +1,8 @@
 """Stores: whole or not at all, checked when read, and nothing outside them."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import fsspec
@@ -75,9 +77,10 @@ def test_a_truncated_file_is_found(tmp_path, left):
         store.read_arrays("chunk")
 
 
-def test_an_array_of_several_pieces_is_checked_to_its_end(tmp_path):
-    store, array = Store(str(tmp_path)), np.zeros((PIECE + 5, 1), bool)
-    array[[0, PIECE, -1]] = True
+@pytest.mark.parametrize("shape", [(PIECE + 5, 1), (2, PIECE - 1)])
+def test_an_array_of_several_pieces_is_checked_to_its_end(tmp_path, shape):
+    store, array = Store(str(tmp_path)), np.zeros(shape, bool)
+    array[[0, -2, -1], 0] = True
     store.write_arrays("group", {"v": array})
     np.testing.assert_array_equal(store.read_arrays("group")["v"], array)
     np.testing.assert_array_equal(zarr.open_group(str(tmp_path / "group"))["v"][...], array)
@@ -194,3 +197,15 @@ def test_the_size_of_a_store_is_what_lies_on_disk(tmp_path):
     store = Store(str(tmp_path))
     store.write_bytes("file", b"x" * 1000)
     assert store.size() == sum(p.stat().st_size for p in Path(tmp_path).rglob("*") if p.is_file())
+
+
+def test_reading_a_table_starts_no_threads_that_could_outlive_the_interpreter(tmp_path):
+    write_toy_corpus(str(tmp_path))
+    program = f"""
+import os
+from corpusmill.io.corpus import Corpus
+before = os.listdir("/proc/self/task")
+assert len(Corpus({str(tmp_path)!r}).vocabulary)
+assert os.listdir("/proc/self/task") == before
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -35,7 +35,8 @@ def trained(found: Facts) -> None:
     """Print what training came to: topics, figures, and where things are."""
     topics(found["topics"], most=40)
     there = "" if found["trained_epochs"] else ", there already"
-    rate = f", {short(found['tokens_per_second'])} tokens/s" if found["tokens_per_second"] else ""
+    per_second = found["tokens_per_second"]
+    rate = f", the median one at {short(per_second)} tokens/s" if per_second else ""
     click.echo(
         f"{_label('trained')}{counted(found['epochs'], 'epoch')} in {duration(found['training_seconds'])}{rate}{there}"
     )

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ...io.data import open_data
+from ...io.parquet import read_parquet
 from ...io.store import Arrays, DataError, Store, check_format
 from ..engine.algorithm import Algorithm
 from ..engine.epoch import Training, train
@@ -271,7 +272,7 @@ class Estimator(ABC):
         estimator = cls(**meta["parameters"])
         arrays = Store(url).child(meta["arrays"])
         blocks = [arrays.read_arrays(f"{j:04d}") for j in range(meta["blocks"])]
-        vocabulary = pq.read_table(pa.BufferReader(arrays.read_bytes("vocabulary.parquet")))
+        vocabulary = read_parquet(pa.BufferReader(arrays.read_bytes("vocabulary.parquet")))
         estimator.model_ = Fitted(blocks, arrays.read_arrays("shared"), vocabulary, meta["about"])
         estimator.history_, estimator.n_iter_ = meta["history"], meta["n_iter"]
         estimator.saved_at = Store(url).absolute

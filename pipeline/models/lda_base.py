@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
+from ...io.parquet import read_parquet
 from ...io.store import Arrays, Store
 from ...kernels import lda
 from .estimator import Fitted, read_model_meta
@@ -23,7 +23,7 @@ class Base:
         meta = read_model_meta(url)
         self._arrays, self._blocks = Store(url).child(meta["arrays"]), meta["blocks"]
         self.shared = self._arrays.read_arrays("shared")
-        self.vocabulary = pq.read_table(pa.BufferReader(self._arrays.read_bytes("vocabulary.parquet")))
+        self.vocabulary = read_parquet(pa.BufferReader(self._arrays.read_bytes("vocabulary.parquet")))
 
     def rows(self, vocabulary: pa.Table) -> Arrays:
         """Return the counts of these words as a block; those that the model does not know have empty rows."""

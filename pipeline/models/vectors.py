@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from ...io.parquet import read_parquet
 from ...io.store import DataError, Store, check_format
 
 #: Rows compared at a time: scores of a block, no normalised copy of all vectors.
@@ -217,7 +218,7 @@ class WordVectors:
     def load_parquet(cls, path: str) -> Self:
         """Read a file of ``save_parquet``. Raises DataError for another file."""
         try:
-            table = pq.read_table(pa.BufferReader(_read(path)))
+            table = read_parquet(pa.BufferReader(_read(path)))
             vectors = table["vector"].combine_chunks()
             return cls(table["word"].to_pylist(), vectors.flatten().to_numpy().reshape(len(vectors), -1))
         except (KeyError, pa.ArrowInvalid) as error:

@@ -431,6 +431,25 @@ def test_a_stopped_run_can_be_resumed(trained, call, signum, code, cluster):
     assert finished["trained_epochs"] == 1
 
 
+@pytest.mark.parametrize(("signum", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_stop_that_comes_while_an_object_is_freed_is_not_lost(signum, code):
+    program = f"""
+import signal, time
+from corpusmill.pipeline.commands.main import cli, main
+class Freed:
+    def __del__(self):
+        signal.raise_signal({int(signum)})
+@cli.command()
+def wait():
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    Freed()
+    time.sleep(30)
+main(["wait"])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stderr.strip().count("\n")) == (code, 0), done.stderr
+
+
 def test_what_fails_while_a_stopped_command_closes_does_not_hide_that():
     for stop, code in ((Terminated(143), 143), (KeyboardInterrupt(), 130)):
         with pytest.raises(OSError, match="gone") as caught:

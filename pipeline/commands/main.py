@@ -3,6 +3,7 @@
 import json
 import signal
 import sys
+import threading
 from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any, NoReturn
@@ -423,6 +424,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # --debug belongs before the command; it is understood wherever it stands.
     given = sorted(sys.argv[1:] if arguments is None else arguments, key=lambda argument: argument != "--debug")
     signal.signal(signal.SIGTERM, _terminate)
+    sys.unraisablehook = _once_more
     try:
         cli.main(given, prog_name="corpusmill", standalone_mode=False)
     except click.ClickException as error:
@@ -440,6 +442,19 @@ def _terminate(*_: Any) -> NoReturn:
     # A signal that is ignored would be so in processes that start now, and nothing could end them.
     signal.signal(signal.SIGTERM, lambda *_: None)
     raise Terminated(TERMINATED)
+
+
+def _once_more(lost: Any) -> None:
+    """Let a stop come again that came while Python freed an object: what is raised there goes nowhere."""
+    if not isinstance(lost.exc_value, KeyboardInterrupt | Terminated):
+        sys.__unraisablehook__(lost)
+        return
+    signum = signal.SIGINT
+    if isinstance(lost.exc_value, Terminated):
+        signum = signal.SIGTERM
+        signal.signal(signum, _terminate)
+    # Not at once: it would be lost in the same place. A signal also ends what the main thread waits for.
+    threading.Timer(0.05, signal.pthread_kill, (threading.main_thread().ident, signum)).start()
 
 
 def _fail(sentence: str, code: int) -> NoReturn:

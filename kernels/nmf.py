@@ -16,6 +16,7 @@ import numpy as np
 
 from . import random, tiles
 from .jit import kernel, vector_kernel
+from .lines import LINE, empty_by_line
 from .tiles import add_to, descend, multiply_add, transpose, zeros
 from .vector import prefetch
 
@@ -23,8 +24,6 @@ from .vector import prefetch
 STRIP = 3
 #: Strips in a block of rows.
 STRIPS = 2
-#: Bytes of a line of the cache.
-LINE = 64
 #: Blocks whose products are summed in the factors' own type before they are added in float64.
 FLUSH = 16
 
@@ -74,16 +73,11 @@ def scratch(K: int, dtype) -> Scratch:
     """Return room for blocks of K columns."""
     lanes, Kp = tiles.lanes(dtype), padded(K, dtype)
     strips, block = (STRIPS, Kp, STRIP * lanes), (STRIPS * STRIP * lanes, Kp + 2 * lanes)
-    x, r, rows, gram = (_by_line(shape, dtype) for shape in (strips, strips, block, (Kp, Kp)))
+    room = [empty_by_line(shape, dtype) for shape in (strips, strips, block, (Kp, Kp))]
+    for array in room:
+        array[...] = 0
+    x, r, rows, gram = room
     return Scratch(x, r, rows, gram, lanes)
-
-
-def _by_line(shape: tuple[int, ...], dtype) -> np.ndarray:
-    """Return zeros that begin with a line of the cache: half of all vectors would lie in two lines else."""
-    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-    room = np.zeros(size + LINE, np.uint8)
-    first = -room.ctypes.data % LINE
-    return room[first : first + size].view(dtype).reshape(shape)
 
 
 def rule(S: np.ndarray, sweep: str, side: str, l1: float = 0.0, l2: float = 0.0, dtype=np.float32) -> Rule:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .jit import kernel, vector_kernel
+from .lines import LINE, empty_by_line
 from .random import draw, uniform, uniform64
 from .tiles import transpose, zeros
 from .vector import prefetch
@@ -42,7 +43,7 @@ TILE = VECTORS * WIDTH
 TABLE_BITS = 20
 #: Words whose rows are asked for ahead of their window.
 AHEAD = 4
-FLOATS_PER_LINE = 16
+FLOATS_PER_LINE = LINE // 4
 SPARE = np.uint64(64 - TABLE_BITS)
 #: The share of what it has yet to learn that a row learns from one pair, over the learning rate: as seen in trials.
 PULL = 0.03
@@ -76,11 +77,8 @@ def padded(dimension: int) -> int:
 
 
 def empty_rows(rows: int, dimension: int) -> np.ndarray:
-    """Return room for (rows, padded dimension) float32 that begins with a cache line: to lie across costs a tenth."""
-    D = padded(dimension)
-    room = np.empty(rows * D + FLOATS_PER_LINE, np.float32)
-    first = -(room.ctypes.data // 4) % FLOATS_PER_LINE
-    return room[first : first + rows * D].reshape(rows, D)
+    """Return room for (rows, padded dimension) float32."""
+    return empty_by_line((rows, padded(dimension)), np.float32)
 
 
 def keep_probability(frequency: np.ndarray, sample: float) -> np.ndarray:

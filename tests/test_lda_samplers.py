@@ -51,7 +51,7 @@ def test_same_bits_on_workers_and_however_the_model_is_cut(corpus, workers, samp
     np.testing.assert_array_equal(fitted(corpus, sampler, n_blocks=3).components_, here)
 
 
-@pytest.mark.parametrize("n_workers", [1, 3])
+@pytest.mark.parametrize("n_workers", [1, 2, 3])
 def test_warp_is_the_same_to_the_bit_though_workers_die(corpus, tmp_path, n_workers):
     expected = fitted(corpus, "warp").model_.blocks[0]
     algorithm = LDA(5, doc_topic_prior=0.1, sampler="warp").algorithm(corpus)

@@ -39,7 +39,7 @@ bench-quick: $(VENV)/.installed-benchmark
 
 gpu: $(VENV)/.installed-$(GPU)
 	@$(BIN)/python -c 'import sys; from numba import cuda; cuda.is_available() or sys.exit("make: numba finds no CUDA device, see numba -s")'
-	$(BIN)/python -m pytest tests/test_gpu.py tests/test_cuda_*.py
+	$(BIN)/python -m pytest tests/kernels/cuda
 	$(BIN)/python benchmarks/gpu.py --json benchmarks/results/gpu.json all
 
 $(BIN)/python:

@@ -7,9 +7,10 @@ topics, of which each word has a table. Rows of φ are dense, K float32 a word.
 from typing import NamedTuple
 
 import numpy as np
-from corpusmill.kernels import lda, random
+from corpusmill.kernels import random
 from corpusmill.kernels.jit import kernel
-from corpusmill.kernels.vector import prefetch
+from corpusmill.kernels.lda import esca as lda
+from corpusmill.kernels.simd.prefetch import prefetch
 from lda_systems import Clock
 
 #: Children of a node: the floats of a cache line.

@@ -61,7 +61,7 @@ def every(context):
 def ptx(options, models=()):
     """Registers, shared memory, spills and occupancy by compute capability; needs no device."""
     from corpusmill.kernels.cuda import ptx as compiler
-    from cuda_launches import LAUNCHES, kernels
+    from helpers.cuda_launches import LAUNCHES, kernels
 
     print("| kernel | threads | shared bytes | registers 7.5 / 8.0 / 9.0 | spilled bytes | occupancy 7.5 / 8.0 / 9.0 |")
     print("|---|---|---|---|---|---|")

@@ -9,13 +9,13 @@ from unittest import mock
 
 import click
 import numpy as np
-from corpusmill.kernels.cuda import lda as by_words
 from corpusmill.kernels.cuda.exact import times64
 from corpusmill.kernels.cuda.jit import device, kernel, launch, lean_kernel
-from corpusmill.kernels.cuda.lda import LANES, LOW, TOKENS, Word
+from corpusmill.kernels.cuda.lda import esca as by_words
+from corpusmill.kernels.cuda.lda.esca import LANES, LOW, TOKENS, Word
 from corpusmill.kernels.cuda.random import uniform64
 from corpusmill.kernels.cuda.warp import FULL, WARP
-from corpusmill.kernels.lda_counts import SIXTEEN
+from corpusmill.kernels.lda.counts import SIXTEEN
 from gpu_measure import copy_rate, kernel_seconds, row, timed
 from numba import config, cuda
 
@@ -36,7 +36,7 @@ class Topics:
         self._set(*empty)
 
     def _set(self, *counts):
-        from corpusmill.kernels import lda as cpu
+        from corpusmill.kernels.lda import esca as cpu
 
         totals = cpu.topic_totals(counts[1], counts[2], self.n_topics)
         alpha = np.full(self.n_topics, 50 / self.n_topics, np.float32)
@@ -49,9 +49,10 @@ class Topics:
 
     def sweep(self, pool=None, streamed=False) -> float:
         """Draw and count all chunks on the device; return the seconds. ``streamed``: send everything anew."""
-        from corpusmill.kernels import lda as cpu
         from corpusmill.kernels import random
-        from corpusmill.kernels.cuda import lda, memory
+        from corpusmill.kernels.cuda import memory
+        from corpusmill.kernels.cuda.lda import esca as lda
+        from corpusmill.kernels.lda import esca as cpu
 
         def one(c):
             chunk, key = self.chunks[c], random.key(1, self.epoch, c)
@@ -80,7 +81,7 @@ class Topics:
 
     def row_bytes(self) -> float:
         """Bytes of the row of A that a token reads, on average."""
-        from corpusmill.kernels import lda as cpu
+        from corpusmill.kernels.lda import esca as cpu
 
         total = 0.0
         for chunk, z in zip(self.chunks, self.z, strict=True):
@@ -90,9 +91,9 @@ class Topics:
 
     def cpu_rate(self, most: int) -> float:
         """Tokens per second of the CPU's kernels, one thread, on so many tokens of the same state."""
-        from corpusmill.io.corpus import make_chunk
-        from corpusmill.kernels import lda as cpu
+        from corpusmill.io.stores.corpus import make_chunk
         from corpusmill.kernels import random
+        from corpusmill.kernels.lda import esca as cpu
 
         chunk, n = self.chunks[0], int(np.searchsorted(self.chunks[0].doc_ptr, most))
         doc_ptr = chunk.doc_ptr[: max(2, n)]
@@ -111,7 +112,7 @@ class Topics:
 
 def make(number: int, n_tokens: int, n_words: int):
     """Documents of about 330 tokens, as in NYTimes, of a few of 500 topics each; frequencies as Zipf has them."""
-    from corpusmill.io.corpus import make_chunk
+    from corpusmill.io.stores.corpus import make_chunk
 
     rng = np.random.default_rng(number)
     ends = np.cumsum(rng.poisson(330, n_tokens // 330 + 1) + 1)
@@ -204,7 +205,7 @@ def _tell_parts(options, name: str, found: list[float]) -> None:
 
 def sort_milliseconds(state) -> float:
     """Time what shuffle and count replace: a sort of all tokens by document and topic. NaN without CuPy."""
-    from corpusmill.kernels.cuda.nmf import has_cupy
+    from corpusmill.kernels.cuda.nmf.hals import has_cupy
 
     if not has_cupy():
         return float("nan")
@@ -285,7 +286,7 @@ def documents_milliseconds(state) -> float:
 
 def every_word(model):
     """Return φ of all words, (V, K) float32, and their trees: (nnz,) and (nodes,) float64, (V + 1,) int64."""
-    from corpusmill.kernels.lda_model import prior_of
+    from corpusmill.kernels.lda.model import prior_of
 
     prior, ends = prior_of(model, 1, 1), model.row_ptr[1:]
     phi = np.tile(prior.base, (len(ends), 1))
@@ -299,7 +300,7 @@ def every_word(model):
 
 def draw_by_documents(chunk, z, model, words, key) -> np.ndarray:
     """Return a chunk's next topics."""
-    from corpusmill.kernels.cuda.lda_counts import count_documents
+    from corpusmill.kernels.cuda.lda.counts import count_documents
     from corpusmill.kernels.cuda.memory import derived, fetched, new, resident
 
     places = derived(chunk.place, "by document", lambda: np.argsort(chunk.place))
@@ -365,7 +366,7 @@ def _draw_with_own_word(rows, token, words, model, lane):
 @click.pass_obj
 def lda_tuning(options, tokens=50_000_000, topics=(1000, 3000, 5000)):
     """SaberLDA's Figure 10: seconds an epoch by chunks, by streams (10 chunks, sent), by threads a block."""
-    from corpusmill.kernels.cuda import lda as kernels
+    from corpusmill.kernels.cuda.lda import esca as kernels
 
     few = options["quick"]
     turns = range(1 if few else 3)

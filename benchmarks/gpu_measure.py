@@ -38,7 +38,8 @@ def copy_rate(options) -> float:
 @contextlib.contextmanager
 def timed():
     """Yield milliseconds by kernel, and by library product, filled in at the end from events around each."""
-    from corpusmill.kernels.cuda import jit, nmf
+    from corpusmill.kernels.cuda import jit
+    from corpusmill.kernels.cuda.nmf import hals as nmf
     from numba import cuda
 
     spans, lock, total = [], threading.Lock(), {}
@@ -109,8 +110,14 @@ def shared_rate() -> float:
 def simulate() -> None:
     """Teach Numba's simulator what it lacks, and give it few threads: to see that commands run, not how fast."""
     import cuda_simulator  # noqa: F401 installs itself
-    from corpusmill.kernels.cuda import lda, lda_counts, nmf, nmf_tiled, random_indexing, walks, word2vec
-    from corpusmill.kernels.cuda import random_indexing_passes as passes
+    from corpusmill.kernels.cuda.lda import counts as lda_counts
+    from corpusmill.kernels.cuda.lda import esca as lda
+    from corpusmill.kernels.cuda.nmf import hals as nmf
+    from corpusmill.kernels.cuda.nmf import tiled as nmf_tiled
+    from corpusmill.kernels.cuda.node2vec import walks
+    from corpusmill.kernels.cuda.random_indexing import accumulate as random_indexing
+    from corpusmill.kernels.cuda.random_indexing import passes
+    from corpusmill.kernels.cuda.word2vec import skip_gram as word2vec
 
     warnings.filterwarnings("ignore", "overflow encountered")  # on a device nobody tells of it
     lda.WARPS = lda.BLOCKS = lda_counts.BLOCKS = nmf.BLOCKS = word2vec.BLOCKS = 1

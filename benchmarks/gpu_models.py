@@ -4,20 +4,21 @@ from functools import partial
 
 import click
 import numpy as np
-from corpusmill.kernels import nmf as nmf_cpu
 from corpusmill.kernels import random
-from corpusmill.kernels import random_indexing as ri_cpu
-from corpusmill.kernels import random_indexing_text as ri_text
-from corpusmill.kernels import walks as walks_cpu
-from corpusmill.kernels import word2vec as word2vec_cpu
-from corpusmill.kernels import word2vec_movement as movement
-from corpusmill.kernels.cuda import nmf as nmf_cuda
-from corpusmill.kernels.cuda import nmf_tiled, random_indexing_passes
-from corpusmill.kernels.cuda import random_indexing as ri_cuda
-from corpusmill.kernels.cuda import walks as walks_cuda
-from corpusmill.kernels.cuda import word2vec as word2vec_cuda
 from corpusmill.kernels.cuda.jit import kernel, launch, synchronize
+from corpusmill.kernels.cuda.nmf import hals as nmf_cuda
+from corpusmill.kernels.cuda.nmf import tiled as nmf_tiled
+from corpusmill.kernels.cuda.node2vec import walks as walks_cuda
+from corpusmill.kernels.cuda.random_indexing import accumulate as ri_cuda
+from corpusmill.kernels.cuda.random_indexing import passes as random_indexing_passes
 from corpusmill.kernels.cuda.warp import FULL, WARP
+from corpusmill.kernels.cuda.word2vec import skip_gram as word2vec_cuda
+from corpusmill.kernels.nmf import hals as nmf_cpu
+from corpusmill.kernels.node2vec import walks as walks_cpu
+from corpusmill.kernels.random_indexing import accumulate as ri_cpu
+from corpusmill.kernels.random_indexing import text as ri_text
+from corpusmill.kernels.word2vec import movement
+from corpusmill.kernels.word2vec import skip_gram as word2vec_cpu
 from gpu_lda import make
 from gpu_measure import copy_rate, kernel_seconds, row, shared_rate, wall_seconds
 from numba import cuda, float64

@@ -14,8 +14,8 @@ from statistics import median
 
 import click
 import pyarrow as pa
-from corpusmill.io.source import BATCH_BYTES, Batch
-from corpusmill.io.tokens import TokenOptions, tokenise
+from corpusmill.io.readers.source import BATCH_BYTES, Batch
+from corpusmill.io.text.tokens import TokenOptions, tokenise
 from corpusmill.pipeline.ingest.ingest import IngestOptions, ingest
 from sklearn.feature_extraction.text import CountVectorizer
 
@@ -85,7 +85,7 @@ def tokenisers(documents: Documents) -> dict[str, Callable[[], object]]:
         "CountVectorizer's analyzer": lambda: [analyze(d) for d in documents],
         "CountVectorizer.fit": lambda: CountVectorizer().fit(documents),
         "tokenizers.encode_batch_fast": lambda: words.encode_batch_fast(documents),
-        "corpusmill.io.tokens": lambda: [tokenise(b, TokenOptions()) for b in batches],
+        "corpusmill.io.text.tokens": lambda: [tokenise(b, TokenOptions()) for b in batches],
     }
 
 

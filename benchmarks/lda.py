@@ -12,7 +12,7 @@ from statistics import median
 import click
 import numpy as np
 from corpusmill.pipeline import LDA
-from corpusmill.pipeline.clusters import open_cluster
+from corpusmill.pipeline.engine.clusters import open_cluster
 from corpusmill.pipeline.ingest.ingest import corpus_from
 from lda_systems import SYSTEMS, Clock, Corpusmill, load, score, split, zipf_matrix
 

@@ -8,9 +8,11 @@ import warnings
 import numpy as np
 import psutil
 import scipy.sparse
-from corpusmill.io.corpus import make_chunk
-from corpusmill.kernels import lda, lda_warp, random
-from corpusmill.pipeline.models.lda_samplers import is_slow
+from corpusmill.io.stores.corpus import make_chunk
+from corpusmill.kernels import random
+from corpusmill.kernels.lda import esca as lda
+from corpusmill.kernels.lda import warp as lda_warp
+from corpusmill.pipeline.models.lda.samplers import is_slow
 
 BETA = 0.01
 

@@ -18,8 +18,11 @@ from pathlib import Path
 import click
 import numpy as np
 import scipy.sparse
-from corpusmill.kernels import nmf, nmf_model, nmf_solvers, nmf_tiled
-from corpusmill.pipeline.models.hals import go_ahead, gram
+from corpusmill.kernels.nmf import hals as nmf
+from corpusmill.kernels.nmf import roofline as nmf_model
+from corpusmill.kernels.nmf import solvers as nmf_solvers
+from corpusmill.kernels.nmf import tiled as nmf_tiled
+from corpusmill.pipeline.models.nmf.algorithm import go_ahead, gram
 
 CACHE = 32 << 20
 PEER = "scikit-learn cd"

@@ -16,9 +16,10 @@ from pathlib import Path
 
 import numpy as np
 import scipy.sparse
-from corpusmill.io.graph import write_graph
-from corpusmill.kernels import random, walks
-from corpusmill.pipeline.models.node2vec import Node2Vec
+from corpusmill.io.stores.graph import write_graph
+from corpusmill.kernels import random
+from corpusmill.kernels.node2vec import walks
+from corpusmill.pipeline.models.node2vec.estimator import Node2Vec
 
 #: NumPy 1's names that pecanpy's dependencies still use, by what they are called now.
 OLD_NAMES = {

@@ -16,11 +16,11 @@ import numba
 import numpy as np
 import scipy.sparse
 import scipy.stats
-from corpusmill.io.corpus import make_chunk
-from corpusmill.kernels import random_indexing as ri
-from corpusmill.kernels import random_indexing_text as ri_text
+from corpusmill.io.stores.corpus import make_chunk
+from corpusmill.kernels.random_indexing import accumulate as ri
+from corpusmill.kernels.random_indexing import text as ri_text
 from corpusmill.pipeline.ingest.ingest import corpus_from
-from corpusmill.pipeline.models.random_indexing import RandomIndexing
+from corpusmill.pipeline.models.random_indexing.estimator import RandomIndexing
 from random_indexing_systems import (
     RADIUS,
     SALT,

@@ -8,8 +8,8 @@ import numba
 import numpy as np
 import scipy.sparse
 from corpusmill.kernels import random
-from corpusmill.kernels import random_indexing as ri
-from corpusmill.kernels import random_indexing_text as ri_text
+from corpusmill.kernels.random_indexing import accumulate as ri
+from corpusmill.kernels.random_indexing import text as ri_text
 
 THREADS = 2
 RADIUS = 5

@@ -12,8 +12,11 @@ from statistics import median
 import ablation
 import click
 import numpy as np
-from corpusmill.kernels import lda, lda_collapsed, lda_uncollapsed, random
+from corpusmill.kernels import random
 from corpusmill.kernels.jit import kernel
+from corpusmill.kernels.lda import collapsed as lda_collapsed
+from corpusmill.kernels.lda import esca as lda
+from corpusmill.kernels.lda import uncollapsed as lda_uncollapsed
 from lda_systems import BETA, Clock, Corpusmill, Warp, load, zipf_matrix
 
 FILES = {"kos": "uci-kos/docword.kos.txt", "nips": "nips_bow_1740x12419.npz", "wikipedia": "wiki-bow-252k.npz"}

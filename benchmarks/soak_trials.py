@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import google_crc32c
-from corpusmill.pipeline.commands.main import main as corpusmill
+from corpusmill.pipeline.commands.cli.main import main as corpusmill
 from corpusmill.pipeline.engine.run import RunStore
 from corpusmill.pipeline.models.versions import Versions
 

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import numpy as np
 from corpusmill.pipeline.ingest.ingest import corpus_from
-from corpusmill.pipeline.models.vectors import WordVectors
-from corpusmill.pipeline.models.word2vec import Word2Vec
-from corpusmill.pipeline.models.word_evaluation import evaluate_analogies, evaluate_pairs
+from corpusmill.pipeline.models.base.vectors import WordVectors
+from corpusmill.pipeline.models.base.word_evaluation import evaluate_analogies, evaluate_pairs
+from corpusmill.pipeline.models.word2vec.estimator import Word2Vec
 
 SENTENCE = 1000
 METRICS = ("ws353", "simlex", "analogies")

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from .corpus import Chunk, ChunkInfo, Corpus, make_chunk, write_chunk, write_corpus_table
-from .source import SourceFile
-from .store import DataError, Store
+from .readers.source import SourceFile
+from .stores.corpus import Chunk, ChunkInfo, Corpus, make_chunk, write_chunk, write_corpus_table
+from .stores.store import DataError, Store
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import dask
 import pytest
-from corpusmill.pipeline.clusters import dask_settings
+from corpusmill.pipeline.engine.clusters import dask_settings
 from distributed import Client, LocalCluster
 from numcodecs.zstd import Zstd
 

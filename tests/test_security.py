@@ -7,12 +7,12 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from corpusmill.configs.resolve import load
-from corpusmill.io.store import without_password
+from corpusmill.io.stores.store import without_password
 from corpusmill.pipeline import ESTIMATORS
 from corpusmill.pipeline.commands import actions as commands
 from corpusmill.pipeline.views.dashboard import _lines as shown_lines
-from corpusmill.pipeline.views.story import Story, plain
-from nightly import BOATS, BREAD, MODELS, call, write_configuration, write_day
+from corpusmill.pipeline.views.status import Story, plain
+from helpers.nightly import BOATS, BREAD, MODELS, call, write_configuration, write_day
 
 SCRIPT = "<script>document.title='broken'</script>"
 SECRET = "hunter2hunter2"

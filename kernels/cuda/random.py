@@ -5,7 +5,7 @@ import numpy as np
 from .. import random
 from ..random import FLOAT64_STEP, GAMMA, S11, mix
 from .jit import device
-from .single import ported
+from .port import ported
 
 mix_device = device(mix)
 draw = ported(random.draw, mix_cpu=mix_device)

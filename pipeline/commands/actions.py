@@ -9,18 +9,18 @@ import numpy as np
 
 from ...configs.resolve import public
 from ...configs.schema import Config
-from ...io.corpus import Corpus
-from ...io.edges import EdgeOptions
-from ...io.graph import write_graph
-from ...io.store import DataError, Store
+from ...io.readers.edges import EdgeOptions
+from ...io.stores.corpus import Corpus
+from ...io.stores.graph import write_graph
+from ...io.stores.store import DataError, Store
 from ..engine.events import Event, Subscriber
 from ..engine.run import RunStore
 from ..ingest.ingest import IngestOptions, Listener
 from ..ingest.ingest import ingest as ingest_source
-from ..models.estimator import read_model_meta
-from ..models.text import load_model
+from ..models.base.estimator import read_model_meta
+from ..models.base.text import load_model
 from ..models.versions import Versions
-from ..views.report import MEASURED, last
+from ..views.report.render import MEASURED, last
 from .pages import report
 
 Facts = dict[str, Any]
@@ -199,7 +199,7 @@ def coherence(model_url: str, corpus_url: str, part: str, measures: Sequence[str
 
 def export(model_url: str, out: str, form: str, corpus_url: str | None = None, part: str = "train") -> Facts:
     """Write a topic model as files for other tools."""
-    from ..models.lda_interop import export as write
+    from ..models.lda.export import export as write
 
     estimator = _for_text(model_url, "to_gensim")
     corpus = Corpus(corpus_url, part) if corpus_url else None

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from ...io.store import DataError
-from ..models.text import load_model
-from ..models.vectors import WordVectors, best
+from ...io.stores.store import DataError
+from ..models.base.text import load_model
+from ..models.base.vectors import WordVectors, best
 from ..models.versions import Facts, Versions
 
 #: Topics that can be matched: time grows with their number to the power of three.

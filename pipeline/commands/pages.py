@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from ...io.data import open_data
-from ...io.store import DataError, Store
+from ...io.stores.open import open_data
+from ...io.stores.store import DataError, Store
 from ..engine.run import RunStore
-from ..models.estimator import read_model_meta
-from ..models.text import load_model, model_of_run
-from ..views.comparison import render_both
-from ..views.report import Contents, render
+from ..models.base.estimator import read_model_meta
+from ..models.base.text import load_model, model_of_run
+from ..views.report.comparison import render_both
+from ..views.report.render import Contents, render
 
 Facts = dict[str, Any]
 

@@ -13,16 +13,16 @@ import numpy as np
 
 from ...configs.resolve import public
 from ...configs.schema import Config
-from ...io.corpus import Corpus
-from ...io.formats import open_source
 from ...io.partitions import select_documents
-from ...io.store import Arrays, DataError
+from ...io.readers.open import open_source
+from ...io.stores.corpus import Corpus
+from ...io.stores.store import Arrays, DataError
 from ..engine.events import Subscriber
 from ..engine.run import versions as software
 from ..ingest.ingest import Listener, ingest
-from ..models.text import load_model
+from ..models.base.text import load_model
 from ..models.versions import Facts, Versions
-from ..views.report import MEASURED
+from ..views.report.render import MEASURED
 from . import actions as commands
 from .retrain_plan import Plan, Request, make_plan
 

@@ -11,11 +11,11 @@ from pydantic import ValidationError
 
 from ...configs.resolve import public
 from ...configs.schema import Config
-from ...io.formats import open_source
 from ...io.partitions import Changes, Manifest, Partition, compare, survey, up_to
-from ...io.readers import Reader
-from ...io.source import SourceFile, find_files
-from ...io.store import DataError, Store
+from ...io.readers.lines import Reader
+from ...io.readers.open import open_source
+from ...io.readers.source import SourceFile, find_files
+from ...io.stores.store import DataError, Store
 from ..models.versions import Facts, Head, Versions
 from . import actions as commands
 

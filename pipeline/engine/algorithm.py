@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from ...io.store import Arrays
+from ...io.stores.store import Arrays
 
 
 class Address(NamedTuple):

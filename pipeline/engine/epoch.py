@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...io.store import Arrays, DataError, Store, check_free
+from ...io.stores.store import Arrays, DataError, Store, check_free
 from . import tasks
 from .algorithm import Algorithm, add
 from .events import Described, EpochFinished, EpochStarted, RunFinished, RunStarted, ShardSwept, Subscriber

@@ -13,7 +13,7 @@ from typing import Any
 
 from dask.utils import format_bytes
 
-from ...io.store import DataError
+from ...io.stores.store import DataError
 from ...kernels.errors import DeviceError
 from .device import device_bytes
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from dask.utils import format_bytes
 
-from ...io.store import DataError
+from ...io.stores.store import DataError
 from .algorithm import Algorithm, Need
 from .executors import Capacity
 

@@ -19,8 +19,8 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from typing import Any
 
-from ...io.exclusive import held, hold
-from ...io.store import Arrays, DataError, Store, check_format
+from ...io.stores.locks import held, hold
+from ...io.stores.store import Arrays, DataError, Store, check_format
 from .algorithm import Algorithm
 
 FORMAT = 1

@@ -4,8 +4,8 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from ...io.data import open_data
-from ...io.store import Arrays
+from ...io.stores.open import open_data
+from ...io.stores.store import Arrays
 from ...kernels.errors import DeviceError
 from .algorithm import Address, Algorithm, Swept, add, nbytes
 from .cache import CACHE

@@ -21,13 +21,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ...io import vocabulary as voc
-from ...io.corpus import ChunkInfo, Corpus, vocabulary_hash, write_corpus_table
-from ...io.exclusive import hold
-from ...io.formats import from_memory, open_source
-from ...io.readers import Reader
-from ...io.source import is_folder
-from ...io.store import DataError, Store, check_free
+from ...io.readers.lines import Reader
+from ...io.readers.open import from_memory, open_source
+from ...io.readers.source import is_folder
+from ...io.stores.corpus import ChunkInfo, Corpus, vocabulary_hash, write_corpus_table
+from ...io.stores.locks import hold
+from ...io.stores.store import DataError, Store, check_free
+from ...io.text import vocabulary as voc
 from ..engine.executors import Executor, Synchronous, executor_for
 from ..engine.plan import PLANNED_SHARE, PROCESS_BYTES
 from . import tasks

@@ -21,12 +21,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...io import vocabulary as voc
-from ...io.corpus import make_chunk, write_chunk
-from ...io.readers import Reader
-from ...io.source import Partition, ReadOptions
-from ...io.store import Store
-from ...io.tokens import TokenOptions, tokenise
+from ...io.readers.lines import Reader
+from ...io.readers.source import Partition, ReadOptions
+from ...io.stores.corpus import make_chunk, write_chunk
+from ...io.stores.store import Store
+from ...io.text import vocabulary as voc
+from ...io.text.tokens import TokenOptions, tokenise
 
 #: Parts of a corpus; the documents of ``held_out`` are kept for evaluation.
 PARTS = ("train", "held_out")

@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from ...io.exclusive import Locked, hold, read_tagged, write_if
-from ...io.store import DataError, Store, check_format
+from ...io.stores.locks import Locked, hold, read_tagged, write_if
+from ...io.stores.store import DataError, Store, check_format
 
 FORMAT = 1
 BUSY = "another process is retraining this model; wait for it"

@@ -13,10 +13,10 @@ from distributed import Client
 from distributed.diagnostics.plugin import SchedulerPlugin
 
 from ..engine.events import Event, Subscriber
+from ..formatting import duration, spoken
 from .metrics import metric_families
-from .report import LABELS, likelihoods, other_names
-from .story import Story, plain
-from .wording import duration, spoken
+from .report.render import LABELS, likelihoods, other_names
+from .status import Story, plain
 
 TOPIC = "corpusmill"
 COLOURS = {"waiting": "#d8dce3", "running": "#f0b429", "done": "#3b82c4", "cached": "#4aa564"}

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from ..engine.events import Event
-from .report import MEASURED
-from .story import Story, plain
-from .wording import spoken
+from ..formatting import spoken
+from .report.render import MEASURED
+from .status import Story, plain
 
 SUCCESS = "success_timestamp_seconds"
 

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from ..engine.events import EpochFinished, Event, RunFinished, RunStarted, ShardSwept
-from .wording import counted, minus, short
+from ..formatting import counted, minus, short
 
 #: Seconds between plain lines.
 QUIET = 5.0

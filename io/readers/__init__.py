@@ -1,0 +1,1 @@
+"""Readers of source documents, matrices and edges."""

@@ -1,0 +1,1 @@
+"""What corpusmill writes: corpora, matrices and graphs, as Zarr and Parquet files."""

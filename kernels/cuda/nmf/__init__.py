@@ -1,0 +1,1 @@
+"""CUDA kernels of non-negative matrix factorisation."""

@@ -1,0 +1,1 @@
+"""CUDA kernels of skip-gram with negative sampling."""

@@ -1,0 +1,1 @@
+"""Kernels of non-negative matrix factorisation."""

@@ -1,0 +1,1 @@
+"""Vector instructions that Numba does not offer by itself."""

@@ -1,0 +1,1 @@
+"""Kernels of skip-gram with negative sampling."""

@@ -1,0 +1,1 @@
+"""Base classes of the estimators, saved models and their evaluation."""

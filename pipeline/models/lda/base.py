@@ -1,0 +1,59 @@
+"""What LDA goes on from: the counts of a trained model, looked up by word."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ....io.stores.parquet import read_parquet
+from ....io.stores.store import Arrays, Store
+from ....kernels.lda import esca as lda
+from ..base.estimator import Fitted, read_model_meta
+from ..base.text import map_words
+from .inference import rows_of
+
+COLUMNS = ["word", "term_frequency", "document_frequency"]
+
+
+class Base:
+    """A saved model of topics; its blocks are read one at a time."""
+
+    def __init__(self, url: str):
+        meta = read_model_meta(url)
+        self._arrays, self._blocks = Store(url).child(meta["arrays"]), meta["blocks"]
+        self.shared = self._arrays.read_arrays("shared")
+        self.vocabulary = read_parquet(pa.BufferReader(self._arrays.read_bytes("vocabulary.parquet")))
+
+    def rows(self, vocabulary: pa.Table) -> Arrays:
+        """Return the counts of these words as a block; those that the model does not know have empty rows."""
+        return rows_of(map_words(vocabulary, self.vocabulary), self._read())
+
+    def lengths(self, vocabulary: pa.Table) -> np.ndarray:
+        """Return how many topics each of these words has: (W,) int64."""
+        return np.diff(self.rows(vocabulary)["row_ptr"])
+
+    def elsewhere(self, vocabulary: pa.Table) -> tuple[int, np.ndarray]:
+        """Return how many words the model has besides these, and their topics' totals: (K,) int64."""
+        known = self.rows(vocabulary)
+        apart = int((map_words(self.vocabulary, vocabulary) < 0).sum())
+        totals = self.shared["totals"]
+        return apart, totals - lda.topic_totals(known["topics"], known["counts"], len(totals))
+
+    def _read(self) -> Iterator[Arrays]:
+        return (self._arrays.read_arrays(f"{j:04d}") for j in range(self._blocks))
+
+
+def joined(old: Fitted, new: Fitted) -> Fitted:
+    """Return the new model with, behind its words, those that only the old one has; frequencies are of both."""
+    places = map_words(new.vocabulary, old.vocabulary)
+    apart = np.flatnonzero(map_words(old.vocabulary, new.vocabulary) < 0)
+    tables = [table.select(COLUMNS) for table in (new.vocabulary, old.vocabulary)]
+    for name in COLUMNS[1:]:
+        before = pc.fill_null(tables[1][name].take(pa.array(places, mask=places < 0)), 0)
+        column = pc.add(tables[0][name], before)
+        tables[0] = tables[0].set_column(COLUMNS.index(name), name, column)
+    vocabulary = pa.concat_tables([tables[0], tables[1].take(apart).cast(tables[0].schema)])
+    blocks = [*new.blocks, rows_of(apart, old.blocks)] if len(apart) else new.blocks
+    shared = {name: array for name, array in new.shared.items() if name != "elsewhere"}
+    return Fitted(blocks, shared, vocabulary, new.about)

@@ -1,0 +1,1 @@
+"""Node2Vec: random walks on a graph, then Word2Vec's training."""

@@ -1,0 +1,122 @@
+"""Every launch of every CUDA kernel, recorded on a machine without a device: to compile, and to count registers."""
+
+from unittest import mock
+
+import numpy as np
+from corpusmill.io.stores.corpus import make_chunk
+from corpusmill.kernels import random
+from corpusmill.kernels.cuda import ptx
+from corpusmill.kernels.cuda.lda import collapsed as aga
+from corpusmill.kernels.cuda.lda import esca as lda
+from corpusmill.kernels.cuda.nmf import hals as nmf
+from corpusmill.kernels.cuda.nmf import tiled as nmf_tiled
+from corpusmill.kernels.cuda.node2vec import walks
+from corpusmill.kernels.cuda.random_indexing import accumulate as random_indexing
+from corpusmill.kernels.cuda.random_indexing import passes as random_indexing_passes
+from corpusmill.kernels.cuda.word2vec import skip_gram as word2vec
+from corpusmill.kernels.lda import collapsed as lda_collapsed
+from corpusmill.kernels.lda.model import Model
+from corpusmill.kernels.nmf import hals as nmf_cpu
+from corpusmill.kernels.node2vec import walks as walks_cpu
+from corpusmill.kernels.random_indexing import text as ri_text
+from corpusmill.kernels.word2vec import skip_gram as word2vec_cpu
+
+
+def lda_launches(n_topics, answer):
+    """First and next topics, and counting: from dense rows where ``answer`` is large, from sparse ones elsewhere."""
+    chunk, z = make_chunk(0, np.array([0, 6]), np.array([0, 1, 2, 0, 1, 2], np.uint32)), np.zeros(6, np.uint16)
+    none = np.zeros(4, np.int64), np.empty(0, np.uint16), np.empty(0, np.int32)
+    model = Model(*none, 0, np.zeros(n_topics, np.int64), np.ones(n_topics, np.float32), 0.01, 3)
+    with ptx.recorded(answer) as launches:
+        for old in (None, z):
+            lda.sweep(chunk, [model], old, random.key(1))
+        lda.count_words(chunk.word_ids, chunk.word_ptr, z, (0, 3), n_topics)
+    return launches
+
+
+def aga_launches(n_topics=128):
+    """One mini-batch."""
+    tokens = lda_collapsed.Tokens(*(np.zeros(1, np.uint32) for _ in range(3)))
+    A, N, alpha = np.ones((1, n_topics), np.int32), np.ones(n_topics, np.int32), np.ones(n_topics, np.float32)
+    with ptx.recorded() as launches:
+        aga.minibatch(
+            tokens,
+            lda_collapsed.Tables(A, A.copy(), N, alpha, 0.01, 0.01),
+            np.zeros(1, np.uint16),
+            random.key(1),
+            np.array([0, 1]),
+            256,
+        )
+    return launches
+
+
+def random_indexing_launches(dimension=2048):
+    """Sums from sparse seeds, by word and in passes, from dense ones, and lengths."""
+    chunk = make_chunk(0, np.array([0, 40]), np.zeros(40, np.uint32))
+    tokens, window = ri_text.localise(chunk, np.ones(1, bool), 2), ri_text.make_window(2, "permutation")
+    seeds, rows = np.zeros((1, 5), np.uint32), np.ones((1, dimension), np.int32)
+    with ptx.recorded() as launches:
+        random_indexing.accumulate(tokens, window, seeds, dimension)
+        random_indexing_passes.accumulate(tokens, window, seeds, dimension)
+        with mock.patch.object(random_indexing_passes, "SMALLEST", 1):
+            random_indexing_passes.accumulate(tokens, window, seeds, dimension)
+        slabs = random_indexing.make_slabs(rows, np.zeros(1, np.uint32))
+        random_indexing.accumulate_dense(tokens, window, slabs, 0, np.zeros((1, dimension), np.float32))
+        random_indexing.normalised(rows)
+    return launches
+
+
+def word2vec_launches(dimension=128):
+    """FULL-W2V and PAR-Word2Vec."""
+    text = word2vec_cpu.Text(np.array([0, 3]), np.zeros(3, np.uint32), np.zeros(3, np.uint32))
+    step = word2vec_cpu.Step(5, 5, np.zeros(4, np.uint32), random.key(1), random.key(2), 0.025, 1e-6, 1e-4)
+    with ptx.recorded() as launches:
+        for method in ("full", "par"):
+            word2vec.train(method, text, step, *(np.zeros((2, dimension), np.float32) for _ in range(2)))
+    return launches
+
+
+def walks_launches():
+    """Walks over a graph with weights."""
+    edges = np.array([0, 1, 2]), np.array([1, 0], np.uint32), np.full(2, 2, np.float32)
+    with ptx.recorded(answer=1) as launches:
+        walks.walk(
+            walks_cpu.walker(walks_cpu.Adjacency(*edges, True), 0.5, 2), np.zeros(1, np.uint32), 8, random.key(1)
+        )
+    return launches
+
+
+def nmf_launches(K=128):
+    """Half an epoch, and the papers' three phases."""
+    A = nmf_cpu.sparse(nmf_cpu.Rows(np.array([0, 1]), np.zeros(1, np.int32), np.ones(1, np.float32)), 1)
+    one = np.ones((1, K), np.float32)
+    rule = nmf_cpu.rule(np.eye(K), "separable", "H")
+    plain = (mock.patch.object(module, "has_cupy", return_value=False) for module in (nmf, nmf_tiled))
+    with next(plain), next(plain), ptx.recorded() as launches:
+        nmf.sweep_sparse(A, one, rule, one.copy(), one.copy(), np.zeros((K, K)), 1, None)
+        nmf_tiled.update(one.copy(), one, np.eye(K, dtype=np.float32), 16, True)
+    return launches
+
+
+#: By model: all launches, each kernel's first one as it is launched in earnest.
+LAUNCHES = {
+    "lda": lambda: [
+        *lda_launches(1024, 0),
+        *lda_launches(100, 60_000),
+        *lda_launches(13_000, 0),
+        *lda_launches(13_000, 60_000),
+    ],
+    "lda, mini-batches": aga_launches,
+    "random indexing": random_indexing_launches,
+    "word2vec": word2vec_launches,
+    "walks": walks_launches,
+    "nmf": nmf_launches,
+}
+
+
+def kernels(model):
+    """Return a model's kernels, each as it is launched first: a dictionary by function."""
+    first = {}
+    for launch in LAUNCHES[model]():
+        first.setdefault(launch.function, launch)
+    return list(first.values())

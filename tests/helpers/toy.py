@@ -1,0 +1,132 @@
+"""A corpus made in the test, and the smallest algorithm that uses every part of the engine."""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from corpusmill.io.stores.corpus import Corpus, make_chunk, write_chunk, write_corpus_table
+from corpusmill.io.stores.store import Store
+from corpusmill.kernels import random
+from corpusmill.pipeline.engine.algorithm import Algorithm, Need, Swept
+
+
+def vocabulary_table(words, frequency):
+    """Return a vocabulary of these words and term frequencies."""
+    frequency = np.asarray(frequency, np.int64)
+    return pa.table({"word": words, "term_frequency": frequency, "document_frequency": frequency})
+
+
+def write_documents(url, parts, n_words, name):
+    """Write parts of chunks of documents (arrays of word ids) as a corpus with words w000, w001, ..."""
+    store, infos = Store(url), {}
+    frequency = np.zeros(n_words, np.int64)
+    for part, chunks in parts.items():
+        infos[part] = []
+        for c, documents in enumerate(chunks):
+            doc_ptr = np.r_[0, np.cumsum([len(d) for d in documents])].astype(np.int64)
+            words = np.concatenate(documents).astype(np.uint32)
+            if part == "train":
+                frequency += np.bincount(words, minlength=n_words)
+            infos[part].append(write_chunk(store, part, make_chunk(c, doc_ptr, words, group_tokens=200)))
+        keys = pa.table({"key": [f"{part}:{i}" for i in range(sum(len(c) for c in chunks))]})
+        with store.fs.open(store.where(f"documents-{part}.parquet"), "wb") as file:
+            pq.write_table(keys, file)
+    vocabulary = vocabulary_table([f"w{i:03d}" for i in range(n_words)], frequency)
+    write_corpus_table(store, vocabulary, infos, True, name, {"source": "toy"})
+    return Corpus(str(url))
+
+
+def write_toy_corpus(url, n_chunks=6, documents=20, n_words=50, seed=0):
+    """Write a corpus of random words, some documents empty, and return it opened."""
+    rng = np.random.default_rng(seed)
+
+    def chunk():
+        lengths = rng.integers(0, 60, documents)
+        return [np.minimum(rng.geometric(0.08, n) - 1, n_words - 1) for n in lengths]
+
+    parts = {"train": [chunk() for _ in range(n_chunks)], "held_out": [chunk()]}
+    return write_documents(url, parts, n_words, f"toy-{seed}-{n_chunks}-{documents}")
+
+
+def write_topic_corpus(url, n_topics, words_per_topic=20, n_chunks=4, documents=40, length=60, seed=0):
+    """Write a corpus drawn from topics that share no word: topic k has the words from k * words_per_topic on."""
+    rng = np.random.default_rng(seed)
+
+    def document():
+        theta = rng.dirichlet(np.full(n_topics, 0.1))
+        topics = rng.choice(n_topics, length, p=theta)
+        return topics * words_per_topic + rng.integers(0, words_per_topic, length)
+
+    def chunk():
+        return [document() for _ in range(documents)]
+
+    parts = {"train": [chunk() for _ in range(n_chunks)], "held_out": [chunk()]}
+    return write_documents(url, parts, n_topics * words_per_topic, f"topics-{n_topics}-{seed}")
+
+
+@dataclass(frozen=True)
+class Tally(Algorithm):
+    """Each epoch adds a random number a token to the count of its word; the state remembers the last numbers."""
+
+    name: ClassVar[str] = "tally"
+    n_words: int = 50
+    blocks: int = 1
+    rounds: int = 1
+    parts: int = 1
+    only: int | None = None  # the part that a sweep is for
+    scratch: int = 0
+
+    def _bounds(self):
+        return np.linspace(0, self.n_words, self.blocks + 1).astype(int)
+
+    def part(self, index):
+        return replace(self, only=index)
+
+    def need(self, data, chunk):
+        return Need(data=chunk.tokens * 16, state=chunk.tokens * 8, delta=self.n_words * 8, scratch=self.scratch)
+
+    def begin(self, block):
+        lo, hi = self._bounds()[block : block + 2]
+        return {"counts": np.zeros(hi - lo, np.int64)}
+
+    def begin_shared(self):
+        return {"total": np.zeros((), np.int64)}
+
+    def sweep(self, model, chunk, state, deltas, address):
+        key = random.key(*address)
+        drawn = np.array([int(random.draw(key, i)) % 10 for i in range(chunk.n_tokens)], np.int64)
+        last = np.zeros_like(drawn) if state is None else state["last"]
+        tokens = np.repeat(chunk.word_ids, np.diff(chunk.word_ptr)).astype(np.int64)
+        whole = np.bincount(tokens, drawn + last + int(model.shared["total"]) % 3, self.n_words).astype(np.int64)
+        bounds = self._bounds()
+        parts = [{"counts": whole[bounds[j] : bounds[j + 1]]} for j in self.blocks_of(self.only or 0)]
+        if deltas is not None:
+            parts = [self.merge(a, b) for a, b in zip(deltas, parts, strict=True)]
+        return Swept({"last": drawn}, parts, {} if self.only else {"drawn": drawn.sum()})
+
+    def merge(self, left, right):
+        return {"counts": left["counts"] + right["counts"]}
+
+    def apply(self, block, delta, shared):
+        counts = block["counts"] + delta["counts"]
+        return {"counts": counts}, {"total": counts.sum()}
+
+    def finish(self, shared, totals, sums):
+        return {"total": np.asarray(totals["total"])}, {"drawn": float(sums["drawn"])}
+
+    def score(self, model, chunk, state, address):
+        known = -1 if state is None else int(state["last"].sum())
+        return {"tokens": np.int64(chunk.n_tokens), "known": np.int64(known)}
+
+    def rate(self, sums, held_out):
+        return {
+            "held_out_tokens" if held_out else "train_tokens": float(sums["tokens"]),
+            f"known_{held_out}": float(sums["known"]),
+        }
+
+
+def model_of(run, algorithm):
+    """Return the committed model of a run as one array."""
+    return np.concatenate([run.block(run.step, j)["counts"] for j in range(algorithm.blocks)])

@@ -1,0 +1,268 @@
+"""Bad input is refused in a sentence that names the file and the line."""
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from corpusmill.io.readers.open import from_memory
+from corpusmill.io.readers.source import ReadOptions
+from corpusmill.io.stores.store import DataError
+from helpers.sources import COUNTS, collect, read, write_docword, write_jsonl, write_lines
+
+
+def refuses(source, match, **options):
+    """Check that reading says what is wrong and where."""
+    with pytest.raises(DataError, match=match):
+        read(source, **options)
+
+
+@pytest.mark.parametrize(
+    "source, match",
+    [
+        ("", "an empty path"),
+        ("odd://x", "odd://x: Protocol not known: odd; use a local path or a URL"),
+        ("x.zip", r"x\.zip: an archive; unpack it"),
+        ("x.txt.zst", r"x\.txt\.zst, after line 0: the zstd data is cut off or damaged"),
+    ],
+)
+def test_no_source_at_all(tmp_path, monkeypatch, source, match):
+    monkeypatch.chdir(tmp_path)
+    for name in ("x.zip", "x.txt.zst"):
+        Path(name).write_bytes(b"PK\3\4")
+    refuses(source, match)
+
+
+def test_a_vocabulary_file_for_text(tmp_path):
+    with pytest.raises(ValueError, match=r"vocabulary_file names the columns of docword.*x\.txt is lines"):
+        read(write_lines(tmp_path / "x.txt", "a"), vocabulary_file="v.txt")
+
+
+def test_hashed_columns(tmp_path):
+    path = write_lines(tmp_path / "x.svm", ["1 7:2 4294967295:1", "0 7:1"])
+    assert read(path)[1] == [["7", "7", "4294967295"], ["7"]]
+
+
+def test_no_file(tmp_path):
+    refuses(tmp_path / "x.jsonl", r"x\.jsonl: no file matches")
+    refuses(str(tmp_path / "*.jsonl"), r"\*\.jsonl: no file matches")
+
+
+@pytest.mark.parametrize("keep", [10, 20_000])
+def test_truncated_gz(tmp_path, keep):
+    path = tmp_path / "x.txt.gz"
+    rng = np.random.default_rng(0)
+    packed = gzip.compress(b"".join(b"%d\n" % n for n in rng.integers(0, 10**9, 10_000)))
+    path.write_bytes(packed[:keep])
+    refuses(path, r"x\.txt\.gz, after line \d+: the gzip data is cut off")
+
+
+@pytest.mark.parametrize("name", ["x.csv.gz", "x.jsonl.gz", "docword.x.txt.gz", "x.mtx.gz", "x.svm.gz", "folder/x.gz"])
+def test_truncated_gz_of_every_format(tmp_path, name):
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(gzip.compress(b"text\n")[:14])
+    refuses(path.parent if path.parent != tmp_path else path, r"\.gz, after line \d+: the gzip data is cut off")
+
+
+def test_gz_that_is_none(tmp_path):
+    path = tmp_path / "x.jsonl.gz"
+    path.write_text('{"text": "a"}')
+    refuses(path, r"x\.jsonl\.gz, after line 0: the gzip data is cut off or damaged")
+
+
+@pytest.mark.parametrize(
+    "name, head, tail, row",
+    [
+        ("x.txt", b"good\n", b"", "line 2"),
+        ("x.jsonl", b'{"text": "good"}\n{"text": "', b'"}', "line 2"),
+        ("x.csv", b"text\ngood\n", b"", "row 2"),
+        ("folder", b"", b"", "row 1"),
+    ],
+)
+def test_invalid_utf8(tmp_path, name, head, tail, row):
+    path = tmp_path / name
+    if name == "folder":
+        path.mkdir()
+        path = path / "x"
+    path.write_bytes(head + b"b\xffd word\xc3" + tail + b"\n")
+    source = path.parent if name == "folder" else path
+    refuses(source, f"{path.name}, {row}: invalid UTF-8 at byte")
+    assert read(source, encoding_errors="replace")[1][-1] == ["word"]
+
+
+def test_null_text(tmp_path):
+    path = write_jsonl(tmp_path / "x.jsonl", [{"text": "a good one"}, {"text": None}, {"other": 1}])
+    refuses(path, r"x\.jsonl, line 2: no text")
+    assert read(path, null_text="empty")[1] == [["good", "one"], [], []]
+    pq.write_table(pa.table({"text": ["a good one", None]}), tmp_path / "x.parquet")
+    refuses(tmp_path / "x.parquet", r"x\.parquet, row 2: no text")
+    assert read(tmp_path / "x.parquet", null_text="empty")[1] == [["good", "one"], []]
+    pq.write_table(pa.table({"words": [["a"], None]}), tmp_path / "y.parquet")
+    refuses(tmp_path / "y.parquet", r"y\.parquet, row 2: no tokens", tokens="words")
+    pq.write_table(pa.table({"words": [["a"], ["b", None]]}), tmp_path / "z.parquet")
+    refuses(tmp_path / "z.parquet", r"z\.parquet, row 2: a token is null", tokens="words")
+
+
+@pytest.mark.parametrize(
+    "line, match",
+    [
+        ('{"text": "a"', "line 2: not valid JSON"),
+        ("[1]", "line 2: a JSON list where an object is needed; each line must be one"),
+        ('{"body": "a", "id": 1}', "line 2: no text .the object has body, id.: name its field with text="),
+        ('{"text": 5}', "line 2: field 'text' is 5 where a string is needed"),
+        ('{"text": ["a"]}', "line 2: field 'text' is .* where a string is needed"),
+    ],
+)
+def test_bad_json(tmp_path, line, match):
+    refuses(write_lines(tmp_path / "x.jsonl", ['{"text": "fine"}', line]), rf"x\.jsonl, {match}")
+
+
+def test_missing_columns(tmp_path):
+    (tmp_path / "x.csv").write_text('a,"b c"\n1,2\n')
+    refuses(tmp_path / "x.csv", r"x\.csv: no column 'text'; it has a, b c: name one of them with text")
+    (tmp_path / "y.csv").write_text('\ntext,"two\nlines",text,id,id\n1,two,3,4,5\n')
+    refuses(tmp_path / "y.csv", r"y\.csv: 2 columns 'text'; rename all but one")
+    refuses(tmp_path / "y.csv", r"y\.csv: 2 columns 'id'; rename all but one", text="two\nlines", key="id")
+    assert read(tmp_path / "y.csv", text="two\nlines")[1] == [["two"]]
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "x.parquet")
+    refuses(tmp_path / "x.parquet", r"x\.parquet: no column 'text'; it has a: name")
+    refuses(tmp_path / "x.parquet", r"x\.parquet: no column 'id'; it has a", text="a", key="id")
+    refuses(tmp_path / "x.parquet", r"column 'a' is int64 where lists of strings", tokens="a")
+    refuses(
+        write_jsonl(tmp_path / "x.jsonl", [{"text": "a", "id": None}]), r"x\.jsonl, line 1: no key in 'id'", key="id"
+    )
+
+
+def test_a_row_of_other_width(tmp_path):
+    (tmp_path / "x.csv").write_text("id,text\n1,fine\n2,not,fine\n")
+    refuses(tmp_path / "x.csv", r"x\.csv, .*row.*[Ee]xpected 2 columns, got 3")
+
+
+@pytest.mark.parametrize(
+    "columns, options, match",
+    [
+        ({"text": [["a"]]}, {}, r"row 1: column 'text' is list<.*> where text is needed"),
+        ({"text": ["a"], "id": [{"n": 1}]}, {"key": "id"}, r"row 1: column 'id' is struct<.*> where text is needed"),
+        ({"text": pa.nulls(2)}, {}, "row 1: no text"),
+        ([("text", ["a"]), ("text", ["b"])], {}, "2 columns 'text'; rename all but one"),
+    ],
+)
+def test_columns_that_are_no_text(tmp_path, columns, options, match):
+    names, values = zip(*(columns.items() if isinstance(columns, dict) else columns), strict=True)
+    pq.write_table(pa.table(list(values), names=list(names)), tmp_path / "x.parquet")
+    refuses(tmp_path / "x.parquet", rf"x\.parquet[,:] {match}", **options)
+
+
+def test_a_parquet_file_that_is_none(tmp_path):
+    (tmp_path / "x.parquet").write_text("no")
+    refuses(tmp_path / "x.parquet", r"x\.parquet: not a Parquet file")
+
+
+@pytest.mark.parametrize(
+    "rows, match",
+    [
+        (["1 1 0"], "line 4: the count 0 is not 1 or more"),
+        (["1 1 -3"], "line 4: the count -3 is not 1 or more"),
+        (["1 1 1", "2 5 1"], r"line 5: the word 5 is not in 1\.\.4"),
+        (["1 0 1"], r"line 4: the word 0 is not in 1\.\.4"),
+        (["3 1 1"], r"line 4: the document 3 is not in 1\.\.2"),
+        (["0 1 1"], r"line 4: the document 0 .*"),
+        (["2 1 1", "1 1 1"], "line 5: the document 1 comes after a higher one"),
+        (["1 1"], "line 4: 3 whole numbers are needed, not '1 1'"),
+        (["1 1 1.5"], "line 4: 3 whole numbers are needed"),
+        (["1 1 x"], "line 4: 3 whole numbers are needed"),
+    ],
+)
+def test_bad_docword(tmp_path, rows, match):
+    path = write_lines(tmp_path / "docword.x.txt", [2, 4, len(rows), *rows])
+    refuses(path, rf"docword\.x\.txt, {match}")
+
+
+def test_docword_whose_header_disagrees(tmp_path):
+    path = write_docword(tmp_path / "docword.x.txt", COUNTS, header=(5, 4, 9))
+    refuses(path, r"docword\.x\.txt: its header \(line 3\) says 9 entries, its body has 8")
+    path = write_docword(tmp_path / "docword.y.txt", COUNTS)
+    refuses(path, "says 4 words, .* has 2", vocabulary_file=write_lines(tmp_path / "v.txt", "ab"))
+    refuses(path, "v4.txt, line 3: the word 'a' stands", vocabulary_file=write_lines(tmp_path / "v4.txt", "abac"))
+    refuses(write_lines(tmp_path / "docword.z.txt", ["5 4"]), r"docword\.z\.txt, line 1: .* begins with three lines")
+
+
+def test_a_vocabulary_that_is_not_utf8(tmp_path):
+    (tmp_path / "v.txt").write_bytes(b"one\ntw\xff\nthree\nfour\n")
+    path = write_docword(tmp_path / "docword.x.txt", COUNTS)
+    refuses(path, r"v\.txt, line 2: invalid UTF-8", vocabulary_file=str(tmp_path / "v.txt"))
+
+
+@pytest.mark.parametrize(
+    "text, match",
+    [
+        ("%%MatrixMarket matrix array real general\n2 2\n1\n", "line 1: not a"),
+        ("%%MatrixMarket matrix coordinate integer general\n% c\n2 2\n", "line 3: needs rows, columns and entries"),
+        ("%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 0.5\n", "line 3: 3 whole numbers"),
+        (
+            "%%MatrixMarket matrix coordinate integer general\n2 2 2\n2 1 1\n1 1 1\n",
+            "line 4: .* comes after a higher one",
+        ),
+    ],
+)
+def test_bad_matrixmarket(tmp_path, text, match):
+    (tmp_path / "x.mtx").write_text(text)
+    refuses(tmp_path / "x.mtx", rf"x\.mtx, {match}")
+
+
+@pytest.mark.parametrize(
+    "line, match",
+    [
+        ("1 3:0", "line 2: the count 0 of column 3 is not 1 or more"),
+        ("1 3:1.5", "line 2: needs 'label column:count"),
+        ("1 3", "line 2: needs 'label column:count"),
+        ("1 0:2", r"line 2: the column 0 is not 1"),
+        ("1 3:1e400", "line 2: needs 'label column:count"),
+        ("1 99999999999999999999:1", "line 2: needs 'label column:count"),
+    ],
+)
+def test_bad_svmlight(tmp_path, line, match):
+    refuses(write_lines(tmp_path / "x.svm", ["1 1:1", line]), rf"x\.svm, {match}")
+
+
+@pytest.mark.parametrize("entry", [-1, 0.5, np.nan])
+def test_a_matrix_that_does_not_count(entry):
+    matrix = COUNTS.astype(float)
+    matrix[3, 1] = entry
+    with pytest.raises(DataError, match=r"row 3: the entry .* is not a count"):
+        collect(from_memory(matrix, ReadOptions()))
+
+
+def test_mixed_documents():
+    with pytest.raises(DataError, match=r"document 1 is .*: all must be strings, or all lists of strings"):
+        collect(from_memory(["a", ["b"]], ReadOptions()))
+    with pytest.raises(DataError, match="document 2 is"):
+        collect(from_memory([["a"], ["b"], [5]], ReadOptions()))
+    with pytest.raises(DataError, match=r"document 0 is .\[\(0, 1\)"):
+        collect(from_memory([[(0, 1), (3, 2)]], ReadOptions()))
+
+
+def test_documents_that_are_none_or_cannot_be_encoded():
+    with pytest.raises(DataError, match="document 1: no text"):
+        collect(from_memory(["aa", None], ReadOptions()))
+    with pytest.raises(DataError, match="document 0: no tokens"):
+        collect(from_memory([None, ["aa"]], ReadOptions()))
+    assert collect(from_memory([None, "aa"], ReadOptions(null_text="empty")))[1] == [[], ["aa"]]
+    with pytest.raises(DataError, match=r"documents 0 to 1: '.ud800' in one of them"):
+        collect(from_memory(["aa", "b\ud800 cc"], ReadOptions()))
+    assert collect(from_memory(["aa", "b\ud800 cc"], ReadOptions(encoding_errors="replace")))[1] == [["aa"], ["cc"]]
+
+
+def test_mixed_formats(tmp_path):
+    (tmp_path / "a.jsonl").write_text("{}")
+    (tmp_path / "b.csv").write_text("text\n")
+    refuses(tmp_path, r"several formats \(csv, jsonl\)")
+
+
+@pytest.mark.parametrize("option", [{"format": "xml"}, {"encoding_errors": "ignore"}, {"null_text": "skip"}])
+def test_an_option_that_is_not_known(tmp_path, option):
+    with pytest.raises(ValueError, match="is not known: choose one of"):
+        read(write_lines(tmp_path / "x.txt", ["a"]), **option)

@@ -1,0 +1,251 @@
+"""Every format gives the same documents, however it is cut and packed."""
+
+import bz2
+import gzip
+import lzma
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import scipy.io
+import scipy.sparse
+from corpusmill.io.readers.bags import BATCH_TOKENS
+from corpusmill.io.readers.lines import line_partitions
+from corpusmill.io.readers.open import from_memory, open_source
+from corpusmill.io.readers.source import Partition, ReadOptions, find_files, line_blocks
+from helpers.sources import COUNTS, collect, read, write_docword, write_jsonl, write_lines
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+DOCUMENTS = ["one fish two fish", "", "Élan vital, naïve café", 'red "fish", blue\tfish', "last"]
+TOKENS = [
+    ["one", "fish", "two", "fish"],
+    [],
+    ["élan", "vital", "naïve", "café"],
+    ["red", "fish", "blue", "fish"],
+    ["last"],
+]
+
+
+# --- lines ---
+
+
+@given(
+    lines=st.lists(st.text("ab ", max_size=9), max_size=30),
+    end=st.booleans(),
+    cut=st.integers(1, 40),
+    size=st.integers(1, 50),
+)
+@settings(max_examples=150, deadline=None)
+def test_byte_ranges_give_each_line_once(tmp_path_factory, lines, end, cut, size):
+    path = tmp_path_factory.mktemp("lines") / "x.txt"
+    content = "\n".join(lines) + ("\n" if end and lines else "")
+    path.write_text(content)
+    file = find_files(path)[0]
+    number, seen = 1, b""
+    for start in range(0, max(1, len(content)), cut):
+        first = content[: max(0, start - 1)].count("\n") + 1 + (start > 0)
+        for data, line in line_blocks(file, Partition(file, start, start + cut, first), size):
+            assert line == number
+            number += data.count(b"\n")
+            seen += data
+    assert seen.decode() == content
+
+
+def test_a_large_file_is_cut_and_lines_keep_their_numbers(tmp_path):
+    path = write_lines(tmp_path / "big.txt", (f"line{i} " + "x" * 1000 for i in range(40_000)))
+    reader = open_source(path, ReadOptions())
+    assert len(list(reader.partitions())) == 3
+    keys, documents = collect(reader)
+    assert keys == [f"big.txt:{i}" for i in range(1, 40_001)]
+    assert [d[0] for d in documents] == [f"line{i}" for i in range(40_000)]
+
+
+def test_a_packed_file_is_not_cut(tmp_path):
+    path = tmp_path / "big.txt.gz"
+    path.write_bytes(gzip.compress(b"word\n" * 5_000_000, 1))
+    assert len(list(line_partitions(find_files(path)))) == 1
+
+
+@pytest.mark.parametrize("pack, ending", [(gzip.compress, ".gz"), (bz2.compress, ".bz2"), (lzma.compress, ".xz")])
+def test_packed_lines(tmp_path, pack, ending):
+    path = tmp_path / f"x.txt{ending}"
+    path.write_bytes(pack("\n".join(DOCUMENTS).encode()))
+    assert read(path)[1] == TOKENS
+
+
+# --- formats ---
+
+
+def test_one_document_a_line(tmp_path):
+    path = write_lines(tmp_path / "x.txt", DOCUMENTS)
+    assert read(path) == ([f"x.txt:{i}" for i in range(1, 6)], TOKENS)
+
+
+def test_lines_of_windows(tmp_path):
+    path = tmp_path / "x.txt"
+    path.write_bytes("\r\n".join(DOCUMENTS).encode())
+    assert read(path)[1] == TOKENS
+
+
+def test_jsonl(tmp_path):
+    path = write_jsonl(tmp_path / "x.jsonl", [{"id": f"d{i}", "n": i, "text": d} for i, d in enumerate(DOCUMENTS)])
+    assert read(path) == ([f"x.jsonl:{i}" for i in range(1, 6)], TOKENS)
+    assert read(path, key="id")[0] == [f"d{i}" for i in range(5)]
+    assert read(path, key="n")[0] == [str(i) for i in range(5)]
+
+
+def test_jsonl_with_blank_lines_and_odd_rows(tmp_path):
+    rows = ['{"text": "a\\ud800b cc"}', "", '{"text": "dd", "more": [1, {"x": null}]}', '{"more": 3, "text": "ee"}']
+    assert read(write_lines(tmp_path / "x.jsonl", rows)) == (
+        ["x.jsonl:1", "x.jsonl:3", "x.jsonl:4"],
+        [["cc"], ["dd"], ["ee"]],
+    )
+
+
+def test_jsonl_of_tokens(tmp_path):
+    path = write_jsonl(tmp_path / "x.jsonl", [{"words": t} for t in TOKENS])
+    assert read(path, tokens="words")[1] == TOKENS
+
+
+def test_csv_with_line_ends_in_quotes(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text('id,text,n\n"a, b","one fish\ntwo ""fish""",1\nc,,2\nd,last,3\n')
+    assert read(path) == (["x.csv:1", "x.csv:2", "x.csv:3"], [["one", "fish", "two", "fish"], [], ["last"]])
+    assert read(path, key="id")[0] == ["a, b", "c", "d"]
+
+
+def test_tsv(tmp_path):
+    path = tmp_path / "x.tsv"
+    path.write_text("verse\twords\n1\tin the, beginning\n2\tlight\n")
+    assert read(path, text="words", key="verse") == (["1", "2"], [["in", "the", "beginning"], ["light"]])
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.binary(), pa.dictionary(pa.int32(), pa.string())])
+def test_parquet_of_text(tmp_path, kind):
+    text = (
+        pa.array(DOCUMENTS).cast(kind) if not pa.types.is_dictionary(kind) else pa.array(DOCUMENTS).dictionary_encode()
+    )
+    pq.write_table(pa.table({"id": range(5), "text": text}), tmp_path / "x.parquet", row_group_size=2)
+    assert read(tmp_path / "x.parquet") == ([f"x.parquet:{i}" for i in range(1, 6)], TOKENS)
+    assert read(tmp_path / "x.parquet", key="id")[0] == list("01234")
+
+
+def test_parquet_of_tokens(tmp_path):
+    pq.write_table(pa.table({"words": TOKENS}), tmp_path / "x.parquet")
+    assert read(tmp_path / "x.parquet", tokens="words")[1] == TOKENS
+
+
+def test_parquet_is_cut_at_row_groups(tmp_path):
+    rng = np.random.default_rng(0)
+    text = ["".join(chr(c) for c in row) for row in rng.integers(97, 123, (40_000, 1000))]
+    pq.write_table(pa.table({"text": text}), tmp_path / "x.parquet", row_group_size=5_000)
+    reader = open_source(tmp_path / "x.parquet", ReadOptions())
+    parts = list(reader.partitions())
+    assert [p.first for p in parts] == [1, 20_001]
+    batches = [b for p in parts for b in reader.read(p)]
+    assert max(b.content.nbytes for b in batches) < 8 << 20
+    assert [k for b in batches for k in b.keys.to_pylist()] == [f"x.parquet:{i}" for i in range(1, 40_001)]
+
+
+def test_a_folder_of_files(tmp_path):
+    for name, text in (("b/two", "zwei\nlines"), ("a/one.txt", "eins"), ("b/.hidden", "no"), ("_SUCCESS", "no")):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert read(tmp_path) == (["a/one.txt", "b/two"], [["eins"], ["zwei", "lines"]])
+
+
+def test_a_folder_of_jsonl_files_in_the_order_of_their_names(tmp_path):
+    for name in "cab":
+        write_jsonl(tmp_path / f"{name}.jsonl", [{"text": name * 2}])
+    assert read(tmp_path) == (["a.jsonl:1", "b.jsonl:1", "c.jsonl:1"], [["aa"], ["bb"], ["cc"]])
+    assert read(str(tmp_path / "[bc].jsonl"))[0] == ["b.jsonl:1", "c.jsonl:1"]
+    assert read([str(tmp_path / f"{name}.jsonl") for name in "ca"])[0] == ["c.jsonl:1", "a.jsonl:1"]
+
+
+def test_a_url(tmp_path):
+    path = write_lines(tmp_path / "x.txt", DOCUMENTS)
+    assert read(f"file://{path}")[1] == TOKENS
+
+
+def counts_of(documents, names):
+    """Return the matrix of counts of documents of words."""
+    return np.array([[d.count(n) for n in names] for d in documents])
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_docword(tmp_path, packed):
+    path = write_docword(tmp_path / "docword.x.txt", COUNTS)
+    if packed:
+        (tmp_path / "docword.x.txt.gz").write_bytes(gzip.compress((tmp_path / "docword.x.txt").read_bytes()))
+        path += ".gz"
+    vocabulary = write_lines(tmp_path / "vocab.txt", ["fish", "cat", "dog", "élan"])
+    keys, documents = read(path, vocabulary_file=vocabulary)
+    assert keys == [f"{path.rpartition('/')[2]}:{i}" for i in range(1, 6)]
+    np.testing.assert_array_equal(counts_of(documents, ["fish", "cat", "dog", "élan"]), COUNTS)
+    np.testing.assert_array_equal(counts_of(read(path)[1], ["0", "1", "2", "3"]), COUNTS)
+
+
+def test_docword_in_many_blocks_and_batches(tmp_path):
+    rng = np.random.default_rng(0)
+    counts = rng.poisson(0.3, (2_000, 500)) * 40
+    assert counts.sum() > 2 * BATCH_TOKENS
+    reader = open_source(write_docword(tmp_path / "docword.x.txt", counts), ReadOptions())
+    batches = [b.content for p in reader.partitions() for b in reader.read(p)]
+    assert len(batches) > 2
+    found = np.concatenate([np.diff(b.doc_ptr) for b in batches])
+    np.testing.assert_array_equal(found, counts.sum(axis=1))
+    columns = np.bincount(np.concatenate([b.columns for b in batches]), minlength=500)
+    np.testing.assert_array_equal(columns, counts.sum(axis=0))
+
+
+@pytest.mark.parametrize("field", ["integer", "real", "pattern"])
+def test_matrixmarket(tmp_path, field):
+    counts = np.minimum(COUNTS, 1) if field == "pattern" else COUNTS
+    scipy.io.mmwrite(tmp_path / "x.mtx", scipy.sparse.csr_matrix(counts), field=field, comment="two\nlines")
+    np.testing.assert_array_equal(counts_of(read(tmp_path / "x.mtx")[1], ["0", "1", "2", "3"]), counts)
+
+
+@pytest.mark.parametrize("zero_based", [False, True])
+def test_svmlight(tmp_path, zero_based):
+    datasets = pytest.importorskip("sklearn.datasets")
+    path = tmp_path / "x.svmlight"
+    datasets.dump_svmlight_file(COUNTS, np.arange(5), str(path), zero_based=zero_based, comment="made by a test")
+    vocabulary = write_lines(tmp_path / "vocab.txt", ["fish", "cat", "dog", "elk"])
+    _, documents = read(path, vocabulary_file=vocabulary, zero_based=zero_based)
+    np.testing.assert_array_equal(counts_of(documents, ["fish", "cat", "dog", "elk"]), COUNTS)
+
+
+@pytest.mark.parametrize("make", [scipy.sparse.csr_matrix, scipy.sparse.coo_array, scipy.sparse.csc_matrix, np.asarray])
+def test_matrices(make):
+    keys, documents = collect(from_memory(make(COUNTS), ReadOptions()))
+    assert keys == list("01234")
+    np.testing.assert_array_equal(counts_of(documents, ["0", "1", "2", "3"]), COUNTS)
+
+
+@pytest.mark.parametrize(
+    "documents", [DOCUMENTS, iter(DOCUMENTS), TOKENS, (t for t in TOKENS), [tuple(t) for t in TOKENS]]
+)
+def test_iterables(documents):
+    assert collect(from_memory(documents, ReadOptions())) == (list("01234"), TOKENS)
+
+
+@pytest.mark.parametrize("name", ["x.txt", "x.jsonl", "x.csv", "folder/x"])
+def test_a_byte_order_mark_is_no_text(tmp_path, name):
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    head = {"x.jsonl": '{"text": "aa bb"}\n\n', "x.csv": "text\naa bb\n"}.get(name, "aa bb\n")
+    path.write_text(head, encoding="utf-8-sig")
+    reader = open_source(path.parent if name == "folder/x" else path, ReadOptions())
+    (batch,) = (batch for part in reader.partitions() for batch in reader.read(part))
+    assert batch.content[0].as_py().strip() == "aa bb"
+
+
+def test_a_name_that_looks_like_a_pattern(tmp_path):
+    (tmp_path / "x[1].txt").write_text("aa\n")
+    assert read(tmp_path / "x[1].txt")[1] == [["aa"]]
+
+
+def test_an_array_of_strings():
+    assert collect(from_memory(np.array(DOCUMENTS), ReadOptions()))[1] == TOKENS

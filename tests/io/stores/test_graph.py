@@ -1,0 +1,272 @@
+"""The graph store and the readers of edges."""
+
+import bz2
+import gzip
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import scipy.io
+import scipy.sparse
+from corpusmill.io.readers.edges import EdgeOptions
+from corpusmill.io.stores.graph import Graph, write_graph
+from corpusmill.io.stores.store import DataError
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+TRIANGLE = "a b\nb c\nc a\nc d\n"
+
+
+@pytest.fixture
+def read(tmp_path):
+    """Return a function that writes a text to a file and that as a graph."""
+
+    def write_and_read(text, name="edges.txt", chunk_edges=1 << 24, **options):
+        path = tmp_path / name
+        path.write_bytes(text.encode() if isinstance(text, str) else text)
+        return write_graph(str(path), tmp_path / "graph", EdgeOptions(**options), chunk_edges)
+
+    return write_and_read
+
+
+def edges_of(graph):
+    """The edges by name: {(from, to): weight}."""
+    arrays, names = graph.adjacency(), graph.nodes.to_pylist()
+    row_ptr, weights = arrays["row_ptr"], arrays["weights"]
+    found = {}
+    for v in range(graph.n_nodes):
+        row = arrays["neighbours"][row_ptr[v] : row_ptr[v + 1]]
+        assert (np.diff(row.astype(int)) > 0).all()
+        for e, x in enumerate(row, row_ptr[v]):
+            found[names[v], names[x]] = float(weights[e]) if len(weights) else 1.0
+    return found
+
+
+def both_ways(edges):
+    return edges | {(b, a): w for (a, b), w in edges.items()}
+
+
+def test_an_undirected_list(read):
+    graph = read(TRIANGLE)
+    pairs = [("a", "b"), ("b", "c"), ("a", "c"), ("c", "d")]
+    assert edges_of(graph) == both_ways(dict.fromkeys(pairs, 1.0))
+    assert (graph.n_nodes, graph.n_edges, graph.is_directed, graph.is_weighted) == (4, 8, False, False)
+
+
+def test_a_directed_list(read):
+    graph = read(TRIANGLE, directed=True)
+    assert set(edges_of(graph)) == {("a", "b"), ("b", "c"), ("c", "a"), ("c", "d")}
+    assert graph.is_directed
+
+
+@pytest.mark.parametrize("text", ["a\tb\t2.5\nb\tc\t1\n", "a,b,2.5\r\nb,c,1\r\n", " a  b 2.5 \n\nb\tc 1\n"])
+def test_weights_and_delimiters(read, text):
+    graph = read(text)
+    assert edges_of(graph) == both_ways({("a", "b"): 2.5, ("b", "c"): 1.0})
+    assert graph.is_weighted
+
+
+def test_names_may_hold_spaces_where_tabs_part_them(read):
+    assert ("New York", "Boston") in edges_of(read("New York\tBoston\n"))
+
+
+def test_weights_are_left_aside_on_request(read):
+    assert not read("a b 7\nb c 2\n", weighted=False).is_weighted
+
+
+def test_weights_that_are_all_one_are_not_stored(read):
+    assert not read("a b 1\nb c 1.0\n").is_weighted
+
+
+def test_numbers_are_ordered_as_numbers(read):
+    assert read("10 9\n9 2\n").nodes.to_pylist() == ["2", "9", "10"]
+
+
+def test_numbers_with_leading_zeros_stay_apart(read):
+    assert sorted(read("07 7\n7 8\n").nodes.to_pylist()) == ["07", "7", "8"]
+
+
+def test_repeated_edges(read):
+    assert edges_of(read("a b\nb a\na b\n")) == {("a", "b"): 1.0, ("b", "a"): 1.0}
+    assert edges_of(read("a b 2\nb a 3\n")) == {("a", "b"): 5.0, ("b", "a"): 5.0}
+    assert edges_of(read("a b 2\nb a 3\n", directed=True)) == {("a", "b"): 2.0, ("b", "a"): 3.0}
+
+
+@pytest.mark.parametrize("directed", [True, False])
+def test_a_loop_counts_once(read, directed):
+    graph = read("a a 2\na b 3\n", directed=directed)
+    assert edges_of(graph)["a", "a"] == 2.0
+    assert graph.n_edges == (2 if directed else 3)
+
+
+def test_an_edge_of_weight_zero_is_none_but_its_nodes_stay(read):
+    graph = read("a b 0\nb c 2\n")
+    assert edges_of(graph) == both_ways({("b", "c"): 2.0})
+    assert graph.nodes.to_pylist() == ["a", "b", "c"]
+
+
+def test_comments_are_skipped(read):
+    assert edges_of(read("# from to\n% another\na b\n  # more\nb c\n")) == both_ways({("a", "b"): 1.0, ("b", "c"): 1.0})
+
+
+@pytest.mark.parametrize("text", ["source,target,weight\na,b,2\nb,c,3\n", "from to\n1 2\n2 3\n"])
+def test_a_header_is_seen_where_numbers_follow(read, text):
+    assert read(text).n_nodes == 3
+
+
+def test_a_header_can_be_announced_or_denied(read):
+    assert read("from to\na b\n", header=True).nodes.to_pylist() == ["a", "b"]
+    assert read("from to\na b\n").n_nodes == 4
+    with pytest.raises(DataError, match=r"line 1: two names and a weight are needed, not 'a b w'.*header=True"):
+        read("a b w\na b 2\n", header=False)
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "# nothing\n"])
+def test_an_empty_file_is_refused(read, text):
+    with pytest.raises(DataError, match="there is no edge in it"):
+        read(text)
+
+
+@pytest.mark.parametrize("weight", ["-1", "nan", "inf"])
+def test_weights_that_are_none_are_refused(read, weight):
+    with pytest.raises(DataError, match=r"edge 2: the weight .* is not a number from 0 up"):
+        read(f"a b 1\nb c {weight}\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a b\nb c\nc\n", "line 3: two names are needed, not 'c'"),
+        ("a b 1\nb c 2\nc d x\n", "line 3: two names and a weight are needed, not 'c d x'"),
+        ("a b 1\n# more\n\nb c 2\nc d\n", "line 5: two names and a weight are needed"),
+        ("a,b\n,c\n", "line 2: two names are needed"),
+        ("a b 1 4\n", "not 4 fields"),
+        ("a\nb\n", "not 1 fields"),
+    ],
+)
+def test_broken_lines_are_named(read, text, message):
+    with pytest.raises(DataError, match=message):
+        read(text)
+
+
+def test_packed_lists(read):
+    assert edges_of(read(gzip.compress(TRIANGLE.encode()), "e.tsv.gz")) == edges_of(read(TRIANGLE))
+    assert edges_of(read(bz2.compress(TRIANGLE.encode()), "e.tsv.bz2")) == edges_of(read(TRIANGLE))
+
+
+def test_several_lists_are_one_graph(tmp_path):
+    (tmp_path / "1.txt").write_text("a b\n")
+    (tmp_path / "2.txt").write_text("b c\n")
+    graph = write_graph([str(tmp_path / "1.txt"), str(tmp_path / "2.txt")], tmp_path / "graph")
+    assert set(edges_of(graph)) == {("a", "b"), ("b", "a"), ("b", "c"), ("c", "b")}
+
+
+# --- matrices and tables ---
+
+
+def symmetric_matrix():
+    return scipy.sparse.csr_matrix(np.array([[0, 2.0, 0, 0], [2, 1, 0, 4], [0, 0, 0, 0], [0, 4, 0, 0]]))
+
+
+EXPECTED = {("0", "1"): 2.0, ("1", "0"): 2.0, ("1", "1"): 1.0, ("1", "3"): 4.0, ("3", "1"): 4.0}
+
+
+@pytest.mark.parametrize("half", [scipy.sparse.triu, scipy.sparse.tril, lambda m: m], ids=["upper", "lower", "whole"])
+def test_csr_files(tmp_path, half):
+    scipy.sparse.save_npz(tmp_path / "m.npz", scipy.sparse.csr_matrix(half(symmetric_matrix())))
+    graph = write_graph(str(tmp_path / "m.npz"), tmp_path / "graph")
+    assert edges_of(graph) == EXPECTED
+    assert graph.nodes.to_pylist() == ["0", "1", "2", "3"], "node 2 is alone, and stays"
+
+
+@pytest.mark.parametrize("symmetry", ["general", "symmetric"])
+def test_matrix_market_files_count_from_one(tmp_path, symmetry):
+    scipy.io.mmwrite(tmp_path / "m.mtx", symmetric_matrix().tocoo(), symmetry=symmetry)
+    graph = write_graph(str(tmp_path / "m.mtx"), tmp_path / "graph")
+    assert edges_of(graph) == {(str(int(a) + 1), str(int(b) + 1)): w for (a, b), w in EXPECTED.items()}
+
+
+def test_a_matrix_in_memory(tmp_path):
+    assert edges_of(write_graph(symmetric_matrix(), tmp_path / "graph")) == EXPECTED
+    directed = write_graph(scipy.sparse.triu(symmetric_matrix()), tmp_path / "graph", EdgeOptions(directed=True))
+    assert edges_of(directed) == {("0", "1"): 2.0, ("1", "1"): 1.0, ("1", "3"): 4.0}
+
+
+def test_matrices_that_are_no_graph_are_refused(tmp_path):
+    with pytest.raises(DataError, match=r"square, this one is 2 × 3"):
+        write_graph(scipy.sparse.csr_matrix((2, 3)), tmp_path / "graph")
+    with pytest.raises(DataError, match=r"neither symmetric nor triangular; read it with directed=True"):
+        write_graph(scipy.sparse.csr_matrix([[0, 1, 1], [2, 0, 0], [0, 0, 0]]), tmp_path / "graph")
+    with pytest.raises(DataError, match="there is no node in it"):
+        write_graph(scipy.sparse.csr_matrix((0, 0)), tmp_path / "graph")
+    with pytest.raises(DataError, match=r"the weight -2\.0"):
+        write_graph(scipy.sparse.csr_matrix([[0, -2.0], [-2.0, 0]]), tmp_path / "graph")
+    (tmp_path / "m.npz").write_bytes(b"no matrix")
+    with pytest.raises(DataError, match="not a npz file of a sparse matrix"):
+        write_graph(str(tmp_path / "m.npz"), tmp_path / "graph")
+
+
+def test_parquet(tmp_path):
+    table = pa.table({"weight": [2.0, 3.0], "to": [7, 8], "from": [9, 7]})
+    pq.write_table(table, tmp_path / "e.parquet")
+    options = EdgeOptions(source="from", target="to", directed=True)
+    graph = write_graph(str(tmp_path / "e.parquet"), tmp_path / "graph", options)
+    assert edges_of(graph) == {("9", "7"): 2.0, ("7", "8"): 3.0}
+    with pytest.raises(DataError, match=r"no column 'src' among weight, to, from"):
+        write_graph(str(tmp_path / "e.parquet"), tmp_path / "graph", EdgeOptions(source="src"))
+    pq.write_table(pa.table({"a": ["x", None], "b": ["y", "z"]}), tmp_path / "e.parquet")
+    with pytest.raises(DataError, match="an edge without a node"):
+        write_graph(str(tmp_path / "e.parquet"), tmp_path / "graph")
+
+
+def test_an_unknown_format_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="format='gml' is not known"):
+        write_graph("x.gml", tmp_path / "graph", EdgeOptions(format="gml"))
+
+
+# --- the store ---
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=40), st.integers(1, 20))
+def test_chunks_do_not_change_the_graph(tmp_path_factory, pairs, chunk_edges):
+    folder = tmp_path_factory.mktemp("graph")
+    (folder / "e.txt").write_text("".join(f"{a} {b}\n" for a, b in pairs))
+    whole = write_graph(str(folder / "e.txt"), folder / "whole")
+    cut = write_graph(str(folder / "e.txt"), folder / "cut", chunk_edges=chunk_edges)
+    for name, array in whole.adjacency().items():
+        np.testing.assert_array_equal(cut.adjacency()[name], array)
+    assert sum(c.nodes for c in cut.chunks) == cut.n_nodes
+    assert all(c.edges <= chunk_edges or c.nodes == 1 for c in cut.chunks)
+
+
+def test_what_is_no_graph_is_refused(tmp_path, read):
+    with pytest.raises(DataError, match=r"no graph here \(no graph.json\)"):
+        Graph(tmp_path / "nothing")
+    graph = read(TRIANGLE)
+    graph.store.write_json("graph.json", graph.meta | {"format": 99})
+    with pytest.raises(DataError, match="graph format 99 is not known"):
+        Graph(graph.url)
+
+
+def test_a_damaged_chunk_is_noticed(read):
+    graph = read(TRIANGLE)
+    graph.store.delete("000000/neighbours/c/0")
+    with pytest.raises(DataError, match="neighbours/c/0 is missing"):
+        graph.adjacency()
+
+
+def test_the_hash_follows_the_content(read):
+    first = read(TRIANGLE).hash
+    assert read(TRIANGLE).hash == first
+    assert read(TRIANGLE + "d a\n").hash != first
+    assert read(TRIANGLE.replace("d", "e")).hash != first
+
+
+@pytest.mark.parametrize(("name", "nodes", "edges"), [("ppi", 3852, 38705), ("blogcatalog", 10312, 333983)])
+def test_real_graphs(real_data, tmp_path, name, nodes, edges):
+    graph = write_graph(str(real_data(f"graphs/{name}.edges.tsv")), tmp_path / "graph", chunk_edges=20_000)
+    arrays = graph.adjacency()
+    loops = int((np.repeat(np.arange(nodes), np.diff(arrays["row_ptr"])) == arrays["neighbours"]).sum())
+    assert (graph.n_nodes, (graph.n_edges + loops) // 2) == (nodes, edges)

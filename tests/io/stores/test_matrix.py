@@ -1,0 +1,74 @@
+"""The matrix store: what is written is read, chunk by chunk; bad entries are told by row and column."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+from corpusmill.io.stores.matrix import Matrix, write_matrix
+from corpusmill.io.stores.open import open_data
+from corpusmill.io.stores.store import DataError
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+
+def whole(matrix):
+    chunks = [matrix.read_chunk(c) for c in range(len(matrix.chunks))]
+    assert [c.index for c in chunks] == list(range(len(chunks)))
+    assert [c.n_documents for c in chunks] == [info.documents for info in matrix.chunks]
+    if not matrix.is_sparse:
+        return np.concatenate([c.data for c in chunks])
+    parts = [scipy.sparse.csr_matrix((c.data, c.indices, c.indptr), (c.n_documents, matrix.n_words)) for c in chunks]
+    return scipy.sparse.vstack(parts).toarray()
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.integers(1, 30), st.integers(1, 9), st.integers(1, 60), st.booleans(), st.sampled_from(["float32", "float64"])
+)
+def test_what_is_written_is_read(tmp_path_factory, rows, columns, numbers, sparse, dtype):
+    A = scipy.sparse.random(rows, columns, 0.4, "csr", random_state=rows)
+    matrix = write_matrix(str(tmp_path_factory.mktemp("m")), A if sparse else A.toarray(), dtype, numbers)
+    assert matrix.shape == A.shape
+    assert matrix.dtype == dtype
+    np.testing.assert_array_equal(whole(matrix), A.toarray().astype(dtype))
+    assert matrix.total == pytest.approx(float(A.sum()), rel=1e-6)
+    firsts = np.cumsum([0] + [c.documents for c in matrix.chunks])
+    assert [c.first_document for c in matrix.chunks] == firsts[:-1].tolist()
+    assert all(c.tokens <= numbers or c.documents == 1 for c in matrix.chunks)
+
+
+def test_blocks_of_rows_are_joined(tmp_path):
+    A = np.arange(12.0).reshape(4, 3)
+    matrix = write_matrix(str(tmp_path / "a"), iter([A[:1], A[1:]]))
+    np.testing.assert_array_equal(whole(matrix), A)
+    assert isinstance(open_data(str(tmp_path / "a")), Matrix)
+
+
+def test_the_hash_is_that_of_the_content(tmp_path):
+    A = np.eye(4)
+    found = [write_matrix(str(tmp_path / n), m).hash for n, m in (("a", A), ("b", A), ("c", 2 * A))]
+    assert found[0] == found[1] != found[2]
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("value", [-1.0, np.nan, np.inf])
+def test_a_bad_entry_is_told_by_row_and_column(tmp_path, sparse, value):
+    A = np.ones((6, 4))
+    A[4, 2] = value
+    with pytest.raises(DataError, match="row 4, column 2 is"):
+        write_matrix(str(tmp_path / "a"), scipy.sparse.csr_matrix(A) if sparse else A, chunk_numbers=8)
+    with pytest.raises(DataError, match="no matrix here"):
+        Matrix(str(tmp_path / "a"))
+
+
+def test_unequal_blocks_are_refused(tmp_path):
+    with pytest.raises(DataError, match="3 columns"):
+        write_matrix(str(tmp_path / "a"), iter([np.ones((2, 4)), np.ones((2, 3))]))
+    with pytest.raises(DataError, match="no rows"):
+        write_matrix(str(tmp_path / "b"), iter([]))
+
+
+def test_a_format_of_the_future_is_refused(tmp_path):
+    matrix = write_matrix(str(tmp_path / "a"), np.ones((2, 2)))
+    matrix.store.write_json("matrix.json", matrix.meta | {"format": 99})
+    with pytest.raises(DataError, match="format 99"):
+        Matrix(matrix.url)

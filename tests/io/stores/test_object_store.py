@@ -1,0 +1,135 @@
+"""Corpora, runs and models on s3:// against a real S3 server (moto's, on this machine)."""
+
+import os
+import uuid
+
+import numpy as np
+import pytest
+from corpusmill.io.stores.store import DataError, Store
+from corpusmill.pipeline import LDA, Corpus
+from corpusmill.pipeline.engine.clusters import open_cluster
+from corpusmill.pipeline.ingest.ingest import IngestOptions, ingest
+from helpers.s3_proxy import ALWAYS, Proxy
+
+DOCUMENTS = [["apple", "pear", "plum"] * 4, ["car", "road", "wheel"] * 4] * 10
+
+
+@pytest.fixture(scope="module")
+def corpus(bucket):
+    return ingest(DOCUMENTS, f"{bucket}/corpus", IngestOptions(chunk_tokens=80))
+
+
+def fitted(corpus, **options):
+    return LDA(2, doc_topic_prior=0.1, max_iter=3, random_state=1).fit(corpus, **options)
+
+
+def test_a_corpus_on_s3_is_read_back(corpus, bucket):
+    again = Corpus(f"{bucket}/corpus")
+    assert again.n_tokens == 240
+    assert sorted(again.vocabulary["word"].to_pylist()) == ["apple", "car", "pear", "plum", "road", "wheel"]
+
+
+def test_a_run_on_s3_can_be_broken_off_and_gives_the_same_bits(corpus, bucket):
+    class Break:
+        def after_epoch(self, progress):
+            if progress.epoch == 2:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fitted(corpus, run=f"{bucket}/run", callbacks=[Break()])
+    resumed = fitted(corpus, run=f"{bucket}/run")
+    np.testing.assert_array_equal(resumed.components_, fitted(corpus).components_)
+    assert Store(f"{bucket}/run/epochs").names() == ["000002", "000003"]
+
+
+def test_workers_read_and_write_s3(corpus, bucket):
+    with open_cluster("local", n_workers=2, memory_limit="2GiB") as client:
+        spread = fitted(corpus, client=client, run=f"{bucket}/spread")
+    np.testing.assert_array_equal(spread.components_, fitted(corpus).components_)
+
+
+def test_a_model_on_s3_is_saved_and_loaded(corpus, bucket):
+    model = fitted(corpus)
+    model.save(f"{bucket}/model")
+    np.testing.assert_array_equal(LDA.load(f"{bucket}/model").components_, model.components_)
+
+
+def test_what_is_not_there_is_said(bucket):
+    with pytest.raises(DataError, match="no corpus here"):
+        Corpus(f"{bucket}/nothing")
+
+
+# --- a store that fails ---
+
+
+@pytest.fixture
+def failing(bucket, monkeypatch):
+    """A proxy before the server, and a store behind it that holds a file and arrays."""
+    import s3fs
+
+    proxy = Proxy(os.environ["AWS_ENDPOINT_URL"])
+    s3fs.S3FileSystem.clear_instance_cache()
+    monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.address)
+    store = Store(f"{bucket}/failing-{uuid.uuid4().hex}")
+    store.write_json("a.json", {"a": 1})
+    store.write_arrays("group", {"v": np.arange(100), "w": np.arange(5)})
+    yield proxy, store
+    monkeypatch.undo()
+    s3fs.S3FileSystem.clear_instance_cache()
+    proxy.close()
+
+
+CALLS = {
+    "read": ("GET", "a.json", lambda s: s.read_json("a.json")),
+    "read arrays": ("GET", "group/v/c", lambda s: s.read_arrays("group")["v"].sum()),
+    "write": ("PUT", "a.json", lambda s: s.write_json("a.json", {"a": 2})),
+    "write arrays": ("PUT", "group/v/c", lambda s: s.write_arrays("group", {"v": np.arange(9)})),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("what", ["500", "503", "cut", "slow"])
+def test_an_error_that_passes_is_not_noticed(failing, call, what):
+    proxy, store = failing
+    method, path, do = CALLS[call]
+    usual = do(store)
+    store.fs.invalidate_cache()
+    proxy.faults = [(method, path, 1, what)]
+    assert do(store) == usual
+    assert proxy.seen == 1
+
+
+@pytest.mark.parametrize(
+    ("call", "what", "message"),
+    [
+        ("read", "403", r"s3://.*a\.json: access denied.*check the credentials"),
+        ("read arrays", "403", r"s3://.*group.*(access denied|is missing)"),
+        ("write", "403", r"s3://.*a\.json: access denied"),
+        ("read", "404", r"a\.json: no such file"),
+        ("write", "404", r"cannot be written, its bucket or container is not there"),
+        ("read", "cut", r"s3://.*a\.json: the store failed again and again.*safe"),
+        ("write", "500", r"s3://.*a\.json: the store failed again and again.*safe"),
+    ],
+)
+def test_an_error_that_stays_is_named_in_the_end(failing, call, what, message):
+    proxy, store = failing
+    method, path, do = CALLS[call]
+    proxy.faults = [(method, path, ALWAYS, what)]
+    with pytest.raises(DataError, match=message):
+        do(store)
+    assert 1 <= proxy.seen <= 10
+
+
+def test_an_array_that_is_missing_as_a_whole_is_damage(failing):
+    _, store = failing
+    store.delete("group/w")
+    with pytest.raises(DataError, match=r"group: .*missing"):
+        store.read_arrays("group")
+
+
+def test_a_run_on_a_store_that_fails_now_and_then_has_the_same_bits(failing, corpus):
+    proxy, store = failing
+    proxy.faults = [(method, "epochs", 2, what) for method in ("PUT", "GET") for what in ("500", "cut")]
+    trained = fitted(corpus, run=f"{store.url}/run")
+    np.testing.assert_array_equal(trained.components_, fitted(corpus).components_)
+    assert proxy.seen >= 4

@@ -1,0 +1,211 @@
+"""Stores: whole or not at all, checked when read, and nothing outside them."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import fsspec
+import numpy as np
+import pytest
+import zarr
+from corpusmill.io.stores.corpus import Corpus, make_chunk
+from corpusmill.io.stores.store import DataError, Store
+from corpusmill.io.stores.zarr_files import PIECE
+from helpers.toy import write_toy_corpus
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+DTYPES = (np.uint16, np.int32, np.int64, np.float32, np.float64, np.uint64)
+
+
+@pytest.fixture(params=["local", "memory"])
+def store(request, tmp_path):
+    if request.param == "local":
+        yield Store(str(tmp_path / "store"))
+    else:
+        yield Store("memory://corpusmill-test")
+        fsspec.filesystem("memory").store.clear()
+
+
+@given(data=st.data())
+def test_arrays_come_back_as_they_were(tmp_path_factory, data):
+    store = Store(str(tmp_path_factory.mktemp("arrays")))
+    names = data.draw(st.lists(st.sampled_from("abc"), min_size=1, unique=True))
+    shapes = hnp.array_shapes(min_dims=0, max_dims=2, min_side=0, max_side=5)
+    arrays = {n: data.draw(hnp.arrays(data.draw(st.sampled_from(DTYPES)), shapes)) for n in names}
+    store.write_arrays("group", arrays)
+    found = store.read_arrays("group")
+    assert sorted(found) == sorted(arrays)
+    for name, array in arrays.items():
+        assert found[name].dtype == array.dtype
+        np.testing.assert_array_equal(found[name], array)
+
+
+def test_files_and_arrays_on_any_file_system(store):
+    store.write_json("a/b.json", {"x": 1})
+    store.write_arrays("c", {"v": np.arange(3)})
+    store.write_arrays("c", {"v": np.arange(4)})
+    assert store.read_json("a/b.json") == {"x": 1}
+    assert store.read_arrays("c")["v"].tolist() == [0, 1, 2, 3]
+    assert store.read_arrays("c", only=("v", "absent")).keys() == {"v"}
+    assert store.names() == ["a", "c"]
+    assert store.size("c") > 0
+    store.delete("a")
+    assert not store.exists("a/b.json")
+
+
+def test_a_flipped_bit_is_found_and_the_place_is_named(tmp_path):
+    store = Store(str(tmp_path))
+    store.write_arrays("chunk", {"v": np.arange(1000)})
+    stored = next((tmp_path / "chunk").rglob("c/0"))
+    content = bytearray(stored.read_bytes())
+    content[100] ^= 4
+    stored.write_bytes(bytes(content))
+    with pytest.raises(DataError, match=r"chunk.*damaged"):
+        store.read_arrays("chunk")
+
+
+@pytest.mark.parametrize("left", [0, 3, 4, 1000, 8003])
+def test_a_truncated_file_is_found(tmp_path, left):
+    store = Store(str(tmp_path))
+    store.write_arrays("chunk", {"v": np.zeros(1000)})
+    stored = next((tmp_path / "chunk").rglob("c/0"))
+    stored.write_bytes(stored.read_bytes()[:left])
+    with pytest.raises(DataError, match="damaged"):
+        store.read_arrays("chunk")
+
+
+@pytest.mark.parametrize("shape", [(PIECE + 5, 1), (2, PIECE - 1)])
+def test_an_array_of_several_pieces_is_checked_to_its_end(tmp_path, shape):
+    store, array = Store(str(tmp_path)), np.zeros(shape, bool)
+    array[[0, -2, -1], 0] = True
+    store.write_arrays("group", {"v": array})
+    np.testing.assert_array_equal(store.read_arrays("group")["v"], array)
+    np.testing.assert_array_equal(zarr.open_group(str(tmp_path / "group"))["v"][...], array)
+    last = tmp_path / "group" / "v" / "c" / "1" / "0"
+    with last.open("r+b") as file:
+        file.seek(-5, os.SEEK_END)
+        file.write(b"\1")
+    with pytest.raises(DataError, match=r"checksum in the piece v/c/1/0"):
+        store.read_arrays("group")
+
+
+def test_a_group_that_the_library_wrote_is_read(tmp_path):
+    group = zarr.open_group(str(tmp_path / "group"), mode="w")
+    group.create_array("v", data=np.arange(1000), chunks=(64,))
+    np.testing.assert_array_equal(Store(str(tmp_path)).read_arrays("group")["v"], np.arange(1000))
+    assert Store(str(tmp_path)).read_arrays("group", only=("absent",)) == {}
+
+
+def test_a_missing_piece_is_not_taken_for_zeros(tmp_path):
+    store = Store(str(tmp_path))
+    store.write_arrays("chunk", {"v": np.arange(1000)})
+    next((tmp_path / "chunk").rglob("c/0")).unlink()
+    with pytest.raises(DataError, match="chunk"):
+        store.read_arrays("chunk")
+
+
+def test_missing_things_are_named(store):
+    with pytest.raises(DataError, match="nothing"):
+        store.read_arrays("nothing")
+    with pytest.raises(DataError, match=r"gone\.json"):
+        store.read_json("gone.json")
+    store.write_bytes("bad.json", b"{")
+    with pytest.raises(DataError, match=r"bad\.json.*not valid JSON"):
+        store.read_json("bad.json")
+
+
+@pytest.mark.parametrize("name", ["../other", "a/../../b", "/etc/passwd"])
+def test_names_cannot_leave_the_store(store, name):
+    with pytest.raises(DataError, match="leads out"):
+        store.read_bytes(name)
+
+
+def test_a_write_that_fails_leaves_what_was_there(tmp_path):
+    store = Store(str(tmp_path))
+    store.write_arrays("group", {"v": np.arange(3)})
+    with pytest.raises(Exception, match=r".*"):
+        store.write_arrays("group", {"v": np.arange(5), "bad": np.array([object()])})
+    assert store.read_arrays("group")["v"].tolist() == [0, 1, 2]
+    assert store.names() == [p.name for p in tmp_path.iterdir()] == ["group"]
+
+
+def test_a_full_disk_leaves_what_was_there(tmp_path):
+    mount = tmp_path / "small"
+    mount.mkdir()
+    if os.geteuid() or os.system(f"mount -t tmpfs -o size=1m tmpfs {mount}"):
+        pytest.skip("needs the right to mount a small tmpfs")
+    try:
+        store = Store(str(mount))
+        store.write_arrays("group", {"v": np.arange(10)})
+        with pytest.raises(OSError, match="No space left"):
+            store.write_arrays("group", {"v": np.arange(1 << 18)})
+        assert store.read_arrays("group")["v"].tolist() == list(range(10))
+        assert [p.name for p in mount.iterdir()] == ["group"]
+    finally:
+        os.system(f"umount {mount}")
+
+
+def test_a_newer_format_is_refused_by_name(tmp_path):
+    corpus = write_toy_corpus(tmp_path / "corpus", n_chunks=1)
+    meta = corpus.store.read_json("corpus.json")
+    corpus.store.write_json("corpus.json", meta | {"format": 99})
+    with pytest.raises(DataError, match="corpus format 99 is not known"):
+        Corpus(corpus.url)
+    corpus.store.write_json("corpus.json", meta | {"kind": "graph"})
+    with pytest.raises(DataError, match="a 'graph' store where a 'corpus' store is needed"):
+        Corpus(corpus.url)
+
+
+def test_a_folder_without_a_corpus_says_what_to_do(tmp_path):
+    with pytest.raises(DataError, match="corpusmill ingest"):
+        Corpus(str(tmp_path))
+
+
+documents = st.lists(st.lists(st.integers(0, 9), max_size=12), min_size=1, max_size=12)
+
+
+@given(documents, st.integers(1, 40))
+def test_both_orders_of_a_chunk_hold_the_same_tokens(docs, group_tokens):
+    doc_ptr = np.r_[0, np.cumsum([len(d) for d in docs])]
+    words = np.array([w for d in docs for w in d], np.uint32)
+    chunk = make_chunk(0, doc_ptr, words, group_tokens)
+    in_word_order = np.repeat(chunk.word_ids, np.diff(chunk.word_ptr))
+    np.testing.assert_array_equal(words[chunk.place], in_word_order)
+    assert sorted(chunk.place) == list(range(len(words)))
+    documents_of = np.repeat(np.arange(len(docs)), np.diff(doc_ptr))
+    np.testing.assert_array_equal(documents_of[chunk.place], chunk.docs)
+    last_document = -1
+    for first, last in zip(chunk.group_ptr[:-1], chunk.group_ptr[1:], strict=True):
+        assert (np.diff(chunk.word_ids[first:last].astype(int)) > 0).all()
+        members = chunk.docs[chunk.word_ptr[first] : chunk.word_ptr[last]]
+        if len(members):
+            assert members.min() > last_document
+            last_document = members.max()
+    for start, end in zip(chunk.word_ptr[:-1], chunk.word_ptr[1:], strict=True):
+        assert (np.diff(chunk.docs[start:end].astype(int)) >= 0).all()
+
+
+def test_counts_of_a_chunk(tmp_path):
+    chunk = make_chunk(0, np.array([0, 3, 3, 5]), np.array([1, 0, 1, 2, 2], np.uint32))
+    assert chunk.counts(4).toarray().tolist() == [[1, 2, 0, 0], [0, 0, 0, 0], [0, 0, 2, 0]]
+
+
+def test_the_size_of_a_store_is_what_lies_on_disk(tmp_path):
+    store = Store(str(tmp_path))
+    store.write_bytes("file", b"x" * 1000)
+    assert store.size() == sum(p.stat().st_size for p in Path(tmp_path).rglob("*") if p.is_file())
+
+
+def test_reading_a_table_starts_no_threads_that_could_outlive_the_interpreter(tmp_path):
+    write_toy_corpus(str(tmp_path))
+    program = f"""
+import os
+from corpusmill.io.corpus import Corpus
+before = os.listdir("/proc/self/task")
+assert len(Corpus({str(tmp_path)!r}).vocabulary)
+assert os.listdir("/proc/self/task") == before
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)

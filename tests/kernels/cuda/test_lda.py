@@ -1,0 +1,184 @@
+"""LDA on a device against LDA on the CPU, to the bit: in the simulator, and where there is a device on that."""
+
+from unittest import mock
+
+import numpy as np
+import pytest
+from corpusmill.io.stores.corpus import make_chunk
+from corpusmill.kernels import random
+from corpusmill.kernels.cuda import warp
+from corpusmill.kernels.cuda.lda import counts as lda_counts
+from corpusmill.kernels.cuda.lda import esca as lda
+from corpusmill.kernels.cuda.random import uniform64
+from corpusmill.kernels.errors import DeviceError
+from corpusmill.kernels.lda import esca as cpu
+from helpers.cuda_simulator import few_threads, on_device
+from helpers.toy import write_topic_corpus
+from numba import config, cuda
+
+BETA = 0.01
+
+# --- kernels ---
+
+
+def model_of(chunk, z, n_topics, n_words, words=None):
+    first, behind = words or (0, n_words)
+    whole = cpu.count_words(chunk.word_ids, chunk.word_ptr, z, (0, n_words), n_topics)
+    block = cpu.count_words(chunk.word_ids, chunk.word_ptr, z, (first, behind), n_topics)
+    totals = cpu.topic_totals(whole.topics, whole.counts, n_topics)
+    alpha = np.random.default_rng(1).uniform(0.05, 0.6, n_topics).astype(np.float32)
+    return cpu.Model(*block, first, totals, alpha, BETA, n_words)
+
+
+def small_case(n_topics, n_tokens=50, n_words=12, n_documents=5, seed=0):
+    rng = np.random.default_rng(seed)
+    doc_ptr = np.r_[0, np.sort(rng.integers(0, n_tokens, n_documents - 1)), n_tokens]
+    words = np.minimum(rng.geometric(0.2, n_tokens) - 1, n_words - 1).astype(np.uint32)
+    chunk = make_chunk(0, doc_ptr, words, group_tokens=40)
+    return chunk, rng.integers(0, min(n_topics, 60), n_tokens).astype(np.uint16)
+
+
+@pytest.fixture(autouse=True)
+def _few_threads():
+    with few_threads(lda, WARPS=2, BLOCKS=2), few_threads(lda_counts, THREADS=64, BLOCKS=2):
+        yield
+
+
+@on_device
+@pytest.mark.parametrize(
+    ("n_topics", "cuts", "leave_out"), [(7, (0, 12), True), (200, (0, 12), False), (1100, (0, 3, 12), True)]
+)
+def test_sweeps_are_the_cpus(n_topics, cuts, leave_out):
+    chunk, z = small_case(n_topics)
+    models = [model_of(chunk, z, n_topics, 12, words) for words in zip(cuts, cuts[1:], strict=False)]
+    for old in (None, z):
+        expected = cpu.sweep(chunk, models, old, random.key(5), leave_out)
+        found = lda.sweep(chunk, models, old, random.key(5), leave_out)
+        np.testing.assert_array_equal(found, expected)
+    assert np.count_nonzero(expected != z) > 15
+
+
+@on_device
+@pytest.mark.parametrize("n_topics", [7, 300])
+def test_topics_beyond_shared_memory(n_topics):
+    # First topics, and next ones from dense rows (7) and from sparse ones (300).
+    chunk, z = small_case(n_topics, n_tokens=30)
+    models = [model_of(chunk, z, n_topics, 12)]
+    for old in (None, z):
+        with mock.patch.object(lda, "shared_limit", return_value=4 * n_topics - 1):
+            found = lda.sweep(chunk, models, old, random.key(2))
+        np.testing.assert_array_equal(found, cpu.sweep(chunk, models, old, random.key(2)))
+
+
+@on_device
+@pytest.mark.parametrize("words", [(0, 12), (3, 9), (5, 5)])
+@pytest.mark.parametrize("n_topics", [80, 2100])
+def test_rows_of_words_are_the_cpus(words, n_topics):
+    chunk, z = small_case(80)
+    expected = cpu.count_words(chunk.word_ids, chunk.word_ptr, z, words, n_topics)
+    found = lda.count_words(chunk.word_ids, chunk.word_ptr, z, words, n_topics)
+    for name in expected._fields:
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+
+
+@pytest.mark.parametrize("words", [(0, 12), (3, 9)])
+def test_jobs_cover_every_token_of_their_words_once(words):
+    chunk, _ = small_case(5, n_tokens=4000)
+    order = lda.word_order(chunk.word_ids, chunk.word_ptr)
+    jobs = lda.jobs_of(order, words)
+    places = np.concatenate([np.arange(a, b) for a, b in zip(jobs.starts, jobs.ends, strict=True)])
+    segments = np.searchsorted(order.before, places, "right") - 1
+    tokens = chunk.word_ptr[order.segments[segments]] + places - order.before[segments]
+    words_of = np.repeat(chunk.word_ids, np.diff(chunk.word_ptr))
+    np.testing.assert_array_equal(np.sort(tokens), np.flatnonzero((words_of >= words[0]) & (words_of < words[1])))
+    np.testing.assert_array_equal(words_of[tokens], words[0] + np.repeat(jobs.rows, jobs.ends - jobs.starts))
+    lengths = jobs.ends - jobs.starts
+    assert (np.diff(lengths) <= 0).all()
+    assert lengths.max() <= 256 < lengths.sum()
+
+
+@on_device
+@pytest.mark.parametrize("size", [1, 31, 32, 33, 1024, 1025, 2500])
+def test_the_tree_finds_what_a_search_finds(size):
+    rng = np.random.default_rng(size)
+    leaves = np.cumsum(rng.exponential(size=size))
+    # Numbers inside, at the ends of leaves, and behind all of them.
+    wanted = np.r_[0.0, leaves[-1] * rng.random(6), leaves[[0, size // 2, -1]], leaves[-1] + 1]
+
+    @cuda.jit
+    def search(leaves, nodes, wanted, found):
+        for i in range(len(wanted)):
+            found[i] = warp.tree_search(leaves, nodes, len(leaves), wanted[i], cuda.threadIdx.x)
+
+    found = np.full(len(wanted), -1)
+    search[1, 32](leaves, lda.tree_nodes(leaves), wanted, found)
+    np.testing.assert_array_equal(found, np.minimum(np.searchsorted(leaves, wanted, "right"), size - 1))
+
+
+@on_device
+def test_prefix_sums():
+    @cuda.jit
+    def sums(x, out):
+        out[cuda.threadIdx.x] = warp.prefix_sum(x[cuda.threadIdx.x], cuda.threadIdx.x)
+
+    x = np.random.default_rng(0).integers(0, 100, 32)
+    out = np.zeros(32, np.int64)
+    sums[1, 32](x, out)
+    np.testing.assert_array_equal(out, np.cumsum(x))
+
+
+@on_device
+def test_draws_are_addressed_as_on_the_cpu():
+    @cuda.jit
+    def draw(key, out):
+        out[cuda.threadIdx.x] = uniform64(key, cuda.threadIdx.x)
+
+    out = np.zeros(32)
+    draw[1, 32](random.key(3), out)
+    np.testing.assert_array_equal(out, [random.uniform64(random.key(3), i) for i in range(32)])
+
+
+# --- through the engine ---
+
+
+@on_device
+def test_training_on_a_device_is_training_on_the_cpu(tmp_path):
+    from corpusmill.pipeline import LDA
+
+    corpus = write_topic_corpus(str(tmp_path), 2, words_per_topic=3, n_chunks=2, documents=3, length=8)
+    models = {}
+    for device in ("cpu", "cuda"):
+        models[device] = LDA(3, max_iter=2, n_blocks=2, device=device).fit(corpus, evaluate_every=0)
+    np.testing.assert_array_equal(models["cpu"].components_, models["cuda"].components_)
+
+
+@on_device
+def test_a_long_document_is_refused():
+    chunk = make_chunk(0, np.array([0, 1 << 16]), np.zeros(1 << 16, np.uint32))
+    z = np.zeros(1 << 16, np.uint16)
+    with pytest.raises(ValueError, match=r"a document has 65,536 tokens, on a device at most 65,535"):
+        lda.sweep(chunk, [model_of(chunk, z, 10, 1)], z, random.key(0))
+
+
+simulated = pytest.mark.skipif(not config.ENABLE_CUDASIM, reason="a device checks no bounds, and rarely fails")
+
+
+@simulated
+def test_an_error_names_its_kernel():
+    chunk, z = small_case(5)
+    broken = chunk._replace(place=chunk.place + np.uint32(1 << 20))
+    with pytest.raises(DeviceError, match=r"CUDA kernel shuffle: .*out of bounds"):
+        lda.sweep(broken, [model_of(chunk, z, 5, 12)], z, random.key(0))
+
+
+@simulated
+@pytest.mark.parametrize(("where", "call"), [("stream", "synchronize"), ("event", "record")])
+def test_a_late_error_names_the_kernels_before_it(where, call):
+    chunk, z = small_case(5)
+    with (
+        mock.patch.object(getattr(cuda, where), call, side_effect=RuntimeError("an illegal address")),
+        pytest.raises(
+            DeviceError, match=r"^CUDA kernel (shuffle, then count: |of another thread: )an illegal address$"
+        ),
+    ):
+        lda.sweep(chunk, [model_of(chunk, z, 5, 12)], z, random.key(0))

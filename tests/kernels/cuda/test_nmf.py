@@ -1,0 +1,79 @@
+"""NMF on a device against the CPU: one sweep and several, sparse and dense, to 1e-5; the papers' form beside it."""
+
+from unittest import mock
+
+import numpy as np
+import pytest
+from corpusmill.kernels.cuda.nmf import hals as nmf
+from corpusmill.kernels.cuda.nmf import tiled as nmf_tiled
+from corpusmill.kernels.nmf import hals as cpu
+from corpusmill.kernels.nmf import tiled as cpu_tiled
+from helpers.cuda_simulator import few_threads, on_device
+from helpers.toy import write_topic_corpus
+from scipy import sparse
+
+
+@pytest.fixture(autouse=True)
+def _few_threads():
+    with few_threads(nmf, THREADS=64, BLOCKS=2), few_threads(nmf_tiled, THREADS=64):
+        yield
+
+
+def small_case(dtype, D=35, V=9, K=5):
+    rng = np.random.default_rng(0)
+    A = sparse.random(D, V, 0.4, "csr", dtype=dtype, random_state=rng)
+    rows = cpu.sparse(cpu.Rows(A.indptr.astype(np.int64), A.indices.astype(np.int32), A.data), V)
+    return A, rows, rng.random((V, K)).astype(dtype), rng.random((D, K)).astype(dtype)
+
+
+@on_device
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("sweep", "sweeps"), [("separable", 1), ("separable", 3), ("paper", 1)])
+def test_half_an_epoch_is_the_cpus(sweep, sweeps, dtype):
+    A, rows, W, old = small_case(dtype)
+    S = W.T.astype(float) @ W
+    rule, room = cpu.rule(S, sweep, "H", 0.01, 0.02, dtype), cpu.scratch(5, dtype)
+    expected, found = ((old.copy(), np.ones_like(W), np.ones((5, 5))) for _ in range(2))
+    cpu.sweep_sparse(rows, W, rule, *expected, sweeps, room)
+    nmf.sweep_sparse(rows, W, rule, *found, sweeps, room)
+    for a, b in zip(found[:2], expected[:2], strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-5)
+    np.testing.assert_allclose(np.triu(found[2]), np.triu(expected[2]), atol=1e-5)
+    assert np.abs(found[0] - old).max() > 0.1
+    R, dense = A @ W, (old.copy(), np.ones((5, 5)))
+    inner = nmf.sweep_rows(R, rule, *dense, sweeps, room)
+    np.testing.assert_allclose(dense[0], expected[0], atol=1e-5)
+    np.testing.assert_allclose(inner, np.sum(R * expected[0]), rtol=1e-5)
+
+
+@on_device
+@pytest.mark.parametrize("normalise", [True, False])
+def test_the_three_phases_are_the_cpus(normalise):
+    rng = np.random.default_rng(1)
+    X, P = (rng.random((70, 7)).astype(np.float32) for _ in range(2))
+    Q = (X.T @ X).astype(np.float32)
+    expected, found = X.copy(), X.copy()
+    cpu_tiled.update(expected, P, Q, 3, normalise)
+    nmf_tiled.update(found, P, Q, 3, normalise)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@on_device
+def test_too_many_components_are_refused():
+    _, rows, W, H = small_case("float32")
+    rule = cpu.rule(W.T @ W, "separable", "H")
+    with (
+        mock.patch.object(nmf, "shared_limit", return_value=1000),
+        pytest.raises(ValueError, match=r"5 components take 1,320 bytes of a block's shared memory, which has 1,000"),
+    ):
+        nmf.sweep_sparse(rows, W, rule, H, np.zeros_like(W), np.zeros((5, 5)), 1, None)
+
+
+@on_device
+@pytest.mark.parametrize("order", ["separable", "paper"])
+def test_training_on_a_device_is_training_on_the_cpu(order, tmp_path):
+    from corpusmill.pipeline import NMF
+
+    corpus = write_topic_corpus(str(tmp_path), 2, words_per_topic=3, n_chunks=2, documents=4, length=8)
+    found, expected = (NMF(3, max_iter=2, order=order, device=device).fit(corpus) for device in ("cuda", "cpu"))
+    np.testing.assert_allclose(found.components_, expected.components_, atol=1e-5)

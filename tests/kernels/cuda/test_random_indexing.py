@@ -1,0 +1,114 @@
+"""Random indexing on a device against the CPU: sums to the bit, dense seeds to 1e-5."""
+
+from unittest import mock
+
+import numpy as np
+import pytest
+from corpusmill.io.stores.corpus import make_chunk
+from corpusmill.kernels import random
+from corpusmill.kernels.cuda.random_indexing import accumulate as ri
+from corpusmill.kernels.cuda.random_indexing import passes
+from corpusmill.kernels.random_indexing import accumulate as cpu
+from corpusmill.kernels.random_indexing import text as ri_text
+from helpers.cuda_simulator import few_threads, on_device
+from helpers.toy import write_topic_corpus
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+@pytest.fixture(autouse=True)
+def _few_threads():
+    with few_threads(ri, THREADS=32, PIECE=5), few_threads(passes, THREADS=32):
+        yield
+
+
+def small_case(order="permutation", weighting="uniform", dimension=41):
+    rng = np.random.default_rng(0)
+    words = np.minimum(rng.geometric(0.25, 60) - 1, 9).astype(np.uint32)
+    chunk = make_chunk(0, np.array([0, 25, 26, 60]), words, group_tokens=40)
+    kept = np.ones(10, bool)
+    kept[2] = False
+    tokens, window = ri_text.localise(chunk, kept, 3), ri_text.make_window(3, order, weighting)
+    seeds = ri_text.make_seeds(random.stream(random.key(1), len(tokens.ids)), random.key(2), dimension, 3)
+    return tokens, window, seeds
+
+
+@on_device
+@pytest.mark.parametrize(("order", "weighting"), [("permutation", "uniform"), ("direction", "linear")])
+@pytest.mark.parametrize("room", [80, 4096])
+def test_sums_are_the_cpus(order, weighting, room):
+    tokens, window, seeds = small_case(order, weighting)
+    with mock.patch.object(ri, "shared_limit", return_value=room):
+        found = ri.accumulate(tokens, window, seeds, 41)
+    np.testing.assert_array_equal(found, cpu.accumulate(tokens, window, seeds, 41))
+    some = tokens._replace(ptr=tokens.ptr[2:5])
+    np.testing.assert_array_equal(ri.accumulate(some, window, seeds, 41), found[2:4])
+
+
+@on_device
+def test_passes_of_work_items_sum_the_same():
+    tokens, window, seeds = small_case()
+    sizes = {"SLICE": 3, "LARGEST": 4, "SMALLEST": 3, "SMALLEST_LAST": 1, "BANKS": 2}
+    with mock.patch.multiple(passes, **sizes):
+        kinds = {(items.primary, items.aligned) for items in passes.passes_of(tokens.ptr)}
+        found = passes.accumulate(tokens, window, seeds, 41)
+    assert kinds == {(True, False), (True, True), (False, True)}
+    np.testing.assert_array_equal(found, cpu.accumulate(tokens, window, seeds, 41))
+
+
+@given(st.lists(st.integers(1, 300), max_size=40), st.integers(1, 12), st.integers(1, 4))
+def test_passes_have_each_occurrence_once_and_primary_ones_each_word_once(lengths, largest, smallest):
+    ptr = np.r_[0, np.cumsum(np.array(lengths, np.int64))].astype(np.int64)
+    sizes = {"LARGEST": largest, "SMALLEST": smallest, "SMALLEST_LAST": 2, "BANKS": 5}
+    with mock.patch.multiple(passes, **sizes):
+        found = passes.passes_of(ptr)
+    seen = np.zeros(ptr[-1], int)
+    for items in found:
+        assert len(items.words) <= (largest if items.primary else 5)
+        assert not items.primary or len(set(items.words)) == len(items.words)
+        for word, first, length in zip(*items[:3], strict=True):
+            assert ptr[word] <= first <= first + length <= ptr[word + 1]
+            seen[first : first + length] += 1
+    assert (seen == 1).all()
+
+
+@on_device
+@pytest.mark.parametrize("order", ["permutation", "none"])
+def test_dense_seeds_are_the_cpus(order):
+    tokens, window, seeds = small_case(order)
+    matrix = cpu.accumulate(tokens, window, seeds, 41)
+    for lo, hi in ((0, len(matrix)), (2, 6)):
+        rows = np.arange(lo, hi, dtype=np.uint32)
+        slabs, expected = ri.make_slabs(matrix, rows), cpu.make_slabs(matrix, rows)
+        np.testing.assert_allclose(slabs, expected, atol=1e-6)
+        out, wanted = np.ones((len(matrix), 41), np.float32), np.ones((len(matrix), 41), np.float32)
+        ri.accumulate_dense(tokens, window, slabs, lo, out)
+        cpu.accumulate_dense(tokens, window, expected, lo, wanted)
+        np.testing.assert_allclose(out, wanted, atol=1e-5)
+
+
+@on_device
+@pytest.mark.parametrize("dtype", [np.int32, np.float32])
+def test_rows_are_normalised_as_on_the_cpu(dtype):
+    rows = np.random.default_rng(3).integers(-9, 9, (4, 45)).astype(dtype)
+    rows[2] = 0
+    with few_threads(ri, THREADS=64):
+        np.testing.assert_allclose(ri.normalised(rows), cpu.normalised(rows), atol=1e-6)
+
+
+def test_sums_that_may_overflow_are_refused():
+    tokens, window, seeds = small_case()
+    with pytest.raises(OverflowError, match="cut the corpus smaller"):
+        ri.accumulate(tokens._replace(ptr=np.array([0, 1 << 30])), window, seeds, 41)
+
+
+@on_device
+def test_training_on_a_device_is_training_on_the_cpu(tmp_path):
+    from corpusmill.pipeline import RandomIndexing
+
+    corpus = write_topic_corpus(str(tmp_path), 2, words_per_topic=3, n_chunks=2, documents=3, length=6)
+    found, expected = (
+        RandomIndexing(45, window=2, seed_length=4, retrain=1, device=device).fit(corpus) for device in ("cuda", "cpu")
+    )
+    np.testing.assert_array_equal(found.model_.block(0)["sums"], expected.model_.block(0)["sums"])
+    np.testing.assert_allclose(found.wv.vectors, expected.wv.vectors, atol=1e-5)

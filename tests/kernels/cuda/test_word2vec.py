@@ -1,0 +1,95 @@
+"""Word2Vec on a device against the CPU: one block at a time, the same updates in the same order."""
+
+from unittest import mock
+
+import numpy as np
+import pytest
+from corpusmill.kernels import random
+from corpusmill.kernels.cuda.word2vec import skip_gram as word2vec
+from corpusmill.kernels.word2vec import skip_gram as cpu
+from helpers.cuda_simulator import few_threads, on_device
+from helpers.toy import write_topic_corpus
+
+
+@pytest.fixture(autouse=True)
+def _few_threads():
+    # One block, so that updates come in the CPU's order on a device too.
+    with few_threads(word2vec, THREADS=64), mock.patch.object(word2vec, "BLOCKS", 1):
+        yield
+
+
+def small_case(lengths, window=3, negative=2, n_words=9):
+    rng = np.random.default_rng(4)
+    ptr = np.r_[0, np.cumsum(lengths)].astype(np.int64)
+    words = np.minimum(rng.geometric(0.2, ptr[-1]) - 1, n_words - 1).astype(np.uint32)
+    text = cpu.Text(ptr, words, np.cumsum(rng.integers(1, 3, ptr[-1])).astype(np.uint32))
+    table = cpu.negative_words(np.arange(n_words, 0, -1), 0.75, 64, random.key(5))
+    step = cpu.Step(window, negative, table, random.key(6), random.key(7), 0.05, 1e-3, 0.02)
+    return text, step, [rng.normal(0, 0.3, (n_words, 64)).astype(np.float32) for _ in range(2)]
+
+
+@on_device
+@pytest.mark.parametrize("method", ["full", "par"])
+@pytest.mark.parametrize(("window", "negative"), [(3, 2), (2, 4)])
+def test_rows_are_the_cpus(method, window, negative):
+    text, step, W = small_case((5, 1, 0, 2, 27), window, negative)
+    expected, found = [a.copy() for a in W], [a.copy() for a in W]
+    cpu.train(method, text, step, *expected)
+    with mock.patch.object(word2vec, "STRETCH", 24):
+        word2vec.train(method, text, step, *found)
+    for a, b, old in zip(found, expected, W, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-5)
+        assert np.abs(a - old).max() > 1e-2
+
+
+@on_device
+@pytest.mark.parametrize("method", ["full", "par"])
+def test_blocks_side_by_side_lose_no_change(method):
+    # Documents that share no word and have no negatives do not meet: any number of blocks gives the same.
+    text, step, W = small_case((4, 4, 4), negative=0)
+    text = text._replace(words=np.array([0, 1, 2, 0, 3, 4, 5, 3, 6, 7, 8, 6], np.uint32))
+    expected, found = [a.copy() for a in W], [a.copy() for a in W]
+    cpu.train(method, text, step, *expected)
+    with mock.patch.object(word2vec, "BLOCKS", 3):
+        word2vec.train(method, text, step, *found)
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-5)
+
+
+@on_device
+@pytest.mark.parametrize("method", ["full", "par"])
+def test_what_does_not_fit_shared_memory_is_refused(method):
+    text, step, W = small_case((4,))
+    with (
+        mock.patch.object(word2vec, "shared_limit", return_value=1000),
+        pytest.raises(ValueError, match=r"64 columns, window 3 and 2 negatives take .* bytes"),
+    ):
+        word2vec.train(method, text, step, *W)
+
+
+def test_stretches_cover_every_word_once():
+    long = word2vec.STRETCH
+    found = word2vec.stretches_of(np.array([0, 0, 5, long + 5, 3 * long]))
+    assert found[:, 2:].tolist() == [[0, 5], [5, long + 5], [long + 5, 2 * long + 5], [2 * long + 5, 3 * long]]
+    assert found[:, :2].tolist() == [[0, 5], [5, long + 5], [long + 5, 3 * long], [long + 5, 3 * long]]
+
+
+@on_device
+@pytest.mark.parametrize("method", ["full", "par"])
+def test_training_on_a_device_is_training_on_the_cpu(method, tmp_path):
+    from corpusmill.pipeline import Word2Vec
+
+    corpus = write_topic_corpus(str(tmp_path), 2, words_per_topic=3, n_chunks=1, documents=3, length=6)
+    found, expected = (
+        Word2Vec(8, 2, min_count=1, negative=2, sample=0, epochs=1, method=method, device=device).fit(corpus)
+        for device in ("cuda", "cpu")
+    )
+    np.testing.assert_allclose(found.wv.vectors, expected.wv.vectors, atol=1e-5)
+
+
+def test_pairs_one_at_a_time_are_refused(tmp_path):
+    from corpusmill.pipeline import Word2Vec
+
+    corpus = write_topic_corpus(str(tmp_path), 2, words_per_topic=3, n_chunks=1, documents=3, length=6)
+    with pytest.raises(ValueError, match="method 'sgns' has no CUDA kernels"):
+        Word2Vec(8, min_count=1, method="sgns", device="cuda").fit(corpus)

@@ -1,0 +1,227 @@
+"""The kernels of non-negative matrix factorisation against Algorithm 1, the published figures and other widths."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse
+from corpusmill.kernels.nmf import hals as nmf
+from corpusmill.kernels.nmf import roofline as nmf_model
+from corpusmill.kernels.nmf import tiled as nmf_tiled
+from corpusmill.kernels.simd import tiles
+from helpers.naive import nmf_best_rows, nmf_extrapolated, nmf_fast_hals
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+
+def problem(D, V, K, seed=0, density=0.2):
+    """A sparse matrix (D, V) of documents, and W (V, K) and H (D, K) to start from."""
+    rng = np.random.default_rng(seed)
+    A = scipy.sparse.random(D, V, density, "csr", random_state=seed)
+    return A, rng.random((V, K)), rng.random((D, K))
+
+
+def parts(D, V, K, seed=0):
+    """A sum of K parts with noise, and a start near them: no component dies, where rounding alone would decide."""
+    rng = np.random.default_rng(seed)
+    W, H = (np.eye(K)[np.arange(n) % K] + rng.random((n, K)) / K for n in (V, D))
+    A = H @ W.T + rng.random((D, V)) / K
+    W, H = W + rng.random((V, K)) / K, H + rng.random((D, K)) / K
+    lengths = np.linalg.norm(W, axis=0)
+    return scipy.sparse.csr_matrix(A), W / lengths, H * lengths
+
+
+def rows_of(A, dtype):
+    return nmf.Rows(A.indptr.astype(np.int64), A.indices.astype(np.int32), A.data.astype(dtype))
+
+
+def epoch(A, W, H, sweep="separable", sweeps=1, l1=(0.0, 0.0), l2=(0.0, 0.0), dense=False):
+    """One epoch in place; returns ‖A − HWᵀ‖² as the kernels know it."""
+    K, dtype = W.shape[1], W.dtype
+    room, P, Q, S = nmf.scratch(K, dtype), np.zeros_like(W), np.zeros((K, K)), np.zeros((K, K))
+    rule = nmf.rule(W.T @ W, sweep, "H", l1[1], l2[1], dtype)
+    if dense:
+        nmf.sweep_rows((A @ W).astype(dtype), rule, H, Q, sweeps, room)
+        P = (A.T @ H).astype(dtype)
+    else:
+        nmf.sweep_sparse(nmf.sparse(rows_of(A, dtype), len(W)), W, rule, H, P, Q, sweeps, room)
+    Q = nmf.symmetric(Q)
+    if sweep == "paper":
+        nmf_tiled.update(W, P, Q.astype(dtype), 8, True)
+        return float((A.multiply(A)).sum()) - 2 * np.sum(P * W) + np.sum((W.T @ W) * Q)
+    inner = nmf.sweep_rows(P, nmf.rule(Q, sweep, "W", l1[0], l2[0], dtype), W, S, sweeps, room)
+    return float((A.multiply(A)).sum()) - 2 * inner + np.sum(nmf.symmetric(S) * Q)
+
+
+def agree(found, expected, tolerance):
+    assert np.abs(found - expected).max() <= tolerance * np.abs(expected).max()
+
+
+UPDATES = (nmf_tiled.update, nmf_tiled.update_in_phases)
+
+
+@pytest.mark.parametrize("K", [1, 7, 24])
+@pytest.mark.parametrize("T", [1, 3, 5, 8, 24])
+@pytest.mark.parametrize("update", UPDATES, ids=lambda f: f.__name__)
+def test_tiles_of_any_size_make_the_iterates_of_algorithm_1(update, T, K):
+    A, W, H = parts(60, 47, K)
+    A = A.toarray()
+    for expected_W, expected_H in nmf_fast_hals(A.T, W, H.T, 20):
+        update(H, A @ W, W.T @ W, min(T, K), False)
+        update(W, A.T @ H, H.T @ H, min(T, K), True)
+        agree(W, expected_W, 1e-10)
+        agree(H, expected_H.T, 1e-10)
+
+
+def test_a_product_a_column_makes_the_iterates_of_algorithm_1():
+    A, W, H = parts(60, 47, 9)
+    A = A.toarray()
+    for expected_W, expected_H in nmf_fast_hals(A.T, W, H.T, 20):
+        nmf_tiled.update_by_columns(H, A @ W, W.T @ W, False)
+        nmf_tiled.update_by_columns(W, A.T @ H, H.T @ H, True)
+        agree(W, expected_W, 1e-10)
+        agree(H, expected_H.T, 1e-10)
+
+
+@pytest.mark.parametrize("K", [1, 6, 24, 37])
+def test_blocks_make_the_iterates_of_algorithm_1(K):
+    A, W, H = parts(131, 90, K)
+    for expected_W, expected_H in nmf_fast_hals(A.toarray().T, W, H.T, 20):
+        epoch(A, W, H, "paper")
+        agree(W, expected_W, 1e-10)
+        agree(H, expected_H.T, 1e-10)
+
+
+@pytest.mark.parametrize("dense", [False, True])
+@pytest.mark.parametrize("sweeps", [1, 3])
+@pytest.mark.parametrize("K", [1, 10, 33])
+def test_separable_sweeps_take_each_row_to_its_minimum(K, sweeps, dense):
+    A, W, H = problem(101, 60, K, seed=1)
+    steps = nmf_best_rows(A.toarray().T, W, H.T, 6, (0.02, 0.03), (0.1, 0.2), sweeps)
+    for expected_W, expected_H in steps:
+        error = epoch(A, W, H, sweeps=sweeps, l1=(0.02, 0.03), l2=(0.1, 0.2), dense=dense)
+        agree(W, expected_W, 1e-9)
+        agree(H, expected_H.T, 1e-9)
+        assert error == pytest.approx(np.sum((A.toarray() - H @ W.T) ** 2), rel=1e-9)
+
+
+def test_single_precision_follows_double():
+    A, W, H = problem(300, 200, 20, seed=2)
+    W32, H32 = W.astype(np.float32), H.astype(np.float32)
+    for _ in range(5):
+        assert epoch(A, W32, H32) == pytest.approx(epoch(A, W, H), rel=1e-5)
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    st.integers(1, 120), st.integers(1, 50), st.integers(1, 20), st.integers(0, 99), st.sampled_from([0.0, 0.05, 1.0])
+)
+def test_the_error_never_rises_and_factors_stay_non_negative(D, V, K, seed, density):
+    A, W, H = problem(D, V, K, seed, density)
+    errors = [epoch(A, W, H, sweeps=2) for _ in range(4)]
+    scale = max(float(A.multiply(A).sum()), 1.0)
+    assert all(b <= a + 1e-9 * scale for a, b in zip(errors[:-1], errors[1:], strict=True))
+    assert min(W.min(), H.min()) >= 0
+    assert np.isfinite(W).all() and np.isfinite(H).all()
+
+
+def test_a_component_that_is_not_used_stays_finite():
+    A, W, H = problem(30, 20, 4)
+    W[:, 2], H[:, 2] = 0, 0
+    epoch(A, W, H)
+    assert (W[:, 2] == 0).all() and np.isfinite(W).all() and np.isfinite(H).all()
+
+
+def test_a_column_that_dies_keeps_the_papers_epsilon():
+    A, W, H = problem(30, 20, 4)
+    A = scipy.sparse.csr_matrix(A.shape)
+    epoch(A, W, H, "paper")
+    np.testing.assert_allclose(np.linalg.norm(W, axis=0), 1, rtol=1e-12)
+    assert np.isin(np.finfo(float).eps, H)
+
+
+@given(st.integers(0, 40), st.integers(1, 30), st.integers(0, 99))
+@settings(max_examples=20, deadline=None)
+def test_columns_are_the_transpose(D, V, seed):
+    A = scipy.sparse.random(D, V, 0.3, "csr", random_state=seed)
+    expected = A.tocsc()
+    found = nmf.by_column(rows_of(A, np.float32), V)
+    np.testing.assert_array_equal(found.indptr, expected.indptr)
+    np.testing.assert_array_equal(found.indices, expected.indices)
+    np.testing.assert_array_equal(found.data, expected.data.astype(np.float32))
+
+
+WIDTH = """
+import sys
+import numpy as np
+from corpusmill.kernels.simd import tiles
+tiles.BITS = int(sys.argv[1])
+sys.path[:0] = sys.argv[2].split(":")
+import test_hals as checks
+dtype, tolerance = np.dtype(sys.argv[3]), float(sys.argv[4])
+assert tiles.lanes(dtype) == tiles.BITS // 8 // dtype.itemsize
+A, W, H = checks.parts(70, 33, 13)
+for expected_W, expected_H in checks.nmf_best_rows(A.toarray().T, W, H.T, 1):
+    W, H = W.astype(dtype), H.astype(dtype)
+    checks.epoch(A, W, H)
+    checks.agree(W, expected_W, tolerance)
+    checks.agree(H, expected_H.T, tolerance)
+"""
+
+
+@pytest.mark.parametrize("bits, dtype, tolerance", [(128, "float32", "2e-5"), (512, "float64", "1e-12")])
+def test_registers_of_other_widths(bits, dtype, tolerance, tmp_path):
+    if bits == tiles.BITS:
+        pytest.skip("the other tests use this width")
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    arguments = [str(bits), f"{Path(__file__).parent}:{Path(__file__).parents[2]}", dtype, tolerance]
+    subprocess.run([sys.executable, "-c", WIDTH, *arguments], check=True, env=environment)
+
+
+# --- closed forms ---
+
+
+@pytest.mark.parametrize("dtype, tolerance", [(np.float64, 1e-13), (np.float32, 1e-5)])
+@pytest.mark.parametrize("n, K", [(1, 1), (48, 8), (500, 11), (1000, 37)])
+def test_a_step_beyond_stays_above_zero(n, K, dtype, tolerance):
+    rng = np.random.default_rng(n)
+    X, before = rng.random((n, K)).astype(dtype), rng.random((n, K)).astype(dtype)
+    ahead, Q = np.full_like(X, np.nan), np.zeros((K, K))
+    nmf.step_beyond(X, before, dtype(0.75), ahead, Q, nmf.scratch(K, dtype))
+    expected, product = nmf_extrapolated(X.astype(float), before.astype(float), 0.75)
+    agree(ahead, expected, tolerance)
+    agree(nmf.symmetric(Q), product, tolerance)
+    assert n == 1 or (expected == 0).any()
+
+
+def test_the_papers_own_figures():
+    assert nmf_model.moved_by_loop(11_554, 256) == 775_015_680
+    assert int(nmf_model.moved(11_554, 256, 16, 33)) == 338_840_256
+    assert nmf_model.moved_by_loop(26_214, 240) == 1_547_732_400
+    assert int(nmf_model.moved(26_214, 240, 15, 35 << 20)) == 189_208_129
+    assert nmf_model.hals_flops(26_214, 11_314, 256) == pytest.approx(3.1e11, rel=0.02)
+
+
+def test_the_papers_own_tiles():
+    found = [nmf_model.tile(K, 35 << 20) for K in (80, 160, 240)]
+    assert found == pytest.approx([8.94, 12.64, 15.48], abs=0.02)
+    assert nmf_model.tile_size(256, 33e6) == 16
+
+
+@given(st.integers(1, 30), st.integers(1, 12), st.integers(1, 500), st.integers(1, 500))
+def test_tiling_changes_no_number_of_operations(T, tiles_across, V, D):
+    K = T * tiles_across
+    assert nmf_model.tiled_flops(V, D, K, T) == nmf_model.hals_flops(V, D, K)
+
+
+@given(st.integers(2, 2000), st.floats(16, 1e8))
+def test_equation_11_is_where_equation_9_is_least(K, C):
+    T = nmf_model.tile(K, C)
+    assert nmf_model.slope(K, T, C) == pytest.approx(0, abs=1e-6 * K)
+    assert nmf_model.moved(10, K, T, C) <= min(nmf_model.moved(10, K, T * s, C) for s in (0.9, 1.1)) * (1 + 1e-12)
+    total = nmf_model.moved_by_tiles(10, K, 5) - K * (5 + 10) + 2 * nmf_model.moved_by_products(10, K, 5, C)
+    assert total == pytest.approx(nmf_model.moved(10, K, 5, C))
+    assert nmf_model.moved_by_hals(10, 20, K, C) > nmf_model.moved_by_loop(10, K)

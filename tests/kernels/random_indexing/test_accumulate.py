@@ -1,0 +1,237 @@
+"""Random indexing against Algorithm 2.1: equal to the bit, however the corpus is cut."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from corpusmill.io.stores.corpus import make_chunk
+from corpusmill.kernels import random
+from corpusmill.kernels.random_indexing import accumulate as ri
+from corpusmill.kernels.random_indexing import text as ri_text
+from helpers.naive import ri_normalised, ri_seed, ri_train, ri_train_by_offset
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+SALT = random.key(7)
+
+
+def chunk_of(docs, index=0, group_tokens=1 << 20):
+    words = np.array([w for d in docs for w in d], np.uint32)
+    return make_chunk(index, np.r_[0, np.cumsum([len(d) for d in docs])].astype(np.int64), words, group_tokens)
+
+
+def unpacked(seeds, dimension):
+    """The seeds as rows of S."""
+    S = np.zeros((len(seeds), dimension), np.int64)
+    for row, pairs in zip(S, seeds, strict=True):
+        row[pairs & 0xFFFF] += 1
+        row[pairs >> 16] -= 1
+    return S
+
+
+def hashes_of(n_words):
+    return ri_text.hash_words(f"word{v}" for v in range(n_words))
+
+
+def train(chunks, n_words, window, dimension, pairs, kept=None):
+    """Sparse training over several chunks: (V, D) int32."""
+    kept = np.ones(n_words, bool) if kept is None else kept
+    out = np.zeros((n_words, dimension), np.int32)
+    for chunk in chunks:
+        tokens = ri_text.localise(chunk, kept, window.reach)
+        seeds = ri_text.make_seeds(hashes_of(n_words)[tokens.ids], SALT, dimension, pairs)
+        assert ri.add_rows(out, tokens.ids, ri.accumulate(tokens, window, seeds, dimension), 1)
+    return out
+
+
+def train_dense(chunks, n_words, window, rows, blocks=1):
+    out = np.zeros(rows.shape, np.float32)
+    for chunk in chunks:
+        tokens = ri_text.localise(chunk, np.ones(n_words, bool), window.reach)
+        part = np.zeros((len(tokens.ids), rows.shape[1]), np.float32)
+        for numbers in np.array_split(np.arange(len(tokens.ids)), blocks):
+            if len(numbers):
+                ri.accumulate_dense(tokens, window, ri.make_slabs(rows, tokens.ids[numbers]), int(numbers[0]), part)
+        out[tokens.ids] += part
+    return out
+
+
+corpora = st.lists(st.lists(st.integers(0, 8), max_size=14), min_size=1, max_size=6)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    docs=corpora,
+    radius=st.integers(1, 6),
+    order=st.sampled_from(ri_text.ORDERS),
+    weighting=st.sampled_from(ri_text.WEIGHTINGS),
+    dimension=st.sampled_from([8, 9, 16, 61, 130]),
+    cut=st.integers(0, 6),
+    group_tokens=st.sampled_from([3, 10, 1000]),
+    data=st.data(),
+)
+def test_equals_algorithm_2_1(docs, radius, order, weighting, dimension, cut, group_tokens, data):
+    kept = np.array(data.draw(st.lists(st.booleans(), min_size=9, max_size=9)))
+    window = ri_text.make_window(radius, order, weighting)
+    chunks = [chunk_of(part, group_tokens=group_tokens) for part in (docs[:cut], docs[cut:])]
+    found = train(chunks, 9, window, dimension, 2, kept)
+    S = np.array([ri_seed(int(h), int(SALT), dimension, 4) for h in hashes_of(9)])
+    masked = [[w if kept[w] else None for w in d] for d in docs]
+    np.testing.assert_array_equal(found, ri_train(masked, S, 9, radius, order, weighting))
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    docs=corpora,
+    radius=st.integers(1, 5),
+    order=st.sampled_from(ri_text.ORDERS),
+    weighting=st.sampled_from(ri_text.WEIGHTINGS),
+    dimension=st.sampled_from([8, 64, 130]),
+    blocks=st.integers(1, 3),
+)
+def test_dense_seeds_equal_algorithm_2_1(docs, radius, order, weighting, dimension, blocks):
+    rows = ri_normalised(np.random.default_rng(radius).normal(size=(9, dimension))).astype(np.float32)
+    window = ri_text.make_window(radius, order, weighting)
+    found = train_dense([chunk_of(docs)], 9, window, rows, blocks)
+    np.testing.assert_allclose(found, ri_train(docs, rows.astype(float), 9, radius, order, weighting), atol=1e-4)
+
+
+def read_words(path):
+    if path.suffix == ".tsv":
+        texts = [line.split("\t")[3] for line in path.read_text().splitlines()]
+    else:
+        texts = [json.loads(line)["text"] for line in path.open()]
+    return [re.findall("[a-z']+", text.lower()) for text in texts]
+
+
+def encoded(docs):
+    words, inverse = np.unique(np.concatenate(docs), return_inverse=True)
+    return len(words), np.split(inverse, np.cumsum([len(d) for d in docs])[:-1])
+
+
+@pytest.mark.parametrize("name, part, radius", [("kjv.tsv", slice(None), 5), ("nips.jsonl", slice(0, 240), 4)])
+def test_real_text_equals_algorithm_2_1(real_data, name, part, radius):
+    n_words, docs = encoded(read_words(real_data(name))[part])
+    window = ri_text.make_window(radius, "permutation")
+    seeds = ri_text.make_seeds(hashes_of(n_words), SALT, 256, 5)
+    expected = ri_train_by_offset(docs, unpacked(seeds, 256), n_words, radius)
+    thirds = [docs[: len(docs) // 3], docs[len(docs) // 3 : 2 * len(docs) // 3], docs[2 * len(docs) // 3 :]]
+    for chunks in ([docs], thirds):
+        found = train([chunk_of(c, group_tokens=100_000) for c in chunks], n_words, window, 256, 5)
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_the_two_oracles_agree():
+    rng = np.random.default_rng(0)
+    docs = [rng.integers(0, 30, n) for n in (0, 1, 5, 60)]
+    S = unpacked(ri_text.make_seeds(hashes_of(30), SALT, 40, 3), 40)
+    np.testing.assert_array_equal(ri_train(docs, S, 30, 4), ri_train_by_offset(docs, S, 30, 4))
+
+
+def test_a_word_longer_than_a_piece(monkeypatch):
+    rng = np.random.default_rng(1)
+    docs = [rng.integers(0, 3, 2 * ri.PIECE).tolist()]
+    window = ri_text.make_window(2, "permutation")
+    S = unpacked(ri_text.make_seeds(hashes_of(3), SALT, 64, 2), 64)
+    expected = ri_train_by_offset([np.array(docs[0])], S, 3, 2)
+    np.testing.assert_array_equal(train([chunk_of(docs)], 3, window, 64, 2), expected)
+    monkeypatch.setattr(ri, "BATCH", 1000)
+    dense = train_dense([chunk_of(docs)], 3, window, S.astype(np.float32))
+    # Seeds of four ones have length two.
+    np.testing.assert_allclose(2 * dense, expected, rtol=1e-6)
+
+
+@settings(max_examples=40, deadline=None)
+@given(dimension=st.integers(20, 65536), pairs=st.integers(1, 10), salt=st.integers(0, 2**64 - 1))
+def test_seeds_have_as_many_ones_as_minus_ones(dimension, pairs, salt):
+    seeds = ri_text.make_seeds(hashes_of(5), np.uint64(salt), dimension, pairs)
+    for h, row in zip(hashes_of(5), unpacked(seeds, dimension), strict=True):
+        assert (row == 1).sum() == (row == -1).sum() == pairs
+        np.testing.assert_array_equal(row, ri_seed(int(h), salt, dimension, 2 * pairs))
+
+
+def test_a_seed_depends_on_the_word_alone():
+    words = ["abraham", "isaac", "jacob"]
+    seeds = ri_text.make_seeds(ri_text.hash_words(words), SALT, 512, 5)
+    for i, word in enumerate(words):
+        np.testing.assert_array_equal(ri_text.make_seeds(ri_text.hash_words([word]), SALT, 512, 5)[0], seeds[i])
+    assert not np.array_equal(ri_text.make_seeds(ri_text.hash_words(words), random.key(8), 512, 5), seeds)
+    assert not np.array_equal(seeds[0], seeds[1])
+
+
+def test_seeds_are_nearly_orthogonal():
+    S = unpacked(ri_text.make_seeds(hashes_of(400), SALT, 2048, 5), 2048)
+    products = S @ S.T - 10 * np.eye(400)
+    assert abs(products.mean()) < 0.01
+    # Products of independent seeds: variance 100 / 2048, so 5 is more than twenty standard deviations away.
+    assert abs(products).max() <= 4
+
+
+def test_an_overflow_is_seen():
+    out = np.array([[2**31 - 2, 5]], np.int32)
+    assert ri.add_rows(out, np.zeros(1, np.int64), np.array([[1, -5]], np.int32), 1)
+    np.testing.assert_array_equal(out, [[2**31 - 1, 0]])
+    assert not ri.add_rows(out, np.zeros(1, np.int64), np.array([[1, 0]], np.int32), 1)
+    low = np.array([[-(2**31)]], np.int32)
+    assert not ri.add_rows(low, np.zeros(1, np.int64), np.array([[1]], np.int32), -1)
+
+
+def test_a_chunk_that_might_overflow_is_refused():
+    window = ri_text.make_window(5, "none")._replace(weights=np.full(10, 2**30, np.int32))
+    tokens = ri_text.localise(chunk_of([[0, 1, 0]]), np.ones(2, bool), 5)
+    with pytest.raises(OverflowError, match="smaller"):
+        ri.accumulate(tokens, window, ri_text.make_seeds(hashes_of(2), SALT, 16, 1), 16)
+
+
+@settings(max_examples=40, deadline=None)
+@given(docs=corpora, group_tokens=st.sampled_from([4, 1000]))
+def test_statistics_count_words_and_documents(docs, group_tokens):
+    chunk = chunk_of(docs, group_tokens=group_tokens)
+    tokens = ri_text.localise(chunk, np.arange(9) != 3, 0)
+    found = ri_text.statistics(tokens.ids, chunk.word_ids, chunk.word_ptr, chunk.docs)
+    assert 3 not in tokens.ids
+    for v, (frequency, documents, information) in zip(tokens.ids, found, strict=True):
+        counts = np.array([d.count(v) for d in docs if v in d])
+        assert (frequency, documents) == (counts.sum(), len(counts))
+        assert information == pytest.approx(
+            (counts * np.log2(counts)).sum() * ri_text.INFORMATION_UNIT, abs=len(counts)
+        )
+
+
+@settings(max_examples=30, deadline=None)
+@given(docs=corpora)
+def test_document_contexts_sum_the_seeds_of_documents(docs):
+    chunk = chunk_of(docs)
+    tokens = ri_text.localise(chunk, np.ones(9, bool), 0)._replace(text=ri_text.documents_as_text(chunk))
+    hashes = ri_text.document_hashes(chunk.doc_ptr, chunk.words, hashes_of(9))
+    seeds = ri_text.make_seeds(hashes, SALT, 32, 2)
+    S = unpacked(seeds, 32)
+    expected = np.zeros((9, 32), int)
+    for d, words in enumerate(docs):
+        for w in words:
+            expected[w] += S[d]
+    found = ri.accumulate(tokens, ri_text.IN_PLACE, seeds, 32)
+    np.testing.assert_array_equal(found, expected[tokens.ids])
+    assert not np.delete(expected, tokens.ids, axis=0).any()
+
+
+def test_a_document_is_the_same_in_any_order_of_its_words():
+    first = chunk_of([[1, 2, 2], [2, 1, 2], [1, 2]])
+    hashes = ri_text.document_hashes(first.doc_ptr, first.words, hashes_of(3))
+    assert hashes[0] == hashes[1] != hashes[2]
+
+
+def test_rows_are_normalised():
+    rows = np.random.default_rng(0).integers(-9, 9, (20, 33)).astype(np.int32)
+    rows[3] = 0
+    np.testing.assert_allclose(ri.normalised(rows), ri_normalised(rows), atol=1e-6)
+
+
+def test_documents_sum_their_weighted_words():
+    rng = np.random.default_rng(0)
+    vectors, weights = rng.normal(size=(9, 12)).astype(np.float32), rng.random(9).astype(np.float32)
+    docs = [[1, 2, 2], [], [8]]
+    chunk = chunk_of(docs)
+    expected = [sum((weights[w] * vectors[w] for w in d), np.zeros(12)) for d in docs]
+    np.testing.assert_allclose(ri.sum_documents(chunk.doc_ptr, chunk.words, weights, vectors), expected, atol=1e-5)

@@ -1,0 +1,98 @@
+"""The recipes call a command that exists, with options that it has, and are what their schedulers understand."""
+
+import ast
+import json
+import os
+import re
+import runpy
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from corpusmill.pipeline.commands.cli.main import cli
+from helpers.nightly import BOATS, BREAD, write_configuration, write_day
+
+RECIPES = Path(__file__).parents[3] / "configs" / "recipes"
+CRON = re.compile(r"(\d+|\*) (\d+|\*) (\d+|\*) (\d+|\*) (\d+|\*)")
+
+
+def calls():
+    """Yield each recipe's call of the command, as arguments."""
+    cron = next(line for line in (RECIPES / "crontab").read_text().splitlines() if not line.startswith("#"))
+    yield "crontab", re.search(r"corpusmill (retrain.*) >>", cron)[1]
+    unit = (RECIPES / "corpusmill-retrain.service").read_text()
+    yield "systemd", re.search(r"ExecStart=\S+/corpusmill (.*)", unit)[1]
+    job = yaml.safe_load((RECIPES / "cronjob.yaml").read_text())["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    yield "kubernetes", shlex.join(job["containers"][0]["command"][1:])
+    dag = (RECIPES / "airflow_dag.py").read_text()
+    yield "airflow", re.search(r'bash_command="corpusmill (.*)"', dag)[1].replace("{{ ds }}", "2026-11-20")
+    flow = ast.parse((RECIPES / "prefect_flow.py").read_text())
+    words = next(n for n in ast.walk(flow) if isinstance(n, ast.List) and len(n.elts) == 4)
+    yield "prefect", " ".join("my.yaml" if isinstance(e, ast.Name) else e.value for e in words.elts[1:])
+
+
+@pytest.mark.parametrize(("recipe", "call"), list(calls()))
+def test_a_recipe_calls_a_command_that_exists(recipe, call):
+    name, *arguments = shlex.split(call)
+    command = cli.commands[name]
+    context = command.make_context(name, arguments)
+    assert context.params["configs"][0].endswith("my.yaml")
+
+
+def test_every_schedule_is_one():
+    for path in RECIPES.iterdir():
+        found = CRON.search(path.read_text()) if path.suffix in (".yaml", ".py") or path.name == "crontab" else None
+        if found:
+            minute, hour = found[1], found[2]
+            assert (0 <= int(minute) < 60, 0 <= int(hour) < 24) == (True, True)
+    assert CRON.match((RECIPES / "crontab").read_text().splitlines()[1])
+
+
+def test_cron_runs_its_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_day(1, [BOATS, BREAD] * 8)
+    write_configuration("random-indexing")
+    program = tmp_path / ".venv" / "bin" / "corpusmill"
+    program.parent.mkdir(parents=True)
+    program.symlink_to(Path(sys.executable).with_name("corpusmill"))
+    command = (RECIPES / "crontab").read_text().splitlines()[1].split(maxsplit=5)[5]
+    assert "%" not in command  # where cron ends a command
+    bare = {"HOME": "/", "SHELL": "/bin/sh", "PATH": "/usr/bin:/bin"}
+    subprocess.run(["/bin/sh", "-c", command.replace("/srv/corpusmill", str(tmp_path))], cwd="/", env=bare, check=True)
+    assert json.loads(Path("retrain.log").read_text())["status"] == "published"
+
+
+def test_prefect_runs_the_flow(tmp_path, monkeypatch):
+    pytest.importorskip("prefect")
+    program = tmp_path / "corpusmill"
+    program.write_text('#!/bin/sh\necho "{\\"status\\": \\"$*\\"}"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path))
+    flow = runpy.run_path(str(RECIPES / "prefect_flow.py"))["nightly"]
+    assert flow("my.yaml") == {"status": "retrain my.yaml --json"}
+
+
+def test_systemd_understands_the_units(tmp_path):
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("no systemd here")
+    for unit in ("corpusmill-retrain.service", "corpusmill-retrain.timer"):
+        text = (RECIPES / unit).read_text()
+        (tmp_path / unit).write_text(text.replace("/srv/corpusmill/.venv/bin/corpusmill", "/bin/true"))
+    units = [str(tmp_path / unit) for unit in ("corpusmill-retrain.service", "corpusmill-retrain.timer")]
+    done = subprocess.run(["systemd-analyze", "verify", *units], capture_output=True, text=True)
+    assert (done.returncode, "corpusmill-retrain" in done.stderr) == (0, False), done.stderr
+
+
+def test_the_kubernetes_job_forbids_two_at_once_and_does_not_repeat_what_cannot_be_cured():
+    job = yaml.safe_load((RECIPES / "cronjob.yaml").read_text())
+    assert (job["apiVersion"], job["kind"], job["spec"]["concurrencyPolicy"]) == ("batch/v1", "CronJob", "Forbid")
+    spec = job["spec"]["jobTemplate"]["spec"]
+    assert spec["podFailurePolicy"]["rules"][0]["onExitCodes"]["values"] == [2, 3, 4]
+    assert spec["template"]["spec"]["restartPolicy"] == "Never"  # a podFailurePolicy asks for it
+    mounted = {m["name"] for m in spec["template"]["spec"]["containers"][0]["volumeMounts"]}
+    assert mounted == {v["name"] for v in spec["template"]["spec"]["volumes"]}

@@ -1,0 +1,179 @@
+"""A run watched from outside: the files of a run tell its story, and nothing of it is touched."""
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from corpusmill.io.stores.store import DataError
+from corpusmill.pipeline import LDA
+from corpusmill.pipeline.commands.terminal.watch import Watch, chart, line, text
+from corpusmill.pipeline.engine.run import RunStore
+from corpusmill.pipeline.models.base.text import model_of_run
+from corpusmill.pipeline.views.status import Story
+from helpers.toy import write_topic_corpus
+
+COMMAND = [sys.executable, "-c", "from corpusmill.pipeline.commands.main import main; main()", "watch"]
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    return write_topic_corpus(tmp_path_factory.mktemp("watch") / "corpus", 2)
+
+
+def lda():
+    return LDA(2, doc_topic_prior=0.1, max_iter=4, random_state=1)
+
+
+def test_a_run_is_watched_while_it_goes_on_and_when_it_is_over(corpus, tmp_path):
+    run, seen = str(tmp_path / "run"), []
+
+    class Look:
+        def after_epoch(self, progress):
+            seen.append(Watch(run).look())
+
+    fitted = lda().fit(corpus, run=run, callbacks=[Look()], evaluate_every=1)
+    assert [(s.state, s.epoch, s.epochs) for s in seen] == [("running", e, 4) for e in (1, 2, 3, 4)]
+    assert seen[1].shards == ["waiting"] * 4
+    assert seen[1].eta > 0
+    told = Watch(run).look()
+    assert (told.state, told.epoch, told.eta) == ("finished", 4, None)
+    assert told.rows == fitted.history_
+    assert len(told.lines) == 2
+    assert [s.state for s in Watch(run).follow()] == ["finished"]
+
+
+def test_the_map_shows_the_shards_that_are_done(corpus, tmp_path):
+    run = str(tmp_path / "run")
+    lda().set_params(max_iter=1).fit(corpus, run=run)
+    RunStore(run).write_state(2, 1, {})
+    assert Watch(run).look().shards == ["waiting", "done", "waiting", "waiting"]
+
+
+def test_a_broken_off_run_is_stopped_and_its_model_can_be_read(corpus, tmp_path):
+    run = str(tmp_path / "run")
+
+    class Break:
+        def after_epoch(self, progress):
+            if progress.epoch == 2:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        lda().fit(corpus, run=run, callbacks=[Break()])
+    assert Watch(run).look().state == "stopped"
+    found = model_of_run(run)
+    assert (found.n_iter_, len(found.history_), len(found.topics())) == (2, 2, 2)
+    two = lda().set_params(max_iter=2).fit(corpus)
+    assert found.components_.tolist() == two.components_.tolist()
+    with pytest.raises(DataError, match="no epoch is committed"):
+        RunStore(run).store.write_json("HEAD", {"step": 0})
+        LDA.from_run(run)
+
+
+def test_looking_never_stops_anybody_from_training(corpus, tmp_path):
+    run, done = RunStore(str(tmp_path / "run")), threading.Event()
+    with run.locked():
+        pass
+
+    def look():
+        while not done.is_set():
+            run.is_held  # noqa: B018
+
+    watchers = [threading.Thread(target=look) for _ in range(2)]
+    for watcher in watchers:
+        watcher.start()
+    try:
+        for _ in range(20):
+            with run.locked():
+                assert run.is_held
+    finally:
+        done.set()
+        for watcher in watchers:
+            watcher.join()
+    assert not run.is_held
+
+
+def test_words_are_no_markup_and_give_no_orders_to_the_terminal():
+    from rich.text import Text
+
+    told = Story(run="[red]x", algorithm="lda", state="running", lines=["[bold]word[/] \x1b[2Jgone"], epochs=2)
+    shown = Text.from_markup("\n".join(text(told, 80))).plain
+    assert "lda [red]x" in shown
+    assert "[bold]word[/]  [2Jgone" in shown
+
+
+@pytest.mark.parametrize("width", [60, 88, 140])
+@pytest.mark.parametrize("epochs", [1, 7, 500])
+def test_no_line_is_wider_than_the_terminal(width, epochs):
+    from rich.text import Text
+
+    rows = [
+        {
+            "epoch": e,
+            "seconds": 1.0,
+            "seconds_kernel": 1.0,
+            "tokens_per_second": 1e6 + e,
+            "log_likelihood": -9 + e / epochs,
+        }
+        for e in range(1, epochs + 1)
+    ]
+    told = Story("run", "lda", epochs, 1000, 9, "running", ["done"] * 200, rows, {"w": {"tokens": 1, "seconds": 1}})
+    told.lines = ["long " * 50]
+    lines = [Text.from_markup(shown).cell_len for shown in text(told, width)]
+    assert max(lines[2:]) <= width  # above are sentences
+
+
+def test_a_chart_rises_with_its_values():
+    rows = chart("title", [1.0, 2.0, 3.0], 30)
+    assert rows[0].startswith("[bold]title 3.0000[/]")
+    filled = ["".join(row[6:-3] for row in rows[1:5])[i::30].count("█") for i in range(30)]
+    assert filled == sorted(filled)
+    assert filled[0] == 0
+    assert filled[-1] == 4
+
+
+def test_without_a_terminal_there_are_plain_lines(corpus, tmp_path):
+    run = str(tmp_path / "run")
+    lda().fit(corpus, run=run)
+    done = subprocess.run([*COMMAND, run], capture_output=True, text=True, check=True)
+    assert re.fullmatch(r"lda \S+: finished, epoch 4 of 4, .* tokens/s, training −.*, held out −.*\n", done.stdout)
+    told = json.loads(subprocess.run([*COMMAND, run, "--json"], capture_output=True, text=True, check=True).stdout)
+    assert (told["state"], told["epoch"], told["eta_seconds"]) == ("finished", 4, None)
+
+
+def test_on_a_terminal_it_draws(corpus, tmp_path):
+    run = str(tmp_path / "run")
+    lda().fit(corpus, run=run)
+    ours, theirs = pty.openpty()
+    environment = os.environ | {"TERM": "xterm", "COLUMNS": "90"}
+    with subprocess.Popen([*COMMAND, run], stdout=theirs, env=environment) as process:
+        os.close(theirs)
+        shown = b""
+        try:
+            while piece := os.read(ours, 1 << 16):
+                shown += piece
+        except OSError:  # the other side is closed
+            pass
+    os.close(ours)
+    assert process.returncode == 0
+    for expected in ("finished", "█", "held-out log-likelihood", "so far", "w0"):
+        assert expected in shown.decode()
+
+
+def test_what_is_no_run_is_said():
+    with pytest.raises(DataError, match="no run here"):
+        Watch("nowhere").look()
+    assert not Path("nowhere").exists()
+    with pytest.raises(OSError, match="refused"):
+        Watch("http://127.0.0.1:1").look()
+
+
+def test_a_line_says_where_a_run_stands():
+    rows = [{"epoch": 2, "seconds": 3.0, "tokens_per_second": 2e6, "held_out_log_likelihood": -7.5}]
+    told = Story("runs/a", "lda", 2, 12, 9, "running", [], rows)
+    assert line(told) == "lda runs/a: running, epoch 2 of 12, 2 M tokens/s, held out −7.5000, about 30 s to go"

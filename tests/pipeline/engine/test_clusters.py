@@ -1,0 +1,212 @@
+"""Every cluster kind: those that run here run, the others say what they need."""
+
+import contextlib
+import json
+import re
+import subprocess
+import sys
+import time
+
+import dask
+import pytest
+from corpusmill.configs.resolve import load
+from corpusmill.pipeline import LDA, NMF, RandomIndexing, Word2Vec
+from corpusmill.pipeline.engine import clusters
+from corpusmill.pipeline.engine.clusters import KINDS, ClusterError, await_worker, open_cluster
+from corpusmill.pipeline.engine.epoch import Training, train
+from corpusmill.pipeline.engine.events import EpochFinished
+from corpusmill.pipeline.engine.executors import OnDask, Synchronous, executor_for
+from corpusmill.pipeline.engine.run import RunStore
+from helpers.toy import Tally, model_of, write_toy_corpus
+
+
+def test_synchronous_has_no_client():
+    with open_cluster("synchronous") as client:
+        assert client is None
+        assert isinstance(executor_for(client), Synchronous)
+
+
+def test_local_and_address():
+    with open_cluster("local", n_workers=2, memory_limit="1GiB") as client:
+        capacities = OnDask(client).capacities()
+        assert [(c.name, c.threads, c.memory) for c in capacities] == [("0", 1, 1 << 30), ("1", 1, 1 << 30)]
+        with open_cluster("address", address=client.scheduler.address) as other:
+            assert other.submit(sum, [1, 2]).result() == 3
+
+
+def test_settings_hold_inside_and_are_gone_outside():
+    before = dask.config.get("distributed.scheduler.allowed-failures")
+    for _ in range(2):
+        with open_cluster("local", n_workers=1, memory_limit="1GiB"):
+            assert dask.config.get("distributed.scheduler.allowed-failures") == 10
+        assert dask.config.get("distributed.scheduler.allowed-failures") == before
+
+
+def test_the_users_own_dask_settings_win(monkeypatch):
+    monkeypatch.setenv("DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES", "7")
+    with open_cluster("local", n_workers=1, memory_limit="1GiB"):
+        assert dask.config.get("distributed.scheduler.allowed-failures") == 7
+
+
+def test_a_scheduler_and_a_worker_from_the_shell(tmp_path, monkeypatch):
+    file = tmp_path / "scheduler.json"
+    command = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--port", "0", "--no-dashboard"]
+    scheduler = subprocess.Popen([*command, "--host", "127.0.0.1", "--scheduler-file", str(file)])
+    worker = None
+    try:
+        while not (file.exists() and file.read_text().strip().endswith("}")):
+            assert scheduler.poll() is None
+            time.sleep(0.1)
+        address = json.loads(file.read_text())["address"]
+        worker = subprocess.Popen(
+            [sys.executable, "-m", "distributed.cli.dask_worker", address, "--nthreads", "1", "--no-dashboard"]
+        )
+        with open_cluster("scheduler-file", scheduler_file=str(file)) as client:
+            assert len(OnDask(client).capacities()) == 1
+            assert client.submit(sum, [1, 2]).result(timeout=60) == 3
+            # The worker has another working directory, and finds what this process names by relative paths.
+            monkeypatch.chdir(tmp_path)
+            write_toy_corpus("corpus", n_chunks=2)
+            for model in (LDA(2, max_iter=1), NMF(2, max_iter=1), Word2Vec(4, epochs=1), RandomIndexing(dimension=64)):
+                model.fit("corpus", client, run=f"runs/{model.kind}")
+    finally:
+        for process in (worker, scheduler):
+            if process is not None:
+                process.terminate()
+                process.wait(20)
+
+
+def test_a_cluster_that_adapts_in_mid_run_keeps_the_bits(tmp_path):
+    corpus, algorithm = write_toy_corpus(tmp_path / "corpus"), Tally()
+    alone, adapted, counts = RunStore(str(tmp_path / "alone")), RunStore(str(tmp_path / "adapted")), []
+    train(Training(algorithm, corpus, alone, 4, evaluate_every=2), Synchronous())
+    with open_cluster("local", n_workers=1, memory_limit="1GiB", adapt={"minimum": 1, "maximum": 2}) as client:
+
+        def wait_for(workers):
+            deadline = time.monotonic() + 60
+            while len(client.scheduler_info()["workers"]) != workers and time.monotonic() < deadline:
+                time.sleep(0.1)
+            counts.append(len(client.scheduler_info()["workers"]))
+
+        def work_comes_and_goes(event):
+            if isinstance(event, EpochFinished) and event.epoch == 1:
+                other = client.map(time.sleep, [1.0] * 20, pure=False)
+                wait_for(2)
+                client.cancel(other)
+            elif isinstance(event, EpochFinished) and event.epoch == 2:
+                wait_for(1)
+
+        train(
+            Training(algorithm, corpus, adapted, 4, evaluate_every=2, subscribers=[work_comes_and_goes]),
+            OnDask(client),
+        )
+    assert counts == [2, 1]
+    assert model_of(adapted, algorithm).tobytes() == model_of(alone, algorithm).tobytes()
+    assert [row["drawn"] for row in adapted.metrics] == [row["drawn"] for row in alone.metrics]
+
+
+def test_the_job_script_asks_for_what_is_configured():
+    pytest.importorskip("dask_jobqueue")
+    configured = load(["clusters/jobqueue"], ["cluster.account=linguistics"], {}).cluster.arguments()
+    with open_cluster(**configured | {"n_workers": 0}) as client:
+        script = client.cluster.job_script()
+    lines = [line.removeprefix("#SBATCH ") for line in script.splitlines() if line.startswith("#SBATCH")]
+    assert {"-p batch", "-A linguistics", "-n 1", "--cpus-per-task=4", "--mem=16G", "-t 02:00:00", "--exclusive"} <= {
+        *lines
+    }
+    assert "--nthreads 4" in script
+    assert "--memory-limit 16.00GiB" in script
+
+
+def test_jobs_of_a_queue_that_runs_here_work():
+    pytest.importorskip("dask_jobqueue")
+    overrides = [f"cluster.{s}" for s in ("scheduler=local", "n_workers=1", "cores=1", "memory=1GiB")]
+    configured = load([], ["cluster.kind=jobqueue", *overrides], {}).cluster.arguments()
+    with open_cluster(**configured) as client:
+        assert client.submit(sum, [1, 2]).result(timeout=60) == 3
+        assert [(c.threads, c.memory) for c in OnDask(client).capacities()] == [(1, 1 << 30)]
+
+
+def test_the_manifest_of_pods_asks_for_what_is_configured():
+    operator = pytest.importorskip("dask_kubernetes.operator")
+    configured = load(["clusters/kubernetes"], ["cluster.env={CORPUSMILL_MODEL__MAX_ITER: '9'}"], {}).cluster
+    arguments = {k: v for k, v in configured.arguments().items() if k not in ("kind", "namespace")}
+    manifest = operator.make_cluster_spec(**arguments)
+    assert (manifest["kind"], manifest["metadata"]["name"]) == ("DaskCluster", "corpusmill")
+    assert manifest["spec"]["worker"]["replicas"] == 8
+    for part in ("scheduler", "worker"):
+        pod = manifest["spec"][part]["spec"]["containers"][0]
+        assert pod["image"] == "registry.example.org/corpusmill:latest"
+        assert pod["resources"]["limits"] == {"cpu": "2", "memory": "8Gi"}
+        assert pod["env"] == [{"name": "CORPUSMILL_MODEL__MAX_ITER", "value": "9"}]
+
+
+def test_a_cluster_that_is_slow_to_close_spoils_nothing():
+    class Slow(contextlib.ExitStack):
+        def __exit__(self, *_):
+            raise TimeoutError
+
+    with clusters.opened(Slow()):
+        pass
+    with pytest.raises(TimeoutError, match="of the work"), clusters.opened(Slow()):
+        raise TimeoutError("of the work itself")
+
+
+def test_a_cluster_without_workers_is_waited_for_aloud(monkeypatch):
+    told = []
+    monkeypatch.setattr(clusters, "PATIENCE", 0.1)
+    with open_cluster("local", n_workers=0, memory_limit="1GiB") as client:
+        with dask.config.set({"distributed.scheduler.no-workers-timeout": "300ms"}):
+            with pytest.raises(ClusterError, match=r"no worker of tcp://.* came within 0\.3 s: see whether"):
+                await_worker(client, told.append)
+
+        def start(sentence):
+            told.append(sentence)
+            client.cluster.scale(1)
+
+        await_worker(client, start)
+        await_worker(client, told.append)
+    assert re.fullmatch(
+        r"tcp://.* has no worker yet, waiting up to 0\.3 s for one: see .*\(dask worker tcp:.*", told[0]
+    )
+    assert [re.findall(r"up to (.*?) for", sentence) for sentence in told] == [["0.3 s"], ["5 min"]]
+
+
+@pytest.mark.parametrize(
+    "kind, options, message",
+    [
+        ("address", {}, "needs the scheduler's address"),
+        ("scheduler-file", {}, "needs scheduler_file"),
+        ("cloud", {}, "choose one of synchronous, local"),
+    ],
+)
+def test_what_is_missing_is_said(kind, options, message):
+    with pytest.raises(ClusterError, match=message), open_cluster(kind, **options):
+        pass
+
+
+@pytest.mark.parametrize(
+    "kind, module, extra",
+    [
+        ("local-cuda", "dask_cuda", "cuda12"),
+        ("jobqueue", "dask_jobqueue", "jobqueue"),
+        ("kubernetes", "dask_kubernetes", "kubernetes"),
+    ],
+)
+def test_a_library_that_is_not_installed_is_named_with_its_extra(kind, module, extra, monkeypatch):
+    for name in (module, *(m for m in list(sys.modules) if m.startswith(f"{module}."))):
+        monkeypatch.setitem(sys.modules, name, None)  # importing it fails, installed or not
+    with pytest.raises(ClusterError, match=rf"corpusmill\[{extra}\]"), open_cluster(kind):
+        pass
+
+
+def test_every_kind_is_known():
+    assert set(KINDS) == {
+        "synchronous",
+        "local",
+        "address",
+        "scheduler-file",
+        "local-cuda",
+        "jobqueue",
+        "kubernetes",
+    }

@@ -1,0 +1,130 @@
+"""Where kernels run: what is chosen, what the plan refuses, and that only workers touch a device."""
+
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from corpusmill.io.stores.store import DataError
+from corpusmill.kernels.errors import DeviceError
+from corpusmill.pipeline import LDA
+from corpusmill.pipeline.engine.device import choose, has_cuda, kernels
+from corpusmill.pipeline.engine.epoch import Training, train
+from corpusmill.pipeline.engine.executors import Capacity, Synchronous
+from corpusmill.pipeline.engine.plan import plan
+from corpusmill.pipeline.engine.run import RunStore
+from helpers.toy import Tally, write_topic_corpus, write_toy_corpus
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    return write_topic_corpus(str(tmp_path / "corpus"), 2, words_per_topic=3, n_chunks=2, documents=3, length=8)
+
+
+def test_what_is_chosen():
+    assert choose("auto", True, "this") == "auto"
+    assert choose("auto", False, "this") == "cpu"
+    with pytest.raises(ValueError, match=r"this has no CUDA kernels: choose device 'auto' or 'cpu'"):
+        choose("cuda", False, "this")
+    with pytest.raises(ValueError, match=r"device is 'gpu': choose one of auto, cpu, cuda"):
+        choose("gpu", True, "this")
+    assert kernels("lda.esca", "cpu").__name__ == "corpusmill.kernels.lda.esca"
+
+
+@pytest.mark.parametrize(
+    ("model", "names"),
+    {
+        "lda": ("sweep", "count_words"),
+        "lda_collapsed": ("minibatch",),
+        "nmf": ("sweep_sparse", "sweep_rows"),
+        "nmf_tiled": ("update",),
+        "random": ("uniform64",),
+        "random_indexing": ("accumulate", "accumulate_dense", "make_slabs", "normalised"),
+        "walks": ("walk",),
+        "word2vec": ("train",),
+    }.items(),
+)
+def test_both_sides_have_the_same_functions(model, names):
+    for name in names:
+        both = (getattr(kernels(model, device), name) for device in ("cuda", "cpu"))
+        found, expected = (inspect.signature(getattr(function, "py_func", function)) for function in both)
+        assert list(found.parameters) == list(expected.parameters)
+
+
+def test_samplers_and_documents_that_a_device_does_not_serve(corpus):
+    with pytest.raises(ValueError, match=r"sampler 'warp' has no CUDA kernels"):
+        LDA(3, sampler="warp", device="cuda").algorithm(corpus)
+    assert LDA(3, sampler="warp").algorithm(corpus).device == "cpu"
+    long = write_topic_corpus(corpus.url + "-long", 2, n_chunks=1, documents=1, length=70_000)
+    with pytest.raises(ValueError, match=r"a document of 70,000 tokens \(more than 65,535\) has no CUDA kernels"):
+        LDA(3, device="cuda").algorithm(long)
+    assert LDA(3).algorithm(long).device == "cpu"
+
+
+def test_the_plan_refuses_what_does_not_fit_the_device(corpus):
+    algorithm = LDA(1000, device="cuda").algorithm(corpus)
+    needed = max(algorithm.need(corpus, c).device for c in corpus.chunks)
+    assert plan(algorithm, corpus, Capacity("w0", "tcp://x", 2, 0, device=3 * needed)).total > 0
+    with pytest.raises(DataError, match=r"needs [\d.]+ MiB of device memory, but worker w0 has [\d.]+ MiB for each of"):
+        plan(algorithm, corpus, Capacity("w0", "tcp://x", 2, 0, device=2 * needed))
+    plan(LDA(1000, device="cpu").algorithm(corpus), corpus, Capacity("w0", "tcp://x", 2, 0, device=1))
+
+
+@pytest.mark.skipif(has_cuda(), reason="this machine has a device")
+def test_a_machine_without_a_device_says_so(corpus):
+    with pytest.raises(ValueError, match=r"device is 'cuda', but worker this process has no CUDA device that works"):
+        LDA(3, max_iter=1, device="cuda").fit(corpus)
+    assert Synchronous().capacities(devices=True)[0].device == 0
+
+
+def test_a_run_goes_on_on_another_device(corpus, tmp_path):
+    run = str(tmp_path / "run")
+    LDA(3, max_iter=1, device="cpu").fit(corpus, run=run)
+    LDA(3, max_iter=2, device="auto").fit(corpus, run=run)
+
+
+class Failing(Tally):
+    """Its device fails in the second chunk."""
+
+    def sweep(self, model, chunk, state, deltas, address):
+        if address.chunk == 1:
+            raise DeviceError("CUDA kernel draw: an illegal address")
+        return super().sweep(model, chunk, state, deltas, address)
+
+
+def test_an_error_names_kernel_and_chunk(tmp_path):
+    corpus = write_toy_corpus(str(tmp_path / "corpus"))
+    training = Training(Failing(), corpus, RunStore(str(tmp_path / "run")), epochs=1)
+    with pytest.raises(DeviceError, match=r"^chunk 1: CUDA kernel draw: an illegal address$"):
+        train(training, Synchronous())
+
+
+SCRIPT = """
+import sys
+import numpy as np
+from helpers import cuda_worker
+from corpusmill.pipeline import LDA
+from corpusmill.pipeline.clusters import open_cluster
+
+if __name__ == "__main__":
+    with open_cluster("local", n_workers=1, memory_limit="2GiB") as client:
+        client.run(cuda_worker.simulate)
+        model = LDA(3, max_iter=2, device="cuda")
+        model.fit(sys.argv[1], client=client, run=sys.argv[2], evaluate_every=0).save(sys.argv[3])
+    assert "numba.cuda" not in sys.modules, "the client has loaded what makes contexts"
+"""
+
+
+def test_only_workers_touch_a_device(corpus, tmp_path):
+    """A worker whose device is simulated trains the CPU's model; the process that hands out the tasks loads no CUDA."""
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT)
+    tests = Path(__file__).parents[2]
+    command = [sys.executable, str(script), corpus.url, str(tmp_path / "run"), str(tmp_path / "model")]
+    environment = {"NUMBA_ENABLE_CUDASIM": "1", "PYTHONPATH": str(tests), "PATH": ""}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    expected = LDA(3, max_iter=2, device="cpu").fit(corpus, evaluate_every=0)
+    np.testing.assert_array_equal(LDA.load(str(tmp_path / "model")).components_, expected.components_)

@@ -1,0 +1,273 @@
+"""The epoch engine: the same bits wherever it runs and whatever dies, and nothing left behind."""
+
+import multiprocessing
+import os
+import shutil
+import signal
+import time
+
+import numpy as np
+import pytest
+from corpusmill.io.stores.locks import Locked
+from corpusmill.io.stores.store import DataError
+from corpusmill.pipeline.engine import executors, tasks
+from corpusmill.pipeline.engine.clusters import open_cluster
+from corpusmill.pipeline.engine.epoch import Training, shards_of, train
+from corpusmill.pipeline.engine.events import EpochFinished, RunFinished, RunStarted, ShardSwept
+from corpusmill.pipeline.engine.executors import Capacity, OnDask, Synchronous, TaskLost, balanced_places
+from corpusmill.pipeline.engine.plan import PROCESS_BYTES, plan
+from corpusmill.pipeline.engine.run import RunStore
+from helpers.faults import Faulty
+from helpers.toy import Tally, model_of, write_toy_corpus
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    return write_toy_corpus(tmp_path_factory.mktemp("toy") / "corpus")
+
+
+@pytest.fixture(scope="module")
+def expected(corpus, tmp_path_factory):
+    return trained(corpus, tmp_path_factory.mktemp("expected") / "run")
+
+
+@pytest.fixture
+def cluster(cluster_of):
+    return cluster_of(2)
+
+
+def trained(corpus, folder, executor=None, algorithm=None, epochs=4, **options):
+    algorithm = algorithm or Tally()
+    run = RunStore(str(folder))
+    train(Training(algorithm, corpus, run, epochs, seed=7, **options), executor or Synchronous())
+    return model_of(run, algorithm)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_same_bits_on_any_number_of_workers(corpus, expected, tmp_path, workers, cluster_of):
+    client = cluster_of(workers)
+    np.testing.assert_array_equal(trained(corpus, tmp_path / "run", OnDask(client)), expected)
+
+
+@pytest.mark.parametrize(("blocks", "parts"), [(2, 1), (5, 1), (2, 2), (5, 3)])
+def test_same_bits_however_the_model_is_cut(corpus, expected, tmp_path, blocks, parts):
+    algorithm = Tally(blocks=blocks, parts=parts)
+    np.testing.assert_array_equal(trained(corpus, tmp_path / "run", algorithm=algorithm), expected)
+
+
+def test_parts_of_a_shard_add_up(corpus, cluster, tmp_path):
+    events = []
+    trained(corpus, tmp_path / "run", OnDask(cluster), Tally(blocks=3, parts=3), 1, subscribers=[events.append])
+    told = [e for e in events if isinstance(e, ShardSwept)]
+    assert sorted(e.shard for e in told) == sorted(3 * list(range(6)))
+    assert sum(e.tokens for e in told) == corpus.n_tokens
+
+
+def test_a_killed_worker_costs_its_own_sweeps_only(corpus, expected, cluster, tmp_path):
+    faulty = Faulty(Tally(), ((2, 1, 1, "kill"), (3, 4, 1, "kill"), (3, 4, 2, "kill")), str(tmp_path))
+    result = trained(corpus, tmp_path / "run", OnDask(cluster), faulty)
+    np.testing.assert_array_equal(result, expected)
+    assert faulty.attempts(2, 1) >= 2
+    assert faulty.attempts(3, 4) >= 3
+    # The epochs before and after lost nothing: storage is their root, not the dead worker's memory.
+    for chunk in range(6):
+        assert faulty.attempts(1, chunk) == 1
+        assert faulty.attempts(4, chunk) == 1
+
+
+def test_workers_paused_for_good_are_given_up_with_a_sentence(corpus, expected, tmp_path, monkeypatch):
+    monkeypatch.setattr(executors, "STALLED", 3.0)
+    faulty = Faulty(Tally(), ((2, 1, 1, "hoard"),), str(tmp_path))
+    with (
+        open_cluster("local", n_workers=1, memory_limit="1GiB") as client,
+        pytest.raises(TaskLost, match=r"all workers stood paused for 3 s .*1.00 GiB each.*n_blocks, then resume"),
+    ):
+        trained(corpus, tmp_path / "run", OnDask(client), faulty)
+    np.testing.assert_array_equal(trained(corpus, tmp_path / "run", algorithm=faulty), expected)
+
+
+def test_the_scheduler_holds_nothing_between_epochs(corpus, cluster, tmp_path):
+    held = []
+
+    def look(event):
+        if isinstance(event, EpochFinished):
+            for _ in range(50):
+                tasks = cluster.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))
+                if not tasks:
+                    break
+                time.sleep(0.02)
+            held.append(tasks)
+
+    trained(corpus, tmp_path / "run", OnDask(cluster), subscribers=[look])
+    assert held == [0, 0, 0, 0]
+
+
+def _train_and_die(corpus, folder, table, attempts):
+    faulty = Faulty(Tally(), table, str(attempts))
+    train(Training(faulty, corpus, RunStore(str(folder)), 4, seed=7), Synchronous())
+
+
+@pytest.mark.parametrize("epoch, chunk", [(1, 0), (1, 5), (3, 2)])
+def test_resume_after_the_client_is_killed_in_mid_epoch(corpus, expected, tmp_path, epoch, chunk):
+    attempts = tmp_path / "attempts"
+    attempts.mkdir()
+    table = ((epoch, chunk, 1, "kill"),)
+    process = multiprocessing.get_context("spawn").Process(
+        target=_train_and_die, args=(corpus, tmp_path / "run", table, attempts)
+    )
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    assert RunStore(str(tmp_path / "run")).step == epoch - 1
+    faulty = Faulty(Tally(), table, str(attempts))
+    np.testing.assert_array_equal(trained(corpus, tmp_path / "run", algorithm=faulty), expected)
+    for e in range(1, 5):
+        for c in range(6):
+            repeated = e == epoch and c <= chunk
+            assert faulty.attempts(e, c) == (2 if repeated else 1)
+
+
+def _train_until(corpus, folder, last):
+    def die(event):
+        if isinstance(event, EpochFinished) and event.epoch == last:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    train(Training(Tally(), corpus, RunStore(str(folder)), 4, seed=7, subscribers=[die]), Synchronous())
+
+
+def test_resume_after_the_client_is_killed_between_commits(corpus, expected, tmp_path):
+    process = multiprocessing.get_context("spawn").Process(target=_train_until, args=(corpus, tmp_path / "run", 2))
+    process.start()
+    process.join()
+    run = RunStore(str(tmp_path / "run"))
+    assert run.step == 2
+    assert [row["epoch"] for row in run.metrics] == [1, 2]
+    np.testing.assert_array_equal(trained(corpus, tmp_path / "run"), expected)
+    assert [row["epoch"] for row in run.metrics] == [1, 2, 3, 4]
+
+
+def test_a_second_call_trains_nothing_more(corpus, expected, tmp_path):
+    trained(corpus, tmp_path / "run")
+    events = []
+    np.testing.assert_array_equal(trained(corpus, tmp_path / "run", subscribers=[events.append]), expected)
+    assert [type(e) for e in events] == [RunStarted, RunFinished]
+
+
+def test_more_epochs_go_on_from_the_last_commit(corpus, expected, tmp_path):
+    trained(corpus, tmp_path / "run", epochs=1)
+    np.testing.assert_array_equal(trained(corpus, tmp_path / "run", epochs=4), expected)
+
+
+def test_only_the_last_two_versions_are_kept(corpus, tmp_path):
+    trained(corpus, tmp_path / "run")
+    assert RunStore(str(tmp_path / "run")).store.names("epochs") == ["000003", "000004"]
+
+
+def test_rounds_sweep_each_shard_once_an_epoch(corpus, tmp_path):
+    faulty = Faulty(Tally(rounds=4), (), str(tmp_path))
+    trained(corpus, tmp_path / "run", algorithm=faulty, epochs=2)
+    swept = [[c for c in range(6) if faulty.attempts(step, c)] for step in range(1, 9)]
+    assert swept == [[0, 4], [1, 5], [2], [3]] * 2
+
+
+def test_events_tell_the_whole_story(corpus, tmp_path):
+    events = []
+    trained(corpus, tmp_path / "run", epochs=2, subscribers=[events.append], held_out=corpus.held_out, evaluate_every=1)
+    assert isinstance(events[0], RunStarted)
+    assert events[0].tokens == corpus.n_tokens
+    swept = [e for e in events if isinstance(e, ShardSwept)]
+    assert [(e.epoch, e.shard) for e in swept] == [(e, s) for e in (1, 2) for s in range(6)]
+    assert sum(e.cached for e in swept[6:]) == 12
+    finished = [e for e in events if isinstance(e, EpochFinished)]
+    assert finished[-1].metrics["held_out_tokens"] == corpus.held_out.n_tokens
+    assert finished[-1].metrics["train_tokens"] == corpus.n_tokens
+    assert finished[-1].metrics["known_False"] >= 0
+    assert isinstance(events[-1], RunFinished)
+
+
+def test_two_runs_of_one_process_do_not_see_each_others_model(corpus, expected, tmp_path):
+    for name, algorithm in (("a", Tally()), ("b", Tally(blocks=2)), ("c", Tally())):
+        run = RunStore(str(tmp_path / name))
+        store = tasks.StoredModel(tasks.Job(name, run.url, corpus.url, "train", algorithm, 7, 1 << 30), 1)
+        trained(corpus, tmp_path / name, algorithm=algorithm, epochs=1)
+        np.testing.assert_array_equal(store.block(0)["counts"], run.block(1, 0)["counts"])
+
+
+def test_a_run_begun_anew_in_the_same_folder_sees_nothing_of_the_old_one(corpus, expected, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    trained(corpus, "run", algorithm=Tally(blocks=2))
+    shutil.rmtree("run")
+    np.testing.assert_array_equal(trained(corpus, "run"), expected)
+
+
+class Settled(Tally):
+    """Has converged after two epochs."""
+
+    def converged(self, history):
+        return len(history) >= 2
+
+
+def test_a_converged_run_stays_as_it_is(corpus, tmp_path):
+    events, seen = [], []
+    for _ in range(2):
+        training = Training(
+            Settled(),
+            corpus,
+            RunStore(str(tmp_path / "run")),
+            9,
+            subscribers=[events.append],
+            should_stop=lambda rows: seen.append(len(rows)),
+        )
+        assert train(training, Synchronous()) == "converged"
+    assert [e.epoch for e in events if isinstance(e, EpochFinished)] == [1, 2]
+    assert seen == [1, 2]
+
+
+def test_another_run_in_the_folder_is_refused(corpus, tmp_path):
+    trained(corpus, tmp_path / "run", epochs=1)
+    with pytest.raises(DataError, match="another run"):
+        trained(corpus, tmp_path / "run", algorithm=Tally(rounds=2))
+
+
+def test_two_processes_cannot_train_the_same_run(corpus, tmp_path):
+    with RunStore(str(tmp_path / "run")).locked(), pytest.raises(Locked, match="another process"):
+        trained(corpus, tmp_path / "run")
+
+
+def test_a_task_too_large_is_refused_before_it_starts_with_both_numbers(corpus):
+    with pytest.raises(DataError, match=r"1\.00 GiB.*memory limit.*chunk_tokens"):
+        plan(Tally(scratch=1 << 30), corpus, Capacity("w0", "tcp://x", 1, 1 << 30))
+
+
+def test_the_cache_takes_what_the_tasks_leave(corpus):
+    tight = plan(Tally(scratch=50 << 20), corpus, Capacity("w0", "tcp://x", 1, (PROCESS_BYTES + (60 << 20)) * 10 // 7))
+    assert tight.cache + tight.task.total + PROCESS_BYTES <= tight.total
+    assert tight.total <= 0.7 * tight.limit
+
+
+def test_shards_are_fixed_by_the_data_alone():
+    assert shards_of([None] * 3) == [[0], [1], [2]]
+    many = shards_of([None] * 1000)
+    assert len(many) <= 256
+    assert [c for shard in many for c in shard] == list(range(1000))
+
+
+def test_places_are_balanced_consecutive_and_stable():
+    three = [Capacity(f"w{i}", f"tcp://{i}", 1, 0) for i in range(3)]
+    places = balanced_places([1] * 30, three)
+    assert places == [c.address for c in three for _ in range(10)] == balanced_places([1] * 30, three[::-1])
+    assert balanced_places([4, 1, 1, 1, 1], [Capacity("w0", "tcp://0", 2, 0), three[1]]).count("tcp://1") == 3
+    two = balanced_places([1] * 30, three[:2])
+    moved = sum(a != b for a, b in zip(places, two, strict=True))
+    assert moved <= 16
+
+
+def test_a_damaged_state_is_named(corpus, tmp_path):
+    trained(corpus, tmp_path / "run", epochs=1)
+    run = RunStore(str(tmp_path / "run"))
+    stored = next((tmp_path / "run" / "epochs" / "000001" / "state" / "000002").rglob("c/0"))
+    content = bytearray(stored.read_bytes())
+    content[3] ^= 1
+    stored.write_bytes(bytes(content))
+    with pytest.raises(DataError, match="000002"):
+        run.state(1, 2)

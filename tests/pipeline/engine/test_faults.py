@@ -1,0 +1,243 @@
+"""What goes wrong in production: after each fault nothing is lost, nothing is half there, the bits are the same."""
+
+import contextlib
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import google_crc32c
+import numpy as np
+import pytest
+from corpusmill.io.stores.corpus import Corpus
+from corpusmill.io.stores.store import DataError
+from corpusmill.pipeline.engine.clusters import ClusterError, open_cluster
+from corpusmill.pipeline.engine.epoch import Training, train
+from corpusmill.pipeline.engine.events import EpochFinished
+from corpusmill.pipeline.engine.executors import OnDask, Synchronous, TaskLost
+from corpusmill.pipeline.engine.run import RunStore
+from helpers.toy import Tally, model_of, write_toy_corpus
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    return write_toy_corpus(tmp_path_factory.mktemp("faults") / "corpus")
+
+
+@pytest.fixture(scope="module")
+def expected(corpus, tmp_path_factory):
+    return trained(corpus, tmp_path_factory.mktemp("expected") / "run")
+
+
+def trained(corpus, folder, executor=None, **options):
+    run = RunStore(str(folder))
+    train(Training(Tally(), corpus, run, 4, seed=7, **options), executor or Synchronous())
+    return model_of(run, Tally())
+
+
+def whole(folder):
+    """Check that every epoch that lies in a run can be read, and that nothing temporary does."""
+    run = RunStore(str(folder))
+    assert not list(Path(folder).rglob(".tmp-*"))
+    assert [row["step"] for row in run.metrics] == list(range(1, run.step + 1))
+    run.shared(run.step)
+    run.block(run.step, 0)
+    for chunk in range(6 if run.step else 0):
+        run.state(run.step, chunk)
+
+
+# --- the disk ---
+
+
+@pytest.mark.parametrize("kilobytes", [64, 128, 160, 256])
+def test_a_full_disk_costs_the_epoch_in_work_only(corpus, expected, tmp_path, kilobytes):
+    mount = tmp_path / "small"
+    mount.mkdir()
+    if os.geteuid() or os.system(f"mount -t tmpfs -o size={kilobytes}k tmpfs {mount}"):
+        pytest.skip("needs the right to mount a small tmpfs")
+    try:
+        with pytest.raises(OSError, match="No space left"):
+            trained(corpus, mount / "run")
+        if RunStore(str(mount / "run")).step >= 0:
+            whole(mount / "run")
+        os.system(f"mount -o remount,size=64m {mount}")
+        np.testing.assert_array_equal(trained(corpus, mount / "run"), expected)
+        whole(mount / "run")
+    finally:
+        os.system(f"umount {mount}")
+
+
+def truncate(path):
+    path.write_bytes(path.read_bytes()[:-3])
+
+
+def flip(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 16
+    path.write_bytes(bytes(content))
+
+
+@pytest.mark.parametrize("damage", [truncate, flip, Path.unlink])
+@pytest.mark.parametrize("array", ["doc_ptr", "words", "word_ids", "word_ptr", "docs"])
+def test_a_damaged_chunk_is_named(tmp_path, array, damage):
+    corpus = write_toy_corpus(tmp_path / "corpus", n_chunks=3)
+    stored = tmp_path / "corpus" / "train" / "000001" / array / "c" / "0"
+    before = stored.read_bytes()
+    damage(stored)
+    with pytest.raises(DataError, match=r"train/000001: .*(damaged|missing)"):
+        trained(corpus, tmp_path / "run")
+    whole(tmp_path / "run")
+    stored.write_bytes(before)
+    trained(corpus, tmp_path / "run")
+
+
+def test_what_a_killed_writer_left_is_removed_by_the_next_run(corpus, expected, tmp_path):
+    run = tmp_path / "run"
+    trained(corpus, run, should_stop=lambda history: len(history) == 2)
+    begun = run / "epochs" / "000003" / f".tmp-{'0a' * 16}-state"
+    begun.mkdir(parents=True)
+    (begun / "zarr.json").write_text("{")
+    (run / f".tmp-{'1b' * 16}-HEAD").write_text("{")
+    np.testing.assert_array_equal(trained(corpus, run), expected)
+    whole(run)
+
+
+# --- the clock ---
+
+
+def test_clocks_that_jump_change_nothing(corpus, expected, tmp_path, monkeypatch):
+    jumps = random.Random(5)
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + jumps.uniform(-1e6, 1e6))
+    monkeypatch.setattr(time, "time_ns", lambda: int((now + jumps.uniform(-1e6, 1e6)) * 1e9))
+    run = tmp_path / "run"
+    trained(corpus, run, should_stop=lambda history: len(history) == 2)
+    np.testing.assert_array_equal(trained(corpus, run), expected)
+    assert all(0 < row["seconds"] < 60 for row in RunStore(str(run)).metrics)
+
+
+def test_a_clock_that_stands_still_names_no_task_twice(corpus, expected, tmp_path, monkeypatch):
+    monkeypatch.setattr(time, "time_ns", lambda: 0)
+    with open_cluster("local", n_workers=1, memory_limit="2GiB") as client:
+        for name in ("a", "b"):
+            np.testing.assert_array_equal(trained(corpus, tmp_path / name, OnDask(client)), expected)
+
+
+# --- the cluster ---
+
+
+@contextlib.contextmanager
+def shell_cluster(folder, *arguments):
+    """Yield a scheduler's process and its file; the workers, too, are processes of their own."""
+    file = folder / "scheduler.json"
+    module = [sys.executable, "-m"]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    quiet["env"] = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    scheduler = [*module, "distributed.cli.dask_scheduler", "--port", "0", "--no-dashboard", "--host", "127.0.0.1"]
+    worker = [*module, "distributed.cli.dask_worker", "--nthreads", "1", "--no-dashboard", "--local-directory", folder]
+    given = ["--scheduler-file", str(file), *arguments]
+    with (
+        subprocess.Popen([*scheduler, *given], **quiet) as first,
+        subprocess.Popen([*worker, *given], **quiet) as second,
+    ):
+        try:
+            while not (file.exists() and file.read_text().strip().endswith("}")):
+                assert first.poll() is None
+                time.sleep(0.1)
+            yield first, file
+        finally:
+            for process in (first, second):
+                process.kill()
+
+
+def test_a_scheduler_that_is_killed_is_said_and_the_run_goes_on_elsewhere(corpus, expected, tmp_path, monkeypatch):
+    with shell_cluster(tmp_path) as (scheduler, file):
+        # The client asks for the scheduler that long, by default half a minute.
+        monkeypatch.setenv("DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT", "5s")
+
+        def kill(event):
+            if isinstance(event, EpochFinished) and event.epoch == 2:
+                scheduler.kill()
+
+        with open_cluster("scheduler-file", scheduler_file=str(file)) as client:
+            with pytest.raises(TaskLost, match=r"scheduler at tcp://\S+ is gone .* committed is safe.* resume"):
+                trained(corpus, tmp_path / "run", OnDask(client), subscribers=[kill])
+        assert RunStore(str(tmp_path / "run")).step == 2
+    np.testing.assert_array_equal(trained(corpus, tmp_path / "run"), expected)
+    whole(tmp_path / "run")
+
+
+def test_a_scheduler_that_does_not_answer_is_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT", "1s")
+    file = tmp_path / "scheduler.json"
+    file.write_text(json.dumps({"address": "tcp://127.0.0.1:9"}))
+    for kind, options in (
+        ("address", {"address": "tcp://127.0.0.1:9"}),
+        ("scheduler-file", {"scheduler_file": str(file)}),
+    ):
+        with pytest.raises(ClusterError, match="no scheduler answers"), open_cluster(kind, **options):
+            pass
+
+
+def test_an_error_of_a_task_comes_through_as_it_is(tmp_path):
+    corpus = write_toy_corpus(tmp_path / "corpus", n_chunks=2)
+    truncate(tmp_path / "corpus" / "train" / "000001" / "words" / "c" / "0")
+    with open_cluster("local", n_workers=1, memory_limit="2GiB") as client:
+        with pytest.raises(DataError, match=r"train/000001: damaged"):
+            trained(Corpus(corpus.url), tmp_path / "run", OnDask(client))
+
+
+def certificates(folder):
+    """Make an authority and one certificate that it signed; return the files by option."""
+    names = {name: str(folder / name) for name in ("ca.pem", "ca.key", "cert.pem", "cert.key", "request.pem")}
+    key = ["-newkey", "rsa:2048", "-nodes"]
+    signer = ["-CA", names["ca.pem"], "-CAkey", names["ca.key"], "-CAcreateserial"]
+    for command in (
+        ["req", "-x509", *key, "-keyout", names["ca.key"], "-out", names["ca.pem"], "-subj", "/CN=authority"],
+        ["req", *key, "-keyout", names["cert.key"], "-out", names["request.pem"], "-subj", "/CN=localhost"],
+        ["x509", "-req", "-in", names["request.pem"], "-out", names["cert.pem"], *signer],
+    ):
+        subprocess.run(["openssl", *command], check=True, capture_output=True)
+    return names
+
+
+def test_a_run_over_tls_has_the_same_bits_and_strangers_are_refused(corpus, expected, tmp_path):
+    if shutil.which("openssl") is None:
+        pytest.skip("no openssl here")
+    files = certificates(tmp_path)
+    theirs = {"--tls-ca-file": "ca.pem", "--tls-cert": "cert.pem", "--tls-key": "cert.key"}
+    options = [word for option, name in theirs.items() for word in (option, files[name])]
+    ours = {"tls_ca_file": files["ca.pem"], "tls_client_cert": files["cert.pem"], "tls_client_key": files["cert.key"]}
+    with shell_cluster(tmp_path, "--protocol", "tls", *options) as (_, file):
+        with open_cluster("scheduler-file", scheduler_file=str(file), **ours) as client:
+            assert client.scheduler.address.startswith("tls://")
+            np.testing.assert_array_equal(trained(corpus, tmp_path / "run", OnDask(client)), expected)
+        address = json.loads(file.read_text())["address"]
+        with open_cluster("address", address=address, **ours) as client:
+            assert client.submit(sum, [1, 2]).result(timeout=60) == 3
+        with pytest.raises((ClusterError, TypeError, RuntimeError)), open_cluster("address", address=address):
+            pass
+
+
+# --- what is stored ---
+
+
+def test_stores_hold_data_alone(corpus, tmp_path):
+    run = tmp_path / "run"
+    trained(corpus, run)
+    files = [path for folder in (Path(corpus.url), run) for path in folder.rglob("*") if path.is_file()]
+    assert len(files) > 50
+    for path in files:
+        content = path.read_bytes()
+        if path.suffix in (".json", ".jsonl") or path.name == "HEAD":
+            [json.loads(line) for line in (content.splitlines() if path.suffix == ".jsonl" else [content])]
+        elif path.suffix == ".parquet":
+            assert content[:4] == content[-4:] == b"PAR1"
+        elif path.suffix == ".lock":
+            assert content == b""
+        else:  # a piece of a Zarr array: numbers and their checksum
+            assert int(google_crc32c.value(content[:-4])).to_bytes(4, "little") == content[-4:], path

@@ -1,0 +1,293 @@
+"""What a corpus holds is what its source says; what cannot be made one is refused in one sentence."""
+
+import gc
+import itertools
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import scipy.sparse
+from corpusmill.io.stores.store import DataError
+from corpusmill.pipeline.commands.actions import inspect
+from corpusmill.pipeline.ingest.ingest import (
+    BALANCED,
+    LEAST_TOKENS,
+    MOST_TOKENS,
+    TOKEN_BYTES,
+    Cutter,
+    IngestOptions,
+    corpus_from,
+    default_chunk_tokens,
+    ingest,
+)
+from corpusmill.pipeline.ingest.tasks import is_held_out
+from helpers.documents import source_words, words_of, write_source
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+# --- what a corpus holds ---
+
+
+def test_documents_come_back_in_the_order_of_the_source(tmp_path):
+    pattern = write_source(tmp_path / "source")
+    corpus = ingest(pattern, str(tmp_path / "corpus"), IngestOptions(chunk_tokens=2_000))
+    assert words_of(corpus) == source_words(pattern)
+    assert len(corpus.chunks) >= 8
+    assert max(c.tokens for c in corpus.chunks) <= 2_000
+    assert corpus.is_ordered
+    documents = corpus.documents.to_pylist()
+    assert [d["key"] for d in documents[:2]] == ["0.txt:1", "0.txt:2"]
+    assert [d["key"] for d in documents[-1:]] == ["2.txt:400"]
+    rows = [(c, r) for c, info in enumerate(corpus.chunks) for r in range(info.documents)]
+    assert [(d["chunk"], d["row"]) for d in documents] == rows
+    assert corpus.chunks[3].first_document == rows.index((3, 0))
+    assert not (tmp_path / "corpus" / ".work").exists()
+
+
+def test_ids_are_ranks_by_falling_frequency_ties_by_word():
+    corpus = corpus_from(["bb aa cc", "cc dd cc", "éé zz"])
+    table = corpus.vocabulary.to_pydict()
+    assert table["word"] == ["cc", "aa", "bb", "dd", "zz", "éé"]
+    assert table["term_frequency"] == [3, 1, 1, 1, 1, 1]
+    assert table["document_frequency"] == [2, 1, 1, 1, 1, 1]
+
+
+OPTIONS = [
+    {},
+    {"min_df": 3},
+    {"min_df": 0.01, "max_df": 0.2},
+    {"max_df": 50},
+    {"stop_words": "english", "max_features": 100},
+    {"stop_words": ["the", "of"], "lowercase": False, "token_pattern": "[a-zA-Z]+"},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_counts_are_those_of_count_vectorizer(real_data, options):
+    text = pytest.importorskip("sklearn.feature_extraction.text")
+    with real_data("20news-bydate.jsonl").open() as lines:
+        documents = [json.loads(line)["text"] for line, _ in zip(lines, range(300), strict=False)]
+    vectorizer = text.CountVectorizer(**options)
+    expected = vectorizer.fit_transform(documents)
+    names = vectorizer.get_feature_names_out()
+    corpus = corpus_from(documents, **options)
+    words = corpus.vocabulary["word"].to_pylist()
+    if "max_features" in options:
+        # Which of several equally frequent words is cut off is anyone's choice.
+        common = sorted(set(words) & set(names))
+        assert len(words) == len(names)
+        assert len(common) > 90
+        expected = expected[:, np.searchsorted(names, common)]
+        order = [words.index(w) for w in common]
+    else:
+        assert sorted(words) == names.tolist()
+        order = [words.index(w) for w in names]
+    found = scipy.sparse.vstack([corpus.read_chunk(c).counts(corpus.n_words) for c in range(len(corpus.chunks))])
+    assert (found[:, order] != expected).nnz == 0
+    table = corpus.vocabulary.take(order)
+    assert table["term_frequency"].to_pylist() == expected.sum(axis=0).A1.tolist()
+    assert table["document_frequency"].to_pylist() == np.diff(expected.tocsc().indptr).tolist()
+
+
+def test_a_matrix_comes_back(real_data):
+    matrix = scipy.sparse.load_npz(real_data("nips_bow_1740x12419.npz")).tocsr()
+    corpus = corpus_from(matrix)
+    assert not corpus.is_ordered
+    found = scipy.sparse.vstack([corpus.read_chunk(c).counts(corpus.n_words) for c in range(len(corpus.chunks))])
+    columns = [int(w) for w in corpus.vocabulary["word"].to_pylist()]
+    assert (found != matrix[:, columns].astype(np.int32)).nnz == 0
+    assert len(columns) == np.count_nonzero(matrix.sum(axis=0))
+
+
+def test_kos(real_data, tmp_path):
+    options = IngestOptions(vocabulary_file=str(real_data("uci-kos/vocab.kos.txt")))
+    corpus = ingest(real_data("uci-kos/docword.kos.txt"), str(tmp_path / "kos"), options)
+    assert (corpus.n_documents, corpus.n_words, corpus.n_tokens) == (3430, 6906, 467_714)
+
+
+def test_a_temporary_corpus_goes_with_its_object():
+    corpus = corpus_from([["a", "b"], []], vocabulary=None)
+    folder = Path(corpus.url)
+    assert folder.exists()
+    del corpus
+    gc.collect()
+    assert not folder.exists()
+
+
+def test_names_of_columns():
+    corpus = corpus_from(np.array([[0, 2], [1, 1]]), vocabulary=["cat", "dog"])
+    assert corpus.vocabulary["word"].to_pylist() == ["dog", "cat"]
+    with pytest.raises(DataError, match="2 columns, the vocabulary 3 words"):
+        corpus_from(np.array([[0, 2], [1, 1]]), vocabulary=["cat", "dog", "elk"])
+
+
+def test_a_given_vocabulary_keeps_its_ids_and_unseen_words_are_counted(tmp_path):
+    given_words = pa.table({"word": ["never", "bb", "aa"]})
+    corpus = corpus_from([["aa", "bb", "new"], ["new"], ["aa"]], vocabulary=given_words)
+    assert [corpus.read_chunk(0).doc_ptr.tolist(), corpus.read_chunk(0).words.tolist()] == [[0, 2, 2, 3], [2, 1, 2]]
+    assert corpus.vocabulary.to_pydict() == {
+        "word": ["never", "bb", "aa"],
+        "term_frequency": [0, 1, 2],
+        "document_frequency": [0, 1, 2],
+    }
+    assert corpus.meta["about"]["tokens_skipped"] == 2
+
+
+def test_a_vocabulary_grows_without_renumbering(tmp_path):
+    (tmp_path / "a.txt").write_text("aa bb aa\nbb cc\n")
+    first = ingest(str(tmp_path / "a.txt"), str(tmp_path / "first"))
+    (tmp_path / "b.txt").write_text("new cc new\nnew dd aa\nrare dd\n")
+    options = IngestOptions(min_df=2, max_df=0.7)
+    second = ingest(str(tmp_path / "b.txt"), str(tmp_path / "second"), options, None, None, first.vocabulary, True)
+    assert first.vocabulary["word"].to_pylist() == ["aa", "bb", "cc"]
+    assert second.vocabulary.to_pydict() == {
+        "word": ["aa", "bb", "cc", "new", "dd"],
+        "term_frequency": [1, 0, 1, 3, 2],
+        "document_frequency": [1, 0, 1, 2, 2],
+    }
+    assert words_of(second) == [["new", "cc", "new"], ["new", "dd", "aa"], ["dd"]]
+    few = IngestOptions(min_df=5, max_df=0.7)
+    same = ingest(str(tmp_path / "b.txt"), str(tmp_path / "same"), few, None, None, first.vocabulary, True)
+    assert same.vocabulary["word"].to_pylist() == ["aa", "bb", "cc"]
+    full = IngestOptions(max_features=4)
+    third = ingest(str(tmp_path / "b.txt"), str(tmp_path / "third"), full, None, None, first.vocabulary, True)
+    assert third.vocabulary["word"].to_pylist() == ["aa", "bb", "cc", "new"]
+
+
+def test_documents_know_their_files(tmp_path):
+    for folder in ("lines", "texts"):
+        (tmp_path / folder).mkdir()
+        for name in "ab":
+            (tmp_path / folder / f"{name}.txt").write_text(f"{name}{name} word\nother\n")
+    lines = ingest(str(tmp_path / "lines" / "*.txt"), str(tmp_path / "1"))
+    assert [Path(f).name for f in lines.documents["file"].to_pylist()] == ["a.txt", "a.txt", "b.txt", "b.txt"]
+    texts = ingest(str(tmp_path / "texts"), str(tmp_path / "2"))
+    assert [Path(f).name for f in texts.documents["file"].to_pylist()] == ["a.txt", "b.txt"]
+
+
+# --- held-out documents ---
+
+
+def test_held_out_documents_are_chosen_by_their_keys_alone(tmp_path):
+    pattern = write_source(tmp_path / "source")
+    options = IngestOptions(held_out=0.25, chunk_tokens=3_000)
+    corpus = ingest(pattern, str(tmp_path / "corpus"), options)
+    chosen = corpus.held_out.documents["key"].to_pylist()
+    assert 230 < len(chosen) < 370
+    everything = corpus.documents["key"].to_pylist() + chosen
+    assert sorted(everything) == sorted(f"{f}.txt:{i}" for f in range(3) for i in range(1, 401))
+    by_key = dict(zip([f"{f}.txt:{i}" for f in range(3) for i in range(1, 401)], source_words(pattern), strict=True))
+    known = set(corpus.vocabulary["word"].to_pylist())
+    assert words_of(corpus) == [by_key[k] for k in corpus.documents["key"].to_pylist()]
+    assert words_of(corpus.held_out) == [[w for w in by_key[k] if w in known] for k in chosen]
+    assert sum(corpus.vocabulary["term_frequency"].to_pylist()) == corpus.n_tokens
+    more = ingest(str(tmp_path / "source" / "[01].txt"), str(tmp_path / "fewer"), options)
+    assert more.held_out.documents["key"].to_pylist() == [k for k in chosen if not k.startswith("2")]
+
+
+@given(share=st.floats(0, 0.999), more=st.floats(0, 0.999))
+@settings(max_examples=30, deadline=None)
+def test_a_larger_share_holds_out_the_same_documents_and_more(share, more):
+    keys = pa.array([f"d{i}" for i in range(300)])
+    fewer, larger = is_held_out(keys, min(share, more)), is_held_out(keys, max(share, more))
+    assert (larger | ~fewer).all()
+    assert abs(larger.mean() - max(share, more)) < 0.15
+
+
+# --- chunks ---
+
+
+def test_a_document_longer_than_a_chunk_grows_it():
+    documents = [["a"] * 30, ["b"] * 500, ["c"] * 30, ["d"] * 30]
+    corpus = corpus_from(documents, chunk_tokens=100)
+    assert [c.tokens for c in corpus.chunks] == [30, 500, 60]
+    assert "500 tokens, more than a chunk's 100" in inspect(corpus.url)["note"]
+    assert words_of(corpus) == documents
+
+
+def test_nothing_is_cut_off_at_ten_thousand_tokens():
+    words = [f"w{i % 99}" for i in range(50_000)]
+    corpus = corpus_from([words, ["w1"]])
+    assert words_of(corpus)[0] == words
+
+
+@given(pieces=st.lists(st.lists(st.integers(0, 50), max_size=20), max_size=5), size=st.integers(1, 120))
+def test_chunks_hold_whole_documents_in_order(pieces, size):
+    cutter = Cutter(size)
+    for number, lengths in enumerate(pieces):
+        cutter.add(0, number, np.array(lengths, np.int64))
+    runs = [run for chunk in cutter.chunks for run in chunk]
+    documents = [(run.piece, d) for run in runs for d in range(run.first, run.last)]
+    assert documents == [(n, d) for n, lengths in enumerate(pieces) for d in range(len(lengths))]
+    held = [[length for r in chunk for length in pieces[r.piece][r.first : r.last]] for chunk in cutter.chunks]
+    assert all(sum(chunk) <= max(size, max(chunk)) for chunk in held)
+    assert all(sum(left) + right[0] > size for left, right in itertools.pairwise(held))
+
+
+@given(tokens=st.integers(0, 10**11), longest=st.integers(0, 10**4), memory=st.integers(0, 1 << 36))
+def test_default_chunks_fit_the_memory_and_are_even(tokens, longest, memory):
+    size = default_chunk_tokens(tokens, longest, memory)
+    limit = max(1 << 16, memory // TOKEN_BYTES) if memory else MOST_TOKENS
+    assert 1 <= size <= min(limit, MOST_TOKENS) * 9 // 8 + 1
+    chunks = -(-tokens // size)
+    if limit >= LEAST_TOKENS:
+        assert chunks <= max(BALANCED, -(-tokens // min(limit, MOST_TOKENS)))
+    if tokens >= BALANCED * LEAST_TOKENS:
+        assert chunks >= BALANCED * 8 // 9
+
+
+def test_the_size_of_chunks_is_stated():
+    by_default, by_option = (corpus_from([["a", "b"], ["c"]], **o).meta["about"] for o in ({}, {"chunk_tokens": 7}))
+    assert by_default["chunk_tokens_by"] == "default"
+    assert by_default["chunk_tokens"] >= 3
+    assert (by_option["chunk_tokens"], by_option["chunk_tokens_by"]) == (7, "option")
+
+
+# --- what cannot be ---
+
+
+@pytest.mark.parametrize(
+    "name, content, options, match",
+    [
+        ("x.txt", "", {}, r"x\.txt: there is no document in it"),
+        ("x.jsonl", "", {}, r"x\.jsonl: there is no document in it"),
+        ("x.txt", "a b\n\n", {}, r"x\.txt: none of 2 documents has a word"),
+        ("x.txt", "one two\nthree\n", {"min_df": 2}, r"x\.txt: no word of 3 tokens is left; lower min_df"),
+        ("x.txt", "the of\n", {"stop_words": "english"}, r"x\.txt: no word of 2 tokens is left"),
+    ],
+)
+def test_nothing_is_left(tmp_path, name, content, options, match):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(DataError, match=match):
+        ingest(tmp_path / name, str(tmp_path / "corpus"), IngestOptions(**options))
+    assert not (tmp_path / "corpus" / "corpus.json").exists()
+
+
+def test_one_word(tmp_path):
+    (tmp_path / "x.txt").write_text("word\n")
+    corpus = ingest(tmp_path / "x.txt", str(tmp_path / "corpus"))
+    assert (corpus.n_words, corpus.n_documents, corpus.n_tokens) == (1, 1, 1)
+    assert corpus.read_chunk(0).word_ids.tolist() == [0]
+
+
+def test_empty_documents_alone_make_a_corpus_in_memory():
+    assert corpus_from([["word"]], held_out=0.999).held_out.n_documents == 1
+    corpus = corpus_from([[], []])
+    assert (corpus.n_words, corpus.n_documents, corpus.n_tokens) == (0, 2, 0)
+
+
+@pytest.mark.parametrize(
+    "options, match",
+    [
+        ({"held_out": 1.0}, "held_out=1.0 must be"),
+        ({"chunk_tokens": 0}, "chunk_tokens=0 must be"),
+        ({"stop_words": "german"}, "stop_words 'german' is not known"),
+        ({"min_df": 5, "max_df": 2}, "max_df=2 means fewer documents than min_df=5"),
+        ({"token_pattern": "("}, "no regular expression"),
+    ],
+)
+def test_bad_options(options, match):
+    with pytest.raises(ValueError, match=match):
+        corpus_from(["one two", "three"], **options)

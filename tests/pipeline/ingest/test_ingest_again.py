@@ -1,0 +1,259 @@
+"""A corpus is the same whatever the workers, interruptions and repetitions, and no other corpus is lost for it."""
+
+import gzip
+import json
+import multiprocessing
+import os
+import re
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+from corpusmill.io.readers import open as formats
+from corpusmill.io.readers.lines import Lines
+from corpusmill.io.stores.corpus import Corpus
+from corpusmill.io.stores.locks import Locked
+from corpusmill.io.stores.store import DataError
+from corpusmill.pipeline.engine.clusters import open_cluster
+from corpusmill.pipeline.ingest.ingest import IngestOptions, ingest
+from helpers.documents import bits, source_words, words_of, write_source
+
+
+@pytest.fixture(scope="class")
+def alone(tmp_path_factory):
+    """A corpus made in this process."""
+    folder = tmp_path_factory.mktemp("alone")
+    options = IngestOptions(chunk_tokens=2_000, held_out=0.1)
+    return (
+        write_source(folder / "source"),
+        options,
+        ingest(str(folder / "source" / "*.txt"), str(folder / "c"), options),
+    )
+
+
+@pytest.fixture
+def cluster(cluster_of):
+    return cluster_of(2)
+
+
+# --- workers ---
+
+
+class TestOnACluster:
+    def test_the_same_bits(self, tmp_path, alone, cluster):
+        pattern, options, here = alone
+        there = ingest(pattern, str(tmp_path / "there"), options, client=cluster)
+        assert here.hash == there.hash
+        assert bits(here) == bits(there)
+        assert cluster.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)) == 0
+
+    def test_data_in_memory(self, tmp_path, cluster):
+        corpus = ingest((d for d in [["a", "b"], ["b"]]), str(tmp_path / "corpus"), client=cluster)
+        assert words_of(corpus) == [["a", "b"], ["b"]]
+
+    def test_an_error_on_a_worker_names_the_file(self, tmp_path, cluster):
+        (tmp_path / "x.jsonl").write_text("{}")
+        with pytest.raises(DataError, match=r"x\.jsonl, line 1: no text"):
+            ingest(tmp_path / "x.jsonl", str(tmp_path / "corpus"), client=cluster)
+
+
+class Tracked(Lines):
+    """Counts how often each file is read, and kills its process on the first reading of the file named fatal."""
+
+    def read(self, part):
+        folder = Path(part.file.url).parent
+        tally = folder / f"{part.file.name}.tally"
+        tally.write_bytes((tally.read_bytes() if tally.exists() else b"") + b"x")
+        fatal = folder / "fatal"
+        if fatal.exists() and fatal.read_text() == part.file.name:
+            fatal.unlink()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().read(part)
+
+
+class Stop(Exception):
+    """Breaks an ingest off."""
+
+
+def _stop_at(stage):
+    def look(progress):
+        if progress.stage == stage and progress.done >= min(2, progress.total):
+            raise Stop
+
+    return look
+
+
+def _die_at(stage):
+    def look(progress):
+        if progress.stage == stage and progress.done >= min(2, progress.total):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return look
+
+
+def _ingest_and_die(pattern, url, stage):
+    formats.FORMATS["lines"] = Tracked
+    ingest(pattern, url, IngestOptions(chunk_tokens=2_000), progress=_die_at(stage))
+
+
+def test_an_interrupted_ingest_goes_on_where_it_stopped(tmp_path, monkeypatch):
+    pattern, url, options = (
+        write_source(tmp_path / "source"),
+        str(tmp_path / "corpus"),
+        IngestOptions(chunk_tokens=2_000),
+    )
+    expected = bits(ingest(pattern, str(tmp_path / "whole"), options))
+    (tmp_path / "source" / "fatal").write_text("2.txt")
+    monkeypatch.setitem(formats.FORMATS, "lines", Tracked)
+    for killed_at in ("none", "chunks"):
+        process = multiprocessing.get_context("spawn").Process(target=_ingest_and_die, args=(pattern, url, killed_at))
+        process.start()
+        process.join()
+        assert process.exitcode == -signal.SIGKILL
+        with pytest.raises(DataError, match="no corpus here"):
+            Corpus(url)
+        for stopped_at in ("words", "ids") if killed_at == "none" else ():
+            with pytest.raises(Stop):
+                ingest(pattern, url, options, progress=_stop_at(stopped_at))
+    told = []
+    found = bits(ingest(pattern, url, options, progress=told.append))
+    assert next(t.done for t in told if t.stage == "chunks") == 2
+    assert [(tmp_path / "source" / f"{f}.txt.tally").read_text() for f in range(3)] == ["x", "x", "xx"]
+    assert found.keys() == expected.keys()
+    assert all(found[k] == expected[k] for k in found if k != "corpus.json")
+    meta, other = json.loads(found["corpus.json"]), json.loads(expected["corpus.json"])
+    assert meta["hash"] == other["hash"]
+    assert meta["parts"] == other["parts"]
+
+
+def test_a_repeated_ingest_does_nothing_and_says_so(tmp_path):
+    pattern, url = write_source(tmp_path / "source"), str(tmp_path / "corpus")
+    ingest(pattern, url)
+    before = {p: p.stat().st_mtime_ns for p in Path(url).rglob("*") if p.is_file()}
+    told = []
+    ingest(pattern, url, progress=told.append)
+    assert [t.stage for t in told] == ["unchanged"]
+    assert {p: p.stat().st_mtime_ns for p in Path(url).rglob("*") if p.is_file()} == before
+
+
+def test_progress_is_told(tmp_path):
+    told = []
+    ingest(write_source(tmp_path / "source"), str(tmp_path / "corpus"), progress=told.append)
+    assert [(t.done, t.total) for t in told if t.stage == "tokens"] == [(0, 3), (1, 3), (2, 3), (3, 3)]
+    assert list(dict.fromkeys(t.stage for t in told)) == ["tokens", "words", "ids", "chunks", "finished"]
+
+
+def test_another_corpus_is_refused_or_overwritten(tmp_path):
+    pattern, url = write_source(tmp_path / "source"), str(tmp_path / "corpus")
+    ingest(pattern, url, IngestOptions(chunk_tokens=1_000))
+    with pytest.raises(DataError, match=r"other options \(min_df\).*--overwrite"):
+        ingest(pattern, url, IngestOptions(chunk_tokens=1_000, min_df=3))
+    with pytest.raises(DataError, match=r"another source.*--overwrite"):
+        ingest(str(tmp_path / "source" / "1.txt"), url, IngestOptions(chunk_tokens=1_000))
+    with pytest.raises(DataError, match=r"another source.*--overwrite"):
+        ingest([["in"], ["memory"]], url)
+    replaced = ingest(pattern, url, IngestOptions(min_df=3, overwrite=True))
+    assert bits(replaced) == bits(ingest(pattern, str(tmp_path / "fresh"), IngestOptions(min_df=3)))
+
+
+def test_what_no_ingest_wrote_is_left_alone(tmp_path):
+    pattern = write_source(tmp_path / "train")
+    with pytest.raises(DataError, match="train would be overwritten, and no ingest wrote that"):
+        ingest(pattern, str(tmp_path))
+    for url in (tmp_path / "train", tmp_path / "train" / "corpus"):
+        with pytest.raises(DataError, match=r"lies in the folder of documents .*; choose a folder outside"):
+            ingest(tmp_path / "train", str(url))
+    assert len(source_words(pattern)) == 1200
+
+
+def test_a_changed_file_is_another_source(tmp_path):
+    pattern, url = write_source(tmp_path / "source"), str(tmp_path / "corpus")
+    ingest(pattern, url)
+    with (tmp_path / "source" / "1.txt").open("a") as file:
+        file.write("more\n")
+    with pytest.raises(DataError, match="files that changed"):
+        ingest(pattern, url)
+
+
+def test_work_of_an_ingest_begun_otherwise_is_not_taken(tmp_path):
+    pattern, url = write_source(tmp_path / "source"), str(tmp_path / "corpus")
+    with pytest.raises(Stop):
+        ingest(pattern, url, IngestOptions(chunk_tokens=2_000), progress=_stop_at("chunks"))
+    with pytest.raises(Stop):
+        ingest([["in"], ["memory"]], url, IngestOptions(chunk_tokens=2_000), progress=_stop_at("ids"))
+    corpus = ingest(pattern, url, IngestOptions(chunk_tokens=5_000))
+    assert bits(corpus) == bits(ingest(pattern, str(tmp_path / "fresh"), IngestOptions(chunk_tokens=5_000)))
+
+
+def test_two_ingests_at_once_are_refused(tmp_path):
+    pattern, url = write_source(tmp_path / "source"), str(tmp_path / "corpus")
+    refused = []
+
+    def again(progress):
+        if progress.stage == "ids" and not refused:
+            with pytest.raises(Locked, match="another process is ingesting") as error:
+                ingest(pattern, url)
+            refused.append(error)
+
+    ingest(pattern, url, progress=again)
+    assert refused
+
+
+def test_an_error_leaves_no_corpus_and_the_way_is_free_once_it_is_mended(tmp_path):
+    source, url = tmp_path / "source", str(tmp_path / "corpus")
+    pattern = write_source(source)
+    good = (source / "1.txt").read_bytes()
+    (source / "1.txt").write_bytes(b"ab\xff\n" + good)
+    with pytest.raises(DataError, match=r"1\.txt, line 1: invalid UTF-8"):
+        ingest(pattern, url)
+    with pytest.raises(DataError, match="no corpus here"):
+        Corpus(url)
+    (source / "1.txt").write_bytes(good)
+    assert words_of(ingest(pattern, url)) == source_words(pattern)
+
+
+def test_an_object_store(tmp_path):
+    pattern = write_source(tmp_path / "source")
+    here = ingest(pattern, str(tmp_path / "corpus"), IngestOptions(chunk_tokens=5_000))
+    there = ingest(pattern, "memory://bucket/corpus", IngestOptions(chunk_tokens=5_000))
+    assert there.hash == here.hash
+    assert words_of(there) == words_of(here)
+    assert not there.store.exists(".work")
+
+
+# --- memory ---
+
+
+def peak_memory():
+    """Return the most bytes of memory that this process has held."""
+    return int(re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())[1]) << 10
+
+
+def write_packed(folder, size):
+    """Write packed lines of ``size`` bytes in all: mostly one very long stop word, which is quick to read."""
+    rng = np.random.default_rng(0)
+    stop = "the" * 100
+    words = np.array([stop] * 19 + [f"w{n:03d}" for n in range(999)])
+    odds = np.r_[np.full(19, 1 / 20), np.full(999, 1 / 20 / 999)]
+    lines = [" ".join(rng.choice(words, 100, p=odds / odds.sum())) for _ in range(100)]
+    block = ("\n".join(lines) + "\n").encode()
+    packed = gzip.compress(block)
+    for f in range(4):
+        (folder / f"{f}.txt.gz").write_bytes(packed * (size // len(block) // 4 + 1))
+    return str(folder / "*.gz"), stop
+
+
+@pytest.mark.timeout(900)
+def test_memory_stays_below_the_limit_for_a_source_ten_times_larger(tmp_path):
+    limit = 320 << 20  # of which Python and its libraries take half
+    pattern, stop = write_packed(tmp_path, 10 * limit)
+    options = IngestOptions(stop_words=(stop,), chunk_tokens=200_000)
+    with open_cluster("local", n_workers=2, memory_limit=limit) as client:
+        before = set(client.run(os.getpid).values())
+        corpus = ingest(pattern, str(tmp_path / "corpus"), options, client=client)
+        peaks = client.run(peak_memory).values()
+        assert set(client.run(os.getpid).values()) == before
+    assert corpus.meta["about"]["tokens_read"] > 7_000_000
+    assert len(corpus.chunks) > 1
+    assert max(peaks) < limit

@@ -1,0 +1,119 @@
+"""Word pairs and analogies: the same figures as gensim's on the same vectors."""
+
+import numpy as np
+import pytest
+from corpusmill.io.stores.store import DataError
+from corpusmill.pipeline.models.base.vectors import WordVectors
+from corpusmill.pipeline.models.base.word_evaluation import evaluate_analogies, evaluate_pairs
+from gensim.models import KeyedVectors
+
+PAIRS = "# a comment\nw1\tw2\t9.5\nW3\tw4\t2\nw5\tmissing\t1\nnot a pair\nw6\tw7\tlots\nw8\tw9\t4.25\nW10\tW11\t7\n"
+
+
+def make_vectors(n=60, dimension=8, seed=0, cased=False):
+    """Vectors near a grid, such that many analogies hold: word i has row i // 10 and column i % 10."""
+    rng = np.random.default_rng(seed)
+    rows, columns = rng.normal(size=(n // 10, dimension)), rng.normal(size=(10, dimension))
+    vectors = np.array([rows[i // 10] + columns[i % 10] for i in range(n)]) + rng.normal(0, 0.2, (n, dimension))
+    words = [f"w{i}" for i in range(n)]
+    if cased:
+        words[-6:] = [f"W{i}" for i in range(6)]
+    return WordVectors(words, vectors)
+
+
+def in_gensim(wv):
+    peer = KeyedVectors(wv.vector_size)
+    peer.add_vectors(wv.index_to_key, wv.vectors)
+    return peer
+
+
+def grid_questions(seed=1):
+    rng = np.random.default_rng(seed)
+    lines = [": one"]
+    for i in range(120):
+        r, s = rng.choice(7, 2, replace=False)
+        c, d = rng.choice(10, 2, replace=False)
+        lines.append(f"w{10 * r + c} W{10 * r + d} w{10 * s + c} w{10 * s + d}")
+        lines += [": two of it"] if i == 60 else []
+    return "\n".join([*lines, "a line of five words", ": nothing"]) + "\n"
+
+
+@pytest.fixture
+def pairs(tmp_path):
+    (tmp_path / "pairs.tsv").write_text(PAIRS)
+    return str(tmp_path / "pairs.tsv")
+
+
+@pytest.fixture
+def analogies(tmp_path):
+    (tmp_path / "analogies.txt").write_text(grid_questions())
+    return str(tmp_path / "analogies.txt")
+
+
+@pytest.mark.parametrize("cased", [False, True])
+@pytest.mark.parametrize("restrict", [12, 300_000])
+def test_pairs_score_as_in_gensim(pairs, cased, restrict):
+    wv = make_vectors(cased=cased)
+    found = evaluate_pairs(wv, pairs, restrict)
+    pearson, spearman, ratio = in_gensim(wv).evaluate_word_pairs(pairs, restrict_vocab=restrict)
+    assert found.spearman == pytest.approx(spearman[0], abs=1e-6)
+    assert found.pearson == pytest.approx(pearson[0], abs=1e-5)
+    assert found.unknown_ratio == pytest.approx(ratio)
+    assert (found.pairs, found.unknown) == (4, 1)
+
+
+@pytest.mark.parametrize("cased", [False, True])
+@pytest.mark.parametrize("insensitive", [False, True])
+def test_analogies_score_as_in_gensim(analogies, cased, insensitive):
+    wv = make_vectors(cased=cased)
+    found = evaluate_analogies(wv, analogies, case_insensitive=insensitive)
+    _, sections = in_gensim(wv).evaluate_word_analogies(analogies, case_insensitive=insensitive)
+    wanted = {s["section"]: (len(s["correct"]), len(s["correct"]) + len(s["incorrect"])) for s in sections}
+    total = wanted.pop("Total accuracy")
+    assert {s.name: (s.correct, s.asked) for s in found.sections} == wanted
+    assert (found.total.correct, found.total.asked) == total
+    if insensitive:
+        assert 0 < found.total.correct < found.total.asked
+        assert found.total.unknown > 0
+
+
+def test_products_of_cosines_answer_as_in_gensim(analogies):
+    wv = make_vectors()
+    peer, right = in_gensim(wv), 0
+    # gensim's evaluation knows 3CosAdd alone, whatever function it is asked for.
+    for line in grid_questions().lower().splitlines():
+        words = line.split()
+        if len(words) == 4 and all(word in wv for word in words):
+            right += peer.most_similar_cosmul(words[1:3], words[:1], topn=1)[0][0] == words[3]
+    found = evaluate_analogies(wv, analogies)
+    assert found.total.correct_mul == right != found.total.correct
+    assert found.total.accuracy_mul == right / found.total.asked
+
+
+def test_real_files_score_as_in_gensim(real_data):
+    words, rng = set(), np.random.default_rng(0)
+    for name in ("eval/wordsim353.tsv", "eval/simlex999.txt"):
+        for line in real_data(name).read_text().splitlines():
+            if not line.startswith("#"):
+                words.update(word.lower() for word in line.split("\t")[:2])
+    known = sorted(words)[:1000]
+    wv = WordVectors(known, rng.normal(size=(len(known), 10)))
+    for name in ("eval/wordsim353.tsv", "eval/simlex999.txt"):
+        found = evaluate_pairs(wv, str(real_data(name)))
+        _, spearman, ratio = in_gensim(wv).evaluate_word_pairs(str(real_data(name)))
+        assert found.spearman == pytest.approx(spearman[0], abs=1e-6)
+        assert found.unknown_ratio == pytest.approx(ratio)
+
+
+def test_files_without_use_are_refused(tmp_path):
+    wv = make_vectors()
+    with pytest.raises(DataError, match="cannot be read"):
+        evaluate_pairs(wv, str(tmp_path / "none"))
+    (tmp_path / "bad").write_text("x\ty\t1\n")
+    with pytest.raises(DataError, match="0 pairs of known words, 1 with an unknown one"):
+        evaluate_pairs(wv, str(tmp_path / "bad"))
+    with pytest.raises(DataError, match="no analogies"):
+        evaluate_analogies(wv, str(tmp_path / "bad"))
+    (tmp_path / "bad").write_text("a b c d\n")
+    with pytest.raises(DataError, match="before the first section"):
+        evaluate_analogies(wv, str(tmp_path / "bad"))

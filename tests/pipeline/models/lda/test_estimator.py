@@ -1,0 +1,298 @@
+"""LDA through the engine: exact counts, the same bits everywhere, quality, memory."""
+
+import os
+import shutil
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from corpusmill.io.stores.corpus import Corpus, make_chunk, write_chunk, write_corpus_table
+from corpusmill.io.stores.store import DataError, Store
+from corpusmill.pipeline import LDA
+from corpusmill.pipeline.engine.clusters import open_cluster
+from corpusmill.pipeline.engine.epoch import Training, train
+from corpusmill.pipeline.engine.executors import OnDask, Synchronous
+from corpusmill.pipeline.engine.run import RunStore
+from corpusmill.pipeline.models.base import text
+from corpusmill.pipeline.models.base.text import load_model
+from helpers.faults import Faulty, peak_rss
+from helpers.models import bits
+from helpers.toy import vocabulary_table, write_topic_corpus, write_toy_corpus
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    """Documents drawn from five topics, each with words of its own."""
+    return write_topic_corpus(tmp_path_factory.mktemp("lda") / "corpus", n_topics=5)
+
+
+@pytest.fixture(scope="module")
+def model(corpus):
+    return LDA(5, doc_topic_prior=0.1, max_iter=40, random_state=3).fit(corpus)
+
+
+def small(**parameters):
+    return LDA(**({"n_components": 5, "max_iter": 6, "random_state": 3} | parameters))
+
+
+def test_counts_sum_to_the_tokens(corpus, model):
+    block = model.model_.block(0)
+    assert block["counts"].sum() == corpus.n_tokens
+    assert model.model_.shared["totals"].sum() == corpus.n_tokens
+    per_word = np.add.reduceat(block["counts"], block["row_ptr"][:-1])
+    np.testing.assert_array_equal(per_word, corpus.vocabulary["term_frequency"].to_numpy())
+
+
+def test_the_best_of_a_few_starts_finds_the_planted_topics(corpus):
+    starts = [LDA(5, doc_topic_prior=0.1, max_iter=30, random_state=seed).fit(corpus) for seed in range(4)]
+    model = max(starts, key=lambda m: m.history_[-1]["log_likelihood"])
+    groups = [{int(w["word"][1:]) // 20 for w in topic["words"]} for topic in model.topics(10)]
+    assert all(len(group) == 1 for group in groups)
+    assert {g for group in groups for g in group} == set(range(5))
+
+
+def test_likelihood_rises(model):
+    scored = [row for row in model.history_ if "held_out_log_likelihood" in row]
+    assert scored[-1]["held_out_log_likelihood"] > scored[0]["held_out_log_likelihood"] + 0.5
+    assert scored[-1]["log_likelihood"] > scored[0]["log_likelihood"] + 0.5
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_same_bits_on_any_number_of_workers(corpus, workers, cluster_of):
+    client = cluster_of(workers)
+    assert bits(small().fit(corpus, client=client)) == bits(small().fit(corpus))
+
+
+def test_same_bits_with_workers_killed_in_mid_epoch(corpus, tmp_path):
+    estimator = small()
+    table = ((2, 1, 1, "kill"), (4, 0, 1, "kill"))
+    faulty = Faulty(estimator.algorithm(corpus), table, str(tmp_path))
+    with open_cluster("local", n_workers=2, memory_limit="2GiB") as client:
+        train(Training(faulty, corpus, RunStore(str(tmp_path / "run")), 6, seed=3), OnDask(client))
+    run = RunStore(str(tmp_path / "run"))
+    expected = small().fit(corpus).model_.block(0)
+    for name, array in run.block(run.step, 0).items():
+        np.testing.assert_array_equal(array, expected[name])
+    assert faulty.attempts(2, 1) >= 2
+    assert faulty.attempts(4, 0) >= 2
+
+
+def test_same_counts_however_the_model_is_cut(corpus):
+    whole, cut = small().fit(corpus), small(n_blocks=3).fit(corpus)
+    assert len(cut.model_.blocks) == 3
+    np.testing.assert_array_equal(cut.components_, whole.components_)
+
+
+def test_the_largest_number_of_topics(corpus):
+    model = small(n_components=32768, max_iter=3).fit(corpus)
+    assert model.model_.shared["totals"].sum() == corpus.n_tokens
+    assert model.model_.block(0)["topics"].max() > 30000
+    np.testing.assert_allclose(model.transform(corpus.held_out).sum(axis=1), 1, rtol=1e-4)
+
+
+def test_a_broken_fit_goes_on_where_it_stopped(corpus, tmp_path):
+    class Break:
+        def after_epoch(self, progress):
+            if progress.epoch == 3:
+                raise KeyboardInterrupt
+
+    run = str(tmp_path / "run")
+    with pytest.raises(KeyboardInterrupt):
+        small().fit(corpus, run=run, callbacks=[Break()])
+    assert RunStore(run).step == 3
+    again = small().fit(corpus, run=run)
+    assert [row["epoch"] for row in again.history_] == [1, 2, 3, 4, 5, 6]
+    assert bits(again) == bits(small().fit(corpus))
+
+
+def test_a_callback_may_stop(corpus):
+    class Stop:
+        seen = ()
+
+        def before_training(self, estimator):
+            self.seen = ("before",)
+
+        def after_epoch(self, progress):
+            return progress.epoch == 2
+
+        def after_training(self, estimator):
+            self.seen += (estimator.n_iter_,)
+
+    callback = Stop()
+    assert small().fit(corpus, callbacks=[callback]).n_iter_ == 2
+    assert callback.seen == ("before", 2)
+
+
+def test_transform_gives_a_distribution_that_depends_on_the_document_alone(corpus, model):
+    rows = model.transform(corpus)
+    assert rows.shape == (corpus.n_documents, 5)
+    np.testing.assert_allclose(rows.sum(axis=1), 1, rtol=1e-5)
+    chunk = corpus.read_chunk(2)
+    keys = np.arange(chunk.n_documents, dtype=np.uint64)
+    together = model.transform_chunk(chunk.doc_ptr, chunk.words, keys)
+    one = slice(chunk.doc_ptr[4], chunk.doc_ptr[5])
+    alone = model.transform_chunk(np.array([0, one.stop - one.start]), chunk.words[one], keys[4:5])
+    np.testing.assert_array_equal(together[4:5], alone)
+
+
+def test_an_empty_document_gets_the_prior(model):
+    row = model.transform_chunk(np.array([0, 0]), np.empty(0, np.uint32), np.zeros(1, np.uint64))
+    np.testing.assert_allclose(row, [[0.2] * 5], rtol=1e-6)
+
+
+def test_transform_on_workers_equals_transform_here(corpus, model, cluster_of):
+    client = cluster_of(2)
+    np.testing.assert_array_equal(model.transform(corpus, client=client), model.transform(corpus))
+    assert model.score(corpus.held_out, client=client) == model.score(corpus.held_out)
+
+
+def test_workers_read_a_saved_model_only_while_it_is_this_one(corpus, model, tmp_path):
+    url = str(tmp_path / "model")
+    model.save(url)
+    loaded = LDA.load(url)
+    assert loaded.saved_name() == model.saved_name() != ""
+    assert loaded.set_params(random_state=9).saved_name() == ""
+    small(max_iter=1).fit(corpus).save(url)
+    assert model.saved_name() == ""
+
+
+def test_rows_are_written_a_bounded_group_at_a_time(corpus, model, tmp_path, monkeypatch):
+    monkeypatch.setattr(text, "GROUP_BYTES", 4 * model.n_components * 7)
+    model.transform_to(corpus, str(tmp_path))
+    files = [pq.ParquetFile(path) for path in sorted(tmp_path.iterdir())]
+    sizes = [file.metadata.row_group(g).num_rows for file in files for g in range(file.num_row_groups)]
+    assert max(sizes) == 7 and sum(sizes) == corpus.n_documents
+    rows = np.concatenate([np.stack(file.read()["weights"].to_numpy()) for file in files])
+    np.testing.assert_array_equal(rows, model.transform(corpus))
+
+
+def test_words_that_the_model_does_not_know_are_skipped_and_counted(tmp_path, model):
+    store = Store(str(tmp_path / "other"))
+    chunk = make_chunk(0, np.array([0, 4, 4]), np.array([0, 1, 2, 2], np.uint32))
+    info = write_chunk(store, "train", chunk)
+    vocabulary = vocabulary_table(["w000", "unheard", "w001"], np.array([1, 1, 2]))
+    write_toy_documents(store, 2)
+    write_corpus_table(store, vocabulary, {"train": [info], "held_out": []}, True, "other", {})
+    counts = model.transform_to(Corpus(store.url), str(tmp_path / "out"))
+    assert counts == {"documents": 2, "tokens": 4, "unseen_tokens": 1}
+
+
+def write_toy_documents(store, n):
+    import pyarrow as pa
+
+    store.write_bytes("x", b"")
+    with store.fs.open(store.where("documents-train.parquet"), "wb") as file:
+        pq.write_table(pa.table({"key": [str(i) for i in range(n)]}), file)
+
+
+def test_saved_and_loaded_models_are_equal(corpus, model, tmp_path):
+    model.save(str(tmp_path / "model"))
+    loaded = load_model(str(tmp_path / "model"))
+    assert repr(loaded) == repr(model)
+    assert bits(loaded) == bits(model)
+    np.testing.assert_array_equal(loaded.transform(corpus), model.transform(corpus))
+    assert loaded.topics() == model.topics()
+    before = {p: p.read_bytes() for p in sorted((tmp_path / "model").rglob("*")) if p.is_file()}
+    model.save(str(tmp_path / "model"))
+    assert before == {p: p.read_bytes() for p in sorted((tmp_path / "model").rglob("*")) if p.is_file()}
+
+
+def test_there_is_no_model_in_an_empty_folder(tmp_path):
+    with pytest.raises(DataError, match="no model here"):
+        load_model(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "parameters, message",
+    [
+        ({"n_components": 1}, "choose 2 to 32768"),
+        ({"n_components": 40000}, "choose 2 to 32768"),
+        ({"doc_topic_prior": [0.1, 0.2]}, "2 values"),
+        ({"doc_topic_prior": -1.0}, "positive"),
+        ({"topic_word_prior": float("nan")}, "positive"),
+        ({"n_blocks": 0}, "1 or more"),
+    ],
+)
+def test_parameters_out_of_range_are_refused(corpus, parameters, message):
+    with pytest.raises(ValueError, match=message):
+        small(**parameters).fit(corpus)
+
+
+def test_parameters_as_in_scikit_learn():
+    estimator = small()
+    assert estimator.get_params()["n_components"] == 5
+    assert estimator.set_params(max_iter=9).max_iter == 9
+    with pytest.raises(ValueError, match="no parameter 'topics'"):
+        estimator.set_params(topics=3)
+
+
+def test_perplexity_is_the_exponential_of_the_score(corpus, model):
+    assert model.perplexity(corpus.held_out) == pytest.approx(np.exp(-model.score(corpus.held_out)))
+
+
+def test_unfitted(corpus):
+    with pytest.raises(ValueError, match="not fitted"):
+        small().transform(corpus)
+
+
+# --- memory ---
+
+MEMORY_LIMIT = 600 << 20
+
+
+@pytest.fixture(scope="module")
+def large_corpus(tmp_path_factory):
+    """Eight times the memory limit of chunks and states: one chunk, linked many times."""
+    folder = tmp_path_factory.mktemp("large")
+    rng = np.random.default_rng(0)
+    lengths = np.full(6000, 250)
+    words = np.minimum(rng.zipf(1.3, lengths.sum()) - 1, 1999).astype(np.uint32)
+    chunk = make_chunk(0, np.r_[0, np.cumsum(lengths)], words)
+    store = Store(str(folder / "corpus"))
+    info = write_chunk(store, "train", chunk)
+    first = folder / "corpus" / "train" / "000000"
+    count = -(-8 * MEMORY_LIMIT // (store.size("train/000000") + 2 * info.tokens))
+    for c in range(1, count):
+        shutil.copytree(first, first.with_name(f"{c:06d}"), copy_function=os.link)
+    vocabulary = vocabulary_table([f"w{i}" for i in range(2000)], np.bincount(words, minlength=2000) * count)
+    infos = [info for _ in range(count)]
+    write_corpus_table(store, vocabulary, {"train": infos, "held_out": []}, True, "large", {})
+    yield Corpus(store.url)
+    shutil.rmtree(folder)
+
+
+def test_a_corpus_eight_times_the_memory_limit_trains_below_the_projection(large_corpus, tmp_path):
+    plans = []
+    estimator = LDA(16, max_iter=2)
+    training = Training(
+        estimator.algorithm(large_corpus),
+        large_corpus,
+        RunStore(str(tmp_path / "run")),
+        epochs=2,
+        evaluate_every=0,
+        subscribers=[lambda e: plans.append(getattr(e, "plan", None))],
+    )
+    with open_cluster("local", n_workers=2, memory_limit=MEMORY_LIMIT) as client:
+        train(training, OnDask(client))
+        peaks = client.run(peak_rss)
+    assert training.run.shared(2)["totals"].sum() == large_corpus.n_tokens
+    assert max(peaks.values()) <= plans[0]["total"] <= MEMORY_LIMIT
+
+
+def test_a_model_too_large_for_the_workers_is_refused_with_the_numbers(large_corpus, tmp_path):
+    with (
+        open_cluster("local", n_workers=1, memory_limit=MEMORY_LIMIT) as client,
+        pytest.raises(DataError, match=r"a task needs .*MiB.*600.00 MiB memory limit.*n_blocks"),
+    ):
+        LDA(32768).fit(large_corpus, client=client)
+
+
+def test_the_synchronous_executor_is_the_default(corpus):
+    assert isinstance(Synchronous().capacities(), list)
+    assert small(max_iter=1).fit(corpus).n_iter_ == 1
+
+
+def test_random_words_have_no_topics(tmp_path):
+    corpus = write_toy_corpus(tmp_path / "corpus")
+    fitted = small(max_iter=20).fit(corpus)
+    assert fitted.score(corpus) < -2.0

@@ -1,0 +1,369 @@
+"""The estimator NMF: on stores and arrays, against scikit-learn's meanings, through the engine, out of core."""
+
+import os
+import shutil
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import scipy.sparse
+from corpusmill.io.stores.matrix import write_matrix
+from corpusmill.io.stores.store import DataError
+from corpusmill.kernels import random
+from corpusmill.kernels.nmf import hals as nmf
+from corpusmill.kernels.nmf import solvers as nmf_solvers
+from corpusmill.pipeline import NMF
+from corpusmill.pipeline.engine.clusters import open_cluster
+from corpusmill.pipeline.ingest.ingest import corpus_from
+from corpusmill.pipeline.models.base.text import load_model
+from helpers.faults import peak_rss
+from helpers.toy import write_topic_corpus
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+
+def sums_of_parts(D=120, V=60, K=5, seed=0):
+    """A dense matrix of rank K, most of it zero."""
+    rng = np.random.default_rng(seed)
+    return (rng.random((D, K)) * (rng.random((D, K)) < 0.4)) @ (rng.random((K, V)) * (rng.random((K, V)) < 0.4))
+
+
+def small(**parameters):
+    return NMF(**({"n_components": 5, "max_iter": 30, "tol": 0.0, "dtype": "float64"} | parameters))
+
+
+def distance(A, H, model):
+    return float(np.linalg.norm(A - H @ model.components_))
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    return write_topic_corpus(tmp_path_factory.mktemp("nmf") / "corpus", 4)
+
+
+def matrix_of(corpus):
+    return np.concatenate(
+        [corpus.read_chunk(c).counts(corpus.n_words).toarray() for c in range(len(corpus.chunks))]
+    ).astype(float)
+
+
+OPTIONS = [
+    {},
+    {"order": "paper"},
+    {"solver": "mu"},
+    {"solver": "anls"},
+    {"sweeps": 3},
+    {"extrapolate": True},
+    {"n_blocks": 3, "extrapolate": True},
+    {"init": "nndsvd"},
+    {"init": "nndsvda"},
+    {"init": "nndsvdar"},
+]
+
+
+@pytest.mark.parametrize("convert", [np.asarray, scipy.sparse.csr_matrix], ids=["dense", "sparse"])
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_the_error_reported_is_the_error(options, convert):
+    A = sums_of_parts()
+    model = small(**options)
+    H = model.fit_transform(convert(A))
+    assert model.components_.shape == (5, 60)
+    assert model.reconstruction_err_ == pytest.approx(distance(A, H, model), rel=1e-6, abs=1e-6)
+    assert min(H.min(), model.components_.min()) >= 0
+    errors = [row["error"] for row in model.history_]
+    assert errors[-1] < errors[0] / 3
+    rises = [i for i in range(1, len(errors)) if errors[i] > errors[i - 1] * (1 + 1e-9)]
+    if options.get("extrapolate"):
+        # After a rise extrapolation restarts: the next epoch is a plain one, where the error falls.
+        assert not any(i + 1 in rises for i in rises)
+    elif options.get("order") != "paper":
+        assert not rises
+
+
+def test_extrapolation_needs_fewer_epochs():
+    A = scipy.sparse.random(300, 200, 0.1, "csr", random_state=0)
+    plain = small(n_components=20, max_iter=40).fit(A)
+    ahead = small(n_components=20, max_iter=26, extrapolate=True).fit(A)
+    assert ahead.reconstruction_err_ < plain.reconstruction_err_
+    assert ahead.model_.blocks[0].keys() == {"W"}
+
+
+def test_sparse_and_dense_are_the_same():
+    A = sums_of_parts()
+    dense, sparse = small().fit(A), small().fit(scipy.sparse.csr_matrix(A))
+    np.testing.assert_allclose(dense.components_, sparse.components_, rtol=1e-8, atol=1e-12)
+
+
+def test_chunks_and_blocks_change_nothing_but_rounding(tmp_path):
+    A = sums_of_parts()
+    whole = small(init="nndsvda").fit(A)
+    matrix = write_matrix(str(tmp_path / "m"), A, "float64", chunk_numbers=700)
+    assert len(matrix.chunks) > 5
+    cut = small(init="nndsvda", n_blocks=4).fit(matrix)
+    np.testing.assert_allclose(cut.components_, whole.components_, rtol=1e-6, atol=1e-9)
+
+
+def test_any_number_of_workers_gives_the_same_bits(tmp_path, cluster_of):
+    matrix = write_matrix(str(tmp_path / "m"), sums_of_parts(), "float32", chunk_numbers=700)
+    options = {"dtype": "float32", "n_blocks": 2, "extrapolate": True}
+    here = small(**options).fit(matrix)
+    client = cluster_of(2)
+    there = small(**options).fit(matrix, client=client)
+    np.testing.assert_array_equal(here.components_, there.components_)
+    assert [r["error"] for r in here.history_] == [r["error"] for r in there.history_]
+
+
+PENALTIES = {"alpha_W": 0.002, "alpha_H": 0.003, "l1_ratio": 0.4}
+
+
+@pytest.mark.parametrize("penalties", [{}, {"alpha_W": 0.01}, PENALTIES], ids=str)
+def test_epochs_and_penalties_are_scikit_learns(penalties):
+    decomposition = pytest.importorskip("sklearn.decomposition")
+    A = sums_of_parts(40, 30, 4) + 0.01
+    model = small(n_components=4, max_iter=3, **penalties)
+    H = model.fit_transform(A)
+    algorithm, start = model.algorithm(model.open(A)), np.zeros((40, 4))
+    nmf.uniforms(random.key(0, 1, 0), 0, start, 2 * algorithm.scale)
+    peer = decomposition.NMF(4, init="custom", solver="cd", tol=0, max_iter=3, **penalties)
+    expected = peer.fit_transform(A, W=start, H=np.ascontiguousarray(algorithm.begin(0)["W"].T))
+    np.testing.assert_allclose(H, expected, atol=1e-10)
+    np.testing.assert_allclose(model.components_, peer.components_, atol=1e-10)
+    assert model.reconstruction_err_ == pytest.approx(peer.reconstruction_err_, rel=1e-8)
+
+
+@pytest.mark.parametrize("init", ["nndsvd", "nndsvda"])
+def test_starts_from_singular_vectors_are_scikit_learns(init):
+    decomposition = pytest.importorskip("sklearn.decomposition")
+    A = sums_of_parts(40, 30, 8)
+    peer = decomposition.NMF(4, init=init, solver="cd", tol=0, max_iter=1, random_state=0)
+    expected = peer.fit_transform(A)
+    model = small(n_components=4, init=init, max_iter=1)
+    np.testing.assert_allclose(model.fit_transform(scipy.sparse.csr_matrix(A)), expected, atol=1e-6)
+    np.testing.assert_allclose(model.components_, peer.components_, atol=1e-6)
+
+
+def test_tol_stops_early():
+    model = small(tol=1e-2, max_iter=100).fit(sums_of_parts())
+    assert 1 < model.n_iter_ < 100
+    a, b = (row["error"] for row in model.history_[-2:])
+    assert a - b < 1e-2 * a
+
+
+@pytest.mark.parametrize("extrapolate", [False, True])
+def test_a_broken_fit_goes_on_where_it_stopped(extrapolate, tmp_path):
+    class Break:
+        def after_epoch(self, progress):
+            if progress.epoch == 3:
+                raise KeyboardInterrupt
+
+    matrix, run = write_matrix(str(tmp_path / "m"), sums_of_parts(), "float64", 700), str(tmp_path / "run")
+    with pytest.raises(KeyboardInterrupt):
+        small(max_iter=6, extrapolate=extrapolate).fit(matrix, run=run, callbacks=[Break()])
+    again = small(max_iter=6, extrapolate=extrapolate).fit(matrix, run=run)
+    assert [row["epoch"] for row in again.history_] == [1, 2, 3, 4, 5, 6]
+    np.testing.assert_array_equal(again.components_, small(max_iter=6, extrapolate=extrapolate).fit(matrix).components_)
+
+
+def test_transform_finds_the_best_rows():
+    A = sums_of_parts()
+    model = small(max_iter=60).fit(A)
+    H = model.transform(A)
+    best = nmf_solvers.pivot(A @ model.components_.T, model.components_ @ model.components_.T)
+    assert distance(A, H, model) <= distance(A, best, model) * 1.01 + 1e-9
+    np.testing.assert_allclose(model.inverse_transform(H), H @ model.components_)
+    np.testing.assert_allclose(model.transform(A[7:8]), H[7:8], atol=1e-9)
+
+
+def test_corpora_count_words_or_weigh_them(corpus):
+    A = matrix_of(corpus)
+    model = small(n_components=4)
+    H = model.fit_transform(corpus)
+    assert model.reconstruction_err_ == pytest.approx(distance(A, H, model), rel=1e-6)
+    words = [{w["word"] for w in t["words"]} for t in model.topics(20)]
+    truth = [{f"w{i:03d}" for i in range(20 * k, 20 * k + 20)} for k in range(4)]
+    assert all(max(len(t & w) for w in words) >= 19 for t in truth)
+    weighed = small(n_components=4, weighting="tfidf")
+    H = weighed.fit_transform(corpus)
+    frequency = np.asarray(corpus.vocabulary["document_frequency"])
+    B = A * (np.log((1 + len(A)) / (1 + frequency)) + 1)
+    B /= np.maximum(np.linalg.norm(B, axis=1, keepdims=True), 1e-300)
+    assert weighed.reconstruction_err_ == pytest.approx(distance(B, H, weighed), rel=1e-5)
+    assert "held_out_relative_error" in model.history_[-1]
+    np.testing.assert_array_equal(model.transform(corpus).shape, (len(A), 4))
+
+
+@pytest.mark.parametrize("options", [{}, {"solver": "mu", "beta_loss": "kullback-leibler"}], ids=str)
+def test_partial_fit_goes_on_from_the_model(options, tmp_path):
+    A = sums_of_parts(400, 40, 3)
+    model = small(n_components=3, max_iter=15, **options).partial_fit(A[:300])
+    before = model.components_
+    model.save(str(tmp_path / "model"))
+    unlike = np.random.default_rng(1).random((4, 40)) * A.mean()
+    model.partial_fit(unlike)
+    # Four odd rows move a model of 300 a little; alone they would replace it.
+    near = [np.corrcoef(before[k], model.components_[k])[0, 1] for k in range(3)]
+    assert min(near) > 0.95 and np.abs(before - model.components_).max() > 0
+    again = NMF.load(str(tmp_path / "model")).partial_fit(A[300:])
+    assert distance(A, again.transform(A), again) < 0.1 * np.linalg.norm(A)
+    with pytest.raises(DataError, match="39 columns, the model 40"):
+        again.partial_fit(A[:, :39])
+    with pytest.raises(ValueError, match="has 3"):
+        again.set_params(n_components=4).partial_fit(A)
+
+
+@pytest.mark.parametrize("weighting", ["counts", "tfidf"])
+def test_new_words_join_and_old_ones_stay(weighting):
+    old, new = ["red green blue", "red green", "cat dog", "dog cat cow"] * 5, ["red green pink", "dog cat fish"] * 5
+    model = small(n_components=2, weighting=weighting, max_iter=12).fit(corpus_from(old))
+    before = dict(zip(model.words_, model.components_.T, strict=True))
+    model.partial_fit(corpus_from(new))
+    after = dict(zip(model.words_, model.components_.T, strict=True))
+    assert after.keys() == before.keys() | {"pink", "fish"}
+    np.testing.assert_array_equal(after["blue"], before["blue"])
+    red, cat = int(np.argmax(before["red"])), int(np.argmax(before["cat"]))
+    assert np.argmax(after["red"]) == np.argmax(after["pink"]) == red
+    assert np.argmax(after["cat"]) == np.argmax(after["fish"]) == cat
+
+
+def test_a_corpus_is_transformed_to_files_and_scored(corpus, tmp_path):
+    model = small(n_components=4, max_iter=15).fit(corpus)
+    counts = model.transform_to(corpus, str(tmp_path / "rows"))
+    rows = np.concatenate(
+        [np.stack(pq.read_table(f)["weights"].to_numpy()) for f in sorted((tmp_path / "rows").iterdir())]
+    )
+    np.testing.assert_array_equal(rows, model.transform(corpus))
+    assert counts["documents"] == corpus.n_documents and counts["unseen_tokens"] == 0
+    vague = small(n_components=1, max_iter=3).fit(corpus)
+    # Four equal topics of 20 words each: knowing a document's topics is worth up to ln 4.
+    assert vague.score(corpus) + 0.5 < model.score(corpus) < -np.log(20)
+
+
+def test_the_divergence_falls_and_is_scikit_learns(corpus):
+    options = {"solver": "mu", "beta_loss": "kullback-leibler"}
+    A = matrix_of(corpus)
+    model = small(n_components=4, max_iter=25, **options)
+    H = model.fit_transform(corpus)
+    errors = [row["error"] for row in model.history_]
+    assert all(b <= a * (1 + 1e-9) for a, b in zip(errors[:-1], errors[1:], strict=True))
+    decomposition = pytest.importorskip("sklearn.decomposition")
+    peer = decomposition.NMF(4, solver="mu", beta_loss="kullback-leibler", init="custom", tol=0, max_iter=1)
+    start = H.copy(), model.components_.copy()
+    peer.fit_transform(A, W=start[0], H=start[1])
+    # The next update from the same place: ours reports the error before the update of W.
+    assert peer.reconstruction_err_ <= errors[-1] and peer.reconstruction_err_ == pytest.approx(errors[-1], rel=2e-3)
+    assert "held_out_divergence" in model.history_[-1]
+    assert np.isfinite(model.transform(A[:3])).all()
+
+
+def test_dask_arrays():
+    dask_array = pytest.importorskip("dask.array")
+    A = sums_of_parts()
+    model = small().fit(dask_array.from_array(A, chunks=(37, 25)))
+    assert model.reconstruction_err_ < 0.3 * np.linalg.norm(A)
+
+
+def test_saved_models_and_vectors(tmp_path):
+    A = sums_of_parts()
+    model = small().fit(A)
+    model.save(str(tmp_path / "model"))
+    loaded = load_model(str(tmp_path / "model"))
+    np.testing.assert_array_equal(loaded.components_, model.components_)
+    np.testing.assert_array_equal(loaded.transform(A), model.transform(A))
+    vectors = model.vectors_
+    for ending in ("safetensors", "parquet", "zarr"):
+        vectors.save(str(tmp_path / f"w.{ending}"))
+        found = type(vectors).load(str(tmp_path / f"w.{ending}"))
+        np.testing.assert_array_equal(found.vectors, model.components_.T.astype(np.float32))
+
+
+def test_empty_rows_and_columns_are_allowed():
+    A = sums_of_parts()
+    A[3], A[:, 7] = 0, 0
+    model = small()
+    H = model.fit_transform(A)
+    assert np.isfinite(H).all() and np.isfinite(model.components_).all()
+    np.testing.assert_allclose(H[3] @ model.components_, 0, atol=1e-9)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("options", [{}, {"order": "paper"}, {"init": "nndsvd"}], ids=str)
+def test_a_matrix_of_zeros(options):
+    model = small(max_iter=3, **options)
+    assert np.isfinite(model.fit_transform(np.zeros((9, 8)))).all()
+    assert np.isfinite(model.components_).all()
+    assert model.reconstruction_err_ < 1e-12
+
+
+def test_documents_may_come_as_strings_or_tokens_and_be_empty():
+    documents = ["red green blue", "", "cat dog", "red dog"]
+    model = small(n_components=2, max_iter=3).fit(documents)
+    np.testing.assert_array_equal(
+        model.components_, small(n_components=2, max_iter=3).fit(corpus_from(documents)).components_
+    )
+    rows = model.transform([["red", "dog"], [], ["zebra"]])
+    assert rows[0].max() > 0 and not rows[1:].any()
+    np.testing.assert_array_equal(model.transform(["", ""]), np.zeros((2, 2)))
+    with pytest.raises(DataError, match="no word to train on"):
+        small().fit(["", ""])
+
+
+@pytest.mark.parametrize(
+    "parameters, message",
+    [
+        ({"n_components": 61}, "allows 1 to 60"),
+        ({"n_components": 0}, "allows 1 to 60"),
+        ({"solver": "cd"}, "solver is 'cd'"),
+        ({"init": "custom"}, "init is 'custom'"),
+        ({"sweeps": 0}, "1 or more"),
+        ({"beta_loss": "kullback-leibler"}, "solver='mu'"),
+        ({"order": "paper", "n_blocks": 2}, "n_blocks to 1"),
+        ({"order": "paper", "alpha_W": 0.1}, "order='separable'"),
+        ({"solver": "mu", "extrapolate": True}, "solver='hals'"),
+        ({"alpha_W": 0.1, "extrapolate": True}, "judges by the error"),
+    ],
+)
+def test_parameters_out_of_range_are_refused(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        small(**parameters).fit(sums_of_parts())
+
+
+def test_bad_entries_and_shapes_are_refused():
+    A = sums_of_parts()
+    model = small().fit(A)
+    with pytest.raises(DataError, match="59 columns, the model 60"):
+        model.transform(A[:, :59])
+    with pytest.raises(DataError, match=r"an array of shape \(60,\)"):
+        model.transform(A[0])
+    A[5, 6] = -1
+    with pytest.raises(DataError, match="row 5, column 6"):
+        small().fit(A)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(1, 30), st.integers(1, 8), st.integers(0, 99))
+def test_pivoting_meets_the_conditions_of_a_minimum(n, K, seed):
+    rng = np.random.default_rng(seed)
+    Y = rng.random((20, K))
+    S, R = Y.T @ Y, rng.standard_normal((n, K))
+    X = nmf_solvers.pivot(R, S)
+    slope = X @ S - R
+    assert X.min() >= 0
+    assert slope.min() > -1e-7
+    assert np.abs(X * slope).max() < 1e-7 * max(1, np.abs(X).max())
+
+
+def test_a_matrix_eight_times_the_memory_limit_trains_below_the_projection(tmp_path):
+    limit, rows = 640 << 20, np.random.default_rng(0).random((1024, 2048), np.float32)
+    matrix = write_matrix(str(tmp_path / "m"), rows, chunk_numbers=rows.size)
+    # The same chunk again and again, by links: the disk need not hold eight times the memory.
+    first, count = tmp_path / "m" / "train" / "000000", 8 * limit // rows.nbytes
+    for c in range(1, count):
+        shutil.copytree(first, first.with_name(f"{c:06d}"), copy_function=os.link)
+    chunks = [matrix.meta["chunks"][0] | {"first_document": len(rows) * c} for c in range(count)]
+    matrix.store.write_json("matrix.json", matrix.meta | {"chunks": chunks, "total": matrix.total * count})
+    plans, model = [], NMF(2, tol=0, max_iter=1)
+    with open_cluster("local", n_workers=1, threads_per_worker=1, memory_limit=limit) as client:
+        model.fit(matrix.url, client=client, subscribers=[lambda event: plans.append(getattr(event, "plan", None))])
+        (peak,) = client.run(peak_rss).values()
+    assert model.history_[-1]["relative_error"] < 0.6
+    assert peak <= next(p for p in plans if p)["total"] <= limit

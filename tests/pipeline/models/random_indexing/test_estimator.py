@@ -1,0 +1,356 @@
+"""Random indexing through the engine: exact sums everywhere, growing, shrinking, documents, bad input."""
+
+import re
+
+import numpy as np
+import pytest
+import scipy.sparse
+from corpusmill.io.stores.store import DataError
+from corpusmill.kernels import random
+from corpusmill.kernels.random_indexing import text as ri_text
+from corpusmill.pipeline import RandomIndexing
+from corpusmill.pipeline.engine.clusters import open_cluster
+from corpusmill.pipeline.engine.epoch import Training, train
+from corpusmill.pipeline.engine.events import Described
+from corpusmill.pipeline.engine.executors import OnDask
+from corpusmill.pipeline.engine.run import RunStore
+from corpusmill.pipeline.ingest.ingest import corpus_from
+from helpers.faults import Faulty, peak_rss
+from helpers.naive import ri_normalised, ri_seed, ri_train, ri_train_by_offset
+from helpers.toy import write_documents, write_toy_corpus
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    return write_toy_corpus(tmp_path_factory.mktemp("ri") / "corpus")
+
+
+def small(**parameters):
+    return RandomIndexing(**({"dimension": 64, "window": 3, "seed_length": 4, "random_state": 5} | parameters))
+
+
+def documents_of(corpus):
+    chunks = [corpus.read_chunk(c) for c in range(len(corpus.chunks))]
+    return [c.words[lo:hi] for c in chunks for lo, hi in zip(c.doc_ptr[:-1], c.doc_ptr[1:], strict=True)]
+
+
+def seeds_of(words, random_state=5, dimension=64, seed_length=4):
+    salt = int(random.key(random_state))
+    return np.array([ri_seed(int(h), salt, dimension, seed_length) for h in ri_text.hash_words(words)])
+
+
+def bits(estimator):
+    return [block[name].tobytes() for block in estimator.model_.blocks for name in sorted(block)]
+
+
+def sums_by_word(estimator):
+    """The model's sums and statistics, whatever its order of words; words that never occurred left out."""
+    sums, statistics = estimator._joined("sums"), estimator._joined("statistics")
+    rows = zip(estimator.words_, sums, statistics, strict=True)
+    return {word: (s.tobytes(), t.tolist()) for word, s, t in rows if t[0]}
+
+
+# --- the same as the paper, the same everywhere ---
+
+
+@pytest.mark.parametrize("order", ri_text.ORDERS)
+def test_equals_algorithm_2_1(corpus, order):
+    model = small(order=order).fit(corpus)
+    S = seeds_of(model.words_)
+    expected = ri_train(documents_of(corpus), S, corpus.n_words, 3, order)
+    np.testing.assert_array_equal(model.model_.block(0)["sums"], expected)
+    np.testing.assert_allclose(model.wv.vectors, ri_normalised(expected), atol=1e-6)
+    assert model.model_.shared["documents"] == corpus.n_documents
+
+
+@pytest.mark.parametrize("n_blocks", [1, 3])
+def test_retraining_equals_algorithm_2_1_with_the_last_rows_as_seeds(corpus, n_blocks):
+    model = small(retrain=2, n_blocks=n_blocks).fit(corpus)
+    T = ri_train(documents_of(corpus), seeds_of(model.words_), corpus.n_words, 3)
+    for _ in range(2):
+        T = ri_train(documents_of(corpus), ri_normalised(T), corpus.n_words, 3)
+    np.testing.assert_allclose(model.wv.vectors, ri_normalised(T), atol=1e-4)
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_same_bits_on_any_number_of_workers(corpus, workers, cluster_of):
+    client = cluster_of(workers)
+    assert bits(small(retrain=1).fit(corpus, client=client)) == bits(small(retrain=1).fit(corpus))
+
+
+def test_same_bits_with_workers_killed_in_mid_epoch(corpus, tmp_path):
+    model = small(retrain=1)
+    expected = model.fit(corpus).model_.block(0)
+    faulty = Faulty(model.algorithm(corpus), ((1, 1, 1, "kill"), (2, 4, 1, "kill")), str(tmp_path))
+    run = RunStore(str(tmp_path / "run"))
+    with open_cluster("local", n_workers=2, memory_limit="2GiB") as client:
+        train(Training(faulty, corpus, run, 2, seed=5), OnDask(client))
+    for name, array in run.block(2, 0).items():
+        np.testing.assert_array_equal(array, expected[name])
+    assert faulty.attempts(1, 1) >= 2
+    assert faulty.attempts(2, 4) >= 2
+
+
+@pytest.mark.parametrize("n_blocks", [3, 1000])
+def test_blocks_do_not_change_the_sums(corpus, n_blocks):
+    cut = small(n_blocks=n_blocks).fit(corpus)
+    assert len(cut.model_.blocks) == min(n_blocks, corpus.n_words)
+    assert sums_by_word(cut) == sums_by_word(small().fit(corpus))
+
+
+def test_blocks_make_a_retraining_task_smaller(corpus):
+    whole, cut = (small(n_blocks=n).algorithm(corpus).need(corpus, corpus.chunks[0]) for n in (1, 10))
+    assert cut.model < whole.model / 4
+    assert cut.total < whole.total
+
+
+def bible(real_data):
+    books = {}
+    for line in real_data("kjv.tsv").read_text().splitlines():
+        book, chapter, _, text = line.split("\t")
+        books.setdefault((book, chapter), []).extend(re.findall("[a-z]+", text.lower()))
+    return list(books.values())
+
+
+def test_the_bible_is_the_sum_of_its_testaments(real_data):
+    chapters = bible(real_data)
+    whole = RandomIndexing(256).fit(corpus_from(chapters, chunk_tokens=200_000))
+    old, new = (RandomIndexing(256).fit(corpus_from(part)) for part in (chapters[:929], chapters[929:]))
+    merged = old.merge(new)
+    assert sums_by_word(merged) == sums_by_word(whole)
+    assert merged.words_ == whole.words_
+    np.testing.assert_array_equal(merged.wv.vectors, whole.wv.vectors)
+    ids = {word: i for i, word in enumerate(whole.words_)}
+    S = seeds_of(whole.words_, 0, 256, 10)
+    expected = ri_train_by_offset([np.array([ids[w] for w in c]) for c in chapters], S, len(ids), 5)
+    np.testing.assert_array_equal(whole.model_.block(0)["sums"], expected)
+    assert {word for word, _ in whole.wv.most_similar("brother", topn=6)} & {"father", "sister", "son", "mother"}
+
+
+# --- growing and shrinking ---
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_merging_partial_fit_and_forgetting_are_exact(seed):
+    rng = np.random.default_rng(seed)
+    left, right = (
+        [rng.choice(list("abcdefghij")[: 6 + 4 * i], n).tolist() for n in rng.integers(1, 30, 5)] for i in range(2)
+    )
+    whole = small().fit(corpus_from(left + right))
+    a, b = (small().fit(corpus_from(part)) for part in (left, right))
+    assert sums_by_word(a.merge(b)) == sums_by_word(b.merge(a)) == sums_by_word(whole)
+    grown = small().partial_fit(corpus_from(left)).partial_fit(corpus_from(right))
+    assert sums_by_word(grown) == sums_by_word(whole)
+    assert grown.model_.shared["documents"] == len(left) + len(right)
+    assert sums_by_word(grown.forget(corpus_from(right))) == sums_by_word(a)
+    assert set(grown.words_) == {word for document in left for word in document}
+
+
+def test_a_merged_model_is_saved_and_grows(tmp_path):
+    a, b = (small().fit(corpus_from([words])) for words in (["one", "two"], ["two", "three", "one"]))
+    a.merge(b).save(str(tmp_path / "model"))
+    loaded = RandomIndexing.load(str(tmp_path / "model"))
+    assert sums_by_word(loaded) == sums_by_word(a.merge(b))
+    assert sums_by_word(loaded.forget(corpus_from([["one", "two"]]))) == sums_by_word(b)
+
+
+def test_what_was_never_there_is_not_forgotten():
+    model = small().fit(corpus_from([["one", "two"]]))
+    for other in (["three", "four"], ["one", "one", "two"]):
+        with pytest.raises(DataError, match="not all in the model"):
+            model.forget(corpus_from([other]))
+
+
+@pytest.mark.parametrize(
+    "mine, other",
+    [
+        ({}, {"random_state": 6}),
+        ({}, {"window": 2}),
+        ({}, {"dimension": 128}),
+        ({}, {"stop_words": ["one"]}),
+        ({"retrain": 1}, {"retrain": 1}),
+        ({"max_count": 9}, {"max_count": 9}),
+    ],
+)
+def test_models_that_do_not_add_up_are_not_merged(mine, other):
+    documents = [["one", "two", "three"]]
+    a, b = (small(**parameters).fit(corpus_from(documents)) for parameters in (mine, other))
+    with pytest.raises(ValueError, match="|".join(mine | other)):
+        a.merge(b)
+
+
+def test_sums_that_pass_32_bits_are_refused():
+    model = small().fit(corpus_from([["one", "two"]]))
+    model.model_.block(0)["sums"][:] = 2**30
+    with pytest.raises(DataError, match="2\\^31"):
+        model.merge(model)
+
+
+# --- options ---
+
+
+def test_words_that_do_not_count_are_null_terms(corpus):
+    documents, frequency = documents_of(corpus), corpus.vocabulary["term_frequency"].to_numpy()
+    model = small(min_count=20, max_count=200, stop_words=["w005", "w006"], weighting="linear").fit(corpus)
+    kept = (frequency >= 20) & (frequency <= 200)
+    kept[[5, 6]] = False
+    assert 0 < kept.sum() < len(kept)
+    masked = [[w if kept[w] else None for w in d] for d in documents]
+    expected = ri_train(masked, seeds_of(model.words_), corpus.n_words, 3, weighting="linear")
+    np.testing.assert_array_equal(model.model_.block(0)["sums"], expected)
+    assert model.wv.index_to_key == [word for word, k in zip(model.words_, kept, strict=True) if k]
+
+
+def test_the_dimension_may_follow_the_vocabulary(corpus):
+    model = small(dimension="auto").fit(corpus)
+    assert model.wv.vector_size == 512
+    assert model.history_[0]["dimension"] == 512
+
+
+def test_vectors_may_keep_their_length(corpus):
+    model = small(normalize=False).fit(corpus)
+    np.testing.assert_array_equal(model.wv.vectors, model.model_.block(0)["sums"])
+
+
+def test_contexts_may_be_documents_of_a_bag_of_words():
+    counts = scipy.sparse.csr_matrix([[2, 1, 0], [2, 1, 0], [0, 3, 1]])
+    model = small(order="none", contexts="documents").fit(corpus_from(counts, vocabulary=["a", "b", "c"]))
+    assert np.count_nonzero(model.wv["a"]) == 4
+    assert model.wv.similarity("a", "b") > model.wv.similarity("a", "c")
+    halves = [small(order="none", contexts="documents").fit(corpus_from(d)) for d in (["aa aa bb"], ["bb bb cc bb"])]
+    whole = small(order="none", contexts="documents").fit(corpus_from(["bb aa aa", "cc bb bb bb"]))
+    assert sums_by_word(halves[0].merge(halves[1])) == sums_by_word(whole)
+
+
+def test_retraining_relates_words_that_share_no_neighbour():
+    rng = np.random.default_rng(0)
+    # cat and dog meet different verbs; the verbs meet the same food.
+    pairs = ["cat purrs", "dog barks", "purrs milk", "barks milk", "stone lies", "lies road"]
+    documents = [pairs[i].split() for i in rng.integers(0, len(pairs), 600)]
+    options = {"order": "direction", "window": 1, "dimension": 256}
+    before = small(**options).fit(corpus_from(documents)).wv
+    after = small(retrain=1, **options).fit(corpus_from(documents)).wv
+    assert abs(before.similarity("cat", "dog")) < 0.2
+    # Half of the context of purrs is that of barks.
+    assert after.similarity("cat", "dog") == pytest.approx(0.5, abs=0.1)
+    assert abs(after.similarity("cat", "stone")) < 0.2
+
+
+def test_training_tells_a_few_words_neighbours(corpus):
+    events = []
+    model = small(stop_words=["w000"]).fit(corpus, subscribers=[events.append])
+    lines = next(e.lines for e in events if isinstance(e, Described))
+    assert 1 < len(lines) <= 5
+    for line in lines:
+        word, near = line.split(": ")
+        assert near.split() == [w for w, _ in model.wv.most_similar(word, topn=8)]
+        assert "w000" not in line
+
+
+# --- documents ---
+
+
+@pytest.mark.parametrize("weights", ["none", "idf", "entropy"])
+def test_documents_are_sums_of_their_words(corpus, weights):
+    model = small(document_weights=weights).fit(corpus)
+    documents = documents_of(corpus)
+    counts = np.array([np.bincount(d, minlength=corpus.n_words) for d in documents])
+    if weights == "idf":
+        w = np.log((1 + len(documents)) / (1 + (counts > 0).sum(axis=0)))
+    elif weights == "entropy":
+        share = counts / np.maximum(counts.sum(axis=0), 1)
+        w = 1 + (share * np.log(np.where(share > 0, share, 1))).sum(axis=0) / np.log(len(documents))
+    else:
+        w = np.ones(corpus.n_words)
+    expected = ri_normalised((counts * w) @ ri_normalised(model.model_.block(0)["sums"]))
+    np.testing.assert_allclose(model.transform(corpus), expected, atol=1e-4)
+
+
+def test_documents_are_found_by_each_other_and_by_a_few_words():
+    documents = {
+        "sea": "fish swim water boat fish net water sail wind",
+        "lake": "water fish boat swim row water",
+        "farm": "cow grass milk barn cow field hay",
+    }
+    corpus = corpus_from([text.split() for text in documents.values()])
+    model = RandomIndexing(512, window=3, document_weights="idf").fit(corpus)
+    found = model.document_vectors(corpus)
+    sea, lake, farm = found.index_to_key
+    assert found.most_similar(sea)[0][0] == lake
+    for words in (["hay", "unheard"], ["net", "sail"]):
+        expected = found.most_similar(model.query(words))
+        keys, cosines = zip(*model.search(corpus, words), strict=True)
+        assert keys == tuple(key for key, _ in expected)
+        np.testing.assert_allclose(cosines, [cosine for _, cosine in expected], atol=1e-6)
+    assert model.search(corpus, ["hay", "unheard"], topn=1)[0][0] == farm
+    assert model.search(corpus, ["water"], without=["net"], topn=1)[0][0] == lake
+    with pytest.raises(KeyError, match="unheard"):
+        model.query(["unheard"])
+    with pytest.raises(ValueError, match="no likelihood"):
+        model.score(corpus)
+
+
+def test_transform_is_the_same_on_workers(corpus, cluster_of):
+    model = small().fit(corpus)
+    here = model.transform(corpus)
+    client = cluster_of(2)
+    np.testing.assert_array_equal(model.transform(corpus, client=client), here)
+
+
+# --- memory ---
+
+
+def test_a_term_matrix_larger_than_the_memory_limit_is_trained_below_the_projection(tmp_path):
+    n_words, dimension, limit = 90_000, 2048, 640 << 20
+    rng = np.random.default_rng(0)
+    texts = [np.split(rng.permutation(n_words).astype(np.uint32), 300) for _ in range(2)]
+    corpus = write_documents(tmp_path / "corpus", {"train": texts, "held_out": []}, n_words, "wide")
+    algorithm, plans = RandomIndexing(dimension, n_blocks=60).algorithm(corpus), []
+    run = RunStore(str(tmp_path / "run"))
+    training = Training(algorithm, corpus, run, 1, evaluate_every=0, subscribers=[plans.append])
+    with open_cluster("local", n_workers=1, memory_limit=limit) as client:
+        train(training, OnDask(client))
+        peak = max(client.run(peak_rss).values())
+    assert run.store.size("epochs/000001") > 4 * n_words * dimension > limit
+    assert peak <= plans[0].plan["total"] <= limit
+    block = run.block(1, 7)
+    assert block["statistics"][:, 0].tolist() == [2] * (n_words // 60)
+    assert np.abs(block["sums"]).sum(axis=1).min() > 0
+
+
+# --- bad input ---
+
+
+@pytest.mark.parametrize(
+    "parameters, words",
+    [
+        ({"window": 0}, "window is 0"),
+        ({"seed_length": 5}, "even number"),
+        ({"seed_length": 0}, "even number"),
+        ({"dimension": 7}, "dimension is 7: choose 'auto' or 8"),
+        ({"dimension": 65537}, "65536"),
+        ({"order": "random"}, "order is 'random': choose one of permutation, direction, none"),
+        ({"weighting": "x"}, "uniform, linear"),
+        ({"contexts": "x"}, "words, documents"),
+        ({"document_weights": "x"}, "none, idf, entropy"),
+        ({"retrain": -1}, "retrain is -1"),
+        ({"n_blocks": 0}, "n_blocks is 0"),
+        ({"contexts": "documents"}, "order='none'"),
+        ({"contexts": "documents", "order": "none", "retrain": 1}, "retrain=0"),
+        ({"stop_words": "french"}, "'french' is not known"),
+    ],
+)
+def test_parameters_out_of_range(corpus, parameters, words):
+    with pytest.raises(ValueError, match=re.escape(words)):
+        small(**parameters).fit(corpus)
+
+
+def test_a_bag_of_words_has_no_neighbours():
+    with pytest.raises(DataError, match="contexts='documents'"):
+        small(order="none").fit(corpus_from(np.array([[1, 2], [3, 0]])))
+
+
+def test_nothing_is_there_before_fit():
+    for use in (lambda m: m.wv, lambda m: m.transform(["a"]), lambda m: m.forget(["a"]), lambda m: m.query(["a"])):
+        with pytest.raises(ValueError, match="not fitted"):
+            use(small())

@@ -10,7 +10,7 @@ import distributed  # first of all: its defaults must be there before dask_setti
 import yaml
 from dask.utils import parse_timedelta
 
-from ..formatting import duration
+from ..formatting import format_duration
 
 KINDS = ("synchronous", "local", "address", "scheduler-file", "local-cuda", "jobqueue", "kubernetes")
 
@@ -79,10 +79,10 @@ def await_worker(client: Any, tell: Callable[[str], None]) -> None:
         with contextlib.suppress(TimeoutError):
             client.wait_for_workers(1, timeout=min(PATIENCE, limit))
             return
-        tell(f"{where} has no worker yet, waiting up to {duration(limit)} for one: {check}")
+        tell(f"{where} has no worker yet, waiting up to {format_duration(limit)} for one: {check}")
         client.wait_for_workers(1, timeout=limit)
     except TimeoutError:
-        raise ClusterError(f"no worker of {where} came within {duration(limit)}: {check}") from None
+        raise ClusterError(f"no worker of {where} came within {format_duration(limit)}: {check}") from None
 
 
 def dask_settings() -> dict[str, Any]:

@@ -13,7 +13,7 @@ from distributed import Client
 from distributed.diagnostics.plugin import SchedulerPlugin
 
 from ..engine.events import Event, Subscriber
-from ..formatting import duration, spoken
+from ..formatting import format_duration, label
 from .metrics import metric_families
 from .report.render import LABELS, likelihoods, other_names
 from .status import Story, plain
@@ -228,7 +228,7 @@ class _View:
         for name, source, item in zip(names, self.quality, self.legend.items, strict=True):
             rows = [r for r in story.rows if name in r]
             source.data = {"x": [r["epoch"] for r in rows], "y": [r[name] for r in rows]}
-            item.label, item.visible = {"value": LABELS.get(name) or spoken(name)}, bool(name)
+            item.label, item.visible = {"value": LABELS.get(name) or label(name)}, bool(name)
 
     def _update_shards(self) -> None:
         states = self.page.shards()
@@ -253,7 +253,7 @@ _KEY = ", ".join(f"<span style='color: {colour}'>&#9632;</span> {state}" for sta
 def _head(story: Story) -> str:
     if not story.run:
         return "<p style='font: 16px sans-serif'>No run has begun on this cluster yet.</p>"
-    eta = f", about {duration(story.eta)} to go" if story.eta is not None else ""
+    eta = f", about {format_duration(story.eta)} to go" if story.eta is not None else ""
     rate = f"{story.rows[-1]['tokens_per_second'] / 1e6:.2f} M tokens/s" if story.rows else "starting"
     return (
         f"<div style='font: 15px sans-serif; padding: 8px 0'><b>{html.escape(story.algorithm)}</b> "

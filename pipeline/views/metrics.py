@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..engine.events import Event
-from ..formatting import spoken
+from ..formatting import label
 from .report.render import MEASURED
 from .status import Story, plain
 
@@ -26,7 +26,7 @@ def metric_families(story: Story) -> Any:
         "epoch_seconds": ("Seconds of the last epoch", row.get("seconds", 0.0)),
         "running": ("1 while training", float(story.state == "running")),
         "last_event_timestamp_seconds": ("Time of the last event", story.updated),
-        **{name: (f"{spoken(name).capitalize()} at its last evaluation", v) for name, v in measures.items()},
+        **{name: (f"{label(name).capitalize()} at its last evaluation", v) for name, v in measures.items()},
     }
     return _gauges(story, values)
 

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from ..engine.events import EpochFinished, Event, RunFinished, RunStarted, ShardSwept
-from ..formatting import counted, minus, short
+from ..formatting import format_number, pluralize, with_minus_sign
 
 #: Seconds between plain lines.
 QUIET = 5.0
@@ -138,15 +138,15 @@ def started(event: RunStarted) -> str:
     """Say what begins."""
     if event.epoch >= event.epochs:
         return f"all {event.epoch} epochs are there already"
-    where = f"goes on after epoch {event.epoch} of {event.epochs}" if event.epoch else counted(event.epochs, "epoch")
-    return f"{where} over {event.tokens:,} tokens in {counted(event.shards, 'shard')}"
+    where = f"goes on after epoch {event.epoch} of {event.epochs}" if event.epoch else pluralize(event.epochs, "epoch")
+    return f"{where} over {event.tokens:,} tokens in {pluralize(event.shards, 'shard')}"
 
 
 def figures(metrics: dict[str, float], before: str = "") -> str:
     """Say how fast an epoch was and how good the model is; an epoch without a score repeats the one ``before``."""
-    rate = f"{short(metrics['tokens_per_second'])} tokens/s"
+    rate = f"{format_number(metrics['tokens_per_second'])} tokens/s"
     score = metrics.get("held_out_log_likelihood")
     if score is not None:
-        return f"{rate}, held out {minus(f'{score:.3f}')} nat/token"
+        return f"{rate}, held out {with_minus_sign(f'{score:.3f}')} nat/token"
     kept = before.partition(", ")[2]
     return f"{rate}, {kept}" if kept else rate

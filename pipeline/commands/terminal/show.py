@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from ...formatting import counted, duration, minus, short, spoken
+from ...formatting import format_duration, format_number, label, pluralize, with_minus_sign
 
 Facts = dict[str, Any]
 
@@ -25,9 +25,9 @@ def corpus(found: Facts) -> None:
     held_out = f" and {found['held_out_documents']:,} held out" if found["held_out_documents"] else ""
     there = "" if found["changed"] else ", there already"
     click.echo(
-        f"{_label('corpus')}{found['url']}: {counted(found['documents'], 'document')}{held_out}, "
-        f"{counted(found['tokens'], 'token')}, {counted(found['words'], 'word')}, "
-        f"{counted(found['chunks'], 'chunk')}{there}"
+        f"{_label('corpus')}{found['url']}: {pluralize(found['documents'], 'document')}{held_out}, "
+        f"{pluralize(found['tokens'], 'token')}, {pluralize(found['words'], 'word')}, "
+        f"{pluralize(found['chunks'], 'chunk')}{there}"
     )
 
 
@@ -36,16 +36,17 @@ def trained(found: Facts) -> None:
     topics(found["topics"], most=40)
     there = "" if found["trained_epochs"] else ", there already"
     per_second = found["tokens_per_second"]
-    rate = f", the median one at {short(per_second)} tokens/s" if per_second else ""
-    click.echo(
-        f"{_label('trained')}{counted(found['epochs'], 'epoch')} in {duration(found['training_seconds'])}{rate}{there}"
-    )
+    rate = f", the median one at {format_number(per_second)} tokens/s" if per_second else ""
+    seconds = format_duration(found["training_seconds"])
+    click.echo(f"{_label('trained')}{pluralize(found['epochs'], 'epoch')} in {seconds}{rate}{there}")
     score = found.get("held_out_log_likelihood")
     if score is not None:
-        perplexity = short(math.exp(min(-score, 700.0)))
-        click.echo(f"{_label('held out')}{minus(f'{score:.4f}')} log-likelihood per token (perplexity {perplexity})")
+        perplexity = format_number(math.exp(min(-score, 700.0)))
+        click.echo(
+            f"{_label('held out')}{with_minus_sign(f'{score:.4f}')} log-likelihood per token (perplexity {perplexity})"
+        )
     elif found["measures"]:
-        measures = (f"{spoken(name)} {value:.6g}" for name, value in found["measures"].items())
+        measures = (f"{label(name)} {value:.6g}" for name, value in found["measures"].items())
         click.echo(_label("measured") + ", ".join(measures))
     for name in ("model", "report"):
         if name in found:
@@ -88,8 +89,8 @@ def retrained(found: Facts) -> None:
         )
     if found["score"] is not None:
         before = f", {found['score_before']:.6g} before" if found["score_before"] is not None else ""
-        click.echo(f"{_label('held out')}{spoken(found['measure'].removeprefix('held_out_'))} ", nl=False)
-        click.echo(minus(f"{found['score']:.6g}{before}"))
+        click.echo(f"{_label('held out')}{label(found['measure'].removeprefix('held_out_'))} ", nl=False)
+        click.echo(with_minus_sign(f"{found['score']:.6g}{before}"))
     if found["reason"]:
         click.echo(_label("reason") + found["reason"])
     if found["model"]:
@@ -114,7 +115,7 @@ def versions(found: Sequence[Facts]) -> None:
     click.echo("version  made                  files    new  changed  removed     score  state")
     for row in found:
         made = row["made"].replace("T", " ").partition("+")[0]
-        score = "" if row["score"] is None else minus(f"{row['score']:.5g}")
+        score = "" if row["score"] is None else with_minus_sign(f"{row['score']:.5g}")
         click.echo(
             f"{row['version']:>7}  {made:<19} {row['partitions']:>7,} {row['added']:>6,} {row['changed']:>8,} "
             f"{row['removed']:>8,} {score:>9}  {row['state']}"
@@ -127,8 +128,8 @@ def drift(found: Facts) -> None:
     click.echo(f"{_label('versions')}{old} and {new} of {found['url']} ({found['kind']})")
     scores = [row["score"] for row in found["scores"]]
     if None not in scores:
-        measure = spoken(found["scores"][1]["measure"].removeprefix("held_out_"))
-        click.echo(f"{_label('held out')}{measure} " + minus(f"{scores[0]:.6g}, then {scores[1]:.6g}"))
+        measure = label(found["scores"][1]["measure"].removeprefix("held_out_"))
+        click.echo(f"{_label('held out')}{measure} " + with_minus_sign(f"{scores[0]:.6g}, then {scores[1]:.6g}"))
     for name in ("words_added", "words_removed"):
         some = found[name]
         shown = f": {' '.join(some['first'])}" if some["first"] else ""
@@ -169,7 +170,7 @@ def facts(found: Facts) -> None:
     """Print one fact a line."""
     width = max(len(name) for name in found) + 2
     for name, value in found.items():
-        click.echo(click.style(f"{spoken(name):<{width}}", bold=True) + _fact(name, value))
+        click.echo(click.style(f"{label(name):<{width}}", bold=True) + _fact(name, value))
 
 
 def _label(name: str) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 from ....io.stores.open import open_data
 from ....io.stores.store import DataError
 from ...engine.run import RunStore
-from ...formatting import duration, minus, short, spoken
+from ...formatting import format_duration, format_number, label, with_minus_sign
 from ...models.base.text import estimator_of_run
 from ...views.status import Story
 
@@ -111,12 +111,12 @@ def line(story: Story) -> str:
     """Say in one line where a run stands."""
     parts = [f"{story.algorithm} {story.run}: {story.state}, epoch {story.epoch} of {story.epochs}"]
     if story.rows:
-        parts.append(f"{short(story.rows[-1]['tokens_per_second'])} tokens/s")
+        parts.append(f"{format_number(story.rows[-1]['tokens_per_second'])} tokens/s")
     for name, text in (("log_likelihood", "training"), ("held_out_log_likelihood", "held out")):
         values = [row[name] for row in story.rows if name in row]
-        parts += [f"{text} {minus(f'{values[-1]:.4f}')}"] if values else []
+        parts += [f"{text} {with_minus_sign(f'{values[-1]:.4f}')}"] if values else []
     if story.eta is not None:
-        parts.append(f"about {duration(story.eta)} to go")
+        parts.append(f"about {format_duration(story.eta)} to go")
     return ", ".join(parts)
 
 
@@ -145,8 +145,8 @@ def _plain(text: str) -> str:
 def _head(story: Story) -> list[str]:
     if not story.run:
         return ["No run has begun on this cluster yet."]
-    ago = f", last change {duration(max(0.0, time.time() - story.updated))} ago" if story.updated else ""
-    eta = f", about {duration(story.eta)} to go" if story.eta is not None else ""
+    ago = f", last change {format_duration(max(0.0, time.time() - story.updated))} ago" if story.updated else ""
+    eta = f", about {format_duration(story.eta)} to go" if story.eta is not None else ""
     hue = {"running": "yellow", "stopped": "red"}.get(story.state, "green")
     return [
         f"[bold]{_plain(story.algorithm)}[/] {_plain(story.run)}",
@@ -164,7 +164,7 @@ def _curves(story: Story) -> dict[str, list[float]]:
     from ...views.report.render import other_names
 
     names = {"held_out_log_likelihood": "held-out log-likelihood", "log_likelihood": "training log-likelihood"}
-    names |= {name: spoken(name) for name in other_names(story.rows)}
+    names |= {name: label(name) for name in other_names(story.rows)}
     names["tokens_per_second"] = "tokens per second"
     found = {t: [row[n] for row in story.rows if math.isfinite(row.get(n, math.nan))] for n, t in names.items()}
     return {title: values for title, values in list(found.items())[:4] if values}
@@ -172,8 +172,8 @@ def _curves(story: Story) -> dict[str, list[float]]:
 
 def chart(title: str, values: Sequence[float], width: int, height: int = 4) -> list[str]:
     """Return ``height + 2`` lines of ``width`` columns: a title with the last value, the values as a filled curve."""
-    last = short(values[-1]) if abs(values[-1]) >= 1000 else f"{values[-1]:.4f}"
-    heading = f"{title} {minus(last)}"[:width]
+    last = format_number(values[-1]) if abs(values[-1]) >= 1000 else f"{values[-1]:.4f}"
+    heading = f"{title} {with_minus_sign(last)}"[:width]
     points = np.interp(np.linspace(0, len(values) - 1, width), np.arange(len(values)), values)
     low, high = points.min(), points.max()
     shares = (points - low) / (high - low) if high > low else np.full(width, 0.5)
@@ -208,7 +208,7 @@ def _workers(story: Story, width: int) -> list[str]:
     best = max(rates.values(), default=1.0)
     room = max(1, width - 34)
     shown = [
-        f"{_plain(name[:20]):<20} {short(rate) + '/s':>12} [green]{'█' * max(1, round(room * rate / best))}[/]"
+        f"{_plain(name[:20]):<20} {format_number(rate) + '/s':>12} [green]{'█' * max(1, round(room * rate / best))}[/]"
         for name, rate in sorted(rates.items())[:16]
     ]
     return ["", "[bold]tokens per second of each worker's time[/]", *shown] if shown else []

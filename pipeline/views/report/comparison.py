@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from ...formatting import duration, minus, short, spoken
+from ...formatting import format_duration, format_number, label, with_minus_sign
 from .render import LABELS, Contents, Row, chart, details, last, other_names, page, points
 
 LIKELIHOODS = {
@@ -59,18 +59,18 @@ def _figures(names: Sequence[str], contents: Sequence[Contents]) -> str:
         values = [found.get(name) for found in (left, right)]
         change = _said(name, values[1] - values[0], "+") if values[0] is not None and values[1] is not None else ""
         rows.append((_label(name), *(_said(name, v) if v is not None else "–" for v in values), change))
-    return _table("Final figures", [*names, "change"], {label: cells for label, *cells in rows})
+    return _table("Final figures", [*names, "change"], {heading: cells for heading, *cells in rows})
 
 
 def _said(name: str, value: float, sign: str = "") -> str:
     if name == "training_seconds":
-        return ("−" if value < 0 else sign) + duration(abs(value))
-    text = f"{value:.4f}" if abs(value) < 100 and value != int(value) else short(value)
-    return minus(text if value < 0 else sign + text)
+        return ("−" if value < 0 else sign) + format_duration(abs(value))
+    text = f"{value:.4f}" if abs(value) < 100 and value != int(value) else format_number(value)
+    return with_minus_sign(text if value < 0 else sign + text)
 
 
 def _label(name: str) -> str:
-    return LIKELIHOODS.get(name) or LABELS.get(name) or spoken(name).capitalize()
+    return LIKELIHOODS.get(name) or LABELS.get(name) or label(name).capitalize()
 
 
 # --- curves ---
@@ -116,7 +116,7 @@ def _table(title: str, names: Sequence[str], rows: Mapping[str, Sequence[str]]) 
         return f'<h2>{escape(title)}</h2><p class="lead">None.</p>'
     head = "".join(f"<th>{escape(name)}</th>" for name in names)
     body = "".join(
-        f"<tr><th>{escape(label)}</th>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
-        for label, cells in rows.items()
+        f"<tr><th>{escape(heading)}</th>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
+        for heading, cells in rows.items()
     )
     return f'<h2>{escape(title)}</h2><div class="card table"><table><tr><th></th>{head}</tr>{body}</table></div>'

@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from ...formatting import duration, minus, short, spoken
+from ...formatting import format_duration, format_number, label, with_minus_sign
 
 Row = dict[str, Any]
 Points = list[tuple[float, float]]
@@ -76,21 +76,23 @@ def _tiles(contents: Contents) -> str:
     tiles = []
     held_out = last(rows, "held_out_log_likelihood")
     if held_out is not None:
-        perplexity = f"perplexity {short(math.exp(min(-held_out, 700)))}"
-        tiles.append(_tile(minus(f"{held_out:.4f}"), "held-out log-likelihood per token", perplexity))
+        perplexity = f"perplexity {format_number(math.exp(min(-held_out, 700)))}"
+        tiles.append(_tile(with_minus_sign(f"{held_out:.4f}"), "held-out log-likelihood per token", perplexity))
     trained = last(rows, "log_likelihood")
     if trained is not None:
-        tiles.append(_tile(minus(f"{trained:.4f}"), "training log-likelihood per token"))
+        tiles.append(_tile(with_minus_sign(f"{trained:.4f}"), "training log-likelihood per token"))
     for name in other_names(rows):
-        tiles.append(_tile(short(points(rows, name)[-1][1]), spoken(name)))
+        tiles.append(_tile(format_number(points(rows, name)[-1][1]), label(name)))
     rates = sorted(r["tokens_per_second"] for r in rows if "tokens_per_second" in r)
     if rates:
-        tiles.append(_tile(short(rates[len(rates) // 2]), "tokens per second", "the median epoch"))
+        tiles.append(_tile(format_number(rates[len(rates) // 2]), "tokens per second", "the median epoch"))
     # Versions of a retrained model keep no time.
     seconds = last(rows, "training_seconds")
-    tiles.append(_tile(short(rows[-1]["epoch"]), "epochs", "" if seconds is None else f"in {duration(seconds)}"))
+    tiles.append(
+        _tile(format_number(rows[-1]["epoch"]), "epochs", "" if seconds is None else f"in {format_duration(seconds)}")
+    )
     if contents.topics:
-        tiles.append(_tile(short(len(contents.topics)), "topics"))
+        tiles.append(_tile(format_number(len(contents.topics)), "topics"))
     return "".join(tiles)
 
 
@@ -130,7 +132,7 @@ def _throughput(rows: Sequence[Row]) -> str:
 def _others(rows: Sequence[Row]) -> Iterable[str]:
     """Charts of what else the model measured."""
     for name in other_names(rows):
-        title = spoken(name)
+        title = label(name)
         yield chart(title[0].upper() + title[1:], {title: points(rows, name)})
 
 
@@ -179,7 +181,7 @@ def chart(title: str, curves: dict[str, Points], from_zero: bool = False) -> str
 
 
 def _precise(y: float) -> str:
-    return minus(f"{y:.4f}") if abs(y) < 1000 else short(y)
+    return with_minus_sign(f"{y:.4f}") if abs(y) < 1000 else format_number(y)
 
 
 def _legend(names: Sequence[str], notes: Sequence[str] = ()) -> str:
@@ -196,7 +198,7 @@ def _axes(ticks: Sequence[float], first: float, final: float) -> str:
     parts = []
     for tick in ticks:
         top = f"top:{100 - (tick - low) / (high - low) * 100:.2f}%"
-        text = short(tick) if abs(high) >= 1000 else minus(f"{tick:.{digits}f}")
+        text = format_number(tick) if abs(high) >= 1000 else with_minus_sign(f"{tick:.{digits}f}")
         parts.append(f'<div class="rule" style="{top}"></div><div class="tick y" style="{top}">{text}</div>')
     # Epochs are whole, and the last label needs some room.
     marks = {round(t) for t in nice_ticks(first, final)} if final > first else set()
@@ -236,7 +238,7 @@ def _time_split(rows: Sequence[Row]) -> str:
 def _bar(title: str, names: Sequence[str], seconds: Sequence[float]) -> str:
     total = sum(seconds) or 1.0
     pieces = [f'<i style="--hue:{h};width:{s / total:.2%}"></i>' for h, s in zip(HUES, seconds, strict=False)]
-    notes = [f"{s / total:.0%} · {duration(s)}" for s in seconds]
+    notes = [f"{s / total:.0%} · {format_duration(s)}" for s in seconds]
     return f'<div><h3>{escape(title)}</h3><div class="bar">{"".join(pieces)}</div>{_legend(names, notes)}</div>'
 
 
@@ -264,7 +266,7 @@ def _topic(topic: dict[str, Any], share: float) -> str:
     best = max(weights, default=1.0) or 1.0
     lines = "".join(
         f'<li style="--w:{weight / best:.1%}"><span>{escape(w["word"])}</span>'
-        f"<i>{f'{weight:.2%}' if 'probability' in w else short(weight)}</i></li>"
+        f"<i>{f'{weight:.2%}' if 'probability' in w else format_number(weight)}</i></li>"
         for w, weight in zip(topic["words"], weights, strict=True)
     )
     return (

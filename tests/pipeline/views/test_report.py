@@ -4,7 +4,7 @@ import math
 from html.parser import HTMLParser
 
 import pytest
-from corpusmill.pipeline.formatting import duration, minus, short, spoken
+from corpusmill.pipeline.formatting import format_duration, format_number, label, with_minus_sign
 from corpusmill.pipeline.views.report.comparison import figures, render_both
 from corpusmill.pipeline.views.report.render import MOST_TOPICS, Contents, chart, nice_ticks, points, render
 from helpers.browser import Browser
@@ -180,14 +180,20 @@ def test_ticks_enclose_the_values_and_are_few(one, other):
     ],
 )
 def test_numbers_are_short(number, text):
-    assert short(number) == text
+    assert format_number(number) == text
 
 
 def test_durations_minus_signs_and_names():
-    assert [duration(s) for s in (0.42, 12.3, 185, 300, 7800)] == ["0.4 s", "12 s", "3 min 5 s", "5 min", "2 h 10 min"]
-    assert minus("-7.1") == "\N{MINUS SIGN}7.1"
+    assert [format_duration(s) for s in (0.42, 12.3, 185, 300, 7800)] == [
+        "0.4 s",
+        "12 s",
+        "3 min 5 s",
+        "5 min",
+        "2 h 10 min",
+    ]
+    assert with_minus_sign("-7.1") == "\N{MINUS SIGN}7.1"
     names = "training_seconds", "held_out_loss", "coherence_c_v", "u_mass"
-    assert [spoken(name) for name in names] == ["training seconds", "held-out loss", "coherence c_v", "u_mass"]
+    assert [label(name) for name in names] == ["training seconds", "held-out loss", "coherence c_v", "u_mass"]
 
 
 # --- two of them ---

@@ -1,0 +1,145 @@
+"""Models trained with a fixed seed keep the arrays that were recorded in ``recorded_models.npz``.
+
+Integers must be equal. Floating-point arrays must be equal on a machine like the one that recorded them. On other
+machines they may differ in rounding, because vector width and library versions change the order of sums. After a
+deliberate change of results, record them again with ``python tests/pipeline/models/test_recorded_models.py``.
+"""
+
+import importlib.metadata
+from pathlib import Path
+
+import llvmlite.binding
+import numpy as np
+import pytest
+import scipy.sparse
+from corpusmill.pipeline import LDA, NMF, Node2Vec, RandomIndexing, Word2Vec
+
+RECORDED = Path(__file__).with_name("recorded_models.npz")
+
+
+def machine():
+    """Return what rounding depends on: the processor type and the versions of the numerical libraries."""
+    versions = [f"{name} {importlib.metadata.version(name)}" for name in ("llvmlite", "numba", "numpy", "scipy")]
+    return ", ".join([llvmlite.binding.get_host_cpu_name(), *versions])
+
+
+def documents(seed, n_documents=60):
+    """Return documents of a small vocabulary with two planted topics."""
+    rng = np.random.Generator(np.random.PCG64(seed))
+    words = np.array([f"w{i:02d}" for i in range(40)])
+    found = []
+    for _ in range(n_documents):
+        half = rng.integers(2)
+        ids = np.minimum(rng.geometric(0.12, rng.integers(5, 40)), 20) - 1 + 20 * half
+        found.append(words[ids].tolist())
+    return found
+
+
+def matrix():
+    return np.random.Generator(np.random.PCG64(3)).gamma(0.5, size=(50, 30))
+
+
+def ring():
+    """Return the adjacency matrix of a ring of twenty nodes with a few chords."""
+    starts = [*range(20), 0, 3, 6, 9]
+    ends = [*((node + 1) % 20 for node in range(20)), 7, 10, 13, 16]
+    upper = scipy.sparse.coo_array((np.ones(24), (starts, ends)), (20, 20)).tocsr()
+    return upper + upper.T
+
+
+def topics(model):
+    return {"components": model.components_, "transformed": model.transform(documents(9, 5))}
+
+
+def factors(model):
+    return {"components": model.components_, "error": np.array(model.reconstruction_err_)}
+
+
+def vectors(model):
+    return {"vectors": model.wv.vectors, "words": np.array(model.wv.index_to_key)}
+
+
+def lda(**parameters):
+    return topics(LDA(4, max_iter=4, random_state=1, device="cpu", **parameters).fit(documents(0)))
+
+
+def nmf(data, **parameters):
+    return factors(NMF(4, max_iter=6, random_state=1, device="cpu", **parameters).fit(data))
+
+
+def word2vec(**parameters):
+    options = {"vector_size": 16, "min_count": 1, "epochs": 2, "sample": 0.01, "device": "cpu"} | parameters
+    return vectors(Word2Vec(**options).fit(documents(0)))
+
+
+def random_indexing(**parameters):
+    options = {"dimension": 32, "window": 2, "seed_length": 4, "device": "cpu"} | parameters
+    return vectors(RandomIndexing(**options).fit(documents(0)))
+
+
+def continued(model, read):
+    return read(model.fit(documents(0)).partial_fit(documents(5)))
+
+
+CASES = {
+    "lda": lambda: lda(),
+    "lda-blocks": lambda: lda(n_blocks=3),
+    "lda-warp": lambda: lda(sampler="warp"),
+    "lda-auto": lambda: lda(sampler="auto"),
+    "lda-cgs": lambda: lda(sampler="cgs"),
+    "lda-minibatch": lambda: lda(sampler="minibatch"),
+    "lda-reference": lambda: lda(sampler="reference"),
+    "lda-uncollapsed": lambda: lda(sampler="uncollapsed"),
+    "lda-asymmetric": lambda: lda(learn_priors="asymmetric", learn_every=2),
+    "lda-seeds": lambda: lda(seeds=[["w00", "w01"], ["w20"]]),
+    "lda-partial": lambda: continued(LDA(4, max_iter=4, random_state=1, device="cpu"), topics),
+    "nmf": lambda: nmf(documents(0)),
+    "nmf-tfidf": lambda: nmf(documents(0), weighting="tfidf", n_blocks=2),
+    "nmf-dense": lambda: nmf(matrix(), dtype="float64"),
+    "nmf-paper": lambda: nmf(matrix(), order="paper"),
+    "nmf-extrapolated": lambda: nmf(matrix(), extrapolate=True),
+    "nmf-nndsvda": lambda: nmf(matrix(), init="nndsvda", n_blocks=2),
+    "nmf-penalised": lambda: nmf(matrix(), alpha_W=0.01, l1_ratio=0.5),
+    "nmf-mu": lambda: nmf(matrix(), solver="mu"),
+    "nmf-anls": lambda: nmf(matrix(), solver="anls"),
+    "nmf-divergence": lambda: nmf(matrix(), solver="mu", beta_loss="kullback-leibler"),
+    "nmf-partial": lambda: continued(NMF(4, max_iter=6, random_state=1, device="cpu"), factors),
+    "word2vec-par": lambda: word2vec(),
+    "word2vec-full": lambda: word2vec(method="full"),
+    "word2vec-sgns": lambda: word2vec(method="sgns"),
+    "word2vec-blocks": lambda: word2vec(n_blocks=2),
+    "word2vec-partial": lambda: continued(
+        Word2Vec(vector_size=16, min_count=1, epochs=2, sample=0.01, device="cpu"), vectors
+    ),
+    "node2vec": lambda: vectors(
+        Node2Vec(p=2, q=0.5, num_walks=3, walk_length=10, vector_size=16, epochs=2, device="cpu").fit(ring())
+    ),
+    "random-indexing": lambda: random_indexing(),
+    "random-indexing-direction": lambda: random_indexing(order="direction", retrain=1),
+    "random-indexing-documents": lambda: random_indexing(contexts="documents", order="none", n_blocks=2),
+    "random-indexing-partial": lambda: continued(
+        RandomIndexing(dimension=32, window=2, seed_length=4, device="cpu"), vectors
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_seed_gives_the_recorded_arrays(case):
+    with np.load(RECORDED) as recorded:
+        same_machine = str(recorded["machine"]) == machine()
+        for name, array in CASES[case]().items():
+            expected = recorded[f"{case}/{name}"]
+            if array.dtype.kind == "f" and not same_machine:
+                np.testing.assert_allclose(array, expected, rtol=1e-4, atol=1e-5)
+            else:
+                np.testing.assert_array_equal(array, expected)
+
+
+def record():
+    """Train every case and write its arrays and the description of this machine."""
+    arrays = {f"{case}/{name}": array for case, train in CASES.items() for name, array in train().items()}
+    np.savez_compressed(RECORDED, machine=np.array(machine()), **arrays)
+
+
+if __name__ == "__main__":
+    record()

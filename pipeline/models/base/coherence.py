@@ -1,8 +1,12 @@
-"""Coherence of topics' words: counted out of core, a chunk a task, for these words alone."""
+"""Coherence and diversity of topics, given as lists of words. Any topic model can use them.
+
+Coherence counts how often pairs of topic words occur close together. One task counts the pairs in one chunk of
+the corpus, and only pairs of topic words are counted, so memory does not grow with the corpus or its vocabulary.
+"""
 
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -13,53 +17,100 @@ from ....kernels import coherence as kernels
 from ...engine.executors import executor_for
 from .text import map_words
 
-#: Words of a sliding window by measure; 0: a whole document.
-WINDOWS = {"u_mass": 0, "npmi": 10, "c_v": 110}
+if TYPE_CHECKING:
+    from distributed import Client
+
+#: Default length of the sliding window in words, by measure, as in gensim. 0 counts within whole documents.
+DEFAULT_WINDOWS = {"u_mass": 0, "npmi": 10, "c_v": 110}
 
 
-def coherence(
+def topic_coherence(
     corpus: Corpus,
     topics: Sequence[Sequence[str]],
     measure: str = "npmi",
     window: int | None = None,
-    client: Any | None = None,
+    client: "Client | None" = None,
 ) -> np.ndarray:
-    """Return how well each topic's words, heaviest first, belong together in a corpus: (K,) float64.
+    """Measure how well the words of each topic belong together, judged by a reference corpus.
 
-    ``measure``: "u_mass", "npmi" or "c_v". ``window``: words of the sliding window in which words meet; 0 takes whole
-    documents; by default that of gensim's CoherenceModel. Words that do not occur are left out; a topic of which fewer
-    than two are left is nan. Raises ValueError for another measure, DataError for windows over a bag of words.
+    Parameters
+    ----------
+    corpus : Corpus
+        Documents in which the words are counted.
+    topics : sequence of sequences of str
+        K topics, each a list of its words, heaviest first. Words that do not occur in the corpus are ignored.
+    measure : {"u_mass", "npmi", "c_v"}, default "npmi"
+        Mimno et al. (2011), Aletras and Stevenson (2013), Röder et al. (2015).
+    window : int, optional
+        Length of the sliding window in words; two words co-occur if one window holds both. 0 counts within whole
+        documents. Default: 0 for "u_mass", 10 for "npmi", 110 for "c_v", as in gensim's CoherenceModel.
+    client : distributed.Client, optional
+        Dask client that counts. Default: the current client, or this process if there is none.
+
+    Returns
+    -------
+    numpy.ndarray
+        (K,) float64. NaN for a topic with fewer than two words in the corpus.
+
+    Raises
+    ------
+    ValueError
+        If the measure is unknown or the window is negative.
+    DataError
+        If a window is needed but the corpus stores no word order.
     """
-    if measure not in WINDOWS:
-        raise ValueError(f"measure is {measure!r}: choose one of {', '.join(WINDOWS)}")
-    window = WINDOWS[measure] if window is None else window
+    if measure not in DEFAULT_WINDOWS:
+        raise ValueError(f"measure is {measure!r}: choose one of {', '.join(DEFAULT_WINDOWS)}")
+    if window is None:
+        window = DEFAULT_WINDOWS[measure]
     if window < 0:
         raise ValueError(f"window is {window}: choose a number of words, or 0 for whole documents")
     if window and not corpus.is_ordered:
         raise DataError(f"{corpus.url}: a bag of words has no windows: choose window=0 or u_mass, or ingest the text")
+
     words = sorted({word for topic in topics for word in topic})
     ids = map_words(pa.table({"word": pa.array(words, pa.large_string())}), corpus.vocabulary)
-    words = [word for word, v in zip(words, ids, strict=True) if v >= 0]
-    pairs, contexts = _count(corpus, ids[ids >= 0], window, client)
-    place = {word: i for i, word in enumerate(words) if pairs[i, i]}
-    known = [np.array([place[w] for w in topic if w in place], np.int64) for topic in topics]
+    pairs, n_contexts = _count_pairs(corpus, ids[ids >= 0], window, client)
+
+    # Rows of `pairs` are the known words in sorted order. A word in the vocabulary may still have no occurrence in
+    # this part of the corpus; its diagonal entry is zero then, and it is left out like an unknown word.
+    known = [word for word, word_id in zip(words, ids, strict=True) if word_id >= 0]
+    row_of = {word: row for row, word in enumerate(known) if pairs[row, row] > 0}
     score = kernels.MEASURES[measure]
-    return np.array([score(topic, pairs, contexts) if len(topic) > 1 else np.nan for topic in known])
+    coherence = np.full(len(topics), np.nan)
+    for k, topic in enumerate(topics):
+        rows = np.array([row_of[word] for word in topic if word in row_of], np.int64)
+        if len(rows) > 1:
+            coherence[k] = score(rows, pairs, n_contexts)
+    return coherence
 
 
-def _count(corpus: Corpus, ids: np.ndarray, window: int, client: Any | None) -> tuple[np.ndarray, int]:
-    """Return in how many contexts both words of each pair are, and the number of contexts."""
-    tasks = [(Store(corpus.url).absolute, corpus.part, c, ids, window) for c in range(len(corpus.chunks))]
-    pairs, contexts = np.zeros((len(ids), len(ids)), np.int64), 0
-    for _, (more, number) in executor_for(client).run(_count_chunk, tasks, key=f"coherence-{os.urandom(4).hex()}"):
-        pairs += more
-        contexts += number
-    return pairs, contexts
+def topic_diversity(topics: Sequence[Sequence[str]]) -> float:
+    """Return the share of distinct words among the words of all topics (Dieng et al., 2020); 1 if none is shared."""
+    words = [word for topic in topics for word in topic]
+    return len(set(words)) / max(1, len(words))
 
 
-def _count_chunk(url: str, part: str, index: int, ids: np.ndarray, window: int) -> tuple[np.ndarray, int]:
+def _count_pairs(corpus: Corpus, ids: np.ndarray, window: int, client: "Client | None") -> tuple[np.ndarray, int]:
+    """Count the contexts that hold both words of each pair: (n, n) int64; and the number of contexts."""
+    url = Store(corpus.url).absolute
+    tasks = [(url, corpus.part, chunk, ids, window) for chunk in range(len(corpus.chunks))]
+    pairs = np.zeros((len(ids), len(ids)), np.int64)
+    n_contexts = 0
+    for _, (chunk_pairs, chunk_contexts) in executor_for(client).run(
+        _count_pairs_of_chunk, tasks, key=f"coherence-{os.urandom(4).hex()}"
+    ):
+        pairs += chunk_pairs
+        n_contexts += chunk_contexts
+    return pairs, n_contexts
+
+
+def _count_pairs_of_chunk(url: str, part: str, index: int, ids: np.ndarray, window: int) -> tuple[np.ndarray, int]:
+    """Count the pairs of one chunk. Runs on a worker, hence the URL in place of an open corpus."""
     corpus = Corpus(url, part)
     chunk = corpus.read_chunk(index)
-    number = np.full(corpus.n_words, -1, np.int64)
-    number[ids] = np.arange(len(ids))
-    return kernels.count_pairs(chunk.doc_ptr, number[chunk.words], len(ids), window or max(1, chunk.n_tokens))
+    row_of_word = np.full(corpus.n_words, -1, np.int64)
+    row_of_word[ids] = np.arange(len(ids))
+    # A window as long as the chunk is longer than any document, so each document is one window.
+    length = window or max(1, chunk.n_tokens)
+    return kernels.count_pairs(chunk.doc_ptr, row_of_word[chunk.words], len(ids), length)

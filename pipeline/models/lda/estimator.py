@@ -10,9 +10,9 @@ from ....io.stores.store import Arrays, Store
 from ....kernels.lda import priors as lda_priors
 from ....kernels.lda.counts import LARGEST
 from ...engine.device import choose
-from ..base.coherence import coherence
 from ..base.estimator import Fitted
 from ..base.text import TextEstimator, map_words
+from ..base.topics import Topic, TopicModel, TopicWord
 from . import export as lda_interop
 from .algorithm import ESCA, top_words
 from .base import Base, joined
@@ -25,7 +25,7 @@ METHODS = ("completion", "left-to-right")
 LEARN = ("none", "symmetric", "asymmetric")
 
 
-class LDA(TextEstimator):
+class LDA(TextEstimator, TopicModel):
     """Latent Dirichlet allocation, out of core on Dask. Parameters as in scikit-learn's LatentDirichletAllocation.
 
     ``n_components``: topics, K <= 32,768. ``doc_topic_prior``: alpha, a number or (K,); 50 / K by default.
@@ -194,16 +194,18 @@ class LDA(TextEstimator):
         totals = shared["totals"] - shared.get("seeded", 0)
         return totals / max(1, totals.sum())
 
-    def topics(self, n_words: int = 10) -> list[dict[str, Any]]:
+    def topics(self, n_words: int = 10) -> list[Topic]:
         """Return each topic's size and heaviest words with their probabilities, in the order of the topics."""
         model = self._fitted()
         best = top_words(model.blocks, self.bounds_, self.n_components, n_words)
         beta, total = float(model.shared["beta"]), model.shared["totals"]
         names = model.vocabulary["word"]
-        found = []
+        found: list[Topic] = []
         for k in range(self.n_components):
             norm = float(total[k]) + beta * self.bounds_[-1]
-            words = [{"word": names[int(v)].as_py(), "probability": (c + beta) / norm} for v, c in best[k]]
+            words: list[TopicWord] = [
+                {"word": names[int(v)].as_py(), "probability": (c + beta) / norm} for v, c in best[k]
+            ]
             found.append({"topic": k, "size": float(self.topic_sizes_[k]), "words": words})
         return found
 
@@ -243,21 +245,6 @@ class LDA(TextEstimator):
     def _table(self) -> Table:
         model = self._fitted()
         return Table(model.blocks, model.shared, self.bounds_[-1])
-
-    def coherence(
-        self, data: Any, measure: str = "npmi", topn: int = 10, window: int | None = None, client: Any | None = None
-    ) -> np.ndarray:
-        """Return how well each topic's ``topn`` heaviest words belong together in a corpus: (K,) float64.
-
-        ``measure``: "u_mass", "npmi" or "c_v"; ``window``: see pipeline.coherence, which says what is raised.
-        """
-        words = [[w["word"] for w in topic["words"]] for topic in self.topics(topn)]
-        return coherence(self.open(data), words, measure, window, client)
-
-    def diversity(self, topn: int = 25) -> float:
-        """Return the share of distinct words among the ``topn`` heaviest words of all topics (Dieng et al., 2020)."""
-        words = [w["word"] for topic in self.topics(topn) for w in topic["words"]]
-        return len(set(words)) / max(1, len(words))
 
     def to_pyldavis(self, data: Any, client: Any | None = None) -> dict[str, Any]:
         """Return what ``pyLDAvis.prepare`` takes, for the documents of ``data``: see lda_interop."""

@@ -19,6 +19,7 @@ from ...engine.run import RunStore
 from ...ingest.ingest import corpus_from
 from ..base.estimator import Fitted
 from ..base.text import TextEstimator, map_words
+from ..base.topics import Topic, TopicModel
 from ..base.vectors import WordVectors
 from ..lda.inference import split_mask
 from .algorithm import HALS, heaviest
@@ -33,7 +34,7 @@ MOST_ON_DEVICE = 600
 BACKGROUND = 0.05
 
 
-class NMF(TextEstimator):
+class NMF(TextEstimator, TopicModel):
     """Non-negative matrix factorisation, out of core on Dask. Parameters as in scikit-learn's NMF, and:
 
     ``solver``: "hals" (FAST-HALS), "mu" (multiplicative, also for ``beta_loss="kullback-leibler"``) or "anls".
@@ -249,7 +250,7 @@ class NMF(TextEstimator):
             else [str(v) for v in range(len(self._W))]
         )
 
-    def topics(self, n_words: int = 10) -> list[dict[str, Any]]:
+    def topics(self, n_words: int = 10) -> list[Topic]:
         """Return each component's size (its share of the entries of W) and heaviest words with their weights."""
         W, names = self._W, self._names()
         sizes = W.sum(axis=0) / max(float(W.sum()), np.finfo(float).tiny)

@@ -6,7 +6,7 @@ from corpusmill.io.stores.store import DataError
 from corpusmill.kernels import coherence as kernels
 from corpusmill.pipeline import LDA
 from corpusmill.pipeline.ingest.ingest import corpus_from
-from corpusmill.pipeline.models.base.coherence import coherence
+from corpusmill.pipeline.models.base.coherence import topic_coherence
 from helpers.naive import window_pairs
 from helpers.toy import write_topic_corpus
 from hypothesis import given, settings
@@ -39,7 +39,7 @@ def gensim_figures(texts, measure, window):
     [("u_mass", "u_mass", 0), ("npmi", "c_npmi", 10), ("npmi", "c_npmi", 0), ("c_v", "c_v", 7)],
 )
 def test_coherence_is_gensims(texts, measure, theirs, window):
-    found = coherence(corpus_from(texts, chunk_tokens=400), TOPICS, measure, window)
+    found = topic_coherence(corpus_from(texts, chunk_tokens=400), TOPICS, measure, window)
     np.testing.assert_allclose(found, gensim_figures(texts, theirs, window or 10_000), rtol=1e-9)
 
 
@@ -55,7 +55,7 @@ def test_coherence_is_tomotopys(texts, measure, theirs, window):
     documents = tomotopy.utils.Corpus()
     for text in texts:
         documents.add_doc(["first", *text])
-    found = coherence(corpus_from(texts, chunk_tokens=400), TOPICS, measure, window)
+    found = topic_coherence(corpus_from(texts, chunk_tokens=400), TOPICS, measure, window)
     model = tomotopy.coherence.Coherence(documents, coherence=theirs, window_size=window + 1, targets=words)
     np.testing.assert_allclose(found, [model.get_score(words=topic) for topic in TOPICS], rtol=1e-5)
 
@@ -82,7 +82,7 @@ def test_topics_of_a_model_cohere_more_than_mixed_ones_and_the_same_on_workers(t
     model = LDA(4, doc_topic_prior=0.1, max_iter=30, random_state=1).fit(corpus)
     found = model.coherence(corpus, "npmi", topn=8)
     mixed = [[f"w{20 * k + i:03d}" for k in range(4)] for i in range(4)]
-    assert found.mean() > coherence(corpus, mixed, "npmi").mean() + 0.05
+    assert found.mean() > topic_coherence(corpus, mixed, "npmi").mean() + 0.05
     assert found.shape == (4,)
     client = cluster_of(2)
     np.testing.assert_array_equal(model.coherence(corpus, "npmi", topn=8, client=client), found)
@@ -92,17 +92,17 @@ def test_topics_of_a_model_cohere_more_than_mixed_ones_and_the_same_on_workers(t
 def test_words_that_do_not_occur_are_left_out(texts):
     corpus = corpus_from(texts)
     longer = [["unheard", *TOPICS[0]], ["w1", "unheard"]]
-    found = coherence(corpus, longer, "npmi")
-    assert found[0] == coherence(corpus, TOPICS[:1], "npmi")[0]
+    found = topic_coherence(corpus, longer, "npmi")
+    assert found[0] == topic_coherence(corpus, TOPICS[:1], "npmi")[0]
     assert np.isnan(found[1])
 
 
 def test_measures_that_cannot_be_are_refused(texts):
     corpus = corpus_from(texts)
     with pytest.raises(ValueError, match="choose one of u_mass, npmi, c_v"):
-        coherence(corpus, TOPICS, "uci")
+        topic_coherence(corpus, TOPICS, "uci")
     with pytest.raises(ValueError, match="window is -1"):
-        coherence(corpus, TOPICS, "npmi", -1)
+        topic_coherence(corpus, TOPICS, "npmi", -1)
     bag = corpus_from(np.ones((3, 4), int))
     with pytest.raises(DataError, match="bag of words has no windows"):
-        coherence(bag, TOPICS, "c_v")
+        topic_coherence(bag, TOPICS, "c_v")

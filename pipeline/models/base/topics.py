@@ -1,0 +1,101 @@
+"""What all topic models offer: their topics as lists of words, and measures of these lists."""
+
+import os
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, NotRequired, TypedDict
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ....io.stores.corpus import Corpus
+from ....io.stores.matrix import Matrix
+from ....io.stores.store import DataError
+from ...ingest.ingest import corpus_from
+from .coherence import topic_coherence, topic_diversity
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from distributed import Client
+
+    #: Documents in any form that can serve as a reference corpus.
+    Documents = Corpus | str | os.PathLike[str] | ArrayLike | Sequence[str] | Sequence[Sequence[str]]
+
+
+class TopicWord(TypedDict):
+    """One word of a topic. LDA gives ``probability`` and NMF gives ``weight``."""
+
+    word: str
+    probability: NotRequired[float]
+    weight: NotRequired[float]
+
+
+class Topic(TypedDict):
+    """One topic: its number, its share of the model (0 to 1), and its heaviest words, heaviest first."""
+
+    topic: int
+    size: float
+    words: list[TopicWord]
+
+
+class TopicModel(ABC):
+    """Mixin for models of topics. ``isinstance(model, TopicModel)`` tests whether a model has topics."""
+
+    @abstractmethod
+    def topics(self, n_words: int = 10) -> list[Topic]:
+        """Return each topic's size and its ``n_words`` heaviest words, in the order of the components."""
+
+    def topic_words(self, n_words: int = 10) -> list[list[str]]:
+        """Return the ``n_words`` heaviest words of each topic, heaviest first."""
+        return [[entry["word"] for entry in topic["words"]] for topic in self.topics(n_words)]
+
+    def coherence(
+        self,
+        data: "Documents",
+        measure: str = "npmi",
+        topn: int = 10,
+        window: int | None = None,
+        client: "Client | None" = None,
+    ) -> np.ndarray:
+        """Measure how well the heaviest words of each topic belong together, judged by a reference corpus.
+
+        Parameters
+        ----------
+        data : Corpus, str, path or documents
+            Reference corpus: a corpus, its path or URL, or documents in memory (strings or lists of tokens).
+        measure : {"u_mass", "npmi", "c_v"}, default "npmi"
+            The measure; see `corpusmill.pipeline.models.base.coherence.topic_coherence`.
+        topn : int, default 10
+            Number of words per topic. gensim's default is 20.
+        window : int, optional
+            Length of the sliding window in words, 0 for whole documents. Default: that of gensim for this measure.
+        client : distributed.Client, optional
+            Dask client that counts. Default: the current client, or this process if there is none.
+
+        Returns
+        -------
+        numpy.ndarray
+            (K,) float64. NaN for a topic with fewer than two words in the corpus.
+
+        Raises
+        ------
+        ValueError
+            If the measure is unknown or the window is negative.
+        DataError
+            If ``data`` has no words, or no word order where the measure needs a window.
+        """
+        return topic_coherence(_reference_corpus(data), self.topic_words(topn), measure, window, client)
+
+    def diversity(self, topn: int = 25) -> float:
+        """Return the share of distinct words among the ``topn`` heaviest words of all topics (Dieng et al., 2020)."""
+        return topic_diversity(self.topic_words(topn))
+
+
+def _reference_corpus(data: "Documents") -> Corpus:
+    if isinstance(data, Corpus):
+        return data
+    if isinstance(data, str | os.PathLike):
+        return Corpus(os.fspath(data))
+    if isinstance(data, Matrix):
+        raise DataError(f"{data.url}: a matrix has no words; coherence needs a corpus of documents")
+    return corpus_from(data)

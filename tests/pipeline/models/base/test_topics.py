@@ -1,0 +1,60 @@
+"""Topics, coherence and diversity are the same for every model of topics."""
+
+import numpy as np
+import pytest
+from corpusmill.io.stores.matrix import write_matrix
+from corpusmill.io.stores.store import DataError
+from corpusmill.pipeline import LDA, NMF, RandomIndexing, Word2Vec
+from corpusmill.pipeline.models.base.coherence import topic_coherence, topic_diversity
+from corpusmill.pipeline.models.base.topics import TopicModel
+from helpers.toy import write_topic_corpus
+
+MODELS = [
+    pytest.param(LDA(3, doc_topic_prior=0.1, max_iter=10, random_state=1), id="LDA"),
+    pytest.param(NMF(3, max_iter=10), id="NMF"),
+]
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    return write_topic_corpus(tmp_path_factory.mktemp("corpus") / "c", n_topics=3)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_topic_model_measures_the_words_of_its_topics(corpus, model):
+    model.fit(corpus)
+    words = [[entry["word"] for entry in topic["words"]] for topic in model.topics(6)]
+    assert model.topic_words(6) == words
+    found = model.coherence(corpus, "u_mass", topn=6)
+    np.testing.assert_array_equal(found, topic_coherence(corpus, words, "u_mass"))
+    assert model.diversity(6) == topic_diversity(words)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_topic_model_takes_a_corpus_its_url_or_documents_in_memory(corpus, model):
+    model.fit(corpus)
+    documents = [["w000", "w001"], ["w000", "w002", "w001"], ["w020", "w021"]]
+    found = model.coherence(documents, "u_mass", topn=20)
+    assert found.shape == (3,)
+    assert np.isfinite(found).any()
+    np.testing.assert_array_equal(model.coherence(corpus.url, topn=5), model.coherence(corpus, topn=5))
+    assert getattr(model, "n_features_in_", None) in (None, corpus.n_words)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_matrix_is_no_reference_corpus(corpus, model, tmp_path):
+    model.fit(corpus)
+    matrix = write_matrix(str(tmp_path / "matrix"), [np.ones((3, 4))], "float32")
+    with pytest.raises(DataError, match="a matrix has no words"):
+        model.coherence(matrix)
+
+
+def test_models_of_vectors_are_no_topic_models():
+    assert not isinstance(Word2Vec(), TopicModel)
+    assert not isinstance(RandomIndexing(), TopicModel)
+
+
+def test_diversity_is_one_if_no_word_is_shared_and_zero_without_words():
+    assert topic_diversity([["a", "b"], ["c"]]) == 1
+    assert topic_diversity([["a", "b"], ["a", "b"]]) == 0.5
+    assert topic_diversity([]) == 0

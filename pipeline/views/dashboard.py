@@ -1,7 +1,7 @@
 """The live page ``/training`` on the Dask dashboard, its JSON, and Prometheus figures on the stock ``/metrics``.
 
-A plugin of the scheduler feeds a Story from the events that the client logs; nothing of Dask is patched, and without
-bokeh or prometheus-client training goes on without them.
+A plugin of the scheduler updates a RunStatus with the events that the client logs. Nothing in Dask is patched.
+Training works without bokeh and without prometheus-client; the page or the metrics are then missing.
 """
 
 import html
@@ -16,7 +16,7 @@ from ..engine.events import Event, Subscriber
 from ..formatting import format_duration, label
 from .metrics import metric_families
 from .report.render import LABELS, likelihoods, other_names
-from .status import Story, plain
+from .status import RunStatus, event_message
 
 TOPIC = "corpusmill"
 COLOURS = {"waiting": "#d8dce3", "running": "#f0b429", "done": "#3b82c4", "cached": "#4aa564"}
@@ -38,21 +38,21 @@ def publish(client: Client) -> Subscriber:
     client.register_plugin(TrainingPage())
 
     def tell(event: Event) -> None:
-        client.log_event(TOPIC, plain(event))
+        client.log_event(TOPIC, event_message(event))
 
     return tell
 
 
 class TrainingPage(SchedulerPlugin):
-    """Feeds a Story on the scheduler and shows it."""
+    """Feeds a RunStatus on the scheduler and shows it."""
 
     name = "corpusmill-training"
     idempotent = True
 
     async def start(self, scheduler: Any) -> None:
         """Add page, JSON and metrics to the scheduler's web server."""
-        self.scheduler, self.story = scheduler, Story()
-        scheduler.corpusmill_story = self.story
+        self.scheduler, self.status = scheduler, RunStatus()
+        scheduler.corpusmill_status = self.status
         if getattr(scheduler, "http_application", None) is None:
             return
         scheduler.http_application.add_handlers(".*$", [("/training.json", _json_handler(), {"page": self})])
@@ -65,11 +65,11 @@ class TrainingPage(SchedulerPlugin):
     def log_event(self, topic: str, msg: Any) -> None:
         """Take in what the client logged."""
         if topic == TOPIC:
-            self.story.feed(msg)
+            self.status.update(msg)
 
     def shards(self) -> list[str]:
         """States of the epoch's shards, with those that a worker has at hand just now."""
-        states = list(self.story.shards)
+        states = list(self.status.shards)
         for key, task in self.scheduler.tasks.items():
             if task.state == "processing" and str(key).startswith("sweep-"):
                 shard = int(str(key).split("-")[1])
@@ -87,7 +87,7 @@ def _json_handler() -> type:
 
         def get(self) -> None:
             self.set_header("Content-Type", "application/json")
-            self.write(json.dumps(self.page.story.as_json() | {"shards": self.page.shards()}))
+            self.write(json.dumps(self.page.status.as_json() | {"shards": self.page.shards()}))
 
     return TrainingJSON
 
@@ -97,7 +97,7 @@ def _add_metrics(page: TrainingPage) -> None:
 
     class Collector:
         def collect(self) -> Any:
-            yield from metric_families(page.story)
+            yield from metric_families(page.status)
 
     page.collector = Collector()  # type: ignore[attr-defined]
     registered = getattr(prometheus_client.REGISTRY, "corpusmill", None)
@@ -208,25 +208,25 @@ class _View:
 
     def update(self) -> None:
         """Bring the figures up to date."""
-        story = self.page.story
+        status = self.page.status
         self._update_shards()
-        if story.updated == self.seen:
+        if status.updated == self.seen:
             return
-        self.seen = story.updated
-        self.head.text = _head(story)
-        self.lines.text = _lines(story)
-        self._update_quality(story)
-        rates = {n: w["tokens"] / w["seconds"] for n, w in story.workers.items() if w["seconds"]}
+        self.seen = status.updated
+        self.head.text = _head(status)
+        self.lines.text = _lines(status)
+        self._update_quality(status)
+        rates = {n: w["tokens"] / w["seconds"] for n, w in status.workers.items() if w["seconds"]}
         self.names.factors = sorted(rates)
         self.workers.data = {"name": sorted(rates), "rate": [rates[n] for n in sorted(rates)]}
-        rows = story.rows[-60:]
+        rows = status.rows[-60:]
         columns = {c: [r.get(c, 0.0) for r in rows] for c in CAUSES}
         self.time.data = {"epoch": [r["epoch"] for r in rows], **columns}
 
-    def _update_quality(self, story: Story) -> None:
-        names = [*likelihoods(story.rows), *_of_one_scale(other_names(story.rows)), "", ""][: len(QUALITY)]
+    def _update_quality(self, status: RunStatus) -> None:
+        names = [*likelihoods(status.rows), *_of_one_scale(other_names(status.rows)), "", ""][: len(QUALITY)]
         for name, source, item in zip(names, self.quality, self.legend.items, strict=True):
-            rows = [r for r in story.rows if name in r]
+            rows = [r for r in status.rows if name in r]
             source.data = {"x": [r["epoch"] for r in rows], "y": [r[name] for r in rows]}
             item.label, item.visible = {"value": LABELS.get(name) or label(name)}, bool(name)
 
@@ -250,15 +250,15 @@ def _legend_on_top(plot: Any, room: float) -> None:
 _KEY = ", ".join(f"<span style='color: {colour}'>&#9632;</span> {state}" for state, colour in COLOURS.items())
 
 
-def _head(story: Story) -> str:
-    if not story.run:
+def _head(status: RunStatus) -> str:
+    if not status.run:
         return "<p style='font: 16px sans-serif'>No run has begun on this cluster yet.</p>"
-    eta = f", about {format_duration(story.eta)} to go" if story.eta is not None else ""
-    rate = f"{story.rows[-1]['tokens_per_second'] / 1e6:.2f} M tokens/s" if story.rows else "starting"
+    eta = f", about {format_duration(status.eta)} to go" if status.eta is not None else ""
+    rate = f"{status.rows[-1]['tokens_per_second'] / 1e6:.2f} M tokens/s" if status.rows else "starting"
     return (
-        f"<div style='font: 15px sans-serif; padding: 8px 0'><b>{html.escape(story.algorithm)}</b> "
-        f"{html.escape(story.run)}<br>epoch {story.epoch} of {story.epochs}, {story.tokens:,} tokens an epoch, "
-        f"{rate}{eta}; {html.escape(story.state)}<br>shards: {_KEY}</div>"
+        f"<div style='font: 15px sans-serif; padding: 8px 0'><b>{html.escape(status.algorithm)}</b> "
+        f"{html.escape(status.run)}<br>epoch {status.epoch} of {status.epochs}, {status.tokens:,} tokens an epoch, "
+        f"{rate}{eta}; {html.escape(status.state)}<br>shards: {_KEY}</div>"
     )
 
 
@@ -268,6 +268,6 @@ def _of_one_scale(names: list[str]) -> list[str]:
     return [pair, f"held_out_{pair}"] if pair else names[:1]
 
 
-def _lines(story: Story) -> str:
-    rows = "".join(f"<div style='white-space: pre-wrap'>{html.escape(line)}</div>" for line in story.lines)
+def _lines(status: RunStatus) -> str:
+    rows = "".join(f"<div style='white-space: pre-wrap'>{html.escape(line)}</div>" for line in status.lines)
     return f"<div style='font: 13px monospace; padding: 8px 0'>{rows}</div>"

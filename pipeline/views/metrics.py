@@ -1,4 +1,4 @@
-"""A story as Prometheus gauges: on the scheduler's ``/metrics`` while it goes on, in a file when a job has ended."""
+"""A status as Prometheus gauges: on the scheduler's ``/metrics`` while it goes on, in a file when a job has ended."""
 
 import time
 from collections.abc import Iterator
@@ -9,69 +9,69 @@ from typing import Any
 from ..engine.events import Event
 from ..formatting import label
 from .report.render import MEASURED
-from .status import Story, plain
+from .status import RunStatus, event_message
 
 SUCCESS = "success_timestamp_seconds"
 
 
-def metric_families(story: Story) -> Any:
-    """Yield a story as Prometheus gauges, named corpusmill_*."""
-    row = story.rows[-1] if story.rows else {}
-    measures = {k: v for r in story.rows for k, v in r.items() if k not in MEASURED and not k.startswith("seconds_")}
+def metric_families(status: RunStatus) -> Any:
+    """Yield a status as Prometheus gauges, named corpusmill_*."""
+    row = status.rows[-1] if status.rows else {}
+    measures = {k: v for r in status.rows for k, v in r.items() if k not in MEASURED and not k.startswith("seconds_")}
     values = {
-        "epoch": ("Epochs committed", story.epoch),
-        "epochs": ("Epochs asked for", story.epochs),
-        "tokens": ("Tokens an epoch", story.tokens),
+        "epoch": ("Epochs committed", status.epoch),
+        "epochs": ("Epochs asked for", status.epochs),
+        "tokens": ("Tokens an epoch", status.tokens),
         "tokens_per_second": ("Tokens a second in the last epoch", row.get("tokens_per_second", 0.0)),
         "epoch_seconds": ("Seconds of the last epoch", row.get("seconds", 0.0)),
-        "running": ("1 while training", float(story.state == "running")),
-        "last_event_timestamp_seconds": ("Time of the last event", story.updated),
+        "running": ("1 while training", float(status.state == "running")),
+        "last_event_timestamp_seconds": ("Time of the last event", status.updated),
         **{name: (f"{label(name).capitalize()} at its last evaluation", v) for name, v in measures.items()},
     }
-    return _gauges(story, values)
+    return _gauges(status, values)
 
 
-def _gauges(story: Story, values: dict[str, tuple[str, float]]) -> Iterator[Any]:
+def _gauges(status: RunStatus, values: dict[str, tuple[str, float]]) -> Iterator[Any]:
     from prometheus_client.core import GaugeMetricFamily
 
     for name, (text, value) in values.items():
         family = GaugeMetricFamily(f"corpusmill_{name}", text, labels=["run", "algorithm"])
-        family.add_metric([story.run, story.algorithm], float(value))
+        family.add_metric([status.run, status.algorithm], float(value))
         yield family
 
 
 class Job:
-    """One batch job: what it trained, and its exit status. ``told`` is a subscriber of the training."""
+    """One batch job: what it trained, and its exit status. ``observe`` is a subscriber of the training."""
 
     def __init__(self, run: str, algorithm: str):
         self.run, self.algorithm = run, algorithm
-        self.status, self.before, self.story = 0, 0.0, Story()
+        self.exit_status, self.before, self.run_status = 0, 0.0, RunStatus()
 
-    def told(self, event: Event) -> None:
+    def observe(self, event: Event) -> None:
         """Take in an event."""
-        self.story.feed(plain(event))
+        self.run_status.update(event_message(event))
 
     def collect(self) -> Iterator[Any]:
         """Yield the gauges. A job that trained nothing has those of its end alone."""
-        trained = bool(self.story.run)
+        trained = bool(self.run_status.run)
         # A night's run has a name of its own; the job is the same every night. And it has ended, however it did.
-        self.story.run, self.story.algorithm, self.story.state = self.run, self.algorithm, "ended"
+        self.run_status.run, self.run_status.algorithm, self.run_status.state = self.run, self.algorithm, "ended"
         if trained:
-            yield from metric_families(self.story)
+            yield from metric_families(self.run_status)
         now = time.time()
         ends = {
-            "exit_status": ("Exit status of the last job, 0 also where there was nothing to do", self.status),
+            "exit_status": ("Exit status of the last job, 0 also where there was nothing to do", self.exit_status),
             "end_timestamp_seconds": ("Time at which the last job ended", now),
-            SUCCESS: ("Time at which a job last succeeded; 0: never", self.before if self.status else now),
+            SUCCESS: ("Time at which a job last succeeded; 0: never", self.before if self.exit_status else now),
         }
-        yield from _gauges(self.story, ends)
+        yield from _gauges(self.run_status, ends)
 
 
 @contextmanager
 def metrics_file(path: str | None, job: Job) -> Iterator[Job]:
     """Yield a job; write its gauges for a textfile collector in one step, however it ends. ``None`` writes nothing.
 
-    The caller sets ``job.status`` before an error leaves. Raises ImportError without prometheus-client, ValueError
+    The caller sets ``job.exit_status`` before an error leaves. Raises ImportError without prometheus-client, ValueError
     for a name that a collector passes over.
     """
     if path is None:

@@ -1,4 +1,4 @@
-"""What a run looks like right now, told from its events: the live page, its JSON and the metrics all show a Story."""
+"""The current state of a run, built from its events. The live page, its JSON and the metrics show a RunStatus."""
 
 import time
 from collections.abc import Mapping
@@ -7,12 +7,12 @@ from typing import Any
 
 from ..engine.events import Event
 
-#: Rows of metrics that a story remembers; a page draws no more points than that.
+#: Rows of metrics that a status remembers; a page draws no more points than that.
 ROWS = 2000
 
 
 @dataclass
-class Story:
+class RunStatus:
     """The present state of one run."""
 
     run: str = ""
@@ -28,8 +28,8 @@ class Story:
     plan: dict[str, int] = field(default_factory=dict)
     updated: float = 0.0
 
-    def feed(self, event: Mapping[str, Any]) -> None:
-        """Take in one event, as ``plain`` makes it."""
+    def update(self, event: Mapping[str, Any]) -> None:
+        """Take in one event, as ``event_message`` makes it."""
         told = getattr(self, f"_{event['type']}", None)
         if told is not None:
             told(event)
@@ -74,6 +74,6 @@ class Story:
         self.state = event["reason"]
 
 
-def plain(event: Event) -> dict[str, Any]:
+def event_message(event: Event) -> dict[str, Any]:
     """Return an event as plain values that travel as a message."""
     return {"type": type(event).__name__, "time": time.time(), **asdict(event)}

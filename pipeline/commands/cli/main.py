@@ -412,7 +412,7 @@ def _train(config: Any, client: Any, display: Any, job: Any, overwrite: bool) ->
 
     if client is not None and client.dashboard_link and find_spec("bokeh"):
         display.page = client.dashboard_link.replace("/status", "/training")
-    trained = commands.train(config, client, [display.train, job.told], overwrite)
+    trained = commands.train(config, client, [display.train, job.observe], overwrite)
     return trained | {"topics": commands.topics(load_model(trained["model"]))}
 
 

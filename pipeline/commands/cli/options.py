@@ -104,7 +104,7 @@ def measured(config: Any, url: str) -> Iterator[Any]:
         try:
             yield job
         except BaseException as error:
-            job.status = explain(error)[1]
+            job.exit_status = explain(error)[1]
             raise
 
 

@@ -49,8 +49,8 @@ def retrain(
             config.run.metrics_file = None
         with measured(config, config.retrain.url) as job, working(config, as_json) as (client, display):
             request = Request(as_of.date() if as_of else None, fresh, dry_run)
-            facts = bring_up_to_date(config, client, request, Watchers(display.ingest, [display.train, job.told]))
-            job.status = REFUSED if facts["status"] == "refused" else 0
+            facts = bring_up_to_date(config, client, request, Watchers(display.ingest, [display.train, job.observe]))
+            job.exit_status = REFUSED if facts["status"] == "refused" else 0
     show.say(facts, as_json, lambda: show.retrained(facts))
     sys.exit({"refused": REFUSED, "unchanged": unchanged}.get(facts["status"], 0))
 

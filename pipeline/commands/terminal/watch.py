@@ -1,5 +1,5 @@
-"""A run as a terminal shows it while another process trains it: the Story of the live page, told from the run's files
-or by a cluster's dashboard.
+"""Show in a terminal a run that another process trains. The RunStatus comes from the run's files
+or from a cluster's dashboard.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from ....io.stores.store import DataError
 from ...engine.run import RunStore
 from ...formatting import format_duration, format_number, label, with_minus_sign
 from ...models.base.text import estimator_of_run
-from ...views.status import Story
+from ...views.status import RunStatus
 
 #: Seconds between two looks at a run, and between the lines where there is no terminal.
 PAUSE, QUIET = 1.0, 5.0
@@ -37,28 +37,28 @@ class Watch:
         self._lines: list[str] = []
         self._told, self._patience = 0, 0.0
 
-    def look(self) -> Story:
+    def look(self) -> RunStatus:
         """Return what the run looks like now; raise DataError or OSError where there is none."""
         if self.url.startswith(("http://", "https://")):
             return _on_dashboard(self.url)
         run = RunStore(self.url)
         meta, rows = run.meta, run.metrics
-        story = Story(run=self.url, algorithm=meta["algorithm"], rows=list(rows))
-        story.epoch = int(rows[-1]["epoch"]) if rows else 0
-        story.epochs = estimator_of_run(meta).planned_epochs()
-        story.tokens = int(rows[-1]["tokens"]) if rows else 0
-        story.state = "running" if run.is_held else "finished" if _is_over(run, story) else "stopped"
-        story.shards = _shards(run, meta)
-        story.updated = _modified(run)
-        story.lines = self._describe(run, meta, story.epoch)
-        return story
+        status = RunStatus(run=self.url, algorithm=meta["algorithm"], rows=list(rows))
+        status.epoch = int(rows[-1]["epoch"]) if rows else 0
+        status.epochs = estimator_of_run(meta).planned_epochs()
+        status.tokens = int(rows[-1]["tokens"]) if rows else 0
+        status.state = "running" if run.is_held else "finished" if _is_over(run, status) else "stopped"
+        status.shards = _shards(run, meta)
+        status.updated = _modified(run)
+        status.lines = self._describe(run, meta, status.epoch)
+        return status
 
-    def follow(self) -> Iterator[Story]:
-        """Look every second, until the run is over; the last Story is that of its end."""
+    def follow(self) -> Iterator[RunStatus]:
+        """Look every second, until the run is over; the last RunStatus is that of its end."""
         while True:
-            story = self.look()
-            yield story
-            if story.state not in ("running", "waiting"):
+            status = self.look()
+            yield status
+            if status.state not in ("running", "waiting"):
                 return
             time.sleep(PAUSE)
 
@@ -74,19 +74,19 @@ class Watch:
         return self._lines
 
 
-def _on_dashboard(url: str) -> Story:
+def _on_dashboard(url: str) -> RunStatus:
     root = url.removesuffix("/").removesuffix(".json").removesuffix("/training").removesuffix("/status")
     with urllib.request.urlopen(f"{root}/training.json", timeout=30) as answer:
         told = json.load(answer)
-    return Story(**{f.name: told[f.name] for f in fields(Story)})
+    return RunStatus(**{f.name: told[f.name] for f in fields(RunStatus)})
 
 
-def _is_over(run: RunStore, story: Story) -> bool:
+def _is_over(run: RunStore, status: RunStatus) -> bool:
     """Whether all epochs are there, or a model was saved of fewer: training converged."""
-    if story.epoch >= story.epochs:
+    if status.epoch >= status.epochs:
         return True
     store = run.store.child("model")
-    return store.exists("model.json") and store.read_json("model.json")["n_iter"] == story.epoch > 0
+    return store.exists("model.json") and store.read_json("model.json")["n_iter"] == status.epoch > 0
 
 
 def _shards(run: RunStore, meta: dict[str, Any]) -> list[str]:
@@ -107,31 +107,31 @@ def _modified(run: RunStore) -> float:
 # --- what it looks like ---
 
 
-def line(story: Story) -> str:
+def line(status: RunStatus) -> str:
     """Say in one line where a run stands."""
-    parts = [f"{story.algorithm} {story.run}: {story.state}, epoch {story.epoch} of {story.epochs}"]
-    if story.rows:
-        parts.append(f"{format_number(story.rows[-1]['tokens_per_second'])} tokens/s")
+    parts = [f"{status.algorithm} {status.run}: {status.state}, epoch {status.epoch} of {status.epochs}"]
+    if status.rows:
+        parts.append(f"{format_number(status.rows[-1]['tokens_per_second'])} tokens/s")
     for name, text in (("log_likelihood", "training"), ("held_out_log_likelihood", "held out")):
-        values = [row[name] for row in story.rows if name in row]
+        values = [row[name] for row in status.rows if name in row]
         parts += [f"{text} {with_minus_sign(f'{values[-1]:.4f}')}"] if values else []
-    if story.eta is not None:
-        parts.append(f"about {format_duration(story.eta)} to go")
+    if status.eta is not None:
+        parts.append(f"about {format_duration(status.eta)} to go")
     return ", ".join(parts)
 
 
-def text(story: Story, width: int) -> list[str]:
+def text(status: RunStatus, width: int) -> list[str]:
     """Return the lines of a screen of ``width`` columns, with rich's markup."""
-    shown = [*_head(story), _bar(story, width), ""]
-    curves = _curves(story)
+    shown = [*_head(status), _bar(status, width), ""]
+    curves = _curves(status)
     columns = max(1, min(len(curves), width // 40))
     each = (width - 4 * (columns - 1)) // columns
     charts = [chart(title, values, each) for title, values in curves.items()]
     for first in range(0, len(charts), columns):
         shown += ["    ".join(parts).rstrip() for parts in zip(*charts[first : first + columns], strict=True)]
-    shown += [*_map(story.shards, width), *_split(story.rows, width), *_workers(story, width)]
-    if story.lines:
-        shown += ["", "[bold]so far[/]", *(_plain(text[:width]) for text in story.lines)]
+    shown += [*_map(status.shards, width), *_split(status.rows, width), *_workers(status, width)]
+    if status.lines:
+        shown += ["", "[bold]so far[/]", *(_plain(text[:width]) for text in status.lines)]
     return shown
 
 
@@ -142,31 +142,31 @@ def _plain(text: str) -> str:
     return escape("".join(c if c.isprintable() else " " for c in text))
 
 
-def _head(story: Story) -> list[str]:
-    if not story.run:
+def _head(status: RunStatus) -> list[str]:
+    if not status.run:
         return ["No run has begun on this cluster yet."]
-    ago = f", last change {format_duration(max(0.0, time.time() - story.updated))} ago" if story.updated else ""
-    eta = f", about {format_duration(story.eta)} to go" if story.eta is not None else ""
-    hue = {"running": "yellow", "stopped": "red"}.get(story.state, "green")
+    ago = f", last change {format_duration(max(0.0, time.time() - status.updated))} ago" if status.updated else ""
+    eta = f", about {format_duration(status.eta)} to go" if status.eta is not None else ""
+    hue = {"running": "yellow", "stopped": "red"}.get(status.state, "green")
     return [
-        f"[bold]{_plain(story.algorithm)}[/] {_plain(story.run)}",
-        f"[{hue}]{_plain(story.state)}[/], epoch {story.epoch:,} of {story.epochs:,}{eta}{ago}",
+        f"[bold]{_plain(status.algorithm)}[/] {_plain(status.run)}",
+        f"[{hue}]{_plain(status.state)}[/], epoch {status.epoch:,} of {status.epochs:,}{eta}{ago}",
     ]
 
 
-def _bar(story: Story, width: int) -> str:
-    filled = round(width * min(1.0, story.epoch / max(1, story.epochs)))
+def _bar(status: RunStatus, width: int) -> str:
+    filled = round(width * min(1.0, status.epoch / max(1, status.epochs)))
     return f"[green]{'━' * filled}[/][dim]{'━' * (width - filled)}[/]"
 
 
-def _curves(story: Story) -> dict[str, list[float]]:
+def _curves(status: RunStatus) -> dict[str, list[float]]:
     """Titles and values of what is drawn: how good the model is, as it says it, and how fast it trains."""
     from ...views.report.render import other_names
 
     names = {"held_out_log_likelihood": "held-out log-likelihood", "log_likelihood": "training log-likelihood"}
-    names |= {name: label(name) for name in other_names(story.rows)}
+    names |= {name: label(name) for name in other_names(status.rows)}
     names["tokens_per_second"] = "tokens per second"
-    found = {t: [row[n] for row in story.rows if math.isfinite(row.get(n, math.nan))] for n, t in names.items()}
+    found = {t: [row[n] for row in status.rows if math.isfinite(row.get(n, math.nan))] for n, t in names.items()}
     return {title: values for title, values in list(found.items())[:4] if values}
 
 
@@ -203,8 +203,8 @@ def _split(rows: Sequence[dict[str, float]], width: int) -> list[str]:
     return ["[bold]time[/]", bar, legend]
 
 
-def _workers(story: Story, width: int) -> list[str]:
-    rates = {name: w["tokens"] / w["seconds"] for name, w in story.workers.items() if w["seconds"]}
+def _workers(status: RunStatus, width: int) -> list[str]:
+    rates = {name: w["tokens"] / w["seconds"] for name, w in status.workers.items() if w["seconds"]}
     best = max(rates.values(), default=1.0)
     room = max(1, width - 34)
     shown = [
@@ -214,7 +214,7 @@ def _workers(story: Story, width: int) -> list[str]:
     return ["", "[bold]tokens per second of each worker's time[/]", *shown] if shown else []
 
 
-def show_all(stories: Iterable[Story]) -> None:
+def show_all(statuses: Iterable[RunStatus]) -> None:
     """Show a run as it goes on: in place on a terminal, else a line every few seconds that brought an epoch."""
     from rich.console import Console
     from rich.live import Live
@@ -223,11 +223,11 @@ def show_all(stories: Iterable[Story]) -> None:
     console = Console()
     if console.is_terminal:
         with Live(console=console, auto_refresh=False, vertical_overflow="crop") as screen:
-            for story in stories:
-                screen.update(Text.from_markup("\n".join(text(story, console.width))), refresh=True)
+            for status in statuses:
+                screen.update(Text.from_markup("\n".join(text(status, console.width))), refresh=True)
         return
     said, epoch = -QUIET, -1
-    for story in stories:
-        if story.state != "running" or (story.epoch != epoch and time.monotonic() - said >= QUIET):
-            said, epoch = time.monotonic(), story.epoch
-            click.echo(line(story))
+    for status in statuses:
+        if status.state != "running" or (status.epoch != epoch and time.monotonic() - said >= QUIET):
+            said, epoch = time.monotonic(), status.epoch
+            click.echo(line(status))

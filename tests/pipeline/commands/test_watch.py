@@ -1,4 +1,4 @@
-"""A run watched from outside: the files of a run tell its story, and nothing of it is touched."""
+"""A run watched from outside: the files of a run tell its status, and nothing of it is touched."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from corpusmill.pipeline import LDA
 from corpusmill.pipeline.commands.terminal.watch import Watch, chart, line, text
 from corpusmill.pipeline.engine.run import RunStore
 from corpusmill.pipeline.models.base.text import model_of_run
-from corpusmill.pipeline.views.status import Story
+from corpusmill.pipeline.views.status import RunStatus
 from helpers.toy import write_topic_corpus
 
 COMMAND = [sys.executable, "-c", "from corpusmill.pipeline.commands.main import main; main()", "watch"]
@@ -41,10 +41,10 @@ def test_a_run_is_watched_while_it_goes_on_and_when_it_is_over(corpus, tmp_path)
     assert [(s.state, s.epoch, s.epochs) for s in seen] == [("running", e, 4) for e in (1, 2, 3, 4)]
     assert seen[1].shards == ["waiting"] * 4
     assert seen[1].eta > 0
-    told = Watch(run).look()
-    assert (told.state, told.epoch, told.eta) == ("finished", 4, None)
-    assert told.rows == fitted.history_
-    assert len(told.lines) == 2
+    status = Watch(run).look()
+    assert (status.state, status.epoch, status.eta) == ("finished", 4, None)
+    assert status.rows == fitted.history_
+    assert len(status.lines) == 2
     assert [s.state for s in Watch(run).follow()] == ["finished"]
 
 
@@ -101,8 +101,8 @@ def test_looking_never_stops_anybody_from_training(corpus, tmp_path):
 def test_words_are_no_markup_and_give_no_orders_to_the_terminal():
     from rich.text import Text
 
-    told = Story(run="[red]x", algorithm="lda", state="running", lines=["[bold]word[/] \x1b[2Jgone"], epochs=2)
-    shown = Text.from_markup("\n".join(text(told, 80))).plain
+    status = RunStatus(run="[red]x", algorithm="lda", state="running", lines=["[bold]word[/] \x1b[2Jgone"], epochs=2)
+    shown = Text.from_markup("\n".join(text(status, 80))).plain
     assert "lda [red]x" in shown
     assert "[bold]word[/]  [2Jgone" in shown
 
@@ -122,9 +122,11 @@ def test_no_line_is_wider_than_the_terminal(width, epochs):
         }
         for e in range(1, epochs + 1)
     ]
-    told = Story("run", "lda", epochs, 1000, 9, "running", ["done"] * 200, rows, {"w": {"tokens": 1, "seconds": 1}})
-    told.lines = ["long " * 50]
-    lines = [Text.from_markup(shown).cell_len for shown in text(told, width)]
+    status = RunStatus(
+        "run", "lda", epochs, 1000, 9, "running", ["done"] * 200, rows, {"w": {"tokens": 1, "seconds": 1}}
+    )
+    status.lines = ["long " * 50]
+    lines = [Text.from_markup(shown).cell_len for shown in text(status, width)]
     assert max(lines[2:]) <= width  # above are sentences
 
 
@@ -142,8 +144,8 @@ def test_without_a_terminal_there_are_plain_lines(corpus, tmp_path):
     lda().fit(corpus, run=run)
     done = subprocess.run([*COMMAND, run], capture_output=True, text=True, check=True)
     assert re.fullmatch(r"lda \S+: finished, epoch 4 of 4, .* tokens/s, training −.*, held out −.*\n", done.stdout)
-    told = json.loads(subprocess.run([*COMMAND, run, "--json"], capture_output=True, text=True, check=True).stdout)
-    assert (told["state"], told["epoch"], told["eta_seconds"]) == ("finished", 4, None)
+    status = json.loads(subprocess.run([*COMMAND, run, "--json"], capture_output=True, text=True, check=True).stdout)
+    assert (status["state"], status["epoch"], status["eta_seconds"]) == ("finished", 4, None)
 
 
 def test_on_a_terminal_it_draws(corpus, tmp_path):
@@ -175,5 +177,5 @@ def test_what_is_no_run_is_said():
 
 def test_a_line_says_where_a_run_stands():
     rows = [{"epoch": 2, "seconds": 3.0, "tokens_per_second": 2e6, "held_out_log_likelihood": -7.5}]
-    told = Story("runs/a", "lda", 2, 12, 9, "running", [], rows)
-    assert line(told) == "lda runs/a: running, epoch 2 of 12, 2 M tokens/s, held out −7.5000, about 30 s to go"
+    status = RunStatus("runs/a", "lda", 2, 12, 9, "running", [], rows)
+    assert line(status) == "lda runs/a: running, epoch 2 of 12, 2 M tokens/s, held out −7.5000, about 30 s to go"

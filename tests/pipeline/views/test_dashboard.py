@@ -14,7 +14,7 @@ from corpusmill.pipeline.engine.clusters import open_cluster
 from corpusmill.pipeline.engine.events import EpochFinished, EpochStarted, RunFinished, RunStarted, ShardSwept
 from corpusmill.pipeline.ingest.ingest import IngestOptions, ingest
 from corpusmill.pipeline.views.dashboard import publish
-from corpusmill.pipeline.views.status import Story, plain
+from corpusmill.pipeline.views.status import RunStatus, event_message
 from helpers.browser import TEXT, Browser
 
 #: Text of the page; bokeh draws inside shadow roots.
@@ -27,34 +27,34 @@ EVENTS = [
 ]
 
 
-def story_of(events):
-    story = Story()
+def status_after(events):
+    status = RunStatus()
     for event in events:
-        story.feed(plain(event))
-    return story
+        status.update(event_message(event))
+    return status
 
 
 def test_a_story_follows_the_events():
-    story = story_of(EVENTS)
-    assert story.shards == ["done", "cached", "waiting"]
-    assert story.state == "running"
-    assert story.workers["w0"] == {"tokens": 300, "seconds": 3.0, "shards": 1}
-    story.feed(plain(EpochFinished(1, {"epoch": 1, "seconds": 4.0, "tokens_per_second": 225.0})))
-    assert story.eta == 36.0
-    story.feed(plain(RunFinished("runs/news", 10, "converged")))
-    assert story.state == "converged"
-    assert story.eta is None
+    status = status_after(EVENTS)
+    assert status.shards == ["done", "cached", "waiting"]
+    assert status.state == "running"
+    assert status.workers["w0"] == {"tokens": 300, "seconds": 3.0, "shards": 1}
+    status.update(event_message(EpochFinished(1, {"epoch": 1, "seconds": 4.0, "tokens_per_second": 225.0})))
+    assert status.eta == 36.0
+    status.update(event_message(RunFinished("runs/news", 10, "converged")))
+    assert status.state == "converged"
+    assert status.eta is None
 
 
 def test_a_new_run_begins_a_new_story():
-    story = story_of([*EVENTS, RunStarted("runs/other", "lda", 4, 10, 2, 50, {})])
-    assert story.shards == ["waiting", "waiting"]
-    assert story.workers == {}
-    assert story.epoch == 4
+    status = status_after([*EVENTS, RunStarted("runs/other", "lda", 4, 10, 2, 50, {})])
+    assert status.shards == ["waiting", "waiting"]
+    assert status.workers == {}
+    assert status.epoch == 4
 
 
 def test_a_story_is_json():
-    json.dumps(story_of(EVENTS).as_json())
+    json.dumps(status_after(EVENTS).as_json())
 
 
 @pytest.fixture(scope="module")
@@ -112,8 +112,10 @@ def test_the_pages_follow_a_run_and_run_nothing_that_a_document_says(client, tmp
 def test_prometheus_has_the_same_figures(client):
     pytest.importorskip("prometheus_client")
     publish(client)
-    client.log_event("corpusmill", plain(RunStarted("runs/gauge", "lda", 0, 7, 3, 900, {})))
-    client.log_event("corpusmill", plain(EpochFinished(2, {"epoch": 2, "seconds": 4.0, "tokens_per_second": 225.0})))
+    client.log_event("corpusmill", event_message(RunStarted("runs/gauge", "lda", 0, 7, 3, 900, {})))
+    client.log_event(
+        "corpusmill", event_message(EpochFinished(2, {"epoch": 2, "seconds": 4.0, "tokens_per_second": 225.0}))
+    )
     lines = fetch(client, "metrics").splitlines()
     labels = '{algorithm="lda",run="runs/gauge"}'
     assert f"corpusmill_epoch{labels} 2.0" in lines
@@ -125,8 +127,8 @@ def test_grafana_asks_for_metrics_that_are_exposed_with_their_labels(client):
     pytest.importorskip("prometheus_client")
     publish(client)
     scores = {"log_likelihood": -7.0, "held_out_log_likelihood": -7.5}
-    client.log_event("corpusmill", plain(RunStarted("runs/gauge", "lda", 0, 7, 3, 900, {})))
-    client.log_event("corpusmill", plain(EpochFinished(1, ROW | scores)))
+    client.log_event("corpusmill", event_message(RunStarted("runs/gauge", "lda", 0, 7, 3, 900, {})))
+    client.log_event("corpusmill", event_message(EpochFinished(1, ROW | scores)))
     exposed = fetch(client, "metrics")
     board = json.loads((Path(__file__).parents[3] / "configs" / "grafana.json").read_text())
     queries = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
@@ -140,8 +142,8 @@ def test_grafana_asks_for_metrics_that_are_exposed_with_their_labels(client):
 def test_every_measure_of_a_model_is_a_gauge(client):
     pytest.importorskip("prometheus_client")
     publish(client)
-    client.log_event("corpusmill", plain(RunStarted("runs/nmf", "nmf", 0, 7, 3, 900, {})))
-    client.log_event("corpusmill", plain(EpochFinished(1, ROW | {"relative_error": 0.5, "seconds_read": 1.0})))
+    client.log_event("corpusmill", event_message(RunStarted("runs/nmf", "nmf", 0, 7, 3, 900, {})))
+    client.log_event("corpusmill", event_message(EpochFinished(1, ROW | {"relative_error": 0.5, "seconds_read": 1.0})))
     figures = fetch(client, "metrics")
     assert 'corpusmill_relative_error{algorithm="nmf",run="runs/nmf"} 0.5' in figures
     assert "seconds_read" not in figures
@@ -149,10 +151,10 @@ def test_every_measure_of_a_model_is_a_gauge(client):
 
 def test_the_page_draws_what_the_model_measures(client):
     publish(client)
-    client.log_event("corpusmill", plain(RunStarted("runs/nmf", "nmf", 0, 7, 3, 900, {})))
+    client.log_event("corpusmill", event_message(RunStarted("runs/nmf", "nmf", 0, 7, 3, 900, {})))
     for epoch in (1, 2):
         measures = {"error": 900 / epoch, "relative_error": 0.5 / epoch, "held_out_relative_error": 0.6 / epoch}
-        client.log_event("corpusmill", plain(EpochFinished(epoch, ROW | {"epoch": epoch} | measures)))
+        client.log_event("corpusmill", event_message(EpochFinished(epoch, ROW | {"epoch": epoch} | measures)))
     sources = """Bokeh.documents[0].all_models ? [...Bokeh.documents[0].all_models].filter(
         m => m.type === 'LegendItem' && m.visible).map(m => m.label.value).join() : ''"""
     for width in (420, 1400):

@@ -23,7 +23,7 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", protected_namespaces=())
 
 
-class Source(Section):
+class SourceConfig(Section):
     """Where documents come from, and how text becomes words."""
 
     path: str | list[str] = Field(
@@ -51,7 +51,7 @@ class Source(Section):
     max_features: Positive | None = Field(None, description="Keep this many of the most frequent words")
 
 
-class Corpus(Section):
+class CorpusConfig(Section):
     """The corpus store that ingest writes and training reads."""
 
     url: str = Field("corpus", description="Folder or URL of the store")
@@ -61,7 +61,7 @@ class Corpus(Section):
     held_out: Fraction = Field(0.05, description="Share of the documents that is set apart to evaluate with")
 
 
-class LDA(Section):
+class LDAConfig(Section):
     """Latent Dirichlet allocation: each document is a mixture of topics, each topic a distribution over words."""
 
     kind: Literal["lda"] = "lda"
@@ -88,7 +88,7 @@ class LDA(Section):
     random_state: Seed = 0
 
 
-class NMF(Section):
+class NMFConfig(Section):
     """Non-negative matrix factorisation: the corpus as a product of two small non-negative matrices."""
 
     kind: Literal["nmf"] = "nmf"
@@ -111,7 +111,7 @@ class NMF(Section):
     device: Device = "auto"
 
 
-class SkipGram(Section):
+class SkipGramConfig(Section):
     """What Word2Vec and Node2Vec share."""
 
     vector_size: Positive = Field(100, description="Numbers in a vector")
@@ -135,13 +135,13 @@ class SkipGram(Section):
     device: Device = "auto"
 
 
-class Word2Vec(SkipGram):
+class Word2VecConfig(SkipGramConfig):
     """Word vectors by skip-gram with negative sampling."""
 
     kind: Literal["word2vec"] = "word2vec"
 
 
-class Node2Vec(SkipGram):
+class Node2VecConfig(SkipGramConfig):
     """Vectors of a graph's nodes: skip-gram over random walks. corpus.url is a graph store or a file of edges."""
 
     kind: Literal["node2vec"] = "node2vec"
@@ -158,7 +158,7 @@ class Node2Vec(SkipGram):
     walks: str | None = Field(None, description="Folder or URL that keeps the walks; null: a temporary one")
 
 
-class RandomIndexing(Section):
+class RandomIndexingConfig(Section):
     """Word vectors as exact sums of their neighbours' sparse random seeds."""
 
     kind: Literal["random-indexing"] = "random-indexing"
@@ -183,10 +183,10 @@ class RandomIndexing(Section):
     device: Device = "auto"
 
 
-AnyModel = LDA | NMF | Word2Vec | Node2Vec | RandomIndexing
+AnyModelConfig = LDAConfig | NMFConfig | Word2VecConfig | Node2VecConfig | RandomIndexingConfig
 
 
-class Run(Section):
+class RunConfig(Section):
     """What training leaves behind."""
 
     url: str = Field("runs/latest", description="Folder or URL of the run: every committed epoch, for resume")
@@ -197,7 +197,7 @@ class Run(Section):
     )
 
 
-class Retrain(Section):
+class RetrainConfig(Section):
     """Versions of a model that is brought up to date again and again."""
 
     url: str = Field("models/latest", description="Folder or URL of the versions; HEAD there names the one in use")
@@ -213,7 +213,7 @@ class Retrain(Section):
     )
 
 
-class Cluster(Section):
+class ClusterConfig(Section):
     """Base of all kinds: what is not named here goes to the library's own class as ``options``."""
 
     kind: str
@@ -225,26 +225,26 @@ class Cluster(Section):
         return own | self.options
 
 
-class Synchronous(Cluster):
+class SynchronousConfig(ClusterConfig):
     """No Dask: every task runs in this process, one by one, with the same result to the bit."""
 
     kind: Literal["synchronous"] = "synchronous"
 
 
-class Adapt(Section):
+class AdaptConfig(Section):
     """How many workers a cluster may have, as there is work for them."""
 
     minimum: Positive = Field(1, description="Fewest workers")
     maximum: Positive = Field(description="Most workers")
 
 
-class Scaled(Cluster):
+class ScaledConfig(ClusterConfig):
     """Starts its own workers, as many as asked for or as there is work for; the model is the same to the bit."""
 
-    adapt: Adapt | None = Field(None, description="Fewest and most workers, instead of a fixed number")
+    adapt: AdaptConfig | None = Field(None, description="Fewest and most workers, instead of a fixed number")
 
 
-class Local(Scaled):
+class LocalConfig(ScaledConfig):
     """Worker processes on this machine."""
 
     kind: Literal["local"] = "local"
@@ -256,7 +256,7 @@ class Local(Scaled):
     )
 
 
-class Secured(Cluster):
+class SecuredConfig(ClusterConfig):
     """Connects to a scheduler that is there already, by TLS if certificates are given."""
 
     tls_ca_file: str | None = Field(None, description="Certificate of the authority, in PEM format")
@@ -264,21 +264,21 @@ class Secured(Cluster):
     tls_client_key: str | None = Field(None, description="The file of the client's private key")
 
 
-class Address(Secured):
+class AddressConfig(SecuredConfig):
     """A scheduler at a known address."""
 
     kind: Literal["address"] = "address"
     address: str = Field(description="Such as tcp://scheduler:8786 or tls://scheduler:8786")
 
 
-class SchedulerFile(Secured):
+class SchedulerFileConfig(SecuredConfig):
     """A scheduler that wrote its address to a shared file (dask scheduler --scheduler-file)."""
 
     kind: Literal["scheduler-file"] = "scheduler-file"
     scheduler_file: str = Field(description="Path of the file")
 
 
-class LocalCuda(Scaled):
+class LocalCudaConfig(ScaledConfig):
     """One worker for each GPU of this machine (dask-cuda)."""
 
     kind: Literal["local-cuda"] = "local-cuda"
@@ -293,7 +293,7 @@ class LocalCuda(Scaled):
     rmm_pool_size: str | float | None = Field(None, description="GPU memory that each worker sets apart at start")
 
 
-class JobQueue(Scaled):
+class JobQueueConfig(ScaledConfig):
     """Workers as jobs of a batch system (dask-jobqueue)."""
 
     kind: Literal["jobqueue"] = "jobqueue"
@@ -307,7 +307,7 @@ class JobQueue(Scaled):
     account: str | None = Field(None, description="Account that pays")
 
 
-class Kubernetes(Scaled):
+class KubernetesConfig(ScaledConfig):
     """Workers as pods (dask-kubernetes and its operator)."""
 
     kind: Literal["kubernetes"] = "kubernetes"
@@ -319,10 +319,18 @@ class Kubernetes(Scaled):
     env: dict[str, str] | None = Field(None, description="Environment of scheduler and workers")
 
 
-AnyCluster = Synchronous | Local | Address | SchedulerFile | LocalCuda | JobQueue | Kubernetes
+AnyClusterConfig = (
+    SynchronousConfig
+    | LocalConfig
+    | AddressConfig
+    | SchedulerFileConfig
+    | LocalCudaConfig
+    | JobQueueConfig
+    | KubernetesConfig
+)
 
 
-class Report(Section):
+class ReportConfig(Section):
     """The page that a run leaves."""
 
     path: str | None = Field(None, description="The HTML file; by default report.html inside the run")
@@ -332,13 +340,15 @@ class Report(Section):
 class Config(Section):
     """A whole configuration: what to train on what, where, and what to leave behind."""
 
-    source: Source | None = Field(None, description="What ingest reads; without it the corpus must be there already")
-    corpus: Corpus = Corpus()
-    model: AnyModel = Field(LDA(), discriminator="kind")
-    run: Run = Run()
-    retrain: Retrain = Retrain()
-    cluster: AnyCluster = Field(Local(), discriminator="kind")
-    report: Report | None = Field(Report(), description="null: no report")
+    source: SourceConfig | None = Field(
+        None, description="What ingest reads; without it the corpus must be there already"
+    )
+    corpus: CorpusConfig = CorpusConfig()
+    model: AnyModelConfig = Field(LDAConfig(), discriminator="kind")
+    run: RunConfig = RunConfig()
+    retrain: RetrainConfig = RetrainConfig()
+    cluster: AnyClusterConfig = Field(LocalConfig(), discriminator="kind")
+    report: ReportConfig | None = Field(ReportConfig(), description="null: no report")
 
     @property
     def model_url(self) -> str:

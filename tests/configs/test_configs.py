@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 from corpusmill.configs.resolve import HIDDEN, ConfigError, Layer, load, public, resolve, shipped
-from corpusmill.configs.schema import Config, Source
+from corpusmill.configs.schema import Config, SourceConfig
 from corpusmill.io.readers.open import FORMATS
 from corpusmill.pipeline import ESTIMATORS
 from corpusmill.pipeline.engine.clusters import KINDS, dask_settings
@@ -62,12 +62,12 @@ def test_a_model_section_has_the_names_and_defaults_of_its_estimator(kind):
 def test_the_source_section_has_the_names_and_defaults_of_ingest():
     options = {f.name: f.default for f in dataclasses.fields(IngestOptions)}
     of_corpus = {"held_out", "chunk_tokens", "overwrite"}
-    section = Source(path="x").model_dump(exclude={"path"})
+    section = SourceConfig(path="x").model_dump(exclude={"path"})
     assert section == {name: value for name, value in options.items() if name not in of_corpus}
 
 
 def test_the_formats_are_those_that_can_be_read():
-    formats = Config.model_json_schema()["$defs"]["Source"]["properties"]["format"]["enum"]
+    formats = Config.model_json_schema()["$defs"]["SourceConfig"]["properties"]["format"]["enum"]
     assert set(formats) == {"auto", *FORMATS}
 
 
@@ -203,7 +203,7 @@ def test_secrets_are_hidden_and_nothing_else_is():
     shown = public(resolve([Layer("here", MINIMAL | tree)]))
     assert "hunter2" not in str(shown)
     assert shown["source"]["path"] == f"s3://{HIDDEN}@host/x"
-    assert shown["source"]["token_pattern"] == Source(path="x").token_pattern
+    assert shown["source"]["token_pattern"] == SourceConfig(path="x").token_pattern
     assert shown["cluster"]["options"]["job_script_prologue"][1] == "module load python"
 
 

@@ -287,7 +287,7 @@ def test_config_example_keeps_the_comments(call):
 
 
 def test_config_schema_is_json(call):
-    assert "LDA" in json.loads(call("config", "schema")[1])["$defs"]
+    assert "LDAConfig" in json.loads(call("config", "schema")[1])["$defs"]
 
 
 def test_every_configuration_that_is_listed_can_be_printed(call):

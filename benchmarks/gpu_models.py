@@ -17,11 +17,11 @@ from corpusmill.kernels.nmf import hals as nmf_cpu
 from corpusmill.kernels.node2vec import walks as walks_cpu
 from corpusmill.kernels.random_indexing import accumulate as ri_cpu
 from corpusmill.kernels.random_indexing import text as ri_text
-from corpusmill.kernels.word2vec import movement
 from corpusmill.kernels.word2vec import skip_gram as word2vec_cpu
 from gpu_lda import make
 from gpu_measure import copy_rate, kernel_seconds, row, shared_rate, wall_seconds
 from numba import cuda, float64
+from papers import word2vec_data_movement
 
 THREADS = 256
 
@@ -129,12 +129,12 @@ def bytes_a_word(dimension: int, step) -> dict[str, float]:
     A row that is changed is read, then read and written by the atomic addition.
     """
     change, samples, around = 12 * dimension, step.negative + 1, 2 * ((step.window + 1) // 2)
-    paper = movement.Case(1, 1000, dimension, step.window, step.negative, 16 << 10)
+    paper = word2vec_data_movement.Case(1, 1000, dimension, step.window, step.negative, 16 << 10)
     return {
         "full": change * (1 + samples),
         "full, no ring": change * (around + samples),
-        "par": 4 * movement.par_total(paper) / 1000,
-        "skip-gram": 4 * movement.sgns_total(paper) / 1000,
+        "par": 4 * word2vec_data_movement.par_total(paper) / 1000,
+        "skip-gram": 4 * word2vec_data_movement.sgns_total(paper) / 1000,
     }
 
 

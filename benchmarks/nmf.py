@@ -19,10 +19,10 @@ import click
 import numpy as np
 import scipy.sparse
 from corpusmill.kernels.nmf import hals as nmf
-from corpusmill.kernels.nmf import roofline as nmf_model
 from corpusmill.kernels.nmf import solvers as nmf_solvers
 from corpusmill.kernels.nmf import tiled as nmf_tiled
 from corpusmill.pipeline.models.nmf.algorithm import go_ahead, gram
+from papers import nmf_data_movement, nmf_sweeps
 
 CACHE = 32 << 20
 PEER = "scikit-learn cd"
@@ -90,7 +90,7 @@ class Blocks:
         if self.order == "paper":
             P = self._sum(products, slice(None))
             for _ in range(self.sweeps):
-                nmf_tiled.update(self.W, P, Q.astype(np.float32), nmf_model.tile_size(K, CACHE), True)
+                nmf_tiled.update(self.W, P, Q.astype(np.float32), nmf_tiled.tile_size(K, CACHE), True)
             self.S = gram(self.W)
             inner = nmf.inner(P.reshape(-1), self.W.reshape(-1))
         else:
@@ -137,7 +137,7 @@ class Whole:
 
     def __init__(self, A, W, H, solver):
         self.A, self.T, self.W, self.H = A, A.T.tocsr() if scipy.sparse.issparse(A) else A.T, W, H
-        self.solver, self.tile = solver, nmf_model.tile_size(W.shape[1], CACHE)
+        self.solver, self.tile = solver, nmf_tiled.tile_size(W.shape[1], CACHE)
 
     def epoch(self):
         """Run one epoch."""
@@ -152,9 +152,9 @@ class Whole:
 
     def _update(self, X, R, S, normalise):
         if self.solver == "columns":
-            nmf_tiled.update_by_columns(X, R, S, normalise)
+            nmf_sweeps.update_by_columns(X, R, S, normalise)
         elif self.solver == "phases":
-            nmf_tiled.update_in_phases(X, R, S, self.tile, normalise)
+            nmf_sweeps.update_in_phases(X, R, S, self.tile, normalise)
         elif self.solver == "mu":
             X = nmf_solvers.multiply(X, R, S)
         else:
@@ -233,7 +233,7 @@ def compare(name, K, epochs, threads, chosen):
         table.append({"name": label} | trace(make(A, K), epochs))
     D, V = A.shape
     stored = A.nnz if scipy.sparse.issparse(A) else A.size
-    work, moved = nmf_model.flops(V, D, K, stored), nmf_model.bytes_moved(V, D, K, stored)
+    work, moved = nmf_data_movement.flops(V, D, K, stored), nmf_data_movement.bytes_moved(V, D, K, stored)
     show(f"{name}: {D} x {V}, {stored} stored, K = {K}, {threads} thread(s)", table, work, moved)
     return {"data": name, "K": K, "threads": threads, "flops": work, "bytes": moved, "rows": table}
 

@@ -18,6 +18,7 @@ from corpusmill.kernels.lda import collapsed as lda_collapsed
 from corpusmill.kernels.lda import esca as lda
 from corpusmill.kernels.lda import uncollapsed as lda_uncollapsed
 from lda_systems import BETA, Clock, Corpusmill, Warp, load, zipf_matrix
+from papers import atomic_totals
 
 FILES = {"kos": "uci-kos/docword.kos.txt", "nips": "nips_bow_1740x12419.npz", "wikipedia": "wiki-bow-252k.npz"}
 #: Document groups and word blocks of cgs; documents of a mini-batch (the dissertation's Figure 2.8: 330 and 140).
@@ -51,8 +52,8 @@ def plain(order, docs, words, z, A, B, N, alpha, beta, key):
 class Following(Corpusmill):
     """One chunk whose dense tables follow the tokens; threads share its tiles."""
 
-    def __init__(self, matrix, n_topics: int, threads: int, documents: int = 0, atomic: bool = False):
-        self.documents, self.atomic = documents, atomic
+    def __init__(self, matrix, n_topics: int, threads: int, documents: int = 0):
+        self.documents = documents
         super().__init__(matrix, n_topics, 1)
         self.pool = concurrent.futures.ThreadPoolExecutor(threads)
 
@@ -78,7 +79,15 @@ class Following(Corpusmill):
 
     def follow(self, key) -> None:
         """Draw in tiles."""
-        lda_collapsed.diagonals(self.tokens, self.tables, self.z, key, PARTS, self.pool, self.atomic)
+        lda_collapsed.diagonals(self.tokens, self.tables, self.z, key, PARTS, self.pool)
+
+
+class AtomicTotals(Following):
+    """One array of totals that all threads change."""
+
+    def follow(self, key) -> None:
+        """Draw in tiles."""
+        atomic_totals.diagonals(self.tokens, self.tables, self.z, key, PARTS, self.pool)
 
 
 class Minibatch(Following):
@@ -122,7 +131,7 @@ def makers(documents: int = 140) -> dict:
         "plain": Plain,
         "reference": Reference,
         "cgs": Following,
-        "cgs, atomic": lambda *given: Following(*given, atomic=True),
+        "cgs, atomic": AtomicTotals,
         "minibatch": lambda *given: Minibatch(*given, documents=documents),
         "uncollapsed": Uncollapsed,
         "esca": Corpusmill,

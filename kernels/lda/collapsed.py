@@ -4,9 +4,8 @@ Source: Moon's dissertation (2019), chapter 2:
 
 - ``sequential``: Algorithm 1, collapsed Gibbs sampling, tokens in document order;
 - ``diagonals``: Algorithm 3, the same over document groups x word blocks, tiles of a wrapped diagonal at once. They
-  share no document and no word, but all of them use N: either each tile adds to one N atomically, so that what it
-  reads depends on its neighbours' pace, or each has its own N, and the differences are added up behind the diagonal
-  (2.4.1.4), which gives the same topics whatever the number of threads;
+  share no document and no word, but all of them use N: each tile has a copy of N, and the differences are added after
+  the diagonal (section 2.4.1.4), so the topics do not depend on the number of threads;
 - ``minibatch``: Algorithms 4 to 7, counts stand still within a mini-batch, (A_dk + α_k) / (N_k + Vβ) is computed once
   a document.
 
@@ -19,7 +18,6 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import random
-from ..atomic import atomic_add
 from ..jit import kernel, vector_kernel
 
 #: Weights whose sum is kept, so that a draw searches among sums first.
@@ -63,25 +61,22 @@ def sequential(tokens: Tokens, tables: Tables, z: np.ndarray, key: np.uint64) ->
 
     The draw of token i of word order is ``random.uniform64(key, i)``, here and below.
     """
-    _collapsed(by_document(tokens), tokens, tables, z, key, False)
+    _collapsed(by_document(tokens), tokens, tables, z, key)
 
 
-def diagonals(
-    tokens: Tokens, tables: Tables, z: np.ndarray, key: np.uint64, parts: int, pool: Executor, atomic: bool = False
-) -> None:
+def diagonals(tokens: Tokens, tables: Tables, z: np.ndarray, key: np.uint64, parts: int, pool: Executor) -> None:
     """Draw ``z`` (T,) uint16 tile by tile, ``parts`` x ``parts`` of them; a thread takes a tile when it is free."""
     order, tile_ptr = tiles(tokens, parts)
     for step in range(parts):
         mine = [g * parts + (g + step) % parts for g in range(parts)]
-        own = [tables if atomic else tables._replace(N=tables.N.copy()) for _ in mine]
+        own = [tables._replace(N=tables.N.copy()) for _ in mine]
         jobs = [
-            pool.submit(_collapsed, order[tile_ptr[t] : tile_ptr[t + 1]], tokens, mine_tables, z, key, atomic)
+            pool.submit(_collapsed, order[tile_ptr[t] : tile_ptr[t + 1]], tokens, mine_tables, z, key)
             for t, mine_tables in zip(mine, own, strict=True)
         ]
         for job in jobs:
             job.result()
-        if not atomic:
-            tables.N[:] += sum(each.N - tables.N for each in own)
+        tables.N[:] += sum(each.N - tables.N for each in own)
 
 
 def tiles(tokens: Tokens, parts: int) -> tuple[np.ndarray, np.ndarray]:
@@ -116,7 +111,7 @@ def minibatch(
 
 
 @kernel
-def _collapsed(batch, tokens, tables, z, key, atomic):
+def _collapsed(batch, tokens, tables, z, key):
     docs, words, (A, B, N, alpha, beta, mass) = tokens.docs, tokens.words, tables
     K, mass = len(alpha), np.float32(mass)
     p = np.zeros((K + STRIDE - 1) // STRIDE * STRIDE, np.float32)
@@ -124,14 +119,11 @@ def _collapsed(batch, tokens, tables, z, key, atomic):
     _invert(N, mass, inverse)
     for i in batch:
         a, b, old = A[docs[i]], B[words[i]], z[i]
-        _add(a, b, N, old, -1, atomic)
-        if atomic:
-            _invert(N, mass, inverse)  # which others have changed too
-        else:
-            inverse[old] = 1 / (np.float32(N[old]) + mass)
+        _add(a, b, N, old, -1)
+        inverse[old] = 1 / (np.float32(N[old]) + mass)
         _weigh(a, b, inverse, alpha, np.float32(beta), p)
         new = z[i] = min(pick_weight(p, random.uniform64(key, i)), K - 1)
-        _add(a, b, N, new, 1, atomic)
+        _add(a, b, N, new, 1)
         inverse[new] = 1 / (np.float32(N[new]) + mass)
 
 
@@ -142,13 +134,10 @@ def _invert(N, mass, inverse):
 
 
 @kernel
-def _add(a, b, N, k, step, atomic):
+def _add(a, b, N, k, step):
     a[k] += step
     b[k] += step
-    if atomic:
-        atomic_add(N, k, step)
-    else:
-        N[k] += step
+    N[k] += step
 
 
 @vector_kernel
@@ -217,5 +206,5 @@ def _move(batch, tokens, tables, old, z):
     for j in range(len(batch)):
         i = batch[j]
         a, b = tables.A[tokens.docs[i]], tables.B[tokens.words[i]]
-        _add(a, b, tables.N, old[j], -1, False)
-        _add(a, b, tables.N, z[i], 1, False)
+        _add(a, b, tables.N, old[j], -1)
+        _add(a, b, tables.N, z[i], 1)

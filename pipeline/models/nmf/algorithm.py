@@ -12,7 +12,7 @@ from ....io.stores.store import Arrays
 from ....kernels import random
 from ....kernels.nmf import hals as nmf
 from ....kernels.nmf import solvers as nmf_solvers
-from ....kernels.nmf.roofline import tile_size
+from ....kernels.nmf.tiled import tile_size
 from ...engine.algorithm import Address, Algorithm, Model, Need, Swept, add
 from ...engine.device import kernels
 from ..base.text import load_model, map_words

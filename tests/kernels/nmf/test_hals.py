@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import scipy.sparse
 from corpusmill.kernels.nmf import hals as nmf
-from corpusmill.kernels.nmf import roofline as nmf_model
 from corpusmill.kernels.nmf import tiled as nmf_tiled
 from corpusmill.kernels.simd import tiles
 from helpers.naive import nmf_best_rows, nmf_extrapolated, nmf_fast_hals
@@ -60,28 +59,14 @@ def agree(found, expected, tolerance):
     assert np.abs(found - expected).max() <= tolerance * np.abs(expected).max()
 
 
-UPDATES = (nmf_tiled.update, nmf_tiled.update_in_phases)
-
-
 @pytest.mark.parametrize("K", [1, 7, 24])
 @pytest.mark.parametrize("T", [1, 3, 5, 8, 24])
-@pytest.mark.parametrize("update", UPDATES, ids=lambda f: f.__name__)
-def test_tiles_of_any_size_make_the_iterates_of_algorithm_1(update, T, K):
+def test_tiles_of_any_size_make_the_iterates_of_algorithm_1(T, K):
     A, W, H = parts(60, 47, K)
     A = A.toarray()
     for expected_W, expected_H in nmf_fast_hals(A.T, W, H.T, 20):
-        update(H, A @ W, W.T @ W, min(T, K), False)
-        update(W, A.T @ H, H.T @ H, min(T, K), True)
-        agree(W, expected_W, 1e-10)
-        agree(H, expected_H.T, 1e-10)
-
-
-def test_a_product_a_column_makes_the_iterates_of_algorithm_1():
-    A, W, H = parts(60, 47, 9)
-    A = A.toarray()
-    for expected_W, expected_H in nmf_fast_hals(A.T, W, H.T, 20):
-        nmf_tiled.update_by_columns(H, A @ W, W.T @ W, False)
-        nmf_tiled.update_by_columns(W, A.T @ H, H.T @ H, True)
+        nmf_tiled.update(H, A @ W, W.T @ W, min(T, K), False)
+        nmf_tiled.update(W, A.T @ H, H.T @ H, min(T, K), True)
         agree(W, expected_W, 1e-10)
         agree(H, expected_H.T, 1e-10)
 
@@ -181,9 +166,6 @@ def test_registers_of_other_widths(bits, dtype, tolerance, tmp_path):
     subprocess.run([sys.executable, "-c", WIDTH, *arguments], check=True, env=environment)
 
 
-# --- closed forms ---
-
-
 @pytest.mark.parametrize("dtype, tolerance", [(np.float64, 1e-13), (np.float32, 1e-5)])
 @pytest.mark.parametrize("n, K", [(1, 1), (48, 8), (500, 11), (1000, 37)])
 def test_a_step_beyond_stays_above_zero(n, K, dtype, tolerance):
@@ -197,31 +179,7 @@ def test_a_step_beyond_stays_above_zero(n, K, dtype, tolerance):
     assert n == 1 or (expected == 0).any()
 
 
-def test_the_papers_own_figures():
-    assert nmf_model.moved_by_loop(11_554, 256) == 775_015_680
-    assert int(nmf_model.moved(11_554, 256, 16, 33)) == 338_840_256
-    assert nmf_model.moved_by_loop(26_214, 240) == 1_547_732_400
-    assert int(nmf_model.moved(26_214, 240, 15, 35 << 20)) == 189_208_129
-    assert nmf_model.hals_flops(26_214, 11_314, 256) == pytest.approx(3.1e11, rel=0.02)
-
-
-def test_the_papers_own_tiles():
-    found = [nmf_model.tile(K, 35 << 20) for K in (80, 160, 240)]
+def test_tile_widths_are_those_of_the_paper():
+    found = [nmf_tiled.best_tile(K, 35 << 20) for K in (80, 160, 240)]
     assert found == pytest.approx([8.94, 12.64, 15.48], abs=0.02)
-    assert nmf_model.tile_size(256, 33e6) == 16
-
-
-@given(st.integers(1, 30), st.integers(1, 12), st.integers(1, 500), st.integers(1, 500))
-def test_tiling_changes_no_number_of_operations(T, tiles_across, V, D):
-    K = T * tiles_across
-    assert nmf_model.tiled_flops(V, D, K, T) == nmf_model.hals_flops(V, D, K)
-
-
-@given(st.integers(2, 2000), st.floats(16, 1e8))
-def test_equation_11_is_where_equation_9_is_least(K, C):
-    T = nmf_model.tile(K, C)
-    assert nmf_model.slope(K, T, C) == pytest.approx(0, abs=1e-6 * K)
-    assert nmf_model.moved(10, K, T, C) <= min(nmf_model.moved(10, K, T * s, C) for s in (0.9, 1.1)) * (1 + 1e-12)
-    total = nmf_model.moved_by_tiles(10, K, 5) - K * (5 + 10) + 2 * nmf_model.moved_by_products(10, K, 5, C)
-    assert total == pytest.approx(nmf_model.moved(10, K, 5, C))
-    assert nmf_model.moved_by_hals(10, 20, K, C) > nmf_model.moved_by_loop(10, K)
+    assert nmf_tiled.tile_size(256, 33e6) == 16

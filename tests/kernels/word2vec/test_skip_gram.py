@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 from corpusmill.kernels import random
-from corpusmill.kernels.word2vec import movement
 from corpusmill.kernels.word2vec import skip_gram as word2vec
 from helpers import naive
 from hypothesis import given, settings
@@ -151,15 +150,3 @@ def test_the_loss_is_minus_the_logarithm_of_the_sigmoids():
     ]
     wanted = -sum(np.log(1 / (1 + np.exp(-x * sign))) for x, sign in held)
     assert word2vec.loss(W_in, W_out, pairs, negatives) == pytest.approx(wanted, rel=1e-5)
-
-
-def test_data_movement_is_that_of_the_paper():
-    # Dissertation, section 4.5.5: One Billion Word, 35 MB of cache, which the paper takes as so many elements.
-    words, sentences = 804_269_958, 30_607_741
-    case = movement.Case(sentences, words / sentences, dimension=128, window=8, negative=5, cache=35 * 2**20)
-    assert movement.sgns_total(case) == pytest.approx(85_665_204e6, rel=1e-6)
-    assert movement.sgns_repulsion(case) == pytest.approx(72_487_241e6, rel=1e-6)
-    assert movement.par_repulsion(case) == pytest.approx(19_239_278e5, rel=1e-6)
-    assert movement.par_total(case) == pytest.approx(15_109_321e6, rel=5e-4)
-    assert movement.sgns_total(case) / movement.par_total(case) == pytest.approx(5.67, abs=0.005)
-    assert 1 - movement.par_repulsion(case) / movement.sgns_repulsion(case) == pytest.approx(0.973, abs=0.0005)

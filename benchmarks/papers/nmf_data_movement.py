@@ -1,8 +1,9 @@
-"""The closed forms of FAST-HALS: numbers moved and flops, as published, and the tile that they choose.
+"""How many numbers FAST-HALS moves and how many operations it makes, in closed form.
 
-Moon et al., "ALO-NMF" (KDD 2020), equations 3 and 7 to 11 and Table 3; Moon's dissertation (2019), equation 3.9. V, D
-and K are the sizes of A (V, D), W (V, K) and H (K, D); T is the tile. C is the cache as the papers put it
-into the formula: the dissertation's 189,208,129 takes 35 MiB in bytes, the KDD paper's 338,840,256 takes the number 33.
+Sources: Moon et al., "ALO-NMF" (KDD 2020), equations 3 and 7 to 10 and Table 3; Moon's dissertation (2019), equation
+3.9. V, D and K are the sizes of A (V, D), W (V, K) and H (K, D); T is the width of a tile. C is the size of the cache
+as the papers insert it: the dissertation's result of 189,208,129 uses 35 MiB in bytes, the result 338,840,256 of the
+KDD paper uses the number 33. Equation 11, the best T, ships in ``corpusmill.kernels.nmf.tiled``.
 """
 
 import math
@@ -37,17 +38,6 @@ def moved(V: int, K: int, T: int, C: float) -> float:
 def slope(K: int, T: float, C: float) -> float:
     """Equation 10: what the derivative of equation 9 by T is proportional to, falling through 0 at the best tile."""
     return T * T * (2 / math.sqrt(C) - 1) + K
-
-
-def tile(K: int, C: float) -> float:
-    """Equation 11: the tile that moves least; C above 4."""
-    root = math.sqrt(C)
-    return math.sqrt(K * root / (root - 2))
-
-
-def tile_size(K: int, C: float) -> int:
-    """Return the tile as a whole number from 1 to K."""
-    return max(1, min(K, round(tile(K, C))))
 
 
 def hals_flops(V: int, D: int, K: int) -> int:

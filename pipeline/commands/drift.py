@@ -6,8 +6,9 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from ...io.stores.store import DataError
+from ..models.base.similarity import top_indices
 from ..models.base.text import load_model
-from ..models.base.vectors import WordVectors, best
+from ..models.base.vectors import WordVectors
 from ..models.versions import Facts, Versions
 
 #: Topics that can be matched: time grows with their number to the power of three.
@@ -138,4 +139,4 @@ def _neighbours(rows: np.ndarray) -> list[list[int]]:
     similar = rows @ rows.T
     np.fill_diagonal(similar, -2.0)
     n = min(NEIGHBOURS, len(rows) - 1)
-    return [best(row, n).tolist() for row in similar]
+    return [top_indices(row, n).tolist() for row in similar]

@@ -18,7 +18,7 @@ from ...engine.cache import CACHE
 from ...engine.executors import executor_for
 from ...engine.run import RunStore
 from .estimator import Estimator, read_model_meta
-from .vectors import best, unit
+from .similarity import top_indices, unit_vector
 
 #: Files that ``transform_to`` writes.
 OUTPUT = re.compile(r"part-\d{6}\.parquet")
@@ -114,7 +114,7 @@ class TextEstimator(Estimator):
 
         Some of a chunk's rows are held at a time, never those of all documents. Raises as ``query``.
         """
-        wanted = unit(self.query(words)) - (unit(self.query(without)) if without else 0)
+        wanted = unit_vector(self.query(words)) - (unit_vector(self.query(without)) if without else 0)
         corpus, executor = self.open(data), executor_for(client)
         with self._on_workers(executor) as model:
             url = Store(corpus.url).absolute
@@ -271,8 +271,8 @@ def _search_chunk(
 ) -> list[tuple[str, float]]:
     model, corpus, _, doc_ptr, words = _documents(model, url, part, index)
     groups = _row_groups(model, doc_ptr, words, _document_keys(model, doc_ptr, words))
-    cosines = np.concatenate([_cosines(rows, unit(wanted)) for rows in groups])
-    places = best(cosines, topn)
+    cosines = np.concatenate([_cosines(rows, unit_vector(wanted)) for rows in groups])
+    places = top_indices(cosines, topn)
     keys = corpus.documents["key"].take(corpus.chunks[index].first_document + places)
     return list(zip(keys.to_pylist(), cosines[places].tolist(), strict=True))
 

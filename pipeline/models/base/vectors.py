@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from ....io.stores.parquet import read_parquet
 from ....io.stores.store import DataError, Store, check_format
+from .similarity import row_lengths, top_indices, unit_vector
 
 #: Rows compared at a time: scores of a block, no normalised copy of all vectors.
 BLOCK = 1 << 15
@@ -65,10 +66,7 @@ class WordVectors:
 
     def _norms(self) -> np.ndarray:
         if self._lengths is None:
-            lengths = np.empty(len(self), np.float32)
-            for rows in _blocks(len(self), BLOCK):
-                lengths[rows] = np.linalg.norm(self.vectors[rows], axis=1)
-            self._lengths = np.where(lengths > 0, lengths, np.float32(1))
+            self._lengths = row_lengths(self.vectors)
         return self._lengths
 
     def similarity(self, a: str, b: str) -> float:
@@ -93,12 +91,12 @@ class WordVectors:
         n = len(self) if restrict_vocab is None else min(restrict_vocab, len(self))
         scores = self.scores(query, n)
         scores[[i for i in given if i < n]] = -np.inf
-        return [(self.index_to_key[i], float(scores[i])) for i in best(scores, topn) if scores[i] > -np.inf]
+        return [(self.index_to_key[i], float(scores[i])) for i in top_indices(scores, topn) if scores[i] > -np.inf]
 
     def scores(self, query: np.ndarray, n: int | None = None) -> np.ndarray:
         """Return the cosines of the first ``n`` words' vectors with a vector (D,): (n,) float32."""
         out = np.empty(len(self) if n is None else n, np.float32)
-        direction = unit(np.asarray(query, np.float32))
+        direction = unit_vector(np.asarray(query, np.float32))
         for rows in _blocks(len(out), BLOCK):
             out[rows] = self.vectors[rows] @ direction
         return out / self._norms()[: len(out)]
@@ -113,7 +111,7 @@ class WordVectors:
                 if isinstance(key, str):
                     given.append(self._index(key))
                     key = self.vectors[given[-1]]
-                total += np.float32(sign * weight) * unit(np.asarray(key, np.float32))
+                total += np.float32(sign * weight) * unit_vector(np.asarray(key, np.float32))
         return total, given
 
     def doesnt_match(self, words: Sequence[str]) -> str:
@@ -125,7 +123,7 @@ class WordVectors:
         if not known:
             raise ValueError(f"none of the {len(words)} words is known")
         units = self[known] / self._norms()[[self.key_to_index[word] for word in known]][:, None]
-        return known[int(np.argmin(units @ unit(units.mean(axis=0))))]
+        return known[int(np.argmin(units @ unit_vector(units.mean(axis=0))))]
 
     # --- formats ---
 
@@ -233,22 +231,6 @@ class WordVectors:
         meta = store.read_json("words.json")
         check_format(meta, "vectors", ZARR_FORMAT, url)
         return cls(meta["words"], store.read_arrays("vectors")["vectors"])
-
-
-def best(scores: np.ndarray, n: int) -> np.ndarray:
-    """Return the places of the ``n`` largest scores (V,), falling, ties by place: (n,) int64."""
-    n = min(n, len(scores))
-    if n <= 0:
-        return np.empty(0, np.int64)
-    bound = np.partition(scores, len(scores) - n)[len(scores) - n]
-    candidates = np.flatnonzero(scores >= bound)
-    return candidates[np.argsort(-scores[candidates], kind="stable")][:n]
-
-
-def unit(vector: np.ndarray) -> np.ndarray:
-    """Divide a vector (D,) by its length; one of zeros stays."""
-    length = np.linalg.norm(vector)
-    return vector / length if length > 0 else vector
 
 
 def _as_list(keys: Any) -> list[Any]:

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from corpusmill.io.stores.store import DataError
 from corpusmill.pipeline.models.base import vectors as module
-from corpusmill.pipeline.models.base.vectors import WordVectors, best
+from corpusmill.pipeline.models.base.similarity import top_indices
+from corpusmill.pipeline.models.base.vectors import WordVectors
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -84,8 +85,8 @@ def test_a_vector_of_zeros_is_like_nothing():
 
 
 @given(arrays(np.float32, st.integers(0, 30), elements=st.integers(-3, 3)), st.integers(0, 40))
-def test_best_is_a_stable_sort(scores, n):
-    np.testing.assert_array_equal(best(scores, n), np.argsort(-scores, kind="stable")[:n])
+def test_top_indices_are_a_stable_sort(scores, n):
+    np.testing.assert_array_equal(top_indices(scores, n), np.argsort(-scores, kind="stable")[:n])
 
 
 @pytest.mark.parametrize("ending", ENDINGS)

@@ -1,0 +1,40 @@
+"""Cosine similarity and ranking of plain arrays."""
+
+import numpy as np
+
+#: Rows squared at once when lengths are computed, so that no temporary copy of a large array is made.
+ROWS_PER_BLOCK = 1 << 15
+
+
+def unit_vector(vector: np.ndarray) -> np.ndarray:
+    """Divide a vector (D,) by its Euclidean length. A vector of zeros is returned unchanged."""
+    length = np.linalg.norm(vector)
+    if length == 0:
+        return vector
+    return vector / length
+
+
+def row_lengths(rows: np.ndarray) -> np.ndarray:
+    """Return the Euclidean length of each row of (n, D): (n,) float32. A row of zeros gets length 1.
+
+    Dividing by these lengths is always safe: the cosine of a row of zeros with any vector is 0.
+    """
+    lengths = np.empty(len(rows), np.float32)
+    for first in range(0, len(rows), ROWS_PER_BLOCK):
+        block = slice(first, first + ROWS_PER_BLOCK)
+        lengths[block] = np.linalg.norm(rows[block], axis=1)
+    lengths[lengths == 0] = 1
+    return lengths
+
+
+def top_indices(scores: np.ndarray, n: int) -> np.ndarray:
+    """Return the indices of the ``n`` largest scores (V,), largest first, ties by index: (min(n, V),) int64.
+
+    Takes linear time in V: only the candidates that reach the n-th largest score are sorted.
+    """
+    n = min(n, len(scores))
+    if n <= 0:
+        return np.empty(0, np.int64)
+    bound = np.partition(scores, len(scores) - n)[len(scores) - n]
+    candidates = np.flatnonzero(scores >= bound)
+    return candidates[np.argsort(-scores[candidates], kind="stable")][:n]

@@ -1,8 +1,9 @@
 """From words in many partitions to one vocabulary: counts, merging within a memory bound, pruning, ranking."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Integral
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,8 @@ from .tokens import Tokens
 
 #: Ids are 32 bits wide.
 MAX_WORDS = 1 << 32
+#: The columns that a vocabulary has besides ``word``.
+FREQUENCIES = ("term_frequency", "document_frequency")
 
 
 @dataclass(frozen=True)
@@ -113,7 +116,7 @@ def merge_counts(tables: Iterable[pa.Table], bound: int) -> pa.Table:
 def _add_tables(lexicon: Lexicon, tables: list[pa.Table]) -> None:
     if tables:
         joined = pa.concat_tables(tables)
-        lexicon.add(words_of(joined), *(joined[k].to_numpy() for k in ("term_frequency", "document_frequency")))
+        lexicon.add(words_of(joined), *(joined[k].to_numpy() for k in FREQUENCIES))
 
 
 def check_limits(options: VocabularyOptions, documents: int) -> None:
@@ -171,9 +174,9 @@ def words_of(table: pa.Table) -> pa.Array:
 
 def recount(given: pa.Table, counts: pa.Table) -> pa.Table:
     """Return the given words, in their order, with the counts of ``counts`` (0 where a word is not in it)."""
-    numbers = numbers_of(words_of(counts), given)
+    numbers = find_word_ids(words_of(counts), given)
     columns = []
-    for name in ("term_frequency", "document_frequency"):
+    for name in FREQUENCIES:
         column = np.zeros(given.num_rows, np.int64)
         column[numbers] = counts[name].to_numpy()
         columns.append(column)
@@ -194,10 +197,39 @@ def extend(given: pa.Table, counts: pa.Table, max_features: int | None = None) -
     return grown.combine_chunks()
 
 
-def numbers_of(words: pa.Array, vocabulary: pa.Table) -> np.ndarray:
-    """Return the ids of words in a vocabulary: (W,) int64, -1 for a word that it does not have."""
-    found = pc.index_in(words, words_of(vocabulary))
-    return pc.fill_null(found, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+def find_word_ids(words: pa.Array | pa.ChunkedArray | Sequence[str], vocabulary: pa.Table) -> np.ndarray:
+    """Return the id of each word in a vocabulary: (W,) int64, -1 for a word that the vocabulary does not have."""
+    if not isinstance(words, pa.Array | pa.ChunkedArray):
+        words = pa.array(words, pa.large_string())
+    found = pc.index_in(words.cast(pa.large_string()), words_of(vocabulary))
+    return pc.fill_null(found, -1).to_numpy().astype(np.int64)
+
+
+class MergedVocabulary(NamedTuple):
+    """Two vocabularies in one. V words in all, V_old of them in the older vocabulary."""
+
+    table: pa.Table  # (V,) rows: word, term_frequency, document_frequency
+    old_ids: np.ndarray  # (V_old,) int64: the row in ``table`` of each word of the older vocabulary
+    only_in_old: np.ndarray  # (n,) int64: rows of the older vocabulary that became the last n rows of ``table``
+
+
+def merge_vocabularies(new: pa.Table, old: pa.Table) -> MergedVocabulary:
+    """Merge the vocabulary of a model that was trained further with that of the model it started from.
+
+    Words of ``new`` keep their ids. Words that only ``old`` has follow, in the order of ``old``. Frequencies of words
+    in both add up. Both tables have the columns word, term_frequency and document_frequency.
+    """
+    ids = find_word_ids(old["word"], new)
+    only_in_old = np.flatnonzero(ids < 0)
+    ids[only_in_old] = new.num_rows + np.arange(len(only_in_old))
+    words = pa.concat_arrays([words_of(new), words_of(old).take(pa.array(only_in_old))])
+    frequencies = []
+    for name in FREQUENCIES:
+        column = np.zeros(len(words), np.int64)
+        column[: new.num_rows] = new[name].to_numpy()
+        column[ids] += old[name].to_numpy()
+        frequencies.append(column)
+    return MergedVocabulary(count_table(words, *frequencies), ids, only_in_old)
 
 
 def encode(doc_ptr: np.ndarray, numbers: np.ndarray, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

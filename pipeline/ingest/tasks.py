@@ -153,7 +153,7 @@ def encode_partition(job: Job, index: int, pieces: int) -> dict[str, int]:
     files = job.files
     own = read_table(files, f"counts/{index:06d}.arrow")
     ids = np.empty(own.num_rows, np.int64)
-    ids[own["number"].to_numpy()] = voc.numbers_of(voc.words_of(own), read_table(files, "vocabulary.arrow"))
+    ids[own["number"].to_numpy()] = voc.find_word_ids(own["word"], read_table(files, "vocabulary.arrow"))
     sums, lengths = {"tokens": 0, "unseen": 0, "longest": 0}, [_no_lengths()]
     for number in range(pieces):
         piece = read_table(files, f"pieces/{index:06d}/{number:06d}.arrow")

@@ -9,13 +9,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
 from ....io.stores.corpus import Corpus
 from ....io.stores.store import DataError, Store
+from ....io.text.vocabulary import find_word_ids
 from ....kernels import coherence as kernels
 from ...engine.executors import executor_for
-from .text import map_words
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -69,7 +68,7 @@ def topic_coherence(
         raise DataError(f"{corpus.url}: a bag of words has no windows: choose window=0 or u_mass, or ingest the text")
 
     words = sorted({word for topic in topics for word in topic})
-    ids = map_words(pa.table({"word": pa.array(words, pa.large_string())}), corpus.vocabulary)
+    ids = find_word_ids(words, corpus.vocabulary)
     pairs, n_contexts = _count_pairs(corpus, ids[ids >= 0], window, client)
 
     # Rows of `pairs` are the known words in sorted order. A word in the vocabulary may still have no occurrence in

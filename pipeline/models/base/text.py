@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from ....io.stores.corpus import Chunk, Corpus
 from ....io.stores.store import Arrays, DataError, Store
+from ....io.text.vocabulary import find_word_ids
 from ....kernels import random
 from ...engine.algorithm import add
 from ...engine.cache import CACHE
@@ -100,7 +101,7 @@ class TextEstimator(Estimator):
 
     def query(self, words: Sequence[str]) -> np.ndarray:
         """Return the row (K,) float32 of a few words, as of a document; raise KeyError if none is known."""
-        places = map_words(pa.table({"word": list(words)}), self._fitted().vocabulary)
+        places = find_word_ids(list(words), self._fitted().vocabulary)
         known = places[places >= 0].astype(np.uint32)
         if not len(known):
             raise KeyError(f"none of {', '.join(words)} is among the words of this model")
@@ -206,17 +207,9 @@ def estimator_of_run(meta: dict[str, Any]) -> Any:
     return ESTIMATORS[kind](**parameters)
 
 
-def map_words(vocabulary: pa.Table, model_vocabulary: pa.Table) -> np.ndarray:
-    """Return the model's id of each word of a vocabulary: (V,) int64, -1 for a word that the model does not know."""
-    import pyarrow.compute as pc
-
-    places = pc.index_in(vocabulary["word"], model_vocabulary["word"].combine_chunks())
-    return pc.fill_null(places, -1).to_numpy().astype(np.int64)
-
-
 def _known(model: Any, corpus: Corpus, chunk: Chunk) -> tuple[np.ndarray, np.ndarray]:
     """Return the chunk's documents by the model's word ids, words it does not know left out."""
-    ids = map_words(corpus.vocabulary, model.model_.vocabulary)[chunk.words]
+    ids = find_word_ids(corpus.vocabulary["word"], model.model_.vocabulary)[chunk.words]
     kept = ids >= 0
     return np.r_[0, np.cumsum(kept)][chunk.doc_ptr], ids[kept].astype(np.uint32)
 

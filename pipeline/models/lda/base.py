@@ -8,9 +8,9 @@ import pyarrow.compute as pc
 
 from ....io.stores.parquet import read_parquet
 from ....io.stores.store import Arrays, Store
+from ....io.text.vocabulary import find_word_ids
 from ....kernels.lda import esca as lda
 from ..base.estimator import Fitted, read_model_meta
-from ..base.text import map_words
 from .inference import rows_of
 
 COLUMNS = ["word", "term_frequency", "document_frequency"]
@@ -27,7 +27,7 @@ class Base:
 
     def rows(self, vocabulary: pa.Table) -> Arrays:
         """Return the counts of these words as a block; those that the model does not know have empty rows."""
-        return rows_of(map_words(vocabulary, self.vocabulary), self._read())
+        return rows_of(find_word_ids(vocabulary["word"], self.vocabulary), self._read())
 
     def lengths(self, vocabulary: pa.Table) -> np.ndarray:
         """Return how many topics each of these words has: (W,) int64."""
@@ -36,7 +36,7 @@ class Base:
     def elsewhere(self, vocabulary: pa.Table) -> tuple[int, np.ndarray]:
         """Return how many words the model has besides these, and their topics' totals: (K,) int64."""
         known = self.rows(vocabulary)
-        apart = int((map_words(self.vocabulary, vocabulary) < 0).sum())
+        apart = int((find_word_ids(self.vocabulary["word"], vocabulary) < 0).sum())
         totals = self.shared["totals"]
         return apart, totals - lda.topic_totals(known["topics"], known["counts"], len(totals))
 
@@ -46,8 +46,8 @@ class Base:
 
 def joined(old: Fitted, new: Fitted) -> Fitted:
     """Return the new model with, behind its words, those that only the old one has; frequencies are of both."""
-    places = map_words(new.vocabulary, old.vocabulary)
-    apart = np.flatnonzero(map_words(old.vocabulary, new.vocabulary) < 0)
+    places = find_word_ids(new.vocabulary["word"], old.vocabulary)
+    apart = np.flatnonzero(find_word_ids(old.vocabulary["word"], new.vocabulary) < 0)
     tables = [table.select(COLUMNS) for table in (new.vocabulary, old.vocabulary)]
     for name in COLUMNS[1:]:
         before = pc.fill_null(tables[1][name].take(pa.array(places, mask=places < 0)), 0)

@@ -4,14 +4,14 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from ....io.stores.store import Arrays, Store
+from ....io.text.vocabulary import find_word_ids
 from ....kernels.lda import priors as lda_priors
 from ....kernels.lda.counts import LARGEST
 from ...engine.device import choose
 from ..base.estimator import Fitted
-from ..base.text import TextEstimator, map_words
+from ..base.text import TextEstimator
 from ..base.topics import Topic, TopicModel, TopicWord
 from . import export as lda_interop
 from .algorithm import ESCA, top_words
@@ -116,7 +116,7 @@ class LDA(TextEstimator, TopicModel):
         if self.learn_priors != "none":
             raise ValueError("seeds are a prior of their own: leave learn_priors at 'none'")
         words = sorted({word for topic in self.seeds for word in topic})
-        ids = map_words(pa.table({"word": pa.array(words, pa.large_string())}), data.vocabulary)
+        ids = find_word_ids(words, data.vocabulary)
         if (ids < 0).any():
             unknown = ", ".join(word for word, v in zip(words, ids, strict=True) if v < 0)
             raise ValueError(f"seeds: {data.url} does not have {unknown}: leave out what its vocabulary does not have")

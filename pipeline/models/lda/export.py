@@ -10,7 +10,7 @@ import numpy as np
 
 from ....io.stores.corpus import Corpus
 from ....io.stores.store import DataError, Store
-from ..base.text import map_words
+from ....io.text.vocabulary import find_word_ids
 
 #: Words of a topic in MALLET's topic keys and in the table of top words.
 KEYS, TOP = 20, 100
@@ -55,7 +55,7 @@ def word_probabilities(model: Any) -> np.ndarray:
 
 def known_lengths(model: Any, corpus: Corpus) -> np.ndarray:
     """Return how many tokens of each document the model knows: (D,) int64."""
-    known = map_words(corpus.vocabulary, model.model_.vocabulary) >= 0
+    known = find_word_ids(corpus.vocabulary["word"], model.model_.vocabulary) >= 0
     parts = [np.zeros(0, np.int64)]
     for c in range(len(corpus.chunks)):
         chunk = corpus.read_chunk(c)

@@ -9,13 +9,14 @@ from ....io.stores.corpus import Chunk, Corpus
 from ....io.stores.matrix import SparseRows
 from ....io.stores.open import open_data
 from ....io.stores.store import Arrays
+from ....io.text.vocabulary import find_word_ids
 from ....kernels import random
 from ....kernels.nmf import hals as nmf
 from ....kernels.nmf import solvers as nmf_solvers
 from ....kernels.nmf.tiled import tile_size
 from ...engine.algorithm import Address, Algorithm, Model, Need, Swept, add
 from ...engine.device import kernels
-from ..base.text import load_model, map_words
+from ..base.text import load_model
 from .nndsvd import fill, singular_start
 
 #: Addresses of draws that belong to no epoch: W before training, and components that come to nothing.
@@ -327,7 +328,7 @@ def known_rows(model: Any, data: Any, algorithm: HALS) -> np.ndarray:
     W = model.components_.T.astype(algorithm.dtype)
     if not isinstance(data, Corpus):
         return W
-    places = map_words(data.vocabulary, model.model_.vocabulary)
+    places = find_word_ids(data.vocabulary["word"], model.model_.vocabulary)
     rows = np.empty((len(places), W.shape[1]), algorithm.dtype)
     nmf.uniforms(random.key(algorithm.seed, BEGIN, 0), 0, rows, 2 * float(W.mean()))
     rows[places >= 0] = W[places[places >= 0]]
@@ -340,7 +341,7 @@ def _idf(corpus: Corpus, base: str) -> np.ndarray:
     idf = np.log((1 + corpus.n_documents) / (1 + frequency)) + 1
     if base:
         before = load_model(base).model_
-        places = map_words(corpus.vocabulary, before.vocabulary)
+        places = find_word_ids(corpus.vocabulary["word"], before.vocabulary)
         idf[places >= 0] = before.shared["idf"][places[places >= 0]]
     return idf
 

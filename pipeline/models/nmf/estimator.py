@@ -13,12 +13,13 @@ from ....io.stores.corpus import Corpus
 from ....io.stores.matrix import Matrix, write_matrix
 from ....io.stores.open import open_data
 from ....io.stores.store import Arrays, DataError, Store
+from ....io.text.vocabulary import find_word_ids
 from ....kernels.nmf import hals as nmf
 from ...engine.device import choose
 from ...engine.run import RunStore
 from ...ingest.ingest import corpus_from
 from ..base.estimator import Fitted
-from ..base.text import TextEstimator, map_words
+from ..base.text import TextEstimator
 from ..base.topics import Topic, TopicModel
 from ..base.vectors import WordVectors
 from ..lda.inference import split_mask
@@ -205,7 +206,7 @@ class NMF(TextEstimator, TopicModel):
         shared = {name: array for name, array in new.shared.items() if name != "seen"}
         vocabulary = new.vocabulary
         if "word" in vocabulary.column_names:
-            apart = np.flatnonzero(map_words(old.vocabulary, vocabulary) < 0)
+            apart = np.flatnonzero(find_word_ids(old.vocabulary["word"], vocabulary) < 0)
             W = np.concatenate([W, np.concatenate([b["W"] for b in old.blocks])[apart].astype(W.dtype)])
             names = ["word", "term_frequency", "document_frequency"]
             tables = [new.vocabulary.select(names), old.vocabulary.take(apart).select(names)]

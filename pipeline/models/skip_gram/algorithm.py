@@ -10,11 +10,12 @@ import numpy as np
 
 from ....io.stores.corpus import Chunk, Corpus
 from ....io.stores.store import Arrays
+from ....io.text.vocabulary import find_word_ids
 from ....kernels import random
 from ....kernels.word2vec import skip_gram as kernels
 from ...engine.algorithm import Address, Algorithm, Model, Need, Swept
 from ...engine.device import kernels as kernels_on
-from ..base.text import load_model, map_words
+from ..base.text import load_model
 from ..base.vectors import WordVectors
 from .hogwild import APART, HOT, Hogwild, parts_of, room_for
 
@@ -93,7 +94,7 @@ class SkipGram(Algorithm):
         if self.base:
             base = load_model(self.base)
             words = Corpus(self.corpus).vocabulary.slice(self.bounds[block], rows)
-            places = map_words(words, base.model_.vocabulary)
+            places = find_word_ids(words["word"], base.model_.vocabulary)
             for W, side in ((W_in, "W_in"), (W_out, "W_out")):
                 W[places >= 0] = base.joined(side)[places[places >= 0]]
         return {"W_in": W_in, "W_out": W_out}
@@ -299,7 +300,7 @@ def frequencies(corpus: Corpus, base: str = "") -> np.ndarray:
     frequency = corpus.vocabulary["term_frequency"].to_numpy().astype(np.int64)
     if base:
         before = load_model(base).model_.vocabulary
-        places = map_words(corpus.vocabulary, before)
+        places = find_word_ids(corpus.vocabulary["word"], before)
         frequency[places >= 0] += before["term_frequency"].to_numpy()[places[places >= 0]]
     return frequency
 

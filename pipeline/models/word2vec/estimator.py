@@ -9,12 +9,12 @@ import pyarrow as pa
 
 from ....io.stores.corpus import Corpus
 from ....io.stores.store import Arrays, DataError, Store
-from ....io.text.vocabulary import rank
+from ....io.text.vocabulary import find_word_ids, rank
 from ....kernels.word2vec.skip_gram import METHODS
 from ...engine.device import choose
 from ...engine.epoch import shards_of
 from ..base.estimator import Fitted
-from ..base.text import TextEstimator, map_words
+from ..base.text import TextEstimator
 from ..base.vectors import WordVectors
 from ..skip_gram.algorithm import SIDES, SkipGram, frequencies
 
@@ -212,7 +212,7 @@ def _rows(model: Fitted, side: str) -> np.ndarray:
 
 def _joined_models(old: Fitted, new: Fitted) -> Fitted:
     """The new model, and the words of the old one that it does not have, in the order of frequency."""
-    apart = np.flatnonzero(map_words(old.vocabulary, new.vocabulary) < 0)
+    apart = np.flatnonzero(find_word_ids(old.vocabulary["word"], new.vocabulary) < 0)
     names = ["word", "term_frequency", "document_frequency"]
     tables = [t.select(names).cast(new.vocabulary.select(names).schema) for t in (new.vocabulary, old.vocabulary)]
     table = pa.concat_tables([tables[0], tables[1].take(apart)])

@@ -203,7 +203,7 @@ def test_reading_a_table_starts_no_threads_that_could_outlive_the_interpreter(tm
     write_toy_corpus(str(tmp_path))
     program = f"""
 import os
-from corpusmill.io.corpus import Corpus
+from corpusmill.io.stores.corpus import Corpus
 before = os.listdir("/proc/self/task")
 assert len(Corpus({str(tmp_path)!r}).vocabulary)
 assert os.listdir("/proc/self/task") == before

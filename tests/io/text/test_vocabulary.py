@@ -45,3 +45,51 @@ def test_a_vocabulary_too_large_for_ids_is_refused():
     voc.check_size(1 << 32)
     with pytest.raises(DataError, match="4,294,967,297 words are more than the 4,294,967,296 ids"):
         voc.check_size((1 << 32) + 1)
+
+
+LARGE = pa.large_string()
+WORDS = st.dictionaries(st.text("abcé", max_size=3), st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=20)
+
+
+def vocabulary_of(counts, word_type=LARGE):
+    columns = [np.array(column, np.int64) for column in zip(*counts.values(), strict=True)] or [np.empty(0)] * 2
+    table = voc.count_table(pa.array(list(counts), pa.large_string()), *columns)
+    return table.set_column(0, "word", table["word"].cast(word_type))
+
+
+@given(new=WORDS, old=WORDS, word_type=st.sampled_from([pa.string(), pa.large_string()]))
+@settings(max_examples=60, deadline=None)
+def test_merged_words_keep_their_ids_and_their_frequencies_add_up(new, old, word_type):
+    merged = voc.merge_vocabularies(vocabulary_of(new), vocabulary_of(old, word_type))
+    rows = merged.table.to_pylist()
+    assert [row["word"] for row in rows] == [*new, *(w for w in old if w not in new)]
+    for row in rows:
+        counts = [found.get(row["word"], (0, 0)) for found in (new, old)]
+        assert row["term_frequency"] == counts[0][0] + counts[1][0]
+        assert row["document_frequency"] == counts[0][1] + counts[1][1]
+
+
+@given(new=WORDS, old=WORDS)
+@settings(max_examples=60, deadline=None)
+def test_rows_of_the_old_model_are_found_by_the_merged_ids(new, old):
+    merged = voc.merge_vocabularies(vocabulary_of(new), vocabulary_of(old))
+    words = merged.table["word"].to_pylist()
+    assert [words[i] for i in merged.old_ids] == list(old)
+    assert [list(old)[row] for row in merged.only_in_old] == words[len(new) :]
+
+
+def test_a_merge_leaves_the_merged_tables_alone():
+    new, old = vocabulary_of({"a": (1, 1), "b": (2, 1)}), vocabulary_of({"b": (5, 3), "c": (7, 2)})
+    before = new.to_pydict(), old.to_pydict()
+    voc.merge_vocabularies(new, old)
+    assert (new.to_pydict(), old.to_pydict()) == before
+
+
+@given(words=st.lists(st.text("abc", max_size=2), max_size=9), vocabulary=WORDS)
+@settings(max_examples=40, deadline=None)
+def test_words_have_their_row_as_id_or_none(words, vocabulary):
+    ids = {word: i for i, word in enumerate(vocabulary)}
+    expected = [ids.get(word, -1) for word in words]
+    table = vocabulary_of(vocabulary)
+    for given_as in (words, pa.array(words, pa.string()), pa.chunked_array([words, []], pa.large_string())):
+        assert voc.find_word_ids(given_as, table).tolist() == expected

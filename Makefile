@@ -13,6 +13,7 @@ GPU ?= cuda12
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
+BENCHMARKS := $(sort $(patsubst benchmarks/%/__main__.py,benchmarks.%,$(wildcard benchmarks/*/__main__.py))) benchmarks.lda.samplers
 ROOMS := -p corpusmill.configs -p corpusmill.io -p corpusmill.kernels -p corpusmill.pipeline
 
 .PHONY: demo test lint format bench-quick gpu
@@ -35,12 +36,12 @@ format: $(VENV)/.installed-test
 	$(BIN)/ruff format .
 
 bench-quick: $(VENV)/.installed-benchmark
-	@set -e; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script --quick; done
+	@set -e; for module in $(BENCHMARKS); do echo "== $$module"; $(BIN)/python -m $$module --quick; done
 
 gpu: $(VENV)/.installed-$(GPU)
 	@$(BIN)/python -c 'import sys; from numba import cuda; cuda.is_available() or sys.exit("make: numba finds no CUDA device, see numba -s")'
 	$(BIN)/python -m pytest tests/kernels/cuda
-	$(BIN)/python benchmarks/gpu.py --json benchmarks/results/gpu.json all
+	$(BIN)/python -m benchmarks.gpu --json benchmarks/results/gpu.json all
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "make: Python 3.11 or newer is needed, and none was found"; exit 1; }

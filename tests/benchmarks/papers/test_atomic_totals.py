@@ -8,7 +8,8 @@ from corpusmill.io.stores.corpus import make_chunk
 from corpusmill.kernels import random
 from corpusmill.kernels.lda.collapsed import Tables, Tokens, tiles
 from helpers import naive
-from papers import atomic_totals
+
+from benchmarks.papers import atomic_totals
 
 KEY = random.key(5, 1, 0)
 N_WORDS = 12

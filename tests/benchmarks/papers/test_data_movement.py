@@ -4,8 +4,9 @@ import pytest
 from corpusmill.kernels.nmf.tiled import best_tile
 from hypothesis import given
 from hypothesis import strategies as st
-from papers import nmf_data_movement as nmf
-from papers import word2vec_data_movement as word2vec
+
+from benchmarks.papers import nmf_data_movement as nmf
+from benchmarks.papers import word2vec_data_movement as word2vec
 
 
 def test_data_movement_of_nmf_is_that_of_the_papers():

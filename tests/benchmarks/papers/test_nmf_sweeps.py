@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 from helpers.naive import nmf_fast_hals
-from papers import nmf_sweeps
+
+from benchmarks.papers import nmf_sweeps
 
 
 def problem(D, V, K):

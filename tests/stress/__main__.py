@@ -1,6 +1,6 @@
 """Train, and retrain night after night, on a cluster of processes, while everything that can break is broken at random.
 
-python benchmarks/soak.py --minutes 10
+python tests/stress --minutes 10
 
 Faults: a worker killed, the scheduler killed, the command ended by SIGKILL and by SIGTERM, the disk full (a small
 tmpfs), a stored piece truncated or a bit of it flipped, clocks that jump (of the command, the workers and the
@@ -23,8 +23,8 @@ from pathlib import Path
 import click
 import numpy as np
 import yaml
-from soak_cluster import Clocks, Cluster
-from soak_trials import Night, Training, call, contents, pieces
+from cluster import Clocks, Cluster
+from trials import Night, Training, call, contents, pieces
 
 MODELS = {
     "lda": {"n_components": 10, "max_iter": 12},

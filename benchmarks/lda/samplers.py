@@ -1,6 +1,6 @@
 """LDA's samplers side by side: likelihood over epochs and over CPU-seconds, threads, and SaberLDA's ablation.
 
-python benchmarks/samplers.py --help
+python -m benchmarks.lda.samplers --help
 """
 
 import concurrent.futures
@@ -9,7 +9,6 @@ import os
 from pathlib import Path
 from statistics import median
 
-import ablation
 import click
 import numpy as np
 from corpusmill.kernels import random
@@ -17,8 +16,9 @@ from corpusmill.kernels.jit import kernel
 from corpusmill.kernels.lda import collapsed as lda_collapsed
 from corpusmill.kernels.lda import esca as lda
 from corpusmill.kernels.lda import uncollapsed as lda_uncollapsed
-from lda_systems import BETA, Clock, Corpusmill, Warp, load, zipf_matrix
-from papers import atomic_totals
+
+from benchmarks.lda.systems import BETA, Clock, Corpusmill, Warp, load, zipf_matrix
+from benchmarks.papers import atomic_totals, saberlda
 
 FILES = {"kos": "uci-kos/docword.kos.txt", "nips": "nips_bow_1740x12419.npz", "wikipedia": "wiki-bow-252k.npz"}
 #: Document groups and word blocks of cgs; documents of a mini-batch (the dissertation's Figure 2.8: 330 and 140).
@@ -264,7 +264,7 @@ def threads(options, name, n_topics, passes):
 def saber(options, name, n_topics, passes):
     """SaberLDA's ablation (its Figure 9) on one thread: what each of its ideas saves of a pass."""
     matrix = read(options, name, 2_000_000)
-    found = ablation.run(Corpusmill(matrix, n_topics, 1), 2 if options["quick"] else passes)
+    found = saberlda.run(Corpusmill(matrix, n_topics, 1), 2 if options["quick"] else passes)
     row("", "ns a token", "of the first")
     first = next(iter(found.values()))
     for what, nanoseconds in found.items():

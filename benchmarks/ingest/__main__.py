@@ -1,6 +1,6 @@
 """Text to tokens and to a corpus, against scikit-learn's CountVectorizer and Hugging Face's tokenizers.
 
-python benchmarks/ingest.py --data FOLDER
+python -m benchmarks.ingest --data FOLDER
 """
 
 import json

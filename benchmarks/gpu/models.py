@@ -18,10 +18,11 @@ from corpusmill.kernels.node2vec import walks as walks_cpu
 from corpusmill.kernels.random_indexing import accumulate as ri_cpu
 from corpusmill.kernels.random_indexing import text as ri_text
 from corpusmill.kernels.word2vec import skip_gram as word2vec_cpu
-from gpu_lda import make
-from gpu_measure import copy_rate, kernel_seconds, row, shared_rate, wall_seconds
 from numba import cuda, float64
-from papers import word2vec_data_movement
+
+from benchmarks.gpu.lda import make
+from benchmarks.gpu.measure import copy_rate, kernel_seconds, row, shared_rate, wall_seconds
+from benchmarks.papers import word2vec_data_movement
 
 THREADS = 256
 

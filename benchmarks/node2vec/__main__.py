@@ -1,8 +1,8 @@
 """Random walks beside pecanpy and fastnode2vec: steps a CPU-second of one thread, interleaved, medians.
 
-    python benchmarks/node2vec.py GRAPH.tsv ...    lists of edges, such as PPI and BlogCatalog
-    python benchmarks/node2vec.py --quality FOLDER what vectors know, on NAME.edges.tsv and NAME.labels.tsv there
-    python benchmarks/node2vec.py --quick          a small random graph
+    python -m benchmarks.node2vec GRAPH.tsv ...    lists of edges, such as PPI and BlogCatalog
+    python -m benchmarks.node2vec --quality FOLDER what vectors know, on NAME.edges.tsv and NAME.labels.tsv there
+    python -m benchmarks.node2vec --quick          a small random graph
 
 Peers that are not installed are left out (pip install pecanpy fastnode2vec).
 """

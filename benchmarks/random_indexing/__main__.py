@@ -1,6 +1,6 @@
 """Random indexing against a plain loop of Algorithm 2.1 and against sparse products; quality of the vectors.
 
-python benchmarks/random_indexing.py --help
+python -m benchmarks.random_indexing --help
 """
 
 import json
@@ -21,7 +21,8 @@ from corpusmill.kernels.random_indexing import accumulate as ri
 from corpusmill.kernels.random_indexing import text as ri_text
 from corpusmill.pipeline.ingest.ingest import corpus_from
 from corpusmill.pipeline.models.random_indexing.estimator import RandomIndexing
-from random_indexing_systems import (
+
+from benchmarks.random_indexing.systems import (
     RADIUS,
     SALT,
     Text,

@@ -22,7 +22,8 @@ from corpusmill.kernels.nmf import hals as nmf
 from corpusmill.kernels.nmf import solvers as nmf_solvers
 from corpusmill.kernels.nmf import tiled as nmf_tiled
 from corpusmill.pipeline.models.nmf.algorithm import go_ahead, gram
-from papers import nmf_data_movement, nmf_sweeps
+
+from benchmarks.papers import nmf_data_movement, nmf_sweeps
 
 CACHE = 32 << 20
 PEER = "scikit-learn cd"

@@ -70,7 +70,7 @@ def timed():
 
 
 #: Modules of benchmarks with kernels of their own.
-OWN = ("gpu_lda", "gpu_models")
+OWN = ("benchmarks.gpu.lda", "benchmarks.gpu.models")
 
 
 def kernel_seconds(call) -> tuple[dict[str, float], float]:
@@ -109,7 +109,6 @@ def shared_rate() -> float:
 
 def simulate() -> None:
     """Teach Numba's simulator what it lacks, and give it few threads: to see that commands run, not how fast."""
-    import cuda_simulator  # noqa: F401 installs itself
     from corpusmill.kernels.cuda.lda import counts as lda_counts
     from corpusmill.kernels.cuda.lda import esca as lda
     from corpusmill.kernels.cuda.nmf import hals as nmf
@@ -118,6 +117,8 @@ def simulate() -> None:
     from corpusmill.kernels.cuda.random_indexing import accumulate as random_indexing
     from corpusmill.kernels.cuda.random_indexing import passes
     from corpusmill.kernels.cuda.word2vec import skip_gram as word2vec
+
+    from tests.helpers import cuda_simulator  # noqa: F401 installs itself
 
     warnings.filterwarnings("ignore", "overflow encountered")  # on a device nobody tells of it
     lda.WARPS = lda.BLOCKS = lda_counts.BLOCKS = nmf.BLOCKS = word2vec.BLOCKS = 1

@@ -1,6 +1,6 @@
 """LDA by ESCA against tomotopy, gensim and scikit-learn; whole epochs against bare kernels; many topics.
 
-python benchmarks/lda.py --help
+python -m benchmarks.lda --help
 """
 
 import json
@@ -14,7 +14,8 @@ import numpy as np
 from corpusmill.pipeline import LDA
 from corpusmill.pipeline.engine.clusters import open_cluster
 from corpusmill.pipeline.ingest.ingest import corpus_from
-from lda_systems import SYSTEMS, Clock, Corpusmill, load, score, split, zipf_matrix
+
+from benchmarks.lda.systems import SYSTEMS, Clock, Corpusmill, load, score, split, zipf_matrix
 
 FILES = {
     "kos": "uci-kos/docword.kos.txt",

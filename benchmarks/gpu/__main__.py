@@ -1,19 +1,17 @@
 """CUDA kernels: what they take, and on a machine with a device how fast they are.
 
-python benchmarks/gpu.py --help
+python -m benchmarks.gpu --help
 """
 
 import json
-import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-
 import click
-import gpu_lda
-import gpu_models
-from gpu_measure import copy_rate, row, simulate
 from numba import config
+
+from benchmarks.gpu import lda as gpu_lda
+from benchmarks.gpu import models as gpu_models
+from benchmarks.gpu.measure import copy_rate, row, simulate
 
 LDA = ["lda", "lda-parts", "lda-tuning", "lda-bandwidth"]
 ON_DEVICE = ["copy", *LDA, "nmf", "word2vec", "random-indexing", "normalise", "walks"]
@@ -61,7 +59,8 @@ def every(context):
 def ptx(options, models=()):
     """Registers, shared memory, spills and occupancy by compute capability; needs no device."""
     from corpusmill.kernels.cuda import ptx as compiler
-    from helpers.cuda_launches import LAUNCHES, kernels
+
+    from tests.helpers.cuda_launches import LAUNCHES, kernels
 
     print("| kernel | threads | shared bytes | registers 7.5 / 8.0 / 9.0 | spilled bytes | occupancy 7.5 / 8.0 / 9.0 |")
     print("|---|---|---|---|---|---|")

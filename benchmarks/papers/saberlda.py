@@ -11,7 +11,8 @@ from corpusmill.kernels import random
 from corpusmill.kernels.jit import kernel
 from corpusmill.kernels.lda import esca as lda
 from corpusmill.kernels.simd.prefetch import prefetch
-from lda_systems import Clock
+
+from benchmarks.lda.systems import Clock
 
 #: Children of a node: the floats of a cache line.
 W = 16

@@ -16,8 +16,9 @@ from corpusmill.kernels.cuda.lda.esca import LANES, LOW, TOKENS, Word
 from corpusmill.kernels.cuda.random import uniform64
 from corpusmill.kernels.cuda.warp import FULL, WARP
 from corpusmill.kernels.lda.counts import SIXTEEN
-from gpu_measure import copy_rate, kernel_seconds, row, timed
 from numba import config, cuda
+
+from benchmarks.gpu.measure import copy_rate, kernel_seconds, row, timed
 
 #: M tokens/s of others by topics, for the last column.
 PAPERS = {1024: "CuLDA_CGS 690, V100", 5000: "SaberLDA 135, GTX 1080", 10_000: "SaberLDA 92, GTX 1080"}

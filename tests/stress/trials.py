@@ -12,7 +12,7 @@ from corpusmill.pipeline.commands.cli.main import main as corpusmill
 from corpusmill.pipeline.engine.run import RunStore
 from corpusmill.pipeline.models.versions import Versions
 
-COMMAND = [sys.executable, "-c", "from corpusmill.pipeline.commands.main import main; main()"]
+COMMAND = [sys.executable, "-c", "from corpusmill.pipeline.commands.cli.main import main; main()"]
 #: What differs from run to run: times.
 TIMED = ("run.json", "metrics.jsonl", "model.json", "report.html")
 

@@ -1,0 +1,1 @@
+"""Comparisons with other libraries: run one with ``python -m benchmarks.NAME --help``."""

@@ -1,0 +1,1 @@
+"""Non-negative matrix factorisation."""

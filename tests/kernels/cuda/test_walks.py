@@ -8,8 +8,8 @@ from corpusmill.kernels import random
 from corpusmill.kernels.cuda.node2vec import walks
 from corpusmill.kernels.node2vec import walks as cpu
 from helpers.cuda_simulator import few_threads, on_device
+from helpers.graphs import adjacency, random_graph
 from scipy import sparse
-from test_kernels_walks import adjacency, random_graph
 
 
 def both(graph, p, q, by_tables=False, length=12):

@@ -6,30 +6,11 @@ import numpy as np
 import pytest
 from corpusmill.kernels import random
 from corpusmill.kernels.node2vec import walks
+from helpers.graphs import adjacency, random_graph
 from helpers.naive import walk_probabilities
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-
-
-def adjacency(W, symmetric):
-    """The kernels' form of a dense matrix of weights; weights that are all 1 are left out."""
-    rows = [np.flatnonzero(row) for row in W]
-    weights = np.concatenate([W[v, row] for v, row in enumerate(rows)]).astype(np.float32)
-    return walks.Adjacency(
-        np.r_[0, np.cumsum([len(row) for row in rows])].astype(np.int64),
-        np.concatenate(rows).astype(np.uint32),
-        weights if (weights != 1).any() else np.empty(0, np.float32),
-        symmetric,
-    )
-
-
-def random_graph(n_nodes, density, directed, weighted, seed=0):
-    rng = np.random.default_rng(seed)
-    W = (rng.random((n_nodes, n_nodes)) < density).astype(float)
-    if weighted:
-        W *= rng.choice([0.25, 1.0, 3.0, 8.0], W.shape)
-    return W if directed else np.triu(W) + np.triu(W, 1).T
 
 
 def walked(graph, p, q, by_tables=False, starts=None, length=30, key=1):

@@ -81,8 +81,12 @@ def test_a_machine_without_a_device_says_so(corpus):
 
 def test_a_run_goes_on_on_another_device(corpus, tmp_path):
     run = str(tmp_path / "run")
-    LDA(3, max_iter=1, device="cpu").fit(corpus, run=run)
-    LDA(3, max_iter=2, device="auto").fit(corpus, run=run)
+    first = LDA(3, max_iter=1, device="cpu").fit(corpus, run=run)
+    both = LDA(3, max_iter=2, device="auto").fit(corpus, run=run)
+    assert [row["epoch"] for row in both.history_] == [1, 2]
+    assert both.history_[0] == first.history_[0], "the first epoch is not trained again"
+    expected = LDA(3, max_iter=2, device="cpu").fit(corpus)
+    np.testing.assert_array_equal(both.components_, expected.components_)
 
 
 class Failing(Tally):

@@ -53,8 +53,12 @@ def test_a_new_run_begins_a_new_story():
     assert status.epoch == 4
 
 
-def test_a_story_is_json():
-    json.dumps(status_after(EVENTS).as_json())
+def test_the_status_of_a_run_is_json():
+    status = status_after(EVENTS)
+    read_back = json.loads(json.dumps(status.as_json()))
+    assert read_back["state"] == status.state == "running"
+    assert read_back["epoch"] == status.epoch
+    assert read_back["workers"] == status.workers
 
 
 @pytest.fixture(scope="module")

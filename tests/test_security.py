@@ -9,7 +9,8 @@ import pytest
 from corpusmill.configs.resolve import load
 from corpusmill.io.stores.store import without_password
 from corpusmill.pipeline import ESTIMATORS
-from corpusmill.pipeline.commands import actions as commands
+from corpusmill.pipeline.commands.actions.ingest import ingest
+from corpusmill.pipeline.commands.actions.train import train
 from corpusmill.pipeline.views.dashboard import _lines as shown_lines
 from corpusmill.pipeline.views.status import RunStatus, event_message
 from helpers.nightly import BOATS, BREAD, MODELS, call, write_configuration, write_day
@@ -95,8 +96,8 @@ def test_a_script_in_a_document_stays_a_word_in_the_report():
 
 def test_a_script_in_a_document_stays_a_word_on_the_live_page():
     config, status = load(["my.yaml"]), RunStatus()
-    commands.ingest(config, None)
-    commands.train(config, None, [lambda event: status.update(event_message(event))])
+    ingest(config, None)
+    train(config, None, [lambda event: status.update(event_message(event))])
     assert any(SCRIPT in line for line in status.lines)
     shown = shown_lines(status)
     assert "<script" not in shown

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import yaml
 from corpusmill.configs.resolve import Layer, resolve
+from corpusmill.pipeline.commands.actions.retraining.retrain import retrain
 from corpusmill.pipeline.commands.cli.main import main
-from corpusmill.pipeline.commands.retrain import retrain
 from helpers.faults import Changes
 
 BOATS = "the boat sails over the sea and the sailor steers the boat to the harbour"

@@ -83,12 +83,13 @@ def run(configs: tuple[str, ...], settings: tuple[str, ...], overwrite: bool, as
       corpusmill run my.yaml clusters/jobqueue
       CORPUSMILL_MODEL__N_COMPONENTS=200 corpusmill run my.yaml
     """
-    from .. import actions as commands
+    from ..actions import ingest as ingest_actions
+    from ..actions import train as train_actions
 
     config = load_config(configs, settings)
-    commands.estimator_of(config)
+    train_actions.estimator_of(config)
     with measured(config, config.run.url) as job, working(config, as_json) as (client, display):
-        corpus = commands.ingest(config, client, display.ingest, overwrite) if config.source else None
+        corpus = ingest_actions.ingest(config, client, display.ingest, overwrite) if config.source else None
         trained = _train(config, client, display, job, overwrite)
     show.say({"corpus": corpus, **trained}, as_json, lambda: show.run(corpus, trained))
 
@@ -115,9 +116,9 @@ def ingest(
     """
     config = load_config(configs, settings, {"source": {"path": source}, "corpus": {"url": corpus}})
     with working(config, as_json) as (client, display):
-        from .. import actions as commands
+        from ..actions import ingest as ingest_actions
 
-        facts = commands.ingest(config, client, display.ingest, overwrite)
+        facts = ingest_actions.ingest(config, client, display.ingest, overwrite)
     show.say(facts, as_json, lambda: show.corpus(facts))
 
 
@@ -141,9 +142,9 @@ def graph(edges: str, graph: str, overwrite: bool, as_json: bool, **options: Any
       corpusmill config example node2vec > my.yaml
       corpusmill train my.yaml --set corpus.url=graphs/links
     """
-    from .. import actions as commands
+    from ..actions import ingest as ingest_actions
 
-    facts = commands.graph(edges, graph, overwrite, **options)
+    facts = ingest_actions.graph(edges, graph, overwrite, **options)
     show.say(facts, as_json, lambda: show.facts(facts))
 
 
@@ -226,11 +227,11 @@ def evaluate(
     """
     config = load_config(configs, settings)
     with working(config, as_json) as (client, _):
-        from .. import actions as commands
+        from ..actions import models as models_actions
 
         options = {"method": method} if method else {}
-        facts = commands.evaluate(model, corpus, part, client, options)
-        facts |= commands.coherence(model, corpus, part, measures, client)
+        facts = models_actions.evaluate(model, corpus, part, client, options)
+        facts |= models_actions.coherence(model, corpus, part, measures, client)
     show.say(facts, as_json, lambda: show.facts(facts))
 
 
@@ -250,9 +251,9 @@ def export(model: str, out: str, form: str, corpus: str | None, part: str, as_js
       corpusmill export demo/model topics/
       corpusmill export demo/model topics/ --format mallet --corpus demo/corpus
     """
-    from .. import actions as commands
+    from ..actions import models as models_actions
 
-    facts = commands.export(model, out, form, corpus, part)
+    facts = models_actions.export(model, out, form, corpus, part)
     show.say(facts, as_json, lambda: show.facts(facts))
 
 
@@ -283,9 +284,9 @@ def transform(
     """
     config = load_config(configs, settings)
     with working(config, as_json) as (client, _):
-        from .. import actions as commands
+        from ..actions import models as models_actions
 
-        facts = commands.transform(model, corpus, out, part, client)
+        facts = models_actions.transform(model, corpus, out, part, client)
     show.say(facts, as_json, lambda: show.facts(facts))
 
 
@@ -301,10 +302,10 @@ def topics(model: str, words: int, as_json: bool) -> None:
       corpusmill topics demo/model --words 20 --json | jq '.topics[0]'
     """
     from ...models.base.text import load_model
-    from .. import actions as commands
+    from ..actions import models as models_actions
 
     estimator = load_model(model)
-    found = commands.topics(estimator, words)
+    found = models_actions.topics(estimator, words)
     if not found:
         raise click.UsageError(f"{model}: models of kind {estimator.kind} have no topics; see corpusmill similar")
     show.say({"model": model, "topics": found}, as_json, lambda: show.topics(found))
@@ -328,9 +329,9 @@ def similar(model: str, words: tuple[str, ...], documents: str | None, as_json: 
       corpusmill similar runs/vectors/model king woman --without man
       corpusmill similar demo/model sea ships --documents demo/corpus
     """
-    from .. import actions as commands
+    from ..actions import models as models_actions
 
-    found = commands.similar(model, words, documents, **options)
+    found = models_actions.similar(model, words, documents, **options)
     show.say({"model": model, "similar": found}, as_json, lambda: show.neighbours(found))
 
 
@@ -345,9 +346,9 @@ def inspect(url: str, as_json: bool) -> None:
     \b
       corpusmill inspect demo/corpus
     """
-    from .. import actions as commands
+    from ..actions import inspect as inspect_actions
 
-    facts = commands.inspect(url)
+    facts = inspect_actions.inspect(url)
     show.say(facts, as_json, lambda: show.facts(facts))
 
 
@@ -366,7 +367,7 @@ def report(url: str, other: str | None, out: str | None, as_json: bool) -> None:
       corpusmill report runs/100 runs/200
       corpusmill report models/news/versions/000011/model models/news
     """
-    from .. import pages
+    from ..actions import report as pages
 
     facts = {"report": pages.compare(url, other, out) if other else pages.report(url, out)}
     show.say(facts, as_json, lambda: show.facts(facts))
@@ -408,12 +409,13 @@ for command in (retrain, versions, rollback, diff, config):
 
 def _train(config: Any, client: Any, display: Any, job: Any, overwrite: bool) -> Facts:
     from ...models.base.text import load_model
-    from .. import actions as commands
+    from ..actions import models as models_actions
+    from ..actions import train as train_actions
 
     if client is not None and client.dashboard_link and find_spec("bokeh"):
         display.page = client.dashboard_link.replace("/status", "/training")
-    trained = commands.train(config, client, [display.train, job.observe], overwrite)
-    return trained | {"topics": commands.topics(load_model(trained["model"]))}
+    trained = train_actions.train(config, client, [display.train, job.observe], overwrite)
+    return trained | {"topics": models_actions.topics(load_model(trained["model"]))}
 
 
 # --- errors and signals ---

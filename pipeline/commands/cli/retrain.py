@@ -40,8 +40,8 @@ def retrain(
     Exit codes: 0 published or nothing to do, 3 refused (the version in use stays, the new one is kept beside it),
     2 bad configuration, 4 bad data, 75 another process retrains, 143 terminated.
     """
-    from ..retrain import Request, Watchers
-    from ..retrain import retrain as bring_up_to_date
+    from ..actions.retraining.retrain import Request, Watchers
+    from ..actions.retraining.retrain import retrain as bring_up_to_date
 
     with as_one_line(as_json):
         config = load_config(configs, settings)
@@ -107,7 +107,7 @@ def diff(url: str, old: int | None, new: int | None, as_json: bool) -> None:
       corpusmill diff models/news
       corpusmill diff models/news 11 13
     """
-    from ..drift import compare_versions
+    from ..actions.diff import compare_versions
 
     facts = compare_versions(url, old, new)
     show.say(facts, as_json, lambda: show.drift(facts))

@@ -19,7 +19,7 @@ from corpusmill.pipeline.engine.run import RunStore
 
 BOATS = "the boat sails over the sea and the sailor steers the boat to the harbour"
 BREAD = "the baker bakes bread from flour and the oven browns the bread and the cake"
-COMMAND = [sys.executable, "-c", "from corpusmill.pipeline.commands.main import main; main()"]
+COMMAND = [sys.executable, "-c", "from corpusmill.pipeline.commands.cli.main import main; main()"]
 
 
 @pytest.fixture
@@ -310,7 +310,7 @@ def test_help_teaches_by_example(call, command):
 
 
 def test_help_imports_nothing_heavy():
-    script = "import sys; from corpusmill.pipeline.commands import main; print([m for m in sys.modules if m in %r])"
+    script = "import sys; from corpusmill.pipeline.commands.cli import main; print([m for m in sys.modules if m in %r])"
     heavy = ("numpy", "dask", "numba", "pydantic", "rich", "distributed", "pyarrow")
     done = subprocess.run([sys.executable, "-c", script % (heavy,)], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
@@ -435,7 +435,7 @@ def test_a_stopped_run_can_be_resumed(trained, call, signum, code, cluster):
 def test_a_stop_that_comes_while_an_object_is_freed_is_not_lost(signum, code):
     program = f"""
 import signal, time
-from corpusmill.pipeline.commands.main import cli, main
+from corpusmill.pipeline.commands.cli.main import cli, main
 class Freed:
     def __del__(self):
         signal.raise_signal({int(signum)})

@@ -15,9 +15,9 @@ from corpusmill.io.stores.corpus import Corpus
 from corpusmill.io.stores.locks import Locked
 from corpusmill.io.stores.store import DataError
 from corpusmill.pipeline import LDA, RandomIndexing, Word2Vec
+from corpusmill.pipeline.commands.actions.diff import compare_models
+from corpusmill.pipeline.commands.actions.retraining.retrain import Request, Watchers, retrain
 from corpusmill.pipeline.commands.cli.options import Terminated, as_one_line
-from corpusmill.pipeline.commands.drift import compare_models
-from corpusmill.pipeline.commands.retrain import Request, Watchers, retrain
 from corpusmill.pipeline.models.base.text import load_model
 from corpusmill.pipeline.models.versions import Versions
 from helpers.nightly import BOATS, BREAD, MODELS, call, configuration, contents, write_configuration, write_day
@@ -283,8 +283,8 @@ def test_a_version_is_on_the_disk_before_head_names_it(monkeypatch):
 
 
 def test_killed_anywhere_the_next_call_ends_in_the_same_bytes(tmp_path):
-    command = [sys.executable, TESTS / "helpers" / "nightly.py", "5", tmp_path / "killed"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-m", "helpers.nightly", "5", tmp_path / "killed"]
+    done = subprocess.run(command, cwd=TESTS, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     outcomes = json.loads(done.stdout)
     assert len(outcomes) >= 20

@@ -18,7 +18,7 @@ from corpusmill.pipeline.models.base.text import model_of_run
 from corpusmill.pipeline.views.status import RunStatus
 from helpers.toy import write_topic_corpus
 
-COMMAND = [sys.executable, "-c", "from corpusmill.pipeline.commands.main import main; main()", "watch"]
+COMMAND = [sys.executable, "-c", "from corpusmill.pipeline.commands.cli.main import main; main()", "watch"]
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 import scipy.sparse
 from corpusmill.io.stores.store import DataError
-from corpusmill.pipeline.commands.actions import inspect
+from corpusmill.pipeline.commands.actions.inspect import inspect
 from corpusmill.pipeline.ingest.ingest import (
     BALANCED,
     LEAST_TOKENS,

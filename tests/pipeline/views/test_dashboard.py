@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from corpusmill.pipeline import LDA
-from corpusmill.pipeline.commands.pages import report
+from corpusmill.pipeline.commands.actions.report import report
 from corpusmill.pipeline.engine.clusters import open_cluster
 from corpusmill.pipeline.engine.events import EpochFinished, EpochStarted, RunFinished, RunStarted, ShardSwept
 from corpusmill.pipeline.ingest.ingest import IngestOptions, ingest

@@ -12,7 +12,7 @@ from corpusmill.pipeline.engine.run import RunStore
 from helpers.nightly import BOATS, BREAD, call, write_configuration, write_day
 
 parser = pytest.importorskip("prometheus_client.parser")
-COMMAND = [sys.executable, "-c", "from corpusmill.pipeline.commands.main import main; main()"]
+COMMAND = [sys.executable, "-c", "from corpusmill.pipeline.commands.cli.main import main; main()"]
 FILE = Path("figures/corpusmill.prom")
 
 

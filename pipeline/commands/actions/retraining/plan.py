@@ -9,15 +9,16 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ...configs.resolve import public
-from ...configs.schema import Config
-from ...io.partitions import Changes, Manifest, Partition, compare, survey, up_to
-from ...io.readers.lines import Reader
-from ...io.readers.open import open_source
-from ...io.readers.source import SourceFile, find_files
-from ...io.stores.store import DataError, Store
-from ..models.versions import Facts, Head, Versions
-from . import actions as commands
+from .....configs.resolve import public
+from .....configs.schema import Config
+from .....io.partitions import Changes, Manifest, Partition, compare, survey, up_to
+from .....io.readers.lines import Reader
+from .....io.readers.open import open_source
+from .....io.readers.source import SourceFile, find_files
+from .....io.stores.store import DataError, Store
+from ....models.versions import Facts, Head, Versions
+from ..ingest import ingest_options
+from ..train import estimator_of
 
 #: The file that stands for a whole store of data.
 TABLES = ("corpus.json", "matrix.json", "graph.json")
@@ -61,7 +62,7 @@ def make_plan(config: Config, versions: Versions, request: Request) -> Plan:
     head = versions.head
     published = versions.read(head.version) if head.version else None
     known = {url: Partition(**entry) for url, entry in published["partitions"].items()} if published else {}
-    reader = open_source(config.source.path, commands.ingest_options(config)) if config.source else None
+    reader = open_source(config.source.path, ingest_options(config)) if config.source else None
     found = survey(reader.files if reader else _files_of(config.corpus.url), known)
     found, seen = _up_to_date(config, request, found, known)
     changes = compare(seen, found)
@@ -72,7 +73,7 @@ def make_plan(config: Config, versions: Versions, request: Request) -> Plan:
     manifest = {url: replace(entry, batch="") for url, entry in found.items()}
     if not anew:
         _check_settings(config.retrain.url, published or {}, settings)
-        if hasattr(commands.estimator_of(config), "forget"):
+        if hasattr(estimator_of(config), "forget"):
             forgotten = sorted([*changes.changed, *changes.removed])
         manifest = {url: entry for url, entry in known.items() if url not in forgotten}
         manifest |= {url: found[url] for url in changes.to_ingest}

@@ -11,20 +11,21 @@ from typing import Any
 
 import numpy as np
 
-from ...configs.resolve import public
-from ...configs.schema import Config
-from ...io.partitions import select_documents
-from ...io.readers.open import open_source
-from ...io.stores.corpus import Corpus
-from ...io.stores.store import Arrays, DataError
-from ..engine.events import Subscriber
-from ..engine.run import versions as software
-from ..ingest.ingest import Listener, ingest
-from ..models.base.text import load_model
-from ..models.versions import Facts, Versions
-from ..views.report.render import MEASURED
-from . import actions as commands
-from .retrain_plan import Plan, Request, make_plan
+from .....configs.resolve import public
+from .....configs.schema import Config
+from .....io.partitions import select_documents
+from .....io.readers.open import open_source
+from .....io.stores.corpus import Corpus
+from .....io.stores.store import Arrays, DataError
+from ....engine.events import Subscriber
+from ....engine.run import versions as software
+from ....ingest.ingest import Listener, ingest
+from ....models.base.text import load_model
+from ....models.versions import Facts, Versions
+from ....views.report.render import MEASURED
+from ..ingest import ingest_options
+from ..train import estimator_of
+from .plan import Plan, Request, make_plan
 
 #: What a held-out set tells of models, the most telling first: 1 where more is better, -1 where less is.
 MEASURES = {"held_out_log_likelihood": 1, "held_out_loss": -1, "held_out_relative_error": -1}
@@ -158,7 +159,7 @@ class _Making:
             return None
         url = self.versions.store.child(f"batches/{plan.name}").url
         reader = plan.reader.only(file for file in plan.reader.files if file.url in wanted)
-        options = commands.ingest_options(self.config)
+        options = ingest_options(self.config)
         words = self._batch(plan.published["corpus"]).vocabulary if plan.published and plan.keeps_ids else None
         corpus = ingest(reader, url, options, self.client, self.watchers.ingest, words, grow=words is not None)
         for file in open_source(self.config.source.path, options).files:  # type: ignore[union-attr]
@@ -180,7 +181,7 @@ class _Making:
     def _train(self, corpus: Corpus | None, held_out: str) -> Any:
         plan, config = self.plan, self.config
         run = self.versions.store.child(f"runs/{plan.name}").url
-        estimator = load_model(self.versions.model(plan.start)) if plan.start else commands.estimator_of(config)
+        estimator = load_model(self.versions.model(plan.start)) if plan.start else estimator_of(config)
         for name, files in self._forgotten().items():
             gone = select_documents(self._batch(name), files, f"{run}/forget-{name}-documents")
             if gone.n_tokens:

@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from ...io.stores.store import DataError
-from ..models.base.similarity import top_indices
-from ..models.base.text import load_model
-from ..models.base.vectors import WordVectors
-from ..models.versions import Facts, Versions
+from ....io.stores.store import DataError
+from ...models.base.similarity import top_indices
+from ...models.base.text import load_model
+from ...models.base.vectors import WordVectors
+from ...models.versions import Facts, Versions
 
 #: Topics that can be matched: time grows with their number to the power of three.
 MOST_TOPICS = 4096

@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from ...io.stores.open import open_data
-from ...io.stores.store import DataError, Store
-from ..engine.run import RunStore
-from ..models.base.estimator import read_model_meta
-from ..models.base.text import load_model, model_of_run
-from ..views.report.comparison import render_both
-from ..views.report.render import Contents, render
+from ....io.stores.open import open_data
+from ....io.stores.store import DataError, Store
+from ...engine.run import RunStore
+from ...models.base.estimator import read_model_meta
+from ...models.base.text import load_model, model_of_run
+from ...views.report.comparison import render_both
+from ...views.report.render import Contents, render
 
 Facts = dict[str, Any]
 

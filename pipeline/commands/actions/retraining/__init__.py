@@ -1,0 +1,1 @@
+"""Bring a published model up to date: plan, train, compare, publish."""

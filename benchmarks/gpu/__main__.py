@@ -58,8 +58,7 @@ def every(context):
 @click.pass_obj
 def ptx(options, models=()):
     """Registers, shared memory, spills and occupancy by compute capability; needs no device."""
-    from corpusmill.kernels.cuda import ptx as compiler
-
+    from tests.helpers import cuda_ptx as compiler
     from tests.helpers.cuda_launches import LAUNCHES, kernels
 
     print("| kernel | threads | shared bytes | registers 7.5 / 8.0 / 9.0 | spilled bytes | occupancy 7.5 / 8.0 / 9.0 |")

@@ -115,9 +115,9 @@ def simulate() -> None:
     from corpusmill.kernels.cuda.nmf import tiled as nmf_tiled
     from corpusmill.kernels.cuda.node2vec import walks
     from corpusmill.kernels.cuda.random_indexing import accumulate as random_indexing
-    from corpusmill.kernels.cuda.random_indexing import passes
     from corpusmill.kernels.cuda.word2vec import skip_gram as word2vec
 
+    from benchmarks.papers import random_indexing_passes as passes
     from tests.helpers import cuda_simulator  # noqa: F401 installs itself
 
     warnings.filterwarnings("ignore", "overflow encountered")  # on a device nobody tells of it

@@ -10,7 +10,6 @@ from corpusmill.kernels.cuda.nmf import hals as nmf_cuda
 from corpusmill.kernels.cuda.nmf import tiled as nmf_tiled
 from corpusmill.kernels.cuda.node2vec import walks as walks_cuda
 from corpusmill.kernels.cuda.random_indexing import accumulate as ri_cuda
-from corpusmill.kernels.cuda.random_indexing import passes as random_indexing_passes
 from corpusmill.kernels.cuda.warp import FULL, WARP
 from corpusmill.kernels.cuda.word2vec import skip_gram as word2vec_cuda
 from corpusmill.kernels.nmf import hals as nmf_cpu
@@ -22,7 +21,7 @@ from numba import cuda, float64
 
 from benchmarks.gpu.lda import make
 from benchmarks.gpu.measure import copy_rate, kernel_seconds, row, shared_rate, wall_seconds
-from benchmarks.papers import word2vec_data_movement
+from benchmarks.papers import random_indexing_passes, word2vec_data_movement
 
 THREADS = 256
 

@@ -5,14 +5,12 @@ from unittest import mock
 import numpy as np
 from corpusmill.io.stores.corpus import make_chunk
 from corpusmill.kernels import random
-from corpusmill.kernels.cuda import ptx
 from corpusmill.kernels.cuda.lda import collapsed as aga
 from corpusmill.kernels.cuda.lda import esca as lda
 from corpusmill.kernels.cuda.nmf import hals as nmf
 from corpusmill.kernels.cuda.nmf import tiled as nmf_tiled
 from corpusmill.kernels.cuda.node2vec import walks
 from corpusmill.kernels.cuda.random_indexing import accumulate as random_indexing
-from corpusmill.kernels.cuda.random_indexing import passes as random_indexing_passes
 from corpusmill.kernels.cuda.word2vec import skip_gram as word2vec
 from corpusmill.kernels.lda import collapsed as lda_collapsed
 from corpusmill.kernels.lda.model import Model
@@ -20,6 +18,10 @@ from corpusmill.kernels.nmf import hals as nmf_cpu
 from corpusmill.kernels.node2vec import walks as walks_cpu
 from corpusmill.kernels.random_indexing import text as ri_text
 from corpusmill.kernels.word2vec import skip_gram as word2vec_cpu
+
+from benchmarks.papers import random_indexing_passes
+
+from . import cuda_ptx as ptx
 
 
 def lda_launches(n_topics, answer):

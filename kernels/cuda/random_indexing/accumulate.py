@@ -1,7 +1,7 @@
 """Random indexing on a CUDA device: a block a word, whose sums lie in shared memory.
 
 A thread takes one neighbour of one occurrence and adds its rotated seed; a rotation is an address. Words that occur
-often are cut into pieces, so that blocks have alike much to do. random_indexing_passes.py has the form of the paper.
+often are cut into pieces, so that blocks have alike much to do. benchmarks/papers has the form of the paper.
 """
 
 from typing import Any

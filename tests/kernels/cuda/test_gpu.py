@@ -14,8 +14,9 @@ from corpusmill.kernels.lda import esca as cpu
 from corpusmill.pipeline import LDA
 from corpusmill.pipeline.engine.device import has_cuda
 from helpers.toy import write_topic_corpus
+from numba import config
 
-pytestmark = pytest.mark.skipif(not has_cuda(), reason="this machine has no CUDA device")
+pytestmark = pytest.mark.skipif(not has_cuda() or config.ENABLE_CUDASIM, reason="this machine has no CUDA device")
 N_WORDS = 2000
 
 

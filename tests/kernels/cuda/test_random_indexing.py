@@ -7,18 +7,15 @@ import pytest
 from corpusmill.io.stores.corpus import make_chunk
 from corpusmill.kernels import random
 from corpusmill.kernels.cuda.random_indexing import accumulate as ri
-from corpusmill.kernels.cuda.random_indexing import passes
 from corpusmill.kernels.random_indexing import accumulate as cpu
 from corpusmill.kernels.random_indexing import text as ri_text
 from helpers.cuda_simulator import few_threads, on_device
 from helpers.toy import write_topic_corpus
-from hypothesis import given
-from hypothesis import strategies as st
 
 
 @pytest.fixture(autouse=True)
 def _few_threads():
-    with few_threads(ri, THREADS=32, PIECE=5), few_threads(passes, THREADS=32):
+    with few_threads(ri, THREADS=32, PIECE=5):
         yield
 
 
@@ -43,33 +40,6 @@ def test_sums_are_the_cpus(order, weighting, room):
     np.testing.assert_array_equal(found, cpu.accumulate(tokens, window, seeds, 41))
     some = tokens._replace(ptr=tokens.ptr[2:5])
     np.testing.assert_array_equal(ri.accumulate(some, window, seeds, 41), found[2:4])
-
-
-@on_device
-def test_passes_of_work_items_sum_the_same():
-    tokens, window, seeds = small_case()
-    sizes = {"SLICE": 3, "LARGEST": 4, "SMALLEST": 3, "SMALLEST_LAST": 1, "BANKS": 2}
-    with mock.patch.multiple(passes, **sizes):
-        kinds = {(items.primary, items.aligned) for items in passes.passes_of(tokens.ptr)}
-        found = passes.accumulate(tokens, window, seeds, 41)
-    assert kinds == {(True, False), (True, True), (False, True)}
-    np.testing.assert_array_equal(found, cpu.accumulate(tokens, window, seeds, 41))
-
-
-@given(st.lists(st.integers(1, 300), max_size=40), st.integers(1, 12), st.integers(1, 4))
-def test_passes_have_each_occurrence_once_and_primary_ones_each_word_once(lengths, largest, smallest):
-    ptr = np.r_[0, np.cumsum(np.array(lengths, np.int64))].astype(np.int64)
-    sizes = {"LARGEST": largest, "SMALLEST": smallest, "SMALLEST_LAST": 2, "BANKS": 5}
-    with mock.patch.multiple(passes, **sizes):
-        found = passes.passes_of(ptr)
-    seen = np.zeros(ptr[-1], int)
-    for items in found:
-        assert len(items.words) <= (largest if items.primary else 5)
-        assert not items.primary or len(set(items.words)) == len(items.words)
-        for word, first, length in zip(*items[:3], strict=True):
-            assert ptr[word] <= first <= first + length <= ptr[word + 1]
-            seen[first : first + length] += 1
-    assert (seen == 1).all()
 
 
 @on_device

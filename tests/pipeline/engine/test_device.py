@@ -36,14 +36,14 @@ def test_what_is_chosen():
 @pytest.mark.parametrize(
     ("model", "names"),
     {
-        "lda": ("sweep", "count_words"),
-        "lda_collapsed": ("minibatch",),
-        "nmf": ("sweep_sparse", "sweep_rows"),
-        "nmf_tiled": ("update",),
+        "lda.esca": ("sweep", "count_words"),
+        "lda.collapsed": ("minibatch",),
+        "nmf.hals": ("sweep_sparse", "sweep_rows"),
+        "nmf.tiled": ("update",),
         "random": ("uniform64",),
-        "random_indexing": ("accumulate", "accumulate_dense", "make_slabs", "normalised"),
-        "walks": ("walk",),
-        "word2vec": ("train",),
+        "random_indexing.accumulate": ("accumulate", "accumulate_dense", "make_slabs", "normalised"),
+        "node2vec.walks": ("walk",),
+        "word2vec.skip_gram": ("train",),
     }.items(),
 )
 def test_both_sides_have_the_same_functions(model, names):

@@ -9,12 +9,20 @@ of dummy vectors each, in secondary passes, and the banks are added up.
 from typing import NamedTuple
 
 import numpy as np
+from corpusmill.kernels.cuda.jit import device, kernel, launch
+from corpusmill.kernels.cuda.memory import fetched, filled, resident
+from corpusmill.kernels.cuda.random_indexing.accumulate import (
+    HALF,
+    LOW,
+    THREADS,
+    check_sums,
+    rotated,
+    text_of,
+    window_of,
+    zeros,
+)
+from corpusmill.kernels.random_indexing.text import Tokens, Window
 from numba import cuda
-
-from ...random_indexing.text import Tokens, Window
-from ..jit import device, kernel, launch
-from ..memory import fetched, filled, resident
-from .accumulate import HALF, LOW, THREADS, check_sums, rotated, text_of, window_of, zeros
 
 #: Occurrences of a work-item.
 SLICE = 32

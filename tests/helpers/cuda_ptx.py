@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 import numpy as np
+from corpusmill.kernels.cuda import jit, memory
+from corpusmill.kernels.cuda.jit import KEPT, PORTABLE
 from numba import cuda, typeof
-
-from .jit import KEPT, PORTABLE
 
 
 class Launch(NamedTuple):
@@ -32,7 +32,8 @@ class Launch(NamedTuple):
     def name(self) -> str:
         """The kernel's module and function."""
         function = self.function.py_func
-        return f"{function.__module__.rpartition('.')[2]}.{function.__qualname__.replace('.<locals>', '')}"
+        folder, file = function.__module__.split(".")[-2:]
+        return f"{folder}.{file}.{function.__qualname__.replace('.<locals>', '')}"
 
 
 @contextlib.contextmanager
@@ -56,12 +57,15 @@ def recorded(answer: int = 0) -> Iterator[list[Launch]]:
         "fetched": lambda array, remember=False: np.full(array.shape, answer, array.dtype),
         "shared_limit": lambda: PORTABLE - KEPT,
     }
-    package = __name__.rpartition(".")[0]
+    callers = [
+        module
+        for name, module in sys.modules.items()
+        if name.startswith(("corpusmill.kernels.cuda.", "benchmarks.papers.")) and module not in (jit, memory)
+    ]
     with contextlib.ExitStack() as stack:
-        for name, module in list(sys.modules.items()):
-            if name.startswith(f"{package}.") and name not in (__name__, f"{package}.memory", f"{package}.jit"):
-                for fake in fakes.keys() & vars(module).keys():
-                    stack.enter_context(mock.patch.object(module, fake, fakes[fake]))
+        for module in callers:
+            for fake in fakes.keys() & vars(module).keys():
+                stack.enter_context(mock.patch.object(module, fake, fakes[fake]))
         yield launches
 
 

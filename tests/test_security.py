@@ -14,6 +14,7 @@ from corpusmill.pipeline.commands.actions.train import train
 from corpusmill.pipeline.views.dashboard import _lines as shown_lines
 from corpusmill.pipeline.views.status import RunStatus, event_message
 from helpers.nightly import BOATS, BREAD, MODELS, call, write_configuration, write_day
+from helpers.source_tree import files_below
 
 SCRIPT = "<script>document.title='broken'</script>"
 SECRET = "hunter2hunter2"
@@ -65,7 +66,7 @@ def test_no_file_of_a_corpus_a_run_a_model_or_a_version_can_hold_code(kind):
     assert call("run", "my.yaml", *graph, "--set", "report=null", "--json") == 0
     if kind in MODELS:
         assert call("retrain", "my.yaml", "--json") == 0
-    files = [p for folder in ("corpus", "run", "models") for p in Path(folder).rglob("*") if p.is_file()]
+    files = files_below("corpus", "run", "models")
     assert len(files) > 10
     assert [str(p) for p in files if not is_plain_data(p)] == []
 

@@ -17,7 +17,11 @@ I32 = ir.IntType(32)
 def register_bits() -> int:
     """Return the width of this processor's vector registers."""
     features = binding.get_host_cpu_features()
-    return 512 if features.get("avx512f") else 256 if features.get("avx2") else 128
+    if features.get("avx512f"):
+        return 512
+    if features.get("avx2"):
+        return 256
+    return 128
 
 
 BITS = register_bits()

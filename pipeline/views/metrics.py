@@ -17,7 +17,11 @@ SUCCESS = "success_timestamp_seconds"
 def metric_families(status: RunStatus) -> Any:
     """Yield a status as Prometheus gauges, named corpusmill_*."""
     row = status.rows[-1] if status.rows else {}
-    measures = {k: v for r in status.rows for k, v in r.items() if k not in MEASURED and not k.startswith("seconds_")}
+    measures = {}
+    for epoch_row in status.rows:
+        for name, value in epoch_row.items():
+            if name not in MEASURED and not name.startswith("seconds_"):
+                measures[name] = value
     values = {
         "epoch": ("Epochs committed", status.epoch),
         "epochs": ("Epochs asked for", status.epochs),

@@ -28,6 +28,7 @@ def words_of(corpus):
 
 
 def source_words(pattern):
+    """Return each document's words, as the files have them."""
     files = sorted(Path(pattern).parent.glob(Path(pattern).name))
     return [line.split() for f in files for line in f.read_text().splitlines()]
 

@@ -31,14 +31,17 @@ def collect(reader):
 
 
 def write_lines(path, lines):
+    """Write lines of text and return the path as a string."""
     path.write_text("".join(f"{line}\n" for line in lines))
     return str(path)
 
 
 def write_jsonl(path, rows):
+    """Write one JSON value per line and return the path as a string."""
     return write_lines(path, [json.dumps(row) for row in rows])
 
 
 def write_docword(path, counts, header=None):
+    """Write a matrix of counts (documents, words) in UCI's docword format; ``header`` replaces its first lines."""
     rows = [f"{d + 1} {w + 1} {counts[d, w]}" for d, w in np.argwhere(counts)]
     return write_lines(path, [*(header or (*counts.shape, len(rows))), *rows])

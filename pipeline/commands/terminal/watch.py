@@ -47,7 +47,12 @@ class Watch:
         status.epoch = int(rows[-1]["epoch"]) if rows else 0
         status.epochs = estimator_of_run(meta).planned_epochs()
         status.tokens = int(rows[-1]["tokens"]) if rows else 0
-        status.state = "running" if run.is_held else "finished" if _is_over(run, status) else "stopped"
+        if run.is_held:
+            status.state = "running"
+        elif _is_over(run, status):
+            status.state = "finished"
+        else:
+            status.state = "stopped"
         status.shards = _shards(run, meta)
         status.updated = _modified(run)
         status.lines = self._describe(run, meta, status.epoch)

@@ -20,6 +20,7 @@ from corpusmill.pipeline.engine.epoch import Training, train
 from corpusmill.pipeline.engine.events import EpochFinished
 from corpusmill.pipeline.engine.executors import OnDask, Synchronous, TaskLost
 from corpusmill.pipeline.engine.run import RunStore
+from helpers.source_tree import files_below
 from helpers.toy import Tally, model_of, write_toy_corpus
 
 
@@ -229,7 +230,7 @@ def test_a_run_over_tls_has_the_same_bits_and_strangers_are_refused(corpus, expe
 def test_stores_hold_data_alone(corpus, tmp_path):
     run = tmp_path / "run"
     trained(corpus, run)
-    files = [path for folder in (Path(corpus.url), run) for path in folder.rglob("*") if path.is_file()]
+    files = files_below(corpus.url, run)
     assert len(files) > 50
     for path in files:
         content = path.read_bytes()

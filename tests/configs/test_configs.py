@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from corpusmill.configs.resolve import HIDDEN, ConfigError, Layer, load, public, resolve, shipped
+from corpusmill.configs.layers import ConfigError, Layer, shipped
+from corpusmill.configs.redact import HIDDEN
+from corpusmill.configs.resolve import load, public, resolve
 from corpusmill.configs.schema import Config, SourceConfig
 from corpusmill.io.readers.open import FORMATS
 from corpusmill.pipeline import ESTIMATORS
@@ -89,6 +91,12 @@ def test_later_layers_win(tmp_path):
     assert config.model.topic_word_prior is None
 
 
+def test_naming_the_default_kind_keeps_the_keys_of_a_section_without_kind(tmp_path):
+    (tmp_path / "a.yaml").write_text("corpus: {url: a}\nmodel: {n_components: 5}\n")
+    assert load([tmp_path / "a.yaml"], ["model.kind=lda"], {}).model.n_components == 5
+    assert load([tmp_path / "a.yaml"], ["model.kind=nmf"], {}).model.n_components == 100
+
+
 def test_several_files_lie_over_each_other(tmp_path):
     (tmp_path / "a.yaml").write_text("corpus: {url: a}\nmodel: {n_components: 5}\n")
     (tmp_path / "b.yaml").write_text("corpus: {url: b}\n")
@@ -137,16 +145,30 @@ def test_a_misspelt_key_names_file_line_and_neighbour(tmp_path):
     ("settings", "words"),
     [
         (["n_components=5"], ["--set n_components", "did you mean model.n_components?"]),
-        (["model.kind=ldaa"], ["model.kind", "ldaa", "'lda'"]),
-        (["model.n_components=1"], ["model.n_components", "1 should be greater than or equal to 2"]),
-        (["corpus.held_out=1.5"], ["corpus.held_out", "1.5", "less than 1"]),
-        (["model.max_iter=soon"], ["model.max_iter", '"soon"', "integer"]),
+        (["model.kind=ldaa"], ["model.kind", "no kind ldaa; choose one of lda, nmf"]),
+        (["model.n_components=1"], ["model.n_components", "1 is not allowed; choose an integer from 2 to 32768"]),
+        (
+            ["corpus.held_out=1.5"],
+            ["corpus.held_out", "1.5 is not allowed; choose a number of 0 or more and below 1"],
+        ),
+        (["model.max_iter=soon"], ["model.max_iter", '"soon"', "an integer of 1 or more"]),
         (["source.stop_words=french"], ["source.stop_words", '"french"', "'english'", "list"]),
-        (["model.kind=random-indexing", "model.seed_length=5"], ["model.seed_length", "5 should be a multiple of 2"]),
-        (["model.kind=random-indexing", "model.window=0"], ["model.window", "0 should be greater than or equal to 1"]),
+        (
+            ["model.kind=random-indexing", "model.seed_length=5"],
+            ["model.seed_length", "5 is not allowed; choose an even integer"],
+        ),
+        (
+            ["model.kind=random-indexing", "model.window=0"],
+            ["model.window", "0 is not allowed; choose an integer of 1 or more"],
+        ),
         (["model=5"], ["model", "section of keys"]),
         (["model"], ["--set model", "section.key=value"]),
-        (["corpus.url=null"], ["corpus.url", "null should be a valid string"]),
+        (["corpus.url=null"], ["corpus.url", "null is not allowed; choose a string"]),
+        (["model.learn_priors=all"], ["choose one of none, symmetric, asymmetric"]),
+        (["model.doc_topic_prior=x"], ["choose a number above 0, a list of numbers above 0, or null"]),
+        (["report=5"], ["--set report: report: 5 is not allowed; choose a section of keys and values or null"]),
+        (["cluster.adapt={maximum: 0}"], ["cluster.adapt.maximum: 0 is not allowed; choose an integer of 1 or more"]),
+        (["cluster.adapt={maximum: 2, minumum: 1}"], ["cluster.adapt.minumum: no such key; did you mean minimum?"]),
         (["cluster.kind=address"], ["cluster.address: is needed"]),
     ],
 )
@@ -155,14 +177,20 @@ def test_a_bad_setting_says_where_which_and_what(settings, words):
     assert all(word in sentence for word in words), sentence
 
 
+def test_parameters_that_exclude_each_other_name_the_section_and_its_line(tmp_path):
+    file = tmp_path / "my.yaml"
+    file.write_text("corpus: {url: x}\nmodel:\n  kind: nmf\n  beta_loss: kullback-leibler\n")
+    assert failing(files=[file]) == f"{file}, line 2: model: beta_loss='kullback-leibler' needs solver='mu'"
+
+
 def test_a_bad_variable_is_named():
     sentence = failing(environment={"CORPUSMILL_MODEL__MAX_ITER": "0"})
-    assert sentence.startswith("environment variable CORPUSMILL_MODEL__MAX_ITER: model.max_iter: 0 should be")
+    assert sentence.startswith("environment variable CORPUSMILL_MODEL__MAX_ITER: model.max_iter: 0 is not allowed")
 
 
 def test_a_missing_file_suggests_what_ships():
     assert "did you mean quickstart?" in failing(files=["quikstart"])
-    assert "configurations that ship" in failing(files=["zzz"])
+    assert "configurations in the package" in failing(files=["zzz"])
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 import yaml
-from corpusmill.configs.resolve import Layer, resolve
+from corpusmill.configs.layers import Layer
+from corpusmill.configs.resolve import resolve
 from corpusmill.pipeline.commands.actions.retraining.retrain import retrain
 from corpusmill.pipeline.commands.cli.main import main
 from helpers.faults import Changes

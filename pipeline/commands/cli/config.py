@@ -41,7 +41,7 @@ def config_example(name: str) -> None:
     \b
       corpusmill config example lda > my.yaml
     """
-    from ....configs.resolve import read_file
+    from ....configs.layers import read_file
 
     click.echo(read_file(name).text, nl=False)
 
@@ -50,7 +50,7 @@ def config_example(name: str) -> None:
 @json_option
 def config_list(as_json: bool) -> None:
     """Print the names of those that ship."""
-    from ....configs.resolve import shipped
+    from ....configs.layers import shipped
 
     show.say({"configs": shipped()}, as_json, lambda: click.echo("\n".join(shipped())))
 

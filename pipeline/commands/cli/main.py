@@ -179,7 +179,7 @@ def resume(run_url: str, settings: tuple[str, ...], as_json: bool) -> None:
       corpusmill resume runs/articles
       corpusmill resume runs/articles --set model.max_iter=400
     """
-    from ....configs.resolve import Layer
+    from ....configs.layers import Layer
     from ...engine.run import RunStore
 
     meta = RunStore(run_url).meta

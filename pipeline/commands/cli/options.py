@@ -161,7 +161,7 @@ def explain(error: BaseException) -> tuple[str, int]:
 
 
 def _explain(error: BaseException) -> tuple[str, int]:
-    from ....configs.resolve import ConfigError
+    from ....configs.layers import ConfigError
     from ....io.stores.locks import Locked
     from ....io.stores.store import DataError
     from ....kernels.errors import DeviceError

@@ -1,0 +1,263 @@
+"""The parameters of every model: types, ranges and choices, defaults, and what each one means.
+
+This is the only place that checks parameters. The sections check the configuration, and ``validation.validate_model``
+applies the same rules to estimators that were made in Python. Names are those that users know: scikit-learn's for LDA
+and NMF, gensim's for embeddings.
+"""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
+
+Seed = Annotated[
+    Annotated[int, Field(ge=0)] | None,
+    Field(description="Seed of all random draws. The same seed gives the same model, bit for bit. null means 0"),
+]
+Device = Annotated[
+    Literal["auto", "cpu", "cuda"],
+    Field(description="Where the kernels run. auto takes the CUDA device of a worker that has one"),
+]
+Blocks = Annotated[
+    PositiveInt,
+    Field(description="Number of blocks of words that the model is split into. A task holds one block at a time"),
+]
+
+
+class Section(BaseModel):
+    """One section of the configuration. A key that it does not define is an error, and so is an infinite number."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, protected_namespaces=())
+
+
+class LDAConfig(Section):
+    """Latent Dirichlet allocation: each document is a mixture of topics, each topic a distribution over words."""
+
+    kind: Literal["lda"] = "lda"
+    n_components: int = Field(100, ge=2, le=32768, description="Number of topics")
+    doc_topic_prior: PositiveFloat | list[PositiveFloat] | None = Field(
+        None,
+        description="Dirichlet prior alpha of the topics of a document: one number, or one number per topic. "
+        "null means 50 / n_components",
+    )
+    topic_word_prior: PositiveFloat | None = Field(
+        None, description="Dirichlet prior beta of the words of a topic. null means 0.01"
+    )
+    max_iter: PositiveInt = Field(200, description="Number of epochs (passes over the corpus)")
+    leave_out: bool = Field(
+        True,
+        description="Exclude a token from the counts while its topic is drawn. false is ESCA as published",
+    )
+    n_blocks: Blocks = 1
+    sampler: Literal["esca", "warp", "auto", "cgs", "minibatch", "reference", "uncollapsed"] = Field(
+        "esca",
+        description="Algorithm that draws topics. warp suits thousands of topics; auto starts with warp and changes "
+        "to esca; the others are for comparison",
+    )
+    device: Device = "auto"
+    learn_priors: Literal["none", "symmetric", "asymmetric"] = Field(
+        "none",
+        description="Estimate alpha and beta during training. symmetric learns one alpha, asymmetric one per topic",
+    )
+    learn_every: PositiveInt = Field(10, description="Number of epochs between two estimates of the priors")
+    seeds: list[list[str]] | None = Field(
+        None, description="Seed words: one list of words per topic, for the first topics"
+    )
+    seed_weight: PositiveInt = Field(20, description="Number of pseudo-counts that each seed word has in its topic")
+    random_state: Seed = 0
+
+    @model_validator(mode="after")
+    def _check_combinations(self) -> Self:
+        topics = self.n_components
+        if isinstance(self.doc_topic_prior, list) and len(self.doc_topic_prior) not in (1, topics):
+            given = len(self.doc_topic_prior)
+            raise ValueError(f"doc_topic_prior has {given} values: give one number, or one for each of {topics} topics")
+        if self.seeds and len(self.seeds) > topics:
+            raise ValueError(f"seeds has {len(self.seeds)} lists: give {topics} lists at most, one per topic")
+        if self.seeds and self.learn_priors != "none":
+            raise ValueError(f"seeds set a prior, and learn_priors is {self.learn_priors!r}: set learn_priors='none'")
+        return self
+
+
+class NMFConfig(Section):
+    """Non-negative matrix factorisation: the corpus as a product of two small non-negative matrices."""
+
+    kind: Literal["nmf"] = "nmf"
+    n_components: PositiveInt = Field(100, description="Number of components")
+    solver: Literal["hals", "mu", "anls"] = Field(
+        "hals",
+        description="Update rule. hals is the fastest; mu (multiplicative updates) and anls are for comparison",
+    )
+    beta_loss: Literal["frobenius", "kullback-leibler"] = Field(
+        "frobenius", description="Loss to minimise. kullback-leibler needs solver mu"
+    )
+    init: Literal["random", "nndsvd", "nndsvda", "nndsvdar"] = Field(
+        "random", description="Initial factors: random numbers, or a singular value decomposition"
+    )
+    tol: float = Field(
+        1e-4, ge=0, description="Stop when an epoch lowers the error by less than this share. 0 disables the check"
+    )
+    max_iter: PositiveInt = Field(200, description="Maximum number of epochs")
+    alpha_W: float = Field(0.0, ge=0, description="Weight of the penalty on the factor of the documents")
+    alpha_H: NonNegativeFloat | Literal["same"] = Field(
+        "same", description="Weight of the penalty on the factor of the words. same means alpha_W"
+    )
+    l1_ratio: float = Field(
+        0.0, ge=0, le=1, description="Share of the L1 penalty, which produces zeros. The rest is the L2 penalty"
+    )
+    order: Literal["separable", "paper"] = Field(
+        "separable",
+        description="Order of the updates within a sweep. separable is that of scikit-learn, paper that of ALO-NMF",
+    )
+    sweeps: PositiveInt = Field(1, description="Number of sweeps over a factor per epoch")
+    extrapolate: bool = Field(
+        False, description="Start each epoch beyond the last factors, which needs fewer epochs for the same error"
+    )
+    weighting: Literal["counts", "tfidf"] = Field("counts", description="Entries of the matrix made from a corpus")
+    dtype: Literal["float32", "float64"] = Field("float32", description="Floating-point type of the factors")
+    n_blocks: Blocks = 1
+    random_state: Seed = 0
+    device: Device = "auto"
+
+    @model_validator(mode="after")
+    def _check_combinations(self) -> Self:
+        if self.order == "paper" and self.n_blocks > 1:
+            raise ValueError("order='paper' updates all rows of W together: set n_blocks to 1")
+        if self.beta_loss == "kullback-leibler" and self.solver != "mu":
+            raise ValueError("beta_loss='kullback-leibler' needs solver='mu'")
+        is_penalised = self.alpha_W != 0 or self.alpha_H not in ("same", 0)
+        is_default_update = self.solver == "hals" and self.order == "separable"
+        if (is_penalised or self.extrapolate) and not is_default_update:
+            raise ValueError("alpha_W, alpha_H and extrapolate need solver='hals' and order='separable'")
+        if is_penalised and self.extrapolate:
+            raise ValueError("extrapolate judges by the error without penalties: set alpha_W and alpha_H to 0")
+        return self
+
+
+class SkipGramConfig(Section):
+    """Parameters that Word2Vec and Node2Vec share."""
+
+    vector_size: PositiveInt = Field(100, description="Number of dimensions of a vector")
+    window: PositiveInt = Field(5, description="Number of words on each side that count as neighbours")
+    min_count: PositiveInt = Field(5, description="Ignore words with fewer occurrences")
+    negative: PositiveInt = Field(5, description="Number of negative samples per true neighbour")
+    ns_exponent: float = Field(0.75, description="Negative samples are drawn in proportion to frequency ** ns_exponent")
+    sample: float = Field(
+        1e-3, ge=0, lt=1, description="Words with a higher relative frequency are downsampled at random. 0 keeps all"
+    )
+    alpha: float = Field(0.025, gt=0, lt=1, description="Learning rate at the start")
+    min_alpha: float = Field(1e-4, ge=0, lt=1, description="Learning rate at the end")
+    epochs: PositiveInt = Field(5, description="Number of passes over the corpus")
+    seed: Annotated[int, Field(ge=0)] = Field(
+        1, description="Seed of all random draws. With one thread, the same seed gives the same model, bit for bit"
+    )
+    method: Literal["par", "full", "sgns"] = Field(
+        "par",
+        description="Order of the updates: par shares negative samples among 24 words and is the fastest, full "
+        "shares them within a window, sgns trains one pair at a time",
+    )
+    ignore_sentence_ends: bool = Field(False, description="Let a window extend from one document into the next")
+    threads: PositiveInt = Field(
+        1, description="Number of threads per task. With more than one, results vary from run to run"
+    )
+    shards_per_round: PositiveInt = Field(
+        1,
+        description="Number of shards trained in parallel from the same model before their updates are merged. "
+        "Larger values are faster but lower the quality",
+    )
+    n_blocks: Blocks = 1
+    device: Device = "auto"
+
+    @model_validator(mode="after")
+    def _check_combinations(self) -> Self:
+        if self.min_alpha > self.alpha:
+            raise ValueError(f"min_alpha is {self.min_alpha}, above alpha ({self.alpha}): choose {self.alpha} or less")
+        return self
+
+
+class Word2VecConfig(SkipGramConfig):
+    """Word vectors by skip-gram with negative sampling."""
+
+    kind: Literal["word2vec"] = "word2vec"
+
+
+class Node2VecConfig(SkipGramConfig):
+    """Vectors of a graph's nodes: skip-gram over random walks. corpus.url is a graph store or a file of edges."""
+
+    kind: Literal["node2vec"] = "node2vec"
+    vector_size: PositiveInt = Field(128, description="Number of dimensions of a vector")
+    window: PositiveInt = Field(10, description="Number of nodes on each side of a walk that count as neighbours")
+    min_count: PositiveInt = Field(1, description="Ignore nodes that the walks visit less often")
+    sample: float = Field(
+        0.0, ge=0, lt=1, description="Nodes with a higher relative frequency are downsampled at random. 0 keeps all"
+    )
+    p: PositiveFloat = Field(1.0, description="Return parameter: larger values make a step back less likely")
+    q: PositiveFloat = Field(
+        1.0, description="In-out parameter: larger values keep walks near the node that they come from"
+    )
+    num_walks: PositiveInt = Field(10, description="Number of walks that start at each node")
+    walk_length: PositiveInt = Field(80, description="Number of nodes in a walk")
+    walk_method: Literal["rejection", "tables"] = Field(
+        "rejection", description="How a step is drawn: by rejection sampling, or from one alias table per edge"
+    )
+    table_memory: PositiveInt = Field(1 << 30, description="Maximum size of the alias tables in bytes")
+    walks: str | None = Field(None, description="Folder or URL where the walks are kept. null means a temporary folder")
+
+
+class RandomIndexingConfig(Section):
+    """Word vectors as exact sums of their neighbours' sparse random seeds."""
+
+    kind: Literal["random-indexing"] = "random-indexing"
+    dimension: Annotated[int, Field(ge=4, le=65536)] | Literal["auto"] = Field(
+        2048, description="Number of dimensions of a vector. auto chooses by the size of the vocabulary"
+    )
+    window: PositiveInt = Field(5, description="Number of words on each side that count as neighbours")
+    seed_length: int = Field(
+        10, ge=2, multiple_of=2, description="Number of non-zero positions in a seed, half of them +1 and half -1"
+    )
+    order: Literal["permutation", "direction", "none"] = Field(
+        "permutation",
+        description="Rotate the seed of a neighbour by its offset (permutation), by the sign of the offset "
+        "(direction), or not at all (none)",
+    )
+    retrain: int = Field(0, ge=0, description="Number of further passes, each with the last pass's vectors as seeds")
+    normalize: bool = Field(True, description="Scale vectors to length one")
+    random_state: Seed = 0
+    weighting: Literal["uniform", "linear"] = Field(
+        "uniform", description="Weight of a neighbour: the same for all, or falling linearly with the distance"
+    )
+    contexts: Literal["words", "documents"] = Field(
+        "words", description="A word's vector is the sum of the seeds of its neighbours, or of its documents"
+    )
+    min_count: PositiveInt = Field(1, description="Ignore words with fewer occurrences")
+    max_count: PositiveInt | None = Field(None, description="Ignore words with more occurrences. null means no limit")
+    stop_words: Literal["english"] | list[str] | None = Field(
+        None, description="Words to ignore: english, or a list of words"
+    )
+    document_weights: Literal["none", "idf", "entropy"] = Field(
+        "none", description="Weight of a word in the vector of a document"
+    )
+    n_blocks: Blocks = 1
+    device: Device = "auto"
+
+    @model_validator(mode="after")
+    def _check_combinations(self) -> Self:
+        smallest = 2 * self.seed_length
+        if self.dimension != "auto" and self.dimension < smallest:
+            raise ValueError(f"dimension is {self.dimension}: choose 'auto' or {smallest} (twice seed_length) to 65536")
+        if self.max_count is not None and self.max_count < self.min_count:
+            raise ValueError(f"max_count is {self.max_count}: choose {self.min_count} (min_count) or more")
+        if self.contexts == "documents" and (self.order != "none" or self.retrain > 0):
+            raise ValueError("contexts='documents' has no order and no retraining: set order='none' and retrain=0")
+        return self
+
+
+AnyModelConfig = LDAConfig | NMFConfig | Word2VecConfig | Node2VecConfig | RandomIndexingConfig
+
+#: The section of each kind of model.
+MODEL_SECTIONS: dict[str, type[Section]] = {
+    "lda": LDAConfig,
+    "nmf": NMFConfig,
+    "word2vec": Word2VecConfig,
+    "node2vec": Node2VecConfig,
+    "random-indexing": RandomIndexingConfig,
+}

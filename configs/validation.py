@@ -1,0 +1,148 @@
+"""Check the parameters of an estimator against the schema, and describe in words which values a parameter takes.
+
+pydantic takes a tenth of a second to import, so the schema is imported by the first check, not with this module.
+"""
+
+import os
+import reprlib
+from collections.abc import Mapping, Sequence
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+    from pydantic_core import ErrorDetails
+
+    from .model_schema import Section
+
+#: What a constraint is called in pydantic's metadata.
+_CONSTRAINTS = ("ge", "gt", "le", "lt", "multiple_of")
+
+
+def validate_model(kind: str, parameters: Mapping[str, object]) -> None:
+    """Check the parameters of one model; raise ValueError with one sentence about the first that is wrong.
+
+    ``kind``: such as "lda". A kind outside the schema is not checked, so that users can add their own estimators.
+    ``parameters``: by name, as ``get_params`` returns them. NumPy scalars and arrays, tuples, sets and paths are
+    allowed wherever a number, a list or a string is.
+    """
+    from pydantic import ValidationError
+
+    from .model_schema import MODEL_SECTIONS
+
+    section = MODEL_SECTIONS.get(kind)
+    if section is None:
+        return
+    known = {name: _to_builtin(value) for name, value in parameters.items() if name in section.model_fields}
+    try:
+        # Strict: an estimator uses the value as given, so "5" must not pass for 5.
+        section.model_validate(known, strict=True)
+    except ValidationError as error:
+        raise ValueError(_sentence(error.errors(include_url=False)[0], section, parameters)) from None
+
+
+def _to_builtin(value: Any) -> Any:
+    """Turn NumPy values, tuples, sets and paths into the built-in types that the schema has."""
+    if hasattr(value, "tolist") and not isinstance(value, type):
+        return value.tolist()  # a NumPy array or scalar
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_to_builtin(item) for item in value]
+    return value
+
+
+def _sentence(error: "ErrorDetails", section: "type[Section]", parameters: Mapping[str, object]) -> str:
+    if error["type"] == "value_error":
+        # A rule about several parameters, with a sentence of its own.
+        return str(error["ctx"]["error"])
+    name = str(error["loc"][0])
+    return f"{name} is {reprlib.repr(parameters[name])}: choose {describe_values(section.model_fields[name])}"
+
+
+# --- which values a parameter takes, in words ---
+
+
+def describe_values(field: "FieldInfo") -> str:
+    """Describe the values that a parameter takes, such as "an integer of 1 or more, or None"."""
+    return _describe(field.annotation, field.metadata)
+
+
+def _describe(annotation: Any, metadata: Sequence[object] = (), plural: bool = False) -> str:
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        inner, *extra = get_args(annotation)
+        return _describe(inner, extra, plural)
+    if origin in (Union, UnionType):
+        return _join([_describe(option) for option in get_args(annotation)])
+    if origin is Literal:
+        return _describe_choices(get_args(annotation))
+    if origin is list:
+        noun = "lists" if plural else "a list"
+        return f"{noun} of {_describe(get_args(annotation)[0], plural=True)}"
+    if annotation in (int, float):
+        return _describe_number(annotation, _limits(metadata), plural)
+    singular, several = {
+        str: ("a string", "strings"),
+        bool: ("True or False", "booleans"),
+        NoneType: ("None", "None"),
+    }.get(annotation, ("a section of keys and values", "sections"))
+    return several if plural else singular
+
+
+def _join(options: list[str]) -> str:
+    """Join alternatives, such as "a, b, or c"; alternatives may contain "or" and commas themselves."""
+    if len(options) == 2 and " or " not in options[0]:
+        return " or ".join(options)
+    return f"{', '.join(options[:-1])}, or {options[-1]}"
+
+
+def _describe_choices(choices: tuple[object, ...]) -> str:
+    if len(choices) == 1:
+        return repr(choices[0])
+    return f"one of {', '.join(str(choice) for choice in choices)}"
+
+
+def _limits(metadata: Sequence[object]) -> dict[str, float]:
+    """Collect the constraints of a number: those of pydantic's Field, or of the objects it is made of."""
+    found: dict[str, float] = {}
+    for item in metadata:
+        # A Field inside a union carries its constraints in its own metadata.
+        for part in (item, *getattr(item, "metadata", ())):
+            for name in _CONSTRAINTS:
+                if getattr(part, name, None) is not None:
+                    found[name] = getattr(part, name)
+    return found
+
+
+def _describe_number(kind: type, limits: dict[str, float], plural: bool) -> str:
+    is_integer = kind is int
+    noun = "integer" if is_integer else "number"
+    if not limits and not is_integer:
+        noun = "finite number"
+    if limits.get("multiple_of") == 2:
+        noun = f"even {noun}"
+    if plural:
+        noun += "s"
+    elif noun[0] in "aeiou":
+        noun = f"an {noun}"
+    else:
+        noun = f"a {noun}"
+    return noun + _describe_range(limits, is_integer)
+
+
+def _describe_range(limits: dict[str, float], is_integer: bool) -> str:
+    low = limits.get("ge")
+    if low is None and is_integer and "gt" in limits:
+        low = limits["gt"] + 1
+    if low is not None and "le" in limits:
+        return f" from {low} to {limits['le']}"
+    if low is not None and "lt" in limits:
+        return f" of {low} or more and below {limits['lt']}"
+    if low is not None:
+        return f" of {low} or more"
+    if "gt" in limits and "lt" in limits:
+        return f" above {limits['gt']} and below {limits['lt']}"
+    if "gt" in limits:
+        return f" above {limits['gt']}"
+    return ""

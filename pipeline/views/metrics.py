@@ -92,7 +92,7 @@ def metrics_file(path: str | None, job: Job) -> Iterator[Job]:
     try:
         yield job
     finally:
-        write_to_textfile(path, job)  # type: ignore[arg-type]
+        write_to_textfile(path, job)
 
 
 def last_success(path: str) -> float:

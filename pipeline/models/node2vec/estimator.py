@@ -91,9 +91,7 @@ class Node2Vec(Word2Vec):
             seed=self.seed,
         )
 
-    def evaluate(  # type: ignore[override]
-        self, labels: str | Mapping[str, set[str]] | None = None, graph: Any | None = None
-    ) -> dict[str, Any]:
+    def evaluate(self, labels: str | Mapping[str, set[str]] | None = None, graph: Any | None = None) -> dict[str, Any]:
         """Judge the vectors as in Moon's dissertation, section 4.6.3.2; needs scikit-learn.
 
         ``labels``: a file of lines "node label", or each node's set of labels: multi-label classification. ``graph``:

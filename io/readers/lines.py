@@ -37,6 +37,8 @@ class Reader(ABC):
 
     files: tuple[SourceFile, ...]
     options: ReadOptions
+    #: Recorded in corpus.json, where it tells readers of the same files from each other. Never change a value.
+    kind: ClassVar[str]
     #: Whether tokens come in the order of a text (False: a bag of words).
     ordered: ClassVar[bool] = True
     #: Whether a partition can be read again: False for what stands in memory.
@@ -65,7 +67,7 @@ class Reader(ABC):
         return self.only(())
 
 
-class LineReader(Reader):
+class LineBasedReader(Reader):
     """Base of formats where lines stand on their own: large files are cut into byte ranges at line ends."""
 
     def partitions(self) -> Iterable[Partition]:
@@ -107,8 +109,10 @@ def _ranges(file: SourceFile, size: int) -> Iterator[Partition]:
             yield Partition(file, start, start + size, first + (start > 0))
 
 
-class Lines(LineReader):
+class LinesReader(LineBasedReader):
     """One document a line."""
+
+    kind = "Lines"
 
     def parse(self, file: SourceFile, data: bytes, line: int) -> Batch:
         """Return a document for each line, empty ones too."""
@@ -121,8 +125,10 @@ class Lines(LineReader):
         return Batch(row_keys(file.name, line, len(lines)), texts)
 
 
-class TextFiles(Reader):
+class TextFilesReader(Reader):
     """Each file is a document; its key is its path below the folder."""
+
+    kind = "TextFiles"
 
     def partitions(self) -> Iterable[Partition]:
         """Consecutive files of about PARTITION_BYTES."""
@@ -156,8 +162,10 @@ class TextFiles(Reader):
         )
 
 
-class Documents(Reader):
+class DocumentsReader(Reader):
     """An iterable of strings or of token lists; each is numbered from 0. It is read once, batch by batch."""
+
+    kind = "Documents"
 
     repeatable = False
 

@@ -7,20 +7,20 @@ import scipy.sparse
 
 from ..stores.store import DataError
 from . import demo
-from .bags import Docword, Matrix, MatrixMarket, SVMLight
-from .lines import Documents, Lines, Reader, TextFiles
+from .bags import DocwordReader, MatrixMarketReader, MatrixReader, SVMLightReader
+from .lines import DocumentsReader, LinesReader, Reader, TextFilesReader
 from .source import ReadOptions, SourceFile, find_files, is_folder
-from .tables import CSV, JSONLines, Parquet
+from .tables import CSVReader, JSONLinesReader, ParquetReader
 
 FORMATS: dict[str, type[Reader]] = {
-    "jsonl": JSONLines,
-    "lines": Lines,
-    "csv": CSV,
-    "parquet": Parquet,
-    "text": TextFiles,
-    "docword": Docword,
-    "svmlight": SVMLight,
-    "matrixmarket": MatrixMarket,
+    "jsonl": JSONLinesReader,
+    "lines": LinesReader,
+    "csv": CSVReader,
+    "parquet": ParquetReader,
+    "text": TextFilesReader,
+    "docword": DocwordReader,
+    "svmlight": SVMLightReader,
+    "matrixmarket": MatrixMarketReader,
 }
 _EXTENSIONS = {
     ".jsonl": "jsonl",
@@ -59,8 +59,8 @@ def from_memory(data: Any, options: ReadOptions, names: Any | None = None) -> Re
     """Return the reader of a matrix of counts, whose columns ``names`` names, or of an iterable of documents."""
     _check(options)
     if scipy.sparse.issparse(data) or getattr(data, "ndim", 1) == 2:
-        return Matrix(data, names, options)
-    return Documents(data, options)
+        return MatrixReader(data, names, options)
+    return DocumentsReader(data, options)
 
 
 def _check(options: ReadOptions) -> None:

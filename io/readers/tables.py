@@ -12,7 +12,7 @@ import pyarrow.json
 import pyarrow.parquet as pq
 
 from ..stores.store import DataError
-from .lines import LineReader, Reader
+from .lines import LineBasedReader, Reader
 from .source import (
     BATCH_BYTES,
     PARTITION_BYTES,
@@ -35,8 +35,10 @@ MOST_ROWS = 4096
 HEADER_BYTES = 1 << 16
 
 
-class JSONLines(LineReader):
+class JSONLinesReader(LineBasedReader):
     """One JSON object a line, blank lines left out."""
+
+    kind = "JSONLines"
 
     def parse(self, file: SourceFile, data: bytes, line: int) -> Batch:
         """Return a document for each object."""
@@ -161,11 +163,13 @@ def _batch(
     return Batch(as_string(keys, str(options.key), where).cast(pa.string()), content)
 
 
-class CSV(Reader):
+class CSVReader(Reader):
     """Comma- or tab-separated text with a header; a column of tokens has them separated by blanks.
 
     A file is one partition, since quoted fields may hold line ends.
     """
+
+    kind = "CSV"
 
     def partitions(self) -> Iterable[Partition]:
         """One a file."""
@@ -251,8 +255,10 @@ def _sentence(error: Exception) -> str:
     return str(error).strip().strip("'\"").splitlines()[0]
 
 
-class Parquet(Reader):
+class ParquetReader(Reader):
     """A column of text or of token lists in Parquet files, cut at row groups."""
+
+    kind = "Parquet"
 
     def partitions(self) -> Iterable[Partition]:
         """Consecutive row groups of about PARTITION_BYTES."""

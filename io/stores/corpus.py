@@ -196,7 +196,7 @@ class Corpus:
         """Read chunk ``index`` of this part, checksums verified."""
         return Chunk(number=index, **self.store.read_arrays(f"{self.part}/{index:06d}"))
 
-    def read_text(self, index: int) -> Chunk:
+    def read_document_order(self, index: int) -> Chunk:
         """Read chunk ``index`` in document order alone: the arrays of the word order are empty."""
         nothing = dict.fromkeys(Chunk._fields[3:], np.empty(0, np.uint32))
         return Chunk(index, **nothing, **self.store.read_arrays(f"{self.part}/{index:06d}", Chunk._fields[1:3]))

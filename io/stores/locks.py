@@ -20,7 +20,7 @@ import filelock
 from .store import Store
 
 #: Seconds without a sign of life after which the owner of a lock on an object store is taken for dead.
-EXPIRY = 60.0
+EXPIRY_SECONDS = 60.0
 
 
 class Locked(Exception):
@@ -30,7 +30,7 @@ class Locked(Exception):
 # --- conditional writes ---
 
 
-def read_tagged(store: Store, name: str) -> tuple[bytes | None, str]:
+def read_with_tag(store: Store, name: str) -> tuple[bytes | None, str]:
     """Return a file's content and a tag that names this state of it; (None, "") when there is no such file."""
     where = store.where(name)
     try:
@@ -42,14 +42,14 @@ def read_tagged(store: Store, name: str) -> tuple[bytes | None, str]:
     return content, tag or hashlib.sha256(content).hexdigest()
 
 
-def write_if(store: Store, name: str, content: bytes, tag: str) -> bool:
+def write_if_unchanged(store: Store, name: str, content: bytes, tag: str) -> bool:
     """Write a file if it is still in the state ``tag``, or not there where that is empty; say whether it was written.
 
     One step on S3. Elsewhere the state is compared just before, and the caller holds a lock as well.
     """
     if _is_s3(store):
         return _put_on_s3(store, name, content, {"IfMatch": tag} if tag else {"IfNoneMatch": "*"})
-    if read_tagged(store, name)[1] != tag:
+    if read_with_tag(store, name)[1] != tag:
         return False
     if tag or store.is_local:
         store.write_bytes(name, content)
@@ -74,7 +74,7 @@ def _put_on_s3(store: Store, name: str, content: bytes, condition: dict[str, str
         if not isinstance(error, FileExistsError) and response.get("HTTPStatusCode") not in (404, 409, 412):
             raise
         # A put that was repeated because its answer got lost fails by its own success.
-        return read_tagged(store, name)[0] == content
+        return read_with_tag(store, name)[0] == content
     finally:
         store.fs.invalidate_cache(store.where(name))
     return True
@@ -84,7 +84,7 @@ def _put_on_s3(store: Store, name: str, content: bytes, condition: dict[str, str
 
 
 @contextlib.contextmanager
-def hold(store: Store, name: str, busy: str, expiry: float = EXPIRY) -> Iterator[Callable[[], None]]:
+def acquire_lock(store: Store, name: str, busy: str, expiry: float = EXPIRY_SECONDS) -> Iterator[Callable[[], None]]:
     """Hold a lock of a store; yield a function that raises Locked once it is lost.
 
     On a local path the system frees the lock of a process that dies; on an object store it is free ``expiry`` seconds
@@ -118,7 +118,7 @@ def _local(store: Store, name: str, busy: str) -> Iterator[None]:
         lock.release()
 
 
-def held(store: Store, name: str) -> bool:
+def is_locked(store: Store, name: str) -> bool:
     """Say whether a process holds a lock, as far as can be seen without taking it: for show, not for decisions."""
     if not store.exists(name):
         return False
@@ -133,7 +133,7 @@ def held(store: Store, name: str) -> bool:
         return False
     store.fs.invalidate_cache(store.where(name))
     try:
-        return time.time() - store.fs.modified(store.where(name)).timestamp() < EXPIRY
+        return time.time() - store.fs.modified(store.where(name)).timestamp() < EXPIRY_SECONDS
     except FileNotFoundError:
         return False
 
@@ -152,7 +152,7 @@ class Lease:
 
     def take(self) -> str:
         """Take the lock and return an empty string; or say who has it and until when."""
-        content, tag = read_tagged(self.store, self.name)
+        content, tag = read_with_tag(self.store, self.name)
         if content is not None:
             age = self._age()
             if age < self.expiry:
@@ -172,14 +172,14 @@ class Lease:
         """Give the lock back."""
         self._done.set()
         self._thread.join()
-        if not self._lost and read_tagged(self.store, self.name)[1] == self._tag:
+        if not self._lost and read_with_tag(self.store, self.name)[1] == self._tag:
             self.store.delete(self.name)
 
     def _write(self, tag: str) -> bool:
         content = json.dumps(self._owner | {"beat": self._beats}).encode()
-        if not write_if(self.store, self.name, content, tag):
+        if not write_if_unchanged(self.store, self.name, content, tag):
             return False
-        found, self._tag = read_tagged(self.store, self.name)
+        found, self._tag = read_with_tag(self.store, self.name)
         if found != content:
             return False
         self._beats, self._seen = self._beats + 1, time.monotonic()

@@ -44,14 +44,14 @@ def tokenise(batch: Batch, options: TokenOptions) -> Tokens:
         return _from_bag(batch.content)
     if pa.types.is_large_list(batch.content.type):
         return _from_lists(batch.content)
-    run = run_of(options.token_pattern)
+    run = character_run(options.token_pattern)
     # Cutting fills gaps with zero bytes: text that has such bytes of its own is left to the regular expression.
     if run is None or not _buffers(batch.content)[1].all():
         return _by_pattern(batch.content, options)
     return _by_run(batch.content, options, *run)
 
 
-def run_of(pattern: str) -> tuple[str, int] | None:
+def character_run(pattern: str) -> tuple[str, int] | None:
     """Return (class of characters, least length) when the pattern means maximal runs of one class, else None."""
     if match := _WORDS.fullmatch(pattern):
         return r"\w", len(match[1]) // 2

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from typing import Any
 
-from ...io.stores.locks import held, hold
+from ...io.stores.locks import acquire_lock, is_locked
 from ...io.stores.store import Arrays, DataError, Store, check_format
 from .algorithm import Algorithm
 
@@ -76,7 +76,7 @@ class RunStore:
     @property
     def is_held(self) -> bool:
         """Whether a process is training it just now."""
-        return held(self.store, LOCK)
+        return is_locked(self.store, LOCK)
 
     def shared(self, step: int) -> Arrays:
         """Read the shared arrays of a step."""
@@ -115,7 +115,7 @@ class RunStore:
     def locked(self) -> Iterator[None]:
         """Hold the run for writing; raise io.exclusive.Locked when another process does."""
         busy = "another process is training this run; wait for it or choose another run"
-        with hold(self.store, LOCK, busy):
+        with acquire_lock(self.store, LOCK, busy):
             self.store.delete_leftovers()
             yield
 

@@ -25,7 +25,7 @@ from ...io.readers.lines import Reader
 from ...io.readers.open import from_memory, open_source
 from ...io.readers.source import is_folder
 from ...io.stores.corpus import ChunkInfo, Corpus, vocabulary_hash, write_corpus_table
-from ...io.stores.locks import hold
+from ...io.stores.locks import acquire_lock
 from ...io.stores.store import DataError, Store, check_free
 from ...io.text import vocabulary as voc
 from ..engine.executors import Executor, Synchronous, executor_for
@@ -84,7 +84,7 @@ def ingest(
     job = _job(reader, corpus_url, options, vocabulary, grow)
     executor = executor_for(client)
     waiting = "another process is ingesting into this corpus; wait for it"
-    with hold(job.store, "ingest.lock", waiting), executor.guarded():
+    with acquire_lock(job.store, "ingest.lock", waiting), executor.guarded():
         return _Ingest(reader, job, executor, progress or (lambda _: None), vocabulary).run()
 
 
@@ -161,7 +161,7 @@ def _identity(reader: Reader, options: IngestOptions, vocabulary: pa.Table | Non
     """Return all that decides the corpus, as JSON would give it back."""
     words = None if vocabulary is None else vocabulary_hash(vocabulary["word"].to_pylist()) + "+" * grow
     decisive = asdict(replace(options, overwrite=False))
-    found = {"source": reader.describe(), "reader": type(reader).__name__, "options": decisive, "vocabulary": words}
+    found = {"source": reader.describe(), "reader": reader.kind, "options": decisive, "vocabulary": words}
     return json.loads(json.dumps(found))
 
 

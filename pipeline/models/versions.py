@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from ...io.stores.locks import Locked, hold, read_tagged, write_if
+from ...io.stores.locks import Locked, acquire_lock, read_with_tag, write_if_unchanged
 from ...io.stores.store import DataError, Store, check_format
 
 FORMAT = 1
@@ -49,14 +49,14 @@ class Versions:
     @contextmanager
     def locked(self) -> Iterator[Callable[[], None]]:
         """Hold all of it for writing; yield a function that raises Locked when the lock is lost."""
-        with hold(self.store, "retrain.lock", BUSY) as check:
+        with acquire_lock(self.store, "retrain.lock", BUSY) as check:
             self.store.delete_leftovers()
             yield check
 
     @property
     def head(self) -> Head:
         """What HEAD says now."""
-        content, tag = read_tagged(self.store, "HEAD")
+        content, tag = read_with_tag(self.store, "HEAD")
         if content is None:
             return Head()
         try:
@@ -100,7 +100,7 @@ class Versions:
             self.store.flush(name)
         left = sorted(set(withdrawn) & set(self.numbers))
         content = json.dumps({"kind": "head", "version": number, "withdrawn": left}, sort_keys=True) + "\n"
-        if not write_if(self.store, "HEAD", content.encode(), head.tag):
+        if not write_if_unchanged(self.store, "HEAD", content.encode(), head.tag):
             raise Locked(f"{self.url}: another process published a version meanwhile: {BUSY}")
 
     def tidy(self, keep: int, current: str = "") -> None:

@@ -106,7 +106,7 @@ class SkipGram(Algorithm):
 
     def read(self, data: Any, index: int) -> Chunk:
         """Read a chunk's text, not its word order."""
-        return data.read_text(index)
+        return data.read_document_order(index)
 
     @property
     def is_whole(self) -> bool:

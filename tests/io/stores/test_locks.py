@@ -4,7 +4,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from corpusmill.io.stores.locks import Lease, Locked, hold, read_tagged, write_if
+from corpusmill.io.stores.locks import Lease, Locked, acquire_lock, read_with_tag, write_if_unchanged
 from corpusmill.io.stores.store import Store
 
 #: The server's clock counts whole seconds.
@@ -26,37 +26,37 @@ def remote(bucket, tmp_path):
 
 
 def test_only_the_first_creates_and_only_the_last_state_is_replaced(store):
-    assert read_tagged(store, "HEAD") == (None, "")
-    assert write_if(store, "HEAD", b"one", "")
-    assert not write_if(store, "HEAD", b"two", "")
-    content, tag = read_tagged(store, "HEAD")
+    assert read_with_tag(store, "HEAD") == (None, "")
+    assert write_if_unchanged(store, "HEAD", b"one", "")
+    assert not write_if_unchanged(store, "HEAD", b"two", "")
+    content, tag = read_with_tag(store, "HEAD")
     assert content == b"one"
-    assert write_if(store, "HEAD", b"three", tag)
-    assert not write_if(store, "HEAD", b"four", tag)
-    assert read_tagged(store, "HEAD")[0] == b"three"
+    assert write_if_unchanged(store, "HEAD", b"three", tag)
+    assert not write_if_unchanged(store, "HEAD", b"four", tag)
+    assert read_with_tag(store, "HEAD")[0] == b"three"
 
 
 def test_of_many_that_write_at_once_one_wins(remote):
-    assert write_if(remote, "HEAD", b"start", "")
-    _, tag = read_tagged(remote, "HEAD")
+    assert write_if_unchanged(remote, "HEAD", b"start", "")
+    _, tag = read_with_tag(remote, "HEAD")
     with ThreadPoolExecutor(8) as pool:
-        won = list(pool.map(lambda i: write_if(remote, "HEAD", f"{i}".encode(), tag), range(8)))
+        won = list(pool.map(lambda i: write_if_unchanged(remote, "HEAD", f"{i}".encode(), tag), range(8)))
     assert won.count(True) == 1
-    assert read_tagged(remote, "HEAD")[0] == str(won.index(True)).encode()
+    assert read_with_tag(remote, "HEAD")[0] == str(won.index(True)).encode()
 
 
 def test_a_put_whose_answer_got_lost_counts(remote):
-    assert write_if(remote, "HEAD", b"mine", "")
-    assert write_if(remote, "HEAD", b"mine", "")
+    assert write_if_unchanged(remote, "HEAD", b"mine", "")
+    assert write_if_unchanged(remote, "HEAD", b"mine", "")
 
 
 def test_a_lock_is_held_and_given_back(remote):
-    with hold(remote, "lock", "someone trains") as check:
+    with acquire_lock(remote, "lock", "someone trains") as check:
         check()
         with pytest.raises(Locked, match=r"someone trains \(process \d+ on .* the lock is free in \d+ s\)"):
-            with hold(remote, "lock", "someone trains"):
+            with acquire_lock(remote, "lock", "someone trains"):
                 pass
-    with hold(remote, "lock", "someone trains"):
+    with acquire_lock(remote, "lock", "someone trains"):
         pass
     assert remote.names() == []
 
@@ -68,7 +68,7 @@ def test_a_lock_of_a_living_owner_stays_and_that_of_a_dead_one_is_taken_over(rem
     assert "has it" in Lease(remote, "lock", EXPIRY).take()
     dead._done.set()  # no further sign of life
     time.sleep(EXPIRY + 1.1)
-    with hold(remote, "lock", "someone trains", EXPIRY):
+    with acquire_lock(remote, "lock", "someone trains", EXPIRY):
         with pytest.raises(Locked, match="lost its lock"):
             dead.check("someone trains")
         dead.release()
@@ -77,7 +77,7 @@ def test_a_lock_of_a_living_owner_stays_and_that_of_a_dead_one_is_taken_over(rem
 
 def test_clocks_that_jump_do_not_free_a_lock(remote, monkeypatch):
     now = time.time
-    with hold(remote, "lock", "someone trains", EXPIRY) as check:
+    with acquire_lock(remote, "lock", "someone trains", EXPIRY) as check:
         monkeypatch.setattr(time, "time", lambda: now() + 1e6)
         assert "has it" in Lease(remote, "lock", EXPIRY).take()
         check()

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from corpusmill.io.readers.source import Bag, Batch
-from corpusmill.io.text.tokens import TOKEN_PATTERN, TokenOptions, run_of, tokenise
+from corpusmill.io.text.tokens import TOKEN_PATTERN, TokenOptions, character_run, tokenise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -85,7 +85,7 @@ def test_nothing_is_cut_off_at_ten_thousand_tokens():
     ],
 )
 def test_which_patterns_need_no_regular_expression(pattern, run):
-    assert run_of(pattern) == run
+    assert character_run(pattern) == run
 
 
 def test_a_pattern_with_two_groups_is_refused():

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from corpusmill.io.partitions import date_of
+from corpusmill.io.manifest import date_in_url
 from corpusmill.io.stores.corpus import Corpus
 from corpusmill.io.stores.locks import Locked
 from corpusmill.io.stores.store import DataError
@@ -156,7 +156,7 @@ def test_a_backfill_takes_days_up_to_a_date():
     ],
 )
 def test_dates_are_found_in_paths(path, found):
-    assert date_of(path, configuration("lda").retrain.dates) == found
+    assert date_in_url(path, configuration("lda").retrain.dates) == found
 
 
 def test_training_anew_takes_all_files_and_keeps_ids():

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from corpusmill.io.readers import open as formats
-from corpusmill.io.readers.lines import Lines
+from corpusmill.io.readers.lines import LinesReader
 from corpusmill.io.stores.corpus import Corpus
 from corpusmill.io.stores.locks import Locked
 from corpusmill.io.stores.store import DataError
@@ -58,7 +58,7 @@ class TestOnACluster:
             ingest(tmp_path / "x.jsonl", str(tmp_path / "corpus"), client=cluster)
 
 
-class Tracked(Lines):
+class Tracked(LinesReader):
     """Counts how often each file is read, and kills its process on the first reading of the file named fatal."""
 
     def read(self, part):

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from .....configs.resolve import public
 from .....configs.schema import Config
-from .....io.partitions import Changes, Manifest, Partition, compare, survey, up_to
+from .....io.manifest import Changes, FileVersion, Manifest, compare_manifests, describe_files, files_up_to
 from .....io.readers.lines import Reader
 from .....io.readers.open import open_source
 from .....io.readers.source import SourceFile, find_files
@@ -61,11 +61,11 @@ def make_plan(config: Config, versions: Versions, request: Request) -> Plan:
     """Compare; raise DataError where there is nothing to read, ValueError for settings that do not go together."""
     head = versions.head
     published = versions.read(head.version) if head.version else None
-    known = {url: Partition(**entry) for url, entry in published["partitions"].items()} if published else {}
+    known = {url: FileVersion(**entry) for url, entry in published["partitions"].items()} if published else {}
     reader = open_source(config.source.path, ingest_options(config)) if config.source else None
-    found = survey(reader.files if reader else _files_of(config.corpus.url), known)
+    found = describe_files(reader.files if reader else _files_of(config.corpus.url), known)
     found, seen = _up_to_date(config, request, found, known)
-    changes = compare(seen, found)
+    changes = compare_manifests(seen, found)
     settings, overrides = settings_of(config), overrides_of(config)
     # Data without a source are one whole, which is learned anew whenever it changes.
     anew = request.fresh or published is None or reader is None
@@ -121,7 +121,7 @@ def _files_of(url: str) -> list[SourceFile]:
 def _up_to_date(config: Config, request: Request, found: Manifest, known: Manifest) -> tuple[Manifest, Manifest]:
     if request.as_of is None:
         return found, known
-    days = up_to(found.keys() | known.keys(), request.as_of, config.retrain.dates)
+    days = files_up_to(found.keys() | known.keys(), request.as_of, config.retrain.dates)
     found, seen = ({url: entry for url, entry in some.items() if url in days} for some in (found, known))
     if not found and not known:
         raise DataError(f"{config.retrain.url}: no partition is as old as {request.as_of}, and there is no version yet")

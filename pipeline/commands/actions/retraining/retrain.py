@@ -13,7 +13,7 @@ import numpy as np
 
 from .....configs.resolve import public
 from .....configs.schema import Config
-from .....io.partitions import select_documents
+from .....io.manifest import select_documents
 from .....io.readers.open import open_source
 from .....io.stores.corpus import Corpus
 from .....io.stores.store import Arrays, DataError

@@ -102,7 +102,7 @@ def test_same_bits_on_any_number_of_workers(corpus, workers, cluster_of):
 
 @pytest.mark.parametrize("method", kernels.METHODS)
 def test_a_threads_copies_of_frequent_rows_change_what_the_rows_would(corpus, method):
-    chunk, algorithm = corpus.read_text(0), small(method=method).algorithm(corpus)
+    chunk, algorithm = corpus.read_document_order(0), small(method=method).algorithm(corpus)
     text = kernels.subsample(chunk.doc_ptr, chunk.words, np.ones(corpus.n_words, np.float32), random.key(1))
     table = kernels.negative_words(np.arange(corpus.n_words, 0, -1), 0.75, 1024, random.key(2))
     step = kernels.Step(3, 5, table, random.key(3), random.key(4), 0.05, 0.0, 0.0)

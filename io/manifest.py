@@ -17,7 +17,7 @@ from .stores.store import DataError, Store
 
 
 @dataclass(frozen=True)
-class Partition:
+class FileVersion:
     """One file as it was when it was taken in."""
 
     size: int
@@ -26,7 +26,7 @@ class Partition:
     batch: str = ""  # the corpus that holds its documents
 
 
-Manifest = dict[str, Partition]
+Manifest = dict[str, FileVersion]
 
 
 @dataclass(frozen=True)
@@ -43,13 +43,13 @@ class Changes:
         return sorted([*self.added, *self.changed])
 
 
-def survey(files: Iterable[SourceFile], known: Mapping[str, Partition]) -> Manifest:
+def describe_files(files: Iterable[SourceFile], known: Mapping[str, FileVersion]) -> Manifest:
     """Describe files by URL. A file whose size and time of change are as in ``known`` is not read again."""
     found: Manifest = {}
     for file in files:
         before = known.get(file.url)
         if before is None or (before.size, before.modified) != (file.size, file.modified):
-            found[file.url] = Partition(file.size, file.modified, _digest(file))
+            found[file.url] = FileVersion(file.size, file.modified, _digest(file))
         else:
             found[file.url] = before
     return found
@@ -62,7 +62,7 @@ def _digest(file: SourceFile) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()[:32]
 
 
-def compare(known: Mapping[str, Partition], found: Mapping[str, Partition]) -> Changes:
+def compare_manifests(known: Mapping[str, FileVersion], found: Mapping[str, FileVersion]) -> Changes:
     """Return what is new, changed and gone; a file that was only touched or copied is none of these."""
     return Changes(
         added=sorted(found.keys() - known.keys()),
@@ -71,7 +71,7 @@ def compare(known: Mapping[str, Partition], found: Mapping[str, Partition]) -> C
     )
 
 
-def date_of(url: str, pattern: str) -> date | None:
+def date_in_url(url: str, pattern: str) -> date | None:
     """Return the last date in a URL by a pattern of three groups, year, month and day; None where there is none."""
     for match in reversed(list(re.finditer(pattern, url))):
         try:
@@ -81,12 +81,12 @@ def date_of(url: str, pattern: str) -> date | None:
     return None
 
 
-def up_to(urls: Collection[str], last: date, pattern: str) -> set[str]:
+def files_up_to(urls: Collection[str], last: date, pattern: str) -> set[str]:
     """Return the URLs of files up to a date; those without a date belong to every day.
 
     Raises DataError when none has a date.
     """
-    dates = {url: date_of(url, pattern) for url in urls}
+    dates = {url: date_in_url(url, pattern) for url in urls}
     if urls and not any(dates.values()):
         raise DataError(
             f"{min(urls)}: no date is in this path, nor in those of the {len(urls) - 1} other files, so --as-of cannot "

@@ -14,8 +14,8 @@ from distributed.diagnostics.plugin import SchedulerPlugin
 
 from ..engine.events import Event, Subscriber
 from ..formatting import format_duration, label
+from .history import METRIC_LABELS, likelihood_names, model_metrics
 from .metrics import metric_families
-from .report.render import LABELS, likelihoods, other_names
 from .status import RunStatus, event_message
 
 TOPIC = "corpusmill"
@@ -224,11 +224,11 @@ class _View:
         self.time.data = {"epoch": [r["epoch"] for r in rows], **columns}
 
     def _update_quality(self, status: RunStatus) -> None:
-        names = [*likelihoods(status.rows), *_of_one_scale(other_names(status.rows)), "", ""][: len(QUALITY)]
+        names = [*likelihood_names(status.rows), *_of_one_scale(model_metrics(status.rows)), "", ""][: len(QUALITY)]
         for name, source, item in zip(names, self.quality, self.legend.items, strict=True):
             rows = [r for r in status.rows if name in r]
             source.data = {"x": [r["epoch"] for r in rows], "y": [r[name] for r in rows]}
-            item.label, item.visible = {"value": LABELS.get(name) or label(name)}, bool(name)
+            item.label, item.visible = {"value": METRIC_LABELS.get(name) or label(name)}, bool(name)
 
     def _update_shards(self) -> None:
         states = self.page.shards()

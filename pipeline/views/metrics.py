@@ -8,7 +8,7 @@ from typing import Any
 
 from ..engine.events import Event
 from ..formatting import label
-from .report.render import MEASURED
+from .history import ENGINE_METRICS
 from .status import RunStatus, event_message
 
 SUCCESS = "success_timestamp_seconds"
@@ -20,7 +20,7 @@ def metric_families(status: RunStatus) -> Any:
     measures = {}
     for epoch_row in status.rows:
         for name, value in epoch_row.items():
-            if name not in MEASURED and not name.startswith("seconds_"):
+            if name not in ENGINE_METRICS and not name.startswith("seconds_"):
                 measures[name] = value
     values = {
         "epoch": ("Epochs committed", status.epoch),

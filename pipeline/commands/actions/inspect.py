@@ -7,7 +7,7 @@ from ....io.stores.store import DataError, Store
 from ...engine.run import RunStore
 from ...models.base.estimator import read_model_meta
 from ...models.versions import Versions
-from ...views.report.render import last
+from ...views.history import last_value
 
 Facts = dict[str, Any]
 
@@ -93,7 +93,7 @@ def _run_facts(url: str) -> Facts:
         "format": meta["format"],
         "versions": meta["versions"],
     }
-    scores = {n: last(rows, n) for n in ("log_likelihood", "held_out_log_likelihood")}
+    scores = {n: last_value(rows, n) for n in ("log_likelihood", "held_out_log_likelihood")}
     return facts | {name: score for name, score in scores.items() if score is not None}
 
 

@@ -8,7 +8,7 @@ from ....configs.schema import Config
 from ....io.stores.store import Store
 from ...engine.events import Event, Subscriber
 from ...engine.run import RunStore
-from ...views.report.render import MEASURED, last
+from ...views.history import ENGINE_METRICS, last_value
 from .report import report
 
 Facts = dict[str, Any]
@@ -75,8 +75,10 @@ def results(estimator: Any) -> Facts:
         "tokens_per_second": rates[len(rates) // 2] if rates else None,
     }
     for name in ("log_likelihood", "held_out_log_likelihood"):
-        if last(rows, name) is not None:
-            facts[name] = last(rows, name)
+        if last_value(rows, name) is not None:
+            facts[name] = last_value(rows, name)
     own = rows[-1].items() if rows else ()
-    facts["measures"] = {k: v for k, v in own if k not in MEASURED and k not in facts and not k.startswith("seconds")}
+    facts["measures"] = {
+        k: v for k, v in own if k not in ENGINE_METRICS and k not in facts and not k.startswith("seconds")
+    }
     return facts

@@ -166,10 +166,10 @@ def _bar(status: RunStatus, width: int) -> str:
 
 def _curves(status: RunStatus) -> dict[str, list[float]]:
     """Titles and values of what is drawn: how good the model is, as it says it, and how fast it trains."""
-    from ...views.report.render import other_names
+    from ...views.history import model_metrics
 
     names = {"held_out_log_likelihood": "held-out log-likelihood", "log_likelihood": "training log-likelihood"}
-    names |= {name: label(name) for name in other_names(status.rows)}
+    names |= {name: label(name) for name in model_metrics(status.rows)}
     names["tokens_per_second"] = "tokens per second"
     found = {t: [row[n] for row in status.rows if math.isfinite(row.get(n, math.nan))] for n, t in names.items()}
     return {title: values for title, values in list(found.items())[:4] if values}

@@ -6,7 +6,8 @@ from html import escape
 from typing import Any
 
 from ...formatting import format_duration, format_number, label, with_minus_sign
-from .render import LABELS, Contents, Row, chart, details, last, other_names, page, points
+from ..history import METRIC_LABELS, MetricRow, last_value, metric_points, model_metrics
+from .render import Contents, chart, details, page
 
 LIKELIHOODS = {
     "held_out_log_likelihood": "Held-out log-likelihood per token",
@@ -36,9 +37,11 @@ def render_both(both: Mapping[str, Contents]) -> str:
 # --- figures ---
 
 
-def figures(rows: Sequence[Row]) -> dict[str, float]:
+def figures(rows: Sequence[MetricRow]) -> dict[str, float]:
     """Return what a run came to, by name: how good the model is, then what it took."""
-    found = {name: value for name in (*LIKELIHOODS, *other_names(rows)) if (value := last(rows, name)) is not None}
+    found = {
+        name: value for name in (*LIKELIHOODS, *model_metrics(rows)) if (value := last_value(rows, name)) is not None
+    }
     held_out = found.get("held_out_log_likelihood")
     if held_out is not None:  # beside each other
         both = {"held_out_log_likelihood": held_out, "held_out_perplexity": math.exp(min(-held_out, 700.0))}
@@ -46,7 +49,7 @@ def figures(rows: Sequence[Row]) -> dict[str, float]:
     if rows:
         found["epochs"] = float(rows[-1]["epoch"])
     # Versions of a retrained model keep nothing that was measured of a machine.
-    if (seconds := last(rows, "training_seconds")) is not None:
+    if (seconds := last_value(rows, "training_seconds")) is not None:
         found["training_seconds"] = seconds
     rates = sorted(float(row["tokens_per_second"]) for row in rows if "tokens_per_second" in row)
     return found | ({"tokens_per_second": rates[len(rates) // 2]} if rates else {})
@@ -70,17 +73,17 @@ def _said(name: str, value: float, sign: str = "") -> str:
 
 
 def _label(name: str) -> str:
-    return LIKELIHOODS.get(name) or LABELS.get(name) or label(name).capitalize()
+    return LIKELIHOODS.get(name) or METRIC_LABELS.get(name) or label(name).capitalize()
 
 
 # --- curves ---
 
 
 def _curves(both: Mapping[str, Contents]) -> str:
-    names = [n for n in LIKELIHOODS if any(last(c.rows, n) is not None for c in both.values())]
-    names += sorted({n for c in both.values() for n in other_names(c.rows)})
-    charts = [chart(_label(n), {url: points(c.rows, n) for url, c in both.items()}) for n in names]
-    rates = {url: points(c.rows, "tokens_per_second") for url, c in both.items()}
+    names = [n for n in LIKELIHOODS if any(last_value(c.rows, n) is not None for c in both.values())]
+    names += sorted({n for c in both.values() for n in model_metrics(c.rows)})
+    charts = [chart(_label(n), {url: metric_points(c.rows, n) for url, c in both.items()}) for n in names]
+    rates = {url: metric_points(c.rows, "tokens_per_second") for url, c in both.items()}
     charts.append(chart("Tokens per second", rates, from_zero=True))
     return f'<h2>Training</h2><section class="charts">{"".join(charts)}</section>' if any(charts) else ""
 

@@ -15,24 +15,11 @@ from typing import Any
 import yaml
 
 from ...formatting import format_duration, format_number, label, with_minus_sign
-
-Row = dict[str, Any]
-Points = list[tuple[float, float]]
+from ..history import METRIC_LABELS, MetricRow, Points, last_value, likelihood_names, metric_points, model_metrics
 
 #: Topics shown, the largest ones.
 MOST_TOPICS = 200
 HUES = ("var(--one)", "var(--two)", "var(--three)")
-#: Names of metrics as people say them; another metric is shown by its own name.
-LABELS = {
-    "log_likelihood": "training",
-    "held_out_log_likelihood": "held out",
-    "tokens_per_second": "tokens/s",
-    "seconds_kernel": "computing",
-    "seconds_read": "reading",
-    "seconds_write": "writing",
-}
-#: What the engine measures; the rest is what the model says of its own progress.
-MEASURED = {"step", "epoch", "tokens", "seconds", "tokens_per_second", "training_seconds", "seconds_merge"}
 
 
 @dataclass(frozen=True)
@@ -41,7 +28,7 @@ class Contents:
 
     title: str
     lead: str
-    rows: Sequence[Row]
+    rows: Sequence[MetricRow]
     topics: Sequence[dict[str, Any]] = ()
     config: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
@@ -74,20 +61,20 @@ def _tiles(contents: Contents) -> str:
     if not rows:
         return _tile("0", "epochs", "nothing is committed yet")
     tiles = []
-    held_out = last(rows, "held_out_log_likelihood")
+    held_out = last_value(rows, "held_out_log_likelihood")
     if held_out is not None:
         perplexity = f"perplexity {format_number(math.exp(min(-held_out, 700)))}"
         tiles.append(_tile(with_minus_sign(f"{held_out:.4f}"), "held-out log-likelihood per token", perplexity))
-    trained = last(rows, "log_likelihood")
+    trained = last_value(rows, "log_likelihood")
     if trained is not None:
         tiles.append(_tile(with_minus_sign(f"{trained:.4f}"), "training log-likelihood per token"))
-    for name in other_names(rows):
-        tiles.append(_tile(format_number(points(rows, name)[-1][1]), label(name)))
+    for name in model_metrics(rows):
+        tiles.append(_tile(format_number(metric_points(rows, name)[-1][1]), label(name)))
     rates = sorted(r["tokens_per_second"] for r in rows if "tokens_per_second" in r)
     if rates:
         tiles.append(_tile(format_number(rates[len(rates) // 2]), "tokens per second", "the median epoch"))
     # Versions of a retrained model keep no time.
-    seconds = last(rows, "training_seconds")
+    seconds = last_value(rows, "training_seconds")
     tiles.append(
         _tile(format_number(rows[-1]["epoch"]), "epochs", "" if seconds is None else f"in {format_duration(seconds)}")
     )
@@ -100,52 +87,30 @@ def _tile(value: str, name: str, note: str = "") -> str:
     return f'<div class="card tile"><b>{escape(value)}</b><span>{escape(name)}</span><i>{escape(note)}</i></div>'
 
 
-def last(rows: Sequence[Row], name: str) -> float | None:
-    """Return the latest value of a metric that not every row has."""
-    return next((float(row[name]) for row in reversed(rows) if name in row), None)
-
-
 # --- curves ---
 
 
-def _training(rows: Sequence[Row]) -> str:
+def _training(rows: Sequence[MetricRow]) -> str:
     if not rows:
         return ""
     shown = [_convergence(rows), *_others(rows), _throughput(rows)]
     return f'<h2>Training</h2><section class="charts">{"".join(shown)}</section>{_time_split(rows)}'
 
 
-def _convergence(rows: Sequence[Row]) -> str:
-    names = likelihoods(rows)
-    return chart("Log-likelihood per token", {LABELS[n]: points(rows, n) for n in names}) if names else ""
+def _convergence(rows: Sequence[MetricRow]) -> str:
+    names = likelihood_names(rows)
+    return chart("Log-likelihood per token", {METRIC_LABELS[n]: metric_points(rows, n) for n in names}) if names else ""
 
 
-def likelihoods(rows: Sequence[Row]) -> list[str]:
-    """Names of the log-likelihoods that were measured."""
-    return [name for name in ("log_likelihood", "held_out_log_likelihood") if last(rows, name) is not None]
+def _throughput(rows: Sequence[MetricRow]) -> str:
+    return chart("Tokens per second", {"tokens/s": metric_points(rows, "tokens_per_second")}, from_zero=True)
 
 
-def _throughput(rows: Sequence[Row]) -> str:
-    return chart("Tokens per second", {"tokens/s": points(rows, "tokens_per_second")}, from_zero=True)
-
-
-def _others(rows: Sequence[Row]) -> Iterable[str]:
+def _others(rows: Sequence[MetricRow]) -> Iterable[str]:
     """Charts of what else the model measured."""
-    for name in other_names(rows):
+    for name in model_metrics(rows):
         title = label(name)
-        yield chart(title[0].upper() + title[1:], {title: points(rows, name)})
-
-
-def other_names(rows: Sequence[Row]) -> list[str]:
-    """Names of the model's own measures that change."""
-    names = sorted({name for row in rows for name in row} - MEASURED - set(LABELS))
-    return [name for name in names if len({y for _, y in points(rows, name)}) > 1]
-
-
-def points(rows: Sequence[Row], name: str) -> Points:
-    """Return (epoch, value) of the rows that have a finite value."""
-    pairs = ((float(row["epoch"]), float(row[name])) for row in rows if name in row)
-    return [(x, y) for x, y in pairs if math.isfinite(y)]
+        yield chart(title[0].upper() + title[1:], {title: metric_points(rows, name)})
 
 
 def chart(title: str, curves: dict[str, Points], from_zero: bool = False) -> str:
@@ -223,13 +188,13 @@ def nice_ticks(low: float, high: float, wanted: int = 5) -> list[float]:
     return [i * step for i in range(start, end + 1)]
 
 
-def _time_split(rows: Sequence[Row]) -> str:
+def _time_split(rows: Sequence[MetricRow]) -> str:
     causes = ("seconds_kernel", "seconds_read", "seconds_write")
     sums = [sum(float(row.get(cause, 0.0)) for row in rows) for cause in causes]
     whole = sum(float(row.get("seconds", 0.0)) for row in rows)
     merge = sum(float(row.get("seconds_merge", 0.0)) for row in rows)
     bars = [
-        _bar("Where the workers' time went", [LABELS[c] for c in causes], sums),
+        _bar("Where the workers' time went", [METRIC_LABELS[c] for c in causes], sums),
         _bar("Where the epochs' time went", ["sweeping", "merging and applying"], [max(0.0, whole - merge), merge]),
     ]
     return f'<section class="card split">{"".join(bars)}</section>' if whole > 0 else ""

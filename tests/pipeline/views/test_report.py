@@ -5,8 +5,9 @@ from html.parser import HTMLParser
 
 import pytest
 from corpusmill.pipeline.formatting import format_duration, format_number, label, with_minus_sign
+from corpusmill.pipeline.views.history import metric_points
 from corpusmill.pipeline.views.report.comparison import figures, render_both
-from corpusmill.pipeline.views.report.render import MOST_TOPICS, Contents, chart, nice_ticks, points, render
+from corpusmill.pipeline.views.report.render import MOST_TOPICS, Contents, chart, nice_ticks, render
 from helpers.browser import Browser
 from hypothesis import given
 from hypothesis import strategies as st
@@ -141,8 +142,8 @@ def test_epochs_on_the_axis_are_whole_and_said_once():
 
 def test_values_that_are_not_finite_are_left_out():
     found = [{"epoch": 1, "x": math.nan}, {"epoch": 2, "x": 3.0}, {"epoch": 3}, {"epoch": 4, "x": math.inf}]
-    assert points(found, "x") == [(2.0, 3.0)]
-    assert "nan" not in chart("X", {"x": points(found, "x")})
+    assert metric_points(found, "x") == [(2.0, 3.0)]
+    assert "nan" not in chart("X", {"x": metric_points(found, "x")})
 
 
 def test_the_largest_topics_come_first_and_very_many_are_cut():

@@ -22,7 +22,7 @@ from ....engine.run import versions as software
 from ....ingest.ingest import Listener, ingest
 from ....models.base.text import load_model
 from ....models.versions import Facts, Versions
-from ....views.report.render import MEASURED
+from ....views.history import ENGINE_METRICS
 from ..ingest import ingest_options
 from ..train import estimator_of
 from .plan import Plan, Request, make_plan
@@ -248,7 +248,7 @@ class _Making:
 
 def _timeless(row: dict[str, float]) -> dict[str, float]:
     """Leave out what was measured of this machine: the same call makes the same bytes."""
-    timed = MEASURED - {"step", "epoch", "tokens"}
+    timed = ENGINE_METRICS - {"step", "epoch", "tokens"}
     return {name: value for name, value in row.items() if name not in timed and not name.startswith("seconds")}
 
 

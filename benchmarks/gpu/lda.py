@@ -41,7 +41,7 @@ class Topics:
 
         totals = cpu.topic_totals(counts[1], counts[2], self.n_topics)
         alpha = np.full(self.n_topics, 50 / self.n_topics, np.float32)
-        self.model = cpu.Model(*counts, 0, totals, alpha, 0.01, self.n_words)
+        self.model = cpu.ModelBlock(*counts, 0, totals, alpha, 0.01, self.n_words)
 
     @property
     def n_tokens(self) -> int:
@@ -86,7 +86,7 @@ class Topics:
 
         total = 0.0
         for chunk, z in zip(self.chunks, self.z, strict=True):
-            rows = cpu.count_documents(chunk.doc_ptr, chunk.place, z)
+            rows = cpu.count_documents(chunk.doc_ptr, chunk.word_to_doc_order, z)
             total += float((4.0 * np.diff(rows.row_ptr) * np.diff(chunk.doc_ptr)).sum())
         return total / self.n_tokens
 
@@ -99,7 +99,7 @@ class Topics:
         chunk, n = self.chunks[0], int(np.searchsorted(self.chunks[0].doc_ptr, most))
         doc_ptr = chunk.doc_ptr[: max(2, n)]
         in_documents = np.empty_like(self.z[0])
-        in_documents[chunk.place] = self.z[0]
+        in_documents[chunk.word_to_doc_order] = self.z[0]
         part = make_chunk(0, doc_ptr, chunk.words[: doc_ptr[-1]])
         z = in_documents[: doc_ptr[-1]][part.place]
         seconds = []
@@ -287,13 +287,13 @@ def documents_milliseconds(state) -> float:
 
 def every_word(model):
     """Return φ of all words, (V, K) float32, and their trees: (nnz,) and (nodes,) float64, (V + 1,) int64."""
-    from corpusmill.kernels.lda.model import prior_of
+    from corpusmill.kernels.lda.model import make_prior
 
-    prior, ends = prior_of(model, 1, 1), model.row_ptr[1:]
+    prior, ends = make_prior(model, 1, 1), model.row_ptr[1:]
     phi = np.tile(prior.base, (len(ends), 1))
     rows = np.repeat(np.arange(len(ends)), np.diff(model.row_ptr))
     phi[rows, model.topics] = (model.counts + model.beta) * prior.inverse[model.topics]
-    masses = (prior.word[model.topics] * model.counts + prior.grain) - prior.grain
+    masses = (prior.word_factor[model.topics] * model.counts + prior.grain) - prior.grain
     leaves = [np.cumsum(masses[first:end]) for first, end in zip(model.row_ptr, ends, strict=False)]
     nodes = [by_words.tree_nodes(some) for some in leaves]
     return phi, np.concatenate(leaves), np.concatenate(nodes), np.r_[0, np.cumsum([len(some) for some in nodes])]
@@ -304,9 +304,9 @@ def draw_by_documents(chunk, z, model, words, key) -> np.ndarray:
     from corpusmill.kernels.cuda.lda.counts import count_documents
     from corpusmill.kernels.cuda.memory import derived, fetched, new, resident
 
-    places = derived(chunk.place, "by document", lambda: np.argsort(chunk.place))
+    places = derived(chunk.word_to_doc_order, "by document", lambda: np.argsort(chunk.word_to_doc_order))
     tokens = resident(chunk.docs), resident(chunk.words), resident(places)
-    old = count_documents(chunk.doc_ptr, chunk.place, z, len(model.alpha))[0], resident(z)
+    old = count_documents(chunk.doc_ptr, chunk.word_to_doc_order, z, len(model.alpha))[0], resident(z)
     out, threads = new(len(z), np.uint16), by_words.WARPS * WARP
     blocks = min(by_words.BLOCKS, -(-len(z) * LANES // threads))
     launch(_draw_by_documents, blocks, threads, tokens, words, by_words._on_device(model, 1), old, np.uint64(key), out)
@@ -336,14 +336,14 @@ def _draw_with_own_word(rows, token, words, model, lane):
     phi, leaves, nodes, node_ptr = words
     prior, first, n = model.prior, model.row_ptr[v], model.row_ptr[v + 1] - model.row_ptr[v]
     count = np.float64(model.counts[first + by_words._place_of(model.topics, first, n, old)])
-    phi_old = np.float32((count - prior.left_b + model.beta) * prior.lowered[old])
+    phi_old = np.float32((count - prior.subtract_b + model.beta) * prior.lowered[old])
     head, size = rows.row_ptr[d], np.int64(rows.lengths[d])
-    ends = by_words._lane_ends(False, rows, head, size, phi[v], phi_old, old, prior.left_a, lane)
+    ends = by_words._lane_ends(False, rows, head, size, phi[v], phi_old, old, prior.subtract_a, lane)
     own = times64(prior.alpha[old], np.float64(phi_old))
     mass = model.smooth[len(model.smooth) - 1] + leaves[first + n - 1]
     others = mass - times64(prior.alpha[old], np.float64(phi[v, old]))
     x = times64(u, own + others + cuda.shfl_sync(FULL, ends, lane | (LANES - 1))) - own
-    found = by_words._find(False, rows, head, size, phi[v], phi_old, old, prior.left_a, ends, x - others, lane)
+    found = by_words._find(False, rows, head, size, phi[v], phi_old, old, prior.subtract_a, ends, x - others, lane)
     entry = rows.entries[head + found]
     k = np.int64(entry >> SIXTEEN) if entry & LOW and x >= 0 else old
     waiting = cuda.ballot_sync(FULL, (x >= 0) & (x < others) & (lane % LANES == 0))

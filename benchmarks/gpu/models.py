@@ -60,17 +60,17 @@ def factors(D: int, V: int, entries: int, K: int):
     rng = np.random.default_rng(0)
     indptr = np.r_[0, np.cumsum(rng.multinomial(entries, np.full(D, 1 / D)))].astype(np.int64)
     indices = (np.exp(rng.random(entries) * np.log(V)).astype(np.int32) - 1).clip(0, V - 1)
-    A = nmf_cpu.sparse(nmf_cpu.Rows(indptr, indices, rng.random(entries, np.float32)), V)
+    A = nmf_cpu.sparse_matrix(nmf_cpu.SparseRows(indptr, indices, rng.random(entries, np.float32)), V)
     return A, *(0.1 * rng.random((n, K), np.float32) for n in (V, D))
 
 
 def epoch(module, A, W, H) -> None:
     """Sweep H, then W."""
     K = W.shape[1]
-    room = nmf_cpu.scratch(K, np.float32)
+    room = nmf_cpu.make_scratch(K, np.float32)
     P, Q, S = np.zeros_like(W), np.zeros((K, K)), np.zeros((K, K))
-    module.sweep_sparse(A, W, nmf_cpu.rule(W.T @ W, "separable", "H"), H.copy(), P, Q, 1, room)
-    rule = nmf_cpu.rule(nmf_cpu.symmetric(Q), "separable", "W")
+    module.sweep_sparse(A, W, nmf_cpu.update_rule(W.T @ W, "separable", "H"), H.copy(), P, Q, 1, room)
+    rule = nmf_cpu.update_rule(nmf_cpu.symmetric(Q), "separable", "W")
     module.sweep_rows(P, rule, W.copy(), S, 1, room)
 
 
@@ -107,8 +107,8 @@ def text_of(options, words: int):
 
 def step_of(n_words: int, dimension: int, window: int = 5, negative: int = 5):
     """How to train, and W_in and W_out."""
-    table = word2vec_cpu.negative_words(np.arange(n_words, 0, -1), 0.75, 1 << 16, random.key(5))
-    step = word2vec_cpu.Step(window, negative, table, random.key(6), random.key(7), 0.025, 1e-9, 1e-4)
+    table = word2vec_cpu.negative_table(np.arange(n_words, 0, -1), 0.75, 1 << 16, random.key(5))
+    step = word2vec_cpu.TrainingOptions(window, negative, table, random.key(6), random.key(7), 0.025, 1e-9, 1e-4)
     rng = np.random.default_rng(4)
     return step, [rng.normal(0, 0.1, (n_words, dimension)).astype(np.float32) for _ in range(2)]
 
@@ -181,7 +181,7 @@ def random_indexing(options, tokens=2_000_000):
     chunk = make(0, tokens, 300 if options["quick"] else 30_000)
     kept = np.ones(int(chunk.words.max()) + 1, bool)
     window = ri_text.make_window(5, "permutation")
-    text = ri_text.localise(chunk, kept, window.reach)
+    text = ri_text.prepare_tokens(chunk, kept, window.reach)
     row("form", "dimension", "seeds", "M tokens/s", "with transfers", "GB/s counted", "of shared", "CPU, 1 thread")
     for dimension in dimensions:
         for length in (10,) if options["quick"] else (10, 100):
@@ -315,7 +315,7 @@ def walks(options, nodes=100_000):
     graph, starts = power_law(nodes), np.arange(nodes, dtype=np.uint32)
     row("p, q", "M steps/s", "with transfers", "GB/s counted", "over copy", "CPU, 1 thread")
     for p, q in ((1.0, 1.0), (0.5, 2.0)):
-        walker = walks_cpu.walker(graph, p, q)
+        walker = walks_cpu.make_walker(graph, p, q)
         call = partial(walks_cuda.walk, walker, starts, length, random.key(1))
         steps = len(call()[1])
         _, seconds = kernel_seconds(call)

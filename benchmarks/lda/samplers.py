@@ -61,8 +61,8 @@ class Following(Corpusmill):
         """Draw first topics and count them."""
         super().start()
         (chunk,), (self.z,) = self.chunks, self.states
-        self.tokens = lda_collapsed.Tokens(chunk.docs, chunk.words[chunk.place], chunk.place)
-        self.order = np.argsort(chunk.place)
+        self.tokens = lda_collapsed.Tokens(chunk.docs, chunk.words[chunk.word_to_doc_order], chunk.word_to_doc_order)
+        self.order = np.argsort(chunk.word_to_doc_order)
         self.recount()
 
     def recount(self) -> None:
@@ -70,7 +70,9 @@ class Following(Corpusmill):
         B = np.zeros((self.n_words, self.n_topics), np.int32)
         np.add.at(B, (self.tokens.words, self.z), 1)
         A = lda_collapsed.document_counts(self.tokens, self.z, self.chunks[0].n_documents, self.n_topics)
-        self.tables = lda_collapsed.Tables(A, B, B.sum(axis=0, dtype=np.int32), self.alpha, BETA, self.n_words * BETA)
+        self.tables = lda_collapsed.CountTables(
+            A, B, B.sum(axis=0, dtype=np.int32), self.alpha, BETA, self.n_words * BETA
+        )
 
     def run(self) -> None:
         """One pass."""
@@ -147,7 +149,7 @@ def likelihood(system) -> float:
         system.states = [system.z]
     total = 0.0
     for chunk, z in zip(system.chunks, system.states, strict=True):
-        total += lda.log_likelihood(chunk, lda.count_documents(chunk.doc_ptr, chunk.place, z), system.model)
+        total += lda.log_likelihood(chunk, lda.count_documents(chunk.doc_ptr, chunk.word_to_doc_order, z), system.model)
     return total / sum(c.n_tokens for c in system.chunks)
 
 

@@ -76,8 +76,10 @@ class Corpusmill:
         """Draw first topics and count them."""
         self.epoch = 0
         empty = np.zeros(self.n_words + 1, np.int64), np.zeros(0, np.uint16), np.zeros(0, np.int32)
-        self.model = self._model(lda.Counts(*empty))
-        self.states = list(self.pool.map(lambda c: lda.initial(c, self.model, random.key(1, 0, c.number)), self.chunks))
+        self.model = self._model(lda.WordCounts(*empty))
+        self.states = list(
+            self.pool.map(lambda c: lda.draw_initial(c, self.model, random.key(1, 0, c.number)), self.chunks)
+        )
         self._merge(self.pool.map(self._count, self.chunks, self.states))
 
     def run(self) -> None:
@@ -92,7 +94,7 @@ class Corpusmill:
         return z, self._count(chunk, z)
 
     def _draw(self, chunk, z, key):
-        rows = lda.count_documents(chunk.doc_ptr, chunk.place, z)
+        rows = lda.count_documents(chunk.doc_ptr, chunk.word_to_doc_order, z)
         return lda.sample(chunk, rows, self.model, z, key, self.leave_out, np.empty_like(z))
 
     def _count(self, chunk, z):
@@ -104,9 +106,9 @@ class Corpusmill:
             first = lda.merge_counts(first, table)
         self.model = self._model(first)
 
-    def _model(self, table: lda.Counts) -> lda.Model:
+    def _model(self, table: lda.WordCounts) -> lda.ModelBlock:
         totals = lda.topic_totals(table.topics, table.counts, self.n_topics)
-        return lda.Model(*table, 0, totals, self.alpha, BETA, self.n_words)
+        return lda.ModelBlock(*table, 0, totals, self.alpha, BETA, self.n_words)
 
     def phi(self) -> np.ndarray:
         """Return (K, V) float32 probabilities."""

@@ -77,8 +77,8 @@ class Blocks:
         self.parts = [A[i:j] for i, j in zip(cuts[:-1], cuts[1:], strict=True)]
         self.sparse = scipy.sparse.issparse(A)
         if self.sparse:
-            rows = [nmf.Rows(p.indptr.astype(np.int64), p.indices.astype(np.int32), p.data) for p in self.parts]
-            self.parts = [nmf.sparse(p, A.shape[1]) for p in rows]
+            rows = [nmf.SparseRows(p.indptr.astype(np.int64), p.indices.astype(np.int32), p.data) for p in self.parts]
+            self.parts = [nmf.sparse_matrix(p, A.shape[1]) for p in rows]
         self.rows, self.pool = cuts, ThreadPoolExecutor(threads)
         self.columns = np.linspace(0, A.shape[1], threads + 1).astype(int)
         self.norm, self.explained = squared_norm(A), 0.0
@@ -93,7 +93,7 @@ class Blocks:
             for _ in range(self.sweeps):
                 nmf_tiled.update(self.W, P, Q.astype(np.float32), nmf_tiled.tile_size(K, CACHE), True)
             self.S = gram(self.W)
-            inner = nmf.inner(P.reshape(-1), self.W.reshape(-1))
+            inner = nmf.inner_product(P.reshape(-1), self.W.reshape(-1))
         else:
             found = list(self.pool.map(lambda i: self._words(i, products, Q), range(self.threads)))
             inner, self.S = sum(f[0] for f in found), nmf.symmetric(sum(f[1] for f in found))
@@ -111,8 +111,8 @@ class Blocks:
     def _documents(self, i):
         A, H, W = self.parts[i], self.H[self.rows[i] : self.rows[i + 1]], self.W
         K = W.shape[1]
-        P, Q, room = np.zeros_like(W), np.zeros((K, K)), nmf.scratch(K, np.float32)
-        rule = nmf.rule(self.S, self.order, "H")
+        P, Q, room = np.zeros_like(W), np.zeros((K, K)), nmf.make_scratch(K, np.float32)
+        rule = nmf.update_rule(self.S, self.order, "H")
         if self.sparse:
             nmf.sweep_sparse(A, W, rule, H, P, Q, self.sweeps, room)
         else:
@@ -129,8 +129,8 @@ class Blocks:
     def _words(self, i, products, Q):
         mine, K = slice(self.columns[i], self.columns[i + 1]), len(Q)
         P = self._sum(products, mine)
-        S, rule = np.zeros((K, K)), nmf.rule(Q, self.order, "W")
-        return nmf.sweep_rows(P, rule, self.W[mine], S, self.sweeps, nmf.scratch(K, np.float32)), S
+        S, rule = np.zeros((K, K)), nmf.update_rule(Q, self.order, "W")
+        return nmf.sweep_rows(P, rule, self.W[mine], S, self.sweeps, nmf.make_scratch(K, np.float32)), S
 
 
 class Whole:
@@ -157,9 +157,9 @@ class Whole:
         elif self.solver == "phases":
             nmf_sweeps.update_in_phases(X, R, S, self.tile, normalise)
         elif self.solver == "mu":
-            X = nmf_solvers.multiply(X, R, S)
+            X = nmf_solvers.multiplicative_update(X, R, S)
         else:
-            X = nmf_solvers.pivot(R, S).astype(np.float32)
+            X = nmf_solvers.block_principal_pivoting(R, S).astype(np.float32)
         return X
 
 

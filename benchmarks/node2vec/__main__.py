@@ -38,7 +38,7 @@ def ours(graph, p, q, length, by_tables=False):
     adjacency = walks.Adjacency(**graph.adjacency(), symmetric=True)
     if by_tables and walks.table_bytes(adjacency) > 1 << 30:
         return None
-    walker = walks.walker(adjacency, p, q, by_tables)
+    walker = walks.make_walker(adjacency, p, q, by_tables)
     starts = np.arange(graph.n_nodes, dtype=np.uint32)
     return lambda turn: len(walks.walk(walker, starts, length, random.key(0, turn))[1])
 

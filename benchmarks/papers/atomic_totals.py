@@ -10,7 +10,7 @@ from concurrent.futures import Executor
 import numpy as np
 from corpusmill.kernels import random
 from corpusmill.kernels.jit import kernel, vector_kernel
-from corpusmill.kernels.lda.collapsed import STRIDE, Tables, Tokens, pick_weight, tiles
+from corpusmill.kernels.lda.collapsed import STRIDE, CountTables, Tokens, cut_into_tiles, draw_index
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
@@ -30,9 +30,9 @@ def atomic_add(typingctx, array, index, value):
     return types.void(array, index, value), codegen
 
 
-def diagonals(tokens: Tokens, tables: Tables, z: np.ndarray, key: np.uint64, parts: int, pool: Executor) -> None:
+def diagonals(tokens: Tokens, tables: CountTables, z: np.ndarray, key: np.uint64, parts: int, pool: Executor) -> None:
     """Draw ``z`` (T,) uint16 tile by tile, ``parts`` x ``parts`` tiles, the tiles of one diagonal in parallel."""
-    order, tile_ptr = tiles(tokens, parts)
+    order, tile_ptr = cut_into_tiles(tokens, parts)
     for step in range(parts):
         jobs = []
         for group in range(parts):
@@ -56,7 +56,7 @@ def _draw_tile(batch, tokens, tables, z, key):
         atomic_add(N, old, -1)
         # Other threads change N at any time, so nothing that follows from N can be kept between tokens.
         _weigh(a, b, N, alpha, np.float32(beta), np.float32(mass), p)
-        new = z[i] = min(pick_weight(p, random.uniform64(key, i)), K - 1)
+        new = z[i] = min(draw_index(p, random.uniform64(key, i)), K - 1)
         a[new] += 1
         b[new] += 1
         atomic_add(N, new, 1)

@@ -80,9 +80,9 @@ def _cut(whole: Pass, most: int) -> list[Pass]:
 def accumulate(tokens: Tokens, window: Window, seeds: np.ndarray, dimension: int) -> np.ndarray:
     """Return what random_indexing.py's function does, to the bit."""
     check_sums(tokens, window)
-    out = zeros((len(tokens.ptr) - 1, dimension), np.int32)
+    out = zeros((len(tokens.occurrence_ptr) - 1, dimension), np.int32)
     where = text_of(tokens), window_of(window, dimension), resident(seeds)
-    for items in passes_of(tokens.ptr):
+    for items in passes_of(tokens.occurrence_ptr):
         n, words = len(items.words), filled(items.words)
         rows, target = (words, out) if items.primary else (filled(np.arange(n)), zeros((n, dimension), np.int32))
         function = _aligned if items.aligned else _unaligned

@@ -44,7 +44,7 @@ def run(system, passes: int) -> dict[str, float]:
         system.run()
     (chunk,), (z,) = system.chunks, system.states
     phi, tokens = np.ascontiguousarray(system.phi().T), chunk.n_tokens
-    rows = lda.count_documents(chunk.doc_ptr, chunk.place, z)
+    rows = lda.count_documents(chunk.doc_ptr, chunk.word_to_doc_order, z)
     found: dict[str, float] = {}
     for _ in range(3):
         for name, variant in VARIANTS.items():
@@ -57,14 +57,14 @@ def run(system, passes: int) -> dict[str, float]:
 
 def one_pass(chunk, rows, phi, alpha, z, variant: Variant) -> np.ndarray:
     """Build the tables, draw every token's topic, count topics by document; return the topics (T,) uint16."""
-    words = chunk.words[chunk.place]
-    order = np.arange(len(z)) if variant.by_word else np.argsort(chunk.place)
+    words = chunk.words[chunk.word_to_doc_order]
+    order = np.arange(len(z)) if variant.by_word else np.argsort(chunk.word_to_doc_order)
     table, other = build(phi, variant.table)
     kind, out = ("none", "alias", "tree").index(variant.table), np.empty_like(z)
     tokens, key = (order, chunk.docs, words), random.key(3)
     draw(tokens, rows, phi, (table, other), (kind, float(alpha), variant.ahead, key), out)
     if variant.segmented:
-        lda.count_documents(chunk.doc_ptr, chunk.place, out)
+        lda.count_documents(chunk.doc_ptr, chunk.word_to_doc_order, out)
     else:
         sort_and_count(chunk.docs, out)
     return out

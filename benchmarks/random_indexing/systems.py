@@ -48,7 +48,7 @@ def in_threads(function, arguments, threads: int = THREADS) -> tuple[list, float
 def ours(chunk, text: Text, dimension: int, pairs: int) -> np.ndarray:
     """The kernels on one chunk, all that a sweep does."""
     window = ri_text.make_window(RADIUS, "permutation")
-    tokens = ri_text.localise(chunk, np.ones(len(text.words), bool), RADIUS)
+    tokens = ri_text.prepare_tokens(chunk, np.ones(len(text.words), bool), RADIUS)
     seeds = ri_text.make_seeds(text.hashes[tokens.ids], SALT, dimension, pairs)
     return tokens.ids, ri.accumulate(tokens, window, seeds, dimension)
 
@@ -117,7 +117,7 @@ def plain_dense_loop(doc_ptr, ids, S, radius, T):
 
 def ours_dense(chunk, n_words: int, S: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The kernels on one chunk, all that a retraining sweep does."""
-    tokens = ri_text.localise(chunk, np.ones(n_words, bool), RADIUS)
+    tokens = ri_text.prepare_tokens(chunk, np.ones(n_words, bool), RADIUS)
     out = np.zeros((len(tokens.ids), S.shape[1]), np.float32)
     slabs = ri.make_slabs(S, tokens.ids)
     ri.accumulate_dense(tokens, ri_text.make_window(RADIUS, "permutation"), slabs, 0, out)

@@ -25,6 +25,8 @@ from .store import DataError, Store, check_format
 FORMAT = 1
 #: Tokens whose documents' topic rows stay in a core's cache: the inner level of the word order.
 GROUP_TOKENS = 1 << 20
+#: Name in the store of the array ``Chunk.word_to_doc_order``.
+PERMUTATION = "place"
 
 
 class Chunk(NamedTuple):
@@ -43,7 +45,7 @@ class Chunk(NamedTuple):
     word_ids: np.ndarray  # (S,) uint32: the word of each segment
     word_ptr: np.ndarray  # (S + 1,) int64: tokens of each segment, in word order
     docs: np.ndarray  # (T,) uint32: row of the document, from 0 in this chunk, in word order
-    place: np.ndarray  # (T,) uint32: where the token stands in document order (words[place[i]] is the word of i)
+    word_to_doc_order: np.ndarray  # (T,) uint32: position in document order, so the word of i is words[it[i]]
 
     @property
     def n_documents(self) -> int:
@@ -70,12 +72,13 @@ def make_chunk(index: int, doc_ptr: np.ndarray, words: np.ndarray, group_tokens:
     doc_ptr = np.ascontiguousarray(doc_ptr, np.int64)
     words = np.ascontiguousarray(words, np.uint32)
     cuts = _group_cuts(doc_ptr, group_tokens)
-    place, docs = np.empty(len(words), np.uint32), np.empty(len(words), np.uint32)
+    word_to_doc_order = np.empty(len(words), np.uint32)
+    docs = np.empty(len(words), np.uint32)
     word_ids, starts, group_ptr = [], [], [0]
     for first, last in zip(cuts[:-1], cuts[1:], strict=True):
         lo, hi = doc_ptr[first], doc_ptr[last]
         ids, heads, group_docs, order = _by_word(doc_ptr[first : last + 1] - lo, words[lo:hi])
-        np.add(order, lo, out=place[lo:hi], casting="unsafe")
+        np.add(order, lo, out=word_to_doc_order[lo:hi], casting="unsafe")
         np.add(group_docs, first, out=docs[lo:hi], casting="unsafe")
         word_ids.append(ids)
         starts.append(heads + lo)
@@ -88,7 +91,7 @@ def make_chunk(index: int, doc_ptr: np.ndarray, words: np.ndarray, group_tokens:
         word_ids=np.concatenate(word_ids).astype(np.uint32) if word_ids else np.empty(0, np.uint32),
         word_ptr=np.r_[np.concatenate(starts) if starts else np.empty(0, np.int64), len(words)].astype(np.int64),
         docs=docs,
-        place=place,
+        word_to_doc_order=word_to_doc_order,
     )
 
 
@@ -194,7 +197,8 @@ class Corpus:
 
     def read_chunk(self, index: int) -> Chunk:
         """Read chunk ``index`` of this part, checksums verified."""
-        return Chunk(number=index, **self.store.read_arrays(f"{self.part}/{index:06d}"))
+        arrays = self.store.read_arrays(f"{self.part}/{index:06d}")
+        return Chunk(number=index, word_to_doc_order=arrays.pop(PERMUTATION), **arrays)
 
     def read_document_order(self, index: int) -> Chunk:
         """Read chunk ``index`` in document order alone: the arrays of the word order are empty."""
@@ -215,6 +219,7 @@ def write_chunk(store: Store, part: str, chunk: Chunk) -> ChunkInfo:
     """Write one chunk and return its row of the chunk table (first_document is left 0 for the caller)."""
     arrays = chunk._asdict()
     del arrays["number"]
+    arrays[PERMUTATION] = arrays.pop("word_to_doc_order")
     store.write_arrays(f"{part}/{chunk.number:06d}", arrays)
     lengths = np.diff(chunk.doc_ptr)
     return ChunkInfo(

@@ -24,7 +24,7 @@ from ..jit import kernel, vector_kernel
 STRIDE = 16
 
 
-class Tables(NamedTuple):
+class CountTables(NamedTuple):
     """Counts that the samplers change in place, and priors."""
 
     A: np.ndarray  # (D, K) int32
@@ -40,7 +40,7 @@ class Tokens(NamedTuple):
 
     docs: np.ndarray  # (T,) uint32
     words: np.ndarray  # (T,) uint32
-    place: np.ndarray  # (T,) uint32
+    word_to_doc_order: np.ndarray  # (T,) uint32
 
 
 def document_counts(tokens: Tokens, z: np.ndarray, n_documents: int, n_topics: int) -> np.ndarray:
@@ -49,24 +49,24 @@ def document_counts(tokens: Tokens, z: np.ndarray, n_documents: int, n_topics: i
     return np.bincount(flat, minlength=n_documents * n_topics).reshape(n_documents, n_topics).astype(np.int32)
 
 
-def by_document(tokens: Tokens) -> np.ndarray:
+def document_order(tokens: Tokens) -> np.ndarray:
     """Return the place in word order of each token of document order: (T,) int64."""
-    order = np.empty(len(tokens.place), np.int64)
-    order[tokens.place] = np.arange(len(order))
+    order = np.empty(len(tokens.word_to_doc_order), np.int64)
+    order[tokens.word_to_doc_order] = np.arange(len(order))
     return order
 
 
-def sequential(tokens: Tokens, tables: Tables, z: np.ndarray, key: np.uint64) -> None:
+def sequential(tokens: Tokens, tables: CountTables, z: np.ndarray, key: np.uint64) -> None:
     """Draw ``z`` (T,) uint16, in word order, one token after the other in document order; update it and the tables.
 
     The draw of token i of word order is ``random.uniform64(key, i)``, here and below.
     """
-    _collapsed(by_document(tokens), tokens, tables, z, key)
+    _collapsed(document_order(tokens), tokens, tables, z, key)
 
 
-def diagonals(tokens: Tokens, tables: Tables, z: np.ndarray, key: np.uint64, parts: int, pool: Executor) -> None:
+def diagonals(tokens: Tokens, tables: CountTables, z: np.ndarray, key: np.uint64, parts: int, pool: Executor) -> None:
     """Draw ``z`` (T,) uint16 tile by tile, ``parts`` x ``parts`` of them; a thread takes a tile when it is free."""
-    order, tile_ptr = tiles(tokens, parts)
+    order, tile_ptr = cut_into_tiles(tokens, parts)
     for step in range(parts):
         mine = [g * parts + (g + step) % parts for g in range(parts)]
         own = [tables._replace(N=tables.N.copy()) for _ in mine]
@@ -79,7 +79,7 @@ def diagonals(tokens: Tokens, tables: Tables, z: np.ndarray, key: np.uint64, par
         tables.N[:] += sum(each.N - tables.N for each in own)
 
 
-def tiles(tokens: Tokens, parts: int) -> tuple[np.ndarray, np.ndarray]:
+def cut_into_tiles(tokens: Tokens, parts: int) -> tuple[np.ndarray, np.ndarray]:
     """Order tokens by (document group, word block), then as they stand: (T,) int64 and first tokens (parts**2 + 1,).
 
     Groups and blocks hold about equal numbers of tokens.
@@ -98,10 +98,10 @@ def _cut(ids: np.ndarray, parts: int) -> np.ndarray:
 
 
 def minibatch(
-    tokens: Tokens, tables: Tables, z: np.ndarray, key: np.uint64, doc_ptr: np.ndarray, documents: int
+    tokens: Tokens, tables: CountTables, z: np.ndarray, key: np.uint64, doc_ptr: np.ndarray, documents: int
 ) -> None:
     """Draw ``z`` (T,) uint16 by mini-batches of ``documents``, each token left out of its own counts."""
-    order = by_document(tokens)
+    order = document_order(tokens)
     for first in range(0, len(doc_ptr) - 1, documents):
         last = min(first + documents, len(doc_ptr) - 1)
         batch = order[doc_ptr[first] : doc_ptr[last]]
@@ -122,7 +122,7 @@ def _collapsed(batch, tokens, tables, z, key):
         _add(a, b, N, old, -1)
         inverse[old] = 1 / (np.float32(N[old]) + mass)
         _weigh(a, b, inverse, alpha, np.float32(beta), p)
-        new = z[i] = min(pick_weight(p, random.uniform64(key, i)), K - 1)
+        new = z[i] = min(draw_index(p, random.uniform64(key, i)), K - 1)
         _add(a, b, N, new, 1)
         inverse[new] = 1 / (np.float32(N[new]) + mass)
 
@@ -147,7 +147,7 @@ def _weigh(a, b, inverse, alpha, beta, p):
 
 
 @vector_kernel
-def pick_weight(p, u):
+def draw_index(p, u):
     """Return the place of a uniform number among weights, (n * STRIDE,) float32."""
     total = np.float32(0)
     for k in range(len(p)):
@@ -182,9 +182,9 @@ def _delayed(batch, tokens, tables, z, key):
         if d != last:
             _share(a, N, alpha, np.float32(mass), share)
             last = d
-        product(b, share, np.float32(beta), p)
+        weigh_topics(b, share, np.float32(beta), p)
         p[old] = (a[old] - 1 + alpha[old]) * (b[old] - 1 + beta) / (N[old] - 1 + mass)
-        z[i] = min(pick_weight(p, random.uniform64(key, i)), len(alpha) - 1)
+        z[i] = min(draw_index(p, random.uniform64(key, i)), len(alpha) - 1)
 
 
 @vector_kernel
@@ -194,7 +194,7 @@ def _share(a, N, alpha, mass, share):
 
 
 @vector_kernel
-def product(b, share, beta, p):
+def weigh_topics(b, share, beta, p):
     """Weigh topics: ``p`` (at least K,) float32 becomes (b_k + β) share_k, of (K,) rows."""
     for k in range(len(share)):
         p[k] = (np.float32(b[k]) + beta) * share[k]

@@ -11,8 +11,8 @@ from numba.cpython.unsafe.numbers import trailing_zeros
 from ..jit import kernel
 
 #: The largest count of one packed entry; a larger one is split over several entries of its topic.
-LARGEST = (1 << 16) - 1
-TOPICS = 1 << 15
+MAX_COUNT = (1 << 16) - 1
+MAX_TOPICS = 1 << 15
 #: Tokens of a word in a chunk that are counted by insertion, at most.
 FEW = 8
 SIXTEEN = np.uint32(16)
@@ -21,7 +21,7 @@ PADDING = np.uint32(0xFFFF0000)
 ONE, SIX = np.uint64(1), np.uint64(6)
 
 
-class Rows(NamedTuple):
+class DocumentCounts(NamedTuple):
     """Sparse rows of A: the topics of document d are ``entries[row_ptr[d]:row_ptr[d + 1]]``, packed with their counts.
 
     A row is padded to a multiple of eight by entries of count zero. Of a topic with more than 65,535 tokens in one
@@ -33,7 +33,7 @@ class Rows(NamedTuple):
     entries: np.ndarray  # (nnz,) uint32: topic << 16 | count
 
 
-class Counts(NamedTuple):
+class WordCounts(NamedTuple):
     """Sparse rows of B for a block of words: topics ascend inside a row."""
 
     row_ptr: np.ndarray  # (W + 1,) int64
@@ -41,26 +41,26 @@ class Counts(NamedTuple):
     counts: np.ndarray  # (nnz,) int32
 
 
-def count_documents(doc_ptr: np.ndarray, place: np.ndarray, z: np.ndarray) -> Rows:
+def count_documents(doc_ptr: np.ndarray, word_to_doc_order: np.ndarray, z: np.ndarray) -> DocumentCounts:
     """Count topics by document, in the order of their first tokens.
 
-    ``doc_ptr`` (D + 1,) int64, ``place`` (T,) uint32 from word order to document order, ``z`` (T,) uint16 in word
-    order.
+    ``doc_ptr`` (D + 1,) int64, ``word_to_doc_order`` (T,) uint32 from word order to document order,
+    ``z`` (T,) uint16 in word order.
     """
-    return Rows(*_count_documents(doc_ptr, _shuffle(place, z)))
+    return DocumentCounts(*_count_documents(doc_ptr, _shuffle(word_to_doc_order, z)))
 
 
 @kernel
-def _shuffle(place, z):
+def _shuffle(word_to_doc_order, z):
     shuffled = np.empty(len(z), np.uint16)
     for i in range(len(z)):
-        shuffled[place[i]] = z[i]
+        shuffled[word_to_doc_order[i]] = z[i]
     return shuffled
 
 
 @kernel
 def _count_documents(doc_ptr, z):
-    count = np.zeros(TOPICS, np.int64)
+    count = np.zeros(MAX_TOPICS, np.int64)
     row_ptr = np.zeros(len(doc_ptr), np.int64)
     entries = np.empty(_bound(doc_ptr), np.uint32)
     end = 0
@@ -91,10 +91,10 @@ def _pack(entries, start, end, count):
     last = end
     for j in range(start, end):
         k = entries[j]
-        while count[k] > LARGEST:
-            entries[last] = (k | SURPLUS) << SIXTEEN | np.uint32(LARGEST)
+        while count[k] > MAX_COUNT:
+            entries[last] = (k | SURPLUS) << SIXTEEN | np.uint32(MAX_COUNT)
             last += 1
-            count[k] -= LARGEST
+            count[k] -= MAX_COUNT
         entries[j] = k << SIXTEEN | np.uint32(count[k])
         count[k] = 0
     while last % 8:
@@ -105,12 +105,12 @@ def _pack(entries, start, end, count):
 
 def count_words(
     word_ids: np.ndarray, word_ptr: np.ndarray, z: np.ndarray, words: tuple[int, int], n_topics: int
-) -> Counts:
+) -> WordCounts:
     """Count the topics of words ``words[0] <= v < words[1]`` over all segments of a chunk.
 
     ``word_ids`` (S,) uint32, ``word_ptr`` (S + 1,) int64, ``z`` (T,) uint16 in word order.
     """
-    return Counts(*_count_words(word_ids, word_ptr, z, words[0], words[1], n_topics))
+    return WordCounts(*_count_words(word_ids, word_ptr, z, words[0], words[1], n_topics))
 
 
 @kernel
@@ -218,9 +218,9 @@ def _drain(row, marks, topics, counts, end):
     return end
 
 
-def merge_counts(left: Counts, right: Counts) -> Counts:
+def merge_counts(left: WordCounts, right: WordCounts) -> WordCounts:
     """Add two tables of the same words; topics ascend in the result."""
-    return Counts(*_merge_counts(left, right))
+    return WordCounts(*_merge_counts(left, right))
 
 
 @kernel

@@ -41,16 +41,36 @@ from ..simd.lanes import (
     where_equal,
 )
 from ..simd.prefetch import prefetch
-from .counts import SIXTEEN, TOPICS, Counts, Rows, count_documents, count_words, merge_counts, topic_totals
-from .model import Model, clear, expand, frozen, inlined, new_word, order_of, prior_of, read_only, segments
+from .counts import (
+    MAX_TOPICS,
+    SIXTEEN,
+    DocumentCounts,
+    WordCounts,
+    count_documents,
+    count_words,
+    merge_counts,
+    topic_totals,
+)
+from .model import (
+    ModelBlock,
+    block_segments,
+    clear_word,
+    expand_word,
+    inlined,
+    make_prior,
+    new_word_scratch,
+    read_only,
+    read_only_tuple,
+    token_order,
+)
 
 __all__ = [
-    "Counts",
-    "Model",
-    "Rows",
+    "DocumentCounts",
+    "ModelBlock",
+    "WordCounts",
     "count_documents",
     "count_words",
-    "initial",
+    "draw_initial",
     "log_likelihood",
     "merge_counts",
     "sample",
@@ -68,23 +88,25 @@ ZERO, ZERO_COUNT, LAST = np.float32(0), np.uint32(0), LANES - 1
 EIGHT_TOPICS = np.arange(LANES, dtype=np.uint32)
 
 
-def sweep(chunk, models: Iterable[Model], z: np.ndarray | None, key: np.uint64, leave_out=True) -> np.ndarray:
+def sweep(chunk, models: Iterable[ModelBlock], z: np.ndarray | None, key: np.uint64, leave_out=True) -> np.ndarray:
     """Draw the next topics of a chunk's tokens, (T,) uint16 in word order, from the blocks of the model.
 
     ``chunk`` has the fields of a corpus chunk; without ``z`` (T,) uint16, first topics are drawn. Arguments are only
     read.
     """
     out = np.zeros(len(chunk.docs), np.uint16)
-    rows = None if z is None else count_documents(chunk.doc_ptr, chunk.place, z)
+    rows = None if z is None else count_documents(chunk.doc_ptr, chunk.word_to_doc_order, z)
     for model in models:
         if z is None or rows is None:
-            initial(chunk, model, key, out)
+            draw_initial(chunk, model, key, out)
         else:
             sample(chunk, rows, model, z, key, leave_out, out)
     return out
 
 
-def sample(chunk, rows: Rows, model: Model, z: np.ndarray, key: np.uint64, leave_out=True, out=None) -> np.ndarray:
+def sample(
+    chunk, rows: DocumentCounts, model: ModelBlock, z: np.ndarray, key: np.uint64, leave_out=True, out=None
+) -> np.ndarray:
     """Draw the next topics of a chunk's tokens whose words lie in the model's block.
 
     ``chunk`` has the fields of a corpus chunk, ``rows`` are its documents' counts of ``z`` (T,) uint16 in word order;
@@ -94,33 +116,33 @@ def sample(chunk, rows: Rows, model: Model, z: np.ndarray, key: np.uint64, leave
     out = z.copy() if out is None else out
     left = int(leave_out)
     draw = _sweep_dense if is_dense(rows, len(model.alpha)) else _sweep_sparse
-    prior = prior_of(model, left, left)
-    draw(order_of(chunk), frozen(rows), frozen(model), prior, read_only(z), np.uint64(key), out)
+    prior = make_prior(model, left, left)
+    draw(token_order(chunk), read_only_tuple(rows), read_only_tuple(model), prior, read_only(z), np.uint64(key), out)
     return out
 
 
-def is_dense(rows: Rows, n_topics: int) -> bool:
+def is_dense(rows: DocumentCounts, n_topics: int) -> bool:
     """Say whether draws from these rows point into the line of all topics."""
     return DENSE * len(rows.entries) > n_topics * (len(rows.row_ptr) - 1)
 
 
-def initial(chunk, model: Model, key: np.uint64, out: np.ndarray | None = None) -> np.ndarray:
+def draw_initial(chunk, model: ModelBlock, key: np.uint64, out: np.ndarray | None = None) -> np.ndarray:
     """Draw first topics from p(k) ∝ α_k (B_vk + β) / (N_k + Vβ), for tokens whose words lie in the model's block.
 
     Uniform where the model is empty and alpha symmetric. ``out`` (T,) uint16 keeps what other blocks drew.
     """
     out = np.zeros(len(chunk.docs), np.uint16) if out is None else out
-    _first_sweep(order_of(chunk), frozen(model), prior_of(model, 0, 0), np.uint64(key), out)
+    _first_sweep(token_order(chunk), read_only_tuple(model), make_prior(model, 0, 0), np.uint64(key), out)
     return out
 
 
-def log_likelihood(chunk, rows: Rows, model: Model) -> float:
+def log_likelihood(chunk, rows: DocumentCounts, model: ModelBlock) -> float:
     """Sum log p(token) over a chunk's tokens whose words lie in the model's block, from the counts of their topics.
 
     The sum over blocks and chunks is the log of equation 2.3 of Moon's dissertation (2019); divided by the tokens,
     equation 2.4.
     """
-    return _log_likelihood(order_of(chunk), frozen(rows), frozen(model), prior_of(model, 0, 0))
+    return _log_likelihood(token_order(chunk), read_only_tuple(rows), read_only_tuple(model), make_prior(model, 0, 0))
 
 
 @inlined
@@ -133,13 +155,13 @@ def _repeats(docs, z, start, i):
 def _sweep_sparse(order, rows, model, prior, z, key, out):
     # The loop over tokens takes its arrays from local names: those of a tuple are counted references, at every use.
     docs, row_ptr, entries, alpha = order.docs, rows.row_ptr, rows.entries, prior.alpha
-    word = new_word(order.doc_ptr, prior)
+    word = new_word_scratch(order.doc_ptr, prior)
     phi, phi_old, sums = word.phi, word.phi_old, word.sums
     for group in range(len(order.group_ptr) - 1):
-        first, behind = segments(order, group, model)
+        first, behind = block_segments(order, group, model)
         for s in range(first, behind):
             row = np.int64(order.word_ids[s]) - model.first
-            mass = expand(word, model, prior, row)
+            mass = expand_word(word, model, prior, row)
             start, end = order.word_ptr[s], order.word_ptr[s + 1]
             for i in range(start, end):
                 ahead = row_ptr[docs[min(i + AHEAD, len(z) - 1)]]
@@ -148,7 +170,7 @@ def _sweep_sparse(order, rows, model, prior, z, key, out):
                 if not _repeats(docs, z, start, i):
                     old, head = np.int64(z[i]), row_ptr[docs[i]]
                     n = row_ptr[docs[i] + 1] - head
-                    ends = _products(entries, head, n, old, prior.left_a, phi, phi_old[old], sums)
+                    ends = _products(entries, head, n, old, prior.subtract_a, phi, phi_old[old], sums)
                     own = alpha[old] * phi_old[old]
                     others = mass - alpha[old] * phi[old]
                 x = random.uniform64(key, i) * (own + others + pick(ends, LAST)) - own
@@ -156,7 +178,7 @@ def _sweep_sparse(order, rows, model, prior, z, key, out):
                     out[i] = _topic(entries[head + _find(sums, ends, x - others, n)], old)
                 else:
                     out[i] = old if x < 0 else _draw_prior(x, word, model, prior, row, old)
-            clear(word, model, prior, row)
+            clear_word(word, model, prior, row)
 
 
 @inlined
@@ -187,7 +209,7 @@ def _find(sums, ends, x, n):
 @inlined
 def _topic(entry, old):
     """Unpack an entry; rounding at the end of the line can point at one of no mass, and then the topic stays."""
-    return np.int64(entry >> SIXTEEN) & (TOPICS - 1) if entry & LOW else old
+    return np.int64(entry >> SIXTEEN) & (MAX_TOPICS - 1) if entry & LOW else old
 
 
 @kernel
@@ -215,25 +237,25 @@ def _search(prefix, x):
 @kernel
 def _sweep_dense(order, rows, model, prior, z, key, out):
     docs = order.docs
-    word = new_word(order.doc_ptr, prior)
+    word = new_word_scratch(order.doc_ptr, prior)
     phi, phi_old, sums = word.phi, word.phi_old, word.sums
     n_topics = len(prior.alpha)
     width = (n_topics + LANES - 1) // LANES * LANES
     for group in range(len(order.group_ptr) - 1):
-        first, behind = segments(order, group, model)
+        first, behind = block_segments(order, group, model)
         A, first_doc = _dense_rows(order, rows, prior, group, width)
         for s in range(first, behind):
             row = np.int64(order.word_ids[s]) - model.first
-            expand(word, model, prior, row)
+            expand_word(word, model, prior, row)
             start, end = order.word_ptr[s], order.word_ptr[s + 1]
             for i in range(start, end):
                 prefetch(A, (np.int64(docs[min(i + AHEAD, len(z) - 1)]) - first_doc) * width)
                 if not _repeats(docs, z, start, i):
                     head = (np.int64(docs[i]) - first_doc) * width
-                    ends = _dense_products(A, head, width, z[i], prior.left_a, phi, phi_old[z[i]], sums)
+                    ends = _dense_products(A, head, width, z[i], prior.subtract_a, phi, phi_old[z[i]], sums)
                 k = _find(sums, ends, random.uniform64(key, i) * pick(ends, LAST), width)
                 out[i] = k if k < n_topics else z[i]
-            clear(word, model, prior, row)
+            clear_word(word, model, prior, row)
 
 
 @kernel
@@ -267,12 +289,12 @@ def _dense_products(A, head, n, old, left, phi, phi_old, sums):
 
 @kernel
 def _first_sweep(order, model, prior, key, out):
-    word = new_word(order.doc_ptr, prior)
+    word = new_word_scratch(order.doc_ptr, prior)
     for group in range(len(order.group_ptr) - 1):
-        first, behind = segments(order, group, model)
+        first, behind = block_segments(order, group, model)
         for s in range(first, behind):
             row = np.int64(order.word_ids[s]) - model.first
-            mass = expand(word, model, prior, row)
+            mass = expand_word(word, model, prior, row)
             start, end = model.row_ptr[row], model.row_ptr[row + 1]
             for i in range(order.word_ptr[s], order.word_ptr[s + 1]):
                 x = random.uniform64(key, i) * mass
@@ -280,23 +302,23 @@ def _first_sweep(order, model, prior, key, out):
                     out[i] = _search(prior.smooth, x)
                 else:
                     out[i] = model.topics[start + _search(word.prefix[: end - start + 1], x - prior.smooth[-1])]
-            clear(word, model, prior, row)
+            clear_word(word, model, prior, row)
 
 
 @kernel
 def _log_likelihood(order, rows, model, prior):
-    word = new_word(order.doc_ptr, prior)
+    word = new_word_scratch(order.doc_ptr, prior)
     alpha = prior.alpha.sum()
     total = 0.0
     for group in range(len(order.group_ptr) - 1):
-        first, behind = segments(order, group, model)
+        first, behind = block_segments(order, group, model)
         for s in range(first, behind):
             row = np.int64(order.word_ids[s]) - model.first
-            mass = expand(word, model, prior, row)
+            mass = expand_word(word, model, prior, row)
             for d in order.docs[order.word_ptr[s] : order.word_ptr[s + 1]]:
                 head, length = rows.row_ptr[d], order.doc_ptr[d + 1] - order.doc_ptr[d]
                 n = rows.row_ptr[d + 1] - head
                 ends = _products(rows.entries, head, n, 0, 0, word.phi, word.phi[0], word.sums)
                 total += np.log((mass + pick(ends, LAST)) / (length + alpha))
-            clear(word, model, prior, row)
+            clear_word(word, model, prior, row)
     return total

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..jit import kernel, vector_kernel
-from .model import Model, frozen, inlined, read_only
+from .model import ModelBlock, inlined, read_only, read_only_tuple
 
 #: Sweeps over a document, at most.
 SWEEPS = 50
@@ -25,7 +25,7 @@ FURTHER = np.float32(0.5)
 ZERO = np.float32(0)
 
 
-class Rows(NamedTuple):
+class WordWeights(NamedTuple):
     """What a word's row of B adds to φ, and what β gives to all."""
 
     row_ptr: np.ndarray  # (W + 1,) int64
@@ -35,15 +35,17 @@ class Rows(NamedTuple):
     alpha: np.ndarray  # (K,) float32
 
 
-def weigh(model: Model) -> Rows:
+def word_weights(model: ModelBlock) -> WordWeights:
     """Derive what inference needs of a model that is one block."""
     inverse = 1.0 / (model.totals + model.n_words * model.beta)
     weights = model.counts * inverse.astype(np.float32)[model.topics]
     base = (model.beta * inverse).astype(np.float32)
-    return frozen(Rows(model.row_ptr, model.topics, weights.astype(np.float32), base, model.alpha.astype(np.float32)))
+    return read_only_tuple(
+        WordWeights(model.row_ptr, model.topics, weights.astype(np.float32), base, model.alpha.astype(np.float32))
+    )
 
 
-def fold_in(doc_ptr: np.ndarray, words: np.ndarray, rows: Rows) -> np.ndarray:
+def fold_in(doc_ptr: np.ndarray, words: np.ndarray, rows: WordWeights) -> np.ndarray:
     """Estimate the topics of new documents: ``doc_ptr`` (D + 1,) int64 and ``words`` (T,) uint32 in document order.
 
     Returns (D, K) float32, rows that sum to one, each a function of its document alone; one without tokens is the
@@ -54,12 +56,14 @@ def fold_in(doc_ptr: np.ndarray, words: np.ndarray, rows: Rows) -> np.ndarray:
     return theta
 
 
-def complete(given: tuple[np.ndarray, np.ndarray], scored: tuple[np.ndarray, np.ndarray], rows: Rows) -> float:
+def score_completion(
+    given: tuple[np.ndarray, np.ndarray], scored: tuple[np.ndarray, np.ndarray], rows: WordWeights
+) -> float:
     """Sum log Σ_k θ_dk φ_kv over the tokens ``scored`` of documents, θ being that of the tokens ``given``.
 
     Each is ``doc_ptr`` (D + 1,) int64 and ``words`` (T,) uint32 in document order.
     """
-    return _complete(*map(read_only, (*given, *scored)), rows)
+    return _score_completion(*map(read_only, (*given, *scored)), rows)
 
 
 @vector_kernel
@@ -70,7 +74,7 @@ def _fold_in(doc_ptr, words, rows, out):
 
 
 @vector_kernel
-def _complete(doc_ptr, words, scored_ptr, scored, rows):
+def _score_completion(doc_ptr, words, scored_ptr, scored, rows):
     counts, fresh = np.zeros(len(rows.row_ptr) - 1, np.int32), np.empty(len(rows.alpha), np.float32)
     theta, total = np.empty_like(fresh), 0.0
     for d in range(len(doc_ptr) - 1):

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import digamma
 
 from ..jit import kernel
-from .counts import LARGEST, SIXTEEN, SURPLUS, TOPICS, Rows
+from .counts import MAX_COUNT, MAX_TOPICS, SIXTEEN, SURPLUS, DocumentCounts
 
 #: Counts below have bins of their own; above, so many bins for each doubling.
 EXACT, PER_DOUBLING = 64, 8
@@ -47,24 +47,24 @@ def histogram(counts: np.ndarray, n_bins: int) -> Histogram:
     return Histogram(np.bincount(bins, minlength=n_bins), sums)
 
 
-def topic_histogram(rows: Rows, n_topics: int, n_bins: int) -> Histogram:
+def topic_histogram(rows: DocumentCounts, n_topics: int, n_bins: int) -> Histogram:
     """Bin documents' counts of each topic, zeros left out: ``numbers`` (K, n_bins)."""
     found = Histogram(np.zeros((n_topics, n_bins), np.int64), np.zeros(n_bins, np.int64))
-    _fill(rows.row_ptr, rows.entries, bins_of(np.arange(LARGEST + 1)), *found)
+    _fill(rows.row_ptr, rows.entries, bins_of(np.arange(MAX_COUNT + 1)), *found)
     return found
 
 
 @kernel
 def _fill(row_ptr, entries, bins, numbers, sums):
-    beyond = np.zeros(TOPICS, np.int64)
+    beyond = np.zeros(MAX_TOPICS, np.int64)
     for d in range(len(row_ptr) - 1):
         row = entries[row_ptr[d] : row_ptr[d + 1]]
         for entry in row:
-            if (entry >> SIXTEEN) & SURPLUS and entry & LARGEST:
-                beyond[(entry >> SIXTEEN) & (TOPICS - 1)] += entry & LARGEST
+            if (entry >> SIXTEEN) & SURPLUS and entry & MAX_COUNT:
+                beyond[(entry >> SIXTEEN) & (MAX_TOPICS - 1)] += entry & MAX_COUNT
         for entry in row:
-            k, count = np.int64(entry >> SIXTEEN), np.int64(entry & LARGEST)
-            if count and k < TOPICS:
+            k, count = np.int64(entry >> SIXTEEN), np.int64(entry & MAX_COUNT)
+            if count and k < MAX_TOPICS:
                 place = bins[count]
                 if beyond[k]:
                     count, beyond[k] = count + beyond[k], 0

@@ -9,10 +9,10 @@ import numpy as np
 
 from ..jit import kernel
 from ..random import uniform64
-from .collapsed import STRIDE, Tables, Tokens, pick_weight, product
+from .collapsed import STRIDE, CountTables, Tokens, draw_index, weigh_topics
 
 
-def sample(tokens: Tokens, tables: Tables, keys: tuple[np.uint64, np.uint64], out: np.ndarray) -> None:
+def sample(tokens: Tokens, tables: CountTables, keys: tuple[np.uint64, np.uint64], out: np.ndarray) -> None:
     """Draw topics ``out`` (T,) uint16, in word order, from θ and φ drawn given the tables, which hold all V words.
 
     The first key is the chunk's: it gives θ, and the draw of token i; the second, which all chunks share, gives φ.
@@ -34,5 +34,5 @@ def draw_topics(tokens, theta, phi, key, out):
     K = theta.shape[1]
     p = np.zeros((K + STRIDE - 1) // STRIDE * STRIDE, np.float32)
     for i in range(len(out)):
-        product(phi[tokens.words[i]], theta[tokens.docs[i]], np.float32(0), p)
-        out[i] = min(pick_weight(p, uniform64(key, i)), K - 1)
+        weigh_topics(phi[tokens.words[i]], theta[tokens.docs[i]], np.float32(0), p)
+        out[i] = min(draw_index(p, uniform64(key, i)), K - 1)

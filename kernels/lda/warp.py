@@ -12,10 +12,10 @@ One sweep makes two steps, both of which leave p unchanged as long as its counts
 2. in document order, propose k' from q(k) ∝ A_dk + α_k, A counted from what step 1 has left; in word order, accept it
    with probability min(1, (B_vk' + β) (N_k + Vβ) / ((B_vk + β) (N_k' + Vβ))): A cancels.
 
-Topic and proposal of a token share one uint32 in document order: the two passes in word order write and read it
-through ``place``, one cache line a token each, asked for ahead. B and N are the model of the last epoch, over all
-chunks; A is the chunk's own. So nothing depends on what other chunks do in the same epoch. Unlike WarpLDA, the token
-is left out of the counts that propose and that accept, and no proposal outlives its sweep.
+Topic and proposal of a token share one uint32 in document order. The two passes in word order write and read it
+through ``word_to_doc_order``, one cache line per token, which is prefetched. B and N are the model of the last epoch,
+over all chunks; A is the chunk's own. So nothing depends on what other chunks do in the same epoch. Unlike WarpLDA,
+the token is left out of the counts that propose and that accept, and no proposal outlives its sweep.
 """
 
 from typing import NamedTuple
@@ -26,7 +26,7 @@ from .. import random
 from ..jit import kernel
 from ..simd.lanes import LANES, splat, store
 from ..simd.prefetch import prefetch
-from .model import Model, frozen, inlined, order_of, read_only, segments
+from .model import ModelBlock, block_segments, inlined, read_only, read_only_tuple, token_order
 
 #: Tokens between the prefetch of a token's word and its use.
 AHEAD = np.uint64(16)
@@ -43,7 +43,7 @@ PROPOSING = np.uint64((1 << 31) - 1)
 STEP = 2.0**-31
 
 
-class Prior(NamedTuple):
+class ProposalTerms(NamedTuple):
     """What follows from totals, alpha and beta, once a call."""
 
     alpha: np.ndarray  # (K,) float32
@@ -61,56 +61,64 @@ class Guide(NamedTuple):
     entries: np.ndarray  # (2K,) uint16: the entry of position g << shift
 
 
-def prior_of(model: Model) -> Prior:
+def make_prior(model: ModelBlock) -> ProposalTerms:
     """Derive what a call needs of totals and priors."""
     alpha = model.alpha.astype(np.float64)
     flat = 1.0 / alpha[0] if (alpha == alpha[0]).all() else 0.0
     norm = np.maximum(model.totals[:, None] - [0, 1], 0) + model.n_words * model.beta
     inverse = (1.0 / norm).astype(np.float32).ravel()
-    return Prior(model.alpha.astype(np.float32), np.cumsum(alpha), flat, float(model.beta), inverse)
+    return ProposalTerms(model.alpha.astype(np.float32), np.cumsum(alpha), flat, float(model.beta), inverse)
 
 
-def sample(chunk, model: Model, z: np.ndarray, key: np.uint64) -> np.ndarray:
+def sample(chunk, model: ModelBlock, z: np.ndarray, key: np.uint64) -> np.ndarray:
     """Make both steps for a model that is one block: (T,) uint16 topics in word order to (T,) uint16."""
     packed, out = np.empty(len(z), np.uint32), np.empty_like(z)
     propose(chunk, model, z, key, packed)
-    by_document(chunk.doc_ptr, model, key, packed)
+    accept_and_propose(chunk.doc_ptr, model, key, packed)
     accept(chunk, model, z, key, packed, out)
     return out
 
 
-def propose(chunk, model: Model, z: np.ndarray, key: np.uint64, packed: np.ndarray) -> None:
+def propose(chunk, model: ModelBlock, z: np.ndarray, key: np.uint64, packed: np.ndarray) -> None:
     """Draw word proposals for the tokens whose words lie in the model's block.
 
     ``z`` (T,) uint16 in word order; sets ``packed`` (T,) uint32, in document order, to (topic << 16 | proposal).
     Token i in word order takes draw 3i of ``key``.
     """
-    _propose(order_of(chunk), frozen(model), prior_of(model), read_only(z), np.uint64(key), packed)
+    _propose(token_order(chunk), read_only_tuple(model), make_prior(model), read_only(z), np.uint64(key), packed)
 
 
-def by_document(doc_ptr: np.ndarray, model: Model, key: np.uint64, packed: np.ndarray) -> None:
+def accept_and_propose(doc_ptr: np.ndarray, model: ModelBlock, key: np.uint64, packed: np.ndarray) -> None:
     """Accept or reject word proposals, then draw document proposals: ``packed`` (T,) uint32 in place.
 
     Token j in document order takes draw 3j + 1 of ``key``: its upper 24 bits accept, its lower 31 propose. Any block of
     the model will do: only totals and priors are read.
     """
-    _by_document(read_only(doc_ptr), prior_of(model), np.uint64(key), packed)
+    _accept_and_propose(read_only(doc_ptr), make_prior(model), np.uint64(key), packed)
 
 
-def accept(chunk, model: Model, z: np.ndarray, key: np.uint64, packed: np.ndarray, out: np.ndarray) -> None:
+def accept(chunk, model: ModelBlock, z: np.ndarray, key: np.uint64, packed: np.ndarray, out: np.ndarray) -> None:
     """Accept or reject document proposals of the tokens whose words lie in the model's block.
 
     ``z`` (T,) uint16 holds the topics that the model's counts hold; ``out`` (T,) uint16 gets the new ones. Token i in
     word order takes draw 3i + 2 of ``key``.
     """
-    _accept(order_of(chunk), frozen(model), prior_of(model), read_only(z), np.uint64(key), read_only(packed), out)
+    _accept(
+        token_order(chunk),
+        read_only_tuple(model),
+        make_prior(model),
+        read_only(z),
+        np.uint64(key),
+        read_only(packed),
+        out,
+    )
 
 
 @kernel
 def _propose(order, model, prior, z, key, packed):
     # Local names: an array of a tuple is a counted reference at every use. Unsigned: a signed index could count from
     # the end, which is asked at every use.
-    word_ids, word_ptr, place = order.word_ids, order.word_ptr, order.place
+    word_ids, word_ptr, word_to_doc_order = order.word_ids, order.word_ptr, order.word_to_doc_order
     row_ptr, topics, counts, origin = model.row_ptr, model.topics, model.counts, model.first
     K, beta = len(prior.alpha), prior.beta
     near, line = np.zeros(K, np.uint16), np.zeros(K + LINE + LANES, np.uint16)
@@ -118,7 +126,7 @@ def _propose(order, model, prior, z, key, packed):
         line[k] = k
     far = Guide(np.zeros(K + 1, np.int64), np.zeros(K, np.int64), np.zeros(2 * K, np.uint16))
     for group in range(len(order.group_ptr) - 1):
-        first, behind = segments(order, group, model)
+        first, behind = block_segments(order, group, model)
         for s in range(np.uint64(first), np.uint64(behind)):
             v = np.uint64(np.int64(word_ids[s]) - origin)
             head, end = np.uint64(row_ptr[v]), np.uint64(row_ptr[v + ONE])
@@ -128,10 +136,12 @@ def _propose(order, model, prior, z, key, packed):
                 total += counts[e]
             if total <= LINE and total <= WORTH * np.int64(end - head + stop - start):
                 _spell(near, line, topics, counts, head, end)
-                _propose_near(start, stop, place, near, line, total, beta, key, z, packed)
+                _propose_near(start, stop, word_to_doc_order, near, line, total, beta, key, z, packed)
             else:
                 shift = _guide(far, topics, counts, head, end)
-                _propose_far((start, stop), place, far, topics[head:end], shift, (total, beta, key), z, packed)
+                _propose_far(
+                    (start, stop), word_to_doc_order, far, topics[head:end], shift, (total, beta, key), z, packed
+                )
 
 
 @inlined
@@ -152,16 +162,16 @@ def _spell(near, line, topics, counts, head, end):
 
 
 @inlined
-def _propose_near(start, stop, place, near, line, total, beta, key, z, packed):
+def _propose_near(start, stop, word_to_doc_order, near, line, total, beta, key, z, packed):
     """Draw positions of the line: the token's own stands first among those of its topic, and is passed over.
 
     What the prior proposes is looked up in the line too, where it begins with all topics: no branch to mispredict.
     """
-    n_topics, last = np.int64(len(near)), np.uint64(len(place) - 1)
+    n_topics, last = np.int64(len(near)), np.uint64(len(word_to_doc_order) - 1)
     others = np.float64(total - 1)
     mass, inverse = others + n_topics * beta, 1.0 / beta
     for i in range(start, stop):
-        prefetch(packed, place[min(i + AHEAD, last)])
+        prefetch(packed, word_to_doc_order[min(i + AHEAD, last)])
         old = z[i]
         x = random.uniform64(key, DRAWS * i) * mass
         position = np.int64(x)
@@ -170,7 +180,7 @@ def _propose_near(start, stop, place, near, line, total, beta, key, z, packed):
         # Masks, since LLVM makes branches of a choice between numbers that cost something.
         counted = -np.int64(x < others)
         index = np.uint64((position & counted) | (topic & ~counted))
-        packed[place[i]] = np.uint32(old) << TOPIC | np.uint32(line[index])
+        packed[word_to_doc_order[i]] = np.uint32(old) << TOPIC | np.uint32(line[index])
 
 
 @kernel
@@ -194,15 +204,15 @@ def _guide(far, topics, counts, head, end):
 
 
 @kernel
-def _propose_far(tokens, place, far, topics, shift, draw, z, packed):
+def _propose_far(tokens, word_to_doc_order, far, topics, shift, draw, z, packed):
     """Draw the same from a line that is not written out."""
     total, beta, key = draw
     starts, first, guide = far
-    n_topics, last = np.int64(len(first)), np.uint64(len(place) - 1)
+    n_topics, last = np.int64(len(first)), np.uint64(len(word_to_doc_order) - 1)
     others = np.float64(total - 1)
     mass, inverse = others + n_topics * beta, 1.0 / beta
     for i in range(tokens[0], tokens[1]):
-        prefetch(packed, place[min(i + AHEAD, last)])
+        prefetch(packed, word_to_doc_order[min(i + AHEAD, last)])
         old = z[i]
         x = random.uniform64(key, DRAWS * i) * mass
         if x < others:
@@ -214,11 +224,11 @@ def _propose_far(tokens, place, far, topics, shift, draw, z, packed):
             new = np.uint32(topics[e])
         else:
             new = np.uint32(min(np.int64((x - others) * inverse), n_topics - 1))
-        packed[place[i]] = np.uint32(old) << TOPIC | new
+        packed[word_to_doc_order[i]] = np.uint32(old) << TOPIC | new
 
 
 @kernel
-def _by_document(doc_ptr, prior, key, packed):
+def _accept_and_propose(doc_ptr, prior, key, packed):
     K, longest = len(prior.alpha), 0
     for d in range(len(doc_ptr) - 1):
         longest = max(longest, doc_ptr[d + 1] - doc_ptr[d])
@@ -279,12 +289,17 @@ def _propose_topics(n, prior, drawn):
 @kernel
 def _accept(order, model, prior, z, key, packed, out):
     row_ptr, topics, counts = model.row_ptr, model.topics, model.counts
-    word_ids, word_ptr, place, inverse = order.word_ids, order.word_ptr, order.place, prior.inverse
-    beta, last = np.float32(prior.beta), np.uint64(len(place) - 1)
+    word_ids, word_ptr, word_to_doc_order, inverse = (
+        order.word_ids,
+        order.word_ptr,
+        order.word_to_doc_order,
+        prior.inverse,
+    )
+    beta, last = np.float32(prior.beta), np.uint64(len(word_to_doc_order) - 1)
     # φ of each topic, and with the token left out of its counts, which only topics of the row are asked for.
     phi = inverse * beta
     for group in range(len(order.group_ptr) - 1):
-        first, behind = segments(order, group, model)
+        first, behind = block_segments(order, group, model)
         for s in range(np.uint64(first), np.uint64(behind)):
             v = np.uint64(np.int64(word_ids[s]) - model.first)
             head, end = np.uint64(row_ptr[v]), np.uint64(row_ptr[v + ONE])
@@ -293,8 +308,8 @@ def _accept(order, model, prior, z, key, packed, out):
                 phi[k] = (np.float32(count) + beta) * inverse[k]
                 phi[k | ONE] = (np.float32(np.int32(count - np.int32(1))) + beta) * inverse[k | ONE]
             for i in range(np.uint64(word_ptr[s]), np.uint64(word_ptr[s + ONE])):
-                prefetch(packed, place[min(i + AHEAD, last)])
-                both = packed[place[i]]
+                prefetch(packed, word_to_doc_order[min(i + AHEAD, last)])
+                both = packed[word_to_doc_order[i]]
                 now, new, own = both >> TOPIC, both & LOW, np.uint32(z[i])
                 u = random.uniform(key, DRAWS * i + np.uint64(2))
                 worse = phi[now << np.uint32(1) | np.uint32(now == own)]

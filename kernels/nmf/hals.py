@@ -17,7 +17,7 @@ import numpy as np
 from .. import random
 from ..jit import kernel, vector_kernel
 from ..simd import tiles
-from ..simd.aligned import LINE, empty_by_line
+from ..simd.aligned import CACHE_LINE_BYTES, empty_aligned
 from ..simd.prefetch import prefetch
 from ..simd.tiles import add_to, descend, multiply_add, transpose, zeros
 
@@ -29,7 +29,7 @@ STRIPS = 2
 FLUSH = 16
 
 
-class Rows(NamedTuple):
+class SparseRows(NamedTuple):
     """Sparse rows (CSR) of n non-zeros: some documents of A."""
 
     indptr: np.ndarray  # (D + 1,) int64
@@ -37,14 +37,14 @@ class Rows(NamedTuple):
     data: np.ndarray  # (n,) float32 or float64
 
 
-class Sparse(NamedTuple):
+class SparseMatrix(NamedTuple):
     """Sparse A (D, V) in both orders, so that both of its products run row by row."""
 
-    by_row: Rows
-    by_column: Rows  # the rows of Aᵀ
+    by_row: SparseRows
+    by_column: SparseRows  # the rows of Aᵀ
 
 
-class Rule(NamedTuple):
+class UpdateRule(NamedTuple):
     """How a row x moves: max(floor, keep·x + step·(r − penalty − S·x)), one of K after the other."""
 
     S: np.ndarray  # flat (K/4, K, 4) of the padded matrix: four of its rows side by side
@@ -70,18 +70,18 @@ def padded(K: int, dtype) -> int:
     return -(-K // step) * step
 
 
-def scratch(K: int, dtype) -> Scratch:
-    """Return room for blocks of K columns."""
+def make_scratch(K: int, dtype) -> Scratch:
+    """Return scratch for blocks of K columns."""
     lanes, Kp = tiles.lanes(dtype), padded(K, dtype)
     strips, block = (STRIPS, Kp, STRIP * lanes), (STRIPS * STRIP * lanes, Kp + 2 * lanes)
-    room = [empty_by_line(shape, dtype) for shape in (strips, strips, block, (Kp, Kp))]
-    for array in room:
+    scratch = [empty_aligned(shape, dtype) for shape in (strips, strips, block, (Kp, Kp))]
+    for array in scratch:
         array[...] = 0
-    x, r, rows, gram = room
+    x, r, rows, gram = scratch
     return Scratch(x, r, rows, gram, lanes)
 
 
-def rule(S: np.ndarray, sweep: str, side: str, l1: float = 0.0, l2: float = 0.0, dtype=np.float32) -> Rule:
+def update_rule(S: np.ndarray, sweep: str, side: str, l1: float = 0.0, l2: float = 0.0, dtype=np.float32) -> UpdateRule:
     """Return the rule of a sweep for S (K, K): the other factor's products with itself.
 
     "separable": each row to its own best, (r − S·x) / S_kk, as scikit-learn's coordinate descent. "paper": Algorithm 1,
@@ -101,7 +101,7 @@ def rule(S: np.ndarray, sweep: str, side: str, l1: float = 0.0, l2: float = 0.0,
         keep = diagonal
     floor = 0.0 if sweep == "separable" else np.finfo(dtype).eps
     scalar = np.dtype(dtype).type
-    return Rule(packed.ravel(), keep.astype(dtype), step.astype(dtype), scalar(l1), scalar(floor))
+    return UpdateRule(packed.ravel(), keep.astype(dtype), step.astype(dtype), scalar(l1), scalar(floor))
 
 
 @vector_kernel(inline="always")
@@ -139,19 +139,19 @@ def _to_rows(strips, rows, lanes):
 
 
 @vector_kernel
-def _sweep_block(H, first, last, rule, sweeps, room):
-    """Sweep rows first to last of H (D, K), whose products are in ``room.rows``; leave their new values there."""
+def _sweep_block(H, first, last, rule, sweeps, scratch):
+    """Sweep rows first to last of H (D, K), whose products are in ``scratch.rows``; leave their new values there."""
     K = H.shape[1]
     n = last - first
-    _to_strips(room.rows, room.r, room.lanes)
-    room.rows[:n, :K] = H[first:last]
-    room.rows[n:] = 0
-    _to_strips(room.rows, room.x, room.lanes)
+    _to_strips(scratch.rows, scratch.r, scratch.lanes)
+    scratch.rows[:n, :K] = H[first:last]
+    scratch.rows[n:] = 0
+    _to_strips(scratch.rows, scratch.x, scratch.lanes)
     for _ in range(sweeps):
-        for s in range(len(room.x)):
-            _sweep_strip(room.x[s], room.r[s], rule, K)
-    _to_rows(room.x, room.rows, room.lanes)
-    room.rows[n:] = 0
+        for s in range(len(scratch.x)):
+            _sweep_strip(scratch.x[s], scratch.r[s], rule, K)
+    _to_rows(scratch.x, scratch.rows, scratch.lanes)
+    scratch.rows[n:] = 0
 
 
 @vector_kernel
@@ -176,15 +176,15 @@ def _flush(gram, Q):
 
 
 @vector_kernel
-def _ask_for(X, i):
+def _prefetch_row(X, i):
     """Prefetch row ``i`` of X."""
     K = X.shape[1]
-    for k in range(0, K, LINE // X.itemsize):
+    for k in range(0, K, CACHE_LINE_BYTES // X.itemsize):
         prefetch(X, np.int64(i) * K + k)
 
 
 @vector_kernel
-def _combine(row, A, i, X):
+def _add_row_product(row, A, i, X):
     """Add Σ a·X[index] over the non-zeros of row ``i`` of A, four at a time: ``row`` is read a quarter as often.
 
     The next four rows of X, also those of A's next row, are asked for meanwhile.
@@ -192,7 +192,7 @@ def _combine(row, A, i, X):
     j, last, K = A.indptr[i], A.indptr[i + 1], X.shape[1]
     while j + 4 <= last:
         for ahead in range(j + 4, min(j + 8, len(A.indices))):
-            _ask_for(X, A.indices[ahead])
+            _prefetch_row(X, A.indices[ahead])
         a, b, c, d = A.data[j], A.data[j + 1], A.data[j + 2], A.data[j + 3]
         s, t = X[A.indices[j]], X[A.indices[j + 1]]
         u, v = X[A.indices[j + 2]], X[A.indices[j + 3]]
@@ -210,11 +210,11 @@ def _combine(row, A, i, X):
 def add_products(A, X, out):
     """Add A·X to ``out`` (n, K) for n sparse rows and X (m, K), all float32 or float64."""
     for i in range(len(A.indptr) - 1):
-        _combine(out[i], A, i, X)
+        _add_row_product(out[i], A, i, X)
 
 
 @vector_kernel
-def by_column(A, n):
+def transposed(A, n):
     """Return the transpose of sparse rows of ``n`` columns: (n,) sparse rows int64, int32 and float."""
     indptr = np.zeros(n + 1, np.int64)
     for v in A.indices:
@@ -227,69 +227,69 @@ def by_column(A, n):
             v = A.indices[i]
             indices[at[v]], data[at[v]] = d, A.data[i]
             at[v] += 1
-    return Rows(indptr, indices, data)
+    return SparseRows(indptr, indices, data)
 
 
-def sparse(A, n):
-    """Return Sparse of rows of ``n`` columns."""
-    return Sparse(A, by_column(A, n))
+def sparse_matrix(A, n):
+    """Return both orders of sparse rows of ``n`` columns."""
+    return SparseMatrix(A, transposed(A, n))
 
 
 @vector_kernel
-def sweep_sparse(A, W, rule, H, P, Q, sweeps, room):
-    """Sweep H (D, K) for Sparse A and W (V, K); add AᵀH to P (V, K), the upper half of HᵀH to Q (K, K) float64.
+def sweep_sparse(A, W, rule, H, P, Q, sweeps, scratch):
+    """Sweep H (D, K) for SparseMatrix A and W (V, K); add AᵀH to P (V, K), the upper half of HᵀH to Q (K, K) float64.
 
     P is added up word by word: each of its rows is touched once, and four rows of H at a time are added to it.
     """
-    D, size, K = len(H), len(room.rows), H.shape[1]
+    D, size, K = len(H), len(scratch.rows), H.shape[1]
     for first in range(0, D, size):
         last = min(first + size, D)
         for d in range(first, last):
-            room.rows[d - first] = -rule.penalty
-            _combine(room.rows[d - first], A.by_row, d, W)
-        _sweep_block(H, first, last, rule, sweeps, room)
-        _add_gram(room.rows, room.gram, room.lanes)
-        H[first:last] = room.rows[: last - first, :K]
+            scratch.rows[d - first] = -rule.penalty
+            _add_row_product(scratch.rows[d - first], A.by_row, d, W)
+        _sweep_block(H, first, last, rule, sweeps, scratch)
+        _add_gram(scratch.rows, scratch.gram, scratch.lanes)
+        H[first:last] = scratch.rows[: last - first, :K]
         if first // size % FLUSH == FLUSH - 1 or last == D:
-            _flush(room.gram, Q)
+            _flush(scratch.gram, Q)
     add_products(A.by_column, H, P)
 
 
 @vector_kernel
-def sweep_rows(R, rule, H, Q, sweeps, room):
+def sweep_rows(R, rule, H, Q, sweeps, scratch):
     """Sweep H (D, K) given R (D, K); add the upper half of HᵀH to Q (K, K) float64; return ⟨R, H⟩ float64."""
-    D, size, K = len(H), len(room.rows), H.shape[1]
+    D, size, K = len(H), len(scratch.rows), H.shape[1]
     total = 0.0
     for first in range(0, D, size):
         last = min(first + size, D)
-        room.rows[: last - first, :K] = R[first:last] - rule.penalty
-        _sweep_block(H, first, last, rule, sweeps, room)
-        _add_gram(room.rows, room.gram, room.lanes)
-        H[first:last] = room.rows[: last - first, :K]
+        scratch.rows[: last - first, :K] = R[first:last] - rule.penalty
+        _sweep_block(H, first, last, rule, sweeps, scratch)
+        _add_gram(scratch.rows, scratch.gram, scratch.lanes)
+        H[first:last] = scratch.rows[: last - first, :K]
         for d in range(first, last):
             dot = R.dtype.type(0)
             for k in range(K):
                 dot += R[d, k] * H[d, k]
             total += dot
         if first // size % FLUSH == FLUSH - 1 or last == D:
-            _flush(room.gram, Q)
+            _flush(scratch.gram, Q)
     return total
 
 
 @vector_kernel
-def step_beyond(X, before, momentum, ahead, Q, room):
+def extrapolate(X, before, momentum, ahead, Q, scratch):
     """Set ``ahead`` (n, K) to max(X + momentum·(X − before), 0); add the upper half of aheadᵀ·ahead to Q float64."""
-    n, size, K = len(X), len(room.rows), X.shape[1]
+    n, size, K = len(X), len(scratch.rows), X.shape[1]
     for first in range(0, n, size):
         last = min(first + size, n)
         for i in range(first, last):
             for k in range(K):
                 x = X[i, k] + momentum * (X[i, k] - before[i, k])
-                ahead[i, k] = room.rows[i - first, k] = max(x, X.dtype.type(0))
-        room.rows[last - first :] = 0
-        _add_gram(room.rows, room.gram, room.lanes)
+                ahead[i, k] = scratch.rows[i - first, k] = max(x, X.dtype.type(0))
+        scratch.rows[last - first :] = 0
+        _add_gram(scratch.rows, scratch.gram, scratch.lanes)
         if first // size % FLUSH == FLUSH - 1 or last == n:
-            _flush(room.gram, Q)
+            _flush(scratch.gram, Q)
 
 
 def symmetric(Q: np.ndarray) -> np.ndarray:
@@ -298,7 +298,7 @@ def symmetric(Q: np.ndarray) -> np.ndarray:
 
 
 @vector_kernel
-def inner(X, Y):
+def inner_product(X, Y):
     """Return ⟨X, Y⟩ of (n,) numbers, multiplied and summed in float64."""
     total = 0.0
     for i in range(len(X)):
@@ -307,7 +307,7 @@ def inner(X, Y):
 
 
 @vector_kernel
-def count(word_ptr, docs):
+def count_tokens(word_ptr, docs):
     """Merge a word's tokens in one document: (S,) sparse rows of counts from word order, docs (T,) uint32."""
     indptr = np.zeros(len(word_ptr), np.int64)
     indices, data = np.empty(len(docs), np.int32), np.empty(len(docs), np.float32)
@@ -320,11 +320,11 @@ def count(word_ptr, docs):
                 indices[n], data[n] = docs[i], 1
                 n += 1
         indptr[s + 1] = n
-    return Rows(indptr, indices[:n].copy(), data[:n].copy())
+    return SparseRows(indptr, indices[:n].copy(), data[:n].copy())
 
 
 @kernel
-def weigh(A, idf):
+def apply_tfidf(A, idf):
     """Multiply sparse rows by idf (V,) float64 and scale each to length 1, in place, as tf-idf has it."""
     for d in range(len(A.indptr) - 1):
         total = 0.0
@@ -336,7 +336,7 @@ def weigh(A, idf):
 
 
 @kernel
-def uniforms(key, first, out, scale):
+def fill_uniform(key, first, out, scale):
     """Fill out (n, K), rows ``first`` on of a random matrix in [0, scale), float32 or float64."""
     K = out.shape[1]
     for i in range(len(out)):

@@ -8,13 +8,13 @@ import numpy as np
 from ..jit import vector_kernel
 
 
-def multiply(X: np.ndarray, R: np.ndarray, S: np.ndarray) -> np.ndarray:
+def multiplicative_update(X: np.ndarray, R: np.ndarray, S: np.ndarray) -> np.ndarray:
     """Lee and Seung (2001), Frobenius norm: X·R / (X·S); returns (n, K)."""
     return X * (R / np.maximum(X @ S, np.finfo(X.dtype).tiny))
 
 
 @vector_kernel
-def divide(A, X, Y, ratio):
+def kullback_leibler_ratios(A, X, Y, ratio):
     """Set ratio (non-zeros) to A / XYᵀ for A (n, m) sparse, X (n, K), Y (m, K); return Σ a·ln(a / xyᵀ) in float64.
 
     The update of X that goes with it: X·(ratio·Y) / ΣY (Lee and Seung 2001, Kullback-Leibler), and likewise of Y.
@@ -32,7 +32,7 @@ def divide(A, X, Y, ratio):
     return total
 
 
-def pivot(R: np.ndarray, S: np.ndarray) -> np.ndarray:
+def block_principal_pivoting(R: np.ndarray, S: np.ndarray) -> np.ndarray:
     """Return the X >= 0 with least ½xᵀSx − rᵀx in each row (n, K), float64.
 
     Block principal pivoting of Kim and Park (SIAM J. Sci. Comput. 2011): all wrong variables change sides at once,

@@ -22,7 +22,7 @@ HALF = np.uint64(32)
 LOWER = np.uint64(0xFFFFFFFF)
 WHOLE = 2.0**32
 #: Proposals that may fail besides one for each edge.
-PATIENCE = 16
+EXTRA_PROPOSALS = 16
 
 
 class Adjacency(NamedTuple):
@@ -34,7 +34,7 @@ class Adjacency(NamedTuple):
     symmetric: bool  # undirected
 
 
-class Tables(NamedTuple):
+class AliasTables(NamedTuple):
     """Alias tables, one after another: slot i is taken with probability ``share[i]``, else the slot ``other[i]``."""
 
     ptr: np.ndarray  # (tables + 1,) int64
@@ -47,17 +47,17 @@ class Walker(NamedTuple):
 
     graph: Adjacency
     mass: np.ndarray  # (V,) float64: the weights of a row
-    nodes: Tables  # by node, where edges have weights
-    edges: Tables  # by edge, or none: rejection
+    nodes: AliasTables  # by node, where edges have weights
+    edges: AliasTables  # by edge, or none: rejection
     p: float
     q: float
 
 
-def walker(graph: Adjacency, p: float, q: float, by_tables: bool = False) -> Walker:
+def make_walker(graph: Adjacency, p: float, q: float, by_tables: bool = False) -> Walker:
     """Prepare walks: by rejection, or from tables of `table_bytes` in all. ``p``, ``q`` above 0."""
-    none = Tables(np.zeros(1, np.int64), np.empty(0, np.float32), np.empty(0, np.uint32))
-    nodes = Tables(graph.row_ptr, *_node_tables(graph)) if len(graph.weights) else none
-    edges = Tables(*_edge_tables(graph, p, q)) if by_tables else none
+    none = AliasTables(np.zeros(1, np.int64), np.empty(0, np.float32), np.empty(0, np.uint32))
+    nodes = AliasTables(graph.row_ptr, *_node_tables(graph)) if len(graph.weights) else none
+    edges = AliasTables(*_edge_tables(graph, p, q)) if by_tables else none
     return Walker(graph, _masses(graph), nodes, edges, float(p), float(q))
 
 
@@ -112,7 +112,7 @@ def _follow(walker, key, out):
         if degree == 0:
             return step
         beside = extra * _weight_back(walker.graph, v, t, edge) if extra > 0 and step > 1 else 0.0
-        for _ in range(PATIENCE + degree):
+        for _ in range(EXTRA_PROPOSALS + degree):
             if beside > 0:
                 draws += 1
                 if random.uniform64(key, draws) * (_times(top, walker.mass[v]) + beside) < beside:
@@ -124,7 +124,7 @@ def _follow(walker, key, out):
             slot = np.int64(((r >> HALF) * np.uint64(degree)) >> HALF)
             if len(walker.nodes.share):
                 draws += 1
-                slot = _alias(walker.nodes, start, slot, random.uniform(key, draws))
+                slot = _draw_alias(walker.nodes, start, slot, random.uniform(key, draws))
             edge = start + slot
             x = np.int64(neighbours[edge])
             kept = r & LOWER
@@ -133,7 +133,7 @@ def _follow(walker, key, out):
             if x == t:
                 if kept < keep_t:
                     break
-            elif kept < (keep_near if _joined(walker.graph, t, x) else keep_far):
+            elif kept < (keep_near if _has_edge(walker.graph, t, x) else keep_far):
                 break
         else:
             draws += 1
@@ -151,20 +151,20 @@ def _times(a, b):
 
 
 @kernel(inline="always")
-def _alias(tables, start, slot, u):
+def _draw_alias(tables, start, slot, u):
     return slot if u < tables.share[start + slot] else np.int64(tables.other[start + slot])
 
 
 @kernel
-def _joined(graph, t, x):
+def _has_edge(graph, t, x):
     """Whether there is an edge from t to x; in an undirected graph the shorter row is searched."""
     if graph.symmetric and graph.row_ptr[x + 1] - graph.row_ptr[x] < graph.row_ptr[t + 1] - graph.row_ptr[t]:
         t, x = x, t
-    return _find(graph, t, x) >= 0
+    return _find_edge(graph, t, x) >= 0
 
 
 @kernel(inline="always")
-def _find(graph, t, x):
+def _find_edge(graph, t, x):
     """Return the edge from t to x, or -1; no branch depends on what is compared, so none is mispredicted."""
     start, n = graph.row_ptr[t], graph.row_ptr[t + 1] - graph.row_ptr[t]
     if n == 0:
@@ -188,7 +188,7 @@ def _weight_back(graph, v, t, edge):
     weighted = len(graph.weights) > 0
     if graph.symmetric and (edge >= 0 or not weighted):
         return np.float64(graph.weights[edge]) if weighted else 1.0
-    found = _find(graph, v, t)
+    found = _find_edge(graph, v, t)
     if found < 0:
         return 0.0
     return np.float64(graph.weights[found]) if weighted else 1.0
@@ -206,9 +206,9 @@ def _follow_tables(walker, key, out):
         slot = np.int64(((random.draw(key, 2 * step) >> HALF) * np.uint64(degree)) >> HALF)
         u = random.uniform(key, 2 * step + 1)
         if step > 1:
-            slot = _alias(walker.edges, walker.edges.ptr[edge], slot, u)
+            slot = _draw_alias(walker.edges, walker.edges.ptr[edge], slot, u)
         elif len(walker.nodes.share):
-            slot = _alias(walker.nodes, start, slot, u)
+            slot = _draw_alias(walker.nodes, start, slot, u)
         edge = start + slot
         v = np.int64(neighbours[edge])
         out[step] = v
@@ -261,7 +261,7 @@ def _next_weights(graph, t, v, p, q):
             weights[i] = graph.weights[start + i]
         if x == t:
             weights[i] /= p
-        elif _find(graph, t, x) < 0:
+        elif _find_edge(graph, t, x) < 0:
             weights[i] /= q
     return weights
 
@@ -293,7 +293,7 @@ def _fill_table(weights, share, other):
 
 
 @kernel
-def visits(doc_ptr, nodes, n_nodes):
+def count_visits(doc_ptr, nodes, n_nodes):
     """Count each node's visits, and the walks that visit it: (V,) int64 both; walks are ``doc_ptr`` of ``nodes``."""
     term, document = np.zeros(n_nodes, np.int64), np.zeros(n_nodes, np.int64)
     seen = np.full(n_nodes, -1, np.int64)

@@ -16,9 +16,9 @@ from ..simd.prefetch import prefetch
 from .text import Tokens, Window
 
 #: Occurrences of one word that are counted together: their neighbours, one line an offset, stay in L2.
-PIECE = 1 << 13
+BLOCK = 1 << 13
 #: A line's length: lines that began a power of two apart would take each other's place in the cache.
-LINE = PIECE + 16
+BUFFER_STRIDE = BLOCK + 16
 #: Columns of a slab of dense seeds, eight registers of eight: a chunk's slab stays in L3, its frequent rows in L2.
 WIDTH = 64
 #: Occurrences whose neighbour lists are held at once when seeds are dense.
@@ -31,8 +31,8 @@ LOW, HALF = np.uint32(0xFFFF), np.uint32(16)
 INT32_MAX = 2**31 - 1
 
 
-class Lists(NamedTuple):
-    """Neighbours of a batch of pieces, counted: list l is of one piece and one shift."""
+class NeighbourLists(NamedTuple):
+    """Neighbours of a batch of blocks, counted: list l is of one piece and one shift."""
 
     ptr: np.ndarray  # (L + 1,) int64
     items: np.ndarray  # (entries,) uint32
@@ -42,12 +42,12 @@ class Lists(NamedTuple):
 # --- counting neighbours ---
 
 
-def cut_pieces(ptr: np.ndarray) -> np.ndarray:
-    """Cut words' occurrences into pieces of at most PIECE: (P, 3) int64, word, first and last + 1 of ``at``."""
-    words = np.repeat(np.arange(len(ptr) - 1), -(-np.diff(ptr) // PIECE))
+def cut_blocks(ptr: np.ndarray) -> np.ndarray:
+    """Cut words' occurrences into blocks of at most BLOCK: (P, 3) int64, word, first and last + 1 of ``at``."""
+    words = np.repeat(np.arange(len(ptr) - 1), -(-np.diff(ptr) // BLOCK))
     nth = np.arange(len(words)) - np.searchsorted(words, words)
-    first = ptr[words] + nth * PIECE
-    return np.stack([words, first, np.minimum(first + PIECE, ptr[words + 1])], axis=1)
+    first = ptr[words] + nth * BLOCK
+    return np.stack([words, first, np.minimum(first + BLOCK, ptr[words + 1])], axis=1)
 
 
 @kernel
@@ -81,27 +81,27 @@ def accumulate(tokens: Tokens, window: Window, seeds: np.ndarray, dimension: int
     ``seeds`` (items, L / 2) uint32 by number in text.
     Raises OverflowError when a word is so frequent in the chunk that a sum might pass 2^31.
     """
-    most = int(np.diff(tokens.ptr).max(initial=0)) * int(window.weights.sum())
+    most = int(np.diff(tokens.occurrence_ptr).max(initial=0)) * int(window.weights.sum())
     if most > INT32_MAX:
         raise OverflowError(f"a word's sums in one chunk can reach {most}, above 2^31 - 1: cut the corpus smaller")
     saved = np.zeros(window.halo, np.int32)
-    cells = np.zeros((len(tokens.ptr) - 1) * dimension + 2 * window.halo, np.int32)
+    cells = np.zeros((len(tokens.occurrence_ptr) - 1) * dimension + 2 * window.halo, np.int32)
     pairs = tuple(range(seeds.shape[1]))
-    _accumulate(tokens, cut_pieces(tokens.ptr), window, seeds.ravel(), pairs, dimension, saved, cells)
+    _accumulate(tokens, cut_blocks(tokens.occurrence_ptr), window, seeds.ravel(), pairs, dimension, saved, cells)
     return cells[window.halo : len(cells) - window.halo].reshape(-1, dimension)
 
 
 @kernel
-def _accumulate(tokens, pieces, window, seeds, pairs, dimension, saved, cells):
+def _accumulate(tokens, blocks, window, seeds, pairs, dimension, saved, cells):
     halo = len(saved)
     null = max(len(tokens.ids), len(seeds) // len(pairs))
     count, touched = np.zeros(null + 1, np.int32), np.empty(null + 2, np.uint32)
-    buffer = np.empty((len(window.offsets), LINE), np.uint32)
-    for p in range(len(pieces)):
-        word, lo, hi = pieces[p]
+    buffer = np.empty((len(window.offsets), BUFFER_STRIDE), np.uint32)
+    for p in range(len(blocks)):
+        word, lo, hi = blocks[p]
         row = cells[word * dimension : (word + 1) * dimension + 2 * halo]
         saved[:] = row[:halo]
-        _collect(tokens.text, tokens.at[lo:hi], window.offsets, buffer)
+        _collect(tokens.text, tokens.occurrences[lo:hi], window.offsets, buffer)
         count[null] = 1  # so that the null term is never new, hence never touched
         n_touched = 0
         for j in range(len(window.offsets)):
@@ -178,33 +178,33 @@ def accumulate_dense(tokens: Tokens, window: Window, slabs: np.ndarray, first: i
 
     Neighbours outside of the slabs add nothing, so that seeds may come in blocks. Sums run in a fixed order.
     """
-    pieces = cut_pieces(tokens.ptr)
+    blocks = cut_blocks(tokens.occurrence_ptr)
     groups = np.r_[np.flatnonzero(np.diff(window.shifts)), len(window.shifts) - 1]
     shifts = window.shifts[groups]
-    ends = np.cumsum(pieces[:, 2] - pieces[:, 1])
+    ends = np.cumsum(blocks[:, 2] - blocks[:, 1])
     start = 0
-    while start < len(pieces):
+    while start < len(blocks):
         done = ends[start - 1] if start else 0
         stop = max(start + 1, int(np.searchsorted(ends, done + BATCH, side="right")))
-        lists = _list_neighbours(tokens, pieces[start:stop], window, first, slabs.shape[1])
+        lists = _list_neighbours(tokens, blocks[start:stop], window, first, slabs.shape[1])
         for s, slab in enumerate(slabs):
-            _multiply(lists, pieces[start:stop, 0], shifts, window.halo, slab.ravel(), s * WIDTH, out)
+            _multiply(lists, blocks[start:stop, 0], shifts, window.halo, slab.ravel(), s * WIDTH, out)
         start = stop
 
 
 @kernel
-def _list_neighbours(tokens, pieces, window, first, n_seeds):
+def _list_neighbours(tokens, blocks, window, first, n_seeds):
     null = len(tokens.ids)
     n_offsets = len(window.offsets)
     count, touched = np.zeros(null + 1, np.int32), np.empty(null + 2, np.uint32)
-    buffer = np.empty((n_offsets, LINE), np.uint32)
-    bound = n_offsets * (pieces[-1, 2] - pieces[0, 1])
-    ptr = np.zeros(len(pieces) * n_offsets + 1, np.int64)
+    buffer = np.empty((n_offsets, BUFFER_STRIDE), np.uint32)
+    bound = n_offsets * (blocks[-1, 2] - blocks[0, 1])
+    ptr = np.zeros(len(blocks) * n_offsets + 1, np.int64)
     items, counts = np.empty(bound, np.uint32), np.empty(bound, np.float32)
     n_lists, n_touched, end = 0, 0, 0
-    for p in range(len(pieces)):
-        lo, hi = pieces[p, 1], pieces[p, 2]
-        _collect(tokens.text, tokens.at[lo:hi], window.offsets, buffer)
+    for p in range(len(blocks)):
+        lo, hi = blocks[p, 1], blocks[p, 2]
+        _collect(tokens.text, tokens.occurrences[lo:hi], window.offsets, buffer)
         count[null] = 1
         for j in range(n_offsets):
             n_touched = _tally(buffer[j], hi - lo, window.weights[j], count, touched, n_touched)
@@ -219,7 +219,7 @@ def _list_neighbours(tokens, pieces, window, first, n_seeds):
             n_touched = 0
             n_lists += 1
             ptr[n_lists] = end
-    return Lists(ptr[: n_lists + 1], items[:end], counts[:end])
+    return NeighbourLists(ptr[: n_lists + 1], items[:end], counts[:end])
 
 
 @kernel

@@ -62,8 +62,8 @@ def make_window(radius: int, order: str, weighting: str = "uniform") -> Window:
     return Window(offsets, shifts.copy(), weights.astype(np.int32))
 
 
-#: A token's only neighbour stands in its own place: with documents' numbers as text, contexts are documents.
-IN_PLACE = Window(np.zeros(1, np.int64), np.zeros(1, np.int64), np.ones(1, np.int32))
+#: A token's only neighbour is itself: with documents' numbers as text, contexts are documents.
+SELF_WINDOW = Window(np.zeros(1, np.int64), np.zeros(1, np.int64), np.ones(1, np.int32))
 
 
 # --- seeds ---
@@ -103,16 +103,18 @@ def make_seeds(hashes, salt, dimension, n_pairs):
 # --- a chunk by word ---
 
 
-def localise(chunk: Any, kept: np.ndarray, reach: int) -> Tokens:
+def prepare_tokens(chunk: Any, kept: np.ndarray, reach: int) -> Tokens:
     """Number the words of a chunk (an io Chunk) that count, ``kept`` (V,) bool, and pad its documents by null terms."""
     ids, local = _number(chunk.word_ids, kept)
     text = _pad(chunk.doc_ptr, chunk.words, local, np.uint32(len(ids)), reach)
     order = np.argsort(chunk.word_ids, kind="stable")
-    at, ptr = _by_word(order, chunk.word_ids, chunk.word_ptr, chunk.place, chunk.docs, local, len(ids), reach)
+    at, ptr = _by_word(
+        order, chunk.word_ids, chunk.word_ptr, chunk.word_to_doc_order, chunk.docs, local, len(ids), reach
+    )
     return Tokens(ids, text, at, ptr)
 
 
-def documents_as_text(chunk: Any) -> np.ndarray:
+def document_numbers(chunk: Any) -> np.ndarray:
     """Return the number of each token's document, (T,) uint32: the text for contexts that are documents."""
     return np.repeat(np.arange(chunk.n_documents, dtype=np.uint32), np.diff(chunk.doc_ptr))
 
@@ -148,8 +150,8 @@ def _pad(doc_ptr, words, local, null, reach):
 
 
 @kernel
-def _by_word(order, word_ids, word_ptr, place, docs, local, n, reach):
-    at = np.empty(len(place), np.uint32)
+def _by_word(order, word_ids, word_ptr, word_to_doc_order, docs, local, n, reach):
+    at = np.empty(len(word_to_doc_order), np.uint32)
     ptr = np.zeros(n + 1, np.int64)
     end = 0
     for s in order:
@@ -157,14 +159,14 @@ def _by_word(order, word_ids, word_ptr, place, docs, local, n, reach):
         if word == n:
             continue
         for i in range(word_ptr[s], word_ptr[s + 1]):
-            at[end] = place[i] + reach * (docs[i] + 1)
+            at[end] = word_to_doc_order[i] + reach * (docs[i] + 1)
             end += 1
         ptr[word + 1] = end
     return at[:end], ptr
 
 
 @kernel
-def statistics(tokens_ids, word_ids, word_ptr, docs):
+def word_statistics(tokens_ids, word_ids, word_ptr, docs):
     """Return frequency, documents and the sum of tf log2 tf (fixed point) of a chunk's words: (n, 3) int64."""
     out = np.zeros((len(tokens_ids), 3), np.int64)
     for s in range(len(word_ids)):

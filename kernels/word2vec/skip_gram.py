@@ -14,7 +14,7 @@ import numpy as np
 
 from ..jit import kernel, vector_kernel
 from ..random import draw, uniform, uniform64
-from ..simd.aligned import LINE, empty_by_line
+from ..simd.aligned import CACHE_LINE_BYTES, empty_aligned
 from ..simd.prefetch import prefetch
 from ..simd.tiles import transpose, zeros
 from .strips import (
@@ -43,7 +43,7 @@ TILE = VECTORS * WIDTH
 TABLE_BITS = 20
 #: Words whose rows are asked for ahead of their window.
 AHEAD = 4
-FLOATS_PER_LINE = LINE // 4
+FLOATS_PER_LINE = CACHE_LINE_BYTES // 4
 SPARE = np.uint64(64 - TABLE_BITS)
 #: The share of what it has yet to learn that a row learns from one pair, over the learning rate: as seen in trials.
 PULL = 0.03
@@ -55,10 +55,10 @@ class Text(NamedTuple):
 
     ptr: np.ndarray  # (D + 1,) int64: words of document d are ptr[d]:ptr[d + 1]
     words: np.ndarray  # (n,) uint32: rows of the matrices
-    places: np.ndarray  # (n,) uint32: where each word stood in the chunk
+    positions: np.ndarray  # (n,) uint32: where each word stood in the chunk
 
 
-class Step(NamedTuple):
+class TrainingOptions(NamedTuple):
     """How a text is trained."""
 
     window: int
@@ -78,7 +78,7 @@ def padded(dimension: int) -> int:
 
 def empty_rows(rows: int, dimension: int) -> np.ndarray:
     """Return room for (rows, padded dimension) float32."""
-    return empty_by_line((rows, padded(dimension)), np.float32)
+    return empty_aligned((rows, padded(dimension)), np.float32)
 
 
 def keep_probability(frequency: np.ndarray, sample: float) -> np.ndarray:
@@ -89,7 +89,7 @@ def keep_probability(frequency: np.ndarray, sample: float) -> np.ndarray:
     return np.minimum(1.0, np.sqrt(ratio) + ratio).astype(np.float32)
 
 
-def common_share(pairs: np.ndarray, shards: int, alpha: float) -> np.ndarray:
+def merge_weights(pairs: np.ndarray, shards: int, alpha: float) -> np.ndarray:
     """Return what share of the shards' summed changes their rows take: (R,) float32, for pairs (R,) that trained them.
 
     A row that learns the share p of what it has yet to learn in one shard would learn 1 - (1 - p)^n in n of them one
@@ -100,7 +100,7 @@ def common_share(pairs: np.ndarray, shards: int, alpha: float) -> np.ndarray:
     return (-np.expm1(shards * np.log1p(-np.minimum(p, 1 - 1e-6))) / (shards * p)).astype(np.float32)
 
 
-def negative_words(frequency: np.ndarray, exponent: float, size: int, key: np.uint64) -> np.ndarray:
+def negative_table(frequency: np.ndarray, exponent: float, size: int, key: np.uint64) -> np.ndarray:
     """Draw a table of words: (size,) uint32, each in proportion to frequency^exponent.
 
     Entry i is the quantile at a random point of the i-th of ``size`` equal steps, so that a rare word has its chance.
@@ -136,19 +136,19 @@ def subsample(doc_ptr, words, keep, key):
     ``doc_ptr`` may be of some of the documents of ``words``.
     """
     most = doc_ptr[-1] - doc_ptr[0]
-    ptr, kept, places = np.zeros(len(doc_ptr), np.int64), np.empty(most, np.uint32), np.empty(most, np.uint32)
+    ptr, kept, positions = np.zeros(len(doc_ptr), np.int64), np.empty(most, np.uint32), np.empty(most, np.uint32)
     n = 0
     for d in range(len(doc_ptr) - 1):
         for i in range(doc_ptr[d], doc_ptr[d + 1]):
             if words[i] < len(keep) and uniform(key, i) < keep[words[i]]:
-                kept[n], places[n] = words[i], i
+                kept[n], positions[n] = words[i], i
                 n += 1
         ptr[d + 1] = n
-    return Text(ptr, kept[:n], places[:n])
+    return Text(ptr, kept[:n], positions[:n])
 
 
 @kernel
-def exchange(W, first, before, share):
+def merge_row_copies(W, first, before, share):
     """Add the share (H,) of what changed in rows first:first + H of W since ``before`` to rows 0:H; copy these back."""
     for r in range(len(before)):
         for d in range(W.shape[1]):
@@ -156,11 +156,18 @@ def exchange(W, first, before, share):
             before[r, d] = W[first + r, d] = W[r, d]
 
 
-def train(method: str, text: Text, step: Step, W_in: np.ndarray, W_out: np.ndarray, documents: slice | None = None):
+def train(
+    method: str,
+    text: Text,
+    options: TrainingOptions,
+    W_in: np.ndarray,
+    W_out: np.ndarray,
+    documents: slice | None = None,
+):
     """Train W_in and W_out (R, D) float32 in place on a text, or on some of its documents."""
     first, last, _ = (documents or slice(None)).indices(len(text.ptr) - 1)
     sweep = {"par": _par, "full": _full, "sgns": _sgns}[method]
-    sweep(first, last, text, step, W_in, W_out)
+    sweep(first, last, text, options, W_in, W_out)
 
 
 @vector_kernel
@@ -181,13 +188,13 @@ def loss(W_in, W_out, pairs, negatives):
 
 
 @kernel(inline="always")
-def _alpha(step, place):
-    return np.float32(max(step.min_alpha, step.alpha - step.slope * place))
+def _alpha(options, place):
+    return np.float32(max(options.min_alpha, options.alpha - options.slope * place))
 
 
 @kernel(inline="always")
-def _negative(step, index):
-    return step.table[(draw(step.negatives_key, index) >> SPARE) & np.uint64(len(step.table) - 1)]
+def _negative(options, index):
+    return options.table[(draw(options.negatives_key, index) >> SPARE) & np.uint64(len(options.table) - 1)]
 
 
 @kernel(inline="always")
@@ -226,7 +233,7 @@ def _pull(A, i, B, rows, n, positive, alpha, g):
 
 @kernel(inline="always")
 def _dots(A, i, B, rows, first, last, g):
-    """Write the products of row i of A with the listed rows of B to the same places of g, two at a time."""
+    """Write the products of row i of A with the listed rows of B to the same positions of g, two at a time."""
     D = A.shape[1]
     a = np.int64(i) * D
     for r in range(first, last - 1, 2):
@@ -259,28 +266,28 @@ def _move(A, i, B, rows, first, last, g):
 
 
 @kernel
-def _sgns(first, last, text, step, W_in, W_out):
-    ptr, words, places = text
-    context, rows = np.empty(2 * step.window, np.uint32), np.empty(step.negative + 1, np.uint32)
-    g = np.empty(step.negative + 1 + WIDTH, np.float32)
+def _sgns(first, last, text, options, W_in, W_out):
+    ptr, words, positions = text
+    context, rows = np.empty(2 * options.window, np.uint32), np.empty(options.negative + 1, np.uint32)
+    g = np.empty(options.negative + 1 + WIDTH, np.float32)
     for d in range(first, last):
         for i in range(ptr[d], ptr[d + 1]):
-            place = np.int64(places[i])
-            reach = step.window - np.int64(draw(step.windows_key, place) % np.uint64(step.window))
+            place = np.int64(positions[i])
+            reach = options.window - np.int64(draw(options.windows_key, place) % np.uint64(options.window))
             rows[0] = words[i]
             _fetch_word(text, i + reach + AHEAD, ptr[d + 1], W_in, W_out)
             for c in range(_context(words, ptr[d], ptr[d + 1], i, reach, context, 0)):
-                base = (place * 2 * step.window + c) * step.negative
-                n = _draw_others(step, base, rows, W_out)
-                _pull(W_in, context[c], W_out, rows, n, 1, _alpha(step, place), g)
+                base = (place * 2 * options.window + c) * options.negative
+                n = _draw_others(options, base, rows, W_out)
+                _pull(W_in, context[c], W_out, rows, n, 1, _alpha(options, place), g)
 
 
 @kernel(inline="always")
-def _draw_others(step, base, rows, W_out):
+def _draw_others(options, base, rows, W_out):
     """Put negatives other than rows[0] behind it; return how many rows there are."""
     n = 1
-    for k in range(step.negative):
-        word = _negative(step, base + k)
+    for k in range(options.negative):
+        word = _negative(options, base + k)
         if word != rows[0]:
             rows[n] = word
             _fetch(W_out, word)
@@ -292,35 +299,35 @@ def _draw_others(step, base, rows, W_out):
 
 
 @kernel
-def _full(first, last, text, step, W_in, W_out):
+def _full(first, last, text, options, W_in, W_out):
     # The first cache level is the ring of FULL-W2V: a context row is touched in 2 * reach windows in a row, so it stays
     # there without a copy, and a word that stands in a window twice sees both updates.
-    ptr, words, places = text
-    reach = (step.window + 1) // 2
-    context, samples = np.empty(2 * reach, np.uint32), np.empty(step.negative + 1, np.uint32)
+    ptr, words, positions = text
+    reach = (options.window + 1) // 2
+    context, samples = np.empty(2 * reach, np.uint32), np.empty(options.negative + 1, np.uint32)
     g = np.empty(2 * reach + WIDTH, np.float32)
     for d in range(first, last):
         for i in range(ptr[d], ptr[d + 1]):
-            place = np.int64(places[i])
+            place = np.int64(positions[i])
             samples[0] = words[i]
             _fetch_word(text, i + reach + AHEAD, ptr[d + 1], W_in, W_out)
-            m = _draw_others(step, place * step.negative, samples, W_out)
+            m = _draw_others(options, place * options.negative, samples, W_out)
             n = _context(words, ptr[d], ptr[d + 1], i, reach, context, 0)
             for s in range(m):
-                _pull(W_out, samples[s], W_in, context, n, n if s == 0 else 0, _alpha(step, place), g)
+                _pull(W_out, samples[s], W_in, context, n, n if s == 0 else 0, _alpha(options, place), g)
 
 
 # --- attraction and repulsion ---
 
 
 @kernel
-def _par(first, last, text, step, W_in, W_out):
+def _par(first, last, text, options, W_in, W_out):
     # A mini-batch is attracted, then repelled, before the next one: its rows come from memory once. Algorithm 20 does
     # so sentence by sentence.
-    ptr, words, places = text
+    ptr, words, positions = text
     D = W_in.shape[1]
-    most = 2 * step.window * step.negative + 3
-    most_pairs = 2 * step.window * BATCH
+    most = 2 * options.window * options.negative + 3
+    most_pairs = 2 * options.window * BATCH
     pairs = np.empty(most_pairs, np.uint32), np.empty(most_pairs + WIDTH, np.float32), np.zeros(BATCH + 1, np.int64)
     negatives, batch = np.empty(most, np.uint32), np.empty(COLUMNS, np.uint32)
     M_in, M_out = np.empty((D // STRIP, COLUMNS, STRIP), np.float32), np.empty((D // STRIP, most, STRIP), np.float32)
@@ -331,9 +338,9 @@ def _par(first, last, text, step, W_in, W_out):
             continue
         for head in range(start, end, BATCH):
             tail = min(head + BATCH, end)
-            alpha = _alpha(step, np.int64(places[head]))
-            n = _shared_negatives(head - start, end - start, np.int64(places[head]), step, negatives)
-            _attract((start, head, tail, end), text, step, alpha, negatives[:n], pairs, W_in, W_out)
+            alpha = _alpha(options, np.int64(positions[head]))
+            n = _shared_negatives(head - start, end - start, np.int64(positions[head]), options, negatives)
+            _attract((start, head, tail, end), text, options, alpha, negatives[:n], pairs, W_in, W_out)
             if n:
                 _gather(W_in, words[head:tail], COLUMNS, batch, M_in)
                 _gather(W_out, negatives[:n], n + 3, negatives, M_out)
@@ -342,13 +349,15 @@ def _par(first, last, text, step, W_in, W_out):
 
 
 @kernel(_nrt=False)
-def _attract(marks, text, step, alpha, negatives, pairs, W_in, W_out):
+def _attract(marks, text, options, alpha, negatives, pairs, W_in, W_out):
     """Train a mini-batch's words head:tail of the document start:end with their neighbours: products first."""
     (start, head, tail, end), (rows, g, ends) = marks, pairs
     for i in range(head, tail):
         b = i - head
-        reach = step.window - np.int64(draw(step.windows_key, np.int64(text.places[i])) % np.uint64(step.window))
-        _fetch_word(text, i + step.window + AHEAD, end, W_in, W_out)
+        reach = options.window - np.int64(
+            draw(options.windows_key, np.int64(text.positions[i])) % np.uint64(options.window)
+        )
+        _fetch_word(text, i + options.window + AHEAD, end, W_in, W_out)
         for k in range(b, len(negatives), BATCH):
             _fetch(W_out, negatives[k])
         ends[b + 1] = _context(text.words, start, end, i, reach, rows, ends[b])
@@ -363,21 +372,21 @@ def _attract(marks, text, step, alpha, negatives, pairs, W_in, W_out):
 
 
 @kernel(_nrt=False)
-def _shared_negatives(position, length, place, step, negatives):
+def _shared_negatives(position, length, place, options, negatives):
     """Draw a mini-batch's negatives; return how many."""
-    n, base = _place_of_negatives(position, length, place, step)
+    n, base = _range_of_negatives(position, length, place, options)
     for k in range(n):
-        negatives[k] = _negative(step, base + k)
+        negatives[k] = _negative(options, base + k)
     return n
 
 
 @kernel(inline="always")
-def _place_of_negatives(position, length, place, step):
+def _range_of_negatives(position, length, place, options):
     """How many, by the first word's position as in Algorithm 22, lines 6 to 14, and the first one's index."""
-    C = step.window
+    C = options.window
     reach = C if position <= C - 1 or length - 1 - position <= C - 1 else 2 * C
-    base = place * (2 * C * step.negative + 1)
-    return np.int64(draw(step.negatives_key, base) % np.uint64(reach)) * step.negative, base + 1
+    base = place * (2 * C * options.negative + 1)
+    return np.int64(draw(options.negatives_key, base) % np.uint64(reach)) * options.negative, base + 1
 
 
 @kernel(_nrt=False)

@@ -13,7 +13,7 @@ from corpusmill.kernels.cuda.node2vec import walks
 from corpusmill.kernels.cuda.random_indexing import accumulate as random_indexing
 from corpusmill.kernels.cuda.word2vec import skip_gram as word2vec
 from corpusmill.kernels.lda import collapsed as lda_collapsed
-from corpusmill.kernels.lda.model import Model
+from corpusmill.kernels.lda.model import ModelBlock
 from corpusmill.kernels.nmf import hals as nmf_cpu
 from corpusmill.kernels.node2vec import walks as walks_cpu
 from corpusmill.kernels.random_indexing import text as ri_text
@@ -28,7 +28,7 @@ def lda_launches(n_topics, answer):
     """First and next topics, and counting: from dense rows where ``answer`` is large, from sparse ones elsewhere."""
     chunk, z = make_chunk(0, np.array([0, 6]), np.array([0, 1, 2, 0, 1, 2], np.uint32)), np.zeros(6, np.uint16)
     none = np.zeros(4, np.int64), np.empty(0, np.uint16), np.empty(0, np.int32)
-    model = Model(*none, 0, np.zeros(n_topics, np.int64), np.ones(n_topics, np.float32), 0.01, 3)
+    model = ModelBlock(*none, 0, np.zeros(n_topics, np.int64), np.ones(n_topics, np.float32), 0.01, 3)
     with ptx.recorded(answer) as launches:
         for old in (None, z):
             lda.sweep(chunk, [model], old, random.key(1))
@@ -43,7 +43,7 @@ def aga_launches(n_topics=128):
     with ptx.recorded() as launches:
         aga.minibatch(
             tokens,
-            lda_collapsed.Tables(A, A.copy(), N, alpha, 0.01, 0.01),
+            lda_collapsed.CountTables(A, A.copy(), N, alpha, 0.01, 0.01),
             np.zeros(1, np.uint16),
             random.key(1),
             np.array([0, 1]),
@@ -55,7 +55,7 @@ def aga_launches(n_topics=128):
 def random_indexing_launches(dimension=2048):
     """Sums from sparse seeds, by word and in passes, from dense ones, and lengths."""
     chunk = make_chunk(0, np.array([0, 40]), np.zeros(40, np.uint32))
-    tokens, window = ri_text.localise(chunk, np.ones(1, bool), 2), ri_text.make_window(2, "permutation")
+    tokens, window = ri_text.prepare_tokens(chunk, np.ones(1, bool), 2), ri_text.make_window(2, "permutation")
     seeds, rows = np.zeros((1, 5), np.uint32), np.ones((1, dimension), np.int32)
     with ptx.recorded() as launches:
         random_indexing.accumulate(tokens, window, seeds, dimension)
@@ -71,7 +71,7 @@ def random_indexing_launches(dimension=2048):
 def word2vec_launches(dimension=128):
     """FULL-W2V and PAR-Word2Vec."""
     text = word2vec_cpu.Text(np.array([0, 3]), np.zeros(3, np.uint32), np.zeros(3, np.uint32))
-    step = word2vec_cpu.Step(5, 5, np.zeros(4, np.uint32), random.key(1), random.key(2), 0.025, 1e-6, 1e-4)
+    step = word2vec_cpu.TrainingOptions(5, 5, np.zeros(4, np.uint32), random.key(1), random.key(2), 0.025, 1e-6, 1e-4)
     with ptx.recorded() as launches:
         for method in ("full", "par"):
             word2vec.train(method, text, step, *(np.zeros((2, dimension), np.float32) for _ in range(2)))
@@ -83,16 +83,16 @@ def walks_launches():
     edges = np.array([0, 1, 2]), np.array([1, 0], np.uint32), np.full(2, 2, np.float32)
     with ptx.recorded(answer=1) as launches:
         walks.walk(
-            walks_cpu.walker(walks_cpu.Adjacency(*edges, True), 0.5, 2), np.zeros(1, np.uint32), 8, random.key(1)
+            walks_cpu.make_walker(walks_cpu.Adjacency(*edges, True), 0.5, 2), np.zeros(1, np.uint32), 8, random.key(1)
         )
     return launches
 
 
 def nmf_launches(K=128):
     """Half an epoch, and the papers' three phases."""
-    A = nmf_cpu.sparse(nmf_cpu.Rows(np.array([0, 1]), np.zeros(1, np.int32), np.ones(1, np.float32)), 1)
+    A = nmf_cpu.sparse_matrix(nmf_cpu.SparseRows(np.array([0, 1]), np.zeros(1, np.int32), np.ones(1, np.float32)), 1)
     one = np.ones((1, K), np.float32)
-    rule = nmf_cpu.rule(np.eye(K), "separable", "H")
+    rule = nmf_cpu.update_rule(np.eye(K), "separable", "H")
     plain = (mock.patch.object(module, "has_cupy", return_value=False) for module in (nmf, nmf_tiled))
     with next(plain), next(plain), ptx.recorded() as launches:
         nmf.sweep_sparse(A, one, rule, one.copy(), one.copy(), np.zeros((K, K)), 1, None)

@@ -10,7 +10,7 @@ depend on which thread comes first, and are the CPU's but for the rounding of su
 import numpy as np
 from numba import cuda, int32
 
-from ...lda.collapsed import Tables, Tokens
+from ...lda.collapsed import CountTables, Tokens
 from ..jit import device, kernel, launch, shared_limit
 from ..memory import derived, fetched, filled, resident, residents, reused
 from ..random import uniform64
@@ -24,7 +24,7 @@ PANEL = 64 << 10
 
 
 def minibatch(
-    tokens: Tokens, tables: Tables, z: np.ndarray, key: np.uint64, doc_ptr: np.ndarray, documents: int
+    tokens: Tokens, tables: CountTables, z: np.ndarray, key: np.uint64, doc_ptr: np.ndarray, documents: int
 ) -> None:
     """Draw ``z`` (T,) uint16 by mini-batches of ``documents``; the tables stay as they were.
 
@@ -37,7 +37,9 @@ def minibatch(
         raise ValueError(f"{n_topics:,} topics do not fit a block's shared memory: choose sampler 'esca'")
     n_panels = -(-len(tables.B) // width)
     order, tiles = derived(
-        tokens.place, ("panels", width, documents), lambda: panels_of(tokens, doc_ptr, documents, width, n_panels)
+        tokens.word_to_doc_order,
+        ("panels", width, documents),
+        lambda: panels_of(tokens, doc_ptr, documents, width, n_panels),
     )
     on = (
         residents(tokens),
@@ -58,7 +60,7 @@ def panels_of(
     tokens: Tokens, doc_ptr: np.ndarray, documents: int, width: int, n_panels: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Order tokens by (mini-batch, panel), then by document: (T,) int64, and first tokens of the tiles."""
-    in_documents = np.argsort(tokens.place)
+    in_documents = np.argsort(tokens.word_to_doc_order)
     tile = (tokens.docs // documents).astype(np.int64) * n_panels + tokens.words // width
     order = in_documents[np.argsort(tile[in_documents], kind="stable")]
     batches = -(-(len(doc_ptr) - 1) // documents)

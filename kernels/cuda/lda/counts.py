@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import cuda, int32
 
-from ...lda.counts import LARGEST, PADDING, SIXTEEN, Counts
+from ...lda.counts import MAX_COUNT, PADDING, SIXTEEN, WordCounts
 from ..jit import device, kernel, launch
 from ..memory import derived, fetched, filled, resident, reused
 from ..warp import FULL, WARP
@@ -23,7 +23,7 @@ BLOCKS = 2048
 THREADS = 256
 #: Bytes of a table in shared memory, at most: more would leave multiprocessors idle.
 TABLE = 8 << 10
-LOW = np.uint32(LARGEST)
+LOW = np.uint32(MAX_COUNT)
 
 
 class Rows(NamedTuple):
@@ -57,15 +57,17 @@ def word_order(word_ids: np.ndarray, word_ptr: np.ndarray) -> WordOrder:
 # --- by document ---
 
 
-def count_documents(doc_ptr: np.ndarray, place: np.ndarray, z: np.ndarray, n_topics: int) -> tuple[Rows, int]:
+def count_documents(
+    doc_ptr: np.ndarray, word_to_doc_order: np.ndarray, z: np.ndarray, n_topics: int
+) -> tuple[Rows, int]:
     """Count topics by document, in the order of their first tokens: rows on the device, and how many entries.
 
-    ``doc_ptr`` (D + 1,) int64, ``place`` (T,) uint32, ``z`` (T,) uint16 in word order. Raises ValueError for a document
-    longer than 65,535 tokens.
+    ``doc_ptr`` (D + 1,) int64, ``word_to_doc_order`` (T,) uint32, ``z`` (T,) uint16 in word order. Raises ValueError
+    for a document longer than 65,535 tokens.
     """
     longest = int(np.diff(doc_ptr).max(initial=0))
-    if longest > LARGEST:
-        raise ValueError(f"a document has {longest:,} tokens, on a device at most {LARGEST:,}: choose device 'cpu'")
+    if longest > MAX_COUNT:
+        raise ValueError(f"a document has {longest:,} tokens, on a device at most {MAX_COUNT:,}: choose device 'cpu'")
     row_ptr, n_documents = derived(doc_ptr, n_topics, lambda: row_places(doc_ptr, n_topics)), len(doc_ptr) - 1
     rows = Rows(
         resident(row_ptr),
@@ -76,7 +78,9 @@ def count_documents(doc_ptr: np.ndarray, place: np.ndarray, z: np.ndarray, n_top
     entries = filled(np.zeros(1, np.int64))
     if len(z):
         shuffled = reused("shuffled", len(z), np.uint16)
-        launch(_shuffle, min(BLOCKS, -(-len(z) // THREADS)), THREADS, resident(place), resident(z), shuffled)
+        launch(
+            _shuffle, min(BLOCKS, -(-len(z) // THREADS)), THREADS, resident(word_to_doc_order), resident(z), shuffled
+        )
         blocks = min(BLOCKS, n_documents)
         shared = 8 * n_topics if 8 * n_topics <= TABLE else 0
         tables = reused("tables", (blocks, 1 if shared else 2 * n_topics), np.int32)
@@ -91,9 +95,9 @@ def row_places(doc_ptr: np.ndarray, n_topics: int) -> np.ndarray:
 
 
 @kernel
-def _shuffle(place, z, shuffled):
+def _shuffle(word_to_doc_order, z, shuffled):
     for i in range(cuda.grid(1), len(z), cuda.gridsize(1)):
-        shuffled[place[i]] = z[i]
+        shuffled[word_to_doc_order[i]] = z[i]
 
 
 @kernel
@@ -104,7 +108,7 @@ def _count(doc_ptr, z, tables, size, rows, entries):
     count, first = both[: size // 2], both[size // 2 : size]
     for k in range(lane, size // 2, WARP):
         count[k] = 0
-        first[k] = LARGEST
+        first[k] = MAX_COUNT
     cuda.syncwarp()
     for d in range(cuda.blockIdx.x, len(doc_ptr) - 1, cuda.gridDim.x):
         start, n = doc_ptr[d], doc_ptr[d + 1] - doc_ptr[d]
@@ -116,7 +120,7 @@ def _count(doc_ptr, z, tables, size, rows, entries):
         cuda.syncwarp()
         for i in range(lane, n, WARP):
             count[z[start + i]] = 0
-            first[z[start + i]] = LARGEST
+            first[z[start + i]] = MAX_COUNT
         if lane == 0:
             rows.lengths[d] = end
             cuda.atomic.add(entries, 0, end)
@@ -170,7 +174,7 @@ def _make_dense(rows, alpha, width, dense):
 
 def count_words(
     word_ids: np.ndarray, word_ptr: np.ndarray, z: np.ndarray, words: tuple[int, int], n_topics: int
-) -> Counts:
+) -> WordCounts:
     """Count the topics of words ``words[0] <= v < words[1]`` over all segments of a chunk: kernels/lda.py's table.
 
     ``word_ids`` (S,) uint32, ``word_ptr`` (S + 1,) int64, ``z`` (T,) uint16 in word order.
@@ -179,7 +183,7 @@ def count_words(
     places, heads, longest = derived(word_ids, (words, n_topics), lambda: _word_places(order, words, n_topics))
     n_words = words[1] - words[0]
     if not places[-1]:
-        return Counts(np.zeros(n_words + 1, np.int64), np.empty(0, np.uint16), np.empty(0, np.int32))
+        return WordCounts(np.zeros(n_words + 1, np.int64), np.empty(0, np.uint16), np.empty(0, np.int32))
     topics, counts = reused("topics", places[-1], np.uint16), reused("counts", places[-1], np.int32)
     lengths = filled(np.zeros(n_words, np.int64))
     tokens = resident(longest), resident(heads), resident(order.segments), resident(word_ptr), resident(z)
@@ -192,7 +196,7 @@ def count_words(
     row_ptr = np.r_[0, np.cumsum(fetched(lengths))]
     tight = reused("tight topics", row_ptr[-1], np.uint16), reused("tight counts", row_ptr[-1], np.int32)
     launch(_tighten, min(BLOCKS, n_words), WARP, filled(row_ptr), *written[:3], *tight)
-    return Counts(row_ptr, fetched(tight[0]), fetched(tight[1]))
+    return WordCounts(row_ptr, fetched(tight[0]), fetched(tight[1]))
 
 
 def _word_places(order: WordOrder, words: tuple[int, int], n_topics: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

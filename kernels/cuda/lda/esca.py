@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import cuda, float32, int64
 
-from ...lda.counts import LARGEST, SIXTEEN
+from ...lda.counts import MAX_COUNT, SIXTEEN
 from ...lda.esca import DENSE
-from ...lda.model import Model, Prior, prior_of
+from ...lda.model import ModelBlock, PriorTerms, make_prior
 from ..exact import times32, times64
 from ..jit import device, launch, lean_kernel, shared_limit
 from ..memory import derived, fetched, filled, new, resident, residents, reused
@@ -38,7 +38,7 @@ WARPS = 8
 BLOCKS = 1024
 #: Jobs that a launch is cut into beside one a word, so that no block is left with a word that everyone uses.
 PIECES = 8 * BLOCKS
-LOW = np.uint32(LARGEST)
+LOW = np.uint32(MAX_COUNT)
 ZERO = np.float32(0)
 
 
@@ -58,7 +58,7 @@ class Device(NamedTuple):
     topics: Any
     counts: Any
     beta: float
-    prior: Prior
+    prior: PriorTerms
     smooth: Any  # prior.smooth[1:]: the leaves of the prior's tree
     smooth_nodes: Any
 
@@ -81,7 +81,7 @@ class Scratch(NamedTuple):
     nodes: Any
 
 
-def sweep(chunk, models: Iterable[Model], z: np.ndarray | None, key: np.uint64, leave_out=True) -> np.ndarray:
+def sweep(chunk, models: Iterable[ModelBlock], z: np.ndarray | None, key: np.uint64, leave_out=True) -> np.ndarray:
     """Draw the next topics of a chunk's tokens, as kernels/lda.py's does: (T,) uint16 in word order.
 
     Raises ValueError for a document that a device cannot count, DeviceError.
@@ -100,13 +100,13 @@ def sweep(chunk, models: Iterable[Model], z: np.ndarray | None, key: np.uint64, 
 def _rows(chunk, z: np.ndarray, alpha: np.ndarray) -> tuple[Rows, str]:
     """Count topics by document; say whether the CPU would draw from dense rows."""
     n_topics = len(alpha)
-    rows, entries = count_documents(chunk.doc_ptr, chunk.place, z, n_topics)
+    rows, entries = count_documents(chunk.doc_ptr, chunk.word_to_doc_order, z, n_topics)
     if DENSE * entries > n_topics * (len(chunk.doc_ptr) - 1):
         return dense_rows(rows, resident(alpha), n_topics), "dense"
     return rows, "sparse"
 
 
-def _launch(kind: str, word_ids, order: WordOrder, tokens, model: Model, left: int, old, key, out) -> None:
+def _launch(kind: str, word_ids, order: WordOrder, tokens, model: ModelBlock, left: int, old, key, out) -> None:
     words = model.first, model.first + len(model.row_ptr) - 1
     jobs = derived(word_ids, ("jobs", words), lambda: jobs_of(order, words))
     if not len(jobs.rows):
@@ -125,11 +125,11 @@ def _launch(kind: str, word_ids, order: WordOrder, tokens, model: Model, left: i
     launch(_DRAW[kind, wide], n_blocks, WARPS * WARP, *arguments, shared=shared)
 
 
-def _on_device(model: Model, left: int) -> Device:
+def _on_device(model: ModelBlock, left: int) -> Device:
     """Return the model's copy; what follows from totals and priors is made once for all chunks and blocks."""
 
-    def make() -> tuple[Prior, np.ndarray, np.ndarray]:
-        prior = prior_of(model, left, left)
+    def make() -> tuple[PriorTerms, np.ndarray, np.ndarray]:
+        prior = make_prior(model, left, left)
         leaves = prior.smooth[1:].copy()
         return prior, leaves, tree_nodes(leaves)
 
@@ -203,14 +203,14 @@ def _expand(word, model, row, thread):
         k = model.topics[head + j]
         count = np.float64(model.counts[head + j])
         word.phi[k] = (count + model.beta) * prior.inverse[k]
-        word.phi_old[k] = (count - prior.left_b + model.beta) * prior.lowered[k]
+        word.phi_old[k] = (count - prior.subtract_b + model.beta) * prior.lowered[k]
     if thread < WARP:
         carry = 0.0
         for j in range(0, n, WARP):
             x = 0.0
             if j + thread < n:
                 k = model.topics[head + j + thread]
-                product = times64(prior.word[k], np.float64(model.counts[head + j + thread]))
+                product = times64(prior.word_factor[k], np.float64(model.counts[head + j + thread]))
                 x = (product + prior.grain) - prior.grain
             x = carry + prefix_sum(x, thread)
             if j + thread < n:
@@ -297,7 +297,7 @@ def _draw_next(dense):
             d, before = np.int64(tokens[2][i]), np.int64(z[i])
             u = uniform64(key, i)
             if dense:
-                k = _from_dense(rows, d, word, model.prior.left_a, before, u, lane)
+                k = _from_dense(rows, d, word, model.prior.subtract_a, before, u, lane)
             else:
                 k = _from_sparse(rows, d, word, model, row, n, before, u, lane)
             if lane % LANES == 0 and t < end:
@@ -311,13 +311,13 @@ def _from_sparse(rows, d, word, model, row, n, old, u, lane):
     """Draw from the line of kernels/lda.py: the old topic, the other topics' prior part, the document part."""
     prior = model.prior
     head, size, phi_old = rows.row_ptr[d], np.int64(rows.lengths[d]), word.phi_old[old]
-    ends = _lane_ends(False, rows, head, size, word.phi, phi_old, old, prior.left_a, lane)
+    ends = _lane_ends(False, rows, head, size, word.phi, phi_old, old, prior.subtract_a, lane)
     own = times64(prior.alpha[old], np.float64(phi_old))
     smooth = model.smooth[len(model.smooth) - 1]
     mass = smooth + word.leaves[n - 1] if n > 0 else smooth
     others = mass - times64(prior.alpha[old], np.float64(word.phi[old]))
     x = times64(u, own + others + cuda.shfl_sync(FULL, ends, lane | (LANES - 1))) - own
-    found = _find(False, rows, head, size, word.phi, phi_old, old, prior.left_a, ends, x - others, lane)
+    found = _find(False, rows, head, size, word.phi, phi_old, old, prior.subtract_a, ends, x - others, lane)
     entry = rows.entries[head + found]
     k = np.int64(entry >> SIXTEEN) if entry & LOW else old
     if x < 0:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numba import config, cuda, float64
 
-from ...nmf.hals import Rows, Rule, Scratch, Sparse
+from ...nmf.hals import Scratch, SparseMatrix, SparseRows, UpdateRule
 from ...simd import tiles
 from ..jit import device, kernel, launch, named, shared_limit, stream
 from ..memory import fetched, filled, new, resident, residents
@@ -27,9 +27,16 @@ BLOCKS = 2048
 
 
 def sweep_sparse(
-    A: Sparse, W: np.ndarray, rule: Rule, H: np.ndarray, P: np.ndarray, Q: np.ndarray, sweeps: int, room: Scratch
+    A: SparseMatrix,
+    W: np.ndarray,
+    rule: UpdateRule,
+    H: np.ndarray,
+    P: np.ndarray,
+    Q: np.ndarray,
+    sweeps: int,
+    scratch: Scratch,
 ) -> None:
-    """Sweep H (D, K) for Sparse A and W (V, K); add AᵀH to P (V, K), the upper half of HᵀH to Q (K, K) float64.
+    """Sweep H (D, K) for SparseMatrix A and W (V, K); add AᵀH to P (V, K), the upper half of HᵀH to Q (K, K) float64.
 
     As the CPU's; arrays are changed in place. Raises ValueError where K is too large for shared memory; DeviceError.
     """
@@ -41,18 +48,18 @@ def sweep_sparse(
     H[:] = fetched(moved)
 
 
-def sweep_rows(R: np.ndarray, rule: Rule, H: np.ndarray, Q: np.ndarray, sweeps: int, room: Scratch) -> float:
+def sweep_rows(R: np.ndarray, rule: UpdateRule, H: np.ndarray, Q: np.ndarray, sweeps: int, scratch: Scratch) -> float:
     """Sweep H (D, K) given R (D, K); add the upper half of HᵀH to Q (K, K) float64; return ⟨R, H⟩; as the CPU's."""
     if not len(H):
         return 0.0
-    none = Rows(filled(np.zeros(0, np.int64)), filled(np.zeros(0, np.int32)), filled(np.zeros(0, R.dtype)))
+    none = SparseRows(filled(np.zeros(0, np.int64)), filled(np.zeros(0, np.int32)), filled(np.zeros(0, R.dtype)))
     moved = _sweep(none, resident(R), rule, H, sweeps)
     Q += _gram(moved, Q)
     H[:] = fetched(moved)
     return float(np.einsum("dk,dk->", R, H, dtype=np.float64))
 
 
-def _sweep(rows: Rows, X: Any, rule: Rule, H: np.ndarray, sweeps: int) -> Any:
+def _sweep(rows: SparseRows, X: Any, rule: UpdateRule, H: np.ndarray, sweeps: int) -> Any:
     """Sweep H for products of sparse rows with X, or where there are no such rows for the products X."""
     K = H.shape[1]
     shared = 2 * K * LINE * H.itemsize
@@ -132,7 +139,7 @@ def multiply(make: Any, *arrays: Any) -> np.ndarray:
         return cupy.asnumpy(make(cupy, *(cupy.asarray(a) for a in arrays)))
 
 
-def _product(A: Rows, X: Any, like: np.ndarray) -> np.ndarray:
+def _product(A: SparseRows, X: Any, like: np.ndarray) -> np.ndarray:
     """A·X for sparse rows and X on the device: cuSPARSE's product, or a row a warp."""
     there = residents(A)
     if has_cupy():

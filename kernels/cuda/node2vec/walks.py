@@ -37,22 +37,22 @@ def _next_weight(walker, t, edge):
     weight = np.float64(graph.weights[edge]) if len(graph.weights) else 1.0
     if x == t:
         return weight / walker.p
-    return weight / walker.q if _find(graph, t, x) < 0 else weight
+    return weight / walker.q if _find_edge(graph, t, x) < 0 else weight
 
 
-_find, _alias = ported(cpu._find), ported(cpu._alias)
-_joined = ported(cpu._joined, _find=_find)
-_weight_back = ported(cpu._weight_back, _find=_find)
+_find_edge, _draw_alias = ported(cpu._find_edge), ported(cpu._draw_alias)
+_has_edge = ported(cpu._has_edge, _find_edge=_find_edge)
+_weight_back = ported(cpu._weight_back, _find_edge=_find_edge)
 _follow = ported(
     cpu._follow,
     random=random,
-    _alias=_alias,
+    _draw_alias=_draw_alias,
     _draw_exactly=_draw_exactly,
-    _joined=_joined,
+    _has_edge=_has_edge,
     _times=times64,
     _weight_back=_weight_back,
 )
-_follow_tables = ported(cpu._follow_tables, random=random, _alias=_alias)
+_follow_tables = ported(cpu._follow_tables, random=random, _draw_alias=_draw_alias)
 
 
 def walk(walker: Walker, starts: np.ndarray, length: int, key: np.uint64) -> tuple[np.ndarray, np.ndarray]:

@@ -37,12 +37,12 @@ def window_of(window: Window, dimension: int) -> tuple[Any, ...]:
 
 def text_of(tokens: Tokens) -> tuple[Any, Any]:
     """Return the padded text and the occurrences on the device."""
-    return resident(tokens.text), resident(tokens.at)
+    return resident(tokens.text), resident(tokens.occurrences)
 
 
 def check_sums(tokens: Tokens, window: Window) -> None:
     """Raise OverflowError when a word is so frequent in the chunk that a sum might pass 2^31."""
-    most = int(np.diff(tokens.ptr).max(initial=0)) * int(window.weights.sum())
+    most = int(np.diff(tokens.occurrence_ptr).max(initial=0)) * int(window.weights.sum())
     if most > INT32_MAX:
         raise OverflowError(f"a word's sums in one chunk can reach {most}, above 2^31 - 1: cut the corpus smaller")
 
@@ -70,7 +70,7 @@ def accumulate(tokens: Tokens, window: Window, seeds: np.ndarray, dimension: int
     ``seeds`` (items, L / 2) uint32 by number in text. Raises OverflowError as the CPU's; DeviceError.
     """
     check_sums(tokens, window)
-    out, pieces = zeros((len(tokens.ptr) - 1, dimension), np.int32), pieces_of(tokens.ptr)
+    out, pieces = zeros((len(tokens.occurrence_ptr) - 1, dimension), np.int32), pieces_of(tokens.occurrence_ptr)
     width = min(dimension, shared_limit() // 4)
     tiles = -(-dimension // width)
     if len(pieces):
@@ -160,7 +160,7 @@ def accumulate_dense(tokens: Tokens, window: Window, slabs: np.ndarray, first: i
 
     Neighbours outside of the slabs add nothing, so that seeds may come in blocks. Sums run in a fixed order.
     """
-    pieces = pieces_of(tokens.ptr)
+    pieces = pieces_of(tokens.occurrence_ptr)
     if not len(pieces):
         return
     parts, sums = new((len(pieces), out.shape[1]), np.float32), new(out.shape, np.float32)

@@ -11,7 +11,7 @@ import numpy as np
 from numba import cuda, float32, int64
 
 from ...word2vec import skip_gram as cpu
-from ...word2vec.skip_gram import BATCH, Step, Text
+from ...word2vec.skip_gram import BATCH, Text, TrainingOptions
 from ..jit import device, kernel, launch, shared_limit
 from ..memory import fetched, filled, resident
 from ..port import ported
@@ -31,11 +31,16 @@ MOST_PLACES, MOST_SAMPLES = 65, 65
 
 _alpha = ported(cpu._alpha)
 _negative = ported(cpu._negative, draw=draw)
-_place_of_negatives = ported(cpu._place_of_negatives, draw=draw)
+_range_of_negatives = ported(cpu._range_of_negatives, draw=draw)
 
 
 def train(
-    method: str, text: Text, step: Step, W_in: np.ndarray, W_out: np.ndarray, documents: slice | None = None
+    method: str,
+    text: Text,
+    options: TrainingOptions,
+    W_in: np.ndarray,
+    W_out: np.ndarray,
+    documents: slice | None = None,
 ) -> None:
     """Train W_in and W_out (R, D) float32 in place on a text, or on some of its documents; ``method`` full or par.
 
@@ -46,15 +51,15 @@ def train(
     if not len(stretches):
         return
     D = W_in.shape[1]
-    function, room = (_full, _full_room(step, D)) if method == "full" else (_par, _par_room(step, D))
-    wide = method == "full" and (_places(step.window) > MOST_PLACES or step.negative >= MOST_SAMPLES)
+    function, room = (_full, _full_room(options, D)) if method == "full" else (_par, _par_room(options, D))
+    wide = method == "full" and (_places(options.window) > MOST_PLACES or options.negative >= MOST_SAMPLES)
     if wide or 4 * room > shared_limit():
         raise ValueError(
-            f"{D} columns, window {step.window} and {step.negative} negatives take {4 * room:,} bytes of a block's "
-            f"shared memory, which has {shared_limit():,}: choose smaller ones, or device 'cpu'"
+            f"{D} columns, window {options.window} and {options.negative} negatives take {4 * room:,} bytes of a "
+            f"block's shared memory, which has {shared_limit():,}: choose smaller ones, or device 'cpu'"
         )
     on = filled(W_in), filled(W_out)
-    there = Text(*(resident(a) for a in text)), step._replace(table=resident(step.table))
+    there = Text(*(resident(a) for a in text)), options._replace(table=resident(options.table))
     blocks = min(BLOCKS, len(stretches))
     flat = [W.reshape(W.size) for W in on]
     launch(function, blocks, min(THREADS, D), filled(stretches), *there, D, *flat, shared=4 * room)
@@ -98,15 +103,15 @@ def _places(window: int) -> int:
     return 2 * ((window + 1) // 2) + 1
 
 
-def _full_room(step: Step, D: int) -> int:
+def _full_room(options: TrainingOptions, D: int) -> int:
     """Numbers in shared memory: the ring, its rows as they were, a sample's row, and its gradients."""
-    return (2 * _places(step.window) + 1) * D + _places(step.window)
+    return (2 * _places(options.window) + 1) * D + _places(options.window)
 
 
 @kernel
-def _full(stretches, text, step, D, W_in, W_out):
+def _full(stretches, text, options, D, W_in, W_out):
     """Train a stretch a block: rows of words stay in a ring in shared memory while the window passes over them."""
-    reach = (step.window + 1) // 2
+    reach = (options.window + 1) // 2
     size = 2 * reach + 1
     room = cuda.shared.array(0, float32)
     rows = room[: 2 * size * D]
@@ -127,10 +132,10 @@ def _full(stretches, text, step, D, W_in, W_out):
             oldest = max(start, i - reach)
             if i + reach < end:
                 _enter(ring, i + reach, oldest, text.words, W_in)
-            _draw_samples(i, text, step, samples)
+            _draw_samples(i, text, options, samples)
             window = oldest, min(end, i + reach + 1), i
-            alpha = _alpha(step, np.int64(text.places[i]))
-            for k in range(step.negative + 1):
+            alpha = _alpha(options, np.int64(text.positions[i]))
+            for k in range(options.negative + 1):
                 if k == 0 or samples[k] != samples[0]:
                     _meet(ring, window, samples[k], float32(k == 0), alpha, W_out, held, g)
             if i - reach >= start:
@@ -179,12 +184,12 @@ def _leave(ring, i, words, W_in):
 
 
 @device
-def _draw_samples(i, text, step, samples):
+def _draw_samples(i, text, options, samples):
     """List the word at place i and its negatives, each drawn by a thread."""
     cuda.syncthreads()
-    for k in range(cuda.threadIdx.x, step.negative + 1, cuda.blockDim.x):
-        index = np.int64(text.places[i]) * step.negative + k - 1
-        samples[k] = text.words[i] if k == 0 else _negative(step, index)
+    for k in range(cuda.threadIdx.x, options.negative + 1, cuda.blockDim.x):
+        index = np.int64(text.positions[i]) * options.negative + k - 1
+        samples[k] = text.words[i] if k == 0 else _negative(options, index)
     cuda.syncthreads()
 
 
@@ -219,13 +224,13 @@ def _meet(ring, window, sample, label, alpha, W_out, held, g):
 # --- attraction and repulsion ---
 
 
-def _par_room(step: Step, D: int) -> int:
+def _par_room(options: TrainingOptions, D: int) -> int:
     """Numbers in shared memory: a mini-batch's rows and their changes, and its gradients."""
-    return 2 * BATCH * D + BATCH * max(2 * step.window * step.negative, 2 * step.window + 1)
+    return 2 * BATCH * D + BATCH * max(2 * options.window * options.negative, 2 * options.window + 1)
 
 
 @kernel
-def _par(stretches, text, step, D, W_in, W_out):
+def _par(stretches, text, options, D, W_in, W_out):
     """Train a stretch a block, mini-batch by mini-batch (Algorithm 24)."""
     room = cuda.shared.array(0, float32)
     rows, g = room[: 2 * BATCH * D], room[2 * BATCH * D :]
@@ -235,29 +240,31 @@ def _par(stretches, text, step, D, W_in, W_out):
             continue
         for head in range(first, last, BATCH):
             batch = start, head, min(head + BATCH, end), end
-            place = np.int64(text.places[head])
-            alpha = _alpha(step, place)
-            _attract(batch, text, step, alpha, D, W_in, W_out, g)
-            n, base = _place_of_negatives(head - start, end - start, place, step)
-            _repel(batch, text.words, step, (n, base, alpha), D, W_in, W_out, rows, g)
+            place = np.int64(text.positions[head])
+            alpha = _alpha(options, place)
+            _attract(batch, text, options, alpha, D, W_in, W_out, g)
+            n, base = _range_of_negatives(head - start, end - start, place, options)
+            _repel(batch, text.words, options, (n, base, alpha), D, W_in, W_out, rows, g)
 
 
 @device
-def _context_of(batch, i, text, step):
+def _context_of(batch, i, text, options):
     """Return the first and last + 1 place within the drawn reach of place i."""
-    reach = step.window - np.int64(draw(step.windows_key, np.int64(text.places[i])) % np.uint64(step.window))
+    reach = options.window - np.int64(
+        draw(options.windows_key, np.int64(text.positions[i])) % np.uint64(options.window)
+    )
     return max(batch[0], i - reach), min(batch[3], i + reach + 1)
 
 
 @device
-def _attract(batch, text, step, alpha, D, W_in, W_out, g):
+def _attract(batch, text, options, alpha, D, W_in, W_out, g):
     """Train a mini-batch's words with their neighbours (Algorithm 25): a warp a product, then a thread a column."""
     _, head, tail, _ = batch
-    lane, width = cuda.threadIdx.x % WARP, 2 * step.window + 1
+    lane, width = cuda.threadIdx.x % WARP, 2 * options.window + 1
     for e in range(cuda.threadIdx.x // WARP, (tail - head) * width, cuda.blockDim.x // WARP):
         i = head + e // width
-        first, last = _context_of(batch, i, text, step)
-        j = i - step.window + e % width
+        first, last = _context_of(batch, i, text, options)
+        j = i - options.window + e % width
         if first <= j < last and j != i:
             x = _product(W_out, np.int64(text.words[i]) * D, W_in, np.int64(text.words[j]) * D, D, lane)
             if lane == 0:
@@ -265,12 +272,12 @@ def _attract(batch, text, step, alpha, D, W_in, W_out, g):
     cuda.syncthreads()
     for k in range(cuda.threadIdx.x, D, cuda.blockDim.x):
         for i in range(head, tail):
-            first, last = _context_of(batch, i, text, step)
+            first, last = _context_of(batch, i, text, options)
             at = np.int64(text.words[i]) * D + k
             value, change = W_out[at], float32(0)
             for j in range(first, last):
                 if j != i:
-                    x, place = g[(i - head) * width + j - i + step.window], np.int64(text.words[j]) * D + k
+                    x, place = g[(i - head) * width + j - i + options.window], np.int64(text.words[j]) * D + k
                     change += x * W_in[place]
                     cuda.atomic.add(W_in, place, x * value)
             cuda.atomic.add(W_out, at, change)
@@ -278,7 +285,7 @@ def _attract(batch, text, step, alpha, D, W_in, W_out, g):
 
 
 @device
-def _repel(batch, words, step, drawn, D, W_in, W_out, rows, g):
+def _repel(batch, words, options, drawn, D, W_in, W_out, rows, g):
     """Train a mini-batch's words with the negatives that they share (Algorithm 26): three products.
 
     The negatives' rows are read before any is changed: one may be drawn twice.
@@ -293,20 +300,20 @@ def _repel(batch, words, step, drawn, D, W_in, W_out, rows, g):
     cuda.syncthreads()
     for e in range(cuda.threadIdx.x // WARP, n * size, cuda.blockDim.x // WARP):
         o = e // size
-        x = _product(W_out, np.int64(_negative(step, base + o)) * D, rows, e % size * D, D, lane)
+        x = _product(W_out, np.int64(_negative(options, base + o)) * D, rows, e % size * D, D, lane)
         if lane == 0:
             g[e] = _gradient(x, float32(0), alpha)
     cuda.syncthreads()
     for k in range(cuda.threadIdx.x, D, cuda.blockDim.x):
         for o in range(n):
-            value = W_out[np.int64(_negative(step, base + o)) * D + k]
+            value = W_out[np.int64(_negative(options, base + o)) * D + k]
             for b in range(size):
                 rows[(BATCH + b) * D + k] += g[o * size + b] * value
         for o in range(n):
             change = float32(0)
             for b in range(size):
                 change += g[o * size + b] * rows[b * D + k]
-            cuda.atomic.add(W_out, np.int64(_negative(step, base + o)) * D + k, change)
+            cuda.atomic.add(W_out, np.int64(_negative(options, base + o)) * D + k, change)
         for b in range(size):
             cuda.atomic.add(W_in, np.int64(words[head + b]) * D + k, rows[(BATCH + b) * D + k])
     cuda.syncthreads()

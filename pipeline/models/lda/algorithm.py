@@ -112,7 +112,7 @@ class ESCA(Algorithm):
         """Count the new topics ``z`` by word and, in epochs that learn priors, how often a document has how many."""
         sums: Arrays = {}
         if self.learn_priors != "none" and address.epoch % self.learn_every == 0:
-            rows = lda.count_documents(chunk.doc_ptr, chunk.place, z)
+            rows = lda.count_documents(chunk.doc_ptr, chunk.word_to_doc_order, z)
             sums |= named("topics", lda_priors.topic_histogram(rows, self.n_topics, self.bins))
             sums |= named("lengths", lda_priors.histogram(np.diff(chunk.doc_ptr), self.bins))
         return Swept({"z": z}, self._count(chunk, z, deltas), sums)
@@ -129,13 +129,13 @@ class ESCA(Algorithm):
                 counted[j] = self.merge(counted[j], self.begin(j))
         return counted
 
-    def block_of(self, model: Model, index: int) -> lda.Model:
+    def block_of(self, model: Model, index: int) -> lda.ModelBlock:
         """Return one block of the model as the kernels take it."""
         return kernel_model(model.block(index), model.shared, self.bounds[index], self.n_words)
 
     def merge(self, left: Arrays, right: Arrays) -> Arrays:
         """Add counts, exactly."""
-        return lda.merge_counts(lda.Counts(**left), lda.Counts(**right))._asdict()
+        return lda.merge_counts(lda.WordCounts(**left), lda.WordCounts(**right))._asdict()
 
     def apply(self, block: Arrays, delta: Arrays, shared: Arrays) -> tuple[Arrays, Arrays]:
         """The new counts are the sum of all shards' counts."""
@@ -166,7 +166,7 @@ class ESCA(Algorithm):
             keys = random.stream(random.key(address.seed, FOLD_IN, address.chunk), chunk.n_documents)
             table = Table((model.block(j) for j in range(self.blocks)), model.shared, self.n_words)
             return complete(chunk.doc_ptr, chunk.words, table, keys)
-        rows = lda.count_documents(chunk.doc_ptr, chunk.place, state["z"])
+        rows = lda.count_documents(chunk.doc_ptr, chunk.word_to_doc_order, state["z"])
         total = sum(lda.log_likelihood(chunk, rows, self.block_of(model, j)) for j in range(self.blocks))
         return {"log_likelihood": np.float64(total), "tokens": np.int64(chunk.n_tokens)}
 

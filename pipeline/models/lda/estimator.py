@@ -8,7 +8,7 @@ import numpy as np
 from ....io.stores.store import Arrays, Store
 from ....io.text.vocabulary import find_word_ids
 from ....kernels.lda import priors as lda_priors
-from ....kernels.lda.counts import LARGEST
+from ....kernels.lda.counts import MAX_COUNT
 from ...engine.device import choose
 from ..base.estimator import Fitted
 from ..base.text import TextEstimator
@@ -151,8 +151,8 @@ class LDA(TextEstimator, TopicModel):
 
     def _device(self, data: Any) -> str:
         longest = max((c.longest for c in data.chunks), default=0)
-        if longest > LARGEST:
-            return choose(self.device, False, f"a document of {longest:,} tokens (more than {LARGEST:,})")
+        if longest > MAX_COUNT:
+            return choose(self.device, False, f"a document of {longest:,} tokens (more than {MAX_COUNT:,})")
         return choose(self.device, self.sampler in ON_DEVICE, f"sampler {self.sampler!r}")
 
     def _priors(self) -> tuple[tuple[float, ...], float]:

@@ -22,18 +22,18 @@ class Table(NamedTuple):
     shared: Arrays
     n_words: int  # V, which may count words that no block has
 
-    def of(self, words: np.ndarray) -> tuple[np.ndarray, kernels.Rows]:
+    def of(self, words: np.ndarray) -> tuple[np.ndarray, kernels.WordWeights]:
         """Number the words that occur among ``words`` (T,): return these numbers, (T,) uint32, and the words' rows."""
         seen = np.zeros(self.n_words, bool)
         seen[words] = True
         number = np.cumsum(seen, dtype=np.uint32) - np.uint32(1)
         block = rows_of(np.flatnonzero(seen), self.blocks)
-        return number[words], kernels.weigh(kernel_model(block, self.shared, 0, self.n_words))
+        return number[words], kernels.word_weights(kernel_model(block, self.shared, 0, self.n_words))
 
 
-def kernel_model(block: Arrays, shared: Arrays, first: int, n_words: int) -> lda.Model:
+def kernel_model(block: Arrays, shared: Arrays, first: int, n_words: int) -> lda.ModelBlock:
     """Return a block of B and what blocks share as the kernels take them."""
-    return lda.Model(
+    return lda.ModelBlock(
         block["row_ptr"],
         block["topics"],
         block["counts"],
@@ -76,7 +76,7 @@ def complete(doc_ptr: np.ndarray, words: np.ndarray, table: Table, keys: np.ndar
     local, rows = table.of(words)
     first = split_mask(doc_ptr, keys)
     given, scored = ((_pointers(doc_ptr, half), local[half]) for half in (first, ~first))
-    total = kernels.complete(given, scored, rows)
+    total = kernels.score_completion(given, scored, rows)
     return {"log_likelihood": np.float64(total), "tokens": np.int64(len(scored[1]))}
 
 

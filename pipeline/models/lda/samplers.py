@@ -46,7 +46,7 @@ class Warp(ESCA):
         packed, z = np.empty(chunk.n_tokens, np.uint32), np.empty(chunk.n_tokens, np.uint16)
         for j in range(self.blocks):
             lda_warp.propose(chunk, self.block_of(model, j), old, key, packed)
-        lda_warp.by_document(chunk.doc_ptr, self.block_of(model, 0), key, packed)
+        lda_warp.accept_and_propose(chunk.doc_ptr, self.block_of(model, 0), key, packed)
         for j in range(self.blocks):
             lda_warp.accept(chunk, self.block_of(model, j), old, key, packed, z)
         return self._swept(chunk, z, deltas, address)
@@ -132,17 +132,17 @@ class Collapsed(ESCA):
 
     def _tables(
         self, model: Model, chunk: Chunk, z: np.ndarray, words: np.ndarray
-    ) -> tuple[lda_collapsed.Tokens, lda_collapsed.Tables]:
+    ) -> tuple[lda_collapsed.Tokens, lda_collapsed.CountTables]:
         """Return the chunk's tokens, and dense counts whose B has the rows of ascending ``words`` alone."""
         rows = rows_of(words, (model.block(j) for j in range(self.blocks)))
         B = np.zeros((len(words), self.n_topics), np.int32)
         B[np.repeat(np.arange(len(words)), np.diff(rows["row_ptr"])), rows["topics"]] = rows["counts"]
         local = np.searchsorted(words, chunk.words).astype(np.uint32)
-        tokens = lda_collapsed.Tokens(chunk.docs, local[chunk.place], chunk.place)
+        tokens = lda_collapsed.Tokens(chunk.docs, local[chunk.word_to_doc_order], chunk.word_to_doc_order)
         A = lda_collapsed.document_counts(tokens, z, chunk.n_documents, self.n_topics)
         N, beta = model.shared["totals"].astype(np.int32), float(model.shared["beta"])
         alpha = np.array(model.shared["alpha"])
-        return tokens, lda_collapsed.Tables(A, B, N, alpha, beta, self.n_words * beta)
+        return tokens, lda_collapsed.CountTables(A, B, N, alpha, beta, self.n_words * beta)
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,7 @@ class HALS(Algorithm):
             start = singular_start(open_data(self.data), self)
             return {k: v[self.bounds[block] : self.bounds[block + 1]] for k, v in start.items()}
         W = np.empty((self.bounds[block + 1] - self.bounds[block], self.n_components), self.dtype)
-        nmf.uniforms(random.key(self.seed, BEGIN, 0), self.bounds[block], W, 2 * self.scale)
+        nmf.fill_uniform(random.key(self.seed, BEGIN, 0), self.bounds[block], W, 2 * self.scale)
         return {"W": W / np.linalg.norm(W, axis=0) if self.order == "paper" else W}
 
     def begin_shared(self) -> Arrays:
@@ -113,14 +113,14 @@ class HALS(Algorithm):
     def prepare(self, chunk: Any, model: Model) -> Any:
         """Return a chunk as sweeps take it: sparse in both orders, or a dense array (D, V)."""
         A = self.rows(chunk, model.shared)
-        return nmf.sparse(A, self.n_words) if isinstance(A, nmf.Rows) else A
+        return nmf.sparse_matrix(A, self.n_words) if isinstance(A, nmf.SparseRows) else A
 
     def rows(self, chunk: Any, shared: Arrays) -> Any:
         """Return a chunk as the kernels take it: sparse rows, or a dense array (D, V)."""
         if isinstance(chunk, Chunk):
             return word_counts(chunk, shared.get("idf"), self.dtype)
         if isinstance(chunk, SparseRows):
-            return nmf.Rows(chunk.indptr, chunk.indices, chunk.data.astype(self.dtype, copy=False))
+            return nmf.SparseRows(chunk.indptr, chunk.indices, chunk.data.astype(self.dtype, copy=False))
         return chunk.data.astype(self.dtype, copy=False)
 
     def sweep(
@@ -138,13 +138,13 @@ class HALS(Algorithm):
         found = [{"P": P[i:j], "Q": Q} for i, j in zip(self.bounds[:-1], self.bounds[1:], strict=True)]
         if deltas is not None:
             found = [self.merge(a, b) for a, b in zip(deltas, found, strict=True)]
-        entries = A.data if isinstance(A, nmf.Rows) else A.reshape(-1)
-        return Swept({"H": H}, found, {"norm": np.float64(nmf.inner(entries, entries))})
+        entries = A.data if isinstance(A, nmf.SparseRows) else A.reshape(-1)
+        return Swept({"H": H}, found, {"norm": np.float64(nmf.inner_product(entries, entries))})
 
     def _update_rows(self, A: Any, W: np.ndarray, S: np.ndarray, H: np.ndarray, P: np.ndarray, Q: np.ndarray) -> None:
-        sparse = isinstance(A, nmf.Sparse)
-        room = nmf.scratch(self.n_components, self.dtype)
-        rule = nmf.rule(S, self.order, "H", *self.penalties[2:], self.dtype)
+        sparse = isinstance(A, nmf.SparseMatrix)
+        room = nmf.make_scratch(self.n_components, self.dtype)
+        rule = nmf.update_rule(S, self.order, "H", *self.penalties[2:], self.dtype)
         if self.solver == "hals" and sparse:
             kernels("nmf.hals", self.device).sweep_sparse(A, W, rule, H, P, Q, self.sweeps, room)
             return
@@ -157,15 +157,15 @@ class HALS(Algorithm):
         else:
             np.matmul(A.T, H, out=P)
 
-    def _solve(self, R: np.ndarray, S: np.ndarray, X: np.ndarray, rule: nmf.Rule, Q: np.ndarray) -> float:
+    def _solve(self, R: np.ndarray, S: np.ndarray, X: np.ndarray, rule: nmf.UpdateRule, Q: np.ndarray) -> float:
         """Update rows X from their products; add half of XᵀX to Q; return ⟨R, X⟩."""
         if self.solver == "hals":
-            room = nmf.scratch(self.n_components, self.dtype)
+            room = nmf.make_scratch(self.n_components, self.dtype)
             return kernels("nmf.hals", self.device).sweep_rows(R, rule, X, Q, self.sweeps, room)
         if self.solver == "mu":
-            X[:] = nmf_solvers.multiply(X, R, S.astype(self.dtype))
+            X[:] = nmf_solvers.multiplicative_update(X, R, S.astype(self.dtype))
         else:
-            X[:] = nmf_solvers.pivot(R, S)
+            X[:] = nmf_solvers.block_principal_pivoting(R, S)
         Q += np.triu(gram(X))
         return float(np.sum(R * X, dtype=np.float64))
 
@@ -178,9 +178,9 @@ class HALS(Algorithm):
             W = self._joined(model, "W")
             return self.fold_in(A, W, self.summed(W))[0]
         if "start" not in model.block(0):
-            nmf.uniforms(random.key(*address), 0, H, 2 * self.scale)
+            nmf.fill_uniform(random.key(*address), 0, H, 2 * self.scale)
             return H
-        if isinstance(A, nmf.Rows):
+        if isinstance(A, nmf.SparseRows):
             nmf.add_products(A, self._joined(model, "start"), H)
         else:
             H[:] = A @ self._joined(model, "start")
@@ -189,7 +189,7 @@ class HALS(Algorithm):
 
     def _nothing(self, A: Any) -> np.ndarray:
         """Zeros (D, K) for the rows of A."""
-        n = len(A.indptr) - 1 if isinstance(A, nmf.Rows) else len(A)
+        n = len(A.indptr) - 1 if isinstance(A, nmf.SparseRows) else len(A)
         return np.zeros((n, self.n_components), self.dtype)
 
     def merge(self, left: Arrays, right: Arrays) -> Arrays:
@@ -209,10 +209,10 @@ class HALS(Algorithm):
             tile = tile_size(self.n_components, CACHE_BYTES)
             for _ in range(self.sweeps):
                 kernels("nmf.tiled", self.device).update(W, P, Q.astype(self.dtype), tile, True)
-            S, inner = gram(W), nmf.inner(P.reshape(-1), W.reshape(-1))
+            S, inner = gram(W), nmf.inner_product(P.reshape(-1), W.reshape(-1))
         else:
             S = np.zeros_like(Q)
-            rule = nmf.rule(Q, self.order, "W", *self.penalties[:2], self.dtype)
+            rule = nmf.update_rule(Q, self.order, "W", *self.penalties[:2], self.dtype)
             inner = self._solve(P, Q, W, rule, S)
             S = nmf.symmetric(S)
         kept, totals = {"W": W}, {"S": S, "Q": Q / self.blocks}
@@ -234,13 +234,13 @@ class HALS(Algorithm):
     def fold_in(self, A: Any, W: np.ndarray, S: np.ndarray, sweeps: int = FOLD_IN_SWEEPS) -> tuple[np.ndarray, float]:
         """Return the H (D, K) of new rows and ⟨R, H⟩, W being fixed."""
         R = self._nothing(A)
-        if isinstance(A, nmf.Rows):
+        if isinstance(A, nmf.SparseRows):
             nmf.add_products(A, W, R)
         else:
             np.matmul(A, W, out=R)
         H = np.zeros_like(R)
-        rule = nmf.rule(S, "separable", "H", *self.penalties[2:], self.dtype)
-        room = nmf.scratch(self.n_components, self.dtype)
+        rule = nmf.update_rule(S, "separable", "H", *self.penalties[2:], self.dtype)
+        room = nmf.make_scratch(self.n_components, self.dtype)
         return H, nmf.sweep_rows(R, rule, H, np.zeros_like(S), sweeps, room)
 
     def score(self, model: Model, chunk: Any, state: Arrays | None, address: Address) -> Arrays:
@@ -249,7 +249,7 @@ class HALS(Algorithm):
             return {}
         A, S = _by_row(chunk), model.shared["S"]
         H, inner = self.fold_in(A, self._joined(model, "W"), S)
-        norm = np.sum(np.square(A.data if isinstance(A, nmf.Rows) else A, dtype=np.float64))
+        norm = np.sum(np.square(A.data if isinstance(A, nmf.SparseRows) else A, dtype=np.float64))
         return {"norm": norm, "error": norm - 2 * inner + np.sum(S * gram(H))}
 
     def rate(self, sums: Arrays, held_out: bool) -> dict[str, float]:
@@ -283,7 +283,7 @@ def gram(X: np.ndarray) -> np.ndarray:
 
 
 def _by_row(prepared: Any) -> Any:
-    return prepared.by_row if isinstance(prepared, nmf.Sparse) else prepared
+    return prepared.by_row if isinstance(prepared, nmf.SparseMatrix) else prepared
 
 
 def _joined(parts: list[np.ndarray]) -> np.ndarray:
@@ -307,7 +307,7 @@ def go_ahead(block: Arrays, W: np.ndarray, S: np.ndarray, explained: np.float64)
     if explained < block.get("explained", -np.inf):
         return {"ahead": W, "momentum": momentum / SLOWER, "explained": explained}, S
     ahead, beyond = np.empty_like(W), np.zeros_like(S)
-    nmf.step_beyond(W, block["W"], W.dtype.type(momentum), ahead, beyond, nmf.scratch(len(S), W.dtype))
+    nmf.extrapolate(W, block["W"], W.dtype.type(momentum), ahead, beyond, nmf.make_scratch(len(S), W.dtype))
     beyond = nmf.symmetric(beyond)
     scale = np.sqrt(np.diag(S) / np.maximum(np.diag(beyond), np.finfo(W.dtype).tiny))
     ahead *= scale.astype(W.dtype)
@@ -319,7 +319,7 @@ def _revive(W: np.ndarray, Q: np.ndarray, scale: float, seed: int) -> None:
     """Give a component that H nowhere uses a new column: the product stays, and the next sweep may use it."""
     for k in np.flatnonzero(np.diag(Q) == 0):
         column = np.empty((len(W), 1), W.dtype)
-        nmf.uniforms(random.key(seed, REVIVE, int(k)), 0, column, 2 * scale)
+        nmf.fill_uniform(random.key(seed, REVIVE, int(k)), 0, column, 2 * scale)
         W[:, k] = column[:, 0]
 
 
@@ -330,7 +330,7 @@ def known_rows(model: Any, data: Any, algorithm: HALS) -> np.ndarray:
         return W
     places = find_word_ids(data.vocabulary["word"], model.model_.vocabulary)
     rows = np.empty((len(places), W.shape[1]), algorithm.dtype)
-    nmf.uniforms(random.key(algorithm.seed, BEGIN, 0), 0, rows, 2 * float(W.mean()))
+    nmf.fill_uniform(random.key(algorithm.seed, BEGIN, 0), 0, rows, 2 * float(W.mean()))
     rows[places >= 0] = W[places[places >= 0]]
     return rows
 
@@ -346,13 +346,13 @@ def _idf(corpus: Corpus, base: str) -> np.ndarray:
     return idf
 
 
-def word_counts(chunk: Chunk, idf: np.ndarray | None, dtype: str) -> nmf.Rows:
+def word_counts(chunk: Chunk, idf: np.ndarray | None, dtype: str) -> nmf.SparseRows:
     """Return a chunk's word counts, or their tf-idf in rows of length 1."""
-    by_word = nmf.count(chunk.word_ptr, chunk.docs)
-    A = nmf.by_column(by_word, chunk.n_documents)
-    A = nmf.Rows(A.indptr, chunk.word_ids.astype(np.int32)[A.indices], A.data.astype(dtype))
+    by_word = nmf.count_tokens(chunk.word_ptr, chunk.docs)
+    A = nmf.transposed(by_word, chunk.n_documents)
+    A = nmf.SparseRows(A.indptr, chunk.word_ids.astype(np.int32)[A.indices], A.data.astype(dtype))
     if idf is not None:
-        nmf.weigh(A, idf)
+        nmf.apply_tfidf(A, idf)
     return A
 
 

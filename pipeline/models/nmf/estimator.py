@@ -282,9 +282,9 @@ class NMF(TextEstimator, TopicModel):
         shared, W = self._fitted().shared, self._W
         counted = scipy.sparse.csr_matrix((np.ones(len(words), self.dtype), words, doc_ptr), (len(doc_ptr) - 1, len(W)))
         counted.sum_duplicates()
-        A = nmf.Rows(counted.indptr.astype(np.int64), counted.indices.astype(np.int32), counted.data)
+        A = nmf.SparseRows(counted.indptr.astype(np.int64), counted.indices.astype(np.int32), counted.data)
         if "idf" in shared:
-            nmf.weigh(A, shared["idf"])
+            nmf.apply_tfidf(A, shared["idf"])
         return self._fold_in().fold_in(A, W, shared["S"])[0]
 
     def score_chunk(self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> Arrays:

@@ -24,7 +24,7 @@ class Divergence(HALS):
     def rows(self, chunk: Any, shared: Arrays) -> Any:
         """Return a chunk as sparse rows: only non-zeros are ever divided."""
         A = super().rows(chunk, shared)
-        return A if isinstance(A, nmf.Rows) else sparse(A)
+        return A if isinstance(A, nmf.SparseRows) else sparse(A)
 
     def sweep(
         self, model: Model, chunk: Any, state: Arrays | None, deltas: list[Arrays] | None, address: Address
@@ -35,10 +35,10 @@ class Divergence(HALS):
         H = self._first(model, A, address) if state is None else state["H"].copy()
         for _ in range(self.sweeps):
             _multiply(A, W, S, H)
-        ratio = nmf.Rows(A.indptr, A.indices, np.empty_like(A.data))
-        logs = nmf_solvers.divide(A, H, W, ratio.data)
+        ratio = nmf.SparseRows(A.indptr, A.indices, np.empty_like(A.data))
+        logs = nmf_solvers.kullback_leibler_ratios(A, H, W, ratio.data)
         P, Q = np.zeros_like(W), H.sum(axis=0, dtype=np.float64)
-        nmf.add_products(nmf.by_column(ratio, len(W)), H, P)
+        nmf.add_products(nmf.transposed(ratio, len(W)), H, P)
         found = [{"P": P[i:j], "Q": Q} for i, j in zip(self.bounds[:-1], self.bounds[1:], strict=True)]
         if deltas is not None:
             found = [self.merge(a, b) for a, b in zip(deltas, found, strict=True)]
@@ -68,11 +68,11 @@ class Divergence(HALS):
 
     def fold_in(self, A: Any, W: np.ndarray, S: np.ndarray, sweeps: int = FOLD_IN_SWEEPS) -> tuple[np.ndarray, float]:
         """Return the H (D, K) of new rows, W being fixed, and their divergence."""
-        A = A if isinstance(A, nmf.Rows) else sparse(A)
+        A = A if isinstance(A, nmf.SparseRows) else sparse(A)
         H = np.ones((len(A.indptr) - 1, self.n_components), self.dtype)
         for _ in range(sweeps):
             _multiply(A, W, S, H)
-        logs = nmf_solvers.divide(A, H, W, np.empty_like(A.data))
+        logs = nmf_solvers.kullback_leibler_ratios(A, H, W, np.empty_like(A.data))
         return H, float(logs - np.sum(A.data, dtype=np.float64) + S @ H.sum(axis=0, dtype=np.float64))
 
     def score(self, model: Model, chunk: Any, state: Arrays | None, address: Address) -> Arrays:
@@ -88,15 +88,15 @@ class Divergence(HALS):
         return {"held_out_divergence": float(sums["error"] / max(sums["norm"], 1e-300))} if held_out else {}
 
 
-def sparse(A: np.ndarray) -> nmf.Rows:
+def sparse(A: np.ndarray) -> nmf.SparseRows:
     """Return the sparse rows of a dense array."""
     found = scipy.sparse.csr_matrix(A)
-    return nmf.Rows(found.indptr.astype(np.int64), found.indices.astype(np.int32), found.data)
+    return nmf.SparseRows(found.indptr.astype(np.int64), found.indices.astype(np.int32), found.data)
 
 
-def _multiply(A: nmf.Rows, W: np.ndarray, S: np.ndarray, H: np.ndarray) -> None:
-    ratio = nmf.Rows(A.indptr, A.indices, np.empty_like(A.data))
-    nmf_solvers.divide(A, H, W, ratio.data)
+def _multiply(A: nmf.SparseRows, W: np.ndarray, S: np.ndarray, H: np.ndarray) -> None:
+    ratio = nmf.SparseRows(A.indptr, A.indices, np.empty_like(A.data))
+    nmf_solvers.kullback_leibler_ratios(A, H, W, ratio.data)
     R = np.zeros_like(H)
     nmf.add_products(ratio, W, R)
     H *= (R / np.maximum(S, np.finfo(H.dtype).tiny)).astype(H.dtype)

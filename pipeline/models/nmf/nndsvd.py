@@ -49,7 +49,7 @@ def fill(X: np.ndarray, algorithm: Any, part: int) -> None:
     X[empty] = mean if algorithm.init == "nndsvda" else 0
     if algorithm.init == "nndsvdar":
         drawn = np.empty_like(X)
-        nmf.uniforms(random.key(algorithm.seed, FILL, part), 0, drawn, mean / 50)
+        nmf.fill_uniform(random.key(algorithm.seed, FILL, part), 0, drawn, mean / 50)
         X[empty] = drawn[empty]
 
 
@@ -59,7 +59,7 @@ def _parts(data: Any, algorithm: Any) -> Any:
     for c in range(len(data.chunks)):
         chunk = data.read_chunk(c)
         A = algorithm.rows(chunk, shared)
-        if isinstance(A, nmf.Rows):
+        if isinstance(A, nmf.SparseRows):
             A = scipy.sparse.csr_matrix((A.data, A.indices, A.indptr), (chunk.n_documents, data.n_words))
         yield A.astype(np.float64)
 
@@ -68,7 +68,7 @@ def _singular(data: Any, algorithm: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return the K largest singular values, falling, and right singular vectors (V, K)."""
     n, K = data.n_words, algorithm.n_components
     drawn = np.empty((n, min(n, K + 10)))
-    nmf.uniforms(random.key(algorithm.seed, FILL, -1), 0, drawn, 1.0)
+    nmf.fill_uniform(random.key(algorithm.seed, FILL, -1), 0, drawn, 1.0)
     basis = drawn - 0.5
     for _ in range(8):
         basis, _ = np.linalg.qr(sum(A.T @ (A @ basis) for A in _parts(data, algorithm)))

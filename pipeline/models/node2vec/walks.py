@@ -164,7 +164,7 @@ def _new_walker(job: Job) -> kernels.Walker:
                 f"{graph.url}: alias tables of all edges take {needed:,} bytes, table_memory allows "
                 f"{options.table_memory:,}; raise it or choose method rejection"
             )
-    return kernels.walker(adjacency, options.p, options.q, options.method == "tables")
+    return kernels.make_walker(adjacency, options.p, options.q, options.method == "tables")
 
 
 def _walks(job: Job, first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
@@ -205,7 +205,7 @@ def _count(executor: Executor, job: Job, ranges: list[tuple[int, int]], key: str
 
 def _visits(job: Job, first: int, last: int) -> Arrays:
     doc_ptr, nodes = _walks(job, first, last)
-    term, document = kernels.visits(doc_ptr, nodes, len(_walker(job).mass))
+    term, document = kernels.count_visits(doc_ptr, nodes, len(_walker(job).mass))
     return {"term": term, "document": document}
 
 

@@ -61,7 +61,7 @@ class Indexing(Algorithm):
     def window(self) -> ri_text.Window:
         """Neighbours that count."""
         return (
-            ri_text.IN_PLACE
+            ri_text.SELF_WINDOW
             if self.contexts == "documents"
             else ri_text.make_window(self.radius, self.order, self.weighting)
         )
@@ -72,7 +72,7 @@ class Indexing(Algorithm):
         of_block = -(-self.n_words // self.blocks)
         rows = min(of_block, chunk.segments)
         text = 4 * (chunk.tokens + self.radius * (chunk.documents + 1))
-        lists = 8 * 2 * self.radius * min(chunk.tokens, ri.BATCH) + 8 * self.radius * ri.LINE
+        lists = 8 * 2 * self.radius * min(chunk.tokens, ri.BATCH) + 8 * self.radius * ri.BUFFER_STRIDE
         return Need(
             data=12 * chunk.tokens + 12 * chunk.segments + 16 * chunk.documents,
             model=2 * of_block * row + 9 * self.n_words,
@@ -106,13 +106,13 @@ class Indexing(Algorithm):
     ) -> Swept:
         """Sum the contexts of one chunk's words of one block."""
         reach = 0 if self.contexts == "documents" else self.radius
-        tokens = ri_text.localise(chunk, model.shared["kept"], reach)
+        tokens = ri_text.prepare_tokens(chunk, model.shared["kept"], reach)
         first, last = self.bounds[self.only : self.only + 2]
         lo, hi = (int(i) for i in np.searchsorted(tokens.ids, (first, last)))
-        ids, focus = tokens.ids[lo:hi], tokens._replace(ptr=tokens.ptr[lo : hi + 1])
+        ids, focus = tokens.ids[lo:hi], tokens._replace(occurrence_ptr=tokens.occurrence_ptr[lo : hi + 1])
         if address.epoch == 1:
             sums = self._sweep_sparse(model.shared, chunk, focus, random.key(address.seed))
-            statistics = ri_text.statistics(ids, chunk.word_ids, chunk.word_ptr, chunk.docs)
+            statistics = ri_text.word_statistics(ids, chunk.word_ids, chunk.word_ptr, chunk.docs)
             swept = {"sums": sums, "statistics": statistics}
         else:
             swept = {"sums": self._sweep_dense(model, focus)}
@@ -122,7 +122,7 @@ class Indexing(Algorithm):
 
     def _sweep_sparse(self, shared: Arrays, chunk: Chunk, focus: ri_text.Tokens, salt: np.uint64) -> np.ndarray:
         if self.contexts == "documents":
-            focus = focus._replace(text=ri_text.documents_as_text(chunk))
+            focus = focus._replace(text=ri_text.document_numbers(chunk))
             hashes = ri_text.document_hashes(chunk.doc_ptr, chunk.words, shared["hashes"])
         else:
             hashes = shared["hashes"][focus.ids]
@@ -135,7 +135,7 @@ class Indexing(Algorithm):
             raise DataError(f"chunk {chunk.number}: {error}") from None
 
     def _sweep_dense(self, model: Model, focus: ri_text.Tokens) -> np.ndarray:
-        out = np.zeros((len(focus.ptr) - 1, self.dimension), np.float32)
+        out = np.zeros((len(focus.occurrence_ptr) - 1, self.dimension), np.float32)
         cuts, dense = np.searchsorted(focus.ids, self.bounds), kernels("random_indexing.accumulate", self.device)
         for j, (lo, hi) in enumerate(zip(cuts[:-1], cuts[1:], strict=True)):
             if lo < hi:

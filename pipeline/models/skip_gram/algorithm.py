@@ -145,18 +145,20 @@ class SkipGram(Algorithm):
         keep, size = self._keep(frequency), self._table_size(chunk.n_tokens)
         parts = parts_of(self._documents(chunk), threads)
         thin = (partial(kernels.subsample, part, chunk.words, keep, keys[1]) for part in parts)
-        return [partial(kernels.negative_words, frequency, self.ns_exponent, size, keys[0]), *thin]
+        return [partial(kernels.negative_table, frequency, self.ns_exponent, size, keys[0]), *thin]
 
-    def _step(self, trained: int, done: int, table: np.ndarray, keys: np.ndarray) -> kernels.Step:
+    def _step(self, trained: int, done: int, table: np.ndarray, keys: np.ndarray) -> kernels.TrainingOptions:
         """How to train a chunk when so many tokens were trained before this round, and by this shard in it."""
         slope = (self.alpha - self.min_alpha) * self.together / max(1, self.tokens)
         alpha = self.alpha - slope * (trained / self.together + done)
-        return kernels.Step(self.window, self.negative, table, keys[2], keys[3], alpha, slope, self.min_alpha)
+        return kernels.TrainingOptions(
+            self.window, self.negative, table, keys[2], keys[3], alpha, slope, self.min_alpha
+        )
 
     def _share(self, frequency: np.ndarray, rows: np.ndarray, alpha: float) -> np.ndarray:
         """What share of a thread's changes the most frequent words take, from the pairs between two exchanges."""
         words = (frequency * self._keep(frequency))[rows] * (APART / max(1, frequency.sum()))
-        return kernels.common_share(words * 2 * (self.window + 1), self.threads, max(alpha, self.min_alpha))
+        return kernels.merge_weights(words * 2 * (self.window + 1), self.threads, max(alpha, self.min_alpha))
 
     def _stood(self, rows: np.ndarray, texts: list[kernels.Text]) -> np.ndarray:
         """How often each row's word stood in the text: (rows,) float32; not counted where nobody asks."""
@@ -252,7 +254,7 @@ class SkipGram(Algorithm):
         if not self.is_whole:
             changed = {side: block[side].copy() for side in SIDES}
             alpha = max(self.min_alpha, self.alpha * (1 - int(shared["trained"]) / max(1, self.tokens)))
-            share = kernels.common_share(delta["stood"] * 2 * (self.window + 1), self.together, alpha)
+            share = kernels.merge_weights(delta["stood"] * 2 * (self.window + 1), self.together, alpha)
             for side in SIDES:
                 changed[side][delta["rows"]] += share[:, None] * delta[side]
         return changed, {"rows_changed": np.int64(len(delta["rows"]))}
@@ -272,7 +274,7 @@ class SkipGram(Algorithm):
         ptr, words, _ = kernels.subsample(self._documents(chunk), chunk.words, self._keep(frequency), keys[0])
         pairs = np.stack(_neighbours(ptr, words, self.window, keys[1]), axis=1)
         size = len(pairs) * self.negative
-        table = kernels.negative_words(frequency, self.ns_exponent, size, keys[2])
+        table = kernels.negative_table(frequency, self.ns_exponent, size, keys[2])
         others = table[random.stream(keys[2], size) % np.uint64(max(1, size))]
         if self.blocks == 1:
             W_in, W_out = (model.block(0)[side] for side in SIDES)

@@ -36,7 +36,7 @@ class Hogwild:
     ``share`` (H,) float32: what share of a thread's changes a row takes. Behind the R rows there is room for copies.
     """
 
-    def __init__(self, method: str, step: kernels.Step, W: tuple[np.ndarray, ...], share: np.ndarray):
+    def __init__(self, method: str, step: kernels.TrainingOptions, W: tuple[np.ndarray, ...], share: np.ndarray):
         self.method, self.step, self.W, self.share = method, step, W, share
         self.lock = threading.Lock()
 
@@ -61,4 +61,4 @@ class Hogwild:
             kernels.train(self.method, text._replace(words=own(text.words)), step, W_in, W_out)
             with self.lock:
                 for W, before in zip(self.W, known, strict=True):
-                    kernels.exchange(W, first, before, self.share)
+                    kernels.merge_row_copies(W, first, before, self.share)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from corpusmill.io.stores.corpus import make_chunk
 from corpusmill.kernels import random
-from corpusmill.kernels.lda.collapsed import Tables, Tokens, tiles
+from corpusmill.kernels.lda.collapsed import CountTables, Tokens, cut_into_tiles
 from helpers import naive
 
 from benchmarks.papers import atomic_totals
@@ -33,7 +33,7 @@ def draw(tokens, z, alpha, documents, parts, threads):
     """Draw once with ``parts`` x ``parts`` tiles and check the tables against the new topics."""
     z = z.copy()
     A, B, N = (table.astype(np.int32) for table in counts_of(tokens, z, documents, len(alpha)))
-    tables = Tables(A, B, N, alpha.astype(np.float32), 0.05, N_WORDS * 0.05)
+    tables = CountTables(A, B, N, alpha.astype(np.float32), 0.05, N_WORDS * 0.05)
     with ThreadPoolExecutor(threads) as pool:
         atomic_totals.diagonals(tokens, tables, z, KEY, parts, pool)
     for found, expected in zip(tables[:3], counts_of(tokens, z, documents, len(alpha)), strict=True):
@@ -45,7 +45,7 @@ def draw(tokens, z, alpha, documents, parts, threads):
 def test_on_one_thread_tiles_are_drawn_one_after_the_other(parts):
     alpha = np.linspace(0.1, 2, 37)
     tokens, z = example(12, 12, len(alpha))
-    order, tile_ptr = tiles(tokens, parts)
+    order, tile_ptr = cut_into_tiles(tokens, parts)
     diagonal_order = [group * parts + (group + step) % parts for step in range(parts) for group in range(parts)]
     order = np.concatenate([order[tile_ptr[t] : tile_ptr[t + 1]] for t in diagonal_order])
     expected, counts = z.copy(), counts_of(tokens, z, 12, len(alpha))

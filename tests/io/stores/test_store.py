@@ -173,10 +173,10 @@ def test_both_orders_of_a_chunk_hold_the_same_tokens(docs, group_tokens):
     words = np.array([w for d in docs for w in d], np.uint32)
     chunk = make_chunk(0, doc_ptr, words, group_tokens)
     in_word_order = np.repeat(chunk.word_ids, np.diff(chunk.word_ptr))
-    np.testing.assert_array_equal(words[chunk.place], in_word_order)
-    assert sorted(chunk.place) == list(range(len(words)))
+    np.testing.assert_array_equal(words[chunk.word_to_doc_order], in_word_order)
+    assert sorted(chunk.word_to_doc_order) == list(range(len(words)))
     documents_of = np.repeat(np.arange(len(docs)), np.diff(doc_ptr))
-    np.testing.assert_array_equal(documents_of[chunk.place], chunk.docs)
+    np.testing.assert_array_equal(documents_of[chunk.word_to_doc_order], chunk.docs)
     last_document = -1
     for first, last in zip(chunk.group_ptr[:-1], chunk.group_ptr[1:], strict=True):
         assert (np.diff(chunk.word_ids[first:last].astype(int)) > 0).all()

@@ -31,7 +31,7 @@ def chunk_of(seed, n_tokens=100_000, longest=800):
 def model_of(chunk, z, n_topics):
     counts = cpu.count_words(chunk.word_ids, chunk.word_ptr, z, (0, N_WORDS), n_topics)
     totals = cpu.topic_totals(counts.topics, counts.counts, n_topics)
-    return cpu.Model(*counts, 0, totals, np.full(n_topics, 0.1, np.float32), 0.01, N_WORDS)
+    return cpu.ModelBlock(*counts, 0, totals, np.full(n_topics, 0.1, np.float32), 0.01, N_WORDS)
 
 
 def swept(kernels, chunk, n_topics, epochs=4):

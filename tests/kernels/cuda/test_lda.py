@@ -27,7 +27,7 @@ def model_of(chunk, z, n_topics, n_words, words=None):
     block = cpu.count_words(chunk.word_ids, chunk.word_ptr, z, (first, behind), n_topics)
     totals = cpu.topic_totals(whole.topics, whole.counts, n_topics)
     alpha = np.random.default_rng(1).uniform(0.05, 0.6, n_topics).astype(np.float32)
-    return cpu.Model(*block, first, totals, alpha, BETA, n_words)
+    return cpu.ModelBlock(*block, first, totals, alpha, BETA, n_words)
 
 
 def small_case(n_topics, n_tokens=50, n_words=12, n_documents=5, seed=0):
@@ -166,7 +166,7 @@ simulated = pytest.mark.skipif(not config.ENABLE_CUDASIM, reason="a device check
 @simulated
 def test_an_error_names_its_kernel():
     chunk, z = small_case(5)
-    broken = chunk._replace(place=chunk.place + np.uint32(1 << 20))
+    broken = chunk._replace(place=chunk.word_to_doc_order + np.uint32(1 << 20))
     with pytest.raises(DeviceError, match=r"CUDA kernel shuffle: .*out of bounds"):
         lda.sweep(broken, [model_of(chunk, z, 5, 12)], z, random.key(0))
 

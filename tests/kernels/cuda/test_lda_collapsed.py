@@ -16,14 +16,14 @@ def case(n_tokens=120, n_documents=9):
     doc_ptr = np.r_[0, np.sort(rng.integers(0, n_tokens, n_documents - 1)), n_tokens]
     words = np.minimum(rng.geometric(0.2, n_tokens) - 1, W - 1).astype(np.uint32)
     chunk = make_chunk(0, doc_ptr, words, group_tokens=40)
-    return chunk, cpu.Tokens(chunk.docs, chunk.words[chunk.place], chunk.place)
+    return chunk, cpu.Tokens(chunk.docs, chunk.words[chunk.word_to_doc_order], chunk.word_to_doc_order)
 
 
 def tables_of(tokens, z, n_documents):
     A, B = cpu.document_counts(tokens, z, n_documents, K), np.zeros((W, K), np.int32)
     np.add.at(B, (tokens.words, z), 1)
     alpha = np.random.default_rng(1).uniform(0.1, 0.5, K).astype(np.float32)
-    return cpu.Tables(A, B, B.sum(axis=0, dtype=np.int32), alpha, 0.05, 0.05 * W)
+    return cpu.CountTables(A, B, B.sum(axis=0, dtype=np.int32), alpha, 0.05, 0.05 * W)
 
 
 @on_device
@@ -56,6 +56,6 @@ def test_panels_hold_each_token_once_in_order_of_documents(width):
 
 @on_device
 def test_too_many_topics_are_refused():
-    tables = cpu.Tables(*(np.zeros((1, 1 << 20), np.int32),) * 3, np.zeros(1 << 20, np.float32), 0.1, 0.1)
+    tables = cpu.CountTables(*(np.zeros((1, 1 << 20), np.int32),) * 3, np.zeros(1 << 20, np.float32), 0.1, 0.1)
     with pytest.raises(ValueError, match=r"1,048,576 topics do not fit a block's shared memory"):
         lda_collapsed.minibatch(None, tables, np.zeros(1, np.uint16), random.key(0), np.array([0, 1]), 4)

@@ -22,7 +22,7 @@ def _few_threads():
 def small_case(dtype, D=35, V=9, K=5):
     rng = np.random.default_rng(0)
     A = sparse.random(D, V, 0.4, "csr", dtype=dtype, random_state=rng)
-    rows = cpu.sparse(cpu.Rows(A.indptr.astype(np.int64), A.indices.astype(np.int32), A.data), V)
+    rows = cpu.sparse_matrix(cpu.SparseRows(A.indptr.astype(np.int64), A.indices.astype(np.int32), A.data), V)
     return A, rows, rng.random((V, K)).astype(dtype), rng.random((D, K)).astype(dtype)
 
 
@@ -32,7 +32,7 @@ def small_case(dtype, D=35, V=9, K=5):
 def test_half_an_epoch_is_the_cpus(sweep, sweeps, dtype):
     A, rows, W, old = small_case(dtype)
     S = W.T.astype(float) @ W
-    rule, room = cpu.rule(S, sweep, "H", 0.01, 0.02, dtype), cpu.scratch(5, dtype)
+    rule, room = cpu.update_rule(S, sweep, "H", 0.01, 0.02, dtype), cpu.make_scratch(5, dtype)
     expected, found = ((old.copy(), np.ones_like(W), np.ones((5, 5))) for _ in range(2))
     cpu.sweep_sparse(rows, W, rule, *expected, sweeps, room)
     nmf.sweep_sparse(rows, W, rule, *found, sweeps, room)
@@ -61,7 +61,7 @@ def test_the_three_phases_are_the_cpus(normalise):
 @on_device
 def test_too_many_components_are_refused():
     _, rows, W, H = small_case("float32")
-    rule = cpu.rule(W.T @ W, "separable", "H")
+    rule = cpu.update_rule(W.T @ W, "separable", "H")
     with (
         mock.patch.object(nmf, "shared_limit", return_value=1000),
         pytest.raises(ValueError, match=r"5 components take 1,320 bytes of a block's shared memory, which has 1,000"),

@@ -25,7 +25,7 @@ def small_case(order="permutation", weighting="uniform", dimension=41):
     chunk = make_chunk(0, np.array([0, 25, 26, 60]), words, group_tokens=40)
     kept = np.ones(10, bool)
     kept[2] = False
-    tokens, window = ri_text.localise(chunk, kept, 3), ri_text.make_window(3, order, weighting)
+    tokens, window = ri_text.prepare_tokens(chunk, kept, 3), ri_text.make_window(3, order, weighting)
     seeds = ri_text.make_seeds(random.stream(random.key(1), len(tokens.ids)), random.key(2), dimension, 3)
     return tokens, window, seeds
 
@@ -38,7 +38,7 @@ def test_sums_are_the_cpus(order, weighting, room):
     with mock.patch.object(ri, "shared_limit", return_value=room):
         found = ri.accumulate(tokens, window, seeds, 41)
     np.testing.assert_array_equal(found, cpu.accumulate(tokens, window, seeds, 41))
-    some = tokens._replace(ptr=tokens.ptr[2:5])
+    some = tokens._replace(occurrence_ptr=tokens.occurrence_ptr[2:5])
     np.testing.assert_array_equal(ri.accumulate(some, window, seeds, 41), found[2:4])
 
 
@@ -69,7 +69,7 @@ def test_rows_are_normalised_as_on_the_cpu(dtype):
 def test_sums_that_may_overflow_are_refused():
     tokens, window, seeds = small_case()
     with pytest.raises(OverflowError, match="cut the corpus smaller"):
-        ri.accumulate(tokens._replace(ptr=np.array([0, 1 << 30])), window, seeds, 41)
+        ri.accumulate(tokens._replace(occurrence_ptr=np.array([0, 1 << 30])), window, seeds, 41)
 
 
 @on_device

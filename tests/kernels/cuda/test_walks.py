@@ -13,7 +13,7 @@ from scipy import sparse
 
 
 def both(graph, p, q, by_tables=False, length=12):
-    walker = cpu.walker(graph, p, q, by_tables)
+    walker = cpu.make_walker(graph, p, q, by_tables)
     starts = np.arange(len(graph.row_ptr) - 1, dtype=np.uint32)
     with few_threads(walks, THREADS=4):
         return walks.walk(walker, starts, length, random.key(7)), cpu.walk(walker, starts, length, random.key(7))

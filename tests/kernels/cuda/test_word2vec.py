@@ -23,8 +23,8 @@ def small_case(lengths, window=3, negative=2, n_words=9):
     ptr = np.r_[0, np.cumsum(lengths)].astype(np.int64)
     words = np.minimum(rng.geometric(0.2, ptr[-1]) - 1, n_words - 1).astype(np.uint32)
     text = cpu.Text(ptr, words, np.cumsum(rng.integers(1, 3, ptr[-1])).astype(np.uint32))
-    table = cpu.negative_words(np.arange(n_words, 0, -1), 0.75, 64, random.key(5))
-    step = cpu.Step(window, negative, table, random.key(6), random.key(7), 0.05, 1e-3, 0.02)
+    table = cpu.negative_table(np.arange(n_words, 0, -1), 0.75, 64, random.key(5))
+    step = cpu.TrainingOptions(window, negative, table, random.key(6), random.key(7), 0.05, 1e-3, 0.02)
     return text, step, [rng.normal(0, 0.3, (n_words, 64)).astype(np.float32) for _ in range(2)]
 
 

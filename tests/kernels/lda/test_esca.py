@@ -23,12 +23,12 @@ def model_of(chunk, z, alpha, n_words, words=None, beta=BETA):
     whole = lda.count_words(chunk.word_ids, chunk.word_ptr, z, (0, n_words), n_topics)
     block = lda.count_words(chunk.word_ids, chunk.word_ptr, z, (first, behind), n_topics)
     totals = lda.topic_totals(whole.topics, whole.counts, n_topics)
-    return lda.Model(*block, first, totals, np.asarray(alpha, np.float32), beta, n_words)
+    return lda.ModelBlock(*block, first, totals, np.asarray(alpha, np.float32), beta, n_words)
 
 
 def empty_model(alpha, n_words):
     counts = np.zeros(n_words + 1, np.int64), np.zeros(0, np.uint16), np.zeros(0, np.int32)
-    return lda.Model(*counts, 0, np.zeros(len(alpha), np.int64), np.asarray(alpha, np.float32), BETA, n_words)
+    return lda.ModelBlock(*counts, 0, np.zeros(len(alpha), np.int64), np.asarray(alpha, np.float32), BETA, n_words)
 
 
 def zipf_chunk(n_documents, n_tokens, n_words, group_tokens=1 << 20, seed=0):
@@ -41,15 +41,15 @@ def zipf_chunk(n_documents, n_tokens, n_words, group_tokens=1 << 20, seed=0):
 
 def trained(chunk, alpha, n_words, sweeps, leave_out=True):
     """Topics after a few sweeps: rows become as sparse as they are in use."""
-    z = lda.initial(chunk, empty_model(alpha, n_words), random.key(7))
+    z = lda.draw_initial(chunk, empty_model(alpha, n_words), random.key(7))
     for t in range(sweeps):
-        rows = lda.count_documents(chunk.doc_ptr, chunk.place, z)
+        rows = lda.count_documents(chunk.doc_ptr, chunk.word_to_doc_order, z)
         z = lda.sample(chunk, rows, model_of(chunk, z, alpha, n_words), z, random.key(7, t), leave_out)
     return z
 
 
 def by_token(chunk, z, n_words, n_topics):
-    words = chunk.words[chunk.place]
+    words = chunk.words[chunk.word_to_doc_order]
     return words, lda_counts(chunk.docs, words, z, chunk.n_documents, n_words, n_topics)
 
 
@@ -63,10 +63,10 @@ def test_every_draw_is_the_oracles(n_topics, leave_out):
     words, counts = by_token(chunk, z, n_words, n_topics)
     uniforms = lda_uniforms(random.key(3), len(z))
     prior = alpha.astype(float), BETA
-    rows = lda.count_documents(chunk.doc_ptr, chunk.place, z)
+    rows = lda.count_documents(chunk.doc_ptr, chunk.word_to_doc_order, z)
     dense = lda.is_dense(rows, n_topics)
     assert dense == (n_topics <= 100)
-    expected = lda_sweep(chunk.docs, words, chunk.place, z, counts, prior, uniforms, leave_out, dense)
+    expected = lda_sweep(chunk.docs, words, chunk.word_to_doc_order, z, counts, prior, uniforms, leave_out, dense)
     found = lda.sample(chunk, rows, model_of(chunk, z, alpha, n_words), z, random.key(3), leave_out)
     assert np.count_nonzero(found != expected) == 0
     assert n_topics == 1 or np.count_nonzero(found != z) > 1000
@@ -84,10 +84,10 @@ def test_draws_of_a_real_corpus_are_the_oracles(real_data, n_topics):
     by_word, counts = by_token(chunk, z, n_words, n_topics)
     uniforms = lda_uniforms(random.key(5), len(z))
     prior = alpha.astype(np.float32).astype(float), BETA
-    rows = lda.count_documents(chunk.doc_ptr, chunk.place, z)
+    rows = lda.count_documents(chunk.doc_ptr, chunk.word_to_doc_order, z)
     dense = lda.is_dense(rows, n_topics)
     assert dense == (n_topics <= 100)
-    expected = lda_sweep(chunk.docs, by_word, chunk.place, z, counts, prior, uniforms, True, dense)
+    expected = lda_sweep(chunk.docs, by_word, chunk.word_to_doc_order, z, counts, prior, uniforms, True, dense)
     found = lda.sample(chunk, rows, model_of(chunk, z, alpha, n_words), z, random.key(5))
     assert np.count_nonzero(found != expected) == 0
 
@@ -101,7 +101,7 @@ def test_draws_of_one_token_follow_equation_1(n_topics, leave_out):
     alpha = np.full(n_topics, 2 / n_topics)
     z = rng.integers(0, 9, 40).astype(np.uint16)
     words, (A, B, N) = by_token(chunk, z, n_words, n_topics)
-    rows, model = lda.count_documents(chunk.doc_ptr, chunk.place, z), model_of(chunk, z, alpha, n_words)
+    rows, model = lda.count_documents(chunk.doc_ptr, chunk.word_to_doc_order, z), model_of(chunk, z, alpha, n_words)
     found = [lda.sample(chunk, rows, model, z, random.key(1, t), leave_out)[token] for t in range(draws)]
     lowered = z[token] if leave_out else None
     weights = lda_weights(A[chunk.docs[token]], B[words[token]], N, alpha, BETA, n_words, lowered)
@@ -125,17 +125,17 @@ def test_blocks_of_words_give_the_draws_of_the_whole(n_topics):
     n_words, alpha = 90, np.full(n_topics, 0.1)
     chunk = zipf_chunk(30, 4_000, n_words, group_tokens=1_000)
     z = trained(chunk, alpha, n_words, sweeps=3)
-    rows = lda.count_documents(chunk.doc_ptr, chunk.place, z)
+    rows = lda.count_documents(chunk.doc_ptr, chunk.word_to_doc_order, z)
     whole = lda.sample(chunk, rows, model_of(chunk, z, alpha, n_words), z, random.key(1))
     parts, first = np.zeros_like(z), np.zeros_like(z)
     likelihood = 0.0
     for words in ((0, 1), (1, 40), (40, 40), (40, 90)):
         block = model_of(chunk, z, alpha, n_words, words)
         lda.sample(chunk, rows, block, z, random.key(1), out=parts)
-        lda.initial(chunk, block, random.key(2), out=first)
+        lda.draw_initial(chunk, block, random.key(2), out=first)
         likelihood += lda.log_likelihood(chunk, rows, block)
     np.testing.assert_array_equal(parts, whole)
-    np.testing.assert_array_equal(first, lda.initial(chunk, model_of(chunk, z, alpha, n_words), random.key(2)))
+    np.testing.assert_array_equal(first, lda.draw_initial(chunk, model_of(chunk, z, alpha, n_words), random.key(2)))
     assert likelihood == pytest.approx(lda.log_likelihood(chunk, rows, model_of(chunk, z, alpha, n_words)))
 
 
@@ -150,7 +150,7 @@ def test_first_topics_follow_the_model():
     row[model.topics[entries]] = model.counts[entries]
     for table, counts, totals in ((model, row, model.totals), (empty_model(alpha, n_words), 0 * row, 0 * row)):
         weights = alpha * (counts + BETA) / (totals + n_words * BETA)
-        z = lda.initial(chunk, table, random.key(4))
+        z = lda.draw_initial(chunk, table, random.key(4))
         observed = np.bincount(z, minlength=n_topics)
         assert chi_square(observed, weights / weights.sum() * len(z)) > 1e-4
 
@@ -184,12 +184,12 @@ def table_row(table, v):
 @given(corpora())
 def test_counts_are_exact(case):
     chunk, z, n_words, n_topics = case
-    rows = lda.count_documents(chunk.doc_ptr, chunk.place, z)
+    rows = lda.count_documents(chunk.doc_ptr, chunk.word_to_doc_order, z)
     assert np.all(rows.row_ptr % 8 == 0)
     for d in range(chunk.n_documents):
         assert unpacked(rows, d) == Counter(z[chunk.docs == d].tolist())
     table = lda.count_words(chunk.word_ids, chunk.word_ptr, z, (0, n_words), n_topics)
-    words = chunk.words[chunk.place]
+    words = chunk.words[chunk.word_to_doc_order]
     for v in range(n_words):
         assert table_row(table, v) == Counter(z[words == v].tolist())
     totals = lda.topic_totals(table.topics, table.counts, n_topics)
@@ -217,7 +217,7 @@ def test_a_document_may_have_any_length(n_topics):
     n_words, n_tokens = 2, 150_000
     chunk = make_chunk(0, np.array([0, n_tokens]), (np.arange(n_tokens) % n_words).astype(np.uint32))
     z = (np.arange(n_tokens) % 10 == 0).astype(np.uint16)
-    rows = lda.count_documents(chunk.doc_ptr, chunk.place, z)
+    rows = lda.count_documents(chunk.doc_ptr, chunk.word_to_doc_order, z)
     assert unpacked(rows, 0) == Counter(z.tolist())
     alpha = np.full(n_topics, 0.1)
     new = lda.sample(chunk, rows, model_of(chunk, z, alpha, n_words), z, random.key(2))
@@ -235,15 +235,15 @@ def test_most_topics_that_fit():
     n_topics, n_words = 32_768, 50
     alpha = np.full(n_topics, 50 / n_topics)
     chunk = zipf_chunk(3, 600, n_words)
-    z = lda.initial(chunk, empty_model(alpha, n_words), random.key(1))
+    z = lda.draw_initial(chunk, empty_model(alpha, n_words), random.key(1))
     assert z.max() > 32_000
     z[:3] = n_topics - 1
     words, counts = by_token(chunk, z, n_words, n_topics)
-    rows = lda.count_documents(chunk.doc_ptr, chunk.place, z)
+    rows = lda.count_documents(chunk.doc_ptr, chunk.word_to_doc_order, z)
     new = lda.sample(chunk, rows, model_of(chunk, z, alpha, n_words), z, random.key(2))
     prior = alpha.astype(np.float32).astype(float), BETA
     uniforms = lda_uniforms(random.key(2), len(z))
-    expected = lda_sweep(chunk.docs, words, chunk.place, z, counts, prior, uniforms, True, dense=False)
+    expected = lda_sweep(chunk.docs, words, chunk.word_to_doc_order, z, counts, prior, uniforms, True, dense=False)
     np.testing.assert_array_equal(new, expected)
 
 
@@ -253,7 +253,7 @@ def test_training_log_likelihood_is_equation_2_3():
     chunk = zipf_chunk(30, 3_000, n_words, group_tokens=1_000)
     z = trained(chunk, alpha, n_words, sweeps=3)
     words, counts = by_token(chunk, z, n_words, n_topics)
-    rows = lda.count_documents(chunk.doc_ptr, chunk.place, z)
+    rows = lda.count_documents(chunk.doc_ptr, chunk.word_to_doc_order, z)
     found = lda.log_likelihood(chunk, rows, model_of(chunk, z, alpha, n_words))
     assert found == pytest.approx(lda_log_likelihood(chunk.docs, words, counts, (alpha, BETA)), rel=1e-6)
 
@@ -265,7 +265,7 @@ def separated(n_topics, words_per_topic):
     counts = np.full(n_words, 100, np.int32)
     totals = np.full(n_topics, 100 * words_per_topic)
     alpha = np.full(n_topics, 0.1, np.float32)
-    return lda.Model(np.arange(n_words + 1), topics, counts, 0, totals, alpha, BETA, n_words)
+    return lda.ModelBlock(np.arange(n_words + 1), topics, counts, 0, totals, alpha, BETA, n_words)
 
 
 @pytest.mark.parametrize("n_topics", [5, 300])
@@ -273,7 +273,7 @@ def test_folding_in_finds_the_topics_of_new_documents(n_topics):
     model = separated(n_topics, 4)
     doc_ptr = np.array([0, 100, 100, 200])
     words = np.r_[np.arange(100) % 4, 4 + np.arange(75) % 4, 8 + np.arange(25) % 4].astype(np.uint32)
-    theta = inference.fold_in(doc_ptr, words, inference.weigh(model))
+    theta = inference.fold_in(doc_ptr, words, inference.word_weights(model))
     assert theta.shape == (3, n_topics) and theta.dtype == np.float32
     np.testing.assert_allclose(theta.sum(axis=1), 1, rtol=1e-5)
     np.testing.assert_allclose(theta[1], model.alpha / model.alpha.sum(), rtol=1e-5)
@@ -290,7 +290,7 @@ def inferred(request):
     chunk = zipf_chunk(20, 4_000, n_words)
     z = trained(chunk, alpha, n_words, 3)
     _, (_, B, N) = by_token(chunk, z, n_words, n_topics)
-    model = inference.weigh(model_of(chunk, z, alpha, n_words))
+    model = inference.word_weights(model_of(chunk, z, alpha, n_words))
     return chunk, model, (B + BETA) / (N + n_words * BETA), inference.fold_in(chunk.doc_ptr, chunk.words, model)
 
 
@@ -307,7 +307,7 @@ def test_completion_is_the_predictive_likelihood(inferred):
     scored = chunk.doc_ptr // 2, chunk.words[::2][: chunk.doc_ptr[-1] // 2]
     docs = np.repeat(np.arange(20), np.diff(scored[0]))
     expected = np.log((theta[docs].astype(float) * phi[scored[1]]).sum(axis=1)).sum()
-    found = inference.complete((chunk.doc_ptr, chunk.words), scored, model)
+    found = inference.score_completion((chunk.doc_ptr, chunk.words), scored, model)
     assert found == pytest.approx(expected, rel=1e-6)
 
 
@@ -315,9 +315,9 @@ def test_a_chunk_without_tokens():
     chunk = make_chunk(0, np.array([0, 0, 0]), np.zeros(0, np.uint32))
     alpha = np.full(4, 0.5)
     model = empty_model(alpha, 3)
-    z = lda.initial(chunk, model, random.key(1))
-    rows = lda.count_documents(chunk.doc_ptr, chunk.place, z)
+    z = lda.draw_initial(chunk, model, random.key(1))
+    rows = lda.count_documents(chunk.doc_ptr, chunk.word_to_doc_order, z)
     assert len(lda.sample(chunk, rows, model, z, random.key(2))) == 0
     assert lda.count_words(chunk.word_ids, chunk.word_ptr, z, (0, 3), 4).row_ptr.tolist() == [0, 0, 0, 0]
-    theta = inference.fold_in(chunk.doc_ptr, chunk.words, inference.weigh(model))
+    theta = inference.fold_in(chunk.doc_ptr, chunk.words, inference.word_weights(model))
     np.testing.assert_allclose(theta, 0.25)

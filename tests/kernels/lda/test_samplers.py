@@ -10,7 +10,7 @@ from corpusmill.kernels.lda import collapsed as lda_collapsed
 from corpusmill.kernels.lda import uncollapsed as lda_uncollapsed
 from corpusmill.kernels.lda import warp as lda_warp
 from corpusmill.kernels.lda.esca import count_words
-from corpusmill.kernels.lda.model import Model
+from corpusmill.kernels.lda.model import ModelBlock
 from helpers import naive
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -29,7 +29,7 @@ def make(seed=0, documents=9, n_words=12, group_tokens=30, length=12):
 
 
 def word_order(chunk):
-    return chunk.docs.astype(int), chunk.words[chunk.place].astype(int), chunk.place.astype(int)
+    return chunk.docs.astype(int), chunk.words[chunk.word_to_doc_order].astype(int), chunk.word_to_doc_order.astype(int)
 
 
 def topics_of(chunk, n_topics, seed=1):
@@ -41,7 +41,7 @@ def model_of(chunk, z, alpha, n_words=12, words=None):
     words = words or (0, n_words)
     counts = count_words(chunk.word_ids, chunk.word_ptr, z, words, len(alpha))
     totals = np.bincount(z, minlength=len(alpha)).astype(np.int64)
-    return Model(*counts, words[0], totals, np.asarray(alpha, np.float32), 0.05, n_words)
+    return ModelBlock(*counts, words[0], totals, np.asarray(alpha, np.float32), 0.05, n_words)
 
 
 def dense_counts(chunk, z, n_topics, n_words=12):
@@ -73,8 +73,8 @@ def test_warp_draws_the_same_however_the_model_is_cut(seed, cut, group_tokens):
     blocks = [model_of(chunk, z, alpha, words=words) for words in ((0, cut), (cut, 12))]
     for block in blocks:
         lda_warp.propose(chunk, block, z, KEY, packed)
-    np.testing.assert_array_equal(packed[chunk.place] >> 16, z)
-    lda_warp.by_document(chunk.doc_ptr, blocks[0], KEY, packed)
+    np.testing.assert_array_equal(packed[chunk.word_to_doc_order] >> 16, z)
+    lda_warp.accept_and_propose(chunk.doc_ptr, blocks[0], KEY, packed)
     for block in blocks:
         lda_warp.accept(chunk, block, z, KEY, packed, out)
     np.testing.assert_array_equal(out, lda_warp.sample(chunk, model_of(chunk, z, alpha), z, KEY))
@@ -102,7 +102,7 @@ B, N = np.array([[5, 4, 9], [1, 1, 1]]), np.array([20, 40, 30])
 def fixed_model():
     """Counts that stand still whatever the topics of the chunk."""
     rows = np.array([0, 3, 6]), np.tile(np.arange(3, dtype=np.uint16), 2), B.ravel().astype(np.int32)
-    return Model(*rows, 0, N.astype(np.int64), PRIOR.astype(np.float32), 0.05, 2)
+    return ModelBlock(*rows, 0, N.astype(np.int64), PRIOR.astype(np.float32), 0.05, 2)
 
 
 def pairs(n):
@@ -115,7 +115,7 @@ def test_first_step_goes_where_its_chain_says():
     chunk, z = pairs(n), np.zeros(2 * n, np.uint16)
     packed = np.zeros(2 * n, np.uint32)
     lda_warp.propose(chunk, fixed_model(), z, KEY, packed)
-    lda_warp.by_document(chunk.doc_ptr, fixed_model(), KEY, packed)
+    lda_warp.accept_and_propose(chunk.doc_ptr, fixed_model(), KEY, packed)
     own = np.array([1, 0, 0])
     proposal = (B[0] - own + 0.05) / (B[0] - own + 0.05).sum()
     weight = (own + PRIOR) / (N - own + 0.1)  # the document's other token is in topic 0 too
@@ -135,22 +135,22 @@ def test_second_step_leaves_its_target_unchanged(own):
     new = rng.choice(3, 2 * n, p=document / document.sum())
     packed, out = (now << 16 | new).astype(np.uint32), np.zeros_like(z)
     lda_warp.accept(chunk, fixed_model(), z, KEY, packed, out)
-    mine = np.bincount(out[chunk.words[chunk.place] == 0], minlength=3)
+    mine = np.bincount(out[chunk.words[chunk.word_to_doc_order] == 0], minlength=3)
     assert stats.chisquare(mine, target / target.sum() * n).pvalue > 1e-3
-    assert (out != now[chunk.place]).any()
+    assert (out != now[chunk.word_to_doc_order]).any()
 
 
 # --- counts that follow ---
 
 
 def tokens_of(chunk):
-    return lda_collapsed.Tokens(chunk.docs, chunk.words[chunk.place], chunk.place)
+    return lda_collapsed.Tokens(chunk.docs, chunk.words[chunk.word_to_doc_order], chunk.word_to_doc_order)
 
 
 def tables_of(chunk, z, alpha, n_words=12):
     A, B, N = (t.astype(np.int32) for t in dense_counts(chunk, z, len(alpha), n_words))
     np.testing.assert_array_equal(A, lda_collapsed.document_counts(tokens_of(chunk), z, len(A), len(alpha)))
-    return lda_collapsed.Tables(A, B, N, np.asarray(alpha, np.float32), 0.05, n_words * 0.05)
+    return lda_collapsed.CountTables(A, B, N, np.asarray(alpha, np.float32), 0.05, n_words * 0.05)
 
 
 def oracle(chunk, z, alpha, order):
@@ -169,7 +169,7 @@ ALPHAS = [np.full(3, 0.25), np.linspace(0.1, 2, 37)]
 def test_sequential_equals_algorithm_1_draw_by_draw(seed, alpha):
     chunk = make(seed)
     z = topics_of(chunk, len(alpha))
-    expected, counts = oracle(chunk, z, alpha, np.argsort(chunk.place))
+    expected, counts = oracle(chunk, z, alpha, np.argsort(chunk.word_to_doc_order))
     tables = tables_of(chunk, z, alpha)
     lda_collapsed.sequential(tokens_of(chunk), tables, z, KEY)
     np.testing.assert_array_equal(z, expected)
@@ -193,7 +193,7 @@ def test_tiles_of_a_diagonal_start_from_the_same_totals_draw_by_draw(parts):
     z = topics_of(chunk, len(alpha))
     expected, uniforms = z.copy(), naive.lda_uniforms(KEY, len(z))
     A, B, N = dense_counts(chunk, z, len(alpha))
-    order, tile_ptr = lda_collapsed.tiles(tokens_of(chunk), parts)
+    order, tile_ptr = lda_collapsed.cut_into_tiles(tokens_of(chunk), parts)
     assert sorted(order) == list(range(len(z)))
     for step in range(parts):
         changed = np.zeros_like(N)
@@ -216,7 +216,7 @@ def test_the_number_of_threads_does_not_change_the_topics():
 def test_tiles_of_a_diagonal_share_no_document_and_no_word():
     chunk = make(6, documents=50)
     tokens = tokens_of(chunk)
-    order, tile_ptr = lda_collapsed.tiles(tokens, 4)
+    order, tile_ptr = lda_collapsed.cut_into_tiles(tokens, 4)
     for step in range(4):
         mine = [order[tile_ptr[t] : tile_ptr[t + 1]] for t in (g * 4 + (g + step) % 4 for g in range(4))]
         for ids in (tokens.docs, tokens.words):

@@ -34,24 +34,24 @@ def parts(D, V, K, seed=0):
 
 
 def rows_of(A, dtype):
-    return nmf.Rows(A.indptr.astype(np.int64), A.indices.astype(np.int32), A.data.astype(dtype))
+    return nmf.SparseRows(A.indptr.astype(np.int64), A.indices.astype(np.int32), A.data.astype(dtype))
 
 
 def epoch(A, W, H, sweep="separable", sweeps=1, l1=(0.0, 0.0), l2=(0.0, 0.0), dense=False):
     """One epoch in place; returns ‖A − HWᵀ‖² as the kernels know it."""
     K, dtype = W.shape[1], W.dtype
-    room, P, Q, S = nmf.scratch(K, dtype), np.zeros_like(W), np.zeros((K, K)), np.zeros((K, K))
-    rule = nmf.rule(W.T @ W, sweep, "H", l1[1], l2[1], dtype)
+    room, P, Q, S = nmf.make_scratch(K, dtype), np.zeros_like(W), np.zeros((K, K)), np.zeros((K, K))
+    rule = nmf.update_rule(W.T @ W, sweep, "H", l1[1], l2[1], dtype)
     if dense:
         nmf.sweep_rows((A @ W).astype(dtype), rule, H, Q, sweeps, room)
         P = (A.T @ H).astype(dtype)
     else:
-        nmf.sweep_sparse(nmf.sparse(rows_of(A, dtype), len(W)), W, rule, H, P, Q, sweeps, room)
+        nmf.sweep_sparse(nmf.sparse_matrix(rows_of(A, dtype), len(W)), W, rule, H, P, Q, sweeps, room)
     Q = nmf.symmetric(Q)
     if sweep == "paper":
         nmf_tiled.update(W, P, Q.astype(dtype), 8, True)
         return float((A.multiply(A)).sum()) - 2 * np.sum(P * W) + np.sum((W.T @ W) * Q)
-    inner = nmf.sweep_rows(P, nmf.rule(Q, sweep, "W", l1[0], l2[0], dtype), W, S, sweeps, room)
+    inner = nmf.sweep_rows(P, nmf.update_rule(Q, sweep, "W", l1[0], l2[0], dtype), W, S, sweeps, room)
     return float((A.multiply(A)).sum()) - 2 * inner + np.sum(nmf.symmetric(S) * Q)
 
 
@@ -133,7 +133,7 @@ def test_a_column_that_dies_keeps_the_papers_epsilon():
 def test_columns_are_the_transpose(D, V, seed):
     A = scipy.sparse.random(D, V, 0.3, "csr", random_state=seed)
     expected = A.tocsc()
-    found = nmf.by_column(rows_of(A, np.float32), V)
+    found = nmf.transposed(rows_of(A, np.float32), V)
     np.testing.assert_array_equal(found.indptr, expected.indptr)
     np.testing.assert_array_equal(found.indices, expected.indices)
     np.testing.assert_array_equal(found.data, expected.data.astype(np.float32))
@@ -172,7 +172,7 @@ def test_a_step_beyond_stays_above_zero(n, K, dtype, tolerance):
     rng = np.random.default_rng(n)
     X, before = rng.random((n, K)).astype(dtype), rng.random((n, K)).astype(dtype)
     ahead, Q = np.full_like(X, np.nan), np.zeros((K, K))
-    nmf.step_beyond(X, before, dtype(0.75), ahead, Q, nmf.scratch(K, dtype))
+    nmf.extrapolate(X, before, dtype(0.75), ahead, Q, nmf.make_scratch(K, dtype))
     expected, product = nmf_extrapolated(X.astype(float), before.astype(float), 0.75)
     agree(ahead, expected, tolerance)
     agree(nmf.symmetric(Q), product, tolerance)

@@ -15,7 +15,7 @@ from scipy import stats
 
 def walked(graph, p, q, by_tables=False, starts=None, length=30, key=1):
     nodes = np.arange(len(graph.row_ptr) - 1, dtype=np.uint32) if starts is None else np.array(starts, np.uint32)
-    walker = walks.walker(graph, p, q, by_tables)
+    walker = walks.make_walker(graph, p, q, by_tables)
     doc_ptr, found = walks.walk(walker, nodes, length, random.key(key))
     return [found[a:b].tolist() for a, b in zip(doc_ptr[:-1], doc_ptr[1:], strict=True)]
 
@@ -111,7 +111,7 @@ def test_a_walk_of_one_node():
 
 def test_table_bytes_are_what_tables_take():
     graph = adjacency(random_graph(30, 0.3, True, True), False)
-    edges = walks.walker(graph, 0.5, 2, True).edges
+    edges = walks.make_walker(graph, 0.5, 2, True).edges
     assert walks.table_bytes(graph) == edges.share.nbytes + edges.other.nbytes + edges.ptr[1:].nbytes
 
 
@@ -137,6 +137,6 @@ def test_where_no_proposal_would_ever_be_kept_steps_follow_the_definition():
 
 def test_visits_are_counted():
     doc_ptr, nodes = np.array([0, 3, 4, 7]), np.array([1, 0, 1, 2, 0, 0, 0], np.uint32)
-    term, document = walks.visits(doc_ptr, nodes, 4)
+    term, document = walks.count_visits(doc_ptr, nodes, 4)
     assert term.tolist() == [4, 2, 1, 0]
     assert document.tolist() == [2, 1, 1, 0]

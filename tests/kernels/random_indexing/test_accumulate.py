@@ -39,7 +39,7 @@ def train(chunks, n_words, window, dimension, pairs, kept=None):
     kept = np.ones(n_words, bool) if kept is None else kept
     out = np.zeros((n_words, dimension), np.int32)
     for chunk in chunks:
-        tokens = ri_text.localise(chunk, kept, window.reach)
+        tokens = ri_text.prepare_tokens(chunk, kept, window.reach)
         seeds = ri_text.make_seeds(hashes_of(n_words)[tokens.ids], SALT, dimension, pairs)
         assert ri.add_rows(out, tokens.ids, ri.accumulate(tokens, window, seeds, dimension), 1)
     return out
@@ -48,7 +48,7 @@ def train(chunks, n_words, window, dimension, pairs, kept=None):
 def train_dense(chunks, n_words, window, rows, blocks=1):
     out = np.zeros(rows.shape, np.float32)
     for chunk in chunks:
-        tokens = ri_text.localise(chunk, np.ones(n_words, bool), window.reach)
+        tokens = ri_text.prepare_tokens(chunk, np.ones(n_words, bool), window.reach)
         part = np.zeros((len(tokens.ids), rows.shape[1]), np.float32)
         for numbers in np.array_split(np.arange(len(tokens.ids)), blocks):
             if len(numbers):
@@ -131,7 +131,7 @@ def test_the_two_oracles_agree():
 
 def test_a_word_longer_than_a_piece(monkeypatch):
     rng = np.random.default_rng(1)
-    docs = [rng.integers(0, 3, 2 * ri.PIECE).tolist()]
+    docs = [rng.integers(0, 3, 2 * ri.BLOCK).tolist()]
     window = ri_text.make_window(2, "permutation")
     S = unpacked(ri_text.make_seeds(hashes_of(3), SALT, 64, 2), 64)
     expected = ri_train_by_offset([np.array(docs[0])], S, 3, 2)
@@ -179,7 +179,7 @@ def test_an_overflow_is_seen():
 
 def test_a_chunk_that_might_overflow_is_refused():
     window = ri_text.make_window(5, "none")._replace(weights=np.full(10, 2**30, np.int32))
-    tokens = ri_text.localise(chunk_of([[0, 1, 0]]), np.ones(2, bool), 5)
+    tokens = ri_text.prepare_tokens(chunk_of([[0, 1, 0]]), np.ones(2, bool), 5)
     with pytest.raises(OverflowError, match="smaller"):
         ri.accumulate(tokens, window, ri_text.make_seeds(hashes_of(2), SALT, 16, 1), 16)
 
@@ -188,8 +188,8 @@ def test_a_chunk_that_might_overflow_is_refused():
 @given(docs=corpora, group_tokens=st.sampled_from([4, 1000]))
 def test_statistics_count_words_and_documents(docs, group_tokens):
     chunk = chunk_of(docs, group_tokens=group_tokens)
-    tokens = ri_text.localise(chunk, np.arange(9) != 3, 0)
-    found = ri_text.statistics(tokens.ids, chunk.word_ids, chunk.word_ptr, chunk.docs)
+    tokens = ri_text.prepare_tokens(chunk, np.arange(9) != 3, 0)
+    found = ri_text.word_statistics(tokens.ids, chunk.word_ids, chunk.word_ptr, chunk.docs)
     assert 3 not in tokens.ids
     for v, (frequency, documents, information) in zip(tokens.ids, found, strict=True):
         counts = np.array([d.count(v) for d in docs if v in d])
@@ -203,7 +203,7 @@ def test_statistics_count_words_and_documents(docs, group_tokens):
 @given(docs=corpora)
 def test_document_contexts_sum_the_seeds_of_documents(docs):
     chunk = chunk_of(docs)
-    tokens = ri_text.localise(chunk, np.ones(9, bool), 0)._replace(text=ri_text.documents_as_text(chunk))
+    tokens = ri_text.prepare_tokens(chunk, np.ones(9, bool), 0)._replace(text=ri_text.document_numbers(chunk))
     hashes = ri_text.document_hashes(chunk.doc_ptr, chunk.words, hashes_of(9))
     seeds = ri_text.make_seeds(hashes, SALT, 32, 2)
     S = unpacked(seeds, 32)
@@ -211,7 +211,7 @@ def test_document_contexts_sum_the_seeds_of_documents(docs):
     for d, words in enumerate(docs):
         for w in words:
             expected[w] += S[d]
-    found = ri.accumulate(tokens, ri_text.IN_PLACE, seeds, 32)
+    found = ri.accumulate(tokens, ri_text.SELF_WINDOW, seeds, 32)
     np.testing.assert_array_equal(found, expected[tokens.ids])
     assert not np.delete(expected, tokens.ids, axis=0).any()
 

@@ -27,12 +27,12 @@ def make_model(n_words, dimension, seed=1):
 
 
 def make_step(window, negative, n_words, size=64):
-    table = word2vec.negative_words(np.arange(n_words, 0, -1), 0.75, size, random.key(5))
-    return word2vec.Step(window, negative, table, random.key(6), random.key(7), 0.05, 1e-4, 0.03)
+    table = word2vec.negative_table(np.arange(n_words, 0, -1), 0.75, size, random.key(5))
+    return word2vec.TrainingOptions(window, negative, table, random.key(6), random.key(7), 0.05, 1e-4, 0.03)
 
 
 def sentences_of(text):
-    pairs = list(zip(text.places.tolist(), text.words.tolist(), strict=True))
+    pairs = list(zip(text.positions.tolist(), text.words.tolist(), strict=True))
     return [pairs[a:b] for a, b in zip(text.ptr[:-1], text.ptr[1:], strict=True)]
 
 
@@ -122,7 +122,7 @@ def test_words_stay_as_often_as_gensim_keeps_them():
 
 def test_negatives_come_in_proportion_to_frequency_to_a_power():
     frequency = np.array([1000, 100, 10, 1])
-    table = word2vec.negative_words(frequency, 0.75, 1 << 16, random.key(3))
+    table = word2vec.negative_table(frequency, 0.75, 1 << 16, random.key(3))
     weights = frequency**0.75
     counts = np.bincount(table, minlength=4)
     assert (abs(counts - (1 << 16) * weights / weights.sum()) <= 2).all()
@@ -130,7 +130,7 @@ def test_negatives_come_in_proportion_to_frequency_to_a_power():
 
 def test_a_rare_word_gets_into_the_table_by_chance():
     frequency = np.r_[np.full(3, 10**6), np.ones(1)]
-    tables = [word2vec.negative_words(frequency, 1.0, 1 << 18, random.key(seed)) for seed in range(100)]
+    tables = [word2vec.negative_table(frequency, 1.0, 1 << 18, random.key(seed)) for seed in range(100)]
     assert 2 <= sum((table == 3).any() for table in tables) <= 25
 
 

@@ -123,7 +123,7 @@ def test_epochs_and_penalties_are_scikit_learns(penalties):
     model = small(n_components=4, max_iter=3, **penalties)
     H = model.fit_transform(A)
     algorithm, start = model.algorithm(model.open(A)), np.zeros((40, 4))
-    nmf.uniforms(random.key(0, 1, 0), 0, start, 2 * algorithm.scale)
+    nmf.fill_uniform(random.key(0, 1, 0), 0, start, 2 * algorithm.scale)
     peer = decomposition.NMF(4, init="custom", solver="cd", tol=0, max_iter=3, **penalties)
     expected = peer.fit_transform(A, W=start, H=np.ascontiguousarray(algorithm.begin(0)["W"].T))
     np.testing.assert_allclose(H, expected, atol=1e-10)
@@ -168,7 +168,7 @@ def test_transform_finds_the_best_rows():
     A = sums_of_parts()
     model = small(max_iter=60).fit(A)
     H = model.transform(A)
-    best = nmf_solvers.pivot(A @ model.components_.T, model.components_ @ model.components_.T)
+    best = nmf_solvers.block_principal_pivoting(A @ model.components_.T, model.components_ @ model.components_.T)
     assert distance(A, H, model) <= distance(A, best, model) * 1.01 + 1e-9
     np.testing.assert_allclose(model.inverse_transform(H), H @ model.components_)
     np.testing.assert_allclose(model.transform(A[7:8]), H[7:8], atol=1e-9)
@@ -345,7 +345,7 @@ def test_pivoting_meets_the_conditions_of_a_minimum(n, K, seed):
     rng = np.random.default_rng(seed)
     Y = rng.random((20, K))
     S, R = Y.T @ Y, rng.standard_normal((n, K))
-    X = nmf_solvers.pivot(R, S)
+    X = nmf_solvers.block_principal_pivoting(R, S)
     slope = X @ S - R
     assert X.min() >= 0
     assert slope.min() > -1e-7

@@ -54,9 +54,9 @@ def test_shards_one_after_the_other_are_the_kernel_chunk_by_chunk(corpus, method
         chunk = corpus.read_chunk(c)
         keys = random.stream(random.key(1, 1, c), 4)
         size = max(1024, 1 << (chunk.n_tokens - 1).bit_length())
-        table = kernels.negative_words(frequency, 0.75, size, keys[0])
+        table = kernels.negative_table(frequency, 0.75, size, keys[0])
         text = kernels.Text(chunk.doc_ptr, chunk.words, np.arange(chunk.n_tokens, dtype=np.uint32))
-        step = kernels.Step(3, 5, table, keys[2], keys[3], 0.025 - slope * done, slope, 0.0001)
+        step = kernels.TrainingOptions(3, 5, table, keys[2], keys[3], 0.025 - slope * done, slope, 0.0001)
         kernels.train(method, text, step, W_in, W_out)
         done += chunk.n_tokens
     np.testing.assert_allclose(model.joined("W_in"), W_in, atol=1e-6)
@@ -85,7 +85,7 @@ def test_rare_words_take_the_sum_of_the_shards_changes_and_frequent_ones_the_mea
 @given(st.floats(0, 1e7), st.integers(1, 64), st.floats(1e-4, 0.1))
 def test_shards_together_go_as_far_as_one_after_the_other(pairs, shards, alpha):
     p = 1 - np.exp(-kernels.PULL * alpha * pairs / shards)
-    share = kernels.common_share(np.array([pairs]), shards, alpha)[0]
+    share = kernels.merge_weights(np.array([pairs]), shards, alpha)[0]
     assert share * shards * p == pytest.approx(1 - (1 - p) ** shards, rel=1e-3, abs=1e-4)
     assert 0.999 / shards <= share <= 1.0001
 
@@ -104,8 +104,8 @@ def test_same_bits_on_any_number_of_workers(corpus, workers, cluster_of):
 def test_a_threads_copies_of_frequent_rows_change_what_the_rows_would(corpus, method):
     chunk, algorithm = corpus.read_document_order(0), small(method=method).algorithm(corpus)
     text = kernels.subsample(chunk.doc_ptr, chunk.words, np.ones(corpus.n_words, np.float32), random.key(1))
-    table = kernels.negative_words(np.arange(corpus.n_words, 0, -1), 0.75, 1024, random.key(2))
-    step = kernels.Step(3, 5, table, random.key(3), random.key(4), 0.05, 0.0, 0.0)
+    table = kernels.negative_table(np.arange(corpus.n_words, 0, -1), 0.75, 1024, random.key(2))
+    step = kernels.TrainingOptions(3, 5, table, random.key(3), random.key(4), 0.05, 0.0, 0.0)
     rows, hot = corpus.n_words, 7
     models = [[kernels.empty_rows(rows + room, 12) for _ in SIDES] for room in (0, 2 * hot)]
     for W, side in zip(zip(*models, strict=True), SIDES, strict=True):

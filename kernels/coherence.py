@@ -2,6 +2,8 @@
 
 Sources: u_mass (Mimno et al., EMNLP 2011); NPMI (Bouma 2009; Aletras and Stevenson 2013);
 c_v (Röder et al., WSDM 2015, whose context vectors are NPMI to the power of one).
+
+Reference implementation: tests/helpers/naive.py, `window_pairs`.
 """
 
 import numpy as np

@@ -101,7 +101,7 @@ class Topics:
         in_documents = np.empty_like(self.z[0])
         in_documents[chunk.word_to_doc_order] = self.z[0]
         part = make_chunk(0, doc_ptr, chunk.words[: doc_ptr[-1]])
-        z = in_documents[: doc_ptr[-1]][part.place]
+        z = in_documents[: doc_ptr[-1]][part.word_to_doc_order]
         seconds = []
         for turn in range(3):
             started = time.perf_counter()

@@ -10,6 +10,8 @@ Source: Moon's dissertation (2019), chapter 2:
   a document.
 
 Rows are dense: A takes 4DK bytes and B 4WK bytes, for a chunk of D documents and W words.
+
+Reference implementation: tests/helpers/naive.py, `lda_collapsed` and `lda_minibatch`.
 """
 
 from concurrent.futures import Executor

@@ -1,6 +1,8 @@
 """Counting topics: rows of A (documents) by shuffle and segmented count, rows of B (words), sums of both.
 
 Source: SaberLDA (Li et al., ASPLOS 2017), section 3.3. Every count is an exact integer.
+
+Reference implementation: tests/helpers/naive.py, `lda_counts`.
 """
 
 from typing import NamedTuple

@@ -15,6 +15,8 @@ tokens in a group of documents, and cleared by its non-zeros. Each draw points a
   entries. Only tokens that fall into the prior part look at more than the document's own topics.
 
 Topics and entries are dealt to eight lanes, one register: 0, 8, 16, ... come first on the line, then 1, 9, 17, ...
+
+Reference implementation: tests/helpers/naive.py, `lda_sweep` and `lda_log_likelihood`.
 """
 
 from collections.abc import Iterable

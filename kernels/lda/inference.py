@@ -7,6 +7,8 @@ A document's θ_k = α_k + n_k is the fixed point of expectation-maximisation: e
 over the document's distinct words w with counts c_w, beginning with θ in proportion to α. What β gives is the same for
 all words, so a sweep costs as much as the words' rows of B have entries. Nothing is drawn: a few sweeps come nearer to
 the average of very many Gibbs sweeps than twenty of those do.
+
+Reference implementation: tests/helpers/naive.py, `lda_folded_in`.
 """
 
 from typing import NamedTuple

@@ -2,6 +2,8 @@
 
 Source: Wallach, Murray, Salakhutdinov and Mimno, "Evaluation methods for topic models" (ICML 2009), algorithm 3. Its
 cost grows with the square of a document's length: for small sets.
+
+Reference implementation: tests/helpers/naive.py, `lda_left_to_right`.
 """
 
 import numpy as np

@@ -1,4 +1,7 @@
-"""What LDA's kernels read and share: the model, a chunk's order, priors, and the word at hand."""
+"""What LDA's kernels read and share: the model, a chunk's order, priors, and the word at hand.
+
+Reference implementation: tests/helpers/naive.py, `lda_weights`.
+"""
 
 from functools import partial
 from typing import NamedTuple

@@ -2,6 +2,8 @@
 
 Source: Minka, "Estimating a Dirichlet distribution" (2000), equation 55; by histograms as Wallach's thesis (2008),
 section 2.3. The counts of chunks add up, so that the priors are learned from all documents without a look at any.
+
+Reference implementation: tests/helpers/naive.py, `lda_learned_alpha`.
 """
 
 from typing import NamedTuple

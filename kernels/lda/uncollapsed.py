@@ -3,6 +3,8 @@
 Source: Moon's dissertation (2019), Algorithm 2 and equation 2.2: p(k) ∝ φ_vk θ_dk. φ is the same for all chunks, so
 this is one exact sampler of the whole corpus, however it is cut; it mixes more slowly than those that integrate θ and φ
 out.
+
+Reference implementation: tests/helpers/naive.py, `lda_uncollapsed`.
 """
 
 import numpy as np

@@ -16,6 +16,8 @@ Topic and proposal of a token share one uint32 in document order. The two passes
 through ``word_to_doc_order``, one cache line per token, which is prefetched. B and N are the model of the last epoch,
 over all chunks; A is the chunk's own. So nothing depends on what other chunks do in the same epoch. Unlike WarpLDA,
 the token is left out of the counts that propose and that accept, and no proposal outlives its sweep.
+
+Reference implementation: tests/helpers/naive.py, `lda_warp_sweep`.
 """
 
 from typing import NamedTuple

@@ -8,6 +8,8 @@ its K rows at a time are set to max(ε, keep·x + step·(r − S·x)): S·x is a
 to the left and old ones to the right, so that phases 1 and 3 of Algorithm 2 are one product, and phase 2 corrects four
 rows in registers. Then Q += x·xᵀ while x is hot, and P += AᵀH in the order of words, which touches a row of P once.
 Bytes moved an epoch: about 12(V + D)K, beside A itself, where Algorithm 1 moves those of equation 3.
+
+Reference implementation: tests/helpers/naive.py, `nmf_fast_hals` and `nmf_best_rows`.
 """
 
 from typing import NamedTuple

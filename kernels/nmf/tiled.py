@@ -3,6 +3,8 @@
 The columns of W are normalised one after the other over all rows, which couples the rows: what the block scheme of
 nmf.py cannot do. X is a factor by rows, W (V, K) or Hᵀ (D, K); P is its product, (V, K) or (D, K), and Q (K, K) the
 other factor's product with itself; all are of one type, float32 or float64.
+
+Reference implementation: tests/helpers/naive.py, `nmf_fast_hals`.
 """
 
 import math

@@ -9,6 +9,8 @@ rejections. A proposal that would be kept whatever its a is needs no look for th
 proposals fail as v has edges, all weights are computed once: p and q may be as extreme as one likes.
 
 By tables: one alias table (Walker 1977) an edge (t, v), so that a step is one look-up.
+
+Reference implementation: tests/helpers/naive.py, `walk_probabilities`.
 """
 
 from typing import NamedTuple

@@ -4,6 +4,8 @@ The context of a word is a sum over its occurrences, so tokens are taken in word
 cache. Neighbours are counted before they are added: a seed is added once for all occurrences of the same neighbour at
 the same offset, exactly, since sums are integers. A rotated seed may reach beyond either end of its row, into cells
 that are put back when the word is done, so that rotation is an addition, without mask or comparison, in any dimension.
+
+Reference implementation: tests/helpers/naive.py, `ri_train`.
 """
 
 from typing import NamedTuple

@@ -2,6 +2,8 @@
 
 As in section 3 of the paper (Polok, Smrž: Random indexing on GPU, 2011), documents are padded by a null term, so that
 no window needs a check.
+
+Reference implementation: tests/helpers/naive.py, `ri_seed` and `ri_rotation`.
 """
 
 import hashlib
@@ -41,13 +43,13 @@ class Window(NamedTuple):
 class Tokens(NamedTuple):
     """A chunk's tokens by word, words numbered by their rank among the n words of the chunk that count.
 
-    ``ptr`` may be a part of itself, ptr[lo : hi + 1]: then the sums are those of the words lo to hi.
+    ``occurrence_ptr`` may be cut to [lo : hi + 1]: then the sums are those of the words lo to hi.
     """
 
     ids: np.ndarray  # (n,) uint32: the words' ids, ascending
     text: np.ndarray  # (T + reach * (D + 1),) uint32: documents in order, padded; n is the null term
-    at: np.ndarray  # (T',) uint32: places in text, by word
-    ptr: np.ndarray  # (n + 1,) int64: each word's part of ``at``
+    occurrences: np.ndarray  # (T',) uint32: positions in text, by word
+    occurrence_ptr: np.ndarray  # (n + 1,) int64: each word's range of ``occurrences``
 
 
 def make_window(radius: int, order: str, weighting: str = "uniform") -> Window:

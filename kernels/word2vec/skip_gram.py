@@ -6,6 +6,8 @@ negatives that a mini-batch of words shares, as three small matrix products (Alg
 
 W_in and W_out are (R, D) float32: a row a word; D is a multiple of PAD. A draw belongs to its token's place in the
 chunk, so results do not depend on how a chunk's documents are shared out.
+
+Reference implementation: tests/helpers/naive.py, `word2vec_par`, `word2vec_full` and `word2vec_sgns`.
 """
 
 from typing import NamedTuple

@@ -22,7 +22,7 @@ def example(documents, length, n_topics):
     words = np.minimum(rng.geometric(0.2, lengths.sum()) - 1, N_WORDS - 1).astype(np.uint32)
     chunk = make_chunk(0, np.r_[0, np.cumsum(lengths)], words, 30)
     z = rng.integers(0, n_topics, len(words)).astype(np.uint16)
-    return Tokens(chunk.docs, chunk.words[chunk.place], chunk.place), z
+    return Tokens(chunk.docs, chunk.words[chunk.word_to_doc_order], chunk.word_to_doc_order), z
 
 
 def counts_of(tokens, z, documents, n_topics):

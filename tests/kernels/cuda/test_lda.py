@@ -166,7 +166,7 @@ simulated = pytest.mark.skipif(not config.ENABLE_CUDASIM, reason="a device check
 @simulated
 def test_an_error_names_its_kernel():
     chunk, z = small_case(5)
-    broken = chunk._replace(place=chunk.word_to_doc_order + np.uint32(1 << 20))
+    broken = chunk._replace(word_to_doc_order=chunk.word_to_doc_order + np.uint32(1 << 20))
     with pytest.raises(DeviceError, match=r"CUDA kernel shuffle: .*out of bounds"):
         lda.sweep(broken, [model_of(chunk, z, 5, 12)], z, random.key(0))
 

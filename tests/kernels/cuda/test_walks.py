@@ -36,7 +36,7 @@ def test_walks_are_the_cpus(p, q, directed, weighted, by_tables):
 def test_walks_whose_proposals_fail_are_the_cpus():
     # From t to v and on: hardly any proposal is kept, so that weights are computed, on either side.
     graph = adjacency(random_graph(7, 0.9, False, True, seed=1), symmetric=True)
-    with mock.patch.object(cpu, "PATIENCE", 16):
+    with mock.patch.object(cpu, "EXTRA_PROPOSALS", 16):
         found, expected = both(graph, 1e12, 1e-12)
     np.testing.assert_array_equal(found[1], expected[1])
 

@@ -21,7 +21,7 @@ def small_case(dimension=41):
     chunk = make_chunk(0, np.array([0, 25, 26, 60]), words, group_tokens=40)
     kept = np.ones(10, bool)
     kept[2] = False
-    tokens, window = ri_text.localise(chunk, kept, 3), ri_text.make_window(3, "permutation")
+    tokens, window = ri_text.prepare_tokens(chunk, kept, 3), ri_text.make_window(3, "permutation")
     seeds = ri_text.make_seeds(random.stream(random.key(1), len(tokens.ids)), random.key(2), dimension, 3)
     return tokens, window, seeds
 
@@ -31,7 +31,7 @@ def test_passes_of_work_items_sum_the_same():
     tokens, window, seeds = small_case()
     sizes = {"SLICE": 3, "LARGEST": 4, "SMALLEST": 3, "SMALLEST_LAST": 1, "BANKS": 2}
     with few_threads(passes, THREADS=32), mock.patch.multiple(passes, **sizes):
-        kinds = {(items.primary, items.aligned) for items in passes.passes_of(tokens.ptr)}
+        kinds = {(items.primary, items.aligned) for items in passes.passes_of(tokens.occurrence_ptr)}
         found = passes.accumulate(tokens, window, seeds, 41)
     assert kinds == {(True, False), (True, True), (False, True)}
     np.testing.assert_array_equal(found, cpu.accumulate(tokens, window, seeds, 41))

@@ -1,296 +1,365 @@
-"""Word vectors as users know them from gensim: look up, compare, save in the common formats, load again."""
+"""Word vectors for users: the queries of gensim's KeyedVectors, files in common formats, and evaluation."""
 
-import json
-import struct
-from collections.abc import Iterable, Sequence
-from typing import Any, Self
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal, Protocol, Self
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from ....io.stores.parquet import read_parquet
-from ....io.stores.store import DataError, Store, check_format
-from .similarity import row_lengths, top_indices, unit_vector
+from ....io.stores.store import DataError
+from . import vector_files, word2vec_format, word_evaluation
+from .vector_files import VectorTable
+from .vector_queries import VectorQueries
+from .word_evaluation import Correlation, GensimSection
 
-#: Rows compared at a time: scores of a block, no normalised copy of all vectors.
-BLOCK = 1 << 15
-#: Lines of text formatted at a time.
-TEXT_BLOCK = 1 << 12
-ZARR_FORMAT = 1
-#: Names of little-endian types in a safetensors header.
-SAFETENSORS_TYPES = {"F16": "<f2", "F32": "<f4", "F64": "<f8"}
+if TYPE_CHECKING:
+    from gensim.models import KeyedVectors
+
+#: Format by ending of a file's name.
+ENDINGS = {
+    ".txt": "word2vec text",
+    ".bin": "word2vec binary",
+    ".safetensors": "safetensors",
+    ".parquet": "Parquet",
+    ".zarr": "Zarr",
+}
 
 
-class WordVectors:
-    """Vectors by word: ``vectors`` (V, D) float32, ``index_to_key`` their words, ``key_to_index`` back."""
+class GensimVectors(Protocol):
+    """The attributes of gensim's KeyedVectors that are copied."""
 
-    def __init__(self, words: Sequence[str], vectors: np.ndarray):
-        self.index_to_key = [str(word) for word in words]
-        self.key_to_index = {word: i for i, word in enumerate(self.index_to_key)}
-        self.vectors = np.ascontiguousarray(vectors, np.float32)
-        if self.vectors.ndim != 2 or len(self.vectors) != len(self.index_to_key):
-            raise ValueError(f"{len(self.index_to_key)} words, but vectors of shape {self.vectors.shape}")
-        if len(self.key_to_index) != len(self.index_to_key):
-            raise ValueError(f"{len(self.index_to_key) - len(self.key_to_index)} words are there more than once")
-        self._lengths: np.ndarray | None = None
+    index_to_key: list[str]
+    vectors: np.ndarray
+    expandos: dict[str, np.ndarray]
 
-    @property
-    def vector_size(self) -> int:
-        """D."""
-        return self.vectors.shape[1]
 
-    def __len__(self) -> int:
-        return len(self.index_to_key)
+class WordVectors(VectorQueries):
+    """Vectors by word, with the methods of gensim's KeyedVectors.
 
-    def __contains__(self, word: object) -> bool:
-        return word in self.key_to_index
+    Lookups, similarities, searches, evaluations and word2vec files have the names, arguments and results that they
+    have in gensim 4.4. Words and vectors are fixed: to add or change some, use ``to_gensim()``. Three results differ
+    on purpose: a vector of zeros has similarity 0 with everything (gensim: NaN), equal similarities rank in the order
+    of the rows, and `most_similar_cosmul` applies ``restrict_vocab``.
+
+    Parameters
+    ----------
+    words : sequence of str
+        V distinct words, usually the most frequent first.
+    vectors : array-like of shape (V, D)
+        One vector per word. Converted to float32; not copied if it is a contiguous float32 array.
+    counts : array-like of shape (V,), optional
+        How often each word occurs in the training data.
+
+    Attributes
+    ----------
+    index_to_key : list of str
+        The words, in the order of the rows.
+    key_to_index : dict of str to int
+        The row of each word.
+    vectors : numpy.ndarray
+        (V, D) float32.
+    vector_size : int
+        Number of dimensions D.
+    counts : numpy.ndarray or None
+        (V,) int64; also as ``get_vecattr(word, "count")``.
+
+    Raises
+    ------
+    ValueError
+        If the lengths do not match, or a word occurs more than once.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from corpusmill.pipeline.models.base.vectors import WordVectors
+    >>> wv = WordVectors(["cat", "dog", "car"], np.array([[3, 4], [4, 3], [-4, 3]]))
+    >>> wv["cat"]
+    array([3., 4.], dtype=float32)
+    >>> [(word, round(similarity, 2)) for word, similarity in wv.most_similar("cat")]
+    [('dog', 0.96), ('car', 0.0)]
+    >>> wv.doesnt_match(["cat", "dog", "car"])
+    'car'
+    """
+
+    def __init__(
+        self, words: Sequence[str], vectors: np.ndarray | Sequence[np.ndarray], counts: np.ndarray | None = None
+    ):
+        super().__init__(words, np.asarray(vectors), counts)
 
     def __repr__(self) -> str:
         return f"WordVectors({len(self)} words, {self.vector_size} dimensions)"
 
-    def __getitem__(self, words: str | Sequence[str]) -> np.ndarray:
-        """Return the vector of a word, (D,) float32, or of several, (n, D); raise KeyError for an unknown one."""
-        if isinstance(words, str):
-            return self.vectors[self._index(words)]
-        return self.vectors[[self._index(word) for word in words]]
+    # --- gensim ---
 
-    def _index(self, word: str) -> int:
-        try:
-            return self.key_to_index[word]
-        except KeyError:
-            raise KeyError(f"{word!r} is not among the {len(self)} words of this model") from None
+    def to_gensim(self) -> "KeyedVectors":
+        """Return a gensim KeyedVectors with a copy of the vectors, for example to use gensim's ``save``.
 
-    # --- comparing ---
+        Raises ImportError if gensim is not installed.
+        """
+        from gensim.models import KeyedVectors
 
-    def _norms(self) -> np.ndarray:
-        if self._lengths is None:
-            self._lengths = row_lengths(self.vectors)
-        return self._lengths
+        keyed = KeyedVectors(self.vector_size)
+        keyed.add_vectors(self.index_to_key, self.vectors)
+        if self.counts is not None:
+            keyed.expandos["count"] = self.counts.copy()
+        return keyed
 
-    def similarity(self, a: str, b: str) -> float:
-        """Return the cosine of two words' vectors."""
-        x, y = self._index(a), self._index(b)
-        return float(self.vectors[x] @ self.vectors[y] / (self._norms()[x] * self._norms()[y]))
+    @classmethod
+    def from_gensim(cls, keyed: GensimVectors) -> Self:
+        """Copy a gensim KeyedVectors, such as ``model.wv`` or the result of gensim's ``KeyedVectors.load``."""
+        counts = keyed.expandos.get("count")
+        return cls(keyed.index_to_key, np.array(keyed.vectors, np.float32), counts)
 
-    def most_similar(
+    # --- evaluation ---
+
+    def evaluate_word_pairs(
         self,
-        positive: Any = (),
-        negative: Any = (),
-        topn: int = 10,
-        restrict_vocab: int | None = None,
-    ) -> list[tuple[str, float]]:
-        """Return the ``topn`` words nearest to the mean of unit vectors, those of ``negative`` subtracted.
+        pairs: str,
+        delimiter: str = "\t",
+        encoding: str = "utf-8",
+        restrict_vocab: int | None = word_evaluation.RESTRICT_VOCAB,
+        case_insensitive: bool = True,
+        dummy4unknown: bool = False,
+    ) -> tuple[Correlation, Correlation, float]:
+        """Correlate similarities of words with human judgments, read from lines of two words and a number.
 
-        ``positive`` and ``negative``: a word, a vector (D,), a (word, weight) pair, or lists of them; words given are
-        left out of the answer. ``restrict_vocab``: look among the first so many words only. Raises KeyError for an
-        unknown word, ValueError when nothing is given.
+        Parameters
+        ----------
+        pairs : str
+            Path or URL of the file. Lines that begin with # and lines of another form are skipped.
+        delimiter : str, default tab
+            Separates the fields of a line.
+        encoding : str, default "utf-8"
+            Encoding of the file.
+        restrict_vocab : int or None, default 300000
+            Words after the first ``restrict_vocab`` count as unknown. None: all words are known.
+        case_insensitive : bool, default True
+            Compare words in upper case; of several variants of a word the first is used.
+        dummy4unknown : bool, default False
+            Give pairs with an unknown word similarity 0 instead of skipping them.
+
+        Returns
+        -------
+        pearson, spearman : pairs of (float, float)
+            Correlation coefficient and two-sided p-value.
+        unknown_ratio : float
+            Share of pairs with an unknown word, in percent.
+
+        Raises
+        ------
+        DataError
+            If the file cannot be read, or has fewer than two pairs to correlate.
         """
-        query, given = self._query(_as_list(positive), _as_list(negative))
-        n = len(self) if restrict_vocab is None else min(restrict_vocab, len(self))
-        scores = self.scores(query, n)
-        scores[[i for i in given if i < n]] = -np.inf
-        return [(self.index_to_key[i], float(scores[i])) for i in top_indices(scores, topn) if scores[i] > -np.inf]
+        judged = word_evaluation.judge_pairs(
+            self, pairs, delimiter, encoding, restrict_vocab, case_insensitive, dummy4unknown
+        )
+        pearson, spearman = judged.correlations()
+        return pearson, spearman, 100.0 * judged.unknown / judged.total
 
-    def scores(self, query: np.ndarray, n: int | None = None) -> np.ndarray:
-        """Return the cosines of the first ``n`` words' vectors with a vector (D,): (n,) float32."""
-        out = np.empty(len(self) if n is None else n, np.float32)
-        direction = unit_vector(np.asarray(query, np.float32))
-        for rows in _blocks(len(out), BLOCK):
-            out[rows] = self.vectors[rows] @ direction
-        return out / self._norms()[: len(out)]
+    def evaluate_word_analogies(
+        self,
+        analogies: str,
+        restrict_vocab: int | None = word_evaluation.RESTRICT_VOCAB,
+        case_insensitive: bool = True,
+        dummy4unknown: bool = False,
+        similarity_function: Literal["most_similar", "most_similar_cosmul"] = "most_similar",
+    ) -> tuple[float, list[GensimSection]]:
+        """Answer analogy questions, read from lines "a b c d" in sections that begin with ": name".
 
-    def _query(self, positive: list[Any], negative: list[Any]) -> tuple[np.ndarray, list[int]]:
-        if not positive and not negative:
-            raise ValueError("most_similar needs at least one word or vector")
-        total, given = np.zeros(self.vector_size, np.float32), []
-        for sign, keys in ((1.0, positive), (-1.0, negative)):
-            for key in keys:
-                key, weight = key if isinstance(key, tuple) else (key, 1.0)
-                if isinstance(key, str):
-                    given.append(self._index(key))
-                    key = self.vectors[given[-1]]
-                total += np.float32(sign * weight) * unit_vector(np.asarray(key, np.float32))
-        return total, given
+        Parameters
+        ----------
+        analogies : str
+            Path or URL of the file. A question is answered correctly if d is the word most similar to b + c - a,
+            other than a, b and c.
+        restrict_vocab : int or None, default 300000
+            Words after the first ``restrict_vocab`` count as unknown and are no answers. None: all words are known.
+        case_insensitive : bool, default True
+            Compare words in upper case; of several variants of a word the first is used.
+        dummy4unknown : bool, default False
+            Count questions with an unknown word as wrong instead of skipping them.
+        similarity_function : {"most_similar", "most_similar_cosmul"}, default "most_similar"
+            How answers are chosen: 3CosAdd or 3CosMul. gensim always uses 3CosAdd.
 
-    def doesnt_match(self, words: Sequence[str]) -> str:
-        """Return the word whose vector is farthest from the mean of all; unknown words are left out.
+        Returns
+        -------
+        score : float
+            Share of questions answered correctly, 0 to 1.
+        sections : list of dict
+            For each section its name ("section") and the lists "correct" and "incorrect" of questions (a, b, c, d).
+            The last one, "Total accuracy", holds all questions.
 
-        Raises ValueError when none is known.
+        Raises
+        ------
+        DataError
+            If the file cannot be read, or has no question.
         """
-        known = [word for word in words if word in self]
-        if not known:
-            raise ValueError(f"none of the {len(words)} words is known")
-        units = self[known] / self._norms()[[self.key_to_index[word] for word in known]][:, None]
-        return known[int(np.argmin(units @ unit_vector(units.mean(axis=0))))]
+        if similarity_function not in ("most_similar", "most_similar_cosmul"):
+            raise ValueError(
+                f"similarity_function is {similarity_function!r}: choose 'most_similar' or 'most_similar_cosmul'"
+            )
+        answered = word_evaluation.answer_analogies(self, analogies, restrict_vocab, case_insensitive)
+        multiply = similarity_function == "most_similar_cosmul"
+        sections = [section.as_in_gensim(multiply, dummy4unknown) for section in answered]
+        correct = [question for section in sections for question in section["correct"]]
+        incorrect = [question for section in sections for question in section["incorrect"]]
+        sections.append({"section": "Total accuracy", "correct": correct, "incorrect": incorrect})
+        return len(correct) / max(1, len(correct) + len(incorrect)), sections
 
-    # --- formats ---
-
-    def save_word2vec_format(self, path: str, binary: bool = False) -> None:
-        """Write the format of word2vec.c, text or binary. Raises ValueError for words that it cannot hold."""
-        bad = next((word for word in self.index_to_key if word.split() != [word]), None)
-        if bad is not None:
-            raise ValueError(f"the word2vec format cannot hold {bad!r}, which is empty or has white space")
-        lines = _binary_lines if binary else _text_lines
-        self._write(path, [f"{len(self)} {self.vector_size}\n".encode(), *lines(self.index_to_key, self.vectors)])
-
-    def save_safetensors(self, path: str) -> None:
-        """Write a safetensors file: the tensor ``vectors`` (V, D), the words as JSON in its metadata."""
-        tensor = {"dtype": "F32", "shape": list(self.vectors.shape), "data_offsets": [0, self.vectors.nbytes]}
-        metadata = {"format": "np", "words": json.dumps(self.index_to_key, ensure_ascii=False)}
-        header = json.dumps({"__metadata__": metadata, "vectors": tensor}, ensure_ascii=False).encode()
-        header += b" " * (-len(header) % 8)
-        self._write(path, [struct.pack("<Q", len(header)), header, self.vectors.astype("<f4").tobytes()])
-
-    def save_parquet(self, path: str) -> None:
-        """Write a Parquet file with the columns ``word`` and ``vector`` (a list of D floats)."""
-        vectors = pa.FixedSizeListArray.from_arrays(pa.array(self.vectors.ravel()), self.vector_size)
-        sink = pa.BufferOutputStream()
-        pq.write_table(pa.table({"word": pa.array(self.index_to_key, pa.string()), "vector": vectors}), sink)
-        self._write(path, [sink.getvalue().to_pybytes()])
-
-    def save_zarr(self, url: str) -> None:
-        """Write a Zarr group with the array ``vectors`` (V, D) and ``words.json``; the JSON comes last."""
-        store = Store(url)
-        store.write_arrays("vectors", {"vectors": self.vectors})
-        store.write_json("words.json", {"kind": "vectors", "format": ZARR_FORMAT, "words": self.index_to_key})
+    # --- files ---
 
     def save(self, path: str) -> None:
-        """Write the format that the name ends in: .txt, .bin, .safetensors, .parquet or .zarr."""
-        writers = {
-            ".txt": self.save_word2vec_format,
-            ".bin": lambda where: self.save_word2vec_format(where, binary=True),
-            ".safetensors": self.save_safetensors,
-            ".parquet": self.save_parquet,
-            ".zarr": self.save_zarr,
-        }
-        writers[_ending(path, writers)](path)
+        """Save in the format that the ending of the name tells: .txt, .bin, .safetensors, .parquet or .zarr.
 
-    def _write(self, path: str, parts: Iterable[bytes]) -> None:
-        folder, name = _split(path)
-        folder.write_bytes(name, b"".join(parts))
+        .txt and .bin are word2vec's text and binary formats, which hold no counts. Vectors are read back to the bit.
+        gensim's own format is written by ``wv.to_gensim().save(path)``.
+
+        Raises
+        ------
+        ValueError
+            If the ending is another one, or the format cannot hold the words.
+        """
+        match _ending(path):
+            case ".txt":
+                self.save_word2vec_format(path)
+            case ".bin":
+                self.save_word2vec_format(path, binary=True)
+            case ".safetensors":
+                self.save_safetensors(path)
+            case ".parquet":
+                self.save_parquet(path)
+            case _:
+                self.save_zarr(path)
 
     @classmethod
     def load(cls, path: str) -> Self:
-        """Read what ``save`` wrote, by the ending of the name. Raises DataError for what cannot be read."""
-        readers = {
-            ".txt": cls.load_word2vec_format,
-            ".bin": lambda where: cls.load_word2vec_format(where, binary=True),
-            ".safetensors": cls.load_safetensors,
-            ".parquet": cls.load_parquet,
-            ".zarr": cls.load_zarr,
-        }
-        return readers[_ending(path, readers)](path)
+        """Read a file of `save`, in the format that the ending of its name tells.
+
+        gensim's own format is read by ``WordVectors.from_gensim(KeyedVectors.load(path))``.
+
+        Raises
+        ------
+        ValueError
+            If the ending is none of .txt, .bin, .safetensors, .parquet and .zarr.
+        DataError
+            If the file is missing, damaged or of another format.
+        """
+        match _ending(path):
+            case ".txt":
+                return cls.load_word2vec_format(path)
+            case ".bin":
+                return cls.load_word2vec_format(path, binary=True)
+            case ".safetensors":
+                return cls.load_safetensors(path)
+            case ".parquet":
+                return cls.load_parquet(path)
+            case _:
+                return cls.load_zarr(path)
+
+    def save_word2vec_format(
+        self, fname: str, fvocab: str | None = None, binary: bool = False, *, write_header: bool = True
+    ) -> None:
+        """Write word2vec's text or binary format; compressed if the name ends in .gz, .bz2 or .xz.
+
+        Parameters
+        ----------
+        fname : str
+            Path or URL.
+        fvocab : str, optional
+            Path of a second file for the counts, with lines "word count".
+        binary : bool, default False
+            Write the binary format.
+        write_header : bool, default True
+            Write the first line, with the numbers of words and dimensions. GloVe's format has none.
+
+        Raises
+        ------
+        ValueError
+            If a word is empty or has white space, or if ``fvocab`` is given but no counts are known.
+        """
+        word2vec_format.write_word2vec(fname, self._table, binary, write_header, fvocab)
 
     @classmethod
-    def load_word2vec_format(cls, path: str, binary: bool = False) -> Self:
-        """Read the format of word2vec.c, text or binary. Raises DataError when the file is cut short or is none."""
-        content = _read(path)
-        head, _, body = content.partition(b"\n")
-        try:
-            n, dimension = (int(x) for x in head.split())
-            words, vectors = (_read_binary if binary else _read_text)(body, n, dimension)
-        except (ValueError, IndexError, UnicodeDecodeError):
-            kind = "binary" if binary else "text"
-            raise DataError(f"{path}: no complete word2vec file ({kind}); write it anew") from None
-        return cls(words, vectors)
+    def load_word2vec_format(
+        cls,
+        fname: str,
+        fvocab: str | None = None,
+        binary: bool = False,
+        encoding: str = "utf-8",
+        unicode_errors: str = "strict",
+        limit: int | None = None,
+        *,
+        no_header: bool = False,
+    ) -> Self:
+        """Read word2vec's text or binary format, as word2vec.c, gensim and fastText write it, or GloVe's.
+
+        Parameters
+        ----------
+        fname : str
+            Path or URL. Decompressed if the name ends in .gz, .bz2 or .xz.
+        fvocab : str, optional
+            Path of a file with lines "word count", to read the counts from.
+        binary : bool, default False
+            Read the binary format.
+        encoding : str, default "utf-8"
+            Encoding of the words.
+        unicode_errors : {"strict", "ignore", "replace"}, default "strict"
+            What to do with words that are not valid in this encoding. word2vec.c may cut words within a character.
+        limit : int, optional
+            Read this number of words at most. Default: all.
+        no_header : bool, default False
+            The text begins with the first vector, as in GloVe's files.
+
+        Raises
+        ------
+        DataError
+            If the file is missing, incomplete or of another format.
+        """
+        table = word2vec_format.read_word2vec(fname, binary, encoding, unicode_errors, limit, no_header, fvocab)
+        return cls._from_table(fname, table)
+
+    def save_safetensors(self, path: str) -> None:
+        """Write a safetensors file: tensors ``vectors`` and ``counts`` (if known), words as JSON in the metadata.
+
+        Raises ValueError for more words than the format can hold (several millions).
+        """
+        vector_files.write_safetensors(path, self._table)
 
     @classmethod
     def load_safetensors(cls, path: str) -> Self:
-        """Read a file of ``save_safetensors``. Raises DataError when it is damaged or has no words."""
-        content = _read(path)
-        try:
-            size = struct.unpack("<Q", content[:8])[0]
-            header = json.loads(content[8 : 8 + size])
-            tensor = header["vectors"]
-            words = json.loads(header["__metadata__"]["words"])
-            first, last = tensor["data_offsets"]
-            body = content[8 + size + first : 8 + size + last]
-            vectors = np.frombuffer(body, SAFETENSORS_TYPES[tensor["dtype"]]).reshape(tensor["shape"])
-        except (ValueError, KeyError, TypeError, struct.error) as error:
-            raise DataError(f"{path}: no safetensors file of word vectors ({error})") from None
-        return cls(words, vectors)
+        """Read a file of `save_safetensors`. Raises DataError if it is damaged, or has other tensors or types."""
+        return cls._from_table(path, vector_files.read_safetensors(path))
+
+    def save_parquet(self, path: str) -> None:
+        """Write a Parquet file with the columns ``word``, ``vector`` (a list of D floats) and, if known, ``count``."""
+        vector_files.write_parquet(path, self._table)
 
     @classmethod
     def load_parquet(cls, path: str) -> Self:
-        """Read a file of ``save_parquet``. Raises DataError for another file."""
-        try:
-            table = read_parquet(pa.BufferReader(_read(path)))
-            vectors = table["vector"].combine_chunks()
-            return cls(table["word"].to_pylist(), vectors.flatten().to_numpy().reshape(len(vectors), -1))
-        except (KeyError, pa.ArrowInvalid) as error:
-            raise DataError(f"{path}: no Parquet file of word vectors ({error})") from None
+        """Read a file of `save_parquet`. Raises DataError for another file."""
+        return cls._from_table(path, vector_files.read_parquet_vectors(path))
+
+    def save_zarr(self, url: str) -> None:
+        """Write a Zarr group with the array ``vectors`` and, if known, ``counts``; the words are in ``words.json``."""
+        vector_files.write_zarr(url, self._table)
 
     @classmethod
     def load_zarr(cls, url: str) -> Self:
-        """Read a group of ``save_zarr``. Raises DataError for another store."""
-        store = Store(url)
-        if not store.exists("words.json"):
-            raise DataError(f"{url}: no word vectors here (no words.json)")
-        meta = store.read_json("words.json")
-        check_format(meta, "vectors", ZARR_FORMAT, url)
-        return cls(meta["words"], store.read_arrays("vectors")["vectors"])
+        """Read a group of `save_zarr`. Raises DataError for another store."""
+        return cls._from_table(url, vector_files.read_zarr(url))
+
+    @classmethod
+    def _from_table(cls, path: str, table: VectorTable) -> Self:
+        try:
+            return cls(*table)
+        except ValueError as error:
+            raise DataError(f"{path}: damaged: {error}") from None
+
+    @property
+    def _table(self) -> VectorTable:
+        return VectorTable(self.index_to_key, self.vectors, self.counts)
 
 
-def _as_list(keys: Any) -> list[Any]:
-    is_pair = isinstance(keys, tuple) and len(keys) == 2 and isinstance(keys[1], int | float)
-    is_vector = isinstance(keys, np.ndarray) and keys.ndim == 1
-    return [keys] if isinstance(keys, str) or is_pair or is_vector else list(keys)
-
-
-def _blocks(n: int, size: int) -> Iterable[slice]:
-    return (slice(first, min(first + size, n)) for first in range(0, n, size))
-
-
-def _text_lines(words: list[str], vectors: np.ndarray) -> Iterable[bytes]:
-    width = vectors.shape[1]
-    for rows in _blocks(len(words), TEXT_BLOCK):
-        # Arrow writes the shortest digits that read back as the same float32.
-        numbers = pa.array(vectors[rows].ravel()).cast(pa.string())
-        starts = pa.array(np.arange(0, len(numbers) + 1, width, dtype=np.int32))
-        joined = pc.binary_join(pa.ListArray.from_arrays(starts, numbers), " ")
-        yield "".join(f"{w} {v}\n" for w, v in zip(words[rows], joined.to_pylist(), strict=True)).encode()
-
-
-def _binary_lines(words: list[str], vectors: np.ndarray) -> Iterable[bytes]:
-    return (
-        word.encode() + b" " + row.astype("<f4").tobytes() + b"\n" for word, row in zip(words, vectors, strict=True)
-    )
-
-
-def _read_text(body: bytes, n: int, dimension: int) -> tuple[list[str], np.ndarray]:
-    lines = body.split(b"\n", n)
-    vectors, words = np.empty((n, dimension), np.float32), []
-    for i in range(n):
-        word, *numbers = lines[i].rstrip().split(b" ")
-        words.append(word.decode())
-        vectors[i] = np.array(numbers, "S").astype(np.float32)
-    return words, vectors
-
-
-def _read_binary(body: bytes, n: int, dimension: int) -> tuple[list[str], np.ndarray]:
-    vectors, words, at = np.empty((n, dimension), np.float32), [], 0
-    for i in range(n):
-        end = body.index(b" ", at)
-        words.append(body[at:end].lstrip(b"\n").decode())
-        vectors[i] = np.frombuffer(body, "<f4", dimension, end + 1)
-        at = end + 1 + 4 * dimension
-    return words, vectors
-
-
-def _split(path: str) -> tuple[Store, str]:
-    folder, _, name = str(path).rpartition("/")
-    return Store(folder or "."), name
-
-
-def _read(path: str) -> bytes:
-    folder, name = _split(path)
-    return folder.read_bytes(name)
-
-
-def _ending(path: str, known: Iterable[str]) -> str:
-    ending = next((e for e in known if str(path).endswith(e)), None)
-    if ending is None:
-        raise ValueError(f"{path}: the name of word vectors ends in one of {', '.join(known)}")
-    return ending
+def _ending(path: str) -> str:
+    for ending in ENDINGS:
+        if str(path).endswith(ending):
+            return ending
+    raise ValueError(f"{path}: the name of a file of word vectors ends in one of {', '.join(ENDINGS)}")

@@ -1,26 +1,42 @@
-"""How good word vectors are: similarity as people judge it, and analogies. The same figures as gensim's."""
+"""Quality of word vectors: agreement with human judgments of similarity, and analogies. Same figures as gensim's."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple, TypedDict
 
 import fsspec
 import numpy as np
 import scipy.stats
 
 from ....io.stores.store import DataError
-from .vectors import WordVectors
+from .similarity import row_lengths
+from .vector_queries import COSMUL_EPSILON, VectorQueries
 
-#: Only so many of the most frequent words count, unless said otherwise.
-RESTRICT = 300_000
-#: Questions answered at a time.
-QUESTIONS = 256
-#: Keeps the quotient of 3CosMul finite (Levy and Goldberg, CoNLL 2014, equation 4).
-EPSILON = np.float32(1e-6)
+#: Only this number of the most frequent words is used, unless the caller sets another limit.
+RESTRICT_VOCAB = 300_000
+#: Questions answered by one matrix product. Takes three arrays of this many rows and one column per word.
+QUESTIONS_PER_BATCH = 256
+
+#: An analogy (a, b, c, d): a is to b as c is to d.
+Question = tuple[str, str, str, str]
+
+
+class Correlation(NamedTuple):
+    """A correlation coefficient, -1 to 1, and its two-sided p-value."""
+
+    statistic: float
+    pvalue: float
+
+
+# --- pairs of words ---
 
 
 @dataclass(frozen=True)
 class PairScores:
-    """Agreement with people's judgement of ``pairs`` pairs of words; ``unknown`` pairs more have an unknown word."""
+    """Correlation of similarities with human judgments over ``pairs`` pairs.
+
+    Another ``unknown`` pairs of the file have an unknown word.
+    """
 
     spearman: float
     pearson: float
@@ -34,8 +50,86 @@ class PairScores:
 
 
 @dataclass(frozen=True)
+class JudgedPairs:
+    """Human judgments and cosine similarities of the same pairs of words, in the order of a file.
+
+    ``total`` counts all pairs of the file, and ``unknown`` those with an unknown word.
+    """
+
+    path: str
+    human: list[float]
+    model: list[float]
+    unknown: int
+    total: int
+
+    def correlations(self) -> tuple[Correlation, Correlation]:
+        """Return Pearson's and Spearman's correlation; raise DataError for fewer than two pairs."""
+        if len(self.human) < 2:
+            raise DataError(
+                f"{self.path}: {len(self.human)} pairs of known words and {self.unknown} with an unknown word; a "
+                f"correlation needs at least two pairs"
+            )
+        pearson = scipy.stats.pearsonr(self.human, self.model)
+        spearman = scipy.stats.spearmanr(self.human, self.model)
+        return Correlation(*map(float, pearson)), Correlation(*map(float, spearman))
+
+
+def evaluate_pairs(
+    wv: VectorQueries, path: str, restrict_vocab: int | None = RESTRICT_VOCAB, case_insensitive: bool = True
+) -> PairScores:
+    """Compare cosine similarities with a file of lines "word TAB word TAB score"; see `judge_pairs`.
+
+    Raises DataError when the file cannot be read or has fewer than two pairs of known words.
+    """
+    judged = judge_pairs(wv, path, restrict_vocab=restrict_vocab, case_insensitive=case_insensitive)
+    pearson, spearman = judged.correlations()
+    return PairScores(spearman.statistic, pearson.statistic, len(judged.human), judged.unknown)
+
+
+def judge_pairs(
+    wv: VectorQueries,
+    path: str,
+    delimiter: str = "\t",
+    encoding: str = "utf-8",
+    restrict_vocab: int | None = RESTRICT_VOCAB,
+    case_insensitive: bool = True,
+    dummy4unknown: bool = False,
+) -> JudgedPairs:
+    """Read pairs of words with human judgments, and compute their similarities.
+
+    Lines that begin with #, and lines without two words and a number, are skipped. Pairs with an unknown word are
+    skipped too, or have similarity 0 with ``dummy4unknown``.
+    """
+    row_of = _known_words(wv, restrict_vocab, case_insensitive)
+    human: list[float] = []
+    model: list[float] = []
+    total = 0
+    unknown = 0
+    for line in _lines(path, encoding):
+        fields = line.split(delimiter)
+        try:
+            judgment = float(fields[2])
+        except (IndexError, ValueError):
+            continue
+        total += 1
+        first, second = (row_of.get(_folded(word, case_insensitive)) for word in fields[:2])
+        if first is not None and second is not None:
+            human.append(judgment)
+            model.append(wv.similarity(first, second))
+            continue
+        unknown += 1
+        if dummy4unknown:
+            human.append(judgment)
+            model.append(0.0)
+    return JudgedPairs(str(path), human, model, unknown, total)
+
+
+# --- analogies ---
+
+
+@dataclass(frozen=True)
 class Section:
-    """One section's questions: how many were right by 3CosAdd and by 3CosMul, asked, and left out as unknown."""
+    """One section's questions: correct by 3CosAdd, correct by 3CosMul, answered, and skipped for an unknown word."""
 
     name: str
     correct: int
@@ -45,133 +139,185 @@ class Section:
 
     @property
     def accuracy(self) -> float:
-        """Share of right answers by 3CosAdd."""
+        """Share of correct answers by 3CosAdd, 0 to 1."""
         return self.correct / max(1, self.asked)
 
     @property
     def accuracy_mul(self) -> float:
-        """Share of right answers by 3CosMul."""
+        """Share of correct answers by 3CosMul, 0 to 1."""
         return self.correct_mul / max(1, self.asked)
 
 
 @dataclass(frozen=True)
 class AnalogyScores:
-    """The sections of a file of analogies, and all of them together."""
+    """The scores of each section of a file of analogies."""
 
     sections: list[Section]
 
     @property
     def total(self) -> Section:
         """The sum of the sections."""
-        names = ("correct", "correct_mul", "asked", "unknown")
-        return Section("total", *(sum(getattr(s, name) for s in self.sections) for name in names))
+        return Section(
+            "total",
+            correct=sum(section.correct for section in self.sections),
+            correct_mul=sum(section.correct_mul for section in self.sections),
+            asked=sum(section.asked for section in self.sections),
+            unknown=sum(section.unknown for section in self.sections),
+        )
 
 
-def evaluate_pairs(
-    wv: WordVectors, path: str, restrict_vocab: int = RESTRICT, case_insensitive: bool = True
-) -> PairScores:
-    """Compare cosines with a file of lines "word TAB word TAB score"; lines with # in front are skipped.
+class GensimSection(TypedDict):
+    """One section in the form of gensim's ``evaluate_word_analogies``."""
 
-    Raises DataError when the file cannot be read, holds no such line, or no pair of known words.
+    section: str
+    correct: list[Question]
+    incorrect: list[Question]
+
+
+@dataclass(frozen=True)
+class AnsweredSection:
+    """One section's questions (n), and for each whether all words are known and whether the answer is correct.
+
+    ``known``, ``correct`` and ``correct_mul`` are (n,) bool; an answer to a question with an unknown word is wrong.
     """
-    known = _known(wv, restrict_vocab, case_insensitive)
-    found, judged, unknown = [], [], 0
-    for line in _lines(path):
-        fields = line.split("\t")
-        try:
-            first, second, score = fields[0], fields[1], float(fields[2])
-        except (IndexError, ValueError):
-            continue
-        places = [known.get(_folded(word, case_insensitive)) for word in (first, second)]
-        if None in places:
-            unknown += 1
-            continue
-        found.append(wv.similarity(*(wv.index_to_key[i] for i in places if i is not None)))
-        judged.append(score)
-    if len(found) < 2:
-        raise DataError(f"{path}: {len(found)} pairs of known words, {unknown} with an unknown one: no correlation")
-    spearman, pearson = scipy.stats.spearmanr(judged, found)[0], scipy.stats.pearsonr(judged, found)[0]
-    return PairScores(float(spearman), float(pearson), len(found), unknown)
+
+    name: str
+    questions: list[Question]
+    known: np.ndarray
+    correct: np.ndarray
+    correct_mul: np.ndarray
+
+    def as_in_gensim(self, multiply: bool, dummy4unknown: bool) -> GensimSection:
+        """Separate the questions by answers of 3CosMul or 3CosAdd; count unknown ones as wrong, or leave them out."""
+        is_correct = self.correct_mul if multiply else self.correct
+        found: GensimSection = {"section": self.name, "correct": [], "incorrect": []}
+        for question, known, correct in zip(self.questions, self.known, is_correct, strict=True):
+            if correct:
+                found["correct"].append(question)
+            elif known or dummy4unknown:
+                found["incorrect"].append(question)
+        return found
 
 
 def evaluate_analogies(
-    wv: WordVectors, path: str, restrict_vocab: int = RESTRICT, case_insensitive: bool = True
+    wv: VectorQueries, path: str, restrict_vocab: int | None = RESTRICT_VOCAB, case_insensitive: bool = True
 ) -> AnalogyScores:
-    """Answer a file of lines "a b c d" (a is to b as c is to d) in sections that begin with ": name".
-
-    The answer is the nearest known word other than a, b and c. Raises DataError when there is no question.
-    """
-    known = _known(wv, restrict_vocab, case_insensitive)
-    units = wv.vectors[: min(restrict_vocab, len(wv))] / wv._norms()[: min(restrict_vocab, len(wv)), None]
-    variants = _variants(wv, len(units), known, case_insensitive)
+    """Count correct answers to a file of analogies; see `answer_analogies`."""
     sections = []
-    for name, questions in _sections(path, case_insensitive):
-        ids = [[known.get(word, -1) for word in question] for question in questions]
-        asked = np.array([q for q in ids if -1 not in q], np.int64).reshape(-1, 4)
-        right = [_answer(units, part, variants) for part in _batches(asked)]
-        add, mul = (int(sum(counts)) for counts in zip(*right, strict=True)) if right else (0, 0)
-        sections.append(Section(name, add, mul, len(asked), len(ids) - len(asked)))
-    if not any(s.asked + s.unknown for s in sections):
-        raise DataError(f"{path}: no analogies (lines of four words, in sections that begin with ': name')")
+    for answered in answer_analogies(wv, path, restrict_vocab, case_insensitive):
+        n_known = int(answered.known.sum())
+        sections.append(
+            Section(
+                answered.name,
+                correct=int(answered.correct.sum()),
+                correct_mul=int(answered.correct_mul.sum()),
+                asked=n_known,
+                unknown=len(answered.questions) - n_known,
+            )
+        )
     return AnalogyScores(sections)
 
 
-def _answer(units: np.ndarray, questions: np.ndarray, variants: dict[int, list[int]]) -> tuple[int, int]:
-    """Count the right answers by 3CosAdd and by 3CosMul to questions (n, 4) of word ids."""
-    a, b, c = (units[questions[:, k]] @ units.T for k in range(3))
-    correct = []
-    for scores in (b + c - a, (1 + b) * (1 + c) / ((1 + a) / 2 + EPSILON)):
-        for row, question in zip(scores, questions, strict=True):
-            for word in question[:3]:
-                row[variants.get(int(word), [int(word)])] = -np.inf
-        answers = scores.argmax(axis=1)
-        pairs = zip(answers.tolist(), questions[:, 3].tolist(), strict=True)
-        correct.append(sum(word in variants.get(wanted, [wanted]) for word, wanted in pairs))
-    return correct[0], correct[1]
+def answer_analogies(
+    wv: VectorQueries, path: str, restrict_vocab: int | None = RESTRICT_VOCAB, case_insensitive: bool = True
+) -> list[AnsweredSection]:
+    """Answer a file of lines "a b c d" (a is to b as c is to d) in sections that begin with ": name".
+
+    The answer is the known word other than a, b and c with the highest score: by 3CosAdd, cos(b) + cos(c) - cos(a);
+    by 3CosMul, their quotient. Raises DataError when the file cannot be read or has no question.
+    """
+    row_of = _known_words(wv, restrict_vocab, case_insensitive)
+    searched = wv.vectors[:restrict_vocab]
+    units = searched / row_lengths(searched)[:, None]
+    variants = _case_variants(wv, len(units), row_of, case_insensitive)
+    sections = []
+    for name, questions in _sections(path, case_insensitive):
+        rows = [[row_of.get(word, -1) for word in question] for question in questions]
+        ids = np.array(rows, np.int64).reshape(-1, 4)
+        known = np.all(ids >= 0, axis=1)
+        correct = np.zeros(len(ids), bool)
+        correct_mul = np.zeros(len(ids), bool)
+        asked = np.flatnonzero(known)
+        for first in range(0, len(asked), QUESTIONS_PER_BATCH):
+            batch = asked[first : first + QUESTIONS_PER_BATCH]
+            correct[batch], correct_mul[batch] = _are_correct(units, ids[batch], variants)
+        sections.append(AnsweredSection(name, questions, known, correct, correct_mul))
+    if not any(section.questions for section in sections):
+        raise DataError(f"{path}: no analogies (lines of four words, in sections that begin with ': name')")
+    return sections
 
 
-def _batches(questions: np.ndarray) -> Iterator[np.ndarray]:
-    return (questions[i : i + QUESTIONS] for i in range(0, len(questions), QUESTIONS))
+def _are_correct(
+    units: np.ndarray, questions: np.ndarray, variants: dict[int, list[int]]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Answer questions (n, 4) of rows by 3CosAdd and by 3CosMul; return whether answers are correct: (n,) bool each."""
+    cos_a, cos_b, cos_c = (units[questions[:, column]] @ units.T for column in range(3))
+    add = cos_b + cos_c - cos_a
+    # Levy and Goldberg, equation 4, with cosines shifted to 0 to 1. Factors common to all words are left out.
+    multiply = (1 + cos_b) * (1 + cos_c) / ((1 + cos_a) / 2 + COSMUL_EPSILON)
+    return _answers_are_correct(add, questions, variants), _answers_are_correct(multiply, questions, variants)
+
+
+def _answers_are_correct(scores: np.ndarray, questions: np.ndarray, variants: dict[int, list[int]]) -> np.ndarray:
+    """Compare the words of highest score with the fourth column; overwrites the scores (n, V) of a, b and c."""
+    for row, question in zip(scores, questions[:, :3].tolist(), strict=True):
+        for word in question:
+            row[variants.get(word, [word])] = -np.inf
+    answers = scores.argmax(axis=1).tolist()
+    wanted = questions[:, 3].tolist()
+    return np.array([answer in variants.get(word, [word]) for answer, word in zip(answers, wanted, strict=True)], bool)
+
+
+# --- words and lines ---
 
 
 def _folded(word: str, case_insensitive: bool) -> str:
     return word.upper() if case_insensitive else word
 
 
-def _known(wv: WordVectors, restrict_vocab: int, case_insensitive: bool) -> dict[str, int]:
-    """Ids of words, in upper case if case does not count: the most frequent one of several."""
+def _known_words(wv: VectorQueries, restrict_vocab: int | None, case_insensitive: bool) -> dict[str, int]:
+    """Return the row of each word, in upper case if case is ignored; of several variants the first row."""
     words = wv.index_to_key[:restrict_vocab]
-    return {_folded(words[i], case_insensitive): i for i in reversed(range(len(words)))}
+    row_of: dict[str, int] = {}
+    for row, word in enumerate(words):
+        row_of.setdefault(_folded(word, case_insensitive), row)
+    return row_of
 
 
-def _variants(wv: WordVectors, n: int, known: dict[str, int], case_insensitive: bool) -> dict[int, list[int]]:
-    """By a known word's id, the ids of all words that are the same but for case, where there are several."""
-    if not case_insensitive or len(known) == n:
+def _case_variants(
+    wv: VectorQueries, n_words: int, row_of: dict[str, int], case_insensitive: bool
+) -> dict[int, list[int]]:
+    """Return the rows of all words that differ only by case, by the row of the first. Empty if there are none."""
+    if not case_insensitive or len(row_of) == n_words:
         return {}
-    found: dict[int, list[int]] = {}
-    for i, word in enumerate(wv.index_to_key[:n]):
-        found.setdefault(known[word.upper()], []).append(i)
-    return found
+    variants: dict[int, list[int]] = {}
+    for row, word in enumerate(wv.index_to_key[:n_words]):
+        variants.setdefault(row_of[word.upper()], []).append(row)
+    return variants
 
 
-def _sections(path: str, case_insensitive: bool) -> list[tuple[str, list[list[str]]]]:
-    sections: list[tuple[str, list[list[str]]]] = []
-    for line in _lines(path):
+def _sections(path: str, case_insensitive: bool) -> list[tuple[str, list[Question]]]:
+    sections: list[tuple[str, list[Question]]] = []
+    for line in _lines(path, "utf-8"):
         if line.startswith(": "):
             sections.append((line[2:].strip(), []))
             continue
         words = [_folded(word, case_insensitive) for word in line.split()]
-        if len(words) == 4 and not sections:
-            raise DataError(f"{path}: an analogy before the first section (': name')")
-        if len(words) == 4:
-            sections[-1][1].append(words)
+        if len(words) != 4:
+            continue
+        if not sections:
+            raise DataError(f"{path}: an analogy before the first section; a section begins with ': name'")
+        sections[-1][1].append((words[0], words[1], words[2], words[3]))
     return sections
 
 
-def _lines(path: str) -> Iterator[str]:
+def _lines(path: str, encoding: str) -> Iterator[str]:
+    """Yield the lines of a file but empty ones and comments, which begin with #."""
     try:
-        with fsspec.open(str(path), "rt", encoding="utf-8") as file:
+        with fsspec.open(str(path), "rt", encoding=encoding) as file:
             lines = file.read().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: cannot be read ({error})") from None
-    return (line for line in lines if line.strip() and not line.startswith("#"))
+    for line in lines:
+        if line.strip() and not line.startswith("#"):
+            yield line

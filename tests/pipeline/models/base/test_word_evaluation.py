@@ -5,7 +5,6 @@ import pytest
 from corpusmill.io.stores.store import DataError
 from corpusmill.pipeline.models.base.vectors import WordVectors
 from corpusmill.pipeline.models.base.word_evaluation import evaluate_analogies, evaluate_pairs
-from gensim.models import KeyedVectors
 
 PAIRS = "# a comment\nw1\tw2\t9.5\nW3\tw4\t2\nw5\tmissing\t1\nnot a pair\nw6\tw7\tlots\nw8\tw9\t4.25\nW10\tW11\t7\n"
 
@@ -19,12 +18,6 @@ def make_vectors(n=60, dimension=8, seed=0, cased=False):
     if cased:
         words[-6:] = [f"W{i}" for i in range(6)]
     return WordVectors(words, vectors)
-
-
-def in_gensim(wv):
-    peer = KeyedVectors(wv.vector_size)
-    peer.add_vectors(wv.index_to_key, wv.vectors)
-    return peer
 
 
 def grid_questions(seed=1):
@@ -55,7 +48,7 @@ def analogies(tmp_path):
 def test_pairs_score_as_in_gensim(pairs, cased, restrict):
     wv = make_vectors(cased=cased)
     found = evaluate_pairs(wv, pairs, restrict)
-    pearson, spearman, ratio = in_gensim(wv).evaluate_word_pairs(pairs, restrict_vocab=restrict)
+    pearson, spearman, ratio = wv.to_gensim().evaluate_word_pairs(pairs, restrict_vocab=restrict)
     assert found.spearman == pytest.approx(spearman[0], abs=1e-6)
     assert found.pearson == pytest.approx(pearson[0], abs=1e-5)
     assert found.unknown_ratio == pytest.approx(ratio)
@@ -67,7 +60,7 @@ def test_pairs_score_as_in_gensim(pairs, cased, restrict):
 def test_analogies_score_as_in_gensim(analogies, cased, insensitive):
     wv = make_vectors(cased=cased)
     found = evaluate_analogies(wv, analogies, case_insensitive=insensitive)
-    _, sections = in_gensim(wv).evaluate_word_analogies(analogies, case_insensitive=insensitive)
+    _, sections = wv.to_gensim().evaluate_word_analogies(analogies, case_insensitive=insensitive)
     wanted = {s["section"]: (len(s["correct"]), len(s["correct"]) + len(s["incorrect"])) for s in sections}
     total = wanted.pop("Total accuracy")
     assert {s.name: (s.correct, s.asked) for s in found.sections} == wanted
@@ -77,10 +70,49 @@ def test_analogies_score_as_in_gensim(analogies, cased, insensitive):
         assert found.total.unknown > 0
 
 
+@pytest.mark.parametrize("dummy", [False, True])
+@pytest.mark.parametrize("restrict", [12, None])
+def test_word_pairs_are_evaluated_with_gensims_results(pairs, restrict, dummy):
+    wv = make_vectors(cased=True)
+    options = {"restrict_vocab": restrict, "dummy4unknown": dummy}
+    pearson, spearman, ratio = wv.evaluate_word_pairs(pairs, **options)
+    expected = wv.to_gensim().evaluate_word_pairs(pairs, **options)
+    np.testing.assert_allclose(pearson, tuple(expected[0]), rtol=1e-4)
+    np.testing.assert_allclose(spearman, tuple(expected[1]), rtol=1e-4)
+    assert ratio == pytest.approx(expected[2])
+
+
+def test_word_pairs_may_be_separated_by_commas(pairs, tmp_path):
+    wv = make_vectors()
+    (tmp_path / "pairs.csv").write_text(PAIRS.replace("\t", ","), encoding="utf-16")
+    found = wv.evaluate_word_pairs(str(tmp_path / "pairs.csv"), delimiter=",", encoding="utf-16")
+    assert found == wv.evaluate_word_pairs(pairs)
+
+
+@pytest.mark.parametrize("dummy", [False, True])
+@pytest.mark.parametrize("insensitive", [False, True])
+@pytest.mark.parametrize("restrict", [33, None])
+def test_word_analogies_are_evaluated_with_gensims_results(analogies, restrict, insensitive, dummy):
+    wv = make_vectors(cased=True)
+    options = {"restrict_vocab": restrict, "case_insensitive": insensitive, "dummy4unknown": dummy}
+    score, sections = wv.evaluate_word_analogies(analogies, **options)
+    assert (score, sections) == wv.to_gensim().evaluate_word_analogies(analogies, **options)
+    assert [section["section"] for section in sections] == ["one", "two of it", "nothing", "Total accuracy"]
+
+
+def test_word_analogies_are_answered_by_3cosmul_on_demand(analogies):
+    wv = make_vectors()
+    score, sections = wv.evaluate_word_analogies(analogies, similarity_function="most_similar_cosmul")
+    scores = evaluate_analogies(wv, analogies)
+    assert (score, len(sections[-1]["correct"])) == (scores.total.accuracy_mul, scores.total.correct_mul)
+    with pytest.raises(ValueError, match="choose 'most_similar' or"):
+        wv.evaluate_word_analogies(analogies, similarity_function="cosine")
+
+
 def test_products_of_cosines_answer_as_in_gensim(analogies):
     wv = make_vectors()
-    peer, right = in_gensim(wv), 0
-    # gensim's evaluation knows 3CosAdd alone, whatever function it is asked for.
+    peer, right = wv.to_gensim(), 0
+    # gensim's evaluation always uses 3CosAdd: its 3CosMul is called for each question here.
     for line in grid_questions().lower().splitlines():
         words = line.split()
         if len(words) == 4 and all(word in wv for word in words):
@@ -100,7 +132,7 @@ def test_real_files_score_as_in_gensim(real_data):
     wv = WordVectors(known, rng.normal(size=(len(known), 10)))
     for name in ("eval/wordsim353.tsv", "eval/simlex999.txt"):
         found = evaluate_pairs(wv, str(real_data(name)))
-        _, spearman, ratio = in_gensim(wv).evaluate_word_pairs(str(real_data(name)))
+        _, spearman, ratio = wv.to_gensim().evaluate_word_pairs(str(real_data(name)))
         assert found.spearman == pytest.approx(spearman[0], abs=1e-6)
         assert found.unknown_ratio == pytest.approx(ratio)
 
@@ -110,7 +142,7 @@ def test_files_without_use_are_refused(tmp_path):
     with pytest.raises(DataError, match="cannot be read"):
         evaluate_pairs(wv, str(tmp_path / "none"))
     (tmp_path / "bad").write_text("x\ty\t1\n")
-    with pytest.raises(DataError, match="0 pairs of known words, 1 with an unknown one"):
+    with pytest.raises(DataError, match="0 pairs of known words and 1 with an unknown word"):
         evaluate_pairs(wv, str(tmp_path / "bad"))
     with pytest.raises(DataError, match="no analogies"):
         evaluate_analogies(wv, str(tmp_path / "bad"))

@@ -143,8 +143,10 @@ class RandomIndexing(TextEstimator):
     def wv(self) -> WordVectors:
         """The vectors of the words that count, to look up and to compare."""
         if self._fitted() and self._wv is None:
-            words = np.array(self.words_, dtype=object)[self._counted()]
-            self._wv = WordVectors(words.tolist(), self._vectors()[self._counted()])
+            counted = self._counted()
+            words = np.array(self.words_, dtype=object)[counted]
+            counts = self._joined("statistics")[counted, FREQUENCY]
+            self._wv = WordVectors(words.tolist(), self._vectors()[counted], counts)
         return self._wv  # type: ignore[return-value]
 
     def _counted(self) -> np.ndarray:

@@ -178,7 +178,8 @@ class Word2Vec(TextEstimator):
     def wv(self) -> WordVectors:
         """The vectors of the words, to look up and to compare."""
         if self._fitted() and self._wv is None:
-            self._wv = WordVectors(self.words_, self.joined("W_in")[:, : self.vector_size])
+            vectors = self.joined("W_in")[:, : self.vector_size]
+            self._wv = WordVectors(self.words_, vectors, counts=self._fitted().shared["frequency"])
         return self._wv  # type: ignore[return-value]
 
     def transform_chunk(self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> np.ndarray:

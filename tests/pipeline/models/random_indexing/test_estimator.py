@@ -199,6 +199,7 @@ def test_words_that_do_not_count_are_null_terms(corpus):
     expected = ri_train(masked, seeds_of(model.words_), corpus.n_words, 3, weighting="linear")
     np.testing.assert_array_equal(model.model_.block(0)["sums"], expected)
     assert model.wv.index_to_key == [word for word, k in zip(model.words_, kept, strict=True) if k]
+    np.testing.assert_array_equal(model.wv.counts, frequency[kept])
 
 
 def test_the_dimension_may_follow_the_vocabulary(corpus):

@@ -197,6 +197,7 @@ def test_rare_words_have_no_vector(corpus):
     frequency = corpus.vocabulary["term_frequency"].to_numpy()
     model = small(min_count=20).fit(corpus)
     assert len(model.wv) == (frequency >= 20).sum() < corpus.n_words
+    np.testing.assert_array_equal(model.wv.counts, frequency[frequency >= 20])
 
 
 def test_a_saved_model_is_the_same_and_applies_to_documents(corpus, tmp_path):

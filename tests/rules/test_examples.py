@@ -1,0 +1,150 @@
+"""Every example runs: in docstrings, in the README and in the other documents."""
+
+import ast
+import doctest
+import gzip
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import corpusmill
+import pytest
+from corpusmill.pipeline.commands.cli.main import cli
+from helpers.source_tree import ROOT, SOURCES, files_below, module_of, tree_of
+
+DOCUMENTS = [ROOT / "README.md", *ROOT.glob("CONTRIBUTING.md"), *files_below(ROOT / "docs", pattern="*.md")]
+#: A fenced block of a language: the comment before it, if any, and its lines.
+BLOCK = re.compile(r"(<!-- test: (?P<mark>.*?) -->\n)?```(?P<language>\w+)\n(?P<code>.*?)```", re.DOTALL)
+#: Settings that make training small, for the commands that train.
+SMALL = {
+    "CORPUSMILL_MODEL__N_COMPONENTS": "3",
+    "CORPUSMILL_MODEL__MAX_ITER": "3",
+    "CORPUSMILL_RETRAIN__MODEL": "{max_iter: 2}",
+    "CORPUSMILL_SOURCE__MIN_DF": "1",
+    "CORPUSMILL_SOURCE__MAX_DF": "1.0",
+    "CORPUSMILL_CLUSTER__KIND": "synchronous",
+}
+TOPICS = (
+    "the storm drove the boat over the sea and the sailor steered the boat to the harbour of the island",
+    "the baker baked bread from flour in the oven and the baker sold the bread and the cake to the town",
+    "the king and the queen ruled the land and the king crowned the prince and the queen in the castle",
+)
+
+
+def blocks(path, language):
+    """Yield the line, the mark and the code of each fenced block of a document."""
+    text = path.read_text()
+    for found in BLOCK.finditer(text):
+        if found["language"] == language:
+            yield text.count("\n", 0, found.start("code")), found["mark"], found["code"]
+
+
+def write_articles(path, start, number=200):
+    """Write articles about three topics as compressed JSONL, with their texts as ``body`` and as ``text``."""
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    with gzip.open(path, "wt") as file:
+        for i in range(start, start + number):
+            words = TOPICS[i % len(TOPICS)].split()
+            text = " ".join(words[j % len(words)] for j in range(i, i + 40))
+            file.write(json.dumps({"body": text, "text": text}) + "\n")
+
+
+# --- docstrings ---
+
+
+def docstrings_with_examples():
+    """Yield the module, the name and the docstring of everything that ships and has examples."""
+    for path in SOURCES:
+        nodes = [node for node in ast.walk(tree_of(path)) if isinstance(node, (ast.ClassDef, ast.FunctionDef))]
+        for node in [tree_of(path), *nodes]:
+            docstring = ast.get_docstring(node)
+            if docstring and ">>> " in docstring:
+                name = getattr(node, "name", "")
+                yield pytest.param(docstring, path, id=f"{module_of(path)}:{name}")
+
+
+@pytest.mark.parametrize(("docstring", "path"), list(docstrings_with_examples()))
+def test_examples_in_docstrings_run(docstring, path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    # An example begins with nothing, so that it runs wherever a reader pastes it.
+    example = doctest.DocTestParser().get_doctest(docstring, {"__name__": "__main__"}, path.name, str(path), 0)
+    failures = []
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    runner.run(example, out=failures.append)
+    assert not failures, "".join(failures)
+
+
+# --- documents ---
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A folder with the corpora and graphs that the documents use, as the working directory."""
+    monkeypatch.chdir(tmp_path)
+    for name, number in {"corpus": 90, "more-articles": 30, "monday": 30, "tuesday": 30, "wednesday": 30}.items():
+        write_articles(f"{name}.jsonl.gz", len(name), number)
+        corpusmill.ingest(f"{name}.jsonl.gz", name)
+    edges = "".join(f"{a}\t{b}\n" for a in range(12) for b in range(a) if (a + b) % 3)
+    Path("edges.tsv").write_text(edges)
+    call("corpusmill graph edges.tsv graphs/ppi")
+    return tmp_path
+
+
+def call(command):
+    """Run a shell command with the program of this environment; train small models."""
+    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    if command.split()[1] in ("run", "train", "retrain"):
+        environment |= SMALL
+    done = subprocess.run(command, shell=True, check=False, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+
+
+@pytest.mark.skipif(not hasattr(corpusmill, "LDA"), reason="the package corpusmill does not offer its names yet")
+@pytest.mark.parametrize("path", [p for p in DOCUMENTS if any(blocks(p, "python"))], ids=lambda p: p.name)
+def test_python_code_of_documents_runs(path, project):
+    names = {"__name__": "__main__"}
+    for line, _, code in blocks(path, "python"):
+        # The empty lines make the numbers of lines in a traceback those of the document.
+        exec(compile("\n" * line + code, str(path), "exec"), names)
+
+
+def commands(code):
+    """Return the commands of a console block, without prompts and comments."""
+    lines = [line.removeprefix("$ ") for line in code.splitlines() if line.startswith("$ ")]
+    return [shlex.split(line, comments=True) for line in lines]
+
+
+def console_blocks(mark=None):
+    """Yield the console blocks of all documents, or those with a mark."""
+    for path in DOCUMENTS:
+        for line, found, code in blocks(path, "console"):
+            if mark in (None, found):
+                yield pytest.param(code, id=f"{path.name}:{line}")
+
+
+@pytest.mark.parametrize("code", list(console_blocks()))
+def test_commands_of_documents_exist_with_their_options(code):
+    for words in commands(code):
+        if words[0] == "corpusmill":
+            words = words[1 : words.index(">")] if ">" in words else words[1:]
+            command, context = cli, click.Context(cli)
+            while isinstance(command, click.Group):
+                command, words = command.get_command(context, words[0]), words[1:]
+                assert command is not None
+            command.make_context(command.name, list(words), parent=context)
+
+
+@pytest.mark.parametrize("code", list(console_blocks("run")))
+def test_commands_of_documents_run(code, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_articles("articles/2026-11-01.jsonl.gz", 0)
+    if "retrain" in code:
+        call("corpusmill retrain retrain")
+        write_articles("articles/2026-11-02.jsonl.gz", 5)
+    for line in code.splitlines():
+        call(line.removeprefix("$ "))

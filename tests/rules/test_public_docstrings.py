@@ -36,7 +36,6 @@ PENDING = {
     "Node2Vec",
     "RandomIndexing",
     "Word2Vec",
-    "WordVectors",
     "ingest",
     "open_cluster",
 }

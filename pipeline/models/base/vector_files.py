@@ -37,7 +37,7 @@ SAFETENSORS_TYPES = ("F16", "F32", "F64")
 
 
 class VectorTable(NamedTuple):
-    """What a file of word vectors holds: V words, their vectors (V, D), and how often each occurs (V,), if known."""
+    """The content of a file of word vectors: V words, vectors (V, D), and the count of each word (V,), if known."""
 
     words: list[str]
     vectors: np.ndarray
@@ -84,7 +84,7 @@ def write_safetensors(path: str, table: VectorTable) -> None:
 
 
 def read_safetensors(path: str) -> VectorTable:
-    """Read a file of `write_safetensors`. Raises DataError for a damaged file, and for other tensors or types."""
+    """Read a file of `write_safetensors`. Raises DataError if it is damaged, or has other tensors or types."""
     try:
         with _local_file(path) as local, safetensors.safe_open(local, framework="np") as file:
             names = sorted(file.keys())
@@ -138,7 +138,7 @@ def write_parquet(path: str, table: VectorTable) -> None:
 
 
 def read_parquet_vectors(path: str) -> VectorTable:
-    """Read a file of `write_parquet`. Raises DataError for another file."""
+    """Read a file written by `write_parquet`. Raises DataError for another file."""
     store, name = folder_and_name(path)
     try:
         found = read_parquet(pa.BufferReader(store.read_bytes(name)))
@@ -166,7 +166,7 @@ def write_zarr(url: str, table: VectorTable) -> None:
 
 
 def read_zarr(url: str) -> VectorTable:
-    """Read a group of `write_zarr`. Raises DataError for another store."""
+    """Read a group written by `write_zarr`. Raises DataError for another store."""
     store = Store(url)
     if not store.exists("words.json"):
         raise DataError(f"{url}: no word vectors here (words.json is missing)")

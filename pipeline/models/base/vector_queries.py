@@ -1,6 +1,7 @@
 """Looking up and comparing vectors by key, in memory, with the methods and results of gensim's KeyedVectors."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from numbers import Real
 from typing import Literal, Protocol, TypeGuard
 
 import numpy as np
@@ -9,7 +10,7 @@ from .similarity import row_lengths, top_indices, unit_vector
 
 #: A key is a word, or the index of a row.
 Key = str | int | np.integer
-#: What a query is made of: a key or a vector (D,), optionally paired with its weight.
+#: One item of a query: a key or a vector (D,), optionally paired with a weight.
 QueryItem = Key | np.ndarray | tuple[Key | np.ndarray, float]
 Query = QueryItem | Iterable[QueryItem] | None
 Ranking = list[tuple[str, float]]
@@ -339,7 +340,7 @@ def _as_list(query: Query) -> list[QueryItem]:
 
 def _is_weighted(item: tuple[object, ...]) -> TypeGuard[tuple[Key | np.ndarray, float]]:
     """Tell a (key, weight) pair from a tuple of keys."""
-    return len(item) == 2 and isinstance(item[1], int | float)
+    return len(item) == 2 and isinstance(item[1], Real)
 
 
 def _weighted(positive: list[QueryItem], negative: list[QueryItem]) -> tuple[list[Key | np.ndarray], list[float]]:

@@ -35,10 +35,11 @@ class GensimVectors(Protocol):
 class WordVectors(VectorQueries):
     """Vectors by word, with the methods of gensim's KeyedVectors.
 
-    Lookups, similarities, searches, evaluations and word2vec files have the names, arguments and results that they
-    have in gensim 4.4. Words and vectors are fixed: to add or change some, use ``to_gensim()``. Three results differ
-    on purpose: a vector of zeros has similarity 0 with everything (gensim: NaN), equal similarities rank in the order
-    of the rows, and `most_similar_cosmul` applies ``restrict_vocab``.
+    Methods for lookup, similarity, search, evaluation and word2vec files have the same names, arguments and results as
+    in gensim 4.4. Words and vectors cannot be added or replaced: use ``to_gensim()`` for that. Three results differ
+    from gensim on purpose. A vector of zeros has similarity 0 with every vector; gensim gives NaN. Words of equal
+    similarity are sorted by row; gensim's order is arbitrary. `most_similar_cosmul` applies ``restrict_vocab``; gensim
+    ignores it.
 
     Parameters
     ----------
@@ -207,15 +208,15 @@ class WordVectors(VectorQueries):
     # --- files ---
 
     def save(self, path: str) -> None:
-        """Save in the format that the ending of the name tells: .txt, .bin, .safetensors, .parquet or .zarr.
+        """Save in the format given by the ending of the name: .txt, .bin, .safetensors, .parquet or .zarr.
 
-        .txt and .bin are word2vec's text and binary formats, which hold no counts. Vectors are read back to the bit.
-        gensim's own format is written by ``wv.to_gensim().save(path)``.
+        .txt and .bin are word2vec's text and binary formats, which store no counts. Every format stores the exact
+        float32 values. For gensim's own format, use ``wv.to_gensim().save(path)``.
 
         Raises
         ------
         ValueError
-            If the ending is another one, or the format cannot hold the words.
+            If the ending is another one, or the format cannot store the words.
         """
         match _ending(path):
             case ".txt":
@@ -231,9 +232,9 @@ class WordVectors(VectorQueries):
 
     @classmethod
     def load(cls, path: str) -> Self:
-        """Read a file of `save`, in the format that the ending of its name tells.
+        """Read a file written by `save`, in the format given by the ending of its name.
 
-        gensim's own format is read by ``WordVectors.from_gensim(KeyedVectors.load(path))``.
+        For gensim's own format, use ``WordVectors.from_gensim(KeyedVectors.load(path))``.
 
         Raises
         ------
@@ -319,7 +320,7 @@ class WordVectors(VectorQueries):
     def save_safetensors(self, path: str) -> None:
         """Write a safetensors file: tensors ``vectors`` and ``counts`` (if known), words as JSON in the metadata.
 
-        Raises ValueError for more words than the format can hold (several millions).
+        Raises ValueError if the words exceed the format's limit for metadata (several million words).
         """
         vector_files.write_safetensors(path, self._table)
 
@@ -334,7 +335,7 @@ class WordVectors(VectorQueries):
 
     @classmethod
     def load_parquet(cls, path: str) -> Self:
-        """Read a file of `save_parquet`. Raises DataError for another file."""
+        """Read a file written by `save_parquet`. Raises DataError for another file."""
         return cls._from_table(path, vector_files.read_parquet_vectors(path))
 
     def save_zarr(self, url: str) -> None:
@@ -343,7 +344,7 @@ class WordVectors(VectorQueries):
 
     @classmethod
     def load_zarr(cls, url: str) -> Self:
-        """Read a group of `save_zarr`. Raises DataError for another store."""
+        """Read a group written by `save_zarr`. Raises DataError for another store."""
         return cls._from_table(url, vector_files.read_zarr(url))
 
     @classmethod

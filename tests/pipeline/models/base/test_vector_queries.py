@@ -179,7 +179,7 @@ def test_most_similar_to_given_and_relative_similarity_are_those_of_gensim(wv):
 
 def test_a_query_is_one_key_one_vector_one_pair_or_a_list(wv):
     expected = wv.most_similar(["man"], topn=3)
-    for query in ("man", 2, ("man", 0.5), [("man", 2)], ("man", "man"), {"man"}):
+    for query in ("man", 2, ("man", 0.5), ("man", np.float32(2)), [("man", 2)], ("man", "man"), {"man"}):
         assert_same_ranking(wv.most_similar(query, topn=3), expected)
     as_vector = wv.most_similar(wv["man"] * 3, topn=4)
     assert as_vector[0] == ("man", pytest.approx(1, abs=1e-6))

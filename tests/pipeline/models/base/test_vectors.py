@@ -202,7 +202,7 @@ def test_words_that_are_cut_within_a_character_are_repaired_on_demand(tmp_path):
 
 
 @pytest.mark.parametrize("size", [50, 61, 1 << 20])
-def test_a_binary_file_is_read_in_pieces_of_any_size(wv, tmp_path, monkeypatch, size):
+def test_a_binary_file_is_read_in_blocks_of_any_size(wv, tmp_path, monkeypatch, size):
     monkeypatch.setattr(word2vec_format, "BINARY_BYTES_PER_READ", size)
     wv.save(f"{tmp_path}/v.bin")
     assert_equal_vectors(WordVectors.load(f"{tmp_path}/v.bin"), wv)

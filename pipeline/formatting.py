@@ -1,41 +1,61 @@
-"""Numbers as people write them."""
+"""Write numbers, durations and names for people."""
 
 import math
 
-#: Measures whose underscore is part of the name.
+#: A minus sign is as wide as a digit; a hyphen is narrower.
+MINUS_SIGN = "\u2212"
+#: Coherence measures, whose names contain an underscore.
 MEASURES = ("c_v", "u_mass")
 
 
 def format_number(number: float) -> str:
-    """Write a number in at most four digits: 12.3 M, 4,321, 0.0123."""
+    """Write a number with about four digits: 12.3 M, 4,321, 0.0123. Infinity and NaN are a dash."""
     if not math.isfinite(number):
         return "–"
-    for least, scale, unit in ((1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e5, 1e3, "k")):
-        if abs(number) >= least:
-            return f"{number / scale:.3g} {unit}"
-    return f"{number:,.0f}" if abs(number) >= 1000 or number == int(number) else f"{number:.4g}"
+    size = abs(number)
+    if size >= 1e9:
+        return f"{number / 1e9:.3g} G"
+    if size >= 1e6:
+        return f"{number / 1e6:.3g} M"
+    if size >= 1e5:
+        return f"{number / 1e3:.3g} k"
+    if size >= 1000 or number == int(number):
+        return f"{number:,.0f}"
+    return f"{number:.4g}"
 
 
 def pluralize(number: int, noun: str) -> str:
-    """Write how many there are: 1 chunk, 1,234 chunks."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    """Write a count with its noun: 1 chunk, 1,234 chunks."""
+    ending = "" if number == 1 else "s"
+    return f"{number:,} {noun}{ending}"
 
 
 def label(name: str) -> str:
-    """Write a key as people say it: training seconds, held-out loss, coherence c_v."""
-    kept = next((measure for measure in MEASURES if f"_{name}".endswith(f"_{measure}")), "")
-    return name.removesuffix(kept).replace("held_out_", "held-out ").replace("_", " ") + kept
+    """Write a key in words: training seconds, held-out loss, coherence c_v."""
+    measure = ""
+    for known in MEASURES:
+        if name == known or name.endswith(f"_{known}"):
+            measure = known
+    words = name.removesuffix(measure).replace("held_out_", "held-out ").replace("_", " ")
+    return words + measure
+
+
+def capitalize(text: str) -> str:
+    """Write the first letter in upper case and leave the others as they are."""
+    return text[:1].upper() + text[1:]
 
 
 def with_minus_sign(number: str) -> str:
-    """Write a negative number with a minus sign, which is as wide as the digits."""
-    return number.replace("-", "\u2212")
+    """Replace the hyphens of formatted numbers by minus signs."""
+    return number.replace("-", MINUS_SIGN)
 
 
 def format_duration(seconds: float) -> str:
-    """Write a duration as people do: 0.4 s, 12 s, 3 min 5 s, 5 min, 2 h 10 min."""
+    """Write a duration with its two largest units: 0.4 s, 12 s, 3 min 5 s, 5 min, 2 h 10 min."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
     if seconds < 60:
-        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+        return f"{seconds:.0f} s"
     minutes, rest = divmod(round(seconds), 60)
     if minutes < 60:
         return f"{minutes} min {rest} s" if rest else f"{minutes} min"

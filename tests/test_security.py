@@ -92,7 +92,7 @@ def test_a_script_in_a_document_stays_a_word_in_the_report():
     assert call("run", "my.yaml", "--json") == 0
     page = Path("run/report.html").read_text()
     assert SCRIPT not in page
-    assert SCRIPT.replace("<", "&lt;").replace(">", "&gt;").replace("'", "&#x27;") in page
+    assert SCRIPT.replace("<", "&lt;").replace(">", "&gt;").replace("'", "&#39;") in page
 
 
 def test_a_script_in_a_document_stays_a_word_on_the_live_page():

@@ -1,6 +1,7 @@
 """Read the rows of a run's metrics.jsonl: which metrics there are, and their values by epoch."""
 
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 
 #: One row of metrics.jsonl: the metrics of one epoch by name. Not every row has every metric.
@@ -41,13 +42,39 @@ def likelihood_names(rows: Sequence[MetricRow]) -> list[str]:
 
 
 def model_metrics(rows: Sequence[MetricRow]) -> list[str]:
-    """Return the names of the model's own metrics, without log-likelihoods and without those that never change."""
+    """Return the names of the model's own metrics that change from epoch to epoch.
+
+    Log-likelihoods are left out, since charts and summaries treat them by themselves.
+    """
+    return [name for name in _own_metrics(rows) if len(_values(rows, name)) > 1]
+
+
+def summary_metrics(rows: Sequence[MetricRow]) -> list[str]:
+    """Return the names of the model's own metrics that change, or that only one epoch measured."""
+    single = [name for name in _own_metrics(rows) if len(metric_points(rows, name)) == 1]
+    return sorted([*model_metrics(rows), *single])
+
+
+def _own_metrics(rows: Sequence[MetricRow]) -> list[str]:
     names: set[str] = set()
     for row in rows:
         names.update(row)
-    names -= ENGINE_METRICS | set(METRIC_LABELS)
-    return [name for name in sorted(names) if _changes(rows, name)]
+    return sorted(names - ENGINE_METRICS - set(METRIC_LABELS))
 
 
-def _changes(rows: Sequence[MetricRow], name: str) -> bool:
-    return len({value for _, value in metric_points(rows, name)}) > 1
+def _values(rows: Sequence[MetricRow], name: str) -> set[float]:
+    return {value for _, value in metric_points(rows, name)}
+
+
+def median_speed(rows: Sequence[MetricRow]) -> float | None:
+    """Return the tokens per second of the median epoch, or None if no row has them."""
+    speeds = [float(row["tokens_per_second"]) for row in rows if "tokens_per_second" in row]
+    if not speeds:
+        return None
+    return statistics.median_high(speeds)
+
+
+def perplexity(log_likelihood: float) -> float:
+    """Return the perplexity for a log-likelihood per token in nats."""
+    # exp overflows above 709.
+    return math.exp(min(-log_likelihood, 700.0))

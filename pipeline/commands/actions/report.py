@@ -7,8 +7,9 @@ from ....io.stores.store import DataError, Store
 from ...engine.run import RunStore
 from ...models.base.estimator import read_model_meta
 from ...models.base.text import load_model, model_of_run
-from ...views.report.comparison import render_both
-from ...views.report.render import Contents, render
+from ...views.report.comparison import render_comparison
+from ...views.report.contents import Contents
+from ...views.report.render import render
 
 Facts = dict[str, Any]
 
@@ -30,7 +31,7 @@ def compare(first: str, second: str, path: str | None = None) -> str:
     both = {url: contents_of(url, 0) for url in (first, second)}
     if len(both) < 2:
         raise ValueError(f"{first}: nothing to compare, both are the same")
-    return _write(path or "comparison.html", render_both(both))
+    return _write(path or "comparison.html", render_comparison(both))
 
 
 def contents_of(url: str, n_words: int, estimator: Any | None = None) -> Contents:

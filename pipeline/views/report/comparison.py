@@ -1,125 +1,165 @@
-"""One page about two runs or models: final figures side by side, curves overlaid, and the settings that differ."""
+"""The HTML report that compares two runs or models: final figures, curves, and the settings that differ."""
 
-import math
 from collections.abc import Mapping, Sequence
-from html import escape
-from typing import Any
+from dataclasses import dataclass
 
-from ...formatting import format_duration, format_number, label, with_minus_sign
-from ..history import METRIC_LABELS, MetricRow, last_value, metric_points, model_metrics
-from .render import Contents, chart, details, page
+from ...formatting import MINUS_SIGN, capitalize, format_duration, format_number, label, with_minus_sign
+from ..history import MetricRow, last_value, median_speed, metric_points, model_metrics, perplexity, summary_metrics
+from .charts import Chart, build_chart
+from .contents import Contents, Settings
+from .page import render_template
 
-LIKELIHOODS = {
+_LIKELIHOODS = {
     "held_out_log_likelihood": "Held-out log-likelihood per token",
     "log_likelihood": "Training log-likelihood per token",
 }
+#: In place of a value that only the other one has.
+_MISSING = "–"
 
 
-def render_both(both: Mapping[str, Contents]) -> str:
-    """Return the page of two contents, named by where they are."""
-    names, contents = list(both), list(both.values())
-    newest = max((c.versions for c in contents), key=lambda v: v.get("corpusmill", ""))
-    found = {name: _flat(c.config) for name, c in both.items()}
-    differing = _differing(list(found.values()), within=_sections(contents))
-    versions = _differing([c.versions for c in contents], within=set())
-    return page(
-        title=f"{names[0]} and {names[1]}",
-        lead=" | ".join(dict.fromkeys(f"{c.title}: {c.lead}" for c in contents)),
-        version=newest.get("corpusmill", ""),
-        summary=_figures(names, contents),
-        body=_curves(both)
-        + _table("Settings that differ", names, differing)
-        + (_table("Versions that differ", names, versions) if versions else ""),
-        made="".join(details(f"Configuration of {name}", c.config) for name, c in both.items()),
-    )
+@dataclass(frozen=True)
+class Table:
+    """A table: rows of cells by heading, one cell per column."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Mapping[str, Sequence[str]]
+
+
+def render_comparison(both: Mapping[str, Contents]) -> str:
+    """Return the report as HTML. ``both`` has the contents of two runs or models by their paths."""
+    names = list(both)
+    left, right = both.values()
+    version = max(left.versions.get("corpusmill", ""), right.versions.get("corpusmill", ""))
+    values = {
+        "title": f"{names[0]} and {names[1]}",
+        "lead": _lead(left, right),
+        "version": version,
+        "figures": Table("Final figures", [*names, "change"], _figure_rows(figures(left.rows), figures(right.rows))),
+        "charts": _charts(both),
+        "settings": Table("Settings that differ", names, _differing_settings(left.config, right.config)),
+        "versions": Table("Versions that differ", names, _differences(left.versions, right.versions)),
+        "configs": {name: contents.config for name, contents in both.items()},
+    }
+    return render_template("comparison.html.j2", values)
+
+
+def _lead(left: Contents, right: Contents) -> str:
+    leads = [f"{contents.title}: {contents.lead}" for contents in (left, right)]
+    if leads[0] == leads[1]:
+        return leads[0]
+    return " | ".join(leads)
 
 
 # --- figures ---
 
 
 def figures(rows: Sequence[MetricRow]) -> dict[str, float]:
-    """Return what a run came to, by name: how good the model is, then what it took."""
-    found = {
-        name: value for name in (*LIKELIHOODS, *model_metrics(rows)) if (value := last_value(rows, name)) is not None
-    }
-    held_out = found.get("held_out_log_likelihood")
-    if held_out is not None:  # beside each other
-        both = {"held_out_log_likelihood": held_out, "held_out_perplexity": math.exp(min(-held_out, 700.0))}
-        found = both | found
+    """Return the final metrics of a run by name: first how good the model is, then what training took."""
+    found: dict[str, float] = {}
+    for name in (*_LIKELIHOODS, *summary_metrics(rows)):
+        value = last_value(rows, name)
+        if value is not None:
+            found[name] = value
+            if name == "held_out_log_likelihood":
+                found["held_out_perplexity"] = perplexity(value)
     if rows:
         found["epochs"] = float(rows[-1]["epoch"])
-    # Versions of a retrained model keep nothing that was measured of a machine.
-    if (seconds := last_value(rows, "training_seconds")) is not None:
+    # The versions of a retrained model record neither times nor speed.
+    seconds = last_value(rows, "training_seconds")
+    if seconds is not None:
         found["training_seconds"] = seconds
-    rates = sorted(float(row["tokens_per_second"]) for row in rows if "tokens_per_second" in row)
-    return found | ({"tokens_per_second": rates[len(rates) // 2]} if rates else {})
+    speed = median_speed(rows)
+    if speed is not None:
+        found["tokens_per_second"] = speed
+    return found
 
 
-def _figures(names: Sequence[str], contents: Sequence[Contents]) -> str:
-    left, right = (figures(c.rows) for c in contents)
-    rows = []
+def _figure_rows(left: Mapping[str, float], right: Mapping[str, float]) -> dict[str, list[str]]:
+    rows = {}
     for name in {**left, **right}:
-        values = [found.get(name) for found in (left, right)]
-        change = _said(name, values[1] - values[0], "+") if values[0] is not None and values[1] is not None else ""
-        rows.append((_label(name), *(_said(name, v) if v is not None else "–" for v in values), change))
-    return _table("Final figures", [*names, "change"], {heading: cells for heading, *cells in rows})
+        change = ""
+        if name in left and name in right:
+            change = _format_change(name, right[name] - left[name])
+        rows[_heading(name)] = [_format_figure(name, left), _format_figure(name, right), change]
+    return rows
 
 
-def _said(name: str, value: float, sign: str = "") -> str:
+def _format_figure(name: str, found: Mapping[str, float]) -> str:
+    if name not in found:
+        return _MISSING
+    return _format_value(name, found[name])
+
+
+def _format_value(name: str, value: float) -> str:
     if name == "training_seconds":
-        return ("−" if value < 0 else sign) + format_duration(abs(value))
-    text = f"{value:.4f}" if abs(value) < 100 and value != int(value) else format_number(value)
-    return with_minus_sign(text if value < 0 else sign + text)
+        return format_duration(value)
+    if abs(value) < 100 and value != int(value):
+        return with_minus_sign(f"{value:.4f}")
+    return with_minus_sign(format_number(value))
 
 
-def _label(name: str) -> str:
-    return LIKELIHOODS.get(name) or METRIC_LABELS.get(name) or label(name).capitalize()
+def _format_change(name: str, change: float) -> str:
+    sign = MINUS_SIGN if change < 0 else "+"
+    return sign + _format_value(name, abs(change))
+
+
+def _heading(name: str) -> str:
+    return _LIKELIHOODS.get(name) or capitalize(label(name))
 
 
 # --- curves ---
 
 
-def _curves(both: Mapping[str, Contents]) -> str:
-    names = [n for n in LIKELIHOODS if any(last_value(c.rows, n) is not None for c in both.values())]
-    names += sorted({n for c in both.values() for n in model_metrics(c.rows)})
-    charts = [chart(_label(n), {url: metric_points(c.rows, n) for url, c in both.items()}) for n in names]
-    rates = {url: metric_points(c.rows, "tokens_per_second") for url, c in both.items()}
-    charts.append(chart("Tokens per second", rates, from_zero=True))
-    return f'<h2>Training</h2><section class="charts">{"".join(charts)}</section>' if any(charts) else ""
+def _charts(both: Mapping[str, Contents]) -> list[Chart]:
+    names = list(_LIKELIHOODS)
+    names += sorted({name for contents in both.values() for name in model_metrics(contents.rows)})
+    charts = [build_chart(_heading(name), _curves(both, name)) for name in names]
+    charts.append(build_chart("Tokens per second", _curves(both, "tokens_per_second"), from_zero=True))
+    return [chart for chart in charts if chart is not None]
+
+
+def _curves(both: Mapping[str, Contents], metric: str) -> dict[str, list[tuple[float, float]]]:
+    return {name: metric_points(contents.rows, metric) for name, contents in both.items()}
 
 
 # --- settings ---
 
 
-def _flat(tree: Any, above: str = "") -> dict[str, Any]:
-    """Turn sections into dotted keys."""
-    if not isinstance(tree, dict):
-        return {above: tree}
-    return {k: v for name, below in tree.items() for k, v in _flat(below, f"{above}.{name}" if above else name).items()}
+def _differing_settings(left: Settings, right: Settings) -> dict[str, list[str]]:
+    """Return the settings that differ, by dotted key, those of the model first."""
+    # A saved model has only the section of its parameters, a run has all. Compare the sections that both have.
+    sections = [name for name in {**left, **right} if name in left and name in right]
+    if not sections:
+        sections = list({**left, **right})
+    found = _differences(_flatten(left, sections), _flatten(right, sections))
+    return dict(sorted(found.items(), key=lambda item: not item[0].startswith("model.")))
 
 
-def _sections(contents: Sequence[Contents]) -> set[str]:
-    """Sections that both have: a model knows its own parameters alone, a run knows all."""
-    left, right = (set(c.config) for c in contents)
-    return left & right
+def _flatten(settings: Settings, sections: Sequence[str]) -> dict[str, object]:
+    """Return the values of some sections by dotted keys, such as model.n_components."""
+    found: dict[str, object] = {}
+    for name in sections:
+        if name in settings:
+            _flatten_into(found, name, settings[name])
+    return found
 
 
-def _differing(found: Sequence[dict[str, Any]], within: set[str]) -> dict[str, list[str]]:
-    every = sorted({**found[0], **found[1]}, key=lambda key: not key.startswith("model."))
-    keys = [k for k in every if not within or k.partition(".")[0] in within]
-    return {k: [_shown(f, k) for f in found] for k in keys if found[0].get(k) != found[1].get(k)}
+def _flatten_into(found: dict[str, object], path: str, value: object) -> None:
+    if not isinstance(value, Mapping):
+        found[path] = value
+        return
+    for name, item in value.items():
+        _flatten_into(found, f"{path}.{name}", item)
 
 
-def _shown(found: dict[str, Any], key: str) -> str:
-    return str(found[key]) if key in found else "–"
+def _differences(left: Mapping[str, object], right: Mapping[str, object]) -> dict[str, list[str]]:
+    """Return both values of each key whose values differ."""
+    keys = {**left, **right}
+    return {key: [_shown(left, key), _shown(right, key)] for key in keys if left.get(key) != right.get(key)}
 
 
-def _table(title: str, names: Sequence[str], rows: Mapping[str, Sequence[str]]) -> str:
-    if not rows:
-        return f'<h2>{escape(title)}</h2><p class="lead">None.</p>'
-    head = "".join(f"<th>{escape(name)}</th>" for name in names)
-    body = "".join(
-        f"<tr><th>{escape(heading)}</th>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
-        for heading, cells in rows.items()
-    )
-    return f'<h2>{escape(title)}</h2><div class="card table"><table><tr><th></th>{head}</tr>{body}</table></div>'
+def _shown(values: Mapping[str, object], key: str) -> str:
+    if key not in values:
+        return _MISSING
+    return str(values[key])

@@ -1,13 +1,16 @@
 """The report: complete, self-contained, and safe whatever the corpus holds."""
 
 import math
+import re
 from html.parser import HTMLParser
 
 import pytest
 from corpusmill.pipeline.formatting import format_duration, format_number, label, with_minus_sign
 from corpusmill.pipeline.views.history import metric_points
-from corpusmill.pipeline.views.report.comparison import figures, render_both
-from corpusmill.pipeline.views.report.render import MOST_TOPICS, Contents, chart, nice_ticks, render
+from corpusmill.pipeline.views.report.charts import build_chart, nice_ticks
+from corpusmill.pipeline.views.report.comparison import figures, render_comparison
+from corpusmill.pipeline.views.report.contents import Contents
+from corpusmill.pipeline.views.report.render import MAX_TOPICS, render
 from helpers.browser import Browser
 from hypothesis import given
 from hypothesis import strategies as st
@@ -44,12 +47,13 @@ class Page(HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.tags, self.links, self.shown = [], [], []
+        self.tags, self.attributes, self.links, self.shown = [], [], [], []
         self.feed(text)
         self.close()
 
     def handle_starttag(self, tag, attributes):
         self.tags.append(tag)
+        self.attributes += attributes
         self.links += [value for name, value in attributes if name in ("src", "href", "data", "action")]
 
     def handle_data(self, data):
@@ -87,6 +91,8 @@ def test_the_page_loads_nothing():
     assert "url(" not in text
     assert "@import" not in text
     assert "http" not in text.replace('http-equiv="Content-Security-Policy"', "")
+    policy = dict(Page(text).attributes)["content"]
+    assert re.fullmatch(r"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-[\w+/]{43}='", policy)
 
 
 def test_words_paths_and_settings_are_escaped():
@@ -135,21 +141,35 @@ def test_other_metrics_have_their_own_curve_if_they_change():
 
 
 def test_epochs_on_the_axis_are_whole_and_said_once():
-    text = chart("X", {"x": [(1.0, 1.0), (2.0, 2.0), (3.0, 3.0)]})
-    labels = [part.split("<")[0] for part in text.split('class="tick x')[1:]]
-    assert [label.split(">")[1] for label in labels] == ["1", "2", "3"]
+    chart = build_chart("X", {"x": [(1.0, 1.0), (2.0, 2.0), (3.0, 3.0)]})
+    assert [tick.label for tick in chart.x_ticks] == ["1", "2", "3"]
 
 
 def test_values_that_are_not_finite_are_left_out():
     found = [{"epoch": 1, "x": math.nan}, {"epoch": 2, "x": 3.0}, {"epoch": 3}, {"epoch": 4, "x": math.inf}]
     assert metric_points(found, "x") == [(2.0, 3.0)]
-    assert "nan" not in chart("X", {"x": metric_points(found, "x")})
+    assert build_chart("X", {"x": metric_points(found[:1], "x")}) is None
+
+
+def test_a_curve_of_one_epoch_is_a_dot():
+    page = Page(render(Contents("A run", "", rows(1))))
+    assert page.attributes.count(("class", "dot")) == 1
+    scores = {"log_likelihood": -7.0, "held_out_log_likelihood": -7.5}
+    page = Page(render(Contents("A run", "", [rows(1)[0] | scores])))
+    assert page.attributes.count(("class", "dot")) == 3
+    assert Page(render(Contents("A run", "", rows(20)))).attributes.count(("class", "dot")) == 0
+
+
+def test_what_a_model_measured_once_is_in_the_summary():
+    page = Page(render(Contents("A run", "", [rows(1)[0] | {"relative_error": 0.25}])))
+    assert "0.25 relative error" in page.text
+    assert page.tags.count("svg") == 1
 
 
 def test_the_largest_topics_come_first_and_very_many_are_cut():
-    page = Page(render(Contents("A run", "", rows(), topics(MOST_TOPICS + 50))))
-    assert page.tags.count("article") == MOST_TOPICS
-    assert f"the {MOST_TOPICS} largest of 250" in page.text
+    page = Page(render(Contents("A run", "", rows(), topics(MAX_TOPICS + 50))))
+    assert page.tags.count("article") == MAX_TOPICS
+    assert f"the {MAX_TOPICS} largest of 250" in page.text
     assert page.text.index("Topic 249") < page.text.index("Topic 100")
     assert "Topic 49 " not in page.text
 
@@ -210,7 +230,7 @@ def two():
 
 
 def test_a_comparison_shows_figures_side_by_side_curves_overlaid_and_what_differs():
-    page = Page(render_both(two()))
+    page = Page(render_comparison(two()))
     for expected in (
         "runs/a and runs/b",
         "−7.3000",
@@ -231,7 +251,7 @@ def test_a_comparison_shows_figures_side_by_side_curves_overlaid_and_what_differ
 
 def test_what_was_not_measured_is_not_shown():
     timeless = [{name: row[name] for name in row if "second" not in name} for row in rows()]
-    page = Page(render_both({url: Contents(c.title, "", timeless) for url, c in two().items()}))
+    page = Page(render_comparison({url: Contents(c.title, "", timeless) for url, c in two().items()}))
     assert [*figures(timeless)] == ["held_out_log_likelihood", "held_out_perplexity", "log_likelihood", "epochs"]
     assert "econds" not in page.text
     assert "Held-out perplexity" in page.text
@@ -241,13 +261,13 @@ def test_what_was_not_measured_is_not_shown():
 def test_what_only_one_of_two_measured_has_no_change():
     both = two()
     both["runs/b"] = Contents("B", "", [])
-    assert "–" in Page(render_both(both)).text
+    assert "–" in Page(render_comparison(both)).text
     assert figures([]) == {}
 
 
 def test_a_comparison_escapes_what_it_shows():
     both = {EVIL: Contents(EVIL, EVIL, rows(), (), {"model": {EVIL: EVIL}}), "other": Contents("B", "", rows())}
-    text = render_both(both)
+    text = render_comparison(both)
     assert EVIL not in text
     assert Page(text).tags.count("script") == 1
 
@@ -255,7 +275,7 @@ def test_a_comparison_escapes_what_it_shows():
 @pytest.mark.parametrize("width", [360, 1400])
 def test_a_browser_shows_a_comparison(tmp_path, width):
     page = tmp_path / "comparison.html"
-    page.write_text(render_both(two()))
+    page.write_text(render_comparison(two()))
     with Browser(width) as browser:
         browser.call("Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1, mobile=False)
         browser.open(page.as_uri())

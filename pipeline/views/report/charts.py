@@ -1,0 +1,172 @@
+"""Charts by epoch: lines in an SVG that stretches with the page, and labels in HTML, which do not stretch.
+
+All positions are percentages of the plot's width and height, from its top left corner.
+"""
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ...formatting import format_number, with_minus_sign
+from ..history import Points
+
+#: CSS variables with the colours of the curves, in their order.
+HUES = ("var(--one)", "var(--two)", "var(--three)")
+#: Space that the label of the last epoch takes, as a share of the axis; labels of other epochs stay out of it.
+_LAST_LABEL = 0.06
+#: Space that the label of the first epoch takes, in percent of the axis.
+_FIRST_LABEL = 5
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One curve. ``line`` and ``area`` are points in the format of SVG; an empty ``area`` is not drawn."""
+
+    name: str
+    hue: str
+    line: str
+    area: str
+    #: The position (left, top) of a curve's only point. Such a curve is drawn as a dot.
+    dot: tuple[float, float] | None
+
+
+@dataclass(frozen=True)
+class Tick:
+    """A labelled position on an axis."""
+
+    position: float
+    label: str
+    is_last: bool = False
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A chart as the template draws it."""
+
+    title: str
+    curves: list[Curve]
+    y_ticks: list[Tick]
+    x_ticks: list[Tick]
+    #: First and last epoch as JSON, for the script that shows the values under the pointer.
+    span: str
+    #: Names and points of all curves as JSON, for the same script.
+    values: str
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """Maps epochs and values to positions."""
+
+    first: float
+    last: float
+    low: float
+    high: float
+
+    def left(self, epoch: float) -> float:
+        """Position of an epoch. The only epoch of a chart is in the middle."""
+        if self.last == self.first:
+            return 50.0
+        return (epoch - self.first) / (self.last - self.first) * 100
+
+    def top(self, value: float) -> float:
+        """Position of a value."""
+        return 100 - (value - self.low) / (self.high - self.low) * 100
+
+    def point(self, epoch: float, value: float) -> str:
+        """Position of a point in the format of SVG."""
+        return f"{self.left(epoch):.2f},{self.top(value):.2f}"
+
+
+def build_chart(title: str, curves: Mapping[str, Points], from_zero: bool = False) -> Chart | None:
+    """Return a chart of curves by name, or None if no curve has a point.
+
+    ``from_zero``: let the axis begin at zero, and fill the area below each curve.
+    """
+    drawn = {name: points for name, points in curves.items() if points}
+    if not drawn:
+        return None
+    epochs = [epoch for points in drawn.values() for epoch, _ in points]
+    values = [value for points in drawn.values() for _, value in points]
+    if from_zero:
+        values.append(0.0)
+    ticks = nice_ticks(min(values), max(values))
+    scale = _Scale(min(epochs), max(epochs), ticks[0], ticks[-1])
+    return Chart(
+        title=title,
+        curves=[_curve(*item, hue, scale, from_zero) for item, hue in zip(drawn.items(), HUES, strict=False)],
+        y_ticks=_value_ticks(ticks, scale),
+        x_ticks=_epoch_ticks(scale),
+        span=json.dumps([scale.first, scale.last]),
+        values=json.dumps([_hover_values(name, points) for name, points in drawn.items()]),
+    )
+
+
+def _curve(name: str, points: Points, hue: str, scale: _Scale, is_filled: bool) -> Curve:
+    line = " ".join(scale.point(epoch, value) for epoch, value in points)
+    area = ""
+    if is_filled:
+        area = f"{scale.point(points[0][0], 0)} {line} {scale.point(points[-1][0], 0)}"
+    dot = None
+    if len(points) == 1:
+        epoch, value = points[0]
+        dot = (scale.left(epoch), scale.top(value))
+    return Curve(name, hue, line, area, dot)
+
+
+def _hover_values(name: str, points: Points) -> dict[str, object]:
+    """Return what the script shows under the pointer: (epoch, value, text) of each point."""
+    return {"name": name, "points": [(epoch, value, _exact(value)) for epoch, value in points]}
+
+
+def _exact(value: float) -> str:
+    if abs(value) >= 1000:
+        return format_number(value)
+    return with_minus_sign(f"{value:.4f}")
+
+
+# --- axes ---
+
+
+def nice_ticks(low: float, high: float, wanted: int = 5) -> list[float]:
+    """Return about ``wanted`` evenly spaced round numbers that enclose ``low`` and ``high``."""
+    if high <= low:
+        high = low + (abs(low) * 0.1 or 1.0)
+    smallest_step = (high - low) / wanted
+    magnitude = 10.0 ** math.floor(math.log10(smallest_step))
+    step = next(magnitude * m for m in (1, 2, 2.5, 5, 10) if magnitude * m >= smallest_step)
+    # The slack keeps a bound that is a multiple of the step, save for rounding, from getting one more tick.
+    first = math.floor(low / step + 1e-9)
+    last = math.ceil(high / step - 1e-9)
+    return [i * step for i in range(first, last + 1)]
+
+
+def _value_ticks(ticks: Sequence[float], scale: _Scale) -> list[Tick]:
+    if abs(scale.high) >= 1000:
+        labels = [format_number(tick) for tick in ticks]
+    else:
+        digits = _digits_of(ticks[1] - ticks[0])
+        labels = [with_minus_sign(f"{tick:.{digits}f}") for tick in ticks]
+    return [Tick(scale.top(tick), text) for tick, text in zip(ticks, labels, strict=True)]
+
+
+def _digits_of(step: float) -> int:
+    """Return the number of decimals that a step needs."""
+    return next(digits for digits in range(17) if math.isclose(round(step, digits), step))
+
+
+def _epoch_ticks(scale: _Scale) -> list[Tick]:
+    if scale.first == scale.last:
+        return [Tick(scale.left(scale.first), f"{scale.first:.0f}", is_last=False)]
+    found = [Tick(scale.left(scale.first), f"{scale.first:.0f}")]
+    found += [Tick(scale.left(epoch), f"{epoch}") for epoch in _inner_epochs(scale)]
+    found.append(Tick(scale.left(scale.last), f"{scale.last:.0f}", is_last=True))
+    return found
+
+
+def _inner_epochs(scale: _Scale) -> Iterable[int]:
+    """Return round epochs whose labels overlap neither that of the first epoch nor that of the last."""
+    # Epochs are integers, but the steps between ticks need not be.
+    epochs = sorted({round(tick) for tick in nice_ticks(scale.first, scale.last)})
+    end = scale.last - _LAST_LABEL * (scale.last - scale.first)
+    return [epoch for epoch in epochs if scale.first < epoch < end and scale.left(epoch) > _FIRST_LABEL]

@@ -1,11 +1,12 @@
-# Needs make and Python 3.11 or newer; everything else goes into .venv.
+# Needs make and Python 3.11 or newer. Everything else is installed into .venv.
 #
-#   make demo         install, then find topics in a real corpus and write demo/report.html
-#   make test         install, then lint and the whole test suite
-#   make lint         formatting, house style, types and import rules
+#   make demo         install, train a model on a real corpus and write demo/report.html
+#   make test         install, then run the linters and all tests
+#   make lint         formatting, code style, types and import rules
 #   make format       let ruff rewrite what it can
+#   make coverage     run all tests and print the share of lines that they run (slow: kernels run without the compiler)
 #   make bench-quick  run every benchmark once on tiny input
-#   make gpu          on a machine with a CUDA device: the CUDA tests on it, then their benchmark (GPU=cuda13 for CUDA 13)
+#   make gpu          on a machine with a CUDA device: run the CUDA tests on it, then the benchmarks (GPU=cuda13 for CUDA 13)
 
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -14,22 +15,24 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
 BENCHMARKS := $(sort $(patsubst benchmarks/%/__main__.py,benchmarks.%,$(wildcard benchmarks/*/__main__.py))) benchmarks.lda.samplers
-ROOMS := -p corpusmill.configs -p corpusmill.io -p corpusmill.kernels -p corpusmill.pipeline
+PACKAGES := -p corpusmill.configs -p corpusmill.io -p corpusmill.kernels -p corpusmill.pipeline
 
-.PHONY: demo test lint format bench-quick gpu
+.PHONY: demo test lint mypy format coverage bench-quick gpu
 
 demo: $(VENV)/.installed-demo
 	$(BIN)/corpusmill run configs/quickstart.yaml
 
-# A process more than a small machine has cores, for some tests wait; a file's tests stay together and share its fixtures.
+# Three processes, because some tests wait. The tests of a file run in one process and share its fixtures.
 test: lint
 	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile
 
-lint: $(VENV)/.installed-test $(VENV)/typing/corpusmill
+lint: $(VENV)/.installed-test mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	cd $(VENV)/typing && ../bin/mypy --config-file ../../pyproject.toml --cache-dir ../../.mypy_cache $(ROOMS)
 	$(BIN)/lint-imports --no-cache
+
+mypy: $(VENV)/.installed-test $(VENV)/typing/corpusmill
+	cd $(VENV)/typing && ../bin/mypy --config-file ../../pyproject.toml --cache-dir ../../.mypy_cache $(PACKAGES)
 
 format: $(VENV)/.installed-test
 	$(BIN)/ruff check --fix .
@@ -63,7 +66,7 @@ $(VENV)/.installed-$(GPU): pyproject.toml | $(BIN)/python
 	$(PIP) --editable '.[test,$(GPU)]'
 	@touch $@
 
-# mypy must see the rooms below their package's name: a folder named io at the root would hide the standard library's.
+# mypy runs in a folder in which the packages lie below corpusmill. At the root, it would take io/ for the standard library's io.
 $(VENV)/typing/corpusmill: | $(BIN)/python
 	@mkdir -p $(@D)
 	@ln -sfn ../.. $@

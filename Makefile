@@ -4,7 +4,6 @@
 #   make test         install, then run the linters and all tests
 #   make lint         formatting, code style, types and import rules
 #   make format       let ruff rewrite what it can
-#   make coverage     run all tests and print the share of lines that they run (slow: kernels run without the compiler)
 #   make bench-quick  run every benchmark once on tiny input
 #   make gpu          on a machine with a CUDA device: run the CUDA tests on it, then the benchmarks (GPU=cuda13 for CUDA 13)
 
@@ -17,7 +16,7 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
 BENCHMARKS := $(sort $(patsubst benchmarks/%/__main__.py,benchmarks.%,$(wildcard benchmarks/*/__main__.py))) benchmarks.lda.samplers
 PACKAGES := -p corpusmill.configs -p corpusmill.io -p corpusmill.kernels -p corpusmill.pipeline
 
-.PHONY: demo test lint mypy format coverage bench-quick gpu
+.PHONY: demo test lint mypy format bench-quick gpu
 
 demo: $(VENV)/.installed-demo
 	$(BIN)/corpusmill run configs/quickstart.yaml

@@ -14,7 +14,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
 BENCHMARKS := $(sort $(patsubst benchmarks/%/__main__.py,benchmarks.%,$(wildcard benchmarks/*/__main__.py))) benchmarks.lda.samplers
-PACKAGES := -p corpusmill.configs -p corpusmill.io -p corpusmill.kernels -p corpusmill.pipeline
+FOLDERS := configs io kernels pipeline
 
 .PHONY: demo test lint mypy format bench-quick gpu
 
@@ -28,10 +28,10 @@ test: lint
 lint: $(VENV)/.installed-test mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/lint-imports --no-cache
+	PYTHONPATH=$(VENV)/typing $(BIN)/lint-imports --no-cache
 
-mypy: $(VENV)/.installed-test $(VENV)/typing/corpusmill
-	cd $(VENV)/typing && ../bin/mypy --config-file ../../pyproject.toml --cache-dir ../../.mypy_cache $(PACKAGES)
+mypy: $(VENV)/.installed-test $(VENV)/typing/corpusmill/__init__.py
+	cd $(VENV)/typing && ../bin/mypy --config-file ../../pyproject.toml --cache-dir ../../.mypy_cache -p corpusmill
 
 format: $(VENV)/.installed-test
 	$(BIN)/ruff check --fix .
@@ -65,7 +65,9 @@ $(VENV)/.installed-$(GPU): pyproject.toml | $(BIN)/python
 	$(PIP) --editable '.[test,$(GPU)]'
 	@touch $@
 
-# mypy runs in a folder in which the packages lie below corpusmill. At the root, it would take io/ for the standard library's io.
-$(VENV)/typing/corpusmill: | $(BIN)/python
+# mypy and lint-imports read a folder in which the packages lie below corpusmill. At the root, mypy would take io/ for
+# the standard library's io.
+$(VENV)/typing/corpusmill/__init__.py: | $(BIN)/python
 	@mkdir -p $(@D)
-	@ln -sfn ../.. $@
+	@for folder in $(FOLDERS); do ln -sfn ../../../$$folder $(@D)/$$folder; done
+	@ln -sfn ../../../pipeline/package/__init__.py $@

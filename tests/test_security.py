@@ -8,9 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 from corpusmill.configs.resolve import load
 from corpusmill.io.stores.store import without_password
-from corpusmill.pipeline import ESTIMATORS
 from corpusmill.pipeline.commands.actions.ingest import ingest
 from corpusmill.pipeline.commands.actions.train import train
+from corpusmill.pipeline.models.registry import MODEL_KINDS
 from corpusmill.pipeline.views.dashboard import _lines as shown_lines
 from corpusmill.pipeline.views.status import RunStatus, event_message
 from helpers.nightly import BOATS, BREAD, MODELS, call, write_configuration, write_day
@@ -59,7 +59,7 @@ def is_piece_of_numbers(path):
     return meta["data_type"].strip("0123456789") in ("int", "uint", "float", "bool") and codecs == ["bytes", "crc32c"]
 
 
-@pytest.mark.parametrize("kind", ESTIMATORS)
+@pytest.mark.parametrize("kind", MODEL_KINDS)
 def test_no_file_of_a_corpus_a_run_a_model_or_a_version_can_hold_code(kind):
     hostile(kind, **{"vector_size": 8, "num_walks": 2, "walk_length": 5, "epochs": 1} if kind == "node2vec" else {})
     graph = ["--set", "source=null", "--set", "corpus.url=edges.txt"] if kind == "node2vec" else []

@@ -11,7 +11,7 @@ from statistics import median
 
 import click
 import numpy as np
-from corpusmill.pipeline import LDA
+from corpusmill import LDA
 from corpusmill.pipeline.engine.clusters import open_cluster
 from corpusmill.pipeline.ingest.ingest import corpus_from
 
@@ -166,7 +166,7 @@ def larger_than_memory(options, words, n_topics, tokens, blocks, passes, sampler
     model = LDA(n_topics, max_iter=passes, sampler=sampler, n_blocks=blocks, device="cpu")
     plans = []
     with open_cluster("local", **sizes) as client:
-        cut = model.fit(corpus, client=client, evaluate_every=0, subscribers=[plans.append]).model_
+        cut = model.fit(corpus, client=client, evaluate_every=0, callbacks=[plans.append]).model_
         peak = max(client.run(peak_bytes).values())
     with open_cluster("synchronous") as client:
         whole = LDA(**model.get_params() | {"n_blocks": 1}).fit(corpus, client=client, evaluate_every=0).model_

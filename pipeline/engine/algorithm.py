@@ -1,21 +1,35 @@
-"""What the engine needs to know of a model: an algorithm is data and five functions; the engine knows no model by name.
+"""The contract between the engine and a model. The engine trains any `Algorithm` and has no code for a single one.
 
-An epoch is: ``sweep`` every chunk against the model of the last epoch, ``merge`` the shards' deltas by a tree of fixed
-shape, ``apply`` the sum to each block of the model, ``finish`` what the blocks share. The model's rows are cut into
-``blocks`` of words, so that neither a sweep nor an apply need hold all of it.
+An epoch has four steps. ``sweep`` updates every chunk against the model of the previous epoch and returns deltas.
+``merge`` adds up the deltas along a tree of fixed shape. ``apply`` updates each block of the model with its summed
+delta. ``reduce_shared`` updates the small arrays that all blocks share.
+
+The rows of the model are cut into blocks, so that neither a sweep nor an update has to hold all of it.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
+import pyarrow as pa
 
 from ...io.stores.store import Arrays
+from .data import TrainingData
+
+#: Numbers by name: one row of metrics.jsonl.
+Metrics = dict[str, float]
+
+DataT = TypeVar("DataT", bound=TrainingData)
+ChunkT = TypeVar("ChunkT")
 
 
 class Address(NamedTuple):
-    """Where a random draw belongs; ``random.key(*address)`` makes it a stream, so a task may run twice."""
+    """Identifies the random draws of one task: ``random.key(*address)`` is their key.
+
+    A task that runs twice has the same address, so it draws the same numbers.
+    """
 
     seed: int
     epoch: int
@@ -23,7 +37,7 @@ class Address(NamedTuple):
 
 
 class Model(Protocol):
-    """The committed model of one epoch, as a sweep or a score sees it: read-only, loaded block by block on demand."""
+    """The committed model of one epoch, read-only. Blocks are loaded on demand."""
 
     @property
     def shared(self) -> Arrays:
@@ -33,17 +47,36 @@ class Model(Protocol):
         """The arrays of one block of rows."""
 
 
-class Swept(NamedTuple):
+class PreviousModel(Protocol):
+    """A saved model that training continues from. It is read one block at a time."""
+
+    @property
+    def digest(self) -> str:
+        """Digest of the content. It is part of a run's identity; the place of the files is not."""
+
+    @property
+    def shared(self) -> Arrays:
+        """The shared arrays."""
+
+    @property
+    def vocabulary(self) -> pa.Table:
+        """Columns word, term_frequency and document_frequency; one row per row of the model."""
+
+    def blocks(self) -> Iterator[Arrays]:
+        """Read the blocks one after another."""
+
+
+class SweepResult(NamedTuple):
     """What a sweep of one chunk returns."""
 
-    state: Arrays | None  # the chunk's next state; None where the model keeps none
-    deltas: list[Arrays]  # one a block: the shard's change so far, this chunk added
-    sums: Arrays  # small statistics, added over chunks
+    state: Arrays | None  # the chunk's next state; None if the model keeps none
+    deltas: list[Arrays]  # one per block: the sum over the shard's chunks so far, this one included
+    sums: Arrays  # small statistics, added up over all chunks
 
 
 @dataclass(frozen=True)
-class Need:
-    """Bytes that one sweep task holds at once, by cause."""
+class MemoryEstimate:
+    """Bytes that one sweep task holds at the same time, by cause."""
 
     data: int = 0
     state: int = 0
@@ -54,109 +87,212 @@ class Need:
 
     @property
     def total(self) -> int:
-        """All of them but the device's."""
+        """Bytes of main memory: everything except ``device``."""
         return self.data + self.state + self.model + self.delta + self.scratch
 
 
-class Algorithm(ABC):
-    """A frozen dataclass of numbers and short strings: it travels with every task and stands in run.json."""
+@dataclass(frozen=True, kw_only=True)
+class Algorithm(ABC, Generic[DataT, ChunkT]):
+    """Base class of everything that the engine can train.
 
-    #: The estimator's name in configs.
+    A subclass is a frozen dataclass whose fields are numbers, strings and tuples of these. It is sent with every task
+    and written to run.json, where its fields identify the run. File paths must not be among them.
+
+    The two type variables are the store that the algorithm reads (``DataT``, such as `Corpus`) and the form in which
+    its sweeps take a chunk (``ChunkT``). docs/adding-a-model.md develops an algorithm step by step.
+
+    Parameters
+    ----------
+    bounds : tuple of int
+        First row of each block of the model, followed by the number of rows.
+    n_ranges : int, default=1
+        Number of tasks that sweep one shard, each for a range of blocks. Use more than one if the deltas of all
+        blocks are too large to be held at once. Only for models without a state.
+    max_shards : int or None, default=None
+        Maximum number of shards, which are groups of consecutive chunks that one task sweeps. None takes the
+        engine's ``MAX_SHARDS``.
+    rounds : int, default=1
+        Number of commits per epoch. Round r sweeps the shards r, r + rounds, r + 2 * rounds and so on.
+    device : {"cpu", "cuda", "auto"}, default="cpu"
+        Where kernels run. It is not part of the run's identity, so a run may be continued on another device.
+
+    Attributes
+    ----------
+    name : str
+        Name of the model in configurations and saved models.
+    keeps_state : bool
+        Whether each chunk has a state that one sweep passes to the next.
+    parallelism_hint : str
+        Advice that completes the warning that a round has fewer tasks than the cluster has threads.
+
+    Examples
+    --------
+    The following algorithm counts words. Each sweep counts one chunk, and the model is the sum.
+
+    >>> from dataclasses import dataclass
+    >>> import numpy as np
+    >>> from corpusmill.pipeline.engine.algorithm import Algorithm, MemoryEstimate, SweepResult, add
+    >>> @dataclass(frozen=True, kw_only=True)
+    ... class WordCount(Algorithm):
+    ...     name = "word-count"
+    ...     keeps_state = False
+    ...
+    ...     def memory(self, data, chunk):
+    ...         return MemoryEstimate(data=16 * chunk.tokens, delta=8 * self.n_rows)
+    ...
+    ...     def begin(self, data, block, previous):
+    ...         return {"counts": np.zeros(self.n_rows, np.int64)}
+    ...
+    ...     def begin_shared(self, data, previous):
+    ...         return {}
+    ...
+    ...     def sweep(self, model, chunk, state, deltas, address):
+    ...         counts = {"counts": np.bincount(chunk.words, minlength=self.n_rows)}
+    ...         return SweepResult(None, [counts if deltas is None else add(deltas[0], counts)], {})
+    ...
+    ...     def merge(self, left, right):
+    ...         return add(left, right)
+    ...
+    ...     def apply(self, block, delta, shared):
+    ...         return delta, {}
+    ...
+    ...     def reduce_shared(self, shared, totals, sums):
+    ...         return shared, {}
+    >>> WordCount(bounds=(0, 1000)).n_blocks
+    1
+    """
+
     name: ClassVar[str]
-    #: Blocks that the model's rows are cut into.
-    blocks: int = 1
-    #: Tasks that the sweep of a shard is cut into, each of a range of blocks, where the deltas of all blocks are too
-    #: many to be held at once. Only for models without a state: a chunk's next state is one task's.
-    parts: int = 1
-    #: Shards that the chunks are grouped into, at most, each swept by one task; None: the engine's own number.
-    shards: int | None = None
-    #: Commits an epoch: round r sweeps shards r, r + rounds, r + 2 * rounds and so on.
-    rounds: int = 1
-    #: Where kernels run: "cpu", "cuda", or "auto". Not part of what is trained: a run may go on elsewhere.
-    device: str = "cpu"
-    #: What lets more workers train at a time, where a round has fewer tasks than they have threads.
-    more_at_once: ClassVar[str] = "ingest with a smaller chunk_tokens"
-    #: Whether chunks have a state that a sweep hands to the next one.
     keeps_state: ClassVar[bool] = True
+    parallelism_hint: ClassVar[str] = "ingest with a smaller chunk_tokens"
 
-    def part(self, index: int) -> "Algorithm":
-        """Return the algorithm whose sweep gives the deltas of part ``index`` alone, and sums for part 0 alone."""
+    bounds: tuple[int, ...]
+    n_ranges: int = 1
+    max_shards: int | None = None
+    rounds: int = 1
+    device: str = "cpu"
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of blocks that the model's rows are cut into."""
+        return len(self.bounds) - 1
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows of the model."""
+        return self.bounds[-1]
+
+    def blocks_of(self, range_index: int) -> range:
+        """Return the blocks that belong to one of the ``n_ranges`` ranges."""
+        first = range_index * self.n_blocks // self.n_ranges
+        last = (range_index + 1) * self.n_blocks // self.n_ranges
+        return range(first, last)
+
+    def for_range(self, range_index: int) -> Self:
+        """Return the algorithm whose sweeps return the deltas of one range of blocks.
+
+        Only range 0 returns sums. An algorithm with more than one range overrides this method.
+        """
         return self
 
-    def blocks_of(self, part: int) -> range:
-        """Blocks that a part sweeps."""
-        return range(part * self.blocks // self.parts, (part + 1) * self.blocks // self.parts)
+    @abstractmethod
+    def memory(self, data: DataT, chunk: Any) -> MemoryEstimate:
+        """Return the bytes that a sweep needs for ``chunk``, an entry of ``data.chunks``."""
+
+    # --- before the first sweep ---
 
     @abstractmethod
-    def need(self, data: Any, chunk: Any) -> Need:
-        """Return the bytes that sweeping ``chunk`` (its info) of ``data`` takes."""
+    def begin(self, data: DataT, block: int, previous: PreviousModel | None) -> Arrays:
+        """Return a block of the model before the first sweep.
+
+        ``previous`` is the model that training continues from, or None for a new model.
+        """
+
+    def begin_blocks(self, data: DataT, blocks: range, previous: PreviousModel | None) -> Iterator[Arrays]:
+        """Yield the first arrays of several blocks. Override it if they share work; see ``begin_ranges``."""
+        for block in blocks:
+            yield self.begin(data, block, previous)
+
+    def begin_ranges(self) -> list[range]:
+        """Return the ranges of blocks that one task begins: by default one task per block."""
+        return [range(block, block + 1) for block in range(self.n_blocks)]
 
     @abstractmethod
-    def begin(self, block: int) -> Arrays:
-        """Return a block of the model before the first sweep."""
-
-    @abstractmethod
-    def begin_shared(self) -> Arrays:
+    def begin_shared(self, data: DataT, previous: PreviousModel | None) -> Arrays:
         """Return the shared arrays before the first sweep."""
 
-    def read(self, data: Any, index: int) -> Any:
-        """Read a chunk, or what of it is needed; by default all of it."""
-        return data.read_chunk(index)
+    # --- one epoch ---
 
-    def prepare(self, chunk: Any, model: Model) -> Any:
-        """Return what sweeps and scores take for ``chunk``, made once while memory holds it; by default the chunk.
+    def load_chunk(self, data: DataT, index: int, model: Model) -> ChunkT:
+        """Read a chunk in the form that sweeps and scores take.
 
-        It may depend on what training leaves as ``begin`` and ``begin_shared`` made it, and on no more of the model.
+        The result is cached for the whole run. It may depend only on model arrays that training never changes.
         """
-        return chunk
+        return data.read_chunk(index)
 
     @abstractmethod
     def sweep(
-        self, model: Model, chunk: Any, state: Arrays | None, deltas: list[Arrays] | None, address: Address
-    ) -> Swept:
-        """Run the kernel on one prepared chunk; ``state``, ``deltas`` are None the first time, ``deltas`` reusable."""
+        self, model: Model, chunk: ChunkT, state: Arrays | None, deltas: list[Arrays] | None, address: Address
+    ) -> SweepResult:
+        """Run the kernel on one chunk.
+
+        ``state`` is None in the chunk's first epoch. ``deltas`` is what the sweep of the shard's previous chunk
+        returned, or None for its first chunk. The sweep may overwrite ``deltas`` but not ``state``.
+        """
 
     @abstractmethod
     def merge(self, left: Arrays, right: Arrays) -> Arrays:
-        """Add two shards' deltas of one block; may reuse neither."""
+        """Add two deltas of the same block. Both must stay unchanged."""
+
+    def constant_delta(self, data: DataT, block: int, previous: PreviousModel | None) -> Arrays | None:
+        """Return a delta that belongs to no chunk and is merged into the sum of every commit; by default None.
+
+        LDA returns the counts of the documents that the previous model was trained on.
+        """
+        return None
 
     @abstractmethod
     def apply(self, block: Arrays, delta: Arrays, shared: Arrays) -> tuple[Arrays, Arrays]:
-        """Return a block's next arrays, and its small totals, which are added over blocks."""
+        """Return a block's next arrays, and small totals that the engine adds up over the blocks."""
 
     @abstractmethod
-    def finish(self, shared: Arrays, totals: Arrays, sums: Arrays) -> tuple[Arrays, dict[str, float]]:
-        """Return the next shared arrays, from the blocks' totals and the chunks' sums, and the epoch's metrics."""
+    def reduce_shared(self, shared: Arrays, totals: Arrays, sums: Arrays) -> tuple[Arrays, Metrics]:
+        """Return the next shared arrays and the epoch's metrics, from the blocks' totals and the chunks' sums."""
 
-    def steer(self, shared: Arrays, history: list[dict[str, float]]) -> Arrays:
-        """Return the next shared arrays in view of the metrics of all epochs before this one; by default as they are.
+    def update_schedule(self, shared: Arrays, history: list[Metrics]) -> Arrays:
+        """Adapt the shared arrays to the metrics of all earlier epochs; by default leave them as they are.
 
-        What it looks at must not depend on the clock: the run goes on from stored metrics and must do the same.
+        The decision must not depend on measured times, because a resumed run has to make the same one.
         """
         return shared
 
-    def score(self, model: Model, chunk: Any, state: Arrays | None, address: Address) -> Arrays:
-        """Return small sums that say how well the model fits a training chunk with its state, or a held-out chunk."""
+    # --- evaluation ---
+
+    def score(self, model: Model, chunk: ChunkT, state: Arrays | None, address: Address) -> Arrays:
+        """Return small sums that say how well the model fits a chunk. ``state`` is None for held-out documents."""
         return {}
 
-    def rate(self, sums: Arrays, held_out: bool) -> dict[str, float]:
-        """Turn the summed scores of the training chunks or of the held-out ones into metrics."""
+    def metrics_from_sums(self, sums: Arrays, held_out: bool) -> Metrics:
+        """Turn the scores, added up over all training chunks or all held-out chunks, into metrics."""
         return {}
 
-    def describe(self, model: Model, data: Any) -> list[str]:
-        """Return a few lines that show a person what has been learned so far."""
+    def describe(self, model: Model, data: DataT) -> list[str]:
+        """Return a few lines that show a person what the model has learned so far."""
         return []
 
-    def converged(self, history: list[dict[str, float]]) -> bool:
-        """Say whether to stop early, from all epochs' metrics so far."""
+    def converged(self, history: list[Metrics]) -> bool:
+        """Return whether to stop, given the metrics of all epochs so far."""
         return False
 
 
 def add(left: Arrays, right: Arrays) -> Arrays:
-    """Add two dictionaries of arrays by name."""
-    return {k: left[k] + right[k] if k in left and k in right else left.get(k, right.get(k)) for k in {**left, **right}}
+    """Add two dictionaries of arrays by name. A name that only one of them has keeps its array."""
+    total = left | right
+    for name in left.keys() & right.keys():
+        total[name] = left[name] + right[name]
+    return total
 
 
 def nbytes(arrays: Arrays) -> int:
-    """Bytes held by the arrays."""
-    return sum(np.asarray(a).nbytes for a in arrays.values())
+    """Return the bytes that the arrays occupy."""
+    return sum(np.asarray(array).nbytes for array in arrays.values())

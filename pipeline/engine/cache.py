@@ -1,64 +1,81 @@
-"""A worker's memory of what the store holds: never needed for a right answer, only for a quick one."""
+"""A worker's cache of what the store holds. It makes tasks faster and never changes their results."""
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
-_Key = tuple[Any, ...]
+#: The run, the kind of value, and further names that tell values of one kind apart.
+Key = tuple[Any, ...]
+Value = TypeVar("Value")
 
 
 class Cache:
-    """Values by (owner, what, which), one version of each. What one owner left is forgotten when another one comes.
+    """Maps keys to one version of a value each. The first key of a new run clears the entries of the previous run.
 
-    A full cache refuses newcomers instead of evicting: an epoch scans all chunks in turn, where evicting the oldest
-    would evict just what is needed next.
+    A full cache refuses new values instead of evicting old ones. An epoch reads all chunks in turn, so evicting the
+    oldest value would always evict the one that is needed next.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._loading: dict[_Key, threading.Lock] = {}
-        self._values: dict[_Key, tuple[int, int, Any]] = {}
+        self._loading: dict[Key, threading.Lock] = {}
+        self._values: dict[Key, tuple[int, int, Any]] = {}
         self._bytes = 0
-        self._owner = ""
+        self._run = ""
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all values held."""
+        """Bytes of all values."""
         return self._bytes
 
-    def get(self, key: _Key, version: int) -> Any | None:
-        """Return the value if this version is held."""
+    def get(self, key: Key, version: int = 0) -> Any | None:
+        """Return the value if the cache has this version of it, else None."""
         with self._lock:
-            held = self._values.get(key)
-            return held[2] if held is not None and held[0] == version else None
+            entry = self._values.get(key)
+        if entry is None or entry[0] != version:
+            return None
+        return entry[2]
 
-    def put(self, key: _Key, version: int, value: Any, nbytes: int, budget: int) -> None:
-        """Hold this version instead of the one before, if it fits into the budget."""
+    def put(self, key: Key, value: Any, *, version: int = 0, nbytes: int, budget: int) -> None:
+        """Replace the previous version by this one, if the cache then occupies at most ``budget`` bytes.
+
+        Values of 0 bytes, such as opened stores, always fit.
+        """
         with self._lock:
-            self._belong_to(key[0])
-            held = self._values.pop(key, None)
-            self._bytes -= held[1] if held else 0
-            if self._bytes + nbytes <= budget:
+            self._enter_run(key[0])
+            previous = self._values.pop(key, None)
+            if previous is not None:
+                self._bytes -= previous[1]
+            if nbytes == 0 or self._bytes + nbytes <= budget:
                 self._values[key] = (version, nbytes, value)
                 self._bytes += nbytes
 
-    def load(self, key: _Key, version: int, read: Callable[[], Any], size: Callable[[Any], int], budget: int) -> Any:
-        """Return the value, reading it once however many threads ask."""
+    def load(
+        self,
+        key: Key,
+        read: Callable[[], Value],
+        *,
+        version: int = 0,
+        size: Callable[[Value], int] = lambda value: 0,
+        budget: int = 0,
+    ) -> Value:
+        """Return the value. If several threads ask for it at the same time, only one of them reads it."""
         with self._lock:
-            self._belong_to(key[0])
-            lock = self._loading.setdefault(key, threading.Lock())
-        with lock:
+            self._enter_run(key[0])
+            loading = self._loading.setdefault(key, threading.Lock())
+        with loading:
             value = self.get(key, version)
             if value is None:
                 value = read()
-                self.put(key, version, value, size(value), budget)
+                self.put(key, value, version=version, nbytes=size(value), budget=budget)
             return value
 
-    def _belong_to(self, owner: str) -> None:
-        if owner != self._owner:
+    def _enter_run(self, run: str) -> None:
+        if run != self._run:
             self._values.clear()
             self._loading.clear()
-            self._bytes, self._owner = 0, owner
+            self._bytes = 0
+            self._run = run
 
 
 #: The cache of this worker process.

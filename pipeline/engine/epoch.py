@@ -1,76 +1,89 @@
-"""The epoch engine: sweep every shard, merge by a fixed tree, apply, commit. It knows no model by name.
+"""The epoch engine: sweep all shards, merge their deltas along a fixed tree, apply them to the model, commit.
 
-Storage is the truth: a task is told names and numbers, so a lost worker costs only its own sweeps of this epoch.
+The store is the only truth. Tasks exchange names, numbers and deltas, so a lost worker costs only the sweeps that it
+computed in the current epoch.
 """
 
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...io.stores.store import Arrays, DataError, Store, check_free
+from ...io.stores.store import Arrays, DataError, check_free
 from . import tasks
-from .algorithm import Algorithm, add
-from .events import Described, EpochFinished, EpochStarted, RunFinished, RunStarted, ShardSwept, Subscriber
-from .executors import Capacity, Executor, balanced_places
-from .plan import plan
+from .algorithm import Algorithm, Metrics, PreviousModel, add
+from .data import ChunkSize, TrainingData, reference
+from .events import Callback, Described, EpochFinished, EpochStarted, Event, RunFinished, RunStarted, ShardSwept
+from .executors import Capacity, Executor, Handle
+from .plan import make_plan
 from .run import RunStore, describe
+from .sweeps import submit_sweeps
 
-#: Shards a run is cut into, at most: a fixed number, never a function of the workers.
+#: Maximum number of shards of a run. It is a constant and does not depend on the number of workers, because the shape
+#: of the merge tree, and so the rounding of floating-point sums, depends on it.
 MAX_SHARDS = 256
 
 
 @dataclass(frozen=True)
 class Training:
-    """What to train on what, for how long, and who is told."""
+    """What to train, on which data and for how long.
 
-    algorithm: Algorithm
-    data: Any
+    ``config`` is written to run.json for people and reports. ``previous`` is a saved model to continue from.
+    """
+
+    algorithm: Algorithm[Any, Any]
+    data: TrainingData
     run: RunStore
     epochs: int
     seed: int = 0
-    held_out: Any | None = None
+    held_out: TrainingData | None = None
     evaluate_every: int = 10
     config: dict[str, Any] = field(default_factory=dict)
-    subscribers: Sequence[Subscriber] = ()
-    should_stop: Callable[[list[dict[str, float]]], bool] = lambda history: False
+    callbacks: Sequence[Callback] = ()
+    previous: PreviousModel | None = None
 
 
 def train(training: Training, executor: Executor) -> str:
-    """Train, or go on from the last commit of the same run, and return why it ended.
+    """Train, or continue the run from its last commit, and return why it ended: "epochs", "converged" or "stopped".
 
-    Raises DataError when the run's folder holds another run, or when a task does not fit the workers' memory;
-    io.exclusive.Locked when another process trains it.
+    Raises DataError if the folder holds another run or if a task does not fit into the workers' memory, and
+    `io.stores.locks.Locked` if another process trains the run.
     """
     with training.run.locked(), executor.guarded():
         return _Engine(training, executor).train()
 
 
-def shards_of(chunks: Sequence[Any], most: int | None = None) -> list[list[int]]:
-    """Group chunks into at most ``most`` (None: MAX_SHARDS) shards of consecutive chunks."""
+def shards_of(chunks: Sequence[ChunkSize], most: int | None = None) -> list[list[int]]:
+    """Group chunks into at most ``most`` shards of consecutive chunks. None stands for MAX_SHARDS."""
     size = -(-len(chunks) // (most or MAX_SHARDS))
     return [list(range(first, min(first + size, len(chunks)))) for first in range(0, len(chunks), size)]
 
 
 class _Engine:
+    """Trains one run. A *step* is one commit; an epoch has ``algorithm.rounds`` steps."""
+
     def __init__(self, training: Training, executor: Executor):
-        self.training, self.executor = training, executor
-        self.algorithm, self.data, self.run = training.algorithm, training.data, training.run
+        self.training = training
+        self.executor = executor
+        self.algorithm = training.algorithm
+        self.data = training.data
+        self.run = training.run
         if not self.data.chunks:
             raise DataError(f"{self.data.url}: has no chunk to train on")
-        self.shards = shards_of(self.data.chunks, self.algorithm.shards)
-        self.weights = [sum(self.data.chunks[c].tokens for c in s) for s in self.shards]
+        self.shards = shards_of(self.data.chunks, self.algorithm.max_shards)
+        self.shard_tokens = [sum(self.data.chunks[c].tokens for c in shard) for shard in self.shards]
         self.shared: Arrays | None = None  # of the last step, once it is known
         workers = self._workers()
-        self.threads = sum(w.threads for w in workers)
-        self.plan = min((plan(self.algorithm, self.data, w) for w in workers), key=lambda p: p.cache)
+        self.threads = sum(worker.threads for worker in workers)
+        plans = [make_plan(self.algorithm, self.data, worker) for worker in workers]
+        self.plan = min(plans, key=lambda plan: plan.cache)
         self.job = tasks.Job(
             training=uuid.uuid4().hex,
             run=self.run.store.absolute,
-            data=Store(self.data.url).absolute,
-            part=getattr(self.data, "part", ""),
+            data=reference(self.data),
             algorithm=self.algorithm,
+            previous=training.previous,
             seed=training.seed,
             cache_bytes=self.plan.cache,
         )
@@ -78,65 +91,72 @@ class _Engine:
     def _workers(self) -> list[Capacity]:
         return self.executor.capacities(devices=self.algorithm.device != "cpu")
 
-    def _idle(self) -> str:
-        """Say that there are more threads than a round has tasks, and the way out; nothing where there are not."""
-        at_once = -(-len(self.shards) // self.algorithm.rounds) * self.algorithm.parts
-        if at_once >= self.threads:
-            return ""
-        work = "1 task" if at_once == 1 else f"{at_once} tasks"
-        return f"{work} at a time for {self.threads} threads of workers: to use more, {self.algorithm.more_at_once}"
+    # --- the run ---
 
     def train(self) -> str:
         step = self._open()
         rows = self.run.metrics
         rounds = self.algorithm.rounds
-        self._tell(
+        self._emit(
             RunStarted(
                 run=self.run.url,
                 algorithm=self.algorithm.name,
                 epoch=step // rounds,
                 epochs=self.training.epochs,
                 shards=len(self.shards),
-                tokens=sum(self.weights),
+                tokens=sum(self.shard_tokens),
                 plan=self.plan.as_numbers(),
-                idle=self._idle(),
+                idle=self._idle_warning(),
+                history=tuple(rows),
             )
         )
-        reason = self._over(step, rows)
+        reason = self._reason_to_end(step, rows)
         while not reason:
             step += 1
             rows = [*rows, self._epoch(step, rows)]
             self.run.commit(step, rows, keep=rounds + 1)
-            reason = self._over(step, rows)
+            reason = self._reason_to_end(step, rows)
             if step % rounds == 0:
-                self._tell(EpochFinished(step // rounds, rows[-1]))
+                stopped = self._emit(EpochFinished(step // rounds, rows[-1]))
                 self._describe(step)
-                stopped = self.training.should_stop(rows)
-                reason = reason or ("stopped" if stopped else "")
-        self._tell(RunFinished(self.run.url, step // rounds, reason, rows[-1] if rows else {}))
+                if stopped and not reason:
+                    reason = "stopped"
+        self._emit(RunFinished(self.run.url, step // rounds, reason, rows[-1] if rows else {}))
         return reason
 
-    def _over(self, step: int, rows: list[dict[str, float]]) -> str:
-        """Say why training is over; nothing while it is not."""
-        whole = rows and step % self.algorithm.rounds == 0
-        if whole and self.algorithm.converged(rows):
+    def _idle_warning(self) -> str:
+        """Return a warning if the cluster has more threads than a round has tasks, else nothing."""
+        n_tasks = -(-len(self.shards) // self.algorithm.rounds) * self.algorithm.n_ranges
+        if n_tasks >= self.threads:
+            return ""
+        work = "1 task" if n_tasks == 1 else f"{n_tasks} tasks"
+        return f"{work} at a time for {self.threads} threads of workers: to use more, {self.algorithm.parallelism_hint}"
+
+    def _reason_to_end(self, step: int, rows: list[Metrics]) -> str:
+        is_whole_epoch = step % self.algorithm.rounds == 0
+        if rows and is_whole_epoch and self.algorithm.converged(rows):
             return "converged"
-        return "epochs" if step >= self.training.epochs * self.algorithm.rounds else ""
+        if step >= self.training.epochs * self.algorithm.rounds:
+            return "epochs"
+        return ""
 
     def _open(self) -> int:
-        """Begin the run, or check that the one that is there is this one; return its last committed step."""
-        wanted = describe(self.algorithm, self.data, self.training.seed, self.shards, self.training.config)
+        """Start the run, or check that the folder holds this run; return its last committed step."""
+        training = self.training
+        description = describe(
+            self.algorithm, self.data, training.previous, training.seed, self.shards, training.config
+        )
         store = self.run.store
         check_free(store, "corpus", "matrix", "graph")
         if store.exists("run.json"):
             found = self.run.meta
-            if found["fingerprint"] != wanted["fingerprint"]:
+            if found["fingerprint"] != description["fingerprint"]:
                 raise DataError(
                     f"{self.run.url}: holds another run ({found['algorithm']} on {found['data']['url']}) with other "
-                    f"parameters, data or seed: choose another run folder, or begin this one anew with --overwrite"
+                    f"parameters, data or seed: choose another run folder, or start this one anew with --overwrite"
                 )
-        # Also where it goes on: what does not decide the result, such as the number of epochs, may be new.
-        store.write_json("run.json", wanted)
+        # Written again when a run is resumed: the data may have moved, and the number of epochs may be new.
+        store.write_json("run.json", description)
         step = self.run.step
         if step < 0:
             self._begin()
@@ -144,152 +164,124 @@ class _Engine:
         return step
 
     def _begin(self) -> None:
-        self.run.write_shared(0, self.algorithm.begin_shared())
-        blocks = [(self.job, j) for j in range(self.algorithm.blocks)]
-        for _ in self.executor.run(tasks.begin_block, blocks, key=self._key(0, "begin")):
+        self.run.write_shared(0, self.algorithm.begin_shared(self.data, self.training.previous))
+        ranges = [(self.job, blocks.start, blocks.stop) for blocks in self.algorithm.begin_ranges()]
+        for _ in self.executor.run(tasks.begin_blocks, ranges, key=self.key(0, "begin")):
             pass
         self.run.commit(0, [], keep=1)
 
-    def _epoch(self, step: int, rows: list[dict[str, float]]) -> dict[str, float]:
+    # --- one step ---
+
+    def _epoch(self, step: int, rows: list[Metrics]) -> Metrics:
         started = time.perf_counter()
         rounds = self.algorithm.rounds
         shards = tuple(range((step - 1) % rounds, len(self.shards), rounds))
         epoch = -(-step // rounds)
-        self._tell(EpochStarted(epoch, shards))
-        sweeps = _Sweeps(self, step, shards)
-        applied, reports = sweeps.submit()
-        sums, seconds = self._collect(epoch, shards, reports)
+        self._emit(EpochStarted(epoch, shards))
+        submitted = submit_sweeps(self.executor, self.job, self._shards(shards), step, self.key)
+        sums, seconds = self._collect(epoch, shards, submitted.reports)
         swept = time.perf_counter()
         totals: Arrays = {}
-        for part in self.executor.gather(applied):
-            totals = add(totals, part)
-        if self.shared is None:
-            self.shared = self.run.shared(step - 1)
-        shared, metrics = self.algorithm.finish(self.shared, totals, sums)
-        self.shared = self.algorithm.steer(shared, rows)
-        self.run.write_shared(step, self.shared)
-        finished = time.perf_counter()
-        tokens = sum(self.weights[s] for s in shards)
+        for block_totals in self.executor.gather(submitted.applied):
+            totals = add(totals, block_totals)
+        metrics = self._reduce_shared(step, totals, sums, rows)
+        elapsed = time.perf_counter() - started
+        tokens = sum(self.shard_tokens[s] for s in shards)
+        before = rows[-1]["training_seconds"] if rows else 0.0
         row = {
             "step": step,
             "epoch": epoch,
             "tokens": tokens,
-            "seconds": finished - started,
-            "tokens_per_second": tokens / (finished - started),
-            "seconds_merge": finished - swept,
-            "training_seconds": (rows[-1]["training_seconds"] if rows else 0.0) + finished - started,
-            **{f"seconds_{k}": v for k, v in seconds.items()},
+            "seconds": elapsed,
+            "tokens_per_second": tokens / elapsed,
+            "seconds_merge": started + elapsed - swept,
+            "training_seconds": before + elapsed,
+            **{f"seconds_{cause}": value for cause, value in seconds.items()},
             **metrics,
         }
         return row | self._scores(step)
 
-    def _collect(self, epoch: int, shards: tuple[int, ...], reports: list[Any]) -> tuple[Arrays, dict[str, float]]:
-        """Tell of each shard as it is done; add the sums in the shards' order, whatever the order they came in."""
+    def _shards(self, numbers: tuple[int, ...]) -> list[tuple[int, tuple[int, ...], int]]:
+        """Return number, chunks and tokens of each of these shards."""
+        return [(s, tuple(self.shards[s]), self.shard_tokens[s]) for s in numbers]
+
+    def _reduce_shared(self, step: int, totals: Arrays, sums: Arrays, rows: list[Metrics]) -> Metrics:
+        if self.shared is None:
+            self.shared = self.run.shared(step - 1)
+        shared, metrics = self.algorithm.reduce_shared(self.shared, totals, sums)
+        self.shared = self.algorithm.update_schedule(shared, rows)
+        self.run.write_shared(step, self.shared)
+        return metrics
+
+    def _collect(self, epoch: int, shards: tuple[int, ...], reports: list[Handle]) -> tuple[Arrays, dict[str, float]]:
+        """Emit an event per swept shard; return the sums, added up in the shards' order, and the seconds by cause."""
         by_position: dict[int, Arrays] = {}
         seconds: dict[str, float] = {}
+        n_ranges = self.algorithm.n_ranges
         for position, report in self.executor.completed(reports):
             by_position[position] = report["sums"]
             for cause, value in report["seconds"].items():
                 seconds[cause] = seconds.get(cause, 0.0) + value
-            part, nth = divmod(position, len(shards))
-            weight, parts = self.weights[shards[nth]], self.algorithm.parts
-            tokens = weight * (part + 1) // parts - weight * part // parts
-            self._tell(ShardSwept(epoch, shards[nth], tokens, report["worker"], report["seconds"], report["cached"]))
+            range_index, nth = divmod(position, len(shards))
+            tokens = self.shard_tokens[shards[nth]]
+            # The shares of the ranges add up to the tokens of the shard.
+            share = tokens * (range_index + 1) // n_ranges - tokens * range_index // n_ranges
+            self._emit(ShardSwept(epoch, shards[nth], share, report["worker"], report["seconds"], report["cached"]))
         sums: Arrays = {}
         for position in sorted(by_position):
             sums = add(sums, by_position[position])
         return sums, seconds
 
+    # --- evaluation ---
+
     def _is_evaluated(self, step: int) -> bool:
-        epoch, every = step // self.algorithm.rounds, self.training.evaluate_every
-        whole = step % self.algorithm.rounds == 0
-        return bool(every) and whole and (epoch in (1, self.training.epochs) or epoch % every == 0)
+        every = self.training.evaluate_every
+        if not every or step % self.algorithm.rounds:
+            return False
+        epoch = step // self.algorithm.rounds
+        return epoch in (1, self.training.epochs) or epoch % every == 0
 
     def _describe(self, step: int) -> None:
-        if self.training.subscribers and self._is_evaluated(step):
+        if self.training.callbacks and self._is_evaluated(step):
             lines = self.algorithm.describe(tasks.StoredModel(self.job, step), self.data)
-            self._tell(Described(step // self.algorithm.rounds, lines))
+            self._emit(Described(step // self.algorithm.rounds, lines))
 
-    def _scores(self, step: int) -> dict[str, float]:
+    def _scores(self, step: int) -> Metrics:
         if not self._is_evaluated(step):
             return {}
-        rounds = self.algorithm.rounds
-        metrics: dict[str, float] = {}
-        shard_of = {c: s for s, chunks in enumerate(self.shards) for c in chunks}
-        state_steps = [step - (step - 1 - shard_of[c]) % rounds for c in range(len(self.data.chunks))]
-        parts = [(self.data, state_steps)]
-        if self.training.held_out is not None and self.training.held_out.n_tokens:
-            parts.append((self.training.held_out, [0] * len(self.training.held_out.chunks)))
-        for data, steps in parts:
-            place = Store(data.url).absolute, getattr(data, "part", "")
-            arguments = [(self.job, place, c, step, steps[c]) for c in range(len(data.chunks))]
-            key = self._key(step, f"score-{place[1]}")
-            results = dict(self.executor.run(tasks.score_chunk, arguments, key=key))
-            sums: Arrays = {}
-            for chunk in sorted(results):
-                sums = add(sums, results[chunk])
-            metrics |= self.algorithm.rate(sums, held_out=data is not self.data) if sums else {}
+        metrics = self._score(self.data, step, self._state_steps(step), held_out=False)
+        held_out = self.training.held_out
+        if held_out is not None and held_out.n_tokens:
+            metrics |= self._score(held_out, step, [0] * len(held_out.chunks), held_out=True)
         return metrics
 
-    def _key(self, step: int, what: str) -> str:
-        # A key that was used before returns the old result: a second call of train() needs new ones.
-        return f"{what}-{self.run.url}-{step}-{self.job.training}"
+    def _state_steps(self, step: int) -> list[int]:
+        """Return the step at which each chunk was swept last."""
+        rounds = self.algorithm.rounds
+        steps = []
+        for number, chunks in enumerate(self.shards):
+            last = step - (step - 1 - number) % rounds
+            steps += [last] * len(chunks)
+        return steps
 
-    def _tell(self, event: Any) -> None:
-        for subscriber in self.training.subscribers:
-            subscriber(event)
+    def _score(self, data: TrainingData, step: int, state_steps: list[int], held_out: bool) -> Metrics:
+        place = reference(data)
+        arguments = [(self.job, place, chunk, step, state_steps[chunk]) for chunk in range(len(data.chunks))]
+        scored = self.executor.map(tasks.score_chunk, arguments, name=self.key(step, f"score-{data.part}"))
+        sums: Arrays = {}
+        for chunk_sums in scored:
+            sums = add(sums, chunk_sums)
+        if not sums:
+            return {}
+        return self.algorithm.metrics_from_sums(sums, held_out)
 
+    # --- helpers ---
 
-class _Sweeps:
-    """Submits the tasks of one step, each subtree's merges right after its sweeps, so that few deltas wait."""
+    def key(self, step: int, name: str) -> str:
+        """Return a task's key. It is unique, because Dask answers a known key with the old result."""
+        return f"{name}-{self.run.url}-{step}-{self.job.training}"
 
-    def __init__(self, engine: _Engine, step: int, shards: tuple[int, ...]):
-        self.engine, self.step, self.shards = engine, step, shards
-        executor = engine.executor
-        self.places = balanced_places([engine.weights[s] for s in shards], executor.capacities())
-        self.reports: list[Any] = []
-
-    def submit(self) -> tuple[list[Any], list[Any]]:
-        """Return the handles of the applied blocks and of the shards' reports."""
-        applied = []
-        for part in range(self.engine.algorithm.parts):
-            roots = self._tree(part, 0, len(self.shards))
-            # Applied before the next part is swept: Dask prefers what was submitted first.
-            applied += [
-                self._apply(j, root) for j, root in zip(self.engine.algorithm.blocks_of(part), roots, strict=True)
-            ]
-        return applied, self.reports
-
-    def _apply(self, block: int, root: Any) -> Any:
-        engine, key = self.engine, self.engine._key(self.step, f"apply-{block}")
-        return engine.executor.submit(tasks.apply_block, engine.job, block, self.step, root, key=key)
-
-    def _tree(self, part: int, first: int, last: int) -> list[Any]:
-        """Return a handle a block of the merged deltas of shards[first:last]."""
-        if last - first == 1:
-            return self._leaf(part, first)
-        middle = (first + last + 1) // 2
-        left, right = self._tree(part, first, middle), self._tree(part, middle, last)
-        engine, submit = self.engine, self.engine.executor.submit
-        return [
-            submit(
-                tasks.merge_deltas,
-                engine.algorithm,
-                a,
-                b,
-                key=engine._key(self.step, f"merge-{part}-{j}-{first}-{last}"),
-            )
-            for j, (a, b) in enumerate(zip(left, right, strict=True))
-        ]
-
-    def _leaf(self, part: int, position: int) -> list[Any]:
-        engine, submit = self.engine, self.engine.executor.submit
-        shard, place = self.shards[position], self.places[position]
-        chunks = tuple(engine.shards[shard])
-        key = engine._key(self.step, f"sweep-{shard}-{part}")
-        swept = submit(tasks.sweep_shard, engine.job, chunks, self.step, part, key=key, near=place or None)
-        self.reports.append(submit(tasks.take_report, swept, key=f"report-{key}"))
-        return [
-            submit(tasks.take_delta, swept, j, key=f"delta-{j}-{key}")
-            for j, _ in enumerate(engine.algorithm.blocks_of(part))
-        ]
+    def _emit(self, event: Event) -> bool:
+        """Call every callback; return whether one of them returned True."""
+        answers = [callback(event) for callback in self.training.callbacks]
+        return any(answers)

@@ -1,12 +1,14 @@
-"""What happens in a run, told to whoever listens: progress bar, live page and metrics are subscribers."""
+"""The events of a run, and the callbacks that receive them: progress bars, the live page, metrics, early stopping."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from .algorithm import Metrics
+
 
 @dataclass(frozen=True)
 class RunStarted:
-    """Training begins, or goes on after epoch ``epoch``."""
+    """Training begins, or continues after epoch ``epoch``."""
 
     run: str
     algorithm: str
@@ -15,7 +17,8 @@ class RunStarted:
     shards: int
     tokens: int
     plan: dict[str, int]
-    idle: str = ""  # that workers will wait for want of shards, and the way out
+    idle: str = ""  # warning that some workers will be idle (too few shards), with advice; empty if none
+    history: tuple[Metrics, ...] = ()  # metrics of the epochs that were committed before
 
 
 @dataclass(frozen=True)
@@ -28,14 +31,14 @@ class EpochStarted:
 
 @dataclass(frozen=True)
 class ShardSwept:
-    """One shard of the epoch is done, or a part of it: ``tokens`` is its share."""
+    """One task has swept a shard, or one range of its blocks; ``tokens`` is the share of the shard's tokens."""
 
     epoch: int
     shard: int
     tokens: int
     worker: str
     seconds: dict[str, float]  # read, kernel and write
-    cached: int  # chunks and states that came from the worker's cache
+    cached: int  # chunks and states that were found in the worker's cache
 
 
 @dataclass(frozen=True)
@@ -43,12 +46,12 @@ class EpochFinished:
     """An epoch is committed; ``metrics`` is its row of metrics.jsonl."""
 
     epoch: int
-    metrics: dict[str, float]
+    metrics: Metrics
 
 
 @dataclass(frozen=True)
 class Described:
-    """What the model looks like so far: a line a topic, factor or word."""
+    """The model so far, for people to read: one line per topic, factor or word."""
 
     epoch: int
     lines: list[str]
@@ -61,8 +64,10 @@ class RunFinished:
     run: str
     epoch: int
     reason: str
-    metrics: dict[str, float] = field(default_factory=dict)
+    metrics: Metrics = field(default_factory=dict)
 
 
 Event = RunStarted | EpochStarted | ShardSwept | EpochFinished | Described | RunFinished
-Subscriber = Callable[[Event], None]
+
+#: A function that receives every event of a run. If it returns True for `EpochFinished`, training stops.
+Callback = Callable[[Event], bool | None]

@@ -1,6 +1,7 @@
-"""Where tasks run: in this process, or on the workers of a Dask client. The engine sees no difference."""
+"""Executors run tasks, either in this process or on the workers of a Dask client. The engine treats both alike."""
 
 import contextlib
+import os
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -9,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dask.utils import format_bytes
 
@@ -17,26 +18,32 @@ from ...io.stores.store import DataError
 from ...kernels.errors import DeviceError
 from .device import device_bytes
 
-#: Errors of the task itself, which would fail anywhere.
-OF_THE_TASK = (DataError, DeviceError, ValueError, OSError)
+if TYPE_CHECKING:
+    from distributed import Client
 
-#: Seconds that all workers may stand paused before their tasks are given up.
-STALLED = 60.0
+#: Errors of a task itself. The task would fail on any worker.
+TASK_ERRORS = (DataError, DeviceError, ValueError, OSError)
+
+#: A task in progress: a Dask future, or the result itself when tasks run in this process.
+Handle = Any
+
+#: Seconds that all workers may be paused before their tasks are cancelled.
+STALLED_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
 class Capacity:
-    """What one worker offers: threads and bytes (``memory`` is 0 when there is no limit)."""
+    """The threads and the memory of one worker, in bytes; ``memory`` is 0 if there is no limit."""
 
     name: str
     address: str
     threads: int
     memory: int
-    device: int = 0  # bytes of its CUDA device; 0: it has none, or was not asked
+    device: int = 0  # bytes of its CUDA device; 0 if it has none or if nobody requested the figure
 
 
 class TaskLost(Exception):
-    """The cluster lost a task for good; what was committed is safe, so the run can be resumed."""
+    """The cluster lost a task and cannot repeat it. All commits are safe, so the run can be resumed."""
 
 
 class Executor(ABC):
@@ -44,21 +51,21 @@ class Executor(ABC):
 
     @abstractmethod
     def capacities(self, devices: bool = False) -> list[Capacity]:
-        """Return the workers as they are now; ``devices``: ask each for its CUDA device too."""
+        """Return the present workers. With ``devices``, each reports the memory of its CUDA device too."""
 
     @abstractmethod
-    def submit(self, function: Callable[..., Any], *arguments: Any, key: str, near: str | None = None) -> Any:
+    def submit(self, function: Callable[..., Any], *arguments: Any, key: str, near: str | None = None) -> Handle:
         """Run a task, preferably on the worker at the address ``near``; return its handle."""
 
     @abstractmethod
-    def completed(self, handles: Iterable[Any]) -> Iterator[tuple[int, Any]]:
-        """Yield (position, result) as the tasks finish, and forget each."""
+    def completed(self, handles: Iterable[Handle]) -> Iterator[tuple[int, Any]]:
+        """Yield (position, result) as the tasks finish, and release each result."""
 
     def guarded(self) -> contextlib.AbstractContextManager[None]:
-        """Return a context that says of a cluster that is gone what it means; raises TaskLost."""
+        """Return a context that turns the errors of a lost scheduler into `TaskLost` with advice."""
         return contextlib.nullcontext()
 
-    def gather(self, handles: Iterable[Any]) -> list[Any]:
+    def gather(self, handles: Iterable[Handle]) -> list[Any]:
         """Return the tasks' results in order."""
         return [result for _, result in sorted(self.completed(handles), key=lambda pair: pair[0])]
 
@@ -68,9 +75,15 @@ class Executor(ABC):
         """Run independent tasks and yield (position, result) as they finish."""
         return self.completed([self.submit(function, *a, key=f"{key}-{i}") for i, a in enumerate(arguments)])
 
+    def map(self, function: Callable[..., Any], arguments: Iterable[tuple[Any, ...]], name: str) -> list[Any]:
+        """Run independent tasks and return their results in order. ``name`` need not be unique."""
+        key = f"{name}-{os.urandom(4).hex()}"
+        results = sorted(self.run(function, arguments, key), key=lambda pair: pair[0])
+        return [result for _, result in results]
+
 
 class Synchronous(Executor):
-    """Runs each task at once in this process: no Dask, the same results."""
+    """Runs each task immediately in this process, without Dask. The results are the same."""
 
     def capacities(self, devices: bool = False) -> list[Capacity]:
         """One worker with one thread and this process's memory limit."""
@@ -78,50 +91,58 @@ class Synchronous(Executor):
 
         return [Capacity("this process", "", 1, MEMORY_LIMIT, device_bytes() if devices else 0)]
 
-    def submit(self, function: Callable[..., Any], *arguments: Any, key: str, near: str | None = None) -> Any:
+    def submit(self, function: Callable[..., Any], *arguments: Any, key: str, near: str | None = None) -> Handle:
         """Return the result itself."""
         return function(*arguments)
 
-    def completed(self, handles: Iterable[Any]) -> Iterator[tuple[int, Any]]:
-        """Yield what is there already."""
+    def completed(self, handles: Iterable[Handle]) -> Iterator[tuple[int, Any]]:
+        """Yield the results, which are known already."""
         yield from enumerate(handles)
 
     def run(
         self, function: Callable[..., Any], arguments: Iterable[tuple[Any, ...]], key: str
     ) -> Iterator[tuple[int, Any]]:
-        """Run the tasks one by one as they are asked for."""
+        """Run the tasks one by one, each when its result is requested."""
         return ((i, function(*a)) for i, a in enumerate(arguments))
 
 
 class OnDask(Executor):
     """Runs tasks on a Dask client's workers."""
 
-    def __init__(self, client: Any):
+    def __init__(self, client: "Client"):
         from .plugins import FreeStrandedTasks
 
-        self.client, self._address = client, client.scheduler.address
+        self.client = client
+        assert client.scheduler is not None, "the client is closed"
+        self._address = client.scheduler.address
+        self._stalled = False
         client.register_plugin(FreeStrandedTasks())
 
     def capacities(self, devices: bool = False) -> list[Capacity]:
-        """Ask the scheduler which workers it has; wait for the first one, not for ever."""
+        """Return the workers that the scheduler has. Wait up to two minutes for the first one."""
         workers = self.client.scheduler_info(n_workers=-1)["workers"]
         if not workers:
             self.client.wait_for_workers(1, timeout=120)
             workers = self.client.scheduler_info(n_workers=-1)["workers"]
-        held = self.client.run(device_bytes) if devices else {}
+        device_memory: dict[str, int] = {}
+        if devices:
+            device_memory = self.client.run(device_bytes)
         found = (
-            Capacity(str(w["name"]), a, w["nthreads"], w["memory_limit"] or 0, held.get(a, 0))
+            Capacity(str(w["name"]), a, w["nthreads"], w["memory_limit"] or 0, device_memory.get(a, 0))
             for a, w in workers.items()
         )
         return sorted(found, key=lambda c: c.name)
 
-    def submit(self, function: Callable[..., Any], *arguments: Any, key: str, near: str | None = None) -> Any:
-        """Return a future. ``near`` is a wish: the task goes elsewhere when that worker is gone or busy."""
-        place = {"workers": [near], "allow_other_workers": True} if near else {}
-        return self.client.submit(function, *arguments, key=key, pure=False, **place)
+    def submit(self, function: Callable[..., Any], *arguments: Any, key: str, near: str | None = None) -> Handle:
+        """Return a future. ``near`` is a preference: the task runs elsewhere if that worker is gone or busy."""
+        if near is None:
+            return self.client.submit(function, *arguments, key=key, pure=False)
+        # A hard restriction would wait for ever for a worker that is gone.
+        preference = {"workers": [near], "allow_other_workers": True}
+        return self.client.submit(function, *arguments, key=key, pure=False, **preference)
 
-    def completed(self, handles: Iterable[Any]) -> Iterator[tuple[int, Any]]:
-        """Yield results as they come; each future is released at once, so that the scheduler can forget its task."""
+    def completed(self, handles: Iterable[Handle]) -> Iterator[tuple[int, Any]]:
+        """Yield results as they arrive. Each future is released at once, which lets the scheduler forget its task."""
         from distributed import as_completed
 
         futures = list(handles)
@@ -130,7 +151,7 @@ class OnDask(Executor):
         with self._unless_stalled(list(position)):
             del futures
             for future, result in stream:
-                if isinstance(result, OF_THE_TASK):
+                if isinstance(result, TASK_ERRORS):
                     raise result
                 if isinstance(result, BaseException):
                     raise TaskLost(self._why(future.key, result)) from result
@@ -142,24 +163,24 @@ class OnDask(Executor):
             return f"the cluster gave up task {key}: {error!r}; resume the run"
         limits = ", ".join(sorted({format_bytes(c.memory) for c in self.capacities()}))
         return (
-            f"all workers stood paused for {STALLED:.0f} s with their memory full (limit {limits} each): "
+            f"all workers were paused for {STALLED_SECONDS:.0f} s with their memory full (limit {limits} each): "
             f"raise memory_limit, add workers, or cut the model with n_blocks, then resume the run"
         )
 
     @contextlib.contextmanager
     def _unless_stalled(self, keys: list[str]) -> Iterator[None]:
-        """Cancel the tasks when all workers stand paused for STALLED seconds: nothing else would free their memory."""
+        """Cancel the tasks if all workers are paused for STALLED_SECONDS: nothing else would free their memory."""
         done = threading.Event()
         self._stalled = False
 
         def watch() -> None:
-            # A scheduler that is gone is the concern of those who wait for results.
+            # If the scheduler is gone, the thread that waits for results reports it.
             with contextlib.suppress(Exception):
                 since = time.monotonic()
-                while not done.wait(STALLED / 12):
+                while not done.wait(STALLED_SECONDS / 12):
                     if not self._all_paused():
                         since = time.monotonic()
-                    elif time.monotonic() - since > STALLED:
+                    elif time.monotonic() - since > STALLED_SECONDS:
                         self._stalled = True
                         self.client.cancel([Future(key, self.client) for key in keys], force=True)
                         return
@@ -178,7 +199,7 @@ class OnDask(Executor):
 
     @contextlib.contextmanager
     def guarded(self) -> Iterator[None]:
-        """Say that the scheduler is gone where that is why something failed."""
+        """Raise `TaskLost` instead of the error that a lost scheduler causes."""
         from distributed.comm import CommClosedError
 
         try:
@@ -192,7 +213,7 @@ class OnDask(Executor):
             ) from error
 
 
-def executor_for(client: Any | None) -> Executor:
+def executor_for(client: "Client | None") -> Executor:
     """Return the executor of a Dask client; None takes the process's current client, or no Dask at all."""
     if client is not None:
         return OnDask(client)
@@ -205,10 +226,11 @@ def executor_for(client: Any | None) -> Executor:
 
 
 def balanced_places(weights: list[int], capacities: list[Capacity]) -> list[str]:
-    """Choose a worker's address for each shard of the given weights: to each worker consecutive shards, by its threads.
+    """Choose the address of a worker for each shard, given the shards' weights.
 
-    So most merges find both deltas where they run. In the order of the workers' names, so that shards keep their place,
-    and its cache, from epoch to epoch, and most of them when a worker comes or goes.
+    Each worker gets consecutive shards in proportion to its threads. Most merges then find both deltas on their own
+    worker. Workers are ordered by name, so that a shard returns to the same worker, and to its cache, in every epoch.
+    Most shards keep their worker when another worker joins or leaves.
     """
     if not capacities or not capacities[0].address:
         return [""] * len(weights)

@@ -1,4 +1,4 @@
-"""The memory of a run, before it begins: what a worker will hold, and whether that fits."""
+"""The memory plan of a run: how many bytes a worker will hold. It is made, and checked, before the first task."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,28 +6,31 @@ from typing import Any
 from dask.utils import format_bytes
 
 from ...io.stores.store import DataError
-from .algorithm import Algorithm, Need
+from .algorithm import Algorithm, MemoryEstimate
+from .data import TrainingData
 from .executors import Capacity
 
-#: Share of a worker's memory limit that is planned with: Dask pauses a worker at 80%.
+#: Share of a worker's memory limit that a plan may use. Dask pauses a worker at 80%.
 PLANNED_SHARE = 0.7
-#: Bytes of a worker process before it does anything: interpreter, libraries, compiled kernels.
+#: Bytes of a worker process before its first task: interpreter, libraries, compiled kernels.
 PROCESS_BYTES = 320 << 20
+#: Stands for the memory of a worker without a limit.
+UNLIMITED = 1 << 62
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Bytes of one worker: what it is projected to hold, and its limit (0: none)."""
+    """The bytes that one worker is expected to hold, and its limit (0: none)."""
 
     process: int
     threads: int
-    task: Need
+    task: MemoryEstimate
     cache: int
     limit: int
 
     @property
     def total(self) -> int:
-        """Projected peak."""
+        """Expected peak."""
         return self.process + self.threads * self.task.total + self.cache
 
     def as_numbers(self) -> dict[str, int]:
@@ -43,22 +46,24 @@ class Plan:
         }
 
 
-def plan(algorithm: Algorithm, data: Any, capacity: Capacity) -> Plan:
-    """Project a worker's memory; raise DataError, with the numbers, when its tasks do not fit."""
-    largest = max((algorithm.need(data, c) for c in data.chunks), key=lambda n: n.total)
+def make_plan(algorithm: Algorithm[Any, Any], data: TrainingData, capacity: Capacity) -> Plan:
+    """Return the memory plan of a worker; raise DataError, with the numbers, if its tasks do not fit."""
+    estimates = [algorithm.memory(data, chunk) for chunk in data.chunks]
+    largest = max(estimates, key=lambda estimate: estimate.total)
     if algorithm.device != "cpu":
-        _check_device(algorithm, max(algorithm.need(data, c).device for c in data.chunks), capacity)
+        _check_device(algorithm, max(estimate.device for estimate in estimates), capacity)
     limit = capacity.memory
-    room = int(limit * PLANNED_SHARE) if limit else 1 << 62
+    available = int(limit * PLANNED_SHARE) if limit else UNLIMITED
     tasks_bytes = PROCESS_BYTES + capacity.threads * largest.total
-    if tasks_bytes > room:
-        raise DataError(_too_large(largest, capacity, room))
-    whole = sum(algorithm.need(data, c).data + algorithm.need(data, c).state for c in data.chunks)
-    cache = min(whole + largest.model, room - tasks_bytes)
+    if tasks_bytes > available:
+        raise DataError(_too_large(largest, capacity, available))
+    # What is left is a cache. It never needs more than all chunks, all states and one model.
+    everything = sum(estimate.data + estimate.state for estimate in estimates) + largest.model
+    cache = min(everything, available - tasks_bytes)
     return Plan(PROCESS_BYTES, capacity.threads, largest, int(cache), limit)
 
 
-def _check_device(algorithm: Algorithm, needed: int, capacity: Capacity) -> None:
+def _check_device(algorithm: Algorithm[Any, Any], needed: int, capacity: Capacity) -> None:
     if algorithm.device == "cuda" and not capacity.device:
         raise ValueError(
             f"device is 'cuda', but worker {capacity.name} has no CUDA device that works: use a machine that has one "
@@ -69,16 +74,17 @@ def _check_device(algorithm: Algorithm, needed: int, capacity: Capacity) -> None
         raise DataError(
             f"a task needs {format_bytes(needed)} of device memory, but worker {capacity.name} has "
             f"{format_bytes(each)} for each of its {capacity.threads} threads ({format_bytes(capacity.device)} free): "
-            f"use fewer threads a worker, cut the model with n_blocks, ingest with a smaller chunk_tokens, or choose "
+            f"use fewer threads per worker, cut the model with n_blocks, ingest with a smaller chunk_tokens, or choose "
             f"device 'cpu'"
         )
 
 
-def _too_large(need: Need, capacity: Capacity, room: int) -> str:
+def _too_large(need: MemoryEstimate, capacity: Capacity, available: int) -> str:
     parts = ", ".join(f"{k} {format_bytes(getattr(need, k))}" for k in ("data", "state", "model", "delta", "scratch"))
-    each = max(0, room - PROCESS_BYTES) // capacity.threads
+    each = max(0, available - PROCESS_BYTES) // capacity.threads
     return (
         f"a task needs {format_bytes(need.total)} ({parts}), but worker {capacity.name} has {format_bytes(each)} "
         f"for each of its {capacity.threads} threads ({format_bytes(capacity.memory)} memory limit): raise "
-        f"memory_limit, use fewer threads a worker, cut the model with n_blocks, or ingest with a smaller chunk_tokens"
+        f"memory_limit, use fewer threads per worker, cut the model with n_blocks, or ingest with a smaller "
+        f"chunk_tokens"
     )

@@ -21,7 +21,8 @@ from typing import Any
 
 from ...io.stores.locks import acquire_lock, is_locked
 from ...io.stores.store import Arrays, DataError, Store, check_format
-from .algorithm import Algorithm
+from .algorithm import Algorithm, PreviousModel
+from .data import TrainingData
 
 FORMAT = 1
 LOCK = "run.lock"
@@ -121,17 +122,25 @@ class RunStore:
 
 
 def describe(
-    algorithm: Algorithm, data: Any, seed: int, shards: list[list[int]], config: dict[str, Any]
+    algorithm: Algorithm[Any, Any],
+    data: TrainingData,
+    previous: PreviousModel | None,
+    seed: int,
+    shards: list[list[int]],
+    config: dict[str, Any],
 ) -> dict[str, Any]:
-    """Return the content of run.json; its fingerprint covers all that decides the result."""
+    """Return the content of run.json. Its fingerprint covers everything that determines the result, and no path."""
+    parameters = asdict(algorithm)
+    del parameters["device"]
     decisive: dict[str, Any] = {
         "algorithm": algorithm.name,
-        "parameters": {k: v for k, v in asdict(algorithm).items() if k != "device"},  # type: ignore[call-overload]
+        "parameters": parameters | {"class": type(algorithm).__name__},
         "data": {"url": data.url, "part": data.part, "hash": data.hash, "kind": data.kind},
+        "previous": previous.digest if previous is not None else None,
         "seed": seed,
         "shards": shards,
     }
-    content = json.dumps(decisive | {"data": decisive["data"]["hash"]}, sort_keys=True, default=str)
+    content = json.dumps(decisive | {"data": data.hash}, sort_keys=True, default=str)
     return decisive | {
         "kind": "run",
         "format": FORMAT,

@@ -1,27 +1,32 @@
-"""The tasks of an epoch. They take names and numbers, read from the store or the worker's cache, write to the store."""
+"""The tasks of an epoch.
+
+Their arguments are names and numbers. They read arrays from the store or from the worker's cache, and write the
+results back to the store. A task can therefore run again on another worker when its own worker is lost.
+"""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
-from ...io.stores.open import open_data
 from ...io.stores.store import Arrays
 from ...kernels.errors import DeviceError
-from .algorithm import Address, Algorithm, Swept, add, nbytes
+from .algorithm import Address, Algorithm, PreviousModel, add, nbytes
 from .cache import CACHE
+from .data import DataRef, TrainingData
 from .run import RunStore
 
 
 @dataclass(frozen=True)
 class Job:
-    """What every task of a run is told."""
+    """What every task of a run needs."""
 
-    #: Names one call of ``train`` and what it caches: another run may come to the same folder, or the same data change.
+    #: Identifies one call of ``train`` in the cache, because a later call may use the same folder for another run.
     training: str
     run: str
-    data: str
-    part: str
-    algorithm: Algorithm
+    data: DataRef
+    algorithm: Algorithm[Any, Any]
+    previous: PreviousModel | None
     seed: int
     cache_bytes: int
 
@@ -30,20 +35,34 @@ class Job:
         """The run's files."""
         return RunStore(self.run)
 
+    def open(self, data: DataRef) -> TrainingData:
+        """Open a store of data, once per worker and run."""
+        return CACHE.load((self.training, "data", *data), data.open)
+
+
+class SweepReport(TypedDict):
+    """The small part of a swept shard, which is sent to the client."""
+
+    sums: Arrays
+    seconds: dict[str, float]
+    cached: int
+    worker: str
+
 
 @dataclass
-class ShardResult:
-    """A swept shard: its deltas stay on the worker until merged, its report goes to the client."""
+class SweptShard:
+    """The result of sweeping a shard. Its deltas stay on the worker until they are merged."""
 
     deltas: list[Arrays]
-    report: dict[str, Any]
+    report: SweepReport
 
 
 class StoredModel:
-    """The model of one step, read from the store as it is asked for."""
+    """The model that one step committed, read from the store on demand."""
 
     def __init__(self, job: Job, step: int):
-        self._job, self._step = job, step
+        self._job = job
+        self._step = step
 
     @property
     def shared(self) -> Arrays:
@@ -54,34 +73,36 @@ class StoredModel:
         """One block of rows."""
         return self._load("block", index, lambda: self._job.store.block(self._step, index))
 
-    def _load(self, what: str, index: int, read: Any) -> Arrays:
-        return CACHE.load((self._job.training, what, index), self._step, read, nbytes, self._job.cache_bytes)
+    def _load(self, kind: str, index: int, read: Callable[[], Arrays]) -> Arrays:
+        key = (self._job.training, kind, index)
+        return CACHE.load(key, read, version=self._step, size=nbytes, budget=self._job.cache_bytes)
 
 
-class Clock:
-    """Seconds by cause, and hits of the cache."""
+class Stopwatch:
+    """Measures seconds by cause and counts what the cache spared."""
 
     def __init__(self) -> None:
         self.seconds = {"read": 0.0, "kernel": 0.0, "write": 0.0}
         self.cached = 0
-        self._since = time.perf_counter()
+        self._last = time.perf_counter()
 
     def lap(self, cause: str) -> None:
-        """Charge the time since the last lap to a cause."""
+        """Add the time since the last lap to ``cause``."""
         now = time.perf_counter()
-        self.seconds[cause] += now - self._since
-        self._since = now
+        self.seconds[cause] += now - self._last
+        self._last = now
 
 
-def read_chunk(job: Job, place: tuple[str, str], index: int, model: StoredModel, clock: Clock) -> Any:
-    """Return a prepared chunk of the data at ``place``, a URL and a part, from the cache or the store."""
-    data = CACHE.load((job.training, "data", *place), 0, lambda: open_data(*place), lambda _: 0, job.cache_bytes)
-    held = CACHE.get((job.training, "chunk", *place, index), 0)
-    if held is not None:
-        clock.cached += 1
-        return held
-    chunk = job.algorithm.prepare(job.algorithm.read(data, index), model)
-    CACHE.put((job.training, "chunk", *place, index), 0, chunk, _chunk_bytes(chunk), job.cache_bytes)
+def _read_chunk(job: Job, data: DataRef, index: int, model: StoredModel, watch: Stopwatch) -> Any:
+    """Return a chunk in the algorithm's form, from the cache or from the store."""
+    store = job.open(data)
+    key = (job.training, "chunk", *data, index)
+    chunk = CACHE.get(key)
+    if chunk is not None:
+        watch.cached += 1
+        return chunk
+    chunk = job.algorithm.load_chunk(store, index, model)
+    CACHE.put(key, chunk, nbytes=_chunk_bytes(chunk), budget=job.cache_bytes)
     return chunk
 
 
@@ -91,79 +112,111 @@ def _chunk_bytes(chunk: Any) -> int:
     return int(getattr(chunk, "nbytes", 0))
 
 
-def read_state(job: Job, index: int, step: int, clock: Clock) -> Arrays | None:
-    """Return the chunk's state after ``step`` from the cache or the store; None before its first sweep."""
+def _read_state(job: Job, index: int, step: int, watch: Stopwatch) -> Arrays | None:
+    """Return the chunk's state after ``step``; None before its first sweep."""
     if step < 1 or not job.algorithm.keeps_state:
         return None
-    held = CACHE.get((job.training, "state", index), step)
-    if held is not None:
-        clock.cached += 1
-        return held
+    state = CACHE.get((job.training, "state", index), version=step)
+    if state is not None:
+        watch.cached += 1
+        return state
     return job.store.state(step, index)
 
 
-def sweep_shard(job: Job, chunks: tuple[int, ...], step: int, part: int) -> ShardResult:
-    """Sweep a shard's chunks in order, write their next states and return the shard's deltas of a part's blocks."""
-    clock = Clock()
-    algorithm, rounds = job.algorithm.part(part), job.algorithm.rounds
+def begin_blocks(job: Job, first: int, stop: int) -> None:
+    """Write the blocks ``first`` to ``stop - 1`` of the model before the first sweep."""
+    blocks = range(first, stop)
+    begun = job.algorithm.begin_blocks(job.open(job.data), blocks, job.previous)
+    for block, arrays in zip(blocks, begun, strict=True):
+        _write_block(job, 0, block, arrays)
+
+
+def _write_block(job: Job, step: int, block: int, arrays: Arrays) -> None:
+    job.store.write_block(step, block, arrays)
+    key = (job.training, "block", block)
+    CACHE.put(key, arrays, version=step, nbytes=nbytes(arrays), budget=job.cache_bytes)
+
+
+def sweep_shard(job: Job, chunks: tuple[int, ...], step: int, range_index: int) -> SweptShard:
+    """Sweep the chunks of a shard in order and write their next states."""
+    watch = Stopwatch()
+    algorithm = job.algorithm.for_range(range_index)
     model = StoredModel(job, step - 1)
     deltas: list[Arrays] | None = None
     sums: Arrays = {}
     for index in chunks:
-        chunk = read_chunk(job, (job.data, job.part), index, model, clock)
-        state = read_state(job, index, step - rounds, clock)
-        clock.lap("read")
+        chunk = _read_chunk(job, job.data, index, model, watch)
+        state = _read_state(job, index, step - algorithm.rounds, watch)
+        watch.lap("read")
         try:
-            swept: Swept = algorithm.sweep(model, chunk, state, deltas, Address(job.seed, step, index))
+            result = algorithm.sweep(model, chunk, state, deltas, Address(job.seed, step, index))
         except DeviceError as error:
             raise DeviceError(f"chunk {index}: {error}") from error
-        deltas, sums = swept.deltas, add(sums, swept.sums)
-        clock.lap("kernel")
-        if swept.state is not None:
-            job.store.write_state(step, index, swept.state)
-            CACHE.put((job.training, "state", index), step, swept.state, nbytes(swept.state), job.cache_bytes)
-        clock.lap("write")
+        deltas = result.deltas
+        sums = add(sums, result.sums)
+        watch.lap("kernel")
+        if result.state is not None:
+            _write_state(job, step, index, result.state)
+        watch.lap("write")
     assert deltas is not None
-    report = {"sums": sums, "seconds": clock.seconds, "cached": clock.cached, "worker": _worker_name()}
-    return ShardResult(deltas, report)
+    report: SweepReport = {
+        "sums": sums,
+        "seconds": watch.seconds,
+        "cached": watch.cached,
+        "worker": _worker_name(),
+    }
+    return SweptShard(deltas, report)
 
 
-def take_report(result: ShardResult) -> dict[str, Any]:
-    """Return the small part of a shard's result."""
-    return result.report
+def _write_state(job: Job, step: int, chunk: int, state: Arrays) -> None:
+    job.store.write_state(step, chunk, state)
+    key = (job.training, "state", chunk)
+    CACHE.put(key, state, version=step, nbytes=nbytes(state), budget=job.cache_bytes)
 
 
-def take_delta(result: ShardResult, block: int) -> Arrays:
-    """Return a shard's delta of one block."""
-    return result.deltas[block]
+def take_report(shard: SweptShard) -> SweepReport:
+    """Return the small part of a swept shard."""
+    return shard.report
 
 
-def merge_deltas(algorithm: Algorithm, left: Arrays, right: Arrays) -> Arrays:
+def take_delta(shard: SweptShard, index: int) -> Arrays:
+    """Return the delta of one block; ``index`` counts from the first block of the task's range."""
+    return shard.deltas[index]
+
+
+def merge_deltas(algorithm: Algorithm[Any, Any], left: Arrays, right: Arrays) -> Arrays:
     """Add two deltas of the same block."""
     return algorithm.merge(left, right)
 
 
-def begin_block(job: Job, block: int) -> None:
-    """Write a block of the model before the first sweep."""
-    arrays = job.algorithm.begin(block)
-    job.store.write_block(0, block, arrays)
-    CACHE.put((job.training, "block", block), 0, arrays, nbytes(arrays), job.cache_bytes)
-
-
 def apply_block(job: Job, block: int, step: int, delta: Arrays) -> Arrays:
     """Write a block's next arrays and return its small totals."""
+    algorithm = job.algorithm
     model = StoredModel(job, step - 1)
-    arrays, totals = job.algorithm.apply(model.block(block), delta, model.shared)
-    job.store.write_block(step, block, arrays)
-    CACHE.put((job.training, "block", block), step, arrays, nbytes(arrays), job.cache_bytes)
+    constant = _constant_delta(job, block)
+    if constant is not None:
+        delta = algorithm.merge(constant, delta)
+    arrays, totals = algorithm.apply(model.block(block), delta, model.shared)
+    _write_block(job, step, block, arrays)
     return totals
 
 
-def score_chunk(job: Job, place: tuple[str, str], index: int, step: int, state_step: int) -> Arrays:
-    """Score a chunk under a committed model: a training chunk with its state of ``state_step``, or a held-out one."""
-    clock, model = Clock(), StoredModel(job, step)
-    chunk = read_chunk(job, place, index, model, clock)
-    state = read_state(job, index, state_step, clock)
+def _constant_delta(job: Job, block: int) -> Arrays | None:
+    def make() -> Arrays | None:
+        return job.algorithm.constant_delta(job.open(job.data), block, job.previous)
+
+    def size(delta: Arrays | None) -> int:
+        return nbytes(delta or {})
+
+    return CACHE.load((job.training, "constant", block), make, size=size, budget=job.cache_bytes)
+
+
+def score_chunk(job: Job, data: DataRef, index: int, step: int, state_step: int) -> Arrays:
+    """Score a training chunk with its state of ``state_step``, or a held-out chunk (``state_step`` 0)."""
+    watch = Stopwatch()
+    model = StoredModel(job, step)
+    chunk = _read_chunk(job, data, index, model, watch)
+    state = _read_state(job, index, state_step, watch)
     return job.algorithm.score(model, chunk, state, Address(job.seed, step, index))
 
 

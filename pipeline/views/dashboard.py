@@ -12,7 +12,7 @@ from typing import Any
 from distributed import Client
 from distributed.diagnostics.plugin import SchedulerPlugin
 
-from ..engine.events import Event, Subscriber
+from ..engine.events import Callback, Event
 from ..formatting import format_duration, label
 from .history import METRIC_LABELS, likelihood_names, model_metrics
 from .metrics import metric_families
@@ -33,7 +33,7 @@ GRID = ":host { display: grid !important; grid-template-columns: repeat(auto-fit
 logger = logging.getLogger(__name__)
 
 
-def publish(client: Client) -> Subscriber:
+def publish(client: Client) -> Callback:
     """Return a subscriber that tells a cluster's scheduler of every event, for its page and metrics."""
     client.register_plugin(TrainingPage())
 

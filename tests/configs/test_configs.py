@@ -10,9 +10,9 @@ from corpusmill.configs.redact import HIDDEN
 from corpusmill.configs.resolve import load, public, resolve
 from corpusmill.configs.schema import Config, SourceConfig
 from corpusmill.io.readers.open import FORMATS
-from corpusmill.pipeline import ESTIMATORS
 from corpusmill.pipeline.engine.clusters import KINDS, dask_settings
 from corpusmill.pipeline.ingest.tasks import IngestOptions
+from corpusmill.pipeline.models.registry import MODEL_KINDS, estimator_class
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 MINIMAL = {"corpus": {"url": "somewhere"}}
@@ -55,10 +55,10 @@ def test_dask_settings_are_what_the_file_says():
 # --- the schema and what it configures ---
 
 
-@pytest.mark.parametrize("kind", ESTIMATORS)
+@pytest.mark.parametrize("kind", MODEL_KINDS)
 def test_a_model_section_has_the_names_and_defaults_of_its_estimator(kind):
     section = resolve([Layer("here", MINIMAL | {"model": {"kind": kind}})]).model
-    assert section.model_dump(exclude={"kind"}) == ESTIMATORS[kind]().get_params()
+    assert section.model_dump(exclude={"kind"}) == estimator_class(kind)().get_params()
 
 
 def test_the_source_section_has_the_names_and_defaults_of_ingest():

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from corpusmill.configs.model_schema import MODEL_SECTIONS
 from corpusmill.configs.validation import describe_values, validate_model
-from corpusmill.pipeline import ESTIMATORS
+from corpusmill.pipeline.models.registry import MODEL_KINDS, estimator_class
 
 
-@pytest.mark.parametrize("kind", ESTIMATORS)
+@pytest.mark.parametrize("kind", MODEL_KINDS)
 def test_the_defaults_of_every_estimator_are_valid(kind):
-    validate_model(kind, ESTIMATORS[kind]().get_params())
+    validate_model(kind, estimator_class(kind)().get_params())
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_the_defaults_of_every_estimator_are_valid(kind):
 )
 def test_a_wrong_value_gets_one_sentence_with_what_is_allowed(kind, parameters, sentence):
     with pytest.raises(ValueError) as caught:
-        validate_model(kind, ESTIMATORS[kind]().get_params() | parameters)
+        validate_model(kind, estimator_class(kind)().get_params() | parameters)
     assert str(caught.value) == sentence
 
 
@@ -72,7 +72,7 @@ def test_a_wrong_value_gets_one_sentence_with_what_is_allowed(kind, parameters, 
 )
 def test_parameters_that_exclude_each_other_are_named(kind, parameters, words):
     with pytest.raises(ValueError) as caught:
-        validate_model(kind, ESTIMATORS[kind]().get_params() | parameters)
+        validate_model(kind, estimator_class(kind)().get_params() | parameters)
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -88,7 +88,7 @@ def test_parameters_that_exclude_each_other_are_named(kind, parameters, words):
     ],
 )
 def test_numpy_values_tuples_sets_and_paths_are_allowed(kind, parameters):
-    validate_model(kind, ESTIMATORS[kind]().get_params() | parameters)
+    validate_model(kind, estimator_class(kind)().get_params() | parameters)
 
 
 def test_kinds_and_parameters_of_users_are_not_checked():
@@ -103,7 +103,7 @@ def test_every_parameter_describes_its_values():
 
 
 def test_a_check_takes_less_than_a_millisecond():
-    parameters = ESTIMATORS["lda"]().get_params()
+    parameters = estimator_class("lda")().get_params()
     validate_model("lda", parameters)
     started = time.process_time()
     for _ in range(100):

@@ -5,7 +5,7 @@ import signal
 import sys
 import time
 import uuid
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -30,23 +30,23 @@ def happen(what: str) -> None:
         time.sleep(2.0)
 
 
-class PassedOn:
-    """All that the engine may ask of an algorithm, answered by ``inner``."""
+class Delegating:
+    """Passes every method of an algorithm on to ``inner``."""
 
     inner: Algorithm
 
     @staticmethod
-    def answer(name):
+    def delegate(name):
         return property(lambda self: getattr(self.inner, name))
 
 
-for _name in vars(Algorithm):
-    if not _name.startswith("_"):
-        setattr(PassedOn, _name, PassedOn.answer(_name))
+for _name, _value in vars(Algorithm).items():
+    if callable(_value) and not _name.startswith("_"):
+        setattr(Delegating, _name, Delegating.delegate(_name))
 
 
-@dataclass(frozen=True)
-class Faulty(PassedOn, Algorithm):
+@dataclass(frozen=True, kw_only=True)
+class FaultyAlgorithm(Delegating, Algorithm):
     """Another algorithm whose sweeps fail by a table of (epoch, chunk, attempt from 1, what)."""
 
     name: ClassVar[str] = "faulty"
@@ -54,8 +54,8 @@ class Faulty(PassedOn, Algorithm):
     table: tuple[tuple[int, int, int, str], ...] = ()
     folder: str = ""
 
-    def part(self, index):
-        return replace(self, inner=self.inner.part(index))
+    def for_range(self, range_index):
+        return replace(self, inner=self.inner.for_range(range_index))
 
     def attempts(self, epoch: int, chunk: int) -> int:
         """Count the attempts at one sweep, over all processes."""
@@ -68,6 +68,12 @@ class Faulty(PassedOn, Algorithm):
             if (epoch, index, which) == (address.epoch, address.chunk, attempt):
                 happen(what)
         return self.inner.sweep(model, chunk, state, deltas, address)
+
+
+def Faulty(inner, table, folder):
+    """Return a FaultyAlgorithm with the blocks, shards and rounds of ``inner``."""
+    own = {field.name: getattr(inner, field.name) for field in fields(Algorithm)}
+    return FaultyAlgorithm(inner=inner, table=table, folder=folder, **own)
 
 
 def peak_rss() -> int:

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 from corpusmill.io.stores.corpus import Corpus, make_chunk, write_chunk, write_corpus_table
 from corpusmill.io.stores.store import Store
 from corpusmill.kernels import random
-from corpusmill.pipeline.engine.algorithm import Algorithm, Need, Swept
+from corpusmill.pipeline.engine.algorithm import Algorithm, MemoryEstimate, SweepResult
 
 
 def vocabulary_table(words, frequency):
@@ -66,32 +66,27 @@ def write_topic_corpus(url, n_topics, words_per_topic=20, n_chunks=4, documents=
     return write_documents(url, parts, n_topics * words_per_topic, f"topics-{n_topics}-{seed}")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Tally(Algorithm):
-    """Each epoch adds a random number a token to the count of its word; the state remembers the last numbers."""
+    """Each epoch adds a random number per token to the count of its word; the state holds the last numbers."""
 
     name: ClassVar[str] = "tally"
-    n_words: int = 50
-    blocks: int = 1
-    rounds: int = 1
-    parts: int = 1
-    only: int | None = None  # the part that a sweep is for
+    bounds: tuple[int, ...] = (0, 50)
+    only: int = 0  # the range of blocks that a sweep is for
     scratch: int = 0
 
-    def _bounds(self):
-        return np.linspace(0, self.n_words, self.blocks + 1).astype(int)
+    def for_range(self, range_index):
+        return replace(self, only=range_index)
 
-    def part(self, index):
-        return replace(self, only=index)
+    def memory(self, data, chunk):
+        return MemoryEstimate(
+            data=chunk.tokens * 16, state=chunk.tokens * 8, delta=self.n_rows * 8, scratch=self.scratch
+        )
 
-    def need(self, data, chunk):
-        return Need(data=chunk.tokens * 16, state=chunk.tokens * 8, delta=self.n_words * 8, scratch=self.scratch)
+    def begin(self, data, block, previous):
+        return {"counts": np.zeros(self.bounds[block + 1] - self.bounds[block], np.int64)}
 
-    def begin(self, block):
-        lo, hi = self._bounds()[block : block + 2]
-        return {"counts": np.zeros(hi - lo, np.int64)}
-
-    def begin_shared(self):
+    def begin_shared(self, data, previous):
         return {"total": np.zeros((), np.int64)}
 
     def sweep(self, model, chunk, state, deltas, address):
@@ -99,12 +94,11 @@ class Tally(Algorithm):
         drawn = np.array([int(random.draw(key, i)) % 10 for i in range(chunk.n_tokens)], np.int64)
         last = np.zeros_like(drawn) if state is None else state["last"]
         tokens = np.repeat(chunk.word_ids, np.diff(chunk.word_ptr)).astype(np.int64)
-        whole = np.bincount(tokens, drawn + last + int(model.shared["total"]) % 3, self.n_words).astype(np.int64)
-        bounds = self._bounds()
-        parts = [{"counts": whole[bounds[j] : bounds[j + 1]]} for j in self.blocks_of(self.only or 0)]
+        whole = np.bincount(tokens, drawn + last + int(model.shared["total"]) % 3, self.n_rows).astype(np.int64)
+        parts = [{"counts": whole[self.bounds[j] : self.bounds[j + 1]]} for j in self.blocks_of(self.only)]
         if deltas is not None:
             parts = [self.merge(a, b) for a, b in zip(deltas, parts, strict=True)]
-        return Swept({"last": drawn}, parts, {} if self.only else {"drawn": drawn.sum()})
+        return SweepResult({"last": drawn}, parts, {} if self.only else {"drawn": drawn.sum()})
 
     def merge(self, left, right):
         return {"counts": left["counts"] + right["counts"]}
@@ -113,14 +107,14 @@ class Tally(Algorithm):
         counts = block["counts"] + delta["counts"]
         return {"counts": counts}, {"total": counts.sum()}
 
-    def finish(self, shared, totals, sums):
+    def reduce_shared(self, shared, totals, sums):
         return {"total": np.asarray(totals["total"])}, {"drawn": float(sums["drawn"])}
 
     def score(self, model, chunk, state, address):
         known = -1 if state is None else int(state["last"].sum())
         return {"tokens": np.int64(chunk.n_tokens), "known": np.int64(known)}
 
-    def rate(self, sums, held_out):
+    def metrics_from_sums(self, sums, held_out):
         return {
             "held_out_tokens" if held_out else "train_tokens": float(sums["tokens"]),
             f"known_{held_out}": float(sums["known"]),
@@ -129,4 +123,9 @@ class Tally(Algorithm):
 
 def model_of(run, algorithm):
     """Return the committed model of a run as one array."""
-    return np.concatenate([run.block(run.step, j)["counts"] for j in range(algorithm.blocks)])
+    return np.concatenate([run.block(run.step, j)["counts"] for j in range(algorithm.n_blocks)])
+
+
+def equal_blocks(n_blocks, n_rows=50):
+    """Return the bounds of blocks of about equal size."""
+    return tuple(np.linspace(0, n_rows, n_blocks + 1).astype(int).tolist())

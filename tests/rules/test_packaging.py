@@ -9,6 +9,8 @@ SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setupto
 
 def package_of(path):
     """Return the name of the installed package that has a file."""
+    if path.parent == ROOT / "pipeline" / "package":
+        return "corpusmill"
     return ".".join(("corpusmill", *path.parent.relative_to(ROOT).parts))
 
 

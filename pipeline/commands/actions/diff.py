@@ -7,8 +7,8 @@ from scipy.optimize import linear_sum_assignment
 
 from ....io.stores.store import DataError
 from ...models.base.similarity import top_indices
-from ...models.base.text import load_model
 from ...models.base.vectors import WordVectors
+from ...models.registry import load_model
 from ...models.versions import Facts, Versions
 
 #: Topics that can be matched: time grows with their number to the power of three.

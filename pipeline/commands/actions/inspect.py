@@ -5,7 +5,7 @@ from typing import Any
 from ....io.stores.corpus import Corpus
 from ....io.stores.store import DataError, Store
 from ...engine.run import RunStore
-from ...models.base.estimator import read_model_meta
+from ...models.base.saved import read_model_meta
 from ...models.versions import Versions
 from ...views.history import last_value
 

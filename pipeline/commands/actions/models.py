@@ -8,7 +8,7 @@ import numpy as np
 
 from ....io.stores.corpus import Corpus
 from ....io.stores.store import DataError
-from ...models.base.text import load_model
+from ...models.registry import load_model
 
 Facts = dict[str, Any]
 
@@ -48,7 +48,7 @@ def evaluate(
     estimator, corpus = _for_text(model_url, "score_sums"), Corpus(corpus_url, part)
     if not corpus.n_documents:
         raise DataError(f"{corpus_url}: no document is in its part {part!r}; choose --part, or ingest with held_out")
-    sums = estimator.score_sums(corpus, client, **options or {})
+    sums = estimator.score_sums(corpus, client=client, **options or {})
     score = float(sums["log_likelihood"]) / int(sums["tokens"])
     return {
         "model": model_url,
@@ -82,7 +82,7 @@ def export(model_url: str, out: str, form: str, corpus_url: str | None = None, p
 def transform(model_url: str, corpus_url: str, out: str, part: str, client: Any | None) -> Facts:
     """Write a row of topic weights for each document of a corpus, as Parquet files below ``out``."""
     estimator, corpus = _for_text(model_url, "transform_to"), Corpus(corpus_url, part)
-    counts = estimator.transform_to(corpus, out, client)
+    counts = estimator.transform_to(corpus, out, client=client)
     return {"out": out, "files": len(corpus.chunks), "columns": ["document", "weights"], **counts}
 
 

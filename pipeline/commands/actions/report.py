@@ -5,8 +5,8 @@ from typing import Any
 from ....io.stores.open import open_data
 from ....io.stores.store import DataError, Store
 from ...engine.run import RunStore
-from ...models.base.estimator import read_model_meta
-from ...models.base.text import load_model, model_of_run
+from ...models.base.saved import read_model_meta
+from ...models.registry import load_model, model_of_run
 from ...views.report.comparison import render_comparison
 from ...views.report.contents import Contents
 from ...views.report.render import render

@@ -6,7 +6,7 @@ from typing import Any
 from ....configs.resolve import public
 from ....configs.schema import Config
 from ....io.stores.store import Store
-from ...engine.events import Event, Subscriber
+from ...engine.events import Callback, Event
 from ...engine.run import RunStore
 from ...views.history import ENGINE_METRICS, last_value
 from .report import report
@@ -14,7 +14,7 @@ from .report import report
 Facts = dict[str, Any]
 
 
-def train(config: Config, client: Any | None, subscribers: Sequence[Subscriber] = (), overwrite: bool = False) -> Facts:
+def train(config: Config, client: Any | None, callbacks: Sequence[Callback] = (), overwrite: bool = False) -> Facts:
     """Train, or go on with, the model of a configuration; leave model and report; return the results."""
     estimator = estimator_of(config)
     if overwrite:
@@ -24,7 +24,7 @@ def train(config: Config, client: Any | None, subscribers: Sequence[Subscriber] 
         config.corpus.url,
         client=client,
         run=config.run.url,
-        subscribers=[began, *subscribers],
+        callbacks=[began, *callbacks],
         evaluate_every=config.run.evaluate_every,
         config=public(config),
     )
@@ -37,12 +37,12 @@ def train(config: Config, client: Any | None, subscribers: Sequence[Subscriber] 
 
 def estimator_of(config: Config) -> Any:
     """Return the estimator that a configuration's model section describes, not fitted."""
-    from ... import ESTIMATORS
+    from ...models.registry import MODEL_KINDS, estimator_class
 
     kind = config.model.kind
-    if kind not in ESTIMATORS:
-        raise ValueError(f"model.kind: this version has no {kind}; choose one of {', '.join(ESTIMATORS)}")
-    return ESTIMATORS[kind](**config.model.model_dump(exclude={"kind"}))
+    if kind not in MODEL_KINDS:
+        raise ValueError(f"model.kind: this version has no {kind}; choose one of {', '.join(MODEL_KINDS)}")
+    return estimator_class(kind)(**config.model.model_dump(exclude={"kind"}))
 
 
 class _Began:

@@ -301,7 +301,7 @@ def topics(model: str, words: int, as_json: bool) -> None:
       corpusmill topics demo/model
       corpusmill topics demo/model --words 20 --json | jq '.topics[0]'
     """
-    from ...models.base.text import load_model
+    from ...models.registry import load_model
     from ..actions import models as models_actions
 
     estimator = load_model(model)
@@ -408,7 +408,7 @@ for command in (retrain, versions, rollback, diff, config):
 
 
 def _train(config: Any, client: Any, display: Any, job: Any, overwrite: bool) -> Facts:
-    from ...models.base.text import load_model
+    from ...models.registry import load_model
     from ..actions import models as models_actions
     from ..actions import train as train_actions
 

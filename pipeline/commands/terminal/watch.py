@@ -18,7 +18,7 @@ from ....io.stores.open import open_data
 from ....io.stores.store import DataError
 from ...engine.run import RunStore
 from ...formatting import format_duration, format_number, label, with_minus_sign
-from ...models.base.text import estimator_of_run
+from ...models.registry import estimator_of_run
 from ...views.status import RunStatus
 
 #: Seconds between two looks at a run, and between the lines where there is no terminal.

@@ -1,6 +1,5 @@
-"""What all estimators share: parameters as in scikit-learn, training through the engine, saved models."""
+"""The base class of all estimators: parameters as in scikit-learn, training by the engine, saved models."""
 
-import hashlib
 import inspect
 import json
 import tempfile
@@ -8,85 +7,71 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ....io.stores.open import open_data
-from ....io.stores.parquet import read_parquet
-from ....io.stores.store import Arrays, DataError, Store, check_format
-from ...engine.algorithm import Algorithm
+from ....io.stores.store import DataError, Store
+from ...engine.algorithm import Algorithm, Metrics
+from ...engine.data import TrainingData
 from ...engine.epoch import Training, train
-from ...engine.events import Subscriber
-from ...engine.executors import OnDask, executor_for
+from ...engine.events import Callback
+from ...engine.executors import Executor, OnDask, executor_for
 from ...engine.run import RunStore, versions
 from ...views.dashboard import publish
 from ..versions import model_in_use
+from .saved import MODEL_FORMAT, Fitted, SavedModel, read_model_meta, write_arrays
 
-MODEL_FORMAT = 1
+if TYPE_CHECKING:
+    from distributed import Client
 
 
 @dataclass(frozen=True)
-class Progress:
-    """What a callback sees: the epoch just committed and the rows of metrics so far."""
+class FitOptions:
+    """The options of ``fit``, which `Estimator.fit` documents."""
 
-    epoch: int
-    metrics: dict[str, float]
-    history: list[dict[str, float]]
-
-
-class Callback(Protocol):
-    """Hooks around training; each may be left out. ``after_epoch`` returns True to stop."""
-
-    def before_training(self, estimator: "Estimator") -> None:
-        """Called once before the first sweep."""
-
-    def after_epoch(self, progress: Progress) -> bool | None:
-        """Called after each commit."""
-
-    def after_training(self, estimator: "Estimator") -> None:
-        """Called once the estimator is fitted."""
-
-
-@dataclass
-class Fitted:
-    """A trained model in memory: its blocks, shared arrays and vocabulary."""
-
-    blocks: list[Arrays]
-    shared: Arrays
-    vocabulary: pa.Table
-    about: dict[str, Any]
-
-    def block(self, index: int) -> Arrays:
-        """The arrays of one block of rows."""
-        return self.blocks[index]
+    client: "Client | None" = None
+    run: str | None = None
+    callbacks: Sequence[Callback] = ()
+    held_out: TrainingData | None = None
+    evaluate_every: int | None = None
+    config: dict[str, Any] | None = None
+    dashboard: bool = True
 
 
 class Estimator(ABC):
-    """Base of LDA, NMF and the others. ``__init__`` only stores; what is learned ends in ``_``."""
+    """Base class of the estimators.
 
-    #: The name in configs, runs and saved models.
+    As in scikit-learn, ``__init__`` only stores its parameters, ``fit`` validates them, and attributes that training
+    sets end in an underscore.
+    """
+
+    #: Name of the model in configurations, runs and saved models.
     kind: ClassVar[str]
-    #: Where the model was loaded from, or saved last; it may have changed since on either side.
-    saved_at: str = ""
-    #: Where a copy of the model lies that training starts from; empty: from nothing. Algorithms read it in ``begin``.
-    _base: str = ""
+    #: Epochs between two evaluations, if ``fit`` is not given another number.
+    evaluate_every: ClassVar[int] = 10
 
-    # --- parameters, as scikit-learn has them ---
+    #: Where the model was loaded from or saved to last. Either may have changed since.
+    saved_at: str = ""
+
+    model_: Fitted
+    history_: list[Metrics]
+    n_iter_: int
+
+    # --- parameters ---
 
     @classmethod
     def parameter_names(cls) -> list[str]:
-        """Names of the constructor's parameters."""
-        return [p for p in inspect.signature(cls.__init__).parameters if p != "self"]
+        """Return the names of the constructor's parameters."""
+        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the constructor's parameters."""
+        """Return the constructor's parameters by name."""
         return {name: getattr(self, name) for name in self.parameter_names()}
 
     def set_params(self, **parameters: Any) -> Self:
-        """Set constructor parameters by name; raise ValueError for one that is not there."""
+        """Set constructor parameters by name; raise ValueError for an unknown one."""
         for name, value in parameters.items():
             if name not in self.parameter_names():
                 known = ", ".join(self.parameter_names())
@@ -98,107 +83,168 @@ class Estimator(ABC):
         given = ", ".join(f"{k}={v!r}" for k, v in self.get_params().items())
         return f"{type(self).__name__}({given})"
 
-    # --- what an estimator says of itself ---
+    # --- what each estimator defines ---
 
     @abstractmethod
-    def algorithm(self, data: Any) -> Algorithm:
-        """Return the algorithm for a store of data; raise ValueError or DataError for what cannot be trained."""
+    def algorithm(self, data: Any, previous: SavedModel | None = None) -> Algorithm[Any, Any]:
+        """Return the algorithm that trains on ``data``; raise ValueError or DataError if that is impossible.
+
+        ``previous`` is the saved model that training continues from.
+        """
 
     @abstractmethod
     def open(self, data: Any) -> Any:
-        """Return a store for whatever ``fit`` was given: a store, its URL, or data in memory."""
+        """Return the store of whatever ``fit`` accepts: a store, its URL, or data in memory."""
 
+    @abstractmethod
     def planned_epochs(self) -> int:
-        """Epochs to train."""
-        return self.max_iter  # type: ignore[attr-defined]
+        """Return the number of epochs to train."""
+
+    @abstractmethod
+    def seed_number(self) -> int:
+        """Return the seed of all random draws."""
 
     def loaded(self) -> None:
         """Set what is derived from ``model_``."""
+
+    def merge_previous(self, previous: Fitted) -> None:
+        """After `partial_fit`: add what the previous model has and the new one lacks, such as words."""
 
     # --- training ---
 
     def fit(
         self,
-        data: Any,
-        client: Any | None = None,
+        X: Any,
+        y: Any = None,
+        *,
+        client: "Client | None" = None,
         run: str | None = None,
         callbacks: Sequence[Callback] = (),
-        subscribers: Sequence[Subscriber] = (),
-        held_out: Any | None = None,
-        evaluate_every: int = 10,
+        held_out: TrainingData | None = None,
+        evaluate_every: int | None = None,
         config: dict[str, Any] | None = None,
+        dashboard: bool = True,
     ) -> Self:
-        """Train on a store, its URL, or data in memory, and return self.
+        """Train the model.
 
-        ``client``: a Dask client; None takes the current one, or this process alone. ``run``: a folder or URL that
-        keeps every epoch, so that the same call goes on where a broken one stopped; None uses a temporary folder.
-        ``held_out``: a store to score every ``evaluate_every`` epochs; by default the one that ingest set apart.
-        Raises DataError, ValueError, io.exclusive.Locked.
+        Parameters
+        ----------
+        X : store, URL or data in memory
+            The training data; the class says what it accepts.
+        y : ignored
+            Present for scikit-learn's pipelines.
+        client : distributed.Client, optional
+            Where to train. By default the current Dask client, or this process if there is none.
+        run : str, optional
+            Folder or URL that keeps every epoch. The same call continues a run that was interrupted. By default the
+            run is kept in a temporary folder and removed afterwards.
+        callbacks : sequence of callables
+            Each is called with every event of the run; see `corpusmill.pipeline.engine.events`. Training stops after
+            an epoch for which one of them returns True.
+        held_out : store, optional
+            Documents for evaluation. By default those that ingestion set aside.
+        evaluate_every : int, optional
+            Epochs between two evaluations; 0 for none. The default is 10, and 1 for word vectors.
+        config : dict, optional
+            Written to the run's run.json in place of the parameters.
+        dashboard : bool, default=True
+            Whether to add the page ``/training`` to the dashboard of the client's scheduler.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of range.
+        DataError
+            If the data cannot be trained on, does not fit into memory, or if ``run`` holds another run.
+        Locked
+            If another process trains the same run.
         """
-        store = self.open(data)
-        if not getattr(store, "n_words", 1):
-            raise DataError(f"{store.url}: there is no word to train on; see what its documents hold")
-        executor = executor_for(client)
-        if isinstance(executor, OnDask):
-            subscribers = [*subscribers, publish(executor.client)]
-        with _folder(run) as url:
-            for callback in callbacks:
-                _call(callback, "before_training", self)
-            if held_out is None and getattr(store, "part", "") == "train":
-                held_out = store.held_out
-            _check_words(store, held_out)
+        options = FitOptions(client, run, callbacks, held_out, evaluate_every, config, dashboard)
+        return self._train(X, options, None)
+
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        client: "Client | None" = None,
+        run: str | None = None,
+        callbacks: Sequence[Callback] = (),
+        held_out: TrainingData | None = None,
+        evaluate_every: int | None = None,
+        config: dict[str, Any] | None = None,
+        dashboard: bool = True,
+    ) -> Self:
+        """Continue from the trained model with further data, or train a new model if there is none.
+
+        The run keeps a copy of the model that it started from. The same call on the same model therefore continues a
+        run that was interrupted. Parameters, results and errors are those of `fit`.
+        """
+        options = FitOptions(client, run, callbacks, held_out, evaluate_every, config, dashboard)
+        return self._continue(X, options)
+
+    def _continue(self, X: Any, options: FitOptions) -> Self:
+        """Train on further data. Parameters are those of ``fit``."""
+        model = getattr(self, "model_", None)
+        if model is None:
+            return self._train(X, options, None)
+        with _folder(options.run) as url:
+            previous = self._copy_into(url, model)
+            self._train(X, _replace_run(options, url), previous)
+        self.merge_previous(model)
+        return self
+
+    def _train(self, X: Any, options: FitOptions, previous: SavedModel | None) -> Self:
+        data = self.open(X)
+        if not data.n_words:
+            raise DataError(f"{data.url}: there is no word to train on; check what its documents contain")
+        executor = executor_for(options.client)
+        held_out = options.held_out
+        if held_out is None and data.part == "train":
+            held_out = data.held_out
+        check_same_words(data, held_out)
+        with _folder(options.run) as url:
             training = Training(
-                algorithm=self.algorithm(store),
-                data=store,
+                algorithm=self.algorithm(data, previous),
+                data=data,
                 run=RunStore(url),
                 epochs=self.planned_epochs(),
-                seed=int(self.random_state or 0),  # type: ignore[attr-defined]
+                seed=self.seed_number(),
                 held_out=held_out,
-                evaluate_every=evaluate_every,
-                config=config or {"model": {"kind": self.kind} | self.get_params()},
-                subscribers=subscribers,
-                should_stop=lambda history: _stop(callbacks, history),
+                evaluate_every=self._evaluation_interval(options),
+                config=options.config or {"model": {"kind": self.kind} | self.get_params()},
+                callbacks=_with_dashboard(options, executor),
+                previous=previous,
             )
             train(training, executor)
-            self._take(training.run, training.run.step, store)
-            for callback in callbacks:
-                _call(callback, "after_training", self)
+            self._take(training.run, training.run.step, data)
         return self
 
-    def partial_fit(self, data: Any, client: Any | None = None, run: str | None = None, **options: Any) -> Self:
-        """Go on from the trained model with further data, or ``fit`` where there is none; options are those of ``fit``.
+    def _evaluation_interval(self, options: FitOptions) -> int:
+        if options.evaluate_every is None:
+            return self.evaluate_every
+        return options.evaluate_every
 
-        The run keeps a copy of the model that it started from, named by its content: the same call on the same model
-        goes on where a broken one stopped. Raises as ``fit``.
-        """
-        if getattr(self, "model_", None) is None:
-            return self.fit(data, client, run=run, **options)
-        old = self.model_
-        with _folder(run) as url:
-            self._base = self._copy_into(url)
-            try:
-                self.fit(data, client, run=url, **options)
-            finally:
-                self._base = ""
-        self.joined_with(old)
-        return self
-
-    def joined_with(self, old: Fitted) -> None:
-        """Take over what the model that training started from has and the new one has not; by default nothing."""
-
-    def _copy_into(self, run: str) -> str:
+    def _copy_into(self, run: str, model: Fitted) -> SavedModel:
+        """Save the model below the run, in a folder named by its content."""
         copies = Store(run).child("base")
-        name = _digest(self._fitted())
+        name = model.digest()
         if not copies.exists(f"{name}/model.json"):
             self.save(copies.child(name).url)
-        return copies.child(name).absolute
+        return SavedModel.open(copies.child(name).absolute)
 
-    def _take(self, run: RunStore, step: int, data: Any) -> None:
-        blocks = [run.block(step, int(j)) for j in run.store.names(f"epochs/{step:06d}/blocks")]
+    def _take(self, run: RunStore, step: int, data: TrainingData) -> None:
+        """Set the attributes of a trained model from one step of a run."""
+        names = run.store.names(f"epochs/{step:06d}/blocks")
+        blocks = [run.block(step, int(name)) for name in names]
         rows = [row for row in run.metrics if row["step"] <= step]
-        about = {"data": data.url, "data_hash": data.hash, "step": step, "metrics": rows[-1:]}
+        metadata = {"data": data.url, "data_hash": data.hash, "step": step, "metrics": rows[-1:]}
         vocabulary = getattr(data, "vocabulary", pa.table({}))
-        self.model_ = Fitted(blocks, run.shared(step), vocabulary, about)
+        self.model_ = Fitted(blocks, run.shared(step), vocabulary, metadata)
         self.history_ = rows
         self.n_iter_ = int(rows[-1]["epoch"]) if rows else 0
         self.loaded()
@@ -207,9 +253,12 @@ class Estimator(ABC):
 
     @classmethod
     def from_run(cls, url: str) -> Self:
-        """Read the model that a run committed last, whether the run is over, broken off or going on.
+        """Read the model that a run committed last, even while the run continues.
 
-        Raises DataError when no epoch is committed yet, when the data is gone, or when the run is of another kind.
+        Raises
+        ------
+        DataError
+            If no epoch is committed yet, if the data is gone, or if the run is of another kind.
         """
         run = RunStore(url)
         meta = run.meta
@@ -217,7 +266,8 @@ class Estimator(ABC):
         if parameters.pop("kind", None) != cls.kind:
             raise DataError(f"{url}: a run of {meta['algorithm']} where {cls.kind} is needed")
         data = open_data(meta["data"]["url"], meta["data"]["part"] or "train")
-        estimator, step = cls(**parameters), run.step
+        estimator = cls(**parameters)
+        step = run.step
         while True:
             if step < 1:
                 raise DataError(f"{url}: no epoch is committed yet")
@@ -225,20 +275,18 @@ class Estimator(ABC):
                 estimator._take(run, step, data)
                 return estimator
             except DataError:
-                # Training went on meanwhile, and what is older than the last commits is deleted.
-                before, step = step, run.step
-                if step == before:
+                # Training may have committed another step meanwhile and deleted this one.
+                newest = run.step
+                if newest == step:
                     raise
+                step = newest
 
     def save(self, url: str) -> None:
-        """Write the trained model; a reader sees the model that was there before, or all of this one."""
-        model, store = self._fitted(), Store(url)
-        arrays = f"arrays-{_digest(model)}"
-        store.write_arrays(f"{arrays}/shared", model.shared)
-        for j, block in enumerate(model.blocks):
-            store.write_arrays(f"{arrays}/{j:04d}", block)
-        store.write_bytes(f"{arrays}/vocabulary.parquet", _as_parquet(model.vocabulary))
-        about = {
+        """Write the trained model. A concurrent reader sees either the model that was there before or this one."""
+        model = self._fitted()
+        store = Store(url)
+        arrays = write_arrays(store, model)
+        meta = {
             "kind": "model",
             "format": MODEL_FORMAT,
             "model": self.kind,
@@ -246,11 +294,11 @@ class Estimator(ABC):
             "arrays": arrays,
             "blocks": len(model.blocks),
             "n_iter": self.n_iter_,
-            "about": model.about,
+            "about": model.metadata,
             "history": self.history_,
             "versions": versions(),
         }
-        store.write_json("model.json", about)
+        store.write_json("model.json", meta)
         for name in store.names():
             if name.startswith("arrays-") and name != arrays:
                 store.delete(name)
@@ -258,7 +306,13 @@ class Estimator(ABC):
 
     @classmethod
     def load(cls, url: str) -> Self:
-        """Read a saved model, of versions the one in use; raise DataError where there is none or another kind."""
+        """Read a saved model. The folder of a nightly model stands for the version that is in use.
+
+        Raises
+        ------
+        DataError
+            If there is no model, or one of another kind or of a newer version of corpusmill.
+        """
         url = model_in_use(url)
         meta = read_model_meta(url)
         if meta["model"] != cls.kind:
@@ -270,39 +324,29 @@ class Estimator(ABC):
                 f"know; it was made by {meta['versions']['corpusmill']}"
             )
         estimator = cls(**meta["parameters"])
-        arrays = Store(url).child(meta["arrays"])
-        blocks = [arrays.read_arrays(f"{j:04d}") for j in range(meta["blocks"])]
-        vocabulary = read_parquet(pa.BufferReader(arrays.read_bytes("vocabulary.parquet")))
-        estimator.model_ = Fitted(blocks, arrays.read_arrays("shared"), vocabulary, meta["about"])
-        estimator.history_, estimator.n_iter_ = meta["history"], meta["n_iter"]
+        estimator.model_ = SavedModel.open(url).load(meta["about"])
+        estimator.history_ = meta["history"]
+        estimator.n_iter_ = meta["n_iter"]
         estimator.saved_at = Store(url).absolute
         estimator.loaded()
         return estimator
 
     def saved_name(self) -> str:
-        """Return the name of the arrays at ``saved_at`` if they and the parameters there are this model's, else ""."""
+        """Return the name of the arrays at ``saved_at`` if the model there is still this one, else an empty string."""
         if not self.saved_at or not Store(self.saved_at).exists("model.json"):
             return ""
-        name, meta = f"arrays-{_digest(self._fitted())}", read_model_meta(self.saved_at)
-        same = meta["arrays"] == name and meta["parameters"] == json.loads(json.dumps(self.get_params(), default=str))
-        return name if same else ""
+        name = f"arrays-{self._fitted().digest()}"
+        meta = read_model_meta(self.saved_at)
+        if meta["arrays"] != name:
+            return ""
+        parameters = json.loads(json.dumps(self.get_params(), default=str))
+        return name if meta["parameters"] == parameters else ""
 
     def _fitted(self) -> Fitted:
         model = getattr(self, "model_", None)
         if model is None:
             raise ValueError(f"this {type(self).__name__} is not fitted: call fit first")
         return model
-
-
-def read_model_meta(url: str) -> dict[str, Any]:
-    """Return model.json of a saved model, of versions the one in use; raise DataError when there is none."""
-    store = Store(model_in_use(url))
-    if not store.exists("model.json"):
-        hint = f"; there is one at {url.rstrip('/')}/model" if store.exists("model/model.json") else ""
-        raise DataError(f"{url}: no model here (no model.json){hint}")
-    meta = store.read_json("model.json")
-    check_format(meta, "model", MODEL_FORMAT, url)
-    return meta
 
 
 @contextmanager
@@ -315,38 +359,28 @@ def _folder(url: str | None) -> Iterator[str]:
         yield folder
 
 
-def _check_words(data: Any, held_out: Any) -> None:
-    """Raise DataError unless held-out documents' word ids are the data's; these may have further words behind."""
-    ours, theirs = (getattr(store, "vocabulary_hash", None) for store in (data, held_out))
-    if held_out is None or ours == theirs:
+def _replace_run(options: FitOptions, run: str) -> FitOptions:
+    return FitOptions(**(vars(options) | {"run": run}))
+
+
+def _with_dashboard(options: FitOptions, executor: Executor) -> list[Callback]:
+    callbacks = list(options.callbacks)
+    if options.dashboard and isinstance(executor, OnDask):
+        callbacks.append(publish(executor.client))
+    return callbacks
+
+
+def check_same_words(data: Any, held_out: Any) -> None:
+    """Raise DataError unless held-out documents number their words as ``data`` does. ``data`` may have more words."""
+    if held_out is None:
         return
-    if not (ours and theirs and data.vocabulary["word"][: held_out.n_words].equals(held_out.vocabulary["word"])):
-        raise DataError(
-            f"{held_out.url}: held-out documents have vocabulary {theirs}, but {data.url} has {ours}: ingest both "
-            f"together with corpus.held_out, or leave held_out away and call score, which looks words up by name"
-        )
-
-
-def _as_parquet(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    pq.write_table(table, sink)
-    return sink.getvalue().to_pybytes()
-
-
-def _digest(model: Fitted) -> str:
-    digest = hashlib.sha256(_as_parquet(model.vocabulary))
-    for arrays in (model.shared, *model.blocks):
-        for name in sorted(arrays):
-            digest.update(name.encode() + np.ascontiguousarray(arrays[name]).tobytes())
-    return digest.hexdigest()[:16]
-
-
-def _call(callback: Callback, hook: str, *arguments: Any) -> Any:
-    function = getattr(callback, hook, None)
-    return function(*arguments) if function else None
-
-
-def _stop(callbacks: Sequence[Callback], history: list[dict[str, float]]) -> bool:
-    progress = Progress(int(history[-1]["epoch"]), history[-1], history)
-    answers = [_call(callback, "after_epoch", progress) for callback in callbacks]
-    return any(answers)
+    ours = getattr(data, "vocabulary_hash", None)
+    theirs = getattr(held_out, "vocabulary_hash", None)
+    if ours == theirs:
+        return
+    if ours and theirs and data.vocabulary["word"][: held_out.n_words].equals(held_out.vocabulary["word"]):
+        return
+    raise DataError(
+        f"{held_out.url}: held-out documents have vocabulary {theirs}, but {data.url} has {ours}: ingest both "
+        f"together with corpus.held_out, or omit held_out and call score, which looks words up by name"
+    )

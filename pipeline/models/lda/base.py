@@ -1,33 +1,30 @@
-"""What LDA goes on from: the counts of a trained model, looked up by word."""
-
-from collections.abc import Iterator
+"""Continuing LDA from a trained model: its counts, looked up by word."""
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ....io.stores.parquet import read_parquet
-from ....io.stores.store import Arrays, Store
+from ....io.stores.store import Arrays
 from ....io.text.vocabulary import find_word_ids
 from ....kernels.lda import esca as lda
-from ..base.estimator import Fitted, read_model_meta
+from ...engine.algorithm import PreviousModel
+from ..base.saved import Fitted
 from .inference import rows_of
 
 COLUMNS = ["word", "term_frequency", "document_frequency"]
 
 
-class Base:
-    """A saved model of topics; its blocks are read one at a time."""
+class PreviousTopics:
+    """The counts of a previous model, looked up by word. Its blocks are read one at a time."""
 
-    def __init__(self, url: str):
-        meta = read_model_meta(url)
-        self._arrays, self._blocks = Store(url).child(meta["arrays"]), meta["blocks"]
-        self.shared = self._arrays.read_arrays("shared")
-        self.vocabulary = read_parquet(pa.BufferReader(self._arrays.read_bytes("vocabulary.parquet")))
+    def __init__(self, model: PreviousModel):
+        self._model = model
+        self.shared = model.shared
+        self.vocabulary = model.vocabulary
 
     def rows(self, vocabulary: pa.Table) -> Arrays:
         """Return the counts of these words as a block; those that the model does not know have empty rows."""
-        return rows_of(find_word_ids(vocabulary["word"], self.vocabulary), self._read())
+        return rows_of(find_word_ids(vocabulary["word"], self.vocabulary), self._model.blocks())
 
     def lengths(self, vocabulary: pa.Table) -> np.ndarray:
         """Return how many topics each of these words has: (W,) int64."""
@@ -39,9 +36,6 @@ class Base:
         apart = int((find_word_ids(self.vocabulary["word"], vocabulary) < 0).sum())
         totals = self.shared["totals"]
         return apart, totals - lda.topic_totals(known["topics"], known["counts"], len(totals))
-
-    def _read(self) -> Iterator[Arrays]:
-        return (self._arrays.read_arrays(f"{j:04d}") for j in range(self._blocks))
 
 
 def joined(old: Fitted, new: Fitted) -> Fitted:
@@ -56,4 +50,4 @@ def joined(old: Fitted, new: Fitted) -> Fitted:
     vocabulary = pa.concat_tables([tables[0], tables[1].take(apart).cast(tables[0].schema)])
     blocks = [*new.blocks, rows_of(apart, old.blocks)] if len(apart) else new.blocks
     shared = {name: array for name, array in new.shared.items() if name != "elsewhere"}
-    return Fitted(blocks, shared, vocabulary, new.about)
+    return Fitted(blocks, shared, vocabulary, new.metadata)

@@ -1,23 +1,26 @@
 """Latent Dirichlet allocation: the estimator."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ....io.stores.store import Arrays, Store
+from ....io.stores.store import Arrays
 from ....io.text.vocabulary import find_word_ids
 from ....kernels.lda import priors as lda_priors
 from ....kernels.lda.counts import MAX_COUNT
 from ...engine.device import choose
-from ..base.estimator import Fitted
+from ..base.saved import Fitted, SavedModel
 from ..base.text import TextEstimator
 from ..base.topics import Topic, TopicModel, TopicWord
 from . import export as lda_interop
 from .algorithm import ESCA, top_words
-from .base import Base, joined
+from .base import PreviousTopics, joined
 from .inference import Table, complete, fold_in, left_to_right
 from .samplers import ON_DEVICE, SAMPLERS
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 #: How `LDA.score` scores documents.
 METHODS = ("completion", "left-to-right")
@@ -80,18 +83,28 @@ class LDA(TextEstimator, TopicModel):
         self.seed_weight = seed_weight
         self.random_state = random_state
 
-    def algorithm(self, data: Any) -> ESCA:
+    def planned_epochs(self) -> int:
+        """Return the number of epochs to train."""
+        return self.max_iter
+
+    def seed_number(self) -> int:
+        """Return the seed of all random draws."""
+        return int(self.random_state or 0)
+
+    def algorithm(self, data: Any, previous: SavedModel | None = None) -> ESCA:
         """Return the algorithm for a corpus; raise ValueError for parameters out of range."""
         if self.sampler not in SAMPLERS:
             raise ValueError(f"sampler is {self.sampler!r}: choose one of {', '.join(SAMPLERS)}")
         alpha, beta = self._priors()
         frequency = np.asarray(data.vocabulary["term_frequency"])
-        origin: dict[str, Any] = {"n_words": data.n_words, "seeds": self._seeds(data)}
-        if self._base:
-            base = self._base_model()
-            frequency = frequency + base.lengths(data.vocabulary)
-            apart, _ = base.elsewhere(data.vocabulary)
-            origin = {"n_words": data.n_words + apart, "corpus": Store(data.url).absolute, "base": self._base}
+        origin: dict[str, Any] = {"n_words": data.n_words, "seeds": ()}
+        if previous is None:
+            origin["seeds"] = self._seeds(data)
+        else:
+            topics = self._previous_topics(previous)
+            frequency = frequency + topics.lengths(data.vocabulary)
+            only_in_old, _ = topics.elsewhere(data.vocabulary)
+            origin["n_words"] = data.n_words + only_in_old
         entries = np.minimum(frequency, self.n_components)
         return SAMPLERS[self.sampler](
             n_topics=self.n_components,
@@ -106,7 +119,7 @@ class LDA(TextEstimator, TopicModel):
         )
 
     def _seeds(self, data: Any) -> tuple[tuple[int, int, int], ...]:
-        if not self.seeds or self._base:  # what seeds weigh stands in the counts of the base
+        if not self.seeds:
             return ()
         if len(self.seeds) > self.n_components or self.seed_weight < 1:
             raise ValueError(
@@ -135,18 +148,19 @@ class LDA(TextEstimator, TopicModel):
         bins = int(lda_priors.bins_of(np.array(longest))) + 1
         return {"learn_priors": self.learn_priors, "learn_every": self.learn_every, "bins": bins}
 
-    def _base_model(self) -> Base:
-        base = Base(self._base)
-        if len(base.shared["totals"]) != self.n_components:
+    def _previous_topics(self, previous: SavedModel) -> PreviousTopics:
+        topics = PreviousTopics(previous)
+        n_topics = len(topics.shared["totals"])
+        if n_topics != self.n_components:
             raise ValueError(
                 f"n_components is {self.n_components}, but the model to go on from has "
-                f"{len(base.shared['totals'])} topics: leave n_components as it was, or fit anew"
+                f"{n_topics} topics: leave n_components as it was, or fit anew"
             )
-        return base
+        return topics
 
-    def joined_with(self, old: Fitted) -> None:
+    def merge_previous(self, old: Fitted) -> None:
         """Keep the words that did not occur again. Topics are those of the old model's documents and of the new."""
-        self.model_ = joined(old, self.model_)
+        self.model_ = joined(old, self._fitted())
         self.loaded()
 
     def _device(self, data: Any) -> str:
@@ -222,17 +236,23 @@ class LDA(TextEstimator, TopicModel):
         return complete(doc_ptr, words, self._table(), keys)
 
     def score_sums(  # type: ignore[override]
-        self, data: Any, client: Any | None = None, method: str = "completion", particles: int = 20
+        self, X: Any, *, client: "Client | None" = None, method: str = "completion", particles: int = 20
     ) -> Arrays:
         """Return the sums ``log_likelihood`` and ``tokens`` over all documents: see ``score``."""
         if method not in METHODS:
             raise ValueError(f"method is {method!r}: choose one of {', '.join(METHODS)}")
         if particles < 1:
             raise ValueError(f"particles is {particles}: choose 1 or more")
-        return super().score_sums(data, client, method=method, particles=particles)
+        return super().score_sums(X, client=client, method=method, particles=particles)
 
     def score(  # type: ignore[override]
-        self, data: Any, client: Any | None = None, method: str = "completion", particles: int = 20
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        client: "Client | None" = None,
+        method: str = "completion",
+        particles: int = 20,
     ) -> float:
         """Return the held-out log-likelihood per token.
 
@@ -240,23 +260,23 @@ class LDA(TextEstimator, TopicModel):
         "left-to-right" scores whole documents by so many particles (Wallach et al., 2009), at a cost that grows with
         the square of their lengths. Raises ValueError for another one.
         """
-        return super().score(data, client, method=method, particles=particles)
+        return super().score(X, client=client, method=method, particles=particles)
 
     def _table(self) -> Table:
         model = self._fitted()
         return Table(model.blocks, model.shared, self.bounds_[-1])
 
-    def to_pyldavis(self, data: Any, client: Any | None = None) -> dict[str, Any]:
+    def to_pyldavis(self, X: Any, *, client: "Client | None" = None) -> dict[str, Any]:
         """Return what ``pyLDAvis.prepare`` takes, for the documents of ``data``: see lda_interop."""
-        return lda_interop.to_pyldavis(self, data, client)
+        return lda_interop.to_pyldavis(self, X, client)
 
     def to_gensim(self) -> Any:
         """Return a gensim LdaModel of the same topics: see lda_interop. Raises ImportError without gensim."""
         return lda_interop.to_gensim(self)
 
-    def perplexity(self, data: Any, client: Any | None = None) -> float:
+    def perplexity(self, X: Any, *, client: "Client | None" = None) -> float:
         """Return exp(-score)."""
-        return float(np.exp(-self.score(data, client=client)))
+        return float(np.exp(-self.score(X, client=client)))
 
 
 def _bounds(entries: np.ndarray, blocks: int) -> tuple[int, ...]:

@@ -27,7 +27,7 @@ def to_pyldavis(model: Any, data: Any, client: Any | None = None) -> dict[str, A
     if not lengths.any():
         raise DataError(f"{corpus.url}: no document has a word that the model knows")
     topics = word_probabilities(model)
-    weights = np.asarray(model.transform(corpus, client), np.float64)[lengths > 0]
+    weights = np.asarray(model.transform(corpus, client=client), np.float64)[lengths > 0]
     return {
         "topic_term_dists": topics,
         "doc_topic_dists": weights / weights.sum(axis=1, keepdims=True),
@@ -116,7 +116,7 @@ def _mallet(model: Any, corpus: Corpus | None, client: Any | None) -> Iterator[t
     )
     yield "topic-keys.txt", keys
     if corpus is not None:
-        names, weights = corpus.documents["key"].to_pylist(), model.transform(corpus, client)
+        names, weights = corpus.documents["key"].to_pylist(), model.transform(corpus, client=client)
         rows = (
             "\t".join([str(d), name, *(repr(float(x)) for x in row)])
             for d, (name, row) in enumerate(zip(names, weights, strict=True))

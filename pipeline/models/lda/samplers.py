@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from ....io.stores.corpus import Chunk
+from ....io.stores.corpus import Chunk, Corpus
 from ....io.stores.store import Arrays
 from ....kernels import random
 from ....kernels.lda import collapsed as lda_collapsed
 from ....kernels.lda import uncollapsed as lda_uncollapsed
 from ....kernels.lda import warp as lda_warp
-from ...engine.algorithm import Address, Model, Need, Swept
+from ...engine.algorithm import Address, MemoryEstimate, Model, PreviousModel, SweepResult
 from ...engine.device import kernels
 from .algorithm import ESCA
 from .inference import rows_of
@@ -30,7 +30,7 @@ UNSEEN = 30
 PHI = -1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Warp(ESCA):
     """LDA by WarpLDA's Metropolis-Hastings, two steps an epoch; blocks of the model are read twice."""
 
@@ -38,38 +38,38 @@ class Warp(ESCA):
 
     def sweep(
         self, model: Model, chunk: Chunk, state: Arrays | None, deltas: list[Arrays] | None, address: Address
-    ) -> Swept:
+    ) -> SweepResult:
         """Propose by word, accept and propose by document, accept by word; the first epoch is ESCA's."""
         if state is None:
             return super().sweep(model, chunk, state, deltas, address)
         key, old = random.key(*address), state["z"]
         packed, z = np.empty(chunk.n_tokens, np.uint32), np.empty(chunk.n_tokens, np.uint16)
-        for j in range(self.blocks):
+        for j in range(self.n_blocks):
             lda_warp.propose(chunk, self.block_of(model, j), old, key, packed)
         lda_warp.accept_and_propose(chunk.doc_ptr, self.block_of(model, 0), key, packed)
-        for j in range(self.blocks):
+        for j in range(self.n_blocks):
             lda_warp.accept(chunk, self.block_of(model, j), old, key, packed, z)
         return self._swept(chunk, z, deltas, address)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Auto(Warp):
     """Warp while likelihood rises fast, then ESCA, whose epochs cost more and leave less to find."""
 
     sampler: str = "auto"
 
-    def begin_shared(self) -> Arrays:
+    def begin_shared(self, data: Corpus, previous: PreviousModel | None) -> Arrays:
         """ESCA's, and whether its epochs have come."""
-        return super().begin_shared() | {"slow": np.bool_(False)}
+        return super().begin_shared(data, previous) | {"slow": np.bool_(False)}
 
     def sweep(
         self, model: Model, chunk: Chunk, state: Arrays | None, deltas: list[Arrays] | None, address: Address
-    ) -> Swept:
+    ) -> SweepResult:
         """Sweep as Warp, or as ESCA once likelihood rises slowly."""
         sampler = ESCA if model.shared["slow"] else Warp
         return sampler.sweep(self, model, chunk, state, deltas, address)
 
-    def steer(self, shared: Arrays, history: list[dict[str, float]]) -> Arrays:
+    def update_schedule(self, shared: Arrays, history: list[dict[str, float]]) -> Arrays:
         """Say that likelihood rises slowly, once and for all."""
         curve = likelihoods(history)
         slow = is_slow(curve) if curve else len(history) >= UNSEEN
@@ -91,7 +91,7 @@ def is_slow(curve: Sequence[tuple[float, float]]) -> bool:
     return len(rises) > 1 and rises[-1] < SLOW * max(rises)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Collapsed(ESCA):
     """Counts that follow every token inside a chunk; what other chunks change arrives with the next epoch (AD-LDA)."""
 
@@ -101,20 +101,20 @@ class Collapsed(ESCA):
     #: Documents of a mini-batch.
     documents: int = 256
 
-    def need(self, data: Any, chunk: Any) -> Need:
+    def memory(self, data: Any, chunk: Any) -> MemoryEstimate:
         """ESCA's, and dense counts of the chunk's documents and words; all blocks of B at once."""
-        own = super().need(data, chunk)
+        own = super().memory(data, chunk)
         rows = chunk.documents + min(chunk.segments, self.n_words)
         return replace(
             own,
-            model=own.model * self.blocks,
+            model=own.model * self.n_blocks,
             scratch=own.scratch + 16 * chunk.tokens + 4 * self.n_topics * rows,
             device=own.device + 24 * chunk.tokens + 4 * self.n_topics * (rows + self.documents),
         )
 
     def sweep(
         self, model: Model, chunk: Chunk, state: Arrays | None, deltas: list[Arrays] | None, address: Address
-    ) -> Swept:
+    ) -> SweepResult:
         """Draw each token from counts that hold the chunk's topics of now; the first epoch is ESCA's."""
         if state is None:
             return super().sweep(model, chunk, state, deltas, address)
@@ -134,7 +134,7 @@ class Collapsed(ESCA):
         self, model: Model, chunk: Chunk, z: np.ndarray, words: np.ndarray
     ) -> tuple[lda_collapsed.Tokens, lda_collapsed.CountTables]:
         """Return the chunk's tokens, and dense counts whose B has the rows of ascending ``words`` alone."""
-        rows = rows_of(words, (model.block(j) for j in range(self.blocks)))
+        rows = rows_of(words, (model.block(j) for j in range(self.n_blocks)))
         B = np.zeros((len(words), self.n_topics), np.int32)
         B[np.repeat(np.arange(len(words)), np.diff(rows["row_ptr"])), rows["topics"]] = rows["counts"]
         local = np.searchsorted(words, chunk.words).astype(np.uint32)
@@ -145,20 +145,20 @@ class Collapsed(ESCA):
         return tokens, lda_collapsed.CountTables(A, B, N, alpha, beta, self.n_words * beta)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Uncollapsed(Collapsed):
     """Topics given θ and φ, which are drawn anew each epoch: exact over any number of chunks, and slow to mix."""
 
     sampler: str = "uncollapsed"
 
-    def need(self, data: Any, chunk: Any) -> Need:
+    def memory(self, data: Any, chunk: Any) -> MemoryEstimate:
         """Counts of all words and of the chunk's documents, and draws of as many gamma variates."""
-        own = super().need(data, chunk)
+        own = super().memory(data, chunk)
         return replace(own, scratch=own.scratch + 24 * self.n_topics * (chunk.documents + self.n_words))
 
     def sweep(
         self, model: Model, chunk: Chunk, state: Arrays | None, deltas: list[Arrays] | None, address: Address
-    ) -> Swept:
+    ) -> SweepResult:
         """Draw θ of the chunk's documents, φ as all chunks do, and topics from both; the first epoch is ESCA's."""
         if state is None:
             return super().sweep(model, chunk, state, deltas, address)

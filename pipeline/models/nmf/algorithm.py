@@ -1,22 +1,21 @@
 """FAST-HALS as an algorithm of the engine: rows of H with their documents, W by block."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ....io.stores.corpus import Chunk, Corpus
-from ....io.stores.matrix import SparseRows
-from ....io.stores.open import open_data
+from ....io.stores.matrix import Matrix, SparseRows
 from ....io.stores.store import Arrays
 from ....io.text.vocabulary import find_word_ids
 from ....kernels import random
 from ....kernels.nmf import hals as nmf
 from ....kernels.nmf import solvers as nmf_solvers
 from ....kernels.nmf.tiled import tile_size
-from ...engine.algorithm import Address, Algorithm, Model, Need, Swept, add
+from ...engine.algorithm import Address, Algorithm, MemoryEstimate, Model, PreviousModel, SweepResult, add
 from ...engine.device import kernels
-from ..base.text import load_model
 from .nndsvd import fill, singular_start
 
 #: Addresses of draws that belong to no epoch: W before training, and components that come to nothing.
@@ -29,8 +28,8 @@ MOMENTUM, FASTER, SLOWER = 0.5, 1.05, 1.5
 CACHE_BYTES = 32 << 20
 
 
-@dataclass(frozen=True)
-class HALS(Algorithm):
+@dataclass(frozen=True, kw_only=True)
+class HALS(Algorithm[Corpus | Matrix, Any]):
     """A (D, V) ≈ H·Wᵀ. State: H by chunk. Model: W by block. Delta: P = AᵀH by block, Q = HᵀH. Shared: S = WᵀW.
 
     The error is that of the new H and W: ‖A‖² − 2⟨P, W⟩ + ⟨S, Q⟩, all of which an epoch has at hand. With
@@ -38,9 +37,7 @@ class HALS(Algorithm):
     """
 
     name: ClassVar[str] = "nmf"
-    data: str = ""
-    n_words: int = 0
-    n_components: int = 0
+    n_components: int
     solver: str = "hals"
     sweeps: int = 1
     extrapolate: bool = False
@@ -52,52 +49,65 @@ class HALS(Algorithm):
     dtype: str = "float32"
     tol: float = 1e-4
     seed: int = 0
-    bounds: tuple[int, ...] = ()
-    base: str = ""  # a saved model to go on from
-    device: str = "cpu"
+    continues: bool = False  # whether there is a previous model
 
-    @property
-    def blocks(self) -> int:  # type: ignore[override]
-        """Blocks of W's rows, updated apart."""
-        return len(self.bounds) - 1
-
-    def need(self, data: Any, chunk: Any) -> Need:
+    def memory(self, data: Any, chunk: Any) -> MemoryEstimate:
         """Bytes of one sweep: the chunk, by row and by column; H old and new; W; P of this chunk and of the shard."""
         item = np.dtype(self.dtype).itemsize
-        factor = self.n_words * self.n_components * item
-        return Need(
+        factor = self.n_rows * self.n_components * item
+        return MemoryEstimate(
             data=32 * chunk.tokens + 16 * chunk.documents,
             state=2 * chunk.documents * self.n_components * item,
-            model=factor * ((1 if self.blocks == 1 else 2) + bool(self.base) + 2 * self.extrapolate),
+            model=factor * ((1 if self.n_blocks == 1 else 2) + self.continues + 2 * self.extrapolate),
             delta=3 * factor + 16 * self.n_components**2,
-            scratch=2 * (4 + item) * chunk.tokens + 16 * self.n_words + 4 * self.n_components**2 * item,
+            scratch=2 * (4 + item) * chunk.tokens + 16 * self.n_rows + 4 * self.n_components**2 * item,
             # The chunk by row and by column, H, W, P and Q, and products on the way.
-            device=2 * (12 * chunk.tokens + 8 * chunk.documents + 8 * self.n_words)
-            + 3 * item * self.n_components * (chunk.documents + self.n_words)
+            device=2 * (12 * chunk.tokens + 8 * chunk.documents + 8 * self.n_rows)
+            + 3 * item * self.n_components * (chunk.documents + self.n_rows)
             + 16 * self.n_components**2,
         )
 
-    def begin(self, block: int) -> Arrays:
-        """Return W at random, or from the singular vectors; the paper's order starts from columns of length 1.
+    def begin(self, data: Corpus | Matrix, block: int, previous: PreviousModel | None) -> Arrays:
+        """Return a random W, or the previous model's.
 
-        Going on from a model: its W, and ``seen``, the P of the rows it was trained on as it has them.
+        With a previous model, ``seen`` is the P of the rows that it was trained on, as far as it knows them.
         """
-        if self.base:
-            W = known_rows(load_model(self.base), open_data(self.data), self)[
-                self.bounds[block] : self.bounds[block + 1]
-            ]
-            return {"W": W, "seen": self.explained(W, self._seen()).astype(self.dtype)}
-        if self.init != "random":
-            start = singular_start(open_data(self.data), self)
-            return {k: v[self.bounds[block] : self.bounds[block + 1]] for k, v in start.items()}
+        if previous is not None:
+            W = known_rows(previous, data, self, block)
+            return {"W": W, "seen": self.explained(W, previous.shared["Q"]).astype(self.dtype)}
         W = np.empty((self.bounds[block + 1] - self.bounds[block], self.n_components), self.dtype)
         nmf.fill_uniform(random.key(self.seed, BEGIN, 0), self.bounds[block], W, 2 * self.scale)
         return {"W": W / np.linalg.norm(W, axis=0) if self.order == "paper" else W}
 
-    def begin_shared(self) -> Arrays:
-        """Return the weights of words, and Q of the rows that a model to go on from has seen."""
-        shared: Arrays = {"seen": self._seen()} if self.base else {}
-        return shared | ({"idf": _idf(Corpus(self.data), self.base)} if self.weighting == "tfidf" else {})
+    @property
+    def _starts_from_singular_vectors(self) -> bool:
+        return self.init != "random" and not self.continues
+
+    def begin_ranges(self) -> list[range]:
+        """All blocks are begun by one task if they start from the same singular vectors."""
+        if self._starts_from_singular_vectors:
+            return [range(self.n_blocks)]
+        return super().begin_ranges()
+
+    def begin_blocks(self, data: Corpus | Matrix, blocks: range, previous: PreviousModel | None) -> Iterator[Arrays]:
+        """Yield the first blocks of W. Singular vectors are computed once for all of them."""
+        if not self._starts_from_singular_vectors:
+            yield from super().begin_blocks(data, blocks, previous)
+            return
+        start = singular_start(data, self)
+        for block in blocks:
+            rows = slice(self.bounds[block], self.bounds[block + 1])
+            yield {name: array[rows] for name, array in start.items()}
+
+    def begin_shared(self, data: Corpus | Matrix, previous: PreviousModel | None) -> Arrays:
+        """Return the weights of words, and Q of the rows that the previous model was trained on."""
+        shared: Arrays = {}
+        if previous is not None:
+            shared["seen"] = previous.shared["Q"]
+        if self.weighting == "tfidf":
+            assert isinstance(data, Corpus)
+            shared["idf"] = _idf(data, previous)
+        return shared
 
     def summed(self, W: np.ndarray) -> np.ndarray:
         """Return S of W."""
@@ -107,13 +117,12 @@ class HALS(Algorithm):
         """Return the P of rows of A that are just HWᵀ, for their Q."""
         return W @ Q
 
-    def _seen(self) -> np.ndarray:
-        return load_model(self.base).model_.shared["Q"]
-
-    def prepare(self, chunk: Any, model: Model) -> Any:
-        """Return a chunk as sweeps take it: sparse in both orders, or a dense array (D, V)."""
-        A = self.rows(chunk, model.shared)
-        return nmf.sparse_matrix(A, self.n_words) if isinstance(A, nmf.SparseRows) else A
+    def load_chunk(self, data: Corpus | Matrix, index: int, model: Model) -> Any:
+        """Read a chunk in the form that sweeps take: sparse in both orders, or a dense array (D, V)."""
+        A = self.rows(data.read_chunk(index), model.shared)
+        if isinstance(A, nmf.SparseRows):
+            return nmf.sparse_matrix(A, self.n_rows)
+        return A
 
     def rows(self, chunk: Any, shared: Arrays) -> Any:
         """Return a chunk as the kernels take it: sparse rows, or a dense array (D, V)."""
@@ -125,10 +134,10 @@ class HALS(Algorithm):
 
     def sweep(
         self, model: Model, chunk: Any, state: Arrays | None, deltas: list[Arrays] | None, address: Address
-    ) -> Swept:
+    ) -> SweepResult:
         """Update the chunk's rows of H, then add up P and Q."""
         A = _by_row(chunk)
-        W = _joined([_start(model.block(j)) for j in range(self.blocks)])
+        W = _joined([_start(model.block(j)) for j in range(self.n_blocks)])
         known = model.shared.get("ahead", model.shared.get("S"))
         S = self.summed(W) if known is None else known
         H = self._first(model, A, address) if state is None else state["H"].copy()
@@ -139,7 +148,7 @@ class HALS(Algorithm):
         if deltas is not None:
             found = [self.merge(a, b) for a, b in zip(deltas, found, strict=True)]
         entries = A.data if isinstance(A, nmf.SparseRows) else A.reshape(-1)
-        return Swept({"H": H}, found, {"norm": np.float64(nmf.inner_product(entries, entries))})
+        return SweepResult({"H": H}, found, {"norm": np.float64(nmf.inner_product(entries, entries))})
 
     def _update_rows(self, A: Any, W: np.ndarray, S: np.ndarray, H: np.ndarray, P: np.ndarray, Q: np.ndarray) -> None:
         sparse = isinstance(A, nmf.SparseMatrix)
@@ -170,11 +179,11 @@ class HALS(Algorithm):
         return float(np.sum(R * X, dtype=np.float64))
 
     def _joined(self, model: Model, name: str) -> np.ndarray:
-        return _joined([model.block(j)[name] for j in range(self.blocks)])
+        return _joined([model.block(j)[name] for j in range(self.n_blocks)])
 
     def _first(self, model: Model, A: Any, address: Address) -> np.ndarray:
         H = self._nothing(A)
-        if self.base:
+        if self.continues:
             W = self._joined(model, "W")
             return self.fold_in(A, W, self.summed(W))[0]
         if "start" not in model.block(0):
@@ -202,7 +211,7 @@ class HALS(Algorithm):
         Rows of A that an earlier model has seen count as A ≈ HWᵀ, which is all that is known of them: P ≈ W·Q.
         """
         W, P, Q = _start(block).copy(), delta["P"], delta["Q"]
-        if self.base:
+        if self.continues:
             P, Q = P + block["seen"], Q + shared["seen"]
         _revive(W, Q, self.scale, self.seed)
         if self.order == "paper" and self.solver == "hals":
@@ -215,16 +224,16 @@ class HALS(Algorithm):
             rule = nmf.update_rule(Q, self.order, "W", *self.penalties[:2], self.dtype)
             inner = self._solve(P, Q, W, rule, S)
             S = nmf.symmetric(S)
-        kept, totals = {"W": W}, {"S": S, "Q": Q / self.blocks}
+        kept, totals = {"W": W}, {"S": S, "Q": Q / self.n_blocks}
         if self.extrapolate:
             further, totals["ahead"] = go_ahead(block, W, S, np.float64(2 * inner - np.sum(S * Q)))
             kept |= further
-        if self.base:
+        if self.continues:
             kept["seen"] = block["seen"]
             inner -= float(np.sum(block["seen"] * W, dtype=np.float64))
         return kept, totals | {"explained": np.float64(2 * inner - np.sum(S * delta["Q"]))}
 
-    def finish(self, shared: Arrays, totals: Arrays, sums: Arrays) -> tuple[Arrays, dict[str, float]]:
+    def reduce_shared(self, shared: Arrays, totals: Arrays, sums: Arrays) -> tuple[Arrays, dict[str, float]]:
         """Keep what the blocks' factors add up to; report ‖A − HWᵀ‖ and its ratio to ‖A‖."""
         squared = max(float(sums["norm"] - totals["explained"]), 0.0)
         norm = max(float(sums["norm"]), np.finfo(float).tiny)
@@ -252,7 +261,7 @@ class HALS(Algorithm):
         norm = np.sum(np.square(A.data if isinstance(A, nmf.SparseRows) else A, dtype=np.float64))
         return {"norm": norm, "error": norm - 2 * inner + np.sum(S * gram(H))}
 
-    def rate(self, sums: Arrays, held_out: bool) -> dict[str, float]:
+    def metrics_from_sums(self, sums: Arrays, held_out: bool) -> dict[str, float]:
         """Relative error of the held-out rows."""
         if not held_out:
             return {}
@@ -323,26 +332,46 @@ def _revive(W: np.ndarray, Q: np.ndarray, scale: float, seed: int) -> None:
         W[:, k] = column[:, 0]
 
 
-def known_rows(model: Any, data: Any, algorithm: HALS) -> np.ndarray:
-    """Return W for the words of ``data``, or its columns: a model's rows, and small random ones of words new to it."""
-    W = model.components_.T.astype(algorithm.dtype)
-    if not isinstance(data, Corpus):
-        return W
-    places = find_word_ids(data.vocabulary["word"], model.model_.vocabulary)
-    rows = np.empty((len(places), W.shape[1]), algorithm.dtype)
-    nmf.fill_uniform(random.key(algorithm.seed, BEGIN, 0), 0, rows, 2 * float(W.mean()))
-    rows[places >= 0] = W[places[places >= 0]]
+def known_rows(previous: PreviousModel, data: Corpus | Matrix, algorithm: HALS, block: int) -> np.ndarray:
+    """Return a block of W: the previous model's rows, and small random ones for words that are new.
+
+    The previous model is read one block at a time.
+    """
+    first = algorithm.bounds[block]
+    stop = algorithm.bounds[block + 1]
+    rows = np.empty((stop - first, algorithm.n_components), algorithm.dtype)
+    if isinstance(data, Corpus):
+        ids = find_word_ids(data.vocabulary["word"].slice(first, stop - first), previous.vocabulary)
+    else:
+        ids = np.arange(first, stop)
+    total = 0.0
+    size = 0
+    old_first = 0
+    known = np.zeros(len(ids), bool)
+    known_values = np.zeros_like(rows)
+    for arrays in previous.blocks():
+        W = arrays["W"]
+        here = (ids >= old_first) & (ids < old_first + len(W))
+        known_values[here] = W[ids[here] - old_first]
+        known |= here
+        total += float(W.sum(dtype=np.float64))
+        size += W.size
+        old_first += len(W)
+    nmf.fill_uniform(random.key(algorithm.seed, BEGIN, 0), first, rows, 2 * total / max(1, size))
+    rows[known] = known_values[known]
     return rows
 
 
-def _idf(corpus: Corpus, base: str) -> np.ndarray:
-    """ln((1 + D) / (1 + df)) + 1 of each word: (V,) float64; a word keeps the weight that an earlier model gave it."""
+def _idf(corpus: Corpus, previous: PreviousModel | None) -> np.ndarray:
+    """Return ln((1 + D) / (1 + df)) + 1 of each word: (V,) float64.
+
+    A word that the previous model knows keeps the weight that it had there.
+    """
     frequency = np.asarray(corpus.vocabulary["document_frequency"], np.float64)
     idf = np.log((1 + corpus.n_documents) / (1 + frequency)) + 1
-    if base:
-        before = load_model(base).model_
-        places = find_word_ids(corpus.vocabulary["word"], before.vocabulary)
-        idf[places >= 0] = before.shared["idf"][places[places >= 0]]
+    if previous is not None:
+        ids = find_word_ids(corpus.vocabulary["word"], previous.vocabulary)
+        idf[ids >= 0] = previous.shared["idf"][ids[ids >= 0]]
     return idf
 
 

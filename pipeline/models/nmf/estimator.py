@@ -3,22 +3,21 @@
 import os
 import tempfile
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 import scipy.sparse
 
 from ....io.stores.corpus import Corpus
 from ....io.stores.matrix import Matrix, write_matrix
 from ....io.stores.open import open_data
-from ....io.stores.store import Arrays, DataError, Store
-from ....io.text.vocabulary import find_word_ids
+from ....io.stores.store import Arrays, DataError
+from ....io.text.vocabulary import merge_vocabularies
 from ....kernels.nmf import hals as nmf
 from ...engine.device import choose
 from ...engine.run import RunStore
 from ...ingest.ingest import corpus_from
-from ..base.estimator import Fitted
+from ..base.saved import Fitted, SavedModel
 from ..base.text import TextEstimator
 from ..base.topics import Topic, TopicModel
 from ..base.vectors import WordVectors
@@ -33,6 +32,9 @@ INITS = ("random", "nndsvd", "nndsvda", "nndsvdar")
 MOST_ON_DEVICE = 600
 #: Share of a document's words that a score leaves to their overall frequency.
 BACKGROUND = 0.05
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 
 class NMF(TextEstimator, TopicModel):
@@ -111,14 +113,20 @@ class NMF(TextEstimator, TopicModel):
         matrix.folder = folder
         return matrix
 
-    def algorithm(self, data: Any) -> HALS:
+    def planned_epochs(self) -> int:
+        """Return the number of epochs to train."""
+        return self.max_iter
+
+    def seed_number(self) -> int:
+        """Return the seed of all random draws."""
+        return int(self.random_state or 0)
+
+    def algorithm(self, data: Corpus | Matrix, previous: SavedModel | None = None) -> HALS:
         """Return the algorithm for a store; raise ValueError for parameters out of range."""
-        self._check(data)
+        self._check(data, previous)
         D, V, K = data.n_documents, data.n_words, self.n_components
         total = data.total if isinstance(data, Matrix) else float(data.n_tokens)
         return self._kind(
-            data=Store(data.url).absolute,
-            n_words=V,
             n_components=K,
             solver=self.solver,
             sweeps=self.sweeps,
@@ -132,7 +140,7 @@ class NMF(TextEstimator, TopicModel):
             tol=self.tol,
             seed=int(self.random_state or 0),
             bounds=tuple(int(b) for b in np.linspace(0, V, min(self.n_blocks, V) + 1)),
-            base=self._base,
+            continues=previous is not None,
             device=self._device(),
         )
 
@@ -151,16 +159,16 @@ class NMF(TextEstimator, TopicModel):
         of_W, of_H, ratio = alpha_H * D, self.alpha_W * V, self.l1_ratio
         return of_W * ratio, of_W * (1 - ratio), of_H * ratio, of_H * (1 - ratio)
 
-    def _check(self, data: Any) -> None:
-        if self._base:
+    def _check(self, data: Corpus | Matrix, previous: SavedModel | None) -> None:
+        if previous is not None:
             self._check_columns(data)
-        smallest = data.n_words if self._base else min(data.n_documents, data.n_words)
+        smallest = data.n_words if previous is not None else min(data.n_documents, data.n_words)
         if not 1 <= self.n_components <= smallest:
             raise ValueError(
                 f"n_components is {self.n_components}: a matrix of {data.n_documents} rows and {data.n_words} columns "
                 f"allows 1 to {smallest}"
             )
-        if self._base and len(self.components_) != self.n_components:
+        if previous is not None and len(self.components_) != self.n_components:
             raise ValueError(
                 f"n_components is {self.n_components}, the model to go on from has {len(self.components_)}"
             )
@@ -187,9 +195,9 @@ class NMF(TextEstimator, TopicModel):
         if penalised and self.extrapolate:
             raise ValueError("extrapolate judges by the error alone: set alpha_W and alpha_H to 0, or leave it off")
 
-    def fit_transform(self, data: Any, run: str | None = None, **options: Any) -> np.ndarray:
+    def fit_transform(self, X: Any, y: Any = None, *, run: str | None = None, **options: Any) -> np.ndarray:
         """Train and return the rows' factor as training left it: (D, K). Options as in ``fit``."""
-        store = self.open(data)
+        store = self.open(X)
         with tempfile.TemporaryDirectory(prefix="corpusmill-run-") as folder:
             url = run if run is not None else folder
             self.fit(store, run=url, **options)
@@ -198,23 +206,22 @@ class NMF(TextEstimator, TopicModel):
 
     def loaded(self) -> None:
         """Leave what only training needs with the run."""
-        self.model_.blocks = [{"W": b["W"]} for b in self.model_.blocks]
+        model = self._fitted()
+        model.blocks = [{"W": block["W"]} for block in model.blocks]
 
-    def joined_with(self, old: Fitted) -> None:
-        """Keep the rows of words that did not occur again."""
-        new, W = self.model_, self._W
+    def merge_previous(self, old: Fitted) -> None:
+        """Add the rows of words that did not occur again."""
+        new, W = self._fitted(), self._W
         shared = {name: array for name, array in new.shared.items() if name != "seen"}
         vocabulary = new.vocabulary
         if "word" in vocabulary.column_names:
-            apart = np.flatnonzero(find_word_ids(old.vocabulary["word"], vocabulary) < 0)
-            W = np.concatenate([W, np.concatenate([b["W"] for b in old.blocks])[apart].astype(W.dtype)])
-            names = ["word", "term_frequency", "document_frequency"]
-            tables = [new.vocabulary.select(names), old.vocabulary.take(apart).select(names)]
-            vocabulary = pa.concat_tables([tables[0], tables[1].cast(tables[0].schema)])
+            merged = merge_vocabularies(vocabulary, old.vocabulary)
+            vocabulary = merged.table
+            W = np.concatenate([W, old.joined("W")[merged.only_in_old].astype(W.dtype)])
             if "idf" in shared:
-                shared["idf"] = np.concatenate([shared["idf"], old.shared["idf"][apart]])
+                shared["idf"] = np.concatenate([shared["idf"], old.shared["idf"][merged.only_in_old]])
         shared["S"] = self._fold_in().summed(W)
-        self.model_ = Fitted([{"W": W}], shared, vocabulary, new.about)
+        self.model_ = Fitted([{"W": W}], shared, vocabulary, new.metadata)
 
     # --- the trained model ---
 
@@ -264,14 +271,14 @@ class NMF(TextEstimator, TopicModel):
             for k in range(W.shape[1])
         ]
 
-    def transform(self, data: Any, client: Any | None = None) -> np.ndarray:
+    def transform(self, X: Any, *, client: "Client | None" = None) -> np.ndarray:
         """Return the rows' factor with W fixed: (D, K). Raises DataError when the columns are not the model's.
 
         Of a corpus, words that the model does not know are skipped.
         """
-        store = self.open(data)
+        store = self.open(X)
         if isinstance(store, Corpus):
-            return super().transform(store, client)
+            return super().transform(store, client=client)
         algorithm, shared, W = self._fold_in(), self._fitted().shared, self._W
         self._check_columns(store)
         chunks = (algorithm.rows(store.read_chunk(c), shared) for c in range(len(store.chunks)))
@@ -322,7 +329,6 @@ class NMF(TextEstimator, TopicModel):
         """The algorithm for rows of a fitted model: however few, its own columns."""
         V = len(self._W)
         return self._kind(
-            n_words=V,
             n_components=self.n_components,
             penalties=self._penalties(1, V),
             dtype=self.dtype,

@@ -9,11 +9,11 @@ import scipy.sparse
 from ....io.stores.store import Arrays
 from ....kernels.nmf import hals as nmf
 from ....kernels.nmf import solvers as nmf_solvers
-from ...engine.algorithm import Address, Model, Swept
+from ...engine.algorithm import Address, Model, SweepResult
 from .algorithm import FOLD_IN_SWEEPS, HALS
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Divergence(HALS):
     """D(A ‖ H·Wᵀ) by Lee and Seung's updates. State: H by chunk. Delta: P = (A / HWᵀ)ᵀH by block, Q = ΣH (K,).
 
@@ -28,7 +28,7 @@ class Divergence(HALS):
 
     def sweep(
         self, model: Model, chunk: Any, state: Arrays | None, deltas: list[Arrays] | None, address: Address
-    ) -> Swept:
+    ) -> SweepResult:
         """Update the chunk's rows of H, then divide A by the new HWᵀ and add up P and Q."""
         A, W = chunk.by_row, self._joined(model, "W")
         S = self.summed(W)
@@ -43,7 +43,7 @@ class Divergence(HALS):
         if deltas is not None:
             found = [self.merge(a, b) for a, b in zip(deltas, found, strict=True)]
         total = np.sum(A.data, dtype=np.float64)
-        return Swept({"H": H}, found, {"divergence": logs - total + S @ Q, "norm": total})
+        return SweepResult({"H": H}, found, {"divergence": logs - total + S @ Q, "norm": total})
 
     def summed(self, W: np.ndarray) -> np.ndarray:
         """Return S of W: (K,) float64."""
@@ -56,13 +56,13 @@ class Divergence(HALS):
     def apply(self, block: Arrays, delta: Arrays, shared: Arrays) -> tuple[Arrays, Arrays]:
         """Set W to W·P / Q; rows that an earlier model has seen count as it has them."""
         weight, Q = block["W"] * delta["P"], delta["Q"]
-        if self.base:
+        if self.continues:
             weight, Q = weight + block["seen"], Q + shared["seen"]
         W = (weight / np.maximum(Q, np.finfo(self.dtype).tiny)).astype(self.dtype)
-        kept = {"W": W, "seen": block["seen"]} if self.base else {"W": W}
-        return kept, {"S": self.summed(W), "Q": Q / self.blocks}
+        kept = {"W": W, "seen": block["seen"]} if self.continues else {"W": W}
+        return kept, {"S": self.summed(W), "Q": Q / self.n_blocks}
 
-    def finish(self, shared: Arrays, totals: Arrays, sums: Arrays) -> tuple[Arrays, dict[str, float]]:
+    def reduce_shared(self, shared: Arrays, totals: Arrays, sums: Arrays) -> tuple[Arrays, dict[str, float]]:
         """Keep S and Q; report √(2D)."""
         return shared | totals, {"error": float(np.sqrt(2 * max(float(sums["divergence"]), 0.0)))}
 
@@ -83,7 +83,7 @@ class Divergence(HALS):
         error = self.fold_in(A, self._joined(model, "W"), model.shared["S"])[1]
         return {"norm": np.sum(A.data, dtype=np.float64), "error": np.float64(error)}
 
-    def rate(self, sums: Arrays, held_out: bool) -> dict[str, float]:
+    def metrics_from_sums(self, sums: Arrays, held_out: bool) -> dict[str, float]:
         """Divergence of the held-out rows for each unit of their sum."""
         return {"held_out_divergence": float(sums["error"] / max(sums["norm"], 1e-300))} if held_out else {}
 

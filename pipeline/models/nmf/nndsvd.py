@@ -55,7 +55,7 @@ def fill(X: np.ndarray, algorithm: Any, part: int) -> None:
 
 def _parts(data: Any, algorithm: Any) -> Any:
     """Yield the chunks as arrays that multiply."""
-    shared = algorithm.begin_shared()
+    shared = algorithm.begin_shared(data, None)
     for c in range(len(data.chunks)):
         chunk = data.read_chunk(c)
         A = algorithm.rows(chunk, shared)

@@ -12,6 +12,8 @@ import scipy.sparse
 from ....io.stores.corpus import Corpus
 from ....io.stores.graph import Graph, write_graph
 from ....io.stores.store import DataError, Store
+from ..base.estimator import FitOptions
+from ..base.saved import SavedModel
 from ..word2vec.estimator import Word2Vec
 from .walks import WalkOptions, write_walks
 
@@ -61,14 +63,14 @@ class Node2Vec(Word2Vec):
         own = [name for name in super().parameter_names() if name != "word2vec"]
         return [*own, *Word2Vec.parameter_names()]
 
-    def fit(self, data: Any, client: Any | None = None, **options: Any) -> Self:  # type: ignore[override]
+    def _train(self, X: Any, options: FitOptions, previous: SavedModel | None) -> Self:
         """Walk over a graph and train on the walks.
 
-        ``data``: a Graph, the URL of a graph store or of a file of edges, a square scipy sparse matrix (undirected), or
-        a corpus of walks. ``options`` are those of ``Estimator.fit``. Raises as that does.
+        ``X`` is a Graph, the URL of a graph store or of a file of edges, a square scipy sparse matrix (undirected), or
+        a corpus of walks.
         """
-        with self._walked(data, client) as corpus:
-            return super().fit(corpus, client, **options)
+        with self._walked(X, options.client) as corpus:
+            return super()._train(corpus, options, previous)
 
     @contextmanager
     def _walked(self, data: Any, client: Any | None) -> Any:

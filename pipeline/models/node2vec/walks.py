@@ -151,7 +151,7 @@ def _check_memory(graph: Graph, options: WalkOptions, executor: Executor, size: 
 
 def _walker(job: Job) -> kernels.Walker:
     """Return the walker of this process, made once however many threads ask."""
-    return CACHE.load((job.call, "walker"), 0, lambda: _new_walker(job), lambda _: 0, 0)
+    return CACHE.load((job.call, "walker"), lambda: _new_walker(job))
 
 
 def _new_walker(job: Job) -> kernels.Walker:

@@ -10,7 +10,7 @@ from ....io.stores.store import Arrays, DataError
 from ....kernels import random
 from ....kernels.random_indexing import accumulate as ri
 from ....kernels.random_indexing import text as ri_text
-from ...engine.algorithm import Address, Algorithm, Model, Need, Swept
+from ...engine.algorithm import Address, Algorithm, MemoryEstimate, Model, PreviousModel, SweepResult
 from ...engine.device import kernels
 from ..base.vectors import WordVectors
 
@@ -18,8 +18,8 @@ from ..base.vectors import WordVectors
 DESCRIBED, DESCRIBED_AMONG = 5, 5_000
 
 
-@dataclass(frozen=True)
-class Indexing(Algorithm):
+@dataclass(frozen=True, kw_only=True)
+class Indexing(Algorithm[Corpus, Chunk]):
     """Random indexing (algorithm 4.1 of the paper). Epoch 1 has sparse seeds, each further one the last one's rows.
 
     No state. Model: sums (rows, D) int32 and statistics (rows, 3) int64 by block, and vectors (rows, D) float32 once
@@ -28,8 +28,6 @@ class Indexing(Algorithm):
 
     name: ClassVar[str] = "random-indexing"
     keeps_state: ClassVar[bool] = False
-    corpus: str = ""  # where the words stand
-    n_words: int = 0
     dimension: int = 2048
     seed_length: int = 10
     radius: int = 5
@@ -39,21 +37,9 @@ class Indexing(Algorithm):
     min_count: int = 1
     max_count: int | None = None
     stop_words: tuple[str, ...] = ()
-    bounds: tuple[int, ...] = ()  # first word of each block, then n_words
     only: int = 0  # the block that a sweep sums
-    device: str = "cpu"
 
-    @property
-    def blocks(self) -> int:  # type: ignore[override]
-        """Blocks of words."""
-        return len(self.bounds) - 1
-
-    @property
-    def parts(self) -> int:  # type: ignore[override]
-        """A block a task: the rows of all blocks that a chunk changes can be as many as its tokens."""
-        return self.blocks
-
-    def part(self, index: int) -> "Indexing":
+    def for_range(self, index: int) -> "Indexing":
         """Sum one block's rows alone; the documents are counted with the first."""
         return replace(self, only=index)
 
@@ -66,19 +52,19 @@ class Indexing(Algorithm):
             else ri_text.make_window(self.radius, self.order, self.weighting)
         )
 
-    def need(self, data: Any, chunk: Any) -> Need:
+    def memory(self, data: Any, chunk: Any) -> MemoryEstimate:
         """Bytes of one sweep: the chunk padded and by word, a row a word of the chunk, a block's rows as seeds."""
         row = 4 * self.dimension
-        of_block = -(-self.n_words // self.blocks)
+        of_block = -(-self.n_rows // self.n_blocks)
         rows = min(of_block, chunk.segments)
         text = 4 * (chunk.tokens + self.radius * (chunk.documents + 1))
         lists = 8 * 2 * self.radius * min(chunk.tokens, ri.BATCH) + 8 * self.radius * ri.BUFFER_STRIDE
-        return Need(
+        return MemoryEstimate(
             data=12 * chunk.tokens + 12 * chunk.segments + 16 * chunk.documents,
-            model=2 * of_block * row + 9 * self.n_words,
+            model=2 * of_block * row + 9 * self.n_rows,
             # Its own, another one, one that waits to be merged, and a block of a sum.
             delta=(3 * rows + min(2 * rows, of_block)) * (row + 28),
-            scratch=text + 4 * chunk.tokens + lists + rows * row + 8 * self.n_words,
+            scratch=text + 4 * chunk.tokens + lists + rows * row + 8 * self.n_rows,
             # Sums, sums of pieces, a block's rows and these as seeds.
             device=text
             + 4 * chunk.tokens
@@ -87,13 +73,13 @@ class Indexing(Algorithm):
             + 4 * self.seed_length * chunk.segments,
         )
 
-    def begin(self, block: int) -> Arrays:
-        """How many rows there will be."""
+    def begin(self, data: Corpus, block: int, previous: PreviousModel | None) -> Arrays:
+        """Return the number of rows that the block will have."""
         return {"size": np.int64(self.bounds[block + 1] - self.bounds[block])}
 
-    def begin_shared(self) -> Arrays:
-        """Words' hashes, and which words count."""
-        vocabulary = Corpus(self.corpus).vocabulary
+    def begin_shared(self, data: Corpus, previous: PreviousModel | None) -> Arrays:
+        """Return the words' hashes, and which words count."""
+        vocabulary = data.vocabulary
         words, frequency = vocabulary["word"].to_pylist(), vocabulary["term_frequency"].to_numpy()
         stop = set(self.stop_words)
         kept = (frequency >= self.min_count) & np.fromiter((w not in stop for w in words), bool, len(words))
@@ -103,7 +89,7 @@ class Indexing(Algorithm):
 
     def sweep(
         self, model: Model, chunk: Any, state: Arrays | None, deltas: list[Arrays] | None, address: Address
-    ) -> Swept:
+    ) -> SweepResult:
         """Sum the contexts of one chunk's words of one block."""
         reach = 0 if self.contexts == "documents" else self.radius
         tokens = ri_text.prepare_tokens(chunk, model.shared["kept"], reach)
@@ -118,7 +104,7 @@ class Indexing(Algorithm):
             swept = {"sums": self._sweep_dense(model, focus)}
         delta = {"rows": ids - np.uint32(first)} | swept
         documents = {} if self.only else {"documents": np.int64(chunk.n_documents)}
-        return Swept(None, [delta if deltas is None else self.merge(deltas[0], delta)], documents)
+        return SweepResult(None, [delta if deltas is None else self.merge(deltas[0], delta)], documents)
 
     def _sweep_sparse(self, shared: Arrays, chunk: Chunk, focus: ri_text.Tokens, salt: np.uint64) -> np.ndarray:
         if self.contexts == "documents":
@@ -156,7 +142,7 @@ class Indexing(Algorithm):
         totals = {"rows": np.int64(len(delta["rows"]))}
         return (block | {"vectors": summed["sums"]} if "sums" in block else summed), totals
 
-    def finish(self, shared: Arrays, totals: Arrays, sums: Arrays) -> tuple[Arrays, dict[str, float]]:
+    def reduce_shared(self, shared: Arrays, totals: Arrays, sums: Arrays) -> tuple[Arrays, dict[str, float]]:
         """Count the documents; say the dimension, which may have been chosen."""
         return shared | sums, {"words_indexed": float(totals["rows"]), "dimension": float(self.dimension)}
 

@@ -1,20 +1,24 @@
 """Random indexing: the estimator. Its algorithm is in ``indexing``."""
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
 
 from ....io.stores.corpus import Corpus
-from ....io.stores.store import Arrays, DataError, Store
+from ....io.stores.store import Arrays, DataError
 from ....io.text.vocabulary import rank, stop_list
 from ....kernels.random_indexing import accumulate as ri
 from ....kernels.random_indexing import text as ri_text
 from ...engine.device import choose
-from ..base.estimator import Fitted
+from ..base.estimator import FitOptions
+from ..base.saved import Fitted, SavedModel
 from ..base.text import TextEstimator
 from ..base.vectors import WordVectors
 from .algorithm import Indexing, exactly, last_pass
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 #: Positions of a seed are 16 bits wide.
 MAX_DIMENSION = 1 << 16
@@ -84,7 +88,11 @@ class RandomIndexing(TextEstimator):
         """One pass with sparse seeds, then the retraining."""
         return 1 + self.retrain
 
-    def algorithm(self, data: Corpus) -> Indexing:
+    def seed_number(self) -> int:
+        """Return the seed of all random draws."""
+        return int(self.random_state or 0)
+
+    def algorithm(self, data: Corpus, previous: SavedModel | None = None) -> Indexing:
         """Return the algorithm for a corpus; raise ValueError for parameters, DataError for a corpus without order."""
         self._check()
         if self.contexts == "words" and not data.is_ordered:
@@ -92,9 +100,10 @@ class RandomIndexing(TextEstimator):
                 f"{data.url}: a bag of words, whose words have no neighbours: ingest text, or set order='none' and "
                 f"contexts='documents'"
             )
+        n_blocks = min(self.n_blocks, data.n_words)
         return Indexing(
-            corpus=Store(data.url).absolute,
-            n_words=data.n_words,
+            # One task per block: the rows of all blocks that a chunk changes can be as many as its tokens.
+            n_ranges=n_blocks,
             dimension=_dimension(data.n_words) if self.dimension == "auto" else int(self.dimension),
             seed_length=self.seed_length,
             radius=self.window,
@@ -105,7 +114,7 @@ class RandomIndexing(TextEstimator):
             max_count=self.max_count,
             stop_words=tuple(stop_list(self.stop_words)),  # type: ignore[arg-type]
             device=choose(self.device, True, "random indexing"),
-            bounds=tuple(int(b) for b in np.linspace(0, data.n_words, min(self.n_blocks, data.n_words) + 1)),
+            bounds=tuple(int(b) for b in np.linspace(0, data.n_words, n_blocks + 1)),
         )
 
     def _check(self) -> None:
@@ -187,25 +196,25 @@ class RandomIndexing(TextEstimator):
         """Raise ValueError: sums of seeds give documents no likelihood."""
         raise ValueError("random indexing gives documents no likelihood: compare their vectors instead")
 
-    def document_vectors(self, data: Any, client: Any | None = None) -> WordVectors:
+    def document_vectors(self, X: Any, *, client: "Client | None" = None) -> WordVectors:
         """Return the vectors of documents by their keys, to compare with each other and with ``query``."""
-        corpus = self.open(data)
-        return WordVectors(corpus.documents["key"].to_pylist(), self.transform(corpus, client))
+        corpus = self.open(X)
+        return WordVectors(corpus.documents["key"].to_pylist(), self.transform(corpus, client=client))
 
     # --- growing and shrinking ---
 
-    def partial_fit(self, data: Any, client: Any | None = None, run: str | None = None, **options: Any) -> Self:
+    def _continue(self, X: Any, options: FitOptions) -> Self:
         """Add documents: the model is then that of all documents together, to the bit. Raises as ``merge``."""
         if getattr(self, "model_", None) is None:
-            return self.fit(data, client, run=run, **options)
-        return self._become(self._combined(self._trained_on(data, client, run=run, **options), 1))
+            return self._train(X, options, None)
+        return self._become(self._combined(self._trained_on(X, options), 1))
 
-    def forget(self, data: Any, client: Any | None = None, **options: Any) -> Self:
+    def forget(self, X: Any, *, client: "Client | None" = None, **options: Any) -> Self:
         """Take documents out again: the model is then as if they had never been there, to the bit.
 
         Raises DataError when they cannot have been there; otherwise as ``merge``.
         """
-        return self._become(self._combined(self._trained_on(data, client, **options), -1))
+        return self._become(self._combined(self._trained_on(X, FitOptions(client=client, **options)), -1))
 
     def merge(self, other: "RandomIndexing") -> "RandomIndexing":
         """Return the model of both models' documents, to the bit as if trained on all of them.
@@ -215,10 +224,10 @@ class RandomIndexing(TextEstimator):
         merged = type(self)(**self.get_params())
         return merged._become(self._combined(other, 1))
 
-    def _trained_on(self, data: Any, client: Any | None, **options: Any) -> "RandomIndexing":
+    def _trained_on(self, X: Any, options: FitOptions) -> "RandomIndexing":
         self._check_additive(self)
         parameters = self.get_params() | {"dimension": self.n_components}
-        return type(self)(**parameters).fit(data, client, **options)
+        return type(self)(**parameters)._train(X, options, None)
 
     def _become(self, model: Fitted) -> Self:
         self.model_, self.history_, self.n_iter_ = model, [], 1
@@ -245,7 +254,7 @@ class RandomIndexing(TextEstimator):
         sums, statistics = (
             _combine(len(words), sides, self._joined(k), other._joined(k), sign) for k in ("sums", "statistics")
         )
-        documents = self.model_.shared["documents"] + sign * other.model_.shared["documents"]
+        documents = self._fitted().shared["documents"] + sign * other._fitted().shared["documents"]
         if documents < 0 or statistics.min(initial=0) < 0:
             raise DataError("these documents are not all in the model: only what was added can be taken away")
         columns = {"term_frequency": statistics[:, FREQUENCY], "document_frequency": statistics[:, DOCUMENTS]}

@@ -13,9 +13,8 @@ from ....io.stores.store import Arrays
 from ....io.text.vocabulary import find_word_ids
 from ....kernels import random
 from ....kernels.word2vec import skip_gram as kernels
-from ...engine.algorithm import Address, Algorithm, Model, Need, Swept
+from ...engine.algorithm import Address, Algorithm, MemoryEstimate, Model, PreviousModel, SweepResult
 from ...engine.device import kernels as kernels_on
-from ..base.text import load_model
 from ..base.vectors import WordVectors
 from .hogwild import APART, HOT, Hogwild, parts_of, room_for
 
@@ -30,8 +29,8 @@ PIECE = 1 << 10
 SIDES = ("W_in", "W_out")
 
 
-@dataclass(frozen=True)
-class SkipGram(Algorithm):
+@dataclass(frozen=True, kw_only=True)
+class SkipGram(Algorithm[Corpus, Chunk]):
     """Skip-gram by sub-models: a sweep gathers the rows that its chunk needs, trains them, returns their changes.
 
     No state. Model: W_in and W_out (rows, D) float32 by block; shared: words' frequencies, tokens trained. A delta has
@@ -40,9 +39,7 @@ class SkipGram(Algorithm):
 
     name: ClassVar[str] = "word2vec"
     keeps_state: ClassVar[bool] = False
-    more_at_once: ClassVar[str] = "raise shards_per_round (shards learn apart, then are joined) or threads"
-    corpus: str = ""
-    base: str = ""  # a saved model to start from
+    parallelism_hint: ClassVar[str] = "raise shards_per_round (shards learn apart, then are joined) or threads"
     method: str = "par"
     dimension: int = 100
     window: int = 5
@@ -57,67 +54,57 @@ class SkipGram(Algorithm):
     seed: int = 0
     tokens: int = 0  # to train, over all epochs
     together: int = 1  # shards a round
-    shards: int | None = 1
-    rounds: int = 1
-    bounds: tuple[int, ...] = ()  # first word of each block, then the number of words
-    device: str = "cpu"
+    max_shards: int | None = 1
 
-    @property
-    def blocks(self) -> int:  # type: ignore[override]
-        """Blocks of words."""
-        return len(self.bounds) - 1
-
-    @property
-    def n_words(self) -> int:
-        """Words that have a row."""
-        return self.bounds[-1]
-
-    def need(self, data: Any, chunk: Any) -> Need:
+    def memory(self, data: Any, chunk: Any) -> MemoryEstimate:
         """Bytes of one sweep: the chunk, a block, the sub-model, its rows before and its changes."""
         row = 8 * kernels.padded(self.dimension)
-        rows = self.n_words if self.shards else min(self.n_words, chunk.segments + self._table_size(chunk.tokens))
+        rows = self.n_rows if self.max_shards else min(self.n_rows, chunk.segments + self._table_size(chunk.tokens))
         rows += room_for(self.threads, rows)
         table = self._table_size(chunk.tokens)
-        return Need(
+        return MemoryEstimate(
             data=4 * chunk.tokens + 8 * (chunk.documents + 1),
-            model=-(-self.n_words // self.blocks) * row + 8 * self.n_words,
+            model=-(-self.n_rows // self.n_blocks) * row + 8 * self.n_rows,
             delta=3 * rows * row,
-            scratch=rows * row + 8 * chunk.tokens + (20 + 4 * self.threads) * table + 20 * self.n_words,
+            scratch=rows * row + 8 * chunk.tokens + (20 + 4 * self.threads) * table + 20 * self.n_rows,
             device=rows * row + 12 * chunk.tokens + 8 * chunk.documents + 4 * table,
         )
 
-    def begin(self, block: int) -> Arrays:
-        """Small random vectors, and zeros; the rows of words that ``base`` knows are taken from there."""
+    def begin(self, data: Corpus, block: int, previous: PreviousModel | None) -> Arrays:
+        """Return small random vectors, and zeros. Words that the previous model knows keep their vectors."""
         rows = self.bounds[block + 1] - self.bounds[block]
         W_in = kernels.first_vectors(rows, self.dimension, random.key(self.seed, BEGIN, block))
         W_out = np.zeros_like(W_in)
-        if self.base:
-            base = load_model(self.base)
-            words = Corpus(self.corpus).vocabulary.slice(self.bounds[block], rows)
-            places = find_word_ids(words["word"], base.model_.vocabulary)
-            for W, side in ((W_in, "W_in"), (W_out, "W_out")):
-                W[places >= 0] = base.joined(side)[places[places >= 0]]
+        if previous is not None:
+            words = data.vocabulary["word"].slice(self.bounds[block], rows)
+            ids = find_word_ids(words, previous.vocabulary)
+            first = 0
+            for arrays in previous.blocks():
+                here = (ids >= first) & (ids < first + len(arrays["W_in"]))
+                W_in[here] = arrays["W_in"][ids[here] - first]
+                W_out[here] = arrays["W_out"][ids[here] - first]
+                first += len(arrays["W_in"])
         return {"W_in": W_in, "W_out": W_out}
 
-    def begin_shared(self) -> Arrays:
-        """How often each word occurs, and that no token has been trained."""
-        frequency = frequencies(Corpus(self.corpus), self.base)[: self.n_words]
+    def begin_shared(self, data: Corpus, previous: PreviousModel | None) -> Arrays:
+        """Return how often each word occurs, and that no token has been trained."""
+        frequency = frequencies(data, previous)[: self.n_rows]
         return {"frequency": frequency, "trained": np.int64(0)}
 
-    def read(self, data: Any, index: int) -> Chunk:
-        """Read a chunk's text, not its word order."""
+    def load_chunk(self, data: Corpus, index: int, model: Model) -> Chunk:
+        """Read a chunk's text, but not its word order."""
         return data.read_document_order(index)
 
     @property
     def is_whole(self) -> bool:
         """Whether one shard trains all rows and hands on these, not their changes."""
-        return self.shards == 1
+        return self.max_shards == 1
 
     # --- a sweep ---
 
     def sweep(
         self, model: Model, chunk: Any, state: Arrays | None, deltas: list[Arrays] | None, address: Address
-    ) -> Swept:
+    ) -> SweepResult:
         """Train the rows that one chunk needs, which begin as the shard's last chunk left them."""
         keys, frequency = random.stream(random.key(*address), 4), model.shared["frequency"]
         here = kernels_on("word2vec.skip_gram", self.device)
@@ -138,7 +125,7 @@ class SkipGram(Algorithm):
         if not self.is_whole:
             self._subtract(model, rows, W)
         deltas = self._deltas(rows, (self._stood(rows, texts), *W), deltas, done + chunk.n_tokens)
-        return Swept(None, deltas, {"tokens": np.int64(chunk.n_tokens)})
+        return SweepResult(None, deltas, {"tokens": np.int64(chunk.n_tokens)})
 
     def _drawn(self, chunk: Chunk, frequency: np.ndarray, keys: np.ndarray, threads: int) -> list[Callable[[], Any]]:
         """Tasks that make the table of negatives, and thin out each part of the text."""
@@ -183,8 +170,8 @@ class SkipGram(Algorithm):
     ) -> tuple[np.ndarray, list[np.ndarray]]:
         """Return the words of all lists, and of the deltas' rows, ascending; and the lists by their places there."""
         if all_rows:
-            return np.arange(self.n_words, dtype=np.uint32), list(lists)
-        needed = np.zeros(self.n_words, bool)
+            return np.arange(self.n_rows, dtype=np.uint32), list(lists)
+        needed = np.zeros(self.n_rows, bool)
         for words in lists:
             needed[words] = True
         for first, delta in zip(self.bounds[:-1], deltas or (), strict=False):
@@ -228,7 +215,7 @@ class SkipGram(Algorithm):
         """Cut by blocks: how often each row's word stood in the text, and W_in and W_out; if whole, with their room."""
         named = dict(zip(("stood", *SIDES), parts, strict=True))
         nothing: Arrays = {"tokens": np.int64(tokens), "rows": rows[:0]} | {name: p[:0] for name, p in named.items()}
-        deltas = [nothing] * self.blocks
+        deltas = [nothing] * self.n_blocks
         for j, part, mine in self._by_block(rows):
             part = slice(None) if self.is_whole else part
             deltas[j] = nothing | {"rows": mine.astype(np.uint32)} | {name: p[part] for name, p in named.items()}
@@ -259,7 +246,7 @@ class SkipGram(Algorithm):
                 changed[side][delta["rows"]] += share[:, None] * delta[side]
         return changed, {"rows_changed": np.int64(len(delta["rows"]))}
 
-    def finish(self, shared: Arrays, totals: Arrays, sums: Arrays) -> tuple[Arrays, dict[str, float]]:
+    def reduce_shared(self, shared: Arrays, totals: Arrays, sums: Arrays) -> tuple[Arrays, dict[str, float]]:
         """Count the tokens trained, which sets the learning rate."""
         trained = shared["trained"] + sums["tokens"]
         alpha = self.alpha - (self.alpha - self.min_alpha) * float(trained) / max(1, self.tokens)
@@ -276,7 +263,7 @@ class SkipGram(Algorithm):
         size = len(pairs) * self.negative
         table = kernels.negative_table(frequency, self.ns_exponent, size, keys[2])
         others = table[random.stream(keys[2], size) % np.uint64(max(1, size))]
-        if self.blocks == 1:
+        if self.n_blocks == 1:
             W_in, W_out = (model.block(0)[side] for side in SIDES)
         else:
             rows, (pairs, others) = self._numbered((pairs, others))
@@ -284,7 +271,7 @@ class SkipGram(Algorithm):
         total = kernels.loss(W_in, W_out, pairs, others.reshape(len(pairs), self.negative))
         return {"loss": np.float64(total), "pairs": np.int64(len(pairs))}
 
-    def rate(self, sums: Arrays, held_out: bool) -> dict[str, float]:
+    def metrics_from_sums(self, sums: Arrays, held_out: bool) -> dict[str, float]:
         """Loss a pair of neighbours with its negatives, natural logarithm."""
         return {"held_out_loss" if held_out else "loss": float(sums["loss"] / max(1, sums["pairs"]))}
 
@@ -297,11 +284,11 @@ class SkipGram(Algorithm):
         return [f"{word:>16}  " + " ".join(other for other, _ in found) for word, found in near]
 
 
-def frequencies(corpus: Corpus, base: str = "") -> np.ndarray:
-    """Return how often each word of the corpus occurs, in it and in what ``base`` was trained on: (V,) int64."""
+def frequencies(corpus: Corpus, previous: PreviousModel | None) -> np.ndarray:
+    """Return how often each word of the corpus occurs in it and in the previous model's documents: (V,) int64."""
     frequency = corpus.vocabulary["term_frequency"].to_numpy().astype(np.int64)
-    if base:
-        before = load_model(base).model_.vocabulary
+    if previous is not None:
+        before = previous.vocabulary
         places = find_word_ids(corpus.vocabulary["word"], before)
         frequency[places >= 0] += before["term_frequency"].to_numpy()[places[places >= 0]]
     return frequency

@@ -2,18 +2,18 @@
 
 import math
 from collections.abc import Iterable
-from typing import Any, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from ....io.stores.corpus import Corpus
-from ....io.stores.store import Arrays, DataError, Store
+from ....io.stores.store import Arrays, DataError
 from ....io.text.vocabulary import find_word_ids, rank
 from ....kernels.word2vec.skip_gram import METHODS
 from ...engine.device import choose
 from ...engine.epoch import shards_of
-from ..base.estimator import Fitted
+from ..base.saved import Fitted, SavedModel
 from ..base.text import TextEstimator
 from ..base.vectors import WordVectors
 from ..skip_gram.algorithm import SIDES, SkipGram, frequencies
@@ -36,6 +36,8 @@ class Word2Vec(TextEstimator):
     """
 
     kind = "word2vec"
+    #: The loss is measured after every epoch.
+    evaluate_every: ClassVar[int] = 1
 
     def __init__(
         self,
@@ -78,21 +80,23 @@ class Word2Vec(TextEstimator):
         """The seed, as other estimators call it."""
         return self.seed
 
+    def seed_number(self) -> int:
+        """Return the seed of all random draws."""
+        return self.seed
+
     def planned_epochs(self) -> int:
         """Epochs to train."""
         return self.epochs
 
-    def algorithm(self, data: Corpus) -> SkipGram:
+    def algorithm(self, data: Corpus, previous: SavedModel | None = None) -> SkipGram:
         """Return the algorithm for a corpus; raise ValueError for parameters, DataError for what has no windows."""
         self._check()
-        n_words = self._check_corpus(data, frequencies(data, self._base))
+        n_words = self._check_corpus(data, frequencies(data, previous))
         # Shards one after the other might as well be one, and save the commits between them, if its rows may be many.
         most = 1 if self.shards_per_round == self.n_blocks == 1 else None
         shards = len(shards_of(data.chunks, most))
         together = min(self.shards_per_round, shards)
         return SkipGram(
-            corpus=Store(data.url).absolute,
-            base=self._base,
             method=self.method,
             dimension=self.vector_size,
             window=self.window,
@@ -107,7 +111,7 @@ class Word2Vec(TextEstimator):
             seed=self.seed,
             tokens=self.planned_epochs() * data.n_tokens,
             together=together,
-            shards=most,
+            max_shards=most,
             rounds=math.ceil(shards / together),
             bounds=tuple(int(b) for b in np.linspace(0, n_words, min(self.n_blocks, n_words) + 1)),
             device=choose(self.device, self.method != "sgns", f"method {self.method!r}"),
@@ -144,22 +148,16 @@ class Word2Vec(TextEstimator):
             )
         return int(counted[-1]) + 1
 
-    def fit(  # type: ignore[override]
-        self, data: Any, client: Any | None = None, *, evaluate_every: int = 1, **options: Any
-    ) -> Self:
-        """Train as ``Estimator.fit`` does; the loss is measured after every epoch."""
-        return super().fit(data, client, evaluate_every=evaluate_every, **options)
-
-    def joined_with(self, old: Fitted) -> None:
+    def merge_previous(self, old: Fitted) -> None:
         """Keep the vectors of words that did not occur again. Frequencies are those of all documents so far."""
-        self.model_ = _joined_models(old, self.model_)
+        self.model_ = _joined_models(old, self._fitted())
         self.loaded()
 
     # --- the trained model ---
 
     def loaded(self) -> None:
         """Leave out words that occur too rarely, count all documents so far, forget vectors of an earlier model."""
-        model = self.model_
+        model = self._fitted()
         frequency = model.shared["frequency"]
         counted = np.flatnonzero(frequency >= self.min_count)
         table = model.vocabulary.take(counted)
@@ -167,7 +165,7 @@ class Word2Vec(TextEstimator):
         table = table.set_column(column, "term_frequency", pa.array(frequency[counted]))
         rows = {side: _rows(model, side) for side in SIDES}
         block = rows if len(counted) == len(frequency) else {side: W[counted] for side, W in rows.items()}
-        self.model_ = Fitted([block], model.shared | {"frequency": frequency[counted]}, table, model.about)
+        self.model_ = Fitted([block], model.shared | {"frequency": frequency[counted]}, table, model.metadata)
         self._wv: WordVectors | None = None
 
     def joined(self, side: str) -> np.ndarray:
@@ -221,4 +219,4 @@ def _joined_models(old: Fitted, new: Fitted) -> Fitted:
     order = table["row"].to_numpy()
     block = {side: np.concatenate([_rows(new, side), _rows(old, side)[apart]])[order] for side in SIDES}
     frequency = table["term_frequency"].to_numpy().astype(np.int64)
-    return Fitted([block], new.shared | {"frequency": frequency}, table.drop_columns("row"), new.about)
+    return Fitted([block], new.shared | {"frequency": frequency}, table.drop_columns("row"), new.metadata)

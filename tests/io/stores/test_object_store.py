@@ -5,8 +5,8 @@ import uuid
 
 import numpy as np
 import pytest
+from corpusmill import LDA, Corpus
 from corpusmill.io.stores.store import DataError, Store
-from corpusmill.pipeline import LDA, Corpus
 from corpusmill.pipeline.engine.clusters import open_cluster
 from corpusmill.pipeline.ingest.ingest import IngestOptions, ingest
 from helpers.s3_proxy import ALWAYS, Proxy

@@ -7,11 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from corpusmill import LDA
 from corpusmill.io.stores.corpus import make_chunk
 from corpusmill.kernels import random
 from corpusmill.kernels.errors import DeviceError
 from corpusmill.kernels.lda import esca as cpu
-from corpusmill.pipeline import LDA
 from corpusmill.pipeline.engine.device import has_cuda
 from helpers.toy import write_topic_corpus
 from numba import config
@@ -86,7 +86,7 @@ def test_what_does_not_fit_is_said_with_the_numbers():
 SCRIPT = """
 import sys
 from cuda.bindings import driver
-from corpusmill.pipeline import LDA
+from corpusmill import LDA
 from corpusmill.pipeline.clusters import open_cluster
 
 if __name__ == "__main__":

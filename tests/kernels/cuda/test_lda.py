@@ -143,7 +143,7 @@ def test_draws_are_addressed_as_on_the_cpu():
 
 @on_device
 def test_training_on_a_device_is_training_on_the_cpu(tmp_path):
-    from corpusmill.pipeline import LDA
+    from corpusmill import LDA
 
     corpus = write_topic_corpus(str(tmp_path), 2, words_per_topic=3, n_chunks=2, documents=3, length=8)
     models = {}

@@ -72,7 +72,7 @@ def test_too_many_components_are_refused():
 @on_device
 @pytest.mark.parametrize("order", ["separable", "paper"])
 def test_training_on_a_device_is_training_on_the_cpu(order, tmp_path):
-    from corpusmill.pipeline import NMF
+    from corpusmill import NMF
 
     corpus = write_topic_corpus(str(tmp_path), 2, words_per_topic=3, n_chunks=2, documents=4, length=8)
     found, expected = (NMF(3, max_iter=2, order=order, device=device).fit(corpus) for device in ("cuda", "cpu"))

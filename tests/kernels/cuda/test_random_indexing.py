@@ -74,7 +74,7 @@ def test_sums_that_may_overflow_are_refused():
 
 @on_device
 def test_training_on_a_device_is_training_on_the_cpu(tmp_path):
-    from corpusmill.pipeline import RandomIndexing
+    from corpusmill import RandomIndexing
 
     corpus = write_topic_corpus(str(tmp_path), 2, words_per_topic=3, n_chunks=2, documents=3, length=6)
     found, expected = (

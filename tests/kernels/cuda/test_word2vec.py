@@ -77,7 +77,7 @@ def test_stretches_cover_every_word_once():
 @on_device
 @pytest.mark.parametrize("method", ["full", "par"])
 def test_training_on_a_device_is_training_on_the_cpu(method, tmp_path):
-    from corpusmill.pipeline import Word2Vec
+    from corpusmill import Word2Vec
 
     corpus = write_topic_corpus(str(tmp_path), 2, words_per_topic=3, n_chunks=1, documents=3, length=6)
     found, expected = (
@@ -88,7 +88,7 @@ def test_training_on_a_device_is_training_on_the_cpu(method, tmp_path):
 
 
 def test_pairs_one_at_a_time_are_refused(tmp_path):
-    from corpusmill.pipeline import Word2Vec
+    from corpusmill import Word2Vec
 
     corpus = write_topic_corpus(str(tmp_path), 2, words_per_topic=3, n_chunks=1, documents=3, length=6)
     with pytest.raises(ValueError, match="method 'sgns' has no CUDA kernels"):

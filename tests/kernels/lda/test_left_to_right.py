@@ -4,9 +4,9 @@ import itertools
 
 import numpy as np
 import pytest
+from corpusmill import LDA
 from corpusmill.kernels import random
 from corpusmill.kernels.lda.left_to_right import left_to_right
-from corpusmill.pipeline import LDA
 from helpers.naive import lda_left_to_right, lda_uniforms
 from helpers.toy import write_topic_corpus
 from hypothesis import given, settings
@@ -45,7 +45,7 @@ def test_models_are_scored_by_it(tmp_path, cluster_of):
     assert found > poor.score(held_out, method="left-to-right", particles=5) + 0.5
     assert good.score_sums(held_out, method="left-to-right", particles=1)["tokens"] == held_out.n_tokens
     client = cluster_of(2)
-    assert good.score(held_out, client, method="left-to-right", particles=5) == found
+    assert good.score(held_out, client=client, method="left-to-right", particles=5) == found
     with pytest.raises(ValueError, match="completion, left-to-right"):
         good.score(held_out, method="harmonic")
     with pytest.raises(ValueError, match="particles is 0"):

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from corpusmill import LDA
 from corpusmill.kernels.lda import priors as lda_priors
 from corpusmill.kernels.lda.counts import count_documents
-from corpusmill.pipeline import LDA
 from helpers.models import bits
 from helpers.naive import lda_learned_alpha
 from helpers.toy import write_topic_corpus

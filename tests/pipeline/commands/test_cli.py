@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from corpusmill import LDA
 from corpusmill.io.stores.store import DataError
-from corpusmill.pipeline import ESTIMATORS, LDA
 from corpusmill.pipeline.commands.cli.main import main
 from corpusmill.pipeline.commands.cli.options import Terminated, explain
 from corpusmill.pipeline.engine.run import RunStore
+from corpusmill.pipeline.models.registry import MODEL_KINDS
 
 BOATS = "the boat sails over the sea and the sailor steers the boat to the harbour"
 BREAD = "the baker bakes bread from flour and the oven browns the bread and the cake"
@@ -210,7 +211,7 @@ def test_reports_of_a_run_that_goes_on_of_a_model_and_of_two(trained, call):
     assert (code, "nothing to compare" in sentence(err)) == (2, True)
 
 
-@pytest.mark.parametrize("kind", ESTIMATORS)
+@pytest.mark.parametrize("kind", MODEL_KINDS)
 def test_every_kind_of_model_trains_and_is_reported(project, call, kind):
     small = {
         "lda": ["n_components=2", "max_iter=2"],

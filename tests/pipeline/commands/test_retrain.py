@@ -10,15 +10,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from corpusmill import LDA, RandomIndexing, Word2Vec
 from corpusmill.io.manifest import date_in_url
 from corpusmill.io.stores.corpus import Corpus
 from corpusmill.io.stores.locks import Locked
 from corpusmill.io.stores.store import DataError
-from corpusmill.pipeline import LDA, RandomIndexing, Word2Vec
 from corpusmill.pipeline.commands.actions.diff import compare_models
 from corpusmill.pipeline.commands.actions.retraining.retrain import Request, Watchers, retrain
 from corpusmill.pipeline.commands.cli.options import Terminated, as_one_line
-from corpusmill.pipeline.models.base.text import load_model
+from corpusmill.pipeline.models.registry import load_model
 from corpusmill.pipeline.models.versions import Versions
 from helpers.nightly import BOATS, BREAD, MODELS, call, configuration, contents, write_configuration, write_day
 
@@ -298,9 +298,9 @@ def test_going_on_from_a_model_goes_on_where_it_was_broken_off(tmp_path):
     days = [ingest(f"days/2026-11-0{day}.jsonl", f"day{day}", IngestOptions()) for day in (1, 2)]
     Word2Vec(**MODELS["word2vec"]).fit(days[0]).save("model")
     with pytest.raises(Killed):
-        Word2Vec.load("model").partial_fit(days[1], run="run", subscribers=[break_off])
+        Word2Vec.load("model").partial_fit(days[1], run="run", callbacks=[break_off])
     epochs = []
-    resumed = Word2Vec.load("model").partial_fit(days[1], run="run", subscribers=[epochs.append])
+    resumed = Word2Vec.load("model").partial_fit(days[1], run="run", callbacks=[epochs.append])
     assert [event.epoch for event in epochs if type(event).__name__ == "EpochFinished"] == [2]
     at_once = Word2Vec.load("model").partial_fit(days[1])
     np.testing.assert_array_equal(resumed.wv.vectors, at_once.wv.vectors)

@@ -10,11 +10,11 @@ import threading
 from pathlib import Path
 
 import pytest
+from corpusmill import LDA
 from corpusmill.io.stores.store import DataError
-from corpusmill.pipeline import LDA
 from corpusmill.pipeline.commands.terminal.watch import Watch, chart, line, text
 from corpusmill.pipeline.engine.run import RunStore
-from corpusmill.pipeline.models.base.text import model_of_run
+from corpusmill.pipeline.models.registry import model_of_run
 from corpusmill.pipeline.views.status import RunStatus
 from helpers.toy import write_topic_corpus
 

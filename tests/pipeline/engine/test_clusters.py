@@ -9,8 +9,8 @@ import time
 
 import dask
 import pytest
+from corpusmill import LDA, NMF, RandomIndexing, Word2Vec
 from corpusmill.configs.resolve import load
-from corpusmill.pipeline import LDA, NMF, RandomIndexing, Word2Vec
 from corpusmill.pipeline.engine import clusters
 from corpusmill.pipeline.engine.clusters import KINDS, ClusterError, await_worker, open_cluster
 from corpusmill.pipeline.engine.epoch import Training, train
@@ -68,7 +68,7 @@ def test_a_scheduler_and_a_worker_from_the_shell(tmp_path, monkeypatch):
             monkeypatch.chdir(tmp_path)
             write_toy_corpus("corpus", n_chunks=2)
             for model in (LDA(2, max_iter=1), NMF(2, max_iter=1), Word2Vec(4, epochs=1), RandomIndexing(dimension=64)):
-                model.fit("corpus", client, run=f"runs/{model.kind}")
+                model.fit("corpus", client=client, run=f"runs/{model.kind}")
     finally:
         for process in (worker, scheduler):
             if process is not None:
@@ -97,7 +97,7 @@ def test_a_cluster_that_adapts_in_mid_run_keeps_the_bits(tmp_path):
                 wait_for(1)
 
         train(
-            Training(algorithm, corpus, adapted, 4, evaluate_every=2, subscribers=[work_comes_and_goes]),
+            Training(algorithm, corpus, adapted, 4, evaluate_every=2, callbacks=[work_comes_and_goes]),
             OnDask(client),
         )
     assert counts == [2, 1]

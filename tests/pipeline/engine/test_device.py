@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from corpusmill import LDA
 from corpusmill.io.stores.store import DataError
 from corpusmill.kernels.errors import DeviceError
-from corpusmill.pipeline import LDA
 from corpusmill.pipeline.engine.device import choose, has_cuda, kernels
 from corpusmill.pipeline.engine.epoch import Training, train
 from corpusmill.pipeline.engine.executors import Capacity, Synchronous
-from corpusmill.pipeline.engine.plan import plan
+from corpusmill.pipeline.engine.plan import make_plan
 from corpusmill.pipeline.engine.run import RunStore
 from helpers.toy import Tally, write_topic_corpus, write_toy_corpus
 
@@ -65,11 +65,11 @@ def test_samplers_and_documents_that_a_device_does_not_serve(corpus):
 
 def test_the_plan_refuses_what_does_not_fit_the_device(corpus):
     algorithm = LDA(1000, device="cuda").algorithm(corpus)
-    needed = max(algorithm.need(corpus, c).device for c in corpus.chunks)
-    assert plan(algorithm, corpus, Capacity("w0", "tcp://x", 2, 0, device=3 * needed)).total > 0
+    needed = max(algorithm.memory(corpus, c).device for c in corpus.chunks)
+    assert make_plan(algorithm, corpus, Capacity("w0", "tcp://x", 2, 0, device=3 * needed)).total > 0
     with pytest.raises(DataError, match=r"needs [\d.]+ MiB of device memory, but worker w0 has [\d.]+ MiB for each of"):
-        plan(algorithm, corpus, Capacity("w0", "tcp://x", 2, 0, device=2 * needed))
-    plan(LDA(1000, device="cpu").algorithm(corpus), corpus, Capacity("w0", "tcp://x", 2, 0, device=1))
+        make_plan(algorithm, corpus, Capacity("w0", "tcp://x", 2, 0, device=2 * needed))
+    make_plan(LDA(1000, device="cpu").algorithm(corpus), corpus, Capacity("w0", "tcp://x", 2, 0, device=1))
 
 
 @pytest.mark.skipif(has_cuda(), reason="this machine has a device")
@@ -109,7 +109,7 @@ SCRIPT = """
 import sys
 import numpy as np
 from helpers import cuda_worker
-from corpusmill.pipeline import LDA
+from corpusmill import LDA
 from corpusmill.pipeline.clusters import open_cluster
 
 if __name__ == "__main__":

@@ -12,13 +12,14 @@ from corpusmill.io.stores.locks import Locked
 from corpusmill.io.stores.store import DataError
 from corpusmill.pipeline.engine import executors, tasks
 from corpusmill.pipeline.engine.clusters import open_cluster
+from corpusmill.pipeline.engine.data import reference
 from corpusmill.pipeline.engine.epoch import Training, shards_of, train
 from corpusmill.pipeline.engine.events import EpochFinished, RunFinished, RunStarted, ShardSwept
 from corpusmill.pipeline.engine.executors import Capacity, OnDask, Synchronous, TaskLost, balanced_places
-from corpusmill.pipeline.engine.plan import PROCESS_BYTES, plan
+from corpusmill.pipeline.engine.plan import PROCESS_BYTES, make_plan
 from corpusmill.pipeline.engine.run import RunStore
 from helpers.faults import Faulty
-from helpers.toy import Tally, model_of, write_toy_corpus
+from helpers.toy import Tally, equal_blocks, model_of, write_toy_corpus
 
 
 @pytest.fixture(scope="module")
@@ -51,13 +52,20 @@ def test_same_bits_on_any_number_of_workers(corpus, expected, tmp_path, workers,
 
 @pytest.mark.parametrize(("blocks", "parts"), [(2, 1), (5, 1), (2, 2), (5, 3)])
 def test_same_bits_however_the_model_is_cut(corpus, expected, tmp_path, blocks, parts):
-    algorithm = Tally(blocks=blocks, parts=parts)
+    algorithm = Tally(bounds=equal_blocks(blocks), n_ranges=parts)
     np.testing.assert_array_equal(trained(corpus, tmp_path / "run", algorithm=algorithm), expected)
 
 
 def test_parts_of_a_shard_add_up(corpus, cluster, tmp_path):
     events = []
-    trained(corpus, tmp_path / "run", OnDask(cluster), Tally(blocks=3, parts=3), 1, subscribers=[events.append])
+    trained(
+        corpus,
+        tmp_path / "run",
+        OnDask(cluster),
+        Tally(bounds=equal_blocks(3), n_ranges=3),
+        1,
+        callbacks=[events.append],
+    )
     told = [e for e in events if isinstance(e, ShardSwept)]
     assert sorted(e.shard for e in told) == sorted(3 * list(range(6)))
     assert sum(e.tokens for e in told) == corpus.n_tokens
@@ -76,7 +84,7 @@ def test_a_killed_worker_costs_its_own_sweeps_only(corpus, expected, cluster, tm
 
 
 def test_workers_paused_for_good_are_given_up_with_a_sentence(corpus, expected, tmp_path, monkeypatch):
-    monkeypatch.setattr(executors, "STALLED", 3.0)
+    monkeypatch.setattr(executors, "STALLED_SECONDS", 3.0)
     faulty = Faulty(Tally(), ((2, 1, 1, "hoard"),), str(tmp_path))
     with (
         open_cluster("local", n_workers=1, memory_limit="1GiB") as client,
@@ -98,7 +106,7 @@ def test_the_scheduler_holds_nothing_between_epochs(corpus, cluster, tmp_path):
                 time.sleep(0.02)
             held.append(tasks)
 
-    trained(corpus, tmp_path / "run", OnDask(cluster), subscribers=[look])
+    trained(corpus, tmp_path / "run", OnDask(cluster), callbacks=[look])
     assert held == [0, 0, 0, 0]
 
 
@@ -132,7 +140,7 @@ def _train_until(corpus, folder, last):
         if isinstance(event, EpochFinished) and event.epoch == last:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    train(Training(Tally(), corpus, RunStore(str(folder)), 4, seed=7, subscribers=[die]), Synchronous())
+    train(Training(Tally(), corpus, RunStore(str(folder)), 4, seed=7, callbacks=[die]), Synchronous())
 
 
 def test_resume_after_the_client_is_killed_between_commits(corpus, expected, tmp_path):
@@ -149,7 +157,7 @@ def test_resume_after_the_client_is_killed_between_commits(corpus, expected, tmp
 def test_a_second_call_trains_nothing_more(corpus, expected, tmp_path):
     trained(corpus, tmp_path / "run")
     events = []
-    np.testing.assert_array_equal(trained(corpus, tmp_path / "run", subscribers=[events.append]), expected)
+    np.testing.assert_array_equal(trained(corpus, tmp_path / "run", callbacks=[events.append]), expected)
     assert [type(e) for e in events] == [RunStarted, RunFinished]
 
 
@@ -172,7 +180,7 @@ def test_rounds_sweep_each_shard_once_an_epoch(corpus, tmp_path):
 
 def test_events_tell_the_whole_story(corpus, tmp_path):
     events = []
-    trained(corpus, tmp_path / "run", epochs=2, subscribers=[events.append], held_out=corpus.held_out, evaluate_every=1)
+    trained(corpus, tmp_path / "run", epochs=2, callbacks=[events.append], held_out=corpus.held_out, evaluate_every=1)
     assert isinstance(events[0], RunStarted)
     assert events[0].tokens == corpus.n_tokens
     swept = [e for e in events if isinstance(e, ShardSwept)]
@@ -186,16 +194,16 @@ def test_events_tell_the_whole_story(corpus, tmp_path):
 
 
 def test_two_runs_of_one_process_do_not_see_each_others_model(corpus, expected, tmp_path):
-    for name, algorithm in (("a", Tally()), ("b", Tally(blocks=2)), ("c", Tally())):
+    for name, algorithm in (("a", Tally()), ("b", Tally(bounds=equal_blocks(2))), ("c", Tally())):
         run = RunStore(str(tmp_path / name))
-        store = tasks.StoredModel(tasks.Job(name, run.url, corpus.url, "train", algorithm, 7, 1 << 30), 1)
+        store = tasks.StoredModel(tasks.Job(name, run.url, reference(corpus), algorithm, None, 7, 1 << 30), 1)
         trained(corpus, tmp_path / name, algorithm=algorithm, epochs=1)
         np.testing.assert_array_equal(store.block(0)["counts"], run.block(1, 0)["counts"])
 
 
 def test_a_run_begun_anew_in_the_same_folder_sees_nothing_of_the_old_one(corpus, expected, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    trained(corpus, "run", algorithm=Tally(blocks=2))
+    trained(corpus, "run", algorithm=Tally(bounds=equal_blocks(2)))
     shutil.rmtree("run")
     np.testing.assert_array_equal(trained(corpus, "run"), expected)
 
@@ -208,19 +216,12 @@ class Settled(Tally):
 
 
 def test_a_converged_run_stays_as_it_is(corpus, tmp_path):
-    events, seen = [], []
+    events = []
     for _ in range(2):
-        training = Training(
-            Settled(),
-            corpus,
-            RunStore(str(tmp_path / "run")),
-            9,
-            subscribers=[events.append],
-            should_stop=lambda rows: seen.append(len(rows)),
-        )
+        training = Training(Settled(), corpus, RunStore(str(tmp_path / "run")), 9, callbacks=[events.append])
         assert train(training, Synchronous()) == "converged"
     assert [e.epoch for e in events if isinstance(e, EpochFinished)] == [1, 2]
-    assert seen == [1, 2]
+    assert [len(e.history) for e in events if isinstance(e, RunStarted)] == [0, 2]
 
 
 def test_another_run_in_the_folder_is_refused(corpus, tmp_path):
@@ -236,11 +237,13 @@ def test_two_processes_cannot_train_the_same_run(corpus, tmp_path):
 
 def test_a_task_too_large_is_refused_before_it_starts_with_both_numbers(corpus):
     with pytest.raises(DataError, match=r"1\.00 GiB.*memory limit.*chunk_tokens"):
-        plan(Tally(scratch=1 << 30), corpus, Capacity("w0", "tcp://x", 1, 1 << 30))
+        make_plan(Tally(scratch=1 << 30), corpus, Capacity("w0", "tcp://x", 1, 1 << 30))
 
 
 def test_the_cache_takes_what_the_tasks_leave(corpus):
-    tight = plan(Tally(scratch=50 << 20), corpus, Capacity("w0", "tcp://x", 1, (PROCESS_BYTES + (60 << 20)) * 10 // 7))
+    tight = make_plan(
+        Tally(scratch=50 << 20), corpus, Capacity("w0", "tcp://x", 1, (PROCESS_BYTES + (60 << 20)) * 10 // 7)
+    )
     assert tight.cache + tight.task.total + PROCESS_BYTES <= tight.total
     assert tight.total <= 0.7 * tight.limit
 

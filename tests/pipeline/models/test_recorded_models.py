@@ -12,7 +12,7 @@ import llvmlite.binding
 import numpy as np
 import pytest
 import scipy.sparse
-from corpusmill.pipeline import LDA, NMF, Node2Vec, RandomIndexing, Word2Vec
+from corpusmill import LDA, NMF, Node2Vec, RandomIndexing, Word2Vec
 
 RECORDED = Path(__file__).with_name("recorded_models.npz")
 

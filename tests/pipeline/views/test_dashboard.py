@@ -8,7 +8,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from corpusmill.pipeline import LDA
+from corpusmill import LDA
 from corpusmill.pipeline.commands.actions.report import report
 from corpusmill.pipeline.engine.clusters import open_cluster
 from corpusmill.pipeline.engine.events import EpochFinished, EpochStarted, RunFinished, RunStarted, ShardSwept
@@ -87,7 +87,7 @@ def test_the_pages_follow_a_run_and_run_nothing_that_a_document_says(client, tmp
         if isinstance(event, EpochStarted) and event.epoch == 4:
             assert pause.wait(120)
 
-    options = {"run": str(tmp_path / "run"), "evaluate_every": 1, "subscribers": [wait_in_the_middle]}
+    options = {"run": str(tmp_path / "run"), "evaluate_every": 1, "callbacks": [wait_in_the_middle]}
     thread = threading.Thread(target=LDA(2, max_iter=5).fit, args=(corpus, client), kwargs=options)
     thread.start()
     try:

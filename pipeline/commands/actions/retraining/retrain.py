@@ -17,10 +17,10 @@ from .....io.manifest import select_documents
 from .....io.readers.open import open_source
 from .....io.stores.corpus import Corpus
 from .....io.stores.store import Arrays, DataError
-from ....engine.events import Subscriber
+from ....engine.events import Callback
 from ....engine.run import versions as software
 from ....ingest.ingest import Listener, ingest
-from ....models.base.text import load_model
+from ....models.registry import load_model
 from ....models.versions import Facts, Versions
 from ....views.history import ENGINE_METRICS
 from ..ingest import ingest_options
@@ -37,7 +37,7 @@ class Watchers:
     """Who is told of the progress."""
 
     ingest: Listener | None = None
-    train: Sequence[Subscriber] = ()
+    train: Sequence[Callback] = ()
 
 
 def retrain(
@@ -185,7 +185,7 @@ class _Making:
         for name, files in self._forgotten().items():
             gone = select_documents(self._batch(name), files, f"{run}/forget-{name}-documents")
             if gone.n_tokens:
-                estimator.forget(gone, self.client, run=f"{run}/forget-{name}")
+                estimator.forget(gone, client=self.client, run=f"{run}/forget-{name}")
         if plan.reader is not None and (corpus is None or not corpus.n_tokens):
             return estimator
         usual = estimator.get_params()
@@ -193,9 +193,9 @@ class _Making:
         learn = estimator.partial_fit if plan.start else estimator.fit
         learn(
             config.corpus.url if plan.reader is None else corpus,
-            self.client,
+            client=self.client,
             run=f"{run}/run",
-            subscribers=self.watchers.train,
+            callbacks=self.watchers.train,
             held_out=self._batch(held_out, "held_out") if held_out else None,
             evaluate_every=config.run.evaluate_every,
             config=public(config),

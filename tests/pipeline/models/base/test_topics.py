@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from corpusmill import LDA, NMF, RandomIndexing, Word2Vec
 from corpusmill.io.stores.matrix import write_matrix
 from corpusmill.io.stores.store import DataError
-from corpusmill.pipeline import LDA, NMF, RandomIndexing, Word2Vec
 from corpusmill.pipeline.models.base.coherence import topic_coherence, topic_diversity
 from corpusmill.pipeline.models.base.topics import TopicModel
 from helpers.toy import write_topic_corpus

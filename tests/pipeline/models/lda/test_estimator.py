@@ -6,17 +6,18 @@ import shutil
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from corpusmill import LDA
 from corpusmill.io.stores.corpus import Corpus, make_chunk, write_chunk, write_corpus_table
 from corpusmill.io.stores.store import DataError, Store
-from corpusmill.pipeline import LDA
 from corpusmill.pipeline.engine.clusters import open_cluster
 from corpusmill.pipeline.engine.epoch import Training, train
+from corpusmill.pipeline.engine.events import RunFinished, RunStarted
 from corpusmill.pipeline.engine.executors import OnDask, Synchronous
 from corpusmill.pipeline.engine.run import RunStore
-from corpusmill.pipeline.models.base import text
-from corpusmill.pipeline.models.base.text import load_model
+from corpusmill.pipeline.models.base import apply
+from corpusmill.pipeline.models.registry import load_model
 from helpers.faults import Faulty, peak_rss
-from helpers.models import bits
+from helpers.models import bits, interrupt_after, stop_after
 from helpers.toy import vocabulary_table, write_topic_corpus, write_toy_corpus
 
 
@@ -91,14 +92,9 @@ def test_the_largest_number_of_topics(corpus):
 
 
 def test_a_broken_fit_goes_on_where_it_stopped(corpus, tmp_path):
-    class Break:
-        def after_epoch(self, progress):
-            if progress.epoch == 3:
-                raise KeyboardInterrupt
-
     run = str(tmp_path / "run")
     with pytest.raises(KeyboardInterrupt):
-        small().fit(corpus, run=run, callbacks=[Break()])
+        small().fit(corpus, run=run, callbacks=[interrupt_after(3)])
     assert RunStore(run).step == 3
     again = small().fit(corpus, run=run)
     assert [row["epoch"] for row in again.history_] == [1, 2, 3, 4, 5, 6]
@@ -106,21 +102,11 @@ def test_a_broken_fit_goes_on_where_it_stopped(corpus, tmp_path):
 
 
 def test_a_callback_may_stop(corpus):
-    class Stop:
-        seen = ()
-
-        def before_training(self, estimator):
-            self.seen = ("before",)
-
-        def after_epoch(self, progress):
-            return progress.epoch == 2
-
-        def after_training(self, estimator):
-            self.seen += (estimator.n_iter_,)
-
-    callback = Stop()
-    assert small().fit(corpus, callbacks=[callback]).n_iter_ == 2
-    assert callback.seen == ("before", 2)
+    seen = []
+    assert small().fit(corpus, callbacks=[seen.append, stop_after(2)]).n_iter_ == 2
+    assert isinstance(seen[0], RunStarted)
+    assert isinstance(seen[-1], RunFinished)
+    assert seen[-1].reason == "stopped"
 
 
 def test_transform_gives_a_distribution_that_depends_on_the_document_alone(corpus, model):
@@ -157,7 +143,7 @@ def test_workers_read_a_saved_model_only_while_it_is_this_one(corpus, model, tmp
 
 
 def test_rows_are_written_a_bounded_group_at_a_time(corpus, model, tmp_path, monkeypatch):
-    monkeypatch.setattr(text, "GROUP_BYTES", 4 * model.n_components * 7)
+    monkeypatch.setattr(apply, "GROUP_BYTES", 4 * model.n_components * 7)
     model.transform_to(corpus, str(tmp_path))
     files = [pq.ParquetFile(path) for path in sorted(tmp_path.iterdir())]
     sizes = [file.metadata.row_group(g).num_rows for file in files for g in range(file.num_row_groups)]
@@ -270,7 +256,7 @@ def test_a_corpus_eight_times_the_memory_limit_trains_below_the_projection(large
         RunStore(str(tmp_path / "run")),
         epochs=2,
         evaluate_every=0,
-        subscribers=[lambda e: plans.append(getattr(e, "plan", None))],
+        callbacks=[lambda e: plans.append(getattr(e, "plan", None))],
     )
     with open_cluster("local", n_workers=2, memory_limit=MEMORY_LIMIT) as client:
         train(training, OnDask(client))

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from corpusmill import LDA
 from corpusmill.io.stores.store import DataError
-from corpusmill.pipeline import LDA
 from corpusmill.pipeline.commands.cli.main import cli
 from corpusmill.pipeline.models.lda.export import export, word_probabilities
 from helpers.toy import write_topic_corpus

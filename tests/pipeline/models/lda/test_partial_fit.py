@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from corpusmill import LDA
 from corpusmill.io.stores.corpus import Corpus
-from corpusmill.pipeline import LDA
 from corpusmill.pipeline.engine.run import RunStore
-from helpers.models import bits
+from helpers.models import bits, interrupt_after
 from helpers.toy import vocabulary_table, write_topic_corpus
 
 
@@ -77,14 +77,9 @@ def test_the_topics_of_old_tokens_stay(corpora, trained, tmp_path):
 
 
 def test_a_broken_call_goes_on_where_it_stopped(corpora, trained, tmp_path):
-    class Break:
-        def after_epoch(self, progress):
-            if progress.epoch == 3:
-                raise KeyboardInterrupt
-
     run = str(tmp_path / "run")
     with pytest.raises(KeyboardInterrupt):
-        copy_of(trained, tmp_path, max_iter=5).partial_fit(corpora[1], run=run, callbacks=[Break()])
+        copy_of(trained, tmp_path, max_iter=5).partial_fit(corpora[1], run=run, callbacks=[interrupt_after(3)])
     assert RunStore(run).step == 3
     again = copy_of(trained, tmp_path, max_iter=5).partial_fit(corpora[1], run=run)
     assert [row["epoch"] for row in again.history_] == [1, 2, 3, 4, 5]

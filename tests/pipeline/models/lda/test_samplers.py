@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
+from corpusmill import LDA
 from corpusmill.io.stores.store import DataError
-from corpusmill.pipeline import LDA
 from corpusmill.pipeline.engine.clusters import open_cluster
 from corpusmill.pipeline.engine.epoch import Training, train
 from corpusmill.pipeline.engine.executors import OnDask
@@ -91,7 +91,7 @@ def test_slowness_is_a_matter_of_shape_alone(values, scale, shift):
 
 def test_auto_leaves_warp_after_thirty_epochs_where_nothing_is_scored(corpus):
     algorithm = LDA(5, sampler="auto").algorithm(corpus)
-    slow = [bool(algorithm.steer({"slow": np.bool_(False)}, [{"epoch": 1}] * n)["slow"]) for n in (29, 30)]
+    slow = [bool(algorithm.update_schedule({"slow": np.bool_(False)}, [{"epoch": 1}] * n)["slow"]) for n in (29, 30)]
     assert slow == [False, True]
 
 

@@ -7,16 +7,17 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse
+from corpusmill import NMF
 from corpusmill.io.stores.matrix import write_matrix
 from corpusmill.io.stores.store import DataError
 from corpusmill.kernels import random
 from corpusmill.kernels.nmf import hals as nmf
 from corpusmill.kernels.nmf import solvers as nmf_solvers
-from corpusmill.pipeline import NMF
 from corpusmill.pipeline.engine.clusters import open_cluster
 from corpusmill.pipeline.ingest.ingest import corpus_from
-from corpusmill.pipeline.models.base.text import load_model
+from corpusmill.pipeline.models.registry import load_model
 from helpers.faults import peak_rss
+from helpers.models import interrupt_after
 from helpers.toy import write_topic_corpus
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -122,10 +123,12 @@ def test_epochs_and_penalties_are_scikit_learns(penalties):
     A = sums_of_parts(40, 30, 4) + 0.01
     model = small(n_components=4, max_iter=3, **penalties)
     H = model.fit_transform(A)
-    algorithm, start = model.algorithm(model.open(A)), np.zeros((40, 4))
+    matrix = model.open(A)
+    algorithm = model.algorithm(matrix)
+    start = np.zeros((40, 4))
     nmf.fill_uniform(random.key(0, 1, 0), 0, start, 2 * algorithm.scale)
     peer = decomposition.NMF(4, init="custom", solver="cd", tol=0, max_iter=3, **penalties)
-    expected = peer.fit_transform(A, W=start, H=np.ascontiguousarray(algorithm.begin(0)["W"].T))
+    expected = peer.fit_transform(A, W=start, H=np.ascontiguousarray(algorithm.begin(matrix, 0, None)["W"].T))
     np.testing.assert_allclose(H, expected, atol=1e-10)
     np.testing.assert_allclose(model.components_, peer.components_, atol=1e-10)
     assert model.reconstruction_err_ == pytest.approx(peer.reconstruction_err_, rel=1e-8)
@@ -151,14 +154,9 @@ def test_tol_stops_early():
 
 @pytest.mark.parametrize("extrapolate", [False, True])
 def test_a_broken_fit_goes_on_where_it_stopped(extrapolate, tmp_path):
-    class Break:
-        def after_epoch(self, progress):
-            if progress.epoch == 3:
-                raise KeyboardInterrupt
-
     matrix, run = write_matrix(str(tmp_path / "m"), sums_of_parts(), "float64", 700), str(tmp_path / "run")
     with pytest.raises(KeyboardInterrupt):
-        small(max_iter=6, extrapolate=extrapolate).fit(matrix, run=run, callbacks=[Break()])
+        small(max_iter=6, extrapolate=extrapolate).fit(matrix, run=run, callbacks=[interrupt_after(3)])
     again = small(max_iter=6, extrapolate=extrapolate).fit(matrix, run=run)
     assert [row["epoch"] for row in again.history_] == [1, 2, 3, 4, 5, 6]
     np.testing.assert_array_equal(again.components_, small(max_iter=6, extrapolate=extrapolate).fit(matrix).components_)
@@ -363,7 +361,7 @@ def test_a_matrix_eight_times_the_memory_limit_trains_below_the_projection(tmp_p
     matrix.store.write_json("matrix.json", matrix.meta | {"chunks": chunks, "total": matrix.total * count})
     plans, model = [], NMF(2, tol=0, max_iter=1)
     with open_cluster("local", n_workers=1, threads_per_worker=1, memory_limit=limit) as client:
-        model.fit(matrix.url, client=client, subscribers=[lambda event: plans.append(getattr(event, "plan", None))])
+        model.fit(matrix.url, client=client, callbacks=[lambda event: plans.append(getattr(event, "plan", None))])
         (peak,) = client.run(peak_rss).values()
     assert model.history_[-1]["relative_error"] < 0.6
     assert peak <= next(p for p in plans if p)["total"] <= limit

@@ -202,7 +202,7 @@ def test_what_fit_takes(model, graph, tmp_path):
 
 def test_the_same_vectors_on_any_number_of_workers(model, graph, cluster_of):
     client = cluster_of(2)
-    found = Node2Vec(p=0.5, q=0.5, **SMALL).fit(graph, client)
+    found = Node2Vec(p=0.5, q=0.5, **SMALL).fit(graph, client=client)
     np.testing.assert_array_equal(found.wv.vectors, model.wv.vectors)
 
 

@@ -5,10 +5,10 @@ import re
 import numpy as np
 import pytest
 import scipy.sparse
+from corpusmill import RandomIndexing
 from corpusmill.io.stores.store import DataError
 from corpusmill.kernels import random
 from corpusmill.kernels.random_indexing import text as ri_text
-from corpusmill.pipeline import RandomIndexing
 from corpusmill.pipeline.engine.clusters import open_cluster
 from corpusmill.pipeline.engine.epoch import Training, train
 from corpusmill.pipeline.engine.events import Described
@@ -99,7 +99,7 @@ def test_blocks_do_not_change_the_sums(corpus, n_blocks):
 
 
 def test_blocks_make_a_retraining_task_smaller(corpus):
-    whole, cut = (small(n_blocks=n).algorithm(corpus).need(corpus, corpus.chunks[0]) for n in (1, 10))
+    whole, cut = (small(n_blocks=n).algorithm(corpus).memory(corpus, corpus.chunks[0]) for n in (1, 10))
     assert cut.model < whole.model / 4
     assert cut.total < whole.total
 
@@ -239,7 +239,7 @@ def test_retraining_relates_words_that_share_no_neighbour():
 
 def test_training_tells_a_few_words_neighbours(corpus):
     events = []
-    model = small(stop_words=["w000"]).fit(corpus, subscribers=[events.append])
+    model = small(stop_words=["w000"]).fit(corpus, callbacks=[events.append])
     lines = next(e.lines for e in events if isinstance(e, Described))
     assert 1 < len(lines) <= 5
     for line in lines:
@@ -308,7 +308,7 @@ def test_a_term_matrix_larger_than_the_memory_limit_is_trained_below_the_project
     corpus = write_documents(tmp_path / "corpus", {"train": texts, "held_out": []}, n_words, "wide")
     algorithm, plans = RandomIndexing(dimension, n_blocks=60).algorithm(corpus), []
     run = RunStore(str(tmp_path / "run"))
-    training = Training(algorithm, corpus, run, 1, evaluate_every=0, subscribers=[plans.append])
+    training = Training(algorithm, corpus, run, 1, evaluate_every=0, callbacks=[plans.append])
     with open_cluster("local", n_workers=1, memory_limit=limit) as client:
         train(training, OnDask(client))
         peak = max(client.run(peak_rss).values())

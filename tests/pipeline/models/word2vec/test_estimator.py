@@ -9,6 +9,7 @@ from corpusmill.io.stores.store import DataError
 from corpusmill.kernels import random
 from corpusmill.kernels.word2vec import skip_gram as kernels
 from corpusmill.pipeline.engine.clusters import open_cluster
+from corpusmill.pipeline.engine.events import EpochFinished
 from corpusmill.pipeline.ingest.ingest import corpus_from
 from corpusmill.pipeline.models.skip_gram.algorithm import SIDES
 from corpusmill.pipeline.models.skip_gram.hogwild import Hogwild, parts_of
@@ -47,7 +48,7 @@ def text_of(corpus, n=None):
 def test_shards_one_after_the_other_are_the_kernel_chunk_by_chunk(corpus, method):
     model = small(method=method, epochs=1, shards_per_round=1).fit(corpus)
     algorithm = small(epochs=1, shards_per_round=1).algorithm(corpus)
-    begun, frequency = algorithm.begin(0), algorithm.begin_shared()["frequency"]
+    begun, frequency = algorithm.begin(corpus, 0, None), algorithm.begin_shared(corpus, None)["frequency"]
     W_in, W_out = (begun[side].copy() for side in SIDES)
     slope, done = (0.025 - 0.0001) / corpus.n_tokens, 0
     for c in range(len(corpus.chunks)):
@@ -74,7 +75,7 @@ def test_rare_words_take_the_sum_of_the_shards_changes_and_frequent_ones_the_mea
 
     merged = algorithm.merge(algorithm.merge(delta([1, 4], [0, 1e6]), delta([4, 9], [1e6, 0])), delta([4], [1e6]))
     assert merged["tokens"] == 21
-    begun = algorithm.begin(0)
+    begun = algorithm.begin(corpus, 0, None)
     changed, totals = algorithm.apply(begun, merged, {"trained": 0})
     difference = changed["W_out"] - begun["W_out"]
     np.testing.assert_allclose(difference[[1, 4, 9]], 3 * np.ones((3, kernels.PAD)), rtol=1e-4)
@@ -94,7 +95,7 @@ def test_shards_together_go_as_far_as_one_after_the_other(pairs, shards, alpha):
 def test_same_bits_on_any_number_of_workers(corpus, workers, cluster_of):
     told = []
     client = cluster_of(workers)
-    found = small(n_blocks=2).fit(corpus, client=client, subscribers=[told.append])
+    found = small(n_blocks=2).fit(corpus, client=client, callbacks=[told.append])
     assert bits(found) == bits(small(n_blocks=2).fit(corpus))
     idle = "1 task at a time for 2 threads of workers: to use more, raise shards_per_round"
     assert told[0].idle.startswith(idle) if workers == 2 else told[0].idle == ""
@@ -109,7 +110,7 @@ def test_a_threads_copies_of_frequent_rows_change_what_the_rows_would(corpus, me
     rows, hot = corpus.n_words, 7
     models = [[kernels.empty_rows(rows + room, 12) for _ in SIDES] for room in (0, 2 * hot)]
     for W, side in zip(zip(*models, strict=True), SIDES, strict=True):
-        W[0][:] = W[1][:rows] = algorithm.begin(0)[side]
+        W[0][:] = W[1][:rows] = algorithm.begin(corpus, 0, None)[side]
     kernels.train(method, text, step, *models[0])
     with ThreadPoolExecutor(2) as pool:
         Hogwild(method, step, tuple(models[1]), np.ones(hot, np.float32)).train([text], 2, pool)
@@ -129,7 +130,9 @@ def test_parts_of_a_text_are_all_of_it(lengths, threads):
 
 def test_blocks_train_the_same_model(corpus):
     whole, cut = small(epochs=1).algorithm(corpus), small(epochs=1, n_blocks=4).algorithm(corpus)
-    assert cut.blocks == 4 and cut.need(corpus, corpus.chunks[0]).model < whole.need(corpus, corpus.chunks[0]).model
+    assert (
+        cut.n_blocks == 4 and cut.memory(corpus, corpus.chunks[0]).model < whole.memory(corpus, corpus.chunks[0]).model
+    )
     model = small(epochs=1, n_blocks=4).fit(corpus)
     assert model.wv.vectors.shape == (corpus.n_words, 12)
     moved = model.joined("W_out").any(axis=1)
@@ -150,11 +153,14 @@ def test_a_model_larger_than_a_workers_memory_trains_by_blocks(tmp_path):
 
 class StopAfter:
     def __init__(self, epoch):
-        self.epoch, self.losses = epoch, []
+        self.epoch = epoch
+        self.losses = []
 
-    def after_epoch(self, progress):
-        self.losses.append(progress.metrics["loss"])
-        return progress.epoch == self.epoch
+    def __call__(self, event):
+        if not isinstance(event, EpochFinished):
+            return False
+        self.losses.append(event.metrics["loss"])
+        return event.epoch == self.epoch
 
 
 def test_a_stopped_run_goes_on_to_the_same_bits_and_callbacks_see_the_loss_fall(corpus, tmp_path):
@@ -244,5 +250,6 @@ def test_text_without_windows_is_refused():
 
 def test_documents_of_one_word_are_passed_over():
     model = small(epochs=1).fit([["a"], ["b", "c", "b"], ["a"]] * 20)
-    start = small(epochs=1).algorithm(corpus_from([["a"], ["b", "c", "b"], ["a"]] * 20)).begin(0)["W_in"]
+    corpus = corpus_from([["a"], ["b", "c", "b"], ["a"]] * 20)
+    start = small(epochs=1).algorithm(corpus).begin(corpus, 0, None)["W_in"]
     np.testing.assert_array_equal(model.wv["a"], start[model.wv.key_to_index["a"], :12])

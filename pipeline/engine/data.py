@@ -1,0 +1,78 @@
+"""What the engine needs of a store of training data: a corpus, a matrix, or a corpus of random walks."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+from ...io.stores.open import open_data
+from ...io.stores.store import Store
+
+
+class ChunkSize(Protocol):
+    """The sizes of one chunk, known without reading it."""
+
+    @property
+    def documents(self) -> int:
+        """Documents, or rows of a matrix."""
+
+    @property
+    def tokens(self) -> int:
+        """Tokens, or stored numbers of a matrix."""
+
+
+class TrainingData(Protocol):
+    """A store that was cut into chunks, open for reading."""
+
+    @property
+    def url(self) -> str:
+        """Where the store lies."""
+
+    @property
+    def part(self) -> str:
+        """Which of the store's documents these are: "train" or "held_out"."""
+
+    @property
+    def kind(self) -> str:
+        """ "corpus" or "matrix"."""
+
+    @property
+    def hash(self) -> str:
+        """Digest of the content. A store that is moved keeps it."""
+
+    @property
+    def chunks(self) -> Sequence[ChunkSize]:
+        """Sizes of the chunks, in order."""
+
+    @property
+    def n_documents(self) -> int:
+        """Documents of all chunks."""
+
+    @property
+    def n_words(self) -> int:
+        """Words of the vocabulary, or columns of the matrix."""
+
+    @property
+    def n_tokens(self) -> int:
+        """Tokens of all chunks."""
+
+    @property
+    def held_out(self) -> "TrainingData | None":
+        """The documents that ingestion set aside for evaluation."""
+
+    def read_chunk(self, index: int) -> Any:
+        """Read one chunk."""
+
+
+class DataRef(NamedTuple):
+    """Names a store of training data in the arguments of a task; the worker opens it."""
+
+    url: str
+    part: str
+
+    def open(self) -> TrainingData:
+        """Open the store."""
+        return open_data(self.url, self.part)
+
+
+def reference(data: TrainingData) -> DataRef:
+    """Return the reference that opens ``data`` on any worker."""
+    return DataRef(Store(data.url).absolute, data.part)

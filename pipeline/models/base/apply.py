@@ -1,0 +1,174 @@
+"""Applies a trained model to the documents of a corpus: tasks that run on workers, one per chunk."""
+
+import re
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ....io.stores.corpus import Chunk, Corpus
+from ....io.stores.store import Arrays, Store
+from ....io.text.vocabulary import find_word_ids
+from ....kernels import random
+from ...engine.cache import CACHE
+from ...engine.data import DataRef, reference
+from ...engine.executors import Executor, executor_for
+from .similarity import top_indices, unit_vector
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+    from .text import TextEstimator
+
+#: Files that ``transform_to`` writes.
+OUTPUT = re.compile(r"part-\d{6}\.parquet")
+#: Bytes of document rows that a task holds at once; they become one row group of a file.
+GROUP_BYTES = 32 << 20
+
+
+class SavedEstimator(NamedTuple):
+    """A saved model in the arguments of a task. ``name`` changes with the content, so that it can be cached."""
+
+    estimator: "type[TextEstimator]"
+    url: str
+    name: str
+
+
+#: How tasks receive the model: itself in this process, a saved copy in other processes.
+ModelHandle = "TextEstimator | SavedEstimator"
+
+
+class TransformCounts(TypedDict):
+    """What ``transform_to`` counted."""
+
+    documents: int
+    tokens: int
+    unseen_tokens: int
+
+
+class Documents(NamedTuple):
+    """The documents of one chunk, by the model's word ids; words that the model does not know are left out."""
+
+    corpus: Corpus
+    chunk: Chunk
+    doc_ptr: np.ndarray  # (D + 1,) int64
+    words: np.ndarray  # (n,) uint32
+    keys: np.ndarray  # (D,) uint64
+
+
+@contextmanager
+def model_for_tasks(estimator: "TextEstimator", executor: Executor) -> Iterator[Any]:
+    """Yield the model in a form that tasks can receive."""
+    estimator._fitted()
+    runs_here = not executor.capacities()[0].address
+    if runs_here:
+        yield estimator
+        return
+    name = estimator.saved_name()
+    if name:
+        # Workers on other machines can read what the user saved, but not this machine's temporary folder.
+        yield SavedEstimator(type(estimator), estimator.saved_at, name)
+        return
+    with tempfile.TemporaryDirectory(prefix="corpusmill-model-") as folder:
+        estimator.save(folder)
+        yield SavedEstimator(type(estimator), folder, folder)
+
+
+def map_chunks(
+    estimator: "TextEstimator", corpus: Corpus, client: "Client | None", task: Callable[..., Any], *options: Any
+) -> list[Any]:
+    """Return ``task(model, data, chunk, *options)`` for every chunk of a corpus, in order."""
+    executor = executor_for(client)
+    data = reference(corpus)
+    with model_for_tasks(estimator, executor) as model:
+        arguments = [(model, data, chunk, *options) for chunk in range(len(corpus.chunks))]
+        return executor.map(task, arguments, name=task.__name__)
+
+
+# --- tasks ---
+
+
+def transform_chunk(model: Any, data: DataRef, index: int) -> np.ndarray:
+    """Return the rows of a chunk's documents: (D, K)."""
+    estimator, documents = _open(model, data, index)
+    return estimator.transform_chunk(documents.doc_ptr, documents.words, documents.keys)
+
+
+def write_transformed_chunk(model: Any, data: DataRef, index: int, out: str) -> TransformCounts:
+    """Write the rows of a chunk's documents to a Parquet file with the columns ``document`` and ``weights``."""
+    estimator, documents = _open(model, data, index)
+    chunk = documents.chunk
+    names = documents.corpus.documents["key"].slice(documents.corpus.chunks[index].first_document, chunk.n_documents)
+    groups = _row_groups(estimator, documents)
+    empty = next(groups)
+    weights = pa.list_(pa.from_numpy_dtype(empty.dtype), empty.shape[1])
+    sink = pa.BufferOutputStream()
+    with pq.ParquetWriter(sink, pa.schema({"document": names.type, "weights": weights})) as file:
+        for rows in groups:
+            group = pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), type=weights)
+            file.write_table(pa.table({"document": names[: len(rows)], "weights": group}, file.schema))
+            names = names[len(rows) :]
+    Store(out).write_bytes(f"part-{index:06d}.parquet", sink.getvalue())
+    return {
+        "documents": chunk.n_documents,
+        "tokens": chunk.n_tokens,
+        "unseen_tokens": chunk.n_tokens - len(documents.words),
+    }
+
+
+def search_chunk(model: Any, data: DataRef, index: int, wanted: np.ndarray, topn: int) -> list[tuple[str, float]]:
+    """Return keys and cosines of the chunk's documents that are nearest to the direction ``wanted``."""
+    estimator, documents = _open(model, data, index)
+    cosines = np.concatenate([_cosines(rows, unit_vector(wanted)) for rows in _row_groups(estimator, documents)])
+    nearest = top_indices(cosines, topn)
+    first = documents.corpus.chunks[index].first_document
+    keys = documents.corpus.documents["key"].take(first + nearest)
+    return list(zip(keys.to_pylist(), cosines[nearest].tolist(), strict=True))
+
+
+def score_chunk(model: Any, data: DataRef, index: int, options: dict[str, Any]) -> Arrays:
+    """Return the sums that the model's ``score_chunk`` gives for a chunk's documents."""
+    estimator, documents = _open(model, data, index)
+    return estimator.score_chunk(documents.doc_ptr, documents.words, documents.keys, **options)
+
+
+def document_keys(estimator: "TextEstimator", doc_ptr: np.ndarray, words: np.ndarray) -> np.ndarray:
+    """Return one random key per document: (D,) uint64.
+
+    It depends on the seed and the document's words only, so the row of a document does not depend on its neighbours.
+    """
+    return random.fingerprints(doc_ptr, words, random.key(estimator.seed_number()))
+
+
+def _open(model: Any, data: DataRef, index: int) -> "tuple[TextEstimator, Documents]":
+    estimator = model
+    if isinstance(model, SavedEstimator):
+        estimator = CACHE.load((model, "model"), lambda: model.estimator.load(model.url))
+    corpus = Corpus(*data)
+    chunk = corpus.read_chunk(index)
+    ids = find_word_ids(corpus.vocabulary["word"], estimator._fitted().vocabulary)[chunk.words]
+    known = ids >= 0
+    doc_ptr = np.r_[0, np.cumsum(known)][chunk.doc_ptr]
+    words = ids[known].astype(np.uint32)
+    return estimator, Documents(corpus, chunk, doc_ptr, words, document_keys(estimator, doc_ptr, words))
+
+
+def _row_groups(estimator: "TextEstimator", documents: Documents) -> Iterator[np.ndarray]:
+    """First yield an empty (0, K) array that shows dtype and width, then the rows in groups of about GROUP_BYTES."""
+    doc_ptr, words, keys = documents.doc_ptr, documents.words, documents.keys
+    empty = estimator.transform_chunk(doc_ptr[:1], words[:0], keys[:0])
+    yield empty
+    step = max(1, GROUP_BYTES // (empty.itemsize * empty.shape[1]))
+    for first in range(0, len(keys), step):
+        group_ptr = doc_ptr[first : first + step + 1]
+        group_words = words[group_ptr[0] : group_ptr[-1]]
+        yield estimator.transform_chunk(group_ptr - group_ptr[0], group_words, keys[first : first + step])
+
+
+def _cosines(rows: np.ndarray, direction: np.ndarray) -> np.ndarray:
+    lengths = np.linalg.norm(rows, axis=1)
+    return rows @ direction / np.where(lengths > 0, lengths, 1)

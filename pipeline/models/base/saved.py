@@ -1,0 +1,132 @@
+"""Models on disk.
+
+Layout below the URL::
+
+    model.json                        kind, parameters, metadata, history, name of the folder of arrays; written last
+    arrays-<digest>/shared            Zarr group: the arrays that belong to no block
+    arrays-<digest>/<j>               Zarr group: block j
+    arrays-<digest>/vocabulary.parquet
+"""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ....io.stores.parquet import read_parquet
+from ....io.stores.store import Arrays, DataError, Store, check_format
+from ..versions import model_in_use
+
+MODEL_FORMAT = 1
+
+
+@dataclass
+class Fitted:
+    """A trained model in memory."""
+
+    blocks: list[Arrays]
+    shared: Arrays
+    vocabulary: pa.Table
+    metadata: dict[str, Any]  # the data that it was trained on, its last step and metrics
+
+    def block(self, index: int) -> Arrays:
+        """The arrays of one block of rows."""
+        return self.blocks[index]
+
+    def joined(self, name: str) -> np.ndarray:
+        """Return one array of all blocks."""
+        if len(self.blocks) == 1:
+            return self.blocks[0][name]
+        return np.concatenate([block[name] for block in self.blocks])
+
+    def digest(self) -> str:
+        """Return a digest of vocabulary and arrays: 16 hexadecimal digits."""
+        digest = hashlib.sha256(as_parquet(self.vocabulary))
+        for arrays in (self.shared, *self.blocks):
+            for name in sorted(arrays):
+                digest.update(name.encode() + np.ascontiguousarray(arrays[name]).tobytes())
+        return digest.hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class SavedModel:
+    """A saved model that is read one block at a time, so that it need not fit into memory.
+
+    Tasks receive it as an argument: it is a URL and a few numbers.
+    """
+
+    url: str
+    arrays: str
+    n_blocks: int
+
+    @classmethod
+    def open(cls, url: str) -> "SavedModel":
+        """Open a saved model; raise DataError if there is none."""
+        meta = read_model_meta(url)
+        return cls(Store(model_in_use(url)).absolute, meta["arrays"], meta["blocks"])
+
+    @property
+    def digest(self) -> str:
+        """Digest of vocabulary and arrays."""
+        return self.arrays.removeprefix("arrays-")
+
+    @property
+    def _store(self) -> Store:
+        return Store(self.url).child(self.arrays)
+
+    @property
+    def shared(self) -> Arrays:
+        """Read the arrays that belong to no block."""
+        return self._store.read_arrays("shared")
+
+    @property
+    def vocabulary(self) -> pa.Table:
+        """Read the vocabulary: one row per row of the model."""
+        return read_parquet(pa.BufferReader(self._store.read_bytes("vocabulary.parquet")))
+
+    def block(self, index: int) -> Arrays:
+        """Read one block."""
+        return self._store.read_arrays(f"{index:04d}")
+
+    def blocks(self) -> Iterator[Arrays]:
+        """Read the blocks one after another."""
+        return (self.block(index) for index in range(self.n_blocks))
+
+    def load(self, metadata: dict[str, Any]) -> Fitted:
+        """Read all of it into memory."""
+        return Fitted(list(self.blocks()), self.shared, self.vocabulary, metadata)
+
+
+def write_arrays(store: Store, model: Fitted) -> str:
+    """Write a model's arrays into a folder named by their content, and return its name."""
+    name = f"arrays-{model.digest()}"
+    store.write_arrays(f"{name}/shared", model.shared)
+    for index, block in enumerate(model.blocks):
+        store.write_arrays(f"{name}/{index:04d}", block)
+    store.write_bytes(f"{name}/vocabulary.parquet", as_parquet(model.vocabulary))
+    return name
+
+
+def read_model_meta(url: str) -> dict[str, Any]:
+    """Return the content of model.json; raise DataError if there is no model.
+
+    The folder of a nightly model stands for the version that is in use.
+    """
+    store = Store(model_in_use(url))
+    if not store.exists("model.json"):
+        hint = f"; there is one at {url.rstrip('/')}/model" if store.exists("model/model.json") else ""
+        raise DataError(f"{url}: no model here (no model.json){hint}")
+    meta = store.read_json("model.json")
+    check_format(meta, "model", MODEL_FORMAT, url)
+    return meta
+
+
+def as_parquet(table: pa.Table) -> bytes:
+    """Return the bytes of a Parquet file with this table."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink)
+    return sink.getvalue().to_pybytes()

@@ -1,0 +1,48 @@
+"""All estimators by kind. Commands use this module to open models and runs whose kind they learn from a file."""
+
+from importlib import import_module
+from typing import Any
+
+from ...io.stores.store import DataError
+from ..engine.run import RunStore
+from .base.estimator import Estimator
+from .base.saved import read_model_meta
+
+#: Kind in configurations and saved models, then the module below this package and the class.
+_PLACES = {
+    "lda": ("lda", "LDA"),
+    "nmf": ("nmf", "NMF"),
+    "word2vec": ("word2vec", "Word2Vec"),
+    "node2vec": ("node2vec", "Node2Vec"),
+    "random-indexing": ("random_indexing", "RandomIndexing"),
+}
+
+MODEL_KINDS = tuple(_PLACES)
+
+
+def estimator_class(kind: str) -> type[Estimator]:
+    """Return the estimator of a kind; raise KeyError for an unknown kind."""
+    module, name = _PLACES[kind]
+    return getattr(import_module(f".{module}.estimator", __package__), name)
+
+
+def load_model(url: str) -> Any:
+    """Read a saved model of any kind."""
+    kind = read_model_meta(url)["model"]
+    if kind not in _PLACES:
+        raise DataError(f"{url}: a model of kind {kind!r}, which this version does not know")
+    return estimator_class(kind).load(url)
+
+
+def model_of_run(url: str) -> Any:
+    """Read the model that a run of any kind committed last."""
+    return type(estimator_of_run(RunStore(url).meta)).from_run(url)
+
+
+def estimator_of_run(meta: dict[str, Any]) -> Any:
+    """Return the estimator, not trained, that the content of a run.json describes."""
+    parameters = dict(meta["config"].get("model", {}))
+    kind = parameters.pop("kind", None)
+    if kind not in _PLACES:
+        raise DataError(f"a run of {meta['algorithm']}, whose model this version does not know")
+    return estimator_class(kind)(**parameters)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import pyarrow as pa
 
+from ....configs.validation import validate_model
 from ....io.stores.open import open_data
 from ....io.stores.store import DataError, Store
 from ...engine.algorithm import Algorithm, Metrics
@@ -199,6 +200,7 @@ class Estimator(ABC):
         return self
 
     def _train(self, X: Any, options: FitOptions, previous: SavedModel | None) -> Self:
+        validate_model(self.kind, self.get_params())
         data = self.open(X)
         if not data.n_words:
             raise DataError(f"{data.url}: there is no word to train on; check what its documents contain")

@@ -191,12 +191,12 @@ def test_there_is_no_model_in_an_empty_folder(tmp_path):
 @pytest.mark.parametrize(
     "parameters, message",
     [
-        ({"n_components": 1}, "choose 2 to 32768"),
-        ({"n_components": 40000}, "choose 2 to 32768"),
+        ({"n_components": 0}, "an integer from"),
+        ({"n_components": 40000}, "to 32768"),
         ({"doc_topic_prior": [0.1, 0.2]}, "2 values"),
-        ({"doc_topic_prior": -1.0}, "positive"),
-        ({"topic_word_prior": float("nan")}, "positive"),
-        ({"n_blocks": 0}, "1 or more"),
+        ({"doc_topic_prior": -1.0}, "a number above 0"),
+        ({"topic_word_prior": float("nan")}, "a number above 0"),
+        ({"n_blocks": 0}, "n_blocks is 0: choose an integer of 1 or more"),
     ],
 )
 def test_parameters_out_of_range_are_refused(corpus, parameters, message):

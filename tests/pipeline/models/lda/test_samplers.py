@@ -127,9 +127,9 @@ def test_seeds_pull_their_topics_and_are_no_tokens(corpus, sampler):
     "parameters, message",
     [
         ({"seeds": [["w000", "unheard"]]}, "does not have unheard"),
-        ({"seeds": [["w000"]] * 6}, "give 5 lists"),
-        ({"seeds": [["w000"]], "seed_weight": 0}, "1 token or more"),
-        ({"seeds": [["w000"]], "learn_priors": "symmetric"}, "prior of their own"),
+        ({"seeds": [["w000"]] * 6}, "give 5 lists at most"),
+        ({"seeds": [["w000"]], "seed_weight": 0}, "seed_weight is 0"),
+        ({"seeds": [["w000"]], "learn_priors": "symmetric"}, "set learn_priors='none'"),
     ],
 )
 def test_seeds_that_cannot_be_are_refused(corpus, parameters, message):

@@ -309,10 +309,10 @@ def test_documents_may_come_as_strings_or_tokens_and_be_empty():
     "parameters, message",
     [
         ({"n_components": 61}, "allows 1 to 60"),
-        ({"n_components": 0}, "allows 1 to 60"),
+        ({"n_components": 0}, "n_components is 0: choose an integer of 1 or more"),
         ({"solver": "cd"}, "solver is 'cd'"),
         ({"init": "custom"}, "init is 'custom'"),
-        ({"sweeps": 0}, "1 or more"),
+        ({"sweeps": 0}, "sweeps is 0: choose an integer of 1 or more"),
         ({"beta_loss": "kullback-leibler"}, "solver='mu'"),
         ({"order": "paper", "n_blocks": 2}, "n_blocks to 1"),
         ({"order": "paper", "alpha_W": 0.1}, "order='separable'"),

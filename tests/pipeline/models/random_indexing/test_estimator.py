@@ -326,8 +326,8 @@ def test_a_term_matrix_larger_than_the_memory_limit_is_trained_below_the_project
     "parameters, words",
     [
         ({"window": 0}, "window is 0"),
-        ({"seed_length": 5}, "even number"),
-        ({"seed_length": 0}, "even number"),
+        ({"seed_length": 5}, "even integer"),
+        ({"seed_length": 0}, "even integer"),
         ({"dimension": 7}, "dimension is 7: choose 'auto' or 8"),
         ({"dimension": 65537}, "65536"),
         ({"order": "random"}, "order is 'random': choose one of permutation, direction, none"),
@@ -338,7 +338,7 @@ def test_a_term_matrix_larger_than_the_memory_limit_is_trained_below_the_project
         ({"n_blocks": 0}, "n_blocks is 0"),
         ({"contexts": "documents"}, "order='none'"),
         ({"contexts": "documents", "order": "none", "retrain": 1}, "retrain=0"),
-        ({"stop_words": "french"}, "'french' is not known"),
+        ({"stop_words": "french"}, "stop_words is 'french': choose 'english', a list"),
     ],
 )
 def test_parameters_out_of_range(corpus, parameters, words):

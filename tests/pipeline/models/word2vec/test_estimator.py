@@ -232,7 +232,7 @@ def test_evaluation_from_the_estimator(corpus, tmp_path):
         ({"epochs": 0}, "epochs is 0"),
         ({"method": "cbow"}, "choose one of par, full, sgns"),
         ({"alpha": 2.0}, "alpha is 2.0"),
-        ({"min_alpha": 0.5}, "min_alpha 0.5"),
+        ({"min_alpha": 0.5}, "min_alpha is 0.5"),
         ({"sample": -1.0}, "sample is -1.0"),
     ],
 )

@@ -1,1 +1,1 @@
-"""Numba kernels on NumPy arrays, one file per model; they know neither stores nor Dask."""
+"""Compiled kernels on NumPy arrays, one folder per model. They use neither stores nor Dask."""

@@ -1,5 +1,5 @@
-"""What kernels raise beside ValueError. It stands apart so that catching it loads no CUDA library."""
+"""Errors that kernels raise, besides ValueError. This file imports no CUDA library, so the CPU code can catch them."""
 
 
 class DeviceError(Exception):
-    """What went wrong on a CUDA device; the sentence names the kernel."""
+    """An operation on a CUDA device failed; the message names the kernel."""

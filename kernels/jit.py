@@ -1,15 +1,18 @@
-"""Every compiler option of the CPU kernels, in one place.
+"""All compiler options of the CPU kernels, in one place.
 
-``nogil``: a kernel that held the GIL would silence its worker's heartbeat. ``cache``: workers start in
-milliseconds. No ``parallel``: one chunk per Dask thread is the parallelism.
+``nogil``: a kernel that held the interpreter lock would stop the heartbeat of its Dask worker. ``cache``: compiled code
+is kept on disk, so a worker starts in milliseconds. ``error_model="numpy"``: a division by zero gives infinity instead
+of an exception, which leaves loops without branches. There is no ``parallel``, because the parallelism is one chunk
+per Dask thread.
 """
 
 from functools import partial
 
 import numba
 
-#: Exact IEEE arithmetic in the order that the source says: for samplers and whatever must be the same to the bit.
+#: Exact IEEE arithmetic in the order of the source. For samplers, whose results must be the same to the bit.
 kernel = partial(numba.njit, nogil=True, cache=True, error_model="numpy")
 
-#: Sums may be reordered and fused, so that reductions use vector registers; still deterministic on one machine type.
+#: The compiler may reorder and fuse additions, so that sums run in vector registers. The result is the same in every
+#: run on one type of processor, but may differ in the last bit between types.
 vector_kernel = partial(kernel, fastmath={"reassoc", "contract", "nsz", "arcp"})

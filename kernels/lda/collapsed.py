@@ -1,15 +1,17 @@
-"""Latent Dirichlet allocation with counts that follow every token, or every mini-batch of documents.
+"""LDA by collapsed Gibbs sampling: the counts follow every token, or every mini-batch of documents.
+
+    p(k) ∝ (A_dk + α_k) (B_vk + β) / (N_k + Vβ), with the token itself left out of A, B and N
 
 Source: Moon's dissertation (2019), chapter 2:
 
-- ``sequential``: Algorithm 1, collapsed Gibbs sampling, tokens in document order;
-- ``diagonals``: Algorithm 3, the same over document groups x word blocks, tiles of a wrapped diagonal at once. They
-  share no document and no word, but all of them use N: each tile has a copy of N, and the differences are added after
-  the diagonal (section 2.4.1.4), so the topics do not depend on the number of threads;
-- ``minibatch``: Algorithms 4 to 7, counts stand still within a mini-batch, (A_dk + α_k) / (N_k + Vβ) is computed once
-  a document.
+- ``sequential``: Algorithm 1, one token after the other in document order.
+- ``diagonals``: Algorithm 3, in tiles of a document group times a word block. The tiles of one wrapped diagonal are
+  drawn in parallel, since they share no document and no word. They do share N. So each tile works on a copy of N, and
+  the differences are added after the diagonal (section 2.4.1.4): the topics do not depend on the number of threads.
+- ``minibatch``: Algorithms 4 to 7. Counts do not change within a mini-batch of documents, so (A_dk + α_k) / (N_k + Vβ)
+  is computed once per document.
 
-Rows are dense: A takes 4DK bytes and B 4WK bytes, for a chunk of D documents and W words.
+Layout: A and B are dense, 4DK and 4WK bytes for a chunk of D documents and W distinct words.
 
 Reference implementation: tests/helpers/naive.py, `lda_collapsed` and `lda_minibatch`.
 """
@@ -22,12 +24,13 @@ import numpy as np
 from .. import random
 from ..jit import kernel, vector_kernel
 
-#: Weights whose sum is kept, so that a draw searches among sums first.
+#: Weights whose sum `draw_index` adds up at once, to skip them without a look at each. Arrays of weights are padded to
+#: a multiple of it.
 STRIDE = 16
 
 
 class CountTables(NamedTuple):
-    """Counts that the samplers change in place, and priors."""
+    """Counts that the samplers change in place, and the priors."""
 
     A: np.ndarray  # (D, K) int32
     B: np.ndarray  # (W, K) int32: of the whole corpus
@@ -38,62 +41,70 @@ class CountTables(NamedTuple):
 
 
 class Tokens(NamedTuple):
-    """A chunk's tokens in word order; ``words`` are rows of B."""
+    """A chunk's tokens in word order."""
 
     docs: np.ndarray  # (T,) uint32
-    words: np.ndarray  # (T,) uint32
+    words: np.ndarray  # (T,) uint32: rows of B
     word_to_doc_order: np.ndarray  # (T,) uint32
 
 
 def document_counts(tokens: Tokens, z: np.ndarray, n_documents: int, n_topics: int) -> np.ndarray:
-    """Count topics by document: (D, K) int32."""
+    """Count the topics ``z`` (T,) uint16 of each document: (D, K) int32."""
     flat = tokens.docs.astype(np.int64) * n_topics + z
-    return np.bincount(flat, minlength=n_documents * n_topics).reshape(n_documents, n_topics).astype(np.int32)
+    counts = np.bincount(flat, minlength=n_documents * n_topics)
+    return counts.reshape(n_documents, n_topics).astype(np.int32)
 
 
 def document_order(tokens: Tokens) -> np.ndarray:
-    """Return the place in word order of each token of document order: (T,) int64."""
+    """Return the position in word order of each token of document order: (T,) int64."""
     order = np.empty(len(tokens.word_to_doc_order), np.int64)
     order[tokens.word_to_doc_order] = np.arange(len(order))
     return order
 
 
+# --- samplers ---
+
+
 def sequential(tokens: Tokens, tables: CountTables, z: np.ndarray, key: np.uint64) -> None:
     """Draw ``z`` (T,) uint16, in word order, one token after the other in document order; update it and the tables.
 
-    The draw of token i of word order is ``random.uniform64(key, i)``, here and below.
+    Here and below, token i in word order takes the draw ``random.uniform64(key, i)``.
     """
     _collapsed(document_order(tokens), tokens, tables, z, key)
 
 
 def diagonals(tokens: Tokens, tables: CountTables, z: np.ndarray, key: np.uint64, parts: int, pool: Executor) -> None:
-    """Draw ``z`` (T,) uint16 tile by tile, ``parts`` x ``parts`` of them; a thread takes a tile when it is free."""
+    """Draw ``z`` (T,) uint16 in ``parts`` x ``parts`` tiles, the tiles of one diagonal in parallel on the pool."""
     order, tile_ptr = cut_into_tiles(tokens, parts)
     for step in range(parts):
-        mine = [g * parts + (g + step) % parts for g in range(parts)]
-        own = [tables._replace(N=tables.N.copy()) for _ in mine]
-        jobs = [
-            pool.submit(_collapsed, order[tile_ptr[t] : tile_ptr[t + 1]], tokens, mine_tables, z, key)
-            for t, mine_tables in zip(mine, own, strict=True)
-        ]
+        own = []
+        jobs = []
+        for group in range(parts):
+            tile = group * parts + (group + step) % parts
+            batch = order[tile_ptr[tile] : tile_ptr[tile + 1]]
+            own.append(tables._replace(N=tables.N.copy()))
+            jobs.append(pool.submit(_collapsed, batch, tokens, own[-1], z, key))
         for job in jobs:
             job.result()
         tables.N[:] += sum(each.N - tables.N for each in own)
 
 
 def cut_into_tiles(tokens: Tokens, parts: int) -> tuple[np.ndarray, np.ndarray]:
-    """Order tokens by (document group, word block), then as they stand: (T,) int64 and first tokens (parts**2 + 1,).
+    """Sort tokens by (document group, word block), keeping word order inside a tile.
 
-    Groups and blocks hold about equal numbers of tokens.
+    Groups and blocks have about equal numbers of tokens. Returns the tokens (T,) int64 and the first token of each tile
+    (parts**2 + 1,) int64.
     """
-    group, block = (_cut(ids, parts) for ids in (tokens.docs, tokens.words))
-    # Of 16 bits, since NumPy sorts such numbers in linear time.
+    group = _cut(tokens.docs, parts)
+    block = _cut(tokens.words, parts)
+    # NumPy sorts 16-bit numbers in linear time.
     tile = (group * parts + block).astype(np.uint16 if parts <= 256 else np.int64)
     order = np.argsort(tile, kind="stable")
     return order, np.searchsorted(tile[order], np.arange(parts * parts + 1))
 
 
 def _cut(ids: np.ndarray, parts: int) -> np.ndarray:
+    """Cut ids (T,) into ranges with about equal numbers of tokens; return the range of each token: (T,) int64."""
     counts = np.bincount(ids, minlength=1)
     before = np.cumsum(counts) - counts
     return (before * parts // max(1, len(ids)))[ids]
@@ -112,11 +123,17 @@ def minibatch(
         _move(batch, tokens, tables, old, z)
 
 
+# --- counts that follow every token ---
+
+
 @kernel
-def _collapsed(batch, tokens, tables, z, key):
-    docs, words, (A, B, N, alpha, beta, mass) = tokens.docs, tokens.words, tables
-    K, mass = len(alpha), np.float32(mass)
+def _collapsed(batch: np.ndarray, tokens: Tokens, tables: CountTables, z: np.ndarray, key: np.uint64) -> None:
+    """Draw the tokens ``batch`` (n,) one after the other, and update z and the tables after each."""
+    docs, words = tokens.docs, tokens.words
+    A, B, N, alpha, beta, _ = tables
+    K, mass = len(alpha), np.float32(tables.mass)
     p = np.zeros((K + STRIDE - 1) // STRIDE * STRIDE, np.float32)
+    # A token changes N at two topics, so that two divisions replace K.
     inverse = np.empty(K, np.float32)
     _invert(N, mass, inverse)
     for i in batch:
@@ -130,27 +147,34 @@ def _collapsed(batch, tokens, tables, z, key):
 
 
 @vector_kernel
-def _invert(N, mass, inverse):
+def _invert(N: np.ndarray, mass: np.float32, inverse: np.ndarray) -> None:
     for k in range(len(N)):
         inverse[k] = np.float32(1) / (np.float32(N[k]) + mass)
 
 
 @kernel
-def _add(a, b, N, k, step):
+def _add(a: np.ndarray, b: np.ndarray, N: np.ndarray, k: int, step: int) -> None:
+    """Change the counts of topic k in a row of A, a row of B and N by ``step``."""
     a[k] += step
     b[k] += step
     N[k] += step
 
 
 @vector_kernel
-def _weigh(a, b, inverse, alpha, beta, p):
+def _weigh(
+    a: np.ndarray, b: np.ndarray, inverse: np.ndarray, alpha: np.ndarray, beta: np.float32, p: np.ndarray
+) -> None:
+    """Set p_k to (a_k + α_k) (b_k + β) / (N_k + Vβ)."""
     for k in range(len(alpha)):
         p[k] = (np.float32(a[k]) + alpha[k]) * (np.float32(b[k]) + beta) * inverse[k]
 
 
 @vector_kernel
-def draw_index(p, u):
-    """Return the place of a uniform number among weights, (n * STRIDE,) float32."""
+def draw_index(p: np.ndarray, u: float) -> int:
+    """Return the index of the weight that a uniform number u falls on; weights are (n * STRIDE,) float32.
+
+    Whole strides are skipped by their sums, which run in vector registers, and only the last stride is searched.
+    """
     total = np.float32(0)
     for k in range(len(p)):
         total += p[k]
@@ -172,9 +196,14 @@ def draw_index(p, u):
     return start + STRIDE - 1
 
 
+# --- counts that follow every mini-batch ---
+
+
 @kernel
-def _delayed(batch, tokens, tables, z, key):
-    docs, words, (A, B, N, alpha, beta, mass) = tokens.docs, tokens.words, tables
+def _delayed(batch: np.ndarray, tokens: Tokens, tables: CountTables, z: np.ndarray, key: np.uint64) -> None:
+    """Draw the tokens ``batch`` (n,), which are in document order, from tables that do not change."""
+    docs, words = tokens.docs, tokens.words
+    A, B, N, alpha, beta, mass = tables
     share = np.empty(len(alpha), np.float32)
     p = np.zeros((len(alpha) + STRIDE - 1) // STRIDE * STRIDE, np.float32)
     last = np.int64(-1)
@@ -185,26 +214,28 @@ def _delayed(batch, tokens, tables, z, key):
             _share(a, N, alpha, np.float32(mass), share)
             last = d
         weigh_topics(b, share, np.float32(beta), p)
+        # Only the weight of the old topic depends on leaving the token out.
         p[old] = (a[old] - 1 + alpha[old]) * (b[old] - 1 + beta) / (N[old] - 1 + mass)
         z[i] = min(draw_index(p, random.uniform64(key, i)), len(alpha) - 1)
 
 
 @vector_kernel
-def _share(a, N, alpha, mass, share):
+def _share(a: np.ndarray, N: np.ndarray, alpha: np.ndarray, mass: np.float32, share: np.ndarray) -> None:
+    """Set the document's factor of each topic: (a_k + α_k) / (N_k + Vβ)."""
     for k in range(len(alpha)):
         share[k] = (np.float32(a[k]) + alpha[k]) / (np.float32(N[k]) + mass)
 
 
 @vector_kernel
-def weigh_topics(b, share, beta, p):
-    """Weigh topics: ``p`` (at least K,) float32 becomes (b_k + β) share_k, of (K,) rows."""
+def weigh_topics(b: np.ndarray, share: np.ndarray, beta: np.float32, p: np.ndarray) -> None:
+    """Set the first K weights of ``p`` float32 to (b_k + β) share_k; ``b`` and ``share`` are (K,)."""
     for k in range(len(share)):
         p[k] = (np.float32(b[k]) + beta) * share[k]
 
 
 @kernel
-def _move(batch, tokens, tables, old, z):
-    """Bring the tables up to date behind a mini-batch."""
+def _move(batch: np.ndarray, tokens: Tokens, tables: CountTables, old: np.ndarray, z: np.ndarray) -> None:
+    """Bring the tables up to date after a mini-batch whose tokens had the topics ``old`` (n,) and now have z."""
     for j in range(len(batch)):
         i = batch[j]
         a, b = tables.A[tokens.docs[i]], tables.B[tokens.words[i]]

@@ -1,6 +1,12 @@
-"""Counting topics: rows of A (documents) by shuffle and segmented count, rows of B (words), sums of both.
+"""Counting topics: sparse rows of A (per document) and of B (per word), and their sums.
 
-Source: SaberLDA (Li et al., ASPLOS 2017), section 3.3. Every count is an exact integer.
+    A_dk = tokens of document d with topic k,    B_vk = tokens of word v with topic k,    N_k = Σ_v B_vk
+
+Source: SaberLDA (Li et al., ASPLOS 2017), section 3.3: topics are brought into the order of the rows ("shuffle") and
+counted row by row ("segmented count"). Every count is an exact integer, so tables of chunks add up without rounding.
+
+Layout: both tables are compressed sparse rows. A row of A packs topic and count into one uint32, because the sampler
+reads it for every token; see `DocumentCounts`. A row of B has its topics in ascending order; see `WordCounts`.
 
 Reference implementation: tests/helpers/naive.py, `lda_counts`.
 """
@@ -12,13 +18,16 @@ from numba.cpython.unsafe.numbers import trailing_zeros
 
 from ..jit import kernel
 
-#: The largest count of one packed entry; a larger one is split over several entries of its topic.
+#: The largest count of one packed entry. A larger count is split over several entries of the same topic.
 MAX_COUNT = (1 << 16) - 1
+#: Topics have 15 bits, since the highest of their 16 bits marks surplus entries.
 MAX_TOPICS = 1 << 15
-#: Tokens of a word in a chunk that are counted by insertion, at most.
-FEW = 8
+#: A word with at most this many tokens in a chunk is counted by insertion into its row. Above, a dense row is faster.
+INSERTION_LIMIT = 8
+#: Unsigned constants: numba makes int64 or float64 of an operation that mixes signed and unsigned integers.
 SIXTEEN = np.uint32(16)
 SURPLUS = np.uint32(1 << 15)
+#: An entry of count zero. Its topic is one that no model has, so it never equals a token's topic.
 PADDING = np.uint32(0xFFFF0000)
 ONE, SIX = np.uint64(1), np.uint64(6)
 
@@ -26,9 +35,9 @@ ONE, SIX = np.uint64(1), np.uint64(6)
 class DocumentCounts(NamedTuple):
     """Sparse rows of A: the topics of document d are ``entries[row_ptr[d]:row_ptr[d + 1]]``, packed with their counts.
 
-    A row is padded to a multiple of eight by entries of count zero. Of a topic with more than 65,535 tokens in one
-    document, all but the last of its entries have the topic's highest bit set: a sampler that lowers the topic by one
-    must do so once.
+    A row is padded to a multiple of eight with entries of count zero, so that the sampler reads it in whole vectors.
+    If a topic has more than 65,535 tokens in one document, it has several entries, and all but the last of them have
+    the topic's highest bit set. A sampler that lowers the topic's count by one does so at the entry without that bit.
     """
 
     row_ptr: np.ndarray  # (D + 1,) int64, multiples of 8
@@ -36,24 +45,27 @@ class DocumentCounts(NamedTuple):
 
 
 class WordCounts(NamedTuple):
-    """Sparse rows of B for a block of words: topics ascend inside a row."""
+    """Sparse rows of B for a block of W words; topics ascend inside a row."""
 
     row_ptr: np.ndarray  # (W + 1,) int64
     topics: np.ndarray  # (nnz,) uint16
     counts: np.ndarray  # (nnz,) int32
 
 
-def count_documents(doc_ptr: np.ndarray, word_to_doc_order: np.ndarray, z: np.ndarray) -> DocumentCounts:
-    """Count topics by document, in the order of their first tokens.
+# --- rows of A ---
 
-    ``doc_ptr`` (D + 1,) int64, ``word_to_doc_order`` (T,) uint32 from word order to document order,
-    ``z`` (T,) uint16 in word order.
+
+def count_documents(doc_ptr: np.ndarray, word_to_doc_order: np.ndarray, z: np.ndarray) -> DocumentCounts:
+    """Count the topics of each document; inside a row, topics are in the order of their first tokens.
+
+    ``doc_ptr`` (D + 1,) int64, ``word_to_doc_order`` (T,) uint32, topics ``z`` (T,) uint16 in word order.
     """
     return DocumentCounts(*_count_documents(doc_ptr, _shuffle(word_to_doc_order, z)))
 
 
 @kernel
-def _shuffle(word_to_doc_order, z):
+def _shuffle(word_to_doc_order: np.ndarray, z: np.ndarray) -> np.ndarray:
+    """Bring topics from word order to document order: (T,) uint16."""
     shuffled = np.empty(len(z), np.uint16)
     for i in range(len(z)):
         shuffled[word_to_doc_order[i]] = z[i]
@@ -61,15 +73,17 @@ def _shuffle(word_to_doc_order, z):
 
 
 @kernel
-def _count_documents(doc_ptr, z):
+def _count_documents(doc_ptr: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Count topics ``z`` in document order; return ``row_ptr`` and ``entries`` of `DocumentCounts`."""
     count = np.zeros(MAX_TOPICS, np.int64)
     row_ptr = np.zeros(len(doc_ptr), np.int64)
-    entries = np.empty(_bound(doc_ptr), np.uint32)
+    entries = np.empty(_entries_bound(doc_ptr), np.uint32)
     end = 0
     for d in range(len(doc_ptr) - 1):
         start = end
         for i in range(doc_ptr[d], doc_ptr[d + 1]):
             k = z[i]
+            # Write always and advance only for a new topic. A branch would be mispredicted for every other token.
             entries[end] = k
             end += count[k] == 0
             count[k] += 1
@@ -79,8 +93,11 @@ def _count_documents(doc_ptr, z):
 
 
 @kernel
-def _bound(doc_ptr):
-    """Return how many entries the rows can have: one a token, the padding, and one more that is written and left."""
+def _entries_bound(doc_ptr: np.ndarray) -> int:
+    """Return how many entries the rows need at most: one per token, the padding, and one slack entry.
+
+    The slack entry is for the loop without branches, which writes one entry past the end.
+    """
     bound = 1
     for d in range(len(doc_ptr) - 1):
         bound += (doc_ptr[d + 1] - doc_ptr[d] + 7) // 8 * 8
@@ -88,8 +105,8 @@ def _bound(doc_ptr):
 
 
 @kernel
-def _pack(entries, start, end, count):
-    """Replace the topics of one row by packed entries, clear their counts and pad the row."""
+def _pack(entries: np.ndarray, start: int, end: int, count: np.ndarray) -> int:
+    """Replace the topics of one row by packed entries, clear their counts and pad the row; return its end."""
     last = end
     for j in range(start, end):
         k = entries[j]
@@ -105,42 +122,51 @@ def _pack(entries, start, end, count):
     return last
 
 
+# --- rows of B ---
+
+
 def count_words(
     word_ids: np.ndarray, word_ptr: np.ndarray, z: np.ndarray, words: tuple[int, int], n_topics: int
 ) -> WordCounts:
-    """Count the topics of words ``words[0] <= v < words[1]`` over all segments of a chunk.
+    """Count the topics of the words ``words[0] <= v < words[1]`` over all segments of a chunk.
 
-    ``word_ids`` (S,) uint32, ``word_ptr`` (S + 1,) int64, ``z`` (T,) uint16 in word order.
+    ``word_ids`` (S,) uint32, ``word_ptr`` (S + 1,) int64, topics ``z`` (T,) uint16 in word order.
     """
     return WordCounts(*_count_words(word_ids, word_ptr, z, words[0], words[1], n_topics))
 
 
 @kernel
-def _count_words(word_ids, word_ptr, z, first, last, n_topics):
+def _count_words(
+    word_ids: np.ndarray, word_ptr: np.ndarray, z: np.ndarray, first: int, last: int, n_topics: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Count the topics of the words first to last; return the fields of `WordCounts`."""
     head, segments = _segments_by_word(word_ids, first, last)
     tokens = _tokens_by_word(word_ptr, head, segments)
-    bound = np.minimum(tokens, n_topics).sum() + 1  # one more is written and left
-    topics, counts = np.empty(bound, np.uint16), np.empty(bound, np.int32)
+    # One slack entry, because `_drain` writes one past the end.
+    bound = np.minimum(tokens, n_topics).sum() + 1
+    topics = np.empty(bound, np.uint16)
+    counts = np.empty(bound, np.int32)
     row_ptr = np.zeros(last - first + 1, np.int64)
-    row, marks = np.zeros(n_topics, np.int32), np.zeros((n_topics + 63) // 64, np.uint64)
+    row = np.zeros(n_topics, np.int32)
+    marks = np.zeros((n_topics + 63) // 64, np.uint64)
     end = np.uint64(0)
     for v in range(len(tokens)):
         start = end
         for s in segments[head[v] : head[v + 1]]:
             own = z[word_ptr[s] : word_ptr[s + 1]]
-            if tokens[v] <= FEW:
+            if tokens[v] <= INSERTION_LIMIT:
                 end = _insert(own, topics, counts, start, end)
             else:
                 _add(own, row, marks)
-        if tokens[v] > FEW:
+        if tokens[v] > INSERTION_LIMIT:
             end = _drain(row, marks, topics, counts, end)
         row_ptr[v + 1] = end
     return row_ptr, topics[:end].copy(), counts[:end].copy()
 
 
 @kernel
-def _segments_by_word(word_ids, first, last):
-    """List the segments of each word of a block: (W + 1,) heads and the segments in that order."""
+def _segments_by_word(word_ids: np.ndarray, first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
+    """Sort the segments of the words first to last by word: (W + 1,) int64 row pointers and (n,) int64 segments."""
     head = np.zeros(last - first + 1, np.int64)
     for v in word_ids:
         if first <= v < last:
@@ -157,7 +183,8 @@ def _segments_by_word(word_ids, first, last):
 
 
 @kernel
-def _tokens_by_word(word_ptr, head, segments):
+def _tokens_by_word(word_ptr: np.ndarray, head: np.ndarray, segments: np.ndarray) -> np.ndarray:
+    """Return the number of tokens of each word: (W,) int64."""
     tokens = np.zeros(len(head) - 1, np.int64)
     for v in range(len(tokens)):
         for s in segments[head[v] : head[v + 1]]:
@@ -166,8 +193,8 @@ def _tokens_by_word(word_ptr, head, segments):
 
 
 @kernel(forceinline=True)
-def _insert(own, topics, counts, start, end):
-    """Add a few topics to the row that begins at ``start``, in their places; return its end."""
+def _insert(own: np.ndarray, topics: np.ndarray, counts: np.ndarray, start: np.uint64, end: np.uint64) -> np.uint64:
+    """Add a few topics to the row that begins at ``start``, in ascending order; return the row's new end."""
     for k in own:
         at = end
         while at > start and topics[at - ONE] > k:
@@ -175,18 +202,21 @@ def _insert(own, topics, counts, start, end):
         if at > start and topics[at - ONE] == k:
             counts[at - ONE] += 1
             continue
-        behind = end
-        while behind > at:
-            topics[behind], counts[behind] = topics[behind - ONE], counts[behind - ONE]
-            behind -= ONE
-        topics[at], counts[at] = k, 1
+        # Move larger topics one entry up.
+        free = end
+        while free > at:
+            topics[free] = topics[free - ONE]
+            counts[free] = counts[free - ONE]
+            free -= ONE
+        topics[at] = k
+        counts[at] = 1
         end += ONE
     return end
 
 
 @kernel(forceinline=True)
-def _add(own, row, marks):
-    """Count topics in a dense row, and mark them by bits, so that they are listed in order without a sort."""
+def _add(own: np.ndarray, row: np.ndarray, marks: np.ndarray) -> None:
+    """Count topics in a dense row (K,) int32, and set their bits in ``marks``, which later lists them in order."""
     for i in range(np.uint64(len(own))):
         k = np.uint64(own[i])
         row[k] += np.int32(1)
@@ -194,11 +224,11 @@ def _add(own, row, marks):
 
 
 @kernel(forceinline=True)
-def _drain(row, marks, topics, counts, end):
-    """Append the marked entries of a dense row by ascending topic, and clear row and marks."""
+def _drain(row: np.ndarray, marks: np.ndarray, topics: np.ndarray, counts: np.ndarray, end: np.uint64) -> np.uint64:
+    """Append the marked entries of a dense row by ascending topic, and clear row and marks; return the new end."""
     n, width, start = np.uint64(len(marks)), np.uint64(64), end
     for first in range(np.uint64(0), n, width):
-        # Which marks are set, in one word: a loop over all of them would mispredict.
+        # First find which of 64 words of marks have bits. A loop that tests each word would mispredict its branch.
         found = np.uint64(0)
         for each in range(first, min(first + width, n)):
             found |= np.uint64(marks[each] != 0) << (each - first)
@@ -207,7 +237,7 @@ def _drain(row, marks, topics, counts, end):
             found &= found - ONE
             bits = marks[w]
             marks[w] = 0
-            # Two at a time: most words of marks have one or two set.
+            # Two bits per round, because most words of marks have one or two bits.
             while bits:
                 topics[end] = (w << SIX) + np.uint64(trailing_zeros(bits))
                 bits &= bits - ONE
@@ -220,17 +250,22 @@ def _drain(row, marks, topics, counts, end):
     return end
 
 
+# --- sums ---
+
+
 def merge_counts(left: WordCounts, right: WordCounts) -> WordCounts:
     """Add two tables of the same words; topics ascend in the result."""
     return WordCounts(*_merge_counts(left, right))
 
 
 @kernel
-def _merge_counts(left, right):
+def _merge_counts(left: WordCounts, right: WordCounts) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Merge the sorted rows of two tables; return the fields of `WordCounts`."""
     left_ptr, left_topics, left_counts = left.row_ptr, left.topics, left.counts
     right_ptr, right_topics, right_counts = right.row_ptr, right.topics, right.counts
     bound = len(left_topics) + len(right_topics)
-    topics, counts = np.empty(bound, np.uint16), np.empty(bound, np.int32)
+    topics = np.empty(bound, np.uint16)
+    counts = np.empty(bound, np.int32)
     row_ptr = np.zeros(len(left_ptr), np.int64)
     end = np.uint64(0)
     for v in range(len(left_ptr) - 1):
@@ -240,9 +275,11 @@ def _merge_counts(left, right):
             a, b = left_topics[i], right_topics[j]
             of_left, of_right = np.int32(a <= b), np.int32(b <= a)
             topics[end] = min(a, b)
-            # Masks and sums: which of the two is taken cannot be predicted.
+            # Masks and sums in place of branches: no processor can predict which of the two tables comes next.
             counts[end] = (left_counts[i] & -of_left) + (right_counts[j] & -of_right)
-            i, j, end = i + np.uint64(of_left), j + np.uint64(of_right), end + ONE
+            i += np.uint64(of_left)
+            j += np.uint64(of_right)
+            end += ONE
         end = _append(left_topics, left_counts, i, i_end, topics, counts, end)
         end = _append(right_topics, right_counts, j, j_end, topics, counts, end)
         row_ptr[v + 1] = end
@@ -250,20 +287,30 @@ def _merge_counts(left, right):
 
 
 @kernel(forceinline=True)
-def _append(from_topics, from_counts, i, behind, topics, counts, end):
-    for e in range(i, behind):
-        topics[end], counts[end] = from_topics[e], from_counts[e]
+def _append(
+    from_topics: np.ndarray,
+    from_counts: np.ndarray,
+    start: np.uint64,
+    stop: np.uint64,
+    topics: np.ndarray,
+    counts: np.ndarray,
+    end: np.uint64,
+) -> np.uint64:
+    """Copy the entries start to stop of one table to the end of another; return the new end."""
+    for e in range(start, stop):
+        topics[end] = from_topics[e]
+        counts[end] = from_counts[e]
         end += ONE
     return end
 
 
 def topic_totals(topics: np.ndarray, counts: np.ndarray, n_topics: int) -> np.ndarray:
-    """Sum a table's (nnz,) uint16 topics and int32 counts over its words: (K,) int64."""
+    """Sum a table over its words: ``topics`` (nnz,) uint16 and ``counts`` (nnz,) int32 to (K,) int64."""
     return _topic_totals(topics, counts, n_topics)
 
 
 @kernel
-def _topic_totals(topics, counts, n_topics):
+def _topic_totals(topics: np.ndarray, counts: np.ndarray, n_topics: int) -> np.ndarray:
     totals = np.zeros(n_topics, np.int64)
     for j in range(len(topics)):
         totals[topics[j]] += counts[j]

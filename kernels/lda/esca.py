@@ -1,20 +1,21 @@
-"""Latent Dirichlet allocation by ESCA: every token's topic is drawn given the counts of the last epoch.
+"""LDA by the ESCA sampler: every token's topic is drawn given the counts after the previous epoch.
 
-Source: SaberLDA (Li et al., ASPLOS 2017), sections 2 and 3, equation (1):
+    p(k) ∝ (A_dk + α_k) φ_vk,    φ_vk = (B_vk + β) / (N_k + Vβ)
 
-    p(k) ∝ (A_dk + α_k) (B_vk + β) / (N_k + Vβ)
+Source: SaberLDA (Li et al., ASPLOS 2017), sections 2 and 3, equation (1). By default the token itself is left out: its
+old topic is lowered by one in A, B and N. ESCA as published does not do that.
 
-By default the token's own old topic is lowered by one in A, B and N (which ESCA as published does not do).
+A draw inverts the cumulative distribution at one uniform number. The topics' intervals are in this order:
 
-Tokens are drawn word by word. The word's φ_k = (B_vk + β) / (N_k + Vβ) is spread over K floats, used for all of its
-tokens in a group of documents, and cleared by its non-zeros. Each draw points a uniform number into a line:
+- If rows of A are nearly dense (`is_dense`): one interval (A_dk + α_k) φ_k for each of the K topics.
+- Otherwise the distribution has two parts. The prior part α_k φ_k comes first, in three pieces: the old topic; what
+  the other topics have from β, by ascending topic; what the word's own counts add, by ascending topic. Then comes the
+  document part A_dk φ_k, with one interval per entry of the document's row. Only draws that fall into the prior part
+  read more than the document's own topics.
 
-- Where rows of A are nearly dense (`is_dense`), the line holds (A_dk + α_k) φ_k of all topics.
-- Elsewhere it holds first the prior part, α_k φ_k, in three pieces: the old topic; what every other topic has from β,
-  topics ascending; what the word's own counts add, topics ascending. Then the document part, A_dk φ_k, of the row's
-  entries. Only tokens that fall into the prior part look at more than the document's own topics.
-
-Topics and entries are dealt to eight lanes, one register: 0, 8, 16, ... come first on the line, then 1, 9, 17, ...
+Layout: tokens are drawn word by word inside a group of documents, so that one dense array of φ serves all tokens of a
+word, and the rows of the group's documents stay in the cache. Sums over topics or entries run in eight vector lanes:
+lane l holds the items l, l + 8, l + 16, .... So the intervals of lane 0 come first, then those of lane 1, and so on.
 
 Reference implementation: tests/helpers/naive.py, `lda_sweep` and `lda_log_likelihood`.
 """
@@ -24,11 +25,13 @@ from collections.abc import Iterable
 import numpy as np
 
 from .. import random
+from ..chunk import Chunk
 from ..jit import kernel
 from ..simd.lanes import (
     LANES,
+    Lanes,
+    add_one_where_at_most,
     count_at_most,
-    count_below,
     gather,
     high_half,
     load,
@@ -55,6 +58,9 @@ from .counts import (
 )
 from .model import (
     ModelBlock,
+    PriorTerms,
+    TokenOrder,
+    WordScratch,
     block_segments,
     clear_word,
     expand_word,
@@ -80,101 +86,132 @@ __all__ = [
     "topic_totals",
 ]
 
-#: Rows of A are made dense where so many times their entries are more than all topics: a product in eight lanes costs a
-#: third of a look-up. So dense rows also take no more than twelve bytes a token.
+#: Rows of A are made dense if three times their entries are more than all topics: a product of eight contiguous topics
+#: costs a third of eight look-ups. Dense rows then need at most twelve bytes per token.
 DENSE = 3
 #: Tokens between the prefetch of a document's row and its use.
 AHEAD = 8
+#: The bits of an entry that hold its count.
 LOW = np.uint32(0xFFFF)
 ZERO, ZERO_COUNT, LAST = np.float32(0), np.uint32(0), LANES - 1
 EIGHT_TOPICS = np.arange(LANES, dtype=np.uint32)
 
 
-def sweep(chunk, models: Iterable[ModelBlock], z: np.ndarray | None, key: np.uint64, leave_out=True) -> np.ndarray:
-    """Draw the next topics of a chunk's tokens, (T,) uint16 in word order, from the blocks of the model.
+# --- called by the model ---
 
-    ``chunk`` has the fields of a corpus chunk; without ``z`` (T,) uint16, first topics are drawn. Arguments are only
-    read.
+
+def sweep(
+    chunk: Chunk, models: Iterable[ModelBlock], z: np.ndarray | None, key: np.uint64, leave_out: bool = True
+) -> np.ndarray:
+    """Draw the next topics of a chunk's tokens, (T,) uint16 in word order, from the blocks of the model in turn.
+
+    ``z`` (T,) uint16 are the current topics; without them, first topics are drawn. Arguments are only read.
     """
     out = np.zeros(len(chunk.docs), np.uint16)
-    rows = None if z is None else count_documents(chunk.doc_ptr, chunk.word_to_doc_order, z)
-    for model in models:
-        if z is None or rows is None:
+    if z is None:
+        for model in models:
             draw_initial(chunk, model, key, out)
-        else:
-            sample(chunk, rows, model, z, key, leave_out, out)
+        return out
+    rows = count_documents(chunk.doc_ptr, chunk.word_to_doc_order, z)
+    for model in models:
+        sample(chunk, rows, model, z, key, leave_out, out)
     return out
 
 
 def sample(
-    chunk, rows: DocumentCounts, model: ModelBlock, z: np.ndarray, key: np.uint64, leave_out=True, out=None
+    chunk: Chunk,
+    rows: DocumentCounts,
+    model: ModelBlock,
+    z: np.ndarray,
+    key: np.uint64,
+    leave_out: bool = True,
+    out: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Draw the next topics of a chunk's tokens whose words lie in the model's block.
+    """Draw the next topics of the tokens whose words are in the model's block.
 
-    ``chunk`` has the fields of a corpus chunk, ``rows`` are its documents' counts of ``z`` (T,) uint16 in word order;
-    the draw of token i in word order is ``random.uniform64(key, i)``. Returns (T,) uint16: ``out``, which keeps what
-    other blocks drew, or a copy of ``z``.
+    ``rows`` are the documents' counts of ``z`` (T,) uint16 in word order. Token i in word order takes the draw
+    ``random.uniform64(key, i)``. Returns (T,) uint16: ``out``, in which the tokens of other blocks stay unchanged, or a
+    changed copy of ``z``.
     """
     out = z.copy() if out is None else out
-    left = int(leave_out)
+    subtract = int(leave_out)
     draw = _sweep_dense if is_dense(rows, len(model.alpha)) else _sweep_sparse
-    prior = make_prior(model, left, left)
+    prior = make_prior(model, subtract, subtract)
     draw(token_order(chunk), read_only_tuple(rows), read_only_tuple(model), prior, read_only(z), np.uint64(key), out)
     return out
 
 
 def is_dense(rows: DocumentCounts, n_topics: int) -> bool:
-    """Say whether draws from these rows point into the line of all topics."""
+    """Return whether draws from these rows use the distribution with one interval per topic."""
     return DENSE * len(rows.entries) > n_topics * (len(rows.row_ptr) - 1)
 
 
-def draw_initial(chunk, model: ModelBlock, key: np.uint64, out: np.ndarray | None = None) -> np.ndarray:
-    """Draw first topics from p(k) ∝ α_k (B_vk + β) / (N_k + Vβ), for tokens whose words lie in the model's block.
+def draw_initial(chunk: Chunk, model: ModelBlock, key: np.uint64, out: np.ndarray | None = None) -> np.ndarray:
+    """Draw first topics from p(k) ∝ α_k φ_k, for the tokens whose words are in the model's block.
 
-    Uniform where the model is empty and alpha symmetric. ``out`` (T,) uint16 keeps what other blocks drew.
+    If the model has no counts and alpha is symmetric, all topics are equally likely. Returns ``out`` (T,) uint16, in
+    which the tokens of other blocks stay unchanged.
     """
     out = np.zeros(len(chunk.docs), np.uint16) if out is None else out
     _first_sweep(token_order(chunk), read_only_tuple(model), make_prior(model, 0, 0), np.uint64(key), out)
     return out
 
 
-def log_likelihood(chunk, rows: DocumentCounts, model: ModelBlock) -> float:
-    """Sum log p(token) over a chunk's tokens whose words lie in the model's block, from the counts of their topics.
+def log_likelihood(chunk: Chunk, rows: DocumentCounts, model: ModelBlock) -> float:
+    """Sum log Σ_k θ_dk φ_vk over the tokens whose words are in the model's block.
 
-    The sum over blocks and chunks is the log of equation 2.3 of Moon's dissertation (2019); divided by the tokens,
-    equation 2.4.
+    The sum over all blocks and chunks is the logarithm of equation 2.3 of Moon's dissertation (2019). Divided by the
+    number of tokens it is equation 2.4.
     """
     return _log_likelihood(token_order(chunk), read_only_tuple(rows), read_only_tuple(model), make_prior(model, 0, 0))
 
 
+# --- sparse rows ---
+
+
 @inlined
-def _repeats(docs, z, start, i):
-    """Say whether a token has the last one's word, document and topic, and so its line: often, in real text."""
+def _repeats(docs: np.ndarray, z: np.ndarray, start: int, i: int) -> bool:
+    """Return whether token i has the word, document and topic of the token before it, and so the same distribution.
+
+    In real text this is frequent, because words are repeated within a document.
+    """
     return (i > start) & (docs[i] == docs[i - 1]) & (z[i] == z[i - 1])
 
 
 @kernel
-def _sweep_sparse(order, rows, model, prior, z, key, out):
-    # The loop over tokens takes its arrays from local names: those of a tuple are counted references, at every use.
+def _sweep_sparse(
+    order: TokenOrder,
+    rows: DocumentCounts,
+    model: ModelBlock,
+    prior: PriorTerms,
+    z: np.ndarray,
+    key: np.uint64,
+    out: np.ndarray,
+) -> None:
+    """Draw from the distribution in two parts, reading the entries of each document's row."""
+    # Local names, because each access to an array inside a tuple changes its reference count.
     docs, row_ptr, entries, alpha = order.docs, rows.row_ptr, rows.entries, prior.alpha
     word = new_word_scratch(order.doc_ptr, prior)
     phi, phi_old, sums = word.phi, word.phi_old, word.sums
     for group in range(len(order.group_ptr) - 1):
-        first, behind = block_segments(order, group, model)
-        for s in range(first, behind):
+        first, stop = block_segments(order, group, model)
+        for s in range(first, stop):
             row = np.int64(order.word_ids[s]) - model.first
             mass = expand_word(word, model, prior, row)
             start, end = order.word_ptr[s], order.word_ptr[s + 1]
             for i in range(start, end):
+                # The row of a later token: its first two cache lines, which hold sixteen entries each.
                 ahead = row_ptr[docs[min(i + AHEAD, len(z) - 1)]]
                 prefetch(entries, ahead)
                 prefetch(entries, ahead + 16)
                 if not _repeats(docs, z, start, i):
-                    old, head = np.int64(z[i]), row_ptr[docs[i]]
+                    old = np.int64(z[i])
+                    head = row_ptr[docs[i]]
                     n = row_ptr[docs[i] + 1] - head
                     ends = _products(entries, head, n, old, prior.subtract_a, phi, phi_old[old], sums)
                     own = alpha[old] * phi_old[old]
                     others = mass - alpha[old] * phi[old]
+                # The old topic has the interval [-own, 0), so that the other pieces of the prior part start at 0.
                 x = random.uniform64(key, i) * (own + others + pick(ends, LAST)) - own
                 if x >= others:
                     out[i] = _topic(entries[head + _find(sums, ends, x - others, n)], old)
@@ -184,10 +221,23 @@ def _sweep_sparse(order, rows, model, prior, z, key, out):
 
 
 @inlined
-def _products(entries, head, n, old, left, phi, phi_old, sums):
-    """Sum A_dk φ_k over a row, the old topic lowered: ``sums`` inside each lane, and the lanes' ends on the line."""
+def _products(
+    entries: np.ndarray,
+    head: int,
+    n: int,
+    old: int,
+    subtract: int,
+    phi: np.ndarray,
+    phi_old: np.float32,
+    sums: np.ndarray,
+) -> Lanes:
+    """Sum A_dk φ_k over the n entries of a row, with the old topic lowered.
+
+    Writes the running sums of each lane to ``sums``. Returns the prefix sums of the lanes' totals, eight float64: the
+    end of each lane's share of the distribution.
+    """
     total = splat(ZERO)
-    own, phi_own, less = splat(np.uint32(old)), splat(phi_old), splat(np.uint32(left))
+    own, phi_own, less = splat(np.uint32(old)), splat(phi_old), splat(np.uint32(subtract))
     for j in range(0, n, LANES):
         packed = load(entries, head + j)
         k, count = high_half(packed), low_half(packed)
@@ -198,25 +248,27 @@ def _products(entries, head, n, old, left, phi, phi_old, sums):
 
 
 @inlined
-def _find(sums, ends, x, n):
-    """Return which of n numbers, dealt to lanes, holds ``x``."""
+def _find(sums: np.ndarray, ends: Lanes, x: float, n: int) -> int:
+    """Return the index below n of the item whose interval holds ``x``: first its lane, then its row within the lane."""
     lane = min(count_at_most(ends, x), LANES - 1)
     rest = splat(np.float32(x - pick(shift_up(ends), lane)))
+    # Counts in all lanes at once, since eight comparisons cost as much as one.
     steps = splat(ZERO_COUNT)
     for j in range(0, n, LANES):
-        steps = count_below(steps, load(sums, j), rest)
+        steps = add_one_where_at_most(steps, load(sums, j), rest)
     return min(np.int64(pick(steps, lane)) * LANES, n - LANES) + lane
 
 
 @inlined
-def _topic(entry, old):
-    """Unpack an entry; rounding at the end of the line can point at one of no mass, and then the topic stays."""
+def _topic(entry: np.uint32, old: int) -> int:
+    """Return the topic of an entry. An entry of count zero, at which rounding can point, gives the old topic."""
     return np.int64(entry >> SIXTEEN) & (MAX_TOPICS - 1) if entry & LOW else old
 
 
 @kernel
-def _draw_prior(x, word, model, prior, row, old):
-    """Draw from α_k φ_k over all topics but the old one."""
+def _draw_prior(x: float, word: WordScratch, model: ModelBlock, prior: PriorTerms, row: int, old: int) -> int:
+    """Return the topic at ``x`` of the prior part without the old topic: the piece of β, then that of the counts."""
+    # The prefix sums include the old topic: from its interval on, x moves up by the width of that interval.
     skipped = prior.smooth[old + 1] - prior.smooth[old]
     smooth = prior.smooth[-1] - skipped
     start, end = model.row_ptr[row], model.row_ptr[row + 1]
@@ -231,22 +283,34 @@ def _draw_prior(x, word, model, prior, row, old):
 
 
 @kernel
-def _search(prefix, x):
-    """Return which interval of (n + 1,) prefix sums holds ``x``."""
+def _search(prefix: np.ndarray, x: float) -> int:
+    """Return which of the n intervals of (n + 1,) prefix sums holds ``x``; the last one for an x past the end."""
     return min(np.searchsorted(prefix, x, "right") - 1, len(prefix) - 2)
 
 
+# --- dense rows ---
+
+
 @kernel
-def _sweep_dense(order, rows, model, prior, z, key, out):
+def _sweep_dense(
+    order: TokenOrder,
+    rows: DocumentCounts,
+    model: ModelBlock,
+    prior: PriorTerms,
+    z: np.ndarray,
+    key: np.uint64,
+    out: np.ndarray,
+) -> None:
+    """Draw from the distribution with one interval per topic, over dense rows of A + α."""
     docs = order.docs
     word = new_word_scratch(order.doc_ptr, prior)
     phi, phi_old, sums = word.phi, word.phi_old, word.sums
     n_topics = len(prior.alpha)
     width = (n_topics + LANES - 1) // LANES * LANES
     for group in range(len(order.group_ptr) - 1):
-        first, behind = block_segments(order, group, model)
+        first, stop = block_segments(order, group, model)
         A, first_doc = _dense_rows(order, rows, prior, group, width)
-        for s in range(first, behind):
+        for s in range(first, stop):
             row = np.int64(order.word_ids[s]) - model.first
             expand_word(word, model, prior, row)
             start, end = order.word_ptr[s], order.word_ptr[s + 1]
@@ -256,18 +320,22 @@ def _sweep_dense(order, rows, model, prior, z, key, out):
                     head = (np.int64(docs[i]) - first_doc) * width
                     ends = _dense_products(A, head, width, z[i], prior.subtract_a, phi, phi_old[z[i]], sums)
                 k = _find(sums, ends, random.uniform64(key, i) * pick(ends, LAST), width)
+                # Rounding at the very end of the distribution can point into the padding: the topic stays then.
                 out[i] = k if k < n_topics else z[i]
             clear_word(word, model, prior, row)
 
 
 @kernel
-def _dense_rows(order, rows, prior, group, width):
-    """Return A_dk + α_k of a group's documents, one row of ``width`` floats a document, and the first document."""
-    tokens = order.word_ptr[order.group_ptr[group]], order.word_ptr[order.group_ptr[group + 1]]
-    first = np.searchsorted(order.doc_ptr, tokens[0], "right") - 1
-    behind = np.searchsorted(order.doc_ptr, tokens[1])
-    A = np.zeros((max(behind - first, 0), width), np.float32)
-    for d in range(first, behind):
+def _dense_rows(
+    order: TokenOrder, rows: DocumentCounts, prior: PriorTerms, group: int, width: int
+) -> tuple[np.ndarray, int]:
+    """Return A_dk + α_k of a group's documents, flat float32 with ``width`` numbers per document, and the first one."""
+    first_token = order.word_ptr[order.group_ptr[group]]
+    stop_token = order.word_ptr[order.group_ptr[group + 1]]
+    first = np.searchsorted(order.doc_ptr, first_token, "right") - 1
+    stop = np.searchsorted(order.doc_ptr, stop_token)
+    A = np.zeros((max(stop - first, 0), width), np.float32)
+    for d in range(first, stop):
         A[d - first, : len(prior.alpha)] = prior.alpha
         for entry in rows.entries[rows.row_ptr[d] : rows.row_ptr[d + 1]]:
             if entry & LOW:
@@ -276,11 +344,13 @@ def _dense_rows(order, rows, prior, group, width):
 
 
 @inlined
-def _dense_products(A, head, n, old, left, phi, phi_old, sums):
-    """Sum (A_dk + α_k) φ_k over all topics as `_products` does over a row's."""
+def _dense_products(
+    A: np.ndarray, head: int, n: int, old: int, subtract: int, phi: np.ndarray, phi_old: np.float32, sums: np.ndarray
+) -> Lanes:
+    """Sum (A_dk + α_k) φ_k over all topics, with the old topic lowered; results as in `_products`."""
     total = splat(ZERO)
     k, eight = load(EIGHT_TOPICS, 0), splat(np.uint32(LANES))
-    own, phi_own, less = splat(np.uint32(old)), splat(phi_old), splat(np.float32(left))
+    own, phi_own, less = splat(np.uint32(old)), splat(phi_old), splat(np.float32(subtract))
     for j in range(0, n, LANES):
         a = load(A, head + j)
         total = total + where_equal(k, own, (a - less) * phi_own, a * load(phi, j))
@@ -289,12 +359,16 @@ def _dense_products(A, head, n, old, left, phi, phi_old, sums):
     return prefix_sums(to_double(total))
 
 
+# --- first topics and likelihood ---
+
+
 @kernel
-def _first_sweep(order, model, prior, key, out):
+def _first_sweep(order: TokenOrder, model: ModelBlock, prior: PriorTerms, key: np.uint64, out: np.ndarray) -> None:
+    """Draw from α_k φ_k: the piece of β first, then that of the word's counts."""
     word = new_word_scratch(order.doc_ptr, prior)
     for group in range(len(order.group_ptr) - 1):
-        first, behind = block_segments(order, group, model)
-        for s in range(first, behind):
+        first, stop = block_segments(order, group, model)
+        for s in range(first, stop):
             row = np.int64(order.word_ids[s]) - model.first
             mass = expand_word(word, model, prior, row)
             start, end = model.row_ptr[row], model.row_ptr[row + 1]
@@ -308,18 +382,21 @@ def _first_sweep(order, model, prior, key, out):
 
 
 @kernel
-def _log_likelihood(order, rows, model, prior):
+def _log_likelihood(order: TokenOrder, rows: DocumentCounts, model: ModelBlock, prior: PriorTerms) -> float:
+    """Sum log((Σ_k α_k φ_k + Σ_k A_dk φ_k) / (n_d + Σ α_k)) over tokens."""
     word = new_word_scratch(order.doc_ptr, prior)
     alpha = prior.alpha.sum()
     total = 0.0
     for group in range(len(order.group_ptr) - 1):
-        first, behind = block_segments(order, group, model)
-        for s in range(first, behind):
+        first, stop = block_segments(order, group, model)
+        for s in range(first, stop):
             row = np.int64(order.word_ids[s]) - model.first
             mass = expand_word(word, model, prior, row)
             for d in order.docs[order.word_ptr[s] : order.word_ptr[s + 1]]:
-                head, length = rows.row_ptr[d], order.doc_ptr[d + 1] - order.doc_ptr[d]
+                head = rows.row_ptr[d]
+                length = order.doc_ptr[d + 1] - order.doc_ptr[d]
                 n = rows.row_ptr[d + 1] - head
+                # Subtracts nothing from topic 0, so that the same function serves.
                 ends = _products(rows.entries, head, n, 0, 0, word.phi, word.phi[0], word.sums)
                 total += np.log((mass + pick(ends, LAST)) / (length + alpha))
             clear_word(word, model, prior, row)

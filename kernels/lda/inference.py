@@ -1,12 +1,16 @@
-"""Applying trained topics to documents: topics' weights θ under a model that stands still.
+"""Applying trained topics to documents: the topic weights θ of a document under a model that does not change.
 
-A document's θ_k = α_k + n_k is the fixed point of expectation-maximisation: each token gives each topic its share,
+θ_k = α_k + n_k is the fixed point of expectation-maximisation, in which each token gives each topic a share:
 
-    n_k = Σ_w c_w θ_k φ_wk / Σ_j θ_j φ_wj,   φ_wk = (B_wk + β) / (N_k + Vβ),
+    n_k = Σ_w c_w θ_k φ_wk / Σ_j θ_j φ_wj,    φ_wk = (B_wk + β) / (N_k + Vβ)
 
-over the document's distinct words w with counts c_w, beginning with θ in proportion to α. What β gives is the same for
-all words, so a sweep costs as much as the words' rows of B have entries. Nothing is drawn: a few sweeps come nearer to
-the average of very many Gibbs sweeps than twenty of those do.
+over the document's distinct words w with counts c_w, starting at θ in proportion to α. Source: the MAP
+algorithm of Asuncion et al., "On smoothing and inference for topic models" (UAI 2009), with α in place of α - 1.
+Nothing is drawn, so a row depends on its document alone. A few sweeps come nearer to the mean of very many Gibbs sweeps
+than twenty Gibbs sweeps do.
+
+Layout: the part of φ that β gives is the same for all words, so a sweep costs as much as the words' rows of B have
+entries. Those rows are scaled once by 1 / (N_k + Vβ), see `WordWeights`.
 
 Reference implementation: tests/helpers/naive.py, `lda_folded_in`.
 """
@@ -19,16 +23,16 @@ from ..jit import kernel, vector_kernel
 from .model import ModelBlock, inlined, read_only, read_only_tuple
 
 #: Sweeps over a document, at most.
-SWEEPS = 50
-#: A document is done when a sweep moves no more than this share of its mass.
-STILL = np.float32(0.05)
-#: Each step is longer by so much than expectation-maximisation's: a quarter of the sweeps fewer.
-FURTHER = np.float32(0.5)
+MAX_SWEEPS = 50
+#: Sweeps end when one moves no more than this share of the document's mass.
+TOLERANCE = np.float32(0.05)
+#: Each step is longer than that of expectation-maximisation by this share, which saves a quarter of the sweeps.
+OVERSTEP = np.float32(0.5)
 ZERO = np.float32(0)
 
 
 class WordWeights(NamedTuple):
-    """What a word's row of B adds to φ, and what β gives to all."""
+    """φ in two parts: the entries of each word's row of B, and what β gives to all words."""
 
     row_ptr: np.ndarray  # (W + 1,) int64
     topics: np.ndarray  # (nnz,) uint16
@@ -38,20 +42,18 @@ class WordWeights(NamedTuple):
 
 
 def word_weights(model: ModelBlock) -> WordWeights:
-    """Derive what inference needs of a model that is one block."""
+    """Compute both parts of φ for a model that is one block."""
     inverse = 1.0 / (model.totals + model.n_words * model.beta)
     weights = model.counts * inverse.astype(np.float32)[model.topics]
     base = (model.beta * inverse).astype(np.float32)
-    return read_only_tuple(
-        WordWeights(model.row_ptr, model.topics, weights.astype(np.float32), base, model.alpha.astype(np.float32))
-    )
+    alpha = model.alpha.astype(np.float32)
+    return read_only_tuple(WordWeights(model.row_ptr, model.topics, weights.astype(np.float32), base, alpha))
 
 
 def fold_in(doc_ptr: np.ndarray, words: np.ndarray, rows: WordWeights) -> np.ndarray:
     """Estimate the topics of new documents: ``doc_ptr`` (D + 1,) int64 and ``words`` (T,) uint32 in document order.
 
-    Returns (D, K) float32, rows that sum to one, each a function of its document alone; one without tokens is the
-    prior's.
+    Returns (D, K) float32, whose rows sum to one. The row of an empty document is that of the prior.
     """
     theta = np.empty((len(doc_ptr) - 1, len(rows.alpha)), np.float32)
     _fold_in(read_only(doc_ptr), read_only(words), rows, theta)
@@ -61,22 +63,24 @@ def fold_in(doc_ptr: np.ndarray, words: np.ndarray, rows: WordWeights) -> np.nda
 def score_completion(
     given: tuple[np.ndarray, np.ndarray], scored: tuple[np.ndarray, np.ndarray], rows: WordWeights
 ) -> float:
-    """Sum log Σ_k θ_dk φ_kv over the tokens ``scored`` of documents, θ being that of the tokens ``given``.
+    """Sum log Σ_k θ_dk φ_kv over the tokens ``scored`` of documents, with θ estimated from their tokens ``given``.
 
-    Each is ``doc_ptr`` (D + 1,) int64 and ``words`` (T,) uint32 in document order.
+    Each argument is ``doc_ptr`` (D + 1,) int64 and ``words`` (T,) uint32 in document order.
     """
     return _score_completion(*map(read_only, (*given, *scored)), rows)
 
 
 @vector_kernel
-def _fold_in(doc_ptr, words, rows, out):
+def _fold_in(doc_ptr: np.ndarray, words: np.ndarray, rows: WordWeights, out: np.ndarray) -> None:
     counts, fresh = np.zeros(len(rows.row_ptr) - 1, np.int32), np.empty(len(rows.alpha), np.float32)
     for d in range(len(doc_ptr) - 1):
         _topics(words[doc_ptr[d] : doc_ptr[d + 1]], rows, counts, fresh, out[d])
 
 
 @vector_kernel
-def _score_completion(doc_ptr, words, scored_ptr, scored, rows):
+def _score_completion(
+    doc_ptr: np.ndarray, words: np.ndarray, scored_ptr: np.ndarray, scored: np.ndarray, rows: WordWeights
+) -> float:
     counts, fresh = np.zeros(len(rows.row_ptr) - 1, np.int32), np.empty(len(rows.alpha), np.float32)
     theta, total = np.empty_like(fresh), 0.0
     for d in range(len(doc_ptr) - 1):
@@ -88,15 +92,15 @@ def _score_completion(doc_ptr, words, scored_ptr, scored, rows):
 
 
 @vector_kernel
-def _topics(own, rows, counts, fresh, theta):
-    """Set θ to the topics of a document of these words, shares of one; ``counts`` are zero before and after."""
+def _topics(own: np.ndarray, rows: WordWeights, counts: np.ndarray, fresh: np.ndarray, theta: np.ndarray) -> None:
+    """Set θ (K,) to the topic shares of a document with these words (n,); ``counts`` (W,) are zero before and after."""
     distinct = _count(own, counts)
     prior = rows.alpha.sum()
     mass = prior + len(own)
     theta[:] = rows.alpha * (mass / prior)
-    for _ in range(SWEEPS):
+    for _ in range(MAX_SWEEPS):
         spread = _share(distinct, counts, rows, theta, fresh)
-        if _move(theta, fresh, spread, rows) <= STILL * mass:
+        if _move(theta, fresh, spread, rows) <= TOLERANCE * mass:
             break
     theta /= theta.sum()
     for v in distinct:
@@ -104,8 +108,8 @@ def _topics(own, rows, counts, fresh, theta):
 
 
 @vector_kernel
-def _count(own, counts):
-    """Count a document's words; return those that it has, in the order in which they come."""
+def _count(own: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Count a document's words; return its distinct words in the order of their first tokens."""
     distinct, n = np.empty(len(own), np.uint32), 0
     for v in own:
         if counts[v] == 0:
@@ -116,8 +120,10 @@ def _count(own, counts):
 
 
 @vector_kernel
-def _share(distinct, counts, rows, theta, fresh):
-    """Set ``fresh`` (K,) to Σ c_w B_wk / (N_k + Vβ) / Σ_j θ_j φ_wj; return the sum of its factors without B."""
+def _share(
+    distinct: np.ndarray, counts: np.ndarray, rows: WordWeights, theta: np.ndarray, fresh: np.ndarray
+) -> np.float32:
+    """Set ``fresh`` (K,) to Σ_w s_w B_wk / (N_k + Vβ) with s_w = c_w / Σ_j θ_j φ_wj; return Σ_w s_w."""
     row_ptr, topics, weights = rows.row_ptr, rows.topics, rows.weights
     flat, spread = _flat(theta, rows), ZERO
     fresh[:] = 0
@@ -130,7 +136,7 @@ def _share(distinct, counts, rows, theta, fresh):
 
 
 @inlined
-def _flat(theta, rows):
+def _flat(theta: np.ndarray, rows: WordWeights) -> np.float32:
     """Return what β gives to every word: Σ_k θ_k β / (N_k + Vβ)."""
     flat = ZERO
     for k in range(len(theta)):
@@ -139,11 +145,11 @@ def _flat(theta, rows):
 
 
 @inlined
-def _mass(flat, theta, rows, v):
-    """Return Σ_k θ_k φ_vk, as four sums, none of which waits for another."""
+def _mass(flat: np.float32, theta: np.ndarray, rows: WordWeights, v: int) -> np.float32:
+    """Return Σ_k θ_k φ_vk. Four partial sums let the processor start an addition before the previous one ends."""
     topics, weights = rows.topics, rows.weights
     one, two, three, four = flat, ZERO, ZERO, ZERO
-    # Unsigned: a signed index could count from the end, which is asked at every use.
+    # Unsigned, because a signed index may count from the end, which numba tests at every access.
     j, end = np.uint64(rows.row_ptr[v]), np.uint64(rows.row_ptr[v + 1])
     while j + np.uint64(4) <= end:
         one += theta[topics[j]] * weights[j]
@@ -158,20 +164,28 @@ def _mass(flat, theta, rows, v):
 
 
 @vector_kernel
-def _move(theta, fresh, spread, rows):
-    """Step beyond α + n, and return how far away that was."""
+def _move(theta: np.ndarray, fresh: np.ndarray, spread: np.float32, rows: WordWeights) -> np.float32:
+    """Step from θ beyond α + n, but never below α; return Σ_k of the distance to α + n."""
     alpha, base, moved = rows.alpha, rows.base, ZERO
     for k in range(len(theta)):
         step = alpha[k] + theta[k] * (fresh[k] + spread * base[k]) - theta[k]
         moved += abs(step)
-        theta[k] = max(alpha[k], theta[k] + (1 + FURTHER) * step)
+        theta[k] = max(alpha[k], theta[k] + (1 + OVERSTEP) * step)
     return moved
 
 
 @kernel
-def copy_ranges(topics, counts, starts, to_topics, to_counts, places, lengths):
-    """Copy ranges of sparse rows: ``starts``, ``places`` and ``lengths`` are (R,) int64."""
+def copy_ranges(
+    topics: np.ndarray,
+    counts: np.ndarray,
+    starts: np.ndarray,
+    to_topics: np.ndarray,
+    to_counts: np.ndarray,
+    to_starts: np.ndarray,
+    lengths: np.ndarray,
+) -> None:
+    """Copy R ranges of sparse rows: ``starts``, ``to_starts`` and ``lengths`` are (R,) int64."""
     for r in range(len(starts)):
         for j in range(lengths[r]):
-            to_topics[places[r] + j] = topics[starts[r] + j]
-            to_counts[places[r] + j] = counts[starts[r] + j]
+            to_topics[to_starts[r] + j] = topics[starts[r] + j]
+            to_counts[to_starts[r] + j] = counts[starts[r] + j]

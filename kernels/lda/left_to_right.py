@@ -1,7 +1,12 @@
-"""The likelihood of a whole document under fixed topics, by particles from left to right.
+"""The likelihood of a whole document under a fixed model, estimated by particles from left to right.
 
-Source: Wallach, Murray, Salakhutdinov and Mimno, "Evaluation methods for topic models" (ICML 2009), algorithm 3. Its
-cost grows with the square of a document's length: for small sets.
+    p(w) ≈ Π_n (1/R) Σ_r Σ_k φ_{w_n, k} (n_k^(r) + α_k) / (n + Σ α)
+
+where particle r has drawn topics for the first n words, and n_k^(r) counts them. Before each word, a particle draws the
+topics of all earlier words anew.
+
+Source: Wallach, Murray, Salakhutdinov and Mimno, "Evaluation methods for topic models" (ICML 2009), algorithm 3. The
+cost grows with the square of the document's length, so this is for small sets of documents.
 
 Reference implementation: tests/helpers/naive.py, `lda_left_to_right`.
 """
@@ -13,13 +18,14 @@ from ..jit import kernel
 
 
 @kernel
-def left_to_right(words, phi, alpha, key, particles):
+def left_to_right(words: np.ndarray, phi: np.ndarray, alpha: np.ndarray, key: np.uint64, particles: int) -> float:
     """Estimate log p(words) of one document.
 
-    ``words`` (T,) int64 rows of ``phi`` (W, K) float64, the topics' probabilities of each word; ``alpha`` (K,) float64;
-    ``key`` uint64 of the document's draws: particle r takes those of the stream ``random.draw(key, r)`` in turn.
+    ``words`` (T,) int64 are rows of ``phi`` (W, K) float64, the probability of each word under each topic; ``alpha``
+    (K,) float64. Particle r takes the draws of the stream ``random.draw(key, r)`` in turn.
     """
-    likelihood, line = np.zeros(len(words)), np.empty(len(alpha))
+    likelihood = np.zeros(len(words))
+    ends = np.empty(len(alpha))
     total = alpha.sum()
     for r in range(particles):
         stream, taken = random.draw(key, r), 0
@@ -27,26 +33,28 @@ def left_to_right(words, phi, alpha, key, particles):
         for n in range(len(words)):
             for i in range(n):
                 counts[z[i]] -= 1
-                _line(phi[words[i]], alpha, counts, line)
-                z[i] = _draw(line, random.uniform64(stream, taken))
+                _accumulate(phi[words[i]], alpha, counts, ends)
+                z[i] = _draw(ends, random.uniform64(stream, taken))
                 counts[z[i]] += 1
                 taken += 1
-            likelihood[n] += _line(phi[words[n]], alpha, counts, line) / (total + n)
-            z[n] = _draw(line, random.uniform64(stream, taken))
+            likelihood[n] += _accumulate(phi[words[n]], alpha, counts, ends) / (total + n)
+            z[n] = _draw(ends, random.uniform64(stream, taken))
             counts[z[n]] += 1
             taken += 1
     return np.log(likelihood / particles).sum()
 
 
 @kernel
-def _line(phi, alpha, counts, line):
+def _accumulate(phi: np.ndarray, alpha: np.ndarray, counts: np.ndarray, ends: np.ndarray) -> float:
+    """Write the prefix sums of (n_k + α_k) φ_k to ``ends`` (K,); return the last one."""
     mass = 0.0
     for k in range(len(alpha)):
         mass += (counts[k] + alpha[k]) * phi[k]
-        line[k] = mass
+        ends[k] = mass
     return mass
 
 
 @kernel
-def _draw(line, x):
-    return min(np.searchsorted(line, x * line[-1], "right"), len(line) - 1)
+def _draw(ends: np.ndarray, u: float) -> int:
+    """Return the topic that a uniform number u falls on."""
+    return min(np.searchsorted(ends, u * ends[-1], "right"), len(ends) - 1)

@@ -1,28 +1,41 @@
-"""What LDA's kernels read and share: the model, a chunk's order, priors, and the word at hand.
+"""Data that the LDA samplers share: a block of the model, a chunk's order, terms of the priors, and one word's φ.
+
+With A the counts of topics per document, B those per word, N_k = Σ_v B_vk, and V words, all samplers draw from
+
+    p(k) ∝ (A_dk + α_k) φ_vk,    φ_vk = (B_vk + β) / (N_k + Vβ)
+
+Source: SaberLDA (Li et al., ASPLOS 2017), equation (1).
+
+Layout: a row of B is sparse, but a draw looks up φ at the topics of a document. So φ of one word is expanded to a dense
+array, used for all tokens of the word in one group of documents, and reset entry by entry (`expand_word`,
+`clear_word`).
 
 Reference implementation: tests/helpers/naive.py, `lda_weights`.
 """
 
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from ..chunk import Chunk
 from ..jit import kernel
 from ..simd.lanes import LANES
 from .counts import MAX_COUNT, MAX_TOPICS, SURPLUS
 
-#: For what a loop over tokens calls: LLVM's own judgement leaves it a call.
+Arrays = TypeVar("Arrays", bound=NamedTuple)
+
+#: For functions inside a loop over tokens, which LLVM by its own judgement would not inline.
 inlined = partial(kernel, forceinline=True)
 
 
 class ModelBlock(NamedTuple):
-    """What a sweep reads of the model: B for a block of W words from ``first`` on, and what all blocks share."""
+    """The model as one sweep reads it: B for a block of W consecutive words, and the arrays that all blocks share."""
 
     row_ptr: np.ndarray  # (W + 1,) int64
     topics: np.ndarray  # (nnz,) uint16, ascending inside a row
     counts: np.ndarray  # (nnz,) int32
-    first: int  # the block's first word
+    first: int  # the first word of the block
     totals: np.ndarray  # (K,) int64: N, over all words
     alpha: np.ndarray  # (K,) float32
     beta: float
@@ -30,7 +43,7 @@ class ModelBlock(NamedTuple):
 
 
 class TokenOrder(NamedTuple):
-    """The part of a chunk that sampling reads: see the corpus chunk's fields of the same names."""
+    """The fields of a chunk that sampling reads; see `kernels.chunk.Chunk`."""
 
     doc_ptr: np.ndarray
     group_ptr: np.ndarray
@@ -41,37 +54,45 @@ class TokenOrder(NamedTuple):
 
 
 class PriorTerms(NamedTuple):
-    """What follows from totals, alpha and beta, once a call."""
+    """Terms of the equation that do not depend on the word, computed once per call."""
 
     alpha: np.ndarray  # (K,) float64
     inverse: np.ndarray  # (K,) float64: 1 / (N_k + Vβ)
-    lowered: np.ndarray  # (K,) float64: 1 / (N_k - 1 + Vβ), or `inverse` where B keeps the token
+    lowered: np.ndarray  # (K,) float64: 1 / (N_k - 1 + Vβ) if the token is left out of B and N, else `inverse`
     word_factor: np.ndarray  # (K,) float64: α_k / (N_k + Vβ)
     smooth: np.ndarray  # (K + 1,) float64: prefix sums of α_k β / (N_k + Vβ)
-    base: np.ndarray  # (K,) float32: β / (N_k + Vβ)
-    grain: float  # x + grain - grain is x in steps so coarse that sums of a word's are exact, in any order
-    subtract_a: int  # what the token's own count takes away from A: 1 or 0
-    subtract_b: int  # the same for B
+    base: np.ndarray  # (K,) float32: β / (N_k + Vβ), the φ_k of a word without counts
+    grain: float  # x + grain - grain rounds x so coarsely that the sums of a word are exact, in any order
+    subtract_a: int  # 1 if a token is left out of A, else 0
+    subtract_b: int  # 1 if a token is left out of B and N, else 0
 
 
 class WordScratch(NamedTuple):
-    """Scratch for the word at hand and the token at hand."""
+    """Arrays for the current word and the current token."""
 
-    phi: np.ndarray  # float32: φ by topic, and again with the SURPLUS bit where a row may have such entries
-    phi_old: np.ndarray  # (K,) float32: φ with the token left out, where the word has the topic
-    prefix: np.ndarray  # (K + 1,) float64: prefix sums of α_k B_vk / (N_k + Vβ) over the row's entries
+    phi: np.ndarray  # (2 MAX_TOPICS,) float32: φ by topic; the second half is for topics with the SURPLUS bit
+    phi_old: np.ndarray  # (K,) float32: φ without the current token, valid for topics that the word has
+    prefix: np.ndarray  # (K + 1,) float64: prefix sums of α_k B_vk / (N_k + Vβ) over the entries of the word's row
     sums: np.ndarray  # float32: running sums of the eight lanes
-    surplus: bool
+    surplus: bool  # whether a row of A may have entries with the SURPLUS bit
 
 
-def token_order(chunk) -> TokenOrder:
-    """Return a chunk's fields that sampling reads."""
-    return read_only_tuple(TokenOrder(*(getattr(chunk, name) for name in TokenOrder._fields)))
+def token_order(chunk: Chunk) -> TokenOrder:
+    """Return read-only views of the fields of a chunk that sampling reads."""
+    order = TokenOrder(
+        chunk.doc_ptr, chunk.group_ptr, chunk.word_ids, chunk.word_ptr, chunk.docs, chunk.word_to_doc_order
+    )
+    return read_only_tuple(order)
 
 
-def read_only_tuple(arrays):
-    """Return a named tuple with read-only views: one compiled kernel serves arrays of any origin."""
-    return type(arrays)(*(read_only(a) if isinstance(a, np.ndarray) else a for a in arrays))
+def read_only_tuple(arrays: Arrays) -> Arrays:
+    """Return a named tuple with read-only views of its arrays.
+
+    Whether an array is writable is part of its numba type, and arrays from a store are not. With read-only views
+    one compiled function serves arrays of any origin.
+    """
+    views = (read_only(field) if isinstance(field, np.ndarray) else field for field in arrays)
+    return type(arrays)(*views)
 
 
 def read_only(array: np.ndarray) -> np.ndarray:
@@ -82,18 +103,22 @@ def read_only(array: np.ndarray) -> np.ndarray:
 
 
 def make_prior(model: ModelBlock, subtract_a: int, subtract_b: int) -> PriorTerms:
-    """Derive what a call needs; ``subtract_a``, ``subtract_b``: what a token left out takes from A and B, 1 or 0."""
+    """Compute the terms of one call; ``subtract_a`` and ``subtract_b`` are 1 if a token is left out of A and of B."""
     mass = model.n_words * model.beta
     alpha = model.alpha.astype(np.float64)
     inverse = 1.0 / (model.totals + mass)
+    lowered = inverse
+    if subtract_b:
+        lowered = 1.0 / (np.maximum(model.totals - 1, 0) + mass)
     return PriorTerms(
         alpha=alpha,
         inverse=inverse,
-        lowered=1.0 / (np.maximum(model.totals - 1, 0) + mass) if subtract_b else inverse,
+        lowered=lowered,
         word_factor=alpha * inverse,
         smooth=np.r_[0.0, np.cumsum(alpha * model.beta * inverse)],
         base=(model.beta * inverse).astype(np.float32),
-        # A word's masses add up to less than Σ α_k, so in steps of that times 2^-50 to less than 53 bits.
+        # The masses of a word add up to less than Σ α_k. In multiples of 2^-50 times that sum they need less than the
+        # 53 bits of a float64, so no addition rounds. CUDA kernels add in another order and get the same bits.
         grain=1.5 * 2.0 ** (np.ceil(np.log2(alpha.sum())) + 2),
         subtract_a=subtract_a,
         subtract_b=subtract_b,
@@ -101,8 +126,8 @@ def make_prior(model: ModelBlock, subtract_a: int, subtract_b: int) -> PriorTerm
 
 
 @kernel
-def new_word_scratch(doc_ptr, prior):
-    """Return scratch for no word yet: ``phi`` (65536,) float32 as for a word without counts."""
+def new_word_scratch(doc_ptr: np.ndarray, prior: PriorTerms) -> WordScratch:
+    """Return scratch in which ``phi`` (65536,) float32 is that of a word without counts."""
     n_topics = len(prior.alpha)
     longest = 0
     for d in range(len(doc_ptr) - 1):
@@ -115,11 +140,11 @@ def new_word_scratch(doc_ptr, prior):
 
 
 @kernel
-def expand_word(word, model, prior, row):
-    """Spread a row of B over ``phi`` (K,) float32 and return Σ α_k φ_k, the mass of the prior part."""
-    # Local names: an array of a tuple is a counted reference at every use.
+def expand_word(word: WordScratch, model: ModelBlock, prior: PriorTerms, row: int) -> float:
+    """Write φ of one row of B to ``phi`` (K,) float32; return Σ α_k φ_k, the mass of the prior part."""
+    # Local names, because each access to an array inside a tuple changes its reference count.
     phi, phi_old, prefix, surplus = word.phi, word.phi_old, word.prefix, word.surplus
-    topics, counts, beta, left = model.topics, model.counts, model.beta, prior.subtract_b
+    topics, counts, beta, subtract = model.topics, model.counts, model.beta, prior.subtract_b
     inverse, lowered, weight, grain = prior.inverse, prior.lowered, prior.word_factor, prior.grain
     mass = 0.0
     start = model.row_ptr[row]
@@ -127,7 +152,7 @@ def expand_word(word, model, prior, row):
         k = topics[j]
         count = np.float64(counts[j])
         phi[k] = (count + beta) * inverse[k]
-        phi_old[k] = (count - left + beta) * lowered[k]
+        phi_old[k] = (count - subtract + beta) * lowered[k]
         mass += (weight[k] * count + grain) - grain
         prefix[j - start + 1] = mass
         if surplus:
@@ -136,8 +161,8 @@ def expand_word(word, model, prior, row):
 
 
 @kernel
-def clear_word(word, model, prior, row):
-    """Set ``phi`` (K,) float32 back to that of a word without counts, by the row's non-zeros."""
+def clear_word(word: WordScratch, model: ModelBlock, prior: PriorTerms, row: int) -> None:
+    """Reset ``phi`` (K,) float32 to that of a word without counts, at the topics of the row alone."""
     phi, phi_old, base, topics, surplus = word.phi, word.phi_old, prior.base, model.topics, word.surplus
     for j in range(model.row_ptr[row], model.row_ptr[row + 1]):
         k = topics[j]
@@ -147,9 +172,12 @@ def clear_word(word, model, prior, row):
 
 
 @kernel
-def block_segments(order, group, model):
-    """Return the span of a group's block_segments whose words, ascending ``word_ids`` (S,) uint32, are in the block."""
+def block_segments(order: TokenOrder, group: int, model: ModelBlock) -> tuple[int, int]:
+    """Return the first segment, and the one after the last, of a group whose words are in the model's block.
+
+    ``word_ids`` (S,) uint32 ascend inside a group.
+    """
     start, end = order.group_ptr[group], order.group_ptr[group + 1]
     words = order.word_ids[start:end]
-    behind = model.first + len(model.row_ptr) - 1
-    return start + np.searchsorted(words, model.first), start + np.searchsorted(words, behind)
+    stop = model.first + len(model.row_ptr) - 1
+    return start + np.searchsorted(words, model.first), start + np.searchsorted(words, stop)

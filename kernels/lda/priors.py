@@ -1,7 +1,14 @@
-"""Learning LDA's Dirichlet priors by Minka's fixed point, from histograms of counts.
+"""Learning LDA's Dirichlet priors from histograms of counts, by Minka's fixed point.
 
-Source: Minka, "Estimating a Dirichlet distribution" (2000), equation 55; by histograms as Wallach's thesis (2008),
-section 2.3. The counts of chunks add up, so that the priors are learned from all documents without a look at any.
+    α_k ← α_k Σ_d (ψ(A_dk + α_k) - ψ(α_k)) / Σ_d (ψ(n_d + Σ α) - ψ(Σ α)),    n_d the length of document d
+
+and likewise β from the counts in B, with one number for all words.
+
+Source: Minka, "Estimating a Dirichlet distribution" (2000), equation 55; with histograms as in Wallach's thesis (2008),
+section 2.3. The sums run over documents, but only the values of the counts matter, and small ones repeat. So a chunk
+sends a histogram of its counts. Histograms add up, and the priors are learned from all documents without reading them.
+
+Layout: counts below 64 have a bin each. Above, each doubling has 8 bins, and a bin stands for the mean of its counts.
 
 Reference implementation: tests/helpers/naive.py, `lda_learned_alpha`.
 """
@@ -14,25 +21,25 @@ from scipy.special import digamma
 from ..jit import kernel
 from .counts import MAX_COUNT, MAX_TOPICS, SIXTEEN, SURPLUS, DocumentCounts
 
-#: Counts below have bins of their own; above, so many bins for each doubling.
-EXACT, PER_DOUBLING = 64, 8
-#: No prior falls below: a topic of no tokens could never come back.
-LEAST = 1e-6
-#: Steps of the fixed point, at most, and the relative change at which it ends.
-STEPS, TOLERANCE = 50, 1e-5
+#: Counts below EXACT_BINS have bins of their own. Above, each doubling of the count has BINS_PER_DOUBLING bins.
+EXACT_BINS, BINS_PER_DOUBLING = 64, 8
+#: Lower limit of a prior: a topic whose prior is zero could never get a token again.
+MIN_PRIOR = 1e-6
+#: Steps of the fixed point, at most, and the relative change of the prior at which it ends.
+MAX_STEPS, TOLERANCE = 50, 1e-5
 
 
 def bins_of(counts: np.ndarray) -> np.ndarray:
-    """Return the bin of each count >= 0: an array of int64 of the same shape."""
+    """Return the bin of each count >= 0: int64 of the same shape."""
     counts = np.asarray(counts, np.int64)
-    doublings = np.log2(np.maximum(counts, EXACT) / EXACT)
-    return np.where(counts < EXACT, counts, EXACT + (doublings * PER_DOUBLING).astype(np.int64))
+    doublings = np.log2(np.maximum(counts, EXACT_BINS) / EXACT_BINS)
+    return np.where(counts < EXACT_BINS, counts, EXACT_BINS + (doublings * BINS_PER_DOUBLING).astype(np.int64))
 
 
 class Histogram(NamedTuple):
-    """How many counts each bin has, and what they add up to; histograms of chunks add up."""
+    """The number of counts in each of n bins, and their sum; histograms of chunks add up."""
 
-    numbers: np.ndarray  # (n,) or, a topic a row, (K, n) int64
+    numbers: np.ndarray  # (n,) int64, or (K, n) with one row per topic
     sums: np.ndarray  # (n,) int64
 
     def values(self) -> np.ndarray:
@@ -42,7 +49,7 @@ class Histogram(NamedTuple):
 
 
 def histogram(counts: np.ndarray, n_bins: int) -> Histogram:
-    """Bin counts (n,)."""
+    """Return the histogram of counts (n,)."""
     bins = bins_of(counts)
     sums = np.zeros(n_bins, np.int64)
     np.add.at(sums, bins, counts)
@@ -50,14 +57,16 @@ def histogram(counts: np.ndarray, n_bins: int) -> Histogram:
 
 
 def topic_histogram(rows: DocumentCounts, n_topics: int, n_bins: int) -> Histogram:
-    """Bin documents' counts of each topic, zeros left out: ``numbers`` (K, n_bins)."""
+    """Return the histogram of the documents' counts of each topic, without zeros: ``numbers`` (K, n_bins)."""
     found = Histogram(np.zeros((n_topics, n_bins), np.int64), np.zeros(n_bins, np.int64))
     _fill(rows.row_ptr, rows.entries, bins_of(np.arange(MAX_COUNT + 1)), *found)
     return found
 
 
 @kernel
-def _fill(row_ptr, entries, bins, numbers, sums):
+def _fill(row_ptr: np.ndarray, entries: np.ndarray, bins: np.ndarray, numbers: np.ndarray, sums: np.ndarray) -> None:
+    """Add the counts of all rows to the histogram; ``bins`` (MAX_COUNT + 1,) is the bin of each packed count."""
+    # A topic with more than MAX_COUNT tokens has several entries. The surplus ones are added up first.
     beyond = np.zeros(MAX_TOPICS, np.int64)
     for d in range(len(row_ptr) - 1):
         row = entries[row_ptr[d] : row_ptr[d + 1]]
@@ -67,47 +76,51 @@ def _fill(row_ptr, entries, bins, numbers, sums):
         for entry in row:
             k, count = np.int64(entry >> SIXTEEN), np.int64(entry & MAX_COUNT)
             if count and k < MAX_TOPICS:
-                place = bins[count]
+                where = bins[count]
                 if beyond[k]:
-                    count, beyond[k] = count + beyond[k], 0
-                    place = EXACT + np.int64(np.log2(count / EXACT) * PER_DOUBLING)
-                numbers[k, place] += 1
-                sums[place] += count
+                    count += beyond[k]
+                    beyond[k] = 0
+                    where = EXACT_BINS + np.int64(np.log2(count / EXACT_BINS) * BINS_PER_DOUBLING)
+                numbers[k, where] += 1
+                sums[where] += count
 
 
 def learn_alpha(alpha: np.ndarray, topics: Histogram, lengths: Histogram, symmetric: bool) -> np.ndarray:
-    """Return the alpha (K,) float64 under which documents' topics are likeliest.
+    """Return the alpha (K,) float64 that makes the documents' topics most likely.
 
-    ``topics``: of documents' counts of each topic; ``lengths``: of documents. ``symmetric``: one number for all topics.
+    ``topics`` is the histogram of the documents' counts of each topic, ``lengths`` that of their lengths. With
+    ``symmetric``, all topics have the same value.
     """
     alpha = np.asarray(alpha, np.float64)
     used = np.flatnonzero(topics.sums)
     numbers, values, sizes = topics.numbers[:, used], topics.values()[used], lengths.values()
-    for _ in range(STEPS):
+    for _ in range(MAX_STEPS):
         gained = (numbers * (digamma(values + alpha[:, None]) - digamma(alpha)[:, None])).sum(axis=1)
         total = alpha.sum()
         spent = float(lengths.numbers @ (digamma(sizes + total) - digamma(total)))
         if spent <= 0:
             return alpha
         factor = np.full_like(alpha, gained.mean() / spent) if symmetric else gained / spent
-        before, alpha = alpha, np.maximum(alpha * factor, LEAST)
+        before = alpha
+        alpha = np.maximum(alpha * factor, MIN_PRIOR)
         if np.abs(alpha / before - 1).max() < TOLERANCE:
             break
     return alpha
 
 
 def learn_beta(beta: float, words: Histogram, totals: np.ndarray, n_words: int) -> float:
-    """Return the beta under which topics' words are likeliest: one number for all words.
+    """Return the beta that makes the topics' words most likely: one number for all words.
 
-    ``words``: of the counts in B; ``totals`` (K,) int64: tokens of each topic; ``n_words``: V.
+    ``words`` is the histogram of the counts in B, ``totals`` (K,) int64 the tokens of each topic, ``n_words`` V.
     """
     values = words.values()
-    for _ in range(STEPS):
+    for _ in range(MAX_STEPS):
         gained = float(words.numbers @ (digamma(values + beta) - digamma(beta)))
         spent = n_words * float((digamma(totals + n_words * beta) - digamma(n_words * beta)).sum())
         if spent <= 0:
             return beta
-        before, beta = beta, max(beta * gained / spent, LEAST)
+        before = beta
+        beta = max(beta * gained / spent, MIN_PRIOR)
         if abs(beta / before - 1) < TOLERANCE:
             break
     return beta

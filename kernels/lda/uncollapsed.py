@@ -1,8 +1,11 @@
-"""Latent Dirichlet allocation by uncollapsed Gibbs sampling: topics of tokens, then θ and φ, each given the other.
+"""LDA by uncollapsed Gibbs sampling: θ and φ are drawn given the topics, then the topics given θ and φ.
 
-Source: Moon's dissertation (2019), Algorithm 2 and equation 2.2: p(k) ∝ φ_vk θ_dk. φ is the same for all chunks, so
-this is one exact sampler of the whole corpus, however it is cut; it mixes more slowly than those that integrate θ and φ
-out.
+    θ_d ~ Dirichlet(A_d + α),    φ_k ~ Dirichlet(B_k + β),    p(k) ∝ φ_vk θ_dk
+
+Source: Moon's dissertation (2019), Algorithm 2 and equation 2.2. All chunks use the same φ, so this is one exact
+sampler of the whole corpus, whatever its chunks. It mixes more slowly than the samplers that integrate θ and φ out.
+
+Layout: dense tables, as in collapsed.py; φ (V, K) and θ (D, K) are float32.
 
 Reference implementation: tests/helpers/naive.py, `lda_uncollapsed`.
 """
@@ -15,9 +18,10 @@ from .collapsed import STRIDE, CountTables, Tokens, draw_index, weigh_topics
 
 
 def sample(tokens: Tokens, tables: CountTables, keys: tuple[np.uint64, np.uint64], out: np.ndarray) -> None:
-    """Draw topics ``out`` (T,) uint16, in word order, from θ and φ drawn given the tables, which hold all V words.
+    """Draw topics ``out`` (T,) uint16, in word order, from θ and φ, which are drawn given the tables.
 
-    The first key is the chunk's: it gives θ, and the draw of token i; the second, which all chunks share, gives φ.
+    The tables hold all V words. The first key is the chunk's: it gives θ, and the draw of token i. The second key gives
+    φ, so all chunks must use the same.
     """
     theta = dirichlet(tables.A + tables.alpha, 1, keys[0])
     phi = dirichlet(tables.B + np.float32(tables.beta), 0, keys[1])
@@ -25,13 +29,16 @@ def sample(tokens: Tokens, tables: CountTables, keys: tuple[np.uint64, np.uint64
 
 
 def dirichlet(parameters: np.ndarray, axis: int, key: np.uint64) -> np.ndarray:
-    """Draw from Dirichlet distributions whose parameters lie along ``axis``: float32, of the same shape."""
-    drawn = np.random.Generator(np.random.Philox(key=int(key))).standard_gamma(parameters.astype(np.float64))
-    return (drawn / np.maximum(drawn.sum(axis=axis, keepdims=True), np.finfo(np.float64).tiny)).astype(np.float32)
+    """Draw from Dirichlet distributions with parameters along ``axis``; returns float32 of the same shape."""
+    generator = np.random.Generator(np.random.Philox(key=int(key)))
+    drawn = generator.standard_gamma(parameters.astype(np.float64))
+    # Gamma draws with tiny parameters can all be zero; their sum must not divide by zero.
+    total = np.maximum(drawn.sum(axis=axis, keepdims=True), np.finfo(np.float64).tiny)
+    return (drawn / total).astype(np.float32)
 
 
 @kernel
-def draw_topics(tokens, theta, phi, key, out):
+def draw_topics(tokens: Tokens, theta: np.ndarray, phi: np.ndarray, key: np.uint64, out: np.ndarray) -> None:
     """Draw ``out`` (T,) uint16 from φ (V, K) and θ (D, K), both float32; token i takes draw i of ``key``."""
     K = theta.shape[1]
     p = np.zeros((K + STRIDE - 1) // STRIDE * STRIDE, np.float32)

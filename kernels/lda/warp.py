@@ -1,21 +1,25 @@
-"""Latent Dirichlet allocation by Metropolis-Hastings in two orders: a token costs the same whatever the topics.
+"""LDA by the WarpLDA sampler: Metropolis-Hastings steps that cost the same per token whatever the number of topics.
 
-Source: WarpLDA (Chen et al., VLDB 2016), sections 4 and 5. The target is SaberLDA's equation (1) given the counts of
-the last epoch, the token itself left out of them:
+The target distribution is that of ESCA, given the counts after the previous epoch, with the token itself left out:
 
     p(k) ∝ (A_dk + α_k) (B_vk + β) / (N_k + Vβ)
 
-One sweep makes two steps, both of which leave p unchanged as long as its counts stand:
+Source: WarpLDA (Chen et al., VLDB 2016), sections 4 and 5. One sweep makes two steps. Each leaves p unchanged as long
+as the counts in it do not change:
 
-1. in word order, propose k' from q(k) ∝ B_vk + β; in document order, accept it with probability
-   min(1, (A_dk' + α_k') (N_k + Vβ) / ((A_dk + α_k) (N_k' + Vβ))): B cancels;
-2. in document order, propose k' from q(k) ∝ A_dk + α_k, A counted from what step 1 has left; in word order, accept it
-   with probability min(1, (B_vk' + β) (N_k + Vβ) / ((B_vk + β) (N_k' + Vβ))): A cancels.
+1. In word order, propose k' from q(k) ∝ B_vk + β. In document order, accept it with probability
+   min(1, (A_dk' + α_k') (N_k + Vβ) / ((A_dk + α_k) (N_k' + Vβ))): B cancels.
+2. In document order, propose k' from q(k) ∝ A_dk + α_k, with A counted after step 1. In word order, accept it with
+   probability min(1, (B_vk' + β) (N_k + Vβ) / ((B_vk + β) (N_k' + Vβ))): A cancels.
 
-Topic and proposal of a token share one uint32 in document order. The two passes in word order write and read it
-through ``word_to_doc_order``, one cache line per token, which is prefetched. B and N are the model of the last epoch,
-over all chunks; A is the chunk's own. So nothing depends on what other chunks do in the same epoch. Unlike WarpLDA,
-the token is left out of the counts that propose and that accept, and no proposal outlives its sweep.
+So a pass in word order reads one row of B at a time, and a pass in document order one row of A. B and N are the model
+after the previous epoch, over all chunks; A is counted from the chunk. Hence a chunk does not depend on what other
+chunks do in the same epoch. Two things differ from WarpLDA: the token is left out of the counts, both for proposing and
+for accepting, and no proposal is carried over to the next sweep.
+
+Layout: topic and proposal of one token are packed into one uint32, stored in document order. The passes in word order
+reach it through ``word_to_doc_order``, one cache line per token, which they prefetch. To propose from counts, a
+position is drawn in an *urn*: an array that holds the topic of every token of the word or of the document.
 
 Reference implementation: tests/helpers/naive.py, `lda_warp_sweep`.
 """
@@ -25,46 +29,47 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import random
+from ..chunk import Chunk
 from ..jit import kernel
 from ..simd.lanes import LANES, splat, store
 from ..simd.prefetch import prefetch
-from .model import ModelBlock, block_segments, inlined, read_only, read_only_tuple, token_order
+from .model import ModelBlock, TokenOrder, block_segments, inlined, read_only, read_only_tuple, token_order
 
-#: Tokens between the prefetch of a token's word and its use.
+#: Tokens between the prefetch of a token's packed topics and their use.
 AHEAD = np.uint64(16)
-#: Tokens of a word of which a line is written out, at most: one that stays in the second cache.
-LINE = 1 << 16
-#: A line is written out where it is no longer than so many times the row's entries and the tokens that draw from it.
-WORTH = 32
-#: Draws a token takes: word proposal; its acceptance and the document proposal; the acceptance of that.
+#: A word with at most this many tokens has an urn in memory. Such an urn stays in the second-level cache.
+MAX_URN = 1 << 16
+#: An urn is written only if its length is at most this multiple of the row's entries plus the tokens that draw from it.
+URN_PER_USE = 32
+#: Draws that a token takes: the word proposal; its acceptance with the document proposal; the acceptance of that.
 DRAWS = np.uint64(3)
 TOPIC, LOW = np.uint32(16), np.uint32(0xFFFF)
 ONE = np.uint64(1)
-#: Of a draw, the bits that propose; the upper ones accept.
+#: The lower 31 bits of one draw make the document proposal; its upper 24 bits decide on the word proposal.
 PROPOSING = np.uint64((1 << 31) - 1)
 STEP = 2.0**-31
 
 
 class ProposalTerms(NamedTuple):
-    """What follows from totals, alpha and beta, once a call."""
+    """Terms that do not depend on the word or document, computed once per call."""
 
     alpha: np.ndarray  # (K,) float32
     ends: np.ndarray  # (K,) float64: prefix sums of alpha
-    flat: float  # 1 / alpha where all are equal, else 0
+    flat: float  # 1 / alpha if alpha is symmetric, else 0
     beta: float
-    inverse: np.ndarray  # (2K,) float32: 1 / (N_k + Vβ), and 1 / (N_k - 1 + Vβ)
+    inverse: np.ndarray  # (2K,) float32: 1 / (N_k + Vβ) at 2k, and 1 / (N_k - 1 + Vβ) at 2k + 1
 
 
-class Guide(NamedTuple):
-    """A word's line that is too long to be written out. Entry e holds positions ``starts[e]:starts[e + 1]``."""
+class UrnIndex(NamedTuple):
+    """An index of an urn that is too long to be written. Entry e has the positions ``starts[e]:starts[e + 1]``."""
 
     starts: np.ndarray  # (K + 1,) int64
-    first: np.ndarray  # (K,) int64: first position of each topic that the word has
-    entries: np.ndarray  # (2K,) uint16: the entry of position g << shift
+    first: np.ndarray  # (K,) int64: the first position of each topic that the word has
+    entries: np.ndarray  # (2K,) uint16: the entry at each position g << shift
 
 
 def make_prior(model: ModelBlock) -> ProposalTerms:
-    """Derive what a call needs of totals and priors."""
+    """Compute the terms of one call."""
     alpha = model.alpha.astype(np.float64)
     flat = 1.0 / alpha[0] if (alpha == alpha[0]).all() else 0.0
     norm = np.maximum(model.totals[:, None] - [0, 1], 0) + model.n_words * model.beta
@@ -72,7 +77,10 @@ def make_prior(model: ModelBlock) -> ProposalTerms:
     return ProposalTerms(model.alpha.astype(np.float32), np.cumsum(alpha), flat, float(model.beta), inverse)
 
 
-def sample(chunk, model: ModelBlock, z: np.ndarray, key: np.uint64) -> np.ndarray:
+# --- called by the model ---
+
+
+def sample(chunk: Chunk, model: ModelBlock, z: np.ndarray, key: np.uint64) -> np.ndarray:
     """Make both steps for a model that is one block: (T,) uint16 topics in word order to (T,) uint16."""
     packed, out = np.empty(len(z), np.uint32), np.empty_like(z)
     propose(chunk, model, z, key, packed)
@@ -81,11 +89,11 @@ def sample(chunk, model: ModelBlock, z: np.ndarray, key: np.uint64) -> np.ndarra
     return out
 
 
-def propose(chunk, model: ModelBlock, z: np.ndarray, key: np.uint64, packed: np.ndarray) -> None:
-    """Draw word proposals for the tokens whose words lie in the model's block.
+def propose(chunk: Chunk, model: ModelBlock, z: np.ndarray, key: np.uint64, packed: np.ndarray) -> None:
+    """Draw word proposals for the tokens whose words are in the model's block.
 
-    ``z`` (T,) uint16 in word order; sets ``packed`` (T,) uint32, in document order, to (topic << 16 | proposal).
-    Token i in word order takes draw 3i of ``key``.
+    ``z`` (T,) uint16 in word order; sets ``packed`` (T,) uint32, in document order, to (topic << 16 | proposal). Token
+    i in word order takes draw 3i of ``key``.
     """
     _propose(token_order(chunk), read_only_tuple(model), make_prior(model), read_only(z), np.uint64(key), packed)
 
@@ -93,81 +101,98 @@ def propose(chunk, model: ModelBlock, z: np.ndarray, key: np.uint64, packed: np.
 def accept_and_propose(doc_ptr: np.ndarray, model: ModelBlock, key: np.uint64, packed: np.ndarray) -> None:
     """Accept or reject word proposals, then draw document proposals: ``packed`` (T,) uint32 in place.
 
-    Token j in document order takes draw 3j + 1 of ``key``: its upper 24 bits accept, its lower 31 propose. Any block of
-    the model will do: only totals and priors are read.
+    Token j in document order takes draw 3j + 1 of ``key``. Only totals and priors are read, so any block of the model
+    serves.
     """
     _accept_and_propose(read_only(doc_ptr), make_prior(model), np.uint64(key), packed)
 
 
-def accept(chunk, model: ModelBlock, z: np.ndarray, key: np.uint64, packed: np.ndarray, out: np.ndarray) -> None:
-    """Accept or reject document proposals of the tokens whose words lie in the model's block.
+def accept(chunk: Chunk, model: ModelBlock, z: np.ndarray, key: np.uint64, packed: np.ndarray, out: np.ndarray) -> None:
+    """Accept or reject document proposals of the tokens whose words are in the model's block.
 
-    ``z`` (T,) uint16 holds the topics that the model's counts hold; ``out`` (T,) uint16 gets the new ones. Token i in
+    ``z`` (T,) uint16 are the topics from which the model was counted; ``out`` (T,) uint16 gets the new ones. Token i in
     word order takes draw 3i + 2 of ``key``.
     """
-    _accept(
-        token_order(chunk),
-        read_only_tuple(model),
-        make_prior(model),
-        read_only(z),
-        np.uint64(key),
-        read_only(packed),
-        out,
-    )
+    order, block = token_order(chunk), read_only_tuple(model)
+    _accept(order, block, make_prior(model), read_only(z), np.uint64(key), read_only(packed), out)
+
+
+# --- step 1, proposals in word order ---
 
 
 @kernel
-def _propose(order, model, prior, z, key, packed):
-    # Local names: an array of a tuple is a counted reference at every use. Unsigned: a signed index could count from
-    # the end, which is asked at every use.
+def _propose(
+    order: TokenOrder, model: ModelBlock, prior: ProposalTerms, z: np.ndarray, key: np.uint64, packed: np.ndarray
+) -> None:
+    """Propose from q(k) ∝ B_vk + β for all tokens of the block's words."""
+    # Local names, because each access to an array inside a tuple changes its reference count. Indices are unsigned,
+    # because a signed index may count from the end, which numba tests at every access.
     word_ids, word_ptr, word_to_doc_order = order.word_ids, order.word_ptr, order.word_to_doc_order
     row_ptr, topics, counts, origin = model.row_ptr, model.topics, model.counts, model.first
     K, beta = len(prior.alpha), prior.beta
-    near, line = np.zeros(K, np.uint16), np.zeros(K + LINE + LANES, np.uint16)
+    # The urn begins with each topic once, for proposals from β.
+    near = np.zeros(K, np.uint16)
+    urn = np.zeros(K + MAX_URN + LANES, np.uint16)
     for k in range(K):
-        line[k] = k
-    far = Guide(np.zeros(K + 1, np.int64), np.zeros(K, np.int64), np.zeros(2 * K, np.uint16))
+        urn[k] = k
+    index = UrnIndex(np.zeros(K + 1, np.int64), np.zeros(K, np.int64), np.zeros(2 * K, np.uint16))
     for group in range(len(order.group_ptr) - 1):
-        first, behind = block_segments(order, group, model)
-        for s in range(np.uint64(first), np.uint64(behind)):
+        first, last = block_segments(order, group, model)
+        for s in range(np.uint64(first), np.uint64(last)):
             v = np.uint64(np.int64(word_ids[s]) - origin)
             head, end = np.uint64(row_ptr[v]), np.uint64(row_ptr[v + ONE])
             start, stop = np.uint64(word_ptr[s]), np.uint64(word_ptr[s + ONE])
             total = np.int64(0)
             for e in range(head, end):
                 total += counts[e]
-            if total <= LINE and total <= WORTH * np.int64(end - head + stop - start):
-                _spell(near, line, topics, counts, head, end)
-                _propose_near(start, stop, word_to_doc_order, near, line, total, beta, key, z, packed)
+            if total <= MAX_URN and total <= URN_PER_USE * np.int64(end - head + stop - start):
+                _fill_urn(near, urn, topics, counts, head, end)
+                _propose_from_urn(start, stop, word_to_doc_order, near, urn, total, beta, key, z, packed)
             else:
-                shift = _guide(far, topics, counts, head, end)
-                _propose_far(
-                    (start, stop), word_to_doc_order, far, topics[head:end], shift, (total, beta, key), z, packed
-                )
+                shift = _index_urn(index, topics, counts, head, end)
+                draw = (total, beta, key)
+                _propose_from_index((start, stop), word_to_doc_order, index, topics[head:end], shift, draw, z, packed)
 
 
 @inlined
-def _spell(near, line, topics, counts, head, end):
-    """Write the line, eight positions at a time: what goes too far is overwritten by the next topic."""
+def _fill_urn(
+    near: np.ndarray, urn: np.ndarray, topics: np.ndarray, counts: np.ndarray, head: np.uint64, end: np.uint64
+) -> None:
+    """Write each topic of a row of B as often as it is counted, and its first position to ``near`` (K,) uint16.
+
+    Eight positions are written at once. Those past the topic's last one are overwritten by the next topic.
+    """
     origin, eight = np.uint64(len(near)), np.uint64(LANES)
     position = origin
     for e in range(head, end):
         k = topics[e]
         near[k] = position - origin
-        behind = position + np.uint64(counts[e])
-        store(line, position, splat(k))
+        stop = position + np.uint64(counts[e])
+        store(urn, position, splat(k))
         position += eight
-        while position < behind:
-            store(line, position, splat(k))
+        while position < stop:
+            store(urn, position, splat(k))
             position += eight
-        position = behind
+        position = stop
 
 
 @inlined
-def _propose_near(start, stop, word_to_doc_order, near, line, total, beta, key, z, packed):
-    """Draw positions of the line: the token's own stands first among those of its topic, and is passed over.
+def _propose_from_urn(
+    start: np.uint64,
+    stop: np.uint64,
+    word_to_doc_order: np.ndarray,
+    near: np.ndarray,
+    urn: np.ndarray,
+    total: int,
+    beta: float,
+    key: np.uint64,
+    z: np.ndarray,
+    packed: np.ndarray,
+) -> None:
+    """Propose a topic for each token of a segment by drawing a position of the urn.
 
-    What the prior proposes is looked up in the line too, where it begins with all topics: no branch to mispredict.
+    The token itself is taken to be the first of its topic in the urn, and is skipped. A proposal from β is looked up in
+    the urn as well, at the topics with which it begins, so that no branch can be mispredicted.
     """
     n_topics, last = np.int64(len(near)), np.uint64(len(word_to_doc_order) - 1)
     others = np.float64(total - 1)
@@ -179,17 +204,18 @@ def _propose_near(start, stop, word_to_doc_order, near, line, total, beta, key, 
         position = np.int64(x)
         position += n_topics + np.int64(position >= np.int64(near[old]))
         topic = min(np.int64((x - others) * inverse), n_topics - 1)
-        # Masks, since LLVM makes branches of a choice between numbers that cost something.
+        # Masks, because LLVM makes a branch of a choice between two results that take time to compute.
         counted = -np.int64(x < others)
         index = np.uint64((position & counted) | (topic & ~counted))
-        packed[word_to_doc_order[i]] = np.uint32(old) << TOPIC | np.uint32(line[index])
+        packed[word_to_doc_order[i]] = np.uint32(old) << TOPIC | np.uint32(urn[index])
 
 
 @kernel
-def _guide(far, topics, counts, head, end):
-    """Write only the entries of every 2^shift-th position of the line, in time proportional to the row's entries."""
-    starts, first, guide = far
-    n, total = np.int64(end - head), np.int64(0)
+def _index_urn(index: UrnIndex, topics: np.ndarray, counts: np.ndarray, head: np.uint64, end: np.uint64) -> int:
+    """Index every 2^shift-th position of the urn, in time proportional to the row's entries; return ``shift``."""
+    starts, first, entries = index
+    n = np.int64(end - head)
+    total = np.int64(0)
     for e in range(n):
         starts[e] = first[topics[head + np.uint64(e)]] = total
         total += counts[head + np.uint64(e)]
@@ -200,16 +226,25 @@ def _guide(far, topics, counts, head, end):
     g = 0
     for e in range(n):
         while g << shift < starts[e + 1]:
-            guide[g] = e
+            entries[g] = e
             g += 1
     return shift
 
 
 @kernel
-def _propose_far(tokens, word_to_doc_order, far, topics, shift, draw, z, packed):
-    """Draw the same from a line that is not written out."""
+def _propose_from_index(
+    tokens: tuple[np.uint64, np.uint64],
+    word_to_doc_order: np.ndarray,
+    index: UrnIndex,
+    topics: np.ndarray,
+    shift: int,
+    draw: tuple[int, float, np.uint64],
+    z: np.ndarray,
+    packed: np.ndarray,
+) -> None:
+    """Propose the same topics as `_propose_from_urn`, from the index of an urn that is not written."""
     total, beta, key = draw
-    starts, first, guide = far
+    starts, first, entries = index
     n_topics, last = np.int64(len(first)), np.uint64(len(word_to_doc_order) - 1)
     others = np.float64(total - 1)
     mass, inverse = others + n_topics * beta, 1.0 / beta
@@ -220,7 +255,7 @@ def _propose_far(tokens, word_to_doc_order, far, topics, shift, draw, z, packed)
         if x < others:
             position = np.int64(x)
             position += np.int64(position >= first[old])
-            e = np.int64(guide[position >> shift])
+            e = np.int64(entries[position >> shift])
             while starts[e + 1] <= position:
                 e += 1
             new = np.uint32(topics[e])
@@ -229,30 +264,45 @@ def _propose_far(tokens, word_to_doc_order, far, topics, shift, draw, z, packed)
         packed[word_to_doc_order[i]] = np.uint32(old) << TOPIC | new
 
 
+# --- step 1, acceptance, and step 2, proposals, in document order ---
+
+
 @kernel
-def _accept_and_propose(doc_ptr, prior, key, packed):
+def _accept_and_propose(doc_ptr: np.ndarray, prior: ProposalTerms, key: np.uint64, packed: np.ndarray) -> None:
+    """Finish step 1 and begin step 2 document by document."""
     K, longest = len(prior.alpha), 0
     for d in range(len(doc_ptr) - 1):
         longest = max(longest, doc_ptr[d + 1] - doc_ptr[d])
-    A, drawn = np.zeros(K, np.int32), np.zeros(longest, np.int32)
-    # All topics, then those of the document's tokens: what proposals are looked up in.
-    line = np.zeros(K + longest, np.uint16)
+    A = np.zeros(K, np.int32)
+    drawn = np.zeros(longest, np.int32)
+    # The document's urn: each topic once, for proposals from α, then the topics of its tokens.
+    urn = np.zeros(K + longest, np.uint16)
     for k in range(K):
-        line[k] = k
+        urn[k] = k
     for d in range(np.uint64(len(doc_ptr) - 1)):
         start, end = np.uint64(doc_ptr[d]), np.uint64(doc_ptr[d + ONE])
         for j in range(start, end):
             A[packed[j] >> TOPIC] += np.int32(1)
-        _accept_words(start, end, A, prior, key, packed, line, drawn)
-        _propose_topics(end - start, prior, drawn)
+        _accept_words(start, end, A, prior, key, packed, urn, drawn)
+        _draw_positions(end - start, prior, drawn)
         for j in range(start, end):
             A[packed[j] >> TOPIC] = 0
             i = j - start
-            packed[j] = np.uint32(line[np.uint64(K) + i]) << TOPIC | np.uint32(line[np.uint64(drawn[i])])
+            packed[j] = np.uint32(urn[np.uint64(K) + i]) << TOPIC | np.uint32(urn[np.uint64(drawn[i])])
 
 
 @inlined
-def _accept_words(start, end, A, prior, key, packed, line, drawn):
+def _accept_words(
+    start: np.uint64,
+    end: np.uint64,
+    A: np.ndarray,
+    prior: ProposalTerms,
+    key: np.uint64,
+    packed: np.ndarray,
+    urn: np.ndarray,
+    drawn: np.ndarray,
+) -> None:
+    """Decide on the word proposals of one document; write its topics to ``urn`` and bits for step 2 to ``drawn``."""
     alpha, inverse, n_topics = prior.alpha, prior.inverse, np.uint64(len(prior.alpha))
     for j in range(start, end):
         old, new = packed[j] >> TOPIC, packed[j] & LOW
@@ -260,18 +310,18 @@ def _accept_words(start, end, A, prior, key, packed, line, drawn):
         u = np.float32(bits >> random.S40) * random.FLOAT32_STEP
         better = (np.float32(A[new]) + alpha[new]) * inverse[ONE * new << ONE]
         worse = (np.float32(np.int32(A[old] - np.int32(1))) + alpha[old]) * inverse[ONE * old << ONE | ONE]
-        line[n_topics + j - start] = new if u * worse < better else old
+        urn[n_topics + j - start] = new if u * worse < better else old
         drawn[j - start] = bits & PROPOSING
 
 
 @inlined
-def _propose_topics(n, prior, drawn):
-    """Turn bits into places in the line: another token of the document, or a topic from the prior."""
+def _draw_positions(n: np.uint64, prior: ProposalTerms, drawn: np.ndarray) -> None:
+    """Turn random bits into positions of the document's urn: another token of it, or a topic drawn from α."""
     ends, flat, n_topics = prior.ends, prior.flat, np.int32(len(prior.ends))
     others = np.float64(n) - 1
     scale = (others + ends[-1]) * STEP
     if flat > 0:
-        # Without a branch or a lookup, so that LLVM makes vectors of it.
+        # Symmetric alpha needs no search, and without a branch or a look-up LLVM vectorises this loop.
         for i in range(n):
             x = np.float64(drawn[i]) * scale
             position = np.int32(x)
@@ -288,21 +338,30 @@ def _propose_topics(n, prior, drawn):
                 drawn[i] = min(np.searchsorted(ends, x - others, "right"), n_topics - 1)
 
 
+# --- step 2, acceptance in word order ---
+
+
 @kernel
-def _accept(order, model, prior, z, key, packed, out):
+def _accept(
+    order: TokenOrder,
+    model: ModelBlock,
+    prior: ProposalTerms,
+    z: np.ndarray,
+    key: np.uint64,
+    packed: np.ndarray,
+    out: np.ndarray,
+) -> None:
+    """Decide on the document proposals of the block's words."""
     row_ptr, topics, counts = model.row_ptr, model.topics, model.counts
-    word_ids, word_ptr, word_to_doc_order, inverse = (
-        order.word_ids,
-        order.word_ptr,
-        order.word_to_doc_order,
-        prior.inverse,
-    )
-    beta, last = np.float32(prior.beta), np.uint64(len(word_to_doc_order) - 1)
-    # φ of each topic, and with the token left out of its counts, which only topics of the row are asked for.
+    word_ids, word_ptr, word_to_doc_order = order.word_ids, order.word_ptr, order.word_to_doc_order
+    inverse = prior.inverse
+    beta = np.float32(prior.beta)
+    last = np.uint64(len(word_to_doc_order) - 1)
+    # φ_k at 2k, and φ_k with the token left out at 2k + 1. The second is read only at topics that the word has.
     phi = inverse * beta
     for group in range(len(order.group_ptr) - 1):
-        first, behind = block_segments(order, group, model)
-        for s in range(np.uint64(first), np.uint64(behind)):
+        first, stop = block_segments(order, group, model)
+        for s in range(np.uint64(first), np.uint64(stop)):
             v = np.uint64(np.int64(word_ids[s]) - model.first)
             head, end = np.uint64(row_ptr[v]), np.uint64(row_ptr[v + ONE])
             for e in range(head, end):
@@ -314,6 +373,7 @@ def _accept(order, model, prior, z, key, packed, out):
                 both = packed[word_to_doc_order[i]]
                 now, new, own = both >> TOPIC, both & LOW, np.uint32(z[i])
                 u = random.uniform(key, DRAWS * i + np.uint64(2))
+                # The token is left out where the topic is the one that the model counted for it.
                 worse = phi[now << np.uint32(1) | np.uint32(now == own)]
                 better = phi[new << np.uint32(1) | np.uint32(new == own)]
                 out[i] = new if u * worse < better else now

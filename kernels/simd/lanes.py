@@ -215,7 +215,7 @@ def count_at_most(typingctx, lanes, x):
 
 
 @intrinsic
-def count_below(typingctx, counts, lanes, x):
+def add_one_where_at_most(typingctx, counts, lanes, x):
     """Return ``counts`` (uint32), one more in each lane whose number is at most that of ``x``."""
 
     def codegen(context, builder, signature, arguments):

@@ -81,7 +81,7 @@ def test_warp_draws_the_same_however_the_model_is_cut(seed, cut, group_tokens):
     assert out.max(initial=0) < 7
 
 
-@pytest.mark.parametrize("n", [40_000, lda_warp.LINE + 4])
+@pytest.mark.parametrize("n", [40_000, lda_warp.MAX_URN + 4])
 def test_word_proposals_follow_the_words_other_tokens(n):
     """Also of a word whose line is too long to be written out, and is indexed coarsely."""
     n_topics = 5

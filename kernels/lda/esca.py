@@ -260,13 +260,13 @@ def _find(sums: np.ndarray, ends: Lanes, x: float, n: int) -> int:
 
 
 @inlined
-def _topic(entry: np.uint32, old: int) -> int:
+def _topic(entry: np.uint32, old: np.int64) -> np.int64:
     """Return the topic of an entry. An entry of count zero, at which rounding can point, gives the old topic."""
     return np.int64(entry >> SIXTEEN) & (MAX_TOPICS - 1) if entry & LOW else old
 
 
 @kernel
-def _draw_prior(x: float, word: WordScratch, model: ModelBlock, prior: PriorTerms, row: int, old: int) -> int:
+def _draw_prior(x: float, word: WordScratch, model: ModelBlock, prior: PriorTerms, row: int, old: np.int64) -> np.int64:
     """Return the topic at ``x`` of the prior part without the old topic: the piece of β, then that of the counts."""
     # The prefix sums include the old topic: from its interval on, x moves up by the width of that interval.
     skipped = prior.smooth[old + 1] - prior.smooth[old]
@@ -283,9 +283,9 @@ def _draw_prior(x: float, word: WordScratch, model: ModelBlock, prior: PriorTerm
 
 
 @kernel
-def _search(prefix: np.ndarray, x: float) -> int:
+def _search(prefix: np.ndarray, x: float) -> np.int64:
     """Return which of the n intervals of (n + 1,) prefix sums holds ``x``; the last one for an x past the end."""
-    return min(np.searchsorted(prefix, x, "right") - 1, len(prefix) - 2)
+    return min(np.searchsorted(prefix, x, "right") - 1, np.int64(len(prefix) - 2))
 
 
 # --- dense rows ---

@@ -92,7 +92,7 @@ def read_only_tuple(arrays: Arrays) -> Arrays:
     one compiled function serves arrays of any origin.
     """
     views = (read_only(field) if isinstance(field, np.ndarray) else field for field in arrays)
-    return type(arrays)(*views)
+    return arrays._make(views)
 
 
 def read_only(array: np.ndarray) -> np.ndarray:

@@ -1,7 +1,7 @@
-"""One writer at a time: conditional writes, and locks on them, on a local path or an object store.
+"""One writer at a time: conditional writes, and locks, on a local path or an object store.
 
-Nothing here trusts a clock of this machine: a lock's age is what the store itself says, an owner's patience is counted
-by a monotonic clock, which does not jump.
+Locks do not rely on this machine's clock, which may jump. The age of a lock on an object store is measured with the
+store's own timestamps, and the owner of a lock measures time with a monotonic clock.
 """
 
 import contextlib
@@ -13,14 +13,16 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from typing import Any
+from datetime import datetime
 
 import filelock
 
 from .store import Store
 
-#: Seconds without a sign of life after which the owner of a lock on an object store is taken for dead.
+#: The owner of a lock on an object store counts as dead after this time without a heartbeat.
 EXPIRY_SECONDS = 60.0
+#: How long an attempt to take a local lock waits: `is_locked` of another process may hold the lock for a moment.
+_LOCAL_WAIT_SECONDS = 0.2
 
 
 class Locked(Exception):
@@ -31,10 +33,10 @@ class Locked(Exception):
 
 
 def read_with_tag(store: Store, name: str) -> tuple[bytes | None, str]:
-    """Return a file's content and a tag that names this state of it; (None, "") when there is no such file."""
+    """Return a file's content and a tag of this version of it; (None, "") if there is no such file."""
     where = store.where(name)
     try:
-        # The tag comes first: a file that changes in between fails the next conditional write.
+        # The tag is read first. If the file changes in between, the tag is too old, and the next write fails.
         tag = str(store.fs.info(where, refresh=True)["ETag"]) if _is_s3(store) else ""
         content = store.fs.cat_file(where)
     except FileNotFoundError:
@@ -43,12 +45,14 @@ def read_with_tag(store: Store, name: str) -> tuple[bytes | None, str]:
 
 
 def write_if_unchanged(store: Store, name: str, content: bytes, tag: str) -> bool:
-    """Write a file if it is still in the state ``tag``, or not there where that is empty; say whether it was written.
+    """Write a file only if its current version has the tag ``tag``; return whether it was written.
 
-    One step on S3. Elsewhere the state is compared just before, and the caller holds a lock as well.
+    An empty tag means that the file must not exist yet. On S3 this is one atomic step. Elsewhere the tags are compared
+    just before the write, so the caller must hold a lock as well.
     """
     if _is_s3(store):
-        return _put_on_s3(store, name, content, {"IfMatch": tag} if tag else {"IfNoneMatch": "*"})
+        condition = {"IfMatch": tag} if tag else {"IfNoneMatch": "*"}
+        return _put_on_s3(store, name, content, condition)
     if read_with_tag(store, name)[1] != tag:
         return False
     if tag or store.is_local:
@@ -70,48 +74,56 @@ def _put_on_s3(store: Store, name: str, content: bytes, condition: dict[str, str
     try:
         store.fs.call_s3("put_object", Bucket=bucket, Key=key, Body=content, **condition)
     except OSError as error:
-        response = getattr(error.__cause__, "response", {}).get("ResponseMetadata", {})
-        if not isinstance(error, FileExistsError) and response.get("HTTPStatusCode") not in (404, 409, 412):
+        if not _is_conflict(error):
             raise
-        # A put that was repeated because its answer got lost fails by its own success.
+        # The client repeats a put whose response was lost. If the first attempt had succeeded, the second one fails
+        # its own condition. The stored content tells this case from a conflict with another process.
         return read_with_tag(store, name)[0] == content
     finally:
         store.fs.invalidate_cache(store.where(name))
     return True
 
 
+def _is_conflict(error: OSError) -> bool:
+    """Return whether S3 refused a conditional put because the object was not in the required state."""
+    if isinstance(error, FileExistsError):
+        return True
+    response = getattr(error.__cause__, "response", {}).get("ResponseMetadata", {})
+    return response.get("HTTPStatusCode") in (404, 409, 412)
+
+
 # --- locks ---
 
 
 @contextlib.contextmanager
-def acquire_lock(store: Store, name: str, busy: str, expiry: float = EXPIRY_SECONDS) -> Iterator[Callable[[], None]]:
-    """Hold a lock of a store; yield a function that raises Locked once it is lost.
+def acquire_lock(store: Store, name: str, message: str, expiry: float = EXPIRY_SECONDS) -> Iterator[Callable[[], None]]:
+    """Hold a lock of a store; yield a function that raises Locked once the lock is lost.
 
-    On a local path the system frees the lock of a process that dies; on an object store it is free ``expiry`` seconds
-    after the owner's last sign of life. Raises Locked, with the sentence ``busy``, when another process holds it.
+    Raises Locked with ``message`` if another process holds the lock. When the owner dies, a lock on a local path is
+    free at once, and one on an object store ``expiry`` seconds after the owner's last heartbeat.
     """
     if store.is_local:
-        with _local(store, name, busy):
+        with _local_lock(store, name, message):
             yield lambda: None
         return
     lease = Lease(store, name, expiry)
-    holder = lease.take()
-    if holder:
-        raise Locked(f"{store.url}: {busy} ({holder})")
+    refusal = lease.try_acquire()
+    if refusal:
+        raise Locked(f"{store.url}: {message} ({refusal})")
     try:
-        yield lambda: lease.check(busy)
+        yield lambda: lease.check(message)
     finally:
         lease.release()
 
 
 @contextlib.contextmanager
-def _local(store: Store, name: str, busy: str) -> Iterator[None]:
+def _local_lock(store: Store, name: str, message: str) -> Iterator[None]:
     store.fs.makedirs(store.path, exist_ok=True)
     lock = filelock.FileLock(store.where(name))
     try:
-        lock.acquire(timeout=0.2)  # somebody may be looking whether it is held
+        lock.acquire(timeout=_LOCAL_WAIT_SECONDS)
     except filelock.Timeout:
-        raise Locked(f"{store.url}: {busy}") from None
+        raise Locked(f"{store.url}: {message}") from None
     try:
         yield
     finally:
@@ -119,96 +131,117 @@ def _local(store: Store, name: str, busy: str) -> Iterator[None]:
 
 
 def is_locked(store: Store, name: str) -> bool:
-    """Say whether a process holds a lock, as far as can be seen without taking it: for show, not for decisions."""
+    """Return whether a process seems to hold a lock: good enough to display, not to decide whether to write.
+
+    A lock file that this user may not open counts as free.
+    """
     if not store.exists(name):
         return False
     if store.is_local:
-        import fcntl
-
-        with open(store.where(name)) as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except OSError:
-                return True
-        return False
-    store.fs.invalidate_cache(store.where(name))
+        return _is_locked_locally(store.where(name))
     try:
-        return time.time() - store.fs.modified(store.where(name)).timestamp() < EXPIRY_SECONDS
+        return time.time() - _modified(store, name).timestamp() < EXPIRY_SECONDS
     except FileNotFoundError:
         return False
 
 
+def _is_locked_locally(path: str) -> bool:
+    # The only way to see a lock of another process is to try to take it.
+    lock = filelock.FileLock(path)
+    try:
+        lock.acquire(blocking=False)
+    except filelock.Timeout:
+        return True
+    except PermissionError:
+        return False
+    lock.release()
+    return False
+
+
+def _modified(store: Store, name: str) -> datetime:
+    """Return when a file was written, by the store's clock; raise FileNotFoundError if it does not exist."""
+    store.fs.invalidate_cache(store.where(name))
+    return store.fs.modified(store.where(name))
+
+
 class Lease:
-    """A lock on an object store: an object that its owner rewrites every quarter of ``expiry``."""
+    """A lock on an object store: an object that a thread of its owner rewrites every ``expiry`` / 4 seconds."""
 
     def __init__(self, store: Store, name: str, expiry: float):
-        self.store, self.name, self.expiry = store, name, expiry
+        self.store = store
+        self.name = name
+        self.expiry = expiry
         self._owner = {"host": socket.gethostname(), "process": os.getpid(), "id": uuid.uuid4().hex}
-        self._tag, self._beats = "", 0
-        self._seen = time.monotonic()
+        self._tag = ""
+        self._heartbeats = 0
+        self._last_heartbeat = time.monotonic()
         self._lost = False
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._keep, daemon=True, name=f"lock {name}")
+        self._released = threading.Event()
+        self._thread = threading.Thread(target=self._keep_alive, daemon=True, name=f"lock {name}")
 
-    def take(self) -> str:
-        """Take the lock and return an empty string; or say who has it and until when."""
+    def try_acquire(self) -> str:
+        """Take the lock and return an empty string, or return who holds it and for how long."""
         content, tag = read_with_tag(self.store, self.name)
         if content is not None:
             age = self._age()
             if age < self.expiry:
                 left = max(1, round(self.expiry - age))
-                return f"{_named(content)} has it; if it is dead, the lock is free in {left} s"
-        if not self._write(tag):
-            return "another process took it just now"
+                return f"{_owner_of(content)} holds the lock; if that process is dead, the lock is free in {left} s"
+        if not self._beat(tag):
+            return "another process took the lock a moment ago"
         self._thread.start()
         return ""
 
-    def check(self, busy: str) -> None:
-        """Raise Locked when another process may have taken the lock meanwhile."""
-        if self._lost or time.monotonic() - self._seen > self.expiry:
-            raise Locked(f"{self.store.url}: this process was silent for too long and lost its lock: {busy}")
+    def check(self, message: str) -> None:
+        """Raise Locked if another process may have taken the lock in the meantime."""
+        if self._lost or time.monotonic() - self._last_heartbeat > self.expiry:
+            raise Locked(
+                f"{self.store.url}: this process sent no heartbeat for {self.expiry:g} s and lost its lock: {message}"
+            )
 
     def release(self) -> None:
-        """Give the lock back."""
-        self._done.set()
+        """Stop the heartbeat and delete the lock, unless another process has taken it."""
+        self._released.set()
         self._thread.join()
         if not self._lost and read_with_tag(self.store, self.name)[1] == self._tag:
             self.store.delete(self.name)
 
-    def _write(self, tag: str) -> bool:
-        content = json.dumps(self._owner | {"beat": self._beats}).encode()
+    def _beat(self, tag: str) -> bool:
+        """Write a heartbeat if the lock is still in the state ``tag``; return whether this process has the lock."""
+        content = json.dumps(self._owner | {"beat": self._heartbeats}).encode()
         if not write_if_unchanged(self.store, self.name, content, tag):
             return False
         found, self._tag = read_with_tag(self.store, self.name)
         if found != content:
             return False
-        self._beats, self._seen = self._beats + 1, time.monotonic()
+        self._heartbeats += 1
+        self._last_heartbeat = time.monotonic()
         return True
 
-    def _keep(self) -> None:
-        while not self._done.wait(self.expiry / 4) and not self._lost:
-            # An error of the store is no verdict: the next beat tries again, and check() counts the time.
+    def _keep_alive(self) -> None:
+        while not self._released.wait(self.expiry / 4) and not self._lost:
+            # An error of the store does not mean that the lock is lost. The next heartbeat tries again, and check()
+            # notices when none has succeeded for too long.
             with contextlib.suppress(OSError):
-                self._lost = not self._write(self._tag)
+                self._lost = not self._beat(self._tag)
 
     def _age(self) -> float:
-        """Seconds since the owner's last sign of life, by the store's clock: that of a file written just now."""
+        """Return the seconds since the owner's last heartbeat, by the store's clock.
+
+        The store's current time is that of a file written just now.
+        """
         probe = f"{self.name}-probe-{uuid.uuid4().hex}"
         self.store.write_bytes(probe, b"now")
         try:
-            now, then = (self._modified(name) for name in (probe, self.name))
-        except FileNotFoundError:  # given back meanwhile
+            return (_modified(self.store, probe) - _modified(self.store, self.name)).total_seconds()
+        except FileNotFoundError:
+            # The owner released the lock in the meantime.
             return self.expiry
         finally:
             self.store.delete(probe)
-        return (now - then).total_seconds()
-
-    def _modified(self, name: str) -> Any:
-        self.store.fs.invalidate_cache(self.store.where(name))
-        return self.store.fs.modified(self.store.where(name))
 
 
-def _named(content: bytes) -> str:
+def _owner_of(content: bytes) -> str:
     try:
         owner = json.loads(content)
         return f"process {owner['process']} on {owner['host']}"

@@ -1,7 +1,8 @@
-"""A store: named JSON files and groups of arrays below one URL, written whole or not at all.
+"""A store: the files below one URL, each written completely or not at all.
 
-On a local path every write goes to a temporary name, is flushed and renamed. An object store shows an object only
-when it is complete, and a group counts only once a later JSON file names it.
+On a local path, every write goes to a temporary name first, which is then renamed. An object store shows an object
+only when its upload is complete. A group of arrays is several objects there, so readers use a group only after a JSON
+file that names it has been written.
 """
 
 import contextlib
@@ -11,58 +12,87 @@ import os
 import re
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import fsspec
 import numpy as np
-import zarr
-from fsspec.implementations.asyn_wrapper import AsyncFileSystemWrapper
+import pyarrow as pa
 from fsspec.implementations.local import LocalFileSystem
 
-from .zarr_files import Files, group_files, read_group
+from .parquet import parquet_bytes, read_parquet
+from .zarr_files import encode_group, read_group
 
 #: Named NumPy arrays and scalars: a chunk's state, a block of a model, a shard's delta.
 Arrays = dict[str, Any]
 
 
 class DataError(Exception):
-    """Input or a store that cannot be used as it is; the sentence says what, where and the way out."""
+    """Input or a store that cannot be used. The message says what is wrong, where, and what to do about it."""
 
 
-#: A colon in the first part of a URL after ://, unless a port follows, or the next URL of a chain.
-PASSWORD = re.compile(r"://[^/@\s:]*:(?!:|\d+(?:[/?]|$))")
+#: A password in a URL: a colon after "://", but neither a port nor the start of the next URL in a chain.
+_PASSWORD = re.compile(r"://[^/@\s:]*:(?!:|\d+(?:[/?]|$))")
 
-#: Temporary names of files and folders that are being written.
-LEFTOVER = f".tmp-{'[0-9a-f]' * 32}-*"
+#: Temporary names of files and folders while they are written.
+_TEMPORARY = f".tmp-{'[0-9a-f]' * 32}-*"
 
-#: Errors that are told by those who asked: what is not there, what is damaged.
-OWN_STORY = (DataError, FileNotFoundError, KeyError, ValueError, zarr.errors.BaseZarrError)
+#: Errors that `Store` or its callers turn into messages of their own, which say more than a general one.
+_PASS_THROUGH_ERRORS = (DataError, FileNotFoundError, KeyError, ValueError)
 
 
 def without_password(url: str) -> str:
-    """Return a URL as it is; raise DataError for one with a password, which would be written wherever the URL is."""
-    if PASSWORD.search(url):
+    """Return the URL; raise DataError if it has a password, because URLs are shown and written to files."""
+    if _PASSWORD.search(url):
         raise DataError(
-            f"{url.partition('://')[0]}://(hidden): a password may not stand in a URL, which is written to files and "
-            f"shown; give it by the environment variables or the configuration of the storage's library"
+            f"{url.partition('://')[0]}://(hidden): this URL contains a password, and URLs are written to files; give "
+            f"the password in an environment variable or in the configuration of the storage library"
         )
     return url
 
 
 def filesystem_of(url: str) -> tuple[Any, str]:
-    """Return fsspec's filesystem for a URL or local path, and the path there; raise DataError for what is neither."""
+    """Return the fsspec filesystem of a URL or local path, and the path in it; raise DataError for anything else."""
     if not url:
-        raise DataError("an empty path: name a file, a folder or a URL (is a variable of the shell not set?)")
+        raise DataError("the path is empty: name a file, a folder or a URL (is a variable of the shell not set?)")
     try:
         return fsspec.core.url_to_fs(without_password(url))
     except ValueError as error:
-        raise DataError(f"{url}: {error}; use a local path or a URL that fsspec knows, such as s3://") from None
+        raise DataError(f"{url}: {error}; use a local path or a URL that fsspec supports, such as s3://") from None
+
+
+class _GroupFiles:
+    """The files of one Zarr group in a store."""
+
+    def __init__(self, store: "Store", name: str):
+        self._store = store
+        self._path = store.where(name)
+
+    def read_small(self, names: Sequence[str]) -> dict[str, bytes]:
+        """Read several files with one call; files that do not exist are left out."""
+        # Ranges from byte 0: for whole files, some filesystems request each file's size first.
+        paths = [f"{self._path}/{name}" for name in names]
+        contents = self._store.fs.cat_ranges(paths, 0, None, on_error="return")
+        found = {}
+        for name, content in zip(names, contents, strict=True):
+            if isinstance(content, FileNotFoundError):
+                continue
+            if isinstance(content, Exception):
+                raise content
+            found[name] = content
+        return found
+
+    def open(self, name: str) -> IO[bytes]:
+        """Open one file."""
+        path = f"{self._path}/{name}"
+        if self._store.is_local:
+            return open(path, "rb")
+        return io.BytesIO(self._store.fs.cat_file(path))
 
 
 class Store:
-    """The files below one URL (a local path or whatever fsspec knows)."""
+    """The files below one URL: a local path, or any URL that fsspec supports."""
 
     def __init__(self, url: str | os.PathLike[str]):
         self.url = os.fspath(url)
@@ -74,7 +104,7 @@ class Store:
 
     @property
     def absolute(self) -> str:
-        """The URL as processes with other working directories find it."""
+        """The URL in a form that is valid in every process, whatever its working directory."""
         return self.path if self.is_local else self.url
 
     def child(self, name: str) -> "Store":
@@ -82,52 +112,66 @@ class Store:
         return Store(f"{self.url.rstrip('/')}/{name}")
 
     def where(self, name: str) -> str:
-        """Return the full path of ``name``; a name may not lead out of the store."""
-        parts = name.split("/")
-        if name.startswith("/") or ".." in parts:
+        """Return the full path of ``name``; raise DataError if it lies outside the store."""
+        if name.startswith("/") or ".." in name.split("/"):
             raise DataError(f"{self.url}: the name {name!r} leads out of the store")
         return f"{self.path.rstrip('/')}/{name}" if name else self.path
 
-    def exists(self, name: str = "") -> bool:
-        """Say whether a file or folder is there."""
-        with self._named(name):
-            return self.fs.exists(self.where(name))
-
     @contextlib.contextmanager
-    def _named(self, name: str) -> Iterator[None]:
-        """Say what an error of an object store means, once its library has given up trying again."""
+    def _explained_errors(self, name: str) -> Iterator[None]:
+        """Turn the errors of an object store into DataError. Its library has retried before it raises them."""
         try:
             yield
+        except _PASS_THROUGH_ERRORS:
+            raise
         except Exception as error:
-            if self.is_local or isinstance(error, OWN_STORY):
+            if self.is_local:
                 raise
             where = f"{self.url.rstrip('/')}/{name}"
             if isinstance(error, PermissionError):
                 raise DataError(
-                    f"{where}: access denied ({error}); check the credentials and what they allow"
+                    f"{where}: access denied ({error}); check the credentials and their permissions"
                 ) from error
             raise DataError(
-                f"{where}: the store failed again and again ({type(error).__name__}: {error}); what is committed is "
-                f"safe, the same command goes on from there"
+                f"{where}: the store failed again and again ({type(error).__name__}: {error}); committed results are "
+                f"safe, and the same command continues from them"
             ) from error
 
+    @contextlib.contextmanager
+    def _explained_write_errors(self, name: str) -> Iterator[None]:
+        """As ``_explained_errors``, for writes to an object store: these need a bucket."""
+        try:
+            with self._explained_errors(name):
+                yield
+        except FileNotFoundError as error:
+            raise DataError(f"{self.url}: cannot be written, because its bucket does not exist ({error})") from None
+
+    # --- listing ---
+
+    def exists(self, name: str = "") -> bool:
+        """Return whether a file or folder exists."""
+        with self._explained_errors(name):
+            return self.fs.exists(self.where(name))
+
     def names(self, name: str = "") -> list[str]:
-        """List what lies directly below ``name``, sorted; temporary names are left out."""
+        """List the files and folders directly below ``name``, sorted, without temporary ones."""
         where = self.where(name)
         if not self.fs.exists(where):
             return []
         self.fs.invalidate_cache(where)
-        found = (os.path.basename(p.rstrip("/")) for p in self.fs.ls(where, detail=False))
+        found = [os.path.basename(path.rstrip("/")) for path in self.fs.ls(where, detail=False)]
         return sorted(n for n in found if not n.startswith(".tmp-"))
 
     def size(self, name: str = "") -> int:
-        """Return the bytes stored below ``name``."""
+        """Return the number of bytes stored below ``name``."""
         return int(self.fs.du(self.where(name))) if self.exists(name) else 0
 
+    # --- files ---
+
     def read_bytes(self, name: str) -> bytes:
-        """Return a file's content; raise DataError when it is missing."""
+        """Return the content of a file; raise DataError if it does not exist."""
         try:
-            with self._named(name):
+            with self._explained_errors(name):
                 return self.fs.cat_file(self.where(name))
         except FileNotFoundError:
             raise DataError(f"{self.where(name)}: no such file") from None
@@ -136,12 +180,12 @@ class Store:
         """Write or replace a file in one step."""
         where = self.where(name)
         if not self.is_local:
-            with self._named(name), self._writable():
+            with self._explained_write_errors(name):
                 self.fs.pipe_file(where, bytes(content))
             return
         target = Path(where)
         target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = target.with_name(f".tmp-{uuid.uuid4().hex}-{target.name}")
+        temporary = _temporary_name(target)
         try:
             with temporary.open("wb") as file:
                 file.write(content)
@@ -152,7 +196,7 @@ class Store:
             temporary.unlink(missing_ok=True)
 
     def read_json(self, name: str) -> Any:
-        """Return the content of a JSON file."""
+        """Return the content of a JSON file; raise DataError if it does not exist or is damaged."""
         content = self.read_bytes(name)
         try:
             return json.loads(content)
@@ -163,119 +207,120 @@ class Store:
         """Write or replace a JSON file in one step."""
         self.write_bytes(name, (json.dumps(value, indent=1, sort_keys=True) + "\n").encode())
 
+    def read_parquet(self, name: str) -> pa.Table:
+        """Return the table of a Parquet file; raise DataError if it does not exist or is damaged."""
+        try:
+            with self._explained_errors(name), self.fs.open(self.where(name), "rb") as file:
+                return read_parquet(file)
+        except FileNotFoundError:
+            raise DataError(f"{self.where(name)}: missing; restore it or write the store again") from None
+        except pa.ArrowInvalid as error:
+            raise DataError(f"{self.where(name)}: damaged ({error}); restore it or write the store again") from None
+
+    def write_parquet(self, name: str, table: pa.Table) -> None:
+        """Write or replace a Parquet file in one step."""
+        self.write_bytes(name, parquet_bytes(table))
+
     def delete(self, name: str) -> None:
-        """Remove a file or folder if it is there."""
+        """Remove a file or folder if it exists."""
         where = self.where(name)
         if self.is_local:
-            path = Path(where)
-            if path.is_dir():
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                path.unlink(missing_ok=True)
+            _remove(Path(where))
         elif self.fs.exists(where):
             self.fs.rm(where, recursive=True)
 
-    def flush(self, name: str) -> None:
-        """Bring what lies below ``name`` on a local path from the system's memory to the disk: for before a HEAD."""
-        top = Path(self.where(name))
-        for path in [*top.rglob("*"), top, *top.parents] if self.is_local else ():
-            if path.is_relative_to(self.path):
-                descriptor = os.open(path, os.O_RDONLY)
-                try:
-                    os.fsync(descriptor)
-                finally:
-                    os.close(descriptor)
+    # --- groups of arrays ---
 
-    def delete_leftovers(self) -> None:
-        """Remove what processes that were killed in mid-write left below a local path."""
-        for path in Path(self.path).rglob(LEFTOVER) if self.is_local else ():
-            if path.is_dir():
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                path.unlink(missing_ok=True)
-
-    def write_arrays(self, name: str, arrays: Arrays) -> None:
-        """Write a Zarr group of arrays with checksums; whoever wrote the same name before wrote the same bytes."""
-        plain = {key: _plain(key, array) for key, array in arrays.items()}
-        if not self.is_local:
-            where = self.where(name)
-            with self._named(name), self._writable():
-                self.delete(name)
-                self.fs.pipe({f"{where}/{file}": b"".join(parts) for file, parts in group_files(plain)})
-            return
-        target = Path(self.where(name))
-        target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = target.with_name(f".tmp-{uuid.uuid4().hex}-{target.name}")
+    def read_arrays(self, name: str, only: Sequence[str] | None = None) -> Arrays:
+        """Read all arrays of a group, or those named in ``only`` that it has; raise DataError for damage."""
         try:
-            for file, parts in group_files(plain):
+            with self._explained_errors(name):
+                return dict(read_group(_GroupFiles(self, name), only))
+        except FileNotFoundError:
+            raise DataError(
+                f"{self.where(name)}: missing from its store; restore it or write the store again"
+            ) from None
+        except KeyError as error:
+            raise DataError(
+                f"{self.where(name)}: the array {error} is missing; restore it or write the store again"
+            ) from None
+        except ValueError as error:
+            raise DataError(f"{self.where(name)}: damaged ({error}); restore it or write the store again") from None
+
+    def write_arrays(self, name: str, arrays: Mapping[str, Any]) -> None:
+        """Write or replace a Zarr group of arrays of numbers, with checksums.
+
+        Processes may write the same name at the same time if all of them write the same arrays.
+        """
+        storable = {key: _storable(key, array) for key, array in arrays.items()}
+        if self.is_local:
+            self._write_group_folder(Path(self.where(name)), storable)
+            return
+        where = self.where(name)
+        with self._explained_write_errors(name):
+            self.delete(name)
+            self.fs.pipe({f"{where}/{file}": b"".join(buffers) for file, buffers in encode_group(storable)})
+
+    def _write_group_folder(self, target: Path, arrays: Mapping[str, np.ndarray]) -> None:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = _temporary_name(target)
+        try:
+            for file, buffers in encode_group(arrays):
                 path = temporary / file
                 path.parent.mkdir(parents=True, exist_ok=True)
                 with path.open("wb") as stream:
-                    stream.writelines(parts)
+                    stream.writelines(buffers)
             _replace_folder(temporary, target)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
 
-    def read_arrays(self, name: str, only: tuple[str, ...] | None = None) -> Arrays:
-        """Read a group's arrays (all, or those named in ``only`` that are there); checksums are verified."""
-        try:
-            with self._named(name):
-                found = read_group(self._files(self.where(name)), only)
-                return self._read_by_library(name, only) if found is None else found
-        except KeyError as error:
-            raise DataError(f"{self.where(name)}: the array {error} is missing; write the store anew") from None
-        except (FileNotFoundError, zarr.errors.GroupNotFoundError):
-            raise DataError(f"{self.where(name)}: missing from its store") from None
-        except (ValueError, zarr.errors.MetadataValidationError) as error:
-            raise DataError(f"{self.where(name)}: damaged ({error}); restore it or write the store anew") from None
+    # --- durability ---
 
-    def _files(self, where: str) -> Files:
-        def contents(names: list[str]) -> dict[str, bytes]:
-            # From byte 0: for a whole file some stores are asked for its size first.
-            found = self.fs.cat_ranges([f"{where}/{name}" for name in names], 0, None, on_error="return")
-            for content in found:
-                if isinstance(content, Exception) and not isinstance(content, FileNotFoundError):
-                    raise content
-            return {name: c for name, c in zip(names, found, strict=True) if not isinstance(c, Exception)}
+    def flush(self, name: str) -> None:
+        """Write everything below ``name`` from the system's cache to the disk (on a local path).
 
-        def opened(name: str) -> Any:
-            path = f"{where}/{name}"
-            return open(path, "rb") if self.is_local else io.BytesIO(self.fs.cat_file(path))
+        Call this before a file such as HEAD starts to refer to ``name``: otherwise a power failure could leave HEAD
+        on the disk and lose the files.
+        """
+        if not self.is_local:
+            return
+        top = Path(self.where(name))
+        for path in [*top.rglob("*"), top, *top.parents]:
+            if path.is_relative_to(self.path):
+                _sync(path)
 
-        return Files(contents, opened)
-
-    def _read_by_library(self, name: str, only: tuple[str, ...] | None) -> Arrays:
-        group = zarr.open_group(self._zarr_store(name), mode="r")
-        there: Any = group.attrs.get("arrays", list(group.array_keys()))
-        keys = there if only is None else [k for k in only if k in there]
-        return {k: self._read_whole(group[k], name) for k in keys}
-
-    def _read_whole(self, array: Any, name: str) -> np.ndarray:
-        # Zarr reads a missing piece as zeros; here every piece was written, so a missing one is damage.
-        if array.size and array.nchunks_initialized < array.nchunks:
-            raise DataError(f"{self.where(name)}: a piece of {array.basename!r} is missing; write the store anew")
-        return np.asarray(array[...])
-
-    @contextlib.contextmanager
-    def _writable(self) -> Iterator[None]:
-        try:
-            yield
-        except FileNotFoundError as error:
-            raise DataError(f"{self.url}: cannot be written, its bucket or container is not there ({error})") from None
-
-    def _zarr_store(self, name: str) -> Any:
-        where = self.where(name)
-        if self.is_local:
-            return where
-        # Through this store's own filesystem: of one that Zarr opens nobody closes the connections.
-        return zarr.storage.FsspecStore(AsyncFileSystemWrapper(self.fs, asynchronous=True), path=where)
+    def delete_leftovers(self) -> None:
+        """Remove the temporary files of processes that were killed while they wrote (on a local path)."""
+        if not self.is_local:
+            return
+        for path in Path(self.path).rglob(_TEMPORARY):
+            _remove(path)
 
 
-def _plain(name: str, given: Any) -> np.ndarray:
-    """Return an array as it is stored: of numbers, row by row, the least byte first."""
+def _temporary_name(target: Path) -> Path:
+    return target.with_name(f".tmp-{uuid.uuid4().hex}-{target.name}")
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _storable(name: str, given: Any) -> np.ndarray:
+    """Return an array in the form in which it is stored: numbers, row by row, little-endian."""
     array = np.asarray(given, order="C")
     if array.dtype.kind not in "biuf":
-        raise DataError(f"the array {name!r} is of type {array.dtype}: a store holds numbers")
+        raise DataError(f"the array {name!r} has dtype {array.dtype}, but a store holds only numbers and booleans")
     return array.astype(array.dtype.newbyteorder("<"), copy=False)
 
 
@@ -283,26 +328,26 @@ def _replace_folder(source: Path, target: Path) -> None:
     try:
         source.rename(target)
     except OSError:
-        # A folder of that name is there: an earlier try's. Put it aside, so that no reader sees a mixture.
-        aside = target.with_name(f".tmp-{uuid.uuid4().hex}-old")
-        target.rename(aside)
+        # The folder exists, from an earlier attempt. It is moved away as a whole, so that no reader sees a mixture.
+        old = _temporary_name(target)
+        target.rename(old)
         source.rename(target)
-        shutil.rmtree(aside, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def check_free(store: Store, *kinds: str) -> None:
-    """Raise DataError where a store of one of these kinds lies already: a folder holds one thing."""
+    """Raise DataError if the folder already holds a store of one of these kinds: a folder holds one store."""
     for kind in kinds:
         if store.exists(f"{kind}.json"):
-            raise DataError(f"{store.url}: a {kind} is here; choose another folder")
+            raise DataError(f"{store.url}: this folder already holds a {kind}; choose another folder")
 
 
 def check_format(found: dict[str, Any], kind: str, version: int, where: str) -> None:
-    """Refuse a store of another kind or of a format version that this code does not know."""
+    """Raise DataError if a store is of another kind, or of a format version that this code cannot read."""
     if found.get("kind") != kind:
         raise DataError(f"{where}: a {found.get('kind', 'unknown')!r} store where a {kind!r} store is needed")
     if found.get("format") != version:
         raise DataError(
-            f"{where}: {kind} format {found.get('format')} is not known to this version of corpusmill, "
-            f"which reads format {version}: write the store anew or install a matching version"
+            f"{where}: {kind} format {found.get('format')} is not supported by this version of corpusmill, which "
+            f"reads format {version}; write the store again or install a matching version"
         )

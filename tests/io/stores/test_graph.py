@@ -246,7 +246,7 @@ def test_what_is_no_graph_is_refused(tmp_path, read):
         Graph(tmp_path / "nothing")
     graph = read(TRIANGLE)
     graph.store.write_json("graph.json", graph.meta | {"format": 99})
-    with pytest.raises(DataError, match="graph format 99 is not known"):
+    with pytest.raises(DataError, match="graph format 99 is not supported"):
         Graph(graph.url)
 
 

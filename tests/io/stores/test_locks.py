@@ -63,10 +63,10 @@ def test_a_lock_is_held_and_given_back(remote):
 
 def test_a_lock_of_a_living_owner_stays_and_that_of_a_dead_one_is_taken_over(remote):
     dead = Lease(remote, "lock", EXPIRY)
-    assert dead.take() == ""
+    assert dead.try_acquire() == ""
     time.sleep(EXPIRY + 1.1)
-    assert "has it" in Lease(remote, "lock", EXPIRY).take()
-    dead._done.set()  # no further sign of life
+    assert "holds the lock" in Lease(remote, "lock", EXPIRY).try_acquire()
+    dead._released.set()  # no further sign of life
     time.sleep(EXPIRY + 1.1)
     with acquire_lock(remote, "lock", "someone trains", EXPIRY):
         with pytest.raises(Locked, match="lost its lock"):
@@ -79,5 +79,5 @@ def test_clocks_that_jump_do_not_free_a_lock(remote, monkeypatch):
     now = time.time
     with acquire_lock(remote, "lock", "someone trains", EXPIRY) as check:
         monkeypatch.setattr(time, "time", lambda: now() + 1e6)
-        assert "has it" in Lease(remote, "lock", EXPIRY).take()
+        assert "holds the lock" in Lease(remote, "lock", EXPIRY).try_acquire()
         check()

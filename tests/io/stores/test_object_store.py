@@ -106,7 +106,7 @@ def test_an_error_that_passes_is_not_noticed(failing, call, what):
         ("read arrays", "403", r"s3://.*group.*(access denied|is missing)"),
         ("write", "403", r"s3://.*a\.json: access denied"),
         ("read", "404", r"a\.json: no such file"),
-        ("write", "404", r"cannot be written, its bucket or container is not there"),
+        ("write", "404", r"cannot be written, because its bucket does not exist"),
         ("read", "cut", r"s3://.*a\.json: the store failed again and again.*safe"),
         ("write", "500", r"s3://.*a\.json: the store failed again and again.*safe"),
     ],

@@ -11,7 +11,7 @@ import pytest
 import zarr
 from corpusmill.io.stores.corpus import Corpus, make_chunk
 from corpusmill.io.stores.store import DataError, Store
-from corpusmill.io.stores.zarr_files import PIECE
+from corpusmill.io.stores.zarr_files import CHUNK_ELEMENTS
 from helpers.toy import write_toy_corpus
 from hypothesis import given
 from hypothesis import strategies as st
@@ -77,8 +77,8 @@ def test_a_truncated_file_is_found(tmp_path, left):
         store.read_arrays("chunk")
 
 
-@pytest.mark.parametrize("shape", [(PIECE + 5, 1), (2, PIECE - 1)])
-def test_an_array_of_several_pieces_is_checked_to_its_end(tmp_path, shape):
+@pytest.mark.parametrize("shape", [(CHUNK_ELEMENTS + 5, 1), (2, CHUNK_ELEMENTS - 1)])
+def test_an_array_of_several_zarr_chunks_is_checked_to_its_end(tmp_path, shape):
     store, array = Store(str(tmp_path)), np.zeros(shape, bool)
     array[[0, -2, -1], 0] = True
     store.write_arrays("group", {"v": array})
@@ -88,18 +88,34 @@ def test_an_array_of_several_pieces_is_checked_to_its_end(tmp_path, shape):
     with last.open("r+b") as file:
         file.seek(-5, os.SEEK_END)
         file.write(b"\1")
-    with pytest.raises(DataError, match=r"checksum in the piece v/c/1/0"):
+    with pytest.raises(DataError, match=r"wrong checksum in the Zarr chunk v/c/1/0"):
         store.read_arrays("group")
 
 
-def test_a_group_that_the_library_wrote_is_read(tmp_path):
-    group = zarr.open_group(str(tmp_path / "group"), mode="w")
-    group.create_array("v", data=np.arange(1000), chunks=(64,))
-    np.testing.assert_array_equal(Store(str(tmp_path)).read_arrays("group")["v"], np.arange(1000))
-    assert Store(str(tmp_path)).read_arrays("group", only=("absent",)) == {}
+def test_a_group_that_another_program_wrote_is_refused(tmp_path):
+    zarr.open_group(str(tmp_path / "group"), mode="w").create_array("v", data=np.arange(1000))
+    with pytest.raises(DataError, match=r"group: .*not written by corpusmill"):
+        Store(str(tmp_path)).read_arrays("group")
 
 
-def test_a_missing_piece_is_not_taken_for_zeros(tmp_path):
+def test_an_array_of_another_layout_is_refused(tmp_path):
+    store = Store(str(tmp_path))
+    store.write_arrays("group", {"v": np.arange(1000)})
+    metadata = store.read_json("group/v/zarr.json")
+    store.write_json("group/v/zarr.json", metadata | {"fill_value": 1})
+    with pytest.raises(DataError, match=r"group: .*the array v has a layout that corpusmill does not write"):
+        store.read_arrays("group")
+
+
+def test_an_array_without_metadata_is_named(tmp_path):
+    store = Store(str(tmp_path))
+    store.write_arrays("group", {"v": np.arange(3), "w": np.arange(4)})
+    store.delete("group/w")
+    with pytest.raises(DataError, match=r"group: the array 'w' is missing"):
+        store.read_arrays("group")
+
+
+def test_a_missing_zarr_chunk_is_not_taken_for_zeros(tmp_path):
     store = Store(str(tmp_path))
     store.write_arrays("chunk", {"v": np.arange(1000)})
     next((tmp_path / "chunk").rglob("c/0")).unlink()
@@ -152,7 +168,7 @@ def test_a_newer_format_is_refused_by_name(tmp_path):
     corpus = write_toy_corpus(tmp_path / "corpus", n_chunks=1)
     meta = corpus.store.read_json("corpus.json")
     corpus.store.write_json("corpus.json", meta | {"format": 99})
-    with pytest.raises(DataError, match="corpus format 99 is not known"):
+    with pytest.raises(DataError, match="corpus format 99 is not supported"):
         Corpus(corpus.url)
     corpus.store.write_json("corpus.json", meta | {"kind": "graph"})
     with pytest.raises(DataError, match="a 'graph' store where a 'corpus' store is needed"):

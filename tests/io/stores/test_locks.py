@@ -4,7 +4,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from corpusmill.io.stores.locks import Lease, Locked, acquire_lock, read_with_tag, write_if_unchanged
+from corpusmill.io.stores.locks import Lease, Locked, acquire_lock, is_locked, read_with_tag, write_if_unchanged
 from corpusmill.io.stores.store import Store
 
 #: The server's clock counts whole seconds.
@@ -81,3 +81,20 @@ def test_clocks_that_jump_do_not_free_a_lock(remote, monkeypatch):
         monkeypatch.setattr(time, "time", lambda: now() + 1e6)
         assert "holds the lock" in Lease(remote, "lock", EXPIRY).try_acquire()
         check()
+
+
+def test_a_lock_is_seen_without_being_taken(store):
+    assert not is_locked(store, "lock")
+    with acquire_lock(store, "lock", "someone trains"):
+        assert is_locked(store, "lock")
+        assert is_locked(store, "lock")
+    assert not is_locked(store, "lock")
+    with acquire_lock(store, "lock", "someone trains"):
+        pass
+
+
+def test_a_local_lock_that_is_held_is_refused_with_the_message(tmp_path):
+    with acquire_lock(Store(tmp_path), "lock", "someone trains"):
+        with pytest.raises(Locked, match="someone trains"):
+            with acquire_lock(Store(tmp_path), "lock", "someone trains"):
+                pass

@@ -39,7 +39,7 @@ def hostile(kind, **model):
 
 
 def is_plain_data(path):
-    """Say whether a file is one of the kinds that hold no code: JSON, Parquet, a Zarr chunk with its checksum, a lock."""
+    """Say whether a file is one of the kinds that hold no code: JSON, Parquet, Zarr chunks with checksums, locks."""
     content = path.read_bytes()
     if path.suffix == ".json" or path.name == "HEAD":
         return json.loads(content) is not None

@@ -22,7 +22,7 @@ def refuses(source, match, **options):
 @pytest.mark.parametrize(
     "source, match",
     [
-        ("", "an empty path"),
+        ("", "the path is empty"),
         ("odd://x", "odd://x: Protocol not known: odd; use a local path or a URL"),
         ("x.zip", r"x\.zip: an archive; unpack it"),
         ("x.txt.zst", r"x\.txt\.zst, after line 0: the zstd data is cut off or damaged"),

@@ -8,6 +8,7 @@ import pytest
 from corpusmill import LDA, Corpus
 from corpusmill.io.stores.store import DataError, Store
 from corpusmill.pipeline.engine.clusters import open_cluster
+from corpusmill.pipeline.engine.events import EpochFinished
 from corpusmill.pipeline.ingest.ingest import IngestOptions, ingest
 from helpers.s3_proxy import ALWAYS, Proxy
 
@@ -30,13 +31,12 @@ def test_a_corpus_on_s3_is_read_back(corpus, bucket):
 
 
 def test_a_run_on_s3_can_be_broken_off_and_gives_the_same_bits(corpus, bucket):
-    class Break:
-        def after_epoch(self, progress):
-            if progress.epoch == 2:
-                raise KeyboardInterrupt
+    def stop_after_two_epochs(event):
+        if isinstance(event, EpochFinished) and event.epoch == 2:
+            raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        fitted(corpus, run=f"{bucket}/run", callbacks=[Break()])
+        fitted(corpus, run=f"{bucket}/run", callbacks=[stop_after_two_epochs])
     resumed = fitted(corpus, run=f"{bucket}/run")
     np.testing.assert_array_equal(resumed.components_, fitted(corpus).components_)
     assert Store(f"{bucket}/run/epochs").names() == ["000002", "000003"]

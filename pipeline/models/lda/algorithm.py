@@ -13,6 +13,7 @@ from ....kernels.lda import esca as lda
 from ....kernels.lda import priors as lda_priors
 from ...engine.algorithm import Address, Algorithm, MemoryEstimate, Model, PreviousModel, SweepResult
 from ...engine.device import kernels
+from ..base.sparse_rows import row_of_each_entry
 from .base import PreviousTopics
 from .inference import Table, complete, kernel_model
 
@@ -193,7 +194,7 @@ def top_words(
     """Return each topic's (word, count) pairs of the largest counts, falling, ties by word."""
     best: list[list[tuple[int, int]]] = [[] for _ in range(n_topics)]
     for first, block in zip(bounds[:-1], blocks, strict=True):
-        words = first + np.repeat(np.arange(len(block["row_ptr"]) - 1), np.diff(block["row_ptr"]))
+        words = first + row_of_each_entry(block["row_ptr"])
         order = np.lexsort((words, -block["counts"].astype(np.int64), block["topics"]))
         topics = block["topics"][order]
         heads = np.searchsorted(topics, np.arange(n_topics + 1))

@@ -10,7 +10,9 @@ from ....io.text.vocabulary import find_word_ids
 from ....kernels.lda import priors as lda_priors
 from ....kernels.lda.counts import MAX_COUNT
 from ...engine.device import choose
+from ..base.blocks import cut_blocks
 from ..base.saved import Fitted, SavedModel
+from ..base.sparse_rows import row_of_each_entry
 from ..base.text import TextEstimator
 from ..base.topics import Topic, TopicModel, TopicWord
 from . import export as lda_interop
@@ -111,7 +113,7 @@ class LDA(TextEstimator, TopicModel):
             alpha=alpha,
             beta=beta,
             leave_out=self.leave_out,
-            bounds=_bounds(entries, self.n_blocks),
+            bounds=cut_blocks(entries, self.n_blocks),
             entries=int(entries.sum()) + sum(map(len, self.seeds or ())),
             device=self._device(data),
             **self._learning(data),
@@ -197,7 +199,7 @@ class LDA(TextEstimator, TopicModel):
         model = self._fitted()
         counts = np.full((self.n_components, self.bounds_[-1]), model.shared["beta"], np.float32)
         for first, block in zip(self.bounds_[:-1], model.blocks, strict=True):
-            words = first + np.repeat(np.arange(len(block["row_ptr"]) - 1), np.diff(block["row_ptr"]))
+            words = first + row_of_each_entry(block["row_ptr"])
             counts[block["topics"], words] += block["counts"]
         return self.in_input_order(counts, float(model.shared["beta"]))
 
@@ -277,13 +279,3 @@ class LDA(TextEstimator, TopicModel):
     def perplexity(self, X: Any, *, client: "Client | None" = None) -> float:
         """Return exp(-score)."""
         return float(np.exp(-self.score(X, client=client)))
-
-
-def _bounds(entries: np.ndarray, blocks: int) -> tuple[int, ...]:
-    """Cut words into blocks of about equal numbers of entries, none empty of words."""
-    blocks = min(blocks, len(entries))
-    weight = np.cumsum(entries + 1.0)
-    cuts = np.searchsorted(weight, weight[-1] * np.arange(1, blocks) / blocks) + 1
-    inner = np.clip(np.maximum.accumulate(cuts - np.arange(blocks - 1)) + np.arange(blocks - 1), 1, None)
-    inner = np.minimum(inner, len(entries) - np.arange(blocks - 1, 0, -1))
-    return (0, *(int(c) for c in inner), len(entries))

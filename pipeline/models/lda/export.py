@@ -11,6 +11,7 @@ import numpy as np
 from ....io.stores.corpus import Corpus
 from ....io.stores.store import DataError, Store
 from ....io.text.vocabulary import find_word_ids
+from ..base.sparse_rows import row_of_each_entry
 
 #: Words of a topic in MALLET's topic keys and in the table of top words.
 KEYS, TOP = 20, 100
@@ -42,7 +43,7 @@ def word_counts(model: Any) -> np.ndarray:
     fitted = model.model_
     counts = np.zeros((model.n_components, len(model.words_)), np.int64)
     for first, block in zip(model.bounds_[:-1], fitted.blocks, strict=True):
-        words = first + np.repeat(np.arange(len(block["row_ptr"]) - 1), np.diff(block["row_ptr"]))
+        words = first + row_of_each_entry(block["row_ptr"])
         counts[block["topics"], words] = block["counts"]
     return counts
 

@@ -6,13 +6,11 @@ from typing import NamedTuple
 import numpy as np
 
 from ....io.stores.store import Arrays
-from ....kernels import random
 from ....kernels.lda import esca as lda
 from ....kernels.lda import inference as kernels
 from ....kernels.lda.left_to_right import left_to_right as left_to_right_kernel
-
-#: The address of the draws that split held-out documents; it belongs to no epoch.
-SPLIT = -1
+from ..base.document_completion import select_tokens, split_mask
+from ..base.sparse_rows import row_of_each_entry
 
 
 class Table(NamedTuple):
@@ -74,8 +72,9 @@ def fold_in(doc_ptr: np.ndarray, words: np.ndarray, table: Table) -> np.ndarray:
 def complete(doc_ptr: np.ndarray, words: np.ndarray, table: Table, keys: np.ndarray) -> Arrays:
     """Document completion: a random half of each document estimates its topics, the other half is scored."""
     local, rows = table.of(words)
-    first = split_mask(doc_ptr, keys)
-    given, scored = ((_pointers(doc_ptr, half), local[half]) for half in (first, ~first))
+    first_half = split_mask(doc_ptr, keys)
+    given = select_tokens(doc_ptr, local, first_half)
+    scored = select_tokens(doc_ptr, local, ~first_half)
     total = kernels.score_completion(given, scored, rows)
     return {"log_likelihood": np.float64(total), "tokens": np.int64(len(scored[1]))}
 
@@ -89,19 +88,6 @@ def left_to_right(doc_ptr: np.ndarray, words: np.ndarray, table: Table, keys: np
         used, local = np.unique(words[doc_ptr[d] : doc_ptr[d + 1]], return_inverse=True)
         rows = rows_of(used, table.blocks)
         phi = np.full((len(used), len(alpha)), beta)
-        phi[np.repeat(np.arange(len(used)), np.diff(rows["row_ptr"])), rows["topics"]] += rows["counts"]
+        phi[row_of_each_entry(rows["row_ptr"]), rows["topics"]] += rows["counts"]
         total += left_to_right_kernel(local.astype(np.int64), phi / norm, alpha, key, particles)
     return {"log_likelihood": np.float64(total), "tokens": np.int64(doc_ptr[-1])}
-
-
-def split_mask(doc_ptr: np.ndarray, keys: np.ndarray) -> np.ndarray:
-    """Choose about half of each document's tokens: (T,) bool, a function of the document's key alone."""
-    mask = np.empty(int(doc_ptr[-1]), bool)
-    for d, key in enumerate(keys):
-        tokens = slice(doc_ptr[d], doc_ptr[d + 1])
-        mask[tokens] = random.stream(key ^ np.uint64(SPLIT & 0xFFFF), doc_ptr[d + 1] - doc_ptr[d]) >> np.uint64(63) == 1
-    return mask
-
-
-def _pointers(doc_ptr: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    return np.r_[0, np.cumsum(mask)][doc_ptr]

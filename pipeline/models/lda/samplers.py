@@ -17,6 +17,7 @@ from ....kernels.lda import uncollapsed as lda_uncollapsed
 from ....kernels.lda import warp as lda_warp
 from ...engine.algorithm import Address, MemoryEstimate, Model, PreviousModel, SweepResult
 from ...engine.device import kernels
+from ..base.sparse_rows import row_of_each_entry
 from .algorithm import ESCA
 from .inference import rows_of
 
@@ -136,7 +137,7 @@ class Collapsed(ESCA):
         """Return the chunk's tokens, and dense counts whose B has the rows of ascending ``words`` alone."""
         rows = rows_of(words, (model.block(j) for j in range(self.n_blocks)))
         B = np.zeros((len(words), self.n_topics), np.int32)
-        B[np.repeat(np.arange(len(words)), np.diff(rows["row_ptr"])), rows["topics"]] = rows["counts"]
+        B[row_of_each_entry(rows["row_ptr"]), rows["topics"]] = rows["counts"]
         local = np.searchsorted(words, chunk.words).astype(np.uint32)
         tokens = lda_collapsed.Tokens(chunk.docs, local[chunk.word_to_doc_order], chunk.word_to_doc_order)
         A = lda_collapsed.document_counts(tokens, z, chunk.n_documents, self.n_topics)

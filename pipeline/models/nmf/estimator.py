@@ -17,11 +17,12 @@ from ....kernels.nmf import hals as nmf
 from ...engine.device import choose
 from ...engine.run import RunStore
 from ...ingest.ingest import corpus_from
+from ..base.blocks import equal_blocks
+from ..base.document_completion import select_tokens, split_mask
 from ..base.saved import Fitted, SavedModel
 from ..base.text import TextEstimator
 from ..base.topics import Topic, TopicModel
 from ..base.vectors import WordVectors
-from ..lda.inference import split_mask
 from .algorithm import HALS, heaviest
 from .kullback_leibler import Divergence
 
@@ -139,7 +140,7 @@ class NMF(TextEstimator, TopicModel):
             dtype=self.dtype,
             tol=self.tol,
             seed=int(self.random_state or 0),
-            bounds=tuple(int(b) for b in np.linspace(0, V, min(self.n_blocks, V) + 1)),
+            bounds=equal_blocks(V, self.n_blocks),
             continues=previous is not None,
             device=self._device(),
         )
@@ -302,8 +303,7 @@ class NMF(TextEstimator, TopicModel):
         would score minus infinity. The mixture is no part of the model, so compare NMF models by it, not NMF with LDA.
         """
         first = split_mask(doc_ptr, keys)
-        kept = np.r_[0, np.cumsum(first)][doc_ptr]
-        rows = self.transform_chunk(kept, words[first], keys)
+        rows = self.transform_chunk(*select_tokens(doc_ptr, words, first), keys)
         W = self._W / self._fitted().shared["idf"][:, None] if "idf" in self._fitted().shared else self._W
         frequency = np.asarray(self._fitted().vocabulary["term_frequency"], np.float64)
         total, tokens = 0.0, 0

@@ -14,6 +14,7 @@ from ....io.stores.graph import Graph, write_graph
 from ....io.stores.store import DataError, Store
 from ..base.estimator import FitOptions
 from ..base.saved import SavedModel
+from ..base.sparse_rows import row_of_each_entry
 from ..word2vec.estimator import Word2Vec
 from .walks import WalkOptions, write_walks
 
@@ -229,7 +230,7 @@ def _pairs(graph: Graph, rows: dict[str, int], rng: np.random.Generator, most: i
     """Draw edges, and as many pairs of nodes without an edge, by the rows of their vectors: two (n, 2) int64."""
     arrays = graph.adjacency()
     place = np.array([rows.get(name, -1) for name in graph.nodes.to_pylist()])
-    source = np.repeat(np.arange(graph.n_nodes), np.diff(arrays["row_ptr"]))
+    source = row_of_each_entry(arrays["row_ptr"])
     target = arrays["neighbours"].astype(np.int64)
     present = np.sort(source * graph.n_nodes + target)
     fits = (place[source] >= 0) & (place[target] >= 0) & ((source < target) | graph.is_directed)

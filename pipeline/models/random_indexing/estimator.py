@@ -11,6 +11,7 @@ from ....io.text.vocabulary import rank, stop_list
 from ....kernels.random_indexing import accumulate as ri
 from ....kernels.random_indexing import text as ri_text
 from ...engine.device import choose
+from ..base.blocks import equal_blocks
 from ..base.estimator import FitOptions
 from ..base.saved import Fitted, SavedModel
 from ..base.text import TextEstimator
@@ -114,7 +115,7 @@ class RandomIndexing(TextEstimator):
             max_count=self.max_count,
             stop_words=tuple(stop_list(self.stop_words)),  # type: ignore[arg-type]
             device=choose(self.device, True, "random indexing"),
-            bounds=tuple(int(b) for b in np.linspace(0, data.n_words, n_blocks + 1)),
+            bounds=equal_blocks(data.n_words, n_blocks),
         )
 
     def _check(self) -> None:

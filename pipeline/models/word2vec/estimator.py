@@ -13,6 +13,7 @@ from ....io.text.vocabulary import find_word_ids, rank
 from ....kernels.word2vec.skip_gram import METHODS
 from ...engine.device import choose
 from ...engine.epoch import shards_of
+from ..base.blocks import equal_blocks
 from ..base.saved import Fitted, SavedModel
 from ..base.text import TextEstimator
 from ..base.vectors import WordVectors
@@ -113,7 +114,7 @@ class Word2Vec(TextEstimator):
             together=together,
             max_shards=most,
             rounds=math.ceil(shards / together),
-            bounds=tuple(int(b) for b in np.linspace(0, n_words, min(self.n_blocks, n_words) + 1)),
+            bounds=equal_blocks(n_words, self.n_blocks),
             device=choose(self.device, self.method != "sgns", f"method {self.method!r}"),
         )
 

@@ -1,33 +1,129 @@
-"""Published models: numbered versions below one URL, of which HEAD names the one in use.
+"""Published models: numbered versions below one URL. The file HEAD names the one in use.
 
 Layout below the URL::
 
-    HEAD                        the version in use, and those that a rollback withdrew; replaced last, if unchanged
-    retrain.lock                held by whoever writes
-    versions/<n>/model          the saved model
-    versions/<n>/version.json   of which partitions it is, how it was judged; written last: without it there is none
-    batches/<b>                 corpora of what was ingested at once, as long as a version needs them
-    runs/<b>                    what is not finished yet
+    HEAD                        the version in use, and the versions that were withdrawn; written last
+    created.json                names of the versions, batches and runs that this program created
+    retrain.lock                held by the process that writes
+    versions/<n>/model          the saved model of version n
+    versions/<n>/version.json   what version n was made of, and how it was judged; written last
+    batches/<b>                 the corpus of the documents that one call ingested, while a version needs it
+    runs/<b>                    the training of a version that is not complete yet
+
+A version without version.json is incomplete and does not count. Only what created.json names is ever deleted, so files
+that other programs put into these folders are safe.
 """
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Literal, TypedDict, get_args
 
 from ...io.stores.locks import Locked, acquire_lock, read_with_tag, write_if_unchanged
 from ...io.stores.store import DataError, Store, check_format
 
 FORMAT = 1
 BUSY = "another process is retraining this model; wait for it"
+VERSION_NAME = re.compile(r"\d{6,}")
 
-Facts = dict[str, Any]
+Folder = Literal["versions", "batches", "runs"]
+
+#: A section of the configuration; None for a section that was left out.
+Settings = dict[str, object] | None
+
+
+class FileRecord(TypedDict):
+    """One input file, as version.json stores it. See ``io.manifest``."""
+
+    size: int
+    modified: str
+    digest: str
+    batch: str
+
+
+class VersionFacts(TypedDict):
+    """What a version was made of and how it was judged."""
+
+    #: Digest of everything that decides the result; also the name of the version's batch and run.
+    name: str
+    #: The version in use when this one was made; 0 for the first one.
+    previous: int
+    #: Whether the model was trained from scratch.
+    fresh: bool
+    #: The kind of the model.
+    model: str
+    #: The sections model, source and corpus of the configuration.
+    settings: dict[str, Settings]
+    #: The input files by URL.
+    partitions: dict[str, FileRecord]
+    #: URLs of files.
+    added: list[str]
+    changed: list[str]
+    removed: list[str]
+    forgotten: list[str]
+    #: Name of the batch that has the latest vocabulary, and of the one whose held-out documents judge all versions.
+    corpus: str
+    held_out: str
+    #: Names of all batches that this version needs.
+    batches: list[str]
+    documents: int
+    tokens: int
+    words: int
+    new_words: int
+    epochs: int
+    #: Versions of the libraries that made it.
+    software: dict[str, str]
+    #: Name of the score on the held-out documents, its value, and the value of the version in use at that time.
+    measure: str
+    score: float | None
+    score_before: float | None
+    #: Whether all numbers of the model and its score are finite.
+    finite: bool
+    #: Why the version was refused; empty if it was not.
+    refused: str
+
+
+class VersionRecord(VersionFacts):
+    """The content of version.json."""
+
+    kind: str
+    format: int
+    version: int
+
+
+class VersionRow(TypedDict):
+    """One version in a list of versions."""
+
+    version: int
+    previous: int
+    measure: str
+    score: float | None
+    refused: str
+    #: Numbers of files.
+    partitions: int
+    added: int
+    changed: int
+    removed: int
+    #: "in use", "withdrawn", "refused", or empty.
+    state: str
+    #: When it was made, in ISO 8601.
+    made: str
+
+
+class Rollback(TypedDict):
+    """The version in use after and before a rollback, and the URL of the model in use."""
+
+    url: str
+    version: int
+    previous: int
+    model: str
 
 
 @dataclass(frozen=True)
 class Head:
-    """The content of HEAD. ``version`` is 0 before the first one; ``tag`` names this state of the file."""
+    """The content of HEAD. ``version`` is 0 before the first one; ``tag`` identifies this state of the file."""
 
     version: int = 0
     withdrawn: tuple[int, ...] = ()
@@ -35,27 +131,30 @@ class Head:
 
 
 class Versions:
-    """The versions below a URL."""
+    """The versions of a model below a URL."""
 
     def __init__(self, url: str):
-        self.url, self.store = url, Store(url)
+        self.url = url
+        self.store = Store(url)
 
     def exist(self) -> None:
-        """Raise DataError when no version was ever published here."""
-        # A run has a HEAD as well, of another kind.
+        """Raise DataError if no version was ever published here."""
+        # A run has a file HEAD too, with another content.
         if not self.store.names("versions") or not self.head.version:
-            raise DataError(f"{self.url}: no versions here; make the first with `corpusmill retrain CONFIG`")
+            raise DataError(f"{self.url}: there are no versions here; make the first with `corpusmill retrain CONFIG`")
 
     @contextmanager
     def locked(self) -> Iterator[Callable[[], None]]:
-        """Hold all of it for writing; yield a function that raises Locked when the lock is lost."""
+        """Hold the lock for writing; yield a function that raises Locked if the lock was lost meanwhile."""
         with acquire_lock(self.store, "retrain.lock", BUSY) as check:
             self.store.delete_leftovers()
             yield check
 
+    # --- reading ---
+
     @property
     def head(self) -> Head:
-        """What HEAD says now."""
+        """The current content of HEAD."""
         content, tag = read_with_tag(self.store, "HEAD")
         if content is None:
             return Head()
@@ -67,60 +166,88 @@ class Versions:
 
     @property
     def numbers(self) -> list[int]:
-        """Numbers of the versions that are whole, ascending."""
-        names = [name for name in self.store.names("versions") if name.isdigit()]
+        """Numbers of the complete versions, ascending."""
+        names = [name for name in self.store.names("versions") if VERSION_NAME.fullmatch(name)]
         return [int(name) for name in names if self.store.exists(f"versions/{name}/version.json")]
 
-    def read(self, number: int) -> Facts:
-        """Return version.json of a version; raise DataError when there is no such version."""
-        if number not in self.numbers:
-            there = ", ".join(map(str, self.numbers)) or "none"
-            raise DataError(f"{self.url}: no version {number} here; there is {there}")
-        found = self.store.read_json(f"versions/{number:06d}/version.json")
+    def read(self, number: int) -> VersionRecord:
+        """Return version.json of a version; raise DataError if there is no such version."""
+        numbers = self.numbers
+        if number not in numbers:
+            known = ", ".join(str(n) for n in numbers) or "none"
+            raise DataError(f"{self.url}: no version {number} here; there is {known}")
+        found = self.store.read_json(f"{_version_folder(number)}/version.json")
         check_format(found, "version", FORMAT, f"{self.url}, version {number}")
         return found
 
     def model(self, number: int) -> str:
         """Return the URL of a version's model."""
-        return self.store.child(f"versions/{number:06d}/model").url
+        return self.store.child(f"{_version_folder(number)}/model").url
 
-    def begin(self, number: int) -> None:
-        """Remove what a broken call left of a version."""
-        self.store.delete(f"versions/{number:06d}")
+    def before(self, number: int) -> int:
+        """Return the version that was in use before this one; raise DataError if it was deleted."""
+        previous = self.read(number)["previous"]
+        if not previous:
+            raise DataError(f"{self.url}: version {number} is the first one; there is none before it")
+        if previous not in self.numbers:
+            raise DataError(f"{self.url}: no version before {number} is kept")
+        return previous
 
-    def finish(self, number: int, facts: Facts) -> None:
-        """Make a version whole."""
-        head = {"kind": "version", "format": FORMAT, "version": number}
-        self.store.write_json(f"versions/{number:06d}/version.json", facts | head)
+    def rows(self) -> list[VersionRow]:
+        """Return one row per version, newest first."""
+        self.exist()
+        head = self.head
+        return [self._row(number, head) for number in reversed(self.numbers)]
+
+    def _row(self, number: int, head: Head) -> VersionRow:
+        found = self.read(number)
+        where = self.store.where(f"{_version_folder(number)}/version.json")
+        return {
+            "version": found["version"],
+            "previous": found["previous"],
+            "measure": found["measure"],
+            "score": found["score"],
+            "refused": found["refused"],
+            "partitions": len(found["partitions"]),
+            "added": len(found["added"]),
+            "changed": len(found["changed"]),
+            "removed": len(found["removed"]),
+            "state": _state(number, head, found),
+            "made": self.store.fs.modified(where).isoformat(timespec="seconds"),
+        }
+
+    # --- writing, by the holder of the lock ---
+
+    def begin(self, number: int, name: str) -> None:
+        """Record what version ``number`` is about to create, and delete what an interrupted call left of it."""
+        created = self._created()
+        created["versions"].add(f"{number:06d}")
+        created["batches"].add(name)
+        created["runs"].add(name)
+        self._write_created(created)
+        self.store.delete(_version_folder(number))
+
+    def finish(self, number: int, facts: VersionFacts) -> None:
+        """Complete a version: write its version.json."""
+        record: VersionRecord = {**facts, "kind": "version", "format": FORMAT, "version": number}
+        self.store.write_json(f"{_version_folder(number)}/version.json", record)
 
     def publish(self, number: int, head: Head, withdrawn: tuple[int, ...]) -> None:
-        """Switch HEAD from the state ``head`` to a version; raise Locked when another process did so meanwhile."""
-        # A power cut must not leave a HEAD that names what was never written.
-        for name in (f"versions/{number:06d}", *(f"batches/{b}" for b in self.read(number)["batches"])):
-            self.store.flush(name)
-        left = sorted(set(withdrawn) & set(self.numbers))
-        content = json.dumps({"kind": "head", "version": number, "withdrawn": left}, sort_keys=True) + "\n"
+        """Put a version in use, if HEAD is still ``head``; raise Locked if another process changed it."""
+        # After a power cut, HEAD must not name a version whose files were never written to the disk.
+        self.store.flush(_version_folder(number))
+        for batch in self.read(number)["batches"]:
+            self.store.flush(f"batches/{batch}")
+        still_there = sorted(set(withdrawn) & set(self.numbers))
+        content = json.dumps({"kind": "head", "version": number, "withdrawn": still_there}, sort_keys=True) + "\n"
         if not write_if_unchanged(self.store, "HEAD", content.encode(), head.tag):
             raise Locked(f"{self.url}: another process published a version meanwhile: {BUSY}")
 
-    def tidy(self, keep: int, current: str = "") -> None:
-        """Delete all but the last ``keep`` versions and the one in use; then what no version and no run needs."""
-        kept = {f"{number:06d}" for number in (*self.numbers[-keep:], self.head.version)}
-        for name in self.store.names("versions"):
-            if name not in kept:
-                # What makes it whole goes first: half of a version is none.
-                self.store.delete(f"versions/{name}/version.json")
-                self.store.delete(f"versions/{name}")
-        needed = {batch for number in self.numbers for batch in self.read(number)["batches"]} | {current}
-        for folder, wanted in (("batches", needed), ("runs", {current})):
-            for name in self.store.names(folder):
-                if name not in wanted:
-                    self.store.delete(f"{folder}/{name}")
+    def rollback(self, number: int | None = None) -> Rollback:
+        """Put another version in use, by default the one before, and withdraw the one in use until now.
 
-    def rollback(self, number: int | None = None) -> Facts:
-        """Put a version in use, by default the one before; what is left behind is withdrawn. Raises DataError, Locked.
-
-        A withdrawn version is never published again by itself: the same partitions would make the same model.
+        A withdrawn version is not published again by ``retrain``: the same files would give the same model. Raises
+        DataError if there is no such version, Locked if another process writes.
         """
         self.exist()
         with self.locked() as check:
@@ -130,42 +257,64 @@ class Versions:
             if target == head.version:
                 raise DataError(f"{self.url}: version {target} is in use already")
             check()
-            self.publish(target, head, (*(n for n in head.withdrawn if n != target), head.version))
+            withdrawn = [n for n in head.withdrawn if n != target]
+            self.publish(target, head, (*withdrawn, head.version))
         return {"url": self.url, "version": target, "previous": head.version, "model": self.model(target)}
 
-    def before(self, number: int) -> int:
-        """Return the version that was in use before this one; raise DataError when it is not kept."""
-        base = self.read(number)["previous"]
-        if not base:
-            raise DataError(f"{self.url}: version {number} is the first one, there is none before it")
-        if base not in self.numbers:
-            raise DataError(f"{self.url}: no version before {number} is kept")
-        return base
+    def delete_unused(self, keep: int, current: str = "") -> None:
+        """Delete old versions, and all batches and runs that nothing needs any more.
 
-    def list(self) -> list[Facts]:
-        """Return a row a version, newest first."""
-        self.exist()
-        head, rows = self.head, []
-        for number in reversed(self.numbers):
-            found = self.read(number)
-            row = {name: found[name] for name in ("version", "previous", "measure", "score", "refused")}
-            row |= {"partitions": len(found["partitions"]), "state": _state(number, head, found)}
-            row |= {name: len(found[name]) for name in ("added", "changed", "removed")}
-            where = self.store.where(f"versions/{number:06d}/version.json")
-            rows.append(row | {"made": self.store.fs.modified(where).isoformat(timespec="seconds")})
-        return rows
+        Keeps the last ``keep`` versions and the one in use, the batches that these need, and the batch and the run
+        that are named ``current``. Folders that created.json does not name are left alone.
+        """
+        created = self._created()
+        kept_versions = {f"{number:06d}" for number in (*self.numbers[-keep:], self.head.version)}
+        for name in sorted(created["versions"] - kept_versions):
+            # Deleting version.json first marks the version as incomplete, in case the rest is interrupted.
+            self.store.delete(f"versions/{name}/version.json")
+            self.store.delete(f"versions/{name}")
+        kept_batches = {batch for number in self.numbers for batch in self.read(number)["batches"]}
+        for name in sorted(created["batches"] - kept_batches - {current}):
+            self.store.delete(f"batches/{name}")
+        for name in sorted(created["runs"] - {current}):
+            self.store.delete(f"runs/{name}")
+        created["versions"] &= kept_versions
+        created["batches"] &= kept_batches | {current}
+        created["runs"] &= {current}
+        self._write_created(created)
+
+    def _created(self) -> dict[Folder, set[str]]:
+        """Return the names in created.json by folder."""
+        folders: tuple[Folder, ...] = get_args(Folder)
+        if not self.store.exists("created.json"):
+            return {folder: set() for folder in folders}
+        found = self.store.read_json("created.json")
+        check_format(found, "created", FORMAT, f"{self.url}/created.json")
+        return {folder: set(found[folder]) for folder in folders}
+
+    def _write_created(self, created: dict[Folder, set[str]]) -> None:
+        if created == self._created():
+            return
+        names = {folder: sorted(names) for folder, names in created.items()}
+        self.store.write_json("created.json", {"kind": "created", "format": FORMAT, **names})
 
 
-def _state(number: int, head: Head, found: Facts) -> str:
+def _version_folder(number: int) -> str:
+    return f"versions/{number:06d}"
+
+
+def _state(number: int, head: Head, found: VersionRecord) -> str:
     if number == head.version:
         return "in use"
     if number in head.withdrawn:
         return "withdrawn"
-    return "refused" if found["refused"] else ""
+    if found["refused"]:
+        return "refused"
+    return ""
 
 
 def model_in_use(url: str) -> str:
-    """Return the URL of the model in use where ``url`` has versions of one; else ``url`` itself."""
+    """Return the URL of the model in use if ``url`` has versions of a model, and ``url`` itself otherwise."""
     if Store(url).exists("model.json") or not Store(url).exists("versions"):
         return url
     versions = Versions(url)

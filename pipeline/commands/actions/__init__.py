@@ -1,1 +1,1 @@
-"""What each command does: configurations and URLs in, plain data out. No click, no printing."""
+"""What each command does: a configuration or URLs in, plain data out. Nothing here prints or uses click."""

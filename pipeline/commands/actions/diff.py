@@ -1,142 +1,201 @@
-"""How two models of one kind differ: topics matched and how far each moved, or neighbours that words kept."""
+"""Compare two models of one kind: match their topics, or compare the nearest neighbours of their words."""
 
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from ....io.stores.store import DataError
+from ...models.base.estimator import Estimator
 from ...models.base.similarity import top_indices
+from ...models.base.topics import Topic, TopicModel
 from ...models.base.vectors import WordVectors
 from ...models.registry import load_model
-from ...models.versions import Facts, Versions
+from ...models.versions import Versions
+from ..results import ModelDiff, NeighbourChange, TopicChange, VersionDiff, VersionScore, WordList
+from .capabilities import VectorModel
 
-#: Topics that can be matched: time grows with their number to the power of three.
-MOST_TOPICS = 4096
-#: Words whose neighbours are compared, the most frequent ones that both models have; and neighbours of each.
-COMPARED, NEIGHBOURS = 2000, 10
-#: Words shown of those that came and went.
-SHOWN = 20
+#: More topics than this are not matched: the time grows with the third power of their number.
+MAX_TOPICS = 4096
+#: Number of words whose neighbours are compared (the most frequent ones), and number of neighbours of each.
+COMPARED_WORDS = 2000
+NEIGHBOURS = 10
+#: Number of words listed as added, as removed, and as changed most.
+LISTED_WORDS = 20
 
 
-def compare_versions(url: str, old: int | None = None, new: int | None = None) -> Facts:
-    """Compare two versions, by default the one in use and the one before it. Raises DataError, ValueError."""
+def compare_versions(url: str, old: int | None = None, new: int | None = None) -> VersionDiff:
+    """Compare two versions of a model, by default the one in use with the one before it.
+
+    Raises DataError if a version does not exist, ValueError if the versions are of different kinds.
+    """
     versions = Versions(url)
     versions.exist()
-    new = versions.head.version if new is None else new
-    old = versions.before(new) if old is None else old
-    models = [load_model(versions.model(number)) for number in (old, new)]
-    scores = [{name: versions.read(number)[name] for name in ("measure", "score")} for number in (old, new)]
-    return {"url": url, "old": old, "new": new, "scores": scores} | compare_models(*models)
+    if new is None:
+        new = versions.head.version
+    if old is None:
+        old = versions.before(new)
+    difference = compare_models(load_model(versions.model(old)), load_model(versions.model(new)))
+    scores = [_score(versions, number) for number in (old, new)]
+    return {"url": url, "old": old, "new": new, "scores": scores, **difference}
 
 
-def compare_models(old: Any, new: Any) -> Facts:
-    """Return the words that came and went, and what became of topics or of words' neighbours.
+def _score(versions: Versions, number: int) -> VersionScore:
+    version = versions.read(number)
+    return {"measure": version["measure"], "score": version["score"]}
 
-    Raises ValueError for models of two kinds.
+
+def compare_models(old: Estimator, new: Estimator) -> ModelDiff:
+    """Return which words were added and removed, and how the topics or the neighbours of words changed.
+
+    Raises ValueError for models of different kinds.
     """
     if old.kind != new.kind:
-        raise ValueError(f"models of kind {old.kind} and {new.kind} have nothing to compare")
-    words = [estimator.model_.vocabulary["word"].to_pylist() for estimator in (old, new)]
-    came, went = (_without(a, b) for a, b in (reversed(words), words))
-    facts = {
+        raise ValueError(f"cannot compare a model of kind {old.kind} with one of kind {new.kind}")
+    old_words, new_words = _vocabulary(old), _vocabulary(new)
+    difference: ModelDiff = {
         "kind": new.kind,
-        "words": [len(some) for some in words],
-        "words_added": {"number": len(came), "first": came[:SHOWN]},
-        "words_removed": {"number": len(went), "first": went[:SHOWN]},
+        "words": [len(old_words), len(new_words)],
+        "words_added": _word_list(_missing(new_words, old_words)),
+        "words_removed": _word_list(_missing(old_words, new_words)),
     }
-    if hasattr(new, "wv"):
-        return facts | compare_vectors(old.wv, new.wv)
-    return facts | compare_topics(old, new)
+    if isinstance(old, VectorModel) and isinstance(new, VectorModel):
+        _compare_vectors(old.wv, new.wv, difference)
+    elif isinstance(old, TopicModel) and isinstance(new, TopicModel):
+        _compare_topics(old, new, topic_distances(old, new, old_words, new_words), difference)
+    return difference
 
 
-def _without(some: list[str], others: list[str]) -> list[str]:
+def _vocabulary(model: Estimator) -> list[str]:
+    return model.model_.vocabulary["word"].to_pylist()
+
+
+def _missing(words: Iterable[str], others: Iterable[str]) -> list[str]:
+    """Return the words that are not among ``others``, in their order."""
     known = set(others)
-    return [word for word in some if word not in known]
+    return [word for word in words if word not in known]
+
+
+def _word_list(words: list[str]) -> WordList:
+    return {"number": len(words), "first": words[:LISTED_WORDS]}
 
 
 # --- topics ---
 
 
-def compare_topics(old: Any, new: Any, n_words: int = 10) -> Facts:
-    """Match topics so that their distances are least in sum; return a row a topic, those that moved most first.
+def _compare_topics(old: TopicModel, new: TopicModel, distances: np.ndarray, difference: ModelDiff) -> None:
+    """Match the topics so that the sum of their distances is least, and add the changes to ``difference``."""
+    new_numbers, old_numbers = linear_sum_assignment(distances.T)
+    old_number_of = dict(zip(new_numbers.tolist(), old_numbers.tolist(), strict=True))
+    old_topics, new_topics = old.topics(), new.topics()
+    changes = []
+    for topic in new_topics:
+        was = old_number_of.get(topic["topic"])
+        if was is None:
+            changes.append(_new_topic(topic))
+        else:
+            changes.append(_topic_change(old_topics[was], topic, float(distances[was, topic["topic"]])))
+    drifts = [change["drift"] for change in changes if change["drift"] is not None]
+    difference["mean_drift"] = float(np.mean(drifts)) if drifts else 0.0
+    difference["topics"] = sorted(changes, key=_by_drift)
+    difference["topics_removed"] = sorted(set(range(len(old_topics))) - set(old_number_of.values()))
 
-    ``drift`` is the Hellinger distance of the topics' distributions over words: 0 for the same, 1 for no word in
-    common. Raises DataError for more topics than can be matched.
+
+def topic_distances(old: TopicModel, new: TopicModel, old_words: list[str], new_words: list[str]) -> np.ndarray:
+    """Return the Hellinger distances between topics: (old K, new K) float32.
+
+    The words name the columns of each model. A word that one model does not have has probability 0 there. Raises
+    DataError for too many topics.
     """
-    distances = topic_distances(old, new)
-    matched = dict(zip(*(side.tolist() for side in linear_sum_assignment(distances.T)), strict=True))
-    before, after = (estimator.topics(n_words) for estimator in (old, new))
-    rows = [_topic_row(before, after, matched.get(k), k, distances) for k in range(len(after))]
-    drifts = [row["drift"] for row in rows if row["drift"] is not None]
-    return {
-        "mean_drift": float(np.mean(drifts)) if drifts else 0.0,
-        "topics": sorted(rows, key=lambda row: -1.0 if row["drift"] is None else -row["drift"]),
-        "topics_removed": sorted(set(range(len(before))) - set(matched.values())),
-    }
-
-
-def topic_distances(old: Any, new: Any) -> np.ndarray:
-    """Return the Hellinger distances (old K, new K) float32 of topics; words are those that either model has."""
-    rows = [estimator.components_ for estimator in (old, new)]
-    most = max(len(row) for row in rows)
-    if most > MOST_TOPICS:
-        raise DataError(f"{most:,} topics are more than the {MOST_TOPICS:,} that can be matched")
-    roots = [np.sqrt(row / np.maximum(row.sum(axis=1, keepdims=True), np.finfo(row.dtype).tiny)) for row in rows]
-    columns = {word: v for v, word in enumerate(_names(old))}
-    places = np.array([columns.get(word, -1) for word in _names(new)])
-    shared = places >= 0
-    overlap = roots[0][:, places[shared]] @ roots[1][:, shared].T
+    old_roots, new_roots = _root_distributions(old), _root_distributions(new)
+    most = max(len(old_roots), len(new_roots))
+    if most > MAX_TOPICS:
+        raise DataError(f"cannot match {most:,} topics: the limit is {MAX_TOPICS:,}")
+    columns = {word: v for v, word in enumerate(old_words)}
+    old_column = np.array([columns.get(word, -1) for word in new_words])
+    shared = old_column >= 0
+    overlap = old_roots[:, old_column[shared]] @ new_roots[:, shared].T
     return np.sqrt(np.clip(1.0 - overlap, 0.0, 1.0))
 
 
-def _names(estimator: Any) -> list[str]:
-    return estimator.model_.vocabulary["word"].to_pylist()
+def _root_distributions(model: TopicModel) -> np.ndarray:
+    """Return the square roots of the topics' distributions over words: (K, V)."""
+    rows = model.components_
+    sums = rows.sum(axis=1, keepdims=True)
+    return np.sqrt(rows / np.maximum(sums, np.finfo(rows.dtype).tiny))
 
 
-def _topic_row(before: list[Facts], after: list[Facts], was: int | None, topic: int, distances: np.ndarray) -> Facts:
-    words = [word["word"] for word in after[topic]["words"]]
-    old = [word["word"] for word in before[was]["words"]] if was is not None else []
+def _topic_change(old: Topic, new: Topic, drift: float) -> TopicChange:
+    old_words, new_words = _words(old), _words(new)
     return {
-        "topic": topic,
-        "was": was,
-        "drift": float(distances[was, topic]) if was is not None else None,
-        "size": after[topic]["size"],
-        "size_before": before[was]["size"] if was is not None else None,
-        "words": words,
-        "entered": _without(words, old) if old else [],
-        "left": _without(old, words),
+        "topic": new["topic"],
+        "was": old["topic"],
+        "drift": drift,
+        "size": new["size"],
+        "size_before": old["size"],
+        "words": new_words,
+        "entered": _missing(new_words, old_words),
+        "left": _missing(old_words, new_words),
     }
+
+
+def _new_topic(topic: Topic) -> TopicChange:
+    return {
+        "topic": topic["topic"],
+        "was": None,
+        "drift": None,
+        "size": topic["size"],
+        "size_before": None,
+        "words": _words(topic),
+        "entered": [],
+        "left": [],
+    }
+
+
+def _words(topic: Topic) -> list[str]:
+    return [entry["word"] for entry in topic["words"]]
+
+
+def _by_drift(change: TopicChange) -> float:
+    """Sort key: the largest drift first, new topics last."""
+    if change["drift"] is None:
+        return 1.0
+    return -change["drift"]
 
 
 # --- vectors ---
 
 
-def compare_vectors(old: WordVectors, new: WordVectors, n_words: int = SHOWN) -> Facts:
-    """Return the share of nearest neighbours that the words of both models kept, and the words that kept least.
+def _compare_vectors(old: WordVectors, new: WordVectors, difference: ModelDiff) -> None:
+    """Add to ``difference`` the share of nearest neighbours that words kept, and the words that kept the fewest.
 
-    Neighbours are looked for among the COMPARED words that come first in the new model and are in both.
+    Neighbours are searched among the compared words only: the first COMPARED_WORDS of the new model that are in both.
     """
-    words = [word for word in new.index_to_key if word in old][:COMPARED]
+    words = [word for word in new.index_to_key if word in old][:COMPARED_WORDS]
+    difference["compared"] = len(words)
+    difference["kept_neighbours"] = None
+    difference["moved"] = []
     if len(words) < 2:
-        return {"compared": len(words), "kept_neighbours": None, "moved": []}
-    near = [_neighbours(vectors.vectors[[vectors.key_to_index[w] for w in words]]) for vectors in (old, new)]
-    kept = np.array([len(set(a) & set(b)) / len(b) for a, b in zip(*near, strict=True)])
-    rows = [
-        {
+        return
+    before, now = _neighbours(old, words), _neighbours(new, words)
+    kept = np.array([len(set(a) & set(b)) / len(b) for a, b in zip(before, now, strict=True)])
+    difference["kept_neighbours"] = float(kept.mean())
+    for i in np.argsort(kept, kind="stable")[:LISTED_WORDS]:
+        change: NeighbourChange = {
             "word": words[i],
             "kept": float(kept[i]),
-            "before": [words[j] for j in near[0][i]],
-            "now": [words[j] for j in near[1][i]],
+            "before": [words[j] for j in before[i]],
+            "now": [words[j] for j in now[i]],
         }
-        for i in np.argsort(kept, kind="stable")[:n_words]
-    ]
-    return {"compared": len(words), "kept_neighbours": float(kept.mean()), "moved": rows}
+        difference["moved"].append(change)
 
 
-def _neighbours(rows: np.ndarray) -> list[list[int]]:
-    rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.finfo(np.float32).tiny)
-    similar = rows @ rows.T
-    np.fill_diagonal(similar, -2.0)
-    n = min(NEIGHBOURS, len(rows) - 1)
-    return [top_indices(row, n).tolist() for row in similar]
+def _neighbours(vectors: WordVectors, words: list[str]) -> list[list[int]]:
+    """Return the nearest neighbours of each word among ``words``, as indices into ``words``, nearest first."""
+    rows = vectors.vectors[[vectors.key_to_index[word] for word in words]]
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    rows = rows / np.maximum(lengths, np.finfo(np.float32).tiny)
+    similarities = rows @ rows.T
+    np.fill_diagonal(similarities, -2.0)  # below every cosine: a word is no neighbour of itself
+    number = min(NEIGHBOURS, len(rows) - 1)
+    return [top_indices(row, number).tolist() for row in similarities]

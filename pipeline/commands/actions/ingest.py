@@ -1,60 +1,53 @@
-"""Make the stores that models train on: a corpus from documents, a graph from edges."""
+"""Make the data that models train on: a corpus from documents, a graph from a list of edges."""
 
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ....configs.schema import Config
 from ....io.readers.edges import EdgeOptions
 from ....io.stores.graph import write_graph
 from ....io.stores.store import DataError, Store
-from ...ingest.ingest import IngestOptions, Listener
+from ...ingest.ingest import IngestOptions, IngestProgress, Listener
 from ...ingest.ingest import ingest as ingest_source
-from .inspect import corpus_facts, inspect
+from ..results import Facts, IngestResult
+from .inspect import describe_corpus, inspect
 
-Facts = dict[str, Any]
+if TYPE_CHECKING:
+    from distributed import Client
 
 
-def ingest(config: Config, client: Any | None, progress: Listener | None = None, overwrite: bool = False) -> Facts:
-    """Make the corpus of a configuration, or find it there; return what it holds."""
+def ingest(
+    config: Config, client: "Client | None" = None, progress: Listener | None = None, overwrite: bool = False
+) -> IngestResult:
+    """Make the corpus of a configuration, unless it is complete already, and describe it."""
     options = ingest_options(config, overwrite)
+    assert config.source is not None  # checked by ingest_options
     stages: list[str] = []
 
-    def listen(step: Any) -> None:
+    def listen(step: IngestProgress) -> None:
         stages.append(step.stage)
         if progress is not None:
             progress(step)
 
-    ingest_source(config.source.path, config.corpus.url, options, client, listen)  # type: ignore[union-attr]
-    return corpus_facts(config.corpus.url) | {"changed": stages[-1] != "unchanged"}
+    ingest_source(config.source.path, config.corpus.url, options, client, listen)
+    corpus = describe_corpus(config.corpus.url)
+    return IngestResult(**corpus, changed=stages[-1] != "unchanged")
 
 
 def ingest_options(config: Config, overwrite: bool = False) -> IngestOptions:
-    """Return what a configuration says of how documents become a corpus."""
+    """Return the options of ingest from the sections ``source`` and ``corpus``; raise ValueError without a source."""
     if config.source is None:
-        raise ValueError("source: nothing to ingest; say source.path, or train on a corpus that is there")
-    known = {f.name for f in fields(IngestOptions)}
-    given = {k: v for k, v in (config.source.model_dump() | config.corpus.model_dump()).items() if k in known}
-    return IngestOptions(**given | {"stop_words": _hashable(config.source.stop_words), "overwrite": overwrite})
+        raise ValueError("source: nothing to ingest; set source.path, or use `corpusmill train` on an existing corpus")
+    sections = config.source.model_dump() | config.corpus.model_dump()
+    names = {field.name for field in fields(IngestOptions)}
+    options = {key: value for key, value in sections.items() if key in names}
+    if isinstance(options["stop_words"], list):
+        options["stop_words"] = tuple(options["stop_words"])
+    return IngestOptions(**options | {"overwrite": overwrite})
 
 
-def _hashable(words: str | list[str] | None) -> str | tuple[str, ...] | None:
-    return tuple(words) if isinstance(words, list) else words
-
-
-def graph(
-    edges: str,
-    url: str,
-    overwrite: bool = False,
-    directed: bool = False,
-    unweighted: bool = False,
-    header: bool | None = None,
-    columns: tuple[str, str] | None = None,
-) -> Facts:
-    """Make a graph store from edges; return what it holds. Raises DataError where a graph is already."""
+def make_graph(edges: str, url: str, options: EdgeOptions, overwrite: bool = False) -> Facts:
+    """Write a graph from a list of edges and describe it; raise DataError if there is a graph at ``url`` already."""
     if Store(url).exists("graph.json") and not overwrite:
-        raise DataError(f"{url}: a graph is here already; choose another folder, or --overwrite it")
-    source, target = columns or (None, None)
-    options = EdgeOptions(
-        directed=directed, weighted=False if unweighted else None, header=header, source=source, target=target
-    )
+        raise DataError(f"{url}: there is a graph here already; choose another folder, or replace it with --overwrite")
     return inspect(write_graph(edges, url, options).url)

@@ -1,6 +1,6 @@
-"""Describe whatever lies at a path or URL."""
+"""Describe whatever is at a path or URL."""
 
-from typing import Any
+from collections.abc import Callable
 
 from ....io.stores.corpus import Corpus
 from ....io.stores.store import DataError, Store
@@ -8,55 +8,35 @@ from ...engine.run import RunStore
 from ...models.base.saved import read_model_meta
 from ...models.versions import Versions
 from ...views.history import last_value
-
-Facts = dict[str, Any]
+from ..results import CorpusResult, Facts
 
 
 def inspect(url: str) -> Facts:
-    """Say what lies at a URL; raise DataError where it is nothing of ours."""
+    """Describe the corpus, matrix, graph, run, model or versions at a URL; raise DataError if there is none."""
     store = Store(url)
-    known = {
-        "corpus.json": corpus_facts,
-        "run.json": _run_facts,
-        "model.json": _model_facts,
-        "matrix.json": lambda url: _data_facts(url, "matrix.json"),
-        "graph.json": lambda url: _data_facts(url, "graph.json"),
-    }
-    for name, facts in known.items():
+    for name, describe in DESCRIPTIONS.items():
         if store.exists(name):
-            return facts(url) | {"bytes": store.size()}
+            return {**describe(url), "bytes": store.size()}
     if not store.exists():
-        raise DataError(f"{url}: nothing is here")
+        raise DataError(f"{url}: there is nothing here")
     if store.names("versions"):
-        return _versions_facts(url) | {"bytes": store.size()}
-    below = [n for n in store.names() if any(store.exists(f"{n}/{name}") for name in known)]
-    hint = f", but below it: {', '.join(below)}" if below else ""
-    raise DataError(f"{url}: no corpus, run, model, matrix or graph is here{hint}")
+        return {**_describe_versions(url), "bytes": store.size()}
+    hint = ""
+    below = [name for name in store.names() if _is_known(store.child(name))]
+    if below:
+        hint = f", but there is one in each of its folders {', '.join(below)}"
+    raise DataError(f"{url}: no corpus, run, model, matrix or graph here{hint}")
 
 
-def _versions_facts(url: str) -> Facts:
-    versions = Versions(url)
-    versions.exist()
-    used = versions.read(versions.head.version)
-    names = ("fresh", "measure", "score", "documents", "tokens", "words", "format")
-    return {
-        "what": "versions of a model",
-        "url": url,
-        "kind": used["model"],
-        "kept": versions.numbers,
-        "in_use": used["version"],
-        "model": versions.model(used["version"]),
-        "partitions": len(used["partitions"]),
-        **{name: used[name] for name in names},
-        "versions": used["software"],
-    }
+def _is_known(store: Store) -> bool:
+    return any(store.exists(name) for name in DESCRIPTIONS)
 
 
-def corpus_facts(url: str) -> Facts:
+def describe_corpus(url: str) -> CorpusResult:
+    """Describe a corpus."""
     corpus = Corpus(url)
     about = corpus.meta["about"]
-    longest = max((c.tokens for c in corpus.chunks), default=0)
-    facts = {
+    result: CorpusResult = {
         "what": "corpus",
         "url": url,
         "documents": corpus.n_documents,
@@ -65,24 +45,47 @@ def corpus_facts(url: str) -> Facts:
         "words": corpus.n_words,
         "order": "as in the text" if corpus.is_ordered else "bag of words",
         "chunks": len(corpus.chunks),
-        "largest_chunk_tokens": longest,
+        "largest_chunk_tokens": max((chunk.tokens for chunk in corpus.chunks), default=0),
         "hash": corpus.hash,
         "format": corpus.meta["format"],
     }
-    plan = ("chunk_tokens", "chunk_tokens_by", "note", "version")
-    return facts | {name: about[name] for name in plan if about.get(name)}
+    # How the size of a chunk was chosen. Corpora that were not made by ingest do not store that.
+    if about.get("chunk_tokens"):
+        result["chunk_tokens"] = about["chunk_tokens"]
+    if about.get("chunk_tokens_by"):
+        result["chunk_tokens_by"] = about["chunk_tokens_by"]
+    if about.get("note"):
+        result["note"] = about["note"]
+    if about.get("version"):
+        result["version"] = about["version"]
+    return result
 
 
-def _data_facts(url: str, name: str) -> Facts:
-    meta = Store(url).read_json(name)
-    plain = {k: v for k, v in meta.items() if isinstance(v, str | int | float) and k != "kind"}
-    return {"what": meta["kind"], "url": url, "chunks": len(meta["chunks"])} | plain
+def _describe_corpus(url: str) -> Facts:
+    return dict(describe_corpus(url))
 
 
-def _run_facts(url: str) -> Facts:
+def _describe_matrix(url: str) -> Facts:
+    return _describe_data(url, "matrix.json")
+
+
+def _describe_graph(url: str) -> Facts:
+    return _describe_data(url, "graph.json")
+
+
+def _describe_data(url: str, table: str) -> Facts:
+    meta = Store(url).read_json(table)
+    facts: Facts = {"what": meta["kind"], "url": url, "chunks": len(meta["chunks"])}
+    for name, value in meta.items():
+        if isinstance(value, str | int | float) and name != "kind":
+            facts[name] = value
+    return facts
+
+
+def _describe_run(url: str) -> Facts:
     run = RunStore(url)
     meta, rows = run.meta, run.metrics
-    facts = {
+    facts: Facts = {
         "what": "run",
         "url": url,
         "kind": meta["algorithm"],
@@ -93,11 +96,14 @@ def _run_facts(url: str) -> Facts:
         "format": meta["format"],
         "versions": meta["versions"],
     }
-    scores = {n: last_value(rows, n) for n in ("log_likelihood", "held_out_log_likelihood")}
-    return facts | {name: score for name, score in scores.items() if score is not None}
+    for name in ("log_likelihood", "held_out_log_likelihood"):
+        score = last_value(rows, name)
+        if score is not None:
+            facts[name] = score
+    return facts
 
 
-def _model_facts(url: str) -> Facts:
+def _describe_model(url: str) -> Facts:
     meta = read_model_meta(url)
     return {
         "what": "model",
@@ -110,3 +116,36 @@ def _model_facts(url: str) -> Facts:
         "format": meta["format"],
         "versions": meta["versions"],
     }
+
+
+def _describe_versions(url: str) -> Facts:
+    versions = Versions(url)
+    versions.exist()
+    used = versions.read(versions.head.version)
+    return {
+        "what": "versions of a model",
+        "url": url,
+        "kind": used["model"],
+        "kept": versions.numbers,
+        "in_use": used["version"],
+        "model": versions.model(used["version"]),
+        "partitions": len(used["partitions"]),
+        "fresh": used["fresh"],
+        "measure": used["measure"],
+        "score": used["score"],
+        "documents": used["documents"],
+        "tokens": used["tokens"],
+        "words": used["words"],
+        "format": used["format"],
+        "versions": used["software"],
+    }
+
+
+#: What describes a store, by the file that identifies it. Order matters: a run may contain a model.
+DESCRIPTIONS: dict[str, Callable[[str], Facts]] = {
+    "corpus.json": _describe_corpus,
+    "run.json": _describe_run,
+    "model.json": _describe_model,
+    "matrix.json": _describe_matrix,
+    "graph.json": _describe_graph,
+}

@@ -1,93 +1,130 @@
-"""Use a trained model: its topics, similar words and documents, scores, files for other tools."""
+"""Use a trained model: topics, similar words and documents, scores, document weights."""
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ....io.stores.corpus import Corpus
 from ....io.stores.store import DataError
-from ...models.registry import load_model
+from ...models.base.estimator import Estimator
+from ...models.base.topics import Topic, TopicModel
+from ...models.lda.estimator import LDA
+from ..results import Facts, Similar
+from .capabilities import load_text_model, load_topic_model, load_vector_model
 
-Facts = dict[str, Any]
+if TYPE_CHECKING:
+    from collections.abc import Container
+
+    from distributed import Client
 
 
-def topics(estimator: Any, n_words: int = 10) -> list[Facts]:
-    """Return a model's topics, largest first; an empty list for a model that has none."""
-    found = estimator.topics(n_words) if hasattr(estimator, "topics") else []
-    return sorted(found, key=lambda topic: -topic["size"])
+def topics(model_url: str, n_words: int = 10) -> list[Topic]:
+    """Return the topics of a saved model, largest first; raise ValueError if it has none."""
+    return _largest_first(load_topic_model(model_url), n_words)
 
 
-def similar(
-    model_url: str, words: Sequence[str], corpus_url: str | None, without: Sequence[str], number: int, part: str
-) -> list[Facts]:
-    """Return the words, or a corpus's documents, nearest to ``words`` together, those ``without`` subtracted.
+def topics_by_size(estimator: Estimator, n_words: int = 10) -> list[Topic]:
+    """Return the topics of a model in memory, largest first. The list is empty for models without topics."""
+    if not isinstance(estimator, TopicModel):
+        return []
+    return _largest_first(estimator, n_words)
 
-    Words' neighbours are those of a model with vectors; any model of text finds documents.
+
+def _largest_first(model: TopicModel, n_words: int) -> list[Topic]:
+    return sorted(model.topics(n_words), key=lambda topic: -topic["size"])
+
+
+@dataclass(frozen=True)
+class Query:
+    """Words to search for, words to subtract, and the number of results."""
+
+    words: Sequence[str]
+    without: Sequence[str] = ()
+    number: int = 10
+
+
+def similar_words(model_url: str, query: Query) -> list[Similar]:
+    """Return the words nearest to a query; raise ValueError for a model without word vectors, DataError for a word that
+    the model does not have.
     """
-    estimator = load_model(model_url) if corpus_url is None else _for_text(model_url, "search")
-    vectors = hasattr(estimator, "wv")
-    if corpus_url is None and not vectors:
-        raise ValueError(f"{model_url}: models of kind {estimator.kind} have no word vectors; see --documents")
-    known = estimator.wv if vectors else set(estimator.words_)
-    for word in (*words, *without):
-        if word not in known:
-            raise DataError(f"{model_url}: the word {word!r} is not in its vocabulary")
-    if corpus_url is None:
-        what, found = "word", estimator.wv.most_similar(list(words), list(without), topn=number)
-    else:
-        what, found = "document", estimator.search(Corpus(corpus_url, part), words, without, number)
-    return [{what: name, "similarity": similarity} for name, similarity in found]
+    model = load_vector_model(model_url)
+    _check_words(model_url, query, model.wv.key_to_index)
+    found = model.wv.most_similar(list(query.words), list(query.without), topn=query.number)
+    return [{"word": word, "similarity": similarity} for word, similarity in found]
+
+
+def similar_documents(model_url: str, query: Query, corpus_url: str, part: str = "train") -> list[Similar]:
+    """Return the documents of a corpus nearest to a query; raise DataError for a word that the model does not have."""
+    model = load_text_model(model_url)
+    _check_words(model_url, query, set(model.words_))
+    found = model.search(Corpus(corpus_url, part), query.words, query.without, query.number)
+    return [{"document": key, "similarity": similarity} for key, similarity in found]
+
+
+def _check_words(model_url: str, query: Query, vocabulary: "Container[str]") -> None:
+    for word in (*query.words, *query.without):
+        if word not in vocabulary:
+            raise DataError(f"{model_url}: the word {word!r} is not in the vocabulary of this model")
 
 
 def evaluate(
-    model_url: str, corpus_url: str, part: str, client: Any | None, options: dict[str, Any] | None = None
+    model_url: str,
+    corpus_url: str,
+    part: str = "held_out",
+    client: "Client | None" = None,
+    method: str | None = None,
+    measures: Iterable[str] = (),
 ) -> Facts:
-    """Score a model on one part of a corpus; options are those of its ``score``."""
-    estimator, corpus = _for_text(model_url, "score_sums"), Corpus(corpus_url, part)
+    """Score a model on one part of a corpus, and measure the coherence of its topics.
+
+    ``method`` is a way in which LDA scores documents; None is the default of the model. ``measures`` are measures of
+    coherence. Raises ValueError for what a model of this kind does not have, DataError for a corpus without documents.
+    """
+    model, corpus = load_text_model(model_url), Corpus(corpus_url, part)
     if not corpus.n_documents:
-        raise DataError(f"{corpus_url}: no document is in its part {part!r}; choose --part, or ingest with held_out")
-    sums = estimator.score_sums(corpus, client=client, **options or {})
-    score = float(sums["log_likelihood"]) / int(sums["tokens"])
-    return {
+        raise DataError(
+            f"{corpus_url}: the part {part!r} has no documents; choose another --part, or ingest with corpus.held_out "
+            f"above 0"
+        )
+    if method is None:
+        sums = model.score_sums(corpus, client=client)
+    elif isinstance(model, LDA):
+        sums = model.score_sums(corpus, client=client, method=method)
+    else:
+        raise ValueError(f"{model_url}: --method applies to lda models, and this model is of kind {model.kind}")
+    tokens = int(sums["tokens"])
+    score = float(sums["log_likelihood"]) / tokens
+    facts: Facts = {
         "model": model_url,
         "corpus": corpus_url,
         "part": part,
         "documents": corpus.n_documents,
-        "scored_tokens": int(sums["tokens"]),
+        "scored_tokens": tokens,
         "log_likelihood": score,
-        "perplexity": math.exp(min(-score, 700.0)),
+        "perplexity": math.exp(min(-score, 700.0)),  # exp(710) overflows
     }
+    return facts | _coherence(model_url, corpus, measures, client)
 
 
-def coherence(model_url: str, corpus_url: str, part: str, measures: Sequence[str], client: Any | None) -> Facts:
-    """Return the mean over topics of each measure of coherence, and the topics' diversity where any is asked for."""
+def _coherence(model_url: str, corpus: Corpus, measures: Iterable[str], client: "Client | None") -> Facts:
+    """Return the mean of each measure over the topics, and the diversity of the topics; nothing without measures."""
+    measures = list(measures)
     if not measures:
         return {}
-    estimator, corpus = _for_text(model_url, "coherence"), Corpus(corpus_url, part)
-    means = {f"coherence_{m}": float(np.nanmean(estimator.coherence(corpus, m, client=client))) for m in measures}
-    return means | {"diversity": estimator.diversity()}
+    model = load_topic_model(model_url)
+    facts: Facts = {}
+    for measure in measures:
+        # A topic with fewer than two words in the corpus has no coherence: NaN.
+        facts[f"coherence_{measure}"] = float(np.nanmean(model.coherence(corpus, measure, client=client)))
+    facts["diversity"] = model.diversity()
+    return facts
 
 
-def export(model_url: str, out: str, form: str, corpus_url: str | None = None, part: str = "train") -> Facts:
-    """Write a topic model as files for other tools."""
-    from ...models.lda.export import export as write
-
-    estimator = _for_text(model_url, "to_gensim")
-    corpus = Corpus(corpus_url, part) if corpus_url else None
-    return {"out": out, "files": ", ".join(write(estimator, out, form, corpus))}
-
-
-def transform(model_url: str, corpus_url: str, out: str, part: str, client: Any | None) -> Facts:
-    """Write a row of topic weights for each document of a corpus, as Parquet files below ``out``."""
-    estimator, corpus = _for_text(model_url, "transform_to"), Corpus(corpus_url, part)
-    counts = estimator.transform_to(corpus, out, client=client)
+def transform(model_url: str, corpus_url: str, out: str, part: str, client: "Client | None" = None) -> Facts:
+    """Write the weights of each document of a corpus as Parquet files below ``out``, one file per chunk."""
+    model, corpus = load_text_model(model_url), Corpus(corpus_url, part)
+    counts = model.transform_to(corpus, out, client=client)
     return {"out": out, "files": len(corpus.chunks), "columns": ["document", "weights"], **counts}
-
-
-def _for_text(model_url: str, method: str) -> Any:
-    estimator = load_model(model_url)
-    if not hasattr(estimator, method):
-        raise ValueError(f"{model_url}: models of kind {estimator.kind} do not apply to documents")
-    return estimator

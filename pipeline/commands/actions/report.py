@@ -1,61 +1,85 @@
-"""Pages about runs and models: what the report shows is gathered here, from one of them or from two to compare."""
+"""Gather what the HTML pages show: a report about one run or model, and a comparison of two."""
 
-from typing import Any
+from collections.abc import Mapping
 
+from ....io.stores.corpus import Corpus
 from ....io.stores.open import open_data
 from ....io.stores.store import DataError, Store
 from ...engine.run import RunStore
+from ...formatting import pluralize
+from ...models.base.estimator import Estimator
 from ...models.base.saved import read_model_meta
+from ...models.base.topics import Topic, TopicModel
 from ...models.registry import load_model, model_of_run
 from ...views.report.comparison import render_comparison
 from ...views.report.contents import Contents
 from ...views.report.render import render
 
-Facts = dict[str, Any]
+#: Words shown for each topic.
+N_WORDS = 12
 
 
-#: Words shown of each topic.
-WORDS = 12
+def write_report(url: str, path: str | None = None, estimator: Estimator | None = None, n_words: int = N_WORDS) -> str:
+    """Write the page about a run, complete or not, or about a model, and return its path.
 
-
-def report(url: str, path: str | None = None, estimator: Any | None = None, n_words: int = WORDS) -> str:
-    """Write the page of a run, finished or not, or of a model; return its path.
-
-    ``path``: by default report.html inside it. ``estimator``: its trained model, if it is at hand already.
+    ``path`` is report.html inside the run by default. ``estimator`` is the trained model, if it is in memory already.
     """
-    return _write(path or f"{url.rstrip('/')}/report.html", render(contents_of(url, n_words, estimator)))
+    page = render(gather_contents(url, n_words, estimator))
+    return _write(path or f"{url.rstrip('/')}/report.html", page)
 
 
-def compare(first: str, second: str, path: str | None = None) -> str:
-    """Write the page that compares two runs or models; return its path, by default comparison.html."""
-    both = {url: contents_of(url, 0) for url in (first, second)}
-    if len(both) < 2:
-        raise ValueError(f"{first}: nothing to compare, both are the same")
-    return _write(path or "comparison.html", render_comparison(both))
+def write_comparison(first: str, second: str, path: str | None = None) -> str:
+    """Write the page that compares two runs or models, and return its path, comparison.html by default."""
+    if first == second:
+        raise ValueError(f"{first}: both arguments are the same run; give two different ones")
+    contents = {url: gather_contents(url, n_words=0) for url in (first, second)}
+    return _write(path or "comparison.html", render_comparison(contents))
 
 
-def contents_of(url: str, n_words: int, estimator: Any | None = None) -> Contents:
-    """Gather what a page shows of a run or a model; ``n_words`` 0: no topics. Raises DataError where neither is."""
-    store = Store(url)
-    if not store.exists("run.json") and _is_model(url):
-        meta = read_model_meta(url)
-        kind, rows, config = meta["model"], meta["history"], {"model": {"kind": meta["model"]} | meta["parameters"]}
-        data = {"url": meta["about"]["data"], "part": "train", "kind": "store"}
-        estimator = estimator or (load_model(url) if n_words else None)
-    else:
-        run = RunStore(url)
-        meta, rows = run.meta, run.metrics
-        kind, data, config = meta["algorithm"], meta["data"], meta["config"]
-        estimator = estimator or (_committed(url) if n_words else None)
-    label = kind.replace("-", " ")
+def gather_contents(url: str, n_words: int, estimator: Estimator | None = None) -> Contents:
+    """Gather what a page shows about a run or a model; raise DataError if there is neither.
+
+    ``n_words`` is the number of words per topic; 0 leaves topics out.
+    """
+    if not Store(url).exists("run.json") and _is_model(url):
+        return _contents_of_model(url, n_words, estimator)
+    return _contents_of_run(url, n_words, estimator)
+
+
+def _contents_of_model(url: str, n_words: int, estimator: Estimator | None) -> Contents:
+    meta = read_model_meta(url)
+    if estimator is None and n_words:
+        estimator = load_model(url)
+    data = {"url": meta["about"]["data"], "part": "train", "kind": "store"}
     return Contents(
-        title=f"{label.upper() if len(label) < 4 else label.capitalize()} of {data['url'].rstrip('/')}",
+        title=_title(meta["model"], data["url"]),
         lead=_lead(data),
-        rows=rows,
-        topics=estimator.topics(n_words) if estimator is not None and hasattr(estimator, "topics") else (),
-        config=config,
+        rows=meta["history"],
+        topics=_topics(estimator, n_words),
+        config={"model": {"kind": meta["model"]} | meta["parameters"]},
         versions=meta["versions"],
     )
+
+
+def _contents_of_run(url: str, n_words: int, estimator: Estimator | None) -> Contents:
+    run = RunStore(url)
+    meta = run.meta
+    if estimator is None and n_words:
+        estimator = _last_model(url)
+    return Contents(
+        title=_title(meta["algorithm"], meta["data"]["url"]),
+        lead=_lead(meta["data"]),
+        rows=run.metrics,
+        topics=_topics(estimator, n_words),
+        config=meta["config"],
+        versions=meta["versions"],
+    )
+
+
+def _topics(estimator: Estimator | None, n_words: int) -> list[Topic]:
+    if isinstance(estimator, TopicModel):
+        return estimator.topics(n_words)
+    return []
 
 
 def _is_model(url: str) -> bool:
@@ -66,26 +90,41 @@ def _is_model(url: str) -> bool:
     return True
 
 
-def _committed(url: str) -> Any | None:
-    """Return the model of the last committed epoch; None where there is none yet, or its data is gone."""
+def _last_model(url: str) -> Estimator | None:
+    """Return the model of the last committed epoch; None if there is no epoch yet, or if the data was deleted."""
     try:
         return model_of_run(url)
     except DataError:
         return None
 
 
-def _lead(found: Facts) -> str:
+def _title(kind: str, data_url: str) -> str:
+    """Return a title such as "LDA of demo/corpus" or "Random indexing of news"."""
+    name = kind.replace("-", " ")
+    if len(name) <= 3:
+        name = name.upper()
+    else:
+        name = name.capitalize()
+    return f"{name} of {data_url.rstrip('/')}"
+
+
+def _lead(data_meta: Mapping[str, str]) -> str:
+    """Return the line below the title: how much data there is."""
     try:
-        data = open_data(found["url"], found["part"] or "train")
+        data = open_data(data_meta["url"], data_meta["part"] or "train")
     except DataError:
-        return f"trained on a {found['kind']} that is no longer there"
-    names = {"n_documents": "documents", "n_tokens": "tokens", "n_words": "words"}
-    lead = " · ".join(f"{getattr(data, name):,} {label}" for name, label in names.items() if hasattr(data, name))
-    held_out = getattr(data, "held_out", None)
-    return lead + (f" · {held_out.n_documents:,} documents held out" if held_out and held_out.chunks else "")
+        return f"trained on a {data_meta['kind']} that was deleted or moved"
+    sizes = {"documents": "n_documents", "tokens": "n_tokens", "words": "n_words"}
+    parts = [f"{getattr(data, attribute):,} {noun}" for noun, attribute in sizes.items() if hasattr(data, attribute)]
+    if isinstance(data, Corpus) and data.held_out.chunks:
+        parts.append(f"{pluralize(data.held_out.n_documents, 'document')} held out")
+    return " · ".join(parts)
 
 
 def _write(path: str, page: str) -> str:
-    folder, _, name = path.rpartition("/")
-    Store(folder or ("/" if path.startswith("/") else ".")).write_bytes(name, page.encode())
+    folder, slash, name = path.rpartition("/")
+    if not folder:
+        # A path without a folder is relative to the current one; "/name" is in the root.
+        folder = slash or "."
+    Store(folder).write_bytes(name, page.encode())
     return path

@@ -1,84 +1,111 @@
 """Train the model of a configuration."""
 
+import statistics
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
+from ....configs.layers import Layer
 from ....configs.resolve import public
 from ....configs.schema import Config
 from ....io.stores.store import Store
-from ...engine.events import Callback, Event
+from ...engine.events import Callback, EpochFinished, Event
 from ...engine.run import RunStore
+from ...models.base.estimator import Estimator
+from ...models.registry import estimator_class
 from ...views.history import ENGINE_METRICS, last_value
-from .report import report
+from ..results import TrainingResult
+from .models import topics_by_size
+from .report import write_report
 
-Facts = dict[str, Any]
+if TYPE_CHECKING:
+    from distributed import Client
+
+#: Everything that a run writes below its URL, except the model and the report, which are replaced when training ends.
+RUN_CONTENT = ("run.json", "HEAD", "metrics.jsonl", "epochs", "base")
 
 
-def train(config: Config, client: Any | None, callbacks: Sequence[Callback] = (), overwrite: bool = False) -> Facts:
-    """Train, or go on with, the model of a configuration; leave model and report; return the results."""
-    estimator = estimator_of(config)
+def train(
+    config: Config, client: "Client | None" = None, callbacks: Sequence[Callback] = (), overwrite: bool = False
+) -> TrainingResult:
+    """Train the model of a configuration, or continue its run; write the model and the report, and describe them."""
+    estimator = new_estimator(config)
     if overwrite:
-        _forget(config.run.url)
-    began = _Began()
+        _delete_run(config.run.url)
+    counter = _EpochCounter()
     estimator.fit(
         config.corpus.url,
         client=client,
         run=config.run.url,
-        callbacks=[began, *callbacks],
+        callbacks=[counter, *callbacks],
         evaluate_every=config.run.evaluate_every,
         config=public(config),
     )
     estimator.save(config.model_url)
-    facts = results(estimator) | {"run": config.run.url, "model": config.model_url, "trained_epochs": began.trained}
+    result = _describe(estimator, config, counter.epochs)
     if config.report:
-        facts["report"] = report(config.run.url, config.report_path, estimator, config.report.n_words)
-    return facts
+        result["report"] = write_report(config.run.url, config.report_path, estimator, config.report.n_words)
+    return result
 
 
-def estimator_of(config: Config) -> Any:
-    """Return the estimator that a configuration's model section describes, not fitted."""
-    from ...models.registry import MODEL_KINDS, estimator_class
-
-    kind = config.model.kind
-    if kind not in MODEL_KINDS:
-        raise ValueError(f"model.kind: this version has no {kind}; choose one of {', '.join(MODEL_KINDS)}")
-    return estimator_class(kind)(**config.model.model_dump(exclude={"kind"}))
+def new_estimator(config: Config) -> Estimator:
+    """Return the estimator that the section ``model`` describes, not fitted; raise ValueError for bad parameters."""
+    return estimator_class(config.model.kind)(**config.model.model_dump(exclude={"kind"}))
 
 
-class _Began:
-    """Counts the epochs that a call of fit trained."""
+def stored_config(run_url: str) -> Layer:
+    """Return the configuration that a run was last trained with; raise DataError if there is no run."""
+    meta = RunStore(run_url).meta
+    # A run that was started from Python stores its model and data only. The corpus is then the data's.
+    corpus = {"corpus": {"url": meta["data"]["url"]}}
+    return Layer(f"{run_url}/run.json", corpus | meta["config"])
+
+
+class _EpochCounter:
+    """Counts the epochs that one call of ``fit`` trains."""
 
     def __init__(self) -> None:
-        self.trained = 0
+        self.epochs = 0
 
     def __call__(self, event: Event) -> None:
-        self.trained += type(event).__name__ == "EpochFinished"
+        if isinstance(event, EpochFinished):
+            self.epochs += 1
 
 
-def _forget(url: str) -> None:
-    """Delete a run's files, and nothing else that lies beside them."""
+def _delete_run(url: str) -> None:
+    """Delete the files that a run writes, and no other file in the same folder."""
     store = Store(url)
-    if store.exists("run.json"):
-        with RunStore(url).locked():
-            for name in ("run.json", "HEAD", "metrics.jsonl", "epochs", "base"):
-                store.delete(name)
+    if not store.exists("run.json"):
+        return
+    with RunStore(url).locked():
+        for name in RUN_CONTENT:
+            store.delete(name)
 
 
-def results(estimator: Any) -> Facts:
-    """Return what a trained estimator's rows of metrics say at the end."""
+def _describe(estimator: Estimator, config: Config, trained_epochs: int) -> TrainingResult:
     rows = estimator.history_
-    rates = sorted(row["tokens_per_second"] for row in rows)
-    facts: Facts = {
+    result: TrainingResult = {
         "kind": estimator.kind,
         "epochs": estimator.n_iter_,
-        "training_seconds": rows[-1]["training_seconds"] if rows else 0.0,
-        "tokens_per_second": rates[len(rates) // 2] if rates else None,
+        "training_seconds": 0.0,
+        "tokens_per_second": None,
+        "measures": {},
+        "run": config.run.url,
+        "model": config.model_url,
+        "trained_epochs": trained_epochs,
+        "topics": topics_by_size(estimator),
     }
-    for name in ("log_likelihood", "held_out_log_likelihood"):
-        if last_value(rows, name) is not None:
-            facts[name] = last_value(rows, name)
-    own = rows[-1].items() if rows else ()
-    facts["measures"] = {
-        k: v for k, v in own if k not in ENGINE_METRICS and k not in facts and not k.startswith("seconds")
-    }
-    return facts
+    if not rows:
+        return result
+    result["training_seconds"] = rows[-1]["training_seconds"]
+    result["tokens_per_second"] = statistics.median_high(row["tokens_per_second"] for row in rows)
+    training_score = last_value(rows, "log_likelihood")
+    if training_score is not None:
+        result["log_likelihood"] = training_score
+    held_out_score = last_value(rows, "held_out_log_likelihood")
+    if held_out_score is not None:
+        result["held_out_log_likelihood"] = held_out_score
+    scores = {"log_likelihood", "held_out_log_likelihood"}
+    for name, value in rows[-1].items():
+        if name not in ENGINE_METRICS | scores and not name.startswith("seconds"):
+            result["measures"][name] = value
+    return result

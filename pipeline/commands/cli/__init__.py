@@ -1,1 +1,1 @@
-"""The command line's options and commands, by click."""
+"""The commands as click sees them: arguments, options, help texts, exit codes and signals."""

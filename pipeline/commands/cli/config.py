@@ -1,28 +1,31 @@
-"""The commands about configurations: show, example, list, schema."""
+"""The command group config: show, example, list, schema."""
 
 import json
 
 import click
 
 from ..terminal import show
-from .options import config_options, json_option, load_config
+from .options import json_option, set_option
+from .session import load_config
 
 
 @click.group()
 def config() -> None:
-    """Show configurations and what they may say."""
+    """Print configurations, and list every key that they may hold."""
 
 
 @config.command("show")
 @click.argument("configs", nargs=-1, metavar="CONFIG...")
-@config_options
+@set_option
 @json_option
 def config_show(configs: tuple[str, ...], settings: tuple[str, ...], as_json: bool) -> None:
-    """Print what a command would use.
+    """Print the complete configuration that a command would use.
 
-    Defaults, then files, environment and --set.
+    Combines, each overriding the one before: the defaults, the files, environment variables and --set. Passwords and
+    other secrets are hidden.
 
     \b
+    Example:
       corpusmill config show my.yaml clusters/jobqueue --set model.max_iter=50
     """
     import yaml
@@ -30,15 +33,19 @@ def config_show(configs: tuple[str, ...], settings: tuple[str, ...], as_json: bo
     from ....configs.resolve import public
 
     shown = public(load_config(configs or ("quickstart",), settings))
-    show.say(shown, as_json, lambda: click.echo(yaml.safe_dump(shown, sort_keys=False, allow_unicode=True), nl=False))
+    as_yaml = yaml.safe_dump(shown, sort_keys=False, allow_unicode=True)
+    show.result(shown, as_json, lambda: click.echo(as_yaml, nl=False))
 
 
 @config.command("example")
 @click.argument("name")
 def config_example(name: str) -> None:
-    """Print one that ships, comments and all.
+    """Print a configuration that ships with corpusmill, with its comments.
+
+    NAME is a name from `corpusmill config list`. Redirect the output to a file and edit that.
 
     \b
+    Example:
       corpusmill config example lda > my.yaml
     """
     from ....configs.layers import read_file
@@ -49,15 +56,28 @@ def config_example(name: str) -> None:
 @config.command("list")
 @json_option
 def config_list(as_json: bool) -> None:
-    """Print the names of those that ship."""
+    """Print the names of the configurations that ship with corpusmill.
+
+    \b
+    Example:
+      corpusmill config list
+    """
     from ....configs.layers import shipped
 
-    show.say({"configs": shipped()}, as_json, lambda: click.echo("\n".join(shipped())))
+    names = shipped()
+    show.result({"configs": names}, as_json, lambda: click.echo("\n".join(names)))
 
 
 @config.command("schema")
 def config_schema() -> None:
-    """Print every key, its meaning and default, as JSON schema."""
+    """Print every key with its meaning and default, as a JSON schema.
+
+    Editors can use it to check and complete configuration files.
+
+    \b
+    Example:
+      corpusmill config schema > schema.json
+    """
     from ....configs.schema import Config
 
     click.echo(json.dumps(Config.model_json_schema(), indent=2))

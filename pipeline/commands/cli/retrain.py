@@ -1,58 +1,85 @@
-"""The commands of models that are brought up to date again and again: retrain, versions, rollback, diff."""
+"""Commands for models that are retrained again and again: retrain, versions, rollback, diff."""
 
 import sys
-from typing import Any
+from datetime import datetime
 
 import click
 
 from ..terminal import show
-from .options import CONFIGS, REFUSED, as_one_line, config_options, json_option, load_config, measured, working
+from .errors import ExitCode
+from .options import configs_argument, json_option, set_option
+from .session import job_metrics, load_config, open_session
 
 
 @click.command()
-@CONFIGS
-@click.option("--as-of", type=click.DateTime(["%Y-%m-%d"]), help="Take partitions up to this day only, for backfills.")
-@click.option("--fresh", is_flag=True, help="Train anew on all partitions instead of going on from the last model.")
-@click.option("--dry-run", is_flag=True, help="Say what would be done, and write nothing.")
-@click.option("--unchanged", default=0, metavar="CODE", help="Exit code when there is nothing to do.")
-@config_options
+@configs_argument
+@click.option(
+    "--as-of",
+    type=click.DateTime(["%Y-%m-%d"]),
+    help="Use only files dated up to this day. Dates are found in the paths by the pattern retrain.dates.",
+)
+@click.option("--fresh", is_flag=True, help="Train a new model on all files instead of updating the version in use.")
+@click.option("--dry-run", is_flag=True, help="Print what would be done, and write nothing.")
+@click.option(
+    "--unchanged",
+    "unchanged_code",
+    default=0,
+    show_default=True,
+    metavar="CODE",
+    help="Exit code if there is nothing to do.",
+)
+@set_option
 @json_option
 def retrain(
     configs: tuple[str, ...],
-    as_of: Any,
+    as_of: datetime | None,
     fresh: bool,
     dry_run: bool,
-    unchanged: int,
+    unchanged_code: int,
     settings: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Bring a published model up to date, every night.
+    """Update a published model with new documents.
 
-    Only files that are new or changed since the last time are read. The model goes on from the version in use, is
-    judged on held-out documents that stay the same, and is published unless it is worse. A call that was killed is
-    finished by the next one.
+    Meant to run on a schedule, for example every night. Reads only the files that are new or changed since the last
+    call, and continues training from the version in use. The result becomes a new version. It is published unless it
+    scores worse on the held-out documents, which stay the same from call to call. If a call is killed, the next one
+    completes its work.
 
     \b
-      corpusmill retrain my.yaml
+    Examples:
+      corpusmill config example retrain > my.yaml
       corpusmill retrain my.yaml --dry-run
+      corpusmill retrain my.yaml
       corpusmill retrain my.yaml --as-of 2026-11-20 --json
-    \b
-    Exit codes: 0 published or nothing to do, 3 refused (the version in use stays, the new one is kept beside it),
-    2 bad configuration, 4 bad data, 75 another process retrains, 143 terminated.
-    """
-    from ..actions.retraining.retrain import Request, Watchers
-    from ..actions.retraining.retrain import retrain as bring_up_to_date
 
-    with as_one_line(as_json):
-        config = load_config(configs, settings)
-        if dry_run:
-            config.run.metrics_file = None
-        with measured(config, config.retrain.url) as job, working(config, as_json) as (client, display):
-            request = Request(as_of.date() if as_of else None, fresh, dry_run)
-            facts = bring_up_to_date(config, client, request, Watchers(display.ingest, [display.train, job.observe]))
-            job.exit_status = REFUSED if facts["status"] == "refused" else 0
-    show.say(facts, as_json, lambda: show.retrained(facts))
-    sys.exit({"refused": REFUSED, "unchanged": unchanged}.get(facts["status"], 0))
+    \b
+    Exit codes:
+      0     published, or nothing to do
+      2     bad configuration
+      3     refused: the new version is worse; it is kept, and the version in use stays
+      4     bad data
+      75    another process is retraining this model
+      143   terminated
+    """
+    from ..actions.retraining.plan import Request
+    from ..actions.retraining.retrain import Listeners
+    from ..actions.retraining.retrain import retrain as retrain_model
+
+    config = load_config(configs, settings)
+    if dry_run:
+        config.run.metrics_file = None
+    with job_metrics(config, config.retrain.url) as job, open_session(config, as_json) as session:
+        request = Request(as_of.date() if as_of else None, fresh, dry_run)
+        listeners = Listeners(session.display.ingest, [session.display.train, job.observe])
+        found = retrain_model(config, session.client, request, listeners)
+        if found["status"] == "refused":
+            job.exit_status = ExitCode.REFUSED
+    show.result(found, as_json, lambda: show.retraining(found))
+    if found["status"] == "refused":
+        sys.exit(ExitCode.REFUSED)
+    if found["status"] == "unchanged":
+        sys.exit(unchanged_code)
 
 
 @click.command()
@@ -61,15 +88,18 @@ def retrain(
 def versions(url: str, as_json: bool) -> None:
     """List the versions of a retrained model, newest first.
 
+    VERSIONS is the folder or URL that retrain.url names in the configuration.
+
     \b
+    Examples:
       corpusmill versions models/news
-      corpusmill topics models/news                          the version in use
-      corpusmill topics models/news/versions/000012/model    any other
+      corpusmill topics models/news                          topics of the version in use
+      corpusmill topics models/news/versions/000012/model    topics of another version
     """
     from ...models.versions import Versions
 
-    rows = Versions(url).list()
-    show.say({"url": url, "versions": rows}, as_json, lambda: show.versions(rows))
+    rows = Versions(url).rows()
+    show.result({"url": url, "versions": rows}, as_json, lambda: show.versions(rows))
 
 
 @click.command()
@@ -77,19 +107,20 @@ def versions(url: str, as_json: bool) -> None:
 @click.argument("version", required=False, type=click.IntRange(1))
 @json_option
 def rollback(url: str, version: int | None, as_json: bool) -> None:
-    """Put another version in use, by default the one before.
+    """Put another version of a model in use.
 
-    The version that is left is withdrawn: it is not published again by itself. A version that was refused can be put
-    in use as well.
+    By default, that is the version before the one in use. You can also choose a version that was refused. The version
+    that was in use so far is marked as withdrawn: retrain does not publish it again.
 
     \b
+    Examples:
       corpusmill rollback models/news
       corpusmill rollback models/news 12
     """
     from ...models.versions import Versions
 
     facts = Versions(url).rollback(version)
-    show.say(facts, as_json, lambda: show.facts(facts))
+    show.result(facts, as_json, lambda: show.facts(facts))
 
 
 @click.command()
@@ -100,14 +131,16 @@ def rollback(url: str, version: int | None, as_json: bool) -> None:
 def diff(url: str, old: int | None, new: int | None, as_json: bool) -> None:
     """Show how two versions of a model differ.
 
-    By default the version in use and the one before. Topics are matched, and drift is how far each moved: 0 is the
-    same, 1 has no word in common. Of vectors, the neighbours that words kept.
+    By default, compares the version in use with the one before it. Topics are matched by their words. The drift of a
+    topic is the distance between its old and new word distribution: 0 if they are equal, 1 if they share no word. For
+    word vectors, shows how many nearest neighbours each word kept.
 
     \b
+    Examples:
       corpusmill diff models/news
       corpusmill diff models/news 11 13
     """
     from ..actions.diff import compare_versions
 
-    facts = compare_versions(url, old, new)
-    show.say(facts, as_json, lambda: show.drift(facts))
+    found = compare_versions(url, old, new)
+    show.result(found, as_json, lambda: show.version_diff(found))

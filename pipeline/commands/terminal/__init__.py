@@ -1,1 +1,1 @@
-"""What commands write to the terminal."""
+"""How results look on a terminal."""

@@ -1,191 +1,237 @@
-"""What a command's result looks like, for machines and on a terminal."""
+"""Print the results of commands, as text for people or as JSON for programs."""
 
 import json
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from ...formatting import format_duration, format_number, label, pluralize, with_minus_sign
 
-Facts = dict[str, Any]
+# Only for annotations: these modules load numpy, and `corpusmill --help` must not wait for that.
+if TYPE_CHECKING:
+    from ...models.base.topics import Topic
+    from ...models.versions import VersionRow
+    from ..results import IngestResult, RetrainResult, Similar, TrainingResult, VersionDiff
+
+#: Topics listed by training and by diff.
+MAX_TOPICS = 40
+#: Files listed by retrain, for each kind of change.
+MAX_FILES = 5
+#: New neighbours listed by diff, for each word.
+MAX_NEIGHBOURS = 6
 
 
-def say(found: Facts, as_json: bool, show: Callable[[], None]) -> None:
-    """Print a result for machines or for people."""
+def result(found: Mapping[str, object], as_json: bool, show: Callable[[], None]) -> None:
+    """Print a result as one JSON object, or call ``show`` to print it as text."""
     if as_json:
         click.echo(json.dumps(found))
     else:
         show()
 
 
-def corpus(found: Facts) -> None:
-    """Print what a corpus holds."""
-    held_out = f" and {found['held_out_documents']:,} held out" if found["held_out_documents"] else ""
-    there = "" if found["changed"] else ", there already"
-    click.echo(
-        f"{_label('corpus')}{found['url']}: {pluralize(found['documents'], 'document')}{held_out}, "
-        f"{pluralize(found['tokens'], 'token')}, {pluralize(found['words'], 'word')}, "
-        f"{pluralize(found['chunks'], 'chunk')}{there}"
-    )
+def corpus(found: "IngestResult") -> None:
+    """Print the size of a corpus."""
+    held_out = ""
+    if found["held_out_documents"]:
+        held_out = f" and {found['held_out_documents']:,} held out"
+    sizes = [
+        pluralize(found["documents"], "document") + held_out,
+        pluralize(found["tokens"], "token"),
+        pluralize(found["words"], "word"),
+        pluralize(found["chunks"], "chunk"),
+    ]
+    if not found["changed"]:
+        sizes.append("already complete")
+    _line("corpus", f"{found['url']}: {', '.join(sizes)}")
 
 
-def trained(found: Facts) -> None:
-    """Print what training came to: topics, figures, and where things are."""
-    topics(found["topics"], most=40)
-    there = "" if found["trained_epochs"] else ", there already"
-    per_second = found["tokens_per_second"]
-    rate = f", the median one at {format_number(per_second)} tokens/s" if per_second else ""
-    seconds = format_duration(found["training_seconds"])
-    click.echo(f"{_label('trained')}{pluralize(found['epochs'], 'epoch')} in {seconds}{rate}{there}")
+def training(found: "TrainingResult") -> None:
+    """Print the topics, the scores, and where the model and the report are."""
+    topics(found["topics"], MAX_TOPICS)
+    parts = [f"{pluralize(found['epochs'], 'epoch')} in {format_duration(found['training_seconds'])}"]
+    if found["tokens_per_second"]:
+        parts.append(f"{format_number(found['tokens_per_second'])} tokens/s in the median epoch")
+    if not found["trained_epochs"]:
+        parts.append("already complete")
+    _line("trained", ", ".join(parts))
     score = found.get("held_out_log_likelihood")
     if score is not None:
-        perplexity = format_number(math.exp(min(-score, 700.0)))
-        click.echo(
-            f"{_label('held out')}{with_minus_sign(f'{score:.4f}')} log-likelihood per token (perplexity {perplexity})"
-        )
+        perplexity = format_number(math.exp(min(-score, 700.0)))  # exp(710) overflows
+        _line("held out", f"{with_minus_sign(f'{score:.4f}')} log-likelihood per token (perplexity {perplexity})")
     elif found["measures"]:
-        measures = (f"{label(name)} {value:.6g}" for name, value in found["measures"].items())
-        click.echo(_label("measured") + ", ".join(measures))
-    for name in ("model", "report"):
-        if name in found:
-            click.echo(f"{_label(name)}{found[name]}")
+        measures = [f"{label(name)} {value:.6g}" for name, value in found["measures"].items()]
+        _line("measured", ", ".join(measures))
+    _line("model", found["model"])
+    if "report" in found:
+        _line("report", found["report"])
 
 
-def run(of_corpus: Facts | None, of_training: Facts) -> None:
-    """Print both."""
+def run(of_corpus: "IngestResult | None", of_training: "TrainingResult") -> None:
+    """Print the results of ingest and training."""
     if of_corpus is not None:
         corpus(of_corpus)
-    trained(of_training)
+    training(of_training)
 
 
-def topics(found: Sequence[Facts], most: int | None = None) -> None:
-    """Print a line a topic."""
+def topics(found: "Sequence[Topic]", most: int | None = None) -> None:
+    """Print one line per topic, for the first ``most`` topics."""
     if not found:
         return
     click.echo("\n topic   size  words")
     for topic in found[:most]:
-        words = " ".join(word["word"] for word in topic["words"])
+        words = " ".join(entry["word"] for entry in topic["words"])
         click.echo(f"{topic['topic']:>6}  {topic['size']:>5.1%}  {words}")
     if most is not None and len(found) > most:
         click.echo(f"        and {len(found) - most:,} smaller ones")
     click.echo()
 
 
-def retrained(found: Facts) -> None:
-    """Print what a retraining did."""
-    click.echo(f"{_label(found['status'])}{_news(found)}")
-    for name in ("added", "changed", "removed"):
-        if found[name]:
-            shown = found[name][:5] + ([f"and {len(found[name]) - 5:,} more"] if len(found[name]) > 5 else [])
-            published = found["status"] == "published"
-            what = " (subtracted)" if name == "removed" and found["forgotten"] and published else ""
-            click.echo(_label(name) + ", ".join(shown) + what)
+def retraining(found: "RetrainResult") -> None:
+    """Print what a call of retrain did, or would do."""
+    _line(found["status"], f"{found['url']}: {_retraining_summary(found)}")
+    _files("added", found["added"])
+    _files("changed", found["changed"])
+    subtracted = " (subtracted)" if found["forgotten"] and found["status"] == "published" else ""
+    _files("removed", found["removed"], subtracted)
     if found["documents"]:
-        click.echo(
-            f"{_label('learned')}{found['documents']:,} documents, {found['tokens']:,} tokens, "
-            f"{found['new_words']:,} new words of {found['words']:,}"
-        )
-    if found["score"] is not None:
-        before = f", {found['score_before']:.6g} before" if found["score_before"] is not None else ""
-        click.echo(f"{_label('held out')}{label(found['measure'].removeprefix('held_out_'))} ", nl=False)
-        click.echo(with_minus_sign(f"{found['score']:.6g}{before}"))
+        sizes = f"{found['documents']:,} documents, {found['tokens']:,} tokens"
+        _line("learned", f"{sizes}, {found['new_words']:,} new words of {found['words']:,}")
+    if found["measure"] and found["score"] is not None:
+        scores = f"{found['score']:.6g}"
+        if found["score_before"] is not None:
+            scores += f", {found['score_before']:.6g} before"
+        _line("held out", f"{_held_out_label(found['measure'])} {with_minus_sign(scores)}")
     if found["reason"]:
-        click.echo(_label("reason") + found["reason"])
+        _line("reason", found["reason"])
     if found["model"]:
-        click.echo(_label("model") + found["model"])
+        _line("model", found["model"])
 
 
-def _news(found: Facts) -> str:
-    number, before = found["version"], found["previous"]
+def _retraining_summary(found: "RetrainResult") -> str:
+    version, previous = found["version"], found["previous"]
     if found["status"] == "published":
-        return f"version {number} of {found['url']}" + (f", was {before}" if before else "")
+        replaced = f", replaces version {previous}" if previous else ""
+        return f"version {version}{replaced}"
     if found["status"] == "refused":
-        return f"version {number} of {found['url']}; version {before} stays in use"
+        return f"version {version} is refused, version {previous} stays in use"
     if found["status"] == "planned":
-        return f"{found['url']}: " + (
-            f"would go on from version {before}" if before else "would make the first version"
-        )
-    return f"{found['url']}: nothing new in {found['partitions']:,} partitions; version {before} stays in use"
+        return _planned_summary(found)
+    return f"no new version of {pluralize(found['partitions'], 'file')}; version {previous} stays in use"
 
 
-def versions(found: Sequence[Facts]) -> None:
-    """Print a line a version, newest first."""
+def _planned_summary(found: "RetrainResult") -> str:
+    version, previous = found["version"], found["previous"]
+    files = pluralize(found["files_to_read"], "file")
+    if version != previous:
+        return f"would publish version {version}, which an earlier call completed"
+    if found["continues_from"]:
+        return f"would continue from version {found['continues_from']} and read {files}"
+    if previous:
+        return f"would train a new model from scratch on {files}; version {previous} is in use"
+    return f"would train the first version on {files}"
+
+
+def _files(title: str, urls: Sequence[str], note: str = "") -> None:
+    if not urls:
+        return
+    shown = list(urls[:MAX_FILES])
+    if len(urls) > MAX_FILES:
+        shown.append(f"and {len(urls) - MAX_FILES:,} more")
+    _line(title, ", ".join(shown) + note)
+
+
+def versions(found: "Sequence[VersionRow]") -> None:
+    """Print one line per version."""
     click.echo("version  made                  files    new  changed  removed     score  state")
     for row in found:
         made = row["made"].replace("T", " ").partition("+")[0]
-        score = "" if row["score"] is None else with_minus_sign(f"{row['score']:.5g}")
+        score = ""
+        if row["score"] is not None:
+            score = with_minus_sign(f"{row['score']:.5g}")
         click.echo(
             f"{row['version']:>7}  {made:<19} {row['partitions']:>7,} {row['added']:>6,} {row['changed']:>8,} "
             f"{row['removed']:>8,} {score:>9}  {row['state']}"
         )
 
 
-def drift(found: Facts) -> None:
+def version_diff(found: "VersionDiff") -> None:
     """Print how two versions differ."""
-    old, new = found["old"], found["new"]
-    click.echo(f"{_label('versions')}{old} and {new} of {found['url']} ({found['kind']})")
-    scores = [row["score"] for row in found["scores"]]
-    if None not in scores:
-        measure = label(found["scores"][1]["measure"].removeprefix("held_out_"))
-        click.echo(f"{_label('held out')}{measure} " + with_minus_sign(f"{scores[0]:.6g}, then {scores[1]:.6g}"))
-    for name in ("words_added", "words_removed"):
-        some = found[name]
-        shown = f": {' '.join(some['first'])}" if some["first"] else ""
-        click.echo(f"{_label(name.removeprefix('words_'))}{some['number']:,} words{shown}")
+    _line("versions", f"{found['old']} and {found['new']} of {found['url']} ({found['kind']})")
+    before, after = found["scores"]
+    if before["score"] is not None and after["score"] is not None:
+        scores = with_minus_sign(f"{before['score']:.6g}, then {after['score']:.6g}")
+        _line("held out", f"{_held_out_label(after['measure'])} {scores}")
+    for title, words in (("added", found["words_added"]), ("removed", found["words_removed"])):
+        examples = f": {' '.join(words['first'])}" if words["first"] else ""
+        _line(title, pluralize(words["number"], "word") + examples)
     if "topics" in found:
-        _topic_drift(found)
-    elif found["kept_neighbours"] is not None:
-        _neighbour_drift(found)
+        _topic_changes(found)
+    elif found.get("kept_neighbours") is not None:
+        _neighbour_changes(found)
 
 
-def _topic_drift(found: Facts) -> None:
-    click.echo(f"{_label('drift')}{found['mean_drift']:.3f} in the mean\n\n topic    was  drift   size  words")
-    for row in found["topics"][:40]:
-        was, drift = ("new", "") if row["was"] is None else (row["was"], f"{row['drift']:.3f}")
-        came = set(row["entered"])
-        words = " ".join(f"+{word}" if word in came else word for word in row["words"])
-        left = f"  gone: {' '.join(row['left'])}" if row["left"] else ""
-        click.echo(f"{row['topic']:>6} {was:>6}  {drift:>5} {row['size']:>6.1%}  {words}{left}")
-    if len(found["topics"]) > 40:
-        click.echo(f"       and {len(found['topics']) - 40:,} that moved less")
+def _topic_changes(found: "VersionDiff") -> None:
+    _line("drift", f"{found['mean_drift']:.3f} on average")
+    click.echo("\n topic    was  drift   size  words")
+    for change in found["topics"][:MAX_TOPICS]:
+        was, drift = "new", ""
+        if change["was"] is not None:
+            was, drift = str(change["was"]), f"{change['drift']:.3f}"
+        words = [f"+{word}" if word in change["entered"] else word for word in change["words"]]
+        left = f"  gone: {' '.join(change['left'])}" if change["left"] else ""
+        click.echo(f"{change['topic']:>6} {was:>6}  {drift:>5} {change['size']:>6.1%}  {' '.join(words)}{left}")
+    if len(found["topics"]) > MAX_TOPICS:
+        click.echo(f"       and {len(found['topics']) - MAX_TOPICS:,} with a smaller drift")
 
 
-def _neighbour_drift(found: Facts) -> None:
+def _neighbour_changes(found: "VersionDiff") -> None:
     kept, compared = found["kept_neighbours"], found["compared"]
-    click.echo(f"{_label('kept')}{kept:.1%} of the neighbours of {compared:,} words; least:\n")
-    for row in found["moved"]:
-        before, now = ([w for w in row[k] if w not in row[o]] for k, o in (("before", "now"), ("now", "before")))
-        click.echo(f"{row['word']:>16}  {row['kept']:>4.0%}  now {' '.join(now[:6])}  before {' '.join(before[:6])}")
+    _line("kept", f"{kept:.1%} of the neighbours of {compared:,} words; the words that kept the fewest:\n")
+    for change in found["moved"]:
+        now = [word for word in change["now"] if word not in change["before"]]
+        before = [word for word in change["before"] if word not in change["now"]]
+        click.echo(
+            f"{change['word']:>16}  {change['kept']:>4.0%}  now {' '.join(now[:MAX_NEIGHBOURS])}  "
+            f"before {' '.join(before[:MAX_NEIGHBOURS])}"
+        )
 
 
-def neighbours(found: Sequence[Facts]) -> None:
-    """Print a word or a document a line, nearest first."""
-    for name, similarity in (near.values() for near in found):
-        click.echo(f"{similarity:.4f}  {name}")
+def similar(found: "Sequence[Similar]") -> None:
+    """Print one word or document per line, nearest first."""
+    for entry in found:
+        name = entry.get("word") or entry.get("document")
+        click.echo(f"{entry['similarity']:.4f}  {name}")
 
 
-def facts(found: Facts) -> None:
-    """Print one fact a line."""
+def facts(found: Mapping[str, object]) -> None:
+    """Print one named value per line."""
     width = max(len(name) for name in found) + 2
     for name, value in found.items():
-        click.echo(click.style(f"{label(name):<{width}}", bold=True) + _fact(name, value))
+        click.echo(click.style(f"{label(name):<{width}}", bold=True) + _value(name, value))
 
 
-def _label(name: str) -> str:
-    return click.style(f"{name:<10}", bold=True)
+def _line(title: str, text: str) -> None:
+    click.echo(click.style(f"{title:<10}", bold=True) + text)
 
 
-def _fact(name: str, value: Any) -> str:
-    if name == "bytes":
+def _held_out_label(measure: str) -> str:
+    return label(measure.removeprefix("held_out_"))
+
+
+def _value(name: str, value: object) -> str:
+    if name == "bytes" and isinstance(value, int):
+        # Imported here, because this module is imported by `corpusmill --help`.
         from dask.utils import format_bytes
 
         return format_bytes(value)
     if isinstance(value, dict):
-        return ", ".join(f"{k} {v}" for k, v in value.items())
+        return ", ".join(f"{key} {item}" for key, item in value.items())
     if isinstance(value, list):
-        return ", ".join(map(str, value))
+        return ", ".join(str(item) for item in value)
     if isinstance(value, float):
         return f"{value:,.4f}"
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return str(value)

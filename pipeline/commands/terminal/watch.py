@@ -1,238 +1,247 @@
-"""Show in a terminal a run that another process trains. The RunStatus comes from the run's files
-or from a cluster's dashboard.
-"""
+"""Draw the state of a run on a terminal, with rich."""
 
-import contextlib
-import json
 import math
 import time
-import urllib.request
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import fields
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
 
 import click
 import numpy as np
+from rich.bar import Bar
+from rich.columns import Columns
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.live import Live
+from rich.measure import Measurement
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
 
-from ....io.stores.open import open_data
-from ....io.stores.store import DataError
-from ...engine.run import RunStore
 from ...formatting import format_duration, format_number, label, with_minus_sign
-from ...models.registry import estimator_of_run
+from ...views.history import model_metrics
 from ...views.status import RunStatus
 
-#: Seconds between two looks at a run, and between the lines where there is no terminal.
-PAUSE, QUIET = 1.0, 5.0
-#: What fills a cell of a chart from below, in eighths.
+#: Seconds between two lines if the output is not a terminal.
+LINE_SECONDS = 5.0
+#: Characters that fill one cell of a chart from below, in eighths.
 EIGHTHS = " ▁▂▃▄▅▆▇█"
-CAUSES = {"read": "blue", "kernel": "green", "write": "yellow", "merge": "magenta"}
-MARKS = {"waiting": "[dim]□[/]", "running": "[yellow]◧[/]", "done": "[blue]■[/]", "cached": "[green]■[/]"}
+#: Lines of a chart, and its smallest width in columns.
+CHART_LINES = 4
+CHART_WIDTH = 36
+MAX_CHARTS = 4
+MAX_WORKERS = 16
+#: Rows of metrics over which the time is averaged.
+RECENT_EPOCHS = 60
+
+STATE_STYLES = {"running": "yellow", "stopped": "red"}  # any other state is an end as intended: green
+#: What a shard in this state looks like.
+SHARD_MARKS = {"waiting": ("□", "dim"), "running": ("◧", "yellow"), "done": ("■", "blue"), "cached": ("■", "green")}
+#: The colour of each cause of time in the metrics.
+TIME_STYLES = {"read": "blue", "kernel": "green", "write": "yellow", "merge": "magenta"}
 
 
-class Watch:
-    """Looks at one run again and again. ``url``: a run's folder or URL, or the address of a dashboard (http)."""
-
-    def __init__(self, url: str):
-        self.url = url
-        self._lines: list[str] = []
-        self._told, self._patience = 0, 0.0
-
-    def look(self) -> RunStatus:
-        """Return what the run looks like now; raise DataError or OSError where there is none."""
-        if self.url.startswith(("http://", "https://")):
-            return _on_dashboard(self.url)
-        run = RunStore(self.url)
-        meta, rows = run.meta, run.metrics
-        status = RunStatus(run=self.url, algorithm=meta["algorithm"], rows=list(rows))
-        status.epoch = int(rows[-1]["epoch"]) if rows else 0
-        status.epochs = estimator_of_run(meta).planned_epochs()
-        status.tokens = int(rows[-1]["tokens"]) if rows else 0
-        if run.is_held:
-            status.state = "running"
-        elif _is_over(run, status):
-            status.state = "finished"
-        else:
-            status.state = "stopped"
-        status.shards = _shards(run, meta)
-        status.updated = _modified(run)
-        status.lines = self._describe(run, meta, status.epoch)
-        return status
-
-    def follow(self) -> Iterator[RunStatus]:
-        """Look every second, until the run is over; the last RunStatus is that of its end."""
-        while True:
-            status = self.look()
-            yield status
-            if status.state not in ("running", "waiting"):
-                return
-            time.sleep(PAUSE)
-
-    def _describe(self, run: RunStore, meta: dict[str, Any], epoch: int) -> list[str]:
-        # A large model takes long to read: that may cost a tenth of the time.
-        if epoch != self._told and time.monotonic() >= self._patience:
-            began = time.monotonic()
-            with contextlib.suppress(DataError):
-                estimator = estimator_of_run(meta).from_run(run.url)
-                data = open_data(meta["data"]["url"], meta["data"]["part"] or "train")
-                self._lines = estimator.algorithm(data).describe(estimator.model_, data)
-            self._told, self._patience = epoch, time.monotonic() + 10 * (time.monotonic() - began)
-        return self._lines
+def show_all(states: Iterable[RunStatus]) -> None:
+    """Show a run while it goes on: redraw the screen on a terminal, otherwise print a line every few seconds."""
+    console = Console()
+    if not console.is_terminal:
+        _print_lines(states)
+        return
+    with Live(console=console, auto_refresh=False, vertical_overflow="crop") as screen:
+        for status in states:
+            screen.update(draw(status), refresh=True)
 
 
-def _on_dashboard(url: str) -> RunStatus:
-    root = url.removesuffix("/").removesuffix(".json").removesuffix("/training").removesuffix("/status")
-    with urllib.request.urlopen(f"{root}/training.json", timeout=30) as answer:
-        told = json.load(answer)
-    return RunStatus(**{f.name: told[f.name] for f in fields(RunStatus)})
-
-
-def _is_over(run: RunStore, status: RunStatus) -> bool:
-    """Whether all epochs are there, or a model was saved of fewer: training converged."""
-    if status.epoch >= status.epochs:
-        return True
-    store = run.store.child("model")
-    return store.exists("model.json") and store.read_json("model.json")["n_iter"] == status.epoch > 0
-
-
-def _shards(run: RunStore, meta: dict[str, Any]) -> list[str]:
-    """States of the shards, as the chunk states of the step in work tell them; none where a model keeps no state."""
-    done = {int(name) for name in run.store.names(f"epochs/{run.step + 1:06d}/state")}
-    if not done and not run.store.exists(f"epochs/{run.step:06d}/state"):
-        return []
-    return ["done" if done.issuperset(chunks) else "waiting" for chunks in meta["shards"]]
-
-
-def _modified(run: RunStore) -> float:
-    try:
-        return run.store.fs.modified(run.store.where("HEAD")).timestamp()
-    except FileNotFoundError:
-        return 0.0
-
-
-# --- what it looks like ---
+def _print_lines(states: Iterable[RunStatus]) -> None:
+    """Print a line for a new epoch, but at most one in LINE_SECONDS, and one for the end."""
+    printed_at = -math.inf
+    printed_epoch = -1
+    for status in states:
+        is_new = status.epoch != printed_epoch and time.monotonic() - printed_at >= LINE_SECONDS
+        if is_new or status.state != "running":
+            printed_at = time.monotonic()
+            printed_epoch = status.epoch
+            click.echo(line(status))
 
 
 def line(status: RunStatus) -> str:
-    """Say in one line where a run stands."""
+    """Describe the state of a run in one line."""
     parts = [f"{status.algorithm} {status.run}: {status.state}, epoch {status.epoch} of {status.epochs}"]
     if status.rows:
         parts.append(f"{format_number(status.rows[-1]['tokens_per_second'])} tokens/s")
-    for name, text in (("log_likelihood", "training"), ("held_out_log_likelihood", "held out")):
+    for name, title in (("log_likelihood", "training"), ("held_out_log_likelihood", "held out")):
         values = [row[name] for row in status.rows if name in row]
-        parts += [f"{text} {with_minus_sign(f'{values[-1]:.4f}')}"] if values else []
+        if values:
+            parts.append(f"{title} {with_minus_sign(f'{values[-1]:.4f}')}")
     if status.eta is not None:
         parts.append(f"about {format_duration(status.eta)} to go")
     return ", ".join(parts)
 
 
-def text(status: RunStatus, width: int) -> list[str]:
-    """Return the lines of a screen of ``width`` columns, with rich's markup."""
-    shown = [*_head(status), _bar(status, width), ""]
-    curves = _curves(status)
-    columns = max(1, min(len(curves), width // 40))
-    each = (width - 4 * (columns - 1)) // columns
-    charts = [chart(title, values, each) for title, values in curves.items()]
-    for first in range(0, len(charts), columns):
-        shown += ["    ".join(parts).rstrip() for parts in zip(*charts[first : first + columns], strict=True)]
-    shown += [*_map(status.shards, width), *_split(status.rows, width), *_workers(status, width)]
-    if status.lines:
-        shown += ["", "[bold]so far[/]", *(_plain(text[:width]) for text in status.lines)]
-    return shown
-
-
-def _plain(text: str) -> str:
-    """Keep what comes from the corpus from being read as markup, or as orders to the terminal."""
-    from rich.markup import escape
-
-    return escape("".join(c if c.isprintable() else " " for c in text))
-
-
-def _head(status: RunStatus) -> list[str]:
+def draw(status: RunStatus) -> RenderableType:
+    """Return a screen about a run: progress, curves, shards, time, workers and the model so far."""
     if not status.run:
-        return ["No run has begun on this cluster yet."]
-    ago = f", last change {format_duration(max(0.0, time.time() - status.updated))} ago" if status.updated else ""
-    eta = f", about {format_duration(status.eta)} to go" if status.eta is not None else ""
-    hue = {"running": "yellow", "stopped": "red"}.get(status.state, "green")
-    return [
-        f"[bold]{_plain(status.algorithm)}[/] {_plain(status.run)}",
-        f"[{hue}]{_plain(status.state)}[/], epoch {status.epoch:,} of {status.epochs:,}{eta}{ago}",
+        return Text("No run has started on this cluster yet.")
+    parts: list[RenderableType] = [
+        _heading(status),
+        _progress(status),
     ]
+    charts = [Chart(title, values) for title, values in _curves(status.rows).items()]
+    if charts:
+        parts += [Text(), Columns(charts, padding=(0, 2), expand=True)]
+    if status.shards:
+        parts.append(_shards(status.shards))
+    seconds = _seconds_by_cause(status.rows)
+    if seconds:
+        parts.append(_time(seconds))
+    rates = _rates_by_worker(status.workers)
+    if rates:
+        parts.append(_workers(rates))
+    if status.lines:
+        text = Text("\n".join(_printable(row) for row in status.lines), no_wrap=True, overflow="ellipsis")
+        parts.append(Panel(text, title="the model so far", title_align="left"))
+    return Group(*parts)
 
 
-def _bar(status: RunStatus, width: int) -> str:
-    filled = round(width * min(1.0, status.epoch / max(1, status.epochs)))
-    return f"[green]{'━' * filled}[/][dim]{'━' * (width - filled)}[/]"
+def _printable(text: str) -> str:
+    """Replace control characters: words of the corpus must not send commands to the terminal."""
+    return "".join(character if character.isprintable() else " " for character in text)
 
 
-def _curves(status: RunStatus) -> dict[str, list[float]]:
-    """Titles and values of what is drawn: how good the model is, as it says it, and how fast it trains."""
-    from ...views.history import model_metrics
-
-    names = {"held_out_log_likelihood": "held-out log-likelihood", "log_likelihood": "training log-likelihood"}
-    names |= {name: label(name) for name in model_metrics(status.rows)}
-    names["tokens_per_second"] = "tokens per second"
-    found = {t: [row[n] for row in status.rows if math.isfinite(row.get(n, math.nan))] for n, t in names.items()}
-    return {title: values for title, values in list(found.items())[:4] if values}
-
-
-def chart(title: str, values: Sequence[float], width: int, height: int = 4) -> list[str]:
-    """Return ``height + 2`` lines of ``width`` columns: a title with the last value, the values as a filled curve."""
-    last = format_number(values[-1]) if abs(values[-1]) >= 1000 else f"{values[-1]:.4f}"
-    heading = f"{title} {with_minus_sign(last)}"[:width]
-    points = np.interp(np.linspace(0, len(values) - 1, width), np.arange(len(values)), values)
-    low, high = points.min(), points.max()
-    shares = (points - low) / (high - low) if high > low else np.full(width, 0.5)
-    # The lowest value still shows a little.
-    levels = [1 + round((height * 8 - 1) * share) for share in shares]
-    rows = ["".join(EIGHTHS[min(8, max(0, n - 8 * r))] for n in levels) for r in reversed(range(height))]
-    return [f"[bold]{heading}[/]{' ' * (width - len(heading))}", *(f"[blue]{row}[/]" for row in rows), " " * width]
+def _heading(status: RunStatus) -> Text:
+    parts = [f", epoch {status.epoch:,} of {status.epochs:,}"]
+    if status.eta is not None:
+        parts.append(f", about {format_duration(status.eta)} to go")
+    if status.updated:
+        parts.append(f", last change {format_duration(max(0.0, time.time() - status.updated))} ago")
+    return Text.assemble(
+        (_printable(status.algorithm), "bold"),
+        f" {_printable(status.run)}\n",
+        (_printable(status.state), STATE_STYLES.get(status.state, "green")),
+        "".join(parts),
+    )
 
 
-def _map(shards: Sequence[str], width: int) -> list[str]:
-    if not shards:
-        return []
-    done = sum(state in ("done", "cached") for state in shards)
-    marks = [MARKS[state] for state in shards]
-    rows = ["".join(marks[first : first + width]) for first in range(0, len(marks), width)]
-    return [f"[bold]shards of this epoch[/] {done:,} of {len(shards):,}", *rows, ""]
+def _progress(status: RunStatus) -> Table:
+    epochs = max(1, status.epochs)
+    table = Table.grid(padding=(0, 1), expand=True)
+    table.add_column(ratio=1)
+    table.add_column()
+    bar = ProgressBar(total=epochs, completed=status.epoch, complete_style="green")
+    table.add_row(bar, f"{min(1.0, status.epoch / epochs):.0%}")
+    return table
 
 
-def _split(rows: Sequence[dict[str, float]], width: int) -> list[str]:
-    sums = {cause: sum(row.get(f"seconds_{cause}", 0.0) for row in rows[-60:]) for cause in CAUSES}
-    total = sum(sums.values())
-    if not total:
-        return []
-    ends = np.rint(np.cumsum([0.0, *sums.values()]) * width / total).astype(int)
-    bar = "".join(f"[{hue}]{'█' * n}[/]" for hue, n in zip(CAUSES.values(), np.diff(ends), strict=True))
-    legend = "  ".join(f"[{CAUSES[c]}]■[/] {c} {s / total:.0%}" for c, s in sums.items())
-    return ["[bold]time[/]", bar, legend]
+# --- curves ---
 
 
-def _workers(status: RunStatus, width: int) -> list[str]:
-    rates = {name: w["tokens"] / w["seconds"] for name, w in status.workers.items() if w["seconds"]}
-    best = max(rates.values(), default=1.0)
-    room = max(1, width - 34)
-    shown = [
-        f"{_plain(name[:20]):<20} {format_number(rate) + '/s':>12} [green]{'█' * max(1, round(room * rate / best))}[/]"
-        for name, rate in sorted(rates.items())[:16]
-    ]
-    return ["", "[bold]tokens per second of each worker's time[/]", *shown] if shown else []
+def _curves(rows: Sequence[dict[str, float]]) -> dict[str, list[float]]:
+    """Return the values to draw by title: the scores of the model, then the speed of training."""
+    titles = {"held_out_log_likelihood": "held-out log-likelihood", "log_likelihood": "training log-likelihood"}
+    for name in model_metrics(rows):
+        titles[name] = label(name)
+    titles["tokens_per_second"] = "tokens per second"
+    curves: dict[str, list[float]] = {}
+    for name, title in titles.items():
+        values = [row[name] for row in rows if math.isfinite(row.get(name, math.nan))]
+        if values and len(curves) < MAX_CHARTS:
+            curves[title] = values
+    return curves
 
 
-def show_all(statuses: Iterable[RunStatus]) -> None:
-    """Show a run as it goes on: in place on a terminal, else a line every few seconds that brought an epoch."""
-    from rich.console import Console
-    from rich.live import Live
-    from rich.text import Text
+class Chart:
+    """A curve as a filled area of block characters, below a title with the last value."""
 
-    console = Console()
-    if console.is_terminal:
-        with Live(console=console, auto_refresh=False, vertical_overflow="crop") as screen:
-            for status in statuses:
-                screen.update(Text.from_markup("\n".join(text(status, console.width))), refresh=True)
-        return
-    said, epoch = -QUIET, -1
-    for status in statuses:
-        if status.state != "running" or (status.epoch != epoch and time.monotonic() - said >= QUIET):
-            said, epoch = time.monotonic(), status.epoch
-            click.echo(line(status))
+    def __init__(self, title: str, values: Sequence[float]):
+        self.title = title
+        self.values = values
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Draw the curve in as many columns as there are."""
+        yield Text(f"{self.title} {_last_value(self.values)}", style="bold", no_wrap=True, overflow="ellipsis")
+        for row in chart_rows(self.values, options.max_width):
+            yield Text(row, style="blue", no_wrap=True)
+        yield Text("")
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        """Ask for CHART_WIDTH columns. The layout puts as many charts side by side as fit, and widens them evenly."""
+        width = min(CHART_WIDTH, options.max_width)
+        return Measurement(width, width)
+
+
+def _last_value(values: Sequence[float]) -> str:
+    if abs(values[-1]) >= 1000:
+        return with_minus_sign(format_number(values[-1]))
+    return with_minus_sign(f"{values[-1]:.4f}")
+
+
+def chart_rows(values: Sequence[float], width: int, height: int = CHART_LINES) -> list[str]:
+    """Return ``height`` lines of ``width`` characters that show the values as a filled curve, top line first."""
+    columns = np.interp(np.linspace(0, len(values) - 1, width), np.arange(len(values)), values)
+    low, high = columns.min(), columns.max()
+    if high > low:
+        shares = (columns - low) / (high - low)
+    else:
+        shares = np.full(width, 0.5)
+    # Each column is filled by a number of eighths of a cell. At least one, so that the lowest value can be seen.
+    filled = [1 + round((height * 8 - 1) * share) for share in shares]
+    rows = []
+    for row in reversed(range(height)):
+        rows.append("".join(EIGHTHS[min(8, max(0, eighths - 8 * row))] for eighths in filled))
+    return rows
+
+
+# --- shards, time and workers ---
+
+
+def _shards(states: Sequence[str]) -> Text:
+    done = sum(state in ("done", "cached") for state in states)
+    text = Text.assemble(("shards of this epoch", "bold"), f" {done:,} of {len(states):,}\n", overflow="fold")
+    for state in states:
+        text.append(*SHARD_MARKS[state])
+    return text
+
+
+def _seconds_by_cause(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return what the time of the last epochs was spent on; only causes that took some."""
+    seconds = {}
+    for cause in TIME_STYLES:
+        spent = sum(row.get(f"seconds_{cause}", 0.0) for row in rows[-RECENT_EPOCHS:])
+        if spent > 0:
+            seconds[cause] = spent
+    return seconds
+
+
+def _time(seconds: Mapping[str, float]) -> Table:
+    """Return one bar per cause."""
+    total = sum(seconds.values())
+    table = Table.grid(padding=(0, 1), expand=True)
+    table.add_column()
+    table.add_column(justify="right")
+    table.add_column(ratio=1)
+    for cause, spent in seconds.items():
+        table.add_row(cause, f"{spent / total:.0%}", Bar(total, 0, spent, color=TIME_STYLES[cause]))
+    return _titled("time", table)
+
+
+def _rates_by_worker(workers: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    """Return the tokens per second of the time that each worker computed."""
+    return {name: worker["tokens"] / worker["seconds"] for name, worker in workers.items() if worker["seconds"]}
+
+
+def _workers(rates: Mapping[str, float]) -> Table:
+    """Return one bar per worker, for the first MAX_WORKERS of them."""
+    best = max(rates.values())
+    table = Table.grid(padding=(0, 1), expand=True)
+    table.add_column(max_width=24, no_wrap=True, overflow="ellipsis")
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(ratio=1)
+    for name in sorted(rates)[:MAX_WORKERS]:
+        rate = f"{format_number(rates[name])}/s"
+        table.add_row(Text(_printable(name)), rate, Bar(best or 1.0, 0, rates[name], color="green"))
+    return _titled("tokens per second of each worker's time", table)
+
+
+def _titled(title: str, table: Table) -> Table:
+    table.title = title
+    table.title_style = "bold"
+    table.title_justify = "left"
+    return table

@@ -41,6 +41,11 @@ class Topic(TypedDict):
 class TopicModel(ABC):
     """Mixin for models of topics. ``isinstance(model, TopicModel)`` tests whether a model has topics."""
 
+    @property
+    @abstractmethod
+    def components_(self) -> np.ndarray:
+        """The weight of each word in each topic: (K, V)."""
+
     @abstractmethod
     def topics(self, n_words: int = 10) -> list[Topic]:
         """Return each topic's size and its ``n_words`` heaviest words, in the order of the components."""

@@ -13,8 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 from corpusmill import LDA
 from corpusmill.io.stores.store import DataError
+from corpusmill.pipeline.commands.cli.errors import ExitCode, Failure, explain
 from corpusmill.pipeline.commands.cli.main import main
-from corpusmill.pipeline.commands.cli.options import Terminated, explain
+from corpusmill.pipeline.commands.cli.signals import Terminated
 from corpusmill.pipeline.engine.run import RunStore
 from corpusmill.pipeline.models.registry import MODEL_KINDS
 
@@ -96,7 +97,7 @@ def test_a_second_run_finds_everything_there(trained, call):
     before = {path: path.stat().st_mtime_ns for path in Path("run/epochs").rglob("*")}
     code, out, err = call("run", "my.yaml")
     assert code == 0
-    assert out.count("there already") == 2
+    assert out.count("already complete") == 2
     assert "all 4 epochs are there already" in err
     assert {path: path.stat().st_mtime_ns for path in Path("run/epochs").rglob("*")} == before
 
@@ -208,7 +209,7 @@ def test_reports_of_a_run_that_goes_on_of_a_model_and_of_two(trained, call):
     assert "model.max_iter" in page
     assert "source.path" not in page.partition("How it was made")[0]
     code, _, err = call("report", "run", "run")
-    assert (code, "nothing to compare" in sentence(err)) == (2, True)
+    assert (code, "both arguments are the same run" in sentence(err)) == (2, True)
 
 
 @pytest.mark.parametrize("kind", MODEL_KINDS)
@@ -241,7 +242,7 @@ def test_word_vectors_have_neighbours_and_every_model_of_text_finds_documents(tr
     assert code == 0
     assert [len(line.split()) for line in out.splitlines()] == [2, 2, 2]
     code, _, err = call("similar", "vectors/model", "boat", "--without", "plane")
-    assert (code, "'plane' is not in its vocabulary" in sentence(err)) == (4, True)
+    assert (code, "'plane' is not in the vocabulary" in sentence(err)) == (4, True)
     code, _, err = call("similar", "run/model", "boat")
     assert (code, "have no word vectors" in sentence(err)) == (2, True)
     for model, part in (("vectors", "train"), ("vectors", "held_out"), ("run", "train")):
@@ -252,7 +253,7 @@ def test_word_vectors_have_neighbours_and_every_model_of_text_finds_documents(tr
         # Boats are on odd lines.
         assert int(nearest[0]["document"].removeprefix("texts.jsonl:")) % 2 == 1
     code, _, err = call("similar", "run/model", "boat", "--without", "plane", "--documents", "corpus")
-    assert (code, "'plane' is not in its vocabulary" in sentence(err)) == (4, True)
+    assert (code, "'plane' is not in the vocabulary" in sentence(err)) == (4, True)
     code, _, err = call("similar", "vectors/model", "boat", "--documents", "none")
     assert (code, "none: no corpus here" in sentence(err)) == (4, True)
     code, _, err = call("topics", "vectors/model")
@@ -342,8 +343,8 @@ def test_bad_command_is_2(call):
         (["topics", "none"], "none: no model here"),
         (["resume", "none"], "none: no run here"),
         (["report", "none"], "none: no run here"),
-        (["inspect", "none"], "none: nothing is here"),
-        (["inspect", "."], "no corpus, run, model, matrix or graph is here"),
+        (["inspect", "none"], "none: there is nothing here"),
+        (["inspect", "."], "no corpus, run, model, matrix or graph here"),
     ],
 )
 def test_bad_data_is_4(project, call, arguments, words):
@@ -358,7 +359,10 @@ def test_bad_data_is_4(project, call, arguments, words):
     ("arguments", "words"),
     [
         (["ingest", "texts.jsonl", "run", "--config", "my.yaml"], "run: a run is here; choose another folder"),
-        (["ingest", "texts.jsonl", "texts.jsonl", "--config", "my.yaml"], "a file stands where a folder is needed"),
+        (
+            ["ingest", "texts.jsonl", "texts.jsonl", "--config", "my.yaml"],
+            "this is a file, and a folder is needed",
+        ),
         (["train", "my.yaml", "--set", "run.url=corpus"], "corpus: a corpus is here; choose another folder"),
         (["topics", "run"], "run: no model here (no model.json); there is one at run/model"),
         (["transform", "run/model", "corpus", "", "--config", "my.yaml"], "an empty path"),
@@ -374,7 +378,7 @@ def test_what_is_there_already_is_respected(trained, call, arguments, words):
 
 
 def test_inspect_points_to_what_lies_below(trained, call):
-    assert "below it: corpus, run" in sentence(call("inspect", ".")[2])
+    assert "in each of its folders corpus, run" in sentence(call("inspect", ".")[2])
 
 
 def test_another_model_in_the_same_run_is_refused_and_overwritten_on_demand(trained, call):
@@ -424,7 +428,7 @@ def test_a_stopped_run_can_be_resumed(trained, call, signum, code, cluster):
     assert (process.returncode, out) == (code, "")
     # Not a word of any worker's.
     assert all(line.startswith(("train: ", "corpusmill: ")) for line in filter(None, err.splitlines())), err
-    assert err.count("; the same command goes on where it stopped") == 1
+    assert err.count("; the same command continues where this one stopped") == 1
     epochs = RunStore("long").step
     assert epochs >= 2
     once_more = ("--set", f"model.max_iter={epochs + 1}", "--set", "cluster.kind=synchronous")
@@ -458,9 +462,9 @@ def test_what_fails_while_a_stopped_command_closes_does_not_hide_that():
                 raise stop
             finally:
                 raise OSError("the cluster is gone")
-        assert explain(caught.value)[1] == code
-    assert explain(OSError("no such file")) == ("no such file", 4)
-    assert explain(TimeoutError()) == ("TimeoutError", 4)
+        assert explain(caught.value).code == code
+    assert explain(OSError("no such file")) == Failure("no such file", ExitCode.DATA)
+    assert explain(TimeoutError()) == Failure("TimeoutError", ExitCode.DATA)
 
 
 # --- the quick start ---

@@ -1,5 +1,6 @@
 """A run watched from outside: the files of a run tell its status, and nothing of it is touched."""
 
+import io
 import json
 import os
 import pty
@@ -12,11 +13,15 @@ from pathlib import Path
 import pytest
 from corpusmill import LDA
 from corpusmill.io.stores.store import DataError
-from corpusmill.pipeline.commands.terminal.watch import Watch, chart, line, text
+from corpusmill.pipeline.commands.actions.watch import Watcher
+from corpusmill.pipeline.commands.terminal.watch import chart_rows, draw, line
+from corpusmill.pipeline.engine.events import EpochFinished
 from corpusmill.pipeline.engine.run import RunStore
 from corpusmill.pipeline.models.registry import model_of_run
 from corpusmill.pipeline.views.status import RunStatus
 from helpers.toy import write_topic_corpus
+from rich.cells import cell_len
+from rich.console import Console
 
 COMMAND = [sys.executable, "-c", "from corpusmill.pipeline.commands.cli.main import main; main()", "watch"]
 
@@ -33,39 +38,38 @@ def lda():
 def test_a_run_is_watched_while_it_goes_on_and_when_it_is_over(corpus, tmp_path):
     run, seen = str(tmp_path / "run"), []
 
-    class Look:
-        def after_epoch(self, progress):
-            seen.append(Watch(run).look())
+    def look(event):
+        if isinstance(event, EpochFinished):
+            seen.append(Watcher(run).look())
 
-    fitted = lda().fit(corpus, run=run, callbacks=[Look()], evaluate_every=1)
+    fitted = lda().fit(corpus, run=run, callbacks=[look], evaluate_every=1)
     assert [(s.state, s.epoch, s.epochs) for s in seen] == [("running", e, 4) for e in (1, 2, 3, 4)]
     assert seen[1].shards == ["waiting"] * 4
     assert seen[1].eta > 0
-    status = Watch(run).look()
+    status = Watcher(run).look()
     assert (status.state, status.epoch, status.eta) == ("finished", 4, None)
     assert status.rows == fitted.history_
     assert len(status.lines) == 2
-    assert [s.state for s in Watch(run).follow()] == ["finished"]
+    assert [s.state for s in Watcher(run).follow()] == ["finished"]
 
 
 def test_the_map_shows_the_shards_that_are_done(corpus, tmp_path):
     run = str(tmp_path / "run")
     lda().set_params(max_iter=1).fit(corpus, run=run)
     RunStore(run).write_state(2, 1, {})
-    assert Watch(run).look().shards == ["waiting", "done", "waiting", "waiting"]
+    assert Watcher(run).look().shards == ["waiting", "done", "waiting", "waiting"]
 
 
 def test_a_broken_off_run_is_stopped_and_its_model_can_be_read(corpus, tmp_path):
     run = str(tmp_path / "run")
 
-    class Break:
-        def after_epoch(self, progress):
-            if progress.epoch == 2:
-                raise KeyboardInterrupt
+    def interrupt(event):
+        if isinstance(event, EpochFinished) and event.epoch == 2:
+            raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        lda().fit(corpus, run=run, callbacks=[Break()])
-    assert Watch(run).look().state == "stopped"
+        lda().fit(corpus, run=run, callbacks=[interrupt])
+    assert Watcher(run).look().state == "stopped"
     found = model_of_run(run)
     assert (found.n_iter_, len(found.history_), len(found.topics())) == (2, 2, 2)
     two = lda().set_params(max_iter=2).fit(corpus)
@@ -98,45 +102,55 @@ def test_looking_never_stops_anybody_from_training(corpus, tmp_path):
     assert not run.is_held
 
 
-def test_words_are_no_markup_and_give_no_orders_to_the_terminal():
-    from rich.text import Text
+def rendered(status, width):
+    """Return the lines of the screen about a run on a terminal of this width, without colours."""
+    console = Console(width=width, file=io.StringIO(), color_system=None)
+    console.print(draw(status))
+    return console.file.getvalue().splitlines()
 
+
+def test_words_of_the_corpus_are_neither_markup_nor_commands_to_the_terminal():
     status = RunStatus(run="[red]x", algorithm="lda", state="running", lines=["[bold]word[/] \x1b[2Jgone"], epochs=2)
-    shown = Text.from_markup("\n".join(text(status, 80))).plain
+    shown = "\n".join(rendered(status, 80))
     assert "lda [red]x" in shown
     assert "[bold]word[/]  [2Jgone" in shown
 
 
 @pytest.mark.parametrize("width", [60, 88, 140])
 @pytest.mark.parametrize("epochs", [1, 7, 500])
-def test_no_line_is_wider_than_the_terminal(width, epochs):
-    from rich.text import Text
-
+def test_the_screen_is_as_wide_as_the_terminal_and_shows_everything(width, epochs):
     rows = [
         {
             "epoch": e,
             "seconds": 1.0,
-            "seconds_kernel": 1.0,
+            "seconds_kernel": 3.0,
+            "seconds_read": 1.0,
             "tokens_per_second": 1e6 + e,
             "log_likelihood": -9 + e / epochs,
         }
         for e in range(1, epochs + 1)
     ]
-    status = RunStatus(
-        "run", "lda", epochs, 1000, 9, "running", ["done"] * 200, rows, {"w": {"tokens": 1, "seconds": 1}}
-    )
+    worker = {"tokens": 1e6, "seconds": 1}
+    status = RunStatus("run", "lda", epochs, 1000, 9, "running", ["done"] * 200, rows, {"worker-one": worker})
     status.lines = ["long " * 50]
-    lines = [Text.from_markup(shown).cell_len for shown in text(status, width)]
-    assert max(lines[2:]) <= width  # above are sentences
+    lines = rendered(status, width)
+    assert all(cell_len(shown) <= width for shown in lines)
+    assert sum(shown.count("■") for shown in lines) == 200
+    for expected in ("training log-likelihood", "tokens per second", "kernel", "75%", "worker-one", "long long"):
+        assert any(expected in shown for shown in lines), expected
+
+
+def test_a_run_that_has_not_begun_is_said():
+    assert rendered(RunStatus(), 80) == ["No run has started on this cluster yet."]
 
 
 def test_a_chart_rises_with_its_values():
-    rows = chart("title", [1.0, 2.0, 3.0], 30)
-    assert rows[0].startswith("[bold]title 3.0000[/]")
-    filled = ["".join(row[6:-3] for row in rows[1:5])[i::30].count("█") for i in range(30)]
+    rows = chart_rows([1.0, 2.0, 3.0], 30)
+    filled = [[row[column] for row in rows].count("█") for column in range(30)]
     assert filled == sorted(filled)
     assert filled[0] == 0
     assert filled[-1] == 4
+    assert rows[-1][0] == "▁"
 
 
 def test_without_a_terminal_there_are_plain_lines(corpus, tmp_path):
@@ -169,10 +183,10 @@ def test_on_a_terminal_it_draws(corpus, tmp_path):
 
 def test_what_is_no_run_is_said():
     with pytest.raises(DataError, match="no run here"):
-        Watch("nowhere").look()
+        Watcher("nowhere").look()
     assert not Path("nowhere").exists()
     with pytest.raises(OSError, match="refused"):
-        Watch("http://127.0.0.1:1").look()
+        Watcher("http://127.0.0.1:1").look()
 
 
 def test_a_line_says_where_a_run_stands():

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from corpusmill import LDA
-from corpusmill.pipeline.commands.actions.report import report
+from corpusmill.pipeline.commands.actions.report import write_report
 from corpusmill.pipeline.engine.clusters import open_cluster
 from corpusmill.pipeline.engine.events import EpochFinished, EpochStarted, RunFinished, RunStarted, ShardSwept
 from corpusmill.pipeline.ingest.ingest import IngestOptions, ingest
@@ -100,7 +100,7 @@ def test_the_pages_follow_a_run_and_run_nothing_that_a_document_says(client, tmp
             browser.wait(f"({TEXT}).includes('epoch 5 of 5')", 60)
             assert browser.evaluate("document.title") == "corpusmill: training"
             thread.join()
-            browser.open(f"file://{report(options['run'])}")
+            browser.open(f"file://{write_report(options['run'])}")
             browser.wait("document.title.startsWith('LDA of') && document.readyState === 'complete'")
             reported = browser.evaluate(TEXT)
             assert browser.evaluate("document.title.startsWith('LDA of')")

@@ -1,11 +1,10 @@
-"""What a retraining has to do: the source's partitions and the settings, compared with the published version's."""
+"""Plan a retraining: compare the input files and the settings with those of the version in use."""
 
 import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import date
-from typing import Any
 
 from pydantic import ValidationError
 
@@ -16,17 +15,25 @@ from .....io.readers.lines import Reader
 from .....io.readers.open import open_source
 from .....io.readers.source import SourceFile, find_files
 from .....io.stores.store import DataError, Store
-from ....models.versions import Facts, Head, Versions
+from ....models.versions import Head, Settings, VersionRecord, Versions
+from ...results import Facts
+from ..capabilities import can_forget
 from ..ingest import ingest_options
-from ..train import estimator_of
+from ..train import new_estimator
 
-#: The file that stands for a whole store of data.
+#: The file that is written last and so stands for a whole store of data.
 TABLES = ("corpus.json", "matrix.json", "graph.json")
+#: The sections of the configuration that decide what a model is.
+SECTIONS = ("model", "source", "corpus")
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a call asks for. ``as_of``: only partitions up to that day; ``fresh``: train anew on all partitions."""
+    """The options of a call.
+
+    ``as_of``: use only files dated up to this day. ``fresh``: train from scratch on all files. ``dry_run``: write
+    nothing.
+    """
 
     as_of: date | None = None
     fresh: bool = False
@@ -35,130 +42,181 @@ class Request:
 
 @dataclass(frozen=True)
 class Plan:
-    """What there is to do; ``name`` is a digest of all that decides the result."""
+    """What a call has to do."""
 
+    #: Digest of everything that decides the result. A repeated call has the same plan and so the same name.
     name: str
     head: Head
-    published: Facts | None  # version.json of the version in use
-    settings: Facts
-    overrides: Facts  # parameters of the estimator that differ where it goes on from a version
-    reader: Reader | None  # of what is to be ingested; None where the data are a store of their own
+    #: The version in use.
+    published: VersionRecord | None
+    settings: dict[str, Settings]
+    #: Parameters that differ when training continues from a version: retrain.model.
+    overrides: Facts
+    #: Reader of the source. None if the data is a store that something else writes.
+    reader: Reader | None
     changes: Changes
-    manifest: Manifest  # the partitions that the next version stands for; those to be ingested have no batch yet
-    forgotten: list[str]  # partitions whose documents are to be taken out
-    start: int  # the version to go on from; 0: from nothing
+    #: The files that the next version covers. Files to be ingested have no batch yet.
+    manifest: Manifest
+    #: URLs of files whose documents are to be subtracted from the model.
+    forgotten: list[str]
+    #: The version to continue from; 0 to train from scratch.
+    start: int
+    #: Whether there is anything to do.
     is_due: bool
 
     @property
-    def keeps_ids(self) -> bool:
-        """Whether words have the ids that they have in the published version."""
-        return self.published is not None and not _differing(
-            self.published["settings"]["source"] or {}, self.settings["source"] or {}
-        )
+    def files_to_read(self) -> list[str]:
+        """URLs of the files to be ingested."""
+        return [url for url, file in self.manifest.items() if not file.batch]
+
+    @property
+    def keeps_word_ids(self) -> bool:
+        """Whether words get the same ids as in the version in use. They do if the source is read in the same way."""
+        if self.published is None:
+            return False
+        return not _differing(self.published["settings"]["source"] or {}, self.settings["source"] or {})
 
 
 def make_plan(config: Config, versions: Versions, request: Request) -> Plan:
-    """Compare; raise DataError where there is nothing to read, ValueError for settings that do not go together."""
+    """Return what a call has to do.
+
+    Raises DataError if there is nothing to read, ValueError if the settings contradict those of the version in use.
+    """
     head = versions.head
     published = versions.read(head.version) if head.version else None
-    known = {url: FileVersion(**entry) for url, entry in published["partitions"].items()} if published else {}
+    known = _known_files(published)
     reader = open_source(config.source.path, ingest_options(config)) if config.source else None
-    found = describe_files(reader.files if reader else _files_of(config.corpus.url), known)
-    found, seen = _up_to_date(config, request, found, known)
-    changes = compare_manifests(seen, found)
-    settings, overrides = settings_of(config), overrides_of(config)
-    # Data without a source are one whole, which is learned anew whenever it changes.
-    anew = request.fresh or published is None or reader is None
+    files = reader.files if reader else _files_of_store(config.corpus.url)
+    found = describe_files(files, known)
+    changes = compare_manifests(known, found)
+    if request.as_of is not None:
+        found, known_then = _up_to_date(config, request.as_of, found, known)
+        changes = compare_manifests(known_then, found)
+    settings = settings_of(config)
+    overrides = overrides_of(config)
+    # Data without a source is one indivisible whole: the model is trained from scratch whenever the data changes.
+    from_scratch = request.fresh or published is None or reader is None
     forgotten: list[str] = []
-    manifest = {url: replace(entry, batch="") for url, entry in found.items()}
-    if not anew:
-        _check_settings(config.retrain.url, published or {}, settings)
-        if hasattr(estimator_of(config), "forget"):
+    if from_scratch or published is None:
+        manifest = {url: replace(file, batch="") for url, file in found.items()}
+        overrides = {}
+    else:
+        _check_settings(config.retrain.url, published, settings)
+        if can_forget(new_estimator(config)):
             forgotten = sorted([*changes.changed, *changes.removed])
-        manifest = {url: entry for url, entry in known.items() if url not in forgotten}
+        manifest = {url: file for url, file in known.items() if url not in forgotten}
         manifest |= {url: found[url] for url in changes.to_ingest}
+    is_due = published is None or bool(changes.to_ingest or forgotten)
+    if request.fresh and published is not None:
+        # The same files give the same model again, unless the last training was an update or used other settings.
+        is_due = is_due or not published["fresh"] or published["settings"] != settings
     plan = Plan(
         name="",
         head=head,
         published=published,
         settings=settings,
-        overrides={} if anew else overrides,
+        overrides=overrides,
         reader=reader,
         changes=changes,
         manifest=dict(sorted(manifest.items())),
         forgotten=forgotten,
-        start=0 if anew else head.version,
-        is_due=published is None or bool(changes.to_ingest or forgotten) or _is_stale(request, published, settings),
+        start=0 if from_scratch else head.version,
+        is_due=is_due,
     )
     return replace(plan, name=_name_of(plan, request))
 
 
-def settings_of(config: Config) -> Facts:
-    """Return what decides a model besides its documents."""
+# --- files ---
+
+
+def _known_files(published: VersionRecord | None) -> Manifest:
+    if published is None:
+        return {}
+    return {url: FileVersion(**record) for url, record in published["partitions"].items()}
+
+
+def _files_of_store(url: str) -> list[SourceFile]:
+    """Return the file that stands for the store at a URL, or the files at the URL if there is no store."""
+    store = Store(url)
+    for table in TABLES:
+        if store.exists(table):
+            return find_files(store.child(table).url)
+    return find_files(url)
+
+
+def _up_to_date(config: Config, last: date, found: Manifest, known: Manifest) -> tuple[Manifest, Manifest]:
+    """Drop the files that are dated after ``last``; raise DataError if none is left and there is no version either."""
+    urls = files_up_to(found.keys() | known.keys(), last, config.retrain.dates)
+    found = {url: file for url, file in found.items() if url in urls}
+    known = {url: file for url, file in known.items() if url in urls}
+    if not found and not known:
+        raise DataError(f"{config.retrain.url}: no file is dated {last} or earlier, and there is no version yet")
+    return found, known
+
+
+# --- settings ---
+
+
+def settings_of(config: Config) -> dict[str, Settings]:
+    """Return the settings that decide what a model is, besides its documents."""
     shown = public(config)
-    source = shown["source"] and {k: v for k, v in shown["source"].items() if k != "path"}
-    corpus = {k: v for k, v in shown["corpus"].items() if k != "url"}
-    return {"model": shown["model"], "source": source, "corpus": corpus}
+    settings = {section: shown[section] for section in SECTIONS}
+    # Where the documents come from does not matter, only how they are read.
+    if settings["source"]:
+        settings["source"] = {key: value for key, value in settings["source"].items() if key != "path"}
+    settings["corpus"] = {key: value for key, value in settings["corpus"].items() if key != "url"}
+    return settings
 
 
 def overrides_of(config: Config) -> Facts:
-    """Return the parameters that differ where a model goes on; raise ValueError for some that it does not have."""
+    """Return the parameters in retrain.model; raise ValueError for one that the model does not have."""
+    section = config.model
     try:
-        model = type(config.model).model_validate(config.model.model_dump() | config.retrain.model)
+        checked = type(section).model_validate(section.model_dump() | config.retrain.model)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in ("retrain", "model", *first["loc"]))
-        raise ValueError(f"{where}: {first['msg']}; it may say what the model section of this kind may") from None
-    return {name: getattr(model, name) for name in config.retrain.model if name != "kind"}
+        key = ".".join(str(part) for part in ("retrain", "model", *first["loc"]))
+        if first["type"] == "extra_forbidden":
+            known = ", ".join(name for name in type(section).model_fields if name != "kind")
+            raise ValueError(
+                f"{key}: {section.kind} models have no such parameter; remove it from retrain.model, or choose one of "
+                f"{known}"
+            ) from None
+        raise ValueError(f"{key}: {first['msg']}; retrain.model takes the parameters of the section model") from None
+    return {name: getattr(checked, name) for name in config.retrain.model if name != "kind"}
 
 
-def _files_of(url: str) -> list[SourceFile]:
-    store = Store(url)
-    table = next((name for name in TABLES if store.exists(name)), None)
-    return find_files(store.child(table).url if table else url)
-
-
-def _up_to_date(config: Config, request: Request, found: Manifest, known: Manifest) -> tuple[Manifest, Manifest]:
-    if request.as_of is None:
-        return found, known
-    days = files_up_to(found.keys() | known.keys(), request.as_of, config.retrain.dates)
-    found, seen = ({url: entry for url, entry in some.items() if url in days} for some in (found, known))
-    if not found and not known:
-        raise DataError(f"{config.retrain.url}: no partition is as old as {request.as_of}, and there is no version yet")
-    return found, seen
-
-
-def _check_settings(url: str, published: Facts, settings: Facts) -> None:
-    differing = [
-        f"{section}.{key} is {settings[section][key]!r} and was {published['settings'][section][key]!r}"
-        for section in ("model", "source", "corpus")
-        for key in _differing(published["settings"][section] or {}, settings[section] or {})
-    ]
+def _check_settings(url: str, published: VersionRecord, settings: dict[str, Settings]) -> None:
+    """Raise ValueError if the version in use was made with other settings: training cannot continue from it."""
+    differing = []
+    for section in SECTIONS:
+        old = published["settings"][section] or {}
+        new = settings[section] or {}
+        differing += [f"{section}.{key} is {new[key]!r} and was {old[key]!r}" for key in _differing(old, new)]
     if differing:
         raise ValueError(
-            f"{url}: the published model was made with other settings: {', '.join(differing)}; set them back, choose "
-            f"another retrain.url, or train anew on all partitions with --fresh"
+            f"{url}: the version in use was made with other settings: {', '.join(differing)}; set them back, choose "
+            f"another retrain.url, or train a new model on all files with --fresh"
         )
 
 
-def _differing(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """Names of settings that differ; one that only one of them knows is another version's of this software."""
+def _differing(old: Mapping[str, object], new: Mapping[str, object]) -> list[str]:
+    """Return the keys with different values. A key that is in one of them only comes from another software version."""
     return [key for key in new if key in old and old[key] != new[key]]
 
 
-def _is_stale(request: Request, published: Facts, settings: Facts) -> bool:
-    """Whether training anew would make another model of the same partitions."""
-    return request.fresh and not (published["fresh"] and published["settings"] == settings)
-
-
 def _name_of(plan: Plan, request: Request) -> str:
-    before = plan.published or {"name": "", "partitions": {}}
+    name_before = ""
+    digests_before: dict[str, str] = {}
+    if plan.published is not None:
+        name_before = plan.published["name"]
+        digests_before = {url: record["digest"] for url, record in plan.published["partitions"].items()}
     decisive = {
         "settings": plan.settings,
         "overrides": plan.overrides,
         "fresh": request.fresh,
-        "from": before["name"],
-        "ingest": [(url, entry.digest) for url, entry in plan.manifest.items() if not entry.batch],
-        "forget": [(url, before["partitions"][url]["digest"]) for url in plan.forgotten],
+        "from": name_before,
+        "ingest": [(url, plan.manifest[url].digest) for url in plan.files_to_read],
+        "forget": [(url, digests_before[url]) for url in plan.forgotten],
     }
     return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:16]

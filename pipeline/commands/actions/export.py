@@ -1,0 +1,68 @@
+"""Write the topics of a model as text files for other tools."""
+
+from collections.abc import Iterable, Iterator
+
+from ....io.stores.corpus import Corpus
+from ....io.stores.store import Store
+from ...models.base.topics import TopicModel
+from ...models.lda.estimator import LDA
+from ..results import Facts
+from .capabilities import load_topic_model
+
+#: Words per topic, as many as MALLET writes by default.
+MALLET_WORDS = 20
+TSV_WORDS = 100
+
+
+def export(model_url: str, out: str, file_format: str, corpus_url: str | None = None, part: str = "train") -> Facts:
+    """Write a topic model below ``out``. Formats: "tsv", "mallet". Raises ValueError for models without topics."""
+    model = load_topic_model(model_url)
+    if file_format == "tsv":
+        names = write_tsv(model, out)
+    elif isinstance(model, LDA):
+        corpus = Corpus(corpus_url, part) if corpus_url else None
+        names = write_mallet(model, out, corpus)
+    else:
+        raise ValueError(f"{model_url}: MALLET's files are for LDA models, since they hold the prior; use --format tsv")
+    return {"out": out, "files": ", ".join(names)}
+
+
+def write_tsv(model: TopicModel, out: str) -> list[str]:
+    """Write top-words.tsv, one line per topic and word, and return its name.
+
+    The last column is the word's probability in the topic for LDA, and its weight for NMF.
+    """
+    value = "probability" if isinstance(model, LDA) else "weight"
+    lines = [f"topic\trank\tword\t{value}"]
+    for topic in model.topics(TSV_WORDS):
+        for rank, entry in enumerate(topic["words"], 1):
+            number = entry.get("probability", entry.get("weight"))
+            lines.append(f"{topic['topic']}\t{rank}\t{entry['word']}\t{number:.6g}")
+    _write_lines(out, "top-words.tsv", lines)
+    return ["top-words.tsv"]
+
+
+def write_mallet(model: LDA, out: str, corpus: Corpus | None = None) -> list[str]:
+    """Write MALLET's topic-keys.txt and, with a corpus, doc-topics.txt, and return their names."""
+    alpha = model.model_.shared["alpha"]
+    keys = []
+    for topic in model.topics(MALLET_WORDS):
+        number = topic["topic"]
+        words = " ".join(entry["word"] for entry in topic["words"])
+        keys.append(f"{number}\t{alpha[number]:.5f}\t{words} ")  # MALLET ends each line with a space
+    _write_lines(out, "topic-keys.txt", keys)
+    if corpus is None:
+        return ["topic-keys.txt"]
+    _write_lines(out, "doc-topics.txt", _document_lines(model, corpus))
+    return ["topic-keys.txt", "doc-topics.txt"]
+
+
+def _document_lines(model: LDA, corpus: Corpus) -> Iterator[str]:
+    keys = corpus.documents["key"].to_pylist()
+    weights = model.transform(corpus)
+    for number, (key, row) in enumerate(zip(keys, weights, strict=True)):
+        yield "\t".join([str(number), key, *(repr(float(weight)) for weight in row)])
+
+
+def _write_lines(out: str, name: str, lines: Iterable[str]) -> None:
+    Store(out).write_bytes(name, "".join(f"{line}\n" for line in lines).encode())

@@ -1,0 +1,224 @@
+"""Make a new version of a model: ingest the new documents, train, score, save.
+
+All files are named by the plan, whose name is a digest of the input. A call that was killed is therefore completed by
+the next one, with the same bytes. Nothing in the result depends on the time of day or on the speed of the machine.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from .....configs.resolve import public
+from .....configs.schema import Config
+from .....io.manifest import FileVersion, select_documents
+from .....io.readers.open import open_source
+from .....io.stores.corpus import Corpus
+from .....io.stores.store import DataError
+from ....engine.events import Callback
+from ....engine.run import versions as software_versions
+from ....ingest.ingest import Listener, ingest
+from ....models.base.estimator import Estimator
+from ....models.registry import load_model
+from ....models.versions import FileRecord, VersionFacts, Versions
+from ....views.history import ENGINE_METRICS
+from ..capabilities import Forgetful, can_forget
+from ..ingest import ingest_options
+from ..train import new_estimator
+from .gate import is_finite, last_score, reason_to_refuse
+from .plan import Plan
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+
+@dataclass(frozen=True)
+class Listeners:
+    """What receives the progress of ingest and of training."""
+
+    ingest: Listener | None = None
+    train: Sequence[Callback] = field(default_factory=tuple)
+
+
+@dataclass(frozen=True)
+class VersionBuilder:
+    """Makes the version of one plan."""
+
+    config: Config
+    plan: Plan
+    versions: Versions
+    client: "Client | None"
+    listeners: Listeners
+
+    def build(self, number: int) -> None:
+        """Make the version and save it as ``number``."""
+        self.versions.begin(number, self.plan.name)
+        corpus = self._ingest()
+        held_out = self._held_out_batch(corpus)
+        estimator = self._train(corpus, held_out)
+        facts = self._facts(estimator, corpus, held_out)
+        # Timings would make the saved model differ from call to call.
+        estimator.history_ = [_without_timings(row) for row in estimator.history_]
+        estimator.model_.metadata |= {"metrics": estimator.history_[-1:]}
+        estimator.save(self.versions.model(number))
+        self.versions.finish(number, facts)
+
+    # --- documents ---
+
+    def _batch(self, name: str, part: str = "train") -> Corpus:
+        return Corpus(self.versions.store.child(f"batches/{name}").url, part)
+
+    def _ingest(self) -> Corpus | None:
+        """Return the corpus of the new and changed files; None if there are none."""
+        plan = self.plan
+        wanted = set(plan.files_to_read)
+        if plan.reader is None or not wanted:
+            return None
+        reader = plan.reader.only(file for file in plan.reader.files if file.url in wanted)
+        # Words keep their ids, so that training can continue: new words come after the known ones.
+        vocabulary = None
+        if plan.published is not None and plan.keeps_word_ids:
+            vocabulary = self._batch(plan.published["corpus"]).vocabulary
+        corpus = ingest(
+            reader,
+            self.versions.store.child(f"batches/{plan.name}").url,
+            ingest_options(self.config),
+            self.client,
+            self.listeners.ingest,
+            vocabulary,
+            grow=vocabulary is not None,
+        )
+        self._check_files_unchanged()
+        return corpus
+
+    def _check_files_unchanged(self) -> None:
+        """Raise DataError if a file changed while it was read: the batch may hold half of the old one."""
+        assert self.config.source is not None  # there is a reader
+        for file in open_source(self.config.source.path, ingest_options(self.config)).files:
+            planned = self.plan.manifest.get(file.url)
+            if planned is None or planned.batch:
+                continue
+            if (planned.size, planned.modified) != (file.size, file.modified):
+                self.versions.store.delete(f"batches/{self.plan.name}")
+                raise DataError(f"{file.url}: this file changed while it was read; run the same command again")
+
+    def _held_out_batch(self, corpus: Corpus | None) -> str:
+        """Return the name of the first batch with held-out documents. These judge all versions."""
+        published = self.plan.published
+        if published and published["held_out"] and self.plan.keeps_word_ids:
+            return published["held_out"]
+        if corpus is not None and corpus.held_out.n_tokens:
+            return self.plan.name
+        return ""
+
+    # --- the model ---
+
+    def _train(self, corpus: Corpus | None, held_out: str) -> Estimator:
+        plan = self.plan
+        if plan.start:
+            estimator: Estimator = load_model(self.versions.model(plan.start))
+        else:
+            estimator = new_estimator(self.config)
+        if isinstance(estimator, Forgetful):
+            self._forget(estimator)
+        if plan.reader is None:
+            data: Corpus | str = self.config.corpus.url
+        elif corpus is None or not corpus.n_tokens:
+            return estimator
+        else:
+            data = corpus
+        fit = estimator.partial_fit if plan.start else estimator.fit
+        parameters = estimator.get_params()
+        estimator.set_params(**plan.overrides)
+        fit(
+            data,
+            client=self.client,
+            run=f"{self._run_url}/run",
+            callbacks=self.listeners.train,
+            held_out=self._batch(held_out, "held_out") if held_out else None,
+            evaluate_every=self.config.run.evaluate_every,
+            config=public(self.config),
+        )
+        return estimator.set_params(**parameters)
+
+    @property
+    def _run_url(self) -> str:
+        return self.versions.store.child(f"runs/{self.plan.name}").url
+
+    def _forget(self, estimator: Forgetful) -> None:
+        """Subtract the documents of files that were changed or removed from the model."""
+        for name, files in self._forgotten_by_batch().items():
+            folder = f"{self._run_url}/forget-{name}"
+            documents = select_documents(self._batch(name), files, f"{folder}-documents")
+            if documents.n_tokens:
+                estimator.forget(documents, client=self.client, run=folder)
+
+    def _forgotten_by_batch(self) -> dict[str, list[str]]:
+        """Return the URLs of the files to forget, by the name of the batch that holds their documents."""
+        if self.plan.published is None:
+            return {}
+        batches: dict[str, list[str]] = {}
+        for url in self.plan.forgotten:
+            batch = self.plan.published["partitions"][url]["batch"]
+            batches.setdefault(batch, []).append(url)
+        return batches
+
+    # --- facts ---
+
+    def _facts(self, estimator: Estimator, corpus: Corpus | None, held_out: str) -> VersionFacts:
+        plan, published = self.plan, self.plan.published
+        files = {url: replace(file, batch=file.batch or plan.name) for url, file in plan.manifest.items()}
+        vocabulary_batch, words_before = "", 0
+        if published is not None and published["corpus"]:
+            vocabulary_batch = published["corpus"]
+            words_before = self._batch(vocabulary_batch).n_words
+        words, new_words = words_before, 0
+        if corpus is not None:
+            vocabulary_batch = plan.name
+            words = corpus.n_words
+            new_words = max(0, words - words_before)
+        needed = {vocabulary_batch, held_out}
+        if can_forget(estimator):
+            # Forgetting a file later needs its documents.
+            needed |= {file.batch for file in files.values()}
+        measure, score = last_score(estimator.history_)
+        facts: VersionFacts = {
+            "name": plan.name,
+            "previous": plan.head.version,
+            "fresh": not plan.start,
+            "model": estimator.kind,
+            "settings": plan.settings,
+            "partitions": {url: _record(file) for url, file in files.items()},
+            "added": plan.changes.added,
+            "changed": plan.changes.changed,
+            "removed": plan.changes.removed,
+            "forgotten": plan.forgotten,
+            "corpus": vocabulary_batch,
+            "held_out": held_out,
+            "batches": sorted(needed - {""}) if plan.reader else [],
+            "documents": corpus.n_documents if corpus is not None else 0,
+            "tokens": corpus.n_tokens if corpus is not None else 0,
+            "words": words,
+            "new_words": new_words,
+            "epochs": estimator.n_iter_,
+            "software": software_versions(),
+            "measure": measure,
+            "score": score,
+            "score_before": None,
+            "finite": is_finite(estimator),
+            "refused": "",
+        }
+        # Scores can be compared only if they are of the same documents.
+        if published and held_out and (held_out, measure) == (published["held_out"], published["measure"]):
+            facts["score_before"] = published["score"]
+        facts["refused"] = reason_to_refuse(facts, published, self.config.retrain.tolerance)
+        return facts
+
+
+def _record(file: FileVersion) -> FileRecord:
+    return {"size": file.size, "modified": file.modified, "digest": file.digest, "batch": file.batch}
+
+
+def _without_timings(row: dict[str, float]) -> dict[str, float]:
+    """Return a row of metrics without what was measured on this machine."""
+    timings = ENGINE_METRICS - {"step", "epoch", "tokens"}
+    return {name: value for name, value in row.items() if name not in timings and not name.startswith("seconds")}

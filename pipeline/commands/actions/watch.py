@@ -1,0 +1,117 @@
+"""Read the state of a run that another process trains, from its files or from the dashboard of its cluster."""
+
+import contextlib
+import json
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from typing import Any
+
+from ....io.stores.open import open_data
+from ....io.stores.store import DataError
+from ...engine.run import RunStore
+from ...models.registry import estimator_of_run
+from ...views.status import RunStatus
+
+#: Seconds between two looks at a run.
+PAUSE_SECONDS = 1.0
+#: A description of the model may take at most one part in this many of the time: reading a large model takes long.
+DESCRIPTION_SHARE = 10
+DASHBOARD_TIMEOUT_SECONDS = 30
+
+
+class Watcher:
+    """Looks at one run again and again.
+
+    ``url`` is the folder or URL of a run, or the address of a Dask dashboard (http or https).
+    """
+
+    def __init__(self, url: str):
+        self.url = url
+        self._description: list[str] = []
+        self._described_epoch = 0
+        self._next_description = 0.0
+
+    def look(self) -> RunStatus:
+        """Return the current state; raise DataError or OSError if there is no run."""
+        if self.url.startswith(("http://", "https://")):
+            return _read_dashboard(self.url)
+        run = RunStore(self.url)
+        meta, rows = run.meta, run.metrics
+        status = RunStatus(run=self.url, algorithm=meta["algorithm"], rows=list(rows))
+        status.epochs = estimator_of_run(meta).planned_epochs()
+        if rows:
+            status.epoch = int(rows[-1]["epoch"])
+            status.tokens = int(rows[-1]["tokens"])
+        if run.is_held:
+            status.state = "running"
+        elif _is_complete(run, status):
+            status.state = "finished"
+        else:
+            status.state = "stopped"
+        status.shards = _shard_states(run, meta)
+        status.updated = _last_change(run)
+        status.lines = self._describe(run, meta, status.epoch)
+        return status
+
+    def follow(self) -> Iterator[RunStatus]:
+        """Yield the state every second, until the run ends. The last state is that at the end."""
+        while True:
+            status = self.look()
+            yield status
+            if status.state not in ("running", "waiting"):
+                return
+            time.sleep(PAUSE_SECONDS)
+
+    def _describe(self, run: RunStore, meta: dict[str, Any], epoch: int) -> list[str]:
+        """Return lines about the model of the last epoch, or those of an earlier one if reading it would take long."""
+        if epoch == self._described_epoch or time.monotonic() < self._next_description:
+            return self._description
+        began = time.monotonic()
+        # The run may delete this epoch while it is read. The next look tries again.
+        with contextlib.suppress(DataError):
+            estimator = estimator_of_run(meta).from_run(run.url)
+            data = open_data(meta["data"]["url"], meta["data"]["part"] or "train")
+            self._description = estimator.algorithm(data).describe(estimator.model_, data)
+        self._described_epoch = epoch
+        now = time.monotonic()
+        self._next_description = now + DESCRIPTION_SHARE * (now - began)
+        return self._description
+
+
+def _read_dashboard(url: str) -> RunStatus:
+    # Users copy the address of whichever page they see.
+    root = url.removesuffix("/").removesuffix(".json").removesuffix("/training").removesuffix("/status")
+    with urllib.request.urlopen(f"{root}/training.json", timeout=DASHBOARD_TIMEOUT_SECONDS) as response:
+        found = json.load(response)
+    return RunStatus(**{field.name: found[field.name] for field in fields(RunStatus)})
+
+
+def _is_complete(run: RunStore, status: RunStatus) -> bool:
+    """Return whether all epochs are trained, or a model of the last one was saved because training converged."""
+    if status.epoch >= status.epochs:
+        return True
+    model = run.store.child("model")
+    if not model.exists("model.json"):
+        return False
+    return 0 < status.epoch == model.read_json("model.json")["n_iter"]
+
+
+def _shard_states(run: RunStore, meta: Mapping[str, Any]) -> list[str]:
+    """Return whether each shard of the current epoch is done; an empty list for models that store no state per chunk.
+
+    A shard is done when the states of all its chunks are on disk.
+    """
+    done = {int(name) for name in run.store.names(f"epochs/{run.step + 1:06d}/state") if name.isdigit()}
+    if not done and not run.store.exists(f"epochs/{run.step:06d}/state"):
+        return []
+    return ["done" if done.issuperset(chunks) else "waiting" for chunks in meta["shards"]]
+
+
+def _last_change(run: RunStore) -> float:
+    """Return when the last epoch was committed, in seconds since 1970; 0.0 if none was."""
+    try:
+        return run.store.fs.modified(run.store.where("HEAD")).timestamp()
+    except FileNotFoundError:
+        return 0.0

@@ -1,0 +1,126 @@
+"""Turn an error into one sentence and an exit code."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import click
+
+from .signals import Terminated
+
+#: The extra that installs a library, by the library's name.
+EXTRAS = {"s3fs": "s3", "gcsfs": "gcs", "adlfs": "azure"}
+
+
+class ExitCode(IntEnum):
+    """Exit codes of all commands."""
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    REFUSED = 3
+    DATA = 4
+    LOCKED = 75  # EX_TEMPFAIL of sysexits.h: try again later
+    INTERRUPTED = 130  # 128 + SIGINT, as shells do
+    TERMINATED = 143  # 128 + SIGTERM
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a command failed: one sentence for people, and the exit code for programs."""
+
+    message: str
+    code: ExitCode
+
+    @property
+    def status(self) -> str:
+        """What ``--json`` prints as the status: locked, terminated or failed."""
+        if self.code is ExitCode.LOCKED:
+            return "locked"
+        if self.is_stop:
+            return "terminated"
+        return "failed"
+
+    @property
+    def is_stop(self) -> bool:
+        """Whether a signal stopped the command."""
+        return self.code in (ExitCode.INTERRUPTED, ExitCode.TERMINATED)
+
+    def as_json(self) -> dict[str, str | int]:
+        """Return what ``--json`` prints for this failure."""
+        return {"status": self.status, "error": self.message, "exit_code": int(self.code)}
+
+
+def explain(error: BaseException) -> Failure:
+    """Return the sentence and the exit code for an error.
+
+    An error that occurs while a stopped command closes its cluster counts as that stop.
+    """
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, Terminated):
+            return Failure("terminated; the same command continues where this one stopped", ExitCode.TERMINATED)
+        if isinstance(cause, KeyboardInterrupt | click.Abort):
+            return Failure("interrupted; the same command continues where this one stopped", ExitCode.INTERRUPTED)
+        cause = cause.__context__
+    if isinstance(error, click.ClickException):
+        return Failure(_one_line(error.format_message()), ExitCode.USAGE)
+    return _explain_failure(error)
+
+
+def _explain_failure(error: BaseException) -> Failure:
+    message = _message_of(error)
+    for kind, code in _exit_codes().items():
+        if isinstance(error, kind):
+            return Failure(message, code)
+    if isinstance(error, MemoryError):
+        advice = "use fewer workers, a smaller model or a smaller corpus.chunk_tokens"
+        return Failure(f"out of memory ({message}); {advice}", ExitCode.FAILED)
+    return Failure(f"{type(error).__name__}: {message} (--debug shows where)", ExitCode.FAILED)
+
+
+def _exit_codes() -> dict[type[BaseException], ExitCode]:
+    # Imported here, because these modules load Dask, which takes most of a second.
+    from ....configs.layers import ConfigError
+    from ....io.stores.locks import Locked
+    from ....io.stores.store import DataError
+    from ....kernels.errors import DeviceError
+    from ...engine.clusters import ClusterError
+    from ...engine.executors import TaskLost
+
+    # The first class that matches decides, so subclasses come before their bases.
+    return {
+        ConfigError: ExitCode.USAGE,
+        ClusterError: ExitCode.USAGE,
+        ValueError: ExitCode.USAGE,
+        ImportError: ExitCode.USAGE,
+        DataError: ExitCode.DATA,
+        OSError: ExitCode.DATA,
+        Locked: ExitCode.LOCKED,
+        TaskLost: ExitCode.FAILED,
+        DeviceError: ExitCode.FAILED,
+    }
+
+
+def _message_of(error: BaseException) -> str:
+    if isinstance(error, OSError):
+        message = _system_message(error)
+    else:
+        message = str(error)
+    message = _one_line(message) or type(error).__name__
+    if isinstance(error, ImportError):
+        for library, extra in EXTRAS.items():
+            if library in message:
+                return f"{message}: pip install 'corpusmill[{extra}]'"
+    return message
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _system_message(error: OSError) -> str:
+    if not error.strerror or not error.filename:
+        return str(error)
+    if isinstance(error, FileExistsError | NotADirectoryError):
+        return f"{error.filename}: this is a file, and a folder is needed here; choose another path"
+    return f"{error.filename2 or error.filename}: {error.strerror.lower()}"

@@ -1,0 +1,177 @@
+"""Commands that use a trained model: topics, similar, evaluate, transform, export."""
+
+import click
+
+from ..terminal import show
+from .options import config_option, json_option, part_option, set_option
+from .session import load_config, open_session
+
+
+@click.command()
+@click.argument("model")
+@click.option("--words", default=10, show_default=True, type=click.IntRange(1), help="Number of words per topic.")
+@json_option
+def topics(model: str, words: int, as_json: bool) -> None:
+    """Print the topics of a model, largest first.
+
+    MODEL is the folder or URL of an LDA or NMF model, or of the versions of one (see `corpusmill retrain`).
+
+    \b
+    Examples:
+      corpusmill topics demo/model
+      corpusmill topics demo/model --words 20 --json | jq '.topics[0]'
+    """
+    from ..actions.models import topics as topics_of
+
+    found = topics_of(model, words)
+    show.result({"model": model, "topics": found}, as_json, lambda: show.topics(found))
+
+
+@click.command()
+@click.argument("model")
+@click.argument("words", nargs=-1, required=True)
+@click.option("--without", multiple=True, metavar="WORD", help="Subtract the vector of this word. May be repeated.")
+@click.option("--documents", metavar="CORPUS", help="Search the documents of this corpus instead of words.")
+@part_option("train")
+@click.option("--number", default=10, show_default=True, type=click.IntRange(1), help="Number of results.")
+@json_option
+def similar(
+    model: str,
+    words: tuple[str, ...],
+    without: tuple[str, ...],
+    documents: str | None,
+    part: str,
+    number: int,
+    as_json: bool,
+) -> None:
+    """Print the words or documents most similar to some words.
+
+    Similar words need a model with word vectors: word2vec, node2vec or random-indexing. With --documents, any model
+    that was trained on text will do. Each line shows the cosine similarity.
+
+    \b
+    Examples:
+      corpusmill similar runs/vectors/model sea
+      corpusmill similar runs/vectors/model king woman --without man
+      corpusmill similar demo/model sea ships --documents demo/corpus
+    """
+    from ..actions.models import Query, similar_documents, similar_words
+
+    query = Query(words, without, number)
+    if documents is None:
+        found = similar_words(model, query)
+    else:
+        found = similar_documents(model, query, documents, part)
+    show.result({"model": model, "similar": found}, as_json, lambda: show.similar(found))
+
+
+@click.command()
+@click.argument("model")
+@click.argument("corpus")
+@part_option("held_out")
+@click.option(
+    "--method",
+    type=click.Choice(("completion", "left-to-right")),
+    help="How an LDA model scores a document: document completion, or Wallach's left-to-right estimate, which is slow. "
+    " [default: completion]",
+)
+@click.option(
+    "--coherence",
+    "measures",
+    multiple=True,
+    type=click.Choice(("u_mass", "npmi", "c_v")),
+    help="Also measure how often the words of a topic occur together in these documents. May be repeated.",
+)
+@config_option
+@set_option
+@json_option
+def evaluate(
+    model: str,
+    corpus: str,
+    part: str,
+    method: str | None,
+    measures: tuple[str, ...],
+    configs: tuple[str, ...],
+    settings: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Score a model on the documents of a corpus.
+
+    Prints the log-likelihood per token and the perplexity. By default, half of each document is used to estimate its
+    topics, and the other half is scored.
+
+    \b
+    Examples:
+      corpusmill evaluate demo/model demo/corpus
+      corpusmill evaluate demo/model demo/corpus --part train --coherence c_v
+      corpusmill evaluate demo/model demo/corpus --method left-to-right
+    """
+    from ..actions.models import evaluate as evaluate_model
+
+    config = load_config(configs, settings)
+    with open_session(config, as_json) as session:
+        facts = evaluate_model(model, corpus, part, session.client, method, measures)
+    show.result(facts, as_json, lambda: show.facts(facts))
+
+
+@click.command()
+@click.argument("model")
+@click.argument("corpus")
+@click.argument("out")
+@part_option("train")
+@config_option
+@set_option
+@json_option
+def transform(
+    model: str,
+    corpus: str,
+    out: str,
+    part: str,
+    configs: tuple[str, ...],
+    settings: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Write the topic weights of each document as Parquet files.
+
+    Writes one file per chunk of the corpus below the folder or URL OUT, with the columns document and weights. For
+    models without topics, the weights are the document's vector.
+
+    \b
+    Examples:
+      corpusmill transform demo/model demo/corpus demo/weights
+      python -c "import pandas; print(pandas.read_parquet('demo/weights'))"
+    """
+    from ..actions.models import transform as transform_corpus
+
+    config = load_config(configs, settings)
+    with open_session(config, as_json) as session:
+        facts = transform_corpus(model, corpus, out, part, session.client)
+    show.result(facts, as_json, lambda: show.facts(facts))
+
+
+@click.command()
+@click.argument("model")
+@click.argument("out")
+@click.option(
+    "--format",
+    "file_format",
+    type=click.Choice(("tsv", "mallet")),
+    default="tsv",
+    show_default=True,
+    help="tsv: the heaviest words of each topic. mallet: MALLET's topic-keys.txt and, with --corpus, doc-topics.txt.",
+)
+@click.option("--corpus", help="Also write the topics of this corpus's documents (mallet only).")
+@part_option("train")
+@json_option
+def export(model: str, out: str, file_format: str, corpus: str | None, part: str, as_json: bool) -> None:
+    """Write the topics of a model as text files for other tools.
+
+    \b
+    Examples:
+      corpusmill export demo/model topics/
+      corpusmill export demo/model topics/ --format mallet --corpus demo/corpus
+    """
+    from ..actions.export import export as export_topics
+
+    facts = export_topics(model, out, file_format, corpus, part)
+    show.result(facts, as_json, lambda: show.facts(facts))

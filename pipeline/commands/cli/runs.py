@@ -1,0 +1,89 @@
+"""Commands that look at runs, models and stores: inspect, report, watch."""
+
+import contextlib
+import json
+
+import click
+
+from ..terminal import show
+from .options import json_option
+
+
+@click.command()
+@click.argument("url", metavar="PATH")
+@json_option
+def inspect(url: str, as_json: bool) -> None:
+    """Describe the corpus, run, model or other store at a path or URL.
+
+    Prints its kind, size, contents and format version. PATH may hold a corpus, matrix, graph, run, model, or the
+    versions of a model.
+
+    \b
+    Example:
+      corpusmill inspect demo/corpus
+    """
+    from ..actions.inspect import inspect as describe
+
+    facts = describe(url)
+    show.result(facts, as_json, lambda: show.facts(facts))
+
+
+@click.command()
+@click.argument("url", metavar="RUN")
+@click.argument("other", required=False)
+@click.option(
+    "--out",
+    metavar="FILE",
+    help="HTML file to write.  [default: report.html inside RUN, or comparison.html in the current folder]",
+)
+@json_option
+def report(url: str, other: str | None, out: str | None, as_json: bool) -> None:
+    """Write an HTML page about a run, or one that compares two runs.
+
+    RUN and OTHER are runs, complete or not, or models. If they hold the versions of a retrained model, the version in
+    use is taken.
+
+    \b
+    Examples:
+      corpusmill report demo/run --out demo/report.html
+      corpusmill report runs/100 runs/200
+      corpusmill report models/news/versions/000011/model models/news
+    """
+    from ..actions.report import write_comparison, write_report
+
+    if other is None:
+        path = write_report(url, out)
+    else:
+        path = write_comparison(url, other, out)
+    facts = {"report": path}
+    show.result(facts, as_json, lambda: show.facts(facts))
+
+
+@click.command()
+@click.argument("run_url", metavar="RUN")
+@click.option("--once", is_flag=True, help="Show the current state once and exit.")
+@json_option
+def watch(run_url: str, once: bool, as_json: bool) -> None:
+    """Show the progress of a run while another process trains it.
+
+    RUN is the folder or URL of a run, or the address of a Dask dashboard. The display ends with the run. Ctrl-C ends
+    only the display.
+
+    \b
+    Examples:
+      corpusmill watch runs/articles
+      corpusmill watch http://127.0.0.1:8787
+      corpusmill watch runs/articles --json | jq .eta_seconds
+    """
+    from ..actions.watch import Watcher
+    from ..terminal.watch import show_all
+
+    watcher = Watcher(run_url)
+    if as_json:
+        click.echo(json.dumps(watcher.look().as_json()))
+        return
+    with contextlib.suppress(KeyboardInterrupt):
+        if once:
+            show_all([watcher.look()])
+        else:
+            show_all(watcher.follow())

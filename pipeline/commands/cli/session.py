@@ -1,0 +1,94 @@
+"""What surrounds the work of a command: its configuration, cluster, progress display, logging and job metrics."""
+
+import logging
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from .errors import explain
+from .signals import ignore_interrupts
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+    from ....configs.layers import Layer
+    from ....configs.schema import Config
+    from ...views.metrics import Job
+    from ...views.progress import Display
+
+#: Loggers that stay silent without --debug. The commands report in one sentence what Dask logs in many lines. Bokeh
+#: logs a traceback whenever a browser leaves the live page while a message is being sent.
+NOISY_LOGGERS = ("distributed", "distributed.client", "tornado.application", "bokeh")
+#: Dask setting whose value worker processes read when they import Dask, before any other setting reaches them.
+WORKER_CONFIG = "distributed.nanny.pre-spawn-environ.DASK_INTERNAL_INHERIT_CONFIG"
+
+
+@dataclass(frozen=True)
+class Session:
+    """What a command works with. ``client`` is None if the configuration asks for no Dask cluster."""
+
+    client: "Client | None"
+    display: "Display"
+
+
+def load_config(
+    files: Sequence["str | Layer"], settings: Sequence[str], arguments: Mapping[str, object] | None = None
+) -> "Config":
+    """Return the configuration of a command; ``arguments`` are the keys that its positional arguments set."""
+    from ....configs.resolve import load
+
+    return load(files, settings, arguments=dict(arguments or {}))
+
+
+@contextmanager
+def open_session(config: "Config", as_json: bool) -> Iterator[Session]:
+    """Start or connect to the configured cluster, and show progress unless the output is JSON."""
+    from ...engine.clusters import await_worker, open_cluster
+    from ...views.progress import display
+
+    debug = click.get_current_context().find_root().params["debug"]
+    with ExitStack() as stack:
+        stack.enter_context(_quiet_libraries(debug))
+        # Worker processes must not die of a Ctrl-C that is meant for the command.
+        starts_workers_here = config.cluster.kind.startswith("local")
+        with ignore_interrupts() if starts_workers_here else nullcontext():
+            client = stack.enter_context(open_cluster(**config.cluster.arguments()))
+        if client is not None:
+            await_worker(client, _report_cluster)
+        yield Session(client, stack.enter_context(display(quiet=as_json)))
+
+
+def _report_cluster(sentence: str) -> None:
+    click.echo(f"cluster: {sentence}", err=True)
+
+
+@contextmanager
+def _quiet_libraries(debug: bool) -> Iterator[None]:
+    """Hide warnings and the logs of libraries, here and in the workers, except with --debug."""
+    import dask
+
+    level = "warning" if debug else "critical"
+    for name in NOISY_LOGGERS:
+        logging.getLogger(name).setLevel(level.upper())
+    worker_config = dask.config.serialize({"logging": dict.fromkeys(NOISY_LOGGERS, level)})
+    with warnings.catch_warnings(), dask.config.set({WORKER_CONFIG: worker_config}):
+        if not debug:
+            warnings.simplefilter("ignore")
+        yield
+
+
+@contextmanager
+def job_metrics(config: "Config", url: str) -> Iterator["Job"]:
+    """Yield the job's metrics, and write them to ``run.metrics_file`` at the end, whether the job succeeds or fails."""
+    from ...views.metrics import Job, metrics_file
+
+    with metrics_file(config.run.metrics_file, Job(url, config.model.kind)) as job:
+        try:
+            yield job
+        except BaseException as error:
+            job.exit_status = explain(error).code
+            raise

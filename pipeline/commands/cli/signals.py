@@ -1,0 +1,72 @@
+"""Stop a command on SIGTERM and on Ctrl-C, and always close its cluster and release its locks first.
+
+Ctrl-C raises KeyboardInterrupt, as in every Python program. SIGTERM raises Terminated. Both run the ``finally``
+blocks on their way out, so that the run can be resumed.
+
+One case needs help. Python calls a signal handler between two instructions of the main thread, and these may belong to
+a ``__del__`` method. An exception that is raised there does not propagate: Python reports it to ``sys.unraisablehook``
+and continues, and the program would never stop. The hook that ``install_handlers`` sets sends the signal again.
+"""
+
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from sys import UnraisableHookArgs
+
+#: Seconds until a lost signal is sent again. By then the ``__del__`` method that swallowed it has ended.
+RESEND_AFTER_SECONDS = 0.05
+
+
+class Terminated(SystemExit):
+    """Raised in the main thread on SIGTERM."""
+
+
+def install_handlers() -> None:
+    """Raise Terminated on SIGTERM, and send a stop signal again if Python discarded its exception."""
+    signal.signal(signal.SIGTERM, _raise_terminated)
+    sys.unraisablehook = _resend_lost_stop
+
+
+def _raise_terminated(signum: int, frame: FrameType | None) -> NoReturn:
+    # A second SIGTERM must not interrupt the cleanup. SIG_IGN would do that too, but child processes inherit it, and
+    # then nothing could terminate a worker that starts now.
+    signal.signal(signal.SIGTERM, _do_nothing)
+    raise Terminated(128 + signal.SIGTERM)
+
+
+def _do_nothing(signum: int, frame: FrameType | None) -> None:
+    pass
+
+
+def _resend_lost_stop(lost: "UnraisableHookArgs") -> None:
+    if isinstance(lost.exc_value, Terminated):
+        signal.signal(signal.SIGTERM, _raise_terminated)
+        signum = signal.SIGTERM
+    elif isinstance(lost.exc_value, KeyboardInterrupt):
+        signum = signal.SIGINT
+    else:
+        sys.__unraisablehook__(lost)
+        return
+    main_thread = threading.main_thread().ident
+    # A signal also interrupts a blocking call of the main thread; setting a flag would not.
+    threading.Timer(RESEND_AFTER_SECONDS, signal.pthread_kill, (main_thread, signum)).start()
+
+
+@contextmanager
+def ignore_interrupts() -> Iterator[None]:
+    """Ignore Ctrl-C inside this block, and in all processes that start inside it.
+
+    A terminal sends Ctrl-C to every process of the command. Workers that die of it would fail the tasks that this
+    process still wants to end in an orderly way.
+    """
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

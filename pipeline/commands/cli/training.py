@@ -1,0 +1,184 @@
+"""Commands that make corpora, graphs and models: run, ingest, graph, train, resume."""
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import click
+
+from ..terminal import show
+from .options import config_option, configs_argument, json_option, overwrite_option, set_option
+from .session import Session, job_metrics, load_config, open_session
+
+if TYPE_CHECKING:
+    from ....configs.schema import Config
+    from ...views.metrics import Job
+    from ..results import TrainingResult
+
+
+@click.command()
+@configs_argument
+@set_option
+@overwrite_option
+@json_option
+def run(configs: tuple[str, ...], settings: tuple[str, ...], overwrite: bool, as_json: bool) -> None:
+    """Ingest documents, train a model and write a report.
+
+    CONFIG is a YAML file, or the name of a configuration that ships with corpusmill (see `corpusmill config list`). You
+    can give several; later ones override earlier ones. Steps that are already done are skipped, so the same command
+    also continues an interrupted run.
+
+    \b
+    Examples:
+      corpusmill run quickstart
+      corpusmill run my.yaml --set source.path='s3://news/*.parquet'
+      corpusmill run my.yaml clusters/jobqueue
+      CORPUSMILL_MODEL__N_COMPONENTS=200 corpusmill run my.yaml
+    """
+    from ..actions.ingest import ingest as ingest_documents
+    from ..actions.train import new_estimator
+
+    config = load_config(configs, settings)
+    # Fail on bad parameters before an ingest that may take hours.
+    new_estimator(config)
+    corpus = None
+    with job_metrics(config, config.run.url) as job, open_session(config, as_json) as session:
+        if config.source is not None:
+            corpus = ingest_documents(config, session.client, session.display.ingest, overwrite)
+        trained = _train(config, session, job, overwrite)
+    show.result({"corpus": corpus, **trained}, as_json, lambda: show.run(corpus, trained))
+
+
+@click.command()
+@click.argument("source")
+@click.argument("corpus")
+@config_option
+@set_option
+@overwrite_option
+@json_option
+def ingest(
+    source: str, corpus: str, configs: tuple[str, ...], settings: tuple[str, ...], overwrite: bool, as_json: bool
+) -> None:
+    """Turn documents into a corpus on disk.
+
+    SOURCE is a file, a folder, a glob pattern or a URL. Formats: Parquet, JSONL, CSV, plain text, UCI docword, svmlight
+    and MatrixMarket. CORPUS is the folder or URL to write to.
+
+    An interrupted ingest continues where it stopped. If the corpus is already complete, nothing is done.
+
+    \b
+    Examples:
+      corpusmill ingest articles.jsonl.gz corpus --set source.text=body
+      corpusmill ingest 's3://news/*.parquet' s3://work/corpus --set source.stop_words=english
+      corpusmill ingest docword.nips.txt.gz corpus --set source.vocabulary_file=vocab.nips.txt
+    """
+    from ..actions.ingest import ingest as ingest_documents
+
+    config = load_config(configs, settings, {"source": {"path": source}, "corpus": {"url": corpus}})
+    with open_session(config, as_json) as session:
+        found = ingest_documents(config, session.client, session.display.ingest, overwrite)
+    show.result(found, as_json, lambda: show.corpus(found))
+
+
+@click.command()
+@click.argument("edges")
+@click.argument("graph")
+@click.option("--directed", is_flag=True, help="Edges lead from the first node to the second only.")
+@click.option("--unweighted", is_flag=True, help="Ignore the weights of the edges.")
+@click.option("--header/--no-header", default=None, help="Whether the first line names the columns.  [default: guess]")
+@click.option(
+    "--columns",
+    nargs=2,
+    metavar="FROM TO",
+    help="Parquet columns that hold the two nodes of an edge.  [default: the first two]",
+)
+@overwrite_option
+@json_option
+def graph(
+    edges: str,
+    graph: str,
+    directed: bool,
+    unweighted: bool,
+    header: bool | None,
+    columns: tuple[str, str] | None,
+    overwrite: bool,
+    as_json: bool,
+) -> None:
+    """Turn a list of edges into a graph on disk, for node2vec.
+
+    EDGES is a file, a glob pattern or a URL. Each line of a text file holds two nodes and optionally a weight,
+    separated by tabs, commas or spaces. Parquet, MatrixMarket and sparse matrices (.npz) work too. GRAPH is the folder
+    or URL to write to.
+
+    \b
+    Examples:
+      corpusmill graph edges.tsv graphs/links --directed
+      corpusmill config example node2vec > my.yaml
+      corpusmill train my.yaml --set corpus.url=graphs/links
+    """
+    from ....io.readers.edges import EdgeOptions
+    from ..actions.ingest import make_graph
+
+    first, second = columns or (None, None)
+    options = EdgeOptions(
+        directed=directed,
+        weighted=False if unweighted else None,
+        header=header,
+        source=first,
+        target=second,
+    )
+    facts = make_graph(edges, graph, options, overwrite)
+    show.result(facts, as_json, lambda: show.facts(facts))
+
+
+@click.command()
+@configs_argument
+@set_option
+@overwrite_option
+@json_option
+def train(configs: tuple[str, ...], settings: tuple[str, ...], overwrite: bool, as_json: bool) -> None:
+    """Train a model on a corpus that is already on disk.
+
+    CONFIG is a YAML file, or a name from `corpusmill config list`. Its corpus.url names the corpus. If the run in
+    run.url already has some epochs, training continues after the last one.
+
+    \b
+    Examples:
+      corpusmill train my.yaml
+      corpusmill train my.yaml --set model.max_iter=400      train the same model for longer
+    """
+    config = load_config(configs, settings)
+    with job_metrics(config, config.run.url) as job, open_session(config, as_json) as session:
+        trained = _train(config, session, job, overwrite)
+    show.result(trained, as_json, lambda: show.training(trained))
+
+
+@click.command()
+@click.argument("run_url", metavar="RUN")
+@set_option
+@json_option
+def resume(run_url: str, settings: tuple[str, ...], as_json: bool) -> None:
+    """Continue a run that was interrupted.
+
+    RUN is the folder or URL of the run. It stores its configuration, so you need no other file. Training continues
+    after the last complete epoch.
+
+    \b
+    Examples:
+      corpusmill resume runs/articles
+      corpusmill resume runs/articles --set model.max_iter=400
+    """
+    from ..actions.train import stored_config
+
+    config = load_config([stored_config(run_url)], settings, {"run": {"url": run_url}})
+    with job_metrics(config, config.run.url) as job, open_session(config, as_json) as session:
+        trained = _train(config, session, job, overwrite=False)
+    show.result(trained, as_json, lambda: show.training(trained))
+
+
+def _train(config: "Config", session: Session, job: "Job", overwrite: bool) -> "TrainingResult":
+    from ..actions.train import train as train_model
+
+    # Without Bokeh, Dask serves no pages.
+    if session.client is not None and session.client.dashboard_link and find_spec("bokeh"):
+        session.display.page = session.client.dashboard_link.replace("/status", "/training")
+    return train_model(config, session.client, [session.display.train, job.observe], overwrite)

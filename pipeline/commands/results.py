@@ -1,0 +1,170 @@
+"""What the commands return. With ``--json`` they print exactly this, as one JSON object."""
+
+from typing import NotRequired, TypedDict
+
+from ..models.base.topics import Topic
+
+#: Named values, in the order in which they are printed.
+Facts = dict[str, object]
+
+
+class CorpusResult(TypedDict):
+    """A corpus on disk."""
+
+    what: str
+    url: str
+    documents: int
+    held_out_documents: int
+    tokens: int
+    words: int
+    order: str
+    chunks: int
+    largest_chunk_tokens: int
+    hash: str
+    format: int
+    chunk_tokens: NotRequired[int]
+    chunk_tokens_by: NotRequired[str]
+    note: NotRequired[str]
+    version: NotRequired[str]
+
+
+class IngestResult(CorpusResult):
+    """A corpus after ingest."""
+
+    #: False if the corpus was complete before.
+    changed: bool
+
+
+class TrainingResult(TypedDict):
+    """A trained model. Scores are per token."""
+
+    kind: str
+    epochs: int
+    training_seconds: float
+    #: The median over the epochs. None if no epoch was trained.
+    tokens_per_second: float | None
+    log_likelihood: NotRequired[float]
+    held_out_log_likelihood: NotRequired[float]
+    #: Other measures of the last epoch, by name.
+    measures: dict[str, float]
+    run: str
+    model: str
+    #: Epochs that this call trained; 0 if the run was complete before.
+    trained_epochs: int
+    report: NotRequired[str]
+    #: The topics, largest first. Empty for models without topics.
+    topics: list[Topic]
+
+
+class Similar(TypedDict):
+    """A word or a document and its cosine similarity to a query."""
+
+    word: NotRequired[str]
+    document: NotRequired[str]
+    similarity: float
+
+
+class RetrainResult(TypedDict):
+    """What a call of ``retrain`` did, or would do if it is a dry run."""
+
+    #: "published", "refused", "unchanged", or "planned" for a dry run that would train or publish.
+    status: str
+    url: str
+    kind: str
+    #: The version that the status is about, and the version in use before the call. None if there is none.
+    version: int | None
+    previous: int | None
+    #: The version from which training continues. None if the model is trained from scratch.
+    continues_from: int | None
+    #: Files that the new version covers, and how many of them this call reads.
+    partitions: int
+    files_to_read: int
+    #: URLs of files.
+    added: list[str]
+    changed: list[str]
+    removed: list[str]
+    forgotten: list[str]
+    documents: int | None
+    tokens: int | None
+    words: int | None
+    new_words: int | None
+    epochs: int | None
+    #: Name of the score on the held-out documents, its value, and the value of the version in use.
+    measure: str | None
+    score: float | None
+    score_before: float | None
+    #: Why a version was refused, or is not published again.
+    reason: str | None
+    #: URL of the model of ``version``.
+    model: str | None
+    as_of: str | None
+
+
+class WordList(TypedDict):
+    """How many words there are, and the first few of them."""
+
+    number: int
+    first: list[str]
+
+
+class VersionScore(TypedDict):
+    """How a version was scored on the held-out documents."""
+
+    measure: str
+    score: float | None
+
+
+class TopicChange(TypedDict):
+    """How one topic of the new version differs from the topic that it was matched with."""
+
+    topic: int
+    #: Number in the old version. None if the topic is new; then ``drift`` and ``size_before`` are None too.
+    was: int | None
+    #: Hellinger distance between the word distributions: 0 if they are equal, 1 if they share no word.
+    drift: float | None
+    size: float
+    size_before: float | None
+    words: list[str]
+    entered: list[str]
+    left: list[str]
+
+
+class NeighbourChange(TypedDict):
+    """How the nearest neighbours of one word differ."""
+
+    word: str
+    #: Share of the neighbours that are the same in both versions.
+    kept: float
+    before: list[str]
+    now: list[str]
+
+
+class ModelDiff(TypedDict):
+    """How two models of one kind differ. Topic models have topics, the others have neighbours."""
+
+    kind: str
+    #: Number of words of the old and of the new model.
+    words: list[int]
+    words_added: WordList
+    words_removed: WordList
+    mean_drift: NotRequired[float]
+    #: Topics of the new model, those with the largest drift first.
+    topics: NotRequired[list[TopicChange]]
+    #: Topics of the old model that have no counterpart.
+    topics_removed: NotRequired[list[int]]
+    #: Number of words whose neighbours were compared.
+    compared: NotRequired[int]
+    #: Mean share of neighbours kept. None if fewer than two words could be compared.
+    kept_neighbours: NotRequired[float | None]
+    #: The words that kept the fewest neighbours.
+    moved: NotRequired[list[NeighbourChange]]
+
+
+class VersionDiff(ModelDiff):
+    """How two versions of a model differ."""
+
+    url: str
+    old: int
+    new: int
+    #: Scores of the old and of the new version.
+    scores: list[VersionScore]

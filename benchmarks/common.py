@@ -1,0 +1,88 @@
+"""What several benchmarks share: their options, tables, clocks and pictures."""
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import click
+import psutil
+
+DATA = click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    default=os.environ.get("CORPUSMILL_DATA", "data"),
+    help="Folder of the unpacked corpora. The default is the environment variable CORPUSMILL_DATA.",
+)
+JSON = click.option("--json", "target", type=click.Path(path_type=Path), help="Write all figures to this file.")
+QUICK = click.option("--quick", is_flag=True, help="Tiny input, to see that the program runs.")
+
+
+@dataclass
+class Session:
+    """The options that all commands of a program share, and the figures that they measured."""
+
+    data: Path
+    quick: bool
+    figures: dict[str, Any] = field(default_factory=dict)
+
+
+def open_session(context: click.Context, data: Path, quick: bool, target: Path | None) -> Session:
+    """Make the session the context's object; write its figures to ``target`` when the program ends."""
+    session = Session(data, quick)
+    context.obj = session
+    if target is not None:
+        context.call_on_close(lambda: write_json(target, session.figures))
+    return session
+
+
+def write_json(target: Path, figures: Any) -> None:
+    """Write figures, and the folder for them if it is missing."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(json.dumps(figures, indent=1) + "\n")
+
+
+def print_row(*cells: object, width: int = 15) -> None:
+    """Print one row of a table: text as it is, numbers with three digits."""
+    shown = [f"{cell:>{width}}" if isinstance(cell, str) else f"{cell:>{width}.3g}" for cell in cells]
+    print("  ".join(shown), flush=True)
+
+
+class Clock:
+    """Seconds, and CPU-seconds of this process and its children, summed over the calls that it times."""
+
+    def __init__(self) -> None:
+        self.process = psutil.Process()
+        self.wall = 0.0
+        self.cpu = 0.0
+
+    def time(self, action: Callable[[], object]) -> tuple[float, float]:
+        """Run ``action`` and return its seconds and its CPU-seconds."""
+        wall = time.perf_counter()
+        cpu = self._cpu_seconds()
+        action()
+        wall = time.perf_counter() - wall
+        cpu = self._cpu_seconds() - cpu
+        self.wall += wall
+        self.cpu += cpu
+        return wall, cpu
+
+    def _cpu_seconds(self) -> float:
+        ended = self.process.cpu_times()
+        total = time.process_time() + ended.children_user + ended.children_system
+        for child in self.process.children(recursive=True):
+            with contextlib.suppress(psutil.Error):
+                times = child.cpu_times()
+                total += times.user + times.system
+        return total
+
+
+def figure_grid(rows: int, columns: int, width: float, height: float) -> Any:
+    """Return a matplotlib figure and its (rows, columns) axes, each ``width`` by ``height`` inches."""
+    from matplotlib import pyplot
+
+    return pyplot.subplots(rows, columns, figsize=(width * columns, height * rows), squeeze=False)

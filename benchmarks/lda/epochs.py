@@ -1,0 +1,84 @@
+"""Whole epochs of LDA through the engine: against the kernels alone, and with a model that exceeds memory."""
+
+from pathlib import Path
+from statistics import median
+
+import click
+import numpy as np
+from corpusmill import LDA
+from corpusmill.pipeline.engine.clusters import open_cluster
+from corpusmill.pipeline.ingest.ingest import corpus_from
+
+from benchmarks.common import Clock, print_row
+from benchmarks.lda.data import read, zipf_counts
+from benchmarks.lda.systems import Corpusmill
+
+
+@click.command()
+@click.option("--topics", "n_topics", default=100)
+@click.option("--chunk-tokens", default=1_000_000)
+@click.option("--chunks", default=8)
+@click.option("--passes", default=20)
+@click.pass_obj
+def epoch(run, n_topics, chunk_tokens, chunks, passes):
+    """Whole epochs on one and on two workers, against the kernels alone on the same chunks of Wikipedia."""
+    passes = 3 if run.session.quick else passes
+    matrix = read(run.session, "wikipedia", chunk_tokens * chunks)
+    corpus = corpus_from(matrix, chunk_tokens=chunk_tokens)
+    seconds = {}
+    for kind, workers in (("synchronous", 1), ("local", 1), ("local", 2)):
+        options = {"n_workers": workers} if kind == "local" else {}
+        with open_cluster(kind, **options) as client:
+            fitted = LDA(n_topics, max_iter=passes).fit(corpus, client=client, evaluate_every=10**9)
+        seconds[f"{kind} {workers}"] = median(row["seconds"] for row in fitted.history_[-7:])
+    seconds["kernels"] = seconds_of_kernels(matrix, corpus, n_topics, passes)
+    run.session.figures["epoch"] = seconds
+    print_row("", "M tokens/s", "of kernels")
+    for name, value in seconds.items():
+        print_row(name, corpus.n_tokens / value / 1e6, seconds["kernels"] / value)
+    print(f"two workers: {seconds['local 1'] / seconds['local 2']:.2f} times one")
+
+
+def seconds_of_kernels(matrix, corpus, n_topics: int, passes: int) -> float:
+    """Return the median seconds of a pass of the kernels over the corpus's own chunks."""
+    system = Corpusmill(matrix, n_topics, 1)
+    system.chunks = [corpus.read_chunk(c) for c in range(len(corpus.chunks))]
+    system.start()
+    return median([Clock().time(system.run)[0] for _ in range(passes - 1)][-7:])
+
+
+@click.command("larger-than-memory")
+@click.option("--words", default=100_000)
+@click.option("--topics", "n_topics", default=10_000)
+@click.option("--tokens", default=2_000_000)
+@click.option("--blocks", default=8)
+@click.option("--passes", default=3)
+@click.option("--sampler", default="esca")
+@click.pass_obj
+def larger_than_memory(run, words, n_topics, tokens, blocks, passes, sampler):
+    """Word blocks streamed through one worker with a quarter of the memory of dense counts; are the bits the same?"""
+    if run.session.quick:
+        words, n_topics, tokens, passes = 1000, 50, 20_000, 2
+    dense = 4 * words * n_topics
+    limit = max(dense // 4, 700 << 20)
+    corpus = corpus_from(zipf_counts(words, tokens), chunk_tokens=max(10_000, tokens // 8))
+    model = LDA(n_topics, max_iter=passes, sampler=sampler, n_blocks=blocks, device="cpu")
+    events = []
+    with open_cluster("local", n_workers=1, threads_per_worker=1, memory_limit=limit) as client:
+        streamed = model.fit(corpus, client=client, evaluate_every=0, callbacks=[events.append]).model_
+        peak = max(client.run(peak_bytes).values())
+    with open_cluster("synchronous") as client:
+        whole = LDA(**model.get_params() | {"n_blocks": 1}).fit(corpus, client=client, evaluate_every=0).model_
+    same = True
+    for name in ("topics", "counts"):
+        joined = np.concatenate([block[name] for block in streamed.blocks])
+        same = same and np.array_equal(joined, whole.blocks[0][name])
+    figures = [size / 2**30 for size in (dense, limit, events[0].plan["total"], peak)]
+    print_row("GiB", "dense", "limit", "plan", "peak", "same bits")
+    print_row("", *figures, str(same))
+    run.session.figures["larger than memory"] = [*figures, same]
+
+
+def peak_bytes() -> int:
+    """Return the most bytes that this process has had in memory."""
+    return int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) << 10

@@ -1,0 +1,150 @@
+"""How well LDA fits held-out documents: over time, after training, and with learned priors."""
+
+import click
+import numpy as np
+from corpusmill import LDA
+from corpusmill.pipeline.ingest.ingest import corpus_from
+
+from benchmarks.common import Clock, figure_grid, print_row
+from benchmarks.lda.data import read, split
+from benchmarks.lda.systems import PEERS, THREADS, VARIATIONAL
+
+
+@click.command()
+@click.option("--corpus", "names", multiple=True, default=["nips", "wikipedia"])
+@click.option("--topics", multiple=True, type=int, default=[100, 1000])
+@click.option("--tokens", default=5_000_000)
+@click.option("--seconds", default=60.0, help="CPU-seconds of training.")
+@click.option("--peer-seconds", default=0.0, help="CPU-seconds of tomotopy, gensim and scikit-learn, if others.")
+@click.option("--held-out", default=100, help="Maximum number of held-out documents.")
+@click.option("--picture", type=click.Path(), help="Draw the curves to this file (PNG or SVG).")
+@click.pass_obj
+def race(run, names, topics, tokens, seconds, peer_seconds, held_out, picture):
+    """Held-out log-likelihood per token over training time."""
+    if run.session.quick:
+        seconds, peer_seconds = 0.5, 0.5
+    curves = {}
+    for name in names:
+        train, first, second = split(read(run.session, name, tokens), most=held_out)
+        for n_topics in topics:
+            title = f"{name}, K = {n_topics}"
+            curves[title] = {}
+            for system, make in run.systems.items():
+                limit = (peer_seconds or seconds) if system in PEERS else seconds
+                curve = curve_of(make(train, n_topics, THREADS), first, second, limit)
+                curves[title][system] = curve
+                print_row(name, str(n_topics), system, f"{curve[-1][1]:.1f} CPU-s", f"{curve[-1][2]:.4f}")
+            print_times_to_tomotopy(curves[title])
+    run.session.figures["race"] = curves
+    if picture:
+        draw(curves, picture)
+
+
+def curve_of(system, first, second, seconds: float) -> list[tuple[float, float, float]]:
+    """Return (seconds, CPU-seconds, held-out log-likelihood) after 1, 2, 3, 5, 8, ... passes."""
+    clock = Clock()
+    curve, observed = [], []
+    passes, next_score = 0, 1
+    if hasattr(system, "start"):  # the first pass of our kernels compiles them
+        system.run()
+        system.start()
+    while clock.cpu < seconds:
+        clock.time(system.run)
+        passes += 1
+        if passes == next_score or clock.cpu >= seconds:
+            value = score(system.phi(), first, second)
+            curve.append((clock.wall, clock.cpu, value))
+            observed.append((passes, value))
+            next_score = int(next_score * 1.4) + 1
+            if hasattr(system, "observe"):
+                system.observe(observed)
+    return curve
+
+
+def print_times_to_tomotopy(curves: dict[str, list[tuple[float, float, float]]]) -> None:
+    """Print when each system reached tomotopy's last likelihood, in CPU-seconds and in shares of tomotopy's."""
+    if "tomotopy" not in curves:
+        return
+    _, tomotopy_seconds, goal = curves["tomotopy"][-1]
+    for system, curve in curves.items():
+        _, seconds, values = (np.array(column) for column in zip(*curve, strict=True))
+        when = np.nan
+        if values.max() >= goal:
+            when = np.interp(goal, np.maximum.accumulate(values), seconds)
+        print_row("", "", system, f"{when:.1f} CPU-s", f"{when / tomotopy_seconds:.2f} of it")
+
+
+def score(phi: np.ndarray, first, second, sweeps: int = 50) -> float:
+    """Return the held-out log-likelihood per token by document completion, in one way for every system.
+
+    The topic weights of a document come from its first half, by ``sweeps`` steps of expectation-maximisation under
+    the prior 50 / K. The second half is scored.
+    """
+    alpha = 50 / len(phi)
+    total = 0.0
+    phi = np.ascontiguousarray(phi.T, np.float32)
+    for document in range(first.shape[0]):
+        given = slice(*first.indptr[document : document + 2])
+        scored = slice(*second.indptr[document : document + 2])
+        words = phi[first.indices[given]]
+        counts = first.data[given].astype(np.float32)
+        theta = np.full(phi.shape[1], 1 / phi.shape[1], np.float32)
+        for _ in range(sweeps):
+            theta = alpha + theta * ((counts / (words @ theta)) @ words)
+            theta /= theta.sum()
+        total += second.data[scored] @ np.log(phi[second.indices[scored]].astype(float) @ theta)
+    return total / second.sum()
+
+
+def draw(curves, picture: str) -> None:
+    """Draw held-out likelihood over time, one panel per corpus and number of topics."""
+    figure, axes = figure_grid(1, len(curves), 5, 4)
+    for axis, (title, systems) in zip(axes[0], curves.items(), strict=True):
+        for name, curve in systems.items():
+            _, seconds, values = zip(*curve, strict=True)
+            axis.plot(seconds, values, marker=".", label=name)
+        axis.set(title=title, xlabel="CPU-seconds of training")
+        axis.grid(alpha=0.3)
+    axes[0][0].set_ylabel("held-out log-likelihood per token")
+    axes[0][0].legend()
+    figure.tight_layout()
+    figure.savefig(picture, dpi=120)
+
+
+@click.command()
+@click.option("--corpus", "names", multiple=True, default=["kos", "nips"])
+@click.option("--topics", "n_topics", default=100)
+@click.option("--passes", default=200)
+@click.option("--slow-passes", default=50, help="Passes of the variational systems, which converge sooner.")
+@click.pass_obj
+def quality(run, names, n_topics, passes, slow_passes):
+    """Held-out log-likelihood per token after training: one split and one scoring function for all systems."""
+    for name in names:
+        train, first, second = split(read(run.session, name))
+        figures = run.session.figures.setdefault(f"quality {name}", {})
+        for system, make in run.systems.items():
+            count = slow_passes if system in VARIATIONAL else passes
+            model = make(train, n_topics, THREADS)
+            for _ in range(2 if run.session.quick else count):
+                model.run()
+            figures[system] = score(model.phi(), first, second)
+            print_row(name, str(n_topics), system, f"{figures[system]:.4f}")
+
+
+@click.command()
+@click.option("--corpus", "name", default="nips")
+@click.option("--topics", "n_topics", default=100)
+@click.option("--passes", default=150)
+@click.pass_obj
+def priors(run, name, n_topics, passes):
+    """Held-out log-likelihood per token by document completion, with fixed and with learned priors."""
+    matrix = read(run.session, name)
+    order = np.random.default_rng(0).permutation(matrix.shape[0])
+    tenth = matrix.shape[0] // 10
+    test = corpus_from(matrix[np.sort(order[:tenth])])
+    train = corpus_from(matrix[np.sort(order[tenth:])])
+    figures = run.session.figures.setdefault(f"priors {name}", {})
+    for learned in ("none", "symmetric", "asymmetric"):
+        model = LDA(n_topics, max_iter=2 if run.session.quick else passes, learn_priors=learned)
+        figures[learned] = model.fit(train, evaluate_every=0).score(test)
+        print_row(name, str(n_topics), learned, f"{figures[learned]:.4f}")

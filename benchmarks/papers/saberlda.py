@@ -1,7 +1,7 @@
-"""SaberLDA's ideas one by one on a CPU (Li et al., ASPLOS 2017, Figure 9): switches of a benchmark, not of the product.
+"""SaberLDA's ideas one by one, on a CPU (Li et al., ASPLOS 2017, Figure 9).
 
-A token is drawn from its document's part, Σ A_dk φ_vk over the row's entries, or from the prior part, Σ α φ_vk over all
-topics, of which each word has a table. Rows of φ are dense, K float32 a word.
+A token is drawn from the part of its document, Σ A_dk φ_vk over the entries of the document's row, or from the part of
+the prior, Σ α φ_vk over all topics, for which each word has a table. φ is dense: K float32 per word.
 """
 
 from typing import NamedTuple
@@ -12,19 +12,20 @@ from corpusmill.kernels.jit import kernel
 from corpusmill.kernels.lda import esca as lda
 from corpusmill.kernels.simd.prefetch import prefetch
 
-from benchmarks.lda.systems import Clock
+from benchmarks.common import Clock
 
-#: Children of a node: the floats of a cache line.
+#: Children of a node of the tree: as many as a cache line has floats.
 W = 16
+#: How many tokens ahead to prefetch.
 AHEAD = 8
 
 
 class Variant(NamedTuple):
-    """What is switched on."""
+    """Which ideas a variant uses."""
 
-    by_word: bool  # tokens in word order (PDOW), else in document order
-    table: str  # of the prior part: none, alias, tree
-    segmented: bool  # shuffle and segmented count, else a full sort
+    by_word: bool  # tokens in word order (PDOW) instead of document order
+    table: str  # for the part of the prior: none, alias, tree
+    segmented: bool  # shuffle and segmented count instead of a full sort
     ahead: bool  # prefetch
 
 
@@ -39,7 +40,7 @@ VARIANTS = {
 
 
 def run(system, passes: int) -> dict[str, float]:
-    """Train some passes on one chunk, then return each variant's nanoseconds a token, and the product's."""
+    """Train some passes on one chunk, then return the nanoseconds per token of each variant and the shipped kernel."""
     for _ in range(passes):
         system.run()
     (chunk,), (z,) = system.chunks, system.states
@@ -51,12 +52,12 @@ def run(system, passes: int) -> dict[str, float]:
             seconds = Clock().time(lambda variant=variant: one_pass(chunk, rows, phi, system.alpha[0], z, variant))[1]
             found[name] = min(found.get(name, np.inf), seconds / tokens * 1e9)
         seconds = Clock().time(system.run)[1]
-        found["the product"] = min(found.get("the product", np.inf), seconds / tokens * 1e9)
+        found["shipped kernel"] = min(found.get("shipped kernel", np.inf), seconds / tokens * 1e9)
     return found
 
 
 def one_pass(chunk, rows, phi, alpha, z, variant: Variant) -> np.ndarray:
-    """Build the tables, draw every token's topic, count topics by document; return the topics (T,) uint16."""
+    """Build the tables, draw all topics, count them by document; return the topics (T,) uint16."""
     words = chunk.words[chunk.word_to_doc_order]
     order = np.arange(len(z)) if variant.by_word else np.argsort(chunk.word_to_doc_order)
     table, other = build(phi, variant.table)
@@ -71,14 +72,14 @@ def one_pass(chunk, rows, phi, alpha, z, variant: Variant) -> np.ndarray:
 
 
 def build(phi, table: str):
-    """Return each word's table of the prior part."""
+    """Return the table of each word for the part of the prior, and its aliases."""
     if table == "alias":
         return alias_tables(phi)
     return (np.cumsum(phi, axis=1, dtype=np.float32) if table == "tree" else phi), np.zeros((1, 1), np.uint16)
 
 
 def sort_and_count(docs, z):
-    """Count topics by document behind a sort of all tokens."""
+    """Sort all tokens by document and topic, and count them."""
     pairs = np.sort(docs.astype(np.uint64) << np.uint64(16) | z)
     heads = np.flatnonzero(np.r_[True, pairs[1:] != pairs[:-1]])
     return pairs[heads], np.diff(np.r_[heads, len(pairs)])
@@ -115,7 +116,7 @@ def alias_tables(phi):
 
 @kernel
 def draw(tokens, rows, phi, tables, how, out):
-    """Draw ``out`` (T,) uint16 from both parts, tokens in ``order``."""
+    """Draw ``out`` (T,) uint16 from both parts, token by token in ``order``."""
     (order, docs, words), (row_ptr, entries), (table, other), (kind, alpha, ahead, key) = tokens, rows, tables, how
     sums = np.empty(1 << 15, np.float32)
     K, mass = phi.shape[1], np.empty(len(phi), np.float32)
@@ -143,7 +144,7 @@ def draw(tokens, rows, phi, tables, how, out):
 
 @kernel
 def look_up(table, other, kind, u):
-    """Find a topic by a uniform number: along the row, in an alias table, or down a tree over prefix sums."""
+    """Return the topic of a uniform number ``u``: along the row, in an alias table, or down a tree of prefix sums."""
     K = len(table)
     if kind == 1:
         k = min(int(u * K), K - 1)

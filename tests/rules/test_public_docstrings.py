@@ -16,7 +16,6 @@ PUBLIC = {
     "corpusmill.pipeline.engine.algorithm": ["Algorithm"],
     "corpusmill.pipeline.engine.clusters": ["open_cluster"],
     "corpusmill.pipeline.ingest.ingest": ["ingest"],
-    "corpusmill.pipeline.models.base.estimator": ["Callback"],
     "corpusmill.pipeline.models.base.vectors": ["WordVectors"],
     "corpusmill.pipeline.models.lda.estimator": ["LDA"],
     "corpusmill.pipeline.models.nmf.estimator": ["NMF"],
@@ -27,7 +26,6 @@ PUBLIC = {
 #: Names whose docstrings are still to be written.
 PENDING = {
     "Algorithm",
-    "Callback",
     "Corpus",
     "Graph",
     "LDA",
@@ -124,6 +122,16 @@ def test_every_parameter_has_an_entry_and_no_other(module, name):
     assert list(entries) == expected
     incomplete = [entry for entry, (kind, *text) in entries.items() if not kind or not text]
     assert not incomplete, 'an entry is "name : type", and below it what the parameter means'
+
+
+@pytest.mark.parametrize("method", ["fit"])
+@each_name
+def test_the_parameters_of_methods_have_entries(module, name, method):
+    thing = getattr(importlib.import_module(module), name)
+    if name in ESTIMATORS:
+        function = getattr(thing, method)
+        entries = entries_of(sections_of(inspect.getdoc(function)).get("Parameters", []))
+        assert list(entries) == [p for p in inspect.signature(function).parameters if p not in IMPLIED]
 
 
 @each_name

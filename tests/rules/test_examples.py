@@ -15,6 +15,7 @@ import click
 import corpusmill
 import pytest
 from corpusmill.pipeline.commands.cli.main import cli
+from corpusmill.pipeline.ingest.tasks import IngestOptions
 from helpers.source_tree import ROOT, SOURCES, files_below, module_of, tree_of
 
 DOCUMENTS = [ROOT / "README.md", *ROOT.glob("CONTRIBUTING.md"), *files_below(ROOT / "docs", pattern="*.md")]
@@ -88,7 +89,7 @@ def project(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name, number in {"corpus": 90, "more-articles": 30, "monday": 30, "tuesday": 30, "wednesday": 30}.items():
         write_articles(f"{name}.jsonl.gz", len(name), number)
-        corpusmill.ingest(f"{name}.jsonl.gz", name)
+        corpusmill.ingest(f"{name}.jsonl.gz", name, IngestOptions(held_out=0.1))
     Path("edges.tsv").write_text("".join(f"{a}\t{b}\n" for a in range(12) for b in range(a)))
     call("corpusmill graph edges.tsv graphs/ppi")
     return tmp_path
@@ -103,7 +104,6 @@ def call(command):
     assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
 
 
-@pytest.mark.skipif(not hasattr(corpusmill, "LDA"), reason="the package corpusmill does not offer its names yet")
 @pytest.mark.parametrize("path", [p for p in DOCUMENTS if any(blocks(p, "python"))], ids=lambda p: p.name)
 def test_python_code_of_documents_runs(path, project):
     names = {"__name__": "__main__"}

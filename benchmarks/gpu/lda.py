@@ -9,12 +9,14 @@ from unittest import mock
 
 import click
 import numpy as np
-from corpusmill.kernels.cuda.exact import times64
-from corpusmill.kernels.cuda.jit import device, kernel, launch, lean_kernel
+from corpusmill.kernels.cuda.exact import multiply64
+from corpusmill.kernels.cuda.jit import device, kernel, lean_kernel
+from corpusmill.kernels.cuda.launch import launch
 from corpusmill.kernels.cuda.lda import esca as by_words
-from corpusmill.kernels.cuda.lda.esca import LANES, LOW, TOKENS, Word
+from corpusmill.kernels.cuda.lda.esca import LANES, LOW, TOKENS
+from corpusmill.kernels.cuda.lda.model import Word, to_device_model, tree_nodes
 from corpusmill.kernels.cuda.random import uniform64
-from corpusmill.kernels.cuda.warp import FULL, WARP
+from corpusmill.kernels.cuda.warp import ALL_LANES, WARP, ballot
 from corpusmill.kernels.lda.counts import SIXTEEN
 from numba import config, cuda
 
@@ -23,7 +25,7 @@ from benchmarks.gpu.measure import copy_rate, kernel_seconds, row, timed
 #: M tokens/s of others by topics, for the last column.
 PAPERS = {1024: "CuLDA_CGS 690, V100", 5000: "SaberLDA 135, GTX 1080", 10_000: "SaberLDA 92, GTX 1080"}
 #: Kernels by the parts of Figure 9.
-PARTS = {"draws": ("draw",), "A": ("shuffle", "count", "make_dense"), "B": ("count_words", "tighten")}
+PARTS = {"draws": ("draw",), "A": ("shuffle", "count_documents", "make_dense"), "B": ("count_words", "compact")}
 
 
 class Topics:
@@ -61,7 +63,7 @@ class Topics:
             counts = lda.count_words(chunk.word_ids, chunk.word_ptr, z, (0, self.n_words), self.n_topics)
             if streamed:
                 for array in (*chunk[1:], z):
-                    memory.COPIED.drop(id(array))
+                    memory.COPIES.drop(array)
             return z, counts
 
         started = time.perf_counter()
@@ -226,12 +228,14 @@ def sort_milliseconds(state) -> float:
 
 def alias_milliseconds(state) -> float:
     """Time what the tree replaces: an alias table a word, once an epoch."""
-    from corpusmill.kernels.cuda.memory import new, resident
+    from corpusmill.kernels.cuda.memory import allocate, cached_copy
 
     model = state.model
     mass = model.alpha.astype(np.float64) / (model.totals + model.beta * model.n_words)
-    weights, row_ptr = resident(mass[model.topics] * model.counts), resident(model.row_ptr)
-    share, other, stack = (new(len(model.topics), dtype) for dtype in (np.float32, np.int32, np.int32))
+    weights = cached_copy(mass[model.topics] * model.counts, "weights")
+    row_ptr = cached_copy(model.row_ptr, "model.row_ptr")
+    types = np.float32, np.int32, np.int32
+    share, other, stack = (allocate(len(model.topics), dtype, "alias tables") for dtype in types)
     blocks = -(-state.n_words // 128)
     return 1e3 * kernel_seconds(lambda: launch(_alias, blocks, 128, row_ptr, weights, share, other, stack))[1]
 
@@ -271,9 +275,9 @@ def _alias(row_ptr, weights, share, other, stack):
 def documents_milliseconds(state) -> float:
     """Time the draws in order of documents; end where they are not those in order of words."""
     from corpusmill.kernels import random
-    from corpusmill.kernels.cuda.memory import resident
+    from corpusmill.kernels.cuda.memory import cached_copy
 
-    words, key = tuple(resident(array) for array in every_word(state.model)), random.key(3)
+    words, key = tuple(cached_copy(array, "every word") for array in every_word(state.model)), random.key(3)
     for _ in range(2):  # the first turn compiles
         with timed() as spent:
             drawn = [
@@ -295,22 +299,22 @@ def every_word(model):
     phi[rows, model.topics] = (model.counts + model.beta) * prior.inverse[model.topics]
     masses = (prior.word_factor[model.topics] * model.counts + prior.grain) - prior.grain
     leaves = [np.cumsum(masses[first:end]) for first, end in zip(model.row_ptr, ends, strict=False)]
-    nodes = [by_words.tree_nodes(some) for some in leaves]
+    nodes = [tree_nodes(some) for some in leaves]
     return phi, np.concatenate(leaves), np.concatenate(nodes), np.r_[0, np.cumsum([len(some) for some in nodes])]
 
 
 def draw_by_documents(chunk, z, model, words, key) -> np.ndarray:
     """Return a chunk's next topics."""
     from corpusmill.kernels.cuda.lda.counts import count_documents
-    from corpusmill.kernels.cuda.memory import derived, fetched, new, resident
+    from corpusmill.kernels.cuda.memory import allocate, cached_copy, derived, download
 
     places = derived(chunk.word_to_doc_order, "by document", lambda: np.argsort(chunk.word_to_doc_order))
-    tokens = resident(chunk.docs), resident(chunk.words), resident(places)
-    old = count_documents(chunk.doc_ptr, chunk.word_to_doc_order, z, len(model.alpha))[0], resident(z)
-    out, threads = new(len(z), np.uint16), by_words.WARPS * WARP
+    tokens = tuple(cached_copy(array, "tokens") for array in (chunk.docs, chunk.words, places))
+    old = count_documents(chunk.doc_ptr, chunk.word_to_doc_order, z, len(model.alpha))[0], cached_copy(z, "topics")
+    out, threads = allocate(len(z), np.uint16, "new topics"), by_words.WARPS * WARP
     blocks = min(by_words.BLOCKS, -(-len(z) * LANES // threads))
-    launch(_draw_by_documents, blocks, threads, tokens, words, by_words._on_device(model, 1), old, np.uint64(key), out)
-    return fetched(out)
+    launch(_draw_by_documents, blocks, threads, tokens, words, to_device_model(model, 1), old, np.uint64(key), out)
+    return download(out, "topics")
 
 
 @lean_kernel
@@ -331,30 +335,30 @@ def _draw_by_documents(tokens, words, model, old, key, out):
 
 @device
 def _draw_with_own_word(rows, token, words, model, lane):
-    """Draw as kernels/cuda/lda.py's _from_sparse does, but the tokens of a warp may be of four words."""
+    """Draw as `_draw_sparse` of kernels/cuda/lda/esca.py does, but the tokens of a warp may be of four words."""
     d, v, old, u = token
     phi, leaves, nodes, node_ptr = words
     prior, first, n = model.prior, model.row_ptr[v], model.row_ptr[v + 1] - model.row_ptr[v]
-    count = np.float64(model.counts[first + by_words._place_of(model.topics, first, n, old)])
+    count = np.float64(model.counts[first + by_words._count_below(model.topics, first, n, old)])
     phi_old = np.float32((count - prior.subtract_b + model.beta) * prior.lowered[old])
     head, size = rows.row_ptr[d], np.int64(rows.lengths[d])
     ends = by_words._lane_ends(False, rows, head, size, phi[v], phi_old, old, prior.subtract_a, lane)
-    own = times64(prior.alpha[old], np.float64(phi_old))
+    own = multiply64(prior.alpha[old], np.float64(phi_old))
     mass = model.smooth[len(model.smooth) - 1] + leaves[first + n - 1]
-    others = mass - times64(prior.alpha[old], np.float64(phi[v, old]))
-    x = times64(u, own + others + cuda.shfl_sync(FULL, ends, lane | (LANES - 1))) - own
+    others = mass - multiply64(prior.alpha[old], np.float64(phi[v, old]))
+    x = multiply64(u, own + others + cuda.shfl_sync(ALL_LANES, ends, lane | (LANES - 1))) - own
     found = by_words._find(False, rows, head, size, phi[v], phi_old, old, prior.subtract_a, ends, x - others, lane)
     entry = rows.entries[head + found]
     k = np.int64(entry >> SIXTEEN) if entry & LOW and x >= 0 else old
-    waiting = cuda.ballot_sync(FULL, (x >= 0) & (x < others) & (lane % LANES == 0))
+    waiting = ballot((x >= 0) & (x < others) & (lane % LANES == 0))
     while waiting:
         source = cuda.ffs(waiting) - 1
         waiting &= waiting - 1
-        w = cuda.shfl_sync(FULL, v, source)
+        w = cuda.shfl_sync(ALL_LANES, v, source)
         a, b = model.row_ptr[w], model.row_ptr[w + 1]
         word = Word(phi[w], phi[w], leaves[a:b], nodes[node_ptr[w] : node_ptr[w + 1]])
         drawn = by_words._draw_prior(
-            word, model, w, b - a, cuda.shfl_sync(FULL, old, source), cuda.shfl_sync(FULL, x, source), lane
+            word, model, w, b - a, cuda.shfl_sync(ALL_LANES, old, source), cuda.shfl_sync(ALL_LANES, x, source), lane
         )
         if lane // LANES == source // LANES:
             k = drawn

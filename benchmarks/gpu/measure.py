@@ -1,7 +1,6 @@
 """Measuring on a CUDA device: rows of tables, the bandwidth of a copy, milliseconds by kernel."""
 
 import contextlib
-import sys
 import threading
 import time
 import warnings
@@ -20,17 +19,17 @@ def row(*cells) -> None:
 def copy_rate(options) -> float:
     """Measure it once a run: bytes read and written per second."""
     if "copy" not in options["found"]:
-        from corpusmill.kernels.cuda.jit import stream, synchronize
-        from corpusmill.kernels.cuda.memory import new
+        from corpusmill.kernels.cuda.launch import stream, synchronize
+        from corpusmill.kernels.cuda.memory import allocate
 
         size = 1 << 20 if options["quick"] else 1 << 30
-        source, target = new(size, np.uint8), new(size, np.uint8)
+        source, target = allocate(size, np.uint8, "copy"), allocate(size, np.uint8, "copy")
         target.copy_to_device(source, stream=stream())
-        synchronize()
+        synchronize("copy")
         started = time.perf_counter()
         for _ in range(20):
             target.copy_to_device(source, stream=stream())
-        synchronize()
+        synchronize("copy")
         options["found"]["copy"] = 20 * 2 * size / (time.perf_counter() - started)
     return options["found"]["copy"]
 
@@ -38,39 +37,34 @@ def copy_rate(options) -> float:
 @contextlib.contextmanager
 def timed():
     """Yield milliseconds by kernel, and by library product, filled in at the end from events around each."""
-    from corpusmill.kernels.cuda import jit
-    from corpusmill.kernels.cuda.nmf import hals as nmf
+    from corpusmill.kernels.cuda import launch
+    from corpusmill.kernels.cuda.nmf import products, tiled
     from numba import cuda
 
     spans, lock, total = [], threading.Lock(), {}
 
-    def marked(name, call, *arguments, **options):
+    def marked(name, call, *arguments):
         events = cuda.event(), cuda.event()
-        events[0].record(jit.stream())
-        found = call(*arguments, **options)
-        events[1].record(jit.stream())
+        events[0].record(launch.stream())
+        found = call(*arguments)
+        events[1].record(launch.stream())
         with lock:
             spans.append((name, *events))
         return found
 
-    def launch(function, *arguments, **options):
-        marked(function.__name__.lstrip("_"), real, function, *arguments, **options)
-
-    real, product = jit.launch, nmf.multiply
-    fakes = {"launch": launch, "multiply": lambda *arguments: marked("product", product, *arguments)}
+    submit, multiply = launch.submit, products.multiply
     with contextlib.ExitStack() as stack:
-        for name, module in list(sys.modules.items()):
-            if (name.startswith("corpusmill.kernels.cuda.") and module is not jit) or name in OWN:
-                for fake in fakes.keys() & vars(module).keys():
-                    stack.enter_context(mock.patch.object(module, fake, fakes[fake]))
+        stack.enter_context(
+            mock.patch.object(launch, "submit", lambda submitted: marked(submitted.name, submit, submitted))
+        )
+        for module in (products, tiled):
+            stack.enter_context(
+                mock.patch.object(module, "multiply", lambda *arguments: marked("product", multiply, *arguments))
+            )
         yield total
     cuda.synchronize()
     for name, start, end in spans:
         total[name] = total.get(name, 0.0) + start.elapsed_time(end)
-
-
-#: Modules of benchmarks with kernels of their own.
-OWN = ("benchmarks.gpu.lda", "benchmarks.gpu.models")
 
 
 def kernel_seconds(call) -> tuple[dict[str, float], float]:
@@ -112,6 +106,7 @@ def simulate() -> None:
     from corpusmill.kernels.cuda.lda import counts as lda_counts
     from corpusmill.kernels.cuda.lda import esca as lda
     from corpusmill.kernels.cuda.nmf import hals as nmf
+    from corpusmill.kernels.cuda.nmf import products as nmf_products
     from corpusmill.kernels.cuda.nmf import tiled as nmf_tiled
     from corpusmill.kernels.cuda.node2vec import walks
     from corpusmill.kernels.cuda.random_indexing import accumulate as random_indexing
@@ -121,6 +116,6 @@ def simulate() -> None:
     from tests.helpers import cuda_simulator  # noqa: F401 installs itself
 
     warnings.filterwarnings("ignore", "overflow encountered")  # on a device nobody tells of it
-    lda.WARPS = lda.BLOCKS = lda_counts.BLOCKS = nmf.BLOCKS = word2vec.BLOCKS = 1
+    lda.WARPS = lda.BLOCKS = lda_counts.BLOCKS = nmf_products.BLOCKS = word2vec.BLOCKS = 1
     for module in (lda_counts, nmf, nmf_tiled, random_indexing, passes, walks, word2vec):
         module.THREADS = 32

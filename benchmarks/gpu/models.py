@@ -5,12 +5,13 @@ from functools import partial
 import click
 import numpy as np
 from corpusmill.kernels import random
-from corpusmill.kernels.cuda.jit import kernel, launch, synchronize
+from corpusmill.kernels.cuda.jit import kernel
+from corpusmill.kernels.cuda.launch import launch, synchronize
 from corpusmill.kernels.cuda.nmf import hals as nmf_cuda
 from corpusmill.kernels.cuda.nmf import tiled as nmf_tiled
 from corpusmill.kernels.cuda.node2vec import walks as walks_cuda
 from corpusmill.kernels.cuda.random_indexing import accumulate as ri_cuda
-from corpusmill.kernels.cuda.warp import FULL, WARP
+from corpusmill.kernels.cuda.warp import WARP, warp_sum
 from corpusmill.kernels.cuda.word2vec import skip_gram as word2vec_cuda
 from corpusmill.kernels.nmf import hals as nmf_cpu
 from corpusmill.kernels.node2vec import walks as walks_cpu
@@ -160,7 +161,7 @@ def batching(options, words=17_005_207):
     row("step", "M words/s", "paper")
     for name, call in {
         "subsampling": lambda: word2vec_cpu.subsample(text.ptr, text.words, keep, random.key(1)),
-        "stretches": lambda: word2vec_cuda.stretches_of(text.ptr),
+        "stretches": lambda: word2vec_cuda.cut_stretches(text.ptr),
     }.items():
         call()
         tell(options, "batching", name, len(text.words) / wall_seconds(call) / 1e6, "210, all threads")
@@ -242,7 +243,7 @@ def _bandwidth(form, n: int, width: int) -> float:
     def call():
         for v in range(n if each == "vector" else 1):
             launch(function, -(-items // THREADS), THREADS, rows, scales, v)
-        synchronize()
+        synchronize("lengths")
 
     return moved * 4.0 * n * width / kernel_seconds(call)[1] / 1e9
 
@@ -253,8 +254,7 @@ def _length_at_a_time(rows, squares, v):
     k, square = cuda.grid(1), float64(0)
     if k < rows.shape[1]:
         square = float64(rows[v, k]) * float64(rows[v, k])
-    for bits in (16, 8, 4, 2, 1):
-        square += cuda.shfl_xor_sync(FULL, square, bits)
+    square = warp_sum(square)
     if cuda.threadIdx.x % WARP == 0:
         cuda.atomic.add(squares, v, square)
 

@@ -1,202 +1,234 @@
-"""Device copies of host arrays, which live as long as these, and transfers through pinned memory.
+"""Memory of the CUDA device: who allocates it, what is copied, and how long it lives.
 
-Kernels' callers take NumPy arrays and return NumPy arrays. A host array is written once and then only read, so its copy
-on the device stays good: an array that comes back, a chunk in the next epoch or a state that the last sweep returned,
-is not sent again. What the device has no room for is forgotten, the longest unused first.
+The functions that launch kernels take and return NumPy arrays. They use four kinds of device arrays:
+
+================  ======================================  ====================================================
+made by           contents                                lives until
+================  ======================================  ====================================================
+``allocate``      undefined                               its last reference is gone
+``upload``        a copy of a host array; kernels may     its last reference is gone
+                  change it
+``cached_copy``   a copy of a host array; nobody          the host array dies, or the copy is evicted
+                  changes either                          (`caches.CopyCache`)
+``workspace``     undefined                               the thread asks for the same name again, then it is
+                  ..                                      used again; at the latest the end of the thread
+================  ======================================  ====================================================
+
+A chunk is read only, and so are the topics that a sweep returns. Their cached copies serve in the next sweep, and
+nothing is sent again.
+
+Copies pass through pinned memory, which the device reads and writes by itself. Every function takes the cause that the
+ledger shows, in general the name of the array.
 """
 
 import threading
 import weakref
-from collections import OrderedDict, deque
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Hashable, Iterator
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numba import cuda
+from numpy.typing import DTypeLike
 
 from ..errors import DeviceError
-from .jit import named, stream, synchronize
+from .caches import COPIES, DERIVED, Arrays, Value
+from .launch import kernel_errors, new_event, stream, synchronize
+from .ledger import LEDGER, Operation
 
-#: Bytes of a pinned buffer; each thread has two, one filled while the other travels.
-PIECE = 4 << 20
-#: Share of the device's memory that may hold copies, at most.
-COPIES = 0.6
+#: Bytes of a pinned buffer. A larger copy is cut into parts of this size.
+BUFFER_BYTES = 4 << 20
 
-_here = threading.local()
-
-
-class Copies:
-    """Device arrays by the host arrays that they are copies of, in the order of their last use.
-
-    A host array may end in any thread, but only one that has the device's context frees memory: what is dropped waits
-    for the next thread that asks for some.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.RLock()
-        self._held: OrderedDict[int, tuple[weakref.ref, Any, Any, int]] = OrderedDict()
-        self._dropped: deque[tuple[weakref.ref, Any, Any, int]] = deque()
-        self.nbytes = 0
-
-    def get(self, host: np.ndarray) -> Any | None:
-        """Return the copy, ready for this thread's stream; None where there is none."""
-        with self._lock:
-            if id(host) not in self._held:
-                return None
-            self._held.move_to_end(id(host))
-            _, copy, written, _ = self._held[id(host)]
-        written.wait(stream())
-        return copy
-
-    def put(self, host: np.ndarray, copy: Any) -> None:
-        """Hold a copy that this thread's stream has been told to write."""
-        written, key = cuda.event(), id(host)
-        written.record(stream())
-        with self._lock:
-            self.drop(key)
-            self._held[key] = weakref.ref(host, lambda _: self.drop(key)), copy, written, host.nbytes
-            self.nbytes += host.nbytes
-            limit = COPIES * cuda.current_context().get_memory_info().total
-            while self.nbytes > limit and len(self._held) > 1:
-                self.drop(next(iter(self._held)))
-
-    def drop(self, key: int) -> None:
-        """Forget one copy, in any thread."""
-        with self._lock:
-            held = self._held.pop(key, None)
-            if held is not None:
-                self.nbytes -= held[3]
-                self._dropped.append(held)
-
-    def clear(self) -> None:
-        """Forget all copies."""
-        with self._lock:
-            for key in list(self._held):
-                self.drop(key)
-        self.free()
-
-    def free(self) -> None:
-        """Free the memory of what was dropped and no sweep uses any more."""
-        self._dropped.clear()
+Shape = int | tuple[int, ...]
+Fields = TypeVar("Fields", bound=tuple[Any, ...])
 
 
-#: The copies of this process.
-COPIED = Copies()
+class DeviceArray(Protocol):
+    """What this package uses of Numba's device arrays and of the simulator's."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    size: int
+
+    def __getitem__(self, index: Any) -> Any:
+        """Return a part, without a copy."""
+
+    def reshape(self, *shape: Any) -> "DeviceArray":
+        """Return the same memory in another shape."""
+
+    def view(self, dtype: Any) -> "DeviceArray":
+        """Return the same memory as another type."""
 
 
-_DERIVED: dict[int, dict[Any, Any]] = {}
+# --- allocation ---
 
 
-def derived(host: np.ndarray, what: Any, make: Callable[[], Any]) -> Any:
-    """Return what was made of a host array, and keep it as long as that lives, so that its copies serve again."""
-    made = _DERIVED.get(id(host))
-    if made is None:
-        made = _DERIVED.setdefault(id(host), {})
-        weakref.finalize(host, _DERIVED.pop, id(host), None).atexit = False
-    if what not in made:
-        made[what] = make()
-    return made[what]
-
-
-def new(shape: Any, dtype: Any) -> Any:
-    """Return an array on the device, not filled; raise DeviceError with the numbers where it does not fit."""
-    shape = tuple(int(n) for n in np.atleast_1d(shape))
-    COPIED.free()
+def allocate(shape: Shape, dtype: DTypeLike, cause: str) -> Any:
+    """Return an uninitialised device array. Raises DeviceError with the numbers where it does not fit."""
+    shape = _as_tuple(shape)
+    nbytes = _nbytes(shape, dtype)
+    COPIES.free_dropped()
     try:
-        return cuda.device_array(shape, dtype, stream=stream())
+        array = cuda.device_array(shape, dtype, stream=stream())
     except Exception:
-        COPIED.clear()
-        synchronize()  # which raises where the fault is a kernel's, and lets go of what kernels were given
+        # The memory may be taken by cached copies, and by arguments of kernels that have ended. A kernel's fault can
+        # show here, too: then `synchronize` raises it.
+        COPIES.clear()
+        synchronize("memory is short")
+        array = _allocate_or_explain(shape, dtype, nbytes)
+    LEDGER.record(Operation.ALLOCATE, cause, nbytes)
+    weakref.finalize(array, LEDGER.record_free, cause, nbytes).atexit = False
+    return array
+
+
+def _allocate_or_explain(shape: tuple[int, ...], dtype: DTypeLike, nbytes: int) -> Any:
     try:
         return cuda.device_array(shape, dtype, stream=stream())
     except Exception as error:
-        wanted = int(np.prod(shape)) * np.dtype(dtype).itemsize
         free, total = cuda.current_context().get_memory_info()
-        raise DeviceError(f"{wanted:,} bytes do not fit the device: {free:,} of {total:,} are free") from error
+        raise DeviceError(f"{nbytes:,} bytes do not fit the device: {free:,} of {total:,} are free") from error
 
 
-def reused(what: str, shape: Any, dtype: Any) -> Any:
-    """Return an array on the device, not filled, that this thread had under this name before, if it still fits.
+class _Workspaces(threading.local):
+    """The workspaces of a host thread by name: arrays of bytes."""
 
-    For what is done with when this thread's next kernel of the same kind is launched: nothing is allocated, which would
-    have all streams wait.
+    def __init__(self) -> None:
+        self.by_name: dict[str, Any] = {}
+
+
+_WORKSPACES = _Workspaces()
+
+
+def workspace(name: str, shape: Shape, dtype: DTypeLike) -> Any:
+    """Return an uninitialised device array for intermediate results, which this thread uses again under this name.
+
+    The contents are lost when the thread asks for the same name again. Reuse avoids allocations, for which all streams
+    of the device wait.
     """
-    shape = tuple(int(n) for n in np.atleast_1d(shape))
-    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-    if not size:
-        return new(shape, dtype)
-    held = _here.__dict__.setdefault("reused", {})
-    if what not in held or held[what].size < size:
-        held.pop(what, None)
-        held[what] = new(size + size // 8, np.uint8)
-    return held[what][:size].view(dtype).reshape(shape)
+    shape = _as_tuple(shape)
+    nbytes = _nbytes(shape, dtype)
+    if not nbytes:
+        return allocate(shape, dtype, name)
+    held = _WORKSPACES.by_name
+    if name not in held or held[name].size < nbytes:
+        held.pop(name, None)  # free the smaller one first
+        # A little more than needed, since the next chunk may be a little larger.
+        held[name] = allocate(nbytes + nbytes // 8, np.uint8, name)
+    return held[name][:nbytes].view(dtype).reshape(shape)
 
 
-@named()
-def filled(host: np.ndarray) -> Any:
-    """Return a copy on the device that kernels may change; it is not remembered. Raises DeviceError."""
-    copy = new(host.shape, host.dtype)
+def _as_tuple(shape: Shape) -> tuple[int, ...]:
+    return tuple(int(n) for n in np.atleast_1d(shape))
+
+
+def _nbytes(shape: tuple[int, ...], dtype: DTypeLike) -> int:
+    return int(np.prod(shape)) * np.dtype(dtype).itemsize
+
+
+# --- copies ---
+
+
+class _Buffer(NamedTuple):
+    """A pinned buffer, and the event that marks the end of the last copy from or to it."""
+
+    data: np.ndarray  # (BUFFER_BYTES,) uint8
+    copied: Any
+
+
+class _PinnedBuffers(threading.local):
+    """Two pinned buffers for each host thread: one is filled or emptied while the other one is copied."""
+
+    def __init__(self) -> None:
+        self.buffers: list[_Buffer] = []
+
+    def take(self, turn: int, like: np.ndarray) -> tuple[np.ndarray, Any]:
+        """Return a buffer of the size of ``like`` once its last copy has ended, and its event."""
+        while len(self.buffers) < 2:
+            self.buffers.append(_Buffer(cuda.pinned_array(BUFFER_BYTES, np.uint8), new_event()))
+        buffer = self.buffers[turn % 2]
+        LEDGER.record(Operation.WAIT, "pinned buffer")
+        buffer.copied.synchronize()
+        return buffer.data[: like.nbytes].view(like.dtype), buffer.copied
+
+
+_PINNED = _PinnedBuffers()
+
+
+def _parts(flat: np.ndarray, array: Any) -> Iterator[tuple[np.ndarray, Any]]:
+    """Cut a host array and a device array, both of one dimension, into parts that fit a pinned buffer."""
+    step = BUFFER_BYTES // flat.itemsize
+    for start in range(0, len(flat), step):
+        part = flat[start : start + step]
+        yield part, array[start : start + len(part)]
+
+
+@kernel_errors()
+def upload(host: np.ndarray, cause: str) -> Any:
+    """Return a new copy on the device, which kernels may change. Raises DeviceError."""
+    copy = allocate(host.shape, host.dtype, cause)
     if not host.size:
         return copy
-    flat, target = np.ascontiguousarray(host).reshape(-1), copy.reshape(host.size)
-    step = PIECE // host.itemsize
-    for turn, start in enumerate(range(0, host.size, step)):
-        piece = flat[start : start + step]
-        buffer, sent = _buffer(turn % 2, host.dtype, len(piece))
-        np.copyto(buffer, piece)
-        target[start : start + len(piece)].copy_to_device(buffer, stream=stream())
-        sent.record(stream())
+    flat = np.ascontiguousarray(host).reshape(-1)
+    for turn, (part, target) in enumerate(_parts(flat, copy.reshape(host.size))):
+        buffer, copied = _PINNED.take(turn, part)
+        np.copyto(buffer, part)
+        target.copy_to_device(buffer, stream=stream())
+        copied.record(stream())
+    LEDGER.record(Operation.UPLOAD, cause, host.nbytes)
     return copy
 
 
-@named()
-def resident(host: np.ndarray) -> Any:
-    """Return the copy of a host array on the device, for reading; it is sent the first time."""
-    copy = COPIED.get(host)
+@kernel_errors()
+def cached_copy(host: np.ndarray, cause: str) -> Any:
+    """Return the copy of a host array on the device, for reading. It is uploaded the first time. Raises DeviceError."""
+    copy = COPIES.get(host)
     if copy is None:
-        copy = filled(host)
-        COPIED.put(host, copy)
+        copy = upload(host, cause)
+        COPIES.put(host, copy)
     return copy
 
 
-def residents(arrays: Any) -> Any:
-    """Return a named tuple with its arrays on the device."""
-    return type(arrays)(*(resident(a) if isinstance(a, np.ndarray) else a for a in arrays))
+def cached_copies(arrays: Fields, cause: str) -> Fields:
+    """Return a named tuple with the cached copies of its arrays; numbers stay as they are."""
+    copies = {}
+    for field, value in zip(arrays._fields, arrays, strict=True):  # type: ignore[attr-defined]  # a NamedTuple's
+        if isinstance(value, np.ndarray):
+            copies[field] = cached_copy(value, f"{cause}.{field}")
+    return arrays._replace(**copies)  # type: ignore[attr-defined]  # a NamedTuple's
 
 
-@named()
-def fetched(array: Any, remember: bool = False) -> np.ndarray:
-    """Return a device array's numbers; ``remember`` it as the copy of what is returned.
+@kernel_errors()
+def download(array: Any, cause: str, keep: bool = False) -> np.ndarray:
+    """Return a device array's contents; ``keep``: as the cached copy of the returned array, which must not be changed.
 
-    Raises DeviceError, which names the kernel, for what went wrong since the last fetch.
+    Waits for this thread's stream. Raises DeviceError, which names the kernels since the last wait, where one failed.
     """
     host = np.empty(array.shape, array.dtype)
     if not host.size:
         return host
-    flat, source = host.reshape(-1), array.reshape(host.size)
-    step = PIECE // host.itemsize
-    starts = range(0, host.size, step)
-    waiting: list[tuple[np.ndarray, np.ndarray]] = []
-    for turn, start in enumerate(starts):
-        piece = flat[start : start + step]
-        buffer, sent = _buffer(turn % 2, host.dtype, len(piece))
-        if turn > 1:
-            np.copyto(*waiting.pop(0))
-        source[start : start + len(piece)].copy_to_host(buffer, stream=stream())
-        sent.record(stream())
-        waiting.append((piece, buffer))
-    synchronize()
-    for piece, buffer in waiting:
-        np.copyto(piece, buffer)
-    if remember:
-        COPIED.put(host, array)
+    LEDGER.record(Operation.DOWNLOAD, cause, host.nbytes)
+    # Parts that are on their way or in a pinned buffer: at most two, as there are two buffers.
+    under_way: list[tuple[np.ndarray, np.ndarray]] = []
+    for turn, (part, source) in enumerate(_parts(host.reshape(-1), array.reshape(host.size))):
+        buffer, copied = _PINNED.take(turn, part)
+        if turn >= 2:
+            # This buffer's last part has arrived.
+            np.copyto(*under_way.pop(0))
+        source.copy_to_host(buffer, stream=stream())
+        copied.record(stream())
+        under_way.append((part, buffer))
+    synchronize(cause)
+    for part, buffer in under_way:
+        np.copyto(part, buffer)
+    if keep:
+        COPIES.put(host, array)
     return host
 
 
-def _buffer(which: int, dtype: Any, size: int) -> tuple[np.ndarray, Any]:
-    """Return a pinned buffer of this thread once its last journey has ended, and the event to mark the next one's."""
-    if not hasattr(_here, "buffers"):
-        _here.buffers = [(cuda.pinned_array(PIECE, np.uint8), cuda.event()) for _ in range(2)]
-    bytes_, sent = _here.buffers[which]
-    sent.synchronize()
-    return bytes_[: size * np.dtype(dtype).itemsize].view(dtype), sent
+def derived(sources: np.ndarray | Arrays, name: Hashable, compute: Callable[[], Value]) -> Value:
+    """Return what ``compute`` makes of one or several host arrays; it is kept under this name while all of these live.
+
+    The arrays must not be changed.
+    """
+    if isinstance(sources, np.ndarray):
+        sources = (sources,)
+    return DERIVED.get(sources, name, compute)

@@ -1,4 +1,4 @@
-"""Functions of the CPU's kernels on a device: one source for both, so that both draw and decide the same."""
+"""Functions of the CPU's kernels on a device: one source for both, so that both make the same draws and decisions."""
 
 from types import FunctionType
 from typing import Any
@@ -6,7 +6,11 @@ from typing import Any
 from .jit import device
 
 
-def ported(function: Any, **others: Any) -> Any:
-    """Return a CPU kernel's function for the device; ``others`` stand there for what it calls by these names."""
+def to_device(function: Any, **replacements: Any) -> Any:
+    """Return a CPU kernel's function, compiled for the device.
+
+    ``replacements`` are the device's versions of the functions that it calls, by the names in the CPU's source.
+    """
     plain = function.py_func
-    return device(FunctionType(plain.__code__, {**plain.__globals__, **others}, plain.__name__))
+    names = {**plain.__globals__, **replacements}
+    return device(FunctionType(plain.__code__, names, plain.__name__))

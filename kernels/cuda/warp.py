@@ -1,21 +1,51 @@
-"""What the 32 threads of a warp do together. All of them must call; none may have returned."""
+"""Operations of a warp: the 32 threads, called lanes, that run in step.
+
+Every operation here names all lanes in its mask, so all 32 lanes must take part. So blocks have a multiple of 32
+threads, no thread returns before the warp's last operation, and a branch around an operation depends only on values
+that all lanes share.
+
+Tested in the simulator against NumPy: tests/kernels/cuda/test_lda.py and test_warp.py.
+"""
 
 import math
+from typing import Any
 
+import numpy as np
 from numba import cuda
 
 from .jit import device
 
+#: Lanes of a warp.
 WARP = 32
-FULL = 0xFFFFFFFF
+#: The mask of an operation in which all lanes take part.
+ALL_LANES = 0xFFFFFFFF
 
 
 @device
-def prefix_sum(x, lane):
-    """Return the sum of ``x`` over this thread and those before it."""
+def ballot(predicate: Any) -> Any:
+    """Return the votes of the warp as uint32: bit i is set where the predicate holds in lane i.
+
+    Numba types votes as int32. A vote of lane 31 would make them negative, and in an expression with an int64 the sign
+    would be extended to 32 more votes. The simulator cannot show this, as its votes are Python's integers.
+    """
+    return np.uint32(cuda.ballot_sync(ALL_LANES, predicate))
+
+
+@device
+def first_where(predicate: Any) -> Any:
+    """Return the first lane in which the predicate holds, 32 if there is none."""
+    votes = ballot(predicate)
+    if votes == 0:
+        return WARP
+    return cuda.ffs(votes) - 1
+
+
+@device
+def prefix_sum(x: Any, lane: int) -> Any:
+    """Return the sum of ``x`` over the lanes up to this one, this one included."""
     step = 1
     while step < WARP:
-        before = cuda.shfl_up_sync(FULL, x, step)
+        before = cuda.shfl_up_sync(ALL_LANES, x, step)
         if lane >= step:
             x += before
         step *= 2
@@ -23,20 +53,26 @@ def prefix_sum(x, lane):
 
 
 @device
-def first_where(predicate):
-    """Return the first lane whose ``predicate`` holds; 32 where none does."""
-    votes = cuda.ballot_sync(FULL, predicate)
-    return cuda.ffs(votes) - 1 if votes else WARP
+def warp_sum(x: Any) -> Any:
+    """Return the sum of ``x`` over all lanes; every lane gets it."""
+    for bits in (16, 8, 4, 2, 1):
+        x += cuda.shfl_xor_sync(ALL_LANES, x, bits)
+    return x
 
 
 @device
-def tree_search(leaves, nodes, size, x, lane):
-    """Return the first of ``size`` leaves above ``x``, the last where none is: SaberLDA's W-ary tree, section 3.2.4.
+def tree_search(leaves: Any, nodes: Any, size: int, x: float, lane: int) -> Any:
+    """Return the index of the first leaf above ``x``, the last index if there is none.
 
-    ``leaves``: prefix sums, (size,) float64. ``nodes``: the last leaf of each 32, (size / 32 rounded up,) float64. The
-    two levels above are read from ``nodes``; a thread looks at one number a level, 32,768 leaves at most.
+    This is the search in SaberLDA's W-ary tree (section 3.2.4), with W = 32: at each level, every lane compares one
+    number with x, and a vote says where to go on. Three levels hold 32,768 leaves. The two upper levels are both read
+    from ``nodes``.
+
+    leaves: prefix sums, (size,) float64.
+    nodes: the last leaf of each 32, (size / 32 rounded up,) float64.
     """
     n_nodes = (size + WARP - 1) // WARP
+    # Top level: the last node of each 32.
     last = WARP * lane + WARP - 1
     top = nodes[last] if last < n_nodes else math.inf
     node = WARP * first_where(top > x)

@@ -48,6 +48,6 @@ def device_bytes() -> int:
         return 0
     from numba import cuda
 
-    from ...kernels.cuda.memory import COPIED
+    from ...kernels.cuda.memory import COPIES
 
-    return int(min(cuda.current_context().get_memory_info().free + COPIED.nbytes, 1 << 62))
+    return int(min(cuda.current_context().get_memory_info().free + COPIES.nbytes, 1 << 62))

@@ -8,6 +8,7 @@ from corpusmill.kernels import random
 from corpusmill.kernels.cuda.lda import collapsed as aga
 from corpusmill.kernels.cuda.lda import esca as lda
 from corpusmill.kernels.cuda.nmf import hals as nmf
+from corpusmill.kernels.cuda.nmf import products as nmf_products
 from corpusmill.kernels.cuda.nmf import tiled as nmf_tiled
 from corpusmill.kernels.cuda.node2vec import walks
 from corpusmill.kernels.cuda.random_indexing import accumulate as random_indexing
@@ -21,7 +22,7 @@ from corpusmill.kernels.word2vec import skip_gram as word2vec_cpu
 
 from benchmarks.papers import random_indexing_passes
 
-from . import cuda_ptx as ptx
+from .cuda_ptx import recorded
 
 
 def lda_launches(n_topics, answer):
@@ -29,27 +30,22 @@ def lda_launches(n_topics, answer):
     chunk, z = make_chunk(0, np.array([0, 6]), np.array([0, 1, 2, 0, 1, 2], np.uint32)), np.zeros(6, np.uint16)
     none = np.zeros(4, np.int64), np.empty(0, np.uint16), np.empty(0, np.int32)
     model = ModelBlock(*none, 0, np.zeros(n_topics, np.int64), np.ones(n_topics, np.float32), 0.01, 3)
-    with ptx.recorded(answer) as launches:
+
+    def call():
         for old in (None, z):
             lda.sweep(chunk, [model], old, random.key(1))
         lda.count_words(chunk.word_ids, chunk.word_ptr, z, (0, 3), n_topics)
-    return launches
+
+    return recorded(call, answer)
 
 
 def aga_launches(n_topics=128):
     """One mini-batch."""
     tokens = lda_collapsed.Tokens(*(np.zeros(1, np.uint32) for _ in range(3)))
     A, N, alpha = np.ones((1, n_topics), np.int32), np.ones(n_topics, np.int32), np.ones(n_topics, np.float32)
-    with ptx.recorded() as launches:
-        aga.minibatch(
-            tokens,
-            lda_collapsed.CountTables(A, A.copy(), N, alpha, 0.01, 0.01),
-            np.zeros(1, np.uint16),
-            random.key(1),
-            np.array([0, 1]),
-            256,
-        )
-    return launches
+    tables = lda_collapsed.CountTables(A, A.copy(), N, alpha, 0.01, 0.01)
+    z, doc_ptr = np.zeros(1, np.uint16), np.array([0, 1])
+    return recorded(lambda: aga.minibatch(tokens, tables, z, random.key(1), doc_ptr, 256))
 
 
 def random_indexing_launches(dimension=2048):
@@ -57,7 +53,8 @@ def random_indexing_launches(dimension=2048):
     chunk = make_chunk(0, np.array([0, 40]), np.zeros(40, np.uint32))
     tokens, window = ri_text.prepare_tokens(chunk, np.ones(1, bool), 2), ri_text.make_window(2, "permutation")
     seeds, rows = np.zeros((1, 5), np.uint32), np.ones((1, dimension), np.int32)
-    with ptx.recorded() as launches:
+
+    def call():
         random_indexing.accumulate(tokens, window, seeds, dimension)
         random_indexing_passes.accumulate(tokens, window, seeds, dimension)
         with mock.patch.object(random_indexing_passes, "SMALLEST", 1):
@@ -65,27 +62,30 @@ def random_indexing_launches(dimension=2048):
         slabs = random_indexing.make_slabs(rows, np.zeros(1, np.uint32))
         random_indexing.accumulate_dense(tokens, window, slabs, 0, np.zeros((1, dimension), np.float32))
         random_indexing.normalised(rows)
-    return launches
+
+    return recorded(call)
 
 
 def word2vec_launches(dimension=128):
     """FULL-W2V and PAR-Word2Vec."""
     text = word2vec_cpu.Text(np.array([0, 3]), np.zeros(3, np.uint32), np.zeros(3, np.uint32))
-    step = word2vec_cpu.TrainingOptions(5, 5, np.zeros(4, np.uint32), random.key(1), random.key(2), 0.025, 1e-6, 1e-4)
-    with ptx.recorded() as launches:
+    table = np.zeros(4, np.uint32)
+    options = word2vec_cpu.TrainingOptions(5, 5, table, random.key(1), random.key(2), 0.025, 1e-6, 1e-4)
+    W_in, W_out = (np.zeros((2, dimension), np.float32) for _ in range(2))
+
+    def call():
         for method in ("full", "par"):
-            word2vec.train(method, text, step, *(np.zeros((2, dimension), np.float32) for _ in range(2)))
-    return launches
+            word2vec.train(method, text, options, W_in, W_out)
+
+    return recorded(call)
 
 
 def walks_launches():
     """Walks over a graph with weights."""
     edges = np.array([0, 1, 2]), np.array([1, 0], np.uint32), np.full(2, 2, np.float32)
-    with ptx.recorded(answer=1) as launches:
-        walks.walk(
-            walks_cpu.make_walker(walks_cpu.Adjacency(*edges, True), 0.5, 2), np.zeros(1, np.uint32), 8, random.key(1)
-        )
-    return launches
+    walker = walks_cpu.make_walker(walks_cpu.Adjacency(*edges, True), 0.5, 2)
+    starts = np.zeros(1, np.uint32)
+    return recorded(lambda: walks.walk(walker, starts, 8, random.key(1)), answer=1)
 
 
 def nmf_launches(K=128):
@@ -93,11 +93,15 @@ def nmf_launches(K=128):
     A = nmf_cpu.sparse_matrix(nmf_cpu.SparseRows(np.array([0, 1]), np.zeros(1, np.int32), np.ones(1, np.float32)), 1)
     one = np.ones((1, K), np.float32)
     rule = nmf_cpu.update_rule(np.eye(K), "separable", "H")
-    plain = (mock.patch.object(module, "has_cupy", return_value=False) for module in (nmf, nmf_tiled))
-    with next(plain), next(plain), ptx.recorded() as launches:
+
+    def call():
         nmf.sweep_sparse(A, one, rule, one.copy(), one.copy(), np.zeros((K, K)), 1, None)
         nmf_tiled.update(one.copy(), one, np.eye(K, dtype=np.float32), 16, True)
-    return launches
+
+    # Where CuPy is installed, its products would replace kernels.
+    without_cupy = [mock.patch.object(module, "has_cupy", return_value=False) for module in (nmf_products, nmf_tiled)]
+    with without_cupy[0], without_cupy[1]:
+        return recorded(call)
 
 
 #: By model: all launches, each kernel's first one as it is launched in earnest.

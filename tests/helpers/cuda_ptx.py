@@ -1,72 +1,110 @@
 """Kernels as PTX, on a machine without a device: what they are launched with is recorded, then compiled."""
 
-import contextlib
 import importlib.util
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 from unittest import mock
 
 import numpy as np
-from corpusmill.kernels.cuda import jit, memory
-from corpusmill.kernels.cuda.jit import KEPT, PORTABLE
+from corpusmill.kernels.cuda import caches, launch, memory
+from corpusmill.kernels.cuda.launch import Launch
 from numba import cuda, typeof
 
 
-class Launch(NamedTuple):
-    """A kernel as it was launched."""
-
-    function: Any
-    blocks: int
-    threads: int
-    arguments: tuple[Any, ...]
-    shared: int
-
-    @property
-    def name(self) -> str:
-        """The kernel's module and function."""
-        function = self.function.py_func
-        folder, file = function.__module__.split(".")[-2:]
-        return f"{folder}.{file}.{function.__qualname__.replace('.<locals>', '')}"
+def full_name(recorded: Launch) -> str:
+    """Return a kernel's folder, file and function."""
+    function = recorded.function.py_func
+    folder, file = function.__module__.split(".")[-2:]
+    return f"{folder}.{file}.{function.__qualname__.replace('.<locals>', '')}"
 
 
-@contextlib.contextmanager
-def recorded(answer: int = 0) -> Iterator[list[Launch]]:
-    """Within, callers of kernels launch nothing; yield what they would have launched.
+class HostArray(np.ndarray):
+    """Stands in for a device array: an array of the host that ignores uploads, and is downloaded as one number."""
 
-    Arrays of the device are NumPy's; what comes back from it is full of ``answer``.
+    answer = 0
+
+    def copy_to_device(self, source: np.ndarray, stream: Any) -> None:
+        """Do what an upload does to a device array."""
+        np.copyto(self, source)
+
+    def copy_to_host(self, target: np.ndarray, stream: Any) -> None:
+        """Fill the target with the number that the recorder was given."""
+        target.fill(self.answer)
+
+
+class HostEvent:
+    """Stands in for streams and events of CUDA. Everything happens at once."""
+
+    def __init__(self, timing: bool = True) -> None:
+        pass
+
+    def record(self, stream: Any) -> None:
+        """Mark a place in a stream."""
+
+    def wait(self, stream: Any) -> None:
+        """Let a stream wait."""
+
+    def synchronize(self) -> None:
+        """Wait on the host."""
+
+
+class HostCuda:
+    """Stands in for numba.cuda on a machine without a device, for all that does not run kernels."""
+
+    stream = event = HostEvent
+
+    def __init__(self, answer: int) -> None:
+        self.answer = answer
+
+    def device_array(self, shape: tuple[int, ...], dtype: Any, stream: Any) -> HostArray:
+        """Return an array that is downloaded as ``answer``."""
+        answering = type("Answering", (HostArray,), {"answer": self.answer})
+        return np.zeros(shape, dtype).view(answering)
+
+    def pinned_array(self, shape: int, dtype: Any) -> np.ndarray:
+        """Return an ordinary array."""
+        return np.empty(shape, dtype)
+
+    def current_context(self) -> SimpleNamespace:
+        """Return a device that says nothing of its shared memory, and has a TiB of memory."""
+        memory_info = SimpleNamespace(free=1 << 40, total=1 << 40)
+        return SimpleNamespace(device=SimpleNamespace(id=0), get_memory_info=lambda: memory_info)
+
+
+def recorded(call: Callable[[], None], answer: int = 0) -> list[Launch]:
+    """Run ``call`` without a device, and return the kernels that it would have launched.
+
+    Arrays of the device are NumPy's; what is downloaded is full of ``answer``. A thread of its own runs the call, so
+    that nothing of it stays in the stream and in the buffers of this thread.
     """
     launches: list[Launch] = []
+    host = HostCuda(answer)
+    with ExitStack() as stack:
+        for module in (caches, launch, memory):
+            stack.enter_context(mock.patch.object(module, "cuda", host))
+        stack.enter_context(mock.patch.object(memory, "COPIES", caches.CopyCache()))
+        stack.enter_context(mock.patch.object(launch, "submit", launches.append))
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(call).result()
+    return [one._replace(arguments=_plain(one.arguments)) for one in launches]
 
-    def launch(function: Any, blocks: int, threads: int, *arguments: Any, shared: int = 0) -> None:
-        launches.append(Launch(function, blocks, threads, arguments, shared))
 
-    fakes = {
-        "launch": launch,
-        "new": np.zeros,
-        "reused": lambda what, shape, dtype: np.zeros(shape, dtype),
-        "filled": np.copy,
-        "resident": np.copy,
-        "residents": lambda arrays: type(arrays)(*(np.copy(a) if isinstance(a, np.ndarray) else a for a in arrays)),
-        "fetched": lambda array, remember=False: np.full(array.shape, answer, array.dtype),
-        "shared_limit": lambda: PORTABLE - KEPT,
-    }
-    callers = [
-        module
-        for name, module in sys.modules.items()
-        if name.startswith(("corpusmill.kernels.cuda.", "benchmarks.papers.")) and module not in (jit, memory)
-    ]
-    with contextlib.ExitStack() as stack:
-        for module in callers:
-            for fake in fakes.keys() & vars(module).keys():
-                stack.enter_context(mock.patch.object(module, fake, fakes[fake]))
-        yield launches
+def _plain(argument: Any) -> Any:
+    """Return an argument with NumPy's own arrays, whose types Numba knows."""
+    if isinstance(argument, np.ndarray):
+        return np.asarray(argument)
+    if isinstance(argument, tuple):
+        values = [_plain(value) for value in argument]
+        return type(argument)(*values) if hasattr(argument, "_fields") else tuple(values)
+    return argument
 
 
 def ptx_of(launch: Launch, *capabilities: tuple[int, int]) -> dict[tuple[int, int], str]:

@@ -1,145 +1,227 @@
-"""AGA-LDA on a CUDA device: kernels/lda_collapsed.py's mini-batches, a block a panel of words.
+"""AGA-LDA on a CUDA device: mini-batches of documents, one thread block per panel of words.
 
-Source: Moon's dissertation (2019), section 2.5, Algorithms 8 to 12. The rows of B of a panel's words lie in shared
-memory; DNT = (A_dk + α_k) / (N_k + Vβ) is computed once a document; a panel's tokens are in order of documents
-(segmented CSR), so that threads side by side read the same row of DNT; sums are made twice rather than kept. The paper
-changes B and N while it draws. Here atomics change them when the panel, and the mini-batch, is through: topics do not
-depend on which thread comes first, and are the CPU's but for the rounding of sums.
+Source: Moon's dissertation (2019), section 2.5, Algorithms 8 to 12. Each mini-batch takes three launches:
+
+1. `_document_factors`, one block per document: DNT = (A_dk + α_k) / (N_k + Vβ), which all tokens of a document share.
+2. `_draw`, one block per panel, that is a range of words: the rows of B of these words lie in shared memory. Each
+   thread draws tokens. A panel's tokens are in order of documents (the paper's segmented CSR), so that threads side by
+   side read the same row of DNT. A draw adds up the products twice instead of storing them: first for the total, then
+   up to the product that holds the random number.
+3. `_update`, one thread per token: A and N follow the topics that changed.
+
+The paper changes B and N while it draws. Here atomic operations change B when the panel is done, and N when the
+mini-batch is done. So topics do not depend on which thread comes first. They are those of the CPU's `minibatch` but for
+the rounding of sums: a draw at the edge between two topics may fall on the other side.
+
+Tested in the simulator and on a device against the CPU's topics: tests/kernels/cuda/test_lda_collapsed.py.
+Reference implementation: tests/helpers/naive.py, `lda_minibatch`.
 """
+
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import cuda, int32
 
 from ...lda.collapsed import CountTables, Tokens
-from ..jit import device, kernel, launch, shared_limit
-from ..memory import derived, fetched, filled, resident, residents, reused
+from ..jit import device, kernel
+from ..launch import launch, shared_memory_limit
+from ..memory import cached_copies, cached_copy, derived, download, upload, workspace
 from ..random import uniform64
 
-#: Threads a block.
+#: Threads per block.
 THREADS = 256
-#: Blocks a launch that goes over tokens.
+#: Blocks of the launch that updates A and N.
 BLOCKS = 1024
-#: Bytes of a panel: three blocks have room on a multiprocessor.
-PANEL = 64 << 10
+#: Bytes of a panel, at most: so that several blocks fit the shared memory of a multiprocessor.
+PANEL_BYTES = 64 << 10
+
+
+class Tiles(NamedTuple):
+    """The tokens of each mini-batch and panel.
+
+    Tile ``batch * n_panels + panel`` has the tokens ``order[ptr[tile]:ptr[tile + 1]]``.
+    """
+
+    order: Any  # (T,) int64: tokens by their index in word order
+    ptr: Any  # (batches * n_panels + 1,) int64
+
+
+class Topics(NamedTuple):
+    """Topics by index in word order, (T,) uint16."""
+
+    old: Any
+    drawn: Any
 
 
 def minibatch(
     tokens: Tokens, tables: CountTables, z: np.ndarray, key: np.uint64, doc_ptr: np.ndarray, documents: int
 ) -> None:
-    """Draw ``z`` (T,) uint16 by mini-batches of ``documents``; the tables stay as they were.
+    """Draw ``z`` (T,) uint16 by mini-batches of ``documents``; the tables stay as they were; as the CPU's.
 
-    Raises ValueError where not even one word's row fits a block's shared memory; DeviceError.
+    Raises ValueError where not even one word's row fits a block's shared memory, and DeviceError.
     """
-    n_topics, n_documents = len(tables.alpha), len(doc_ptr) - 1
-    stride = n_topics | 1  # rows of an odd length: threads with different words use different banks
-    width = min(PANEL, shared_limit()) // (4 * stride)
-    if not width:
+    n_topics = len(tables.alpha)
+    n_documents = len(doc_ptr) - 1
+    row_bytes = 4 * _stride(n_topics)
+    panel_words = min(PANEL_BYTES, shared_memory_limit()) // row_bytes
+    if not panel_words:
         raise ValueError(f"{n_topics:,} topics do not fit a block's shared memory: choose sampler 'esca'")
-    n_panels = -(-len(tables.B) // width)
-    order, tiles = derived(
-        tokens.word_to_doc_order,
-        ("panels", width, documents),
-        lambda: panels_of(tokens, doc_ptr, documents, width, n_panels),
+    n_panels = -(-len(tables.B) // panel_words)
+    host_tiles = derived(
+        (tokens.word_to_doc_order, doc_ptr),
+        ("tiles", panel_words, documents),
+        lambda: make_tiles(tokens, doc_ptr, documents, panel_words, n_panels),
     )
-    on = (
-        residents(tokens),
-        tables._replace(**{k: filled(getattr(tables, k)) for k in "ABN"}, alpha=resident(tables.alpha)),
+    on_device = cached_copies(tokens, "tokens")
+    counts = CountTables(
+        A=upload(tables.A, "A"),
+        B=upload(tables.B, "B"),
+        N=upload(tables.N, "N"),
+        alpha=cached_copy(tables.alpha, "alpha"),
+        beta=tables.beta,
+        mass=tables.mass,
     )
-    order, tiles, old, drawn = resident(order), resident(tiles), filled(z), filled(z)
-    share = reused("share", (documents, n_topics), np.float32)
+    tiles = cached_copies(host_tiles, "tiles")
+    topics = Topics(upload(z, "topics"), upload(z, "topics"))
+    factors = workspace("document factors", (documents, n_topics), np.float32)
     for batch, first in enumerate(range(0, n_documents, documents)):
         last = min(first + documents, n_documents)
-        launch(_share, last - first, THREADS, first, on[1], share)
-        of_batch = on, share, first, batch * n_panels, tiles, order, old, drawn
-        launch(_draw, n_panels, THREADS, *of_batch, width, np.uint64(key), shared=4 * stride * width)
-        launch(_move, BLOCKS, THREADS, on, tiles, batch * n_panels, (batch + 1) * n_panels, order, old, drawn)
-    z[:] = fetched(drawn)
+        first_tile = batch * n_panels
+        launch(_document_factors, last - first, THREADS, first, counts, factors)
+        launch(
+            _draw,
+            n_panels,
+            THREADS,
+            (on_device, counts),
+            factors,
+            first,
+            first_tile,
+            tiles,
+            topics,
+            panel_words,
+            np.uint64(key),
+            shared=row_bytes * panel_words,
+        )
+        launch(_update, BLOCKS, THREADS, (on_device, counts), tiles, first_tile, first_tile + n_panels, topics)
+    z[:] = download(topics.drawn, "topics")
 
 
-def panels_of(
-    tokens: Tokens, doc_ptr: np.ndarray, documents: int, width: int, n_panels: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Order tokens by (mini-batch, panel), then by document: (T,) int64, and first tokens of the tiles."""
+def _stride(n_topics: int) -> int:
+    """Return the distance of a panel's rows, an odd number of integers.
+
+    Threads that read the same topic of different words then use different banks of shared memory.
+    """
+    return n_topics | 1
+
+
+def make_tiles(tokens: Tokens, doc_ptr: np.ndarray, documents: int, panel_words: int, n_panels: int) -> Tiles:
+    """Order tokens by (mini-batch, panel), then by document, for panels of ``panel_words`` words."""
     in_documents = np.argsort(tokens.word_to_doc_order)
-    tile = (tokens.docs // documents).astype(np.int64) * n_panels + tokens.words // width
+    tile = (tokens.docs // documents).astype(np.int64) * n_panels + tokens.words // panel_words
     order = in_documents[np.argsort(tile[in_documents], kind="stable")]
     batches = -(-(len(doc_ptr) - 1) // documents)
-    return order, np.searchsorted(tile[order], np.arange(batches * n_panels + 1)).astype(np.int64)
+    ptr = np.searchsorted(tile[order], np.arange(batches * n_panels + 1)).astype(np.int64)
+    return Tiles(order, ptr)
 
 
 @kernel
-def _share(first, tables, share):
-    """DNT, a document a block."""
+def _document_factors(first: int, tables: Any, factors: Any) -> None:
+    """Compute DNT, (documents, K) float32, of the mini-batch that begins with document ``first``; Algorithm 12."""
     d = cuda.blockIdx.x
     mass = np.float32(tables.mass)
     for k in range(cuda.threadIdx.x, len(tables.alpha), cuda.blockDim.x):
-        share[d, k] = (np.float32(tables.A[first + d, k]) + tables.alpha[k]) / (np.float32(tables.N[k]) + mass)
+        factors[d, k] = (np.float32(tables.A[first + d, k]) + tables.alpha[k]) / (np.float32(tables.N[k]) + mass)
 
 
 @kernel
-def _draw(on, share, first, tile, tiles, order, old, drawn, width, key):
-    tokens, tables = on
-    n_topics, row = len(tables.alpha), cuda.blockIdx.x * width
-    start, end = tiles[tile + cuda.blockIdx.x], tiles[tile + cuda.blockIdx.x + 1]
+def _draw(
+    state: Any,
+    factors: Any,
+    first: int,
+    first_tile: int,
+    tiles: Any,
+    topics: Any,
+    panel_words: int,
+    key: np.uint64,
+) -> None:
+    """Draw the tokens of one panel in each block; Algorithm 10."""
+    tokens, tables = state
+    n_topics = len(tables.alpha)
+    stride = n_topics | 1
+    tile = first_tile + cuda.blockIdx.x
+    start = tiles.ptr[tile]
+    end = tiles.ptr[tile + 1]
     if start == end:
         return
+    first_word = cuda.blockIdx.x * panel_words
+    n_words = min(panel_words, len(tables.B) - first_word)
     panel = cuda.shared.array(0, int32)
-    n_words = min(width, len(tables.B) - row)
-    _copy_panel(tables.B, row, n_words, panel, True)
+    _copy_panel(tables.B, first_word, n_words, panel, True)
     cuda.syncthreads()
     for t in range(start + cuda.threadIdx.x, end, cuda.blockDim.x):
-        i = order[t]
-        d, head = np.int64(tokens.docs[i]), (np.int64(tokens.words[i]) - row) * (n_topics | 1)
-        drawn[i] = _topic(tables, panel, head, d, share[d - first], np.int64(old[i]), uniform64(key, i))
+        i = tiles.order[t]
+        d = np.int64(tokens.docs[i])
+        head = (np.int64(tokens.words[i]) - first_word) * stride
+        u = uniform64(key, i)
+        topics.drawn[i] = _draw_topic(tables, panel, head, d, factors[d - first], np.int64(topics.old[i]), u)
     cuda.syncthreads()
     for t in range(start + cuda.threadIdx.x, end, cuda.blockDim.x):
-        i = order[t]
-        head = (np.int64(tokens.words[i]) - row) * (n_topics | 1)
-        cuda.atomic.sub(panel, head + np.int64(old[i]), 1)
-        cuda.atomic.add(panel, head + np.int64(drawn[i]), 1)
+        i = tiles.order[t]
+        head = (np.int64(tokens.words[i]) - first_word) * stride
+        cuda.atomic.sub(panel, head + np.int64(topics.old[i]), 1)
+        cuda.atomic.add(panel, head + np.int64(topics.drawn[i]), 1)
     cuda.syncthreads()
-    _copy_panel(tables.B, row, n_words, panel, False)
+    _copy_panel(tables.B, first_word, n_words, panel, False)
 
 
 @device
-def _copy_panel(B, row, n_words, panel, inwards):
-    """Copy rows of B into shared memory or back, threads side by side along a row."""
+def _copy_panel(B: Any, first_word: int, n_words: int, panel: Any, into_panel: bool) -> None:
+    """Copy rows of B into shared memory or back. Threads side by side copy numbers side by side."""
     n_topics = B.shape[1]
     for place in range(cuda.threadIdx.x, n_words * n_topics, cuda.blockDim.x):
-        w, k = place // n_topics, place % n_topics
-        if inwards:
-            panel[w * (n_topics | 1) + k] = B[row + w, k]
+        w = place // n_topics
+        k = place % n_topics
+        if into_panel:
+            panel[w * (n_topics | 1) + k] = B[first_word + w, k]
         else:
-            B[row + w, k] = panel[w * (n_topics | 1) + k]
+            B[first_word + w, k] = panel[w * (n_topics | 1) + k]
 
 
 @device
-def _topic(tables, panel, head, d, share, old, u):
-    """Draw one token's topic: the sum of all products, then the product that holds the number."""
-    n_topics, beta = len(tables.alpha), np.float32(tables.beta)
-    a, b = np.float64(tables.A[d, old] - 1), np.float64(panel[head + old] - 1)
-    left = np.float32((a + tables.alpha[old]) * (b + tables.beta) / (np.float64(tables.N[old] - 1) + tables.mass))
+def _draw_topic(tables: Any, panel: Any, head: int, d: int, factor: Any, old: int, u: float) -> int:
+    """Draw one token's topic: add up all products, then again up to the product that holds the random number.
+
+    The word's row of B begins at ``panel[head]``; ``factor`` is the document's row of DNT.
+    """
+    n_topics = len(tables.alpha)
+    beta = np.float32(tables.beta)
+    # The product of the old topic without the token itself, in float64 as on the CPU.
+    a = np.float64(tables.A[d, old] - 1)
+    b = np.float64(panel[head + old] - 1)
+    own = np.float32((a + tables.alpha[old]) * (b + tables.beta) / (np.float64(tables.N[old] - 1) + tables.mass))
     total = np.float32(0)
     for k in range(n_topics):
-        total += left if k == old else (np.float32(panel[head + k]) + beta) * share[k]
+        total += own if k == old else (np.float32(panel[head + k]) + beta) * factor[k]
     x = u * np.float64(total)
     running = np.float32(0)
     for k in range(n_topics):
-        running += left if k == old else (np.float32(panel[head + k]) + beta) * share[k]
+        running += own if k == old else (np.float32(panel[head + k]) + beta) * factor[k]
         if x < running:
             return k
     return n_topics - 1
 
 
 @kernel
-def _move(on, tiles, first, last, order, old, drawn):
-    """Bring A and N up to date behind a mini-batch."""
-    tokens, tables = on
-    for t in range(tiles[first] + cuda.grid(1), tiles[last], cuda.gridsize(1)):
-        i = order[t]
-        if old[i] != drawn[i]:
+def _update(state: Any, tiles: Any, first: int, last: int, topics: Any) -> None:
+    """Bring A and N up to date after a mini-batch, whose tiles are ``first <= tile < last``; Algorithm 11."""
+    tokens, tables = state
+    for t in range(tiles.ptr[first] + cuda.grid(1), tiles.ptr[last], cuda.gridsize(1)):
+        i = tiles.order[t]
+        old = np.int64(topics.old[i])
+        drawn = np.int64(topics.drawn[i])
+        if old != drawn:
             d = np.int64(tokens.docs[i])
-            cuda.atomic.sub(tables.A, (d, np.int64(old[i])), 1)
-            cuda.atomic.add(tables.A, (d, np.int64(drawn[i])), 1)
-            cuda.atomic.sub(tables.N, np.int64(old[i]), 1)
-            cuda.atomic.add(tables.N, np.int64(drawn[i]), 1)
+            cuda.atomic.sub(tables.A, (d, old), 1)
+            cuda.atomic.add(tables.A, (d, drawn), 1)
+            cuda.atomic.sub(tables.N, old, 1)
+            cuda.atomic.add(tables.N, drawn, 1)

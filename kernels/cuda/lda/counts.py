@@ -1,8 +1,23 @@
-"""Counting topics on a CUDA device: rows of A by shuffle and segmented count, rows of B by word.
+"""Counting topics on a CUDA device: rows of A by document, rows of B by word, with the CPU's entries in its order.
 
-Source: SaberLDA (Li et al., ASPLOS 2017), section 3.3. Where the paper sorts a document's topics, a token here asks a
-table of all topics whether it is the first of its topic: two atomic operations a token, and rows in the order of the
-CPU's. The table lies in shared memory while it is small, else in device memory, whose cache holds it.
+Source: SaberLDA (Li et al., ASPLOS 2017), section 3.3. Every count is an exact integer.
+
+By document ("shuffle and segmented count"):
+
+1. `_shuffle` brings the topics from word order into document order. One thread per token.
+2. `_count_documents` counts. A block is one warp and takes document after document. It has two tables of K integers:
+   how many tokens have each topic, and which token is the first of its topic. The paper sorts a document's topics
+   instead; here two atomic operations per token replace the sort, and the row's entries come in the order of their
+   first tokens, as on the CPU.
+
+By word: `_count_words` counts. A block of `THREADS` threads takes word after word, those with the most tokens first,
+and has one table of K integers. Then `_compact` removes the gaps between the rows.
+
+A block's tables lie in shared memory if they take no more than `SHARED_TABLE_BYTES`, otherwise in device memory. More
+shared memory per block would leave multiprocessors without enough active blocks.
+
+Tested in the simulator and on a device against the CPU's arrays: tests/kernels/cuda/test_lda.py.
+Reference implementation: tests/helpers/naive.py, `lda_counts`.
 """
 
 from typing import Any, NamedTuple
@@ -11,47 +26,34 @@ import numpy as np
 from numba import cuda, int32
 
 from ...lda.counts import MAX_COUNT, PADDING, SIXTEEN, WordCounts
-from ..jit import device, kernel, launch
-from ..memory import derived, fetched, filled, resident, reused
-from ..warp import FULL, WARP
+from ...simd.lanes import LANES
+from ..jit import device, kernel
+from ..launch import launch
+from ..memory import cached_copy, derived, download, upload, workspace
+from ..warp import WARP, ballot
+from .order import WordOrder, word_order
 
-#: Lanes of the CPU's line: rows of A end at a multiple.
-LANES = 8
-#: Blocks a launch.
+#: Blocks of a launch, at most. Each block takes several documents or words.
 BLOCKS = 2048
-#: Threads that count a word.
+#: Threads per block that shuffle, and that count a word.
 THREADS = 256
-#: Bytes of a table in shared memory, at most: more would leave multiprocessors idle.
-TABLE = 8 << 10
+#: Largest tables that lie in shared memory, in bytes per block.
+SHARED_TABLE_BYTES = 8 << 10
+#: Selects the count of a packed entry.
 LOW = np.uint32(MAX_COUNT)
 
 
-class Rows(NamedTuple):
-    """Rows of A in places of fixed size: entries ``row_ptr[d] : row_ptr[d] + lengths[d]`` are document d's."""
+class DocumentRows(NamedTuple):
+    """Rows of A on the device. Document d has the entries ``row_ptr[d] : row_ptr[d] + lengths[d]``.
 
-    row_ptr: Any  # (D + 1,) int64, multiples of 32 entries: 128 bytes
-    lengths: Any  # (D,) int32, multiples of 8: entries of count zero fill the last line
+    Unlike on the CPU, a row's place does not depend on how many topics the row has. So documents can be counted in any
+    order, and gaps remain between the rows.
+    """
+
+    row_ptr: Any  # (D + 1,) int64, multiples of 32 entries, which are 128 bytes
+    lengths: Any  # (D,) int32, multiples of 8: the last entries have count zero
     entries: Any  # (row_ptr[-1],) uint32: topic << 16 | count
-    dense: Any  # (D * K,) float32, K a multiple of 8: A_dk + α_k; or nothing
-
-
-class WordOrder(NamedTuple):
-    """A chunk's segments in order of words, and how many tokens lie before each."""
-
-    words: np.ndarray  # (S,) uint32, ascending
-    segments: np.ndarray  # (S,) int64
-    before: np.ndarray  # (S + 1,) int64
-
-
-def word_order(word_ids: np.ndarray, word_ptr: np.ndarray) -> WordOrder:
-    """Order a chunk's segments, (S,) uint32 words and (S + 1,) int64 pointers, by word."""
-
-    def make() -> WordOrder:
-        segments = np.argsort(word_ids, kind="stable")
-        before = np.r_[0, np.cumsum(np.diff(word_ptr)[segments])].astype(np.int64)
-        return WordOrder(word_ids[segments], segments.astype(np.int64), before)
-
-    return derived(word_ids, "order", make)
+    dense: Any  # (D * K,) float32, K rounded up to a multiple of 8: A_dk + α_k; empty unless `add_dense_rows` made it
 
 
 # --- by document ---
@@ -59,104 +61,131 @@ def word_order(word_ids: np.ndarray, word_ptr: np.ndarray) -> WordOrder:
 
 def count_documents(
     doc_ptr: np.ndarray, word_to_doc_order: np.ndarray, z: np.ndarray, n_topics: int
-) -> tuple[Rows, int]:
-    """Count topics by document, in the order of their first tokens: rows on the device, and how many entries.
+) -> tuple[DocumentRows, int]:
+    """Count topics by document. Return the rows, on the device, and the number of their entries.
 
     ``doc_ptr`` (D + 1,) int64, ``word_to_doc_order`` (T,) uint32, ``z`` (T,) uint16 in word order. Raises ValueError
-    for a document longer than 65,535 tokens.
+    for a document of more than 65,535 tokens.
     """
     longest = int(np.diff(doc_ptr).max(initial=0))
     if longest > MAX_COUNT:
         raise ValueError(f"a document has {longest:,} tokens, on a device at most {MAX_COUNT:,}: choose device 'cpu'")
-    row_ptr, n_documents = derived(doc_ptr, n_topics, lambda: row_places(doc_ptr, n_topics)), len(doc_ptr) - 1
-    rows = Rows(
-        resident(row_ptr),
-        reused("lengths", n_documents, np.int32),
-        reused("entries", row_ptr[-1], np.uint32),
-        reused("none", 0, np.float32),
+    n_documents = len(doc_ptr) - 1
+    row_ptr = derived(doc_ptr, ("rows of A", n_topics), lambda: make_row_ptr(doc_ptr, n_topics))
+    rows = DocumentRows(
+        row_ptr=cached_copy(row_ptr, "A.row_ptr"),
+        lengths=workspace("A.lengths", n_documents, np.int32),
+        entries=workspace("A.entries", row_ptr[-1], np.uint32),
+        dense=workspace("A.none", 0, np.float32),
     )
-    entries = filled(np.zeros(1, np.int64))
+    n_entries = upload(np.zeros(1, np.int64), "A.n_entries")
     if len(z):
-        shuffled = reused("shuffled", len(z), np.uint16)
-        launch(
-            _shuffle, min(BLOCKS, -(-len(z) // THREADS)), THREADS, resident(word_to_doc_order), resident(z), shuffled
-        )
+        shuffled = _shuffled_topics(word_to_doc_order, z)
         blocks = min(BLOCKS, n_documents)
-        shared = 8 * n_topics if 8 * n_topics <= TABLE else 0
-        tables = reused("tables", (blocks, 1 if shared else 2 * n_topics), np.int32)
-        launch(_count, blocks, WARP, resident(doc_ptr), shuffled, tables, 2 * n_topics, rows, entries, shared=shared)
-    return rows, int(fetched(entries)[0])
+        tables, shared = _make_tables("document tables", blocks, 2 * n_topics)
+        pointers = cached_copy(doc_ptr, "doc_ptr")
+        launch(
+            _count_documents, blocks, WARP, pointers, shuffled, tables, 2 * n_topics, rows, n_entries, shared=shared
+        )  # fmt: skip
+    return rows, int(download(n_entries, "A.n_entries")[0])
 
 
-def row_places(doc_ptr: np.ndarray, n_topics: int) -> np.ndarray:
-    """Return where rows of A begin, (D + 1,) int64: a document has no more topics than tokens, and no more than K."""
-    lengths = np.minimum(np.diff(doc_ptr), n_topics)
-    return np.r_[0, np.cumsum(-(-lengths // WARP) * WARP)].astype(np.int64)
+def make_row_ptr(doc_ptr: np.ndarray, n_topics: int) -> np.ndarray:
+    """Return where rows of A begin, (D + 1,) int64. A row has at most one entry per token and one per topic."""
+    longest = np.minimum(np.diff(doc_ptr), n_topics)
+    aligned = -(-longest // WARP) * WARP
+    return np.r_[0, np.cumsum(aligned)].astype(np.int64)
+
+
+def _shuffled_topics(word_to_doc_order: np.ndarray, z: np.ndarray) -> Any:
+    """Return the topics in document order, on the device."""
+    shuffled = workspace("shuffled topics", len(z), np.uint16)
+    order = cached_copy(word_to_doc_order, "word_to_doc_order")
+    launch(_shuffle, min(BLOCKS, -(-len(z) // THREADS)), THREADS, order, cached_copy(z, "topics"), shuffled)
+    return shuffled
+
+
+def _make_tables(name: str, blocks: int, size: int) -> tuple[Any, int]:
+    """Return tables of ``size`` int32 per block in device memory, and the bytes of shared memory that replace them.
+
+    Where the tables lie in shared memory, those in device memory have one column, which tells the kernel.
+    """
+    nbytes = 4 * size
+    if nbytes <= SHARED_TABLE_BYTES:
+        return workspace(name, (blocks, 1), np.int32), nbytes
+    return workspace(name, (blocks, size), np.int32), 0
 
 
 @kernel
-def _shuffle(word_to_doc_order, z, shuffled):
+def _shuffle(word_to_doc_order: Any, z: Any, shuffled: Any) -> None:
     for i in range(cuda.grid(1), len(z), cuda.gridsize(1)):
         shuffled[word_to_doc_order[i]] = z[i]
 
 
 @kernel
-def _count(doc_ptr, z, tables, size, rows, entries):
-    """Count a document a warp, which is the whole block."""
+def _count_documents(doc_ptr: Any, z: Any, tables: Any, size: int, rows: Any, n_entries: Any) -> None:
+    """Count one document after another in each block, which is one warp; ``z`` is in document order."""
     lane = cuda.threadIdx.x
-    both = cuda.shared.array(0, int32) if tables.shape[1] < size else tables[cuda.blockIdx.x]
-    count, first = both[: size // 2], both[size // 2 : size]
-    for k in range(lane, size // 2, WARP):
+    n_topics = size // 2
+    # See `_make_tables`.
+    table = cuda.shared.array(0, int32) if tables.shape[1] < size else tables[cuda.blockIdx.x]
+    count = table[:n_topics]
+    first = table[n_topics:size]  # the first token of each topic, by its position in the document
+    for k in range(lane, n_topics, WARP):
         count[k] = 0
         first[k] = MAX_COUNT
     cuda.syncwarp()
     for d in range(cuda.blockIdx.x, len(doc_ptr) - 1, cuda.gridDim.x):
-        start, n = doc_ptr[d], doc_ptr[d + 1] - doc_ptr[d]
+        start = doc_ptr[d]
+        n = doc_ptr[d + 1] - start
         for i in range(lane, n, WARP):
             cuda.atomic.add(count, z[start + i], 1)
             cuda.atomic.min(first, z[start + i], i)
         cuda.syncwarp()
-        end = _write_row(rows, rows.row_ptr[d], z, start, n, count, first, lane)
+        end = _write_document(rows, rows.row_ptr[d], z, start, n, count, first, lane)
         cuda.syncwarp()
+        # Clear by the document's tokens: the tables are larger than most documents.
         for i in range(lane, n, WARP):
             count[z[start + i]] = 0
             first[z[start + i]] = MAX_COUNT
         if lane == 0:
             rows.lengths[d] = end
-            cuda.atomic.add(entries, 0, end)
+            cuda.atomic.add(n_entries, 0, end)
         cuda.syncwarp()
 
 
 @device
-def _write_row(rows, head, z, start, n, count, first, lane):
-    """Write an entry for each token that is the first of its topic, fill the last eight, return the row's length."""
+def _write_document(rows: Any, head: int, z: Any, start: int, n: int, count: Any, first: Any, lane: int) -> int:
+    """Write one entry for each token that is the first of its topic, pad the row, return its length."""
     end = 0
     for j in range(0, n, WARP):
         i = j + lane
         k = np.int64(z[start + i]) if i < n else 0
-        leads = i < n and first[k] == i
-        votes = cuda.ballot_sync(FULL, leads)
-        if leads:
-            entry = np.uint32(k) << SIXTEEN | np.uint32(count[k])
-            rows.entries[head + end + cuda.popc(votes & ((1 << lane) - 1))] = entry
+        is_first = i < n and first[k] == i
+        votes = ballot(is_first)
+        if is_first:
+            # Lanes write side by side: each one's place is the number of votes of the lanes before it.
+            place = head + end + cuda.popc(votes & ((1 << lane) - 1))
+            rows.entries[place] = np.uint32(k) << SIXTEEN | np.uint32(count[k])
         end += cuda.popc(votes)
-    behind = (end + LANES - 1) // LANES * LANES
-    if end + lane < behind:
+    padded_end = (end + LANES - 1) // LANES * LANES
+    if end + lane < padded_end:
         rows.entries[head + end + lane] = PADDING
-    return behind
+    return padded_end
 
 
-def dense_rows(rows: Rows, alpha: Any, n_topics: int) -> Rows:
-    """Return rows that also hold A_dk + α_k of all topics; ``alpha`` (K,) float32 on the device."""
+def add_dense_rows(rows: DocumentRows, alpha: Any, n_topics: int) -> DocumentRows:
+    """Return rows that also have A_dk + α_k of all topics; ``alpha`` (K,) float32 on the device."""
     n_documents = len(rows.lengths)
     width = -(-n_topics // LANES) * LANES
-    dense = reused("dense", n_documents * width, np.float32)
+    dense = workspace("A.dense", n_documents * width, np.float32)
     launch(_make_dense, min(BLOCKS, n_documents), WARP, rows, alpha, width, dense)
     return rows._replace(dense=dense)
 
 
 @kernel
-def _make_dense(rows, alpha, width, dense):
+def _make_dense(rows: Any, alpha: Any, width: int, dense: Any) -> None:
+    """Fill one row after another in each block, which is one warp."""
     lane = cuda.threadIdx.x
     for d in range(cuda.blockIdx.x, len(rows.lengths), cuda.gridDim.x):
         for k in range(lane, width, WARP):
@@ -172,49 +201,76 @@ def _make_dense(rows, alpha, width, dense):
 # --- by word ---
 
 
+class WordTokens(NamedTuple):
+    """What `_count_words` reads, on the device."""
+
+    longest_first: Any  # (n,) int64: the words that occur in the chunk, those with the most tokens first
+    heads: Any  # (W + 1,) int64: where each word's segments begin in ``segments``
+    segments: Any  # (S,) int64
+    word_ptr: Any  # (S + 1,) int64
+    z: Any  # (T,) uint16
+
+
+class WordRows(NamedTuple):
+    """Rows of B on the device, with gaps. Word v has the entries ``starts[v] : starts[v] + lengths[v]``."""
+
+    starts: Any  # (W + 1,) int64
+    topics: Any  # (starts[-1],) uint16
+    counts: Any  # (starts[-1],) int32
+    lengths: Any  # (W,) int64
+
+
 def count_words(
     word_ids: np.ndarray, word_ptr: np.ndarray, z: np.ndarray, words: tuple[int, int], n_topics: int
 ) -> WordCounts:
-    """Count the topics of words ``words[0] <= v < words[1]`` over all segments of a chunk: kernels/lda.py's table.
+    """Count the topics of words ``words[0] <= v < words[1]`` over all segments of a chunk; as the CPU's.
 
     ``word_ids`` (S,) uint32, ``word_ptr`` (S + 1,) int64, ``z`` (T,) uint16 in word order.
     """
-    order = word_order(word_ids, word_ptr)
-    places, heads, longest = derived(word_ids, (words, n_topics), lambda: _word_places(order, words, n_topics))
     n_words = words[1] - words[0]
-    if not places[-1]:
+    order = word_order(word_ids, word_ptr)
+    starts, heads, longest_first = derived(
+        (word_ids, word_ptr), ("rows of B", words, n_topics), lambda: _word_places(order, words, n_topics)
+    )
+    if not starts[-1]:
         return WordCounts(np.zeros(n_words + 1, np.int64), np.empty(0, np.uint16), np.empty(0, np.int32))
-    topics, counts = reused("topics", places[-1], np.uint16), reused("counts", places[-1], np.int32)
-    lengths = filled(np.zeros(n_words, np.int64))
-    tokens = resident(longest), resident(heads), resident(order.segments), resident(word_ptr), resident(z)
-    blocks = min(BLOCKS, len(longest))
-    shared = 4 * n_topics if 4 * n_topics <= TABLE else 0
-    tables = reused("word tables", (blocks, 1 if shared else n_topics), np.int32)
-    written = resident(places), topics, counts, lengths
-    cursor = filled(np.zeros(1, np.int64))
-    launch(_count_words, blocks, THREADS, tokens, tables, n_topics, cursor, written, shared=shared)
-    row_ptr = np.r_[0, np.cumsum(fetched(lengths))]
-    tight = reused("tight topics", row_ptr[-1], np.uint16), reused("tight counts", row_ptr[-1], np.int32)
-    launch(_tighten, min(BLOCKS, n_words), WARP, filled(row_ptr), *written[:3], *tight)
-    return WordCounts(row_ptr, fetched(tight[0]), fetched(tight[1]))
+    rows = WordRows(
+        starts=cached_copy(starts, "B.starts"),
+        topics=workspace("B.topics", starts[-1], np.uint16),
+        counts=workspace("B.counts", starts[-1], np.int32),
+        lengths=upload(np.zeros(n_words, np.int64), "B.lengths"),
+    )
+    tokens = WordTokens(
+        longest_first=cached_copy(longest_first, "B.longest_first"),
+        heads=cached_copy(heads, "B.heads"),
+        segments=cached_copy(order.segments, "word order.segments"),
+        word_ptr=cached_copy(word_ptr, "word_ptr"),
+        z=cached_copy(z, "topics"),
+    )
+    blocks = min(BLOCKS, len(longest_first))
+    tables, shared = _make_tables("word tables", blocks, n_topics)
+    cursor = upload(np.zeros(1, np.int64), "cursor")
+    launch(_count_words, blocks, THREADS, tokens, tables, n_topics, cursor, rows, shared=shared)
+    return _compacted(rows, n_words)
 
 
 def _word_places(order: WordOrder, words: tuple[int, int], n_topics: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return where a word's entries have room, its segments in the order, and the words that occur, longest first."""
+    """Return ``starts`` of `WordRows`, and ``heads`` and ``longest_first`` of `WordTokens`."""
     heads = np.searchsorted(order.words, np.arange(words[0], words[1] + 1)).astype(np.int64)
     tokens = np.diff(order.before[heads])
-    places = np.r_[0, np.cumsum(np.minimum(tokens, n_topics))]
-    longest = np.argsort(-tokens, kind="stable")[: np.count_nonzero(tokens)]
-    return places, heads, longest.astype(np.int64)
+    starts = np.r_[0, np.cumsum(np.minimum(tokens, n_topics))]
+    longest_first = np.argsort(-tokens, kind="stable")[: np.count_nonzero(tokens)]
+    return starts, heads, longest_first.astype(np.int64)
 
 
 @kernel
-def _count_words(tokens, tables, n_topics, cursor, written):
-    """Count a word a block; topics ascend."""
-    longest, heads, segments, word_ptr, z = tokens
-    thread, threads = cuda.threadIdx.x, cuda.blockDim.x
+def _count_words(tokens: Any, tables: Any, n_topics: int, cursor: Any, rows: Any) -> None:
+    """Count one word after another in each block, until none is left."""
+    thread = cuda.threadIdx.x
+    threads = cuda.blockDim.x
+    # See `_make_tables`.
     count = cuda.shared.array(0, int32) if tables.shape[1] < n_topics else tables[cuda.blockIdx.x]
-    taken = cuda.shared.array(2, int32)
+    taken = cuda.shared.array(1, int32)
     for k in range(thread, n_topics, threads):
         count[k] = 0
     while True:
@@ -222,44 +278,55 @@ def _count_words(tokens, tables, n_topics, cursor, written):
         if thread == 0:
             taken[0] = cuda.atomic.add(cursor, 0, 1)
         cuda.syncthreads()
-        if taken[0] >= len(longest):
+        if taken[0] >= len(tokens.longest_first):
             return
-        v = longest[taken[0]]
-        turn = 0
-        for h in range(heads[v], heads[v + 1]):
-            start, end = word_ptr[segments[h]], word_ptr[segments[h] + 1]
-            # Short segments begin with different threads, so that all have work.
-            for i in range(start + (thread - turn) % threads, end, threads):
-                cuda.atomic.add(count, z[i], 1)
-            turn = (turn + end - start) % threads
+        v = tokens.longest_first[taken[0]]
+        shift = 0
+        for h in range(tokens.heads[v], tokens.heads[v + 1]):
+            segment = tokens.segments[h]
+            start = tokens.word_ptr[segment]
+            end = tokens.word_ptr[segment + 1]
+            # Segments are often shorter than the block. Each one begins at the thread at which the last one ended, so
+            # that all threads have work.
+            for i in range(start + (thread - shift) % threads, end, threads):
+                cuda.atomic.add(count, tokens.z[i], 1)
+            shift = (shift + end - start) % threads
         cuda.syncthreads()
         if thread < WARP:
-            _write_word(v, n_topics, count, written, thread)
+            _write_word(v, n_topics, count, rows, thread)
 
 
 @device
-def _write_word(v, n_topics, count, written, lane):
-    """Write the topics that occur and clear their counts; one warp does."""
-    places, topics, counts, lengths = written
+def _write_word(v: int, n_topics: int, count: Any, rows: Any, lane: int) -> None:
+    """Write the topics of word v that occur, ascending, and clear their counts. One warp runs this."""
     end = 0
     for j in range(0, n_topics, WARP):
         k = j + lane
         found = count[k] if k < n_topics else 0
-        votes = cuda.ballot_sync(FULL, found > 0)
+        votes = ballot(found > 0)
         if found > 0:
-            place = places[v] + end + cuda.popc(votes & ((1 << lane) - 1))
-            topics[place] = k
-            counts[place] = found
+            place = rows.starts[v] + end + cuda.popc(votes & ((1 << lane) - 1))
+            rows.topics[place] = k
+            rows.counts[place] = found
             count[k] = 0
         end += cuda.popc(votes)
     if lane == 0:
-        lengths[v] = end
+        rows.lengths[v] = end
+
+
+def _compacted(rows: WordRows, n_words: int) -> WordCounts:
+    """Return the rows without gaps, on the host."""
+    row_ptr = np.r_[0, np.cumsum(download(rows.lengths, "B.lengths"))]
+    topics = workspace("B.compact topics", row_ptr[-1], np.uint16)
+    counts = workspace("B.compact counts", row_ptr[-1], np.int32)
+    launch(_compact, min(BLOCKS, n_words), WARP, upload(row_ptr, "B.row_ptr"), rows, topics, counts)
+    return WordCounts(row_ptr, download(topics, "B.topics"), download(counts, "B.counts"))
 
 
 @kernel
-def _tighten(row_ptr, places, topics, counts, tight_topics, tight_counts):
-    """Leave out the room that words did not need."""
+def _compact(row_ptr: Any, rows: Any, topics: Any, counts: Any) -> None:
+    """Copy one row after another in each block, which is one warp."""
     for v in range(cuda.blockIdx.x, len(row_ptr) - 1, cuda.gridDim.x):
         for j in range(cuda.threadIdx.x, row_ptr[v + 1] - row_ptr[v], WARP):
-            tight_topics[row_ptr[v] + j] = topics[places[v] + j]
-            tight_counts[row_ptr[v] + j] = counts[places[v] + j]
+            topics[row_ptr[v] + j] = rows.topics[rows.starts[v] + j]
+            counts[row_ptr[v] + j] = rows.counts[rows.starts[v] + j]

@@ -1,29 +1,52 @@
-"""FAST-HALS on a CUDA device: a half-epoch in one launch, a thread block a block of rows.
+"""FAST-HALS on a CUDA device: all components of a factor in one launch, one thread block per 32 rows.
 
-A block holds x (K, 32) of its 32 rows and what is left of their products, y = r − penalty − S·x, in shared memory. Its
-warps compute y, which is Algorithm 2's phase 1 for all tiles at once; then component after component moves to max(ε,
-x + y's share), and its change goes to the y of the components behind it, which is phases 2 and 3. The papers' form, a
-launch a component, is in nmf_tiled.py. P and Q are products of their own: cuSPARSE's and cuBLAS's where CuPy is.
+Source: ALO-NMF (Moon et al., KDD 2020), section 4.2. The paper launches two kernels per component, because it
+normalises each component over all rows; that form is in `tiled.py`. Here components are not normalised during a sweep,
+so rows do not depend on each other, and a block sweeps its rows alone.
+
+Shared memory holds two arrays (K, 32) of the block's rows: x, the values, and y = r − penalty − S·x, where r is the
+row of A·W, of Aᵀ·H or of a given product. A row is a column of the arrays, and a warp's lane has one row.
+
+1. The warps compute r, or read it.
+2. The warps compute y, each for some of the components: phase 1 of Algorithm 2 for all tiles at once.
+3. Component after component moves to max(floor, keep·x + step·y). Its change is subtracted from y of the other
+   components: phases 2 and 3.
+
+A single row per lane means that no lane needs another lane's numbers. The arrays have 33 columns, so that threads of a
+warp use different banks, whether they are on one component or on one row.
+
+The results differ from the CPU's by rounding, since sums have another order. Tested to 1e-5 in the simulator and on a
+device: tests/kernels/cuda/test_nmf.py. Reference implementation: tests/helpers/naive.py, `nmf_best_rows` and
+`nmf_fast_hals`.
 """
 
-import importlib.util
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numba import config, cuda, float64
+from numba import cuda
 
 from ...nmf.hals import Scratch, SparseMatrix, SparseRows, UpdateRule
 from ...simd import tiles
-from ..jit import device, kernel, launch, named, shared_limit, stream
-from ..memory import fetched, filled, new, resident, residents
-from ..warp import FULL, WARP
+from ..jit import kernel
+from ..launch import launch, shared_memory_limit
+from ..memory import cached_copies, cached_copy, download, upload
+from ..warp import WARP
+from .products import sparse_product, upper_gram
 
-#: Threads that sweep a block of 32 rows, and that add up a row of P or a tile of Q.
+#: Threads per block.
 THREADS = 256
-#: Numbers in a line of shared memory: rows side by side, and one more, so that columns use different banks too.
-LINE = WARP + 1
-#: Blocks of a product, at most.
-BLOCKS = 2048
+#: Columns of the arrays in shared memory: 32 rows and one column that is not used.
+COLUMNS = WARP + 1
+
+
+class DeviceRule(NamedTuple):
+    """An `UpdateRule` on the device."""
+
+    S: Any  # (K, K)
+    keep: Any  # (K,)
+    step: Any  # (K,)
+    penalty: float
+    floor: float
 
 
 def sweep_sparse(
@@ -36,56 +59,81 @@ def sweep_sparse(
     sweeps: int,
     scratch: Scratch,
 ) -> None:
-    """Sweep H (D, K) for SparseMatrix A and W (V, K); add AᵀH to P (V, K), the upper half of HᵀH to Q (K, K) float64.
+    """Sweep H (D, K) for sparse A and W (V, K); add AᵀH to P (V, K), the upper half of HᵀH to Q (K, K) float64.
 
-    As the CPU's; arrays are changed in place. Raises ValueError where K is too large for shared memory; DeviceError.
+    As the CPU's: H, P and Q change in place. Raises ValueError where K is too large for shared memory, and DeviceError.
     """
     if not len(H):
         return
-    moved = _sweep(residents(A.by_row), resident(W), rule, H, sweeps)
-    P += _product(A.by_column, moved, P)
-    Q += _gram(moved, Q)
-    H[:] = fetched(moved)
+    swept = _sweep(cached_copies(A.by_row, "A"), cached_copy(W, "W"), rule, H, sweeps)
+    P += sparse_product(A.by_column, swept, P.shape, "P")
+    Q += upper_gram(swept, "Q")
+    H[:] = download(swept, "H")
 
 
 def sweep_rows(R: np.ndarray, rule: UpdateRule, H: np.ndarray, Q: np.ndarray, sweeps: int, scratch: Scratch) -> float:
-    """Sweep H (D, K) given R (D, K); add the upper half of HᵀH to Q (K, K) float64; return ⟨R, H⟩; as the CPU's."""
+    """Sweep H (D, K) given R (D, K); add the upper half of HᵀH to Q (K, K) float64; return ⟨R, H⟩; as the CPU's.
+
+    Raises ValueError where K is too large for shared memory, and DeviceError.
+    """
     if not len(H):
         return 0.0
-    none = SparseRows(filled(np.zeros(0, np.int64)), filled(np.zeros(0, np.int32)), filled(np.zeros(0, R.dtype)))
-    moved = _sweep(none, resident(R), rule, H, sweeps)
-    Q += _gram(moved, Q)
-    H[:] = fetched(moved)
+    no_rows = SparseRows(
+        indptr=upload(np.zeros(0, np.int64), "no rows"),
+        indices=upload(np.zeros(0, np.int32), "no rows"),
+        data=upload(np.zeros(0, R.dtype), "no rows"),
+    )
+    swept = _sweep(no_rows, cached_copy(R, "R"), rule, H, sweeps)
+    Q += upper_gram(swept, "Q")
+    H[:] = download(swept, "H")
     return float(np.einsum("dk,dk->", R, H, dtype=np.float64))
 
 
 def _sweep(rows: SparseRows, X: Any, rule: UpdateRule, H: np.ndarray, sweeps: int) -> Any:
-    """Sweep H for products of sparse rows with X, or where there are no such rows for the products X."""
+    """Return the swept H on the device: for the products of sparse rows with X, or without rows for the products X."""
     K = H.shape[1]
-    shared = 2 * K * LINE * H.itemsize
-    if shared > shared_limit():
+    shared = 2 * K * COLUMNS * H.itemsize
+    if shared > shared_memory_limit():
         raise ValueError(
-            f"{K:,} components take {shared:,} bytes of a block's shared memory, which has {shared_limit():,}: choose "
-            f"fewer, or device 'cpu'"
+            f"{K:,} components take {shared:,} bytes of a block's shared memory, which has "
+            f"{shared_memory_limit():,}: choose fewer, or device 'cpu'"
         )
+    swept = upload(H, "H")
+    blocks = -(-len(H) // WARP)
+    launch(_sweep_block, blocks, THREADS, rows, X, _to_device_rule(rule, K), swept, sweeps, shared=shared)
+    return swept
+
+
+def _to_device_rule(rule: UpdateRule, K: int) -> DeviceRule:
+    """Return the rule on the device, with S as a plain matrix: the CPU's S has four rows side by side."""
     padded = len(rule.keep)
-    S = rule.S.reshape(padded // tiles.ROWS, padded, tiles.ROWS).transpose(0, 2, 1).reshape(padded, padded)
-    there = filled(np.ascontiguousarray(S[:K, :K])), filled(rule.keep), filled(rule.step), rule.penalty, rule.floor
-    moved = filled(H)
-    launch(_sweep_block, -(-len(H) // WARP), THREADS, rows, X, there, moved, sweeps, shared=shared)
-    return moved
+    packed = rule.S.reshape(padded // tiles.ROWS, padded, tiles.ROWS)
+    S = packed.transpose(0, 2, 1).reshape(padded, padded)[:K, :K]
+    return DeviceRule(
+        S=upload(np.ascontiguousarray(S), "S"),
+        keep=upload(rule.keep, "keep"),
+        step=upload(rule.step, "step"),
+        penalty=rule.penalty,
+        floor=rule.floor,
+    )
 
 
 @kernel
-def _sweep_block(rows, X, rule, H, sweeps):
-    """Sweep 32 rows: a warp's lanes are rows, and each of its warps has some of the components."""
+def _sweep_block(rows: Any, X: Any, rule: Any, H: Any, sweeps: int) -> None:
+    """Sweep 32 rows in each block."""
     indptr, indices, data = rows
     S, keep, step, penalty, floor = rule
-    K, first = H.shape[1], cuda.blockIdx.x * WARP
-    lane, warp, warps = cuda.threadIdx.x % WARP, cuda.threadIdx.x // WARP, cuda.blockDim.x // WARP
+    K = H.shape[1]
+    first = cuda.blockIdx.x * WARP
+    lane = cuda.threadIdx.x % WARP
+    warp = cuda.threadIdx.x // WARP
+    warps = cuda.blockDim.x // WARP
     n = min(WARP, len(H) - first)
-    room = cuda.shared.array(0, H.dtype)
-    x, r = room[: K * LINE], room[K * LINE :]
+    shared = cuda.shared.array(0, H.dtype)
+    x = shared[: K * COLUMNS]
+    y = shared[K * COLUMNS :]
+
+    # 1. r − penalty. A warp has a row, and its lanes have components, so that X and H are read side by side.
     for d in range(warp, WARP, warps):
         for k in range(lane, K, WARP):
             total = -penalty
@@ -95,100 +143,34 @@ def _sweep_block(rows, X, rule, H, sweeps):
                         total += data[i] * X[indices[i], k]
                 else:
                     total += X[first + d, k]
-            x[k * LINE + d] = H[first + d, k] if d < n else 0
-            r[k * LINE + d] = total
+            x[k * COLUMNS + d] = H[first + d, k] if d < n else 0
+            y[k * COLUMNS + d] = total
     cuda.syncthreads()
+
+    # 2. y = r − penalty − S·x. From here on a lane has a row, and a warp has components.
     for k in range(warp, K, warps):
-        total = r[k * LINE + lane]
+        total = y[k * COLUMNS + lane]
         for j in range(K):
-            total -= S[k, j] * x[j * LINE + lane]
-        r[k * LINE + lane] = total
+            total -= S[k, j] * x[j * COLUMNS + lane]
+        y[k * COLUMNS + lane] = total
+
+    # 3. All warps compute the new value of component k; each subtracts its change from y of its own components.
     for turn in range(sweeps):
         for k in range(K):
             cuda.syncthreads()
-            old = x[k * LINE + lane]
-            new = max(floor, keep[k] * old + step[k] * r[k * LINE + lane])
-            # Behind the last sweep nobody asks what is left of the components before.
-            for j in range((k + 1 if turn + 1 == sweeps else 0) + warp, K, warps):
+            old = x[k * COLUMNS + lane]
+            new = max(floor, keep[k] * old + step[k] * y[k * COLUMNS + lane])
+            # In the last sweep, y of the components up to k is not used any more.
+            first_used = k + 1 if turn + 1 == sweeps else 0
+            for j in range(first_used + warp, K, warps):
                 if j != k:
-                    r[j * LINE + lane] -= S[k, j] * (new - old)
+                    y[j * COLUMNS + lane] -= S[k, j] * (new - old)
+            # x[k] and y[k] may change only after all warps have read them.
             cuda.syncthreads()
             if warp == 0:
-                x[k * LINE + lane] = new
-                r[k * LINE + lane] -= S[k, k] * (new - old)
+                x[k * COLUMNS + lane] = new
+                y[k * COLUMNS + lane] -= S[k, k] * (new - old)
     cuda.syncthreads()
     for d in range(warp, n, warps):
         for k in range(lane, K, WARP):
-            H[first + d, k] = x[k * LINE + d]
-
-
-# --- products ---
-
-
-def has_cupy() -> bool:
-    """Say whether CuPy, and so NVIDIA's libraries, can be used."""
-    return not config.ENABLE_CUDASIM and importlib.util.find_spec("cupy") is not None
-
-
-@named()
-def multiply(make: Any, *arrays: Any) -> np.ndarray:
-    """Return ``make(cupy, *arrays)`` of device arrays, on this thread's stream. Raises DeviceError."""
-    import cupy
-
-    with cupy.cuda.ExternalStream(int(stream().handle)):
-        return cupy.asnumpy(make(cupy, *(cupy.asarray(a) for a in arrays)))
-
-
-def _product(A: SparseRows, X: Any, like: np.ndarray) -> np.ndarray:
-    """A·X for sparse rows and X on the device: cuSPARSE's product, or a row a warp."""
-    there = residents(A)
-    if has_cupy():
-        from cupyx.scipy.sparse import csr_matrix
-
-        shape = len(like), X.shape[0]
-        return multiply(
-            lambda _, indptr, indices, data, X: csr_matrix((data, indices, indptr.astype("i4")), shape) @ X, *there, X
-        )
-    out = new(like.shape, like.dtype)
-    launch(_multiply_rows, min(BLOCKS, len(like)), WARP, there, X, out)
-    return fetched(out)
-
-
-@kernel
-def _multiply_rows(rows, X, out):
-    indptr, indices, data = rows
-    for i in range(cuda.blockIdx.x, len(out), cuda.gridDim.x):
-        for k in range(cuda.threadIdx.x, out.shape[1], WARP):
-            total = 0 * X[0, k]
-            for j in range(indptr[i], indptr[i + 1]):
-                total += data[j] * X[indices[j], k]
-            out[i, k] = total
-
-
-def _gram(X: Any, Q: np.ndarray) -> np.ndarray:
-    """The upper half of XᵀX in float64: cuBLAS's product, or an element a warp."""
-    if has_cupy():
-        return np.triu(multiply(lambda cupy, X: X.astype(cupy.float64).T @ X.astype(cupy.float64), X))
-    out = new(Q.shape, np.float64)
-    launch(_multiply_columns, min(BLOCKS, Q.size), WARP, X, out)
-    return np.triu(fetched(out))
-
-
-@kernel
-def _multiply_columns(X, out):
-    K = len(out)
-    for e in range(cuda.blockIdx.x, K * K, cuda.gridDim.x):
-        total = float64(0)
-        for d in range(cuda.threadIdx.x, len(X), WARP):
-            total += float64(X[d, e // K]) * float64(X[d, e % K])
-        total = warp_sum(total)
-        if cuda.threadIdx.x == 0:
-            out[e // K, e % K] = total
-
-
-@device
-def warp_sum(x):
-    """Return the sum over a warp to all of its threads."""
-    for bits in (16, 8, 4, 2, 1):
-        x += cuda.shfl_xor_sync(FULL, x, bits)
-    return x
+            H[first + d, k] = x[k * COLUMNS + d]

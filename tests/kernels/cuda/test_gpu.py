@@ -67,20 +67,20 @@ def test_copies_come_back_in_pieces_and_live_as_long_as_their_arrays():
     from corpusmill.kernels.cuda import memory
 
     host = np.random.default_rng(0).integers(0, 1 << 32, 5_000_001, np.uint32)
-    before = memory.COPIED.nbytes
-    copy = memory.resident(host)
-    assert memory.resident(host) is copy
-    np.testing.assert_array_equal(memory.fetched(copy), host)
-    assert memory.COPIED.nbytes == before + host.nbytes
+    before = memory.COPIES.nbytes
+    copy = memory.cached_copy(host, "host")
+    assert memory.cached_copy(host, "host") is copy
+    np.testing.assert_array_equal(memory.download(copy, "host"), host)
+    assert memory.COPIES.nbytes == before + host.nbytes
     del host
-    assert memory.COPIED.nbytes == before
+    assert memory.COPIES.nbytes == before
 
 
 def test_what_does_not_fit_is_said_with_the_numbers():
     from corpusmill.kernels.cuda import memory
 
     with pytest.raises(DeviceError, match=r"1,099,511,627,776 bytes do not fit the device: [\d,]+ of [\d,]+ are free"):
-        memory.new(1 << 40, np.uint8)
+        memory.allocate(1 << 40, np.uint8, "a TiB")
 
 
 SCRIPT = """

@@ -9,6 +9,8 @@ from corpusmill.kernels import random
 from corpusmill.kernels.cuda import warp
 from corpusmill.kernels.cuda.lda import counts as lda_counts
 from corpusmill.kernels.cuda.lda import esca as lda
+from corpusmill.kernels.cuda.lda import model as lda_model
+from corpusmill.kernels.cuda.lda import order as lda_order
 from corpusmill.kernels.cuda.random import uniform64
 from corpusmill.kernels.errors import DeviceError
 from corpusmill.kernels.lda import esca as cpu
@@ -65,7 +67,7 @@ def test_topics_beyond_shared_memory(n_topics):
     chunk, z = small_case(n_topics, n_tokens=30)
     models = [model_of(chunk, z, n_topics, 12)]
     for old in (None, z):
-        with mock.patch.object(lda, "shared_limit", return_value=4 * n_topics - 1):
+        with mock.patch.object(lda_model, "shared_memory_limit", return_value=4 * n_topics - 1):
             found = lda.sweep(chunk, models, old, random.key(2))
         np.testing.assert_array_equal(found, cpu.sweep(chunk, models, old, random.key(2)))
 
@@ -84,8 +86,8 @@ def test_rows_of_words_are_the_cpus(words, n_topics):
 @pytest.mark.parametrize("words", [(0, 12), (3, 9)])
 def test_jobs_cover_every_token_of_their_words_once(words):
     chunk, _ = small_case(5, n_tokens=4000)
-    order = lda.word_order(chunk.word_ids, chunk.word_ptr)
-    jobs = lda.jobs_of(order, words)
+    order = lda_order.word_order(chunk.word_ids, chunk.word_ptr)
+    jobs = lda_order.make_jobs(order, words, smallest=256, jobs=1000)
     places = np.concatenate([np.arange(a, b) for a, b in zip(jobs.starts, jobs.ends, strict=True)])
     segments = np.searchsorted(order.before, places, "right") - 1
     tokens = chunk.word_ptr[order.segments[segments]] + places - order.before[segments]
@@ -111,7 +113,7 @@ def test_the_tree_finds_what_a_search_finds(size):
             found[i] = warp.tree_search(leaves, nodes, len(leaves), wanted[i], cuda.threadIdx.x)
 
     found = np.full(len(wanted), -1)
-    search[1, 32](leaves, lda.tree_nodes(leaves), wanted, found)
+    search[1, 32](leaves, lda_model.tree_nodes(leaves), wanted, found)
     np.testing.assert_array_equal(found, np.minimum(np.searchsorted(leaves, wanted, "right"), size - 1))
 
 
@@ -178,7 +180,7 @@ def test_a_late_error_names_the_kernels_before_it(where, call):
     with (
         mock.patch.object(getattr(cuda, where), call, side_effect=RuntimeError("an illegal address")),
         pytest.raises(
-            DeviceError, match=r"^CUDA kernel (shuffle, then count: |of another thread: )an illegal address$"
+            DeviceError, match=r"^CUDA kernel (shuffle, then count_documents: |of another thread: )an illegal address$"
         ),
     ):
         lda.sweep(chunk, [model_of(chunk, z, 5, 12)], z, random.key(0))

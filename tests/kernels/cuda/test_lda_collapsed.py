@@ -30,7 +30,7 @@ def tables_of(tokens, z, n_documents):
 @pytest.mark.parametrize("documents", [4, 100])
 @pytest.mark.parametrize("words_of_a_panel", [5, W])
 def test_mini_batches_are_the_cpus(documents, words_of_a_panel, monkeypatch):
-    monkeypatch.setattr(lda_collapsed, "PANEL", 4 * (K | 1) * words_of_a_panel)
+    monkeypatch.setattr(lda_collapsed, "PANEL_BYTES", 4 * (K | 1) * words_of_a_panel)
     chunk, tokens = case()
     z = np.random.default_rng(2).integers(0, K, chunk.n_tokens).astype(np.uint16)
     tables, expected, found = tables_of(tokens, z, chunk.n_documents), z.copy(), z.copy()
@@ -46,9 +46,9 @@ def test_mini_batches_are_the_cpus(documents, words_of_a_panel, monkeypatch):
 def test_panels_hold_each_token_once_in_order_of_documents(width):
     chunk, tokens = case()
     n_panels = -(-W // width)
-    order, tiles = lda_collapsed.panels_of(tokens, chunk.doc_ptr, 4, width, n_panels)
+    order, ptr = lda_collapsed.make_tiles(tokens, chunk.doc_ptr, 4, width, n_panels)
     np.testing.assert_array_equal(np.sort(order), np.arange(chunk.n_tokens))
-    tile = np.repeat(np.arange(len(tiles) - 1), np.diff(tiles))
+    tile = np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
     np.testing.assert_array_equal(tile, tokens.docs[order] // 4 * n_panels + tokens.words[order] // width)
     same = np.diff(tile) == 0
     assert (np.diff(tokens.docs[order].astype(int))[same] >= 0).all()

@@ -5,6 +5,7 @@ from unittest import mock
 import numpy as np
 import pytest
 from corpusmill.kernels.cuda.nmf import hals as nmf
+from corpusmill.kernels.cuda.nmf import products as nmf_products
 from corpusmill.kernels.cuda.nmf import tiled as nmf_tiled
 from corpusmill.kernels.nmf import hals as cpu
 from corpusmill.kernels.nmf import tiled as cpu_tiled
@@ -15,7 +16,7 @@ from scipy import sparse
 
 @pytest.fixture(autouse=True)
 def _few_threads():
-    with few_threads(nmf, THREADS=64, BLOCKS=2), few_threads(nmf_tiled, THREADS=64):
+    with few_threads(nmf, THREADS=64), few_threads(nmf_products, BLOCKS=2), few_threads(nmf_tiled, THREADS=64):
         yield
 
 
@@ -63,7 +64,7 @@ def test_too_many_components_are_refused():
     _, rows, W, H = small_case("float32")
     rule = cpu.update_rule(W.T @ W, "separable", "H")
     with (
-        mock.patch.object(nmf, "shared_limit", return_value=1000),
+        mock.patch.object(nmf, "shared_memory_limit", return_value=1000),
         pytest.raises(ValueError, match=r"5 components take 1,320 bytes of a block's shared memory, which has 1,000"),
     ):
         nmf.sweep_sparse(rows, W, rule, H, np.zeros_like(W), np.zeros((5, 5)), 1, None)

@@ -35,7 +35,7 @@ def small_case(order="permutation", weighting="uniform", dimension=41):
 @pytest.mark.parametrize("room", [80, 4096])
 def test_sums_are_the_cpus(order, weighting, room):
     tokens, window, seeds = small_case(order, weighting)
-    with mock.patch.object(ri, "shared_limit", return_value=room):
+    with mock.patch.object(ri, "shared_memory_limit", return_value=room):
         found = ri.accumulate(tokens, window, seeds, 41)
     np.testing.assert_array_equal(found, cpu.accumulate(tokens, window, seeds, 41))
     some = tokens._replace(occurrence_ptr=tokens.occurrence_ptr[2:5])

@@ -61,7 +61,7 @@ def test_blocks_side_by_side_lose_no_change(method):
 def test_what_does_not_fit_shared_memory_is_refused(method):
     text, step, W = small_case((4,))
     with (
-        mock.patch.object(word2vec, "shared_limit", return_value=1000),
+        mock.patch.object(word2vec, "shared_memory_limit", return_value=1000),
         pytest.raises(ValueError, match=r"64 columns, window 3 and 2 negatives take .* bytes"),
     ):
         word2vec.train(method, text, step, *W)
@@ -69,7 +69,7 @@ def test_what_does_not_fit_shared_memory_is_refused(method):
 
 def test_stretches_cover_every_word_once():
     long = word2vec.STRETCH
-    found = word2vec.stretches_of(np.array([0, 0, 5, long + 5, 3 * long]))
+    found = word2vec.cut_stretches(np.array([0, 0, 5, long + 5, 3 * long]))
     assert found[:, 2:].tolist() == [[0, 5], [5, long + 5], [long + 5, 2 * long + 5], [2 * long + 5, 3 * long]]
     assert found[:, :2].tolist() == [[0, 5], [5, long + 5], [long + 5, 3 * long], [long + 5, 3 * long]]
 

@@ -1,0 +1,41 @@
+"""What both of Word2Vec's orders of updates share on a CUDA device: products, gradients, learning rate, negatives.
+
+The learning rate and the negatives are computed by the CPU's functions, compiled for the device. Products and updates
+of rows are written anew: the CPU's are vector instructions for eight or sixteen numbers at a time.
+
+Tested as parts of the kernels: tests/kernels/cuda/test_word2vec.py.
+"""
+
+import math
+from typing import Any
+
+from numba import float32
+
+from ...word2vec import skip_gram as cpu
+from ..jit import device
+from ..port import to_device
+from ..random import draw
+from ..warp import WARP, warp_sum
+
+#: Products are cut off at this size, because the exponential of a larger one is not a float32.
+LARGEST_PRODUCT = 80.0
+
+learning_rate = to_device(cpu._alpha)
+negative_at = to_device(cpu._negative, draw=draw)
+range_of_negatives = to_device(cpu._range_of_negatives, draw=draw)
+
+
+@device
+def dot(A: Any, a: int, B: Any, b: int, D: int, lane: int) -> Any:
+    """Return the product of D numbers of A from ``a`` on and of B from ``b`` on. The whole warp calls, and gets it."""
+    total = float32(0)
+    for k in range(lane, D, WARP):
+        total += A[a + k] * B[b + k]
+    return warp_sum(total)
+
+
+@device
+def gradient(product: Any, label: Any, alpha: Any) -> Any:
+    """Return (label − sigmoid(product)) · alpha, float32."""
+    x = min(max(product, float32(-LARGEST_PRODUCT)), float32(LARGEST_PRODUCT))
+    return alpha * (label - float32(1) / (float32(1) + math.exp(-x)))

@@ -208,7 +208,7 @@ def _tell_parts(options, name: str, found: list[float]) -> None:
 
 def sort_milliseconds(state) -> float:
     """Time what shuffle and count replace: a sort of all tokens by document and topic. NaN without CuPy."""
-    from corpusmill.kernels.cuda.nmf.hals import has_cupy
+    from corpusmill.kernels.cuda.nmf.products import has_cupy
 
     if not has_cupy():
         return float("nan")

@@ -4,7 +4,7 @@ A launch returns before the kernel has run. The kernels and copies of one host t
 submitted them, because they share the thread's stream. Those of different threads overlap (SaberLDA, section 3.1.2).
 
 A kernel's fault, such as an illegal address, shows in whatever call comes next: a copy, an allocation or a wait.
-`kernel_errors` turns it into a DeviceError with the names of the kernels that may have caused it.
+`device_errors` turns it into a DeviceError with the names of the kernels that may have caused it.
 """
 
 import contextlib
@@ -90,14 +90,14 @@ def synchronize(cause: str) -> None:
     """Wait until this thread's stream is empty; raise DeviceError, which names the kernels since the last wait."""
     LEDGER.record(Operation.WAIT, cause)
     try:
-        with kernel_errors():
+        with device_errors():
             stream().synchronize()
     finally:
         _STATE.pending.clear()
 
 
 @contextlib.contextmanager
-def kernel_errors() -> Iterator[None]:
+def device_errors() -> Iterator[None]:
     """Context manager: turn the driver's errors into a DeviceError that names this thread's pending kernels."""
     try:
         yield

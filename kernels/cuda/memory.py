@@ -32,7 +32,7 @@ from numpy.typing import DTypeLike
 
 from ..errors import DeviceError
 from .caches import COPIES, DERIVED, Arrays, Value
-from .launch import kernel_errors, new_event, stream, synchronize
+from .launch import device_errors, new_event, stream, synchronize
 from .ledger import LEDGER, Operation
 
 #: Bytes of a pinned buffer. A larger copy is cut into parts of this size.
@@ -161,7 +161,7 @@ def _parts(flat: np.ndarray, array: Any) -> Iterator[tuple[np.ndarray, Any]]:
         yield part, array[start : start + len(part)]
 
 
-@kernel_errors()
+@device_errors()
 def upload(host: np.ndarray, cause: str) -> Any:
     """Return a new copy on the device, which kernels may change. Raises DeviceError."""
     copy = allocate(host.shape, host.dtype, cause)
@@ -177,7 +177,7 @@ def upload(host: np.ndarray, cause: str) -> Any:
     return copy
 
 
-@kernel_errors()
+@device_errors()
 def cached_copy(host: np.ndarray, cause: str) -> Any:
     """Return the copy of a host array on the device, for reading. It is uploaded the first time. Raises DeviceError."""
     copy = COPIES.get(host)
@@ -196,7 +196,7 @@ def cached_copies(arrays: Fields, cause: str) -> Fields:
     return arrays._replace(**copies)  # type: ignore[attr-defined]  # a NamedTuple's
 
 
-@kernel_errors()
+@device_errors()
 def download(array: Any, cause: str, keep: bool = False) -> np.ndarray:
     """Return a device array's contents; ``keep``: as the cached copy of the returned array, which must not be changed.
 

@@ -12,7 +12,7 @@ from numba import config, cuda, float64
 
 from ...nmf.hals import SparseRows
 from ..jit import kernel
-from ..launch import kernel_errors, launch, stream
+from ..launch import device_errors, launch, stream
 from ..ledger import LEDGER, Operation
 from ..memory import allocate, cached_copies, download
 from ..warp import WARP, warp_sum
@@ -26,7 +26,7 @@ def has_cupy() -> bool:
     return not config.ENABLE_CUDASIM and importlib.util.find_spec("cupy") is not None
 
 
-@kernel_errors()
+@device_errors()
 def multiply(compute: Callable[..., Any], cause: str, *arrays: Any) -> np.ndarray:
     """Return ``compute(cupy, *arrays)`` of device arrays as an array of the host. Raises DeviceError.
 

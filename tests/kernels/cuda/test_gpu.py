@@ -87,7 +87,7 @@ SCRIPT = """
 import sys
 from cuda.bindings import driver
 from corpusmill import LDA
-from corpusmill.pipeline.clusters import open_cluster
+from corpusmill import open_cluster
 
 if __name__ == "__main__":
     with open_cluster("local-cuda", threads_per_worker=2) as client:

@@ -110,7 +110,7 @@ import sys
 import numpy as np
 from helpers import cuda_worker
 from corpusmill import LDA
-from corpusmill.pipeline.clusters import open_cluster
+from corpusmill import open_cluster
 
 if __name__ == "__main__":
     with open_cluster("local", n_workers=1, memory_limit="2GiB") as client:

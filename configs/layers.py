@@ -30,7 +30,7 @@ class Layer:
 
     def has(self, path: Sequence[str]) -> bool:
         """Whether this layer sets the key at ``path``."""
-        tree: Any = self.tree
+        tree: object = self.tree
         for key in path:
             if not isinstance(tree, dict) or key not in tree:
                 return False

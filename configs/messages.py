@@ -3,7 +3,7 @@
 import difflib
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, get_args
 
 from pydantic import BaseModel, ValidationError
 
@@ -41,7 +41,7 @@ def _location(path: Sequence[str], layers: Sequence[Layer]) -> str:
 def _path_of(error: "ErrorDetails", merged: Tree) -> list[str]:
     """Return the keys that lead to the error, without what pydantic adds: a section's kind, a union's branch."""
     path = []
-    tree: Any = merged
+    tree: object = merged
     for part in error["loc"]:
         if isinstance(tree, dict) and part in tree:
             path.append(str(part))
@@ -96,7 +96,7 @@ def _suggest_key(path: list[str], merged: Tree) -> str:
 # --- the schema at a path ---
 
 
-def _value_at(path: Sequence[str], tree: Any) -> Any:
+def _value_at(path: Sequence[str], tree: object) -> object:
     for key in path:
         tree = tree[key] if isinstance(tree, dict) else None
     return tree
@@ -112,7 +112,7 @@ def _field_at(path: Sequence[str], merged: Tree) -> "FieldInfo | None":
 def _section_at(path: Sequence[str], merged: Tree) -> type[BaseModel] | None:
     """Return the class that checks the section at ``path``, or None if there is no section."""
     section: type[BaseModel] | None = Config
-    tree: Any = merged
+    tree: object = merged
     for key in path:
         tree = tree.get(key) if isinstance(tree, dict) else None
         field = section.model_fields.get(key) if section else None
@@ -120,7 +120,7 @@ def _section_at(path: Sequence[str], merged: Tree) -> type[BaseModel] | None:
     return section
 
 
-def _section_of(field: "FieldInfo", tree: Any) -> type[BaseModel] | None:
+def _section_of(field: "FieldInfo", tree: object) -> type[BaseModel] | None:
     """Return a field's class. Where there are several, the ``kind`` in ``tree`` decides, or else the first is taken."""
     options = get_args(field.annotation) or (field.annotation,)
     classes = [option for option in options if isinstance(option, type) and issubclass(option, BaseModel)]

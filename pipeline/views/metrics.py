@@ -1,108 +1,125 @@
-"""A status as Prometheus gauges: on the scheduler's ``/metrics`` while it goes on, in a file when a job has ended."""
+"""A RunStatus as Prometheus gauges: on the scheduler's ``/metrics`` during training, in a file after a batch job."""
 
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..engine.events import Event
-from ..formatting import label
+from ..formatting import capitalize, label
 from .history import ENGINE_METRICS
-from .status import RunStatus, event_message
+from .status import RunStatus
 
+if TYPE_CHECKING:
+    from prometheus_client.core import GaugeMetricFamily
+
+#: Prefix of the names of all gauges.
+PREFIX = "corpusmill_"
 SUCCESS = "success_timestamp_seconds"
 
 
-def metric_families(status: RunStatus) -> Any:
-    """Yield a status as Prometheus gauges, named corpusmill_*."""
+def metric_families(status: RunStatus) -> "Iterator[GaugeMetricFamily]":
+    """Yield the gauges of a run: its progress, and the latest value of every metric of the model."""
     row = status.rows[-1] if status.rows else {}
-    measures = {}
-    for epoch_row in status.rows:
-        for name, value in epoch_row.items():
+    yield _gauge(status, "epoch", "Epochs committed", status.epoch)
+    yield _gauge(status, "epochs", "Epochs to train", status.epochs)
+    yield _gauge(status, "tokens", "Tokens per epoch", status.tokens)
+    yield _gauge(status, "tokens_per_second", "Tokens per second in the last epoch", row.get("tokens_per_second", 0.0))
+    yield _gauge(status, "epoch_seconds", "Duration of the last epoch in seconds", row.get("seconds", 0.0))
+    yield _gauge(status, "running", "1 while training", float(status.state == "running"))
+    yield _gauge(status, "last_event_timestamp_seconds", "Time of the last event", status.updated)
+    for name, value in _latest_measures(status).items():
+        yield _gauge(status, name, f"{capitalize(label(name))} at its last evaluation", value)
+
+
+def _latest_measures(status: RunStatus) -> dict[str, float]:
+    """Return the latest value of every metric that comes from the model."""
+    found: dict[str, float] = {}
+    for row in status.rows:
+        for name, value in row.items():
             if name not in ENGINE_METRICS and not name.startswith("seconds_"):
-                measures[name] = value
-    values = {
-        "epoch": ("Epochs committed", status.epoch),
-        "epochs": ("Epochs asked for", status.epochs),
-        "tokens": ("Tokens an epoch", status.tokens),
-        "tokens_per_second": ("Tokens a second in the last epoch", row.get("tokens_per_second", 0.0)),
-        "epoch_seconds": ("Seconds of the last epoch", row.get("seconds", 0.0)),
-        "running": ("1 while training", float(status.state == "running")),
-        "last_event_timestamp_seconds": ("Time of the last event", status.updated),
-        **{name: (f"{label(name).capitalize()} at its last evaluation", v) for name, v in measures.items()},
-    }
-    return _gauges(status, values)
+                found[name] = value
+    return found
 
 
-def _gauges(status: RunStatus, values: dict[str, tuple[str, float]]) -> Iterator[Any]:
+def _gauge(status: RunStatus, name: str, text: str, value: float) -> "GaugeMetricFamily":
     from prometheus_client.core import GaugeMetricFamily
 
-    for name, (text, value) in values.items():
-        family = GaugeMetricFamily(f"corpusmill_{name}", text, labels=["run", "algorithm"])
-        family.add_metric([status.run, status.algorithm], float(value))
-        yield family
+    family = GaugeMetricFamily(f"{PREFIX}{name}", text, labels=["run", "algorithm"])
+    family.add_metric([status.run, status.algorithm], float(value))
+    return family
 
 
 class Job:
-    """One batch job: what it trained, and its exit status. ``observe`` is a subscriber of the training."""
+    """One batch job: the status of what it trains, and its exit status. ``observe`` is a callback of a run."""
 
     def __init__(self, run: str, algorithm: str):
-        self.run, self.algorithm = run, algorithm
-        self.exit_status, self.before, self.run_status = 0, 0.0, RunStatus()
+        self.run = run
+        self.algorithm = algorithm
+        #: The caller sets this when the job fails.
+        self.exit_status = 0
+        #: Time of the last successful job before this one; 0.0 if there was none.
+        self.last_success = 0.0
+        self.run_status = RunStatus()
 
     def observe(self, event: Event) -> None:
-        """Take in an event."""
-        self.run_status.update(event_message(event))
+        """Apply one event of the run."""
+        self.run_status.update(event)
 
-    def collect(self) -> Iterator[Any]:
-        """Yield the gauges. A job that trained nothing has those of its end alone."""
-        trained = bool(self.run_status.run)
-        # A night's run has a name of its own; the job is the same every night. And it has ended, however it did.
-        self.run_status.run, self.run_status.algorithm, self.run_status.state = self.run, self.algorithm, "ended"
-        if trained:
-            yield from metric_families(self.run_status)
+    def collect(self) -> "Iterator[GaugeMetricFamily]":
+        """Yield the gauges, once the job has ended. Those of the run are missing if the job trained nothing."""
+        status = self.run_status
+        has_trained = status.run != ""
+        # Every night has a run of its own. All gauges of a job have the same labels, which are those of the job.
+        status.run = self.run
+        status.algorithm = self.algorithm
+        status.state = "ended"
+        if has_trained:
+            yield from metric_families(status)
         now = time.time()
-        ends = {
-            "exit_status": ("Exit status of the last job, 0 also where there was nothing to do", self.exit_status),
-            "end_timestamp_seconds": ("Time at which the last job ended", now),
-            SUCCESS: ("Time at which a job last succeeded; 0: never", self.before if self.exit_status else now),
-        }
-        yield from _gauges(self.run_status, ends)
+        succeeded = self.last_success if self.exit_status else now
+        yield _gauge(status, "exit_status", "Exit status of the last job; 0 if nothing was to do", self.exit_status)
+        yield _gauge(status, "end_timestamp_seconds", "Time when the last job ended", now)
+        yield _gauge(status, SUCCESS, "Time when a job last succeeded; 0 for never", succeeded)
 
 
 @contextmanager
 def metrics_file(path: str | None, job: Job) -> Iterator[Job]:
-    """Yield a job; write its gauges for a textfile collector in one step, however it ends. ``None`` writes nothing.
+    """Yield a job, and write its gauges to a file for Prometheus's textfile collector when it ends, also by an error.
 
-    The caller sets ``job.exit_status`` before an error leaves. Raises ImportError without prometheus-client, ValueError
-    for a name that a collector passes over.
+    ``path``: None writes nothing. The caller sets ``job.exit_status`` before an error leaves the context. Raises
+    ImportError without prometheus-client, ValueError for a name that the collector would ignore.
     """
     if path is None:
         yield job
         return
     if not path.endswith(".prom"):
-        raise ValueError(f"run.metrics_file: a textfile collector reads names that end in .prom, not {path}")
+        raise ValueError(f"run.metrics_file: Prometheus reads files with names that end in .prom, not {path}")
     try:
         from prometheus_client import write_to_textfile
     except ImportError:
         raise ImportError("run.metrics_file needs prometheus-client: pip install 'corpusmill[metrics]'") from None
     Path(path).parent.mkdir(parents=True, exist_ok=True)
-    job.before = last_success(path)
+    job.last_success = read_last_success(path)
     try:
         yield job
     finally:
         write_to_textfile(path, job)
 
 
-def last_success(path: str) -> float:
-    """Return when a job that wrote this file last succeeded, in seconds since 1970; 0.0 where none did."""
+def read_last_success(path: str) -> float:
+    """Return when a job that wrote this file last succeeded, in seconds since 1970; 0.0 if never or unknown."""
     from prometheus_client.parser import text_string_to_metric_families
 
     if not Path(path).exists():
         return 0.0
     try:
-        samples = [s for f in text_string_to_metric_families(Path(path).read_text()) for s in f.samples]
+        families = list(text_string_to_metric_families(Path(path).read_text()))
     except ValueError:
-        return 0.0  # somebody else's file
-    return next((s.value for s in samples if s.name == f"corpusmill_{SUCCESS}"), 0.0)
+        return 0.0  # The file is not in Prometheus's format, so another program wrote it.
+    for family in families:
+        for sample in family.samples:
+            if sample.name == f"{PREFIX}{SUCCESS}":
+                return sample.value
+    return 0.0

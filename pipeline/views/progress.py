@@ -1,93 +1,116 @@
-"""How far ingest and training are: a bar on a terminal, plain lines elsewhere. Both listen to events and use stderr."""
+"""Progress of ingest and training on stderr: bars on a terminal, plain lines elsewhere."""
 
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Protocol
 
 import click
 
 from ..engine.events import EpochFinished, Event, RunFinished, RunStarted, ShardSwept
 from ..formatting import format_number, pluralize, with_minus_sign
 
-#: Seconds between plain lines.
-QUIET = 5.0
+if TYPE_CHECKING:
+    from rich.progress import TaskID
+
+#: Minimum number of seconds between two lines about epochs.
+LINE_SECONDS = 5.0
+#: The stages of an ingest, in their order, with what a user reads.
 STAGES = {"tokens": "reading text", "words": "counting words", "ids": "numbering words", "chunks": "writing chunks"}
 
 
-class Display(ABC):
-    """Shows what is going on."""
+class StageProgress(Protocol):
+    """The progress of an ingest: ``done`` of ``total`` tasks of a stage. Other stages than STAGES mean the end."""
 
-    #: Address of the live page, said when training begins.
+    @property
+    def stage(self) -> str:
+        """Name of the stage."""
+
+    @property
+    def done(self) -> int:
+        """Number of tasks that are done."""
+
+    @property
+    def total(self) -> int:
+        """Number of tasks."""
+
+
+class Display(ABC):
+    """Shows the progress of an ingest and of a run. Both methods are callbacks."""
+
+    #: Address of the live page, shown when training starts; empty if there is none.
     page = ""
 
     @abstractmethod
-    def ingest(self, progress: Any) -> None:
-        """Take in one IngestProgress."""
+    def ingest(self, progress: StageProgress) -> None:
+        """Show the progress of an ingest."""
 
     @abstractmethod
     def train(self, event: Event) -> None:
-        """Take in one event of a run."""
+        """Show one event of a run."""
 
 
 @contextmanager
 def display(quiet: bool = False) -> Iterator[Display]:
-    """Yield a display: a bar if stderr is a terminal, else lines; nothing if ``quiet``."""
+    """Yield a display: bars if stderr is a terminal, else lines; one that shows nothing if ``quiet``."""
     if quiet:
-        yield Nothing()
+        yield SilentDisplay()
     elif sys.stderr.isatty():
-        bar = Bar()
-        with bar.bars:
-            yield bar
+        bars = BarDisplay()
+        with bars.bars:
+            yield bars
     else:
-        yield Lines()
+        yield LineDisplay()
 
 
-class Nothing(Display):
+class SilentDisplay(Display):
     """Shows nothing."""
 
-    def ingest(self, progress: Any) -> None:
-        """Ignore it."""
+    def ingest(self, progress: StageProgress) -> None:
+        """Ignore the progress."""
 
     def train(self, event: Event) -> None:
-        """Ignore it."""
+        """Ignore the event."""
 
 
-class Lines(Display):
-    """A line for each stage of ingest, and one for an epoch every few seconds."""
+class LineDisplay(Display):
+    """Writes one line per stage of an ingest, and at most one line about epochs every few seconds."""
 
     def __init__(self) -> None:
-        self._stage, self._said = "", 0.0
+        self._stage = ""
         self._epochs = 0
+        #: Time of the last line about an epoch.
+        self._last_line = 0.0
 
-    def ingest(self, progress: Any) -> None:
-        """Say when a stage begins."""
+    def ingest(self, progress: StageProgress) -> None:
+        """Write a line when a stage begins."""
         if progress.stage != self._stage and progress.stage in STAGES:
             self._stage = progress.stage
             click.echo(f"ingest: {STAGES[progress.stage]}", err=True)
 
     def train(self, event: Event) -> None:
-        """Say how an epoch went, if some time has passed since the last line or it is the last one."""
-        if isinstance(event, RunStarted):
-            self._epochs = event.epochs
-            click.echo(f"train: {started(event)}", err=True)
-            if event.idle and event.epoch < event.epochs:
-                click.echo(f"train: {event.idle}", err=True)
-            if self.page and event.epoch < event.epochs:
-                click.echo(f"train: live page {self.page}", err=True)
-        elif isinstance(event, EpochFinished):
-            now = time.monotonic()
-            if now - self._said >= QUIET or event.epoch == self._epochs:
-                self._said = now
-                click.echo(f"train: epoch {event.epoch}/{self._epochs}, {figures(event.metrics)}", err=True)
-        elif isinstance(event, RunFinished) and event.reason != "epochs":
-            click.echo(f"train: {event.reason} after epoch {event.epoch}", err=True)
+        """Write a line about the start, some of the epochs, the last epoch and an early end."""
+        match event:
+            case RunStarted():
+                self._epochs = event.epochs
+                for line in [describe_start(event), *notes_on_start(event, self.page)]:
+                    click.echo(f"train: {line}", err=True)
+            case EpochFinished():
+                self._show_epoch(event)
+            case RunFinished(reason=reason) if reason != "epochs":
+                click.echo(f"train: {reason} after epoch {event.epoch}", err=True)
+
+    def _show_epoch(self, event: EpochFinished) -> None:
+        now = time.monotonic()
+        if now - self._last_line >= LINE_SECONDS or event.epoch == self._epochs:
+            self._last_line = now
+            click.echo(f"train: epoch {event.epoch}/{self._epochs}, {describe_metrics(event.metrics)}", err=True)
 
 
-class Bar(Display):
-    """One bar for the ingest, one for the epochs, which also moves by shards."""
+class BarDisplay(Display):
+    """Draws one bar for the ingest and one for the epochs, which also moves with every shard."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -100,53 +123,81 @@ class Bar(Display):
             TimeRemainingColumn(compact=True, elapsed_when_finished=True),
             console=Console(stderr=True),
         )
-        self._ingest: Any = None
-        self._train: Any = None
-        self._tokens = 1
+        self._ingest_bar: TaskID | None = None
+        self._train_bar: TaskID | None = None
+        self._tokens_per_epoch = 1
         self._note = ""
 
-    def ingest(self, progress: Any) -> None:
-        """Move the bar: every stage is a quarter of it."""
+    def ingest(self, progress: StageProgress) -> None:
+        """Move the bar. Every stage is an equal part of it."""
         if progress.stage not in STAGES:
-            if self._ingest is not None:
-                self.bars.update(self._ingest, completed=len(STAGES), note="done")
+            if self._ingest_bar is not None:
+                self.bars.update(self._ingest_bar, completed=len(STAGES), note="done")
             return
-        if self._ingest is None:
-            self._ingest = self.bars.add_task("ingest", total=len(STAGES), note="")
-        before = list(STAGES).index(progress.stage)
+        if self._ingest_bar is None:
+            self._ingest_bar = self.bars.add_task("ingest", total=len(STAGES), note="")
+        stages_before = list(STAGES).index(progress.stage)
         share = progress.done / progress.total if progress.total else 0.0
-        self.bars.update(self._ingest, completed=before + share, note=STAGES[progress.stage])
+        self.bars.update(self._ingest_bar, completed=stages_before + share, note=STAGES[progress.stage])
 
     def train(self, event: Event) -> None:
-        """Move the bar with every shard, and set the figures with every epoch."""
+        """Move the bar with every shard, and show the metrics of every epoch."""
         if isinstance(event, RunStarted):
-            self._tokens = max(1, event.tokens)
-            if event.epoch < event.epochs:
-                for line in filter(None, (event.idle, self.page and f"live page {self.page}")):
-                    self.bars.console.print(line, highlight=False)
-                self._train = self.bars.add_task("train", total=event.epochs, completed=event.epoch, note="")
-        elif self._train is not None and isinstance(event, ShardSwept):
-            self.bars.advance(self._train, event.tokens / self._tokens)
-        elif self._train is not None and isinstance(event, EpochFinished):
-            self._note = figures(event.metrics, self._note)
-            self.bars.update(self._train, completed=event.epoch, note=f"epoch {event.epoch}, {self._note}")
-        elif self._train is not None and isinstance(event, RunFinished) and event.reason != "epochs":
-            self.bars.update(self._train, total=event.epoch, note=f"{event.reason}, {self._note}")
+            self._start(event)
+        if self._train_bar is None:
+            return
+        match event:
+            case ShardSwept():
+                self.bars.advance(self._train_bar, event.tokens / self._tokens_per_epoch)
+            case EpochFinished():
+                self._note = describe_metrics(event.metrics, self._note)
+                self.bars.update(self._train_bar, completed=event.epoch, note=f"epoch {event.epoch}, {self._note}")
+            case RunFinished(reason=reason) if reason != "epochs":
+                self.bars.update(self._train_bar, total=event.epoch, note=f"{reason}, {self._note}")
+
+    def _start(self, event: RunStarted) -> None:
+        self._tokens_per_epoch = max(1, event.tokens)
+        if event.epoch >= event.epochs:
+            return
+        for line in notes_on_start(event, self.page):
+            self.bars.console.print(line, highlight=False)
+        self._train_bar = self.bars.add_task("train", total=event.epochs, completed=event.epoch, note="")
 
 
-def started(event: RunStarted) -> str:
-    """Say what begins."""
+# --- texts ---
+
+
+def describe_start(event: RunStarted) -> str:
+    """Describe the run that starts: the number of epochs, and the size of the data."""
     if event.epoch >= event.epochs:
-        return f"all {event.epoch} epochs are there already"
-    where = f"goes on after epoch {event.epoch} of {event.epochs}" if event.epoch else pluralize(event.epochs, "epoch")
-    return f"{where} over {event.tokens:,} tokens in {pluralize(event.shards, 'shard')}"
+        return f"all {event.epoch} epochs are already complete"
+    if event.epoch > 0:
+        epochs = f"resuming after epoch {event.epoch} of {event.epochs}"
+    else:
+        epochs = pluralize(event.epochs, "epoch")
+    return f"{epochs} over {event.tokens:,} tokens in {pluralize(event.shards, 'shard')}"
 
 
-def figures(metrics: dict[str, float], before: str = "") -> str:
-    """Say how fast an epoch was and how good the model is; an epoch without a score repeats the one ``before``."""
-    rate = f"{format_number(metrics['tokens_per_second'])} tokens/s"
+def notes_on_start(event: RunStarted, page: str) -> list[str]:
+    """Return what a user should read when training starts: advice about idle workers, and the live page's address."""
+    if event.epoch >= event.epochs:
+        return []
+    notes = []
+    if event.idle:
+        notes.append(event.idle)
+    if page:
+        notes.append(f"live page {page}")
+    return notes
+
+
+def describe_metrics(metrics: Mapping[str, float], previous: str = "") -> str:
+    """Describe the speed of an epoch and the quality of the model.
+
+    ``previous``: the description of the epoch before, whose quality is repeated if this epoch was not evaluated.
+    """
+    speed = f"{format_number(metrics['tokens_per_second'])} tokens/s"
     score = metrics.get("held_out_log_likelihood")
     if score is not None:
-        return f"{rate}, held out {with_minus_sign(f'{score:.3f}')} nat/token"
-    kept = before.partition(", ")[2]
-    return f"{rate}, {kept}" if kept else rate
+        return f"{speed}, held out {with_minus_sign(f'{score:.3f}')} nat/token"
+    _, separator, quality = previous.partition(", ")
+    return f"{speed}{separator}{quality}"

@@ -1,79 +1,122 @@
 """The current state of a run, built from its events. The live page, its JSON and the metrics show a RunStatus."""
 
 import time
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, TypedDict, get_args
 
-from ..engine.events import Event
+from ..engine.events import Described, EpochFinished, EpochStarted, Event, RunFinished, RunStarted, ShardSwept
 
-#: Rows of metrics that a status remembers; a page draws no more points than that.
-ROWS = 2000
+#: Number of rows of metrics kept, which is also the largest number of points that the page draws.
+MAX_ROWS = 2000
+#: Number of epochs whose durations the remaining time is estimated from.
+_RECENT_EPOCHS = 5
+_EVENT_TYPES: dict[str, type[Event]] = {event_type.__name__: event_type for event_type in get_args(Event)}
+
+
+class WorkerTotals(TypedDict):
+    """What one worker has done since training began."""
+
+    tokens: float
+    seconds: float
+    shards: float
+
+
+class EventMessage(TypedDict):
+    """An event as plain values, which travel from a client to the scheduler."""
+
+    type: str
+    #: Seconds since 1970.
+    time: float
+    fields: dict[str, Any]
 
 
 @dataclass
 class RunStatus:
-    """The present state of one run."""
+    """The current state of one run."""
 
     run: str = ""
     algorithm: str = ""
     epoch: int = 0
     epochs: int = 0
     tokens: int = 0
-    state: str = "waiting"  # then "running", at last why it ended
-    shards: list[str] = field(default_factory=list)  # waiting, done or cached, in this epoch
+    #: "waiting" before training, "running", and then the reason why training ended.
+    state: str = "waiting"
+    #: The state of each shard in this epoch: "waiting", "done" or "cached".
+    shards: list[str] = field(default_factory=list)
+    #: The latest rows of metrics.jsonl.
     rows: list[dict[str, float]] = field(default_factory=list)
-    workers: dict[str, dict[str, float]] = field(default_factory=dict)  # tokens, seconds and shards of each worker
+    workers: dict[str, WorkerTotals] = field(default_factory=dict)
+    #: Lines that describe the model so far, such as one topic per line.
     lines: list[str] = field(default_factory=list)
+    #: Memory that a worker needs in bytes, by cause.
     plan: dict[str, int] = field(default_factory=dict)
+    #: Time of the last event in seconds since 1970.
     updated: float = 0.0
-
-    def update(self, event: Mapping[str, Any]) -> None:
-        """Take in one event, as ``event_message`` makes it."""
-        told = getattr(self, f"_{event['type']}", None)
-        if told is not None:
-            told(event)
-            self.updated = float(event["time"])
 
     @property
     def eta(self) -> float | None:
-        """Seconds that the remaining epochs take at the pace of the last few."""
-        last = [row["seconds"] for row in self.rows[-5:]]
-        return (self.epochs - self.epoch) * sum(last) / len(last) if last and self.state == "running" else None
+        """Seconds that the remaining epochs will take at the pace of the last few; None if unknown."""
+        recent = [row["seconds"] for row in self.rows[-_RECENT_EPOCHS:]]
+        if not recent or self.state != "running":
+            return None
+        return (self.epochs - self.epoch) * sum(recent) / len(recent)
 
-    def as_json(self) -> dict[str, Any]:
-        """Everything, for machines."""
+    def as_json(self) -> dict[str, object]:
+        """Return all fields and the ETA as plain values."""
         return asdict(self) | {"eta_seconds": self.eta}
 
-    def _RunStarted(self, event: Mapping[str, Any]) -> None:
-        self.__init__()  # type: ignore[misc]
-        self.run, self.algorithm = event["run"], event["algorithm"]
-        self.epoch, self.epochs, self.tokens = event["epoch"], event["epochs"], event["tokens"]
-        self.plan, self.state = event["plan"], "running"
-        self.shards = ["waiting"] * event["shards"]
+    def update(self, event: Event, at: float | None = None) -> None:
+        """Apply one event. ``at``: its time in seconds since 1970, by default now."""
+        match event:
+            case RunStarted():
+                self._start(event)
+            case EpochStarted():
+                for shard in event.shards:
+                    self.shards[shard] = "waiting"
+            case ShardSwept():
+                self._add_shard(event)
+            case EpochFinished():
+                self.epoch = event.epoch
+                self.rows = [*self.rows, dict(event.metrics)][-MAX_ROWS:]
+            case Described():
+                self.lines = list(event.lines)
+            case RunFinished():
+                self.state = event.reason
+        self.updated = time.time() if at is None else at
 
-    def _EpochStarted(self, event: Mapping[str, Any]) -> None:
-        for shard in event["shards"]:
-            self.shards[shard] = "waiting"
+    def _start(self, event: RunStarted) -> None:
+        """Begin anew: one scheduler shows one run after the other."""
+        self.run = event.run
+        self.algorithm = event.algorithm
+        self.epoch = event.epoch
+        self.epochs = event.epochs
+        self.tokens = event.tokens
+        self.plan = dict(event.plan)
+        self.state = "running"
+        self.shards = ["waiting"] * event.shards
+        self.rows = [dict(row) for row in event.history[-MAX_ROWS:]]
+        self.workers = {}
+        self.lines = []
 
-    def _ShardSwept(self, event: Mapping[str, Any]) -> None:
-        self.shards[event["shard"]] = "cached" if event["cached"] else "done"
-        worker = self.workers.setdefault(event["worker"], {"tokens": 0.0, "seconds": 0.0, "shards": 0.0})
-        worker["tokens"] += event["tokens"]
-        worker["seconds"] += sum(event["seconds"].values())
+    def _add_shard(self, event: ShardSwept) -> None:
+        self.shards[event.shard] = "cached" if event.cached else "done"
+        worker = self.workers.setdefault(event.worker, {"tokens": 0.0, "seconds": 0.0, "shards": 0.0})
+        worker["tokens"] += event.tokens
+        worker["seconds"] += sum(event.seconds.values())
         worker["shards"] += 1
 
-    def _EpochFinished(self, event: Mapping[str, Any]) -> None:
-        self.epoch = event["epoch"]
-        self.rows = [*self.rows[-ROWS + 1 :], dict(event["metrics"])]
 
-    def _Described(self, event: Mapping[str, Any]) -> None:
-        self.lines = list(event["lines"])
-
-    def _RunFinished(self, event: Mapping[str, Any]) -> None:
-        self.state = event["reason"]
+# --- events as messages ---
 
 
-def event_message(event: Event) -> dict[str, Any]:
-    """Return an event as plain values that travel as a message."""
-    return {"type": type(event).__name__, "time": time.time(), **asdict(event)}
+def event_message(event: Event) -> EventMessage:
+    """Return an event as plain values."""
+    return {"type": type(event).__name__, "time": time.time(), "fields": asdict(event)}
+
+
+def event_from_message(message: EventMessage) -> Event | None:
+    """Return the event of a message, or None if this version has no such event."""
+    event_type = _EVENT_TYPES.get(message["type"])
+    if event_type is None:
+        return None
+    return event_type(**message["fields"])

@@ -18,7 +18,7 @@ from rich.text import Text
 
 from ...formatting import format_duration, format_number, label, with_minus_sign
 from ...views.history import model_metrics
-from ...views.status import RunStatus
+from ...views.status import RunStatus, WorkerTotals
 
 #: Seconds between two lines if the output is not a terminal.
 LINE_SECONDS = 5.0
@@ -222,7 +222,7 @@ def _time(seconds: Mapping[str, float]) -> Table:
     return _titled("time", table)
 
 
-def _rates_by_worker(workers: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+def _rates_by_worker(workers: Mapping[str, WorkerTotals]) -> dict[str, float]:
     """Return the tokens per second of the time that each worker computed."""
     return {name: worker["tokens"] / worker["seconds"] for name, worker in workers.items() if worker["seconds"]}
 

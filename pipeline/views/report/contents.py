@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NotRequired, TypedDict
+from typing import NotRequired, TypedDict
 
 from ..history import MetricRow
 
 #: A configuration or the parameters of a model: sections of keys and values, as YAML has them.
-Settings = Mapping[str, Any]
+Settings = Mapping[str, object]
 
 
 class TopicWord(TypedDict):

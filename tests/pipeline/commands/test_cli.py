@@ -98,14 +98,14 @@ def test_a_second_run_finds_everything_there(trained, call):
     code, out, err = call("run", "my.yaml")
     assert code == 0
     assert out.count("already complete") == 2
-    assert "all 4 epochs are there already" in err
+    assert "all 4 epochs are already complete" in err
     assert {path: path.stat().st_mtime_ns for path in Path("run/epochs").rglob("*")} == before
 
 
 def test_more_epochs_go_on_from_the_last_one(trained, call):
     code, _, err = call("train", "my.yaml", "--set", "model.max_iter=6")
     assert code == 0
-    assert "goes on after epoch 4 of 6" in err
+    assert "resuming after epoch 4 of 6" in err
     assert [row["epoch"] for row in RunStore("run").metrics] == [1, 2, 3, 4, 5, 6]
 
 

@@ -17,7 +17,7 @@ TOPICS = [["w0", "w1", "w2", "w3"], ["w4", "w5", "w6", "w7"], ["w0", "w5", "w8",
 
 @pytest.fixture(scope="module")
 def texts():
-    """Documents none of whose words comes twice: gensim forgets a word of a window when its first one leaves."""
+    """Documents without repeated words: gensim drops a word from a window as soon as its first occurrence leaves."""
     rng = np.random.default_rng(0)
     return [[f"w{v}" for v in rng.permutation(40)[: rng.integers(1, 30)]] for _ in range(120)]
 
@@ -38,16 +38,16 @@ def gensim_figures(texts, measure, window):
     "measure, theirs, window",
     [("u_mass", "u_mass", 0), ("npmi", "c_npmi", 10), ("npmi", "c_npmi", 0), ("c_v", "c_v", 7)],
 )
-def test_coherence_is_gensims(texts, measure, theirs, window):
+def test_coherence_is_that_of_gensim(texts, measure, theirs, window):
     found = topic_coherence(corpus_from(texts, chunk_tokens=400), TOPICS, measure, window)
     np.testing.assert_allclose(found, gensim_figures(texts, theirs, window or 10_000), rtol=1e-9)
 
 
 @pytest.mark.parametrize("measure, theirs, window", [("u_mass", "u_mass", 0), ("npmi", "c_npmi", 3)])
-def test_coherence_is_tomotopys(texts, measure, theirs, window):
-    """Tomotopy's windows lose their first word, and documents without a word of the topics are not among its windows.
+def test_coherence_is_that_of_tomotopy(texts, measure, theirs, window):
+    """Tomotopy's windows are one word shorter, and it does not count windows of documents without a topic word.
 
-    Its c_v sets each word against the rest of the topic alone, and so is another figure.
+    Its c_v compares each word with the other words of the topic only, so that its figures differ.
     """
     tomotopy = pytest.importorskip("tomotopy")
     words = sorted({word for topic in TOPICS for word in topic})
@@ -97,7 +97,7 @@ def test_words_that_do_not_occur_are_left_out(texts):
     assert np.isnan(found[1])
 
 
-def test_measures_that_cannot_be_are_refused(texts):
+def test_unknown_measures_and_windows_over_bags_of_words_are_refused(texts):
     corpus = corpus_from(texts)
     with pytest.raises(ValueError, match="choose one of u_mass, npmi, c_v"):
         topic_coherence(corpus, TOPICS, "uci")

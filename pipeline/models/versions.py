@@ -219,13 +219,21 @@ class Versions:
     # --- writing, by the holder of the lock ---
 
     def begin(self, number: int, name: str) -> None:
-        """Record what version ``number`` is about to create, and delete what an interrupted call left of it."""
+        """Record what version ``number`` is about to create, and delete what an interrupted call left of it.
+
+        Raises DataError if another program put a folder where the version belongs.
+        """
         created = self._created()
+        folder = _version_folder(number)
+        if self.store.exists(folder) and f"{number:06d}" not in created["versions"]:
+            raise DataError(
+                f"{self.url}/{folder}: belongs to version {number}, but corpusmill did not create it; move it away"
+            )
         created["versions"].add(f"{number:06d}")
         created["batches"].add(name)
         created["runs"].add(name)
         self._write_created(created)
-        self.store.delete(_version_folder(number))
+        self.store.delete(folder)
 
     def finish(self, number: int, facts: VersionFacts) -> None:
         """Complete a version: write its version.json."""
@@ -287,13 +295,23 @@ class Versions:
         """Return the names in created.json by folder."""
         folders: tuple[Folder, ...] = get_args(Folder)
         if not self.store.exists("created.json"):
-            return {folder: set() for folder in folders}
+            return self._created_by_early_releases()
         found = self.store.read_json("created.json")
         check_format(found, "created", FORMAT, f"{self.url}/created.json")
         return {folder: set(found[folder]) for folder in folders}
 
+    def _created_by_early_releases(self) -> dict[Folder, set[str]]:
+        """Return the names that the records of complete versions prove, for folders without created.json."""
+        records = [self.read(number) for number in self.numbers]
+        return {
+            "versions": {f"{record['version']:06d}" for record in records},
+            "batches": {batch for record in records for batch in record["batches"]},
+            "runs": {record["name"] for record in records},
+        }
+
     def _write_created(self, created: dict[Folder, set[str]]) -> None:
-        if created == self._created():
+        is_recorded = self.store.exists("created.json") or not any(created.values())
+        if is_recorded and created == self._created():
             return
         names = {folder: sorted(names) for folder, names in created.items()}
         self.store.write_json("created.json", {"kind": "created", "format": FORMAT, **names})

@@ -1,0 +1,212 @@
+"""Versions of a model: what is kept, what is deleted, and files of other programs among them."""
+
+from pathlib import Path
+
+import pytest
+from corpusmill.io.stores.locks import Locked
+from corpusmill.io.stores.store import DataError
+from corpusmill.pipeline.models.versions import Head, Versions, model_in_use
+
+
+def facts(name, previous, batches):
+    """Return what retraining records of a version, with little in it."""
+    return {
+        "name": name,
+        "previous": previous,
+        "fresh": not previous,
+        "model": "lda",
+        "settings": {"model": {}, "source": None, "corpus": {}},
+        "partitions": {},
+        "added": ["a.txt"],
+        "changed": [],
+        "removed": [],
+        "forgotten": [],
+        "corpus": batches[-1],
+        "held_out": batches[0],
+        "batches": batches,
+        "documents": 3,
+        "tokens": 30,
+        "words": 10,
+        "new_words": 1,
+        "epochs": 2,
+        "software": {},
+        "measure": "held_out_loss",
+        "score": 1.5,
+        "score_before": None,
+        "finite": True,
+        "refused": "",
+    }
+
+
+def make(versions, number, batches):
+    """Write a complete version with its batch and its run, as retraining does; the last batch is its own."""
+    name = batches[-1]
+    versions.begin(number, name)
+    for path in (f"batches/{name}/corpus.json", f"runs/{name}/run.json", f"versions/{number:06d}/model/model.json"):
+        versions.store.write_json(path, {})
+    versions.finish(number, facts(name, number - 1, batches))
+
+
+def publish(versions, number):
+    """Put a version in use."""
+    versions.publish(number, versions.head, versions.head.withdrawn)
+
+
+@pytest.fixture
+def versions(tmp_path):
+    """Three versions, the last one in use; all need the first batch."""
+    versions = Versions(str(tmp_path / "models"))
+    for number in (1, 2, 3):
+        make(versions, number, sorted({"batch1", f"batch{number}"}))
+        publish(versions, number)
+    return versions
+
+
+def names(versions, folder):
+    """List what a folder holds, files of all programs included."""
+    return sorted(path.name for path in Path(versions.url, folder).iterdir())
+
+
+def scatter(versions):
+    """Put folders and files into the versions that other programs might put there; return their paths."""
+    root = Path(versions.url)
+    strays = [root / folder / "keep-me" / "notes.txt" for folder in ("versions", "batches", "runs")]
+    strays += [root / folder / ".DS_Store" for folder in ("", "versions", "batches", "runs")]
+    strays += [root / "versions" / "000009", root / "versions" / "12" / "version.json"]
+    strays += [root / "versions" / "000008" / "mine.txt"]
+    for path in strays:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("mine")
+    return strays
+
+
+def test_old_versions_are_deleted_with_the_batches_and_runs_that_only_they_need(versions):
+    versions.delete_unused(keep=1, current="batch3")
+    assert versions.numbers == [3]
+    assert names(versions, "batches") == ["batch1", "batch3"]
+    assert names(versions, "runs") == ["batch3"]
+    versions.delete_unused(keep=1)
+    assert names(versions, "runs") == []
+
+
+def test_the_version_in_use_is_kept_however_old_it_is(versions):
+    versions.rollback(1)
+    versions.delete_unused(keep=1)
+    assert versions.numbers == [1, 3]
+
+
+def test_what_another_program_put_there_is_never_deleted(versions):
+    strays = scatter(versions)
+    versions.delete_unused(keep=1)
+    assert versions.numbers == [3]
+    assert [path for path in strays if path.read_text() != "mine"] == []
+
+
+def test_stray_files_block_nothing(versions):
+    scatter(versions)
+    assert [row["version"] for row in versions.rows()] == [3, 2, 1]
+    make(versions, 4, ["batch1", "batch4"])
+    publish(versions, 4)
+    versions.delete_unused(keep=2)
+    assert versions.rollback()["version"] == 3
+    assert versions.numbers == [3, 4]
+
+
+def test_versions_without_created_json_are_ours_if_they_are_complete(versions):
+    """Versions of the first releases have no created.json."""
+    Path(versions.url, "created.json").unlink()
+    strays = scatter(versions)
+    versions.delete_unused(keep=1)
+    assert versions.numbers == [3]
+    assert [path for path in strays if path.read_text() != "mine"] == []
+    assert [name for name in names(versions, "batches") if name.startswith("batch")] == ["batch1", "batch3"]
+    assert [name for name in names(versions, "runs") if name.startswith("batch")] == []
+    make(versions, 4, ["batch1", "batch4"])
+    publish(versions, 4)
+    versions.delete_unused(keep=1)
+    assert versions.numbers == [4]
+
+
+def test_a_version_does_not_replace_a_folder_of_another_program(versions):
+    notes = Path(versions.url, "versions", "000004", "notes.txt")
+    notes.parent.mkdir()
+    notes.write_text("mine")
+    with pytest.raises(DataError, match="000004: belongs to version 4, but corpusmill did not create it"):
+        versions.begin(4, "batch4")
+    assert notes.read_text() == "mine"
+
+
+def test_a_version_counts_once_its_record_is_written(versions):
+    versions.begin(4, "batch4")
+    versions.store.write_json("versions/000004/model/model.json", {})
+    assert versions.numbers == [1, 2, 3]
+    with pytest.raises(DataError, match="no version 4 here; there is 1, 2, 3"):
+        versions.read(4)
+    versions.delete_unused(keep=3)
+    assert names(versions, "versions") == ["000001", "000002", "000003"]
+
+
+def test_a_version_begun_again_starts_from_nothing(versions):
+    versions.begin(4, "batch4")
+    versions.store.write_json("versions/000004/model/half.json", {})
+    versions.begin(4, "batch4")
+    assert not versions.store.exists("versions/000004")
+
+
+def test_one_row_per_version_tells_its_state(versions):
+    versions.rollback()
+    refused = facts("other", 2, ["batch1"]) | {"refused": "worse"}
+    versions.begin(4, "other")
+    versions.finish(4, refused)
+    assert [(row["version"], row["state"]) for row in versions.rows()] == [
+        (4, "refused"),
+        (3, "withdrawn"),
+        (2, "in use"),
+        (1, ""),
+    ]
+    assert versions.rows()[0] | {"made": ""} == {
+        "version": 4,
+        "previous": 2,
+        "measure": "held_out_loss",
+        "score": 1.5,
+        "refused": "worse",
+        "partitions": 0,
+        "added": 1,
+        "changed": 0,
+        "removed": 0,
+        "state": "refused",
+        "made": "",
+    }
+
+
+def test_only_the_first_of_two_publishers_switches_head(versions):
+    head = versions.head
+    versions.publish(1, head, ())
+    with pytest.raises(Locked, match="published a version meanwhile"):
+        versions.publish(2, head, ())
+    assert versions.head.version == 1
+
+
+def test_rolling_back_beyond_the_first_version_is_refused(versions):
+    versions.rollback(1)
+    with pytest.raises(DataError, match="version 1 is the first one"):
+        versions.rollback()
+    with pytest.raises(DataError, match="version 1 is in use already"):
+        versions.rollback(1)
+    with pytest.raises(DataError, match="no version 7 here"):
+        versions.rollback(7)
+
+
+def test_a_url_without_versions_is_refused_and_a_damaged_head_is_named(versions, tmp_path):
+    with pytest.raises(DataError, match="make the first with"):
+        Versions(str(tmp_path / "nothing")).exist()
+    assert Versions(str(tmp_path / "nothing")).head == Head()
+    Path(versions.url, "HEAD").write_text("{}")
+    with pytest.raises(DataError, match="HEAD: names no version"):
+        versions.exist()
+
+
+def test_the_model_in_use_is_found_by_the_url_of_its_versions(versions, tmp_path):
+    assert model_in_use(versions.url) == versions.model(3) == f"{versions.url}/versions/000003/model"
+    assert model_in_use(versions.model(2)) == versions.model(2)
+    assert model_in_use(str(tmp_path / "elsewhere")) == str(tmp_path / "elsewhere")

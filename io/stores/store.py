@@ -28,7 +28,7 @@ from .zarr_files import encode_group, read_group
 Arrays = dict[str, Any]
 
 
-class DataError(Exception):
+class DataError(ValueError):
     """Input or a store that cannot be used. The message says what is wrong, where, and what to do about it."""
 
 

@@ -1,6 +1,8 @@
 """Helpers of the tests that train estimators."""
 
+import numpy as np
 from corpusmill.pipeline.engine.events import EpochFinished
+from corpusmill.pipeline.engine.run import RunStore
 
 
 def bits(estimator):
@@ -21,3 +23,11 @@ def interrupt_after(epoch):
 def stop_after(epoch):
     """Return a callback that stops training after this epoch."""
     return lambda event: isinstance(event, EpochFinished) and event.epoch == epoch
+
+
+def fitted_rows(model, data, run):
+    """Fit an NMF in a run folder and return the rows' factor as training left it: (D, K)."""
+    model.fit(data, run=str(run))
+    trained = RunStore(str(run))
+    chunks = [chunk for shard in trained.meta["shards"] for chunk in shard]
+    return np.concatenate([trained.state(trained.step, chunk)["H"] for chunk in chunks])

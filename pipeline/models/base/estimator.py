@@ -22,7 +22,9 @@ from ...engine.executors import Executor, OnDask, executor_for
 from ...engine.run import RunStore, versions
 from ...views.dashboard import publish
 from ..versions import model_in_use
+from .inputs import InputMatrix, check_columns, is_matrix, read_matrix
 from .saved import MODEL_FORMAT, Fitted, SavedModel, read_model_meta, write_arrays
+from .transformer import Transformer
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -41,7 +43,7 @@ class FitOptions:
     dashboard: bool = True
 
 
-class Estimator(ABC):
+class Estimator(Transformer, ABC):
     """Base class of the estimators.
 
     As in scikit-learn, ``__init__`` only stores its parameters, ``fit`` validates them, and attributes that training
@@ -56,7 +58,6 @@ class Estimator(ABC):
     #: Where the model was loaded from or saved to last. Either may have changed since.
     saved_at: str = ""
 
-    model_: Fitted
     history_: list[Metrics]
     n_iter_: int
 
@@ -95,7 +96,7 @@ class Estimator(ABC):
 
     @abstractmethod
     def open(self, data: Any) -> Any:
-        """Return the store of whatever ``fit`` accepts: a store, its URL, or data in memory."""
+        """Return the store of whatever ``fit`` accepts: a store, its URL, documents, or an `InputMatrix`."""
 
     @abstractmethod
     def planned_epochs(self) -> int:
@@ -199,9 +200,20 @@ class Estimator(ABC):
         self.merge_previous(model)
         return self
 
+    def fit_transform(self, X: Any, y: Any = None, **options: Any) -> Any:
+        """Train, then return `transform` of the same data. ``options`` are those of `fit`."""
+        return self.fit(X, y, **options).transform(X)
+
+    @abstractmethod
+    def transform(self, X: Any, *, client: "Client | None" = None) -> Any:
+        """Return one row per document or sample."""
+
     def _train(self, X: Any, options: FitOptions, previous: SavedModel | None) -> Self:
         validate_model(self.kind, self.get_params())
-        data = self.open(X)
+        matrix = read_matrix(X, type(self).__name__) if is_matrix(X) else None
+        if matrix is not None and previous is not None:
+            self._check_columns_of(matrix)
+        data = self.open(X if matrix is None else matrix)
         if not data.n_words:
             raise DataError(f"{data.url}: there is no word to train on; check what its documents contain")
         executor = executor_for(options.client)
@@ -224,7 +236,24 @@ class Estimator(ABC):
             )
             train(training, executor)
             self._take(training.run, training.run.step, data)
+        if matrix is not None:
+            self._fitted().metadata |= {"n_features": matrix.n_columns, "feature_names": matrix.names}
         return self
+
+    def _open_for_transform(self, X: Any) -> Any:
+        """Open the data of ``transform`` or ``score``; raise ValueError if a matrix has other columns than before."""
+        model = self._fitted()
+        if not is_matrix(X):
+            return self.open(X)
+        matrix = read_matrix(X, type(self).__name__)
+        self._check_columns_of(matrix)
+        return self.open(matrix._replace(names=model.metadata.get("feature_names")))
+
+    def _check_columns_of(self, matrix: InputMatrix) -> None:
+        """Raise ValueError if the model was fitted on a matrix with other columns."""
+        metadata = self._fitted().metadata
+        if "n_features" in metadata:
+            check_columns(matrix, metadata["n_features"], metadata["feature_names"], type(self).__name__)
 
     def _evaluation_interval(self, options: FitOptions) -> int:
         if options.evaluate_every is None:
@@ -343,12 +372,6 @@ class Estimator(ABC):
             return ""
         parameters = json.loads(json.dumps(self.get_params(), default=str))
         return name if meta["parameters"] == parameters else ""
-
-    def _fitted(self) -> Fitted:
-        model = getattr(self, "model_", None)
-        if model is None:
-            raise ValueError(f"this {type(self).__name__} is not fitted: call fit first")
-        return model
 
 
 @contextmanager

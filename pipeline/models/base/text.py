@@ -15,6 +15,7 @@ from ...ingest.ingest import corpus_from
 from . import apply
 from .apply import TransformCounts
 from .estimator import Estimator
+from .inputs import InputMatrix, is_matrix, read_matrix
 from .similarity import unit_vector
 
 if TYPE_CHECKING:
@@ -30,9 +31,11 @@ class TextEstimator(Estimator):
             return data
         if isinstance(data, str | os.PathLike):
             return Corpus(os.fspath(data))
-        corpus = corpus_from(data)
-        self.n_features_in_ = data.shape[1] if hasattr(data, "shape") else corpus.n_words
-        return corpus
+        if is_matrix(data):
+            data = read_matrix(data, type(self).__name__)
+        if isinstance(data, InputMatrix):
+            return corpus_from(data.values, vocabulary=data.names)
+        return corpus_from(data)
 
     @property
     def words_(self) -> list[str]:
@@ -40,14 +43,24 @@ class TextEstimator(Estimator):
         return self._fitted().vocabulary["word"].to_pylist()
 
     def in_input_order(self, columns: np.ndarray, missing: float) -> np.ndarray:
-        """Reorder (K, V) columns like those of the matrix that ``fit`` received. Empty columns get ``missing``."""
-        width = getattr(self, "n_features_in_", None)
-        words = self.words_
-        if width is None or not all(word.isdigit() for word in words):
+        """Reorder (K, V) columns like those of the matrix that ``fit`` received. Empty columns get ``missing``.
+
+        The vocabulary of a corpus is ordered by frequency. Columns of a model of a corpus therefore stay as they are.
+        """
+        metadata = self._fitted().metadata
+        if "n_features" not in metadata:
             return columns
-        ordered = np.full((len(columns), width), missing, columns.dtype)
-        ordered[:, [int(word) for word in words]] = columns
+        ordered = np.full((len(columns), metadata["n_features"]), missing, columns.dtype)
+        ordered[:, self._input_columns()] = columns
         return ordered
+
+    def _input_columns(self) -> list[int]:
+        """Return the column of the input matrix that each word of the vocabulary stands for."""
+        names = self._fitted().metadata["feature_names"]
+        if names is None:
+            return [int(word) for word in self.words_]
+        number = {name: column for column, name in enumerate(names)}
+        return [number[word] for word in self.words_]
 
     # --- further documents ---
 
@@ -63,15 +76,22 @@ class TextEstimator(Estimator):
     def score_chunk(self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> Arrays:
         """Return the sums ``log_likelihood`` and ``tokens`` of documents given as in `transform_chunk`."""
 
-    def transform(self, X: Any, *, client: "Client | None" = None) -> np.ndarray:
-        """Return one row per document: (D, K) float32. Words that the model does not know are skipped.
+    def transform(self, X: Any, *, client: "Client | None" = None) -> Any:
+        """Return one row per document: (D, K) float32, or a data frame after `set_output`.
 
-        The row of a document depends on its own words only, whatever other documents are in ``X``.
+        Words that the model does not know are skipped. The row of a document depends on its own words only, whatever
+        other documents are in ``X``.
         """
-        corpus = self.open(X)
+        corpus = self._open_for_transform(X)
         if not corpus.chunks:
             raise DataError(f"{corpus.url}: contains no document")
-        return np.concatenate(apply.map_chunks(self, corpus, client, apply.transform_chunk))
+        rows = np.concatenate(apply.map_chunks(self, corpus, client, apply.transform_chunk))
+        return self._as_output(rows, X)
+
+    @property
+    def _n_features_out(self) -> int:
+        """K."""
+        return self.transform_chunk(np.zeros(1, np.int64), np.empty(0, np.uint32), np.empty(0, np.uint64)).shape[1]
 
     def transform_to(self, corpus: Corpus, out: str, *, client: "Client | None" = None) -> TransformCounts:
         """Write one Parquet file per chunk, with the columns ``document`` and ``weights``; return what was counted."""
@@ -117,7 +137,7 @@ class TextEstimator(Estimator):
         wanted = unit_vector(self.query(words))
         if without:
             wanted = wanted - unit_vector(self.query(without))
-        found = apply.map_chunks(self, self.open(X), client, apply.search_chunk, wanted, topn)
+        found = apply.map_chunks(self, self._open_for_transform(X), client, apply.search_chunk, wanted, topn)
         pairs = [pair for chunk in found for pair in chunk]
         return sorted(pairs, key=lambda pair: -pair[1])[:topn]
 
@@ -128,7 +148,7 @@ class TextEstimator(Estimator):
 
     def score_sums(self, X: Any, *, client: "Client | None" = None, **options: Any) -> Arrays:
         """Return the sums ``log_likelihood`` and ``tokens`` over all documents; raise DataError without any token."""
-        corpus = self.open(X)
+        corpus = self._open_for_transform(X)
         sums: Arrays = {}
         for chunk in apply.map_chunks(self, corpus, client, apply.score_chunk, options):
             sums = add(sums, chunk)

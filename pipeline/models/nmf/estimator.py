@@ -14,11 +14,12 @@ from ....io.stores.open import open_data
 from ....io.stores.store import Arrays, DataError
 from ....io.text.vocabulary import merge_vocabularies
 from ....kernels.nmf import hals as nmf
+from ...engine.algorithm import Address, add
 from ...engine.device import choose
-from ...engine.run import RunStore
 from ...ingest.ingest import corpus_from
 from ..base.blocks import equal_blocks
 from ..base.document_completion import select_tokens, split_mask
+from ..base.inputs import InputMatrix, is_matrix, read_matrix
 from ..base.saved import Fitted, SavedModel
 from ..base.text import TextEstimator
 from ..base.topics import Topic, TopicModel
@@ -26,9 +27,6 @@ from ..base.vectors import WordVectors
 from .algorithm import HALS, heaviest
 from .kullback_leibler import Divergence
 
-SOLVERS, ORDERS = ("hals", "mu", "anls"), ("separable", "paper")
-LOSSES = ("frobenius", "kullback-leibler")
-INITS = ("random", "nndsvd", "nndsvda", "nndsvdar")
 #: Components whose rows fit a block's shared memory on most CUDA devices.
 MOST_ON_DEVICE = 600
 #: Share of a document's words that a score leaves to their overall frequency.
@@ -107,10 +105,12 @@ class NMF(TextEstimator, TopicModel):
             return data
         if isinstance(data, str | os.PathLike):
             return open_data(os.fspath(data))
-        if isinstance(data, list | tuple) and any(_is_document(row) for row in data):
+        if is_matrix(data):
+            data = read_matrix(data, type(self).__name__)
+        if not isinstance(data, InputMatrix):
             return corpus_from(data)
         folder = tempfile.TemporaryDirectory(prefix="corpusmill-matrix-")
-        matrix = write_matrix(folder.name, _blocks_of(data), self.dtype)
+        matrix = write_matrix(folder.name, _blocks_of(data.values), self.dtype)
         matrix.folder = folder
         return matrix
 
@@ -163,29 +163,16 @@ class NMF(TextEstimator, TopicModel):
     def _check(self, data: Corpus | Matrix, previous: SavedModel | None) -> None:
         if previous is not None:
             self._check_columns(data)
-        smallest = data.n_words if previous is not None else min(data.n_documents, data.n_words)
-        if not 1 <= self.n_components <= smallest:
+        smaller = min(data.n_documents, data.n_words)
+        if self.init != "random" and previous is None and self.n_components > smaller:
             raise ValueError(
                 f"n_components is {self.n_components}: a matrix of {data.n_documents} rows and {data.n_words} columns "
-                f"allows 1 to {smallest}"
+                f"has {smaller} singular vectors for init={self.init!r}: choose 1 to {smaller}, or init='random'"
             )
         if previous is not None and len(self.components_) != self.n_components:
             raise ValueError(
                 f"n_components is {self.n_components}, the model to go on from has {len(self.components_)}"
             )
-        known = {
-            "beta_loss": LOSSES,
-            "solver": SOLVERS,
-            "order": ORDERS,
-            "init": INITS,
-            "weighting": ("counts", "tfidf"),
-        }
-        known["dtype"] = ("float32", "float64")
-        for name, values in known.items():
-            if getattr(self, name) not in values:
-                raise ValueError(f"{name} is {getattr(self, name)!r}: choose one of {', '.join(values)}")
-        if self.sweeps < 1 or self.n_blocks < 1 or self.max_iter < 1:
-            raise ValueError("sweeps, n_blocks and max_iter must be 1 or more")
         if self.order == "paper" and self.n_blocks > 1:
             raise ValueError("order='paper' needs all rows of W at once: set n_blocks to 1")
         if self.beta_loss != "frobenius" and self.solver != "mu":
@@ -195,15 +182,6 @@ class NMF(TextEstimator, TopicModel):
             raise ValueError("alpha_W, alpha_H and extrapolate need solver='hals' and order='separable'")
         if penalised and self.extrapolate:
             raise ValueError("extrapolate judges by the error alone: set alpha_W and alpha_H to 0, or leave it off")
-
-    def fit_transform(self, X: Any, y: Any = None, *, run: str | None = None, **options: Any) -> np.ndarray:
-        """Train and return the rows' factor as training left it: (D, K). Options as in ``fit``."""
-        store = self.open(X)
-        with tempfile.TemporaryDirectory(prefix="corpusmill-run-") as folder:
-            url = run if run is not None else folder
-            self.fit(store, run=url, **options)
-            kept = RunStore(url)
-            return np.concatenate([kept.state(kept.step, c)["H"] for c in range(len(store.chunks))])
 
     def loaded(self) -> None:
         """Leave what only training needs with the run."""
@@ -236,8 +214,8 @@ class NMF(TextEstimator, TopicModel):
         return np.ascontiguousarray(self._W.T)
 
     @property
-    def n_features_in_(self) -> int:  # type: ignore[override]
-        """V."""
+    def n_features_in_(self) -> int:
+        """Columns of the matrix, or words of the corpus."""
         return len(self._W)
 
     @property
@@ -277,13 +255,47 @@ class NMF(TextEstimator, TopicModel):
 
         Of a corpus, words that the model does not know are skipped.
         """
-        store = self.open(X)
+        store = self._open_for_transform(X)
         if isinstance(store, Corpus):
             return super().transform(store, client=client)
         algorithm, shared, W = self._fold_in(), self._fitted().shared, self._W
         self._check_columns(store)
         chunks = (algorithm.rows(store.read_chunk(c), shared) for c in range(len(store.chunks)))
-        return np.concatenate([algorithm.fold_in(A, W, shared["S"])[0] for A in chunks])
+        rows = np.concatenate([algorithm.fold_in(A, W, shared["S"])[0] for A in chunks])
+        return self._as_output(rows, X)
+
+    def score(self, X: Any, y: Any = None, *, client: "Client | None" = None, **options: Any) -> float:
+        """Return how well the model fits new rows; larger is better.
+
+        Parameters
+        ----------
+        X : store, URL or data in memory
+            The rows, as for `transform`.
+        y : ignored
+            Present for scikit-learn's searches.
+        client : distributed.Client, optional
+            Where to score the documents of a corpus.
+
+        Returns
+        -------
+        float
+            For a corpus, the log-likelihood per token by document completion, as for LDA. For a matrix A, the negative
+            relative error -‖A - H Wᵀ‖ / ‖A‖, where H is the result of `transform`, or the negative divergence per unit
+            of A for the Kullback-Leibler loss.
+        """
+        store = self._open_for_transform(X)
+        if isinstance(store, Corpus):
+            return super().score(store, client=client, **options)
+        self._check_columns(store)
+        algorithm = self._fold_in()
+        fitted = self._fitted()
+        model = Fitted([{"W": self._W}], fitted.shared, fitted.vocabulary, fitted.metadata)
+        sums: Arrays = {}
+        for index in range(len(store.chunks)):
+            chunk = algorithm.load_chunk(store, index, model)
+            sums = add(sums, algorithm.score(model, chunk, None, Address(0, 0, index)))
+        (error,) = algorithm.metrics_from_sums(sums, held_out=True).values()
+        return -error
 
     def transform_chunk(self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> np.ndarray:
         """Return the rows' factor of documents given by the model's word ids: (D, K)."""
@@ -334,10 +346,6 @@ class NMF(TextEstimator, TopicModel):
             dtype=self.dtype,
             bounds=(0, V),
         )
-
-
-def _is_document(row: Any) -> bool:
-    return isinstance(row, str) or (isinstance(row, list | tuple) and len(row) > 0 and isinstance(row[0], str))
 
 
 def _blocks_of(data: Any) -> Iterable[Any]:

@@ -17,7 +17,7 @@ from corpusmill.pipeline.engine.clusters import open_cluster
 from corpusmill.pipeline.ingest.ingest import corpus_from
 from corpusmill.pipeline.models.registry import load_model
 from helpers.faults import peak_rss
-from helpers.models import interrupt_after
+from helpers.models import fitted_rows, interrupt_after
 from helpers.toy import write_topic_corpus
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -64,10 +64,10 @@ OPTIONS = [
 
 @pytest.mark.parametrize("convert", [np.asarray, scipy.sparse.csr_matrix], ids=["dense", "sparse"])
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_the_error_reported_is_the_error(options, convert):
+def test_the_error_reported_is_the_error(options, convert, tmp_path):
     A = sums_of_parts()
     model = small(**options)
-    H = model.fit_transform(convert(A))
+    H = fitted_rows(model, convert(A), tmp_path / "run1")
     assert model.components_.shape == (5, 60)
     assert model.reconstruction_err_ == pytest.approx(distance(A, H, model), rel=1e-6, abs=1e-6)
     assert min(H.min(), model.components_.min()) >= 0
@@ -118,11 +118,11 @@ PENALTIES = {"alpha_W": 0.002, "alpha_H": 0.003, "l1_ratio": 0.4}
 
 
 @pytest.mark.parametrize("penalties", [{}, {"alpha_W": 0.01}, PENALTIES], ids=str)
-def test_epochs_and_penalties_are_scikit_learns(penalties):
+def test_epochs_and_penalties_are_scikit_learns(penalties, tmp_path):
     decomposition = pytest.importorskip("sklearn.decomposition")
     A = sums_of_parts(40, 30, 4) + 0.01
     model = small(n_components=4, max_iter=3, **penalties)
-    H = model.fit_transform(A)
+    H = fitted_rows(model, A, tmp_path / "run1")
     matrix = model.open(A)
     algorithm = model.algorithm(matrix)
     start = np.zeros((40, 4))
@@ -135,13 +135,13 @@ def test_epochs_and_penalties_are_scikit_learns(penalties):
 
 
 @pytest.mark.parametrize("init", ["nndsvd", "nndsvda"])
-def test_starts_from_singular_vectors_are_scikit_learns(init):
+def test_starts_from_singular_vectors_are_scikit_learns(init, tmp_path):
     decomposition = pytest.importorskip("sklearn.decomposition")
     A = sums_of_parts(40, 30, 8)
     peer = decomposition.NMF(4, init=init, solver="cd", tol=0, max_iter=1, random_state=0)
     expected = peer.fit_transform(A)
     model = small(n_components=4, init=init, max_iter=1)
-    np.testing.assert_allclose(model.fit_transform(scipy.sparse.csr_matrix(A)), expected, atol=1e-6)
+    np.testing.assert_allclose(fitted_rows(model, scipy.sparse.csr_matrix(A), tmp_path / "run1"), expected, atol=1e-6)
     np.testing.assert_allclose(model.components_, peer.components_, atol=1e-6)
 
 
@@ -172,16 +172,16 @@ def test_transform_finds_the_best_rows():
     np.testing.assert_allclose(model.transform(A[7:8]), H[7:8], atol=1e-9)
 
 
-def test_corpora_count_words_or_weigh_them(corpus):
+def test_corpora_count_words_or_weigh_them(corpus, tmp_path):
     A = matrix_of(corpus)
     model = small(n_components=4)
-    H = model.fit_transform(corpus)
+    H = fitted_rows(model, corpus, tmp_path / "run1")
     assert model.reconstruction_err_ == pytest.approx(distance(A, H, model), rel=1e-6)
     words = [{w["word"] for w in t["words"]} for t in model.topics(20)]
     truth = [{f"w{i:03d}" for i in range(20 * k, 20 * k + 20)} for k in range(4)]
     assert all(max(len(t & w) for w in words) >= 19 for t in truth)
     weighed = small(n_components=4, weighting="tfidf")
-    H = weighed.fit_transform(corpus)
+    H = fitted_rows(weighed, corpus, tmp_path / "run2")
     frequency = np.asarray(corpus.vocabulary["document_frequency"])
     B = A * (np.log((1 + len(A)) / (1 + frequency)) + 1)
     B /= np.maximum(np.linalg.norm(B, axis=1, keepdims=True), 1e-300)
@@ -236,11 +236,11 @@ def test_a_corpus_is_transformed_to_files_and_scored(corpus, tmp_path):
     assert vague.score(corpus) + 0.5 < model.score(corpus) < -np.log(20)
 
 
-def test_the_divergence_falls_and_is_scikit_learns(corpus):
+def test_the_divergence_falls_and_is_scikit_learns(corpus, tmp_path):
     options = {"solver": "mu", "beta_loss": "kullback-leibler"}
     A = matrix_of(corpus)
     model = small(n_components=4, max_iter=25, **options)
-    H = model.fit_transform(corpus)
+    H = fitted_rows(model, corpus, tmp_path / "run1")
     errors = [row["error"] for row in model.history_]
     assert all(b <= a * (1 + 1e-9) for a, b in zip(errors[:-1], errors[1:], strict=True))
     decomposition = pytest.importorskip("sklearn.decomposition")
@@ -274,20 +274,20 @@ def test_saved_models_and_vectors(tmp_path):
         np.testing.assert_array_equal(found.vectors, model.components_.T.astype(np.float32))
 
 
-def test_empty_rows_and_columns_are_allowed():
+def test_empty_rows_and_columns_are_allowed(tmp_path):
     A = sums_of_parts()
     A[3], A[:, 7] = 0, 0
     model = small()
-    H = model.fit_transform(A)
+    H = fitted_rows(model, A, tmp_path / "run1")
     assert np.isfinite(H).all() and np.isfinite(model.components_).all()
     np.testing.assert_allclose(H[3] @ model.components_, 0, atol=1e-9)
 
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.parametrize("options", [{}, {"order": "paper"}, {"init": "nndsvd"}], ids=str)
-def test_a_matrix_of_zeros(options):
+def test_a_matrix_of_zeros(options, tmp_path):
     model = small(max_iter=3, **options)
-    assert np.isfinite(model.fit_transform(np.zeros((9, 8)))).all()
+    assert np.isfinite(fitted_rows(model, np.zeros((9, 8)), tmp_path / "run1")).all()
     assert np.isfinite(model.components_).all()
     assert model.reconstruction_err_ < 1e-12
 
@@ -308,7 +308,7 @@ def test_documents_may_come_as_strings_or_tokens_and_be_empty():
 @pytest.mark.parametrize(
     "parameters, message",
     [
-        ({"n_components": 61}, "allows 1 to 60"),
+        ({"n_components": 61, "init": "nndsvd"}, "choose 1 to 60"),
         ({"n_components": 0}, "n_components is 0: choose an integer of 1 or more"),
         ({"solver": "cd"}, "solver is 'cd'"),
         ({"init": "custom"}, "init is 'custom'"),

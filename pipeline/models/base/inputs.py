@@ -1,0 +1,172 @@
+"""Matrices that users pass to estimators: NumPy arrays, SciPy matrices, Dask arrays, data frames, lists of rows.
+
+Messages follow those of scikit-learn, whose users search for them.
+"""
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse
+
+
+class InputMatrix(NamedTuple):
+    """A matrix whose rows are documents or samples."""
+
+    values: Any  # (D, V): a NumPy array, a SciPy sparse matrix or a Dask array
+    names: list[str] | None  # of the columns, if the input was a data frame with text as column names
+
+    @property
+    def n_columns(self) -> int:
+        """V."""
+        return int(self.values.shape[1])
+
+
+def is_matrix(data: Any) -> bool:
+    """Return whether ``data`` is a matrix, and not a store, a URL or documents of text."""
+    if scipy.sparse.issparse(data) or _is_frame(data) or hasattr(data, "dask"):
+        return True
+    if isinstance(data, list | tuple):
+        return bool(data) and _is_row_of_numbers(data[0])
+    return hasattr(data, "__array__") and not _holds_text(data)
+
+
+def read_matrix(data: Any, owner: str) -> InputMatrix:
+    """Return the matrix in ``data`` after checking that it is two-dimensional, real, finite and non-negative.
+
+    Raises ValueError, or TypeError for entries that are not numbers. ``owner`` names the estimator in messages.
+    """
+    names = None
+    if _is_frame(data):
+        names = _column_names(data)
+        _check_frame(data, owner)
+        data = data.to_numpy()
+    if hasattr(data, "dask"):
+        # A Dask array is checked chunk by chunk when it is written to the matrix store.
+        return InputMatrix(data, names)
+    values = data if scipy.sparse.issparse(data) else np.asarray(data)
+    if values.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported by {owner}: pass real numbers")
+    if values.dtype.kind not in "biuf":
+        values = values.astype(np.float64)
+    _check_shape(values, owner)
+    _check_entries(values, owner)
+    return InputMatrix(values, names)
+
+
+def check_columns(matrix: InputMatrix, n_columns: int, names: Sequence[str] | None, owner: str) -> None:
+    """Raise ValueError unless a matrix has the columns that the estimator ``owner`` was fitted with."""
+    if matrix.n_columns != n_columns:
+        raise ValueError(
+            f"X has {matrix.n_columns} features, but {owner} is expecting {n_columns} features as input: pass the "
+            f"columns that it was fitted with"
+        )
+    if matrix.names is None and names is not None:
+        warnings.warn(f"X does not have valid feature names, but {owner} was fitted with feature names", stacklevel=4)
+    elif names is None and matrix.names is not None:
+        warnings.warn(f"X has feature names, but {owner} was fitted without feature names", stacklevel=4)
+    elif names is not None and matrix.names != list(names):
+        raise ValueError(_describe_names(list(names), matrix.names or []))
+
+
+def in_container(rows: np.ndarray, names: Sequence[str], container: str, X: Any) -> Any:
+    """Return rows as an array ("default") or as a data frame of "pandas" or "polars"."""
+    if container == "default":
+        return rows
+    if container == "pandas":
+        import pandas
+
+        return pandas.DataFrame(rows, columns=list(names), index=getattr(X, "index", None))
+    import polars
+
+    return polars.DataFrame(rows, schema=list(names), orient="row")
+
+
+def _is_frame(data: Any) -> bool:
+    return hasattr(data, "columns") and hasattr(data, "to_numpy")
+
+
+def _is_row_of_numbers(row: Any) -> bool:
+    if isinstance(row, np.ndarray):
+        return row.ndim == 1 and row.dtype.kind in "biufcO"
+    if isinstance(row, list | tuple):
+        return len(row) > 0 and isinstance(row[0], int | float | complex | np.number)
+    return isinstance(row, int | float | complex | np.number)
+
+
+def _holds_text(data: Any) -> bool:
+    """Return whether an array is one-dimensional and holds strings: such an array is a sequence of documents."""
+    array = np.asarray(data)
+    if array.dtype.kind in "US":
+        return True
+    return array.dtype.kind == "O" and array.ndim == 1 and array.size > 0 and isinstance(array[0], str | list)
+
+
+def _column_names(frame: Any) -> list[str] | None:
+    names = list(frame.columns)
+    are_text = [isinstance(name, str) for name in names]
+    if all(are_text):
+        return names
+    if any(are_text):
+        raise TypeError(
+            "Feature names are only supported if all input features have string names: the columns of the data frame "
+            "are partly strings and partly not"
+        )
+    return None
+
+
+def _check_frame(frame: Any, owner: str) -> None:
+    for name in frame.columns:
+        column = frame[name].to_numpy()
+        if column.dtype.kind in "OUST" and len(column) and isinstance(column[0], str):
+            raise ValueError(
+                f"column {name!r} of the data frame holds text, but {owner} takes numbers from data frames: pass the "
+                f"column alone as a list, frame[{name!r}].to_list()"
+            )
+
+
+def _check_shape(values: Any, owner: str) -> None:
+    if values.ndim != 2:
+        raise ValueError(
+            f"Expected 2D array, got {values.ndim}D array instead. Reshape your data: {owner} takes a matrix with one "
+            f"row per document or sample"
+        )
+    rows, columns = values.shape
+    if columns == 0:
+        raise ValueError(f"Found array with 0 feature(s) (shape={values.shape}) while a minimum of 1 is required.")
+    if rows == 0:
+        raise ValueError(f"Found array with 0 sample(s) (shape={values.shape}) while a minimum of 1 is required.")
+
+
+def _check_entries(values: Any, owner: str) -> None:
+    entries = values
+    if scipy.sparse.issparse(values):
+        # Some formats, such as lists of lists, have no array of all entries.
+        entries = values.tocsr().data
+    if entries.dtype.kind == "f" and not np.isfinite(entries).all():
+        kind = "NaN" if np.isnan(entries).any() else "infinity"
+        raise ValueError(f"Input X contains {kind}: replace such entries, or leave their rows out")
+    if entries.size and entries.min() < 0:
+        raise ValueError(f"Negative values in data passed to {owner} (input X): every entry must be 0 or more")
+
+
+def _describe_names(expected: list[str], found: list[str]) -> str:
+    """Describe how two lists of column names differ, in scikit-learn's words."""
+    message = "The feature names should match those that were passed during fit.\n"
+    unexpected = sorted(set(found) - set(expected))
+    missing = sorted(set(expected) - set(found))
+    if unexpected:
+        message += "Feature names unseen at fit time:\n" + _listed(unexpected)
+    if missing:
+        message += "Feature names seen at fit time, yet now missing:\n" + _listed(missing)
+    if not unexpected and not missing:
+        message += "Feature names must be in the same order as they were in fit.\n"
+    return message
+
+
+def _listed(names: list[str]) -> str:
+    shown = [f"- {name}\n" for name in names[:5]]
+    if len(names) > 5:
+        shown.append("- ...\n")
+    return "".join(shown)

@@ -142,13 +142,27 @@ def _check_shape(values: Any, owner: str) -> None:
 def _check_entries(values: Any, owner: str) -> None:
     entries = values
     if scipy.sparse.issparse(values):
-        # Some formats, such as lists of lists, have no array of all entries.
-        entries = values.tocsr().data
+        values = values.tocsr()
+        entries = values.data
     if entries.dtype.kind == "f" and not np.isfinite(entries).all():
         kind = "NaN" if np.isnan(entries).any() else "infinity"
-        raise ValueError(f"Input X contains {kind}: replace such entries, or leave their rows out")
+        where = _describe_place(values, ~np.isfinite(entries))
+        raise ValueError(f"Input X contains {kind} in {where}: replace such entries, or leave their rows out")
     if entries.size and entries.min() < 0:
-        raise ValueError(f"Negative values in data passed to {owner} (input X): every entry must be 0 or more")
+        where = _describe_place(values, entries < 0)
+        raise ValueError(
+            f"Negative values in data passed to {owner} (input X), the first in {where}: every entry must be 0 or more"
+        )
+
+
+def _describe_place(values: Any, bad: np.ndarray) -> str:
+    """Return the row and column of the first entry that is marked in ``bad``, which has the shape of the entries."""
+    first = int(np.argmax(bad))
+    if scipy.sparse.issparse(values):
+        row = int(np.searchsorted(values.indptr, first, side="right")) - 1
+        return f"row {row}, column {int(values.indices[first])}"
+    row, column = divmod(first, values.shape[1])
+    return f"row {row}, column {column}"
 
 
 def _describe_names(expected: list[str], found: list[str]) -> str:

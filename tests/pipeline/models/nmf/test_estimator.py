@@ -328,13 +328,18 @@ def test_parameters_out_of_range_are_refused(parameters, message):
 def test_bad_entries_and_shapes_are_refused():
     A = sums_of_parts()
     model = small().fit(A)
-    with pytest.raises(DataError, match="59 columns, the model 60"):
+    with pytest.raises(ValueError, match="X has 59 features, but NMF is expecting 60"):
         model.transform(A[:, :59])
-    with pytest.raises(DataError, match=r"an array of shape \(60,\)"):
+    with pytest.raises(ValueError, match="Expected 2D array, got 1D array"):
         model.transform(A[0])
     A[5, 6] = -1
-    with pytest.raises(DataError, match="row 5, column 6"):
-        small().fit(A)
+    for matrix in (A, scipy.sparse.csr_matrix(A)):
+        with pytest.raises(ValueError, match=r"Negative values .* row 5, column 6"):
+            small().fit(matrix)
+    A[5, 6] = np.nan
+    for matrix in (A, scipy.sparse.csr_matrix(A)):
+        with pytest.raises(ValueError, match="Input X contains NaN in row 5, column 6"):
+            small().fit(matrix)
 
 
 @settings(max_examples=20, deadline=None)

@@ -1,10 +1,14 @@
 """Topics, coherence and diversity are the same for every model of topics."""
 
+import json
+
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from corpusmill import LDA, NMF, RandomIndexing, Word2Vec
 from corpusmill.io.stores.matrix import write_matrix
 from corpusmill.io.stores.store import DataError
+from corpusmill.pipeline.commands.cli.main import cli
 from corpusmill.pipeline.models.base.coherence import topic_coherence, topic_diversity
 from corpusmill.pipeline.models.base.topics import TopicModel
 from helpers.toy import write_topic_corpus
@@ -39,6 +43,15 @@ def test_a_topic_model_takes_a_corpus_its_url_or_documents_in_memory(corpus, mod
     assert np.isfinite(found).any()
     np.testing.assert_array_equal(model.coherence(corpus.url, topn=5), model.coherence(corpus, topn=5))
     assert getattr(model, "n_features_in_", None) in (None, corpus.n_words)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_the_command_line_measures_the_topics_of_any_topic_model(corpus, model, tmp_path):
+    model.fit(corpus).save(str(tmp_path / "model"))
+    arguments = ["evaluate", str(tmp_path / "model"), corpus.url, "--part", "train", "--coherence", "u_mass", "--json"]
+    facts = json.loads(CliRunner().invoke(cli, arguments, catch_exceptions=False).output)
+    assert facts["coherence_u_mass"] == pytest.approx(model.coherence(corpus, "u_mass").mean())
+    assert facts["diversity"] == model.diversity()
 
 
 @pytest.mark.parametrize("model", MODELS)

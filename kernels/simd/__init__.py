@@ -1,1 +1,1 @@
-"""Vector instructions that Numba does not offer by itself."""
+"""Vector instructions for kernels: eight lanes, tiles of sums, prefetches, and aligned arrays."""

@@ -1,25 +1,30 @@
-"""Instructions that numba does not emit by itself."""
+"""Prefetching: LLVM's instruction that loads a cache line before it is needed. See lowering.py before changes."""
 
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from .lowering import I32, BaseContext, Lowering, Signature, TypingContext, Values, call, element_pointer
+
+#: Arguments of ``llvm.prefetch``: the line will be read, stay in all caches, and holds data.
+READ, KEEP, DATA = I32(0), I32(3), I32(1)
+
 
 @intrinsic
-def prefetch(typingctx, array, index):
-    """Ask for the cache line of ``array[index]`` (C-contiguous, flat index) before it is needed."""
+def prefetch(typingctx: TypingContext, array: types.Array, index: types.Integer) -> Lowering:
+    """Begin to load the cache line of ``array[index]`` (C-contiguous, flat index).
+
+    A prefetch changes no result, and an index out of range does no harm.
+    """
     if not isinstance(array, types.Array):
         return None
 
-    def codegen(context, builder, signature, arguments):
-        struct = context.make_array(signature.args[0])(context, builder, arguments[0])
+    def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Values) -> ir.Value:
         position = context.cast(builder, arguments[1], signature.args[1], types.intp)
-        pointer = builder.bitcast(builder.gep(struct.data, [position]), cgutils.voidptr_t)
-        i32 = ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, i32, i32, i32])
-        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        builder.call(function, [pointer, i32(0), i32(3), i32(1)])
+        pointer = element_pointer(context, builder, signature.args[0], arguments[0], position)
+        address = builder.bitcast(pointer, cgutils.voidptr_t)
+        call(builder, "llvm.prefetch.p0", ir.VoidType(), [address, READ, KEEP, DATA])
         return context.get_dummy_value()
 
     return types.void(array, index), codegen

@@ -1,17 +1,33 @@
-"""Small matrix products in registers: tiles of 4 rows by a few vectors, as wide as the processor has them.
+"""Small matrix products in registers: tiles of 4 rows by a few vectors. See lowering.py before changes.
 
-A tile is a tuple of 4 * n vectors, row by row; its arrays are C-contiguous, their indices flat and unchecked. Four rows
-by three vectors fill the 16 registers of AVX2: 12 sums, 3 operands, 1 broadcast.
+A tile holds sums. A loop over the inner dimension adds to all of them with one load per vector and one broadcast per
+row, so the arithmetic units, not memory, set the speed. Four rows by three vectors fill the 16 registers of AVX2: 12
+sums, 3 operands, 1 broadcast.
+
+Layout: a tile is an array of 4 * n vectors, row by row. A vector is as wide as the processor's registers, so other
+processors round sums over vectors differently in the last bit. Tests run the NMF kernels with other widths as well.
 """
+
+from typing import Any
 
 import numpy as np
 from llvmlite import binding, ir
 from numba import types
-from numba.core import cgutils
 from numba.extending import intrinsic, models, register_model
 
+from .lowering import (
+    BaseContext,
+    Lowering,
+    Signature,
+    TypingContext,
+    Values,
+    broadcast,
+    call,
+    lane_constants,
+)
+
+#: Rows of a tile.
 ROWS = 4
-I32 = ir.IntType(32)
 
 
 def register_bits() -> int:
@@ -19,86 +35,95 @@ def register_bits() -> int:
     features = binding.get_host_cpu_features()
     if features.get("avx512f"):
         return 512
-    if features.get("avx2"):
-        return 256
-    return 128
+    return 256 if features.get("avx2") else 128
 
 
 BITS = register_bits()
 
 
-def lanes(dtype) -> int:
+def lanes(dtype: Any) -> int:
     """Return how many numbers of a NumPy type one register holds."""
     return BITS // 8 // np.dtype(dtype).itemsize
 
 
 class Tile(types.Type):
-    """The numba type of a tile: ``n`` vectors in each of 4 rows."""
+    """The numba type of a tile: 4 rows of ``n`` vectors."""
 
-    def __init__(self, element, n):
+    def __init__(self, element: types.Type, n: int):
         self.element, self.n = element, n
         super().__init__(f"Tile({element}, {n}, {BITS})")
+
+    @property
+    def width(self) -> int:
+        """Numbers in one vector."""
+        return BITS // self.element.bitwidth
 
 
 @register_model(Tile)
 class _TileModel(models.PrimitiveModel):
-    def __init__(self, manager, kind):
-        vector = ir.VectorType(manager.lookup(kind.element).get_value_type(), BITS // kind.element.bitwidth)
+    """How LLVM stores it: an array of vectors, which stays in registers as long as they suffice."""
+
+    def __init__(self, manager: Any, kind: Tile):
+        vector = ir.VectorType(manager.lookup(kind.element).get_value_type(), kind.width)
         super().__init__(manager, kind, ir.ArrayType(vector, ROWS * kind.n))
 
 
-class _Memory:
-    """One array as generated code reads and writes it: numbers and vectors at flat indices."""
+# --- helpers of generated code, also for strips.py ---
 
-    def __init__(self, context, builder, kind, value):
-        self.builder, self.bytes = builder, kind.dtype.bitwidth // 8
+
+class Memory:
+    """An array as generated code reads and writes it: single numbers, and vectors, at flat indices."""
+
+    def __init__(self, context: BaseContext, builder: ir.IRBuilder, kind: types.Array, value: ir.Value):
+        self.builder = builder
         self.data = context.make_array(kind)(context, builder, value).data
+        self.bytes = kind.dtype.bitwidth // 8
         self.vector = ir.VectorType(context.get_value_type(kind.dtype), BITS // kind.dtype.bitwidth)
 
-    def _at(self, index):
-        return self.builder.bitcast(self.builder.gep(self.data, [index]), ir.PointerType(self.vector))
+    def _element(self, index: ir.Value) -> ir.Value:
+        return self.builder.gep(self.data, [index])
 
-    def load(self, index):
-        return self.builder.load(self._at(index), align=self.bytes)
+    def _vector(self, index: ir.Value) -> ir.Value:
+        return self.builder.bitcast(self._element(index), ir.PointerType(self.vector))
 
-    def store(self, index, vector):
-        self.builder.store(vector, self._at(index), align=self.bytes)
+    def load(self, index: ir.Value) -> ir.Value:
+        """Return the vector at an index, aligned to its elements alone."""
+        return self.builder.load(self._vector(index), align=self.bytes)
 
-    def broadcast(self, index):
-        return splat(self.builder, self.builder.load(self.builder.gep(self.data, [index])))
+    def store(self, index: ir.Value, vector: ir.Value) -> None:
+        """Write a vector."""
+        self.builder.store(vector, self._vector(index), align=self.bytes)
 
-    def index(self, base, *parts):
-        """Return base + the sum of parts, integers being constants of the compiler."""
+    def broadcast(self, index: ir.Value) -> ir.Value:
+        """Return a vector of copies of one number."""
+        return splat(self.builder, self.builder.load(self._element(index)))
+
+    def index(self, base: ir.Value, *parts: int | ir.Value) -> ir.Value:
+        """Return base plus all parts; a Python integer becomes a constant of the compiler."""
         for part in parts:
             part = ir.Constant(base.type, part) if isinstance(part, int) else part
             base = self.builder.add(base, part)
         return base
 
 
-def splat(builder, value):
-    """Return a vector of one value."""
-    vector = ir.VectorType(value.type, BITS // (64 if isinstance(value.type, ir.DoubleType) else 32))
-    undefined = ir.Constant(vector, ir.Undefined)
-    first = builder.insert_element(undefined, value, I32(0))
-    return builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(I32, vector.count), [0] * vector.count))
+def splat(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
+    """Return a vector of copies of one float."""
+    bits = 64 if isinstance(value.type, ir.DoubleType) else 32
+    return broadcast(builder, value, BITS // bits)
 
 
-def _fma(builder, a, b, c):
-    kind = ir.FunctionType(a.type, [a.type] * 3)
-    suffix = f"v{a.type.count}f{64 if isinstance(a.type.element, ir.DoubleType) else 32}"
-    return builder.call(cgutils.get_or_insert_function(builder.module, kind, f"llvm.fma.{suffix}"), [a, b, c])
+def fma(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
+    """Return a * b + c, rounded once."""
+    bits = 64 if isinstance(a.type.element, ir.DoubleType) else 32
+    return call(builder, f"llvm.fma.v{a.type.count}f{bits}", a.type, [a, b, c])
 
 
-def _max(builder, a, b):
-    return builder.select(builder.fcmp_ordered(">", a, b), a, b)
-
-
-def _arguments(context, builder, signature, values):
-    """Return memories for arrays, native integers for indices, other values as they are."""
-    found = []
+def memories(context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Values) -> list[Any]:
+    """Return the arguments of an intrinsic: arrays as Memory, indices as native integers, others as they are."""
+    found: list[Any] = []
     for kind, value in zip(signature.args, values, strict=True):
         if isinstance(kind, types.Array):
-            found.append(_Memory(context, builder, kind, value))
+            found.append(Memory(context, builder, kind, value))
         elif isinstance(kind, types.Integer):
             found.append(context.cast(builder, value, kind, types.intp))
         else:
@@ -106,103 +131,143 @@ def _arguments(context, builder, signature, values):
     return found
 
 
-def _index(kind):
-    """Indices travel as intp, so that a literal and a variable compile to the same code."""
+def index_type(kind: types.Type) -> types.Type:
+    """Return intp for an integer type, so that a literal index and a variable compile to the same code."""
     return types.intp if isinstance(kind, types.Integer) else kind
 
 
+def _maximum(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
+    return builder.select(builder.fcmp_ordered(">", a, b), a, b)
+
+
+# --- products ---
+
+
 @intrinsic
-def zeros(typingctx, array, n):
-    """Return a tile of zeros of the array's type, ``n`` (a literal) vectors wide."""
+def zeros(typingctx: TypingContext, array: types.Array, n: types.IntegerLiteral) -> Lowering:
+    """Return a tile of zeros of the array's type; ``n``, the vectors in a row, must be a literal."""
     if not isinstance(n, types.IntegerLiteral):
         return None
     tile = Tile(array.dtype, n.literal_value)
 
-    def codegen(context, builder, signature, values):
+    def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Values) -> ir.Value:
         return ir.Constant(context.get_value_type(tile), None)
 
     return tile(array, n), codegen
 
 
 @intrinsic
-def multiply_add(typingctx, tile, a, i, b, j):
-    """Return the tile plus the outer product of ``a[i:i + 4]`` and the vectors from ``b[j]``."""
+def multiply_add(
+    typingctx: TypingContext, tile: Tile, a: types.Array, i: types.Integer, b: types.Array, j: types.Integer
+) -> Lowering:
+    """Return the tile plus the outer product of ``a[i:i + 4]`` and the vectors that begin at ``b[j]``."""
     if not isinstance(tile, Tile):
         return None
 
-    def codegen(context, builder, signature, values):
-        sums, a, i, b, j = _arguments(context, builder, signature, values)
-        width = BITS // tile.element.bitwidth
-        vectors = [b.load(b.index(j, v * width)) for v in range(tile.n)]
+    def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Values) -> ir.Value:
+        sums, a, i, b, j = memories(context, builder, signature, values)
+        vectors = [b.load(b.index(j, v * tile.width)) for v in range(tile.n)]
         for row in range(ROWS):
             factor = a.broadcast(a.index(i, row))
             for v in range(tile.n):
                 at = row * tile.n + v
-                total = _fma(builder, factor, vectors[v], builder.extract_value(sums, at))
+                total = fma(builder, factor, vectors[v], builder.extract_value(sums, at))
                 sums = builder.insert_value(sums, total, at)
         return sums
 
-    return tile(tile, a, _index(i), b, _index(j)), codegen
+    return tile(tile, a, index_type(i), b, index_type(j)), codegen
 
 
 @intrinsic
-def add_to(typingctx, tile, out, at, stride):
-    """Add the tile to ``out``: its first number stands at ``at``, its rows ``stride`` apart."""
+def add_to(
+    typingctx: TypingContext, tile: Tile, out: types.Array, at: types.Integer, stride: types.Integer
+) -> Lowering:
+    """Add the tile to ``out``: its first number at index ``at``, each row ``stride`` numbers after the one before."""
 
-    def codegen(context, builder, signature, values):
-        sums, out, at, stride = _arguments(context, builder, signature, values)
-        width = BITS // tile.element.bitwidth
+    def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Values) -> ir.Value:
+        sums, out, at, stride = memories(context, builder, signature, values)
         for row in range(ROWS):
             for v in range(tile.n):
-                where = out.index(at, v * width)
+                where = out.index(at, v * tile.width)
                 total = builder.fadd(out.load(where), builder.extract_value(sums, row * tile.n + v))
                 out.store(where, total)
             at = builder.add(at, stride)
         return context.get_dummy_value()
 
-    return types.void(tile, out, _index(at), _index(stride)), codegen
+    return types.void(tile, out, index_type(at), index_type(stride)), codegen
+
+
+# --- coordinate descent ---
 
 
 @intrinsic
-def descend(typingctx, tile, x, p, at, s, i, keep, step, k, epsilon):
-    """Set four rows of x, one after the other, to max(ε, keep·x + step·(p − s·x)), each seeing those before it.
+def descend(
+    typingctx: TypingContext,
+    tile: Tile,
+    x: types.Array,
+    p: types.Array,
+    at: types.Integer,
+    s: types.Array,
+    i: types.Integer,
+    keep: types.Array,
+    step: types.Array,
+    k: types.Integer,
+    epsilon: types.Float,
+) -> Lowering:
+    """Set four rows of x, one after the other, to max(ε, keep·x + step·(p − s·x)), each with the new rows before it.
 
-    ``tile`` holds s·x over all of x as it was; rows k to k + 3 of ``x`` and ``p`` stand at ``at``, a strip's width
-    apart; the 4 by 4 diagonal block of the symmetric matrix stands at ``s[i]``; ``keep`` and ``step`` have K numbers.
+    ``tile`` holds s·x with all of x as it was. The rows k to k + 3 of ``x`` and ``p`` begin at index ``at``, one strip
+    after the other. The 4 by 4 diagonal block of the symmetric matrix begins at ``s[i]``. ``keep`` and ``step`` have K
+    numbers.
     """
     stride = tile.n
 
-    def codegen(context, builder, signature, values):
-        sums, x, p, at, s, i0, keep, step, k, epsilon = _arguments(context, builder, signature, values)
-        width = BITS // tile.element.bitwidth
+    def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Values) -> ir.Value:
+        tile_value, x, p, at, s, i, keep, step, k, epsilon = memories(context, builder, signature, values)
         floor = splat(builder, epsilon)
-        sums = [builder.extract_value(sums, i) for i in range(ROWS * tile.n)]
+        sums = [builder.extract_value(tile_value, v) for v in range(ROWS * tile.n)]
         for row in range(ROWS):
             kept, moved = keep.broadcast(keep.index(k, row)), step.broadcast(step.index(k, row))
             changes = []
             for v in range(tile.n):
-                where = x.index(at, (row * stride + v) * width)
+                where = x.index(at, (row * stride + v) * tile.width)
                 old = x.load(where)
                 slope = builder.fsub(p.load(where), sums[row * tile.n + v])
-                new = _max(builder, _fma(builder, slope, moved, builder.fmul(old, kept)), floor)
+                new = _maximum(builder, fma(builder, slope, moved, builder.fmul(old, kept)), floor)
                 x.store(where, new)
                 changes.append(builder.fsub(new, old))
+            # The sums of later rows include this row as it was. Correct them by its change.
             for later in range(row + 1, ROWS):
-                factor = s.broadcast(s.index(i0, row * ROWS + later))
+                factor = s.broadcast(s.index(i, row * ROWS + later))
                 for v in range(tile.n):
-                    i = later * tile.n + v
-                    sums[i] = _fma(builder, factor, changes[v], sums[i])
+                    which = later * tile.n + v
+                    sums[which] = fma(builder, factor, changes[v], sums[which])
         return context.get_dummy_value()
 
-    return types.void(tile, x, p, _index(at), s, _index(i), keep, step, _index(k), epsilon), codegen
+    kinds = (tile, x, p, index_type(at), s, index_type(i), keep, step, index_type(k), epsilon)
+    return types.void(*kinds), codegen
+
+
+# --- transposition ---
 
 
 @intrinsic
-def transpose(typingctx, source, i, source_stride, target, j, target_stride):
-    """Write the transpose of the square of one register's width at ``source[i]`` to ``target[j]``."""
+def transpose(
+    typingctx: TypingContext,
+    source: types.Array,
+    i: types.Integer,
+    source_stride: types.Integer,
+    target: types.Array,
+    j: types.Integer,
+    target_stride: types.Integer,
+) -> Lowering:
+    """Write the transpose of a square at ``source[i]`` to ``target[j]``; its side is one register.
 
-    def codegen(context, builder, signature, values):
-        source, i, source_stride, target, j, target_stride = _arguments(context, builder, signature, values)
+    The strides are the distances between the rows of each square.
+    """
+
+    def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Values) -> ir.Value:
+        source, i, source_stride, target, j, target_stride = memories(context, builder, signature, values)
         width = source.vector.count
         rows = []
         for _ in range(width):
@@ -213,16 +278,25 @@ def transpose(typingctx, source, i, source_stride, target, j, target_stride):
             j = builder.add(j, target_stride)
         return context.get_dummy_value()
 
-    kinds = (source, _index(i), _index(source_stride), target, _index(j), _index(target_stride))
+    kinds = (source, index_type(i), index_type(source_stride), target, index_type(j), index_type(target_stride))
     return types.void(*kinds), codegen
 
 
-def _transposed(builder, rows, width):
-    """Interleave row r with row r + width/2, log2(width) times over: each round turns one bit of the two indices."""
-    low = [x for i in range(width // 2) for x in (i, width + i)]
-    high = [x + width // 2 for x in low]
-    masks = [ir.Constant(ir.VectorType(I32, width), m) for m in (low, high)]
+def _transposed(builder: ir.IRBuilder, rows: list[ir.Value], width: int) -> list[ir.Value]:
+    """Return the columns of a square of vectors.
+
+    A round interleaves row r with row r + width/2. It moves one bit of the row's index to the column's index, so that
+    log2(width) rounds exchange the two.
+    """
+    low, high = [], []
+    for lane in range(width // 2):
+        low += [lane, width + lane]
+        high += [lane + width // 2, width + lane + width // 2]
     for _ in range(width.bit_length() - 1):
         half = len(rows) // 2
-        rows = [builder.shuffle_vector(rows[r], rows[r + half], mask) for r in range(half) for mask in masks]
+        interleaved = []
+        for r in range(half):
+            for mask in (low, high):
+                interleaved.append(builder.shuffle_vector(rows[r], rows[r + half], lane_constants(mask)))
+        rows = interleaved
     return rows

@@ -1,221 +1,296 @@
-"""Vector code of Word2Vec: strips of a row, tiles of small products, gradients. As wide as the processor.
+"""Vector code of Word2Vec: strips of a row, tiles of small products, gradients. See simd/lowering.py before changes.
 
-A strip is four vectors of one row. Arrays are C-contiguous float32, indices are flat and not checked.
+A strip is four vectors of one row of a matrix, in registers as wide as the processor has them. A row of W_in or W_out
+is a whole number of strips. The functions are the inner loops of skip_gram.py:
+
+- dot products of one row with two others at a time (`add_products`, `sum_strips`);
+- moving two rows towards each other in one pass over both (`pull_strip`);
+- the three matrix products of a mini-batch (`multiply_add_rows`, `multiply_add_strips`, `add_strip_to`);
+- the gradient of eight or sixteen pairs at once (`repulsions`).
+
+All arrays are C-contiguous float32.
+
+Tests: tests/kernels/word2vec/test_strips.py compares each function with NumPy, and test_skip_gram.py the training with
+tests/helpers/naive.py.
 """
 
 import math
+from collections.abc import Sequence
 
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
 from numba.extending import intrinsic
 
-from ..simd.tiles import BITS, I32, ROWS, Tile, _arguments, _fma, _index, splat
+from ..simd.lowering import I32, BaseContext, Lowering, Signature, TypingContext, Values, call, lane_constants
+from ..simd.tiles import BITS, ROWS, Memory, Tile, fma, index_type, memories, splat
 
+#: Numbers in a vector.
 WIDTH = BITS // 32
-#: Numbers in a strip.
-STRIP = ROWS * WIDTH
+#: Vectors in a strip, and numbers in a strip. A strip is stored as a tile of one vector per row.
+VECTORS_PER_STRIP = ROWS
+STRIP = VECTORS_PER_STRIP * WIDTH
 STRIP_TYPE = Tile(types.float32, 1)
-#: Powers of log 2 over factorials: the series of 2^f, whose error is 1e-7 for |f| <= 1/2.
+#: Coefficients log(2)^k / k! of the series of 2^f. Its error is 1e-7 for |f| <= 1/2.
 SERIES = [math.log(2) ** k / math.factorial(k) for k in range(7)]
-#: Where the sigmoid is 0 or 1 to float32.
-FAR = 40.0
+#: Beyond this product the sigmoid is 0 or 1 in float32.
+SATURATED = 40.0
 
 
-def _parts(builder, strip):
-    return [builder.extract_value(strip, v) for v in range(ROWS)]
+# --- loading and storing ---
 
 
-def _strip(builder, context, vectors):
+def _vectors_of(builder: ir.IRBuilder, strip: ir.Value) -> list[ir.Value]:
+    """Return the four vectors of a strip."""
+    return [builder.extract_value(strip, v) for v in range(VECTORS_PER_STRIP)]
+
+
+def _strip_of(builder: ir.IRBuilder, context: BaseContext, vectors: Sequence[ir.Value]) -> ir.Value:
+    """Return a strip of four vectors."""
     strip = ir.Constant(context.get_value_type(STRIP_TYPE), ir.Undefined)
     for v, vector in enumerate(vectors):
         strip = builder.insert_value(strip, vector, v)
     return strip
 
 
-def _loads(memory, i):
-    return [memory.load(memory.index(i, v * WIDTH)) for v in range(ROWS)]
+def _load_vectors(memory: Memory, i: ir.Value) -> list[ir.Value]:
+    """Load the four vectors of the strip at index i."""
+    return [memory.load(memory.index(i, v * WIDTH)) for v in range(VECTORS_PER_STRIP)]
 
 
 @intrinsic
-def load_strip(typingctx, array, i):
+def load_strip(typingctx: TypingContext, array: types.Array, i: types.Integer) -> Lowering:
     """Return ``array[i:i + STRIP]``."""
 
-    def codegen(context, builder, signature, values):
-        array, i = _arguments(context, builder, signature, values)
-        return _strip(builder, context, _loads(array, i))
+    def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Values) -> ir.Value:
+        array, i = memories(context, builder, signature, values)
+        return _strip_of(builder, context, _load_vectors(array, i))
 
-    return STRIP_TYPE(array, _index(i)), codegen
+    return STRIP_TYPE(array, index_type(i)), codegen
 
 
 @intrinsic
-def store_strip(typingctx, strip, array, i):
+def store_strip(typingctx: TypingContext, strip: Tile, array: types.Array, i: types.Integer) -> Lowering:
     """Write a strip to ``array[i:i + STRIP]``."""
 
-    def codegen(context, builder, signature, values):
-        strip, array, i = _arguments(context, builder, signature, values)
-        for v, vector in enumerate(_parts(builder, strip)):
+    def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Values) -> ir.Value:
+        strip, array, i = memories(context, builder, signature, values)
+        for v, vector in enumerate(_vectors_of(builder, strip)):
             array.store(array.index(i, v * WIDTH), vector)
         return context.get_dummy_value()
 
-    return types.void(strip, array, _index(i)), codegen
+    return types.void(strip, array, index_type(i)), codegen
+
+
+# --- rows with rows ---
 
 
 @intrinsic
-def add_products(typingctx, tile, a, i, b, j, k):
-    """Return a tile of two strips plus the products of the numbers from ``a[i]`` with those from ``b[j]`` and b[k]."""
+def add_products(
+    typingctx: TypingContext,
+    tile: Tile,
+    a: types.Array,
+    i: types.Integer,
+    b: types.Array,
+    j: types.Integer,
+    k: types.Integer,
+) -> Lowering:
+    """Return a tile of two strips plus the products of the strip at ``a[i]`` with those at ``b[j]`` and ``b[k]``."""
 
-    def codegen(context, builder, signature, values):
-        sums, a, i, b, j, k = _arguments(context, builder, signature, values)
-        shared = _loads(a, i)
+    def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Values) -> ir.Value:
+        sums, a, i, b, j, k = memories(context, builder, signature, values)
+        shared = _load_vectors(a, i)
         for s, at in enumerate((j, k)):
-            for v, (x, y) in enumerate(zip(shared, _loads(b, at), strict=True)):
-                total = _fma(builder, x, y, builder.extract_value(sums, s * ROWS + v))
-                sums = builder.insert_value(sums, total, s * ROWS + v)
+            for v, (x, y) in enumerate(zip(shared, _load_vectors(b, at), strict=True)):
+                which = s * VECTORS_PER_STRIP + v
+                total = fma(builder, x, y, builder.extract_value(sums, which))
+                sums = builder.insert_value(sums, total, which)
         return sums
 
-    return tile(tile, a, _index(i), b, _index(j), _index(k)), codegen
+    return tile(tile, a, index_type(i), b, index_type(j), index_type(k)), codegen
 
 
 @intrinsic
-def pull_strip(typingctx, total, held, g, array, i):
-    """Return ``total`` + g * x, where x is the strip at ``array[i]``, which becomes x + g * ``held``."""
+def sum_strips(typingctx: TypingContext, tile: Tile) -> Lowering:
+    """Return the two sums of the numbers of a tile's two strips.
 
-    def codegen(context, builder, signature, values):
-        total, held, g, array, i = _arguments(context, builder, signature, values)
-        g, old = splat(builder, g), _loads(array, i)
-        for v, vector in enumerate(_parts(builder, held)):
-            array.store(array.index(i, v * WIDTH), _fma(builder, g, vector, old[v]))
-        sums = zip(old, _parts(builder, total), strict=True)
-        return _strip(builder, context, [_fma(builder, g, x, y) for x, y in sums])
+    The four vectors of a strip are added first. Then the lower half of a vector holds numbers of the first strip and
+    the upper half those of the second, and both halves are added up together, by halves.
+    """
 
-    return total(total, held, types.float32, array, _index(i)), codegen
+    def shuffle(builder: ir.IRBuilder, x: ir.Value, y: ir.Value, lanes: list[int]) -> ir.Value:
+        return builder.shuffle_vector(x, y, lane_constants(lanes))
 
-
-@intrinsic
-def sum_strips(typingctx, tile):
-    """Return the sums of the numbers of a tile's two strips, by halves."""
-
-    def shuffle(builder, x, y, lanes):
-        return builder.shuffle_vector(x, y, ir.Constant(ir.VectorType(I32, WIDTH), lanes))
-
-    def codegen(context, builder, signature, values):
-        first, second = (_sum_of(builder, values[0], s * ROWS) for s in range(2))
+    def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Values) -> ir.Value:
+        first = _sum_of_vectors(builder, values[0], 0)
+        second = _sum_of_vectors(builder, values[0], VECTORS_PER_STRIP)
         half = WIDTH // 2
         low = [*range(half), *range(WIDTH, WIDTH + half)]
         high = [lane + half for lane in low]
         total = builder.fadd(shuffle(builder, first, second, low), shuffle(builder, first, second, high))
         while half > 1:
             half //= 2
-            total = builder.fadd(total, shuffle(builder, total, total, [lane ^ half for lane in range(WIDTH)]))
+            partners = [lane ^ half for lane in range(WIDTH)]
+            total = builder.fadd(total, shuffle(builder, total, total, partners))
         sums = [builder.extract_element(total, I32(lane)) for lane in (0, WIDTH // 2)]
         return context.make_tuple(builder, signature.return_type, sums)
 
     return types.UniTuple(types.float32, 2)(tile), codegen
 
 
-def _sum_of(builder, tile, first):
-    a, b, c, d = (builder.extract_value(tile, first + v) for v in range(ROWS))
+def _sum_of_vectors(builder: ir.IRBuilder, tile: ir.Value, first: int) -> ir.Value:
+    """Return the sum of four vectors of a tile."""
+    a, b, c, d = (builder.extract_value(tile, first + v) for v in range(VECTORS_PER_STRIP))
     return builder.fadd(builder.fadd(a, b), builder.fadd(c, d))
 
 
 @intrinsic
-def multiply_add_rows(typingctx, tile, a, i, stride, b, j):
-    """Return the tile plus the outer product of four numbers of ``a``, ``stride`` apart, and the vectors from b[j]."""
+def pull_strip(
+    typingctx: TypingContext, total: Tile, held: Tile, g: types.Float, array: types.Array, i: types.Integer
+) -> Lowering:
+    """Return ``total`` + g * x for the strip x at ``array[i]``, and change x to x + g * ``held``."""
 
-    def codegen(context, builder, signature, values):
-        sums, a, i, stride, b, j = _arguments(context, builder, signature, values)
+    def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Values) -> ir.Value:
+        total, held, g, array, i = memories(context, builder, signature, values)
+        factor = splat(builder, g)
+        old = _load_vectors(array, i)
+        for v, vector in enumerate(_vectors_of(builder, held)):
+            array.store(array.index(i, v * WIDTH), fma(builder, factor, vector, old[v]))
+        sums = zip(old, _vectors_of(builder, total), strict=True)
+        return _strip_of(builder, context, [fma(builder, factor, x, y) for x, y in sums])
+
+    return total(total, held, types.float32, array, index_type(i)), codegen
+
+
+# --- matrix products of a mini-batch ---
+
+
+@intrinsic
+def multiply_add_rows(
+    typingctx: TypingContext,
+    tile: Tile,
+    a: types.Array,
+    i: types.Integer,
+    stride: types.Integer,
+    b: types.Array,
+    j: types.Integer,
+) -> Lowering:
+    """Return the tile plus the outer product of four numbers of ``a`` and the vectors that begin at ``b[j]``.
+
+    The numbers are at the indices i, i + stride, and so on. It differs from `tiles.multiply_add` in the stride alone.
+    """
+
+    def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Values) -> ir.Value:
+        sums, a, i, stride, b, j = memories(context, builder, signature, values)
         vectors = [b.load(b.index(j, v * WIDTH)) for v in range(tile.n)]
         for row in range(ROWS):
             factor = a.broadcast(i)
             for v in range(tile.n):
                 at = row * tile.n + v
-                total = _fma(builder, factor, vectors[v], builder.extract_value(sums, at))
+                total = fma(builder, factor, vectors[v], builder.extract_value(sums, at))
                 sums = builder.insert_value(sums, total, at)
             i = builder.add(i, stride)
         return sums
 
-    return tile(tile, a, _index(i), _index(stride), b, _index(j)), codegen
+    return tile(tile, a, index_type(i), index_type(stride), b, index_type(j)), codegen
 
 
 @intrinsic
-def multiply_add_strips(typingctx, tile, a, i, stride, b, j):
-    """Return a tile of strips plus the outer product of numbers of ``a``, ``stride`` apart, and the strip at b[j]."""
+def multiply_add_strips(
+    typingctx: TypingContext,
+    tile: Tile,
+    a: types.Array,
+    i: types.Integer,
+    stride: types.Integer,
+    b: types.Array,
+    j: types.Integer,
+) -> Lowering:
+    """Return a tile of strips plus the outer product of numbers of ``a`` and the strip at ``b[j]``.
 
-    def codegen(context, builder, signature, values):
-        sums, a, i, stride, b, j = _arguments(context, builder, signature, values)
+    The numbers are at the indices i, i + stride, and so on; the tile has one strip per number.
+    """
+
+    def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Values) -> ir.Value:
+        sums, a, i, stride, b, j = memories(context, builder, signature, values)
         factors = []
         for _ in range(tile.n):
             factors.append(a.broadcast(i))
             i = builder.add(i, stride)
-        # One vector at a time: three strips, their factors and it fill the 16 registers of AVX2.
-        for v in range(ROWS):
+        # One vector at a time: it, the sums of three strips and their factors fill the 16 registers of AVX2.
+        for v in range(VECTORS_PER_STRIP):
             vector = b.load(b.index(j, v * WIDTH))
             for s, factor in enumerate(factors):
-                total = _fma(builder, factor, vector, builder.extract_value(sums, s * ROWS + v))
-                sums = builder.insert_value(sums, total, s * ROWS + v)
+                which = s * VECTORS_PER_STRIP + v
+                total = fma(builder, factor, vector, builder.extract_value(sums, which))
+                sums = builder.insert_value(sums, total, which)
         return sums
 
-    return tile(tile, a, _index(i), _index(stride), b, _index(j)), codegen
+    return tile(tile, a, index_type(i), index_type(stride), b, index_type(j)), codegen
 
 
 @intrinsic
-def store_tile(typingctx, tile, out, at, stride):
-    """Write the tile to ``out``: its first number stands at ``at``, its rows ``stride`` apart."""
+def store_tile(
+    typingctx: TypingContext, tile: Tile, out: types.Array, at: types.Integer, stride: types.Integer
+) -> Lowering:
+    """Write the tile to ``out``: its first number at index ``at``, each row ``stride`` numbers after the one before."""
 
-    def codegen(context, builder, signature, values):
-        sums, out, at, stride = _arguments(context, builder, signature, values)
+    def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Values) -> ir.Value:
+        sums, out, at, stride = memories(context, builder, signature, values)
         for row in range(ROWS):
             for v in range(tile.n):
                 out.store(out.index(at, v * WIDTH), builder.extract_value(sums, row * tile.n + v))
             at = builder.add(at, stride)
         return context.get_dummy_value()
 
-    return types.void(tile, out, _index(at), _index(stride)), codegen
+    return types.void(tile, out, index_type(at), index_type(stride)), codegen
 
 
 @intrinsic
-def add_strip_to(typingctx, tile, number, out, at):
-    """Add strip ``number`` (a literal) of the tile to ``out[at]`` and what follows."""
+def add_strip_to(
+    typingctx: TypingContext, tile: Tile, number: types.IntegerLiteral, out: types.Array, at: types.Integer
+) -> Lowering:
+    """Add strip ``number`` (a literal) of the tile to ``out[at:at + STRIP]``."""
     if not isinstance(number, types.IntegerLiteral):
         return None
-    first = number.literal_value * ROWS
+    first = number.literal_value * VECTORS_PER_STRIP
 
-    def codegen(context, builder, signature, values):
-        sums, _, out, at = _arguments(context, builder, signature, values)
-        for v, old in enumerate(_loads(out, at)):
+    def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Values) -> ir.Value:
+        sums, _, out, at = memories(context, builder, signature, values)
+        for v, old in enumerate(_load_vectors(out, at)):
             out.store(out.index(at, v * WIDTH), builder.fadd(old, builder.extract_value(sums, first + v)))
         return context.get_dummy_value()
 
-    return types.void(tile, number, out, _index(at)), codegen
+    return types.void(tile, number, out, index_type(at)), codegen
 
 
-def _call(builder, name, x):
-    kind = ir.FunctionType(x.type, [x.type])
-    return builder.call(cgutils.get_or_insert_function(builder.module, kind, f"{name}.v{WIDTH}f32"), [x])
+# --- gradients ---
 
 
-def _power_of_two(builder, x):
-    """2^x by the series of the fraction, the whole part going into the exponent's bits."""
-    whole = _call(builder, "llvm.nearbyint", x)
+def _power_of_two(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
+    """Return 2^x: the series for the fraction, and the whole part written into the exponent's bits.
+
+    LLVM's own exponential would call a scalar function for each number.
+    """
+    whole = call(builder, f"llvm.nearbyint.v{WIDTH}f32", x.type, [x])
     fraction = builder.fsub(x, whole)
     total = ir.Constant(x.type, [SERIES[-1]] * WIDTH)
     for coefficient in SERIES[-2::-1]:
-        total = _fma(builder, total, fraction, ir.Constant(x.type, [coefficient] * WIDTH))
-    integers = ir.VectorType(ir.IntType(32), WIDTH)
-    exponent = builder.add(builder.fptosi(whole, integers), ir.Constant(integers, [127] * WIDTH))
-    scale = builder.bitcast(builder.shl(exponent, ir.Constant(integers, [23] * WIDTH)), x.type)
+        total = fma(builder, total, fraction, ir.Constant(x.type, [coefficient] * WIDTH))
+    # A float32 has its exponent, increased by 127, from bit 23 on.
+    integers = ir.VectorType(I32, WIDTH)
+    exponent = builder.add(builder.fptosi(whole, integers), lane_constants([127] * WIDTH))
+    scale = builder.bitcast(builder.shl(exponent, lane_constants([23] * WIDTH)), x.type)
     return builder.fmul(total, scale)
 
 
 @intrinsic
-def repulsions(typingctx, array, i, alpha):
+def repulsions(typingctx: TypingContext, array: types.Array, i: types.Integer, alpha: types.Float) -> Lowering:
     """Replace one vector of products x at ``array[i]`` by -alpha * sigmoid(x): the gradient of label 0."""
 
-    def codegen(context, builder, signature, values):
-        array, i, alpha = _arguments(context, builder, signature, values)
+    def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Values) -> ir.Value:
+        array, i, alpha = memories(context, builder, signature, values)
         x = array.load(i)
-        for sign, limit in (("<", -FAR), (">", FAR)):
+        # Limit x, so that the exponent of 2^x stays valid.
+        for sign, limit in (("<", -SATURATED), (">", SATURATED)):
             bound = ir.Constant(x.type, [limit] * WIDTH)
             x = builder.select(builder.fcmp_ordered(sign, x, bound), bound, x)
         power = _power_of_two(builder, builder.fmul(x, ir.Constant(x.type, [-1 / math.log(2)] * WIDTH)))
@@ -223,4 +298,4 @@ def repulsions(typingctx, array, i, alpha):
         array.store(i, builder.fdiv(splat(builder, builder.fneg(alpha)), below))
         return context.get_dummy_value()
 
-    return types.void(array, _index(i), types.float32), codegen
+    return types.void(array, index_type(i), types.float32), codegen

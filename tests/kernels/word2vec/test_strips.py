@@ -1,0 +1,97 @@
+"""Strips of Word2Vec against NumPy. Caches are off, so that each run compiles the code under test."""
+
+import numpy as np
+import pytest
+from corpusmill.kernels.jit import kernel
+from corpusmill.kernels.simd.tiles import zeros
+from corpusmill.kernels.word2vec.strips import (
+    STRIP,
+    WIDTH,
+    add_products,
+    add_strip_to,
+    load_strip,
+    multiply_add_rows,
+    multiply_add_strips,
+    pull_strip,
+    repulsions,
+    store_strip,
+    store_tile,
+    sum_strips,
+)
+
+compiled = kernel(cache=False)
+
+
+def random(*shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+def close(found, expected):
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_two_dot_products_at_a_time():
+    @compiled
+    def dots(a, b, c):
+        total = zeros(a, 2)
+        for d in range(0, len(a), STRIP):
+            total = add_products(total, a, d, b, d, c + d)
+        return sum_strips(total)
+
+    n = 3 * STRIP
+    a, b = random(n), random(2 * n, seed=1)
+    close(dots(a, b, n), (a @ b[:n], a @ b[n:]))
+
+
+def test_two_rows_are_moved_by_the_values_that_both_had():
+    @compiled
+    def pull(a, b, g):
+        held = load_strip(a, 0)
+        store_strip(pull_strip(held, held, g, b, 0), a, 0)
+
+    a, b, g = random(STRIP), random(STRIP, seed=1), np.float32(0.3)
+    expected = a + g * b, b + g * a
+    pull(a, b, g)
+    close(a, expected[0])
+    close(b, expected[1])
+
+
+def test_a_tile_of_rows_with_a_stride_is_a_matrix_product():
+    @compiled
+    def product(a, b, out):
+        tile = zeros(out, 2)
+        for k in range(a.shape[1]):
+            tile = multiply_add_rows(tile, a, k, a.shape[1], b, k * b.shape[1])
+        store_tile(tile, out, 0, out.shape[1])
+
+    a, b, out = random(4, 9), random(9, 2 * WIDTH, seed=1), random(4, 2 * WIDTH + 3)
+    product(a, b, out)
+    close(out[:, : 2 * WIDTH], a @ b)
+
+
+def test_a_tile_of_strips_is_added_row_by_row():
+    @compiled
+    def product(a, b, out):
+        tile = zeros(out, 3)
+        for k in range(a.shape[1]):
+            tile = multiply_add_strips(tile, a, k, a.shape[1], b, k * STRIP)
+        add_strip_to(tile, 0, out, 0)
+        add_strip_to(tile, 1, out, STRIP)
+        add_strip_to(tile, 2, out, 2 * STRIP)
+
+    a, b, out = random(3, 5), random(5, STRIP, seed=1), random(3, STRIP, seed=2)
+    expected = out + a @ b
+    product(a, b, out)
+    close(out, expected)
+
+
+@pytest.mark.parametrize("scale", [0.01, 1, 20, 1000])
+def test_repulsions_are_the_gradient_of_label_zero(scale):
+    @compiled
+    def gradient(x, alpha):
+        repulsions(x, 0, alpha)
+
+    x = scale * random(WIDTH)
+    expected = -0.025 / (1 + np.exp(-np.clip(x.astype(float), -700, 700)))
+    gradient(x, np.float32(0.025))
+    np.testing.assert_allclose(x, expected, rtol=1e-6, atol=1e-15)

@@ -41,3 +41,14 @@ def bits(corpus):
         for p in sorted(root.rglob("*"))
         if p.is_file() and p.name != "ingest.lock"
     }
+
+
+def _boats_and_bread():
+    """Return 24 documents that alternate between two subjects, each with a few words of its own."""
+    boats = "the boat sails over the sea and the sailor steers the boat to the harbour"
+    bread = "the baker bakes bread from flour and the oven browns the bread and the cake"
+    return [f"{boats if i % 2 == 0 else bread} word{i // 4}" for i in range(24)]
+
+
+#: Documents about boats (even positions) and bread (odd positions).
+BOATS_AND_BREAD = _boats_and_bread()

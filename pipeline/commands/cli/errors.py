@@ -91,9 +91,9 @@ def _exit_codes() -> dict[type[BaseException], ExitCode]:
     return {
         ConfigError: ExitCode.USAGE,
         ClusterError: ExitCode.USAGE,
+        DataError: ExitCode.DATA,
         ValueError: ExitCode.USAGE,
         ImportError: ExitCode.USAGE,
-        DataError: ExitCode.DATA,
         OSError: ExitCode.DATA,
         Locked: ExitCode.LOCKED,
         TaskLost: ExitCode.FAILED,

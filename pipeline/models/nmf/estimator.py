@@ -230,12 +230,14 @@ class NMF(TextEstimator, TopicModel):
         return WordVectors(self._names(), self._W)
 
     def _names(self) -> list[str]:
-        vocabulary = self._fitted().vocabulary
-        return (
-            vocabulary["word"].to_pylist()
-            if "word" in vocabulary.column_names
-            else [str(v) for v in range(len(self._W))]
-        )
+        """Return the names of the columns: words, names of a data frame's columns, or numbers."""
+        model = self._fitted()
+        if "word" in model.vocabulary.column_names:
+            return model.vocabulary["word"].to_pylist()
+        names = model.metadata.get("feature_names")
+        if names is not None:
+            return names
+        return [str(column) for column in range(len(self._W))]
 
     def topics(self, n_words: int = 10) -> list[Topic]:
         """Return each component's size (its share of the entries of W) and heaviest words with their weights."""

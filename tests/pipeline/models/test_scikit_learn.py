@@ -1,0 +1,162 @@
+"""Estimators inside scikit-learn: its own checks, pipelines, searches, clone, pickle, joblib, data frames."""
+
+import pickle
+
+import joblib
+import numpy as np
+import pytest
+import scipy.sparse
+from corpusmill import LDA, NMF, RandomIndexing
+from corpusmill.pipeline.models.base.inputs import is_matrix
+from helpers.documents import BOATS_AND_BREAD
+from sklearn.base import clone
+from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import check_estimator
+
+LABELS = np.arange(len(BOATS_AND_BREAD)) % 2
+
+
+def failed_checks(estimator):
+    results = check_estimator(estimator, on_fail=None, on_skip=None)
+    assert len(results) > 40
+    return {result["check_name"]: str(result["exception"]) for result in results if result["status"] == "failed"}
+
+
+class RoundedLDA(LDA):
+    """LDA of rounded entries. scikit-learn's checks pass fractions, of which LDA can make nothing."""
+
+    def _rounded(self, X):
+        if not is_matrix(X) or not np.issubdtype(getattr(X, "dtype", float), np.number):
+            return X
+        if hasattr(X, "columns"):
+            return X.round()
+        return X.round() if scipy.sparse.issparse(X) or isinstance(X, np.ndarray) else np.round(np.asarray(X))
+
+    def fit(self, X, y=None, **options):
+        return super().fit(self._rounded(X), y, **options)
+
+    def partial_fit(self, X, y=None, **options):
+        return super().partial_fit(self._rounded(X), y, **options)
+
+    def transform(self, X, **options):
+        return super().transform(self._rounded(X), **options)
+
+    def score(self, X, y=None, **options):
+        return super().score(self._rounded(X), y, **options)
+
+
+@pytest.mark.timeout(900)
+def test_nmf_passes_all_of_scikit_learns_checks():
+    assert failed_checks(NMF(max_iter=20, device="cpu")) == {}
+
+
+@pytest.mark.timeout(900)
+def test_lda_fails_scikit_learns_checks_only_because_fractions_are_no_counts():
+    for name, error in failed_checks(LDA(max_iter=2, device="cpu")).items():
+        is_about_counts = "is not a count" in error
+        # These three checks replace the error by a text of their own.
+        assert is_about_counts or name.startswith("check_estimator_sparse"), (name, error)
+
+
+@pytest.mark.timeout(900)
+def test_lda_of_rounded_entries_passes_all_of_scikit_learns_checks():
+    assert failed_checks(RoundedLDA(5, max_iter=2, device="cpu")) == {}
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        (CountVectorizer(), LDA(2, doc_topic_prior=0.1, max_iter=40)),
+        (TfidfVectorizer(), NMF(2)),
+        (LDA(2, doc_topic_prior=0.1, max_iter=40),),
+        (NMF(2, weighting="tfidf"),),
+        (RandomIndexing(dimension=64, seed_length=4),),
+    ],
+    ids=["counts-lda", "tfidf-nmf", "text-lda", "text-nmf", "text-random-indexing"],
+)
+def test_a_pipeline_with_labels_learns_to_tell_them(steps):
+    pipeline = make_pipeline(*(clone(step) for step in steps), LogisticRegression(C=100))
+    assert pipeline.fit(BOATS_AND_BREAD, LABELS).score(BOATS_AND_BREAD, LABELS) > 0.9
+
+
+def test_a_grid_search_chooses_the_number_of_topics_by_score():
+    search = GridSearchCV(LDA(max_iter=5), {"n_components": [2, 8]}, cv=2).fit(BOATS_AND_BREAD)
+    assert set(search.cv_results_["param_n_components"]) == {2, 8}
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+def test_a_grid_search_scores_matrices_by_their_error():
+    A = np.random.default_rng(0).gamma(1.0, size=(40, 12))
+    search = GridSearchCV(NMF(max_iter=50), {"n_components": [1, 6]}, cv=2).fit(A)
+    assert search.best_params_ == {"n_components": 6}
+
+
+def test_fit_transform_is_transform_of_the_same_data():
+    model = NMF(2, max_iter=10)
+    rows = model.fit_transform(BOATS_AND_BREAD)
+    np.testing.assert_array_equal(rows, model.transform(BOATS_AND_BREAD))
+
+
+@pytest.mark.parametrize("module", [pickle, joblib])
+def test_a_fitted_model_survives_pickle_and_joblib(module, tmp_path):
+    model = LDA(2, max_iter=3).fit(BOATS_AND_BREAD)
+    with (tmp_path / "model").open("wb") as file:
+        module.dump(model, file)
+    with (tmp_path / "model").open("rb") as file:
+        again = module.load(file)
+    np.testing.assert_array_equal(again.transform(BOATS_AND_BREAD), model.transform(BOATS_AND_BREAD))
+
+
+# --- data frames ---
+
+
+@pytest.fixture
+def frame():
+    pandas = pytest.importorskip("pandas")
+    counts = np.random.default_rng(1).poisson(1.0, size=(30, 5)) + 1
+    return pandas.DataFrame(counts, columns=list("abcde"), index=[f"row{i}" for i in range(30)])
+
+
+@pytest.mark.parametrize("model", [LDA(2, max_iter=3), NMF(2, max_iter=3)], ids=["lda", "nmf"])
+def test_columns_of_a_data_frame_name_the_words(model, frame):
+    model = clone(model).fit(frame)
+    assert model.feature_names_in_.tolist() == list("abcde")
+    assert model.n_features_in_ == 5
+    assert {word["word"] for topic in model.topics() for word in topic["words"]} == set("abcde")
+    assert model.components_.shape == (2, 5)
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.transform(frame[["b", "a", "c", "d", "e"]])
+
+
+def test_set_output_returns_data_frames(frame):
+    model = LDA(2, max_iter=3).set_output(transform="pandas")
+    rows = model.fit(frame).transform(frame)
+    assert list(rows.columns) == list(model.get_feature_names_out()) == ["lda0", "lda1"]
+    assert list(rows.index) == list(frame.index)
+    assert clone(model)._sklearn_output_config == {"transform": "pandas"}
+
+
+def test_components_follow_the_columns_of_a_matrix_after_saving(frame, tmp_path):
+    matrix = scipy.sparse.csr_matrix(frame.to_numpy() * [1, 0, 5, 0, 20])
+    model = LDA(2, max_iter=3).fit(matrix)
+    model.save(str(tmp_path / "model"))
+    again = LDA.load(str(tmp_path / "model"))
+    assert again.n_features_in_ == 5
+    np.testing.assert_array_equal(again.components_, model.components_)
+    assert (model.components_[:, [1, 3]] == model.components_[0, 1]).all()
+
+
+@pytest.mark.parametrize("columns", [3, 7])
+def test_a_matrix_with_other_columns_is_refused(columns):
+    model = LDA(2, max_iter=2).fit(np.ones((4, 5), int))
+    with pytest.raises(ValueError, match=f"X has {columns} features, but LDA is expecting 5"):
+        model.transform(np.ones((4, columns), int))
+
+
+def test_a_data_frame_of_text_is_refused_with_advice():
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(ValueError, match=r"column 'text' of the data frame holds text.*to_list"):
+        LDA(2).fit(pandas.DataFrame({"text": BOATS_AND_BREAD}))

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from .readers.source import SourceFile
-from .stores.corpus import Chunk, ChunkInfo, Corpus, make_chunk, write_chunk, write_corpus_table
+from .stores.chunk import Chunk, make_chunk
+from .stores.corpus import ChunkInfo, Corpus, commit_corpus, write_chunk
 from .stores.store import DataError, Store
 
 
@@ -126,4 +127,4 @@ def _write(store: Store, corpus: Corpus, chunks: list[Chunk], wanted: np.ndarray
     names = ("term_frequency", "document_frequency")
     vocabulary = pa.table({"word": corpus.vocabulary["word"], **dict(zip(names, frequencies, strict=True))})
     parts: dict[str, list[ChunkInfo]] = {"train": infos, "held_out": []}
-    write_corpus_table(store, vocabulary, parts, corpus.is_ordered, digest.hexdigest()[:32], {"of": corpus.url})
+    commit_corpus(store, vocabulary, parts, corpus.is_ordered, digest.hexdigest()[:32], {"of": corpus.url})

@@ -94,7 +94,7 @@ class Topics:
 
     def cpu_rate(self, most: int) -> float:
         """Tokens per second of the CPU's kernels, one thread, on so many tokens of the same state."""
-        from corpusmill.io.stores.corpus import make_chunk
+        from corpusmill.io.stores.chunk import make_chunk
         from corpusmill.kernels import random
         from corpusmill.kernels.lda import esca as cpu
 
@@ -115,7 +115,7 @@ class Topics:
 
 def make(number: int, n_tokens: int, n_words: int):
     """Documents of about 330 tokens, as in NYTimes, of a few of 500 topics each; frequencies as Zipf has them."""
-    from corpusmill.io.stores.corpus import make_chunk
+    from corpusmill.io.stores.chunk import make_chunk
 
     rng = np.random.default_rng(number)
     ends = np.cumsum(rng.poisson(330, n_tokens // 330 + 1) + 1)

@@ -4,7 +4,7 @@ import concurrent.futures
 import warnings
 
 import numpy as np
-from corpusmill.io.stores.corpus import make_chunk
+from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.kernels import random
 from corpusmill.kernels.lda import esca as lda
 from corpusmill.kernels.lda import warp as lda_warp

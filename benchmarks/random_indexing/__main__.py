@@ -16,7 +16,7 @@ import numba
 import numpy as np
 import scipy.sparse
 import scipy.stats
-from corpusmill.io.stores.corpus import make_chunk
+from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.kernels.random_indexing import accumulate as ri
 from corpusmill.kernels.random_indexing import text as ri_text
 from corpusmill.pipeline.ingest.ingest import corpus_from

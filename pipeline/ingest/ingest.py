@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from ...io.readers.lines import Reader
 from ...io.readers.open import from_memory, open_source
 from ...io.readers.source import is_folder
-from ...io.stores.corpus import ChunkInfo, Corpus, vocabulary_hash, write_corpus_table
+from ...io.stores.corpus import ChunkInfo, Corpus, commit_corpus, vocabulary_hash
 from ...io.stores.locks import acquire_lock
 from ...io.stores.store import DataError, Store, check_free
 from ...io.text import vocabulary as voc
@@ -297,7 +297,7 @@ class _Ingest:
                 digest.update(f"{part} {result['digest']}\n".encode())
         infos = {part: [ChunkInfo(**r["info"]) for r in results[part]] for part in PARTS}
         about |= {"identity": self.identity}
-        write_corpus_table(self.store, vocabulary, infos, self.reader.ordered, digest.hexdigest()[:32], about)
+        commit_corpus(self.store, vocabulary, infos, self.reader.ordered, digest.hexdigest()[:32], about)
 
 
 def _about(job: Job, counted: list[dict[str, int]], encoded: list[dict[str, int]], size: int) -> dict[str, Any]:

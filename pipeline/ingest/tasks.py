@@ -23,7 +23,8 @@ import pyarrow.compute as pc
 
 from ...io.readers.lines import Reader
 from ...io.readers.source import Partition, ReadOptions
-from ...io.stores.corpus import make_chunk, write_chunk
+from ...io.stores.chunk import make_chunk
+from ...io.stores.corpus import write_chunk
 from ...io.stores.store import Store
 from ...io.text import vocabulary as voc
 from ...io.text.tokens import TokenOptions, tokenise

@@ -3,7 +3,7 @@
 from unittest import mock
 
 import numpy as np
-from corpusmill.io.stores.corpus import make_chunk
+from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.kernels import random
 from corpusmill.kernels.cuda.lda import collapsed as aga
 from corpusmill.kernels.cuda.lda import esca as lda

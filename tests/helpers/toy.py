@@ -6,7 +6,8 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from corpusmill.io.stores.corpus import Corpus, make_chunk, write_chunk, write_corpus_table
+from corpusmill.io.stores.chunk import make_chunk
+from corpusmill.io.stores.corpus import Corpus, commit_corpus, write_chunk
 from corpusmill.io.stores.store import Store
 from corpusmill.kernels import random
 from corpusmill.pipeline.engine.algorithm import Algorithm, MemoryEstimate, SweepResult
@@ -34,7 +35,7 @@ def write_documents(url, parts, n_words, name):
         with store.fs.open(store.where(f"documents-{part}.parquet"), "wb") as file:
             pq.write_table(keys, file)
     vocabulary = vocabulary_table([f"w{i:03d}" for i in range(n_words)], frequency)
-    write_corpus_table(store, vocabulary, infos, True, name, {"source": "toy"})
+    commit_corpus(store, vocabulary, infos, True, name, {"source": "toy"})
     return Corpus(str(url))
 
 

@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ....io.stores.corpus import Chunk, Corpus
+from ....io.stores.chunk import Chunk
+from ....io.stores.corpus import Corpus
 from ....io.stores.store import Arrays, Store
 from ....io.text.vocabulary import find_word_ids
 from ....kernels import random

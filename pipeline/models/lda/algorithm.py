@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ....io.stores.corpus import Chunk, Corpus
+from ....io.stores.chunk import Chunk
+from ....io.stores.corpus import Corpus
 from ....io.stores.store import Arrays
 from ....kernels import random
 from ....kernels.lda import esca as lda

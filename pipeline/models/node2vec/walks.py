@@ -17,7 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ....io.stores.corpus import ChunkInfo, Corpus, make_chunk, vocabulary_hash, write_chunk, write_corpus_table
+from ....io.stores.chunk import make_chunk
+from ....io.stores.corpus import ChunkInfo, Corpus, commit_corpus, vocabulary_hash, write_chunk
 from ....io.stores.graph import Graph
 from ....io.stores.store import Arrays, DataError, Store
 from ....io.text.vocabulary import count_table, rank
@@ -109,7 +110,7 @@ def write_walks(
         digest.update(result["digest"].encode())
     parts = {"train": [ChunkInfo(**r["info"]) for r in results], "held_out": []}
     about = {"source": graph.url, "identity": identity, "version": version("corpusmill")}
-    write_corpus_table(store, vocabulary, parts, True, digest.hexdigest()[:32], about)
+    commit_corpus(store, vocabulary, parts, True, digest.hexdigest()[:32], about)
     store.delete(".work")
     return Corpus(url)
 

@@ -5,7 +5,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ....io.stores.corpus import Chunk, Corpus
+from ....io.stores.chunk import Chunk
+from ....io.stores.corpus import Corpus
 from ....io.stores.store import Arrays, DataError
 from ....kernels import random
 from ....kernels.random_indexing import accumulate as ri

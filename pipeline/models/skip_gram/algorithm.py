@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ....io.stores.corpus import Chunk, Corpus
+from ....io.stores.chunk import Chunk
+from ....io.stores.corpus import Corpus
 from ....io.stores.store import Arrays
 from ....io.text.vocabulary import find_word_ids
 from ....kernels import random

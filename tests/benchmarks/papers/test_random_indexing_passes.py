@@ -3,7 +3,7 @@
 from unittest import mock
 
 import numpy as np
-from corpusmill.io.stores.corpus import make_chunk
+from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.kernels import random
 from corpusmill.kernels.random_indexing import accumulate as cpu
 from corpusmill.kernels.random_indexing import text as ri_text

@@ -9,7 +9,8 @@ import fsspec
 import numpy as np
 import pytest
 import zarr
-from corpusmill.io.stores.corpus import Corpus, make_chunk
+from corpusmill.io.stores.chunk import make_chunk
+from corpusmill.io.stores.corpus import Corpus
 from corpusmill.io.stores.store import DataError, Store
 from corpusmill.io.stores.zarr_files import CHUNK_ELEMENTS
 from helpers.toy import write_toy_corpus

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from corpusmill.io.stores.corpus import make_chunk
+from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.kernels import random
 from corpusmill.kernels.cuda.lda import collapsed as lda_collapsed
 from corpusmill.kernels.lda import collapsed as cpu

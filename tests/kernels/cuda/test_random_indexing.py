@@ -4,7 +4,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from corpusmill.io.stores.corpus import make_chunk
+from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.kernels import random
 from corpusmill.kernels.cuda.random_indexing import accumulate as ri
 from corpusmill.kernels.random_indexing import accumulate as cpu

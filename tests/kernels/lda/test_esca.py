@@ -4,7 +4,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from corpusmill.io.stores.corpus import make_chunk
+from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.kernels import random
 from corpusmill.kernels.lda import esca as lda
 from corpusmill.kernels.lda import inference

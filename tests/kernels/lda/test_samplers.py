@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from corpusmill.io.stores.corpus import make_chunk
+from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.kernels import random
 from corpusmill.kernels.lda import collapsed as lda_collapsed
 from corpusmill.kernels.lda import uncollapsed as lda_uncollapsed

@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 import pytest
-from corpusmill.io.stores.corpus import make_chunk
+from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.kernels import random
 from corpusmill.kernels.random_indexing import accumulate as ri
 from corpusmill.kernels.random_indexing import text as ri_text

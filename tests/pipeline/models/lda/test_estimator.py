@@ -7,7 +7,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from corpusmill import LDA
-from corpusmill.io.stores.corpus import Corpus, make_chunk, write_chunk, write_corpus_table
+from corpusmill.io.stores.chunk import make_chunk
+from corpusmill.io.stores.corpus import Corpus, commit_corpus, write_chunk
 from corpusmill.io.stores.store import DataError, Store
 from corpusmill.pipeline.engine.clusters import open_cluster
 from corpusmill.pipeline.engine.epoch import Training, train
@@ -158,7 +159,7 @@ def test_words_that_the_model_does_not_know_are_skipped_and_counted(tmp_path, mo
     info = write_chunk(store, "train", chunk)
     vocabulary = vocabulary_table(["w000", "unheard", "w001"], np.array([1, 1, 2]))
     write_toy_documents(store, 2)
-    write_corpus_table(store, vocabulary, {"train": [info], "held_out": []}, True, "other", {})
+    commit_corpus(store, vocabulary, {"train": [info], "held_out": []}, True, "other", {})
     counts = model.transform_to(Corpus(store.url), str(tmp_path / "out"))
     assert counts == {"documents": 2, "tokens": 4, "unseen_tokens": 1}
 
@@ -242,7 +243,7 @@ def large_corpus(tmp_path_factory):
         shutil.copytree(first, first.with_name(f"{c:06d}"), copy_function=os.link)
     vocabulary = vocabulary_table([f"w{i}" for i in range(2000)], np.bincount(words, minlength=2000) * count)
     infos = [info for _ in range(count)]
-    write_corpus_table(store, vocabulary, {"train": infos, "held_out": []}, True, "large", {})
+    commit_corpus(store, vocabulary, {"train": infos, "held_out": []}, True, "large", {})
     yield Corpus(store.url)
     shutil.rmtree(folder)
 

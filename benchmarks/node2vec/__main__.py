@@ -1,10 +1,10 @@
-"""Random walks beside pecanpy and fastnode2vec: steps a CPU-second of one thread, interleaved, medians.
+"""Random walks against pecanpy and fastnode2vec: steps per CPU-second on one thread, medians of several rounds.
 
-    python -m benchmarks.node2vec GRAPH.tsv ...    lists of edges, such as PPI and BlogCatalog
-    python -m benchmarks.node2vec --quality FOLDER what vectors know, on NAME.edges.tsv and NAME.labels.tsv there
-    python -m benchmarks.node2vec --quick          a small random graph
+    python -m benchmarks.node2vec GRAPH.tsv ...      lists of edges, such as those of PPI and BlogCatalog
+    python -m benchmarks.node2vec --quality FOLDER   quality of node vectors, on NAME.edges.tsv and NAME.labels.tsv
+    python -m benchmarks.node2vec --quick            a small random graph
 
-Peers that are not installed are left out (pip install pecanpy fastnode2vec).
+The systems take turns. Those that are not installed are left out (pip install pecanpy fastnode2vec).
 """
 
 import argparse
@@ -16,25 +16,27 @@ from pathlib import Path
 
 import numpy as np
 import scipy.sparse
+from corpusmill import Node2Vec
 from corpusmill.io.stores.graph import write_graph
 from corpusmill.kernels import random
 from corpusmill.kernels.node2vec import walks
-from corpusmill.pipeline.models.node2vec.estimator import Node2Vec
 
-#: NumPy 1's names that pecanpy's dependencies still use, by what they are called now.
+from benchmarks.common import write_json
+
+#: Names of NumPy 1 that pecanpy's dependencies still use, and their names in NumPy 2.
 OLD_NAMES = {
     "float_": "float64", "complex_": "complex128", "unicode_": "str_", "string_": "bytes_", "cfloat": "complex128",
     "singlecomplex": "complex64", "longfloat": "longdouble", "longcomplex": "clongdouble", "bool8": "bool_",
     "clongfloat": "clongdouble", "object0": "object_", "int0": "intp", "uint0": "uintp", "void0": "void",
     "str0": "str_", "bytes0": "bytes_",
 }  # fmt: skip
-#: p, q and micro F1 of PAR-Word2Vec in Moon's dissertation, tables 4.5 and 4.8; ten epochs.
+#: p, q and the micro F1 of PAR-Word2Vec after ten epochs, from tables 4.5 and 4.8 of Moon's dissertation.
 PAPER = {"ppi": (4.0, 1.0, 0.223), "blogcatalog": (0.25, 0.25, 0.425)}
 PARAMETERS = ((1.0, 1.0), (0.25, 0.25), (0.5, 2.0), (4.0, 1.0))
 
 
 def ours(graph, p, q, length, by_tables=False):
-    """Return a function from a round to the steps walked: once from every node."""
+    """Return a function that walks once from every node and returns the number of steps; its argument is the round."""
     adjacency = walks.Adjacency(**graph.adjacency(), symmetric=True)
     if by_tables and walks.table_bytes(adjacency) > 1 << 30:
         return None
@@ -44,7 +46,7 @@ def ours(graph, p, q, length, by_tables=False):
 
 
 def fastnode2vec(graph, p, q, length):
-    """The compiled walk alone, without the list of names that its user gets."""
+    """Return such a function for fastnode2vec: its compiled walk, without the conversion of ids into names."""
     try:
         from fastnode2vec.graph import _random_walk
     except ImportError:
@@ -59,7 +61,7 @@ def fastnode2vec(graph, p, q, length):
 
 
 def pecanpy(graph, p, q, length):
-    """SparseOTF, which its documentation advises for such graphs, on one worker."""
+    """Return such a function for pecanpy: SparseOTF, which its documentation recommends for such graphs."""
     for old, new in OLD_NAMES.items():
         setattr(np, old, getattr(np, new))
     try:
@@ -72,7 +74,7 @@ def pecanpy(graph, p, q, length):
     peer.indptr, peer.indices = arrays["row_ptr"].astype(np.uint32), arrays["neighbours"].astype(np.uint32)
     peer.data = np.ones(graph.n_edges, np.float32)
     peer.set_node_ids(graph.nodes.to_pylist())
-    # simulate_walks compiles these two anew in every call: left out here, in the peer's favour.
+    # simulate_walks compiles these two again in every call. That is not measured here.
     step, may_step = peer.get_move_forward(), peer.get_has_nbrs()
     starts = np.arange(graph.n_nodes, dtype=np.uint32)
 
@@ -85,7 +87,7 @@ def pecanpy(graph, p, q, length):
 
 
 def measure(graph, p, q, length, rounds):
-    """Return the median steps a CPU-second of each system, taken in turns."""
+    """Return the median steps per CPU-second of each system; the systems take turns."""
     systems = {
         "corpusmill": ours(graph, p, q, length),
         "corpusmill, tables": ours(graph, p, q, length, by_tables=True),
@@ -105,7 +107,7 @@ def measure(graph, p, q, length, rounds):
 
 
 def judge(folder, names, seeds):
-    """Yield a row a training: F1 of nodes' labels, F1 and AUC of edges, for vectors trained as in the paper."""
+    """Yield one row per training: F1 of node labels, F1 and AUC of edges, with the settings of the dissertation."""
     for name in names:
         p, q, paper = PAPER[name]
         edges, labels = (f"{folder}/{name}.{what}.tsv" for what in ("edges", "labels"))
@@ -123,15 +125,15 @@ def small_graph(folder):
 
 
 def main():
-    """Print millions of steps a CPU-second, and how often corpusmill's is the others'."""
+    """Print millions of steps per CPU-second, and the ratio of corpusmill to each other system."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("graphs", nargs="*", help="lists of edges; with --quality, ppi, blogcatalog or both")
-    parser.add_argument("--quality", metavar="FOLDER", help="train and judge vectors instead")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1], help="a training each")
+    parser.add_argument("--quality", metavar="FOLDER", help="train and evaluate vectors instead")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1], help="one training for each")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--length", type=int, default=80)
     parser.add_argument("--quick", action="store_true", help="a small random graph, a few seconds")
-    parser.add_argument("--json", metavar="PATH", help="write the figures of walks there")
+    parser.add_argument("--json", metavar="PATH", help="write all figures to this file")
     options = parser.parse_args()
     if options.quality:
         for row in judge(options.quality, options.graphs or PAPER, options.seeds):
@@ -144,7 +146,7 @@ def main():
         graphs = {Path(g).name: write_graph(g, f"{folder}/{i}") for i, g in enumerate(options.graphs)}
         if options.quick:
             graphs["quick"] = small_graph(folder)
-        print(f"{'graph':24} {'p':>5} {'q':>5}  M steps a CPU-second (corpusmill is so many times as fast)")
+        print(f"{'graph':24} {'p':>5} {'q':>5}  M steps per CPU-second (corpusmill over this system)")
         for name, graph in graphs.items():
             for p, q in PARAMETERS[: 1 if options.quick else None]:
                 found = measure(graph, p, q, options.length, options.rounds)
@@ -152,7 +154,7 @@ def main():
                 shown = (f"{s} {r / 1e6:.2f} ({found['corpusmill'] / r:.1f})" for s, r in found.items())
                 print(f"{name:24} {p:5} {q:5}  " + "   ".join(shown), flush=True)
     if options.json:
-        Path(options.json).write_text(json.dumps(rows, indent=1))
+        write_json(Path(options.json), rows)
 
 
 if __name__ == "__main__":

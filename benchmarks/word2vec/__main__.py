@@ -1,12 +1,13 @@
-"""Word2Vec beside gensim and fastText: words a second and what the vectors know, at equal epochs, threads and windows.
+"""Word2Vec against gensim and fastText: speed and quality, with equal epochs, threads and windows.
 
-Text is cut into sentences of 1000 words. Seconds are CPU seconds of the whole process, input and output included, so
-that ratios hold on a busy machine; every system is asked to train the same words, and to use as many threads. Systems
-take turns, a seed after the other, and each training prints a line; the table comes at the end.
+python -m benchmarks.word2vec --help
+
+The text is cut into sentences of 1000 words. All systems train the same words with the same number of threads, and
+take turns seed by seed. Seconds are CPU-seconds of the whole process, input and output included. Each training prints
+one line, and a table follows at the end.
 """
 
 import argparse
-import json
 import statistics
 import tempfile
 import time
@@ -14,10 +15,12 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
+from corpusmill import Word2Vec
 from corpusmill.pipeline.ingest.ingest import corpus_from
 from corpusmill.pipeline.models.base.vectors import WordVectors
 from corpusmill.pipeline.models.base.word_evaluation import evaluate_analogies, evaluate_pairs
-from corpusmill.pipeline.models.word2vec.estimator import Word2Vec
+
+from benchmarks.common import write_json
 
 SENTENCE = 1000
 METRICS = ("ws353", "simlex", "analogies")
@@ -25,32 +28,34 @@ PEERS = ("gensim", "fasttext")
 
 
 def parse():
+    """Return the arguments of the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, help="folder with wiki8.txt and eval/")
-    parser.add_argument("--words", type=int, default=0, help="use only the first so many words")
+    parser.add_argument("--words", type=int, default=0, help="use only this many words from the start")
     parser.add_argument("--windows", type=int, nargs="+", default=[5, 8])
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--dimension", type=int, default=128)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3, 4, 5])
-    parser.add_argument("--shards-per-round", type=int, nargs="+", default=[1], help="several: one row each")
+    parser.add_argument("--shards-per-round", type=int, nargs="+", default=[1], help="one row for each number")
     parser.add_argument("--chunk-tokens", type=int, default=None)
     systems = ["par", "full", *filter(find_spec, PEERS)]
-    parser.add_argument("--systems", nargs="+", default=systems, help="by default those that are installed")
-    parser.add_argument("--answers", type=int, default=30_000, help="most frequent words that answer analogies")
+    parser.add_argument("--systems", nargs="+", default=systems, help="the default is all that are installed")
+    parser.add_argument("--answers", type=int, default=30_000, help="analogies: number of candidate words")
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--quick", action="store_true", help="made-up text of a few thousand words")
+    parser.add_argument("--quick", action="store_true", help="random text of a few thousand words")
     return parser.parse_args()
 
 
 def read_text(args):
+    """Return the words of the text."""
     if args.quick:
         return [f"w{i * i * 7919 % 211 % (1 + i % 97)}" for i in range(20_000)]
     text = (args.data / "wiki8.txt").read_text()
     return text.split(None, args.words)[: args.words] if args.words else text.split()
 
 
-def train_corpusmill(method, corpus, args, window, seed, together):
+def train_corpusmill(method, corpus, args, window, seed, shards_per_round):
     model = Word2Vec(
         vector_size=args.dimension,
         window=window,
@@ -58,12 +63,13 @@ def train_corpusmill(method, corpus, args, window, seed, together):
         seed=seed,
         method=method,
         threads=args.threads,
-        shards_per_round=together,
+        shards_per_round=shards_per_round,
     )
     return model.fit(corpus, evaluate_every=0).wv
 
 
 def train_gensim(sentences, args, window, seed):
+    """Return when training began, after gensim has built its vocabulary, and the vectors."""
     from gensim.models import Word2Vec as Peer
 
     peer = Peer(vector_size=args.dimension, window=window, sg=1, negative=5, workers=args.threads, seed=seed)
@@ -85,6 +91,7 @@ def train_fasttext(path, args, window, seed):
 
 
 def quality(wv, args):
+    """Return rank correlations with human judgements, and the accuracy of analogies."""
     if args.quick:
         return dict.fromkeys(METRICS, float("nan"))
     folder = args.data / "eval"
@@ -95,38 +102,42 @@ def quality(wv, args):
     }
 
 
-def measure(system, inputs, args, window, seed, together):
-    """Return words a CPU second, words a second, and the quality of one training."""
+def measure(system, inputs, args, window, seed, shards_per_round):
+    """Train once; return words per CPU-second, words per second, and the quality of the vectors."""
     corpus, sentences, path = inputs
-    started = time.process_time(), time.perf_counter()
+    started = (time.process_time(), time.perf_counter())
     if system == "gensim":
         started, wv = train_gensim(sentences, args, window, seed)
     elif system == "fasttext":
         wv = train_fasttext(path, args, window, seed)
     else:
-        wv = train_corpusmill(system, corpus, args, window, seed, together)
-    cpu, wall = time.process_time() - started[0], time.perf_counter() - started[1]
+        wv = train_corpusmill(system, corpus, args, window, seed, shards_per_round)
+    cpu = time.process_time() - started[0]
+    wall = time.perf_counter() - started[1]
     words = corpus.n_tokens * args.epochs
     return {"words_per_cpu_second": words / cpu, "words_per_second": words / wall} | quality(wv, args)
 
 
 def rows_of(args):
+    """Yield the window, system and shards per round of each row of the table; peers have no shards."""
     for window in args.windows:
         for system in args.systems:
-            for together in args.shards_per_round if system not in PEERS else [0]:
-                yield window, system, together
+            numbers = [0] if system in PEERS else args.shards_per_round
+            for shards_per_round in numbers:
+                yield window, system, shards_per_round
 
 
 def warm_up(sentences):
-    """Compile the kernels before any clock runs."""
+    """Compile the kernels, so that no measurement includes it."""
     corpus = corpus_from(sentences[:2])
     for method in ("par", "full", "sgns"):
         Word2Vec(vector_size=16, min_count=1, epochs=1, method=method).fit(corpus)
 
 
 def score(found, peers, name):
-    """Return mean and deviation over seeds, and how many of gensim's deviations lie between its mean and this one."""
-    ours, theirs = ([f[name] for f in runs] for runs in (found, peers))
+    """Return mean and standard deviation over seeds, and the distance from gensim's mean in its deviations."""
+    ours = [run[name] for run in found]
+    theirs = [run[name] for run in peers]
     shown = f"{np.mean(ours):.3f}±{np.std(ours, ddof=min(1, len(ours) - 1)):.3f}"
     if len(theirs) > 1 and peers is not found:
         shown += f" ({(np.mean(ours) - np.mean(theirs)) / np.std(theirs, ddof=1):+.1f})"
@@ -134,19 +145,22 @@ def score(found, peers, name):
 
 
 def print_table(runs):
-    """Print a row for each window, system and number of shards: medians of speed, scores by ``score``."""
+    """Print one row per window, system and number of shards: medians of speed, means of quality."""
     print("window    system shards  M words/CPU-s  to gensim  M words/s  " + "".join(f"{m:20}" for m in METRICS))
-    for (window, system, together), found in runs.items():
-        speed, wall = (
-            statistics.median(f[name] for f in found) for name in ("words_per_cpu_second", "words_per_second")
-        )
+    for (window, system, shards_per_round), found in runs.items():
+        speed = statistics.median(run["words_per_cpu_second"] for run in found)
+        wall = statistics.median(run["words_per_second"] for run in found)
         peers = runs.get((window, "gensim", 0), [])
-        ratio = speed / statistics.median(f["words_per_cpu_second"] for f in peers) if peers else float("nan")
+        ratio = float("nan")
+        if peers:
+            ratio = speed / statistics.median(run["words_per_cpu_second"] for run in peers)
         scores = "  ".join(score(found, peers, name) for name in METRICS)
-        print(f"{window:6} {system:>9} {together:6} {speed / 1e6:14.2f} {ratio:10.1f} {wall / 1e6:10.2f}  {scores}")
+        names = f"{window:6} {system:>9} {shards_per_round:6}"
+        print(f"{names} {speed / 1e6:14.2f} {ratio:10.1f} {wall / 1e6:10.2f}  {scores}")
 
 
 def main():
+    """Train every system with every seed, and print the table."""
     args = parse()
     if args.quick:
         args.epochs, args.seeds, args.dimension = 1, [1], 16
@@ -159,15 +173,15 @@ def main():
         path = f"{folder}/text"
         Path(path).write_text("\n".join(" ".join(s) for s in sentences) + "\n")
         for seed in args.seeds:
-            for (window, system, together), found in runs.items():
-                found.append(measure(system, (corpus, sentences, path), args, window, seed, together))
+            for (window, system, shards), found in runs.items():
+                found.append(measure(system, (corpus, sentences, path), args, window, seed, shards))
                 shown = " ".join(f"{name} {value:.4g}" for name, value in found[-1].items())
-                print(f"seed {seed} window {window} {system} {together}: {shown}", flush=True)
+                print(f"seed {seed} window {window} {system} {shards}: {shown}", flush=True)
     print(f"{len(words):,} words, {args.epochs} epochs, {args.threads} threads, d = {args.dimension}")
     print_table(runs)
     if args.json:
         table = [dict(zip(("window", "system", "shards"), row, strict=True)) | {"runs": r} for row, r in runs.items()]
-        args.json.write_text(json.dumps(table, indent=1))
+        write_json(args.json, table)
 
 
 if __name__ == "__main__":

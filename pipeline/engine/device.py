@@ -1,53 +1,87 @@
-"""Where kernels run: on the processor or on a CUDA device of the worker that has the task.
+"""Where a task computes: on the processor, or on the CUDA device of the worker that runs it.
 
-A model has its kernels in ``kernels/<model>.py`` and, where a device serves, functions of the same names, which take
-and return the same arrays, in ``kernels/cuda/<model>.py``. An algorithm asks `kernels` inside its task, so nothing here
-touches a device of the process that submits the tasks.
+A model's kernels are in ``kernels/<model>``. Those that also run on a device have a module of the same name, with the
+same functions, in ``kernels/cuda/<model>``. An algorithm calls `kernels` inside its task. So the process that submits
+the tasks never loads CUDA, and needs no device.
 """
 
 import functools
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Literal, overload
 
-#: What a user may ask for: the device where the worker has one, or one of the two.
+if TYPE_CHECKING:
+    from ...kernels.interfaces import (
+        EscaKernels,
+        HalsKernels,
+        MiniBatchKernels,
+        RandomIndexingKernels,
+        SkipGramKernels,
+        TiledHalsKernels,
+        WalkKernels,
+    )
+
+#: The choices of a user. "auto" means the device where the worker has one, otherwise the processor.
 DEVICES = ("auto", "cpu", "cuda")
 
 
-def choose(device: str, served: bool, what: str) -> str:
-    """Return the device that an algorithm is told: "cpu" where CUDA does not serve ``what``.
+def resolve_device(device: str, has_kernels: bool, what: str) -> str:
+    """Return the device of an algorithm: "cpu" if there are no CUDA kernels for ``what``, otherwise the user's choice.
 
-    Raises ValueError for an unknown device, and for "cuda" where it does not serve.
+    Raises ValueError for an unknown device, and for "cuda" where there are no CUDA kernels.
     """
     if device not in DEVICES:
         raise ValueError(f"device is {device!r}: choose one of {', '.join(DEVICES)}")
-    if device == "cuda" and not served:
+    if has_kernels:
+        return device
+    if device == "cuda":
         raise ValueError(f"{what} has no CUDA kernels: choose device 'auto' or 'cpu'")
-    return device if served else "cpu"
+    return "cpu"
 
 
-def kernels(model: str, device: str) -> Any:
-    """Return the module of a model's kernels for this worker; call it inside a task."""
-    cuda = device == "cuda" or (device == "auto" and has_cuda())
-    return importlib.import_module(f"...kernels.{'cuda.' if cuda else ''}{model}", __package__)
+@overload
+def kernels(module: Literal["lda.collapsed"], device: str) -> "MiniBatchKernels": ...
+@overload
+def kernels(module: Literal["lda.esca"], device: str) -> "EscaKernels": ...
+@overload
+def kernels(module: Literal["nmf.hals"], device: str) -> "HalsKernels": ...
+@overload
+def kernels(module: Literal["nmf.tiled"], device: str) -> "TiledHalsKernels": ...
+@overload
+def kernels(module: Literal["node2vec.walks"], device: str) -> "WalkKernels": ...
+@overload
+def kernels(module: Literal["random_indexing.accumulate"], device: str) -> "RandomIndexingKernels": ...
+@overload
+def kernels(module: Literal["word2vec.skip_gram"], device: str) -> "SkipGramKernels": ...
+def kernels(module: str, device: str) -> object:
+    """Return a module of kernels for this worker: of the processor, or of its CUDA device. Call it inside a task.
+
+    ``module`` is a name below ``corpusmill.kernels``. The types of the results are in ``kernels/interfaces.py``.
+    """
+    if device == "cuda" or (device == "auto" and has_cuda()):
+        module = f"cuda.{module}"
+    return importlib.import_module(f"...kernels.{module}", __package__)
 
 
 @functools.cache
 def has_cuda() -> bool:
-    """Say whether this process can use a CUDA device; makes no context."""
+    """Return whether this process can use a CUDA device. Creates no context on it."""
     try:
         from numba import cuda
 
         return bool(cuda.is_available())
-    except Exception:  # a driver that is broken, or too old for the library, is as good as none
+    except Exception:  # the driver is broken, or too old for the library: there is no device to use
         return False
 
 
 def device_bytes() -> int:
-    """Return the memory of this worker's CUDA device that a run may use; 0 where there is none."""
+    """Return how many bytes of memory a run may use on this worker's CUDA device, 0 if there is no device."""
     if not has_cuda():
         return 0
     from numba import cuda
 
-    from ...kernels.cuda.memory import COPIES
+    from ...kernels.cuda.caches import COPIES
 
-    return int(min(cuda.current_context().get_memory_info().free + COPIES.nbytes, 1 << 62))
+    # Cached copies are dropped when memory is short, so their memory counts as free.
+    available = cuda.current_context().get_memory_info().free + COPIES.nbytes
+    # The simulator's memory is infinite.
+    return int(min(available, 1 << 62))

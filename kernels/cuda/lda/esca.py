@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import cuda, int64
 
+from ...chunk import Chunk
 from ...lda.counts import MAX_COUNT, SIXTEEN
 from ...lda.esca import DENSE
 from ...lda.model import ModelBlock
@@ -70,7 +71,7 @@ class OldTopics(NamedTuple):
 
 
 def sweep(
-    chunk: Any, models: Iterable[ModelBlock], z: np.ndarray | None, key: np.uint64, leave_out: bool = True
+    chunk: Chunk, models: Iterable[ModelBlock], z: np.ndarray | None, key: np.uint64, leave_out: bool = True
 ) -> np.ndarray:
     """Draw the next topics of a chunk's tokens, (T,) uint16 in word order, from the blocks of the model; as the CPU's.
 
@@ -92,7 +93,7 @@ def sweep(
     return download(out, "topics", keep=True)
 
 
-def _old_rows(chunk: Any, z: np.ndarray, alpha: np.ndarray) -> tuple[DocumentRows, str]:
+def _old_rows(chunk: Chunk, z: np.ndarray, alpha: np.ndarray) -> tuple[DocumentRows, str]:
     """Count topics by document; return the rows, and "dense" or "sparse": how the CPU would draw from them."""
     n_topics = len(alpha)
     n_documents = len(chunk.doc_ptr) - 1

@@ -9,7 +9,7 @@ from ....io.stores.store import Arrays
 from ....io.text.vocabulary import find_word_ids
 from ....kernels.lda import priors as lda_priors
 from ....kernels.lda.counts import MAX_COUNT
-from ...engine.device import choose
+from ...engine.device import resolve_device
 from ..base.blocks import cut_blocks
 from ..base.saved import Fitted, SavedModel
 from ..base.sparse_rows import row_of_each_entry
@@ -168,8 +168,8 @@ class LDA(TextEstimator, TopicModel):
     def _device(self, data: Any) -> str:
         longest = max((c.longest for c in data.chunks), default=0)
         if longest > MAX_COUNT:
-            return choose(self.device, False, f"a document of {longest:,} tokens (more than {MAX_COUNT:,})")
-        return choose(self.device, self.sampler in ON_DEVICE, f"sampler {self.sampler!r}")
+            return resolve_device(self.device, False, f"a document of {longest:,} tokens (more than {MAX_COUNT:,})")
+        return resolve_device(self.device, self.sampler in ON_DEVICE, f"sampler {self.sampler!r}")
 
     def _priors(self) -> tuple[tuple[float, ...], float]:
         K = self.n_components

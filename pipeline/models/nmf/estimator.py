@@ -15,7 +15,7 @@ from ....io.stores.store import Arrays, DataError
 from ....io.text.vocabulary import merge_vocabularies
 from ....kernels.nmf import hals as nmf
 from ...engine.algorithm import Address, add
-from ...engine.device import choose
+from ...engine.device import resolve_device
 from ...ingest.ingest import corpus_from
 from ..base.blocks import equal_blocks
 from ..base.document_completion import select_tokens, split_mask
@@ -147,8 +147,8 @@ class NMF(TextEstimator, TopicModel):
 
     def _device(self) -> str:
         if self.n_components > MOST_ON_DEVICE:
-            return choose(self.device, False, f"n_components={self.n_components} (more than {MOST_ON_DEVICE})")
-        return choose(self.device, self.solver == "hals", f"solver {self.solver!r}")
+            return resolve_device(self.device, False, f"n_components={self.n_components} (more than {MOST_ON_DEVICE})")
+        return resolve_device(self.device, self.solver == "hals", f"solver {self.solver!r}")
 
     @property
     def _kind(self) -> type[HALS]:

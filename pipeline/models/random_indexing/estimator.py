@@ -10,7 +10,7 @@ from ....io.stores.store import Arrays, DataError
 from ....io.text.vocabulary import rank, stop_list
 from ....kernels.random_indexing import accumulate as ri
 from ....kernels.random_indexing import text as ri_text
-from ...engine.device import choose
+from ...engine.device import resolve_device
 from ..base.blocks import equal_blocks
 from ..base.estimator import FitOptions
 from ..base.saved import Fitted, SavedModel
@@ -114,7 +114,7 @@ class RandomIndexing(TextEstimator):
             min_count=self.min_count,
             max_count=self.max_count,
             stop_words=tuple(stop_list(self.stop_words)),  # type: ignore[arg-type]
-            device=choose(self.device, True, "random indexing"),
+            device=resolve_device(self.device, True, "random indexing"),
             bounds=equal_blocks(data.n_words, n_blocks),
         )
 

@@ -119,7 +119,7 @@ class SkipGram(Algorithm[Corpus, Chunk]):
             done = 0 if deltas is None else int(deltas[0]["tokens"])
             step = self._step(int(model.shared["trained"]), done, table, keys)
             if threads == 1:
-                here.train(self.method, texts[0], step, *W)
+                here.train(self.method, texts[0], step, W[0], W[1])
             else:
                 share = self._share(frequency, rows[:HOT], step.alpha)
                 Hogwild(self.method, step, W, share).train(texts, threads, pool)

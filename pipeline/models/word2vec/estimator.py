@@ -11,7 +11,7 @@ from ....io.stores.corpus import Corpus
 from ....io.stores.store import Arrays, DataError
 from ....io.text.vocabulary import find_word_ids, rank
 from ....kernels.word2vec.skip_gram import METHODS
-from ...engine.device import choose
+from ...engine.device import resolve_device
 from ...engine.epoch import shards_of
 from ..base.blocks import equal_blocks
 from ..base.saved import Fitted, SavedModel
@@ -115,7 +115,7 @@ class Word2Vec(TextEstimator):
             max_shards=most,
             rounds=math.ceil(shards / together),
             bounds=equal_blocks(n_words, self.n_blocks),
-            device=choose(self.device, self.method != "sgns", f"method {self.method!r}"),
+            device=resolve_device(self.device, self.method != "sgns", f"method {self.method!r}"),
         )
 
     def _check(self) -> None:

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from corpusmill import LDA
 from corpusmill.io.stores.store import DataError
+from corpusmill.kernels import interfaces
 from corpusmill.kernels.errors import DeviceError
-from corpusmill.pipeline.engine.device import choose, has_cuda, kernels
+from corpusmill.pipeline.engine.device import has_cuda, kernels, resolve_device
 from corpusmill.pipeline.engine.epoch import Training, train
 from corpusmill.pipeline.engine.executors import Capacity, Synchronous
 from corpusmill.pipeline.engine.plan import make_plan
@@ -23,34 +24,38 @@ def corpus(tmp_path):
     return write_topic_corpus(str(tmp_path / "corpus"), 2, words_per_topic=3, n_chunks=2, documents=3, length=8)
 
 
-def test_what_is_chosen():
-    assert choose("auto", True, "this") == "auto"
-    assert choose("auto", False, "this") == "cpu"
+def test_a_device_is_chosen_where_there_are_kernels_for_it():
+    assert resolve_device("auto", True, "this") == "auto"
+    assert resolve_device("auto", False, "this") == "cpu"
     with pytest.raises(ValueError, match=r"this has no CUDA kernels: choose device 'auto' or 'cpu'"):
-        choose("cuda", False, "this")
+        resolve_device("cuda", False, "this")
     with pytest.raises(ValueError, match=r"device is 'gpu': choose one of auto, cpu, cuda"):
-        choose("gpu", True, "this")
+        resolve_device("gpu", True, "this")
     assert kernels("lda.esca", "cpu").__name__ == "corpusmill.kernels.lda.esca"
 
 
-@pytest.mark.parametrize(
-    ("model", "names"),
-    {
-        "lda.esca": ("sweep", "count_words"),
-        "lda.collapsed": ("minibatch",),
-        "nmf.hals": ("sweep_sparse", "sweep_rows"),
-        "nmf.tiled": ("update",),
-        "random": ("uniform64",),
-        "random_indexing.accumulate": ("accumulate", "accumulate_dense", "make_slabs", "normalised"),
-        "node2vec.walks": ("walk",),
-        "word2vec.skip_gram": ("train",),
-    }.items(),
-)
-def test_both_sides_have_the_same_functions(model, names):
-    for name in names:
-        both = (getattr(kernels(model, device), name) for device in ("cuda", "cpu"))
-        found, expected = (inspect.signature(getattr(function, "py_func", function)) for function in both)
-        assert list(found.parameters) == list(expected.parameters)
+MODULES = {
+    "lda.collapsed": interfaces.MiniBatchKernels,
+    "lda.esca": interfaces.EscaKernels,
+    "nmf.hals": interfaces.HalsKernels,
+    "nmf.tiled": interfaces.TiledHalsKernels,
+    "node2vec.walks": interfaces.WalkKernels,
+    "random_indexing.accumulate": interfaces.RandomIndexingKernels,
+    "word2vec.skip_gram": interfaces.SkipGramKernels,
+}
+
+
+@pytest.mark.parametrize("module", MODULES)
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_modules_have_the_functions_of_their_interface(module, device):
+    methods = {name: value for name, value in vars(MODULES[module]).items() if inspect.isfunction(value)}
+    methods.pop("__init__", None)
+    methods.pop("__subclasshook__", None)
+    assert methods
+    for name, method in methods.items():
+        function = getattr(kernels(module, device), name)
+        parameters = list(inspect.signature(getattr(function, "py_func", function)).parameters)
+        assert ["self", *parameters] == list(inspect.signature(method).parameters)
 
 
 def test_samplers_and_documents_that_a_device_does_not_serve(corpus):

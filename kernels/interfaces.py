@@ -1,0 +1,130 @@
+"""The functions that a module of kernels has both on the CPU and on a CUDA device.
+
+Each protocol describes a module below ``kernels`` and the module of the same name below ``kernels.cuda``. A caller
+cannot tell which of the two it has: both take and return NumPy arrays. `pipeline.engine.device.kernels` chooses.
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from .chunk import Chunk
+    from .lda.collapsed import CountTables
+    from .lda.collapsed import Tokens as LdaTokens
+    from .lda.counts import WordCounts
+    from .lda.model import ModelBlock
+    from .nmf.hals import Scratch, SparseMatrix, UpdateRule
+    from .node2vec.walks import Walker
+    from .random_indexing.text import Tokens, Window
+    from .word2vec.skip_gram import Text, TrainingOptions
+
+
+class EscaKernels(Protocol):
+    """``lda.esca``: topics of tokens, and their counts by word."""
+
+    def sweep(
+        self,
+        chunk: "Chunk",
+        models: Iterable["ModelBlock"],
+        z: np.ndarray | None,
+        key: np.uint64,
+        leave_out: bool = True,
+    ) -> np.ndarray:
+        """Draw the next topics of a chunk's tokens: (T,) uint16 in word order."""
+
+    def count_words(
+        self, word_ids: np.ndarray, word_ptr: np.ndarray, z: np.ndarray, words: tuple[int, int], n_topics: int
+    ) -> "WordCounts":
+        """Count the topics of a range of words."""
+
+
+class MiniBatchKernels(Protocol):
+    """``lda.collapsed``: topics of tokens by mini-batches of documents."""
+
+    def minibatch(
+        self,
+        tokens: "LdaTokens",
+        tables: "CountTables",
+        z: np.ndarray,
+        key: np.uint64,
+        doc_ptr: np.ndarray,
+        documents: int,
+    ) -> None:
+        """Draw ``z`` (T,) uint16 in place."""
+
+
+class HalsKernels(Protocol):
+    """``nmf.hals``: sweeps of a factor by blocks of rows."""
+
+    def sweep_sparse(
+        self,
+        A: "SparseMatrix",
+        W: np.ndarray,
+        rule: "UpdateRule",
+        H: np.ndarray,
+        P: np.ndarray,
+        Q: np.ndarray,
+        sweeps: int,
+        scratch: "Scratch",
+    ) -> None:
+        """Sweep H (D, K) in place for a sparse matrix and W; add its products to P and Q."""
+
+    def sweep_rows(
+        self,
+        R: np.ndarray,
+        rule: "UpdateRule",
+        H: np.ndarray,
+        Q: np.ndarray,
+        sweeps: int,
+        scratch: "Scratch",
+    ) -> float:
+        """Sweep H (D, K) in place for the products R (D, K); add its products to Q; return ⟨R, H⟩."""
+
+
+class TiledHalsKernels(Protocol):
+    """``nmf.tiled``: a sweep of a whole factor, whose columns are normalised."""
+
+    def update(self, X: np.ndarray, P: np.ndarray, Q: np.ndarray, T: int, normalise: bool) -> None:
+        """Sweep X (V, K) in place in tiles of T columns."""
+
+
+class RandomIndexingKernels(Protocol):
+    """``random_indexing.accumulate``: sums of seeds over the neighbours of words."""
+
+    def accumulate(self, tokens: "Tokens", window: "Window", seeds: np.ndarray, dimension: int) -> np.ndarray:
+        """Sum sparse seeds: (words, dimension) int32."""
+
+    def make_slabs(self, matrix: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Normalise rows of a matrix and cut them by columns, for `accumulate_dense`."""
+
+    def accumulate_dense(
+        self, tokens: "Tokens", window: "Window", slabs: np.ndarray, first: int, out: np.ndarray
+    ) -> None:
+        """Add sums of dense seeds to ``out`` (words, D) float32."""
+
+    def normalised(self, rows: np.ndarray) -> np.ndarray:
+        """Divide rows by their length: (n, D) float32."""
+
+
+class WalkKernels(Protocol):
+    """``node2vec.walks``: random walks over a graph."""
+
+    def walk(self, walker: "Walker", starts: np.ndarray, length: int, key: np.uint64) -> tuple[np.ndarray, np.ndarray]:
+        """Walk once from each start: doc_ptr (D + 1,) int64 and the nodes (T,) uint32."""
+
+
+class SkipGramKernels(Protocol):
+    """``word2vec.skip_gram``: training of word vectors."""
+
+    def train(
+        self,
+        method: str,
+        text: "Text",
+        options: "TrainingOptions",
+        W_in: np.ndarray,
+        W_out: np.ndarray,
+        documents: slice | None = None,
+    ) -> None:
+        """Train W_in and W_out (R, D) float32 in place on a text."""

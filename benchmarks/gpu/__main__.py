@@ -71,13 +71,9 @@ def ptx(options, models=()):
             registers = " / ".join(str(r.registers) for r in found.values())
             spilled = " / ".join(str(r.spilled) for r in found.values())
             busy = " / ".join(f"{compiler.occupancy(launch, r, c):.0%}" for c, r in found.items())
-            print(
-                f"| `{compiler.full_name(launch)}` | {launch.threads} | {shared:,} | {registers} | {spilled} | {busy} |",
-                flush=True,
-            )
-            options["found"][f"ptx {compiler.full_name(launch)} {launch.shared}"] = {
-                str(c): r._asdict() for c, r in found.items()
-            }
+            name = compiler.full_name(launch)
+            print(f"| `{name}` | {launch.threads} | {shared:,} | {registers} | {spilled} | {busy} |", flush=True)
+            options["found"][f"ptx {name} {launch.shared}"] = {str(c): r._asdict() for c, r in found.items()}
 
 
 @main.command()

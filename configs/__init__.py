@@ -1,1 +1,1 @@
-"""The configurations that ship, and the schema that checks them."""
+"""Example configurations, and the schema that checks configurations and parameters."""

@@ -7,7 +7,9 @@ and NMF, gensim's for embeddings.
 
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
+
+from .section import Section
 
 Seed = Annotated[
     Annotated[int, Field(ge=0)] | None,
@@ -21,12 +23,6 @@ Blocks = Annotated[
     PositiveInt,
     Field(description="Number of blocks of words that the model is split into. A task holds one block at a time"),
 ]
-
-
-class Section(BaseModel):
-    """One section of the configuration. A key that it does not define is an error, and so is an infinite number."""
-
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, protected_namespaces=())
 
 
 class LDAConfig(Section):

@@ -1,107 +1,130 @@
-"""The sections of a configuration, except those of the models (``model_schema``) and clusters (``cluster_schema``)."""
+"""The whole configuration. ``model_schema`` has the sections of models, ``cluster_schema`` those of clusters."""
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, PositiveInt
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
 from .cluster_schema import AnyClusterConfig, LocalConfig
-from .model_schema import AnyModelConfig, LDAConfig, Section
-
-#: A share of a whole, which leaves some of it.
-Fraction = Annotated[float, Field(ge=0, lt=1)]
+from .model_schema import AnyModelConfig, LDAConfig
+from .section import Section
 
 
 class SourceConfig(Section):
     """Where documents come from, and how text becomes words."""
 
     path: str | list[str] = Field(
-        description="File, folder, glob or fsspec URL, or a list of them; demo:kjv: the King James Bible"
+        description="File, folder, glob pattern or URL, or a list of these. demo:kjv is the King James Bible"
     )
     format: Literal["auto", "lines", "text", "jsonl", "csv", "parquet", "docword", "svmlight", "matrixmarket"] = Field(
-        "auto", description="What the files hold; auto: by their names; lines: a document a line; text: one a file"
+        "auto",
+        description="Format of the files. auto goes by their names; lines has one document per line, text one per file",
     )
     text: str = Field("text", description="Column or JSON key of the text")
-    tokens: str | None = Field(None, description="Column or JSON key of lists of words, instead of text")
-    key: str | None = Field(None, description="Column or JSON key of a document's name; by default file and row")
-    vocabulary_file: str | None = Field(None, description="Words of a docword, svmlight or MatrixMarket file")
-    zero_based: bool = Field(False, description="Whether svmlight columns count from 0")
-    encoding_errors: Literal["strict", "replace"] = Field("strict", description="What to do about invalid UTF-8")
-    null_text: Literal["error", "empty"] = Field("error", description="What to do about a row without text")
-    lowercase: bool = Field(True, description="Turn text to lower case before it is cut into words")
-    token_pattern: str = Field(r"(?u)\b\w\w+\b", description="Regular expression of a word")
-    stop_words: Literal["english"] | list[str] | None = Field(None, description="Words to leave out")
-    min_df: int | float = Field(
-        1, ge=0, description="Leave out words of fewer documents: a count, or a share below 1.0"
+    tokens: str | None = Field(None, description="Column or JSON key of lists of words, which replaces the text")
+    key: str | None = Field(
+        None, description="Column or JSON key of a document's name. null makes names from file and row"
     )
-    max_df: int | float = Field(
-        1.0, gt=0, description="Leave out words of more documents: a count, or a share up to 1.0"
+    vocabulary_file: str | None = Field(
+        None, description="File with the words of a docword, svmlight or MatrixMarket file, one per line"
     )
-    max_features: PositiveInt | None = Field(None, description="Keep this many of the most frequent words")
+    zero_based: bool = Field(False, description="Whether the columns of svmlight files count from 0")
+    encoding_errors: Literal["strict", "replace"] = Field(
+        "strict", description="Invalid UTF-8 is an error (strict) or becomes a replacement character (replace)"
+    )
+    null_text: Literal["error", "empty"] = Field(
+        "error", description="A row without text is an error, or an empty document"
+    )
+    lowercase: bool = Field(True, description="Convert text to lower case before splitting it into words")
+    token_pattern: str = Field(r"(?u)\b\w\w+\b", description="Regular expression that matches a word")
+    stop_words: Literal["english"] | list[str] | None = Field(
+        None, description="Words to ignore: english, or a list of words"
+    )
+    min_df: NonNegativeInt | NonNegativeFloat = Field(
+        1, description="Ignore words in fewer documents. An integer is a count, a float below 1.0 a share"
+    )
+    max_df: PositiveInt | PositiveFloat = Field(
+        1.0, description="Ignore words in more documents. An integer is a count, a float up to 1.0 a share"
+    )
+    max_features: PositiveInt | None = Field(
+        None, description="Keep this many of the most frequent words. null keeps all"
+    )
 
 
 class CorpusConfig(Section):
     """The corpus store that ingest writes and training reads."""
 
-    url: str = Field("corpus", description="Folder or URL of the store")
+    url: str = Field("corpus", description="Folder or URL of the corpus")
     chunk_tokens: PositiveInt | None = Field(
-        None, description="Tokens a chunk; by default the most that a worker's memory allows"
+        None, description="Maximum number of tokens in a chunk. null means as many as a worker's memory allows"
     )
-    held_out: Fraction = Field(0.05, description="Share of the documents that is set apart to evaluate with")
+    held_out: Annotated[float, Field(ge=0, lt=1)] = Field(
+        0.05, description="Share of the documents that is not trained on, but held out for evaluation"
+    )
 
 
 class RunConfig(Section):
-    """What training leaves behind."""
+    """Where training writes, and how often it evaluates."""
 
-    url: str = Field("runs/latest", description="Folder or URL of the run: every committed epoch, for resume")
-    model: str | None = Field(None, description="Where the trained model goes; by default 'model' inside the run")
-    evaluate_every: int = Field(10, ge=0, description="Epochs between evaluations on the held-out documents; 0: never")
+    url: str = Field(
+        "runs/latest", description="Folder or URL of the run, which keeps the last epochs so that it can be resumed"
+    )
+    model: str | None = Field(None, description="Folder or URL of the trained model. null means 'model' inside the run")
+    evaluate_every: NonNegativeInt = Field(
+        10, description="Number of epochs between evaluations on the held-out documents. 0 means never"
+    )
     metrics_file: str | None = Field(
-        None, description="File of Prometheus figures, name.prom, that a job leaves when it ends, however it does"
+        None,
+        description="File in Prometheus's text format, such as corpusmill.prom, written when the job ends, "
+        "successfully or not",
     )
 
 
 class RetrainConfig(Section):
-    """Versions of a model that is brought up to date again and again."""
+    """Versions of a model that is retrained on a schedule."""
 
-    url: str = Field("models/latest", description="Folder or URL of the versions; HEAD there names the one in use")
+    url: str = Field("models/latest", description="Folder or URL of the versions. Its HEAD names the one in use")
     model: dict[str, Any] = Field(
-        default_factory=dict, description="What differs from the model section where a version goes on from another"
+        default_factory=dict,
+        description="Parameters that differ from the model section when a version continues from the one in use",
     )
-    tolerance: float = Field(
-        0.01, ge=0, description="Share by which a version may be worse on the held-out documents than the one in use"
+    tolerance: NonNegativeFloat = Field(
+        0.01,
+        description="Publish a new version unless its held-out score is worse than that of the one in use by more "
+        "than this share",
     )
-    keep: PositiveInt = Field(7, description="Versions kept, the one in use besides")
+    keep: PositiveInt = Field(7, description="Number of versions kept besides the one in use")
     dates: str = Field(
-        r"(\d{4})[-_/.]?(\d\d)[-_/.]?(\d\d)", description="Pattern of year, month and day in a file's path, for --as-of"
+        r"(\d{4})[-_/.]?(\d\d)[-_/.]?(\d\d)",
+        description="Regular expression for year, month and day in the path of a file, used by --as-of",
     )
 
 
 class ReportConfig(Section):
-    """The page that a run leaves."""
+    """The HTML report about a run."""
 
-    path: str | None = Field(None, description="The HTML file; by default report.html inside the run")
-    n_words: PositiveInt = Field(12, description="Words shown of each topic")
+    path: str | None = Field(None, description="Path of the HTML file. null means report.html inside the run")
+    n_words: PositiveInt = Field(12, description="Number of words shown of each topic")
 
 
 class Config(Section):
-    """A whole configuration: what to train on what, where, and what to leave behind."""
+    """A whole configuration: which model to train on which data, where, and what to write."""
 
-    source: SourceConfig | None = Field(
-        None, description="What ingest reads; without it the corpus must be there already"
-    )
+    source: SourceConfig | None = Field(None, description="What ingest reads. null if the corpus exists already")
     corpus: CorpusConfig = CorpusConfig()
     model: AnyModelConfig = Field(LDAConfig(), discriminator="kind")
     run: RunConfig = RunConfig()
     retrain: RetrainConfig = RetrainConfig()
     cluster: AnyClusterConfig = Field(LocalConfig(), discriminator="kind")
-    report: ReportConfig | None = Field(ReportConfig(), description="null: no report")
+    report: ReportConfig | None = Field(ReportConfig(), description="null means no report")
 
     @property
     def model_url(self) -> str:
-        """Where the trained model goes."""
+        """Folder or URL of the trained model."""
         return self.run.model or f"{self.run.url.rstrip('/')}/model"
 
     @property
     def report_path(self) -> str:
-        """Where the report goes; empty when none is wanted."""
-        return (self.report.path or f"{self.run.url.rstrip('/')}/report.html") if self.report else ""
+        """Path of the report; empty if there is none."""
+        if self.report is None:
+            return ""
+        return self.report.path or f"{self.run.url.rstrip('/')}/report.html"

@@ -1,4 +1,7 @@
-"""Airflow: a task a night. Nothing new (99) is shown as skipped; a lost worker's task is tried again and goes on."""
+"""Airflow: retrain every night.
+
+The task is shown as skipped (exit code 99) if no data is new. A task that failed is retried and resumes.
+"""
 
 from datetime import datetime, timedelta
 

@@ -1,8 +1,7 @@
-"""Ways to sum contexts: corpusmill's kernels, a plain loop of Algorithm 2.1, products of sparse matrices."""
+"""Ways to sum contexts: corpusmill's kernels, a plain loop (Algorithm 2.1 of the paper), and matrix products."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
 
 import numba
 import numpy as np
@@ -11,22 +10,15 @@ from corpusmill.kernels import random
 from corpusmill.kernels.random_indexing import accumulate as ri
 from corpusmill.kernels.random_indexing import text as ri_text
 
+from benchmarks.random_indexing.texts import Text
+
 THREADS = 2
 RADIUS = 5
 SALT = random.key(0)
 
 
-class Text(NamedTuple):
-    """Documents as word ids, the words, and their hashes, which training is handed."""
-
-    words: list[str]
-    doc_ptr: np.ndarray
-    ids: np.ndarray
-    hashes: np.ndarray
-
-
 def halves(text: Text) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Cut the documents between the threads: (doc_ptr, ids) of each."""
+    """Return one range of documents per thread, as (doc_ptr, ids)."""
     cuts = np.searchsorted(text.doc_ptr, np.linspace(0, text.doc_ptr[-1], THREADS + 1))
     return [
         (text.doc_ptr[a : b + 1] - text.doc_ptr[a], text.ids[text.doc_ptr[a] : text.doc_ptr[b]])
@@ -36,7 +28,8 @@ def halves(text: Text) -> list[tuple[np.ndarray, np.ndarray]]:
 
 def in_threads(function, arguments, threads: int = THREADS) -> tuple[list, float, float]:
     """Run in threads; return results, wall seconds and CPU seconds of the process."""
-    wall, cpu = time.perf_counter(), time.process_time()
+    wall = time.perf_counter()
+    cpu = time.process_time()
     with ThreadPoolExecutor(threads) as pool:
         results = list(pool.map(lambda a: function(*a), arguments))
     return results, time.perf_counter() - wall, time.process_time() - cpu
@@ -46,7 +39,7 @@ def in_threads(function, arguments, threads: int = THREADS) -> tuple[list, float
 
 
 def ours(chunk, text: Text, dimension: int, pairs: int) -> np.ndarray:
-    """The kernels on one chunk, all that a sweep does."""
+    """Sum the contexts of one chunk as a sweep does; return word ids and rows."""
     window = ri_text.make_window(RADIUS, "permutation")
     tokens = ri_text.prepare_tokens(chunk, np.ones(len(text.words), bool), RADIUS)
     seeds = ri_text.make_seeds(text.hashes[tokens.ids], SALT, dimension, pairs)
@@ -55,7 +48,7 @@ def ours(chunk, text: Text, dimension: int, pairs: int) -> np.ndarray:
 
 @numba.njit(nogil=True, cache=True)
 def plain_loop(doc_ptr, ids, positions, signs, radius, T):
-    """Algorithm 2.1 as one would write it."""
+    """Sum contexts as one would write Algorithm 2.1 down."""
     dimension = T.shape[1]
     for d in range(len(doc_ptr) - 1):
         for n in range(doc_ptr[d], doc_ptr[d + 1]):
@@ -68,7 +61,7 @@ def plain_loop(doc_ptr, ids, positions, signs, radius, T):
 
 
 def cooccurrences(text: Text) -> list[tuple[int, scipy.sparse.csr_array]]:
-    """Counts (V, V) of neighbours at each offset."""
+    """Return the counts (V, V) of neighbours at each offset."""
     V = len(text.words)
     document = np.repeat(np.arange(len(text.doc_ptr) - 1), np.diff(text.doc_ptr))
     found = []
@@ -81,7 +74,7 @@ def cooccurrences(text: Text) -> list[tuple[int, scipy.sparse.csr_array]]:
 
 
 def sparse_product(text: Text, S: scipy.sparse.csr_array) -> np.ndarray:
-    """T as [C_1 C_2 ...] times the rotated seeds below each other; threads take halves of the rows."""
+    """Return T as [C_1 C_2 ...] times the stack of rotated seeds; each thread takes half of the rows."""
     pairs = cooccurrences(text)
     left = scipy.sparse.hstack([counts for _, counts in pairs]).tocsr()
     rotated = []
@@ -99,7 +92,7 @@ def sparse_product(text: Text, S: scipy.sparse.csr_array) -> np.ndarray:
 
 @numba.njit(nogil=True, cache=True, fastmath=True)
 def plain_dense_loop(doc_ptr, ids, S, radius, T):
-    """Algorithm 2.1 with dense seeds as one would write it."""
+    """Sum contexts with dense seeds as one would write it down."""
     dimension = T.shape[1]
     for d in range(len(doc_ptr) - 1):
         for n in range(doc_ptr[d], doc_ptr[d + 1]):
@@ -116,7 +109,7 @@ def plain_dense_loop(doc_ptr, ids, S, radius, T):
 
 
 def ours_dense(chunk, n_words: int, S: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The kernels on one chunk, all that a retraining sweep does."""
+    """Sum dense contexts of one chunk as a sweep of retraining does; return word ids and rows."""
     tokens = ri_text.prepare_tokens(chunk, np.ones(n_words, bool), RADIUS)
     out = np.zeros((len(tokens.ids), S.shape[1]), np.float32)
     slabs = ri.make_slabs(S, tokens.ids)
@@ -125,7 +118,7 @@ def ours_dense(chunk, n_words: int, S: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def dense_product(text: Text, S: np.ndarray) -> np.ndarray:
-    """T as the sum over offsets of counts times rotated dense seeds; threads take halves of the entries."""
+    """Return T as the sum over offsets of counts times rotated seeds; each thread takes half of the entries."""
     pairs = [(offset, counts.astype(np.float32)) for offset, counts in cooccurrences(text)]
     entries = sum(counts.indptr.astype(np.int64) for _, counts in pairs)
     cut = int(np.searchsorted(entries, entries[-1] // 2))

@@ -1,1 +1,1 @@
-"""Kernels of non-negative matrix factorisation."""
+"""Kernels of non-negative matrix factorisation (NMF)."""

@@ -1,18 +1,31 @@
-"""FAST-HALS for A ≈ Hᵀ·Wᵀ by blocks of rows: products, sweep and sums of a block while it is in the cache.
+"""FAST-HALS for A ≈ Hᵀ·Wᵀ, in blocks of rows that stay in the cache: products, sweep, and sums of products.
 
-Letters are those of Moon et al., "ALO-NMF" (KDD 2020): W (V, K), H (K, D), R = AᵀW, S = WᵀW, P = AHᵀ, Q = HHᵀ. Here A
-is stored by document, (D, V), and H by document too, (D, K), so that both factors are swept row by row.
+    h_k ← max(ε, h_k + r_k − Σ_j s_kj h_j)    (H; s_kk is 1, since W has columns of length 1)
+    w_k ← max(ε, w_k q_kk + p_k − Σ_j q_kj w_j), then scaled to length 1    (W)
 
-A row is independent of the others given S and its row of R. A block of rows is transposed to x (K, lanes), and four of
-its K rows at a time are set to max(ε, keep·x + step·(r − S·x)): S·x is a product with all of x, which holds new values
-to the left and old ones to the right, so that phases 1 and 3 of Algorithm 2 are one product, and phase 2 corrects four
-rows in registers. Then Q += x·xᵀ while x is hot, and P += AᵀH in the order of words, which touches a row of P once.
-Bytes moved an epoch: about 12(V + D)K, beside A itself, where Algorithm 1 moves those of equation 3.
+with R = AᵀW, S = WᵀW, P = AHᵀ and Q = HHᵀ, for the paper's A ≈ WH.
 
-Reference implementation: tests/helpers/naive.py, `nmf_fast_hals` and `nmf_best_rows`.
+Source: Moon et al., "ALO-NMF" (KDD 2020), Algorithms 1 and 2. The letters are theirs, W (V, K) and H (K, D). Here A is
+stored by document, (D, V), and H too, (D, K), so that both factors are swept row by row.
+
+Given S and its row of R, a row of H does not depend on the other rows. So the sweep takes a block of rows at a time and
+keeps it in the cache:
+
+1. The block is transposed to x (K, lanes): one row of H per lane.
+2. Four of its K rows at a time are set to max(ε, keep·x + step·(r − S·x)). The product S·x runs over all of x, which
+   has new values above these rows and old ones below. So phases 1 and 3 of Algorithm 2 are one product, and its
+   phase 2 corrects four rows in registers (`tiles.descend`).
+3. While x is in the cache, Q += x·xᵀ.
+
+P += AᵀH runs afterwards in the order of words, which touches each row of P once. An epoch moves about 12(V + D)K bytes,
+besides A.
+
+Layout: sparse A is kept in both orders, see `SparseMatrix`. K is padded to whole tiles, see `padded`.
+
+Reference implementation: tests/helpers/naive.py, `nmf_fast_hals`, `nmf_best_rows` and `nmf_extrapolated`.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,16 +36,16 @@ from ..simd.aligned import CACHE_LINE_BYTES, empty_aligned
 from ..simd.prefetch import prefetch
 from ..simd.tiles import add_to, descend, multiply_add, transpose, zeros
 
-#: Vectors in a row of a strip: with four rows they fill the registers.
+#: Vectors in a row of a strip. Times the four rows of a tile, they fill the registers.
 STRIP = 3
 #: Strips in a block of rows.
 STRIPS = 2
-#: Blocks whose products are summed in the factors' own type before they are added in float64.
+#: Blocks whose products are summed in the factors' own type before they are added to Q in float64.
 FLUSH = 16
 
 
 class SparseRows(NamedTuple):
-    """Sparse rows (CSR) of n non-zeros: some documents of A."""
+    """Sparse rows (CSR) of A with n non-zeros."""
 
     indptr: np.ndarray  # (D + 1,) int64
     indices: np.ndarray  # (n,) int32
@@ -40,16 +53,16 @@ class SparseRows(NamedTuple):
 
 
 class SparseMatrix(NamedTuple):
-    """Sparse A (D, V) in both orders, so that both of its products run row by row."""
+    """Sparse A (D, V) in both orders, so that its products with W and with H both run row by row."""
 
     by_row: SparseRows
     by_column: SparseRows  # the rows of Aᵀ
 
 
 class UpdateRule(NamedTuple):
-    """How a row x moves: max(floor, keep·x + step·(r − penalty − S·x)), one of K after the other."""
+    """How a row x changes: x_k ← max(floor, keep_k x_k + step_k (r_k − penalty − S_k·x)), for k = 0, 1, ..., K − 1."""
 
-    S: np.ndarray  # flat (K/4, K, 4) of the padded matrix: four of its rows side by side
+    S: np.ndarray  # the padded (K, K) matrix, flat in the order (K/4, K, 4): four of its rows side by side
     keep: np.ndarray  # (K,)
     step: np.ndarray  # (K,)
     penalty: float  # ℓ1
@@ -57,37 +70,42 @@ class UpdateRule(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Room for one block."""
+    """Buffers for one block; K is padded."""
 
-    x: np.ndarray  # (STRIPS, K, STRIP * lanes), K padded
-    r: np.ndarray  # likewise
-    rows: np.ndarray  # (STRIPS * STRIP * lanes, K + 2 * lanes), K padded
-    gram: np.ndarray  # (K, K), K padded
+    x: np.ndarray  # (STRIPS, K, STRIP * lanes): the block's rows, transposed
+    r: np.ndarray  # (STRIPS, K, STRIP * lanes): their rows of R, transposed
+    rows: np.ndarray  # (STRIPS * STRIP * lanes, K + 2 * lanes): the block's rows as they are stored
+    gram: np.ndarray  # (K, K): sums of x·xᵀ since the last flush
     lanes: int
 
 
-def padded(K: int, dtype) -> int:
+def padded(K: int, dtype: Any) -> int:
     """Return K rounded up to whole tiles."""
     step = 2 * tiles.lanes(dtype)
     return -(-K // step) * step
 
 
-def make_scratch(K: int, dtype) -> Scratch:
-    """Return scratch for blocks of K columns."""
+def make_scratch(K: int, dtype: Any) -> Scratch:
+    """Return buffers of zeros for blocks of K columns."""
     lanes, Kp = tiles.lanes(dtype), padded(K, dtype)
-    strips, block = (STRIPS, Kp, STRIP * lanes), (STRIPS * STRIP * lanes, Kp + 2 * lanes)
-    scratch = [empty_aligned(shape, dtype) for shape in (strips, strips, block, (Kp, Kp))]
-    for array in scratch:
+    strips = (STRIPS, Kp, STRIP * lanes)
+    # Rows are longer than K, so that the rows of a transposed square do not compete for the same sets of the cache.
+    block = (STRIPS * STRIP * lanes, Kp + 2 * lanes)
+    buffers = [empty_aligned(shape, dtype) for shape in (strips, strips, block, (Kp, Kp))]
+    for array in buffers:
         array[...] = 0
-    x, r, rows, gram = scratch
+    x, r, rows, gram = buffers
     return Scratch(x, r, rows, gram, lanes)
 
 
-def update_rule(S: np.ndarray, sweep: str, side: str, l1: float = 0.0, l2: float = 0.0, dtype=np.float32) -> UpdateRule:
-    """Return the rule of a sweep for S (K, K): the other factor's products with itself.
+def update_rule(
+    S: np.ndarray, sweep: str, side: str, l1: float = 0.0, l2: float = 0.0, dtype: Any = np.float32
+) -> UpdateRule:
+    """Return the rule of a sweep for S (K, K), the product of the other factor with itself.
 
-    "separable": each row to its own best, (r − S·x) / S_kk, as scikit-learn's coordinate descent. "paper": Algorithm 1,
-    which takes S_kk for 1 in H (side "H") and scales W by Q_kk (side "W"), normalised afterwards.
+    ``sweep`` "separable" takes each coordinate to its minimum, (r − S·x) / S_kk, as scikit-learn's coordinate descent
+    does. "paper" is Algorithm 1: it takes S_kk to be 1 in H (``side`` "H"), and multiplies W by Q_kk (``side`` "W"),
+    which is normalised afterwards.
     """
     K, Kp = len(S), padded(len(S), dtype)
     full = np.zeros((Kp, Kp), dtype)
@@ -96,7 +114,7 @@ def update_rule(S: np.ndarray, sweep: str, side: str, l1: float = 0.0, l2: float
     diagonal = np.diag(full).astype(np.float64)
     keep, step = np.ones(Kp), np.ones(Kp)
     if sweep == "separable":
-        # A component that is nowhere used has no best value: it stays as it is.
+        # A component whose other factor is zero has no minimum: it stays as it is.
         used = diagonal > np.finfo(dtype).tiny / np.finfo(dtype).eps
         step = np.where(used, 1 / np.where(used, diagonal, 1), 0)
     elif side == "W":
@@ -106,9 +124,12 @@ def update_rule(S: np.ndarray, sweep: str, side: str, l1: float = 0.0, l2: float
     return UpdateRule(packed.ravel(), keep.astype(dtype), step.astype(dtype), scalar(l1), scalar(floor))
 
 
+# --- one block ---
+
+
 @vector_kernel(inline="always")
-def _sweep_strip(x, r, rule, K):
-    """Sweep the K rows of one strip (K, width)."""
+def _sweep_strip(x: np.ndarray, r: np.ndarray, rule: UpdateRule, K: int) -> None:
+    """Sweep the K rows of one strip (K, width), four at a time."""
     Kp, width = x.shape
     for t in range((K + 3) // 4):
         tile = zeros(x, 3)
@@ -119,8 +140,8 @@ def _sweep_strip(x, r, rule, K):
 
 
 @vector_kernel
-def _to_strips(rows, out, lanes):
-    """Transpose a block's rows (B, K + pad) to strips (STRIPS, K, width)."""
+def _to_strips(rows: np.ndarray, out: np.ndarray, lanes: int) -> None:
+    """Transpose a block's rows (B, K + pad) to strips (STRIPS, K, width), one square of ``lanes`` at a time."""
     strips, Kp, width = out.shape
     ld = rows.shape[1]
     for s in range(strips):
@@ -130,8 +151,8 @@ def _to_strips(rows, out, lanes):
 
 
 @vector_kernel
-def _to_rows(strips, rows, lanes):
-    """Transpose strips back to a block's rows."""
+def _to_rows(strips: np.ndarray, rows: np.ndarray, lanes: int) -> None:
+    """Transpose strips (STRIPS, K, width) back to a block's rows (B, K + pad)."""
     n, Kp, width = strips.shape
     ld = rows.shape[1]
     for s in range(n):
@@ -141,8 +162,11 @@ def _to_rows(strips, rows, lanes):
 
 
 @vector_kernel
-def _sweep_block(H, first, last, rule, sweeps, scratch):
-    """Sweep rows first to last of H (D, K), whose products are in ``scratch.rows``; leave their new values there."""
+def _sweep_block(H: np.ndarray, first: int, last: int, rule: UpdateRule, sweeps: int, scratch: Scratch) -> None:
+    """Sweep the rows first to last of H (D, K).
+
+    ``scratch.rows`` holds their rows of R, and gets their new values.
+    """
     K = H.shape[1]
     n = last - first
     _to_strips(scratch.rows, scratch.r, scratch.lanes)
@@ -153,12 +177,17 @@ def _sweep_block(H, first, last, rule, sweeps, scratch):
         for s in range(len(scratch.x)):
             _sweep_strip(scratch.x[s], scratch.r[s], rule, K)
     _to_rows(scratch.x, scratch.rows, scratch.lanes)
+    # A sweep also changes the lanes past the last row, which must not count in Q.
     scratch.rows[n:] = 0
 
 
 @vector_kernel
-def _add_gram(rows, gram, lanes):
-    """Add rowsᵀ·rows to the tiles on and above the diagonal of ``gram`` (K, K); a tile's wider side stays in L1."""
+def _add_gram(rows: np.ndarray, gram: np.ndarray, lanes: int) -> None:
+    """Add rowsᵀ·rows to the tiles on and above the diagonal of ``gram`` (K, K).
+
+    The inner loop changes the four columns of a tile and keeps the wider side, two vectors, so that this stays in the
+    first-level cache.
+    """
     Kp, ld = len(gram), rows.shape[1]
     for j in range(0, Kp, 2 * lanes):
         for i in range(0, j + 2 * lanes, 4):
@@ -169,16 +198,19 @@ def _add_gram(rows, gram, lanes):
 
 
 @vector_kernel
-def _flush(gram, Q):
-    """Add the upper triangle to Q (K, K) float64 and begin anew."""
+def _flush(gram: np.ndarray, Q: np.ndarray) -> None:
+    """Add the upper triangle of ``gram`` to Q (K, K) float64 and set ``gram`` to zero."""
     for i in range(len(Q)):
         for j in range(i, len(Q)):
             Q[i, j] += gram[i, j]
     gram[:] = 0
 
 
+# --- products with sparse rows ---
+
+
 @vector_kernel
-def _prefetch_row(X, i):
+def _prefetch_row(X: np.ndarray, i: int) -> None:
     """Prefetch row ``i`` of X."""
     K = X.shape[1]
     for k in range(0, K, CACHE_LINE_BYTES // X.itemsize):
@@ -186,10 +218,11 @@ def _prefetch_row(X, i):
 
 
 @vector_kernel
-def _add_row_product(row, A, i, X):
-    """Add Σ a·X[index] over the non-zeros of row ``i`` of A, four at a time: ``row`` is read a quarter as often.
+def _add_row_product(row: np.ndarray, A: SparseRows, i: int, X: np.ndarray) -> None:
+    """Add Σ a·X[index] over the non-zeros of row ``i`` of A to ``row`` (K,).
 
-    The next four rows of X, also those of A's next row, are asked for meanwhile.
+    Four non-zeros at a time, so that ``row`` is read and written a quarter as often. Meanwhile the next four rows of X
+    are prefetched, also those of A's next row.
     """
     j, last, K = A.indptr[i], A.indptr[i + 1], X.shape[1]
     while j + 4 <= last:
@@ -202,46 +235,62 @@ def _add_row_product(row, A, i, X):
             row[k] += a * s[k] + b * t[k] + c * u[k] + d * v[k]
         j += 4
     while j < last:
-        a, s = A.data[j], X[A.indices[j]]
+        a = A.data[j]
+        s = X[A.indices[j]]
         for k in range(K):
             row[k] += a * s[k]
         j += 1
 
 
 @vector_kernel
-def add_products(A, X, out):
-    """Add A·X to ``out`` (n, K) for n sparse rows and X (m, K), all float32 or float64."""
+def add_products(A: SparseRows, X: np.ndarray, out: np.ndarray) -> None:
+    """Add A·X to ``out`` (n, K), for n sparse rows and X (m, K), all float32 or all float64."""
     for i in range(len(A.indptr) - 1):
         _add_row_product(out[i], A, i, X)
 
 
 @vector_kernel
-def transposed(A, n):
-    """Return the transpose of sparse rows of ``n`` columns: (n,) sparse rows int64, int32 and float."""
+def transposed(A: SparseRows, n: int) -> SparseRows:
+    """Return the transpose of sparse rows with ``n`` columns: (n,) sparse rows of int64, int32 and float."""
     indptr = np.zeros(n + 1, np.int64)
     for v in A.indices:
         indptr[v + 1] += 1
     for v in range(n):
         indptr[v + 1] += indptr[v]
-    at, indices, data = indptr.copy(), np.empty(len(A.indices), np.int32), np.empty_like(A.data)
+    at = indptr.copy()
+    indices = np.empty(len(A.indices), np.int32)
+    data = np.empty_like(A.data)
     for d in range(len(A.indptr) - 1):
         for i in range(A.indptr[d], A.indptr[d + 1]):
             v = A.indices[i]
-            indices[at[v]], data[at[v]] = d, A.data[i]
+            indices[at[v]] = d
+            data[at[v]] = A.data[i]
             at[v] += 1
     return SparseRows(indptr, indices, data)
 
 
-def sparse_matrix(A, n):
-    """Return both orders of sparse rows of ``n`` columns."""
+def sparse_matrix(A: SparseRows, n: int) -> SparseMatrix:
+    """Return sparse rows with ``n`` columns in both orders."""
     return SparseMatrix(A, transposed(A, n))
 
 
-@vector_kernel
-def sweep_sparse(A, W, rule, H, P, Q, sweeps, scratch):
-    """Sweep H (D, K) for SparseMatrix A and W (V, K); add AᵀH to P (V, K), the upper half of HᵀH to Q (K, K) float64.
+# --- sweeps ---
 
-    P is added up word by word: each of its rows is touched once, and four rows of H at a time are added to it.
+
+@vector_kernel
+def sweep_sparse(
+    A: SparseMatrix,
+    W: np.ndarray,
+    rule: UpdateRule,
+    H: np.ndarray,
+    P: np.ndarray,
+    Q: np.ndarray,
+    sweeps: int,
+    scratch: Scratch,
+) -> None:
+    """Sweep H (D, K) in place, for sparse A and W (V, K).
+
+    Adds AᵀH to P (V, K), and the upper triangle of HᵀH to Q (K, K) float64.
     """
     D, size, K = len(H), len(scratch.rows), H.shape[1]
     for first in range(0, D, size):
@@ -254,12 +303,18 @@ def sweep_sparse(A, W, rule, H, P, Q, sweeps, scratch):
         H[first:last] = scratch.rows[: last - first, :K]
         if first // size % FLUSH == FLUSH - 1 or last == D:
             _flush(scratch.gram, Q)
+    # Word by word: each row of P is touched once, and four rows of H at a time are added to it.
     add_products(A.by_column, H, P)
 
 
 @vector_kernel
-def sweep_rows(R, rule, H, Q, sweeps, scratch):
-    """Sweep H (D, K) given R (D, K); add the upper half of HᵀH to Q (K, K) float64; return ⟨R, H⟩ float64."""
+def sweep_rows(
+    R: np.ndarray, rule: UpdateRule, H: np.ndarray, Q: np.ndarray, sweeps: int, scratch: Scratch
+) -> np.float64:
+    """Sweep H (D, K) in place given R (D, K); return ⟨R, H⟩ float64.
+
+    Adds the upper triangle of HᵀH to Q (K, K) float64.
+    """
     D, size, K = len(H), len(scratch.rows), H.shape[1]
     total = 0.0
     for first in range(0, D, size):
@@ -279,8 +334,13 @@ def sweep_rows(R, rule, H, Q, sweeps, scratch):
 
 
 @vector_kernel
-def extrapolate(X, before, momentum, ahead, Q, scratch):
-    """Set ``ahead`` (n, K) to max(X + momentum·(X − before), 0); add the upper half of aheadᵀ·ahead to Q float64."""
+def extrapolate(
+    X: np.ndarray, before: np.ndarray, momentum: np.floating, ahead: np.ndarray, Q: np.ndarray, scratch: Scratch
+) -> None:
+    """Set ``ahead`` (n, K) to max(X + momentum·(X − before), 0).
+
+    Adds the upper triangle of aheadᵀ·ahead to Q (K, K) float64. ``before`` (n, K) is X one epoch ago.
+    """
     n, size, K = len(X), len(scratch.rows), X.shape[1]
     for first in range(0, n, size):
         last = min(first + size, n)
@@ -294,13 +354,16 @@ def extrapolate(X, before, momentum, ahead, Q, scratch):
             _flush(scratch.gram, Q)
 
 
+# --- sums and input ---
+
+
 def symmetric(Q: np.ndarray) -> np.ndarray:
     """Return the whole of a matrix given by its upper triangle: (K, K) float64."""
     return np.triu(Q) + np.triu(Q, 1).T
 
 
 @vector_kernel
-def inner_product(X, Y):
+def inner_product(X: np.ndarray, Y: np.ndarray) -> np.float64:
     """Return ⟨X, Y⟩ of (n,) numbers, multiplied and summed in float64."""
     total = 0.0
     for i in range(len(X)):
@@ -309,25 +372,31 @@ def inner_product(X, Y):
 
 
 @vector_kernel
-def count_tokens(word_ptr, docs):
-    """Merge a word's tokens in one document: (S,) sparse rows of counts from word order, docs (T,) uint32."""
+def count_tokens(word_ptr: np.ndarray, docs: np.ndarray) -> SparseRows:
+    """Count the tokens of each segment in each document: (S,) sparse rows of int32 documents and float32 counts.
+
+    ``word_ptr`` (S + 1,) int64 and ``docs`` (T,) uint32 in word order, in which a word's tokens of one document follow
+    one another.
+    """
     indptr = np.zeros(len(word_ptr), np.int64)
-    indices, data = np.empty(len(docs), np.int32), np.empty(len(docs), np.float32)
+    indices = np.empty(len(docs), np.int32)
+    data = np.empty(len(docs), np.float32)
     n = 0
     for s in range(len(word_ptr) - 1):
         for i in range(word_ptr[s], word_ptr[s + 1]):
             if i > word_ptr[s] and docs[i] == docs[i - 1]:
                 data[n - 1] += 1
             else:
-                indices[n], data[n] = docs[i], 1
+                indices[n] = docs[i]
+                data[n] = 1
                 n += 1
         indptr[s + 1] = n
     return SparseRows(indptr, indices[:n].copy(), data[:n].copy())
 
 
 @kernel
-def apply_tfidf(A, idf):
-    """Multiply sparse rows by idf (V,) float64 and scale each to length 1, in place, as tf-idf has it."""
+def apply_tfidf(A: SparseRows, idf: np.ndarray) -> None:
+    """Multiply sparse rows by idf (V,) float64 and scale each row to length 1, in place."""
     for d in range(len(A.indptr) - 1):
         total = 0.0
         for i in range(A.indptr[d], A.indptr[d + 1]):
@@ -338,8 +407,8 @@ def apply_tfidf(A, idf):
 
 
 @kernel
-def fill_uniform(key, first, out, scale):
-    """Fill out (n, K), rows ``first`` on of a random matrix in [0, scale), float32 or float64."""
+def fill_uniform(key: np.uint64, first: int, out: np.ndarray, scale: float) -> None:
+    """Fill ``out`` (n, K) float32 or float64 with the rows from ``first`` on of a random matrix in [0, scale)."""
     K = out.shape[1]
     for i in range(len(out)):
         for k in range(K):

@@ -1,8 +1,12 @@
-"""FAST-HALS over whole factors, tile by tile: Algorithm 2 of ALO-NMF (KDD 2020), and its left-looking form.
+"""FAST-HALS over whole factors, tile by tile: Algorithm 2 of ALO-NMF in its left-looking form.
 
-The columns of W are normalised one after the other over all rows, which couples the rows: what the block scheme of
-nmf.py cannot do. X is a factor by rows, W (V, K) or Hᵀ (D, K); P is its product, (V, K) or (D, K), and Q (K, K) the
-other factor's product with itself; all are of one type, float32 or float64.
+    w_k ← max(ε, w_k q_kk + p_k − Σ_j q_kj w_j), then scaled to length 1
+
+Source: Moon et al., "ALO-NMF" (KDD 2020), Algorithms 1 and 2 and equation 11. Each column of W is scaled to length 1
+before the next column uses it. That couples all rows, so the blocks of rows of hals.py cannot do it.
+
+Layout: X is a factor by rows, W (V, K) or Hᵀ (D, K). P is the product of A with the other factor, of the same shape as
+X. Q (K, K) is the product of the other factor with itself. All are of one type, float32 or float64.
 
 Reference implementation: tests/helpers/naive.py, `nmf_fast_hals`.
 """
@@ -15,7 +19,7 @@ from ..jit import vector_kernel
 
 
 def best_tile(K: int, C: float) -> float:
-    """Equation 11 of ALO-NMF: the tile width T that moves the fewest numbers, for a cache of C > 4 numbers."""
+    """Return the tile width that moves the fewest numbers, for a cache of C > 4 numbers: equation 11."""
     root = math.sqrt(C)
     return math.sqrt(K * root / (root - 2))
 
@@ -26,8 +30,11 @@ def tile_size(K: int, C: float) -> int:
 
 
 @vector_kernel
-def sweep_tile(X, G, q, floor, normalise):
-    """Update the T rows of X (T, V) from G (T, V) = keep·X + P − Q·X, where all of X is old; q (T, T) of Q."""
+def sweep_tile(X: np.ndarray, G: np.ndarray, q: np.ndarray, floor: float, normalise: bool) -> None:
+    """Update the T rows of X (T, V) one after the other: phase 2 of Algorithm 2.
+
+    G (T, V) is keep·X + P − Q·X with all of X as it was; q (T, T) is the tile's part of Q. Both X and G change.
+    """
     T, V = X.shape
     for t in range(T):
         x, g, total = X[t], G[t], 0.0
@@ -35,9 +42,11 @@ def sweep_tile(X, G, q, floor, normalise):
             g[i] = max(floor, g[i])
             total += g[i] * g[i]
         scale = X.dtype.type(1 / np.sqrt(total)) if normalise else X.dtype.type(1)
+        # g becomes the change of x, by which the rows of G that follow are corrected.
         for i in range(V):
             new = g[i] * scale
-            g[i], x[i] = new - x[i], new
+            g[i] = new - x[i]
+            x[i] = new
         for j in range(t + 1, T):
             factor, later = q[t, j], G[j]
             for i in range(V):
@@ -45,14 +54,17 @@ def sweep_tile(X, G, q, floor, normalise):
 
 
 def update(X: np.ndarray, P: np.ndarray, Q: np.ndarray, T: int, normalise: bool) -> None:
-    """Sweep X (V, K) in place in tiles of T columns, one matrix product a tile.
+    """Sweep X (V, K) in place in tiles of T columns, with one matrix product per tile.
 
-    The product takes all of X, new to the left of the tile and old from the tile on: phases 1 and 3 at once.
-    ``normalise``: W's rule of Algorithm 1 (lines 10 and 11), else H's (line 6).
+    The product takes all of X, which has new values left of the tile and old ones from the tile on. So it is phases 1
+    and 3 of Algorithm 2 at once. ``normalise``: use the rule for W (Algorithm 1, lines 10 and 11), not that
+    for H (line 6).
     """
     keep = np.diag(Q) if normalise else np.ones_like(Q[0])
     floor = np.finfo(X.dtype).eps
-    columns, products = np.ascontiguousarray(X.T), np.ascontiguousarray(P.T)  # what a tile reads lies together
+    # By columns, so that a tile is contiguous.
+    columns = np.ascontiguousarray(X.T)
+    products = np.ascontiguousarray(P.T)
     for first in range(0, X.shape[1], T):
         tile = slice(first, first + T)
         G = Q[tile] @ columns

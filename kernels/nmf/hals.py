@@ -310,7 +310,7 @@ def sweep_sparse(
 @vector_kernel
 def sweep_rows(
     R: np.ndarray, rule: UpdateRule, H: np.ndarray, Q: np.ndarray, sweeps: int, scratch: Scratch
-) -> np.float64:
+) -> float:
     """Sweep H (D, K) in place given R (D, K); return ⟨R, H⟩ float64.
 
     Adds the upper triangle of HᵀH to Q (K, K) float64.
@@ -363,7 +363,7 @@ def symmetric(Q: np.ndarray) -> np.ndarray:
 
 
 @vector_kernel
-def inner_product(X: np.ndarray, Y: np.ndarray) -> np.float64:
+def inner_product(X: np.ndarray, Y: np.ndarray) -> float:
     """Return ⟨X, Y⟩ of (n,) numbers, multiplied and summed in float64."""
     total = 0.0
     for i in range(len(X)):

@@ -26,7 +26,7 @@ def multiplicative_update(X: np.ndarray, R: np.ndarray, S: np.ndarray) -> np.nda
 
 
 @vector_kernel
-def kullback_leibler_ratios(A: SparseRows, X: np.ndarray, Y: np.ndarray, ratio: np.ndarray) -> np.float64:
+def kullback_leibler_ratios(A: SparseRows, X: np.ndarray, Y: np.ndarray, ratio: np.ndarray) -> float:
     """Set ``ratio`` (non-zeros,) to A / XYᵀ at the non-zeros of A (n, m), for X (n, K) and Y (m, K).
 
     Returns Σ a·ln(a / xyᵀ) in float64, the part of the divergence that depends on the non-zeros.

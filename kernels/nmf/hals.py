@@ -308,9 +308,7 @@ def sweep_sparse(
 
 
 @vector_kernel
-def sweep_rows(
-    R: np.ndarray, rule: UpdateRule, H: np.ndarray, Q: np.ndarray, sweeps: int, scratch: Scratch
-) -> float:
+def sweep_rows(R: np.ndarray, rule: UpdateRule, H: np.ndarray, Q: np.ndarray, sweeps: int, scratch: Scratch) -> float:
     """Sweep H (D, K) in place given R (D, K); return ⟨R, H⟩ float64.
 
     Adds the upper triangle of HᵀH to Q (K, K) float64.

@@ -1,0 +1,252 @@
+"""The contract that every estimator keeps, tested for all of them."""
+
+import inspect
+import pickle
+import shutil
+from contextlib import suppress
+
+import numpy as np
+import pytest
+from corpusmill import LDA, NMF, Corpus, Node2Vec, RandomIndexing, Word2Vec
+from corpusmill.io.stores.store import DataError
+from corpusmill.pipeline.engine.events import EpochFinished, RunFinished, RunStarted
+from corpusmill.pipeline.engine.run import RunStore
+from corpusmill.pipeline.ingest.ingest import ingest
+from corpusmill.pipeline.ingest.tasks import IngestOptions
+from corpusmill.pipeline.models.registry import MODEL_KINDS, estimator_class, load_model, model_of_run
+from helpers.documents import BOATS_AND_BREAD
+from helpers.models import interrupt_after, stop_after
+from sklearn.base import clone
+
+ESTIMATORS = {
+    "lda": LDA(3, max_iter=3),
+    "nmf": NMF(3, max_iter=3, tol=0),
+    "word2vec": Word2Vec(vector_size=8, min_count=1, epochs=3, sample=0, n_blocks=2),
+    # Node2Vec trains on any corpus as if its documents were walks.
+    "node2vec": Node2Vec(vector_size=8, epochs=3),
+    "random-indexing": RandomIndexing(dimension=64, seed_length=4, retrain=2),
+}
+each = pytest.mark.parametrize("kind", MODEL_KINDS)
+OLD = BOATS_AND_BREAD
+NEW = [*BOATS_AND_BREAD[:6], "a loaf and a cake for the sailor", "a loaf for the baker"]
+
+
+def new(kind, **parameters):
+    return clone(ESTIMATORS[kind]).set_params(**parameters)
+
+
+def additive(kind):
+    """Return an estimator that `partial_fit` can continue: retrained random indexing cannot."""
+    return new(kind, retrain=0) if kind == "random-indexing" else new(kind)
+
+
+def bits(model):
+    arrays = [model.model_.shared, *model.model_.blocks]
+    return [(name, np.asarray(group[name]).tobytes()) for group in arrays for name in sorted(group)]
+
+
+@pytest.fixture(scope="module")
+def corpora(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("contract")
+    ingest([text.split() for text in OLD], str(folder / "old"), IngestOptions(chunk_tokens=100))
+    ingest([text.split() for text in NEW], str(folder / "new"), IngestOptions(chunk_tokens=100))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def corpus(corpora):
+    return Corpus(str(corpora / "old"))
+
+
+@pytest.fixture(scope="module")
+def fitted(corpus):
+    """Return a function from a kind to a model that tests must not change."""
+    models = {}
+
+    def of(kind):
+        if kind not in models:
+            models[kind] = new(kind).fit(corpus)
+        return models[kind]
+
+    return of
+
+
+# --- parameters ---
+
+
+@each
+def test_the_constructor_only_stores_its_parameters(kind):
+    model = estimator_class(kind)()
+    assert model.kind == kind
+    assert vars(model).keys() == model.get_params().keys()
+    for name, parameter in inspect.signature(type(model)).parameters.items():
+        assert model.get_params()[name] == parameter.default
+
+
+@each
+def test_clone_and_set_params(kind):
+    model = new(kind)
+    assert clone(model).get_params() == model.get_params()
+    assert model.set_params(device="cpu").device == "cpu"
+    with pytest.raises(ValueError, match="has no parameter 'topics': it has"):
+        model.set_params(topics=5)
+
+
+@each
+@pytest.mark.parametrize("parameter, value", [("device", "tpu"), ("n_blocks", 0)])
+def test_an_invalid_parameter_is_named_when_fit_is_called(kind, parameter, value, corpus):
+    model = new(kind, **{parameter: value})
+    with pytest.raises(ValueError, match=f"^{parameter} is {value!r}: choose"):
+        model.fit(corpus)
+    assert not hasattr(model, "model_")
+
+
+# --- what a fitted model has ---
+
+
+@each
+def test_a_model_that_is_not_fitted_says_so(kind, corpus):
+    with pytest.raises(ValueError, match="is not fitted: call fit first"):
+        new(kind).transform(corpus)
+    with pytest.raises(AttributeError):
+        _ = new(kind).n_features_in_
+
+
+@each
+def test_rows_have_the_named_columns(kind, fitted, corpus):
+    model = fitted(kind)
+    rows = model.transform(corpus)
+    names = model.get_feature_names_out()
+    assert rows.shape == (corpus.n_documents, len(names))
+    assert len(set(names)) == len(names)
+    assert model.n_features_in_ == len(model.words_) == corpus.n_words
+
+
+@each
+def test_events_begin_with_the_run_and_end_with_its_reason(kind, corpus):
+    events = []
+    new(kind).fit(corpus, callbacks=[events.append])
+    assert isinstance(events[0], RunStarted)
+    assert [event.epoch for event in events if isinstance(event, EpochFinished)] == [1, 2, 3]
+    assert isinstance(events[-1], RunFinished)
+    assert events[-1].reason == "epochs"
+
+
+# --- the same bits, always ---
+
+
+@each
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_the_same_bits_on_any_number_of_workers(kind, workers, fitted, corpus, cluster_of):
+    client = cluster_of(workers)
+    model = new(kind).fit(corpus, client=client, dashboard=False)
+    assert bits(model) == bits(fitted(kind))
+    np.testing.assert_array_equal(model.transform(corpus, client=client), fitted(kind).transform(corpus))
+
+
+@each
+def test_pickle_and_saving_keep_the_model(kind, fitted, corpus, tmp_path):
+    model = fitted(kind)
+    expected = model.transform(corpus)
+    model.save(str(tmp_path / "model"))
+    for again in (pickle.loads(pickle.dumps(model)), type(model).load(str(tmp_path / "model"))):
+        assert again.get_params() == model.get_params()
+        assert bits(again) == bits(model)
+        np.testing.assert_array_equal(again.transform(corpus), expected)
+    assert type(load_model(str(tmp_path / "model"))) is type(model)
+
+
+@each
+def test_a_saved_model_of_another_kind_is_refused(kind, fitted, tmp_path):
+    fitted(kind).save(str(tmp_path / "model"))
+    other = estimator_class(next(other for other in MODEL_KINDS if other != kind))
+    with pytest.raises(DataError, match=f"a model of kind {kind} where {other.kind} is needed"):
+        other.load(str(tmp_path / "model"))
+
+
+# --- runs ---
+
+
+@each
+@pytest.mark.parametrize("callback", [interrupt_after(1), stop_after(2)], ids=["interrupted", "stopped"])
+def test_a_run_is_resumed_to_the_same_bits(kind, callback, fitted, corpus, tmp_path):
+    run = str(tmp_path / "run")
+    with suppress(KeyboardInterrupt):
+        new(kind).fit(corpus, run=run, callbacks=[callback])
+    assert RunStore(run).step >= 1
+    assert 1 <= RunStore(run).metrics[-1]["epoch"] < 3
+    assert model_of_run(run).n_iter_ in (1, 2)
+    resumed = new(kind).fit(corpus, run=run)
+    assert bits(resumed) == bits(fitted(kind))
+    assert [row["epoch"] for row in resumed.history_][-1] == 3
+
+
+@each
+def test_a_run_and_its_corpus_may_move(kind, fitted, corpora, tmp_path):
+    shutil.copytree(corpora / "old", tmp_path / "here")
+    new(kind).fit(str(tmp_path / "here"), run=str(tmp_path / "run"), callbacks=[stop_after(1)])
+    (tmp_path / "here").rename(tmp_path / "there")
+    (tmp_path / "run").rename(tmp_path / "moved")
+    resumed = new(kind).fit(str(tmp_path / "there"), run=str(tmp_path / "moved"))
+    assert bits(resumed) == bits(fitted(kind))
+
+
+@each
+def test_a_run_with_other_parameters_is_refused(kind, corpus, tmp_path):
+    run = str(tmp_path / "run")
+    new(kind).fit(corpus, run=run, callbacks=[stop_after(1)])
+    with pytest.raises(DataError, match="holds another run"):
+        new(kind, n_blocks=3).fit(corpus, run=run)
+
+
+# --- partial_fit ---
+
+
+@each
+def test_partial_fit_adds_words_and_their_frequencies(kind, corpora):
+    old, further = Corpus(str(corpora / "old")), Corpus(str(corpora / "new"))
+    model = additive(kind).fit(old).partial_fit(further)
+    expected = {}
+    for vocabulary in (old.vocabulary, further.vocabulary):
+        for word, count in zip(*(vocabulary[name].to_pylist() for name in ("word", "term_frequency")), strict=True):
+            expected[word] = expected.get(word, 0) + count
+    table = model.model_.vocabulary
+    found = dict(zip(table["word"].to_pylist(), table["term_frequency"].to_pylist(), strict=True))
+    assert found == expected
+    assert {"loaf", "word5"} <= found.keys()
+
+
+@each
+def test_partial_fit_without_a_model_is_fit(kind, corpus):
+    assert bits(additive(kind).partial_fit(corpus)) == bits(additive(kind).fit(corpus))
+
+
+@each
+def test_an_interrupted_partial_fit_is_resumed_though_everything_moved(kind, corpora, tmp_path):
+    old = Corpus(str(corpora / "old"))
+    expected = additive(kind).fit(old).partial_fit(str(corpora / "new"))
+    run = tmp_path / "run"
+    shutil.copytree(corpora / "new", tmp_path / "here")
+    with suppress(KeyboardInterrupt):
+        additive(kind).fit(old).partial_fit(str(tmp_path / "here"), run=str(run), callbacks=[interrupt_after(1)])
+    (tmp_path / "here").rename(tmp_path / "there")
+    run.rename(tmp_path / "moved")
+    resumed = additive(kind).fit(old).partial_fit(str(tmp_path / "there"), run=str(tmp_path / "moved"))
+    assert bits(resumed) == bits(expected)
+
+
+# --- small and empty corpora ---
+
+
+@each
+def test_a_corpus_of_one_document(kind):
+    model = new(kind, n_components=1) if kind == "nmf" else new(kind)
+    rows = model.fit([OLD[0].split()]).transform([OLD[0].split()])
+    assert len(rows) == 1
+    assert np.isfinite(rows).all()
+
+
+@each
+def test_a_corpus_without_words_is_refused(kind):
+    with pytest.raises(DataError, match=r"no (chunk|word|document)"):
+        new(kind).fit([[], []])

@@ -1,4 +1,4 @@
-"""Measuring on a CUDA device: rows of tables, the bandwidth of a copy, milliseconds by kernel."""
+"""Measuring on a CUDA device: the bandwidth of a copy, and the time that each kernel takes."""
 
 import contextlib
 import threading
@@ -10,19 +10,22 @@ from unittest import mock
 import numpy as np
 from numba import config
 
-
-def row(*cells) -> None:
-    """Print one row of a table."""
-    print("  ".join(f"{c:>14}" if isinstance(c, str) else f"{c:>14.4g}" for c in cells), flush=True)
+from benchmarks.common import print_row
 
 
-def copy_rate(options) -> float:
-    """Measure it once a run: bytes read and written per second."""
-    if "copy" not in options["found"]:
+def report(session, what: str, name: str, *cells) -> None:
+    """Print one row and add it to the figures."""
+    print_row(name, *cells)
+    session.figures[f"{what} {name}"] = [cell for cell in cells if not isinstance(cell, str)]
+
+
+def copy_rate(session) -> float:
+    """Return the bytes per second that a copy on the device reads and writes; measured once per run."""
+    if "copy" not in session.figures:
         from corpusmill.kernels.cuda.launch import stream, synchronize
         from corpusmill.kernels.cuda.memory import allocate
 
-        size = 1 << 20 if options["quick"] else 1 << 30
+        size = 1 << 20 if session.quick else 1 << 30
         source, target = allocate(size, np.uint8, "copy"), allocate(size, np.uint8, "copy")
         target.copy_to_device(source, stream=stream())
         synchronize("copy")
@@ -30,13 +33,13 @@ def copy_rate(options) -> float:
         for _ in range(20):
             target.copy_to_device(source, stream=stream())
         synchronize("copy")
-        options["found"]["copy"] = 20 * 2 * size / (time.perf_counter() - started)
-    return options["found"]["copy"]
+        session.figures["copy"] = 20 * 2 * size / (time.perf_counter() - started)
+    return session.figures["copy"]
 
 
 @contextlib.contextmanager
 def timed():
-    """Yield milliseconds by kernel, and by library product, filled in at the end from events around each."""
+    """Yield a dictionary that receives the milliseconds of each kernel and library product at the end."""
     from corpusmill.kernels.cuda import launch
     from corpusmill.kernels.cuda.nmf import products, tiled
     from numba import cuda
@@ -68,7 +71,7 @@ def timed():
 
 
 def kernel_seconds(call) -> tuple[dict[str, float], float]:
-    """Return milliseconds by kernel of ``call()``, and seconds of all, the median of three turns after a first one."""
+    """Return the milliseconds of each kernel of ``call()``, and the seconds of all: the median of three calls."""
     call()
     turns = []
     for _ in range(1 if config.ENABLE_CUDASIM else 3):
@@ -76,11 +79,11 @@ def kernel_seconds(call) -> tuple[dict[str, float], float]:
             call()
         turns.append(spent)
     seconds = median(sum(spent.values()) for spent in turns) / 1e3
-    return turns[-1], max(seconds, 1e-9)  # the simulator's events know no time
+    return turns[-1], max(seconds, 1e-9)  # in the simulator, all times are 0
 
 
 def wall_seconds(call, turns=3) -> float:
-    """Return seconds of the fastest of some calls, after one that may compile."""
+    """Return the seconds of the fastest of several calls, after one that may compile."""
     if not config.ENABLE_CUDASIM:
         call()
     seconds = []
@@ -92,7 +95,7 @@ def wall_seconds(call, turns=3) -> float:
 
 
 def shared_rate() -> float:
-    """Bytes per second of all shared memories: 128 a clock of each multiprocessor. NaN in the simulator."""
+    """Return the bytes per second of all shared memories: 128 per clock and multiprocessor. NaN in the simulator."""
     from numba import cuda
 
     if config.ENABLE_CUDASIM:
@@ -102,7 +105,7 @@ def shared_rate() -> float:
 
 
 def simulate() -> None:
-    """Teach Numba's simulator what it lacks, and give it few threads: to see that commands run, not how fast."""
+    """Add to Numba's simulator what it lacks, and use few threads: to see that the commands run, not how fast."""
     from corpusmill.kernels.cuda.lda import counts as lda_counts
     from corpusmill.kernels.cuda.lda import esca as lda
     from corpusmill.kernels.cuda.nmf import hals as nmf
@@ -115,7 +118,7 @@ def simulate() -> None:
     from benchmarks.papers import random_indexing_passes as passes
     from tests.helpers import cuda_simulator  # noqa: F401 installs itself
 
-    warnings.filterwarnings("ignore", "overflow encountered")  # on a device nobody tells of it
+    warnings.filterwarnings("ignore", "overflow encountered")  # NumPy warns, a device does not
     lda.WARPS = lda.BLOCKS = lda_counts.BLOCKS = nmf_products.BLOCKS = word2vec.BLOCKS = 1
     for module in (lda_counts, nmf, nmf_tiled, random_indexing, passes, walks, word2vec):
         module.THREADS = 32

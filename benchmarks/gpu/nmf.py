@@ -1,0 +1,50 @@
+"""NMF on a CUDA device."""
+
+from functools import partial
+
+import click
+import numpy as np
+from corpusmill.kernels.cuda.nmf import hals as nmf_cuda
+from corpusmill.kernels.cuda.nmf import tiled as nmf_tiled
+from corpusmill.kernels.nmf import hals as nmf_cpu
+
+from benchmarks.gpu.measure import copy_rate, kernel_seconds, print_row, report, wall_seconds
+
+
+@click.command()
+@click.option("--components", multiple=True, type=int, default=[80, 256])
+@click.pass_obj
+def nmf(session, components=(80, 256)):
+    """NMF at the size of 20 Newsgroups: ms per epoch of both factors, fused and in the three phases of the paper."""
+    D, V, entries = (40, 30, 200) if session.quick else (11_314, 26_214, 1_018_191)
+    print_row("K", "ms kernels", "ms calls", "GB/s counted", "over copy", "CPU, 1 thread")
+    for K in [8] if session.quick else components:
+        A, W, H = factors(D, V, entries, K)
+        fused = partial(epoch, nmf_cuda, A, W, H)
+        _, seconds = kernel_seconds(fused)
+        # One row of each factor per entry; both factors and P read and written; A in both orders.
+        moved = 4.0 * (2 * entries * K + 3 * (D + V) * K + 4 * entries)
+        found = [1e3 * seconds, 1e3 * wall_seconds(fused), moved / seconds / 1e9, moved / seconds / copy_rate(session)]
+        report(session, "nmf", f"{K}, fused", *found, 1e3 * wall_seconds(partial(epoch, nmf_cpu, A, W, H)))
+        X, P, Q = W.copy(), np.ones_like(W), np.asarray(H.T @ H)
+        _, seconds = kernel_seconds(partial(nmf_tiled.update, X, P, Q, 16, True))
+        report(session, "nmf", f"{K}, W in phases", 1e3 * seconds, "", "", "", "paper, 48 CPU threads, W: 80")
+
+
+def factors(D: int, V: int, entries: int, K: int):
+    """Return a random sparse matrix (D, V), words by Zipf's law, and W (V, K) and H (D, K) float32."""
+    rng = np.random.default_rng(0)
+    indptr = np.r_[0, np.cumsum(rng.multinomial(entries, np.full(D, 1 / D)))].astype(np.int64)
+    indices = (np.exp(rng.random(entries) * np.log(V)).astype(np.int32) - 1).clip(0, V - 1)
+    A = nmf_cpu.sparse_matrix(nmf_cpu.SparseRows(indptr, indices, rng.random(entries, np.float32)), V)
+    return A, *(0.1 * rng.random((n, K), np.float32) for n in (V, D))
+
+
+def epoch(module, A, W, H) -> None:
+    """Sweep H, then W."""
+    K = W.shape[1]
+    room = nmf_cpu.make_scratch(K, np.float32)
+    P, Q, S = np.zeros_like(W), np.zeros((K, K)), np.zeros((K, K))
+    module.sweep_sparse(A, W, nmf_cpu.update_rule(W.T @ W, "separable", "H"), H.copy(), P, Q, 1, room)
+    rule = nmf_cpu.update_rule(nmf_cpu.symmetric(Q), "separable", "W")
+    module.sweep_rows(P, rule, W.copy(), S, 1, room)

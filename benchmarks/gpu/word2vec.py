@@ -1,0 +1,74 @@
+"""Word2Vec on a CUDA device."""
+
+from functools import partial
+
+import click
+import numpy as np
+from corpusmill.kernels import random
+from corpusmill.kernels.cuda.word2vec import skip_gram as word2vec_cuda
+from corpusmill.kernels.word2vec import skip_gram as word2vec_cpu
+
+from benchmarks.gpu.data import random_documents
+from benchmarks.gpu.measure import copy_rate, kernel_seconds, print_row, report, wall_seconds
+from benchmarks.papers import word2vec_data_movement
+
+
+@click.command()
+@click.option("--words", default=17_005_207, help="The default is the size of Text8.")
+@click.pass_obj
+def word2vec(session, words=17_005_207):
+    """FULL-W2V and PAR-Word2Vec, d = 128, window 5, 5 negative samples: M words per second, and one CPU thread."""
+    n_words, text = text_of(session, words)
+    print_row("method", "M words/s", "with transfers", "GB/s counted", "over copy", "CPU, 1 thread", "paper")
+    for method in ("full", "par"):
+        step, W = step_of(n_words, 128)
+        train = partial(word2vec_cuda.train, method, text, step, *W)
+        _, seconds = kernel_seconds(train)
+        n = len(text.words)
+        rates = [n / s / 1e6 for s in (seconds, wall_seconds(train, 1))]
+        moved = n * bytes_a_word(128, step)[method] / seconds
+        part = documents_of(text, 1_000_000)
+        cpu = documents_words(text, part) / wall_seconds(partial(word2vec_cpu.train, method, text, step, *W, part), 1)
+        found = [*rates, moved / 1e9, moved / copy_rate(session), cpu / 1e6]
+        report(session, "word2vec", method, *found, "8.6 x Wombat, V100" if method == "full" else "")
+
+
+def text_of(session, words: int):
+    """Return the number of words, and random documents of about 330 words."""
+    n_words, words = (50, 60) if session.quick else (70_000, words)
+    chunk = random_documents(0, words, max(n_words, 300))
+    places = np.arange(words, dtype=np.uint32)
+    return n_words, word2vec_cpu.Text(chunk.doc_ptr, (chunk.words % n_words).astype(np.uint32), places)
+
+
+def step_of(n_words: int, dimension: int, window: int = 5, negative: int = 5):
+    """Return the options of training, and W_in and W_out."""
+    table = word2vec_cpu.negative_table(np.arange(n_words, 0, -1), 0.75, 1 << 16, random.key(5))
+    step = word2vec_cpu.TrainingOptions(window, negative, table, random.key(6), random.key(7), 0.025, 1e-9, 1e-4)
+    rng = np.random.default_rng(4)
+    return step, [rng.normal(0, 0.1, (n_words, dimension)).astype(np.float32) for _ in range(2)]
+
+
+def documents_of(text, words: int) -> slice:
+    """Return the first documents that have about ``words`` words."""
+    return slice(0, int(np.searchsorted(text.ptr, min(words, text.ptr[-1]))))
+
+
+def documents_words(text, documents: slice) -> int:
+    """Return the number of words of these documents."""
+    return int(text.ptr[documents.stop])
+
+
+def bytes_a_word(dimension: int, step) -> dict[str, float]:
+    """Return the bytes of device memory and its caches that a word reads and writes, by variant of the algorithm.
+
+    A row that changes is read once, and then read and written by the atomic addition.
+    """
+    change, samples, around = 12 * dimension, step.negative + 1, 2 * ((step.window + 1) // 2)
+    paper = word2vec_data_movement.Case(1, 1000, dimension, step.window, step.negative, 16 << 10)
+    return {
+        "full": change * (1 + samples),
+        "full, no ring": change * (around + samples),
+        "par": 4 * word2vec_data_movement.par_total(paper) / 1000,
+        "skip-gram": 4 * word2vec_data_movement.sgns_total(paper) / 1000,
+    }

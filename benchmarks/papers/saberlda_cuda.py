@@ -1,0 +1,290 @@
+"""Figures 9 and 10 and Table 4 of SaberLDA (Li et al., ASPLOS 2017), on a CUDA device."""
+
+import sys
+import time
+from statistics import median
+from unittest import mock
+
+import click
+import numpy as np
+from corpusmill.kernels import random
+from corpusmill.kernels.cuda.exact import multiply64
+from corpusmill.kernels.cuda.jit import device, kernel, lean_kernel
+from corpusmill.kernels.cuda.launch import launch
+from corpusmill.kernels.cuda.lda import esca as by_words
+from corpusmill.kernels.cuda.lda.esca import LANES, LOW, TOKENS
+from corpusmill.kernels.cuda.lda.model import Word, to_device_model, tree_nodes
+from corpusmill.kernels.cuda.random import uniform64
+from corpusmill.kernels.cuda.warp import ALL_LANES, WARP, ballot
+from corpusmill.kernels.lda.counts import SIXTEEN
+from numba import cuda
+
+from benchmarks.gpu.data import pool_of, trained
+from benchmarks.gpu.measure import copy_rate, kernel_seconds, print_row, timed
+
+#: Kernels by the parts of Figure 9.
+PARTS = {"draws": ("draw",), "A": ("shuffle", "count_documents", "make_dense"), "B": ("count_words", "compact")}
+
+
+@click.command("lda-parts")
+@click.option("--tokens", default=50_000_000)
+@click.option("--topics", "n_topics", default=1000)
+@click.pass_obj
+def lda_parts(session, tokens=50_000_000, n_topics=1000):
+    """Figure 9 of SaberLDA: milliseconds per epoch as optimisations are added, G0 to G4; then with resident chunks.
+
+    G0 draws in document order with rows of words in device memory, uses alias tables, and computes A by sorting all
+    tokens. G1 draws in word order. G2 replaces the tables by a tree. G3 replaces the sort by shuffle and segmented
+    count. G4 uses four streams.
+    """
+    state = trained(session, n_topics, tokens, 8)
+    parts = {name: _parts(state, *setting) for name, setting in SETTINGS.items()}
+    tables, sorting = alias_milliseconds(state), sort_milliseconds(state)
+    print_row("", *PARTS, "rest", "alias tables", "all")
+    for name in ("G0", "G1", "G2"):
+        draws, _, b, rest = parts["G3"]
+        draws = documents_milliseconds(state) if name == "G0" else draws
+        extra = tables if name != "G2" else 0.0
+        _report_parts(session, name, [draws, sorting, b, rest, extra, draws + sorting + b + rest + extra])
+    for name, found in parts.items():
+        _report_parts(session, name, [*found, 0.0, sum(found)])
+    print_row("paper", "", "", "", "", "", "G4 is 2.9 x G0")
+
+
+#: By step of Figure 9: the number of streams, and whether chunks are copied to the device again.
+SETTINGS = {"G3": (1, True), "G4": (4, True), "1 stream, resident": (1, False), "4 streams, resident": (4, False)}
+
+
+def _parts(state, streams: int, streamed: bool) -> list[float]:
+    """Return the milliseconds of the parts of an epoch, and of the rest."""
+    with pool_of(streams) as pool:
+        state.sweep(pool, streamed)
+        with timed() as spent:
+            seconds = state.sweep(pool, streamed)
+    parts = [sum(spent.get(name, 0.0) for name in names) for names in PARTS.values()]
+    return [*parts, 1e3 * seconds - sum(parts)]
+
+
+def _report_parts(session, name: str, found: list[float]) -> None:
+    print_row(name, *found)
+    session.figures[f"lda-parts {name}"] = found
+
+
+def sort_milliseconds(state) -> float:
+    """Return the milliseconds of a sort of all tokens, which shuffle and count replace. NaN without CuPy."""
+    from corpusmill.kernels.cuda.nmf.products import has_cupy
+
+    if not has_cupy():
+        return float("nan")
+    import cupy
+
+    total = 0.0
+    for chunk, z in zip(state.chunks, state.z, strict=True):
+        keys = cupy.asarray(chunk.docs.astype(np.int64) << 16 | z)
+        cupy.unique(keys, return_counts=True)
+        cupy.cuda.runtime.deviceSynchronize()
+        started = time.perf_counter()
+        cupy.unique(keys, return_counts=True)
+        cupy.cuda.runtime.deviceSynchronize()
+        total += 1e3 * (time.perf_counter() - started)
+    return total
+
+
+def alias_milliseconds(state) -> float:
+    """Return the milliseconds of building one alias table per word, which the tree replaces."""
+    from corpusmill.kernels.cuda.memory import allocate, cached_copy
+
+    model = state.model
+    mass = model.alpha.astype(np.float64) / (model.totals + model.beta * model.n_words)
+    weights = cached_copy(mass[model.topics] * model.counts, "weights")
+    row_ptr = cached_copy(model.row_ptr, "model.row_ptr")
+    types = np.float32, np.int32, np.int32
+    share, other, stack = (allocate(len(model.topics), dtype, "alias tables") for dtype in types)
+    blocks = -(-state.n_words // 128)
+    return 1e3 * kernel_seconds(lambda: launch(_alias, blocks, 128, row_ptr, weights, share, other, stack))[1]
+
+
+@kernel
+def _alias(row_ptr, weights, share, other, stack):
+    """Build Vose's alias tables, one thread per word. The stack has entries below 1 in front, the others at its end."""
+    v = cuda.grid(1)
+    if v >= len(row_ptr) - 1:
+        return
+    head, n = row_ptr[v], row_ptr[v + 1] - row_ptr[v]
+    total, low, high = 0.0, 0, n
+    for j in range(n):
+        total += weights[head + j]
+    for j in range(n):
+        share[head + j] = weights[head + j] * n / total
+        if share[head + j] < 1:
+            stack[head + low] = j
+            low += 1
+        else:
+            high -= 1
+            stack[head + high] = j
+    while low > 0 and high < n:
+        small, large = stack[head + low - 1], stack[head + high]
+        other[head + small] = large
+        share[head + large] -= 1 - share[head + small]
+        low -= 1
+        if share[head + large] < 1:
+            stack[head + low] = large
+            low += 1
+            high += 1
+
+
+# --- drawing in order of documents ---
+
+
+def documents_milliseconds(state) -> float:
+    """Return the milliseconds of draws in document order. Exit if they differ from those in word order."""
+    from corpusmill.kernels.cuda.memory import cached_copy
+
+    words, key = tuple(cached_copy(array, "every word") for array in every_word(state.model)), random.key(3)
+    for _ in range(2):  # the first turn compiles
+        with timed() as spent:
+            drawn = [
+                draw_by_documents(c, z, state.model, words, key) for c, z in zip(state.chunks, state.z, strict=True)
+            ]
+    for chunk, z, found in zip(state.chunks, state.z, drawn, strict=True):
+        if (found != by_words.sweep(chunk, [state.model], z, key)).any():
+            sys.exit("draws in document order differ from those in word order")
+    return spent.get("draw_by_documents", 0.0)
+
+
+def every_word(model):
+    """Return φ of all words, (V, K) float32, and their trees: (nnz,) and (nodes,) float64, (V + 1,) int64."""
+    from corpusmill.kernels.lda.model import make_prior
+
+    prior, ends = make_prior(model, 1, 1), model.row_ptr[1:]
+    phi = np.tile(prior.base, (len(ends), 1))
+    rows = np.repeat(np.arange(len(ends)), np.diff(model.row_ptr))
+    phi[rows, model.topics] = (model.counts + model.beta) * prior.inverse[model.topics]
+    masses = (prior.word_factor[model.topics] * model.counts + prior.grain) - prior.grain
+    leaves = [np.cumsum(masses[first:end]) for first, end in zip(model.row_ptr, ends, strict=False)]
+    nodes = [tree_nodes(some) for some in leaves]
+    return phi, np.concatenate(leaves), np.concatenate(nodes), np.r_[0, np.cumsum([len(some) for some in nodes])]
+
+
+def draw_by_documents(chunk, z, model, words, key) -> np.ndarray:
+    """Return a chunk's next topics."""
+    from corpusmill.kernels.cuda.lda.counts import count_documents
+    from corpusmill.kernels.cuda.memory import allocate, cached_copy, derived, download
+
+    places = derived(chunk.word_to_doc_order, "by document", lambda: np.argsort(chunk.word_to_doc_order))
+    tokens = tuple(cached_copy(array, "tokens") for array in (chunk.docs, chunk.words, places))
+    old = count_documents(chunk.doc_ptr, chunk.word_to_doc_order, z, len(model.alpha))[0], cached_copy(z, "topics")
+    out, threads = allocate(len(z), np.uint16, "new topics"), by_words.WARPS * WARP
+    blocks = min(by_words.BLOCKS, -(-len(z) * LANES // threads))
+    launch(_draw_by_documents, blocks, threads, tokens, words, to_device_model(model, 1), old, np.uint64(key), out)
+    return download(out, "topics")
+
+
+@lean_kernel
+def _draw_by_documents(tokens, words, model, old, key, out):
+    docs, ids, places = tokens
+    rows, z = old
+    lane = cuda.threadIdx.x % WARP
+    for first in range(cuda.grid(1) // WARP * TOKENS, len(places), cuda.gridsize(1) // LANES):
+        t = first + lane // LANES
+        # What lies behind the end draws the last token once more, and does not write it.
+        behind = min(t, len(places) - 1)
+        i = np.int64(places[behind])
+        token = np.int64(docs[i]), np.int64(ids[behind]), np.int64(z[i]), uniform64(key, i)
+        k = _draw_with_own_word(rows, token, words, model, lane)
+        if lane % LANES == 0 and t < len(places):
+            out[i] = k
+
+
+@device
+def _draw_with_own_word(rows, token, words, model, lane):
+    """Draw as `_draw_sparse` of kernels/cuda/lda/esca.py does, but the tokens of a warp may be of four words."""
+    d, v, old, u = token
+    phi, leaves, nodes, node_ptr = words
+    prior, first, n = model.prior, model.row_ptr[v], model.row_ptr[v + 1] - model.row_ptr[v]
+    count = np.float64(model.counts[first + by_words._count_below(model.topics, first, n, old)])
+    phi_old = np.float32((count - prior.subtract_b + model.beta) * prior.lowered[old])
+    head, size = rows.row_ptr[d], np.int64(rows.lengths[d])
+    ends = by_words._lane_ends(False, rows, head, size, phi[v], phi_old, old, prior.subtract_a, lane)
+    own = multiply64(prior.alpha[old], np.float64(phi_old))
+    mass = model.smooth[len(model.smooth) - 1] + leaves[first + n - 1]
+    others = mass - multiply64(prior.alpha[old], np.float64(phi[v, old]))
+    x = multiply64(u, own + others + cuda.shfl_sync(ALL_LANES, ends, lane | (LANES - 1))) - own
+    found = by_words._find(False, rows, head, size, phi[v], phi_old, old, prior.subtract_a, ends, x - others, lane)
+    entry = rows.entries[head + found]
+    k = np.int64(entry >> SIXTEEN) if entry & LOW and x >= 0 else old
+    waiting = ballot((x >= 0) & (x < others) & (lane % LANES == 0))
+    while waiting:
+        source = cuda.ffs(waiting) - 1
+        waiting &= waiting - 1
+        w = cuda.shfl_sync(ALL_LANES, v, source)
+        a, b = model.row_ptr[w], model.row_ptr[w + 1]
+        word = Word(phi[w], phi[w], leaves[a:b], nodes[node_ptr[w] : node_ptr[w + 1]])
+        drawn = by_words._draw_prior(
+            word, model, w, b - a, cuda.shfl_sync(ALL_LANES, old, source), cuda.shfl_sync(ALL_LANES, x, source), lane
+        )
+        if lane // LANES == source // LANES:
+            k = drawn
+    return k
+
+
+@click.command("lda-tuning")
+@click.option("--tokens", default=50_000_000)
+@click.option("--topics", multiple=True, type=int, default=[1000, 3000, 5000])
+@click.pass_obj
+def lda_tuning(session, tokens=50_000_000, topics=(1000, 3000, 5000)):
+    """Figure 10 of SaberLDA: seconds per epoch by number of chunks, by streams (10 chunks), by threads per block."""
+    from corpusmill.kernels.cuda.lda import esca as kernels
+
+    few = session.quick
+    turns = range(1 if few else 3)
+    print_row("what", "topics", "number", "seconds")
+    for n_topics in topics[:1] if few else topics:
+        for n_chunks in (1, 2) if few else (1, 2, 4, 8, 16):
+            seconds = trained(session, n_topics, tokens, n_chunks).sweep()
+            report_point(session, "chunks", n_topics, n_chunks, seconds)
+        state = trained(session, n_topics, tokens, 10)
+        for streams in (1, 2) if few else (1, 2, 4, 8):
+            with pool_of(streams) as pool:
+                state.sweep(pool, streamed=True)
+                report_point(
+                    session,
+                    "streams",
+                    n_topics,
+                    streams,
+                    median(state.sweep(pool, streamed=True) for _ in range(1 if few else 3)),
+                )
+        for warps in (1, 2) if few else (2, 4, 8, 16, 32):
+            with mock.patch.object(kernels, "WARPS", warps):
+                state.sweep()
+                report_point(session, "threads", n_topics, 32 * warps, median(state.sweep() for _ in turns))
+
+
+def report_point(session, what, n_topics, number, seconds) -> None:
+    """Print one point and add it to the figures."""
+    print_row(what, str(n_topics), str(number), seconds)
+    session.figures[f"lda-tuning {what} {n_topics} {number}"] = seconds
+
+
+#: GB/s in the paper.
+SABER = {"global and L2": "144 and 203", "shared": "458"}
+
+
+@click.command("lda-bandwidth")
+@click.option("--tokens", default=50_000_000)
+@click.pass_obj
+def lda_bandwidth(session, tokens=50_000_000):
+    """Table 4 of SaberLDA by counted bytes: what draws read from device memory and its caches, and shared memory."""
+    state = trained(session, 1000, tokens)
+    with timed() as spent:
+        state.sweep()
+    seconds = max(1e-9, spent.get("draw", 0.0) / 1e3)
+    per_token = state.row_bytes()
+    print_row("memory", "GB/s", "over copy", "GTX 1080")
+    for name, each in {"global and L2": 8 + per_token, "shared": per_token}.items():
+        rate = state.n_tokens * each / seconds
+        print_row(name, rate / 1e9, rate / copy_rate(session), SABER[name])
+        session.figures[f"lda-bandwidth {name}"] = rate
+
+
+COMMANDS = (lda_parts, lda_tuning, lda_bandwidth)

@@ -11,7 +11,7 @@ from typing import Any
 
 from numba import float32
 
-from ...word2vec import skip_gram as cpu
+from ...word2vec import updates as cpu
 from ..jit import device
 from ..port import to_device
 from ..random import draw
@@ -20,9 +20,9 @@ from ..warp import WARP, warp_sum
 #: Products are cut off at this size, because the exponential of a larger one is not a float32.
 LARGEST_PRODUCT = 80.0
 
-learning_rate = to_device(cpu._alpha)
-negative_at = to_device(cpu._negative, draw=draw)
-range_of_negatives = to_device(cpu._range_of_negatives, draw=draw)
+learning_rate = to_device(cpu.learning_rate)
+negative_at = to_device(cpu.negative_at, draw=draw)
+range_of_negatives = to_device(cpu.range_of_negatives, draw=draw)
 
 
 @device

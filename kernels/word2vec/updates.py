@@ -49,7 +49,7 @@ def negative_at(options: TrainingOptions, index: int) -> np.uint32:
 @kernel(inline="always")
 def range_of_negatives(
     position_in_document: int, length: int, position: int, options: TrainingOptions
-) -> tuple[int, int]:
+) -> tuple[np.int64, int]:
     """Return how many negatives a mini-batch has, and the index of the first one's draw: two int64.
 
     The number is drawn as in Algorithm 22, lines 6 to 14: it depends on whether the first word of the mini-batch is

@@ -29,7 +29,7 @@ class LDAConfig(Section):
     """Latent Dirichlet allocation: each document is a mixture of topics, each topic a distribution over words."""
 
     kind: Literal["lda"] = "lda"
-    n_components: int = Field(100, ge=2, le=32768, description="Number of topics")
+    n_components: int = Field(100, ge=1, le=32768, description="Number of topics")
     doc_topic_prior: PositiveFloat | list[PositiveFloat] | None = Field(
         None,
         description="Dirichlet prior alpha of the topics of a document: one number, or one number per topic. "

@@ -146,7 +146,7 @@ def test_a_misspelt_key_names_file_line_and_neighbour(tmp_path):
     [
         (["n_components=5"], ["--set n_components", "did you mean model.n_components?"]),
         (["model.kind=ldaa"], ["model.kind", "no kind ldaa; choose one of lda, nmf"]),
-        (["model.n_components=1"], ["model.n_components", "1 is not allowed; choose an integer from 2 to 32768"]),
+        (["model.n_components=0"], ["model.n_components", "0 is not allowed; choose an integer from 1 to 32768"]),
         (
             ["corpus.held_out=1.5"],
             ["corpus.held_out", "1.5 is not allowed; choose a number of 0 or more and below 1"],

@@ -20,10 +20,10 @@ def test_the_defaults_of_every_estimator_are_valid(kind):
 @pytest.mark.parametrize(
     ("kind", "parameters", "sentence"),
     [
-        ("lda", {"n_components": 1}, "n_components is 1: choose an integer from 2 to 32768"),
-        ("lda", {"n_components": "5"}, "n_components is '5': choose an integer from 2 to 32768"),
-        ("lda", {"n_components": True}, "n_components is True: choose an integer from 2 to 32768"),
-        ("lda", {"n_components": 5.0}, "n_components is 5.0: choose an integer from 2 to 32768"),
+        ("lda", {"n_components": 0}, "n_components is 0: choose an integer from 1 to 32768"),
+        ("lda", {"n_components": "5"}, "n_components is '5': choose an integer from 1 to 32768"),
+        ("lda", {"n_components": True}, "n_components is True: choose an integer from 1 to 32768"),
+        ("lda", {"n_components": 5.0}, "n_components is 5.0: choose an integer from 1 to 32768"),
         ("lda", {"leave_out": "no"}, "leave_out is 'no': choose True or False"),
         ("lda", {"topic_word_prior": float("nan")}, "topic_word_prior is nan: choose a number above 0 or None"),
         (

@@ -28,7 +28,6 @@ PENDING = {
     "Algorithm",
     "Corpus",
     "Graph",
-    "LDA",
     "Matrix",
     "NMF",
     "Node2Vec",

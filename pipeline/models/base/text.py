@@ -141,13 +141,17 @@ class TextEstimator(Estimator):
         pairs = [pair for chunk in found for pair in chunk]
         return sorted(pairs, key=lambda pair: -pair[1])[:topn]
 
-    def score(self, X: Any, y: Any = None, *, client: "Client | None" = None, **options: Any) -> float:
+    def score(self, X: Any, y: Any = None, *, client: "Client | None" = None) -> float:
         """Return the held-out log-likelihood per token by document completion."""
-        sums = self.score_sums(X, client=client, **options)
+        sums = self.score_sums(X, client=client)
         return float(sums["log_likelihood"] / int(sums["tokens"]))
 
-    def score_sums(self, X: Any, *, client: "Client | None" = None, **options: Any) -> Arrays:
+    def score_sums(self, X: Any, *, client: "Client | None" = None) -> Arrays:
         """Return the sums ``log_likelihood`` and ``tokens`` over all documents; raise DataError without any token."""
+        return self._sum_scores(X, client, {})
+
+    def _sum_scores(self, X: Any, client: "Client | None", options: dict[str, Any]) -> Arrays:
+        """Add up `score_chunk` over all documents. ``options`` are further arguments of the model's `score_chunk`."""
         corpus = self._open_for_transform(X)
         sums: Arrays = {}
         for chunk in apply.map_chunks(self, corpus, client, apply.score_chunk, options):

@@ -1,205 +1,244 @@
-"""Latent Dirichlet allocation by ESCA, as the engine trains it; other samplers share all but the draw."""
+"""Latent Dirichlet allocation as the engine trains it: what all samplers share. They differ in how they draw topics.
 
-from collections.abc import Iterable
+Names are those of the papers: A are the topic counts of documents, B those of words, N those of the whole corpus, and z
+are the topics of tokens. There are K topics, V words, and T tokens in a chunk.
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from ....io.stores.chunk import Chunk
-from ....io.stores.corpus import Corpus
+from ....io.stores.corpus import ChunkInfo, Corpus
 from ....io.stores.store import Arrays
 from ....kernels import random
-from ....kernels.lda import esca as lda
-from ....kernels.lda import priors as lda_priors
-from ...engine.algorithm import Address, Algorithm, MemoryEstimate, Model, PreviousModel, SweepResult
+from ....kernels.lda.counts import WordCounts, count_documents, merge_counts, topic_totals
+from ....kernels.lda.esca import log_likelihood
+from ....kernels.lda.model import ModelBlock
+from ...engine.algorithm import Address, Algorithm, MemoryEstimate, Metrics, Model, PreviousModel, SweepResult
 from ...engine.device import kernels
-from ..base.sparse_rows import row_of_each_entry
-from .base import PreviousTopics
-from .inference import Table, complete, kernel_model
+from . import priors
+from .continuation import PreviousTopics
+from .inference import TrainedTopics, score_by_completion
+from .word_topics import kernel_block, top_words
 
-#: The address of draws that belong to no epoch: folding in held-out documents.
-FOLD_IN = -2
-#: Bins of the histogram of the counts in B: up to 2^40.
-WORD_BINS = int(lda_priors.bins_of(np.array(1 << 40))) + 1
+#: Takes the place of the epoch in the address of the draws that split held-out documents. No epoch has this number.
+_HELD_OUT = -2
+#: How many topics, and words of each, `LdaAlgorithm.describe` shows.
+_SHOWN_TOPICS = 24
+_SHOWN_WORDS = 8
 
 
 @dataclass(frozen=True, kw_only=True)
-class ESCA(Algorithm[Corpus, Chunk]):
-    """LDA by ESCA (SaberLDA section 2.2). State: topics z by token. Model: word-topic counts B, sparse by row.
+class LdaAlgorithm(Algorithm[Corpus, Chunk]):
+    """Base class of the LDA samplers. A subclass draws the next topics of one chunk.
 
-    Some counts belong to no token of the corpus: those of the previous model and those of seed words. They are constant
-    and are added to the counts of every epoch.
+    The state of a chunk is z, (T,) uint16, in word order. The model is B, in blocks of sparse rows (see
+    `word_topics`), and these shared arrays:
+
+    - ``totals`` (K,) int64: N;
+    - ``seeded`` (K,) int64: the pseudo-counts of seed words in N;
+    - ``outside_totals`` (K,) int64: the counts in N of words that only the previous model has. It exists only when
+      training continues from a model;
+    - ``alpha`` (K,) float32 and ``beta`` float64: the priors.
+
+    Some counts belong to no token of the corpus: those of the previous model, and those of seed words. They never
+    change. The engine adds them to the counts of every epoch, see `constant_delta`.
     """
 
     name: ClassVar[str] = "lda"
+    #: Whether the sampler has kernels for CUDA.
+    has_cuda_kernels: ClassVar[bool] = False
+
     n_words: int  # V, including words that only the previous model has
     n_topics: int
-    alpha: tuple[float, ...] = ()  # one, or one a topic
-    beta: float = 0.01
-    leave_out: bool = True
-    entries: int = 0  # non-zeros that B can have at most
-    seeds: tuple[tuple[int, int, int], ...] = ()  # (word, topic, count), ascending
+    alpha: tuple[float, ...]  # one number for all topics, or one per topic
+    beta: float
+    leave_out: bool = True  # whether ESCA excludes a token from the counts while its topic is drawn
+    entries: int = 0  # upper bound of the number of entries in B
+    seeds: tuple[tuple[int, int, int], ...] = ()  # (word, topic, pseudo-count), ascending
     learn_priors: str = "none"
-    learn_every: int = 10
-    bins: int = 0  # of histograms of documents' lengths
+    learn_every: int = 10  # epochs
+    bins: int = 0  # of histograms of documents, if priors are learned
 
-    def memory(self, data: Any, chunk: Any) -> MemoryEstimate:
-        """Bytes of one sweep: the chunk in both orders, topics old and new, B, and deltas while two are merged."""
-        block = (6 * self.entries + 8 * self.n_words) // self.n_blocks
-        own = 6 * min(self.entries, chunk.tokens) + 8 * self.n_words
+    @abstractmethod
+    def draw_topics(self, model: Model, chunk: Chunk, z: np.ndarray, address: Address) -> np.ndarray:
+        """Return the next topics of a chunk's tokens, given their current topics: both (T,) uint16 in word order."""
+
+    def memory(self, data: Corpus, chunk: ChunkInfo) -> MemoryEstimate:
+        """Return the bytes of a sweep: the chunk in both orders, old and new topics, B, and deltas being merged."""
+        largest_block = (6 * self.entries + 8 * self.n_words) // self.n_blocks
+        chunk_counts = 6 * min(self.entries, chunk.tokens) + 8 * self.n_words
         return MemoryEstimate(
             data=12 * chunk.tokens + 12 * chunk.segments + 16 * chunk.documents,
             state=4 * chunk.tokens,
-            model=block,
-            delta=max(2 * own, 3 * block) + 16 * self.n_topics * self.bins,
-            # Topics in document order, rows of A twice while they are trimmed, the same dense for a group of documents.
-            # Scores of held-out documents, a chunk too, hold as much.
+            model=largest_block,
+            delta=max(2 * chunk_counts, 3 * largest_block) + 16 * self.n_topics * self.bins,
+            # Topics in document order, rows of A twice while they are trimmed, and dense rows of A for one group of
+            # documents. Scoring held-out documents, which are a chunk too, needs the same.
             scratch=22 * chunk.tokens + 64 * chunk.documents + 48 * self.n_topics,
-            # The same, rows of A in lines of 128 bytes, and where each of some thousand blocks counts and spreads rows.
-            device=44 * chunk.tokens + 28 * chunk.segments + 160 * chunk.documents + block + (40 << 10) * self.n_topics,
+            # The same, with rows of A padded to 128 bytes, and dense buffers of about a thousand thread blocks.
+            device=44 * chunk.tokens
+            + 28 * chunk.segments
+            + 160 * chunk.documents
+            + largest_block
+            + (40 << 10) * self.n_topics,
         )
 
+    # --- before the first sweep ---
+
     def begin(self, data: Corpus, block: int, previous: PreviousModel | None) -> Arrays:
-        """Return the constant counts."""
-        first = self.bounds[block]
-        stop = self.bounds[block + 1]
+        """Return the constant counts of a block."""
+        first_word = self.bounds[block]
+        stop_word = self.bounds[block + 1]
         if previous is not None:
-            return PreviousTopics(previous).rows(data.vocabulary.slice(first, stop - first))
-        words, topics, counts = np.array(self.seeds, np.int64).reshape(-1, 3).T
-        row_ptr = np.searchsorted(words, np.arange(first, stop + 1))
-        mine = slice(row_ptr[0], row_ptr[-1])
+            return PreviousTopics(previous).rows(data.vocabulary.slice(first_word, stop_word - first_word))
+        words, topics, counts = self._seed_columns()
+        row_ptr = np.searchsorted(words, np.arange(first_word, stop_word + 1))
+        in_block = slice(row_ptr[0], row_ptr[-1])
         return {
             "row_ptr": row_ptr - row_ptr[0],
-            "topics": topics[mine].astype(np.uint16),
-            "counts": counts[mine].astype(np.int32),
+            "topics": topics[in_block].astype(np.uint16),
+            "counts": counts[in_block].astype(np.int32),
         }
 
     def constant_delta(self, data: Corpus, block: int, previous: PreviousModel | None) -> Arrays | None:
-        """Return the counts of the previous model or of the seeds, if there are any."""
+        """Return the counts of the previous model or of the seed words, if there are any."""
         if previous is None and not self.seeds:
             return None
         return self.begin(data, block, previous)
 
     def begin_shared(self, data: Corpus, previous: PreviousModel | None) -> Arrays:
-        """Return the topic totals of the constant counts, those of seed words alone, and the priors."""
-        alpha = np.broadcast_to(np.asarray(self.alpha, np.float32), self.n_topics).copy()
-        _, topics, counts = np.array(self.seeds, np.int64).reshape(-1, 3).T
-        seeded = lda.topic_totals(topics.astype(np.uint16), counts.astype(np.int32), self.n_topics)
-        shared = {"totals": seeded, "seeded": seeded, "alpha": alpha, "beta": np.float64(self.beta)}
+        """Return the topic totals of the constant counts, and the priors."""
         if previous is not None:
-            before = previous.shared
-            _, elsewhere = PreviousTopics(previous).elsewhere(data.vocabulary)
-            shared |= {
-                "totals": before["totals"],
-                "seeded": before.get("seeded", seeded),
-                "elsewhere": elsewhere,
-            }
-            if self.learn_priors != "none":
-                shared |= {"alpha": before["alpha"], "beta": before["beta"]}
-        return shared
+            return self._continue_shared(data, PreviousTopics(previous))
+        _, topics, counts = self._seed_columns()
+        seeded = topic_totals(topics.astype(np.uint16), counts.astype(np.int32), self.n_topics)
+        return {"totals": seeded, "seeded": seeded} | self._given_priors()
+
+    def _continue_shared(self, data: Corpus, previous: PreviousTopics) -> Arrays:
+        shared = {
+            "totals": previous.shared["totals"],
+            "seeded": previous.shared["seeded"],
+            "outside_totals": previous.totals_outside(data.vocabulary),
+        }
+        if self.learn_priors == "none":
+            return shared | self._given_priors()
+        return shared | {"alpha": previous.shared["alpha"], "beta": previous.shared["beta"]}
+
+    def _given_priors(self) -> Arrays:
+        alpha = np.broadcast_to(np.asarray(self.alpha, np.float32), self.n_topics).copy()
+        return {"alpha": alpha, "beta": np.float64(self.beta)}
+
+    def _seed_columns(self) -> np.ndarray:
+        """Return words, topics and pseudo-counts of the seeds as rows of one array: (3, n) int64."""
+        return np.array(self.seeds, np.int64).reshape(-1, 3).T
+
+    # --- one epoch ---
 
     def sweep(
-        self, model: Model, chunk: Any, state: Arrays | None, deltas: list[Arrays] | None, address: Address
+        self, model: Model, chunk: Chunk, state: Arrays | None, deltas: list[Arrays] | None, address: Address
     ) -> SweepResult:
-        """Draw every token's topic from the counts of the last epoch and count the new ones by word."""
-        models = (self.block_of(model, j) for j in range(self.n_blocks))
-        old = None if state is None else state["z"]
-        z = kernels("lda.esca", self.device).sweep(chunk, models, old, random.key(*address), self.leave_out)
-        return self._swept(chunk, z, deltas, address)
+        """Draw the topics of a chunk's tokens, and count them by word."""
+        if state is None:
+            z = self._draw_first_topics(model, chunk, address)
+        else:
+            z = self.draw_topics(model, chunk, state["z"], address)
+        return SweepResult({"z": z}, self._count_words(chunk, z, deltas), self._count_documents(chunk, z, address))
 
-    def _swept(self, chunk: Chunk, z: np.ndarray, deltas: list[Arrays] | None, address: Address) -> SweepResult:
-        """Count the new topics ``z`` by word and, in epochs that learn priors, how often a document has how many."""
-        sums: Arrays = {}
-        if self.learn_priors != "none" and address.epoch % self.learn_every == 0:
-            rows = lda.count_documents(chunk.doc_ptr, chunk.word_to_doc_order, z)
-            sums |= named("topics", lda_priors.topic_histogram(rows, self.n_topics, self.bins))
-            sums |= named("lengths", lda_priors.histogram(np.diff(chunk.doc_ptr), self.bins))
-        return SweepResult({"z": z}, self._count(chunk, z, deltas), sums)
+    def _draw_first_topics(self, model: Model, chunk: Chunk, address: Address) -> np.ndarray:
+        """Draw from the prior and the constant counts. All samplers begin like this, with ESCA's kernel."""
+        esca = kernels("lda.esca", self.device)
+        return esca.sweep(chunk, self.kernel_blocks(model), None, random.key(*address))
 
-    def _count(self, chunk: Chunk, z: np.ndarray, deltas: list[Arrays] | None) -> list[Arrays]:
-        counted = []
+    def _count_words(self, chunk: Chunk, z: np.ndarray, deltas: list[Arrays] | None) -> list[Arrays]:
+        """Return the counts by word, added to the shard's counts so far, one delta per block."""
+        esca = kernels("lda.esca", self.device)
+        totals = []
         for j in range(self.n_blocks):
             words = (self.bounds[j], self.bounds[j + 1])
-            delta = kernels("lda.esca", self.device).count_words(
-                chunk.word_ids, chunk.word_ptr, z, words, self.n_topics
-            )
-            counted.append(delta._asdict() if deltas is None else self.merge(deltas[j], delta._asdict()))
-        return counted
+            counts = esca.count_words(chunk.word_ids, chunk.word_ptr, z, words, self.n_topics)._asdict()
+            if deltas is not None:
+                counts = self.merge(deltas[j], counts)
+            totals.append(counts)
+        return totals
 
-    def block_of(self, model: Model, index: int) -> lda.ModelBlock:
-        """Return one block of the model as the kernels take it."""
-        return kernel_model(model.block(index), model.shared, self.bounds[index], self.n_words)
+    def _count_documents(self, chunk: Chunk, z: np.ndarray, address: Address) -> Arrays:
+        """Return histograms of the counts by document, in the epochs that learn priors."""
+        if self.learn_priors == "none" or address.epoch % self.learn_every:
+            return {}
+        return priors.document_histograms(chunk, z, self.n_topics, self.bins)
 
     def merge(self, left: Arrays, right: Arrays) -> Arrays:
         """Add counts, exactly."""
-        return lda.merge_counts(lda.WordCounts(**left), lda.WordCounts(**right))._asdict()
+        return merge_counts(WordCounts(**left), WordCounts(**right))._asdict()
 
     def apply(self, block: Arrays, delta: Arrays, shared: Arrays) -> tuple[Arrays, Arrays]:
-        """The new counts are the sum of all shards' counts."""
-        totals = {"totals": lda.topic_totals(delta["topics"], delta["counts"], self.n_topics)}
+        """Replace the counts of a block: they are the sum of the counts of all shards."""
+        totals = {"totals": topic_totals(delta["topics"], delta["counts"], self.n_topics)}
         if self.learn_priors != "none":
-            totals |= named("words", lda_priors.histogram(delta["counts"], WORD_BINS))
+            totals |= priors.word_histogram(delta["counts"])
         return delta, totals
 
-    def reduce_shared(self, shared: Arrays, totals: Arrays, sums: Arrays) -> tuple[Arrays, dict[str, float]]:
-        """New topic totals; the priors stay, but for epochs that learn them."""
-        shared = shared | {"totals": totals["totals"] + shared.get("elsewhere", 0)}
-        metrics = {"topics_used": float(np.count_nonzero(totals["totals"] - shared["seeded"]))}
-        if self.learn_priors != "none":
-            if sums:
-                shared |= self._learned(shared, totals | sums)
-            metrics |= {"alpha_sum": float(shared["alpha"].sum()), "beta": float(shared["beta"])}
+    def reduce_shared(self, shared: Arrays, totals: Arrays, sums: Arrays) -> tuple[Arrays, Metrics]:
+        """Return the new topic totals and, in epochs that learn them, new priors."""
+        n_tokens = totals["totals"]
+        shared = shared | {"totals": n_tokens + shared.get("outside_totals", 0)}
+        metrics = {"topics_used": float(np.count_nonzero(n_tokens - shared["seeded"]))}
+        if self.learn_priors == "none":
+            return shared, metrics
+        if sums:
+            is_symmetric = self.learn_priors == "symmetric"
+            shared = shared | priors.learn(shared, totals | sums, self.n_words, is_symmetric)
+        metrics["alpha_sum"] = float(shared["alpha"].sum())
+        metrics["beta"] = float(shared["beta"])
         return shared, metrics
 
-    def _learned(self, shared: Arrays, sums: Arrays) -> Arrays:
-        of = {name: lda_priors.Histogram(sums[name], sums[f"{name}_sums"]) for name in ("topics", "lengths", "words")}
-        alpha = lda_priors.learn_alpha(shared["alpha"], of["topics"], of["lengths"], self.learn_priors == "symmetric")
-        beta = lda_priors.learn_beta(float(shared["beta"]), of["words"], shared["totals"], self.n_words)
-        return {"alpha": alpha.astype(np.float32), "beta": np.float64(beta)}
+    # --- evaluation ---
 
-    def score(self, model: Model, chunk: Any, state: Arrays | None, address: Address) -> Arrays:
-        """Log-likelihood of the chunk's tokens: given their topics (training), or by document completion (held out)."""
+    def score(self, model: Model, chunk: Chunk, state: Arrays | None, address: Address) -> Arrays:
+        """Return the log-likelihood of a chunk and its number of tokens.
+
+        Training documents are scored given the topics of their tokens, held-out documents by document completion.
+        """
         if state is None:
-            keys = random.stream(random.key(address.seed, FOLD_IN, address.chunk), chunk.n_documents)
-            table = Table((model.block(j) for j in range(self.n_blocks)), model.shared, self.n_words)
-            return complete(chunk.doc_ptr, chunk.words, table, keys)
-        rows = lda.count_documents(chunk.doc_ptr, chunk.word_to_doc_order, state["z"])
-        total = sum(lda.log_likelihood(chunk, rows, self.block_of(model, j)) for j in range(self.n_blocks))
+            keys = random.stream(random.key(address.seed, _HELD_OUT, address.chunk), chunk.n_documents)
+            topics = TrainedTopics(self.stored_blocks(model), model.shared, self.n_words)
+            return score_by_completion(chunk.doc_ptr, chunk.words, topics, keys)
+        rows = count_documents(chunk.doc_ptr, chunk.word_to_doc_order, state["z"])
+        total = sum(log_likelihood(chunk, rows, block) for block in self.kernel_blocks(model))
         return {"log_likelihood": np.float64(total), "tokens": np.int64(chunk.n_tokens)}
 
-    def describe(self, model: Model, data: Any) -> list[str]:
-        """The largest topics' sizes and words."""
-        totals = model.shared["totals"] - model.shared["seeded"]
-        blocks = (model.block(j) for j in range(self.n_blocks))
-        best = top_words(blocks, self.bounds, self.n_topics, 8)
-        largest = np.argsort(-totals, kind="stable")[:24]
-        names = data.vocabulary["word"]
-        share = totals / max(1, totals.sum())
-        return [f"{share[k]:6.1%}  " + " ".join(names[v].as_py() for v, _ in best[k]) for k in largest]
-
-    def metrics_from_sums(self, sums: Arrays, held_out: bool) -> dict[str, float]:
-        """Log-likelihood per token (Moon's dissertation, equation 2.4)."""
+    def metrics_from_sums(self, sums: Arrays, held_out: bool) -> Metrics:
+        """Return the log-likelihood per token (Moon 2019, equation 2.4)."""
         name = "held_out_log_likelihood" if held_out else "log_likelihood"
         return {name: float(sums["log_likelihood"] / max(1, sums["tokens"]))}
 
+    def describe(self, model: Model, data: Corpus) -> list[str]:
+        """Return size and top words of the largest topics."""
+        totals = model.shared["totals"] - model.shared["seeded"]
+        shares = totals / max(1, totals.sum())
+        best = top_words(self.stored_blocks(model), self.n_topics, _SHOWN_WORDS)
+        names = data.vocabulary["word"]
+        lines = []
+        for k in np.argsort(-totals, kind="stable")[:_SHOWN_TOPICS]:
+            words = " ".join(names[word].as_py() for word, _ in best[k])
+            lines.append(f"{shares[k]:6.1%}  {words}")
+        return lines
 
-def named(name: str, histogram: lda_priors.Histogram) -> Arrays:
-    """Return a histogram as arrays that are added by name."""
-    return {name: histogram.numbers, f"{name}_sums": histogram.sums}
+    # --- blocks of the model ---
 
+    def stored_blocks(self, model: Model) -> Iterator[Arrays]:
+        """Read the blocks one after another."""
+        return (model.block(j) for j in range(self.n_blocks))
 
-def top_words(
-    blocks: Iterable[Arrays], bounds: tuple[int, ...], n_topics: int, n_words: int
-) -> list[list[tuple[int, int]]]:
-    """Return each topic's (word, count) pairs of the largest counts, falling, ties by word."""
-    best: list[list[tuple[int, int]]] = [[] for _ in range(n_topics)]
-    for first, block in zip(bounds[:-1], blocks, strict=True):
-        words = first + row_of_each_entry(block["row_ptr"])
-        order = np.lexsort((words, -block["counts"].astype(np.int64), block["topics"]))
-        topics = block["topics"][order]
-        heads = np.searchsorted(topics, np.arange(n_topics + 1))
-        for k in range(n_topics):
-            mine = order[heads[k] : min(heads[k] + n_words, heads[k + 1])]
-            best[k] += [(int(words[i]), int(block["counts"][i])) for i in mine]
-    return [sorted(pairs, key=lambda p: (-p[1], p[0]))[:n_words] for pairs in best]
+    def kernel_blocks(self, model: Model) -> Iterator[ModelBlock]:
+        """Read the blocks one after another, in the form that kernels take."""
+        return (self.kernel_block(model, j) for j in range(self.n_blocks))
+
+    def kernel_block(self, model: Model, index: int) -> ModelBlock:
+        """Read one block in the form that kernels take."""
+        return kernel_block(model.block(index), model.shared, self.bounds[index], self.n_words)

@@ -1,56 +1,145 @@
-"""Latent Dirichlet allocation: the estimator."""
+"""The estimator LDA: latent Dirichlet allocation."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ....io.stores.store import Arrays
+from ....io.stores.corpus import Corpus
+from ....io.stores.store import Arrays, DataError
 from ....io.text.vocabulary import find_word_ids
-from ....kernels.lda import priors as lda_priors
 from ....kernels.lda.counts import MAX_COUNT
 from ...engine.device import resolve_device
 from ..base.blocks import cut_blocks
 from ..base.saved import Fitted, SavedModel
-from ..base.sparse_rows import row_of_each_entry
 from ..base.text import TextEstimator
 from ..base.topics import Topic, TopicModel, TopicWord
-from . import export as lda_interop
-from .algorithm import ESCA, top_words
-from .base import PreviousTopics, joined
-from .inference import Table, complete, fold_in, left_to_right
-from .samplers import ON_DEVICE, SAMPLERS
+from . import interop
+from .algorithm import LdaAlgorithm
+from .continuation import PreviousTopics, merge_models
+from .inference import TrainedTopics, fold_in, score_by_completion, score_left_to_right
+from .priors import document_bins
+from .samplers import SAMPLERS
+from .word_topics import entries_by_block, top_words
 
 if TYPE_CHECKING:
     from distributed import Client
+    from gensim.models import LdaModel
 
-#: How `LDA.score` scores documents.
+#: The ways in which `LDA.score` scores documents.
 METHODS = ("completion", "left-to-right")
-#: What `LDA(learn_priors=...)` may be.
-LEARN = ("none", "symmetric", "asymmetric")
 
 
 class LDA(TextEstimator, TopicModel):
-    """Latent Dirichlet allocation, out of core on Dask. Parameters as in scikit-learn's LatentDirichletAllocation.
+    """Latent Dirichlet allocation by Gibbs sampling, out of core on Dask.
 
-    ``n_components``: topics, K <= 32,768. ``doc_topic_prior``: alpha, a number or (K,); 50 / K by default.
-    ``topic_word_prior``: beta, 0.01 by default. ``max_iter``: epochs, the first of which draws topics from the prior.
-    ``leave_out``: leave a token out of its own counts (False is ESCA as published). ``n_blocks``: cut the model into
-    blocks of words, of which a sweep holds one at a time. ``sampler``: ``esca``; ``warp``, whose cost does not grow
-    with the topics; ``auto``, ``warp`` while likelihood, scored every ``evaluate_every`` epochs, rises fast (for 30
-    epochs where it is never scored), then ``esca``; ``cgs``, ``minibatch``, ``reference`` and ``uncollapsed``, Moon's
-    samplers, for comparison. ``device``: "auto" draws on the worker's CUDA device where it has one, the same topics to
-    the bit. Tokens have no weights: counts would be no integers, whose sums are exact, nor fit their 16 bits.
+    Each document is a mixture of topics, and each topic is a distribution over words. Parameters are named as in
+    scikit-learn's LatentDirichletAllocation, which uses variational inference instead.
 
-    ``learn_priors``: every ``learn_every`` epochs alpha ("symmetric": one number, "asymmetric": one a topic) and beta
-    are set to what makes the topics so far likeliest; the priors given are where learning begins.
+    Parameters
+    ----------
+    n_components : int, default=100
+        Number of topics K, 1 to 32,768. The default of scikit-learn is 10, that of gensim 100.
+    doc_topic_prior : float, sequence of float or None, default=None
+        Dirichlet prior alpha of the topics of a document: one number for all topics, or one per topic. None means
+        50 / K. The default of scikit-learn and gensim is 1 / K.
+    topic_word_prior : float or None, default=None
+        Dirichlet prior beta of the words of a topic. None means 0.01. The default of scikit-learn and gensim is 1 / K.
+    max_iter : int, default=200
+        Number of epochs, which are passes over the corpus. The first epoch draws the topics from the prior. The default
+        of scikit-learn is 10 passes of variational inference; Gibbs sampling needs more, but shorter ones.
+    leave_out : bool, default=True
+        Whether ESCA excludes a token from the counts while its topic is drawn. False is ESCA as published.
+    n_blocks : int, default=1
+        Number of blocks of words that the model is split into. A task holds one block at a time, so use more than one
+        if the model does not fit into the memory of a worker. The result is the same for any number.
+    sampler : str, default="esca"
+        Algorithm that draws the topics:
 
-    ``seeds``: words of the first topics, a list a topic, with which these begin: each has a prior of ``seed_weight``
-    tokens there, besides beta. Higher weights hold topics to their seeds, and keep other words out.
+        - "esca": the time per epoch grows with the number of topics in a document. For up to a few hundred topics.
+        - "warp": WarpLDA. The time per epoch does not depend on the number of topics. For a first look at thousands.
+        - "auto": "warp" while the likelihood rises fast, then "esca". For a thousand topics or more. The likelihood is
+          measured every ``evaluate_every`` epochs (see `fit`). If it is never measured, "esca" starts after 30 epochs.
+        - "cgs", "minibatch": collapsed Gibbs sampling within a chunk, for comparison. Counts change after each token,
+          or after each 256 documents.
+        - "reference", "uncollapsed": sequential collapsed Gibbs sampling, and Gibbs sampling that draws all
+          distributions. For comparison on small corpora.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Where topics are drawn. "auto" uses the CUDA device of a worker that has one. "esca" and "minibatch" have
+        kernels for CUDA, which draw the same topics, bit for bit.
+    learn_priors : {"none", "symmetric", "asymmetric"}, default="none"
+        Whether alpha and beta are re-estimated by maximum likelihood during training, starting from the given values.
+        "symmetric" learns one alpha, "asymmetric" one per topic; beta is one number.
+    learn_every : int, default=10
+        Number of epochs between two estimates of the priors.
+    seeds : sequence of sequences of str or None, default=None
+        Seed words for the first ``len(seeds)`` topics, one sequence of words per topic. Every seed word has
+        ``seed_weight`` pseudo-counts in its topic, in addition to beta. Cannot be combined with ``learn_priors``.
+    seed_weight : int, default=20
+        Number of pseudo-counts of a seed word, in tokens. A larger weight holds topics closer to their seed words.
+    random_state : int or None, default=0
+        Seed of all random draws. None means 0. The same seed gives the same model, bit for bit, for any number of
+        workers. The default of scikit-learn is a different seed for each call.
 
-    ``partial_fit`` takes further documents, not those trained on before: the topics of the old model's tokens stay as
-    they are, those of the new tokens are first drawn from the old model and then, epoch after epoch, from both. Topics
-    keep their numbers, words keep their counts, new words join.
+    Attributes
+    ----------
+    components_ : ndarray of shape (K, V)
+        Number of tokens of each word in each topic plus beta, float32. The columns are those of the matrix that `fit`
+        received, or of ``words_`` for a corpus or documents.
+    topic_sizes_ : ndarray of shape (K,)
+        Share of the tokens that each topic has, float64.
+    words_ : list of str
+        The vocabulary, by falling frequency.
+    history_ : list of dict
+        Metrics of each epoch, such as ``log_likelihood`` per token.
+    n_iter_ : int
+        Number of epochs that were trained.
+    n_features_in_ : int
+        Number of columns of the matrix that `fit` received, or of words.
+    feature_names_in_ : ndarray of shape (V,)
+        Column names of the data frame that `fit` received. Other inputs have none.
+    model_ : Fitted
+        The arrays of the model, as they are saved.
+
+    See Also
+    --------
+    NMF : Topics by non-negative matrix factorisation, which also takes real numbers.
+
+    Notes
+    -----
+    Tokens cannot have weights: counts must be integers, so that sums are exact in any order.
+
+    `partial_fit` takes further documents, not those trained on before. The topics of earlier tokens stay as they are.
+    The topics of new tokens are first drawn from the earlier model, then from the counts of both. Topics keep their
+    numbers, words keep their counts, and new words are added.
+
+    `transform` and `score` draw no topics, except for ``method="left-to-right"``. The weights of a document are the
+    fixed point of expectation-maximisation given the trained topics, so they depend on the document only.
+
+    References
+    ----------
+    - K. Li et al., "SaberLDA: Sparsity-Aware Learning of Topic Models on GPUs", ASPLOS 2017: ESCA, section 2.2,
+      equation 1.
+    - J. Chen et al., "WarpLDA: a Cache Efficient O(1) Algorithm for Latent Dirichlet Allocation", VLDB 2016: "warp",
+      sections 4 and 5.
+    - G. E. Moon, "Parallel Algorithms for Machine Learning", dissertation, The Ohio State University, 2019, chapter 2:
+      "reference" (algorithm 1), "uncollapsed" (algorithm 2, equation 2.2), "cgs" (algorithm 3), "minibatch"
+      (algorithms 4 to 7), and the log-likelihood per token of training documents (equation 2.4).
+    - T. P. Minka, "Estimating a Dirichlet distribution", 2000, equation 55: ``learn_priors``.
+    - H. M. Wallach et al., "Evaluation Methods for Topic Models", ICML 2009, algorithm 3:
+      ``score(method="left-to-right")``.
+
+    Examples
+    --------
+    >>> from corpusmill import LDA
+    >>> sea = ["sea boat storm harbour", "boat sea sailor", "harbour storm sailor"]
+    >>> kitchen = ["oven bread flour cake", "bread cake oven", "flour oven bread"]
+    >>> lda = LDA(n_components=2, doc_topic_prior=0.1, max_iter=50).fit(sea + kitchen)
+    >>> lda.topic_words(3)
+    [['harbour', 'sailor', 'storm'], ['bread', 'oven', 'cake']]
+    >>> lda.transform(["sailor on the sea", "fresh bread"]).round(1)
+    array([[0.9, 0.1],
+           [0.1, 0.9]], dtype=float32)
     """
 
     kind = "lda"
@@ -85,6 +174,8 @@ class LDA(TextEstimator, TopicModel):
         self.seed_weight = seed_weight
         self.random_state = random_state
 
+    # --- training ---
+
     def planned_epochs(self) -> int:
         """Return the number of epochs to train."""
         return self.max_iter
@@ -93,161 +184,135 @@ class LDA(TextEstimator, TopicModel):
         """Return the seed of all random draws."""
         return int(self.random_state or 0)
 
-    def algorithm(self, data: Any, previous: SavedModel | None = None) -> ESCA:
-        """Return the algorithm for a corpus; raise ValueError for parameters out of range."""
-        if self.sampler not in SAMPLERS:
-            raise ValueError(f"sampler is {self.sampler!r}: choose one of {', '.join(SAMPLERS)}")
-        alpha, beta = self._priors()
-        frequency = np.asarray(data.vocabulary["term_frequency"])
-        origin: dict[str, Any] = {"n_words": data.n_words, "seeds": ()}
+    def algorithm(self, data: Corpus, previous: SavedModel | None = None) -> LdaAlgorithm:
+        """Return the algorithm that trains on a corpus.
+
+        Raises ValueError if the corpus lacks a seed word, or if the previous model has another number of topics.
+        """
+        n_words = data.n_words
+        occurrences = np.asarray(data.vocabulary["term_frequency"])
+        seeds: tuple[tuple[int, int, int], ...] = ()
         if previous is None:
-            origin["seeds"] = self._seeds(data)
+            seeds = self._seed_counts(data)
         else:
             topics = self._previous_topics(previous)
-            frequency = frequency + topics.lengths(data.vocabulary)
-            only_in_old, _ = topics.elsewhere(data.vocabulary)
-            origin["n_words"] = data.n_words + only_in_old
-        entries = np.minimum(frequency, self.n_components)
+            n_words += topics.n_words_outside(data.vocabulary)
+            occurrences = occurrences + topics.row_lengths(data.vocabulary)
+        # A row of B has at most one entry per topic, and at most one per token.
+        row_lengths = np.minimum(occurrences, self.n_components)
         return SAMPLERS[self.sampler](
+            n_words=n_words,
             n_topics=self.n_components,
-            alpha=alpha,
-            beta=beta,
+            alpha=self._alpha(),
+            beta=self._beta(),
             leave_out=self.leave_out,
-            bounds=cut_blocks(entries, self.n_blocks),
-            entries=int(entries.sum()) + sum(map(len, self.seeds or ())),
-            device=self._device(data),
-            **self._learning(data),
-            **origin,
+            bounds=cut_blocks(row_lengths, self.n_blocks),
+            entries=int(row_lengths.sum()) + len(seeds),
+            seeds=seeds,
+            learn_priors=self.learn_priors,
+            learn_every=self.learn_every,
+            bins=0 if self.learn_priors == "none" else document_bins(data.chunks),
+            device=self._choose_device(data),
         )
 
-    def _seeds(self, data: Any) -> tuple[tuple[int, int, int], ...]:
-        if not self.seeds:
-            return ()
-        if len(self.seeds) > self.n_components or self.seed_weight < 1:
-            raise ValueError(
-                f"seeds are for {len(self.seeds)} topics, seed_weight is {self.seed_weight}: give {self.n_components} "
-                f"lists of words at most, and a weight of 1 token or more"
-            )
-        if self.learn_priors != "none":
-            raise ValueError("seeds are a prior of their own: leave learn_priors at 'none'")
-        words = sorted({word for topic in self.seeds for word in topic})
-        ids = find_word_ids(words, data.vocabulary)
-        if (ids < 0).any():
-            unknown = ", ".join(word for word, v in zip(words, ids, strict=True) if v < 0)
-            raise ValueError(f"seeds: {data.url} does not have {unknown}: leave out what its vocabulary does not have")
-        number = dict(zip(words, ids.tolist(), strict=True))
-        pairs = {(number[word], k) for k, topic in enumerate(self.seeds) for word in topic}
-        return tuple((v, k, self.seed_weight) for v, k in sorted(pairs))
+    def _alpha(self) -> tuple[float, ...]:
+        if self.doc_topic_prior is None:
+            return (50.0 / self.n_components,)
+        return tuple(float(alpha) for alpha in np.atleast_1d(np.asarray(self.doc_topic_prior, float)))
 
-    def _learning(self, data: Any) -> dict[str, Any]:
-        if self.learn_priors not in LEARN:
-            raise ValueError(f"learn_priors is {self.learn_priors!r}: choose one of {', '.join(LEARN)}")
-        if self.learn_every < 1:
-            raise ValueError(f"learn_every is {self.learn_every}: choose 1 epoch or more")
-        if self.learn_priors == "none":
-            return {}
-        longest = max((c.longest for c in data.chunks), default=0)
-        bins = int(lda_priors.bins_of(np.array(longest))) + 1
-        return {"learn_priors": self.learn_priors, "learn_every": self.learn_every, "bins": bins}
+    def _beta(self) -> float:
+        if self.topic_word_prior is None:
+            return 0.01
+        return float(self.topic_word_prior)
+
+    def _seed_counts(self, data: Corpus) -> tuple[tuple[int, int, int], ...]:
+        """Return the pseudo-counts of the seed words as ascending (word, topic, count)."""
+        words = sorted({word for topic in self.seeds or () for word in topic})
+        ids = find_word_ids(words, data.vocabulary)
+        unknown = [word for word, v in zip(words, ids, strict=True) if v < 0]
+        if unknown:
+            raise ValueError(f"seeds: {data.url} does not contain {', '.join(unknown)}: remove these words from seeds")
+        id_of = dict(zip(words, ids.tolist(), strict=True))
+        pairs = {(id_of[word], k) for k, topic in enumerate(self.seeds or ()) for word in topic}
+        return tuple((v, k, self.seed_weight) for v, k in sorted(pairs))
 
     def _previous_topics(self, previous: SavedModel) -> PreviousTopics:
         topics = PreviousTopics(previous)
         n_topics = len(topics.shared["totals"])
         if n_topics != self.n_components:
             raise ValueError(
-                f"n_components is {self.n_components}, but the model to go on from has "
-                f"{n_topics} topics: leave n_components as it was, or fit anew"
+                f"n_components is {self.n_components}, but the model to continue from has {n_topics} topics: set "
+                f"n_components to {n_topics}, or call fit to train a new model"
             )
         return topics
 
-    def merge_previous(self, old: Fitted) -> None:
-        """Keep the words that did not occur again. Topics are those of the old model's documents and of the new."""
-        self.model_ = joined(old, self._fitted())
-        self.loaded()
-
-    def _device(self, data: Any) -> str:
-        longest = max((c.longest for c in data.chunks), default=0)
+    def _choose_device(self, data: Corpus) -> str:
+        longest = max((chunk.longest for chunk in data.chunks), default=0)
         if longest > MAX_COUNT:
             return resolve_device(self.device, False, f"a document of {longest:,} tokens (more than {MAX_COUNT:,})")
-        return resolve_device(self.device, self.sampler in ON_DEVICE, f"sampler {self.sampler!r}")
+        return resolve_device(self.device, SAMPLERS[self.sampler].has_cuda_kernels, f"sampler {self.sampler!r}")
 
-    def _priors(self) -> tuple[tuple[float, ...], float]:
-        K = self.n_components
-        if not 2 <= K <= 32768:
-            raise ValueError(f"n_components is {K}: choose 2 to 32768 topics")
-        if self.n_blocks < 1:
-            raise ValueError(f"n_blocks is {self.n_blocks}: choose 1 or more")
-        given = 50.0 / K if self.doc_topic_prior is None else self.doc_topic_prior
-        alpha = tuple(float(a) for a in np.atleast_1d(np.asarray(given, float)))
-        beta = 0.01 if self.topic_word_prior is None else float(self.topic_word_prior)
-        if len(alpha) not in (1, K):
-            raise ValueError(f"doc_topic_prior has {len(alpha)} values: give one, or one for each of {K} topics")
-        if not (np.isfinite(alpha).all() and min(alpha) > 0 and np.isfinite(beta) and beta > 0):
-            raise ValueError("doc_topic_prior and topic_word_prior must be positive numbers")
-        return alpha, beta
+    def merge_previous(self, previous: Fitted) -> None:
+        """Add the words that only the previous model has."""
+        self.model_ = merge_models(self._fitted(), previous)
 
     # --- the trained model ---
 
-    def loaded(self) -> None:
-        """Set the bounds of the model's blocks."""
-        sizes = [len(b["row_ptr"]) - 1 for b in self.model_.blocks]
-        self.bounds_ = tuple(int(b) for b in np.r_[0, np.cumsum(sizes)])
-
     @property
     def components_(self) -> np.ndarray:
-        """Word-topic counts plus beta: (K, V) float32, columns as in ``words_``, or as in a fitted matrix."""
+        """Number of tokens of each word in each topic, plus beta: (K, V) float32."""
         model = self._fitted()
-        counts = np.full((self.n_components, self.bounds_[-1]), model.shared["beta"], np.float32)
-        for first, block in zip(self.bounds_[:-1], model.blocks, strict=True):
-            words = first + row_of_each_entry(block["row_ptr"])
-            counts[block["topics"], words] += block["counts"]
-        return self.in_input_order(counts, float(model.shared["beta"]))
+        beta = float(model.shared["beta"])
+        components = np.full((self._n_topics, model.vocabulary.num_rows), beta, np.float32)
+        for block in entries_by_block(model.blocks):
+            components[block.topics, block.words] += block.counts
+        return self.in_input_order(components, beta)
 
     @property
     def topic_sizes_(self) -> np.ndarray:
-        """Share of the tokens in each topic: (K,) float64."""
+        """Share of the tokens that each topic has: (K,) float64."""
         shared = self._fitted().shared
-        totals = shared["totals"] - shared.get("seeded", 0)
-        return totals / max(1, totals.sum())
+        n_tokens = shared["totals"] - shared["seeded"]
+        return n_tokens / max(1, n_tokens.sum())
+
+    @property
+    def _n_topics(self) -> int:
+        """K of the trained model, even if the parameter ``n_components`` was changed since."""
+        return len(self._fitted().shared["totals"])
 
     def topics(self, n_words: int = 10) -> list[Topic]:
-        """Return each topic's size and heaviest words with their probabilities, in the order of the topics."""
+        """Return each topic's share of the tokens and its ``n_words`` most probable words, in the order of topics."""
         model = self._fitted()
-        best = top_words(model.blocks, self.bounds_, self.n_components, n_words)
-        beta, total = float(model.shared["beta"]), model.shared["totals"]
         names = model.vocabulary["word"]
-        found: list[Topic] = []
-        for k in range(self.n_components):
-            norm = float(total[k]) + beta * self.bounds_[-1]
+        beta = float(model.shared["beta"])
+        norms = model.shared["totals"] + beta * model.vocabulary.num_rows
+        topics: list[Topic] = []
+        for k, pairs in enumerate(top_words(model.blocks, self._n_topics, n_words)):
             words: list[TopicWord] = [
-                {"word": names[int(v)].as_py(), "probability": (c + beta) / norm} for v, c in best[k]
+                {"word": names[v].as_py(), "probability": float((count + beta) / norms[k])} for v, count in pairs
             ]
-            found.append({"topic": k, "size": float(self.topic_sizes_[k]), "words": words})
-        return found
+            topics.append({"topic": k, "size": float(self.topic_sizes_[k]), "words": words})
+        return topics
+
+    # --- further documents ---
 
     def transform_chunk(self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> np.ndarray:
-        """Fold in documents given as word ids of the model: (D, K) float32, rows sum to one."""
-        return fold_in(doc_ptr, words, self._table())
+        """Estimate the topic weights of documents given as word ids of the model: (D, K) float32, rows sum to one."""
+        return fold_in(doc_ptr, words, self._trained_topics())
 
     def score_chunk(
         self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray, method: str = "completion", particles: int = 20
     ) -> Arrays:
-        """Score documents as ``score`` does: sums ``log_likelihood`` and ``tokens``."""
+        """Score documents as `score` does: the sums ``log_likelihood`` and ``tokens``."""
         if method == "left-to-right":
-            return left_to_right(doc_ptr, words, self._table(), keys, particles)
-        return complete(doc_ptr, words, self._table(), keys)
+            return score_left_to_right(doc_ptr, words, self._trained_topics(), keys, particles)
+        return score_by_completion(doc_ptr, words, self._trained_topics(), keys)
 
-    def score_sums(  # type: ignore[override]
-        self, X: Any, *, client: "Client | None" = None, method: str = "completion", particles: int = 20
-    ) -> Arrays:
-        """Return the sums ``log_likelihood`` and ``tokens`` over all documents: see ``score``."""
-        if method not in METHODS:
-            raise ValueError(f"method is {method!r}: choose one of {', '.join(METHODS)}")
-        if particles < 1:
-            raise ValueError(f"particles is {particles}: choose 1 or more")
-        return super().score_sums(X, client=client, method=method, particles=particles)
+    def _trained_topics(self) -> TrainedTopics:
+        model = self._fitted()
+        return TrainedTopics(model.blocks, model.shared, model.vocabulary.num_rows)
 
-    def score(  # type: ignore[override]
+    def score(
         self,
         X: Any,
         y: Any = None,
@@ -256,26 +321,61 @@ class LDA(TextEstimator, TopicModel):
         method: str = "completion",
         particles: int = 20,
     ) -> float:
-        """Return the held-out log-likelihood per token.
+        """Return the log-likelihood per token of held-out documents; larger is better.
 
-        ``method``: "completion" estimates topics from half of each document and scores the other half;
-        "left-to-right" scores whole documents by so many particles (Wallach et al., 2009), at a cost that grows with
-        the square of their lengths. Raises ValueError for another one.
+        Parameters
+        ----------
+        X : store, URL or data in memory
+            The documents, as for `transform`.
+        y : ignored
+            Present for scikit-learn's searches.
+        client : distributed.Client, optional
+            Where to score. By default the current Dask client, or this process if there is none.
+        method : {"completion", "left-to-right"}, default="completion"
+            "completion" estimates the topics of each document from a random half of its tokens and scores the other
+            half. "left-to-right" estimates the likelihood of whole documents (Wallach et al. 2009); its time grows
+            with the square of a document's length.
+        particles : int, default=20
+            Number of samples per document for "left-to-right".
+
+        Raises
+        ------
+        ValueError
+            If ``method`` is unknown or ``particles`` is below 1.
+        DataError
+            If there is no token to score.
         """
-        return super().score(X, client=client, method=method, particles=particles)
+        sums = self.score_sums(X, client=client, method=method, particles=particles)
+        return float(sums["log_likelihood"] / int(sums["tokens"]))
 
-    def _table(self) -> Table:
-        model = self._fitted()
-        return Table(model.blocks, model.shared, self.bounds_[-1])
-
-    def to_pyldavis(self, X: Any, *, client: "Client | None" = None) -> dict[str, Any]:
-        """Return what ``pyLDAvis.prepare`` takes, for the documents of ``data``: see lda_interop."""
-        return lda_interop.to_pyldavis(self, X, client)
-
-    def to_gensim(self) -> Any:
-        """Return a gensim LdaModel of the same topics: see lda_interop. Raises ImportError without gensim."""
-        return lda_interop.to_gensim(self)
+    def score_sums(
+        self, X: Any, *, client: "Client | None" = None, method: str = "completion", particles: int = 20
+    ) -> Arrays:
+        """Return the sums ``log_likelihood`` and ``tokens`` over all documents; see `score`."""
+        if method not in METHODS:
+            raise ValueError(f"method is {method!r}: choose one of {', '.join(METHODS)}")
+        if particles < 1:
+            raise ValueError(f"particles is {particles}: choose an integer of 1 or more")
+        return self._sum_scores(X, client, {"method": method, "particles": particles})
 
     def perplexity(self, X: Any, *, client: "Client | None" = None) -> float:
-        """Return exp(-score)."""
+        """Return the perplexity per token of held-out documents, exp(-score)."""
         return float(np.exp(-self.score(X, client=client)))
+
+    # --- other libraries ---
+
+    def to_pyldavis(self, X: Any, *, client: "Client | None" = None) -> interop.PyLdavisArguments:
+        """Return the arguments of ``pyLDAvis.prepare``: these topics, and their weights in the documents ``X``.
+
+        Documents without a word of the model are left out. Raises DataError if no document is left.
+        """
+        corpus = self.open(X)
+        lengths = interop.known_lengths(self._fitted(), corpus)
+        if not lengths.any():
+            raise DataError(f"{corpus.url}: no document contains a word of the model")
+        weights = np.asarray(self.transform(corpus, client=client))
+        return interop.pyldavis_arguments(self._fitted(), lengths, weights)
+
+    def to_gensim(self) -> "LdaModel":
+        """Return a gensim LdaModel with the same topics. Raises ImportError if gensim is not installed."""
+        return interop.gensim_model(self._fitted())

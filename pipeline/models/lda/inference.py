@@ -1,4 +1,7 @@
-"""Applying a trained LDA model to documents: folding in, document completion, left-to-right evaluation."""
+"""Applies trained topics to documents: topic weights, and two estimates of the likelihood of held-out documents.
+
+Documents are given as ``doc_ptr`` (D + 1,) int64 and ``words`` (T,), word ids of the model in document order.
+"""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -6,88 +9,71 @@ from typing import NamedTuple
 import numpy as np
 
 from ....io.stores.store import Arrays
-from ....kernels.lda import esca as lda
 from ....kernels.lda import inference as kernels
 from ....kernels.lda.left_to_right import left_to_right as left_to_right_kernel
 from ..base.document_completion import select_tokens, split_mask
 from ..base.sparse_rows import row_of_each_entry
+from .word_topics import gather_rows, kernel_block
 
 
-class Table(NamedTuple):
-    """A trained model as inference takes it: B by block, and what the blocks share."""
+class TrainedTopics(NamedTuple):
+    """What inference needs of a trained model."""
 
-    blocks: Iterable[Arrays]  # more than once only by left_to_right
+    blocks: Iterable[Arrays]  # all blocks of B; only `score_left_to_right` iterates more than once
     shared: Arrays
-    n_words: int  # V, which may count words that no block has
+    n_words: int  # V; may be more than the rows of all blocks, for words that only a previous model has
 
-    def of(self, words: np.ndarray) -> tuple[np.ndarray, kernels.WordWeights]:
-        """Number the words that occur among ``words`` (T,): return these numbers, (T,) uint32, and the words' rows."""
-        seen = np.zeros(self.n_words, bool)
-        seen[words] = True
-        number = np.cumsum(seen, dtype=np.uint32) - np.uint32(1)
-        block = rows_of(np.flatnonzero(seen), self.blocks)
-        return number[words], kernels.word_weights(kernel_model(block, self.shared, 0, self.n_words))
-
-
-def kernel_model(block: Arrays, shared: Arrays, first: int, n_words: int) -> lda.ModelBlock:
-    """Return a block of B and what blocks share as the kernels take them."""
-    return lda.ModelBlock(
-        block["row_ptr"],
-        block["topics"],
-        block["counts"],
-        first,
-        shared["totals"],
-        shared["alpha"],
-        float(shared["beta"]),
-        n_words,
-    )
+    def rows_used_by(self, words: np.ndarray) -> tuple[np.ndarray, kernels.WordWeights]:
+        """Return the rows of the words that occur in ``words`` (T,), and the row number of each token, (T,) uint32."""
+        occurs = np.zeros(self.n_words, bool)
+        occurs[words] = True
+        row_of_word = np.cumsum(occurs, dtype=np.uint32) - np.uint32(1)
+        block = gather_rows(np.flatnonzero(occurs), self.blocks)
+        return row_of_word[words], kernels.word_weights(kernel_block(block, self.shared, 0, self.n_words))
 
 
-def rows_of(words: np.ndarray, blocks: Iterable[Arrays]) -> Arrays:
-    """Gather the rows of B of ``words`` (W,), in their order, from the blocks; an id below 0 has an empty row."""
-    words = np.asarray(words).astype(np.int64)
-    lengths, parts, first = np.zeros(len(words), np.int64), [], 0
-    for block in blocks:
-        behind = first + len(block["row_ptr"]) - 1
-        mine = np.flatnonzero((words >= first) & (words < behind))
-        starts = block["row_ptr"][words[mine] - first]
-        lengths[mine] = block["row_ptr"][words[mine] - first + 1] - starts
-        places = np.r_[0, np.cumsum(lengths[mine])]
-        part = np.empty(places[-1], np.uint16), np.empty(places[-1], np.int32)
-        kernels.copy_ranges(block["topics"], block["counts"], starts, *part, places[:-1], lengths[mine])
-        parts.append((mine, places[:-1], part))
-        first = behind
-    row_ptr = np.r_[0, np.cumsum(lengths)]
-    whole = np.empty(row_ptr[-1], np.uint16), np.empty(row_ptr[-1], np.int32)
-    for mine, places, part in parts:
-        kernels.copy_ranges(*part, places, *whole, row_ptr[mine], lengths[mine])
-    return {"row_ptr": row_ptr, "topics": whole[0], "counts": whole[1]}
+def fold_in(doc_ptr: np.ndarray, words: np.ndarray, topics: TrainedTopics) -> np.ndarray:
+    """Estimate the topic weights of documents: (D, K) float32, rows sum to one."""
+    rows_of_tokens, rows = topics.rows_used_by(words)
+    return kernels.fold_in(doc_ptr, rows_of_tokens, rows)
 
 
-def fold_in(doc_ptr: np.ndarray, words: np.ndarray, table: Table) -> np.ndarray:
-    """Estimate documents' topics: (D, K) float32, rows sum to one."""
-    return kernels.fold_in(doc_ptr, *table.of(words))
+def score_by_completion(doc_ptr: np.ndarray, words: np.ndarray, topics: TrainedTopics, keys: np.ndarray) -> Arrays:
+    """Estimate the topics of each document from a random half of its tokens, and score the other half.
 
-
-def complete(doc_ptr: np.ndarray, words: np.ndarray, table: Table, keys: np.ndarray) -> Arrays:
-    """Document completion: a random half of each document estimates its topics, the other half is scored."""
-    local, rows = table.of(words)
+    ``keys`` (D,) uint64 are the keys of the documents' random draws. Returns the sums ``log_likelihood`` and
+    ``tokens``.
+    """
+    rows_of_tokens, rows = topics.rows_used_by(words)
     first_half = split_mask(doc_ptr, keys)
-    given = select_tokens(doc_ptr, local, first_half)
-    scored = select_tokens(doc_ptr, local, ~first_half)
+    given = select_tokens(doc_ptr, rows_of_tokens, first_half)
+    scored = select_tokens(doc_ptr, rows_of_tokens, ~first_half)
     total = kernels.score_completion(given, scored, rows)
-    return {"log_likelihood": np.float64(total), "tokens": np.int64(len(scored[1]))}
+    n_scored = len(scored[1])
+    return {"log_likelihood": np.float64(total), "tokens": np.int64(n_scored)}
 
 
-def left_to_right(doc_ptr: np.ndarray, words: np.ndarray, table: Table, keys: np.ndarray, particles: int) -> Arrays:
-    """Estimate the likelihood of whole documents, by particles."""
-    alpha, total = table.shared["alpha"].astype(np.float64), 0.0
-    beta = float(table.shared["beta"])
-    norm = table.shared["totals"] + table.n_words * beta
+def score_left_to_right(
+    doc_ptr: np.ndarray, words: np.ndarray, topics: TrainedTopics, keys: np.ndarray, particles: int
+) -> Arrays:
+    """Estimate the likelihood of whole documents (Wallach et al. 2009, algorithm 3).
+
+    Returns the sums ``log_likelihood`` and ``tokens``. The time grows with the square of a document's length.
+    """
+    alpha = topics.shared["alpha"].astype(np.float64)
+    total = 0.0
     for d, key in enumerate(keys):
-        used, local = np.unique(words[doc_ptr[d] : doc_ptr[d + 1]], return_inverse=True)
-        rows = rows_of(used, table.blocks)
-        phi = np.full((len(used), len(alpha)), beta)
-        phi[row_of_each_entry(rows["row_ptr"]), rows["topics"]] += rows["counts"]
-        total += left_to_right_kernel(local.astype(np.int64), phi / norm, alpha, key, particles)
+        used, rows_of_tokens = np.unique(words[doc_ptr[d] : doc_ptr[d + 1]], return_inverse=True)
+        phi = _word_probabilities(used, topics)
+        total += left_to_right_kernel(rows_of_tokens.astype(np.int64), phi, alpha, key, particles)
     return {"log_likelihood": np.float64(total), "tokens": np.int64(doc_ptr[-1])}
+
+
+def _word_probabilities(words: np.ndarray, topics: TrainedTopics) -> np.ndarray:
+    """Return the probability of each of ``words`` (W,) in each topic: (W, K) float64."""
+    beta = float(topics.shared["beta"])
+    totals = topics.shared["totals"]
+    rows = gather_rows(words, topics.blocks)
+    phi = np.full((len(words), len(totals)), beta)
+    phi[row_of_each_entry(rows["row_ptr"]), rows["topics"]] += rows["counts"]
+    return phi / (totals + topics.n_words * beta)

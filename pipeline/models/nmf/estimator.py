@@ -266,7 +266,7 @@ class NMF(TextEstimator, TopicModel):
         rows = np.concatenate([algorithm.fold_in(A, W, shared["S"])[0] for A in chunks])
         return self._as_output(rows, X)
 
-    def score(self, X: Any, y: Any = None, *, client: "Client | None" = None, **options: Any) -> float:
+    def score(self, X: Any, y: Any = None, *, client: "Client | None" = None) -> float:
         """Return how well the model fits new rows; larger is better.
 
         Parameters
@@ -287,7 +287,7 @@ class NMF(TextEstimator, TopicModel):
         """
         store = self._open_for_transform(X)
         if isinstance(store, Corpus):
-            return super().score(store, client=client, **options)
+            return super().score(store, client=client)
         self._check_columns(store)
         algorithm = self._fold_in()
         fitted = self._fitted()

@@ -126,7 +126,7 @@ def test_seeds_pull_their_topics_and_are_no_tokens(corpus, sampler):
 @pytest.mark.parametrize(
     "parameters, message",
     [
-        ({"seeds": [["w000", "unheard"]]}, "does not have unheard"),
+        ({"seeds": [["w000", "unheard"]]}, "does not contain unheard"),
         ({"seeds": [["w000"]] * 6}, "give 5 lists at most"),
         ({"seeds": [["w000"]], "seed_weight": 0}, "seed_weight is 0"),
         ({"seeds": [["w000"]], "learn_priors": "symmetric"}, "set learn_priors='none'"),

@@ -1,11 +1,11 @@
-"""Train, and retrain night after night, on a cluster of processes, while everything that can break is broken at random.
+"""A stress test: train, and retrain for several nights, on a cluster of processes, while random faults happen.
 
 python tests/stress --minutes 10
 
-Faults: a worker killed, the scheduler killed, the command ended by SIGKILL and by SIGTERM, the disk full (a small
-tmpfs), a stored piece truncated or a bit of it flipped, clocks that jump (of the command, the workers and the
-scheduler), and the same command called twice at once. After each end of a command, however it came about, what is
-committed must be whole; once a command has ended well, all bytes must be those of an undisturbed one in one process.
+The faults: a worker or the scheduler is killed; the command receives SIGKILL or SIGTERM; the disk (a small tmpfs) is
+full; a stored file is truncated, or one of its bits is flipped; the clocks of all processes jump; the same command is
+called twice at the same time. Whenever a command ends, everything that it committed must be complete. When a command
+ends with success, all bytes must equal those of an undisturbed run in one process.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ import click
 import numpy as np
 import yaml
 from cluster import Clocks, Cluster
-from trials import Night, Training, call, contents, pieces
+from trials import Night, Training, call, contents, zarr_chunks
 
 MODELS = {
     "lda": {"n_components": 10, "max_iter": 12},
@@ -33,7 +33,7 @@ MODELS = {
     "random-indexing": {"dimension": 256},
 }
 NIGHTS = 3
-#: How a command may end after which faults, besides well.
+#: Exit codes that a command may end with after a fault, in addition to success.
 EXCUSED = {
     "worker killed": {1},
     "scheduler killed": {1, 2},
@@ -45,23 +45,27 @@ EXCUSED = {
     "bit flipped": {4, -signal.SIGKILL},
     "called twice": {75},
 }
-DATA, LOCKED = 4, 75
-#: Seconds after which a command that does not end is taken to hang.
-PATIENCE = 300
-PROBLEMS = ("other bytes", "damaged or half there", "unexpected ends", "damage not named")
+#: Exit codes for damaged data, and for a run that another process uses.
+DATA = 4
+LOCKED = 75
+#: Seconds after which a command counts as hanging.
+HANGING_SECONDS = 300
+#: Counters that make the stress test fail.
+PROBLEMS = ("other bytes", "damaged or incomplete", "unexpected ends", "damage not named")
+#: Bytes of the small disk.
 DISK = 64 << 20
 
 
 @click.command()
 @click.option("--minutes", default=10.0)
-@click.option("--every", default=3.0, help="Seconds between two faults, in the mean.")
+@click.option("--every", default=3.0, help="Mean seconds between two faults.")
 @click.option("--workers", default=2)
-@click.option("--documents", default=1500, help="Of the corpus, and a fifth as many a night.")
-@click.option("--seed", default=1, help="Of the faults.")
-@click.option("--json", "target", type=click.Path(), help="Write every figure here.")
-@click.option("--quick", is_flag=True, help="Seconds: does it run?")
+@click.option("--documents", default=1500, help="Documents of the corpus. Each night adds a fifth as many.")
+@click.option("--seed", default=1, help="Seed of the faults.")
+@click.option("--json", "target", type=click.Path(), help="Write all figures to this file.")
+@click.option("--quick", is_flag=True, help="Run for seconds, to see that the program works.")
 def main(minutes, every, workers, documents, seed, target, quick):
-    """Print what was broken, how commands ended, and whether all came to the right bytes."""
+    """Print the faults, how commands ended, and whether all results are right."""
     if quick:
         minutes, every, documents = 0.2, 1.0, 60
     with tempfile.TemporaryDirectory(prefix="soak-") as folder, contextlib.ExitStack() as stack:
@@ -76,7 +80,7 @@ def main(minutes, every, workers, documents, seed, target, quick):
 
 
 class Soak:
-    """Trials, one after the other, and what happened to them."""
+    """Runs trials one after another, injects faults, and counts what happens."""
 
     def __init__(self, folder, workers, every, chance, stack):
         self.folder, self.every, self.chance, self.count = folder, every, chance, Counter()
@@ -102,10 +106,10 @@ class Soak:
         self.cluster = Cluster(folder, workers, self.environment)
         stack.callback(self.cluster.close)
 
-    # --- before ---
+    # --- preparation ---
 
     def prepare(self, documents, kinds):
-        """Write documents, and start a cluster."""
+        """Write the documents of all days, and start a cluster."""
         draw = np.random.default_rng(0)
         (self.folder / "days").mkdir()
         for day, number in enumerate([documents] + [documents // 5] * NIGHTS):
@@ -116,14 +120,14 @@ class Soak:
         self.cluster.start()
 
     def expect(self, kind):
-        """Do in this process, undisturbed, what is to be done with a model; keep the bytes after each command."""
+        """Run the commands of a model undisturbed in this process, and keep the bytes after each."""
         folder = self.begin(self.folder / "expected" / kind, kind)
         for number, trial in enumerate(self.trials(kind, folder, {"kind": "synchronous"})):
             call(folder, trial.arguments)
             self.expected[kind, number] = contents(folder)
 
     def begin(self, folder, kind):
-        """Make a folder with a model's configuration."""
+        """Create a folder with the configuration of a model."""
         folder.mkdir(parents=True)
         tree = {
             "source": {"path": f"{self.folder}/days/*.jsonl"},
@@ -137,7 +141,7 @@ class Soak:
         return folder
 
     def trials(self, kind, folder, cluster):
-        """Yield the commands of a folder, in order."""
+        """Yield the trials of a folder in order: one run, then the nights."""
         options = ["--json", "--set", f"cluster={json.dumps(cluster)}"]
         yield Training(kind, folder, ["run", "my.yaml", *options], self.expected.get((kind, 0)))
         for night in range(1, NIGHTS + 1):
@@ -147,7 +151,7 @@ class Soak:
     # --- a trial ---
 
     def until(self, end):
-        """Folder after folder, until time is up; the last command is seen to its end."""
+        """Run trials until the time is over. The last command may finish."""
         cluster = {"kind": "scheduler-file", "scheduler_file": str(self.cluster.file)}
         while time.monotonic() < end:
             kind = self.chance.choice(self.kinds)
@@ -162,15 +166,16 @@ class Soak:
             shutil.rmtree(folder, ignore_errors=True)
 
     def run(self, trial):
-        """Call a command until it ends well, with a few faults on the way; compare what it leaves."""
-        began, faults = time.monotonic(), self.chance.randint(1, 6)
+        """Call a command again and again until it succeeds, with a few faults; then compare its files."""
+        began = time.monotonic()
+        faults = self.chance.randint(1, 6)
         process = trial.start(self.environment)
         while process.poll() != 0:
-            self.cluster.wait(process, self.chance.expovariate(1 / self.every) if faults else PATIENCE)
+            self.cluster.wait(process, self.chance.expovariate(1 / self.every) if faults else HANGING_SECONDS)
             if process.poll() is None:
-                process, faults = self.harm(trial, process, faults)
+                process, faults = self.inject_fault(trial, process, faults)
             if process.poll():
-                self.look(trial, process)
+                self.check(trial, process)
                 self.count["called again"] += 1
                 process = trial.start(self.environment)
         self.count["nights" if isinstance(trial, Night) else "runs"] += 1
@@ -181,10 +186,10 @@ class Soak:
         if differing:
             self.problem("other bytes", trial, ", ".join(differing[:5]))
 
-    def harm(self, trial, process, faults):
-        """Let one of the faults happen; return the process that goes on, and how many faults are still to come."""
+    def inject_fault(self, trial, process, faults):
+        """Inject one fault; return the process that continues, and the number of faults still to come."""
         if not faults:
-            self.problem("unexpected ends", trial, f"nothing for {PATIENCE} s")
+            self.problem("unexpected ends", trial, f"nothing for {HANGING_SECONDS} s")
             self.kill(trial, process)
             return process, 0
         name = self.chance.choice(list(self.faults))
@@ -192,18 +197,18 @@ class Soak:
         trial.excused |= EXCUSED[name]
         return self.faults[name](trial, process) or process, faults - 1
 
-    def look(self, trial, process):
-        """Judge how a command ended, and what it leaves."""
+    def check(self, trial, process):
+        """Check how a command ended, and what it has committed."""
         self.count[f"exit code {process.returncode}"] += 1
         sentence = trial.errors.read_text()
         if process.returncode not in trial.excused or "Traceback" in sentence:
             self.problem("unexpected ends", trial, f"{process.returncode}: {sentence[-2000:]}")
         lost = trial.lost()
         if lost:
-            self.problem("damaged or half there", trial, lost)
+            self.problem("damaged or incomplete", trial, lost)
 
     def problem(self, name, trial, what):
-        """Count and tell a problem."""
+        """Count and print a problem."""
         self.count[name] += 1
         click.echo(f"{name}: {trial.kind}, {' '.join(trial.arguments[:4])}: {what}", err=True)
 
@@ -227,38 +232,38 @@ class Soak:
         process.terminate()
 
     def jump(self, trial, process):
-        """Set all clocks on by up to a day, or back by seconds: Dask says nothing for as long as they were set back."""
+        """Move all clocks forward by up to a day, or back by seconds. Dask waits for as long as they went back."""
         self.clocks.jump(self.chance.choice([self.chance.randint(1, 86_400), -self.chance.randint(1, 10)]))
 
     def fill_disk(self, trial, process):
-        """Leave a few bytes of the disk for a while."""
+        """Fill the disk for a while, except for a few bytes."""
         ballast = self.disk / "ballast"
         free = shutil.disk_usage(self.disk).free
-        with contextlib.suppress(OSError):  # the command took some of it meanwhile
+        with contextlib.suppress(OSError):  # the command used some of the space in the meantime
             ballast.write_bytes(bytes(max(0, free - self.chance.randrange(1 << 17))))
         self.cluster.wait(process, 4 * self.every)
         ballast.unlink()
 
     def call_twice(self, trial, process):
-        """Call the same command a second time: one of the two has the lock."""
+        """Call the same command a second time: one of the two gets the lock."""
         second = trial.start(self.environment, "errors of the second")
-        self.cluster.wait(second, PATIENCE)
+        self.cluster.wait(second, HANGING_SECONDS)
         code = second.poll()
         self.count["second call locked out"] += code == LOCKED
         if code not in (0, LOCKED) and code not in trial.excused:
             self.problem("unexpected ends", trial, f"second call: {code}")
 
     def damage(self, trial, process, change):
-        """Change a stored piece while nobody looks, see that it is named, and put it back."""
+        """Change a stored file while no command runs; check that the next command names it; restore the file."""
         self.kill(trial, process)
-        there = pieces(trial.folder)
+        there = zarr_chunks(trial.folder)
         if not there:
             return process
         path = Path(self.chance.choice(there))
         before = path.read_bytes()
         path.write_bytes(change(before))
         process = trial.start(self.environment)
-        self.cluster.wait(process, PATIENCE)
+        self.cluster.wait(process, HANGING_SECONDS)
         group = path.parents[path.parts[::-1].index("c") + 1].relative_to(trial.folder)
         if process.returncode == DATA and str(group) not in trial.errors.read_text():
             self.problem("damage not named", trial, f"{path}: {trial.errors.read_text()}")
@@ -268,12 +273,13 @@ class Soak:
         return process
 
     def truncate(self, trial, process):
-        """Cut the end of a piece off."""
+        """Cut off the end of a stored file."""
         return self.damage(trial, process, lambda content: content[: self.chance.randrange(len(content))])
 
     def flip(self, trial, process):
-        """Flip one bit of a piece."""
-        place, bit = self.chance.random(), 1 << self.chance.randrange(8)
+        """Flip one bit of a stored file."""
+        place = self.chance.random()
+        bit = 1 << self.chance.randrange(8)
 
         def change(content):
             at = int(place * len(content))
@@ -281,10 +287,10 @@ class Soak:
 
         return self.damage(trial, process, change)
 
-    # --- after ---
+    # --- result ---
 
     def figures(self):
-        """Return the figures by name."""
+        """Return all counters by name."""
         names = ("runs", "nights", "epochs", *self.faults, "damage named", "damage not read", "second call locked out")
         codes = sorted(name for name in self.count if name.startswith("exit code"))
         figures = {name: self.count[name] for name in (*names, *codes, "called again", *PROBLEMS)}

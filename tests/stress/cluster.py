@@ -1,4 +1,4 @@
-"""A cluster of processes whose parts die and whose clocks jump when they are told to."""
+"""A cluster of processes that can be killed, and whose clocks can be moved."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ import time
 
 import psutil
 
-#: A library that shifts the time of day by the seconds that a file says: all processes' clocks jump at once.
+#: C code of a library that adds the seconds in a file to the time of day, for all processes that load it.
 CLOCK = r"""
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -48,7 +48,7 @@ time_t time(time_t *out) {
 
 
 class Clocks:
-    """Shifts the time of day of every process that is started with its ``environment``."""
+    """Moves the time of day of every process that is started with its ``environment``."""
 
     def __init__(self, folder):
         source, library = folder / "clock.c", folder / "clock.so"
@@ -59,22 +59,26 @@ class Clocks:
         self.environment = {"LD_PRELOAD": str(library), "SOAK_CLOCK": str(self.shift)}
 
     def jump(self, seconds):
-        """Set all clocks on, or back, by so much."""
-        with self.shift.open("r+b") as file:  # in place: who reads a mapped file that is cut short dies
+        """Move all clocks forward, or back if ``seconds`` is negative."""
+        with self.shift.open("r+b") as file:  # in place: a process dies if the file that it has mapped is truncated
             (before,) = struct.unpack("q", file.read())
             file.seek(0)
             file.write(struct.pack("q", before + seconds))
 
 
 class Cluster:
-    """A scheduler and workers, processes of their own that find each other by a file."""
+    """A scheduler and workers in processes of their own, which find each other through a file."""
 
     def __init__(self, folder, workers, environment):
-        self.folder, self.file, self.workers = folder, folder / "scheduler.json", workers
-        self.environment, self.processes, self.given_up = environment, [], 0
+        self.folder = folder
+        self.file = folder / "scheduler.json"
+        self.workers = workers
+        self.environment = environment
+        self.processes = []
+        self.given_up = 0
 
     def start(self):
-        """Start a scheduler, and workers for it."""
+        """Start a scheduler and its workers."""
         self.file.unlink(missing_ok=True)
         common = ["--scheduler-file", str(self.file), "--no-dashboard"]
         local = ["--nthreads", "1", "--memory-limit", "1GiB", "--local-directory", str(self.folder / "dask")]
@@ -82,7 +86,7 @@ class Cluster:
         self.nannies = self._spawn("worker", *common, "--nworkers", str(self.workers), *local)
 
     def wait(self, process, seconds):
-        """Wait for a command to end, no longer than that; start the cluster again if a part of it has given up."""
+        """Wait at most ``seconds`` for a command to end. Restart the cluster if its scheduler or its nannies ended."""
         end = time.monotonic() + seconds
         while process.poll() is None and time.monotonic() < end:
             if self.scheduler.poll() is not None or self.nannies.poll() is not None:
@@ -99,7 +103,7 @@ class Cluster:
         return process
 
     def kill_worker(self, chance):
-        """Kill a worker, if there is one just now; its nanny starts another."""
+        """Kill a worker, if there is one. Its nanny starts another."""
         children = psutil.Process(self.nannies.pid).children(recursive=True)
         running = [child for child in children if "spawn_main" in " ".join(child.cmdline())]
         if running:
@@ -107,13 +111,13 @@ class Cluster:
         return bool(running)
 
     def kill_scheduler(self):
-        """Kill the scheduler and start another cluster; the workers of the old one find out by themselves."""
+        """Kill the scheduler and start another cluster. The workers of the old one end by themselves."""
         self.scheduler.kill()
         self.scheduler.wait()
         self.start()
 
     def close(self):
-        """End every process that was started."""
+        """Kill every process that was started."""
         for process in self.processes:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)

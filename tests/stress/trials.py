@@ -1,4 +1,4 @@
-"""Commands that are to end well in the end, and what they must leave on disk."""
+"""Commands that must succeed in the end, and the files that they must leave."""
 
 import contextlib
 import io
@@ -13,31 +13,36 @@ from corpusmill.pipeline.engine.run import RunStore
 from corpusmill.pipeline.models.versions import Versions
 
 COMMAND = [sys.executable, "-c", "from corpusmill.pipeline.commands.cli.main import main; main()"]
-#: What differs from run to run: times.
+#: Files with times, which differ between runs.
 TIMED = ("run.json", "metrics.jsonl", "model.json", "report.html")
 
 
 class Trial:
-    """A command in a folder, which is to end well in the end; ``expected`` are the bytes that it then leaves."""
+    """A command in a folder. ``expected`` has the files that it must leave when it has succeeded."""
 
     def __init__(self, kind, folder, arguments, expected):
-        self.kind, self.folder, self.arguments, self.expected = kind, folder, arguments, expected
-        self.reached, self.excused = -1, set()
+        self.kind = kind
+        self.folder = folder
+        self.arguments = arguments
+        self.expected = expected
+        self.reached = -1
+        self.excused = set()
 
     @property
     def errors(self):
-        """What the command's process wrote to stderr."""
+        """The file with what the command wrote to stderr."""
         return self.folder.parents[1] / "errors"
 
     def start(self, environment, errors="errors"):
-        """Call the command in a process of its own."""
+        """Start the command in a process of its own."""
         with (self.folder.parents[1] / errors).open("w") as stderr:
             quiet = {"stdout": subprocess.DEVNULL, "stderr": stderr}
             return subprocess.Popen([*COMMAND, *self.arguments], cwd=self.folder, env=environment, **quiet)
 
     def lost(self):
-        """Say what is lost or half there now; an empty string where all is well."""
-        reached, now = self.reached, self.committed()
+        """Say what is lost or incomplete; return an empty string if nothing is."""
+        reached = self.reached
+        now = self.committed()
         self.reached = now
         if now < reached:
             return f"went back from {reached} to {now}"
@@ -45,24 +50,26 @@ class Trial:
 
 
 class Training(Trial):
-    """A run, and the model that it leaves."""
+    """A run and its model."""
 
     def committed(self):
         """Return the last committed step."""
         return RunStore(str(self.folder / "run")).step
 
     def epochs(self):
-        """Return how many were trained."""
+        """Return how many epochs were trained."""
         return len(RunStore(str(self.folder / "run")).metrics)
 
     def broken(self):
-        """Check every piece of the committed step, and that there is a row for each."""
+        """Check every stored array of the committed step, and that each step has a row of metrics."""
         run = RunStore(str(self.folder / "run"))
         if run.step < 0:
             return ""
         if [row["step"] for row in run.metrics] != list(range(1, run.step + 1)):
             return "rows of metrics are missing"
-        return ", ".join(path for path in pieces(self.folder / "run/epochs" / f"{run.step:06d}") if not is_whole(path))
+        return ", ".join(
+            path for path in zarr_chunks(self.folder / "run/epochs" / f"{run.step:06d}") if not is_whole(path)
+        )
 
 
 class Night(Trial):
@@ -73,19 +80,20 @@ class Night(Trial):
         return Versions(str(self.folder / "models")).head.version
 
     def epochs(self):
-        """Return how many were trained."""
+        """Return how many epochs were trained."""
         versions = Versions(str(self.folder / "models"))
         return versions.read(versions.head.version)["epochs"]
 
     def broken(self):
-        """Compare every version that is there with the undisturbed one."""
-        there, wanted = contents(self.folder), self.expected
+        """Compare every version with that of an undisturbed run."""
+        there = contents(self.folder)
+        wanted = self.expected
         names = (f"models/versions/{number:06d}/" for number in Versions(str(self.folder / "models")).numbers)
         return ", ".join(n for n in names if below(there, n) != below(wanted, n))
 
 
 def contents(folder):
-    """Return all files' bytes by path, but for locks and times; what names the folder itself names any."""
+    """Return the bytes of all files by path, except locks and files with times. The folder's own path reads '.'."""
     files = [path for path in folder.rglob("*") if path.is_file() and path.suffix not in (".lock", ".yaml")]
     names = {str(path.relative_to(folder)): path for path in files}
     timed = {n for n in names if Path(n).name in TIMED and not n.startswith("models/")}
@@ -94,23 +102,23 @@ def contents(folder):
 
 
 def below(files, start):
-    """Return the files whose paths start so."""
+    """Return the files whose paths start with ``start``."""
     return {name: content for name, content in files.items() if name.startswith(start)}
 
 
-def pieces(folder):
-    """List stored pieces of arrays below a folder."""
+def zarr_chunks(folder):
+    """List the Zarr chunks below a folder."""
     return [str(p) for p in folder.rglob("c/*") if p.is_file() and ".tmp-" not in str(p)]
 
 
 def is_whole(path):
-    """Compare a stored piece with its checksum."""
+    """Compare a Zarr chunk with its checksum."""
     content = Path(path).read_bytes()
     return int(google_crc32c.value(content[:-4])).to_bytes(4, "little") == content[-4:]
 
 
 def call(folder, arguments):
-    """Run a command in this process."""
+    """Run a command in this process, which must succeed."""
     with contextlib.chdir(folder), contextlib.redirect_stdout(io.StringIO()):
         try:
             corpusmill(arguments)

@@ -1,4 +1,4 @@
-"""The file of figures that a batch job leaves for Prometheus: after a success, an error and a signal."""
+"""The file of gauges that a batch job writes for Prometheus: after a success, an error and a signal."""
 
 import json
 import signal
@@ -18,7 +18,7 @@ FILE = Path("figures/corpusmill.prom")
 
 @pytest.fixture(autouse=True)
 def project(tmp_path, monkeypatch):
-    """Two days of documents and a configuration that asks for figures, the working directory beside them."""
+    """Write two days of documents and a configuration with a metrics file into the working directory."""
     monkeypatch.chdir(tmp_path)
     write_day(1, [BOATS, BREAD] * 8)
     write_day(2, [BOATS] * 4)
@@ -26,14 +26,14 @@ def project(tmp_path, monkeypatch):
 
 
 def figures(run):
-    """Read the file as Prometheus does: the values of the metrics, which all bear the job's labels."""
+    """Read the file as Prometheus does; return the values by name. All of them have the job's labels."""
     samples = [s for f in parser.text_string_to_metric_families(FILE.read_text()) for s in f.samples]
     assert all(s.labels == {"run": run, "algorithm": "lda"} for s in samples)
     assert list(FILE.parent.iterdir()) == [FILE]
     return {s.name.removeprefix("corpusmill_"): s.value for s in samples}
 
 
-def test_a_run_leaves_the_figures_of_its_last_epoch():
+def test_the_file_has_the_metrics_of_the_last_epoch():
     began = time.time()
     assert call("run", "my.yaml", "--json") == 0
     found, row = figures("run"), RunStore("run").metrics[-1]
@@ -43,7 +43,7 @@ def test_a_run_leaves_the_figures_of_its_last_epoch():
     assert began <= found["success_timestamp_seconds"] <= time.time()
 
 
-def test_grafana_finds_in_the_file_what_it_asks_for():
+def test_the_file_has_every_metric_of_the_grafana_dashboard():
     assert call("run", "my.yaml", "--json") == 0
     board = json.loads((Path(__file__).parents[3] / "configs" / "grafana.json").read_text())
     queries = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
@@ -53,7 +53,7 @@ def test_grafana_finds_in_the_file_what_it_asks_for():
     assert {name.removeprefix("corpusmill_") for name in asked} <= figures("run").keys()
 
 
-def test_nights_have_one_name_and_a_failure_keeps_the_time_of_the_last_success():
+def test_all_nights_have_the_same_labels_and_a_failure_keeps_the_time_of_the_last_success():
     assert call("retrain", "my.yaml", "--json") == 0
     published = figures("models")
     assert (published["epoch"], published["exit_status"]) == (3, 0)
@@ -73,7 +73,7 @@ def test_nights_have_one_name_and_a_failure_keeps_the_time_of_the_last_success()
     assert failed["success_timestamp_seconds"] < failed["end_timestamp_seconds"]
 
 
-def test_a_terminated_run_says_so():
+def test_a_terminated_run_leaves_its_exit_status():
     long = [*COMMAND, "run", "my.yaml", "--set", "model.max_iter=100000"]
     with subprocess.Popen(long, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         deadline = time.monotonic() + 120
@@ -87,7 +87,7 @@ def test_a_terminated_run_says_so():
     assert 2 <= found["epoch"] < found["epochs"]
 
 
-def test_a_name_that_no_collector_reads_is_refused_before_any_work(capsys):
+def test_a_file_name_that_prometheus_ignores_is_refused_before_any_work(capsys):
     assert call("run", "my.yaml", "--set", "run.metrics_file=figures.txt") == 2
     assert "end in .prom" in capsys.readouterr().err
     assert not Path("corpus").exists()

@@ -1,0 +1,33 @@
+"""Numbers, durations and names as people read them."""
+
+import pytest
+from corpusmill.pipeline.formatting import format_duration, format_number, label, with_minus_sign
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (0, "0"),
+        (12, "12"),
+        (1234, "1,234"),
+        (123456, "123 k"),
+        (1.5e6, "1.5 M"),
+        (2.34e9, "2.34 G"),
+        (0.12345, "0.1235"),
+    ],
+)
+def test_numbers_have_about_four_digits(number, text):
+    assert format_number(number) == text
+
+
+def test_durations_minus_signs_and_names():
+    assert [format_duration(s) for s in (0.42, 12.3, 185, 300, 7800)] == [
+        "0.4 s",
+        "12 s",
+        "3 min 5 s",
+        "5 min",
+        "2 h 10 min",
+    ]
+    assert with_minus_sign("-7.1") == "\N{MINUS SIGN}7.1"
+    names = "training_seconds", "held_out_loss", "coherence_c_v", "u_mass"
+    assert [label(name) for name in names] == ["training seconds", "held-out loss", "coherence c_v", "u_mass"]

@@ -1,0 +1,32 @@
+"""Charts: the ticks of their axes, and the points of their curves."""
+
+import math
+
+from corpusmill.pipeline.views.history import metric_points
+from corpusmill.pipeline.views.report.charts import build_chart, nice_ticks
+from hypothesis import given
+from hypothesis import strategies as st
+
+numbers = st.floats(-1e9, 1e9, allow_nan=False)
+
+
+@given(numbers, numbers)
+def test_ticks_enclose_the_values_and_are_few(one, other):
+    low, high = sorted((one, other))
+    ticks = nice_ticks(low, high)
+    slack = 1e-6 * max(abs(low), abs(high), 1e-9)
+    assert ticks[0] <= low + slack
+    assert ticks[-1] >= high - slack
+    assert 2 <= len(ticks) <= 8
+    assert ticks == sorted(set(ticks))
+
+
+def test_labels_of_epochs_are_whole_numbers_without_repetition():
+    chart = build_chart("X", {"x": [(1.0, 1.0), (2.0, 2.0), (3.0, 3.0)]})
+    assert [tick.label for tick in chart.x_ticks] == ["1", "2", "3"]
+
+
+def test_values_that_are_not_finite_are_left_out():
+    found = [{"epoch": 1, "x": math.nan}, {"epoch": 2, "x": 3.0}, {"epoch": 3}, {"epoch": 4, "x": math.inf}]
+    assert metric_points(found, "x") == [(2.0, 3.0)]
+    assert build_chart("X", {"x": metric_points(found[:1], "x")}) is None

@@ -1,0 +1,76 @@
+"""The status of a run follows its events, and events travel as plain values."""
+
+import json
+
+import pytest
+from corpusmill.pipeline.engine.events import (
+    Described,
+    EpochFinished,
+    EpochStarted,
+    RunFinished,
+    RunStarted,
+    ShardSwept,
+)
+from corpusmill.pipeline.views.status import RunStatus, event_from_message, event_message
+
+EVENTS = [
+    RunStarted("runs/news", "lda", 0, 10, 3, 900, {"total": 1}),
+    EpochStarted(1, (0, 1, 2)),
+    ShardSwept(1, 0, 300, "w0", {"read": 1.0, "kernel": 2.0, "write": 0.0}, 0),
+    ShardSwept(1, 1, 300, "w1", {"read": 0.0, "kernel": 2.0, "write": 0.0}, 2),
+]
+
+
+def status_after(events):
+    status = RunStatus()
+    for event in events:
+        status.update(event)
+    return status
+
+
+def test_a_status_follows_the_events():
+    status = status_after(EVENTS)
+    assert status.shards == ["done", "cached", "waiting"]
+    assert status.state == "running"
+    assert status.workers["w0"] == {"tokens": 300, "seconds": 3.0, "shards": 1}
+    status.update(EpochFinished(1, {"epoch": 1, "seconds": 4.0, "tokens_per_second": 225.0}))
+    assert status.eta == 36.0
+    status.update(RunFinished("runs/news", 10, "converged"))
+    assert status.state == "converged"
+    assert status.eta is None
+
+
+def test_a_new_run_replaces_the_status_of_the_last_one():
+    status = status_after([*EVENTS, RunStarted("runs/other", "lda", 4, 10, 2, 50, {})])
+    assert status.shards == ["waiting", "waiting"]
+    assert status.workers == {}
+    assert status.rows == []
+    assert status.epoch == 4
+
+
+def test_a_run_that_is_resumed_shows_its_earlier_epochs():
+    history = ({"epoch": 1, "seconds": 4.0}, {"epoch": 2, "seconds": 2.0})
+    status = status_after([RunStarted("runs/news", "lda", 2, 10, 3, 900, {}, history=history)])
+    assert [row["epoch"] for row in status.rows] == [1, 2]
+    assert status.eta == 24.0
+
+
+@pytest.mark.parametrize("event", [*EVENTS, Described(1, ["a topic"]), RunFinished("runs/news", 10, "converged")])
+def test_an_event_travels_as_plain_values(event):
+    message = json.loads(json.dumps(event_message(event)))
+    status, received = status_after(EVENTS), status_after(EVENTS)
+    status.update(event, at=7.0)
+    received.update(event_from_message(message), at=7.0)
+    assert received == status
+
+
+def test_an_event_of_another_version_is_ignored():
+    assert event_from_message({"type": "Invented", "time": 1.0, "fields": {}}) is None
+
+
+def test_the_status_of_a_run_is_json():
+    status = status_after(EVENTS)
+    read_back = json.loads(json.dumps(status.as_json()))
+    assert read_back["state"] == status.state == "running"
+    assert read_back["epoch"] == status.epoch
+    assert read_back["workers"] == status.workers

@@ -13,7 +13,7 @@ The paper changes B and N while it draws. Here atomic operations change B when t
 mini-batch is done. So topics do not depend on which thread comes first. They are those of the CPU's `minibatch` but for
 the rounding of sums: a draw at the edge between two topics may fall on the other side.
 
-Tested in the simulator and on a device against the CPU's topics: tests/kernels/cuda/test_lda_collapsed.py.
+Tested in the simulator and on a device against the CPU's topics: tests/kernels/cuda/lda/test_collapsed.py.
 Reference implementation: tests/helpers/naive.py, `lda_minibatch`.
 """
 

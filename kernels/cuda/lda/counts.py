@@ -16,7 +16,7 @@ and has one table of K integers. Then `_compact` removes the gaps between the ro
 A block's tables lie in shared memory if they take no more than `SHARED_TABLE_BYTES`, otherwise in device memory. More
 shared memory per block would leave multiprocessors without enough active blocks.
 
-Tested in the simulator and on a device against the CPU's arrays: tests/kernels/cuda/test_lda.py.
+Tested in the simulator and on a device against the CPU's arrays: tests/kernels/cuda/lda/test_esca.py.
 Reference implementation: tests/helpers/naive.py, `lda_counts`.
 """
 

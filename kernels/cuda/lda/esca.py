@@ -15,7 +15,7 @@ the four rows.
 A token's draw points a uniform number into the same line as on the CPU. What falls into the prior part is looked up by
 the whole warp, one token after another, in a search tree (section 3.2.4): that of the prior, or that of the word.
 
-Tested in the simulator and on a device against the CPU's topics: tests/kernels/cuda/test_lda.py.
+Tested in the simulator and on a device against the CPU's topics: tests/kernels/cuda/lda/test_esca.py.
 Reference implementation: tests/helpers/naive.py, `lda_sweep`.
 """
 

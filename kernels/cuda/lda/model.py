@@ -7,7 +7,7 @@ sets φ back by the row's non-zeros (`clear_word`).
 shared memory for K floats, φ lies in device memory and is read through the caches. Tiles of K topics would not need
 more shared memory, but they would visit the entries of a document's row in another order than the CPU's sums do.
 
-Tested in the simulator and on a device against the CPU's topics: tests/kernels/cuda/test_lda.py.
+Tested in the simulator and on a device against the CPU's topics: tests/kernels/cuda/lda/test_esca.py.
 Reference implementation: tests/helpers/naive.py, `lda_weights`.
 """
 

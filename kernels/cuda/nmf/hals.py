@@ -16,7 +16,7 @@ A single row per lane means that no lane needs another lane's numbers. The array
 warp use different banks, whether they are on one component or on one row.
 
 The results differ from the CPU's by rounding, since sums have another order. Tested to 1e-5 in the simulator and on a
-device: tests/kernels/cuda/test_nmf.py. Reference implementation: tests/helpers/naive.py, `nmf_best_rows` and
+device: tests/kernels/cuda/nmf/test_hals.py. Reference implementation: tests/helpers/naive.py, `nmf_best_rows` and
 `nmf_fast_hals`.
 """
 

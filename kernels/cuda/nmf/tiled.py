@@ -10,7 +10,7 @@ normalised over all rows:
 In both, a thread has one row. The factor is transposed, so that threads side by side read numbers side by side.
 
 The results differ from the CPU's by rounding. Tested to 1e-5 in the simulator and on a device:
-tests/kernels/cuda/test_nmf.py. Reference implementation: tests/helpers/naive.py, `nmf_fast_hals`.
+tests/kernels/cuda/nmf/test_hals.py. Reference implementation: tests/helpers/naive.py, `nmf_fast_hals`.
 """
 
 from typing import Any, NamedTuple

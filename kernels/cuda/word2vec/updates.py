@@ -3,7 +3,7 @@
 The learning rate and the negatives are computed by the CPU's functions, compiled for the device. Products and updates
 of rows are written anew: the CPU's are vector instructions for eight or sixteen numbers at a time.
 
-Tested as parts of the kernels: tests/kernels/cuda/test_word2vec.py.
+Tested as parts of the kernels: tests/kernels/cuda/word2vec/test_skip_gram.py.
 """
 
 import math

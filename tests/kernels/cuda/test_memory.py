@@ -1,30 +1,160 @@
-"""Copies of host arrays on a device, in the simulator and on one."""
+"""Copies, allocations and launches on a device, and the ledger that counts them."""
 
+import importlib.util
 import threading
-import weakref
 
 import numpy as np
-from corpusmill.kernels.cuda import memory
+import pytest
+from corpusmill.kernels.cuda import launch, memory
+from corpusmill.kernels.cuda.jit import kernel
+from corpusmill.kernels.cuda.ledger import LEDGER, Entry, Ledger, Operation, Total, difference
+from helpers.cuda_ptx import HostCuda
 from helpers.cuda_simulator import on_device
+from numba import config, cuda
+
+
+def counted(call):
+    """Return what ``call`` adds to the ledger."""
+    before = LEDGER.totals()
+    call()
+    return difference(LEDGER.totals(), before)
 
 
 @on_device
-def test_a_copy_is_freed_by_a_thread_that_uses_the_device():
-    host = [np.arange(10)]
-    copy = weakref.ref(memory.cached_copy(host[0], "host"))
-    assert memory.cached_copy(host[0], "host") is copy()
-    ending = threading.Thread(target=host.clear)
-    ending.start()
-    ending.join()
-    assert copy() is not None
-    memory.allocate(1, np.int8, "one byte")
-    assert copy() is None
+@pytest.mark.parametrize("size", [0, 1, 1000, 4096 + 17])
+def test_arrays_come_back_as_they_were(size, monkeypatch):
+    monkeypatch.setattr(memory, "BUFFER_BYTES", 4096)
+    host = np.random.default_rng(size).integers(0, 1 << 32, size, np.uint32)
+    array = memory.upload(host, "host")
+    np.testing.assert_array_equal(memory.download(array, "host"), host)
 
 
 @on_device
-def test_all_copies_are_forgotten_where_memory_is_short():
-    host = np.arange(10)
-    copy = weakref.ref(memory.cached_copy(host, "host"))
-    memory.COPIES.clear()
-    assert (copy(), memory.COPIES.nbytes) == (None, 0)
-    np.testing.assert_array_equal(memory.download(memory.cached_copy(host, "host"), "host"), host)
+def test_parts_of_a_large_array_pass_through_two_buffers(monkeypatch):
+    monkeypatch.setattr(memory, "BUFFER_BYTES", 80)
+    host = np.arange(105, dtype=np.float64).reshape(15, 7)
+    np.testing.assert_array_equal(memory.download(memory.upload(host, "host"), "host"), host)
+
+
+@on_device
+def test_the_ledger_counts_bytes_and_calls_by_cause():
+    host = np.arange(100, dtype=np.int32)
+    found = {}
+
+    def call():
+        array = memory.upload(host, "W")
+        found["host"] = memory.download(array, "H")
+
+    assert counted(call) == {
+        Entry(Operation.ALLOCATE, "W"): Total(1, 400),
+        Entry(Operation.UPLOAD, "W"): Total(1, 400),
+        Entry(Operation.DOWNLOAD, "H"): Total(1, 400),
+        Entry(Operation.WAIT, "H"): Total(1, 0),
+        Entry(Operation.WAIT, "pinned buffer"): Total(2, 0),
+        Entry(Operation.FREE, "W"): Total(1, 400),
+    }
+
+
+@on_device
+def test_a_cached_copy_is_uploaded_once_and_a_downloaded_one_never():
+    host = np.arange(100, dtype=np.int32)
+    copy = memory.cached_copy(host, "z")
+    again = counted(lambda: memory.cached_copy(host, "z"))
+    assert not again
+    kept = memory.download(copy, "z", keep=True)
+    assert not counted(lambda: memory.cached_copy(kept, "z"))
+
+
+@on_device
+def test_a_workspace_is_allocated_again_only_where_it_is_too_small():
+    name = "a workspace of this test"
+    sizes = [1000, 900, 1100, 1126, 4000]
+    allocated = []
+    for size in sizes:
+        found = counted(lambda size=size: memory.workspace(name, size, np.uint8))
+        allocated.append(found.get(Entry(Operation.ALLOCATE, name), Total(0, 0)).nbytes)
+    assert allocated == [1125, 0, 0, 1266, 4500]
+    assert memory.workspace(name, (10, 20), np.float32).shape == (10, 20)
+
+
+@on_device
+def test_launches_are_counted_by_kernel():
+    @kernel
+    def _double(x):
+        i = cuda.grid(1)
+        if i < len(x):
+            x[i] *= 2
+
+    array = memory.upload(np.arange(5), "x")
+    found = counted(lambda: launch.launch(_double, 1, 32, array))
+    assert found == {Entry(Operation.LAUNCH, "double"): Total(1, 0)}
+    assert memory.download(array, "x").tolist() == [0, 2, 4, 6, 8]
+
+
+def test_frees_may_be_recorded_while_the_ledger_is_locked():
+    """A finalizer can run inside of the ledger's own methods; with a lock it would wait for ever."""
+    ledger = Ledger()
+    with ledger._lock:
+        freeing = threading.Thread(target=ledger.record_free, args=("W", 8))
+        freeing.start()
+        freeing.join(5)
+        assert not freeing.is_alive()
+    assert ledger.totals() == {Entry(Operation.FREE, "W"): Total(1, 8)}
+
+
+class CompiledKernel:
+    """Stands in for what Numba compiles a kernel to, as far as a request for shared memory uses it."""
+
+    handle = "the kernel's handle"
+
+    @property
+    def library(self):
+        return self
+
+    def get_cufunc(self):
+        return self
+
+
+class Dispatcher:
+    """Stands in for Numba's kernel object, which compiles for a device only where there is one."""
+
+    def typeof_pyval(self, argument):
+        return type(argument)
+
+    def compile(self, signature):
+        assert signature == (int, float)
+        return CompiledKernel()
+
+
+@pytest.mark.skipif(bool(config.ENABLE_CUDASIM), reason="the simulator grants any shared memory")
+@pytest.mark.parametrize("answer", ["CUDA_SUCCESS", "CUDA_ERROR_INVALID_VALUE"])
+def test_large_shared_memory_is_requested_from_the_driver(answer, monkeypatch):
+    driver = pytest.importorskip("cuda.bindings.driver")
+    requests = []
+
+    def request(attribute, value, kernel, device):
+        requests.append((attribute.name, value, kernel, device))
+        return (getattr(driver.CUresult, answer),)
+
+    monkeypatch.setattr(driver, "cuKernelSetAttribute", request)
+    monkeypatch.setattr(launch, "cuda", HostCuda(0))
+    limit = launch.PORTABLE_SHARED_BYTES - launch.RESERVED_SHARED_BYTES
+    if answer == "CUDA_SUCCESS":
+        launch.request_large_shared_memory(Dispatcher(), (1, 1.0))
+    else:
+        with pytest.raises(RuntimeError, match=r"refuses 47,104 bytes .*CUDA_ERROR_INVALID_VALUE"):
+            launch.request_large_shared_memory(Dispatcher(), (1, 1.0))
+    assert requests == [("CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES", limit, "the kernel's handle", 0)]
+
+
+@pytest.mark.skipif(
+    bool(config.ENABLE_CUDASIM) or not importlib.util.find_spec("numba_cuda"), reason="needs the compiler, numba-cuda"
+)
+def test_numba_has_what_a_request_for_shared_memory_uses():
+    """No test on a machine without a device runs these: an update of numba-cuda must not remove them unseen."""
+    codegen = pytest.importorskip("numba.cuda.codegen")
+    dispatcher = pytest.importorskip("numba.cuda.dispatcher")
+    assert callable(dispatcher.CUDADispatcher.compile)
+    assert callable(dispatcher.CUDADispatcher.typeof_pyval)
+    assert isinstance(dispatcher._Kernel.library, property)
+    assert callable(codegen.CUDACodeLibrary.get_cufunc)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.kernels import random
-from corpusmill.kernels.cuda import warp
 from corpusmill.kernels.cuda.lda import counts as lda_counts
 from corpusmill.kernels.cuda.lda import esca as lda
 from corpusmill.kernels.cuda.lda import model as lda_model
@@ -97,36 +96,6 @@ def test_jobs_cover_every_token_of_their_words_once(words):
     lengths = jobs.ends - jobs.starts
     assert (np.diff(lengths) <= 0).all()
     assert lengths.max() <= 256 < lengths.sum()
-
-
-@on_device
-@pytest.mark.parametrize("size", [1, 31, 32, 33, 1024, 1025, 2500])
-def test_the_tree_finds_what_a_search_finds(size):
-    rng = np.random.default_rng(size)
-    leaves = np.cumsum(rng.exponential(size=size))
-    # Numbers inside, at the ends of leaves, and behind all of them.
-    wanted = np.r_[0.0, leaves[-1] * rng.random(6), leaves[[0, size // 2, -1]], leaves[-1] + 1]
-
-    @cuda.jit
-    def search(leaves, nodes, wanted, found):
-        for i in range(len(wanted)):
-            found[i] = warp.tree_search(leaves, nodes, len(leaves), wanted[i], cuda.threadIdx.x)
-
-    found = np.full(len(wanted), -1)
-    search[1, 32](leaves, lda_model.tree_nodes(leaves), wanted, found)
-    np.testing.assert_array_equal(found, np.minimum(np.searchsorted(leaves, wanted, "right"), size - 1))
-
-
-@on_device
-def test_prefix_sums():
-    @cuda.jit
-    def sums(x, out):
-        out[cuda.threadIdx.x] = warp.prefix_sum(x[cuda.threadIdx.x], cuda.threadIdx.x)
-
-    x = np.random.default_rng(0).integers(0, 100, 32)
-    out = np.zeros(32, np.int64)
-    sums[1, 32](x, out)
-    np.testing.assert_array_equal(out, np.cumsum(x))
 
 
 @on_device

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -135,6 +136,22 @@ class Resources(NamedTuple):
     registers: int  # a thread
     shared: int  # bytes a block, beside the dynamic ones
     spilled: int  # bytes a thread that registers had no room for, stored and loaded
+
+
+def memory_spaces(text: str) -> Counter[str]:
+    """Count the instructions of PTX that load, store or change memory, by the space that they name.
+
+    "generic" has no name: the device then finds out at run time whether an address lies in shared or in global memory.
+    """
+    found: Counter[str] = Counter()
+    for qualifiers in re.findall(r"\b(?:ld|st|atom|red)((?:\.\w+)+)", text):
+        spaces = [name for name in qualifiers.split(".") if name in SPACES]
+        found[spaces[0] if spaces else "generic"] += 1
+    return found
+
+
+#: Names of memory in PTX.
+SPACES = ("const", "global", "local", "param", "shared")
 
 
 def ptxas() -> str | None:

@@ -5,12 +5,12 @@ Source: SaberLDA (Li et al., ASPLOS 2017), section 3.3. Every count is an exact 
 By document ("shuffle and segmented count"):
 
 1. `_shuffle` brings the topics from word order into document order. One thread per token.
-2. `_count_documents` counts. A block is one warp and takes document after document. It has two tables of K integers:
+2. `count_documents` counts. A block is one warp and takes document after document. It has two tables of K integers:
    how many tokens have each topic, and which token is the first of its topic. The paper sorts a document's topics
    instead; here two atomic operations per token replace the sort, and the row's entries come in the order of their
    first tokens, as on the CPU.
 
-By word: `_count_words` counts. A block of `THREADS` threads takes word after word, those with the most tokens first,
+By word: `count_words` counts. A block of `THREADS` threads takes word after word, those with the most tokens first,
 and has one table of K integers. Then `_compact` removes the gaps between the rows.
 
 A block's tables lie in shared memory if they take no more than `SHARED_TABLE_BYTES`, otherwise in device memory. More
@@ -82,11 +82,19 @@ def count_documents(
     if len(z):
         shuffled = _shuffled_topics(word_to_doc_order, z)
         blocks = min(BLOCKS, n_documents)
-        tables, shared = _make_tables("document tables", blocks, 2 * n_topics)
-        pointers = cached_copy(doc_ptr, "doc_ptr")
+        in_shared_memory = _fits_shared_memory(2 * n_topics)
         launch(
-            _count_documents, blocks, WARP, pointers, shuffled, tables, 2 * n_topics, rows, n_entries, shared=shared
-        )  # fmt: skip
+            _COUNT_DOCUMENTS[in_shared_memory],
+            blocks,
+            WARP,
+            cached_copy(doc_ptr, "doc_ptr"),
+            shuffled,
+            workspace("document tables", (blocks, 0 if in_shared_memory else 2 * n_topics), np.int32),
+            n_topics,
+            rows,
+            n_entries,
+            shared=8 * n_topics if in_shared_memory else 0,
+        )
     return rows, int(download(n_entries, "A.n_entries")[0])
 
 
@@ -105,15 +113,9 @@ def _shuffled_topics(word_to_doc_order: np.ndarray, z: np.ndarray) -> Any:
     return shuffled
 
 
-def _make_tables(name: str, blocks: int, size: int) -> tuple[Any, int]:
-    """Return tables of ``size`` int32 per block in device memory, and the bytes of shared memory that replace them.
-
-    Where the tables lie in shared memory, those in device memory have one column, which tells the kernel.
-    """
-    nbytes = 4 * size
-    if nbytes <= SHARED_TABLE_BYTES:
-        return workspace(name, (blocks, 1), np.int32), nbytes
-    return workspace(name, (blocks, size), np.int32), 0
+def _fits_shared_memory(table_size: int) -> bool:
+    """Return whether a block's tables of ``table_size`` int32 lie in shared memory."""
+    return 4 * table_size <= SHARED_TABLE_BYTES
 
 
 @kernel
@@ -122,36 +124,41 @@ def _shuffle(word_to_doc_order: Any, z: Any, shuffled: Any) -> None:
         shuffled[word_to_doc_order[i]] = z[i]
 
 
-@kernel
-def _count_documents(doc_ptr: Any, z: Any, tables: Any, size: int, rows: Any, n_entries: Any) -> None:
-    """Count one document after another in each block, which is one warp; ``z`` is in document order."""
-    lane = cuda.threadIdx.x
-    n_topics = size // 2
-    # See `_make_tables`.
-    table = cuda.shared.array(0, int32) if tables.shape[1] < size else tables[cuda.blockIdx.x]
-    count = table[:n_topics]
-    first = table[n_topics:size]  # the first token of each topic, by its position in the document
-    for k in range(lane, n_topics, WARP):
-        count[k] = 0
-        first[k] = MAX_COUNT
-    cuda.syncwarp()
-    for d in range(cuda.blockIdx.x, len(doc_ptr) - 1, cuda.gridDim.x):
-        start = doc_ptr[d]
-        n = doc_ptr[d + 1] - start
-        for i in range(lane, n, WARP):
-            cuda.atomic.add(count, z[start + i], 1)
-            cuda.atomic.min(first, z[start + i], i)
+def _make_count_documents(in_shared_memory: bool) -> Any:
+    """Return the kernel that counts one document after another in each block, which is one warp.
+
+    ``doc_ptr`` (D + 1,) int64, ``z`` (T,) uint16 in document order, ``tables`` (blocks, 2 * K) int32.
+    """
+
+    @kernel
+    def count_documents(doc_ptr: Any, z: Any, tables: Any, n_topics: int, rows: Any, n_entries: Any) -> None:
+        lane = cuda.threadIdx.x
+        table = cuda.shared.array(0, int32) if in_shared_memory else tables[cuda.blockIdx.x]
+        count = table[:n_topics]
+        first = table[n_topics : 2 * n_topics]  # the first token of each topic, by its position in the document
+        for k in range(lane, n_topics, WARP):
+            count[k] = 0
+            first[k] = MAX_COUNT
         cuda.syncwarp()
-        end = _write_document(rows, rows.row_ptr[d], z, start, n, count, first, lane)
-        cuda.syncwarp()
-        # Clear by the document's tokens: the tables are larger than most documents.
-        for i in range(lane, n, WARP):
-            count[z[start + i]] = 0
-            first[z[start + i]] = MAX_COUNT
-        if lane == 0:
-            rows.lengths[d] = end
-            cuda.atomic.add(n_entries, 0, end)
-        cuda.syncwarp()
+        for d in range(cuda.blockIdx.x, len(doc_ptr) - 1, cuda.gridDim.x):
+            start = doc_ptr[d]
+            n = doc_ptr[d + 1] - start
+            for i in range(lane, n, WARP):
+                cuda.atomic.add(count, z[start + i], 1)
+                cuda.atomic.min(first, z[start + i], i)
+            cuda.syncwarp()
+            end = _write_document(rows, rows.row_ptr[d], z, start, n, count, first, lane)
+            cuda.syncwarp()
+            # Clear by the document's tokens: the tables are larger than most documents.
+            for i in range(lane, n, WARP):
+                count[z[start + i]] = 0
+                first[z[start + i]] = MAX_COUNT
+            if lane == 0:
+                rows.lengths[d] = end
+                cuda.atomic.add(n_entries, 0, end)
+            cuda.syncwarp()
+
+    return count_documents
 
 
 @device
@@ -202,7 +209,7 @@ def _make_dense(rows: Any, alpha: Any, width: int, dense: Any) -> None:
 
 
 class WordTokens(NamedTuple):
-    """What `_count_words` reads, on the device."""
+    """What counting by word reads, on the device."""
 
     longest_first: Any  # (n,) int64: the words that occur in the chunk, those with the most tokens first
     heads: Any  # (W + 1,) int64: where each word's segments begin in ``segments``
@@ -248,9 +255,18 @@ def count_words(
         z=cached_copy(z, "topics"),
     )
     blocks = min(BLOCKS, len(longest_first))
-    tables, shared = _make_tables("word tables", blocks, n_topics)
-    cursor = upload(np.zeros(1, np.int64), "cursor")
-    launch(_count_words, blocks, THREADS, tokens, tables, n_topics, cursor, rows, shared=shared)
+    in_shared_memory = _fits_shared_memory(n_topics)
+    launch(
+        _COUNT_WORDS[in_shared_memory],
+        blocks,
+        THREADS,
+        tokens,
+        workspace("word tables", (blocks, 0 if in_shared_memory else n_topics), np.int32),
+        n_topics,
+        upload(np.zeros(1, np.int64), "cursor"),
+        rows,
+        shared=4 * n_topics if in_shared_memory else 0,
+    )
     return _compacted(rows, n_words)
 
 
@@ -263,37 +279,43 @@ def _word_places(order: WordOrder, words: tuple[int, int], n_topics: int) -> tup
     return starts, heads, longest_first.astype(np.int64)
 
 
-@kernel
-def _count_words(tokens: Any, tables: Any, n_topics: int, cursor: Any, rows: Any) -> None:
-    """Count one word after another in each block, until none is left."""
-    thread = cuda.threadIdx.x
-    threads = cuda.blockDim.x
-    # See `_make_tables`.
-    count = cuda.shared.array(0, int32) if tables.shape[1] < n_topics else tables[cuda.blockIdx.x]
-    taken = cuda.shared.array(1, int32)
-    for k in range(thread, n_topics, threads):
-        count[k] = 0
-    while True:
-        cuda.syncthreads()
-        if thread == 0:
-            taken[0] = cuda.atomic.add(cursor, 0, 1)
-        cuda.syncthreads()
-        if taken[0] >= len(tokens.longest_first):
-            return
-        v = tokens.longest_first[taken[0]]
-        shift = 0
-        for h in range(tokens.heads[v], tokens.heads[v + 1]):
-            segment = tokens.segments[h]
-            start = tokens.word_ptr[segment]
-            end = tokens.word_ptr[segment + 1]
-            # Segments are often shorter than the block. Each one begins at the thread at which the last one ended, so
-            # that all threads have work.
-            for i in range(start + (thread - shift) % threads, end, threads):
-                cuda.atomic.add(count, tokens.z[i], 1)
-            shift = (shift + end - start) % threads
-        cuda.syncthreads()
-        if thread < WARP:
-            _write_word(v, n_topics, count, rows, thread)
+def _make_count_words(in_shared_memory: bool) -> Any:
+    """Return the kernel that counts one word after another in each block, until none is left.
+
+    ``tables`` (blocks, K) int32.
+    """
+
+    @kernel
+    def count_words(tokens: Any, tables: Any, n_topics: int, cursor: Any, rows: Any) -> None:
+        thread = cuda.threadIdx.x
+        threads = cuda.blockDim.x
+        count = cuda.shared.array(0, int32) if in_shared_memory else tables[cuda.blockIdx.x]
+        taken = cuda.shared.array(1, int32)
+        for k in range(thread, n_topics, threads):
+            count[k] = 0
+        while True:
+            cuda.syncthreads()
+            if thread == 0:
+                taken[0] = cuda.atomic.add(cursor, 0, 1)
+            cuda.syncthreads()
+            if taken[0] >= len(tokens.longest_first):
+                return
+            v = tokens.longest_first[taken[0]]
+            shift = 0
+            for h in range(tokens.heads[v], tokens.heads[v + 1]):
+                segment = tokens.segments[h]
+                start = tokens.word_ptr[segment]
+                end = tokens.word_ptr[segment + 1]
+                # Segments are often shorter than the block. Each one begins at the thread at which the last one ended,
+                # so that all threads have work.
+                for i in range(start + (thread - shift) % threads, end, threads):
+                    cuda.atomic.add(count, tokens.z[i], 1)
+                shift = (shift + end - start) % threads
+            cuda.syncthreads()
+            if thread < WARP:
+                _write_word(v, n_topics, count, rows, thread)
+
+    return count_words
 
 
 @device
@@ -330,3 +352,9 @@ def _compact(row_ptr: Any, rows: Any, topics: Any, counts: Any) -> None:
         for j in range(cuda.threadIdx.x, row_ptr[v + 1] - row_ptr[v], WARP):
             topics[row_ptr[v] + j] = rows.topics[rows.starts[v] + j]
             counts[row_ptr[v] + j] = rows.counts[rows.starts[v] + j]
+
+
+# Kernels by whether their tables lie in shared memory. Two kernels are faster than a test at run time: the compiler
+# emits instructions for shared memory only where it knows that an address lies there.
+_COUNT_DOCUMENTS = {where: _make_count_documents(where) for where in (True, False)}
+_COUNT_WORDS = {where: _make_count_words(where) for where in (True, False)}

@@ -40,10 +40,15 @@ def functions(path):
     return [node for node in ast.walk(tree_of(path)) if isinstance(node, FUNCTION)]
 
 
+def is_overload(node):
+    """Return whether a function is only one of several signatures of the function that follows."""
+    return any(ast.unparse(decorator) == "overload" for decorator in node.decorator_list)
+
+
 def public(path):
     """Yield the functions, classes and methods of a file that have no leading underscore."""
     for node in tree_of(path).body:
-        if isinstance(node, (*FUNCTION, ast.ClassDef)) and not node.name.startswith("_"):
+        if isinstance(node, (*FUNCTION, ast.ClassDef)) and not node.name.startswith("_") and not is_overload(node):
             yield node
             if isinstance(node, ast.ClassDef):
                 yield from (m for m in node.body if isinstance(m, FUNCTION) and not m.name.startswith("_"))

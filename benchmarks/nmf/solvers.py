@@ -9,7 +9,8 @@ import scipy.sparse
 from corpusmill.kernels.nmf import hals as nmf
 from corpusmill.kernels.nmf import solvers as nmf_solvers
 from corpusmill.kernels.nmf import tiled as nmf_tiled
-from corpusmill.pipeline.models.nmf.algorithm import go_ahead, gram
+from corpusmill.pipeline.models.nmf.extrapolation import extrapolate_step
+from corpusmill.pipeline.models.nmf.factorization import gram_matrix
 
 from benchmarks.nmf.data import squared_norm
 from benchmarks.papers import nmf_sweeps
@@ -62,7 +63,7 @@ class Blocks:
             P = self._sum(products, slice(None))
             for _ in range(self.sweeps):
                 nmf_tiled.update(self.W, P, Q.astype(np.float32), nmf_tiled.tile_size(K, CACHE), True)
-            self.S = gram(self.W)
+            self.S = gram_matrix(self.W)
             inner = nmf.inner_product(P.reshape(-1), self.W.reshape(-1))
         else:
             found = list(self.pool.map(lambda i: self._words(i, products, Q), range(self.threads)))
@@ -71,9 +72,9 @@ class Blocks:
         self.explained = 2 * inner - np.sum(self.S * Q)
         if self.block:
             new = self.W.copy()
-            further, self.S = go_ahead(self.block, new, self.S, self.explained)
+            further, self.S = extrapolate_step(self.block, new, self.S, self.explained)
             self.block = {"W": new} | further
-            self.W[:] = further["ahead"]
+            self.W[:] = further["extrapolated"]
 
     def error(self):
         """Return the relative error, from sums that the last epoch left."""
@@ -132,7 +133,7 @@ class Whole:
         """Return the relative error without forming H·Wᵀ."""
         norm = squared_norm(self.A)
         P = self.T @ self.H
-        explained = 2 * np.sum(P * self.W, dtype=float) - np.sum(gram(self.W) * gram(self.H))
+        explained = 2 * np.sum(P * self.W, dtype=float) - np.sum(gram_matrix(self.W) * gram_matrix(self.H))
         return float(np.sqrt(max(norm - explained, 0) / norm))
 
     def _update(self, X, R, S, normalise):

@@ -29,7 +29,6 @@ PENDING = {
     "Corpus",
     "Graph",
     "Matrix",
-    "NMF",
     "Node2Vec",
     "RandomIndexing",
     "Word2Vec",

@@ -3,6 +3,7 @@
 import os
 import tempfile
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,34 +25,116 @@ from ..base.saved import Fitted, SavedModel
 from ..base.text import TextEstimator
 from ..base.topics import Topic, TopicModel
 from ..base.vectors import WordVectors
-from .algorithm import HALS, heaviest
-from .kullback_leibler import Divergence
+from .factorization import Factorization, heaviest
+from .frobenius import Anls, FrobeniusFactorization, Hals, MultiplicativeUpdates, PaperHals
+from .kullback_leibler import KullbackLeibler
 
 #: Components whose rows fit a block's shared memory on most CUDA devices.
-MOST_ON_DEVICE = 600
+MAX_ON_DEVICE = 600
 #: Share of a document's words that a score leaves to their overall frequency.
 BACKGROUND = 0.05
+#: Solvers of the Frobenius norm by the parameter ``solver``.
+SOLVERS: dict[str, type[FrobeniusFactorization]] = {
+    "hals": Hals,
+    "mu": MultiplicativeUpdates,
+    "anls": Anls,
+}
 
 if TYPE_CHECKING:
     from distributed import Client
 
 
 class NMF(TextEstimator, TopicModel):
-    """Non-negative matrix factorisation, out of core on Dask. Parameters as in scikit-learn's NMF, and:
+    """Non-negative matrix factorisation A ≈ H·Wᵀ, out of core on Dask.
 
-    ``solver``: "hals" (FAST-HALS), "mu" (multiplicative, also for ``beta_loss="kullback-leibler"``) or "anls".
-    ``order``: "separable" takes each entry to its best (scikit-learn's coordinate descent); "paper" is Algorithm 1 of
-    ALO-NMF, which normalises W on the way.
-    ``sweeps``: sweeps over a factor while its products are at hand. ``extrapolate``: each epoch starts beyond the W of
-    the last one, along its step; where the error has risen, from W itself. To the error of 50 plain epochs it takes
-    16 to 20 on tf-idf and 27 to 36 on counts (20 Newsgroups), each a tenth to a fifth longer, and one more copy of W.
-    ``weighting`` of a corpus: "counts" or "tfidf".
-    ``n_blocks``: blocks of W's rows that workers update apart. Every entry counts, zeros too: there is no mask for
-    unobserved ones, which would need S anew for each row. ``partial_fit`` goes on from the trained model with further
-    rows: words may be new, components keep their numbers, and rows seen before count as the model has them.
-    ``device``: "auto" sweeps on the worker's CUDA device where it has one.
+    Rows of A are documents or samples, columns are words or features. The solver is FAST-HALS in cache-sized blocks.
+    Every entry of A counts, zeros included: there is no mask for missing entries.
 
-    Bytes moved an epoch, A aside: 12(V + D)K for "separable"; "paper" reads W once more for each tile of columns.
+    Parameter names are those of `sklearn.decomposition.NMF`. scikit-learn's W is our H, and its H is our Wᵀ
+    (``components_``).
+
+    Parameters
+    ----------
+    n_components : int, default=100
+        Number of components, K. scikit-learn's default is the number of columns.
+    solver : {"hals", "mu", "anls"}, default="hals"
+        FAST-HALS, multiplicative updates, or alternating least squares by block principal pivoting. The latter two are
+        for comparison, but "mu" is needed for the Kullback-Leibler loss.
+    beta_loss : {"frobenius", "kullback-leibler"}, default="frobenius"
+        The distance between A and H·Wᵀ. "kullback-leibler" needs ``solver="mu"``.
+    init : {"random", "nndsvd", "nndsvda", "nndsvdar"}, default="random"
+        The first factors: random numbers, or singular vectors, which take ten passes over the data. scikit-learn's
+        default is "nndsvda".
+    tol : float, default=1e-4
+        Training stops when an epoch reduces the error by less than this share of it; 0 trains ``max_iter`` epochs.
+        scikit-learn compares with the error of the first epoch instead, so it continues longer.
+    max_iter : int, default=200
+        Maximum number of epochs.
+    alpha_W, alpha_H : float, default=0.0 and "same"
+        Strength of the penalties of H and of W, in scikit-learn's naming and scaling. "same" takes ``alpha_W``.
+    l1_ratio : float, default=0.0
+        Share of the penalties that is ℓ1; the rest is ℓ2.
+    order : {"separable", "paper"}, default="separable"
+        "separable" takes each entry to its optimum given all others, as scikit-learn's coordinate descent does.
+        "paper" follows Algorithm 1 of ALO-NMF, which normalises the columns of W on the way.
+    sweeps : int, default=1
+        Sweeps over a factor per epoch, while its products are at hand. Each costs about a tenth of an epoch.
+    extrapolate : bool, default=False
+        Start each epoch beyond the W of the previous one, in the direction of its last step [3]_. On 20 Newsgroups it
+        reaches the error of 50 plain epochs in 16 to 20 (tf-idf) or 27 to 36 (counts). It needs two more copies of W.
+    weighting : {"counts", "tfidf"}, default="counts"
+        What the entries are if the data is a corpus. Rows of tf-idf weights have length 1.
+    dtype : {"float32", "float64"}, default="float32"
+        Type of the factors.
+    n_blocks : int, default=1
+        Number of blocks of W's rows, which workers update independently.
+    random_state : int or None, default=0
+        Seed of the first factors. None stands for 0, so results are always reproducible.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Where kernels run. "auto" uses the CUDA device of a worker that has one.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (K, V)
+        Wᵀ. Columns are ordered as in ``words_`` for a corpus, else as in the matrix.
+    reconstruction_err_ : float
+        ‖A − H·Wᵀ‖ after the last epoch, or √(2D) for the Kullback-Leibler divergence D, as in scikit-learn.
+    vectors_ : WordVectors
+        The rows of W as word vectors.
+    words_ : list of str
+        The vocabulary of a corpus.
+    n_features_in_ : int
+        Columns of the matrix, or words of the corpus.
+    feature_names_in_ : ndarray of shape (V,)
+        Column names of the data frame that ``fit`` received, if it was one.
+    n_iter_ : int
+        Epochs trained.
+    history_ : list of dict
+        Metrics of each epoch, such as "error" and "relative_error".
+    model_ : Fitted
+        The arrays and the vocabulary, as `save` writes them.
+
+    See Also
+    --------
+    LDA : Topics as probability distributions.
+
+    References
+    ----------
+    .. [1] Cichocki and Phan, "Fast local algorithms for large scale nonnegative matrix and tensor factorizations",
+       IEICE Transactions 2009 (HALS).
+    .. [2] Moon et al., "ALO-NMF: accelerated locality-optimized non-negative matrix factorization", KDD 2020
+       (Algorithms 1 and 2; equation 11 for the tile size).
+    .. [3] Ang and Gillis, "Accelerating nonnegative matrix factorization algorithms using extrapolation", Neural
+       Computation 2019.
+    .. [4] Lee and Seung, "Algorithms for non-negative matrix factorization", NIPS 2001 (multiplicative updates).
+
+    Examples
+    --------
+    >>> from corpusmill import NMF
+    >>> documents = ["the boat on the sea", "a sea of boats", "bread from the oven", "an oven for bread"] * 5
+    >>> model = NMF(n_components=2, max_iter=50).fit(documents)
+    >>> model.transform(["fresh bread"]).shape
+    (1, 2)
     """
 
     kind = "nmf"
@@ -122,43 +205,58 @@ class NMF(TextEstimator, TopicModel):
         """Return the seed of all random draws."""
         return int(self.random_state or 0)
 
-    def algorithm(self, data: Corpus | Matrix, previous: SavedModel | None = None) -> HALS:
-        """Return the algorithm for a store; raise ValueError for parameters out of range."""
+    def algorithm(self, data: Corpus | Matrix, previous: SavedModel | None = None) -> Factorization:
+        """Return the algorithm for a store; raise ValueError for parameters that exclude each other."""
         self._check(data, previous)
-        D, V, K = data.n_documents, data.n_words, self.n_components
+        D = data.n_documents
+        V = data.n_words
+        K = self.n_components
         total = data.total if isinstance(data, Matrix) else float(data.n_tokens)
-        return self._kind(
-            n_components=K,
-            solver=self.solver,
-            sweeps=self.sweeps,
-            extrapolate=self.extrapolate,
-            order=self.order,
+        algorithm = self._for_rows(n_rows=V, n_documents=D)
+        return replace(
+            algorithm,
             init=self.init,
+            # The mean of A is then about that of a product of two random factors.
             scale=float(np.sqrt((total or 1.0) / (D * V) / K)),
-            penalties=self._penalties(D, V),
             weighting=self.weighting if isinstance(data, Corpus) else "counts",
-            dtype=self.dtype,
             tol=self.tol,
-            seed=int(self.random_state or 0),
+            seed=self.seed_number(),
             bounds=equal_blocks(V, self.n_blocks),
             continues=previous is not None,
             device=self._device(),
         )
 
+    def _for_rows(self, n_rows: int, n_documents: int) -> Factorization:
+        """Return the algorithm of this loss and solver, for a W with ``n_rows`` rows in one block."""
+        bounds = (0, n_rows)
+        if self.beta_loss == "kullback-leibler":
+            return KullbackLeibler(bounds=bounds, n_components=self.n_components, sweeps=self.sweeps, dtype=self.dtype)
+        solver = PaperHals if self.order == "paper" and self.solver == "hals" else SOLVERS[self.solver]
+        return solver(
+            bounds=bounds,
+            n_components=self.n_components,
+            sweeps=self.sweeps,
+            dtype=self.dtype,
+            extrapolate=self.extrapolate,
+            penalties=self._penalties(n_documents, n_rows),
+        )
+
     def _device(self) -> str:
-        if self.n_components > MOST_ON_DEVICE:
-            return resolve_device(self.device, False, f"n_components={self.n_components} (more than {MOST_ON_DEVICE})")
+        if self.n_components > MAX_ON_DEVICE:
+            reason = f"n_components={self.n_components} (more than {MAX_ON_DEVICE})"
+            return resolve_device(self.device, False, reason)
         return resolve_device(self.device, self.solver == "hals", f"solver {self.solver!r}")
 
-    @property
-    def _kind(self) -> type[HALS]:
-        return Divergence if self.beta_loss == "kullback-leibler" else HALS
-
     def _penalties(self, D: int, V: int) -> tuple[float, float, float, float]:
-        """ℓ1 and ℓ2 of W, then of H; scikit-learn's W is H here, the factor of the rows, scaled by the columns."""
+        """Return ℓ1 and ℓ2 of W, then ℓ1 and ℓ2 of H.
+
+        scikit-learn's W is our H, the factor of the rows, and its penalty is scaled by the number of columns.
+        """
         alpha_H = self.alpha_W if self.alpha_H == "same" else float(self.alpha_H)
-        of_W, of_H, ratio = alpha_H * D, self.alpha_W * V, self.l1_ratio
-        return of_W * ratio, of_W * (1 - ratio), of_H * ratio, of_H * (1 - ratio)
+        weight_of_W = alpha_H * D
+        weight_of_H = self.alpha_W * V
+        ratio = self.l1_ratio
+        return weight_of_W * ratio, weight_of_W * (1 - ratio), weight_of_H * ratio, weight_of_H * (1 - ratio)
 
     def _check(self, data: Corpus | Matrix, previous: SavedModel | None) -> None:
         if previous is not None:
@@ -184,29 +282,36 @@ class NMF(TextEstimator, TopicModel):
             raise ValueError("extrapolate judges by the error alone: set alpha_W and alpha_H to 0, or leave it off")
 
     def loaded(self) -> None:
-        """Leave what only training needs with the run."""
+        """Drop the arrays that only training needs."""
         model = self._fitted()
         model.blocks = [{"W": block["W"]} for block in model.blocks]
 
-    def merge_previous(self, old: Fitted) -> None:
+    def merge_previous(self, previous: Fitted) -> None:
         """Add the rows of words that did not occur again."""
-        new, W = self._fitted(), self._W
-        shared = {name: array for name, array in new.shared.items() if name != "seen"}
-        vocabulary = new.vocabulary
+        model = self._fitted()
+        W = self._W
+        shared = {name: array for name, array in model.shared.items() if name != "seen"}
+        vocabulary = model.vocabulary
         if "word" in vocabulary.column_names:
-            merged = merge_vocabularies(vocabulary, old.vocabulary)
+            merged = merge_vocabularies(vocabulary, previous.vocabulary)
             vocabulary = merged.table
-            W = np.concatenate([W, old.joined("W")[merged.only_in_old].astype(W.dtype)])
+            W = np.concatenate([W, previous.joined("W")[merged.only_in_old].astype(W.dtype)])
             if "idf" in shared:
-                shared["idf"] = np.concatenate([shared["idf"], old.shared["idf"][merged.only_in_old]])
-        shared["S"] = self._fold_in().summed(W)
-        self.model_ = Fitted([{"W": W}], shared, vocabulary, new.metadata)
+                shared["idf"] = np.concatenate([shared["idf"], previous.shared["idf"][merged.only_in_old]])
+        shared["S"] = self._for_rows(len(W), 1).gram(W)
+        self.model_ = Fitted([{"W": W}], shared, vocabulary, model.metadata)
 
     # --- the trained model ---
 
     @property
     def _W(self) -> np.ndarray:
-        return np.concatenate([b["W"] for b in self._fitted().blocks])
+        """W (V, K)."""
+        return self._fitted().joined("W")
+
+    @property
+    def _fold_in(self) -> Factorization:
+        """The algorithm that finds rows of H for the fitted W."""
+        return self._for_rows(len(self._W), 1)
 
     @property
     def components_(self) -> np.ndarray:
@@ -260,11 +365,15 @@ class NMF(TextEstimator, TopicModel):
         store = self._open_for_transform(X)
         if isinstance(store, Corpus):
             return super().transform(store, client=client)
-        algorithm, shared, W = self._fold_in(), self._fitted().shared, self._W
         self._check_columns(store)
-        chunks = (algorithm.rows(store.read_chunk(c), shared) for c in range(len(store.chunks)))
-        rows = np.concatenate([algorithm.fold_in(A, W, shared["S"])[0] for A in chunks])
-        return self._as_output(rows, X)
+        algorithm = self._fold_in
+        shared = self._fitted().shared
+        W = self._W
+        rows = []
+        for index in range(len(store.chunks)):
+            A = algorithm.rows(store, index, shared)
+            rows.append(algorithm.fold_in(A, W, shared["S"])[0])
+        return self._as_output(np.concatenate(rows), X)
 
     def score(self, X: Any, y: Any = None, *, client: "Client | None" = None) -> float:
         """Return how well the model fits new rows; larger is better.
@@ -289,7 +398,7 @@ class NMF(TextEstimator, TopicModel):
         if isinstance(store, Corpus):
             return super().score(store, client=client)
         self._check_columns(store)
-        algorithm = self._fold_in()
+        algorithm = self._fold_in
         fitted = self._fitted()
         model = Fitted([{"W": self._W}], fitted.shared, fitted.vocabulary, fitted.metadata)
         sums: Arrays = {}
@@ -300,34 +409,46 @@ class NMF(TextEstimator, TopicModel):
         return -error
 
     def transform_chunk(self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> np.ndarray:
-        """Return the rows' factor of documents given by the model's word ids: (D, K)."""
-        shared, W = self._fitted().shared, self._W
-        counted = scipy.sparse.csr_matrix((np.ones(len(words), self.dtype), words, doc_ptr), (len(doc_ptr) - 1, len(W)))
-        counted.sum_duplicates()
-        A = nmf.SparseRows(counted.indptr.astype(np.int64), counted.indices.astype(np.int32), counted.data)
+        """Return the rows of H of documents given by the model's word ids: (D, K)."""
+        shared = self._fitted().shared
+        W = self._W
+        shape = (len(doc_ptr) - 1, len(W))
+        counts = scipy.sparse.csr_matrix((np.ones(len(words), self.dtype), words, doc_ptr), shape)
+        counts.sum_duplicates()
+        A = nmf.SparseRows(counts.indptr.astype(np.int64), counts.indices.astype(np.int32), counts.data)
         if "idf" in shared:
             nmf.apply_tfidf(A, shared["idf"])
-        return self._fold_in().fold_in(A, W, shared["S"])[0]
+        return self._fold_in.fold_in(A, W, shared["S"])[0]
 
     def score_chunk(self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> Arrays:
-        """Score documents by completion: sums ``log_likelihood`` and ``tokens``.
+        """Score documents by completion: return the sums ``log_likelihood`` and ``tokens``.
 
-        Half of a document gives its row, the other half is scored by that row times components, as shares of their sum,
-        of which a twentieth is left to the words' overall frequency: factors may leave a word out altogether, which
-        would score minus infinity. The mixture is no part of the model, so compare NMF models by it, not NMF with LDA.
+        One half of a document gives its row of H. The other half is scored by the products of that row with W, as
+        shares of their sum. A twentieth of the probability goes to the words' overall frequencies, because a factor may
+        exclude a word, which would make its logarithm minus infinity. That mixture is not part of the model. Compare
+        NMF models by this score, but not NMF with LDA.
         """
         first = split_mask(doc_ptr, keys)
         rows = self.transform_chunk(*select_tokens(doc_ptr, words, first), keys)
-        W = self._W / self._fitted().shared["idf"][:, None] if "idf" in self._fitted().shared else self._W
-        frequency = np.asarray(self._fitted().vocabulary["term_frequency"], np.float64)
-        total, tokens = 0.0, 0
-        sums = rows @ W.sum(axis=0)
-        for d, (lo, hi) in enumerate(zip(doc_ptr[:-1], doc_ptr[1:], strict=True)):
-            scored = words[lo:hi][~first[lo:hi]]
-            share = (W[scored] @ rows[d]) / sums[d] if sums[d] > 0 else 1 / len(W)
-            total += float(np.log((1 - BACKGROUND) * share + BACKGROUND * frequency[scored] / frequency.sum()).sum())
+        model = self._fitted()
+        W = self._W
+        if "idf" in model.shared:
+            # Back from weights to counts.
+            W = W / model.shared["idf"][:, None]
+        frequency = np.asarray(model.vocabulary["term_frequency"], np.float64)
+        background = BACKGROUND * frequency / frequency.sum()
+        row_sums = rows @ W.sum(axis=0)
+        log_likelihood = 0.0
+        tokens = 0
+        for d in range(len(doc_ptr) - 1):
+            own = slice(doc_ptr[d], doc_ptr[d + 1])
+            scored = words[own][~first[own]]
+            share = 1 / len(W)
+            if row_sums[d] > 0:
+                share = (W[scored] @ rows[d]) / row_sums[d]
+            log_likelihood += float(np.log((1 - BACKGROUND) * share + background[scored]).sum())
             tokens += len(scored)
-        return {"log_likelihood": np.float64(total), "tokens": np.int64(tokens)}
+        return {"log_likelihood": np.float64(log_likelihood), "tokens": np.int64(tokens)}
 
     def inverse_transform(self, rows: np.ndarray) -> np.ndarray:
         """Return rows (D, K) times components: (D, V)."""
@@ -339,23 +460,13 @@ class NMF(TextEstimator, TopicModel):
                 f"{store.url}: has {store.n_words} columns, the model {len(self._W)}: give the same columns"
             )
 
-    def _fold_in(self) -> HALS:
-        """The algorithm for rows of a fitted model: however few, its own columns."""
-        V = len(self._W)
-        return self._kind(
-            n_components=self.n_components,
-            penalties=self._penalties(1, V),
-            dtype=self.dtype,
-            bounds=(0, V),
-        )
-
 
 def _blocks_of(data: Any) -> Iterable[Any]:
-    """Return blocks of rows of an array: a Dask array's are computed one by one."""
-    whole: Any = data if hasattr(data, "dask") or scipy.sparse.issparse(data) else np.asarray(data)
-    if whole.ndim != 2:
-        raise DataError(f"an array of shape {whole.shape}: NMF takes a matrix, a row a document or a sample")
-    if not hasattr(whole, "dask"):
-        return [whole]
-    rows = whole.rechunk({1: -1}) if len(whole.chunks[1]) > 1 else whole
-    return (rows.blocks[i, 0].compute() for i in range(rows.numblocks[0]))
+    """Return blocks of rows of a matrix. Those of a Dask array are computed one by one."""
+    if not hasattr(data, "dask"):
+        return [data]
+    if data.ndim != 2:
+        raise DataError(f"an array of shape {data.shape}: NMF takes a matrix with one row per document or sample")
+    if len(data.chunks[1]) > 1:
+        data = data.rechunk({1: -1})
+    return (data.blocks[i, 0].compute() for i in range(data.numblocks[0]))

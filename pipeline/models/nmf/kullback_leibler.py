@@ -1,102 +1,119 @@
-"""Multiplicative updates for the Kullback-Leibler divergence as an algorithm of the engine."""
+"""Multiplicative updates for the Kullback-Leibler divergence (Lee and Seung, NIPS 2001)."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy.sparse
 
+from ....io.stores.corpus import Corpus
+from ....io.stores.matrix import Matrix
 from ....io.stores.store import Arrays
 from ....kernels.nmf import hals as nmf
-from ....kernels.nmf import solvers as nmf_solvers
-from ...engine.algorithm import Address, Model, SweepResult
-from .algorithm import FOLD_IN_SWEEPS, HALS
+from ....kernels.nmf import solvers
+from ...engine.algorithm import Address, Metrics, Model, SweepResult
+from .factorization import FOLD_IN_SWEEPS, Factorization
+from .rows import PreparedRows, Rows, by_row
 
 
 @dataclass(frozen=True, kw_only=True)
-class Divergence(HALS):
-    """D(A ‖ H·Wᵀ) by Lee and Seung's updates. State: H by chunk. Delta: P = (A / HWᵀ)ᵀH by block, Q = ΣH (K,).
+class KullbackLeibler(Factorization):
+    """Minimises D(A ‖ H·Wᵀ).
 
-    Shared: S = ΣW (K,). The error is √(2D), as scikit-learn has it, of the new H and the W that it was found with: the
-    divergence of the new W would take another pass over A.
+    Here P is (A / H·Wᵀ)ᵀH by block, Q (K,) is the sum of the rows of H, and S (K,) the sum of the rows of W. The error
+    is √(2D), as in scikit-learn, of the new H and the W that it was computed with. The divergence of the new W would
+    need another pass over A.
     """
 
-    def rows(self, chunk: Any, shared: Arrays) -> Any:
-        """Return a chunk as sparse rows: only non-zeros are ever divided."""
-        A = super().rows(chunk, shared)
-        return A if isinstance(A, nmf.SparseRows) else sparse(A)
+    def rows(self, data: Corpus | Matrix, index: int, shared: Arrays) -> Rows:
+        """Read a chunk as sparse rows, because only non-zeros are ever divided."""
+        return _sparse(super().rows(data, index, shared))
 
     def sweep(
-        self, model: Model, chunk: Any, state: Arrays | None, deltas: list[Arrays] | None, address: Address
+        self,
+        model: Model,
+        chunk: PreparedRows,
+        state: Arrays | None,
+        deltas: list[Arrays] | None,
+        address: Address,
     ) -> SweepResult:
-        """Update the chunk's rows of H, then divide A by the new HWᵀ and add up P and Q."""
-        A, W = chunk.by_row, self._joined(model, "W")
-        S = self.summed(W)
-        H = self._first(model, A, address) if state is None else state["H"].copy()
+        """Update the chunk's rows of H, then divide A by the new H·Wᵀ and compute P and Q."""
+        A = _sparse(by_row(chunk))
+        W = self.joined(model, "W")
+        S = self.gram(W)
+        H = self.first_rows(model, A, address) if state is None else state["H"].copy()
         for _ in range(self.sweeps):
             _multiply(A, W, S, H)
         ratio = nmf.SparseRows(A.indptr, A.indices, np.empty_like(A.data))
-        logs = nmf_solvers.kullback_leibler_ratios(A, H, W, ratio.data)
-        P, Q = np.zeros_like(W), H.sum(axis=0, dtype=np.float64)
+        logarithms = solvers.kullback_leibler_ratios(A, H, W, ratio.data)
+        P = np.zeros_like(W)
         nmf.add_products(nmf.transposed(ratio, len(W)), H, P)
-        found = [{"P": P[i:j], "Q": Q} for i, j in zip(self.bounds[:-1], self.bounds[1:], strict=True)]
-        if deltas is not None:
-            found = [self.merge(a, b) for a, b in zip(deltas, found, strict=True)]
+        Q = H.sum(axis=0, dtype=np.float64)
         total = np.sum(A.data, dtype=np.float64)
-        return SweepResult({"H": H}, found, {"divergence": logs - total + S @ Q, "norm": total})
+        sums = {"divergence": logarithms - total + S @ Q, "norm": total}
+        return SweepResult({"H": H}, self.by_block(P, Q, deltas), sums)
 
-    def summed(self, W: np.ndarray) -> np.ndarray:
-        """Return S of W: (K,) float64."""
+    def gram(self, W: np.ndarray) -> np.ndarray:
+        """Return the sum of the rows: (K,) float64."""
         return W.sum(axis=0, dtype=np.float64)
 
     def explained(self, W: np.ndarray, Q: np.ndarray) -> np.ndarray:
-        """Return W·P of rows of A that are just HWᵀ, for their Q."""
+        """Return W·P of rows of A that equal H·Wᵀ, given their Q (K,)."""
         return W * Q
 
     def apply(self, block: Arrays, delta: Arrays, shared: Arrays) -> tuple[Arrays, Arrays]:
-        """Set W to W·P / Q; rows that an earlier model has seen count as it has them."""
-        weight, Q = block["W"] * delta["P"], delta["Q"]
+        """Set W to W·P / Q. Rows that a previous model was trained on count as that model explains them."""
+        weight = block["W"] * delta["P"]
+        Q = delta["Q"]
+        kept: Arrays = {}
         if self.continues:
-            weight, Q = weight + block["seen"], Q + shared["seen"]
-        W = (weight / np.maximum(Q, np.finfo(self.dtype).tiny)).astype(self.dtype)
-        kept = {"W": W, "seen": block["seen"]} if self.continues else {"W": W}
-        return kept, {"S": self.summed(W), "Q": Q / self.n_blocks}
+            weight = weight + block["seen"]
+            Q = Q + shared["seen"]
+            kept["seen"] = block["seen"]
+        kept["W"] = (weight / np.maximum(Q, np.finfo(self.dtype).tiny)).astype(self.dtype)
+        return kept, {"S": self.gram(kept["W"]), "Q": Q / self.n_blocks}
 
-    def reduce_shared(self, shared: Arrays, totals: Arrays, sums: Arrays) -> tuple[Arrays, dict[str, float]]:
+    def reduce_shared(self, shared: Arrays, totals: Arrays, sums: Arrays) -> tuple[Arrays, Metrics]:
         """Keep S and Q; report √(2D)."""
-        return shared | totals, {"error": float(np.sqrt(2 * max(float(sums["divergence"]), 0.0)))}
+        divergence = max(float(sums["divergence"]), 0.0)
+        return shared | totals, {"error": float(np.sqrt(2 * divergence))}
 
-    def fold_in(self, A: Any, W: np.ndarray, S: np.ndarray, sweeps: int = FOLD_IN_SWEEPS) -> tuple[np.ndarray, float]:
-        """Return the H (D, K) of new rows, W being fixed, and their divergence."""
-        A = A if isinstance(A, nmf.SparseRows) else sparse(A)
+    def fold_in(self, A: Rows, W: np.ndarray, S: np.ndarray, sweeps: int = FOLD_IN_SWEEPS) -> tuple[np.ndarray, float]:
+        """Return the H (D, K) of new rows while W is fixed, and their divergence."""
+        A = _sparse(A)
         H = np.ones((len(A.indptr) - 1, self.n_components), self.dtype)
         for _ in range(sweeps):
             _multiply(A, W, S, H)
-        logs = nmf_solvers.kullback_leibler_ratios(A, H, W, np.empty_like(A.data))
-        return H, float(logs - np.sum(A.data, dtype=np.float64) + S @ H.sum(axis=0, dtype=np.float64))
+        logarithms = solvers.kullback_leibler_ratios(A, H, W, np.empty_like(A.data))
+        total = np.sum(A.data, dtype=np.float64)
+        return H, float(logarithms - total + S @ H.sum(axis=0, dtype=np.float64))
 
-    def score(self, model: Model, chunk: Any, state: Arrays | None, address: Address) -> Arrays:
-        """Divergence of a held-out chunk, its rows of H found with W fixed."""
+    def score(self, model: Model, chunk: PreparedRows, state: Arrays | None, address: Address) -> Arrays:
+        """Return the divergence and the sum of a held-out chunk. A training chunk's is known from the epoch."""
         if state is not None:
             return {}
-        A = chunk.by_row
-        error = self.fold_in(A, self._joined(model, "W"), model.shared["S"])[1]
-        return {"norm": np.sum(A.data, dtype=np.float64), "error": np.float64(error)}
+        A = _sparse(by_row(chunk))
+        divergence = self.fold_in(A, self.joined(model, "W"), model.shared["S"])[1]
+        return {"norm": np.sum(A.data, dtype=np.float64), "error": np.float64(divergence)}
 
-    def metrics_from_sums(self, sums: Arrays, held_out: bool) -> dict[str, float]:
-        """Divergence of the held-out rows for each unit of their sum."""
-        return {"held_out_divergence": float(sums["error"] / max(sums["norm"], 1e-300))} if held_out else {}
+    def metrics_from_sums(self, sums: Arrays, held_out: bool) -> Metrics:
+        """Return the divergence of the held-out rows per unit of their sum."""
+        if not held_out:
+            return {}
+        return {"held_out_divergence": float(sums["error"] / max(sums["norm"], 1e-300))}
 
 
-def sparse(A: np.ndarray) -> nmf.SparseRows:
-    """Return the sparse rows of a dense array."""
+def _sparse(A: Rows) -> nmf.SparseRows:
+    """Return the sparse form of rows."""
+    if isinstance(A, nmf.SparseRows):
+        return A
     found = scipy.sparse.csr_matrix(A)
     return nmf.SparseRows(found.indptr.astype(np.int64), found.indices.astype(np.int32), found.data)
 
 
 def _multiply(A: nmf.SparseRows, W: np.ndarray, S: np.ndarray, H: np.ndarray) -> None:
+    """Update H (D, K) in place: H · ((A / H·Wᵀ) W) / S."""
     ratio = nmf.SparseRows(A.indptr, A.indices, np.empty_like(A.data))
-    nmf_solvers.kullback_leibler_ratios(A, H, W, ratio.data)
+    solvers.kullback_leibler_ratios(A, H, W, ratio.data)
     R = np.zeros_like(H)
     nmf.add_products(ratio, W, R)
     H *= (R / np.maximum(S, np.finfo(H.dtype).tiny)).astype(H.dtype)

@@ -1,87 +1,124 @@
-"""A start from singular vectors (Boutsidis and Gallopoulos, Pattern Recognition 2008), read chunk by chunk."""
+"""First factors from singular vectors (Boutsidis and Gallopoulos, Pattern Recognition 2008).
 
-from typing import Any
+The singular vectors are computed by randomised subspace iteration, which reads the data chunk by chunk, ten times.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import scipy.sparse
 
+from ....io.stores.corpus import Corpus
+from ....io.stores.matrix import Matrix
 from ....io.stores.store import Arrays
 from ....kernels import random
 from ....kernels.nmf import hals as nmf
 
-#: Address of the small random numbers of nndsvdar.
+if TYPE_CHECKING:
+    from .factorization import Factorization
+
+#: Epoch in the address of the draws of this module. No real epoch has this number.
 FILL = -3
-#: What is below counts as zero, as in scikit-learn.
-NONE = 1e-6
+#: Entries below this value count as zero, as in scikit-learn.
+SMALLEST = 1e-6
+#: Passes of the subspace iteration, and vectors that it uses besides K.
+ITERATIONS = 8
+OVERSAMPLING = 10
+#: Smallest divisor.
+TINY = 1e-300
 
 
-def singular_start(data: Any, algorithm: Any) -> Arrays:
-    """Return ``W`` (V, K) and ``start`` (V, K), which gives the first H as max(A·start, 0), its zeros filled as W's.
+def nndsvd(data: Corpus | Matrix, algorithm: "Factorization") -> Arrays:
+    """Return ``W`` and ``start``, both (V, K).
 
-    Each singular pair is split into its positive and its negative part, of which the heavier is kept.
+    ``start`` gives the first H as max(A·start, 0). Each pair of singular vectors is split into its positive and its
+    negative part, and the heavier part is kept. Zeros are filled by `fill_zeros`.
     """
     K = algorithm.n_components
-    values, right = _singular(data, algorithm)
-    W, start = np.zeros((data.n_words, K)), np.zeros((data.n_words, K))
+    values, right = _singular_vectors(data, algorithm)
+    W = np.zeros((data.n_words, K))
+    start = np.zeros((data.n_words, K))
     lengths = _part_lengths(data, algorithm, right / values)
     for k in range(K):
-        sign, u, v = _heavier(right[:, k], lengths[:, k], whole=k == 0)
-        weight = np.sqrt(values[k] * u * np.linalg.norm(v))
-        W[:, k] = weight * v / max(float(np.linalg.norm(v)), 1e-300)
-        start[:, k] = weight * sign * right[:, k] / max(values[k] * u, 1e-300)
-    fill(W, algorithm, 0)
+        part = _leading_part(right[:, k], lengths[:, k]) if k == 0 else _heavier_part(right[:, k], lengths[:, k])
+        right_length = float(np.linalg.norm(part.right))
+        weight = np.sqrt(values[k] * part.left_length * np.linalg.norm(part.right))
+        W[:, k] = weight * part.right / max(right_length, TINY)
+        start[:, k] = weight * part.sign * right[:, k] / max(values[k] * part.left_length, TINY)
+    fill_zeros(W, algorithm, 0)
     return {"W": W.astype(algorithm.dtype), "start": start.astype(algorithm.dtype)}
 
 
-def _heavier(v: np.ndarray, lengths: np.ndarray, whole: bool) -> tuple[int, float, np.ndarray]:
-    """Return the sign, the length of u's part and v's part (V,) of the heavier side; the first pair has one sign."""
-    if whole:
-        sign = 1 if v.sum() > 0 else -1
-        return sign, float(np.linalg.norm(lengths)), np.abs(v)
-    sides = [(sign, float(lengths[i]), np.maximum(sign * v, 0)) for i, sign in enumerate((1, -1))]
-    return max(sides, key=lambda side: side[1] * np.linalg.norm(side[2]))
+def fill_zeros(X: np.ndarray, algorithm: "Factorization", part: int) -> None:
+    """Fill the zeros of a factor X (n, K) in place, as ``init`` demands.
 
-
-def fill(X: np.ndarray, algorithm: Any, part: int) -> None:
-    """Fill what is all but zero in a factor: "nndsvda" with A's mean, "nndsvdar" with a part's small random numbers."""
+    "nndsvd" leaves them, "nndsvda" takes the mean of A, and "nndsvdar" takes small random numbers. ``part`` tells the
+    random numbers of W (0) and of the chunks (1, 2, ...) apart.
+    """
     mean = algorithm.scale**2 * algorithm.n_components
-    empty = X < NONE
-    X[empty] = mean if algorithm.init == "nndsvda" else 0
-    if algorithm.init == "nndsvdar":
+    empty = X < SMALLEST
+    X[empty] = 0
+    if algorithm.init == "nndsvda":
+        X[empty] = mean
+    elif algorithm.init == "nndsvdar":
         drawn = np.empty_like(X)
         nmf.fill_uniform(random.key(algorithm.seed, FILL, part), 0, drawn, mean / 50)
         X[empty] = drawn[empty]
 
 
-def _parts(data: Any, algorithm: Any) -> Any:
-    """Yield the chunks as arrays that multiply."""
+class _Part(NamedTuple):
+    """The positive or the negative part of a pair of singular vectors."""
+
+    sign: int
+    left_length: float
+    right: np.ndarray  # (V,), not negative
+
+
+def _leading_part(right: np.ndarray, lengths: np.ndarray) -> _Part:
+    """Return the part of the first pair, whose entries all have the same sign (Perron and Frobenius)."""
+    sign = 1 if right.sum() > 0 else -1
+    return _Part(sign, float(np.linalg.norm(lengths)), np.abs(right))
+
+
+def _heavier_part(right: np.ndarray, lengths: np.ndarray) -> _Part:
+    """Return the part with the larger product of lengths; ``lengths`` (2,) are those of the left vector's parts."""
+    positive = _Part(1, float(lengths[0]), np.maximum(right, 0))
+    negative = _Part(-1, float(lengths[1]), np.maximum(-right, 0))
+    return max(positive, negative, key=lambda part: part.left_length * np.linalg.norm(part.right))
+
+
+def _chunks(data: Corpus | Matrix, algorithm: "Factorization") -> Iterator[scipy.sparse.csr_matrix | np.ndarray]:
+    """Yield the chunks of A in float64, in a form that supports ``@``."""
     shared = algorithm.begin_shared(data, None)
-    for c in range(len(data.chunks)):
-        chunk = data.read_chunk(c)
-        A = algorithm.rows(chunk, shared)
+    for index in range(len(data.chunks)):
+        A = algorithm.rows(data, index, shared)
         if isinstance(A, nmf.SparseRows):
-            A = scipy.sparse.csr_matrix((A.data, A.indices, A.indptr), (chunk.n_documents, data.n_words))
+            shape = (len(A.indptr) - 1, data.n_words)
+            A = scipy.sparse.csr_matrix((A.data, A.indices, A.indptr), shape)
         yield A.astype(np.float64)
 
 
-def _singular(data: Any, algorithm: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return the K largest singular values, falling, and right singular vectors (V, K)."""
-    n, K = data.n_words, algorithm.n_components
-    drawn = np.empty((n, min(n, K + 10)))
+def _singular_vectors(data: Corpus | Matrix, algorithm: "Factorization") -> tuple[np.ndarray, np.ndarray]:
+    """Return the K largest singular values (K,), falling, and right singular vectors (V, K)."""
+    n = data.n_words
+    K = algorithm.n_components
+    drawn = np.empty((n, min(n, K + OVERSAMPLING)))
     nmf.fill_uniform(random.key(algorithm.seed, FILL, -1), 0, drawn, 1.0)
     basis = drawn - 0.5
-    for _ in range(8):
-        basis, _ = np.linalg.qr(sum(A.T @ (A @ basis) for A in _parts(data, algorithm)))
-    small = sum(product.T @ product for product in (A @ basis for A in _parts(data, algorithm)))
-    squares, vectors = np.linalg.eigh(small)
+    for _ in range(ITERATIONS):
+        basis, _ = np.linalg.qr(sum(A.T @ (A @ basis) for A in _chunks(data, algorithm)))
+    products = (A @ basis for A in _chunks(data, algorithm))
+    squares, vectors = np.linalg.eigh(sum(product.T @ product for product in products))
     largest = np.argsort(-squares)[:K]
-    return np.sqrt(np.maximum(squares[largest], 1e-300)), basis @ vectors[:, largest]
+    return np.sqrt(np.maximum(squares[largest], TINY)), basis @ vectors[:, largest]
 
 
-def _part_lengths(data: Any, algorithm: Any, weights: np.ndarray) -> np.ndarray:
-    """Return the lengths of the positive and the negative parts of the left singular vectors: (2, K)."""
+def _part_lengths(data: Corpus | Matrix, algorithm: "Factorization", weights: np.ndarray) -> np.ndarray:
+    """Return the lengths of the positive and the negative parts of the left singular vectors A·weights: (2, K)."""
     squares = np.zeros((2, weights.shape[1]))
-    for A in _parts(data, algorithm):
-        u = A @ weights
-        squares += [np.sum(np.maximum(sign * u, 0) ** 2, axis=0) for sign in (1, -1)]
+    for A in _chunks(data, algorithm):
+        left = A @ weights
+        squares[0] += np.sum(np.maximum(left, 0) ** 2, axis=0)
+        squares[1] += np.sum(np.maximum(-left, 0) ** 2, axis=0)
     return np.sqrt(squares)

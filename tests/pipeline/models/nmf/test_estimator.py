@@ -203,7 +203,7 @@ def test_partial_fit_goes_on_from_the_model(options, tmp_path):
     assert min(near) > 0.95 and np.abs(before - model.components_).max() > 0
     again = NMF.load(str(tmp_path / "model")).partial_fit(A[300:])
     assert distance(A, again.transform(A), again) < 0.1 * np.linalg.norm(A)
-    with pytest.raises(DataError, match="39 columns, the model 40"):
+    with pytest.raises(ValueError, match="X has 39 features, but NMF is expecting 40"):
         again.partial_fit(A[:, :39])
     with pytest.raises(ValueError, match="has 3"):
         again.set_params(n_components=4).partial_fit(A)

@@ -1,0 +1,217 @@
+"""Non-negative matrix factorisation A (D, V) ≈ H·Wᵀ as an algorithm of the engine: what all losses and solvers share.
+
+H (D, K) is the state: each chunk keeps the rows of its documents. W (V, K) is the model, cut into blocks of rows.
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ....io.stores.corpus import Corpus
+from ....io.stores.matrix import Matrix
+from ....io.stores.store import Arrays
+from ....kernels import random
+from ....kernels.nmf import hals as nmf
+from ...engine.algorithm import Address, Algorithm, MemoryEstimate, Metrics, Model, PreviousModel, add
+from ...engine.data import ChunkSize
+from .nndsvd import fill_zeros, nndsvd
+from .rows import PreparedRows, Rows, inverse_document_frequency, n_rows_of, prepare, rows_of
+from .start import previous_rows, random_rows
+
+#: Sweeps over the rows of new documents while W is fixed.
+FOLD_IN_SWEEPS = 100
+#: Components that `describe` shows, and words of each.
+DESCRIBED = 24
+DESCRIBED_WORDS = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
+    """Base class of the losses.
+
+    A chunk's delta is P, its part of AᵀH for Frobenius' norm, by block; and Q, its part of HᵀH. The shared array S is
+    WᵀW. The Kullback-Leibler divergence has other P, Q and S of its own.
+    """
+
+    name: ClassVar[str] = "nmf"
+
+    n_components: int
+    sweeps: int = 1  # over a factor per epoch
+    init: str = "random"
+    scale: float = 1.0  # mean of the first random numbers
+    weighting: str = "counts"
+    dtype: str = "float32"
+    tol: float = 1e-4
+    seed: int = 0
+    continues: bool = False  # whether there is a previous model
+
+    def memory(self, data: Corpus | Matrix, chunk: ChunkSize) -> MemoryEstimate:
+        """Return the bytes of one sweep."""
+        item = np.dtype(self.dtype).itemsize
+        factor = self.n_rows * self.n_components * item
+        copies_of_W = 1 if self.n_blocks == 1 else 2
+        if self.continues:
+            copies_of_W += 1
+        gram = 16 * self.n_components**2
+        return MemoryEstimate(
+            # The chunk by row and by column.
+            data=32 * chunk.tokens + 16 * chunk.documents,
+            # H before and after the sweep.
+            state=2 * chunk.documents * self.n_components * item,
+            model=factor * copies_of_W,
+            # P of this chunk, P of the shard, and one that is merged; Q.
+            delta=3 * factor + gram,
+            scratch=2 * (4 + item) * chunk.tokens + 16 * self.n_rows + 4 * self.n_components**2 * item,
+            # The chunk by row and by column, H, W, P and Q, and intermediate products.
+            device=2 * (12 * chunk.tokens + 8 * chunk.documents + 8 * self.n_rows)
+            + 3 * item * self.n_components * (chunk.documents + self.n_rows)
+            + gram,
+        )
+
+    # --- before the first sweep ---
+
+    def begin(self, data: Corpus | Matrix, block: int, previous: PreviousModel | None) -> Arrays:
+        """Return a random block of W, or the previous model's.
+
+        With a previous model, ``seen`` is what the rows that it was trained on would add to P, as far as it knows them.
+        """
+        if previous is not None:
+            W = previous_rows(previous, data, self, block)
+            return {"W": W, "seen": self.explained(W, previous.shared["Q"]).astype(self.dtype)}
+        return {"W": random_rows(self, block, self.scale)}
+
+    @property
+    def _starts_from_singular_vectors(self) -> bool:
+        return self.init != "random" and not self.continues
+
+    def begin_ranges(self) -> list[range]:
+        """Return one range of all blocks if they start from the same singular vectors, else one range per block."""
+        if self._starts_from_singular_vectors:
+            return [range(self.n_blocks)]
+        return super().begin_ranges()
+
+    def begin_blocks(self, data: Corpus | Matrix, blocks: range, previous: PreviousModel | None) -> Iterator[Arrays]:
+        """Yield the first blocks of W. Singular vectors are computed once for all of them."""
+        if not self._starts_from_singular_vectors:
+            yield from super().begin_blocks(data, blocks, previous)
+            return
+        start = nndsvd(data, self)
+        for block in blocks:
+            rows = slice(self.bounds[block], self.bounds[block + 1])
+            yield {name: array[rows] for name, array in start.items()}
+
+    def begin_shared(self, data: Corpus | Matrix, previous: PreviousModel | None) -> Arrays:
+        """Return the weights of words, and Q of the rows that the previous model was trained on."""
+        shared: Arrays = {}
+        if previous is not None:
+            shared["seen"] = previous.shared["Q"]
+        if self.weighting == "tfidf":
+            assert isinstance(data, Corpus)
+            shared["idf"] = inverse_document_frequency(data, previous)
+        return shared
+
+    def load_chunk(self, data: Corpus | Matrix, index: int, model: Model) -> PreparedRows:
+        """Read a chunk in the form that sweeps take."""
+        return prepare(self.rows(data, index, model.shared), self.n_rows)
+
+    def rows(self, data: Corpus | Matrix, index: int, shared: Arrays) -> Rows:
+        """Read the rows of a chunk."""
+        return rows_of(data.read_chunk(index), shared.get("idf"), self.dtype)
+
+    # --- what a loss defines ---
+
+    @abstractmethod
+    def gram(self, W: np.ndarray) -> np.ndarray:
+        """Return S of rows of W. The S of all rows is the sum over the blocks."""
+
+    @abstractmethod
+    def explained(self, W: np.ndarray, Q: np.ndarray) -> np.ndarray:
+        """Return the P of rows of A that equal H·Wᵀ, given their Q."""
+
+    @abstractmethod
+    def fold_in(self, A: Rows, W: np.ndarray, S: np.ndarray, sweeps: int = FOLD_IN_SWEEPS) -> tuple[np.ndarray, float]:
+        """Return the H (D, K) of new rows while W is fixed, and a number from which `score` computes their error."""
+
+    # --- what sweeps of all losses use ---
+
+    def first_rows(self, model: Model, A: Rows, address: Address) -> np.ndarray:
+        """Return the H (D, K) of a chunk before its first sweep."""
+        if self.continues:
+            W = self.joined(model, "W")
+            return self.fold_in(A, W, self.gram(W))[0]
+        H = np.zeros((n_rows_of(A), self.n_components), self.dtype)
+        if "start" not in model.block(0):
+            nmf.fill_uniform(random.key(*address), 0, H, 2 * self.scale)
+            return H
+        start = self.joined(model, "start")
+        if isinstance(A, nmf.SparseRows):
+            nmf.add_products(A, start, H)
+        else:
+            H[:] = A @ start
+        fill_zeros(H, self, 1 + address.chunk)
+        return H
+
+    def joined(self, model: Model, name: str) -> np.ndarray:
+        """Return one array of all blocks."""
+        return concatenate([model.block(block)[name] for block in range(self.n_blocks)])
+
+    def by_block(self, P: np.ndarray, Q: np.ndarray, deltas: list[Arrays] | None) -> list[Arrays]:
+        """Cut P into blocks and add the deltas of the shard's chunks before."""
+        found = []
+        for block in range(self.n_blocks):
+            delta: Arrays = {"P": P[self.bounds[block] : self.bounds[block + 1]], "Q": Q}
+            if deltas is not None:
+                delta = self.merge(deltas[block], delta)
+            found.append(delta)
+        return found
+
+    def merge(self, left: Arrays, right: Arrays) -> Arrays:
+        """Add P and Q. The order of the sum is that of the merge tree, so the rounding is always the same."""
+        return add(left, right)
+
+    # --- evaluation ---
+
+    def describe(self, model: Model, data: Corpus | Matrix) -> list[str]:
+        """Return the heaviest words of the first components. A matrix has no words."""
+        if not isinstance(data, Corpus):
+            return []
+        W = self.joined(model, "W")
+        names = data.vocabulary["word"]
+        lines = []
+        for column in W.T[:DESCRIBED]:
+            lines.append(" ".join(names[int(word)].as_py() for word in heaviest(column, DESCRIBED_WORDS)))
+        return lines
+
+    def converged(self, history: list[Metrics]) -> bool:
+        """Return whether the last epoch reduced the error by less than the share ``tol`` of it."""
+        if len(history) < 2 or self.tol == 0:
+            return False
+        before = history[-2]["error"]
+        return self._decrease(before, history[-1]["error"]) < self.tol * before
+
+    def _decrease(self, before: float, after: float) -> float:
+        return before - after
+
+
+def gram_matrix(X: np.ndarray) -> np.ndarray:
+    """Return XᵀX (K, K) in float64, summed over groups of rows."""
+    total = np.zeros((X.shape[1], X.shape[1]))
+    for first in range(0, len(X), 1024):
+        rows = X[first : first + 1024]
+        total += rows.T @ rows
+    return total
+
+
+def concatenate(parts: list[np.ndarray]) -> np.ndarray:
+    """Return the rows of all parts, without a copy if there is one part only."""
+    if len(parts) == 1:
+        return parts[0]
+    return np.concatenate(parts)
+
+
+def heaviest(weights: np.ndarray, n: int) -> np.ndarray:
+    """Return the positions of the n largest of (V,) numbers, largest first, ties by position."""
+    return np.argsort(-weights, kind="stable")[:n]

@@ -1,0 +1,272 @@
+"""Solvers for the Frobenius norm ‖A − H·Wᵀ‖: FAST-HALS in two orders, multiplicative updates, and ANLS.
+
+All of them update the rows of one factor from two products. For H these are R = A·W and S = WᵀW; for W they are
+P = AᵀH and Q = HᵀH. They differ in how they solve for the rows.
+"""
+
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from ....io.stores.corpus import Corpus
+from ....io.stores.matrix import Matrix
+from ....io.stores.store import Arrays
+from ....kernels import random
+from ....kernels.nmf import hals as nmf
+from ....kernels.nmf import solvers
+from ....kernels.nmf.tiled import tile_size
+from ...engine.algorithm import Address, MemoryEstimate, Metrics, Model, PreviousModel, SweepResult
+from ...engine.data import ChunkSize
+from ...engine.device import kernels
+from .extrapolation import extrapolate_step, starting_point
+from .factorization import FOLD_IN_SWEEPS, Factorization, concatenate, gram_matrix
+from .rows import PreparedRows, Rows, by_row, entries_of, n_rows_of
+
+Factor = Literal["W", "H"]
+
+#: Epoch in the address of the draws that replace unused components. No real epoch has this number.
+REVIVE = -2
+#: Size of the cache for which equation 11 of the ALO-NMF paper chooses the tile, in bytes.
+CACHE_BYTES = 32 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrobeniusFactorization(Factorization):
+    """Base class of the solvers.
+
+    The error of the new H and W is ‖A‖² − 2⟨P, W⟩ + ⟨S, Q⟩. An epoch has all of these products, so the error costs no
+    further pass over A. With ``extrapolate``, block and shared arrays also hold ``extrapolated``, the point beyond W
+    that the next epoch starts from.
+    """
+
+    #: ℓ1 and ℓ2 of W, then ℓ1 and ℓ2 of H.
+    penalties: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
+    extrapolate: bool = False
+
+    @abstractmethod
+    def update(self, R: np.ndarray, S: np.ndarray, X: np.ndarray, factor: Factor, gram: np.ndarray) -> float:
+        """Update the rows X (n, K) of a factor in place, given their products R (n, K) and S (K, K).
+
+        Adds the upper triangle of XᵀX to ``gram`` (K, K) and returns ⟨R, X⟩.
+        """
+
+    def memory(self, data: Corpus | Matrix, chunk: ChunkSize) -> MemoryEstimate:
+        """Return the bytes of one sweep. Extrapolation keeps two more copies of W."""
+        estimate = super().memory(data, chunk)
+        if not self.extrapolate:
+            return estimate
+        factor = self.n_rows * self.n_components * np.dtype(self.dtype).itemsize
+        return replace(estimate, model=estimate.model + 2 * factor)
+
+    def gram(self, W: np.ndarray) -> np.ndarray:
+        """Return WᵀW: (K, K) float64."""
+        return gram_matrix(W)
+
+    def explained(self, W: np.ndarray, Q: np.ndarray) -> np.ndarray:
+        """Return W·Q, the P of rows of A that equal H·Wᵀ."""
+        return W @ Q
+
+    # --- an epoch ---
+
+    def sweep(
+        self,
+        model: Model,
+        chunk: PreparedRows,
+        state: Arrays | None,
+        deltas: list[Arrays] | None,
+        address: Address,
+    ) -> SweepResult:
+        """Update the chunk's rows of H, then compute P and Q."""
+        A = by_row(chunk)
+        W = concatenate([starting_point(model.block(block)) for block in range(self.n_blocks)])
+        S = model.shared.get("extrapolated", model.shared.get("S"))
+        if S is None:
+            S = self.gram(W)
+        H = self.first_rows(model, A, address) if state is None else state["H"].copy()
+        P = np.zeros_like(W)
+        Q = np.zeros_like(S)
+        self.update_rows(chunk, W, S, H, P, Q)
+        entries = entries_of(A)
+        sums = {"norm": np.float64(nmf.inner_product(entries, entries))}
+        return SweepResult({"H": H}, self.by_block(P, nmf.symmetric(Q), deltas), sums)
+
+    def update_rows(
+        self, A: PreparedRows, W: np.ndarray, S: np.ndarray, H: np.ndarray, P: np.ndarray, Q: np.ndarray
+    ) -> None:
+        """Update H (D, K) in place; add AᵀH to P (V, K), and the upper triangle of HᵀH to Q (K, K)."""
+        if isinstance(A, nmf.SparseMatrix):
+            R = np.zeros_like(H)
+            nmf.add_products(A.by_row, W, R)
+            self.update(R, S, H, "H", Q)
+            nmf.add_products(A.by_column, H, P)
+        else:
+            self.update(A @ W, S, H, "H", Q)
+            np.matmul(A.T, H, out=P)
+
+    def apply(self, block: Arrays, delta: Arrays, shared: Arrays) -> tuple[Arrays, Arrays]:
+        """Update a block of W from P and Q. Its totals are S, Q and its part of the error.
+
+        All that is known of the rows that a previous model was trained on is A ≈ H·Wᵀ. They therefore add W·Q to P.
+        """
+        W = starting_point(block).copy()
+        P = delta["P"]
+        Q = delta["Q"]
+        if self.continues:
+            P = P + block["seen"]
+            Q = Q + shared["seen"]
+        self._revive(W, Q)
+        S, inner = self.update_columns(W, P, Q)
+        kept: Arrays = {"W": W}
+        totals: Arrays = {"S": S, "Q": Q / self.n_blocks}
+        if self.extrapolate:
+            explained = np.float64(2 * inner - np.sum(S * Q))
+            extrapolation, totals["extrapolated"] = extrapolate_step(block, W, S, explained)
+            kept |= extrapolation
+        if self.continues:
+            # The error is that of the new rows alone.
+            kept["seen"] = block["seen"]
+            inner -= float(np.sum(block["seen"] * W, dtype=np.float64))
+        totals["explained"] = np.float64(2 * inner - np.sum(S * delta["Q"]))
+        return kept, totals
+
+    def update_columns(self, W: np.ndarray, P: np.ndarray, Q: np.ndarray) -> tuple[np.ndarray, float]:
+        """Update a block of W (rows, K) in place; return WᵀW (K, K) and ⟨P, W⟩."""
+        S = np.zeros_like(Q)
+        inner = self.update(P, Q, W, "W", S)
+        return nmf.symmetric(S), inner
+
+    def _revive(self, W: np.ndarray, Q: np.ndarray) -> None:
+        """Give a component that no row of H uses a new random column.
+
+        The product H·Wᵀ stays the same, and the next sweep may use the component.
+        """
+        for k in np.flatnonzero(np.diag(Q) == 0):
+            column = np.empty((len(W), 1), W.dtype)
+            nmf.fill_uniform(random.key(self.seed, REVIVE, int(k)), 0, column, 2 * self.scale)
+            W[:, k] = column[:, 0]
+
+    def reduce_shared(self, shared: Arrays, totals: Arrays, sums: Arrays) -> tuple[Arrays, Metrics]:
+        """Keep the sums over the blocks; report ‖A − H·Wᵀ‖ and its ratio to ‖A‖."""
+        squared_error = max(float(sums["norm"] - totals["explained"]), 0.0)
+        squared_norm = max(float(sums["norm"]), np.finfo(float).tiny)
+        metrics = {
+            "error": float(np.sqrt(squared_error)),
+            "relative_error": float(np.sqrt(squared_error / squared_norm)),
+        }
+        kept = {name: array for name, array in totals.items() if name != "explained"}
+        return shared | kept, metrics
+
+    # --- new rows ---
+
+    def fold_in(self, A: Rows, W: np.ndarray, S: np.ndarray, sweeps: int = FOLD_IN_SWEEPS) -> tuple[np.ndarray, float]:
+        """Return the H (D, K) of new rows and ⟨A·W, H⟩ while W is fixed. All solvers use HALS for it."""
+        R = np.zeros((n_rows_of(A), self.n_components), self.dtype)
+        if isinstance(A, nmf.SparseRows):
+            nmf.add_products(A, W, R)
+        else:
+            np.matmul(A, W, out=R)
+        H = np.zeros_like(R)
+        rule = nmf.update_rule(S, "separable", "H", *self.penalties[2:], self.dtype)
+        scratch = nmf.make_scratch(self.n_components, self.dtype)
+        return H, nmf.sweep_rows(R, rule, H, np.zeros_like(S), sweeps, scratch)
+
+    def score(self, model: Model, chunk: PreparedRows, state: Arrays | None, address: Address) -> Arrays:
+        """Return the squared error and norm of a held-out chunk. A training chunk's error is known from the epoch."""
+        if state is not None:
+            return {}
+        A = by_row(chunk)
+        S = model.shared["S"]
+        H, inner = self.fold_in(A, self.joined(model, "W"), S)
+        norm = np.sum(np.square(A.data if isinstance(A, nmf.SparseRows) else A, dtype=np.float64))
+        return {"norm": norm, "error": norm - 2 * inner + np.sum(S * gram_matrix(H))}
+
+    def metrics_from_sums(self, sums: Arrays, held_out: bool) -> Metrics:
+        """Return the relative error of the held-out rows."""
+        if not held_out:
+            return {}
+        ratio = max(sums["error"], 0.0) / max(sums["norm"], 1e-300)
+        return {"held_out_relative_error": float(np.sqrt(ratio))}
+
+    def _decrease(self, before: float, after: float) -> float:
+        if self.extrapolate:
+            # A rise of the error is a restart of the extrapolation, and no sign of convergence.
+            return abs(before - after)
+        return before - after
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hals(FrobeniusFactorization):
+    """FAST-HALS that takes each entry to its optimum given all others, as scikit-learn's coordinate descent does."""
+
+    def update_rows(
+        self, A: PreparedRows, W: np.ndarray, S: np.ndarray, H: np.ndarray, P: np.ndarray, Q: np.ndarray
+    ) -> None:
+        """Update H as the base class does. For sparse rows one kernel does it block by block, in the cache."""
+        if not isinstance(A, nmf.SparseMatrix):
+            super().update_rows(A, W, S, H, P, Q)
+            return
+        scratch = nmf.make_scratch(self.n_components, self.dtype)
+        rule = self._rule(S, "H")
+        kernels("nmf.hals", self.device).sweep_sparse(A, W, rule, H, P, Q, self.sweeps, scratch)
+
+    def update(self, R: np.ndarray, S: np.ndarray, X: np.ndarray, factor: Factor, gram: np.ndarray) -> float:
+        """Sweep over the rows ``sweeps`` times."""
+        scratch = nmf.make_scratch(self.n_components, self.dtype)
+        return kernels("nmf.hals", self.device).sweep_rows(R, self._rule(S, factor), X, gram, self.sweeps, scratch)
+
+    def _rule(self, S: np.ndarray, factor: Factor) -> nmf.UpdateRule:
+        return nmf.update_rule(S, "separable", factor, *self._penalties_of(factor), self.dtype)
+
+    def _penalties_of(self, factor: Factor) -> tuple[float, float]:
+        if factor == "W":
+            return self.penalties[:2]
+        return self.penalties[2:]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaperHals(Hals):
+    """FAST-HALS in the order of Algorithm 1 of ALO-NMF, which normalises the columns of W on the way.
+
+    The normalisation needs all rows of W, so W has one block.
+    """
+
+    def begin(self, data: Corpus | Matrix, block: int, previous: PreviousModel | None) -> Arrays:
+        """Return the first W with columns of length 1."""
+        begun = super().begin(data, block, previous)
+        if previous is None:
+            begun["W"] = begun["W"] / np.linalg.norm(begun["W"], axis=0)
+        return begun
+
+    def update_columns(self, W: np.ndarray, P: np.ndarray, Q: np.ndarray) -> tuple[np.ndarray, float]:
+        """Update W tile by tile (ALO-NMF, section 4); return WᵀW (K, K) and ⟨P, W⟩."""
+        tile = tile_size(self.n_components, CACHE_BYTES)
+        for _ in range(self.sweeps):
+            kernels("nmf.tiled", self.device).update(W, P, Q.astype(self.dtype), tile, True)
+        return gram_matrix(W), nmf.inner_product(P.reshape(-1), W.reshape(-1))
+
+    def _rule(self, S: np.ndarray, factor: Factor) -> nmf.UpdateRule:
+        return nmf.update_rule(S, "paper", factor, *self._penalties_of(factor), self.dtype)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MultiplicativeUpdates(FrobeniusFactorization):
+    """The updates of Lee and Seung, for comparison."""
+
+    def update(self, R: np.ndarray, S: np.ndarray, X: np.ndarray, factor: Factor, gram: np.ndarray) -> float:
+        """Multiply each entry by the ratio of R to X·S."""
+        X[:] = solvers.multiplicative_update(X, R, S.astype(self.dtype))
+        gram += np.triu(gram_matrix(X))
+        return float(np.sum(R * X, dtype=np.float64))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Anls(FrobeniusFactorization):
+    """Alternating non-negative least squares by block principal pivoting (Kim and Park), for comparison."""
+
+    def update(self, R: np.ndarray, S: np.ndarray, X: np.ndarray, factor: Factor, gram: np.ndarray) -> float:
+        """Solve the least squares problem of each row exactly."""
+        X[:] = solvers.block_principal_pivoting(R, S)
+        gram += np.triu(gram_matrix(X))
+        return float(np.sum(R * X, dtype=np.float64))

@@ -1,0 +1,78 @@
+"""The rows of A (D, V) in the forms that the kernels take: word counts, tf-idf weights, or the numbers of a matrix."""
+
+import numpy as np
+
+from ....io.stores.chunk import Chunk
+from ....io.stores.corpus import Corpus
+from ....io.stores.matrix import DenseRows, SparseRows
+from ....io.text.vocabulary import find_word_ids
+from ....kernels.nmf import hals as nmf
+from ...engine.algorithm import PreviousModel
+
+#: What stores return for a chunk.
+StoredRows = Chunk | SparseRows | DenseRows
+#: Rows of A: sparse, or a dense array (D, V).
+Rows = nmf.SparseRows | np.ndarray
+#: Rows of A as sweeps take them: sparse ones both by row and by column.
+PreparedRows = nmf.SparseMatrix | np.ndarray
+
+
+def rows_of(chunk: StoredRows, idf: np.ndarray | None, dtype: str) -> Rows:
+    """Return the rows of a chunk. Word counts become tf-idf weights if ``idf`` (V,) is given."""
+    if isinstance(chunk, Chunk):
+        return word_counts(chunk, idf, dtype)
+    if isinstance(chunk, SparseRows):
+        return nmf.SparseRows(chunk.indptr, chunk.indices, chunk.data.astype(dtype, copy=False))
+    return chunk.data.astype(dtype, copy=False)
+
+
+def prepare(rows: Rows, n_columns: int) -> PreparedRows:
+    """Return rows in the form that sweeps take."""
+    if isinstance(rows, nmf.SparseRows):
+        return nmf.sparse_matrix(rows, n_columns)
+    return rows
+
+
+def by_row(prepared: PreparedRows) -> Rows:
+    """Return prepared rows in row order."""
+    if isinstance(prepared, nmf.SparseMatrix):
+        return prepared.by_row
+    return prepared
+
+
+def n_rows_of(rows: Rows) -> int:
+    """Return D."""
+    if isinstance(rows, nmf.SparseRows):
+        return len(rows.indptr) - 1
+    return len(rows)
+
+
+def entries_of(rows: Rows) -> np.ndarray:
+    """Return the stored entries as one array."""
+    if isinstance(rows, nmf.SparseRows):
+        return rows.data
+    return rows.reshape(-1)
+
+
+def word_counts(chunk: Chunk, idf: np.ndarray | None, dtype: str) -> nmf.SparseRows:
+    """Return a chunk's word counts, or their tf-idf weights in rows of length 1."""
+    by_word = nmf.count_tokens(chunk.word_ptr, chunk.docs)
+    A = nmf.transposed(by_word, chunk.n_documents)
+    A = nmf.SparseRows(A.indptr, chunk.word_ids.astype(np.int32)[A.indices], A.data.astype(dtype))
+    if idf is not None:
+        nmf.apply_tfidf(A, idf)
+    return A
+
+
+def inverse_document_frequency(corpus: Corpus, previous: PreviousModel | None) -> np.ndarray:
+    """Return ln((1 + D) / (1 + df)) + 1 of each word: (V,) float64.
+
+    A word that the previous model knows keeps the weight that it had there. Otherwise the rows that the model was
+    trained on would change.
+    """
+    frequency = np.asarray(corpus.vocabulary["document_frequency"], np.float64)
+    idf = np.log((1 + corpus.n_documents) / (1 + frequency)) + 1
+    if previous is not None:
+        ids = find_word_ids(corpus.vocabulary["word"], previous.vocabulary)
+        idf[ids >= 0] = previous.shared["idf"][ids[ids >= 0]]
+    return idf

@@ -369,7 +369,7 @@ class LDA(TextEstimator, TopicModel):
 
         Documents without a word of the model are left out. Raises DataError if no document is left.
         """
-        corpus = self.open(X)
+        corpus = self._open_for_transform(X)
         lengths = interop.known_lengths(self._fitted(), corpus)
         if not lengths.any():
             raise DataError(f"{corpus.url}: no document contains a word of the model")

@@ -1,4 +1,4 @@
-"""LDA through the engine: exact counts, the same bits everywhere, quality, memory."""
+"""The estimator LDA: exact counts, quality of topics, further documents, invalid parameters, memory."""
 
 import os
 import shutil
@@ -6,6 +6,7 @@ import shutil
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import scipy.sparse
 from corpusmill import LDA
 from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.io.stores.corpus import Corpus, commit_corpus, write_chunk
@@ -37,7 +38,7 @@ def small(**parameters):
     return LDA(**({"n_components": 5, "max_iter": 6, "random_state": 3} | parameters))
 
 
-def test_counts_sum_to_the_tokens(corpus, model):
+def test_counts_add_up_to_the_tokens_of_the_corpus(corpus, model):
     block = model.model_.block(0)
     assert block["counts"].sum() == corpus.n_tokens
     assert model.model_.shared["totals"].sum() == corpus.n_tokens
@@ -53,19 +54,19 @@ def test_the_best_of_a_few_starts_finds_the_planted_topics(corpus):
     assert {g for group in groups for g in group} == set(range(5))
 
 
-def test_likelihood_rises(model):
+def test_training_raises_the_likelihood(model):
     scored = [row for row in model.history_ if "held_out_log_likelihood" in row]
     assert scored[-1]["held_out_log_likelihood"] > scored[0]["held_out_log_likelihood"] + 0.5
     assert scored[-1]["log_likelihood"] > scored[0]["log_likelihood"] + 0.5
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3])
-def test_same_bits_on_any_number_of_workers(corpus, workers, cluster_of):
+def test_any_number_of_workers_gives_the_same_bits(corpus, workers, cluster_of):
     client = cluster_of(workers)
     assert bits(small().fit(corpus, client=client)) == bits(small().fit(corpus))
 
 
-def test_same_bits_with_workers_killed_in_mid_epoch(corpus, tmp_path):
+def test_killed_workers_do_not_change_the_result(corpus, tmp_path):
     estimator = small()
     table = ((2, 1, 1, "kill"), (4, 0, 1, "kill"))
     faulty = Faulty(estimator.algorithm(corpus), table, str(tmp_path))
@@ -79,7 +80,7 @@ def test_same_bits_with_workers_killed_in_mid_epoch(corpus, tmp_path):
     assert faulty.attempts(4, 0) >= 2
 
 
-def test_same_counts_however_the_model_is_cut(corpus):
+def test_the_number_of_blocks_does_not_change_the_result(corpus):
     whole, cut = small().fit(corpus), small(n_blocks=3).fit(corpus)
     assert len(cut.model_.blocks) == 3
     np.testing.assert_array_equal(cut.components_, whole.components_)
@@ -92,7 +93,7 @@ def test_the_largest_number_of_topics(corpus):
     np.testing.assert_allclose(model.transform(corpus.held_out).sum(axis=1), 1, rtol=1e-4)
 
 
-def test_a_broken_fit_goes_on_where_it_stopped(corpus, tmp_path):
+def test_an_interrupted_fit_continues_after_its_last_epoch(corpus, tmp_path):
     run = str(tmp_path / "run")
     with pytest.raises(KeyboardInterrupt):
         small().fit(corpus, run=run, callbacks=[interrupt_after(3)])
@@ -102,7 +103,7 @@ def test_a_broken_fit_goes_on_where_it_stopped(corpus, tmp_path):
     assert bits(again) == bits(small().fit(corpus))
 
 
-def test_a_callback_may_stop(corpus):
+def test_a_callback_can_stop_training(corpus):
     seen = []
     assert small().fit(corpus, callbacks=[seen.append, stop_after(2)]).n_iter_ == 2
     assert isinstance(seen[0], RunStarted)
@@ -110,7 +111,7 @@ def test_a_callback_may_stop(corpus):
     assert seen[-1].reason == "stopped"
 
 
-def test_transform_gives_a_distribution_that_depends_on_the_document_alone(corpus, model):
+def test_the_weights_of_a_document_depend_on_its_own_words_only(corpus, model):
     rows = model.transform(corpus)
     assert rows.shape == (corpus.n_documents, 5)
     np.testing.assert_allclose(rows.sum(axis=1), 1, rtol=1e-5)
@@ -127,13 +128,13 @@ def test_an_empty_document_gets_the_prior(model):
     np.testing.assert_allclose(row, [[0.2] * 5], rtol=1e-6)
 
 
-def test_transform_on_workers_equals_transform_here(corpus, model, cluster_of):
+def test_workers_transform_as_this_process_does(corpus, model, cluster_of):
     client = cluster_of(2)
     np.testing.assert_array_equal(model.transform(corpus, client=client), model.transform(corpus))
     assert model.score(corpus.held_out, client=client) == model.score(corpus.held_out)
 
 
-def test_workers_read_a_saved_model_only_while_it_is_this_one(corpus, model, tmp_path):
+def test_workers_read_the_saved_model_only_if_it_equals_the_one_in_memory(corpus, model, tmp_path):
     url = str(tmp_path / "model")
     model.save(url)
     loaded = LDA.load(url)
@@ -143,7 +144,7 @@ def test_workers_read_a_saved_model_only_while_it_is_this_one(corpus, model, tmp
     assert model.saved_name() == ""
 
 
-def test_rows_are_written_a_bounded_group_at_a_time(corpus, model, tmp_path, monkeypatch):
+def test_transform_to_writes_bounded_groups_of_rows(corpus, model, tmp_path, monkeypatch):
     monkeypatch.setattr(apply, "GROUP_BYTES", 4 * model.n_components * 7)
     model.transform_to(corpus, str(tmp_path))
     files = [pq.ParquetFile(path) for path in sorted(tmp_path.iterdir())]
@@ -172,7 +173,7 @@ def write_toy_documents(store, n):
         pq.write_table(pa.table({"key": [str(i) for i in range(n)]}), file)
 
 
-def test_saved_and_loaded_models_are_equal(corpus, model, tmp_path):
+def test_a_loaded_model_equals_the_saved_one(corpus, model, tmp_path):
     model.save(str(tmp_path / "model"))
     loaded = load_model(str(tmp_path / "model"))
     assert repr(loaded) == repr(model)
@@ -184,7 +185,7 @@ def test_saved_and_loaded_models_are_equal(corpus, model, tmp_path):
     assert before == {p: p.read_bytes() for p in sorted((tmp_path / "model").rglob("*")) if p.is_file()}
 
 
-def test_there_is_no_model_in_an_empty_folder(tmp_path):
+def test_loading_from_an_empty_folder_is_an_error(tmp_path):
     with pytest.raises(DataError, match="no model here"):
         load_model(str(tmp_path))
 
@@ -213,11 +214,27 @@ def test_parameters_as_in_scikit_learn():
         estimator.set_params(topics=3)
 
 
+@pytest.mark.parametrize("convert", [np.asarray, scipy.sparse.csr_matrix], ids=["dense", "sparse"])
+@pytest.mark.parametrize("dtype", [np.int64, np.float32, np.float64])
+def test_whole_numbers_of_any_type_are_counts(convert, dtype):
+    counts = np.array([[2, 0, 1], [0, 3, 1], [1, 1, 0]])
+    model = small(n_components=2).fit(convert(counts.astype(dtype)))
+    np.testing.assert_allclose(model.components_.sum(axis=0), counts.sum(axis=0) + 2 * 0.01, rtol=1e-6)
+
+
+@pytest.mark.parametrize("n_columns", [2, 6])
+@pytest.mark.parametrize("method", ["transform", "score", "perplexity", "to_pyldavis", "partial_fit"])
+def test_a_matrix_with_other_columns_is_refused(n_columns, method):
+    model = small(n_components=2).fit(np.ones((4, 3), int))
+    with pytest.raises(ValueError, match=f"X has {n_columns} features, but LDA is expecting 3"):
+        getattr(model, method)(np.ones((4, n_columns), int))
+
+
 def test_perplexity_is_the_exponential_of_the_score(corpus, model):
     assert model.perplexity(corpus.held_out) == pytest.approx(np.exp(-model.score(corpus.held_out)))
 
 
-def test_unfitted(corpus):
+def test_transform_needs_a_fitted_model(corpus):
     with pytest.raises(ValueError, match="not fitted"):
         small().transform(corpus)
 
@@ -266,7 +283,7 @@ def test_a_corpus_eight_times_the_memory_limit_trains_below_the_projection(large
     assert max(peaks.values()) <= plans[0]["total"] <= MEMORY_LIMIT
 
 
-def test_a_model_too_large_for_the_workers_is_refused_with_the_numbers(large_corpus, tmp_path):
+def test_a_model_that_is_too_large_for_the_workers_is_refused_with_the_numbers(large_corpus, tmp_path):
     with (
         open_cluster("local", n_workers=1, memory_limit=MEMORY_LIMIT) as client,
         pytest.raises(DataError, match=r"a task needs .*MiB.*600.00 MiB memory limit.*n_blocks"),
@@ -279,7 +296,7 @@ def test_the_synchronous_executor_is_the_default(corpus):
     assert small(max_iter=1).fit(corpus).n_iter_ == 1
 
 
-def test_random_words_have_no_topics(tmp_path):
+def test_random_words_have_a_low_likelihood(tmp_path):
     corpus = write_toy_corpus(tmp_path / "corpus")
     fitted = small(max_iter=20).fit(corpus)
     assert fitted.score(corpus) < -2.0

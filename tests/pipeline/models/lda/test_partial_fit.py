@@ -1,4 +1,4 @@
-"""Going on from trained topics: what stays, what joins, and that a broken call can be made again."""
+"""LDA.partial_fit: what stays, what is added, and that an interrupted call can be repeated."""
 
 import numpy as np
 import pytest
@@ -45,7 +45,7 @@ def count_of(model, word):
     return model.components_[:, model.words_.index(word)] - model.model_.shared["beta"]
 
 
-def test_old_topics_keep_their_numbers_and_new_words_join_them(corpora, trained, tmp_path):
+def test_topics_keep_their_numbers_and_get_new_words(corpora, trained, tmp_path):
     model = copy_of(trained, tmp_path, max_iter=10).partial_fit(corpora[1])
     for before, after in zip(trained.topics(10), model.topics(10), strict=True):
         group = {int(w["word"][1:]) // 20 for w in before["words"]}
@@ -69,14 +69,14 @@ def test_every_token_of_both_days_is_counted(corpora, trained, tmp_path, sampler
     assert model.model_.shared["totals"].sum() == monday.n_tokens + tuesday.n_tokens
 
 
-def test_the_topics_of_old_tokens_stay(corpora, trained, tmp_path):
+def test_the_topics_of_earlier_tokens_do_not_change(corpora, trained, tmp_path):
     model = copy_of(trained, tmp_path, max_iter=3).partial_fit(corpora[1])
     for word in ("w000", "w020", "w005"):
         assert (count_of(model, word) >= count_of(trained, word) - 1e-3).all()
     np.testing.assert_allclose(count_of(model, "w040"), count_of(trained, "w040"), atol=1e-3)
 
 
-def test_a_broken_call_goes_on_where_it_stopped(corpora, trained, tmp_path):
+def test_an_interrupted_call_continues_after_its_last_epoch(corpora, trained, tmp_path):
     run = str(tmp_path / "run")
     with pytest.raises(KeyboardInterrupt):
         copy_of(trained, tmp_path, max_iter=5).partial_fit(corpora[1], run=run, callbacks=[interrupt_after(3)])
@@ -86,7 +86,7 @@ def test_a_broken_call_goes_on_where_it_stopped(corpora, trained, tmp_path):
     assert bits(again) == bits(copy_of(trained, tmp_path, max_iter=5).partial_fit(corpora[1]))
 
 
-def test_a_third_day_goes_on_from_the_second(corpora, trained, tmp_path):
+def test_a_third_call_continues_from_the_second(corpora, trained, tmp_path):
     model = copy_of(trained, tmp_path, max_iter=2).partial_fit(corpora[1]).partial_fit(corpora[0])
     assert model.components_.shape == (5, 105)
     assert model.model_.shared["totals"].sum() == 2 * corpora[0].n_tokens + corpora[1].n_tokens

@@ -1,4 +1,4 @@
-"""LDA's other samplers through the engine."""
+"""The samplers of LDA other than ESCA, and seed words."""
 
 import numpy as np
 import pytest
@@ -30,8 +30,25 @@ def fitted(corpus, sampler, client=None, run=None, evaluate_every=10, **paramete
     return model.fit(corpus, client=client, run=run, evaluate_every=evaluate_every)
 
 
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_one_topic_is_the_distribution_of_words(corpus, sampler):
+    model = LDA(1, sampler=sampler, max_iter=2).fit(corpus)
+    frequency = corpus.vocabulary["term_frequency"].to_numpy()
+    np.testing.assert_allclose(model.components_[0], frequency + 0.01, rtol=1e-6)
+    np.testing.assert_allclose(model.transform(corpus.held_out), 1, rtol=1e-6)
+    shares = frequency / frequency.sum()
+    expected = np.log(shares[corpus.held_out.read_chunk(0).words]).mean()
+    assert model.score(corpus.held_out) == pytest.approx(expected, rel=0.01)
+
+
+def test_each_sampler_is_another_run(corpus, tmp_path):
+    fitted(corpus, "cgs", run=str(tmp_path))
+    with pytest.raises(DataError, match="another run"):
+        fitted(corpus, "reference", run=str(tmp_path))
+
+
 @pytest.mark.parametrize("sampler", OTHERS)
-def test_counts_stay_the_corpus_and_likelihood_rises(corpus, sampler):
+def test_counts_are_those_of_the_corpus_and_the_likelihood_rises(corpus, sampler):
     model = fitted(corpus, sampler, max_iter=15)
     np.testing.assert_array_equal(
         (model.components_ - 0.01).sum(axis=0).round(), corpus.vocabulary["term_frequency"].to_numpy()
@@ -45,14 +62,14 @@ def workers(cluster_of):
 
 
 @pytest.mark.parametrize("sampler", ["auto", "cgs", "minibatch", "uncollapsed"])
-def test_same_bits_on_workers_and_however_the_model_is_cut(corpus, workers, sampler):
+def test_workers_and_blocks_do_not_change_the_result(corpus, workers, sampler):
     here = fitted(corpus, sampler).components_
     np.testing.assert_array_equal(fitted(corpus, sampler, workers).components_, here)
     np.testing.assert_array_equal(fitted(corpus, sampler, n_blocks=3).components_, here)
 
 
 @pytest.mark.parametrize("n_workers", [1, 2, 3])
-def test_warp_is_the_same_to_the_bit_though_workers_die(corpus, tmp_path, n_workers):
+def test_killed_workers_do_not_change_the_result_of_warp(corpus, tmp_path, n_workers):
     expected = fitted(corpus, "warp").model_.blocks[0]
     algorithm = LDA(5, doc_topic_prior=0.1, sampler="warp").algorithm(corpus)
     faulty = Faulty(algorithm, ((2, 1, 1, "kill"), (4, 0, 1, "kill")), str(tmp_path))
@@ -64,13 +81,14 @@ def test_warp_is_the_same_to_the_bit_though_workers_die(corpus, tmp_path, n_work
         np.testing.assert_array_equal(values, expected[name])
 
 
-def test_auto_is_warp_while_likelihood_rises_fast_and_esca_from_then_on(corpus, tmp_path):
+def test_auto_is_warp_until_the_likelihood_rises_slowly_and_then_esca(corpus, tmp_path):
     options = {"max_iter": 12, "evaluate_every": 1}
-    auto, warp = (fitted(corpus, sampler, **options) for sampler in ("auto", "warp"))
+    auto = fitted(corpus, "auto", **options)
+    warp = fitted(corpus, "warp", **options)
     curve = likelihoods(auto.history_)
     slow = next(t for t in range(1, 12) if is_slow(curve[:t]))
     assert 2 < slow < 10
-    # Its second epoch after that is the first of ESCA: what epoch t shows is known to the finish of epoch t + 1.
+    # The score of epoch t is known at the end of epoch t + 1, so epoch t + 2 is the first one of ESCA.
     assert curve[: slow + 1] == likelihoods(warp.history_)[: slow + 1]
     assert curve[slow + 1] != likelihoods(warp.history_)[slow + 1]
     assert auto.model_.shared["slow"]
@@ -81,7 +99,7 @@ def test_auto_is_warp_while_likelihood_rises_fast_and_esca_from_then_on(corpus, 
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.floats(-20, -1), min_size=3, max_size=9), st.floats(0.5, 20), st.integers(-5, 5))
-def test_slowness_is_a_matter_of_shape_alone(values, scale, shift):
+def test_whether_a_rise_is_slow_does_not_depend_on_scale_or_offset(values, scale, shift):
     curve = list(enumerate(values))
     assert is_slow(curve) == is_slow([(2 * t, v * 4 + shift * 8) for t, v in curve])
     assert not is_slow(curve[:2])
@@ -89,13 +107,13 @@ def test_slowness_is_a_matter_of_shape_alone(values, scale, shift):
     assert not is_slow([(0, 0.0), (1, scale), (3, scale * 2.1)])
 
 
-def test_auto_leaves_warp_after_thirty_epochs_where_nothing_is_scored(corpus):
+def test_auto_changes_after_thirty_epochs_if_nothing_is_scored(corpus):
     algorithm = LDA(5, sampler="auto").algorithm(corpus)
     slow = [bool(algorithm.update_schedule({"slow": np.bool_(False)}, [{"epoch": 1}] * n)["slow"]) for n in (29, 30)]
     assert slow == [False, True]
 
 
-def test_without_held_out_documents_training_likelihood_decides():
+def test_the_likelihood_of_held_out_documents_is_preferred():
     assert likelihoods([{"epoch": 1, "log_likelihood": -3.0}, {"epoch": 2}]) == [(1, -3.0)]
     both = {"epoch": 1, "log_likelihood": -3.0, "held_out_log_likelihood": -4.0}
     assert likelihoods([both]) == [(1, -4.0)]
@@ -103,9 +121,9 @@ def test_without_held_out_documents_training_likelihood_decides():
 
 
 @pytest.mark.parametrize("sampler", ["esca", "warp"])
-def test_seeds_pull_their_topics_and_are_no_tokens(corpus, sampler):
+def test_seeds_shape_their_topics_and_do_not_count_as_tokens(corpus, sampler):
     groups = [3, 0, 4]
-    seeds = [[f"w{20 * g + i:03d}" for i in range(3)] for g in groups]
+    seeds = [[f"w{20 * group + i:03d}" for i in range(3)] for group in groups]
     model = fitted(corpus, sampler, max_iter=25, seeds=seeds, n_blocks=2)
     found = [{int(w["word"][1:]) // 20 for w in topic["words"]} for topic in model.topics(10)]
     assert found[:3] == [{g} for g in groups]
@@ -116,11 +134,21 @@ def test_seeds_pull_their_topics_and_are_no_tokens(corpus, sampler):
     assert tokens.min() >= 0
     np.testing.assert_array_equal(tokens.sum(axis=0), corpus.vocabulary["term_frequency"].to_numpy())
     np.testing.assert_allclose(model.topic_sizes_, tokens.sum(axis=1) / corpus.n_tokens)
-    again = fitted(corpus, sampler, max_iter=25, seeds=seeds)
-    np.testing.assert_array_equal(again.components_, model.components_)
-    again.partial_fit(corpus)
-    assert again.model_.shared["totals"].sum() == 2 * corpus.n_tokens + weights.sum()
-    assert again.topic_sizes_.sum() == pytest.approx(1)
+
+
+def test_blocks_do_not_change_a_model_with_seeds(corpus):
+    seeds = [["w060", "w061"], ["w000"]]
+    whole = fitted(corpus, "esca", seeds=seeds)
+    blocks = fitted(corpus, "esca", seeds=seeds, n_blocks=2)
+    np.testing.assert_array_equal(blocks.components_, whole.components_)
+
+
+def test_seeds_stay_when_training_continues(corpus):
+    model = fitted(corpus, "esca", seeds=[["w060", "w061"], ["w000"]])
+    model.partial_fit(corpus)
+    assert model.model_.shared["totals"].sum() == 2 * corpus.n_tokens + 3 * 20
+    assert model.model_.shared["seeded"].sum() == 3 * 20
+    assert model.topic_sizes_.sum() == pytest.approx(1)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +160,7 @@ def test_seeds_pull_their_topics_and_are_no_tokens(corpus, sampler):
         ({"seeds": [["w000"]], "learn_priors": "symmetric"}, "set learn_priors='none'"),
     ],
 )
-def test_seeds_that_cannot_be_are_refused(corpus, parameters, message):
+def test_impossible_seeds_are_refused(corpus, parameters, message):
     with pytest.raises(ValueError, match=message):
         fitted(corpus, "esca", **parameters)
 

@@ -1,6 +1,7 @@
 """From layers to one checked configuration: files first, then the environment, --set, and a command's arguments.
 
-A later layer that names another ``kind`` of model or cluster replaces that section instead of merging into it.
+A later layer that names another ``kind`` of model or cluster replaces that section instead of merging into it. Another
+kind of model also resets ``retrain.model``, which holds parameters of the model.
 """
 
 import os
@@ -41,7 +42,7 @@ def resolve(layers: Sequence[Layer]) -> Config:
     """Merge layers, later ones over earlier ones, and check the result; raise ConfigError."""
     merged: Tree = {}
     for layer in layers:
-        merged = _merge(merged, layer.tree)
+        merged = _merge(_without_stale_overrides(merged, layer.tree), layer.tree)
     merged = _with_kinds(merged)
     try:
         return Config.model_validate(merged)
@@ -62,6 +63,16 @@ def _merge(under: Tree, over: Tree) -> Tree:
             value = _merge(old, value)
         merged[key] = value
     return merged
+
+
+def _without_stale_overrides(under: Tree, over: Tree) -> Tree:
+    """Drop retrain.model if ``over`` names another kind of model: it holds parameters of the model."""
+    old, new, retrain = under.get("model"), over.get("model"), under.get("retrain")
+    if not (isinstance(old, dict) and isinstance(new, dict) and isinstance(retrain, dict)):
+        return under
+    if not _changes_kind("model", old, new):
+        return under
+    return under | {"retrain": {key: value for key, value in retrain.items() if key != "model"}}
 
 
 def _changes_kind(key: str, old: Tree, new: Tree) -> bool:

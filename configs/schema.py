@@ -83,8 +83,8 @@ class RetrainConfig(Section):
     """Versions of a model that is retrained on a schedule."""
 
     url: str = Field("models/latest", description="Folder or URL of the versions. Its HEAD names the one in use")
-    model: dict[str, Any] = Field(
-        default_factory=dict,
+    model: dict[str, Any] | None = Field(
+        None,
         description="Parameters that differ from the model section when a version continues from the one in use",
     )
     tolerance: NonNegativeFloat = Field(
@@ -92,7 +92,7 @@ class RetrainConfig(Section):
         description="Publish a new version unless its held-out score is worse than that of the one in use by more "
         "than this share",
     )
-    keep: PositiveInt = Field(7, description="Number of versions kept besides the one in use")
+    keep: PositiveInt = Field(7, description="Number of latest versions kept. The one in use is always kept")
     dates: str = Field(
         r"(\d{4})[-_/.]?(\d\d)[-_/.]?(\d\d)",
         description="Regular expression for year, month and day in the path of a file, used by --as-of",

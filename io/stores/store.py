@@ -162,6 +162,13 @@ class Store:
         found = [os.path.basename(path.rstrip("/")) for path in self.fs.ls(where, detail=False)]
         return sorted(n for n in found if not n.startswith(".tmp-"))
 
+    def numbers(self, name: str) -> list[int]:
+        """List the files and folders directly below ``name`` whose names are numbers, in ascending order.
+
+        Other names are skipped: file managers and backup tools leave files such as .DS_Store in any folder.
+        """
+        return sorted(int(found) for found in self.names(name) if found.isdecimal())
+
     def size(self, name: str = "") -> int:
         """Return the number of bytes stored below ``name``."""
         return int(self.fs.du(self.where(name))) if self.exists(name) else 0

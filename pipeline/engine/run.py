@@ -108,9 +108,9 @@ class RunStore:
         store = self.store
         store.write_bytes("metrics.jsonl", b"".join(json.dumps(row).encode() + b"\n" for row in rows))
         store.write_json("HEAD", {"step": step})
-        for name in store.names("epochs"):
-            if int(name) <= step - keep or int(name) > step:
-                store.delete(f"epochs/{name}")
+        for other in store.numbers("epochs"):
+            if other <= step - keep or other > step:
+                store.delete(f"epochs/{other:06d}")
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:

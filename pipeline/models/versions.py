@@ -15,7 +15,6 @@ that other programs put into these folders are safe.
 """
 
 import json
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,7 +25,6 @@ from ...io.stores.store import DataError, Store, check_format
 
 FORMAT = 1
 BUSY = "another process is retraining this model; wait for it"
-VERSION_NAME = re.compile(r"\d{6,}")
 
 Folder = Literal["versions", "batches", "runs"]
 
@@ -167,8 +165,8 @@ class Versions:
     @property
     def numbers(self) -> list[int]:
         """Numbers of the complete versions, ascending."""
-        names = [name for name in self.store.names("versions") if VERSION_NAME.fullmatch(name)]
-        return [int(name) for name in names if self.store.exists(f"versions/{name}/version.json")]
+        numbers = self.store.numbers("versions")
+        return [number for number in numbers if self.store.exists(f"{_version_folder(number)}/version.json")]
 
     def read(self, number: int) -> VersionRecord:
         """Return version.json of a version; raise DataError if there is no such version."""

@@ -30,6 +30,15 @@ def test_naming_the_default_kind_keeps_the_keys_of_a_section_without_kind(tmp_pa
     assert load([tmp_path / "a.yaml"], ["model.kind=nmf"], {}).model.n_components == 100
 
 
+def test_another_kind_of_model_drops_the_parameters_for_retraining_the_old_one():
+    retrain = load(["retrain"], ["model.kind=random-indexing"], {}).retrain
+    assert (retrain.model, retrain.url) == (None, "models/articles")
+    settings = ["retrain.model.alpha=0.01", "model.kind=word2vec"]
+    assert load(["retrain"], settings, {}).retrain.model == {"alpha": 0.01}
+    assert load(["retrain"], ["model.kind=lda"], {}).retrain.model == {"max_iter": 50}
+    assert load(["retrain"], ["retrain.model=null"], {}).retrain.model is None
+
+
 def test_a_later_file_overrides_an_earlier_one(tmp_path):
     (tmp_path / "a.yaml").write_text("corpus: {url: a}\nmodel: {n_components: 5}\n")
     (tmp_path / "b.yaml").write_text("corpus: {url: b}\n")

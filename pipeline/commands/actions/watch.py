@@ -103,7 +103,7 @@ def _shard_states(run: RunStore, meta: Mapping[str, Any]) -> list[str]:
 
     A shard is done when the states of all its chunks are on disk.
     """
-    done = {int(name) for name in run.store.names(f"epochs/{run.step + 1:06d}/state") if name.isdigit()}
+    done = set(run.store.numbers(f"epochs/{run.step + 1:06d}/state"))
     if not done and not run.store.exists(f"epochs/{run.step:06d}/state"):
         return []
     return ["done" if done.issuperset(chunks) else "waiting" for chunks in meta["shards"]]

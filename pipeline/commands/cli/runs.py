@@ -13,10 +13,9 @@ from .options import json_option
 @click.argument("url", metavar="PATH")
 @json_option
 def inspect(url: str, as_json: bool) -> None:
-    """Describe the corpus, run, model or other store at a path or URL.
+    """Describe what is stored at a path or URL.
 
-    Prints its kind, size, contents and format version. PATH may hold a corpus, matrix, graph, run, model, or the
-    versions of a model.
+    PATH may hold a corpus, matrix, graph, run or model, or the versions of a model.
 
     \b
     Example:

@@ -270,8 +270,7 @@ class Estimator(Transformer, ABC):
 
     def _take(self, run: RunStore, step: int, data: TrainingData) -> None:
         """Set the attributes of a trained model from one step of a run."""
-        names = run.store.names(f"epochs/{step:06d}/blocks")
-        blocks = [run.block(step, int(name)) for name in names]
+        blocks = [run.block(step, j) for j in run.store.numbers(f"epochs/{step:06d}/blocks")]
         rows = [row for row in run.metrics if row["step"] <= step]
         metadata = {"data": data.url, "data_hash": data.hash, "step": step, "metrics": rows[-1:]}
         vocabulary = getattr(data, "vocabulary", pa.table({}))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -9,12 +10,13 @@ import sys
 import time
 from pathlib import Path
 
+import click
 import pyarrow.parquet as pq
 import pytest
 from corpusmill import LDA
 from corpusmill.io.stores.store import DataError
 from corpusmill.pipeline.commands.cli.errors import ExitCode, Failure, explain
-from corpusmill.pipeline.commands.cli.main import main
+from corpusmill.pipeline.commands.cli.main import cli, main
 from corpusmill.pipeline.commands.cli.signals import Terminated
 from corpusmill.pipeline.engine.run import RunStore
 from corpusmill.pipeline.models.registry import MODEL_KINDS
@@ -301,24 +303,68 @@ def test_every_configuration_that_is_listed_can_be_printed(call):
 # --- help ---
 
 
-@pytest.mark.parametrize(
-    "command",
-    ["run", "ingest", "graph", "train", "resume", "evaluate", "transform", "topics", "similar", "inspect", "report"],
-)
+def command_names():
+    """Return the words of every command, such as ("config", "show")."""
+    names = []
+    for name, command in cli.commands.items():
+        if isinstance(command, click.Group):
+            names += [(name, below) for below in command.commands]
+        else:
+            names.append((name,))
+    return names
+
+
+@pytest.mark.parametrize("command", command_names(), ids=" ".join)
 def test_help_teaches_by_example(call, command):
-    code, out, _ = call(command, "--help")
+    code, out, _ = call(*command, "--help")
     assert code == 0
-    assert f"corpusmill {command} " in out.partition("Usage:")[2].partition("\n")[2]
+    usage, _, rest = out.partition("Example")
+    assert usage.startswith("Usage: corpusmill")
+    assert f"corpusmill {' '.join(command)}" in rest
 
 
-def test_help_imports_nothing_heavy():
-    script = "import sys; from corpusmill.pipeline.commands.cli import main; print([m for m in sys.modules if m in %r])"
-    heavy = ("numpy", "dask", "numba", "pydantic", "rich", "distributed", "pyarrow")
-    done = subprocess.run([sys.executable, "-c", script % (heavy,)], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+def test_the_list_of_commands_has_every_command_and_cuts_no_sentence(call):
+    code, out, _ = call("--help")
+    assert code == 0
+    for name in cli.commands:
+        assert re.search(rf"^  {name} +[A-Z].*\.$", out, re.MULTILINE), name
+
+
+@pytest.mark.parametrize("command", [(), *command_names()], ids=" ".join)
+def test_help_imports_nothing_heavy(command):
+    program = f"""
+import sys
+from corpusmill.pipeline.commands.cli.main import main
+main({[*command, "--help"]})
+heavy = {{"numpy", "dask", "numba", "pydantic", "rich", "distributed", "pyarrow", "yaml"}} & set(sys.modules)
+assert not heavy, heavy
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 # --- errors ---
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["train", "my.yaml", "--set", "model.n_component=3"], 2, "did you mean n_components?"),
+        (["train", "my.yaml", "--frob"], 2, "No such option"),
+        (["topics"], 2, "Missing argument 'MODEL'"),
+        (["topics", "none"], 4, "none: no model here"),
+        (["inspect", "none"], 4, "none: there is nothing here"),
+        (["versions", "none"], 4, "none: there are no versions here"),
+        (["watch", "none"], 4, "none: no run here"),
+        (["config", "show", "none"], 2, "none: no such file"),
+    ],
+)
+def test_with_json_an_error_is_one_json_object_too(project, call, arguments, code, words):
+    found_code, out, err = call(*arguments, "--json")
+    found = json.loads(out)
+    assert (found_code, found["exit_code"], found["status"]) == (code, code, "failed")
+    assert words in found["error"]
+    assert words in err
 
 
 def test_bad_configuration_is_2(project, call):
@@ -358,14 +404,20 @@ def test_bad_data_is_4(project, call, arguments, words):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["ingest", "texts.jsonl", "run", "--config", "my.yaml"], "run: a run is here; choose another folder"),
+        (
+            ["ingest", "texts.jsonl", "run", "--config", "my.yaml"],
+            "run: this folder already holds a run; choose another folder",
+        ),
         (
             ["ingest", "texts.jsonl", "texts.jsonl", "--config", "my.yaml"],
             "this is a file, and a folder is needed",
         ),
-        (["train", "my.yaml", "--set", "run.url=corpus"], "corpus: a corpus is here; choose another folder"),
+        (
+            ["train", "my.yaml", "--set", "run.url=corpus"],
+            "corpus: this folder already holds a corpus; choose another folder",
+        ),
         (["topics", "run"], "run: no model here (no model.json); there is one at run/model"),
-        (["transform", "run/model", "corpus", "", "--config", "my.yaml"], "an empty path"),
+        (["transform", "run/model", "corpus", "", "--config", "my.yaml"], "the path is empty"),
         (["resume", "damaged"], "damaged/HEAD: damaged; restore it, or begin the run anew"),
     ],
 )

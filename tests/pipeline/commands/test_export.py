@@ -1,61 +1,91 @@
-"""Topics as files for other tools, and the commands that measure topics."""
+"""Topics as text files for other tools, and the scores of topic models, by the command line."""
 
 import json
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
-from corpusmill import LDA
+from corpusmill import LDA, NMF, Word2Vec
 from corpusmill.pipeline.commands.actions.export import export
-from corpusmill.pipeline.commands.cli.main import cli
+from helpers.nightly import call
 from helpers.toy import write_topic_corpus
+
+N_TOPICS = 5
+MODELS = {
+    "lda": LDA(N_TOPICS, doc_topic_prior=0.1, max_iter=20, n_blocks=2, learn_priors="asymmetric"),
+    "nmf": NMF(N_TOPICS, max_iter=5),
+    "word2vec": Word2Vec(vector_size=8, epochs=1, min_count=1),
+}
 
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
-    return write_topic_corpus(tmp_path_factory.mktemp("export") / "corpus", n_topics=5)
+    return write_topic_corpus(tmp_path_factory.mktemp("export") / "corpus", n_topics=N_TOPICS)
 
 
 @pytest.fixture(scope="module")
-def model(corpus):
-    return LDA(5, doc_topic_prior=0.1, max_iter=20).fit(corpus)
+def saved(corpus, tmp_path_factory):
+    """Return a function that gives the URL of a saved model of a kind."""
+    folder = tmp_path_factory.mktemp("models")
 
+    def url(kind):
+        if not (folder / kind).exists():
+            MODELS[kind].fit(corpus).save(str(folder / kind))
+        return str(folder / kind)
 
-@pytest.fixture(scope="module")
-def model_url(model, tmp_path_factory):
-    url = str(tmp_path_factory.mktemp("export") / "model")
-    model.save(url)
     return url
 
 
-def test_a_tsv_file_has_one_line_per_topic_and_word(model, model_url, tmp_path):
-    assert export(model_url, str(tmp_path), "tsv")["files"] == "top-words.tsv"
-    header, first, *_ = (tmp_path / "top-words.tsv").read_text().splitlines()
-    assert header.split("\t") == ["topic", "rank", "word", "probability"]
-    best = model.topics(1)[0]["words"][0]
-    topic, rank, word, probability = first.split("\t")
-    assert (topic, rank, word) == ("0", "1", best["word"])
-    assert float(probability) == pytest.approx(best["probability"], rel=1e-5)
+@pytest.mark.parametrize(("kind", "value"), [("lda", "probability"), ("nmf", "weight")])
+def test_a_table_holds_the_heaviest_words_of_each_topic(saved, tmp_path, kind, value):
+    assert export(saved(kind), str(tmp_path), "tsv") == {"out": str(tmp_path), "files": "top-words.tsv"}
+    head, *lines = (tmp_path / "top-words.tsv").read_text().splitlines()
+    assert head.split("\t") == ["topic", "rank", "word", value]
+    rows = [line.split("\t") for line in lines]
+    for topic in MODELS[kind].topics(100):
+        found = [row for row in rows if row[0] == str(topic["topic"])]
+        assert [row[2] for row in found] == [entry["word"] for entry in topic["words"]]
+        assert [float(row[3]) for row in found] == pytest.approx([entry[value] for entry in topic["words"]], rel=1e-5)
 
 
-def test_mallet_files_have_topic_keys_and_document_weights(corpus, model, model_url, tmp_path):
-    facts = export(model_url, str(tmp_path), "mallet", corpus.url)
-    assert facts["files"] == "topic-keys.txt, doc-topics.txt"
+def test_mallets_files_hold_keys_and_documents(corpus, saved, tmp_path):
+    assert export(saved("lda"), str(tmp_path), "mallet", corpus.url)["files"] == "topic-keys.txt, doc-topics.txt"
     keys = [line.split("\t") for line in (tmp_path / "topic-keys.txt").read_text().splitlines()]
-    assert [int(key[0]) for key in keys] == [0, 1, 2, 3, 4]
-    assert keys[2][2].split() == model.topic_words(20)[2]
+    assert [int(k[0]) for k in keys] == [0, 1, 2, 3, 4]
+    assert keys[2][2].split() == [entry["word"] for entry in MODELS["lda"].topics(20)[2]["words"]]
     rows = [line.split("\t") for line in (tmp_path / "doc-topics.txt").read_text().splitlines()]
-    np.testing.assert_array_equal(np.array([row[2:] for row in rows], np.float32), model.transform(corpus))
+    weights = MODELS["lda"].transform(corpus)
+    np.testing.assert_array_equal(np.array([row[2:] for row in rows], np.float32), weights)
     assert rows[3][1] == corpus.documents["key"][3].as_py()
 
 
-def test_the_command_exports_topics(model_url, tmp_path):
-    result = CliRunner().invoke(cli, ["export", model_url, str(tmp_path), "--format", "mallet", "--json"])
-    assert json.loads(result.output) == {"out": str(tmp_path), "files": "topic-keys.txt"}
+def test_the_command_line_exports(saved, tmp_path, capsys):
+    assert call("export", saved("nmf"), tmp_path / "out", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == {"out": str(tmp_path / "out"), "files": "top-words.tsv"}
 
 
-def test_the_command_evaluate_measures_coherence_and_diversity(corpus, model, model_url):
-    result = CliRunner().invoke(cli, ["evaluate", model_url, corpus.url, "--coherence", "u_mass", "--json"])
-    facts = json.loads(result.output)
-    assert facts["coherence_u_mass"] == pytest.approx(model.coherence(corpus.held_out, "u_mass").mean())
-    assert facts["diversity"] == model.diversity()
+@pytest.mark.parametrize("kind", ["lda", "nmf"])
+def test_models_of_topics_have_coherence_and_diversity(corpus, saved, kind, capsys):
+    arguments = ("--coherence", "u_mass", "--set", "cluster.kind=synchronous", "--json")
+    assert call("evaluate", saved(kind), corpus.url, *arguments) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["coherence_u_mass"] == pytest.approx(MODELS[kind].coherence(corpus.held_out, "u_mass").mean())
+    assert facts["diversity"] == MODELS[kind].diversity()
+    assert facts["log_likelihood"] < 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["export", "word2vec"], "word2vec models have no topics; lda and nmf models do"),
+        (["topics", "word2vec"], "word2vec models have no topics; lda and nmf models do"),
+        (["export", "nmf", "--format", "mallet"], "MALLET's files are for LDA models"),
+        (["similar", "nmf", "w0"], "nmf models have no word vectors"),
+        (["evaluate", "nmf", "--method", "completion"], "--method applies to lda models"),
+        (["evaluate", "word2vec"], "word vectors give documents no likelihood"),
+    ],
+)
+def test_what_a_model_cannot_do_is_said_in_one_sentence(corpus, saved, tmp_path, capsys, arguments, message):
+    command, kind, *options = arguments
+    positional = {"export": [tmp_path / "out"], "evaluate": [corpus.url, "--set", "cluster.kind=synchronous"]}
+    assert call(command, saved(kind), *positional.get(command, []), *options) == 2
+    assert message in capsys.readouterr().err

@@ -135,6 +135,46 @@ def test_a_dry_run_says_what_would_be_done_and_writes_nothing(project):
     assert {name for name in contents(project) if name not in before} == {str(project / "days/2026-11-03.jsonl")}
 
 
+def dry_run(config, **options):
+    return retrain(config, None, Request(dry_run=True, **options))
+
+
+def test_a_dry_run_of_fresh_training_says_that_it_reads_all_files(capsys):
+    write_configuration("lda")
+    retrain(configuration("lda"))
+    write_day(3, [BREAD])
+    found = dry_run(configuration("lda"))
+    assert (found["status"], found["continues_from"], found["files_to_read"]) == ("planned", 1, 1)
+    found = dry_run(configuration("lda"), fresh=True)
+    assert (found["status"], found["continues_from"], found["files_to_read"]) == ("planned", None, 3)
+    assert call("retrain", "my.yaml", "--dry-run") == call("retrain", "my.yaml", "--dry-run", "--fresh") == 0
+    out = capsys.readouterr().out
+    assert "would continue from version 1 and read 1 file\n" in out
+    assert "would train a new model from scratch on 3 files; version 1 is in use" in out
+    assert retrain(configuration("lda"), None, Request(fresh=True))["documents"] > 1
+
+
+def test_a_dry_run_after_a_rollback_says_what_the_real_call_says():
+    retrain(configuration("lda"))
+    write_day(3, [BREAD])
+    retrain(configuration("lda"))
+    Versions("models").rollback()
+    planned = dry_run(configuration("lda"))
+    assert planned == retrain(configuration("lda"))
+    assert (planned["status"], "was withdrawn" in planned["reason"]) == ("unchanged", True)
+
+
+def test_a_dry_run_after_a_refusal_says_what_the_real_call_says(capsys):
+    retrain(configuration("word2vec"))
+    write_day(3, [BREAD + " boat oven sea"] * 30)
+    retrain(worse(tolerance=0.001))
+    planned = dry_run(worse(tolerance=0.001))
+    assert planned == retrain(worse(tolerance=0.001))
+    assert (planned["status"], planned["version"]) == ("refused", 2)
+    planned = dry_run(worse(tolerance=1e9))
+    assert (planned["status"], planned["version"], planned["previous"]) == ("planned", 2, 1)
+
+
 def test_a_backfill_takes_days_up_to_a_date():
     found = [retrain(configuration("word2vec"), None, Request(as_of=date(2026, 11, day))) for day in (1, 1, 2)]
     assert [files(facts, "added") for facts in found] == [["2026-11-01.jsonl"], [], ["2026-11-02.jsonl"]]
@@ -274,6 +314,30 @@ def test_the_last_versions_are_kept_and_what_they_need():
     assert list(Path("models/runs").iterdir()) == []
     with pytest.raises(DataError, match="no version before 3 is kept"):
         Versions("models").before(3)
+
+
+def test_files_that_others_put_among_the_versions_are_kept_and_do_no_harm():
+    retrain(configuration("lda", keep=1))
+    strange = [
+        Path("models", folder, name) for folder in ("versions", "batches", "runs") for name in (".DS_Store", "my")
+    ]
+    for path in strange:
+        if path.name == ".DS_Store":
+            path.write_text("")
+        else:
+            path.mkdir()
+            (path / "notes.txt").write_text("mine")
+    Path("models/versions/000007").mkdir()
+    Path("models/versions/000008").write_text("a file")
+    before = {path: contents(path) for path in strange}
+    for day in (3, 4):
+        write_day(day, [BREAD + f" new{day}"] * 2)
+        assert retrain(configuration("lda", keep=1))["status"] == "published"
+    assert {path: contents(path) for path in strange} == before
+    assert [path.exists() for path in strange] == [True] * 6
+    assert Path("models/versions/000007").is_dir()
+    assert Versions("models").numbers == [3]
+    assert call("versions", "models") == call("inspect", "models") == 0
 
 
 # --- kills and locks ---

@@ -166,6 +166,15 @@ def test_more_epochs_go_on_from_the_last_commit(corpus, expected, tmp_path):
     np.testing.assert_array_equal(trained(corpus, tmp_path / "run", epochs=4), expected)
 
 
+def test_files_that_others_put_among_the_epochs_are_kept_and_do_no_harm(corpus, expected, tmp_path):
+    trained(corpus, tmp_path / "run", epochs=1)
+    epochs = tmp_path / "run" / "epochs"
+    (epochs / ".DS_Store").write_text("")
+    (epochs / "my-backup").mkdir()
+    np.testing.assert_array_equal(trained(corpus, tmp_path / "run", epochs=4), expected)
+    assert RunStore(str(tmp_path / "run")).store.names("epochs") == [".DS_Store", "000003", "000004", "my-backup"]
+
+
 def test_only_the_last_two_versions_are_kept(corpus, tmp_path):
     trained(corpus, tmp_path / "run")
     assert RunStore(str(tmp_path / "run")).store.names("epochs") == ["000003", "000004"]

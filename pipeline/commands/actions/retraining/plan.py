@@ -170,9 +170,9 @@ def settings_of(config: Config) -> dict[str, Settings]:
 
 def overrides_of(config: Config) -> Facts:
     """Return the parameters in retrain.model; raise ValueError for one that the model does not have."""
-    section = config.model
+    section, overrides = config.model, config.retrain.model or {}
     try:
-        checked = type(section).model_validate(section.model_dump() | config.retrain.model)
+        checked = type(section).model_validate(section.model_dump() | overrides)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         key = ".".join(str(part) for part in ("retrain", "model", *first["loc"]))
@@ -183,7 +183,7 @@ def overrides_of(config: Config) -> Facts:
                 f"{known}"
             ) from None
         raise ValueError(f"{key}: {first['msg']}; retrain.model takes the parameters of the section model") from None
-    return {name: getattr(checked, name) for name in config.retrain.model if name != "kind"}
+    return {name: getattr(checked, name) for name in overrides if name != "kind"}
 
 
 def _check_settings(url: str, published: VersionRecord, settings: dict[str, Settings]) -> None:

@@ -65,7 +65,7 @@ def roof(session, name, dimension, seed_length, tokens):
     chunk, window = make_chunk(0, *halves(text)[0]), ri_text.make_window(RADIUS, "permutation")
     by_word = ri_text.prepare_tokens(chunk, np.ones(len(text.words), bool), RADIUS)
     # Different neighbours, per piece of a word's occurrences and per offset.
-    distinct = ri._list_neighbours(by_word, ri.cut_blocks(by_word.occurrence_ptr), window, 0, len(by_word.ids)).ptr[-1]
+    distinct = ri._list_neighbours(by_word, ri.cut_pieces(by_word.occurrence_ptr), window, 0, len(by_word.ids)).ptr[-1]
     counted = len(window.offsets) + distinct * seed_length / len(chunk.words)
     positions = np.random.default_rng(0).integers(0, dimension, 1 << 16).astype(np.uint32)
     line = np.zeros(dimension, np.int32)

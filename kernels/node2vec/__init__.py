@@ -1,1 +1,1 @@
-"""Kernels of random walks."""
+"""Kernels of Node2Vec: random walks. Training on the walks is that of Word2Vec."""

@@ -1,9 +1,19 @@
-"""Random indexing: term vectors as sums of rotated seed vectors (Polok, Smrž: Random indexing on GPU, 2011).
+"""Random indexing: a term vector is the sum of the rotated seed vectors of the term's neighbours.
 
-The context of a word is a sum over its occurrences, so tokens are taken in word order and one row is summed in the L1
-cache. Neighbours are counted before they are added: a seed is added once for all occurrences of the same neighbour at
-the same offset, exactly, since sums are integers. A rotated seed may reach beyond either end of its row, into cells
-that are put back when the word is done, so that rotation is an addition, without mask or comparison, in any dimension.
+    T_w = Σ_(occurrences i of w) Σ_j weight_j · rotate(S_(neighbour i + j), shift_j)    (equation 2.7)
+
+Source: Polok and Smrž, "Random indexing on GPU" (2011), Algorithm 2.1 and equations 2.4 to 2.7.
+
+How: the context of a word is a sum over its occurrences. So tokens are taken in word order, and one row of sums stays
+in the first-level cache. Neighbours are counted before they are added: a seed is added once, times its count, for all
+occurrences of one neighbour at one offset. That is exact, because the sums are integers. A rotation adds the shift to
+the index. The result may lie beyond either end of the row, in up to ``halo`` cells of its neighbours; when the word is
+done, those cells are moved to the other end of the row (`_wrap`). So no addition needs a test or a modulo, in any
+dimension.
+
+Layout: the occurrences of a word are cut into pieces of at most PIECE. A sparse seed is ``pairs`` uint32, each with the
+position of a +1 in its lower half and of a -1 in its upper half. Dense seeds are slabs of WIDTH columns, so that the
+frequent rows of a slab stay in the second-level cache.
 
 Reference implementation: tests/helpers/naive.py, `ri_train`.
 """
@@ -17,24 +27,24 @@ from ..simd.lanes import load, splat, store
 from ..simd.prefetch import prefetch
 from .text import Tokens, Window
 
-#: Occurrences of one word that are counted together: their neighbours, one line an offset, stay in L2.
-BLOCK = 1 << 13
-#: A line's length: lines that began a power of two apart would take each other's place in the cache.
-BUFFER_STRIDE = BLOCK + 16
-#: Columns of a slab of dense seeds, eight registers of eight: a chunk's slab stays in L3, its frequent rows in L2.
+#: Occurrences of one word that are counted together. Their neighbours, a row of the buffer per offset, stay in L2.
+PIECE = 1 << 13
+#: The length of such a row. At a power of two, all rows would compete for the same sets of the cache.
+BUFFER_STRIDE = PIECE + 16
+#: Columns of a slab of dense seeds: eight vectors of eight. A chunk's slab stays in L3, its frequent rows in L2.
 WIDTH = 64
-#: Occurrences whose neighbour lists are held at once when seeds are dense.
+#: Occurrences whose neighbours are listed at once if seeds are dense.
 BATCH = 1 << 19
-#: Seeds and rows are asked for this many steps before they are needed.
+#: Steps between the prefetch and the use of a sparse seed, of a dense row and of a place in the text.
 AHEAD, ROWS_AHEAD, TEXT_AHEAD = 10, 16, 24
-#: Pairs of a seed in a line of the cache.
-PAIRS_A_LINE = 16
+#: Pairs of a seed in a cache line.
+PAIRS_PER_LINE = 16
 LOW, HALF = np.uint32(0xFFFF), np.uint32(16)
 INT32_MAX = 2**31 - 1
 
 
 class NeighbourLists(NamedTuple):
-    """Neighbours of a batch of blocks, counted: list l is of one piece and one shift."""
+    """The counted neighbours of a batch of pieces: one list per piece and shift, L in all."""
 
     ptr: np.ndarray  # (L + 1,) int64
     items: np.ndarray  # (entries,) uint32
@@ -44,30 +54,31 @@ class NeighbourLists(NamedTuple):
 # --- counting neighbours ---
 
 
-def cut_blocks(ptr: np.ndarray) -> np.ndarray:
-    """Cut words' occurrences into blocks of at most BLOCK: (P, 3) int64, word, first and last + 1 of ``at``."""
-    words = np.repeat(np.arange(len(ptr) - 1), -(-np.diff(ptr) // BLOCK))
+def cut_pieces(occurrence_ptr: np.ndarray) -> np.ndarray:
+    """Cut words' occurrences into pieces: (P, 3) int64, the word, and first and last + 1 of ``occurrences``."""
+    words = np.repeat(np.arange(len(occurrence_ptr) - 1), -(-np.diff(occurrence_ptr) // PIECE))
     nth = np.arange(len(words)) - np.searchsorted(words, words)
-    first = ptr[words] + nth * BLOCK
-    return np.stack([words, first, np.minimum(first + BLOCK, ptr[words + 1])], axis=1)
+    first = occurrence_ptr[words] + nth * PIECE
+    return np.stack([words, first, np.minimum(first + PIECE, occurrence_ptr[words + 1])], axis=1)
 
 
 @kernel
-def _collect(text, at, offsets, buffer):
-    """Copy the neighbours of all occurrences, one line of ``buffer`` an offset: the text is read once."""
-    last = len(at) - 1
-    for i in range(len(at)):
-        prefetch(text, np.int64(at[min(i + TEXT_AHEAD, last)]))
+def _collect(text: np.ndarray, occurrences: np.ndarray, offsets: np.ndarray, buffer: np.ndarray) -> None:
+    """Copy the neighbours of all occurrences to ``buffer``, one row per offset, in one pass over the text."""
+    last = len(occurrences) - 1
+    for i in range(len(occurrences)):
+        prefetch(text, np.int64(occurrences[min(i + TEXT_AHEAD, last)]))
         for j in range(len(offsets)):
-            buffer[j, i] = text[np.int64(at[i]) + offsets[j]]
+            buffer[j, i] = text[np.int64(occurrences[i]) + offsets[j]]
 
 
 @kernel
-def _tally(line, n, weight, count, touched, n_touched):
-    """Add ``weight`` to the count of each neighbour; ``touched`` lists those that had none."""
+def _tally(neighbours: np.ndarray, n: int, weight: int, count: np.ndarray, touched: np.ndarray, n_touched: int) -> int:
+    """Add ``weight`` to the count of each of n neighbours; return how many distinct ones ``touched`` lists by now."""
     for i in range(n):
-        w = line[i]
+        w = neighbours[i]
         c = count[w]
+        # Write always and advance only for a new neighbour, without a branch that would be mispredicted.
         touched[n_touched] = w
         n_touched += c == 0
         count[w] = c + weight
@@ -78,36 +89,50 @@ def _tally(line, n, weight, count, touched, n_touched):
 
 
 def accumulate(tokens: Tokens, window: Window, seeds: np.ndarray, dimension: int) -> np.ndarray:
-    """Sum equation 2.7 over the words of ``ptr``: (words, dimension) int32, exactly.
+    """Sum equation 2.7 over the words of ``tokens.occurrence_ptr``: (words, dimension) int32, exactly.
 
-    ``seeds`` (items, L / 2) uint32 by number in text.
-    Raises OverflowError when a word is so frequent in the chunk that a sum might pass 2^31.
+    ``seeds`` (items, pairs) uint32, one row per number that occurs in the text. Raises OverflowError if a word is so
+    frequent in the chunk that a sum might reach 2^31.
     """
     most = int(np.diff(tokens.occurrence_ptr).max(initial=0)) * int(window.weights.sum())
     if most > INT32_MAX:
         raise OverflowError(f"a word's sums in one chunk can reach {most}, above 2^31 - 1: cut the corpus smaller")
     saved = np.zeros(window.halo, np.int32)
     cells = np.zeros((len(tokens.occurrence_ptr) - 1) * dimension + 2 * window.halo, np.int32)
+    # A tuple, because its length is part of its type: the compiler unrolls the loop over a seed.
     pairs = tuple(range(seeds.shape[1]))
-    _accumulate(tokens, cut_blocks(tokens.occurrence_ptr), window, seeds.ravel(), pairs, dimension, saved, cells)
+    _accumulate(tokens, cut_pieces(tokens.occurrence_ptr), window, seeds.ravel(), pairs, dimension, saved, cells)
     return cells[window.halo : len(cells) - window.halo].reshape(-1, dimension)
 
 
 @kernel
-def _accumulate(tokens, blocks, window, seeds, pairs, dimension, saved, cells):
+def _accumulate(
+    tokens: Tokens,
+    pieces: np.ndarray,
+    window: Window,
+    seeds: np.ndarray,
+    pairs: tuple[int, ...],
+    dimension: int,
+    saved: np.ndarray,
+    cells: np.ndarray,
+) -> None:
+    """Sum the pieces into ``cells``, the rows of all words one after the other; ``saved`` (halo,) is scratch."""
     halo = len(saved)
     null = max(len(tokens.ids), len(seeds) // len(pairs))
-    count, touched = np.zeros(null + 1, np.int32), np.empty(null + 2, np.uint32)
+    count = np.zeros(null + 1, np.int32)
+    touched = np.empty(null + 2, np.uint32)
     buffer = np.empty((len(window.offsets), BUFFER_STRIDE), np.uint32)
-    for p in range(len(blocks)):
-        word, lo, hi = blocks[p]
+    for p in range(len(pieces)):
+        word, lo, hi = pieces[p]
         row = cells[word * dimension : (word + 1) * dimension + 2 * halo]
         saved[:] = row[:halo]
         _collect(tokens.text, tokens.occurrences[lo:hi], window.offsets, buffer)
-        count[null] = 1  # so that the null term is never new, hence never touched
+        # The null term has a count from the start. So it is never new, and is not listed.
+        count[null] = 1
         n_touched = 0
         for j in range(len(window.offsets)):
             n_touched = _tally(buffer[j], hi - lo, window.weights[j], count, touched, n_touched)
+            # Offsets with the same shift follow one another, and are added together.
             if j + 1 == len(window.offsets) or window.shifts[j + 1] != window.shifts[j]:
                 _scatter(row, window.shifts[j] + halo, seeds, pairs, touched, n_touched, count)
                 n_touched = 0
@@ -115,15 +140,20 @@ def _accumulate(tokens, blocks, window, seeds, pairs, dimension, saved, cells):
 
 
 @kernel
-def _scatter(row, shift, seeds, pairs, touched, n_touched, count):
-    """Add the rotated seeds of the touched neighbours, times their counts, and clear the counts.
-
-    ``pairs`` is a tuple for its length alone, which the compiler then knows: the loop over a seed is unrolled.
-    """
-    shift = np.uint32(shift)
+def _scatter(
+    row: np.ndarray,
+    shift: int,
+    seeds: np.ndarray,
+    pairs: tuple[int, ...],
+    touched: np.ndarray,
+    n_touched: int,
+    count: np.ndarray,
+) -> None:
+    """Add the rotated seeds of the listed neighbours, times their counts, and clear the counts."""
+    first_cell = np.uint32(shift)
     for t in range(n_touched):
         ahead = np.int64(touched[min(t + AHEAD, n_touched - 1)]) * len(pairs)
-        for line in range(0, len(pairs), PAIRS_A_LINE):
+        for line in range(0, len(pairs), PAIRS_PER_LINE):
             prefetch(seeds, ahead + line)
         w = touched[t]
         c = count[w]
@@ -131,15 +161,16 @@ def _scatter(row, shift, seeds, pairs, touched, n_touched, count):
         first = np.int64(w) * len(pairs)
         for k in range(len(pairs)):
             pair = seeds[first + k]
-            row[(pair & LOW) + shift] += c
-            row[(pair >> HALF) + shift] -= c
+            row[(pair & LOW) + first_cell] += c
+            row[(pair >> HALF) + first_cell] -= c
 
 
 @kernel
-def _wrap(row, saved):
-    """Bring in at the other end what was added beyond either; those cells are other words' and get their sums back.
+def _wrap(row: np.ndarray, saved: np.ndarray) -> None:
+    """Move the sums beyond either end of a row to its other end, and restore the cells of the neighbouring rows.
 
-    Before the row they are done, and ``saved``; after it they are not begun, and zero.
+    The cells before the row belong to a word that is done, and were ``saved``. Those after it belong to a word that is
+    not begun, and were zero.
     """
     halo = len(saved)
     dimension = len(row) - 2 * halo
@@ -154,8 +185,11 @@ def _wrap(row, saved):
 
 
 @vector_kernel
-def make_slabs(matrix, rows):
-    """Normalise the rows ``rows`` of (V, D) and cut them by columns: (D / WIDTH rounded up, n, WIDTH) float32."""
+def make_slabs(matrix: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Normalise the rows ``rows`` (n,) of (V, D) and cut them by columns: (slabs, n, WIDTH) float32.
+
+    The last slab is padded with zeros.
+    """
     n, dimension = len(rows), matrix.shape[1]
     slabs = np.zeros((-(-dimension // WIDTH), n, WIDTH), np.float32)
     for r in range(n):
@@ -168,7 +202,8 @@ def make_slabs(matrix, rows):
 
 
 @vector_kernel
-def _scale(row):
+def _scale(row: np.ndarray) -> np.float32:
+    """Return 1 / length of a row (D,), summed in float64; 0 for a row of zeros."""
     square = 0.0
     for k in range(len(row)):
         square += np.float64(row[k]) * np.float64(row[k])
@@ -176,36 +211,40 @@ def _scale(row):
 
 
 def accumulate_dense(tokens: Tokens, window: Window, slabs: np.ndarray, first: int, out: np.ndarray) -> None:
-    """Add equation 2.7 with dense seeds to ``out`` (words, D) float32; slabs hold the words from number ``first`` on.
+    """Add equation 2.7 with dense seeds to ``out`` (words, D) float32.
 
-    Neighbours outside of the slabs add nothing, so that seeds may come in blocks. Sums run in a fixed order.
+    ``slabs`` hold the words from number ``first`` on. Other neighbours add nothing, so seeds may come in blocks. Sums
+    run in a fixed order.
     """
-    blocks = cut_blocks(tokens.occurrence_ptr)
+    pieces = cut_pieces(tokens.occurrence_ptr)
     groups = np.r_[np.flatnonzero(np.diff(window.shifts)), len(window.shifts) - 1]
     shifts = window.shifts[groups]
-    ends = np.cumsum(blocks[:, 2] - blocks[:, 1])
+    ends = np.cumsum(pieces[:, 2] - pieces[:, 1])
     start = 0
-    while start < len(blocks):
+    while start < len(pieces):
         done = ends[start - 1] if start else 0
         stop = max(start + 1, int(np.searchsorted(ends, done + BATCH, side="right")))
-        lists = _list_neighbours(tokens, blocks[start:stop], window, first, slabs.shape[1])
+        lists = _list_neighbours(tokens, pieces[start:stop], window, first, slabs.shape[1])
         for s, slab in enumerate(slabs):
-            _multiply(lists, blocks[start:stop, 0], shifts, window.halo, slab.ravel(), s * WIDTH, out)
+            _multiply(lists, pieces[start:stop, 0], shifts, window.halo, slab.ravel(), s * WIDTH, out)
         start = stop
 
 
 @kernel
-def _list_neighbours(tokens, blocks, window, first, n_seeds):
+def _list_neighbours(tokens: Tokens, pieces: np.ndarray, window: Window, first: int, n_seeds: int) -> NeighbourLists:
+    """Count the neighbours of pieces (P, 3) that have the numbers first to first + n_seeds, for each shift."""
     null = len(tokens.ids)
     n_offsets = len(window.offsets)
-    count, touched = np.zeros(null + 1, np.int32), np.empty(null + 2, np.uint32)
+    count = np.zeros(null + 1, np.int32)
+    touched = np.empty(null + 2, np.uint32)
     buffer = np.empty((n_offsets, BUFFER_STRIDE), np.uint32)
-    bound = n_offsets * (blocks[-1, 2] - blocks[0, 1])
-    ptr = np.zeros(len(blocks) * n_offsets + 1, np.int64)
-    items, counts = np.empty(bound, np.uint32), np.empty(bound, np.float32)
+    bound = n_offsets * (pieces[-1, 2] - pieces[0, 1])
+    ptr = np.zeros(len(pieces) * n_offsets + 1, np.int64)
+    items = np.empty(bound, np.uint32)
+    counts = np.empty(bound, np.float32)
     n_lists, n_touched, end = 0, 0, 0
-    for p in range(len(blocks)):
-        lo, hi = blocks[p, 1], blocks[p, 2]
+    for p in range(len(pieces)):
+        lo, hi = pieces[p, 1], pieces[p, 2]
         _collect(tokens.text, tokens.occurrences[lo:hi], window.offsets, buffer)
         count[null] = 1
         for j in range(n_offsets):
@@ -215,7 +254,8 @@ def _list_neighbours(tokens, blocks, window, first, n_seeds):
             for t in range(n_touched):
                 w = np.int64(touched[t])
                 if first <= w < first + n_seeds:
-                    items[end], counts[end] = w - first, count[w]
+                    items[end] = w - first
+                    counts[end] = count[w]
                     end += 1
                 count[w] = 0
             n_touched = 0
@@ -225,8 +265,16 @@ def _list_neighbours(tokens, blocks, window, first, n_seeds):
 
 
 @kernel
-def _multiply(lists, words, shifts, halo, slab, column, out):
-    """Add the lists' rows of one slab, times their counts; a list is summed in registers."""
+def _multiply(
+    lists: NeighbourLists,
+    words: np.ndarray,
+    shifts: np.ndarray,
+    halo: int,
+    slab: np.ndarray,
+    column: int,
+    out: np.ndarray,
+) -> None:
+    """Add the rows of one slab, times their counts, to the columns from ``column`` on of each piece's word (P,)."""
     acc = np.zeros(WIDTH + 2 * halo, np.float32)
     for p in range(len(words)):
         for g in range(len(shifts)):
@@ -236,7 +284,8 @@ def _multiply(lists, words, shifts, halo, slab, column, out):
 
 
 @kernel
-def _add_list(lists, lo, hi, slab, acc, at):
+def _add_list(lists: NeighbourLists, lo: int, hi: int, slab: np.ndarray, acc: np.ndarray, at: int) -> None:
+    """Add the rows of one list, times their counts, to ``acc[at:at + WIDTH]``, which stays in eight registers."""
     a, b, c, d = load(acc, at), load(acc, at + 8), load(acc, at + 16), load(acc, at + 24)
     e, f, g, h = load(acc, at + 32), load(acc, at + 40), load(acc, at + 48), load(acc, at + 56)
     last = len(lists.items) - 1
@@ -245,25 +294,21 @@ def _add_list(lists, lo, hi, slab, acc, at):
         for line in (0, 16, 32, 48):
             prefetch(slab, ahead + line)
         x, r = splat(lists.counts[i]), np.int64(lists.items[i]) * WIDTH
-        a, b, c, d = (
-            a + x * load(slab, r),
-            b + x * load(slab, r + 8),
-            c + x * load(slab, r + 16),
-            d + x * load(slab, r + 24),
-        )
-        e, f, g, h = (
-            e + x * load(slab, r + 32),
-            f + x * load(slab, r + 40),
-            g + x * load(slab, r + 48),
-            h + x * load(slab, r + 56),
-        )
+        a = a + x * load(slab, r)
+        b = b + x * load(slab, r + 8)
+        c = c + x * load(slab, r + 16)
+        d = d + x * load(slab, r + 24)
+        e = e + x * load(slab, r + 32)
+        f = f + x * load(slab, r + 40)
+        g = g + x * load(slab, r + 48)
+        h = h + x * load(slab, r + 56)
     store(acc, at, a), store(acc, at + 8, b), store(acc, at + 16, c), store(acc, at + 24, d)
     store(acc, at + 32, e), store(acc, at + 40, f), store(acc, at + 48, g), store(acc, at + 56, h)
 
 
 @kernel
-def _fold_slab(acc, first, row):
-    """Move a slab's sums to the columns from ``first`` on; what lies past either end comes in at the other."""
+def _fold_slab(acc: np.ndarray, first: int, row: np.ndarray) -> None:
+    """Move a slab's sums to the columns of a row (D,) from ``first`` on, wrapped around at both ends."""
     dimension = len(row)
     if first >= 0 and first + len(acc) <= dimension:
         for k in range(len(acc)):
@@ -278,10 +323,10 @@ def _fold_slab(acc, first, row):
 
 
 @kernel
-def add_rows(out, rows, sums, sign):
+def add_rows(out: np.ndarray, rows: np.ndarray, sums: np.ndarray, sign: int) -> bool:
     """Add ``sign`` times ``sums`` (n, D) to the rows ``rows`` (n,) int64 of ``out`` (V, D), all of them integers.
 
-    Returns False where a sum overflows: int64 holds any two int32, so that it is seen before anything wraps.
+    Returns False if a sum overflows. int64 holds the sum of any two int32, so an overflow is noticed.
     """
     exact = True
     for r in range(len(rows)):
@@ -294,8 +339,8 @@ def add_rows(out, rows, sums, sign):
 
 
 @vector_kernel
-def normalised(rows):
-    """Divide rows by their Euclidean length: (n, D) float32 of (n, D) int32 or float32; rows of zeros stay."""
+def normalised(rows: np.ndarray) -> np.ndarray:
+    """Divide rows (n, D) int32 or float32 by their Euclidean length: (n, D) float32. Rows of zeros stay zero."""
     out = np.empty(rows.shape, np.float32)
     for r in range(len(rows)):
         scale = _scale(rows[r])
@@ -305,8 +350,12 @@ def normalised(rows):
 
 
 @vector_kernel
-def sum_documents(doc_ptr, words, weights, vectors):
-    """Sum weighted term vectors (V, D) float32 by document: (documents, D) float32."""
+def sum_documents(doc_ptr: np.ndarray, words: np.ndarray, weights: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    """Sum the weighted term vectors of each document's words: (documents, D) float32.
+
+    ``doc_ptr`` (documents + 1,) int64, ``words`` (T,) in document order, ``weights`` (V,) and ``vectors`` (V, D)
+    float32.
+    """
     out = np.zeros((len(doc_ptr) - 1, vectors.shape[1]), np.float32)
     for d in range(len(out)):
         for i in range(doc_ptr[d], doc_ptr[d + 1]):

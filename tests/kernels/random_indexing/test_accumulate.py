@@ -131,7 +131,7 @@ def test_the_two_oracles_agree():
 
 def test_a_word_longer_than_a_piece(monkeypatch):
     rng = np.random.default_rng(1)
-    docs = [rng.integers(0, 3, 2 * ri.BLOCK).tolist()]
+    docs = [rng.integers(0, 3, 2 * ri.PIECE).tolist()]
     window = ri_text.make_window(2, "permutation")
     S = unpacked(ri_text.make_seeds(hashes_of(3), SALT, 64, 2), 64)
     expected = ri_train_by_offset([np.array(docs[0])], S, 3, 2)

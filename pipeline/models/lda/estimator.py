@@ -53,7 +53,7 @@ class LDA(TextEstimator, TopicModel):
     n_blocks : int, default=1
         Number of blocks of words that the model is split into. A task holds one block at a time, so use more than one
         if the model does not fit into the memory of a worker. The result is the same for any number.
-    sampler : str, default="esca"
+    sampler : {"esca", "warp", "auto", "cgs", "minibatch", "reference", "uncollapsed"}, default="esca"
         Algorithm that draws the topics:
 
         - "esca": the time per epoch grows with the number of topics in a document. For up to a few hundred topics.
@@ -211,7 +211,7 @@ class LDA(TextEstimator, TopicModel):
             seeds=seeds,
             learn_priors=self.learn_priors,
             learn_every=self.learn_every,
-            bins=0 if self.learn_priors == "none" else document_bins(data.chunks),
+            bins=self._histogram_bins(data),
             device=self._choose_device(data),
         )
 
@@ -224,6 +224,12 @@ class LDA(TextEstimator, TopicModel):
         if self.topic_word_prior is None:
             return 0.01
         return float(self.topic_word_prior)
+
+    def _histogram_bins(self, data: Corpus) -> int:
+        """Return the number of bins of the histograms that prior learning needs."""
+        if self.learn_priors == "none":
+            return 0
+        return document_bins(data.chunks)
 
     def _seed_counts(self, data: Corpus) -> tuple[tuple[int, int, int], ...]:
         """Return the pseudo-counts of the seed words as ascending (word, topic, count)."""
@@ -286,12 +292,13 @@ class LDA(TextEstimator, TopicModel):
         names = model.vocabulary["word"]
         beta = float(model.shared["beta"])
         norms = model.shared["totals"] + beta * model.vocabulary.num_rows
+        sizes = self.topic_sizes_.tolist()
         topics: list[Topic] = []
         for k, pairs in enumerate(top_words(model.blocks, self._n_topics, n_words)):
             words: list[TopicWord] = [
                 {"word": names[v].as_py(), "probability": float((count + beta) / norms[k])} for v, count in pairs
             ]
-            topics.append({"topic": k, "size": float(self.topic_sizes_[k]), "words": words})
+            topics.append({"topic": k, "size": sizes[k], "words": words})
         return topics
 
     # --- further documents ---

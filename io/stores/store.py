@@ -56,8 +56,10 @@ def filesystem_of(url: str) -> tuple[Any, str]:
     """Return the fsspec filesystem of a URL or local path, and the path in it; raise DataError for anything else."""
     if not url:
         raise DataError("the path is empty: name a file, a folder or a URL (is a variable of the shell not set?)")
+    # Outside the try: DataError is a ValueError, and the message below would repeat the URL with its password.
+    without_password(url)
     try:
-        return fsspec.core.url_to_fs(without_password(url))
+        return fsspec.core.url_to_fs(url)
     except ValueError as error:
         raise DataError(f"{url}: {error}; use a local path or a URL that fsspec supports, such as s3://") from None
 

@@ -14,7 +14,12 @@ import dask
 import pytest
 from corpusmill.pipeline.engine.clusters import dask_settings
 from distributed import Client, LocalCluster
+from helpers import python_simd
+from numba import config as numba_config
 from numcodecs.zstd import Zstd
+
+if numba_config.DISABLE_JIT and not numba_config.ENABLE_CUDASIM:
+    python_simd.install()
 
 CANDIDATES = (os.environ.get("CORPUSMILL_DATA", ""), Path(__file__).parents[2] / "shared" / "data")
 

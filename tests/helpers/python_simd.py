@@ -1,0 +1,253 @@
+"""The functions of ``kernels.simd`` and of Word2Vec's vector code in NumPy, for runs without numba's compiler.
+
+With NUMBA_DISABLE_JIT=1, kernels run as Python, so that coverage sees their lines. Numba's intrinsics generate machine
+code and cannot run as Python. ``install`` replaces each by the function of the same name below. Vectors are NumPy
+arrays. A tile is an array of vectors, (4 n, width); strips and rows of a tile are views of it.
+"""
+
+import numpy as np
+from corpusmill.kernels.simd import tiles
+from numba.core.extending import _Intrinsic
+
+LANES = 8
+ROWS = 4
+
+
+def install():
+    """Let all intrinsics run as Python."""
+    functions = globals()
+    _Intrinsic.__call__ = lambda intrinsic, *arguments: functions[intrinsic._name](*arguments)
+
+
+def _flat(array):
+    return array.reshape(-1)
+
+
+def _as_rows(tile):
+    return tile.reshape(ROWS, -1)
+
+
+def _as_strips(tile):
+    return tile.reshape(-1, ROWS * tile.shape[1])
+
+
+def _plus(tile, products):
+    return (tile.reshape(products.shape) + products).reshape(tile.shape).astype(tile.dtype)
+
+
+# --- instructions ---
+
+
+def prefetch(array, index):
+    """Do nothing: only the speed depends on it."""
+
+
+def trailing_zeros(number):
+    """Return the number of zero bits at the low end of a 64-bit integer."""
+    number = int(number)
+    if number == 0:
+        return 64
+    return (number & -number).bit_length() - 1
+
+
+# --- eight numbers in a register: kernels.simd.lanes ---
+
+
+def load(array, index):
+    """Return eight numbers."""
+    return _flat(array)[index : index + LANES].copy()
+
+
+def store(array, index, lanes):
+    """Write eight numbers."""
+    _flat(array)[index : index + LANES] = lanes
+
+
+def gather(array, index):
+    """Return the numbers at eight indices."""
+    return _flat(array)[index.astype(np.int64)]
+
+
+def splat(x):
+    """Return eight times ``x``."""
+    return np.full(LANES, x, np.asarray(x).dtype)
+
+
+def high_half(x):
+    """Return the upper 16 bits of each number."""
+    return x >> np.uint32(16)
+
+
+def low_half(x):
+    """Return the lower 16 bits of each number."""
+    return x & np.uint32(0xFFFF)
+
+
+def to_float(x):
+    """Return float32."""
+    return x.astype(np.float32)
+
+
+def to_double(x):
+    """Return float64."""
+    return x.astype(np.float64)
+
+
+def add(a, b):
+    """Return a + b."""
+    return a + b
+
+
+def subtract(a, b):
+    """Return a - b."""
+    return a - b
+
+
+def multiply(a, b):
+    """Return a * b."""
+    return a * b
+
+
+def where_equal(a, b, x, y):
+    """Return x where a equals b, and y elsewhere."""
+    return np.where(a == b, x, y)
+
+
+def add_one_where_at_most(counts, lanes, x):
+    """Return counts, plus 1 where lanes <= x."""
+    return counts + (lanes <= x).astype(counts.dtype)
+
+
+def prefix_sums(x):
+    """Return running sums, in the order of the vector code: three rounds of shifted additions."""
+    total = x
+    for step in (1, 2, 4):
+        total = total + np.r_[np.zeros(step, x.dtype), total[:-step]]
+    return total
+
+
+def shift_up(lanes):
+    """Return 0 and the first seven numbers."""
+    return np.r_[np.zeros(1, lanes.dtype), lanes[:-1]]
+
+
+def count_at_most(lanes, x):
+    """Return how many numbers are at most ``x``."""
+    return int(np.count_nonzero(lanes <= x))
+
+
+def pick(lanes, lane):
+    """Return one number."""
+    return lanes[int(lane)]
+
+
+# --- tiles of small matrix products: kernels.simd.tiles ---
+
+
+def zeros(array, n):
+    """Return a tile of zeros."""
+    return np.zeros((ROWS * n, tiles.lanes(array.dtype)), array.dtype)
+
+
+def multiply_add(tile, a, i, b, j):
+    """Return the tile plus the outer product of four numbers of ``a`` and the numbers from b[j]."""
+    width = _as_rows(tile).shape[1]
+    return _plus(tile, np.outer(_flat(a)[i : i + ROWS], _flat(b)[j : j + width]))
+
+
+def add_to(tile, out, at, stride):
+    """Add the rows of the tile to ``out``."""
+    for row, values in enumerate(_as_rows(tile)):
+        _flat(out)[at + row * stride : at + row * stride + len(values)] += values
+
+
+def descend(tile, x, p, at, s, i, keep, step, k, epsilon):
+    """Set four rows of x one after another to max(ε, keep·x + step·(p − s·x))."""
+    sums = _as_rows(tile).copy()
+    width = sums.shape[1]
+    for row in range(ROWS):
+        here = slice(at + row * width, at + (row + 1) * width)
+        old = _flat(x)[here].copy()
+        slope = _flat(p)[here] - sums[row]
+        new = np.maximum(slope * step[k + row] + old * keep[k + row], epsilon).astype(old.dtype)
+        _flat(x)[here] = new
+        for later in range(row + 1, ROWS):
+            sums[later] += _flat(s)[i + row * ROWS + later] * (new - old)
+
+
+def transpose(source, i, source_stride, target, j, target_stride):
+    """Write the transpose of a square block."""
+    width = tiles.lanes(source.dtype)
+    block = np.array([_flat(source)[i + r * source_stride :][:width] for r in range(width)])
+    for row, values in enumerate(block.T):
+        _flat(target)[j + row * target_stride : j + row * target_stride + width] = values
+
+
+# --- strips of a row: kernels.word2vec.strips ---
+
+
+def _strip_size():
+    return ROWS * tiles.lanes(np.float32)
+
+
+def _strip(array, i):
+    return _flat(array)[i : i + _strip_size()]
+
+
+def load_strip(array, i):
+    """Return a strip as a tile of one."""
+    return _strip(array, i).reshape(ROWS, -1).copy()
+
+
+def store_strip(strip, array, i):
+    """Write a strip."""
+    _strip(array, i)[:] = _flat(strip)
+
+
+def add_products(tile, a, i, b, j, k):
+    """Return a tile of two strips, plus products of one strip with two others."""
+    return _plus(tile, np.stack([_strip(a, i) * _strip(b, j), _strip(a, i) * _strip(b, k)]))
+
+
+def sum_strips(tile):
+    """Return the sums of two strips."""
+    first, second = _as_strips(tile)
+    return np.float32(first.sum()), np.float32(second.sum())
+
+
+def pull_strip(total, held, g, array, i):
+    """Return ``total`` + g * x for the strip x at array[i], which becomes x + g * ``held``."""
+    old = _strip(array, i).copy()
+    _strip(array, i)[:] = old + np.float32(g) * _flat(held)
+    return _plus(total, (np.float32(g) * old).reshape(total.shape))
+
+
+def multiply_add_rows(tile, a, i, stride, b, j):
+    """Return the tile plus the outer product of four numbers of ``a``, ``stride`` apart, and the numbers from b[j]."""
+    width = _as_rows(tile).shape[1]
+    return _plus(tile, np.outer(_flat(a)[i :: stride or 1][:ROWS], _flat(b)[j : j + width]))
+
+
+def multiply_add_strips(tile, a, i, stride, b, j):
+    """Return a tile of strips plus the outer product of numbers of ``a``, ``stride`` apart, and the strip at b[j]."""
+    number = len(_as_strips(tile))
+    factors = _flat(a)[[i + s * stride for s in range(number)]]
+    return _plus(tile, np.outer(factors, _strip(b, j)))
+
+
+def store_tile(tile, out, at, stride):
+    """Write the rows of the tile to ``out``."""
+    for row, values in enumerate(_as_rows(tile)):
+        _flat(out)[at + row * stride : at + row * stride + len(values)] = values
+
+
+def add_strip_to(tile, number, out, at):
+    """Add one strip of the tile to ``out``."""
+    _strip(out, at)[:] += _as_strips(tile)[number]
+
+
+def repulsions(array, i, alpha):
+    """Replace one vector of products x by -alpha * sigmoid(x)."""
+    here = slice(i, i + tiles.lanes(np.float32))
+    x = np.clip(_flat(array)[here], -40, 40)
+    _flat(array)[here] = -np.float32(alpha) / (1 + np.exp(-x))

@@ -1,4 +1,4 @@
-"""Every launch of every CUDA kernel, recorded on a machine without a device: to compile, and to count registers."""
+"""The launches of every CUDA kernel, recorded on a machine without a device, to compile them and count registers."""
 
 from unittest import mock
 
@@ -26,7 +26,7 @@ from .cuda_ptx import recorded
 
 
 def lda_launches(n_topics, answer):
-    """First and next topics, and counting: from dense rows where ``answer`` is large, from sparse ones elsewhere."""
+    """Draw first and next topics, and count. A large ``answer`` means many entries, so that rows of A are dense."""
     chunk, z = make_chunk(0, np.array([0, 6]), np.array([0, 1, 2, 0, 1, 2], np.uint32)), np.zeros(6, np.uint16)
     none = np.zeros(4, np.int64), np.empty(0, np.uint16), np.empty(0, np.int32)
     model = ModelBlock(*none, 0, np.zeros(n_topics, np.int64), np.ones(n_topics, np.float32), 0.01, 3)
@@ -40,7 +40,7 @@ def lda_launches(n_topics, answer):
 
 
 def aga_launches(n_topics=128):
-    """One mini-batch."""
+    """Draw one mini-batch."""
     tokens = lda_collapsed.Tokens(*(np.zeros(1, np.uint32) for _ in range(3)))
     A, N, alpha = np.ones((1, n_topics), np.int32), np.ones(n_topics, np.int32), np.ones(n_topics, np.float32)
     tables = lda_collapsed.CountTables(A, A.copy(), N, alpha, 0.01, 0.01)
@@ -49,7 +49,7 @@ def aga_launches(n_topics=128):
 
 
 def random_indexing_launches(dimension=2048):
-    """Sums from sparse seeds, by word and in passes, from dense ones, and lengths."""
+    """Sum sparse seeds by word and in passes, sum dense seeds, normalise rows."""
     chunk = make_chunk(0, np.array([0, 40]), np.zeros(40, np.uint32))
     tokens, window = ri_text.prepare_tokens(chunk, np.ones(1, bool), 2), ri_text.make_window(2, "permutation")
     seeds, rows = np.zeros((1, 5), np.uint32), np.ones((1, dimension), np.int32)
@@ -67,7 +67,7 @@ def random_indexing_launches(dimension=2048):
 
 
 def word2vec_launches(dimension=128):
-    """FULL-W2V and PAR-Word2Vec."""
+    """Train by FULL-W2V and by PAR-Word2Vec."""
     text = word2vec_cpu.Text(np.array([0, 3]), np.zeros(3, np.uint32), np.zeros(3, np.uint32))
     table = np.zeros(4, np.uint32)
     options = word2vec_cpu.TrainingOptions(5, 5, table, random.key(1), random.key(2), 0.025, 1e-6, 1e-4)
@@ -81,7 +81,7 @@ def word2vec_launches(dimension=128):
 
 
 def walks_launches():
-    """Walks over a graph with weights."""
+    """Walk over a graph with weights."""
     edges = np.array([0, 1, 2]), np.array([1, 0], np.uint32), np.full(2, 2, np.float32)
     walker = walks_cpu.make_walker(walks_cpu.Adjacency(*edges, True), 0.5, 2)
     starts = np.zeros(1, np.uint32)
@@ -89,7 +89,7 @@ def walks_launches():
 
 
 def nmf_launches(K=128):
-    """Half an epoch, and the papers' three phases."""
+    """Sweep a factor by blocks of rows, and another one in the papers' three phases."""
     A = nmf_cpu.sparse_matrix(nmf_cpu.SparseRows(np.array([0, 1]), np.zeros(1, np.int32), np.ones(1, np.float32)), 1)
     one = np.ones((1, K), np.float32)
     rule = nmf_cpu.update_rule(np.eye(K), "separable", "H")
@@ -104,7 +104,7 @@ def nmf_launches(K=128):
         return recorded(call)
 
 
-#: By model: all launches, each kernel's first one as it is launched in earnest.
+#: All launches by model. Of each kernel, the first launch is one with the sizes of real use.
 LAUNCHES = {
     "lda": lambda: [
         *lda_launches(1024, 0),
@@ -121,7 +121,7 @@ LAUNCHES = {
 
 
 def kernels(model):
-    """Return a model's kernels, each as it is launched first: a dictionary by function."""
+    """Return the first launch of each of a model's kernels."""
     first = {}
     for launch in LAUNCHES[model]():
         first.setdefault(launch.function, launch)

@@ -1,4 +1,8 @@
-"""Kernels as PTX, on a machine without a device: what they are launched with is recorded, then compiled."""
+"""Kernels as PTX on a machine without a device: record what they are launched with, compile them, read the result.
+
+PTX is NVIDIA's assembly language for all devices. ptxas, if it is installed, translates it for one kind of device and
+reports registers and shared memory.
+"""
 
 import importlib.util
 import re
@@ -109,7 +113,11 @@ def _plain(argument: Any) -> Any:
 
 
 def ptx_of(launch: Launch, *capabilities: tuple[int, int]) -> dict[tuple[int, int], str]:
-    """Compile a recorded kernel for compute capabilities such as (9, 0); what comes before PTX is done once."""
+    """Compile a kernel for compute capabilities such as (9, 0), and return the text for each.
+
+    Numba has no public function for several capabilities, and type inference takes most of the time. So this replaces
+    two of Numba's methods: the first says that there is a device, the second translates for all capabilities.
+    """
     from numba.cuda.codegen import CUDACodeLibrary
 
     compiled: dict[tuple[int, int], str] = {}
@@ -130,12 +138,8 @@ def ptx_of(launch: Launch, *capabilities: tuple[int, int]) -> dict[tuple[int, in
     return compiled
 
 
-class Resources(NamedTuple):
-    """What ptxas says that a kernel takes."""
-
-    registers: int  # a thread
-    shared: int  # bytes a block, beside the dynamic ones
-    spilled: int  # bytes a thread that registers had no room for, stored and loaded
+#: The spaces of memory in PTX.
+SPACES = ("const", "global", "local", "param", "shared")
 
 
 def memory_spaces(text: str) -> Counter[str]:
@@ -150,50 +154,65 @@ def memory_spaces(text: str) -> Counter[str]:
     return found
 
 
-#: Names of memory in PTX.
-SPACES = ("const", "global", "local", "param", "shared")
+class Resources(NamedTuple):
+    """What ptxas reports of a kernel."""
+
+    registers: int  # per thread
+    shared: int  # static shared memory, bytes per block
+    spilled: int  # bytes per thread that are stored and loaded because there are too few registers
 
 
 def ptxas() -> str | None:
-    """Return the path of NVIDIA's assembler, of the package nvidia-cuda-nvcc-cu12 or the system's; None without one."""
-    found = importlib.util.find_spec("nvidia")
-    for folder in (found.submodule_search_locations or ()) if found else ():
-        # That of CUDA 13, cu13, comes before that of CUDA 12, cuda_nvcc: it reads the PTX of both.
-        for path in sorted(Path(folder).glob("*/bin/ptxas")):
-            return str(path)
+    """Return the path of NVIDIA's assembler: of a Python package such as nvidia-cuda-nvcc-cu12, else the system's."""
+    package = importlib.util.find_spec("nvidia")
+    if package is not None:
+        for folder in package.submodule_search_locations or ():
+            paths = sorted(Path(folder).glob("*/bin/ptxas"))
+            if paths:
+                # In alphabetical order, CUDA 13 (cu13) comes before CUDA 12 (cuda_nvcc). It reads the PTX of both.
+                return str(paths[0])
     return shutil.which("ptxas")
 
 
 def resources_of(text: str, capability: tuple[int, int]) -> Resources:
-    """Assemble PTX; raise subprocess.CalledProcessError where that fails."""
+    """Assemble PTX for one kind of device. Raises subprocess.CalledProcessError where ptxas rejects it."""
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "kernel.ptx")
         source.write_text(text)
         target = f"-arch=sm_{capability[0]}{capability[1]}"
         command = [str(ptxas()), "-v", target, str(source), "-o", str(source.with_suffix(".cubin"))]
-        said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+        report = subprocess.run(command, capture_output=True, text=True, check=True).stderr
 
     def number(pattern: str) -> int:
-        return sum(int(found) for found in re.findall(pattern, said))
+        return sum(int(found) for found in re.findall(pattern, report))
 
     return Resources(number(r"Used (\d+) registers"), number(r"(\d+) bytes smem"), number(r"(\d+) bytes spill"))
 
 
-#: By compute capability: warps, blocks and bytes of shared memory of a multiprocessor, and those it keeps of a block's.
+class Multiprocessor(NamedTuple):
+    """The limits of a multiprocessor."""
+
+    warps: int
+    blocks: int
+    shared: int  # bytes
+    reserved: int  # bytes of shared memory that the driver takes for each block
+
+
+#: Multiprocessors by compute capability.
 MULTIPROCESSORS = {
-    (7, 5): (32, 16, 64 << 10, 0),
-    (8, 0): (64, 32, 164 << 10, 1 << 10),
-    (9, 0): (64, 32, 228 << 10, 1 << 10),
+    (7, 5): Multiprocessor(32, 16, 64 << 10, 0),
+    (8, 0): Multiprocessor(64, 32, 164 << 10, 1 << 10),
+    (9, 0): Multiprocessor(64, 32, 228 << 10, 1 << 10),
 }
 
 
 def occupancy(launch: Launch, resources: Resources, capability: tuple[int, int]) -> float:
-    """Return the share of a multiprocessor's warps that can be under way."""
-    most_warps, most_blocks, shared, kept = MULTIPROCESSORS[capability]
+    """Return the share of a multiprocessor's warps that can be active at a time."""
+    limits = MULTIPROCESSORS[capability]
     warps = -(-launch.threads // 32)
     registers = -(-32 * resources.registers // 256) * 256 * warps
-    blocks = min(most_blocks, most_warps // warps, 65536 // registers)
+    blocks = min(limits.blocks, limits.warps // warps, 65536 // registers)
     used = resources.shared + launch.shared
     if used:
-        blocks = min(blocks, shared // (used + kept))
-    return blocks * warps / most_warps
+        blocks = min(blocks, limits.shared // (used + limits.reserved))
+    return blocks * warps / limits.warps

@@ -1,8 +1,11 @@
 """Numba's CUDA simulator, with the warp operations that it lacks: syncwarp, shuffles and votes.
 
-The simulator runs each thread of a block as a thread of Python, one block after another. Here the threads of a block
-take turns instead, each until it waits for others: a hundred times faster, and the same every time. The 32 threads of a
-warp wait for each other at a warp operation, each with a number, and take what another one brought.
+Numba's simulator runs each CUDA thread of a block as a thread of Python, one block after another. Here each CUDA thread
+is a greenlet: it runs until it has to wait for others, then the next one runs. That is about a hundred times faster,
+and always in the same order. At a warp operation, the 32 threads of a warp exchange values: each waits until all have
+brought theirs, and then reads the value of another thread.
+
+Importing this file changes Numba's simulator, if NUMBA_ENABLE_CUDASIM=1 has turned it on.
 """
 
 import os
@@ -22,17 +25,17 @@ from numba import config, types
 from numba.np import numpy_support
 
 FULL = 0xFFFFFFFF
-#: Marks a test that needs a device: the machine's, or the one in the process that test_cuda_simulator.py starts.
+#: Marks a test that needs a device: a real one, or the simulated one of the process that test_simulator.py starts.
 on_device = pytest.mark.skipif(
     not (config.ENABLE_CUDASIM or numba.cuda.is_available()),
     reason="runs where there is a device, or NUMBA_ENABLE_CUDASIM=1",
 )
-#: Where the thread is that runs.
+#: Its attribute ``thread`` is the CUDA thread that runs now.
 _now = SimpleNamespace(thread=None)
 
 
 class Thread(greenlet):
-    """A thread of a block: what the simulator asks of the running one."""
+    """A CUDA thread of a block, with the methods and attributes that Numba's simulator uses."""
 
     def __init__(self, function, block, blockIdx, threadIdx, number):
         super().__init__(function)
@@ -40,28 +43,31 @@ class Thread(greenlet):
         self.at_barrier, self.counted = False, 0
 
     def syncthreads(self):
-        """Wait until all threads of the block that have not ended are here."""
+        """Wait until all threads of the block that have not ended wait here."""
         self.at_barrier = True
         self.parent.switch()
 
     def syncthreads_count(self, value):
-        """Return how many threads of the block bring a true value."""
+        """Return how many threads of the block call this with a true value."""
         self.counted += 1
         self.block.values.setdefault(self.counted, []).append(bool(value))
         self.syncthreads()
         return sum(self.block.values[self.counted])
 
     def syncthreads_and(self, value):
-        """Return whether all threads of the block bring a true value."""
+        """Return whether all threads of the block call this with a true value."""
         return int(self.syncthreads_count(not value) == 0)
 
     def syncthreads_or(self, value):
-        """Return whether a thread of the block brings a true value."""
+        """Return whether any thread of the block calls this with a true value."""
         return int(self.syncthreads_count(value) > 0)
 
 
 class Warp:
-    """Where the threads of a warp meet. Two boards in turn, so that none is overwritten while it is read."""
+    """The exchange of values in a warp.
+
+    Two boards are used in turn: a thread may write for the next operation while others still read the last one's board.
+    """
 
     def __init__(self, size):
         self.boards = [[None] * size, [None] * size]
@@ -69,7 +75,7 @@ class Warp:
         self.waiting = []
 
     def exchange(self, thread, lane, value):
-        """Bring ``value`` and return what all threads brought, as a list by lane."""
+        """Write ``value`` to the board, wait for the other threads, return the values of all lanes."""
         board = self.boards[self.turns[lane] % 2]
         self.turns[lane] += 1
         board[lane] = value
@@ -83,7 +89,7 @@ class Warp:
 
 
 class Block:
-    """A block whose threads take turns, in place of the simulator's BlockManager."""
+    """A block of threads that run one after another; replaces BlockManager of Numba's simulator."""
 
     def __init__(self, function, grid_dim, block_dim, debug):
         self.function, self.dim = function, block_dim
@@ -92,10 +98,10 @@ class Block:
         self.values = {}
 
     def run(self, point, *arguments):
-        """Run all threads to their ends; raise what one raises, and RuntimeError where they wait for ever."""
+        """Run all threads to their ends. Raises their exceptions, and RuntimeError if threads wait and none can run."""
         from numba.cuda.simulator.kernelapi import Dim3
 
-        # The first index is the one that changes fastest from thread to thread.
+        # In CUDA, threadIdx.x changes fastest from thread to thread.
         places = [place[::-1] for place in np.ndindex(*self.dim[::-1])]
         threads = [
             Thread(lambda: self.function(*arguments), self, Dim3(*point), Dim3(*place), number)
@@ -132,7 +138,7 @@ def _shuffle(choose):
 
 
 def _shared_array(self, shape, dtype):
-    """Allocate a shared array once for all threads that come to the same line."""
+    """Return the shared array of the calling line of source: the same one for all threads of the block."""
     frame = sys._getframe(1)
     if isinstance(dtype, types.Type):
         dtype = numpy_support.as_dtype(dtype)
@@ -147,9 +153,10 @@ def _ballot(self, mask, predicate):
 
 
 class Swap:
-    """Gives functions the simulator's ``cuda`` while any thread runs one of their module.
+    """Replaces ``cuda`` in a module by the simulator's object while any thread runs a function of that module.
 
-    The simulator's own way takes it from the threads that are still inside when the first one leaves.
+    Numba's own version puts the original back as soon as the first thread leaves the function, also for the threads
+    that are still inside.
     """
 
     def __init__(self):
@@ -173,7 +180,7 @@ class Swap:
 
 
 def _install():
-    """Teach the simulator the warp operations."""
+    """Add the warp operations to Numba's simulator, and replace how it runs a block."""
     from numba.cuda.simulator import kernel, kernelapi
     from numba.cuda.simulator.kernelapi import FakeCUDAModule, FakeCUDAShared
 
@@ -192,12 +199,15 @@ def _install():
 
 
 def few_threads(module, **constants):
-    """Within, a module's launches are small in the simulator, which runs each of their threads as Python."""
+    """Context manager: change constants of a module in the simulator, so that launches have few threads.
+
+    The simulator runs each thread as Python code. On a device, the constants stay as they are.
+    """
     return mock.patch.multiple(module, **constants) if config.ENABLE_CUDASIM else nullcontext()
 
 
 def run_simulated(*paths):
-    """Run the tests of these files where the simulator is on: in a process of their own."""
+    """Run the tests of these files in a process with the simulator turned on."""
     environment = os.environ | {"NUMBA_ENABLE_CUDASIM": "1"}
     options = ["-p", "no:cacheprovider", "-W", "ignore:overflow encountered"]
     command = [sys.executable, "-m", "pytest", "-q", *options, *map(str, paths)]

@@ -1,8 +1,8 @@
-"""Makes a worker's device a simulated one with few threads; importing it loads no CUDA."""
+"""A simulated device with few threads for a Dask worker. Importing this file does not load CUDA."""
 
 
 def simulate():
-    """Run on a worker whose process has NUMBA_ENABLE_CUDASIM=1."""
+    """Set up the worker that calls this. Its process must have NUMBA_ENABLE_CUDASIM=1."""
     from corpusmill.kernels.cuda.lda import counts as lda_counts
     from corpusmill.kernels.cuda.lda import esca as lda
     from helpers import cuda_simulator  # noqa: F401 installs itself

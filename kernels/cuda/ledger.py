@@ -7,6 +7,8 @@ simulator alike. Tests compare the counts of a sweep with a formula.
 
 import threading
 from collections import Counter, deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -36,11 +38,19 @@ class Total(NamedTuple):
     nbytes: int
 
 
+class _Recordings(threading.local):
+    """The recordings that are open in a thread; see `Ledger.recording`."""
+
+    def __init__(self) -> None:
+        self.open: list[dict[Entry, Total]] = []
+
+
 class Ledger:
     """Calls and bytes by `Entry`. Any thread may record."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._recordings = _Recordings()
         self._calls: Counter[Entry] = Counter()
         self._nbytes: Counter[Entry] = Counter()
         self._freed: deque[tuple[str, int]] = deque()
@@ -51,6 +61,23 @@ class Ledger:
         with self._lock:
             self._calls[entry] += 1
             self._nbytes[entry] += nbytes
+        for recording in self._recordings.open:
+            old = recording.get(entry, Total(0, 0))
+            recording[entry] = Total(old.calls + 1, old.nbytes + nbytes)
+
+    @contextmanager
+    def recording(self) -> Iterator[dict[Entry, Total]]:
+        """Context manager: yield a dictionary that collects what this thread does inside.
+
+        Frees are missing: Python may run a finalizer in any thread.
+        """
+        recording: dict[Entry, Total] = {}
+        self._recordings.open.append(recording)
+        try:
+            yield recording
+        finally:
+            # Not `remove`, which compares contents: two recordings may be equal.
+            self._recordings.open.pop()
 
     def record_free(self, cause: str, nbytes: int) -> None:
         """Count one free. Finalizers call this.
@@ -63,7 +90,11 @@ class Ledger:
     def totals(self) -> dict[Entry, Total]:
         """Return the counts since the process began."""
         while self._freed:
-            self.record(Operation.FREE, *self._freed.popleft())
+            cause, nbytes = self._freed.popleft()
+            entry = Entry(Operation.FREE, cause)
+            with self._lock:
+                self._calls[entry] += 1
+                self._nbytes[entry] += nbytes
         with self._lock:
             return {entry: Total(calls, self._nbytes[entry]) for entry, calls in self._calls.items()}
 
@@ -76,6 +107,19 @@ def difference(after: dict[Entry, Total], before: dict[Entry, Total]) -> dict[En
         if total.calls > old.calls:
             found[entry] = Total(total.calls - old.calls, total.nbytes - old.nbytes)
     return found
+
+
+def by_operation(totals: dict[Entry, Total]) -> dict[str, int]:
+    """Add up the causes of each operation: "device_upload_calls", "device_upload_bytes" and so on.
+
+    Only copies and allocations have bytes.
+    """
+    found: Counter[str] = Counter()
+    for entry, total in totals.items():
+        found[f"device_{entry.operation}_calls"] += total.calls
+        if total.nbytes:
+            found[f"device_{entry.operation}_bytes"] += total.nbytes
+    return dict(sorted(found.items()))
 
 
 #: The ledger of this process.

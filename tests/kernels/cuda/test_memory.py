@@ -1,13 +1,12 @@
-"""Copies, allocations and launches on a device, and the ledger that counts them."""
+"""Copies, allocations and launches on a device."""
 
 import importlib.util
-import threading
 
 import numpy as np
 import pytest
 from corpusmill.kernels.cuda import launch, memory
 from corpusmill.kernels.cuda.jit import kernel
-from corpusmill.kernels.cuda.ledger import LEDGER, Entry, Ledger, Operation, Total, difference
+from corpusmill.kernels.cuda.ledger import LEDGER, Entry, Operation, Total, difference
 from helpers.cuda_ptx import HostCuda
 from helpers.cuda_simulator import on_device
 from numba import config, cuda
@@ -89,17 +88,6 @@ def test_launches_are_counted_by_kernel():
     found = counted(lambda: launch.launch(_double, 1, 32, array))
     assert found == {Entry(Operation.LAUNCH, "double"): Total(1, 0)}
     assert memory.download(array, "x").tolist() == [0, 2, 4, 6, 8]
-
-
-def test_frees_may_be_recorded_while_the_ledger_is_locked():
-    """A finalizer can run inside of the ledger's own methods; with a lock it would wait for ever."""
-    ledger = Ledger()
-    with ledger._lock:
-        freeing = threading.Thread(target=ledger.record_free, args=("W", 8))
-        freeing.start()
-        freeing.join(5)
-        assert not freeing.is_alive()
-    assert ledger.totals() == {Entry(Operation.FREE, "W"): Total(1, 8)}
 
 
 class CompiledKernel:

@@ -1,0 +1,311 @@
+"""What crosses the bus in a sweep, and how often kernels are launched and the host waits: formulas for each model.
+
+A sweep uploads what it has not uploaded before, and downloads its results. These tests fail when a change adds a copy,
+a launch or a wait, and they say which one. Run in the simulator and on a device.
+"""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from corpusmill.io.stores.chunk import make_chunk
+from corpusmill.kernels import random
+from corpusmill.kernels.cuda.lda import collapsed as cuda_collapsed
+from corpusmill.kernels.cuda.lda import counts as cuda_counts
+from corpusmill.kernels.cuda.lda import esca as cuda_esca
+from corpusmill.kernels.cuda.lda.order import make_jobs, word_order
+from corpusmill.kernels.cuda.ledger import LEDGER, Operation
+from corpusmill.kernels.cuda.nmf import hals as cuda_hals
+from corpusmill.kernels.cuda.nmf import products as cuda_products
+from corpusmill.kernels.cuda.nmf import tiled as cuda_tiled
+from corpusmill.kernels.cuda.node2vec import walks as cuda_walks
+from corpusmill.kernels.cuda.random_indexing import accumulate as cuda_accumulate
+from corpusmill.kernels.cuda.word2vec import skip_gram as cuda_skip_gram
+from corpusmill.kernels.lda import collapsed, esca
+from corpusmill.kernels.nmf import hals
+from corpusmill.kernels.node2vec import walks
+from corpusmill.kernels.random_indexing import text as ri_text
+from corpusmill.kernels.word2vec import skip_gram
+from helpers.cuda_simulator import few_threads, on_device
+from helpers.graphs import adjacency, random_graph
+from scipy import sparse
+
+pytestmark = on_device
+
+
+class Traffic:
+    """What a call did on the device: bytes by the array that was copied, calls by kernel and by cause of a wait."""
+
+    def __init__(self, call):
+        with LEDGER.recording() as found:
+            call()
+        self.uploads = self._of(found, Operation.UPLOAD, 1)
+        self.downloads = self._of(found, Operation.DOWNLOAD, 1)
+        self.launches = self._of(found, Operation.LAUNCH, 0)
+        self.waits = self._of(found, Operation.WAIT, 0)
+        self.waits.pop("pinned buffer", None)
+
+    @staticmethod
+    def _of(found, operation, index):
+        return {entry.cause: total[index] for entry, total in found.items() if entry.operation == operation}
+
+
+def sizes(prefix, arrays):
+    """Return the bytes of a named tuple's arrays by the causes that the ledger shows; without empty arrays."""
+    named = {f"{prefix}.{field}": value for field, value in arrays._asdict().items() if isinstance(value, np.ndarray)}
+    return {cause: array.nbytes for cause, array in named.items() if array.size}
+
+
+# --- LDA ---
+
+K, W = 7, 12
+
+
+def lda_case(n_tokens=50, n_documents=5):
+    rng = np.random.default_rng(0)
+    doc_ptr = np.r_[0, np.sort(rng.integers(0, n_tokens, n_documents - 1)), n_tokens]
+    words = np.minimum(rng.geometric(0.2, n_tokens) - 1, W - 1).astype(np.uint32)
+    return make_chunk(0, doc_ptr, words, group_tokens=40)
+
+
+def model_of(chunk, z):
+    counts = esca.count_words(chunk.word_ids, chunk.word_ptr, z, (0, W), K)
+    totals = esca.topic_totals(counts.topics, counts.counts, K)
+    return esca.ModelBlock(*counts, 0, totals, np.full(K, 0.1, np.float32), 0.01, W)
+
+
+def uploads_of_model(model, leave_out):
+    """The model's rows, and the arrays of K or K + 1 numbers that make the prior."""
+    rows = model.row_ptr.nbytes + model.topics.nbytes + model.counts.nbytes
+    prior = 3 * 8 * K + 8 * (K + 1) + 4 * K  # alpha, inverse, word_factor; smooth; base
+    if leave_out:
+        prior += 8 * K  # lowered: otherwise the same array as inverse
+    tree = 8 * K + 8 * -(-K // 32)
+    return rows + prior + tree
+
+
+@pytest.fixture
+def _few_threads():
+    with few_threads(cuda_esca, WARPS=2, BLOCKS=2), few_threads(cuda_counts, THREADS=64, BLOCKS=2):
+        yield
+
+
+def model_bytes(uploads):
+    return sum(nbytes for cause, nbytes in uploads.items() if cause.startswith(("model.", "prior.")))
+
+
+@pytest.mark.usefixtures("_few_threads")
+def test_a_chunk_of_lda_is_uploaded_once_and_its_topics_never():
+    chunk = lda_case()
+    T, D, S = chunk.n_tokens, chunk.n_documents, len(chunk.word_ids)
+    first_model = model_of(chunk, np.zeros(T, np.uint16))
+    topics = {}
+
+    def sweep(model, old):
+        topics[old] = cuda_esca.sweep(chunk, [model], topics.get(old - 1), random.key(1, old))
+
+    # First topics: the chunk in order of words.
+    first = Traffic(lambda: sweep(first_model, 0))
+    order = word_order(chunk.word_ids, chunk.word_ptr)
+    n_jobs = len(make_jobs(order, (0, W), 256, cuda_esca.JOBS).rows)
+    assert model_bytes(first.uploads) == uploads_of_model(first_model, leave_out=False)
+    assert sum(first.uploads.values()) - model_bytes(first.uploads) == (
+        (4 + 8) * S + 8 * (S + 1)  # the order of segments, and the tokens before each
+        + 8 * (S + 1) + 4 * T  # word_ptr, docs
+        + 4 * 8 * n_jobs
+        + 8  # the cursor
+    )  # fmt: skip
+    assert first.downloads == {"topics": 2 * T}
+    assert first.launches == {"draw": 1}
+    assert first.waits == {"topics": 1}
+
+    # The second sweep of the chunk needs its documents, too. The topics are on the device already.
+    second_model = model_of(chunk, topics[0])
+    second = Traffic(lambda: sweep(second_model, 1))
+    assert model_bytes(second.uploads) == uploads_of_model(second_model, leave_out=True)
+    assert sum(second.uploads.values()) - model_bytes(second.uploads) == (
+        8 * (D + 1) + 4 * T  # doc_ptr, word_to_doc_order
+        + 8 * (D + 1)  # where the rows of A begin
+        + 4 * K  # alpha, for dense rows
+        + 8 + 8  # cursor, number of entries
+    )  # fmt: skip
+    assert second.downloads == {"topics": 2 * T, "A.n_entries": 8}
+    assert second.launches == {"shuffle": 1, "count_documents": 1, "make_dense": 1, "draw": 1}
+    assert second.waits == {"topics": 1, "A.n_entries": 1}
+
+    # From then on, nothing of the chunk crosses the bus.
+    third_model = model_of(chunk, topics[1])
+    third = Traffic(lambda: sweep(third_model, 2))
+    # The model of this test has a new alpha in each epoch.
+    assert sum(third.uploads.values()) - model_bytes(third.uploads) == 4 * K + 8 + 8
+    assert third.downloads == second.downloads
+    assert third.launches == second.launches
+    assert third.waits == second.waits
+
+
+@pytest.mark.usefixtures("_few_threads")
+def test_counts_of_words_are_downloaded_once_per_block():
+    chunk = lda_case()
+    z = np.random.default_rng(1).integers(0, K, chunk.n_tokens).astype(np.uint16)
+    found = {}
+
+    def count():
+        found["counts"] = cuda_esca.count_words(chunk.word_ids, chunk.word_ptr, z, (0, W), K)
+
+    count()
+    again = Traffic(count)
+    counts = found["counts"]
+    assert again.uploads == {"B.lengths": 8 * W, "cursor": 8, "B.row_ptr": 8 * (W + 1)}
+    assert again.downloads == {
+        "B.lengths": 8 * W,
+        "B.topics": counts.topics.nbytes,
+        "B.counts": counts.counts.nbytes,
+    }
+    assert again.launches == {"count_words": 1, "compact": 1}
+    assert again.waits == {"B.lengths": 1, "B.topics": 1, "B.counts": 1}
+
+
+def test_mini_batches_upload_counts_and_download_topics():
+    chunk = lda_case()
+    tokens = collapsed.Tokens(chunk.docs, chunk.words[chunk.word_to_doc_order], chunk.word_to_doc_order)
+    z = np.random.default_rng(2).integers(0, K, chunk.n_tokens).astype(np.uint16)
+    A = collapsed.document_counts(tokens, z, chunk.n_documents, K)
+    B = np.zeros((W, K), np.int32)
+    np.add.at(B, (tokens.words, z), 1)
+    tables = collapsed.CountTables(A, B, B.sum(axis=0, dtype=np.int32), np.full(K, 0.1, np.float32), 0.1, 0.1 * W)
+    documents = 2
+    batches = -(-chunk.n_documents // documents)
+
+    def draw():
+        with few_threads(cuda_collapsed, THREADS=32, BLOCKS=2):
+            cuda_collapsed.minibatch(tokens, tables, z, random.key(1), chunk.doc_ptr, documents)
+
+    draw()
+    again = Traffic(draw)
+    assert again.uploads == {"A": A.nbytes, "B": B.nbytes, "N": 4 * K, "topics": 2 * z.nbytes}
+    assert again.downloads == {"topics": z.nbytes}
+    assert again.launches == {"document_factors": batches, "draw": batches, "update": batches}
+    assert again.waits == {"topics": 1}
+
+
+# --- NMF ---
+
+
+def test_a_sweep_of_sparse_rows_uploads_both_factors_and_downloads_one():
+    rng = np.random.default_rng(0)
+    A = sparse.random(35, 9, 0.4, "csr", dtype=np.float32, random_state=rng)
+    matrix = hals.sparse_matrix(hals.SparseRows(A.indptr.astype(np.int64), A.indices.astype(np.int32), A.data), 9)
+    W, H = rng.random((9, 5), np.float32), rng.random((35, 5), np.float32)
+    rule = hals.update_rule(W.T @ W, "separable", "H")
+    P, Q = np.zeros_like(W), np.zeros((5, 5))
+
+    def sweep():
+        with few_threads(cuda_hals, THREADS=64), few_threads(cuda_products, BLOCKS=2):
+            cuda_hals.sweep_sparse(matrix, W, rule, H, P, Q, 1, None)
+
+    first = Traffic(sweep)
+    both_orders = Counter(sizes("A", matrix.by_row)) + Counter(sizes("A", matrix.by_column))
+    of_rule = {"S": 4 * 5 * 5, "keep": rule.keep.nbytes, "step": rule.step.nbytes}
+    assert first.uploads == both_orders | of_rule | {"W": W.nbytes, "H": H.nbytes}
+    assert first.downloads == {"P": W.nbytes, "Q": 8 * 5 * 5, "H": H.nbytes}
+    again = Traffic(sweep)
+    assert again.uploads == of_rule | {"H": H.nbytes}
+    assert again.downloads == first.downloads
+    if not cuda_products.has_cupy():
+        assert again.launches == {"sweep_block": 1, "multiply_rows": 1, "multiply_columns": 1}
+    assert again.waits == {"P": 1, "Q": 1, "H": 1}
+
+
+def test_a_sweep_of_products_uploads_them():
+    rng = np.random.default_rng(0)
+    R, H = rng.random((35, 5), np.float32), rng.random((35, 5), np.float32)
+    rule = hals.update_rule(np.eye(5), "separable", "W")
+    with few_threads(cuda_hals, THREADS=64), few_threads(cuda_products, BLOCKS=2):
+        found = Traffic(lambda: cuda_hals.sweep_rows(R, rule, H, np.zeros((5, 5)), 1, None))
+    of_rule = {"S": 4 * 5 * 5, "keep": rule.keep.nbytes, "step": rule.step.nbytes}
+    assert found.uploads == of_rule | {"R": R.nbytes, "H": H.nbytes}
+    assert found.downloads == {"Q": 8 * 5 * 5, "H": H.nbytes}
+    assert found.waits == {"Q": 1, "H": 1}
+
+
+@pytest.mark.skipif(cuda_products.has_cupy(), reason="CuPy's products replace kernels")
+def test_the_three_phases_launch_two_kernels_per_component():
+    rng = np.random.default_rng(1)
+    X, P = (rng.random((70, 7)).astype(np.float32) for _ in range(2))
+    Q = (X.T @ X).astype(np.float32)
+    with few_threads(cuda_tiled, THREADS=64):
+        found = Traffic(lambda: cuda_tiled.update(X, P, Q, 3, True))
+    assert found.uploads == {"X": X.nbytes, "P": P.nbytes, "Q": Q.nbytes, "keep": 4 * 7, "squares": 8 * 7}
+    assert found.downloads == {"X": X.nbytes}
+    assert found.launches == {"multiply": 3, "values": 7, "normalise": 7}
+    assert found.waits == {"X": 1}
+
+
+# --- Word2Vec ---
+
+
+@pytest.mark.parametrize("method", ["full", "par"])
+def test_training_words_uploads_and_downloads_both_matrices(method):
+    rng = np.random.default_rng(4)
+    ptr = np.r_[0, 5, 12].astype(np.int64)
+    words = rng.integers(0, 9, 12).astype(np.uint32)
+    text = skip_gram.Text(ptr, words, np.arange(12, dtype=np.uint32))
+    table = skip_gram.negative_table(np.arange(9, 0, -1), 0.75, 64, random.key(5))
+    options = skip_gram.TrainingOptions(3, 2, table, random.key(6), random.key(7), 0.05, 1e-3, 0.02)
+    W_in, W_out = (rng.normal(0, 0.3, (9, 64)).astype(np.float32) for _ in range(2))
+
+    def train():
+        with few_threads(cuda_skip_gram, THREADS=64):
+            cuda_skip_gram.train(method, text, options, W_in, W_out)
+
+    first = Traffic(train)
+    matrices = {"W_in": W_in.nbytes, "W_out": W_out.nbytes}
+    stretches = {"stretches": 2 * 4 * 8}
+    assert first.uploads == matrices | stretches | sizes("text", text) | {"negatives": table.nbytes}
+    assert first.downloads == matrices
+    assert first.launches == {f"train_{method}": 1}
+    assert first.waits == {"W_in": 1, "W_out": 1}
+    assert Traffic(train).uploads == matrices | stretches
+
+
+# --- random indexing and walks ---
+
+
+def test_random_indexing_uploads_text_and_seeds_once_and_downloads_sums():
+    rng = np.random.default_rng(0)
+    words = np.minimum(rng.geometric(0.25, 60) - 1, 9).astype(np.uint32)
+    chunk = make_chunk(0, np.array([0, 25, 26, 60]), words, group_tokens=40)
+    tokens, window = ri_text.prepare_tokens(chunk, np.ones(10, bool), 3), ri_text.make_window(3, "permutation")
+    seeds = ri_text.make_seeds(random.stream(random.key(1), len(tokens.ids)), random.key(2), 41, 3)
+    n_words = len(tokens.occurrence_ptr) - 1
+
+    def add():
+        with few_threads(cuda_accumulate, THREADS=32):
+            cuda_accumulate.accumulate(tokens, window, seeds, 41)
+
+    first = Traffic(add)
+    of_window = sum(array.nbytes for array in (window.offsets, window.shifts, window.weights))
+    small = {"window": of_window, "pieces": 3 * 8 * n_words}
+    text = {"text": tokens.text.nbytes, "occurrences": tokens.occurrences.nbytes, "seeds": seeds.nbytes}
+    assert first.uploads == small | text
+    assert first.downloads == {"sums": 4 * n_words * 41}
+    assert first.launches == {"clear": 1, "accumulate": 1}
+    assert first.waits == {"sums": 1}
+    assert Traffic(add).uploads == small
+
+
+def test_walks_upload_the_graph_once_and_download_the_walks():
+    graph = adjacency(random_graph(9, 0.3, False, True, seed=3), symmetric=True)
+    walker = walks.make_walker(graph, 0.5, 2, False)
+    starts = np.arange(9, dtype=np.uint32)
+
+    def walk():
+        with few_threads(cuda_walks, THREADS=4):
+            cuda_walks.walk(walker, starts, 12, random.key(7))
+
+    first = Traffic(walk)
+    assert sizes("graph", graph).items() <= first.uploads.items()
+    assert first.downloads == {"walks": 4 * 9 * 12, "lengths": 8 * 9}
+    assert first.launches == {"walk": 1}
+    assert first.waits == {"lengths": 1, "walks": 1}
+    assert Traffic(walk).uploads == {"starts": starts.nbytes}

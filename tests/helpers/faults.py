@@ -41,7 +41,7 @@ class Delegating:
 
 
 for _name, _value in vars(Algorithm).items():
-    if callable(_value) and not _name.startswith("_"):
+    if (callable(_value) or _name in ("keeps_state", "parallelism_hint")) and not _name.startswith("_"):
         setattr(Delegating, _name, Delegating.delegate(_name))
 
 

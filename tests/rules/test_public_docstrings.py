@@ -30,7 +30,6 @@ PENDING = {
     "Graph",
     "Matrix",
     "Node2Vec",
-    "RandomIndexing",
     "Word2Vec",
     "ingest",
     "open_cluster",

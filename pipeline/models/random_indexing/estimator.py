@@ -1,13 +1,12 @@
-"""Random indexing: the estimator. Its algorithm is in ``indexing``."""
+"""The estimator RandomIndexing."""
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
-import pyarrow as pa
 
 from ....io.stores.corpus import Corpus
 from ....io.stores.store import Arrays, DataError
-from ....io.text.vocabulary import rank, stop_list
+from ....io.text.vocabulary import stop_list
 from ....kernels.random_indexing import accumulate as ri
 from ....kernels.random_indexing import text as ri_text
 from ...engine.device import resolve_device
@@ -16,40 +15,106 @@ from ..base.estimator import FitOptions
 from ..base.saved import Fitted, SavedModel
 from ..base.text import TextEstimator
 from ..base.vectors import WordVectors
-from .algorithm import Indexing, exactly, last_pass
+from .addition import DOCUMENTS, FREQUENCY, INFORMATION, add_models
+from .algorithm import RandomIndexingAlgorithm, last_rows
 
 if TYPE_CHECKING:
     from distributed import Client
 
-#: Positions of a seed are 16 bits wide.
-MAX_DIMENSION = 1 << 16
-#: Dimension by vocabulary when it is "auto": below so many words, that many. The paper took 2048 for 97,335 words.
-DIMENSIONS = ((5_000, 512), (50_000, 1024), (500_000, 2048))
-LARGEST_AUTO = 4096
-CONTEXTS = ("words", "documents")
-DOCUMENT_WEIGHTS = ("none", "idf", "entropy")
-#: Columns of the model's statistics of a word.
-FREQUENCY, DOCUMENTS, INFORMATION = 0, 1, 2
+#: Dimensions for ``dimension="auto"``: (vocabulary below this size, dimension). The paper took 2,048 for 97,335 words.
+AUTO_DIMENSIONS = ((5_000, 512), (50_000, 1024), (500_000, 2048))
+LARGEST_AUTO_DIMENSION = 4096
+#: Parameters in which two models may differ and still be added.
+MAY_DIFFER = {"dimension", "retrain", "normalize", "document_weights", "n_blocks", "device"}
+
+
+class _DocumentTerms(NamedTuple):
+    """What the vectors of documents are summed from, and the model that it was computed for."""
+
+    model: Fitted
+    weights: np.ndarray  # (V,) float32
+    vectors: np.ndarray  # (V, D) float32
 
 
 class RandomIndexing(TextEstimator):
-    """Random indexing: exact sums of rotated seeds, which grow, shrink and merge without drift.
+    """Random indexing: word vectors as exact sums of rotated sparse seeds.
 
-    ``dimension``: numbers in a vector, or "auto": by the size of the vocabulary, stated in ``history_``. ``window``:
-    words to each side. ``seed_length``: positions of a seed that are not zero, half of them +1 and half -1.
-    ``order``: "permutation" rotates a neighbour's seed by its offset, "direction" by the offset's sign, "none" not at
-    all. ``retrain``: further passes with the last pass's normalised vectors as seeds. ``normalize``: vectors of length
-    one. ``weighting``: of neighbours, "uniform", or "linear" in the distance. ``contexts``: "words", or "documents": a
-    word is the sum of its documents' seeds, which needs no order of words. ``min_count``, ``max_count``,
-    ``stop_words``: words outside are null terms, which have no vector and add nothing. ``document_weights``: of words
-    in a document's vector, "none", "idf" or "entropy". ``n_blocks``: cut the model into blocks of words, of which a
-    retraining sweep holds one at a time. ``device``: "auto" sums on the worker's CUDA device where it has one, the same
-    sums to the bit.
+    Each word has a seed, a sparse vector of a few +1 and -1. The row of a word is the sum of the seeds of its
+    neighbours, rotated by their distance. Sums are integers, so models can grow, shrink and be merged without drift.
+
+    Parameters
+    ----------
+    dimension : int or "auto", default=2048
+        Length of a vector, D. "auto" chooses 512 to 4,096 by the size of the vocabulary.
+    window : int, default=5
+        Number of neighbours on each side.
+    seed_length : int, default=10
+        Number of entries of a seed that are not 0, an even number: half of them are +1 and half -1.
+    order : {"permutation", "direction", "none"}, default="permutation"
+        How the order of words counts. "permutation" rotates a neighbour's seed by its distance, "direction" by its
+        side, "none" not at all.
+    retrain : int, default=0
+        Number of further epochs, each with the normalised rows of the previous one as seeds.
+    normalize : bool, default=True
+        Whether vectors have length 1.
+    random_state : int or None, default=0
+        Seed of the words' seeds. None stands for 0. Only models with the same value can be merged.
+    weighting : {"uniform", "linear"}, default="uniform"
+        Weight of a neighbour: 1, or falling linearly with the distance.
+    contexts : {"words", "documents"}, default="words"
+        "documents" sums the seeds of the documents that a word occurs in, and so needs no order of words.
+    min_count, max_count : int and int or None, default=1 and None
+        Words that occur less or more often get no vector and add nothing.
+    stop_words : "english", list of str, or None, default=None
+        Further words that get no vector and add nothing.
+    document_weights : {"none", "idf", "entropy"}, default="none"
+        Weights of words in the vector of a document.
+    n_blocks : int, default=1
+        Number of blocks of rows. A sweep holds the rows of one block at a time.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Where kernels run. A CUDA device gives the same sums to the bit.
+
+    Attributes
+    ----------
+    wv : WordVectors
+        The vectors of the words that count.
+    words_ : list of str
+        The vocabulary, by falling frequency.
+    n_features_in_ : int
+        Columns of the matrix, or words of the corpus.
+    feature_names_in_ : ndarray of shape (V,)
+        Column names of the data frame that ``fit`` received, if it was one.
+    n_iter_ : int
+        Epochs trained.
+    history_ : list of dict
+        Metrics of each epoch.
+    model_ : Fitted
+        The arrays and the vocabulary, as `save` writes them.
+
+    See Also
+    --------
+    Word2Vec : Word vectors by skip-gram with negative sampling.
+
+    References
+    ----------
+    .. [1] Polok et al., "Random indexing on GPU", 2011 (Algorithm 4.1; equations 2.6 and 2.7 for the rotation).
+    .. [2] Sahlgren, Holst and Kanerva, "Permutations as a means to encode order in word space", CogSci 2008.
+
+    Examples
+    --------
+    Models of two days add up to the model of both.
+
+    >>> from corpusmill import RandomIndexing
+    >>> monday = RandomIndexing(dimension=128, seed_length=4).fit(["a storm in the harbour", "the harbour was closed"])
+    >>> tuesday = RandomIndexing(dimension=128, seed_length=4).fit(["the storm is over"])
+    >>> both = monday.merge(tuesday)
+    >>> int(both.wv.get_vecattr("storm", "count"))
+    2
     """
 
     kind = "random-indexing"
-    #: What documents are summed from, and the model that it was made of.
-    _document_terms: tuple[Any, ...] | None = None
+    _document_terms: _DocumentTerms | None = None
+    _wv: WordVectors | None = None
 
     def __init__(
         self,
@@ -85,27 +150,29 @@ class RandomIndexing(TextEstimator):
         self.n_blocks = n_blocks
         self.device = device
 
+    # --- training ---
+
     def planned_epochs(self) -> int:
-        """One pass with sparse seeds, then the retraining."""
+        """Return the number of epochs: one with sparse seeds, then the retraining."""
         return 1 + self.retrain
 
     def seed_number(self) -> int:
         """Return the seed of all random draws."""
         return int(self.random_state or 0)
 
-    def algorithm(self, data: Corpus, previous: SavedModel | None = None) -> Indexing:
-        """Return the algorithm for a corpus; raise ValueError for parameters, DataError for a corpus without order."""
-        self._check()
+    def algorithm(self, data: Corpus, previous: SavedModel | None = None) -> RandomIndexingAlgorithm:
+        """Return the algorithm for a corpus; raise DataError if ``contexts`` is "words" and their order is unknown."""
         if self.contexts == "words" and not data.is_ordered:
             raise DataError(
                 f"{data.url}: a bag of words, whose words have no neighbours: ingest text, or set order='none' and "
                 f"contexts='documents'"
             )
         n_blocks = min(self.n_blocks, data.n_words)
-        return Indexing(
+        return RandomIndexingAlgorithm(
+            bounds=equal_blocks(data.n_words, n_blocks),
             # One task per block: the rows of all blocks that a chunk changes can be as many as its tokens.
             n_ranges=n_blocks,
-            dimension=_dimension(data.n_words) if self.dimension == "auto" else int(self.dimension),
+            dimension=_auto_dimension(data.n_words) if self.dimension == "auto" else int(self.dimension),
             seed_length=self.seed_length,
             radius=self.window,
             order=self.order,
@@ -115,67 +182,45 @@ class RandomIndexing(TextEstimator):
             max_count=self.max_count,
             stop_words=tuple(stop_list(self.stop_words)),  # type: ignore[arg-type]
             device=resolve_device(self.device, True, "random indexing"),
-            bounds=equal_blocks(data.n_words, n_blocks),
         )
-
-    def _check(self) -> None:
-        for name in ("window", "n_blocks", "min_count"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}: choose 1 or more")
-        if self.retrain < 0:
-            raise ValueError(f"retrain is {self.retrain}: choose 0 or more further passes")
-        if self.seed_length < 2 or self.seed_length % 2:
-            raise ValueError(f"seed_length is {self.seed_length}: choose an even number, half +1 and half -1")
-        if self.dimension != "auto" and not 2 * self.seed_length <= int(self.dimension) <= MAX_DIMENSION:
-            raise ValueError(
-                f"dimension is {self.dimension}: choose 'auto' or {2 * self.seed_length} (twice seed_length) to "
-                f"{MAX_DIMENSION}"
-            )
-        choices = {"order": ri_text.ORDERS, "weighting": ri_text.WEIGHTINGS, "contexts": CONTEXTS}
-        for name, known in (choices | {"document_weights": DOCUMENT_WEIGHTS}).items():
-            if getattr(self, name) not in known:
-                raise ValueError(f"{name} is {getattr(self, name)!r}: choose one of {', '.join(known)}")
-        if self.contexts == "documents" and (self.order != "none" or self.retrain):
-            raise ValueError("contexts='documents' have neither order nor retraining: set order='none' and retrain=0")
 
     # --- the trained model ---
 
     def loaded(self) -> None:
-        """Forget vectors of an earlier model."""
-        self._wv: WordVectors | None = None
+        """Drop the vectors of an earlier model."""
+        self._wv = None
+        self._document_terms = None
 
     @property
     def n_components(self) -> int:
-        """D, as other estimators call it."""
+        """D, under the name that other estimators give it."""
         return self._fitted().block(0)["sums"].shape[1]
 
     @property
     def wv(self) -> WordVectors:
-        """The vectors of the words that count, to look up and to compare."""
-        if self._fitted() and self._wv is None:
-            counted = self._counted()
+        """The vectors of the words that count."""
+        if self._wv is None:
+            frequency = self._fitted().joined("statistics")[:, FREQUENCY]
+            counted = frequency > 0
             words = np.array(self.words_, dtype=object)[counted]
-            counts = self._joined("statistics")[counted, FREQUENCY]
-            self._wv = WordVectors(words.tolist(), self._vectors()[counted], counts)
-        return self._wv  # type: ignore[return-value]
-
-    def _counted(self) -> np.ndarray:
-        return self._joined("statistics")[:, FREQUENCY] > 0
-
-    def _joined(self, name: str) -> np.ndarray:
-        blocks = self._fitted().blocks
-        return blocks[0][name] if len(blocks) == 1 else np.concatenate([block[name] for block in blocks])
+            self._wv = WordVectors(words.tolist(), self._vectors()[counted], frequency[counted])
+        return self._wv
 
     def _vectors(self) -> np.ndarray:
-        """The (V, D) float32 vectors in the order of ``words_``."""
-        rows = [last_pass(block) for block in self._fitted().blocks]
-        return np.concatenate([ri.normalised(r) if self.normalize else r.astype(np.float32) for r in rows])
+        """Return the vectors in the order of ``words_``: (V, D) float32."""
+        vectors = []
+        for block in self._fitted().blocks:
+            rows = last_rows(block)
+            vectors.append(ri.normalised(rows) if self.normalize else rows.astype(np.float32))
+        return np.concatenate(vectors)
 
     # --- documents ---
 
     def _weights(self) -> np.ndarray:
-        """Weight of each word in a document's vector: (V,) float32."""
-        statistics, n_documents = self._joined("statistics"), int(self._fitted().shared["documents"])
+        """Return the weight of each word in the vector of a document: (V,) float32."""
+        model = self._fitted()
+        statistics = model.joined("statistics")
+        n_documents = int(model.shared["documents"])
         if self.document_weights == "none":
             return np.ones(len(statistics), np.float32)
         if self.document_weights == "idf":
@@ -186,59 +231,88 @@ class RandomIndexing(TextEstimator):
         return (1 - entropy / max(1.0, np.log2(max(2, n_documents)))).astype(np.float32)
 
     def transform_chunk(self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> np.ndarray:
-        """Sum the weighted vectors of documents' words: (documents, D) float32."""
-        if self._document_terms is None or self._document_terms[0] is not self.model_:
-            self._document_terms = (self.model_, self._weights(), self._vectors())
-        _, weights, vectors = self._document_terms
-        rows = ri.sum_documents(doc_ptr, words, weights, vectors)
+        """Return the weighted sums of the vectors of each document's words: (documents, D) float32."""
+        model = self._fitted()
+        terms = self._document_terms
+        if terms is None or terms.model is not model:
+            terms = _DocumentTerms(model, self._weights(), self._vectors())
+            self._document_terms = terms
+        rows = ri.sum_documents(doc_ptr, words, terms.weights, terms.vectors)
         return ri.normalised(rows) if self.normalize else rows
 
     def score_chunk(self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> Arrays:
-        """Raise ValueError: sums of seeds give documents no likelihood."""
+        """Raise ValueError, because sums of seeds give documents no likelihood."""
         raise ValueError("random indexing gives documents no likelihood: compare their vectors instead")
 
     def document_vectors(self, X: Any, *, client: "Client | None" = None) -> WordVectors:
-        """Return the vectors of documents by their keys, to compare with each other and with ``query``."""
+        """Return the vectors of documents by their keys, to compare with each other and with `query`."""
         corpus = self.open(X)
-        return WordVectors(corpus.documents["key"].to_pylist(), self.transform(corpus, client=client))
+        rows = np.asarray(self.transform(corpus, client=client))
+        return WordVectors(corpus.documents["key"].to_pylist(), rows)
 
     # --- growing and shrinking ---
 
     def _continue(self, X: Any, options: FitOptions) -> Self:
-        """Add documents: the model is then that of all documents together, to the bit. Raises as ``merge``."""
+        """Add documents. The result is, to the bit, the model of all documents together. Raises as `merge` does."""
         if getattr(self, "model_", None) is None:
             return self._train(X, options, None)
-        return self._become(self._combined(self._trained_on(X, options), 1))
+        return self._become(self._added(self._trained_on(X, options), 1))
 
     def forget(self, X: Any, *, client: "Client | None" = None, **options: Any) -> Self:
-        """Take documents out again: the model is then as if they had never been there, to the bit.
+        """Take documents out again. The result is, to the bit, the model without them.
 
-        Raises DataError when they cannot have been there; otherwise as ``merge``.
+        Parameters
+        ----------
+        X : store, URL or data in memory
+            The documents, as they were given to `fit` or `partial_fit`.
+        client : distributed.Client, optional
+            Where to train. By default the current Dask client, or this process if there is none.
+        **options
+            Further options of `fit`.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        DataError
+            If the documents are not all in the model.
+        ValueError
+            As `merge`.
         """
-        return self._become(self._combined(self._trained_on(X, FitOptions(client=client, **options)), -1))
+        return self._become(self._added(self._trained_on(X, FitOptions(client=client, **options)), -1))
 
     def merge(self, other: "RandomIndexing") -> "RandomIndexing":
-        """Return the model of both models' documents, to the bit as if trained on all of them.
+        """Return the model of both models' documents, to the bit as if it had been trained on all of them.
 
-        Raises ValueError for models of other parameters or seeds, retrained ones, and ones with cut-offs by count.
+        Raises
+        ------
+        ValueError
+            If the models have other parameters or seeds, were retrained, or exclude words by their frequency.
         """
         merged = type(self)(**self.get_params())
-        return merged._become(self._combined(other, 1))
+        return merged._become(self._added(other, 1))
 
     def _trained_on(self, X: Any, options: FitOptions) -> "RandomIndexing":
-        self._check_additive(self)
+        self._check_addable(self)
         parameters = self.get_params() | {"dimension": self.n_components}
         return type(self)(**parameters)._train(X, options, None)
 
     def _become(self, model: Fitted) -> Self:
-        self.model_, self.history_, self.n_iter_ = model, [], 1
+        self.model_ = model
+        self.history_ = []
+        self.n_iter_ = 1
         self.loaded()
         return self
 
-    def _check_additive(self, other: "RandomIndexing") -> None:
-        apart = {"dimension", "retrain", "normalize", "document_weights", "n_blocks", "device"}
+    def _added(self, other: "RandomIndexing", sign: int) -> Fitted:
+        self._check_addable(other)
+        return add_models(self._fitted(), other._fitted(), sign)
+
+    def _check_addable(self, other: "RandomIndexing") -> None:
         for name, value in self.get_params().items():
-            if name not in apart and value != getattr(other, name):
+            if name not in MAY_DIFFER and value != getattr(other, name):
                 raise ValueError(
                     f"{name} is {value!r} here and {getattr(other, name)!r} there: such sums do not add up"
                 )
@@ -249,43 +323,10 @@ class RandomIndexing(TextEstimator):
         if self.min_count > 1 or self.max_count is not None:
             raise ValueError("min_count and max_count depend on all documents: use stop_words to add and take away")
 
-    def _combined(self, other: "RandomIndexing", sign: int) -> Fitted:
-        self._check_additive(other)
-        words, sides = _aligned(self.words_, other.words_)
-        sums, statistics = (
-            _combine(len(words), sides, self._joined(k), other._joined(k), sign) for k in ("sums", "statistics")
-        )
-        documents = self._fitted().shared["documents"] + sign * other._fitted().shared["documents"]
-        if documents < 0 or statistics.min(initial=0) < 0:
-            raise DataError("these documents are not all in the model: only what was added can be taken away")
-        columns = {"term_frequency": statistics[:, FREQUENCY], "document_frequency": statistics[:, DOCUMENTS]}
-        table = pa.table({"word": pa.array(words, pa.large_string()), **columns, "row": np.arange(len(words))})
-        table = rank(table.filter(pa.array(statistics[:, FREQUENCY] > 0)))
-        order = table["row"].to_numpy()
-        table = table.drop_columns("row")
-        shared = {
-            "hashes": ri_text.hash_words(table["word"].to_pylist()),
-            "kept": np.ones(len(order), bool),
-            "documents": np.asarray(documents),
-        }
-        block = {"sums": sums[order], "statistics": statistics[order]}
-        return Fitted([block], shared, table, {"data": "", "data_hash": "", "step": 1, "metrics": []})
 
-
-def _dimension(n_words: int) -> int:
-    return next((dimension for below, dimension in DIMENSIONS if n_words < below), LARGEST_AUTO)
-
-
-def _aligned(left: list[str], right: list[str]) -> tuple[list[str], tuple[np.ndarray, np.ndarray]]:
-    """Return the words of either list, and the places in it of the words of each."""
-    numbers = {word: i for i, word in enumerate(dict.fromkeys(left + right))}
-    return list(numbers), tuple(np.array([numbers[w] for w in words], np.int64) for words in (left, right))  # type: ignore[return-value]
-
-
-def _combine(
-    n: int, places: tuple[np.ndarray, np.ndarray], left: np.ndarray, right: np.ndarray, sign: int
-) -> np.ndarray:
-    out = np.zeros((n, left.shape[1]), left.dtype)
-    out[places[0]] = left
-    exactly(ri.add_rows(out, places[1], right, sign))
-    return out
+def _auto_dimension(n_words: int) -> int:
+    """Return the dimension for a vocabulary of this size."""
+    for limit, dimension in AUTO_DIMENSIONS:
+        if n_words < limit:
+            return dimension
+    return LARGEST_AUTO_DIMENSION

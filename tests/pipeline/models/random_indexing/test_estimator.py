@@ -45,7 +45,7 @@ def bits(estimator):
 
 def sums_by_word(estimator):
     """The model's sums and statistics, whatever its order of words; words that never occurred left out."""
-    sums, statistics = estimator._joined("sums"), estimator._joined("statistics")
+    sums, statistics = estimator.model_.joined("sums"), estimator.model_.joined("statistics")
     rows = zip(estimator.words_, sums, statistics, strict=True)
     return {word: (s.tobytes(), t.tolist()) for word, s, t in rows if t[0]}
 

@@ -1,1 +1,1 @@
-"""What people see of a run: the live page, metrics, progress bars, reports."""
+"""What users see of a run: the live page, metrics, progress bars and reports."""

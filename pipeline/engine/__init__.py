@@ -1,1 +1,1 @@
-"""The epoch engine: what an algorithm is, the tasks of an epoch, where they run, and the run's store."""
+"""The epoch engine: the contract of algorithms, the tasks of an epoch, executors and clusters, and the run store."""

@@ -1,35 +1,68 @@
-"""Dask clusters by kind. A kind's library is imported only when that kind is asked for."""
+"""Opens Dask clusters. The library of a kind of cluster is imported only when that kind is opened."""
 
 import contextlib
+import ssl
 from collections.abc import Callable, Iterator
 from importlib import resources
 from typing import Any
 
 import dask
-import distributed  # first of all: its defaults must be there before dask_settings is laid over them
+
+# Imported before `dask_settings` runs, because the import sets the defaults that ours replace.
+import distributed
 import yaml
 from dask.utils import parse_timedelta
+from distributed import Client
 
 from ..formatting import format_duration
 
 KINDS = ("synchronous", "local", "address", "scheduler-file", "local-cuda", "jobqueue", "kubernetes")
 
-#: Seconds that a cluster's first worker may take before anybody is told of it.
-PATIENCE = 5.0
+#: Seconds that a cluster's first worker may take before the user is told to wait.
+PATIENCE_SECONDS = 5.0
+
+
+#: Options that name TLS files.
+TLS_FILES = ("tls_ca_file", "tls_client_cert", "tls_client_key")
 
 
 class ClusterError(Exception):
-    """A cluster that cannot be had; the sentence says why and the way out."""
+    """A cluster that cannot be opened. The message says why and what to do about it."""
 
 
 @contextlib.contextmanager
-def open_cluster(kind: str = "local", **options: Any) -> Iterator[Any | None]:
-    """Yield a Dask client of a cluster of this kind, or None for ``synchronous``; close what was started.
+def open_cluster(kind: str = "local", **options: Any) -> Iterator[Client | None]:
+    """Open a Dask cluster, and close at the end what was started.
 
-    ``options`` go to the library's own class: LocalCluster (``n_workers``, ``threads_per_worker``, ``memory_limit``,
-    ``dashboard_address``), Client (``address``, ``scheduler_file``, ``security``), LocalCUDACluster, a dask-jobqueue
-    class named by ``scheduler`` ("slurm", "pbs", "lsf", "sge", "oar", "htcondor"), KubeCluster. ``adapt`` has the
-    ``minimum`` and ``maximum`` of workers where the cluster is to grow and shrink with its work.
+    Parameters
+    ----------
+    kind : str, default="local"
+        "synchronous" runs everything in this process, without Dask. "local" starts worker processes on this machine.
+        "address" and "scheduler-file" connect to a running scheduler. "local-cuda" starts one worker per GPU
+        (dask-cuda). "jobqueue" submits jobs to a batch system (dask-jobqueue), and "kubernetes" starts pods
+        (dask-kubernetes).
+    **options : Any
+        Options of the library's own class. For "local": ``n_workers``, ``threads_per_worker``, ``memory_limit``,
+        ``dashboard_address`` (distributed.LocalCluster). For "address": ``address``; for "scheduler-file":
+        ``scheduler_file``; for both, ``tls_ca_file``, ``tls_client_cert`` and ``tls_client_key``. For "jobqueue":
+        ``scheduler`` ("slurm", "pbs", "lsf", "sge", "oar" or "htcondor"). For all kinds that start workers, ``adapt``
+        may be ``{"minimum": 1, "maximum": 8}``, which lets the cluster grow and shrink with its work.
+
+    Yields
+    ------
+    distributed.Client or None
+        The client for ``fit``; None for "synchronous".
+
+    Raises
+    ------
+    ClusterError
+        If the kind is unknown, its library is not installed, or no scheduler answers.
+
+    Examples
+    --------
+    >>> from corpusmill import LDA, open_cluster
+    >>> with open_cluster("synchronous") as client:
+    ...     model = LDA(2, max_iter=2).fit(["the boat on the sea", "bread from the oven"], client=client)
     """
     if kind == "synchronous":
         yield None
@@ -37,20 +70,23 @@ def open_cluster(kind: str = "local", **options: Any) -> Iterator[Any | None]:
     if kind not in KINDS:
         raise ClusterError(f"no cluster kind {kind!r}: choose one of {', '.join(KINDS)}")
     with dask.config.set(dask_settings()), contextlib.ExitStack() as stack:
-        workers = options.pop("n_workers", None) if kind == "jobqueue" else None
+        n_workers = None
+        if kind == "jobqueue":
+            # A job queue starts without workers and is scaled once the client is connected.
+            n_workers = options.pop("n_workers", None)
         adapt = options.pop("adapt", None)
         target = _START[kind](stack, options)
-        client = stack.enter_context(opened(_connected(target)))
+        client = stack.enter_context(closing_patiently(_connected(target)))
         if adapt:
             client.cluster.adapt(**adapt)
-        elif workers:
-            client.cluster.scale(workers)
+        elif n_workers:
+            client.cluster.scale(n_workers)
         yield client
 
 
 @contextlib.contextmanager
-def opened(resource: Any) -> Iterator[Any]:
-    """Enter a cluster or a client and leave it; one that takes too long to close spoils nothing that was done."""
+def closing_patiently(resource: Any) -> Iterator[Any]:
+    """Enter a cluster or client and leave it. A timeout while it closes is ignored, because all work is done."""
     entered = resource.__enter__()
     try:
         yield entered
@@ -59,42 +95,54 @@ def opened(resource: Any) -> Iterator[Any]:
             resource.__exit__(None, None, None)
 
 
-def _connected(target: dict[str, Any]) -> Any:
+def _connected(target: dict[str, Any]) -> Client:
+    """Return a client of the scheduler that ``target``, the arguments of `Client`, describes."""
+    where = target.get("scheduler_file") or target["address"]
+    if str(where).startswith("tls://") and "security" not in target:
+        raise ClusterError(
+            f"{where}: a scheduler with TLS needs certificates: set tls_ca_file, tls_client_cert and tls_client_key"
+        )
     try:
-        return distributed.Client(**target)
+        return Client(**target)
+    except ssl.SSLError as error:
+        raise ClusterError(f"{where}: the scheduler refuses the certificates ({error}): check the TLS files") from error
     except OSError as error:
-        where = target.get("scheduler_file") or target["address"]
         raise ClusterError(f"no scheduler answers at {where} ({error}): start one, or correct the address") from error
 
 
-def await_worker(client: Any, tell: Callable[[str], None]) -> None:
-    """Wait for a cluster's first worker, as long as Dask's no-workers-timeout says; ``tell`` what is waited for.
+def await_worker(client: Client, notify: Callable[[str], None]) -> None:
+    """Wait for the cluster's first worker.
 
-    Raises ClusterError where none comes.
+    Waits as long as Dask's setting no-workers-timeout allows. If it takes longer than a few seconds, ``notify`` is
+    called with a sentence for the user. Raises ClusterError if no worker comes.
     """
     limit = parse_timedelta(dask.config.get("distributed.scheduler.no-workers-timeout") or "1000 days")
+    assert client.scheduler is not None, "the client is closed"
     where = client.scheduler.address
-    check = f"see whether workers run that know this address (dask worker {where}), or whether their jobs are queued"
+    advice = f"see whether workers run that know this address (dask worker {where}), or whether their jobs are queued"
     try:
         with contextlib.suppress(TimeoutError):
-            client.wait_for_workers(1, timeout=min(PATIENCE, limit))
+            client.wait_for_workers(1, timeout=min(PATIENCE_SECONDS, limit))
             return
-        tell(f"{where} has no worker yet, waiting up to {format_duration(limit)} for one: {check}")
+        notify(f"{where} has no worker yet, waiting up to {format_duration(limit)} for one: {advice}")
         client.wait_for_workers(1, timeout=limit)
     except TimeoutError:
-        raise ClusterError(f"no worker of {where} came within {format_duration(limit)}: {check}") from None
+        raise ClusterError(f"no worker of {where} came within {format_duration(limit)}: {advice}") from None
 
 
 def dask_settings() -> dict[str, Any]:
-    """Return Dask's settings with those of configs/dask.yaml laid over its defaults, and the user's own over both."""
+    """Return Dask's settings: its defaults, over them configs/dask.yaml, over both the user's own settings."""
     text = resources.files("corpusmill.configs").joinpath("dask.yaml").read_text()
     return dask.config.merge(dask.config.config, yaml.safe_load(text), dask.config.collect())
+
+
+# --- how each kind starts; each function returns the arguments of distributed.Client ---
 
 
 def _local(stack: contextlib.ExitStack, options: dict[str, Any]) -> dict[str, Any]:
     options.setdefault("threads_per_worker", 1)
     options.setdefault("dashboard_address", "127.0.0.1:0")
-    return {"address": stack.enter_context(opened(distributed.LocalCluster(processes=True, **options)))}
+    return {"address": stack.enter_context(closing_patiently(distributed.LocalCluster(processes=True, **options)))}
 
 
 def _address(stack: contextlib.ExitStack, options: dict[str, Any]) -> dict[str, Any]:
@@ -110,8 +158,11 @@ def _scheduler_file(stack: contextlib.ExitStack, options: dict[str, Any]) -> dic
 
 
 def _with_security(options: dict[str, Any]) -> dict[str, Any]:
-    files = {k: options.pop(k) for k in ("tls_ca_file", "tls_client_cert", "tls_client_key") if k in options}
-    return options | ({"security": distributed.Security(require_encryption=True, **files)} if files else {})
+    """Turn the options with TLS files into Dask's security object."""
+    files = {name: options.pop(name) for name in TLS_FILES if name in options}
+    if not files:
+        return options
+    return options | {"security": distributed.Security(require_encryption=True, **files)}
 
 
 def _local_cuda(stack: contextlib.ExitStack, options: dict[str, Any]) -> dict[str, Any]:
@@ -119,7 +170,7 @@ def _local_cuda(stack: contextlib.ExitStack, options: dict[str, Any]) -> dict[st
         from dask_cuda import LocalCUDACluster
     except ImportError:
         raise ClusterError("cluster kind 'local-cuda' needs dask-cuda: pip install 'corpusmill[cuda12]'") from None
-    return {"address": stack.enter_context(opened(LocalCUDACluster(**options)))}
+    return {"address": stack.enter_context(closing_patiently(LocalCUDACluster(**options)))}
 
 
 def _jobqueue(stack: contextlib.ExitStack, options: dict[str, Any]) -> dict[str, Any]:
@@ -136,7 +187,7 @@ def _jobqueue(stack: contextlib.ExitStack, options: dict[str, Any]) -> dict[str,
     scheduler = options.pop("scheduler", "slurm")
     if scheduler not in classes:
         raise ClusterError(f"no job queue {scheduler!r}: choose one of {', '.join(sorted(classes))}")
-    return {"address": stack.enter_context(opened(classes[scheduler](**options)))}
+    return {"address": stack.enter_context(closing_patiently(classes[scheduler](**options)))}
 
 
 def _kubernetes(stack: contextlib.ExitStack, options: dict[str, Any]) -> dict[str, Any]:
@@ -146,7 +197,7 @@ def _kubernetes(stack: contextlib.ExitStack, options: dict[str, Any]) -> dict[st
         raise ClusterError(
             "cluster kind 'kubernetes' needs dask-kubernetes: pip install 'corpusmill[kubernetes]'"
         ) from None
-    return {"address": stack.enter_context(opened(KubeCluster(**options)))}
+    return {"address": stack.enter_context(closing_patiently(KubeCluster(**options)))}
 
 
 _START = {

@@ -1,10 +1,10 @@
-"""The run store: one training run's configuration, its metrics and its last committed state.
+"""The run store: the configuration of one training run, its metrics and its last commits.
 
 Layout below the URL::
 
-    run.json                      what is trained on what, in which shards; versions
-    metrics.jsonl                 one row a committed epoch
-    HEAD                          the step that counts; switched last
+    run.json                      algorithm, data, shards and versions of the software
+    metrics.jsonl                 one row per committed step
+    HEAD                          the last committed step; written last
     epochs/<step>/shared          Zarr group: the model's shared arrays
     epochs/<step>/blocks/<j>      Zarr group: block j of the model
     epochs/<step>/state/<chunk>   Zarr group: the chunk's state
@@ -21,7 +21,7 @@ from typing import Any
 
 from ...io.stores.locks import acquire_lock, is_locked
 from ...io.stores.store import Arrays, DataError, Store, check_format
-from .algorithm import Algorithm, PreviousModel
+from .algorithm import Algorithm, Metrics, PreviousModel
 from .data import TrainingData
 
 FORMAT = 1
@@ -36,12 +36,12 @@ class RunStore:
 
     @property
     def store(self) -> Store:
-        """The store that holds them."""
+        """The store that has these files."""
         return Store(self.url)
 
     @property
     def meta(self) -> dict[str, Any]:
-        """The content of run.json; raise DataError when this is no run."""
+        """The content of run.json. Raises DataError if there is no run here."""
         store = self.store
         if not store.exists("run.json"):
             raise DataError(f"{self.url}: no run here (no run.json)")
@@ -51,32 +51,33 @@ class RunStore:
 
     @property
     def step(self) -> int:
-        """The last committed step; 0 before the first sweep, -1 when not even the first model is there."""
+        """The last committed step: 0 before the first sweep, -1 if not even the first model is committed."""
         store = self.store
-        with self._whole("HEAD"):
+        with self._naming_damage("HEAD"):
             return int(store.read_json("HEAD")["step"]) if store.exists("HEAD") else -1
 
     @property
-    def metrics(self) -> list[dict[str, float]]:
+    def metrics(self) -> list[Metrics]:
         """The rows of metrics.jsonl up to HEAD."""
         store = self.store
         if not store.exists("metrics.jsonl"):
             return []
         step = self.step
-        with self._whole("metrics.jsonl"):
+        with self._naming_damage("metrics.jsonl"):
             rows = [json.loads(line) for line in store.read_bytes("metrics.jsonl").splitlines()]
             return [row for row in rows if row["step"] <= step]
 
     @contextlib.contextmanager
-    def _whole(self, name: str) -> Iterator[None]:
+    def _naming_damage(self, name: str) -> Iterator[None]:
+        """Raise DataError, with advice, if a file of the run has another content than it should."""
         try:
             yield
         except (ValueError, KeyError, TypeError):
-            raise DataError(f"{self.url}/{name}: damaged; restore it, or begin the run anew with --overwrite") from None
+            raise DataError(f"{self.url}/{name}: damaged; restore it, or start the run anew with --overwrite") from None
 
     @property
     def is_held(self) -> bool:
-        """Whether a process is training it just now."""
+        """Whether a process is training the run now."""
         return is_locked(self.store, LOCK)
 
     def shared(self, step: int) -> Arrays:
@@ -96,15 +97,15 @@ class RunStore:
         self.store.write_arrays(f"epochs/{step:06d}/blocks/{index:04d}", arrays)
 
     def state(self, step: int, chunk: int) -> Arrays:
-        """Read a chunk's state as it stood after a step."""
+        """Read a chunk's state as it was after a step."""
         return self.store.read_arrays(f"epochs/{step:06d}/state/{chunk:06d}")
 
     def write_state(self, step: int, chunk: int, arrays: Arrays) -> None:
         """Write a chunk's state."""
         self.store.write_arrays(f"epochs/{step:06d}/state/{chunk:06d}", arrays)
 
-    def commit(self, step: int, rows: list[dict[str, float]], keep: int) -> None:
-        """Make a step the one that counts: metrics, then HEAD; then drop what is ``keep`` steps older."""
+    def commit(self, step: int, rows: list[Metrics], keep: int) -> None:
+        """Commit a step: write the metrics, then HEAD. Then delete steps that are ``keep`` or more steps older."""
         store = self.store
         store.write_bytes("metrics.jsonl", b"".join(json.dumps(row).encode() + b"\n" for row in rows))
         store.write_json("HEAD", {"step": step})
@@ -114,7 +115,7 @@ class RunStore:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the run for writing; raise io.exclusive.Locked when another process does."""
+        """Lock the run for writing; raise `io.stores.locks.Locked` if another process trains it."""
         busy = "another process is training this run; wait for it or choose another run"
         with acquire_lock(self.store, LOCK, busy):
             self.store.delete_leftovers()
@@ -151,6 +152,6 @@ def describe(
 
 
 def versions() -> dict[str, str]:
-    """Versions of what decides the bits of a result."""
+    """Return the versions of the software that determines the bits of a result."""
     names = ("corpusmill", "numba", "numpy", "dask", "distributed", "zarr")
     return {name: version(name) for name in names} | {"python": platform.python_version()}

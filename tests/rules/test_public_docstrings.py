@@ -25,14 +25,12 @@ PUBLIC = {
 }
 #: Names whose docstrings are still to be written.
 PENDING = {
-    "Algorithm",
     "Corpus",
     "Graph",
     "Matrix",
     "Node2Vec",
     "Word2Vec",
     "ingest",
-    "open_cluster",
 }
 ESTIMATORS = {"LDA", "NMF", "Node2Vec", "RandomIndexing", "Word2Vec"}
 #: Not chosen by the caller.

@@ -418,7 +418,7 @@ def test_bad_data_is_4(project, call, arguments, words):
         ),
         (["topics", "run"], "run: no model here (no model.json); there is one at run/model"),
         (["transform", "run/model", "corpus", "", "--config", "my.yaml"], "the path is empty"),
-        (["resume", "damaged"], "damaged/HEAD: damaged; restore it, or begin the run anew"),
+        (["resume", "damaged"], "damaged/HEAD: damaged; restore it, or start the run anew"),
     ],
 )
 def test_what_is_there_already_is_respected(trained, call, arguments, words):

@@ -146,15 +146,15 @@ def test_a_cluster_that_is_slow_to_close_spoils_nothing():
         def __exit__(self, *_):
             raise TimeoutError
 
-    with clusters.opened(Slow()):
+    with clusters.closing_patiently(Slow()):
         pass
-    with pytest.raises(TimeoutError, match="of the work"), clusters.opened(Slow()):
+    with pytest.raises(TimeoutError, match="of the work"), clusters.closing_patiently(Slow()):
         raise TimeoutError("of the work itself")
 
 
 def test_a_cluster_without_workers_is_waited_for_aloud(monkeypatch):
     told = []
-    monkeypatch.setattr(clusters, "PATIENCE", 0.1)
+    monkeypatch.setattr(clusters, "PATIENCE_SECONDS", 0.1)
     with open_cluster("local", n_workers=0, memory_limit="1GiB") as client:
         with dask.config.set({"distributed.scheduler.no-workers-timeout": "300ms"}):
             with pytest.raises(ClusterError, match=r"no worker of tcp://.* came within 0\.3 s: see whether"):

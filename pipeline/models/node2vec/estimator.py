@@ -1,39 +1,144 @@
-"""Node2Vec: walks over a graph, Word2Vec on the walks, and how the vectors are judged."""
+"""Node2Vec."""
 
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypedDict
 
-import numpy as np
 import scipy.sparse
 
+from ....configs.validation import validate_model
 from ....io.stores.corpus import Corpus
 from ....io.stores.graph import Graph, write_graph
-from ....io.stores.store import DataError, Store
+from ....io.stores.store import Store
 from ..base.estimator import FitOptions
 from ..base.saved import SavedModel
-from ..base.sparse_rows import row_of_each_entry
-from ..word2vec.estimator import Word2Vec
+from ..skip_gram.estimator import SkipGramEstimator
 from .walks import WalkOptions, write_walks
 
-#: Where Node2Vec's defaults differ from Word2Vec's: every node has a vector, and the paper's sizes.
-DEFAULTS = {"vector_size": 128, "window": 10, "min_count": 1, "sample": 0.0}
-#: Parts of the data that are judged in turn, and shuffles of the data before that.
-FOLDS, SHUFFLES = 5, 5
-#: Penalties that logistic regression chooses from, by its own cross-validation.
-PENALTIES = (0.1, 0.3, 1.0, 3.0)
+if TYPE_CHECKING:
+    from distributed import Client
 
 
-class Node2Vec(Word2Vec):
-    """Vectors of a graph's nodes: random walks of second order, and Word2Vec on them (Grover and Leskovec 2016).
+class Evaluation(TypedDict, total=False):
+    """What `Node2Vec.evaluate` returns: scores and their standard deviations by name, for each task."""
 
-    ``p``: how unlikely a walk returns to where it came from. ``q``: how unlikely it leaves the neighbourhood.
-    ``num_walks`` from every node, each over ``walk_length`` nodes. ``walk_method``: "rejection", or "tables" (an alias
-    table an edge, of ``table_memory`` bytes at most). ``walks``: a folder or URL that keeps the walks; None: none is
-    kept. All other parameters are Word2Vec's; ``vector_size`` is 128, ``window`` 10, ``min_count`` 1 and ``sample`` 0
-    where not given.
+    classification: dict[str, float]
+    links: dict[str, float]
+
+
+class Node2Vec(SkipGramEstimator):
+    """Vectors of the nodes of a graph: random walks of second order, and skip-gram on the walks.
+
+    `fit` and `partial_fit` accept a `Graph`, the URL of a graph store or of a file of edges, a square scipy sparse
+    matrix (an undirected graph, whose entries are weights), or walks: a `Corpus`, its URL, or lists of node names. The
+    walks of a graph are written to disk as a corpus, on the same workers that train.
+
+    Parameters from ``vector_size`` on are those of `Word2Vec`, with "node" for "word" and "walk" for "document". Four
+    have other defaults, because every node should get a vector, and because the paper's sizes are larger.
+
+    Parameters
+    ----------
+    p : float, default=1.0
+        Return parameter. The larger it is, the less likely a walk returns to the node that it came from.
+    q : float, default=1.0
+        In-out parameter. The larger it is, the nearer a walk stays to the node that it came from.
+    num_walks : int, default=10
+        Number of walks that start at each node.
+    walk_length : int, default=80
+        Maximum number of nodes in a walk. A walk ends earlier at a node without outgoing edges.
+    walk_method : {"rejection", "tables"}, default="rejection"
+        How a step is drawn: by rejection sampling, or from one alias table per edge, which needs more memory. The
+        distribution is the same, the walks are not.
+    table_memory : int, default=1073741824
+        Maximum size of the alias tables in bytes.
+    walks : str or None, default=None
+        Folder or URL where the walks are kept, as a corpus. A later call with the same graph and parameters uses them
+        again. None means a temporary folder.
+    vector_size : int, default=128
+        Number of dimensions of a vector. 100 in Word2Vec.
+    window : int, default=10
+        Number of nodes on each side of a node in a walk that count as its neighbours. 5 in Word2Vec.
+    min_count : int, default=1
+        Ignore nodes that the walks visit less often. 5 in Word2Vec.
+    negative : int, default=5
+        Number of negative samples per pair of neighbours.
+    ns_exponent : float, default=0.75
+        Negative samples are drawn in proportion to ``visits ** ns_exponent``.
+    sample : float, default=0.0
+        Nodes with a higher share of the visits are downsampled at random; 0 keeps all visits. 0.001 in Word2Vec.
+    alpha : float, default=0.025
+        Learning rate at the start. It falls linearly.
+    min_alpha : float, default=0.0001
+        Learning rate at the end, at most ``alpha``.
+    epochs : int, default=5
+        Number of passes over the walks.
+    seed : int, default=1
+        Seed of all random draws, those of the walks included. With one thread, the same seed gives the same model, bit
+        for bit, for any number of workers.
+    method : {"par", "full", "sgns"}, default="par"
+        Order of the updates; see `Word2Vec`.
+    ignore_sentence_ends : bool, default=False
+        Let a window extend from one walk into the next.
+    threads : int, default=1
+        Threads per training task, which share the model without locks. With more than one, results vary from run to
+        run.
+    shards_per_round : int, default=1
+        Number of shards that are trained in parallel before their changes are merged; see `Word2Vec`.
+    n_blocks : int, default=1
+        Number of blocks of nodes that the model is cut into. A task holds one block at a time.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Where the kernels run. "auto" takes the CUDA device of a worker that has one. Walks are the same on both.
+
+    Attributes
+    ----------
+    wv : WordVectors
+        The vectors by node, with the methods of gensim's KeyedVectors.
+    words_ : list of str
+        The names of the nodes that have a vector, those with most visits first.
+    model_ : Fitted
+        The arrays of the model. The block has ``W_in`` and ``W_out``, float32, one row per node; rows are padded with
+        zeros to a multiple of 64 numbers.
+    history_ : list of dict
+        One row of metrics per epoch: ``loss`` per pair of neighbours in natural logarithms, and the learning rate
+        ``alpha``.
+    n_iter_ : int
+        Number of epochs trained.
+    n_features_in_ : int
+        Number of nodes that have a vector.
+    feature_names_in_ : numpy.ndarray
+        Column names of the data frame that ``fit`` received. Graphs and walks have none.
+
+    See Also
+    --------
+    Word2Vec : Vectors of the words of a text.
+
+    References
+    ----------
+    .. [1] Grover and Leskovec (2016). node2vec: scalable feature learning for networks. KDD 2016. Section 3.2 defines
+       the walks by p and q.
+    .. [2] Mikolov, Sutskever, Chen, Corrado and Dean (2013). Distributed representations of words and phrases and
+       their compositionality. NIPS 26. Equation 4 is the objective.
+    .. [3] Moon (2019). Parallel algorithms for machine learning. Dissertation, Ohio State University. Chapter 4:
+       PAR-Word2Vec; algorithm 18 draws the walks, and section 4.6.3.2 is the evaluation.
+    .. [4] Randall, Allen and Ge (2021). FULL-W2V: fully exploiting data reuse for W2V on GPU-accelerated systems.
+       ICS 2021. The method "full".
+
+    Examples
+    --------
+    Two triangles of nodes, 0 to 2 and 3 to 5, with one edge between them:
+
+    >>> import scipy.sparse
+    >>> from corpusmill import Node2Vec
+    >>> starts = [0, 0, 1, 3, 3, 4, 2]
+    >>> ends = [1, 2, 2, 4, 5, 5, 3]
+    >>> graph = scipy.sparse.coo_array(([1] * 7, (starts, ends)), shape=(6, 6)).tocsr()
+    >>> model = Node2Vec(num_walks=50, walk_length=10, vector_size=16, window=2, device="cpu").fit(graph)
+    >>> sorted(model.words_)
+    ['0', '1', '2', '3', '4', '5']
+    >>> model.wv["0"].shape
+    (16,)
     """
 
     kind = "node2vec"
@@ -47,9 +152,23 @@ class Node2Vec(Word2Vec):
         walk_method: str = "rejection",
         table_memory: int = 1 << 30,
         walks: str | None = None,
-        **word2vec: Any,
+        vector_size: int = 128,
+        window: int = 10,
+        min_count: int = 1,
+        negative: int = 5,
+        ns_exponent: float = 0.75,
+        sample: float = 0.0,
+        alpha: float = 0.025,
+        min_alpha: float = 0.0001,
+        epochs: int = 5,
+        seed: int = 1,
+        method: str = "par",
+        ignore_sentence_ends: bool = False,
+        threads: int = 1,
+        shards_per_round: int = 1,
+        n_blocks: int = 1,
+        device: str = "auto",
     ):
-        super().__init__(**(DEFAULTS | word2vec))
         self.p = p
         self.q = q
         self.num_walks = num_walks
@@ -57,31 +176,41 @@ class Node2Vec(Word2Vec):
         self.walk_method = walk_method
         self.table_memory = table_memory
         self.walks = walks
+        self.vector_size = vector_size
+        self.window = window
+        self.min_count = min_count
+        self.negative = negative
+        self.ns_exponent = ns_exponent
+        self.sample = sample
+        self.alpha = alpha
+        self.min_alpha = min_alpha
+        self.epochs = epochs
+        self.seed = seed
+        self.method = method
+        self.ignore_sentence_ends = ignore_sentence_ends
+        self.threads = threads
+        self.shards_per_round = shards_per_round
+        self.n_blocks = n_blocks
+        self.device = device
 
-    @classmethod
-    def parameter_names(cls) -> list[str]:
-        """Names of the constructor's parameters, Word2Vec's among them."""
-        own = [name for name in super().parameter_names() if name != "word2vec"]
-        return [*own, *Word2Vec.parameter_names()]
+    # --- training ---
 
     def _train(self, X: Any, options: FitOptions, previous: SavedModel | None) -> Self:
-        """Walk over a graph and train on the walks.
-
-        ``X`` is a Graph, the URL of a graph store or of a file of edges, a square scipy sparse matrix (undirected), or
-        a corpus of walks.
-        """
-        with self._walked(X, options.client) as corpus:
+        # Before the walks, which may take long.
+        validate_model(self.kind, self.get_params())
+        with self._walks_of(X, options.client) as corpus:
             return super()._train(corpus, options, previous)
 
     @contextmanager
-    def _walked(self, data: Any, client: Any | None) -> Any:
-        """Yield the corpus of walks; what is temporary is removed afterwards."""
-        if isinstance(data, Corpus) or (isinstance(data, str | os.PathLike) and Store(data).exists("corpus.json")):
-            yield self.open(data)
+    def _walks_of(self, X: Any, client: "Client | None") -> Iterator[Corpus]:
+        """Yield the corpus of walks; delete temporary files afterwards."""
+        if _are_walks(X):
+            yield self.open(X)
             return
         with tempfile.TemporaryDirectory(prefix="corpusmill-walks-") as folder:
-            graph = open_graph(data, f"{folder}/graph")
-            yield write_walks(graph, self.walks or f"{folder}/walks", self._walk_options(), client, self.device)
+            graph = open_graph(X, f"{folder}/graph")
+            url = f"{folder}/walks" if self.walks is None else self.walks
+            yield write_walks(graph, url, self._walk_options(), client, self.device)
 
     def _walk_options(self) -> WalkOptions:
         return WalkOptions(
@@ -94,158 +223,59 @@ class Node2Vec(Word2Vec):
             seed=self.seed,
         )
 
-    def evaluate(self, labels: str | Mapping[str, set[str]] | None = None, graph: Any | None = None) -> dict[str, Any]:
-        """Judge the vectors as in Moon's dissertation, section 4.6.3.2; needs scikit-learn.
+    # --- evaluation ---
 
-        ``labels``: a file of lines "node label", or each node's set of labels: multi-label classification. ``graph``:
-        a Graph or what ``fit`` takes: link prediction. Raises DataError where too few nodes with vectors are in them.
+    def evaluate(self, labels: str | Mapping[str, set[str]] | None = None, graph: Any = None) -> Evaluation:
+        """Measure how well the vectors predict labels of nodes, and edges. Needs scikit-learn.
+
+        Parameters
+        ----------
+        labels : str or mapping of str to set of str, optional
+            The labels of each node, or the path of a file of lines "node label"; see `evaluation.classify`.
+        graph : Graph, URL or sparse matrix, optional
+            The graph whose edges are predicted; see `evaluation.predict_links`.
+
+        Returns
+        -------
+        dict
+            "classification" and "links", for the arguments that were given.
+
+        Raises
+        ------
+        DataError
+            If too few nodes with vectors have labels or edges.
         """
-        found: dict[str, Any] = {}
+        from .evaluation import classify, predict_links, read_labels
+
+        found: Evaluation = {}
         if labels is not None:
-            known = labels if isinstance(labels, Mapping) else read_labels(labels)
-            found["classification"] = classify(self.words_, self.wv.vectors, known, self.seed)
+            if isinstance(labels, str):
+                labels = read_labels(labels)
+            found["classification"] = classify(self.words_, self.wv.vectors, labels, self.seed)
         if graph is not None:
             with tempfile.TemporaryDirectory(prefix="corpusmill-graph-") as folder:
                 found["links"] = predict_links(self.words_, self.wv.vectors, open_graph(graph, folder), self.seed)
         return found
 
 
+def _are_walks(X: Any) -> bool:
+    """Return whether X is a corpus, the URL of one, or lists of node names."""
+    if isinstance(X, str | os.PathLike):
+        return Store(X).exists("corpus.json")
+    # Pairs of nodes are usually tuples. They are edges, not walks, so that only lists are accepted.
+    return isinstance(X, Corpus) or (isinstance(X, list) and all(isinstance(walk, list) for walk in X))
+
+
 def open_graph(data: Any, url: str) -> Graph:
-    """Return the graph for a Graph, a graph store's URL, a file of edges or a matrix; these are written to ``url``."""
+    """Return a graph for a Graph or the URL of a graph store. Write a file of edges or a matrix to ``url`` first."""
     if isinstance(data, Graph):
         return data
-    if isinstance(data, str | os.PathLike) and Store(data).exists("graph.json"):
+    is_url = isinstance(data, str | os.PathLike)
+    if is_url and Store(data).exists("graph.json"):
         return Graph(data)
-    if not isinstance(data, str | os.PathLike) and not scipy.sparse.issparse(data):
-        raise ValueError(f"a graph is needed, or edges, or a sparse matrix, not {type(data).__name__}")
+    if not is_url and not scipy.sparse.issparse(data):
+        raise ValueError(
+            f"fit needs a graph (a Graph, the URL of a graph or of a file of edges, or a sparse matrix) or walks (a "
+            f"Corpus, its URL, or a list of lists of node names), not {type(data).__name__}"
+        )
     return write_graph(data, url)
-
-
-# --- how good the vectors are ---
-
-
-def read_labels(path: str) -> dict[str, set[str]]:
-    """Return each node's labels from lines "node label", apart by a tab, a comma or spaces; raise DataError."""
-    found: dict[str, set[str]] = {}
-    with open(path, encoding="utf-8") as file:
-        for number, line in enumerate(file, 1):
-            delimiter = next((d for d in "\t," if d in line), None)
-            fields = [f.strip() for f in line.split(delimiter)]
-            if len(fields) == 2 and all(fields):
-                found.setdefault(fields[0], set()).add(fields[1])
-            elif line.strip():
-                raise DataError(f"{path}, line {number}: a node and a label are needed, not {line.strip()[:40]!r}")
-    return found
-
-
-def classify(
-    names: list[str], vectors: np.ndarray, labels: Mapping[str, set[str]], seed: int = 0, shuffles: int = SHUFFLES
-) -> dict[str, float]:
-    """Predict nodes' labels from their vectors (V, D) float32: micro and macro F1, mean and deviation over shuffles.
-
-    Nine tenths of the labelled nodes train one logistic regression a label; cross-validation among them chooses the
-    penalty. A node of the last tenth gets as many labels as it has, the most probable ones, as in Grover and Leskovec's
-    own test.
-    """
-    from sklearn.metrics import f1_score
-    from sklearn.model_selection import train_test_split
-
-    rows = [i for i, name in enumerate(names) if labels.get(name)]
-    if len(rows) < 20:
-        raise DataError(f"{len(rows)} nodes with vectors have labels: at least 20 are needed, named as in the graph")
-    X, Y = vectors[rows], _indicators([labels[names[i]] for i in rows])
-    splits = [train_test_split(np.arange(len(rows)), test_size=0.1, random_state=seed + s) for s in range(shuffles)]
-    penalty = _best_penalty(X[splits[0][0]], Y[splits[0][0]])
-    scores = []
-    for train, test in splits:
-        chances = _label_chances(X[train], Y[train], X[test], penalty)
-        predicted = _most_probable(chances, Y[test])
-        scores.append([f1_score(Y[test], predicted, average=a, zero_division=0) for a in ("micro", "macro")])
-    return _mean_and_deviation(np.array(scores), ("micro_f1", "macro_f1"))
-
-
-def _indicators(labels: list[set[str]]) -> np.ndarray:
-    """(N, labels) int64: 1 where the node has the label."""
-    order = {label: column for column, label in enumerate(sorted(set().union(*labels)))}
-    found = np.zeros((len(labels), len(order)), np.int64)
-    for row, own in enumerate(labels):
-        found[row, [order[label] for label in own]] = 1
-    return found
-
-
-def _label_chances(X: np.ndarray, Y: np.ndarray, others: np.ndarray, penalty: float) -> np.ndarray:
-    """Fit one regression a label on X (N, D) and Y (N, labels); return each label's chance for ``others``."""
-    from sklearn.linear_model import LogisticRegression
-
-    chances = np.tile(Y.mean(axis=0), (len(others), 1))
-    for label in np.flatnonzero((Y.sum(axis=0) > 0) & (Y.sum(axis=0) < len(Y))):
-        regression = LogisticRegression(C=penalty, max_iter=200).fit(X, Y[:, label])
-        chances[:, label] = regression.predict_proba(others)[:, 1]
-    return chances
-
-
-def _best_penalty(X: np.ndarray, Y: np.ndarray, folds: int = 3) -> float:
-    """Choose from PENALTIES what predicts most labels rightly, each of the folds left out in turn."""
-    fold = np.arange(len(X)) % folds
-    hits = dict.fromkeys(PENALTIES, 0)
-    for penalty in PENALTIES:
-        for f in range(folds):
-            chances = _label_chances(X[fold != f], Y[fold != f], X[fold == f], penalty)
-            hits[penalty] += int((_most_probable(chances, Y[fold == f]) * Y[fold == f]).sum())
-    return max(hits, key=hits.__getitem__)
-
-
-def _most_probable(chances: np.ndarray, Y: np.ndarray) -> np.ndarray:
-    """Give each node as many labels as it has in Y (N, labels): the most probable ones."""
-    predicted = np.zeros_like(Y)
-    for row, wanted in enumerate(Y.sum(axis=1)):
-        predicted[row, np.argsort(-chances[row], kind="stable")[:wanted]] = 1
-    return predicted
-
-
-def predict_links(
-    names: list[str], vectors: np.ndarray, graph: Graph, seed: int = 0, most: int = 4000
-) -> dict[str, float]:
-    """Tell edges from pairs of nodes without one, by a support vector machine on the two vectors side by side.
-
-    As many pairs as edges, ``most`` of each, drawn at random. Returns micro F1 (the share told rightly) and the area
-    under the ROC curve over five parts of the data, means and deviations; for vectors (V, D) float32.
-    """
-    from sklearn.model_selection import cross_validate
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-    from sklearn.svm import SVC
-
-    edges, others = _pairs(graph, {name: row for row, name in enumerate(names)}, np.random.default_rng(seed), most)
-    pairs = np.concatenate([edges, others])
-    X = vectors[pairs].reshape(len(pairs), -1)
-    y = np.r_[np.ones(len(edges)), np.zeros(len(others))]
-    order = np.random.default_rng(seed).permutation(len(y))
-    judge, measures = make_pipeline(StandardScaler(), SVC()), ("f1_micro", "roc_auc")
-    scores = cross_validate(judge, X[order], y[order], cv=FOLDS, scoring=measures)
-    return _mean_and_deviation(np.stack([scores[f"test_{m}"] for m in measures], axis=1), ("micro_f1", "auc"))
-
-
-def _pairs(graph: Graph, rows: dict[str, int], rng: np.random.Generator, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """Draw edges, and as many pairs of nodes without an edge, by the rows of their vectors: two (n, 2) int64."""
-    arrays = graph.adjacency()
-    place = np.array([rows.get(name, -1) for name in graph.nodes.to_pylist()])
-    source = row_of_each_entry(arrays["row_ptr"])
-    target = arrays["neighbours"].astype(np.int64)
-    present = np.sort(source * graph.n_nodes + target)
-    fits = (place[source] >= 0) & (place[target] >= 0) & ((source < target) | graph.is_directed)
-    edges = np.stack([source, target], axis=1)[fits & (source != target)]
-    edges = rng.permutation(edges)[:most]
-    drawn = rng.integers(0, graph.n_nodes, (max(1000, 20 * len(edges)), 2))
-    if not graph.is_directed:
-        drawn.sort(axis=1)  # as edges are, or their order would tell them apart
-    apart = (drawn[:, 0] != drawn[:, 1]) & (place[drawn] >= 0).all(axis=1)
-    others = drawn[apart & ~np.isin(drawn[:, 0] * graph.n_nodes + drawn[:, 1], present)][: len(edges)]
-    if len(edges) < 20 or len(others) < len(edges):
-        raise DataError(f"{graph.url}: {len(edges)} edges and {len(others)} pairs without one are too few to judge by")
-    return place[edges], place[others]
-
-
-def _mean_and_deviation(table: np.ndarray, names: tuple[str, ...]) -> dict[str, float]:
-    means = dict(zip(names, table.mean(axis=0).tolist(), strict=True))
-    return means | {f"{name}_deviation": float(d) for name, d in zip(names, table.std(axis=0), strict=True)}

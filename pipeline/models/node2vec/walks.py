@@ -1,7 +1,8 @@
-"""Random walks over a graph, written as a corpus: a walk is a document, a node a word.
+"""Random walks over a graph, written as a corpus: a walk is a document, and a node is a word.
 
-Every walk is a function of (seed, round, first node). So the walks are drawn twice, once to count the nodes, which
-decides the words' ids, and once to write them: nothing is kept in between, and any number of workers writes the same.
+A walk depends only on the seed, its round and its first node. This has two uses. Any number of workers writes the same
+walks. And no walk has to be kept until the vocabulary is known: a first pass draws all walks and counts the nodes,
+which determines the ids of the words, and a second pass draws the same walks again and writes them.
 """
 
 import hashlib
@@ -10,7 +11,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -25,230 +26,256 @@ from ....io.text.vocabulary import count_table, rank
 from ....kernels import random
 from ....kernels.node2vec import walks as kernels
 from ...engine.cache import CACHE
-from ...engine.device import DEVICES
 from ...engine.device import kernels as kernels_on
 from ...engine.executors import Executor, executor_for
 from ...engine.plan import PLANNED_SHARE, PROCESS_BYTES
 from ...ingest.ingest import default_chunk_tokens
 
-#: Bytes that a task holds for each token of its chunk: nodes, ids, both orders and what sorts them.
+if TYPE_CHECKING:
+    from distributed import Client
+
+#: Bytes that a task holds per token of its chunk: nodes, ids, both orders of the chunk and the buffers of the sort.
 TOKEN_BYTES = 40
-#: Counts of so many chunks are added up by one task.
+#: Number of chunks whose counts one task adds up.
 FAN_IN = 8
+#: A range of walks: the first one, and the one after the last. Walk i belongs to round i // V.
+WalkRange = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class WalkOptions:
-    """How a graph is walked: ``num_walks`` times from every node, over ``walk_length`` nodes."""
+    """How a graph is walked. `Node2Vec` documents the options and checks them."""
 
     p: float = 1.0
     q: float = 1.0
     num_walks: int = 10
     walk_length: int = 80
-    method: str = "rejection"  # or "tables": an alias table an edge
-    table_memory: int = 1 << 30  # most bytes of such tables
+    method: str = "rejection"
+    table_memory: int = 1 << 30
     seed: int = 0
-    chunk_tokens: int | None = None  # most tokens of a chunk; None: see ingest.default_chunk_tokens
-
-    def check(self) -> None:
-        """Raise ValueError for numbers out of range."""
-        for name in ("p", "q"):
-            value = getattr(self, name)
-            if not (math.isfinite(value) and value > 0):
-                raise ValueError(f"{name} is {value}: choose a number above 0")
-        for name in ("num_walks", "walk_length"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}: choose 1 or more")
-        if self.method not in ("rejection", "tables"):
-            raise ValueError(f"method={self.method!r} is not known: choose rejection or tables")
+    chunk_tokens: int | None = None  # maximum number of tokens per chunk; None: see `default_chunk_tokens`
 
 
-class Job(NamedTuple):
-    """What every task is told."""
+class WalkJob(NamedTuple):
+    """The arguments that all tasks of one call have in common."""
 
-    #: Names this call and the walker that its workers cache.
-    call: str
+    key: str  # unique to the call: begins the names of its tasks, and of the walker in the cache of a worker
     graph: str
     corpus: str
     options: WalkOptions
     device: str
 
 
-def write_walks(
-    graph: Graph, url: str, options: WalkOptions | None = None, client: Any | None = None, device: str = "cpu"
-) -> Corpus:
-    """Walk over a graph and write the walks as a corpus, or return the one that is there already.
+class WrittenChunk(NamedTuple):
+    """What a task returns about the chunk that it wrote."""
 
-    ``device``: "cuda", "auto" or "cpu", the same walks to the bit.
-    Raises ValueError for options out of range; DataError where the graph does not fit a worker's memory, its alias
-    tables exceed ``table_memory``, or another corpus is at ``url``.
+    info: ChunkInfo
+    digest: str
+
+
+def write_walks(
+    graph: Graph,
+    url: str,
+    options: WalkOptions | None = None,
+    client: "Client | None" = None,
+    device: str = "cpu",
+) -> Corpus:
+    """Walk over a graph and write the walks as a corpus, or return the corpus if it already has these walks.
+
+    ``device`` is "cpu", "cuda" or "auto"; the walks are the same on both.
+
+    Raises DataError if the graph does not fit into a worker's memory, if its alias tables would exceed
+    ``table_memory``, or if another corpus is at ``url``.
     """
     options = options or WalkOptions()
-    options.check()
-    if device not in DEVICES:
-        raise ValueError(f"device is {device!r}: choose one of {', '.join(DEVICES)}")
     identity = {"graph": graph.hash, "walks": asdict(options), "version": version("corpusmill")}
     store = Store(url)
     if store.exists("corpus.json"):
-        found = Corpus(url)
-        if found.meta["about"].get("identity") == identity:
-            return found
-        raise DataError(f"{url}: another corpus is here; choose another folder for the walks or remove this one")
+        return _existing_walks(url, identity)
     executor = executor_for(client)
-    size = options.chunk_tokens or _chunk_tokens(graph, options, executor)
-    _check_memory(graph, options, executor, size)
-    key = f"walks-{os.urandom(4).hex()}"
-    job = Job(key, Store(graph.url).absolute, Store(url).absolute, options, device)
-    ranges = _ranges(graph.n_nodes * options.num_walks, max(1, size // options.walk_length))
-    visits = _count(executor, job, ranges, key)
-    vocabulary = _write_ranks(store, graph, visits)
-    written = list(executor.run(_write, [(job, c, *r) for c, r in enumerate(ranges)], key=f"{key}-write"))
-    results = [result for _, result in sorted(written, key=lambda pair: pair[0])]
+    chunk_tokens = options.chunk_tokens or _default_chunk_tokens(graph, options, executor)
+    _check_memory(graph, options, executor, chunk_tokens)
+    job = WalkJob(f"walks-{os.urandom(4).hex()}", Store(graph.url).absolute, store.absolute, options, device)
+    ranges = _split_walks(graph.n_nodes * options.num_walks, max(1, chunk_tokens // options.walk_length))
+    vocabulary = _write_ids(store, graph, _count_visits(executor, job, ranges))
+    tasks = [(job, chunk, walks) for chunk, walks in enumerate(ranges)]
+    written = executor.map(_write_chunk, tasks, f"{job.key}-write")
     _write_documents(store, graph, options, ranges)
-    digest = hashlib.sha256(vocabulary_hash(vocabulary["word"].to_pylist()).encode())
-    for result in results:
-        digest.update(result["digest"].encode())
-    parts = {"train": [ChunkInfo(**r["info"]) for r in results], "held_out": []}
+    parts = {"train": [chunk.info for chunk in written], "held_out": []}
     about = {"source": graph.url, "identity": identity, "version": version("corpusmill")}
-    commit_corpus(store, vocabulary, parts, True, digest.hexdigest()[:32], about)
+    commit_corpus(store, vocabulary, parts, True, _digest(vocabulary, written), about)
     store.delete(".work")
     return Corpus(url)
 
 
-def _ranges(walks: int, size: int) -> list[tuple[int, int]]:
-    return [(first, min(first + size, walks)) for first in range(0, walks, size)]
+def _existing_walks(url: str, identity: dict[str, object]) -> Corpus:
+    corpus = Corpus(url)
+    if corpus.meta["about"].get("identity") != identity:
+        raise DataError(f"{url}: another corpus is here; choose another folder for the walks or remove this one")
+    return corpus
+
+
+def _split_walks(n_walks: int, size: int) -> list[WalkRange]:
+    return [(first, min(first + size, n_walks)) for first in range(0, n_walks, size)]
+
+
+def _digest(vocabulary: pa.Table, written: list[WrittenChunk]) -> str:
+    digest = hashlib.sha256(vocabulary_hash(vocabulary["word"].to_pylist()).encode())
+    for chunk in written:
+        digest.update(chunk.digest.encode())
+    return digest.hexdigest()[:32]
 
 
 # --- memory ---
 
 
-def _fixed_bytes(graph: Graph, options: WalkOptions) -> int:
-    """Bytes that a worker holds of the graph, however many tasks it runs."""
-    return graph.nbytes + 8 * graph.n_nodes + (8 * graph.n_edges if graph.is_weighted else 0)
-
-
-def _chunk_tokens(graph: Graph, options: WalkOptions, executor: Executor) -> int:
-    rooms = [_room(c.memory) // c.threads for c in executor.capacities() if c.memory]
+def _default_chunk_tokens(graph: Graph, options: WalkOptions, executor: Executor) -> int:
+    available = [_available(worker.memory) // worker.threads for worker in executor.capacities() if worker.memory]
     tokens = graph.n_nodes * options.num_walks * options.walk_length
-    return default_chunk_tokens(tokens, options.walk_length, min(rooms, default=0))
+    return default_chunk_tokens(tokens, options.walk_length, min(available, default=0))
 
 
-def _room(memory: int) -> int:
+def _available(memory: int) -> int:
+    """Return the bytes that tasks may use of a worker's memory."""
     return max(1, int(memory * PLANNED_SHARE) - PROCESS_BYTES)
 
 
-def _check_memory(graph: Graph, options: WalkOptions, executor: Executor, size: int) -> None:
+def _check_memory(graph: Graph, options: WalkOptions, executor: Executor, chunk_tokens: int) -> None:
+    """Raise DataError if a worker has too little memory for the graph and one chunk per thread."""
+    # All tasks of a worker share the graph, the sums of its rows and, for weighted graphs, one alias table per node.
+    shared = graph.nbytes + 8 * graph.n_nodes
+    if graph.is_weighted:
+        shared += 8 * graph.n_edges
+    per_task = TOKEN_BYTES * chunk_tokens + 16 * graph.n_nodes
     for worker in executor.capacities():
-        needed = _fixed_bytes(graph, options) + worker.threads * (TOKEN_BYTES * size + 16 * graph.n_nodes)
-        if worker.memory and needed > _room(worker.memory):
+        needed = shared + worker.threads * per_task
+        if worker.memory and needed > _available(worker.memory):
             raise DataError(
                 f"{graph.url}: walking needs {needed:,} bytes on worker {worker.name}, which has "
-                f"{_room(worker.memory):,} to spare; give workers more memory or fewer threads"
+                f"{_available(worker.memory):,} to spare; give workers more memory or fewer threads"
             )
 
 
-# --- tasks ---
+# --- drawing walks, in tasks ---
 
 
-def _walker(job: Job) -> kernels.Walker:
-    """Return the walker of this process, made once however many threads ask."""
-    return CACHE.load((job.call, "walker"), lambda: _new_walker(job))
+def _walker(job: WalkJob) -> kernels.Walker:
+    """Return the walker of this process. Threads that need it at the same time share one."""
+    return CACHE.load((job.key, "walker"), lambda: _new_walker(job))
 
 
-def _new_walker(job: Job) -> kernels.Walker:
-    graph, options = Graph(job.graph), job.options
+def _new_walker(job: WalkJob) -> kernels.Walker:
+    graph = Graph(job.graph)
+    options = job.options
     adjacency = kernels.Adjacency(**graph.adjacency(), symmetric=not graph.is_directed)
-    if options.method == "tables":
+    by_tables = options.method == "tables"
+    if by_tables:
         needed = kernels.table_bytes(adjacency)
         if needed > options.table_memory:
             raise DataError(
                 f"{graph.url}: alias tables of all edges take {needed:,} bytes, table_memory allows "
                 f"{options.table_memory:,}; raise it or choose method rejection"
             )
-    return kernels.make_walker(adjacency, options.p, options.q, options.method == "tables")
+    return kernels.make_walker(adjacency, options.p, options.q, by_tables)
 
 
-def _walks(job: Job, first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
-    """Draw the walks ``first:last``: doc_ptr (D + 1,) int64 and nodes (T,) uint32."""
-    walker, options = _walker(job), job.options
-    lengths, nodes = [np.zeros(1, np.int64)], []
-    for turn, starts in _starts(options.seed, len(walker.mass), first, last):
-        here = kernels_on("node2vec.walks", job.device)
-        doc_ptr, found = here.walk(walker, starts, options.walk_length, random.key(options.seed, turn))
+def _draw_walks(job: WalkJob, walks: WalkRange) -> tuple[np.ndarray, np.ndarray]:
+    """Draw a range of walks: doc_ptr (D + 1,) int64 and nodes (T,) uint32."""
+    walker = _walker(job)
+    compiled = kernels_on("node2vec.walks", job.device)
+    lengths = [np.zeros(1, np.int64)]
+    nodes = []
+    for turn, starts in _starts(job.options.seed, len(walker.mass), walks):
+        key = random.key(job.options.seed, turn)
+        doc_ptr, drawn = compiled.walk(walker, starts, job.options.walk_length, key)
         lengths.append(np.diff(doc_ptr))
-        nodes.append(found)
+        nodes.append(drawn)
     return np.cumsum(np.concatenate(lengths)), np.concatenate(nodes)
 
 
-def _starts(seed: int, n_nodes: int, first: int, last: int) -> Iterator[tuple[int, np.ndarray]]:
-    """Yield each round that the walks ``first:last`` belong to, and their first nodes (D,) uint32.
+def _starts(seed: int, n_nodes: int, walks: WalkRange) -> Iterator[tuple[int, np.ndarray]]:
+    """Yield each round that has some of the walks, and their first nodes (D,) uint32.
 
-    A round begins once in every node, in an order of its own: i becomes (a i + b) mod V, where a and V share no factor.
+    A round starts once at every node. Its order is a permutation that needs no memory: position i has the node
+    (i * step + shift) mod V, where ``step`` and V have no common factor.
     """
-    for turn in range(first // n_nodes, -(-last // n_nodes)):
-        places = np.arange(max(first - turn * n_nodes, 0), min(last - turn * n_nodes, n_nodes))
-        step, shift = (int(r) % n_nodes for r in random.stream(random.key(seed, turn, -1), 2))
+    first, stop = walks
+    for turn in range(first // n_nodes, -(-stop // n_nodes)):
+        first_position = max(first - turn * n_nodes, 0)
+        positions = np.arange(first_position, min(stop - turn * n_nodes, n_nodes))
+        step, shift = (int(draw) % n_nodes for draw in random.stream(random.key(seed, turn, -1), 2))
         while math.gcd(step, n_nodes) != 1:
             step += 1
-        yield turn, ((places * step + shift) % n_nodes).astype(np.uint32)
+        yield turn, ((positions * step + shift) % n_nodes).astype(np.uint32)
 
 
-def _count(executor: Executor, job: Job, ranges: list[tuple[int, int]], key: str) -> Arrays:
-    """Count visits and visiting walks of each node over all walks; sums are exact, whatever their order."""
-    level = [executor.submit(_visits, job, *r, key=f"{key}-count-{i}") for i, r in enumerate(ranges)]
+# --- first pass: counting ---
+
+
+def _count_visits(executor: Executor, job: WalkJob, ranges: list[WalkRange]) -> Arrays:
+    """Count the visits of each node, and the walks that visit it. The sums are exact, in whatever order they are."""
+    level = []
+    for index, walks in enumerate(ranges):
+        level.append(executor.submit(_visits, job, walks, key=f"{job.key}-count-{index}"))
     depth = 0
     while len(level) > 1:
-        groups = [level[i : i + FAN_IN] for i in range(0, len(level), FAN_IN)]
-        level = [executor.submit(_add, *g, key=f"{key}-add-{depth}-{i}") for i, g in enumerate(groups)]
+        groups = [level[first : first + FAN_IN] for first in range(0, len(level), FAN_IN)]
+        level = []
+        for index, group in enumerate(groups):
+            level.append(executor.submit(_add, *group, key=f"{job.key}-add-{depth}-{index}"))
         depth += 1
     return executor.gather(level)[0]
 
 
-def _visits(job: Job, first: int, last: int) -> Arrays:
-    doc_ptr, nodes = _walks(job, first, last)
-    term, document = kernels.count_visits(doc_ptr, nodes, len(_walker(job).mass))
-    return {"term": term, "document": document}
+def _visits(job: WalkJob, walks: WalkRange) -> Arrays:
+    doc_ptr, nodes = _draw_walks(job, walks)
+    visits, visiting_walks = kernels.count_visits(doc_ptr, nodes, len(_walker(job).mass))
+    return {"term": visits, "document": visiting_walks}
 
 
 def _add(*counts: Arrays) -> Arrays:
-    return {name: sum(c[name] for c in counts) for name in counts[0]}
+    return {name: sum(count[name] for count in counts) for name in counts[0]}
 
 
-def _write(job: Job, index: int, first: int, last: int) -> dict[str, Any]:
-    doc_ptr, nodes = _walks(job, first, last)
-    words = Store(job.corpus).read_arrays(".work/ranks")["ids"][nodes]
-    digest = hashlib.sha256(doc_ptr.tobytes())
-    digest.update(words)
-    info = write_chunk(Store(job.corpus), "train", make_chunk(index, doc_ptr, words))
-    return {"info": asdict(info), "digest": digest.hexdigest()}
-
-
-# --- tables ---
-
-
-def _write_ranks(store: Store, graph: Graph, visits: Arrays) -> pa.Table:
-    """Rank nodes by falling number of visits; write each node's id for the tasks, return the vocabulary."""
-    counted = count_table(graph.nodes.cast(pa.large_string()), visits["term"], visits["document"])
-    ranked = rank(counted.append_column("node", pa.array(np.arange(graph.n_nodes))))
+def _write_ids(store: Store, graph: Graph, visits: Arrays) -> pa.Table:
+    """Rank nodes by falling number of visits. Write the id of each node for the tasks, and return the vocabulary."""
+    counts = count_table(graph.nodes.cast(pa.large_string()), visits["term"], visits["document"])
+    ranked = rank(counts.append_column("node", pa.array(np.arange(graph.n_nodes))))
     ids = np.empty(graph.n_nodes, np.uint32)
     ids[ranked["node"].to_numpy()] = np.arange(graph.n_nodes, dtype=np.uint32)
     store.write_arrays(".work/ranks", {"ids": ids})
     return ranked.drop_columns("node")
 
 
-def _write_documents(store: Store, graph: Graph, options: WalkOptions, ranges: list[tuple[int, int]]) -> None:
-    """Name each walk by its first node and its round."""
+# --- second pass: writing ---
+
+
+def _write_chunk(job: WalkJob, index: int, walks: WalkRange) -> WrittenChunk:
+    """Draw a range of walks and write them as one chunk."""
+    doc_ptr, nodes = _draw_walks(job, walks)
+    store = Store(job.corpus)
+    words = store.read_arrays(".work/ranks")["ids"][nodes]
+    digest = hashlib.sha256(doc_ptr.tobytes())
+    digest.update(words)
+    info = write_chunk(store, "train", make_chunk(index, doc_ptr, words))
+    return WrittenChunk(info, digest.hexdigest())
+
+
+def _write_documents(store: Store, graph: Graph, options: WalkOptions, ranges: list[WalkRange]) -> None:
+    """Write the key of each walk, "node:round"."""
     schema = pa.schema([("key", pa.string()), ("chunk", pa.int32()), ("row", pa.int32())])
-    for part, chunks in (("train", ranges), ("held_out", [])):
-        with (
-            store.fs.open(store.where(f"documents-{part}.parquet"), "wb") as file,
-            pq.ParquetWriter(file, schema) as writer,
-        ):
-            for chunk, (first, last) in enumerate(chunks):
-                keys = [
-                    pc.binary_join_element_wise(graph.nodes.take(pa.array(starts)), str(turn), ":")
-                    for turn, starts in _starts(options.seed, graph.n_nodes, first, last)
-                ]
-                rows = np.arange(last - first, dtype=np.int32)
-                columns = [pa.chunked_array(keys), np.full(last - first, chunk, np.int32), rows]
-                writer.write_table(pa.table(columns, schema=schema))
+    with (
+        store.fs.open(store.where("documents-train.parquet"), "wb") as file,
+        pq.ParquetWriter(file, schema) as writer,
+    ):
+        for chunk, walks in enumerate(ranges):
+            keys = []
+            for turn, starts in _starts(options.seed, graph.n_nodes, walks):
+                keys.append(pc.binary_join_element_wise(graph.nodes.take(pa.array(starts)), str(turn), ":"))
+            n_walks = walks[1] - walks[0]
+            rows = np.arange(n_walks, dtype=np.int32)
+            columns = [pa.chunked_array(keys), np.full(n_walks, chunk, np.int32), rows]
+            writer.write_table(pa.table(columns, schema=schema))
+    # Walks have no held-out part. The file is there because every corpus has it.
+    with store.fs.open(store.where("documents-held_out.parquet"), "wb") as file:
+        pq.write_table(schema.empty_table(), file)

@@ -1,46 +1,68 @@
-"""Skip-gram with negative sampling for the engine: what Word2Vec and Node2Vec train."""
+"""Skip-gram with negative sampling for the engine: what Word2Vec and Node2Vec train.
 
-from collections.abc import Callable, Iterator
+`SkipGram` has everything except the exchange of rows with the model. Two subclasses define that exchange:
+
+- `whole_model.WholeModelSkipGram` passes the whole model from chunk to chunk. It is used by default.
+- `sub_model.SubModelSkipGram` copies the rows that a chunk needs, and returns their changes. It is used if several
+  shards train in parallel, or if the model is cut into blocks.
+"""
+
+from abc import abstractmethod
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from ....io.stores.chunk import Chunk
-from ....io.stores.corpus import Corpus
+from ....io.stores.corpus import ChunkInfo, Corpus
 from ....io.stores.store import Arrays
 from ....io.text.vocabulary import find_word_ids
 from ....kernels import random
 from ....kernels.word2vec import skip_gram as kernels
-from ...engine.algorithm import Address, Algorithm, MemoryEstimate, Model, PreviousModel, SweepResult
+from ...engine.algorithm import Address, Algorithm, MemoryEstimate, Metrics, Model, PreviousModel, SweepResult
 from ...engine.device import kernels as kernels_on
 from ..base.vectors import WordVectors
-from .hogwild import APART, HOT, Hogwild, parts_of, room_for
+from .hogwild import COPIED_ROWS, EXCHANGE_TOKENS, Hogwild, n_copies, split_documents
 
-#: Addresses of draws that belong to no epoch: first vectors, and the pairs that a loss is measured on.
-BEGIN, LOSS = -1, -2
-#: Pairs of words in a chunk that its loss is measured on, at most.
+#: The two matrices of the model: a word's vector as the centre of a window, and as a neighbour.
+MATRICES = ("W_in", "W_out")
+#: Keys of draws that belong to no epoch: the first vectors, and the pairs on which the loss is measured.
+FIRST_VECTORS = -1
+LOSS = -2
+#: Maximum number of pairs of neighbours per chunk on which the loss is measured.
 LOSS_PAIRS = 1 << 14
-#: Entries of a chunk's table of negatives, at most: at 2^20 it lies in a core's cache.
-MOST_NEGATIVES = 1 << kernels.TABLE_BITS
-#: Rows subtracted at a time.
-PIECE = 1 << 10
-SIDES = ("W_in", "W_out")
+#: Maximum size of a chunk's table of negatives. Such a table fits into a core's cache.
+MAX_TABLE = 1 << kernels.TABLE_BITS
+#: How `SkipGram.describe` chooses words: it skips the most frequent ones, which have no typical neighbours.
+DESCRIBED_FROM = 100
+DESCRIBED = 12
+DESCRIBED_NEIGHBOURS = 6
+DESCRIBED_VOCABULARY = 20_000
+
+
+class TrainingRows(NamedTuple):
+    """The rows of the model that one chunk trains, and the chunk's text by row. R rows, D numbers per row."""
+
+    rows: np.ndarray  # (R,) uint32, ascending: words of the model
+    W_in: np.ndarray  # (R + copies, padded D) float32; the copies are those of `Hogwild`
+    W_out: np.ndarray  # (R + copies, padded D) float32
+    table: np.ndarray  # (n,) uint32: negative samples, as positions in ``rows``
+    texts: list[kernels.Text]  # words are positions in ``rows``
 
 
 @dataclass(frozen=True, kw_only=True)
 class SkipGram(Algorithm[Corpus, Chunk]):
-    """Skip-gram by sub-models: a sweep gathers the rows that its chunk needs, trains them, returns their changes.
+    """Skip-gram with negative sampling.
 
-    No state. Model: W_in and W_out (rows, D) float32 by block; shared: words' frequencies, tokens trained. A delta has
-    the rows that a shard needed, and their changes.
+    Chunks have no state. Each block of the model has W_in and W_out, (rows, padded D) float32. Shared are the words'
+    frequencies and the number of tokens trained so far.
     """
 
     name: ClassVar[str] = "word2vec"
     keeps_state: ClassVar[bool] = False
-    parallelism_hint: ClassVar[str] = "raise shards_per_round (shards learn apart, then are joined) or threads"
+    parallelism_hint: ClassVar[str] = "raise shards_per_round, which trains shards in parallel and merges them, or threads"
+
     method: str = "par"
     dimension: int = 100
     window: int = 5
@@ -50,259 +72,225 @@ class SkipGram(Algorithm[Corpus, Chunk]):
     min_count: int = 5
     alpha: float = 0.025
     min_alpha: float = 0.0001
-    whole_chunks: bool = False
+    ignore_sentence_ends: bool = False
     threads: int = 1
     seed: int = 0
-    tokens: int = 0  # to train, over all epochs
-    together: int = 1  # shards a round
-    max_shards: int | None = 1
+    total_tokens: int = 0  # over all epochs
+    shards_per_round: int = 1
 
-    def memory(self, data: Any, chunk: Any) -> MemoryEstimate:
-        """Bytes of one sweep: the chunk, a block, the sub-model, its rows before and its changes."""
-        row = 8 * kernels.padded(self.dimension)
-        rows = self.n_rows if self.max_shards else min(self.n_rows, chunk.segments + self._table_size(chunk.tokens))
-        rows += room_for(self.threads, rows)
+    # --- memory ---
+
+    def memory(self, data: Corpus, chunk: ChunkInfo) -> MemoryEstimate:
+        """Bytes of one sweep: its chunk, one block, the rows that it trains, their old values and their changes."""
+        row = 2 * 4 * kernels.padded(self.dimension)
         table = self._table_size(chunk.tokens)
+        rows = self._max_rows(chunk)
+        rows += n_copies(self.threads, rows)
+        block_rows = -(-self.n_rows // self.n_blocks)
         return MemoryEstimate(
             data=4 * chunk.tokens + 8 * (chunk.documents + 1),
-            model=-(-self.n_rows // self.n_blocks) * row + 8 * self.n_rows,
+            model=block_rows * row + 8 * self.n_rows,
             delta=3 * rows * row,
             scratch=rows * row + 8 * chunk.tokens + (20 + 4 * self.threads) * table + 20 * self.n_rows,
             device=rows * row + 12 * chunk.tokens + 8 * chunk.documents + 4 * table,
         )
 
+    @abstractmethod
+    def _max_rows(self, chunk: ChunkInfo) -> int:
+        """Return the maximum number of rows that a sweep of this chunk trains."""
+
+    def _table_size(self, tokens: int) -> int:
+        """Return the size of the table of negatives: a power of two, at least the number of tokens if possible."""
+        next_power = 1 << max(0, tokens - 1).bit_length()
+        return min(MAX_TABLE, max(1 << 10, next_power))
+
+    # --- before the first sweep ---
+
     def begin(self, data: Corpus, block: int, previous: PreviousModel | None) -> Arrays:
-        """Return small random vectors, and zeros. Words that the previous model knows keep their vectors."""
-        rows = self.bounds[block + 1] - self.bounds[block]
-        W_in = kernels.first_vectors(rows, self.dimension, random.key(self.seed, BEGIN, block))
-        W_out = np.zeros_like(W_in)
+        """Return small random vectors W_in and zeros W_out. Words of the previous model keep their vectors."""
+        first_row = self.bounds[block]
+        n_rows = self.bounds[block + 1] - first_row
+        W_in = kernels.first_vectors(n_rows, self.dimension, random.key(self.seed, FIRST_VECTORS, block))
+        arrays = {"W_in": W_in, "W_out": np.zeros_like(W_in)}
         if previous is not None:
-            words = data.vocabulary["word"].slice(self.bounds[block], rows)
-            ids = find_word_ids(words, previous.vocabulary)
-            first = 0
-            for arrays in previous.blocks():
-                here = (ids >= first) & (ids < first + len(arrays["W_in"]))
-                W_in[here] = arrays["W_in"][ids[here] - first]
-                W_out[here] = arrays["W_out"][ids[here] - first]
-                first += len(arrays["W_in"])
-        return {"W_in": W_in, "W_out": W_out}
+            words = data.vocabulary["word"].slice(first_row, n_rows)
+            _copy_rows(previous, find_word_ids(words, previous.vocabulary), arrays)
+        return arrays
 
     def begin_shared(self, data: Corpus, previous: PreviousModel | None) -> Arrays:
-        """Return how often each word occurs, and that no token has been trained."""
-        frequency = frequencies(data, previous)[: self.n_rows]
-        return {"frequency": frequency, "trained": np.int64(0)}
+        """Return how often each word occurs, and 0 for the number of tokens trained."""
+        return {"frequency": total_frequencies(data, previous)[: self.n_rows], "trained": np.int64(0)}
 
     def load_chunk(self, data: Corpus, index: int, model: Model) -> Chunk:
-        """Read a chunk's text, but not its word order."""
+        """Read a chunk's documents without its word order, which training does not need."""
         return data.read_document_order(index)
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether one shard trains all rows and hands on these, not their changes."""
-        return self.max_shards == 1
 
     # --- a sweep ---
 
     def sweep(
-        self, model: Model, chunk: Any, state: Arrays | None, deltas: list[Arrays] | None, address: Address
+        self, model: Model, chunk: Chunk, state: Arrays | None, deltas: list[Arrays] | None, address: Address
     ) -> SweepResult:
-        """Train the rows that one chunk needs, which begin as the shard's last chunk left them."""
-        keys, frequency = random.stream(random.key(*address), 4), model.shared["frequency"]
-        here = kernels_on("word2vec.skip_gram", self.device)
-        threads = self.threads if here is kernels else 1
+        """Train the rows that one chunk needs, from the values that the shard's previous chunk gave them."""
+        keys = random.stream(random.key(*address), 4)
+        frequency = model.shared["frequency"]
+        compiled = kernels_on("word2vec.skip_gram", self.device)
+        # A CUDA device brings its own threads.
+        threads = self.threads if compiled is kernels else 1
+        tokens = 0 if deltas is None else int(deltas[0]["tokens"])
         with ThreadPoolExecutor(threads) as pool:
-            each = pool.map if threads > 1 else map
-            table, *texts = each(lambda task: task(), self._drawn(chunk, frequency, keys, threads))
-            rows, (table, *words) = self._numbered((table, *(t.words for t in texts)), deltas, self.is_whole)
-            texts = [text._replace(words=w) for text, w in zip(texts, words, strict=True)]
-            W = self._gather(model, rows, deltas, room_for(threads, len(rows)))
-            done = 0 if deltas is None else int(deltas[0]["tokens"])
-            step = self._step(int(model.shared["trained"]), done, table, keys)
+            table, texts = self._draw_text(chunk, frequency, keys, threads, pool)
+            training = self._gather(model, table, texts, deltas, threads)
+            options = self._training_options(int(model.shared["trained"]), tokens, training.table, keys)
             if threads == 1:
-                here.train(self.method, texts[0], step, W[0], W[1])
+                compiled.train(self.method, training.texts[0], options, training.W_in, training.W_out)
             else:
-                share = self._share(frequency, rows[:HOT], step.alpha)
-                Hogwild(self.method, step, W, share).train(texts, threads, pool)
-        if not self.is_whole:
-            self._subtract(model, rows, W)
-        deltas = self._deltas(rows, (self._stood(rows, texts), *W), deltas, done + chunk.n_tokens)
+                weights = self._copy_weights(frequency, training.rows[:COPIED_ROWS], options.alpha)
+                hogwild = Hogwild(self.method, options, (training.W_in, training.W_out), weights)
+                hogwild.train(training.texts, threads, pool)
+        deltas = self._deltas(model, training, deltas, tokens + chunk.n_tokens)
         return SweepResult(None, deltas, {"tokens": np.int64(chunk.n_tokens)})
 
-    def _drawn(self, chunk: Chunk, frequency: np.ndarray, keys: np.ndarray, threads: int) -> list[Callable[[], Any]]:
-        """Tasks that make the table of negatives, and thin out each part of the text."""
-        keep, size = self._keep(frequency), self._table_size(chunk.n_tokens)
-        parts = parts_of(self._documents(chunk), threads)
-        thin = (partial(kernels.subsample, part, chunk.words, keep, keys[1]) for part in parts)
-        return [partial(kernels.negative_table, frequency, self.ns_exponent, size, keys[0]), *thin]
+    @abstractmethod
+    def _gather(
+        self,
+        model: Model,
+        table: np.ndarray,
+        texts: list[kernels.Text],
+        deltas: list[Arrays] | None,
+        threads: int,
+    ) -> TrainingRows:
+        """Return the rows to train. ``table`` and the words of ``texts`` are words of the model."""
 
-    def _step(self, trained: int, done: int, table: np.ndarray, keys: np.ndarray) -> kernels.TrainingOptions:
-        """How to train a chunk when so many tokens were trained before this round, and by this shard in it."""
-        slope = (self.alpha - self.min_alpha) * self.together / max(1, self.tokens)
-        alpha = self.alpha - slope * (trained / self.together + done)
+    @abstractmethod
+    def _deltas(
+        self, model: Model, training: TrainingRows, previous: list[Arrays] | None, tokens: int
+    ) -> list[Arrays]:
+        """Return the shard's deltas after training. ``tokens`` counts those of the shard's chunks so far."""
+
+    def _draw_text(
+        self, chunk: Chunk, frequency: np.ndarray, keys: np.ndarray, threads: int, pool: ThreadPoolExecutor
+    ) -> tuple[np.ndarray, list[kernels.Text]]:
+        """Return a table of negatives, and the chunk's text without the downsampled words, in parts for threads."""
+        keep = self._keep_probability(frequency)
+        size = self._table_size(chunk.n_tokens)
+        table = pool.submit(kernels.negative_table, frequency, self.ns_exponent, size, keys[0])
+        parts = split_documents(self._documents(chunk), threads)
+        texts = [pool.submit(kernels.subsample, part, chunk.words, keep, keys[1]) for part in parts]
+        return table.result(), [text.result() for text in texts]
+
+    def _training_options(
+        self, trained: int, tokens: int, table: np.ndarray, keys: np.ndarray
+    ) -> kernels.TrainingOptions:
+        """Return the options for a chunk.
+
+        ``trained`` tokens were trained before this round, and ``tokens`` by this shard in this round. Shards of one
+        round train at the same time, so each of them advances the learning rate for all of them.
+        """
+        slope = (self.alpha - self.min_alpha) * self.shards_per_round / max(1, self.total_tokens)
+        alpha = self.alpha - slope * (trained / self.shards_per_round + tokens)
         return kernels.TrainingOptions(
             self.window, self.negative, table, keys[2], keys[3], alpha, slope, self.min_alpha
         )
 
-    def _share(self, frequency: np.ndarray, rows: np.ndarray, alpha: float) -> np.ndarray:
-        """What share of a thread's changes the most frequent words take, from the pairs between two exchanges."""
-        words = (frequency * self._keep(frequency))[rows] * (APART / max(1, frequency.sum()))
-        return kernels.merge_weights(words * 2 * (self.window + 1), self.threads, max(alpha, self.min_alpha))
+    def _copy_weights(self, frequency: np.ndarray, rows: np.ndarray, alpha: float) -> np.ndarray:
+        """Return the weight of a thread's changes to its copies of ``rows`` (H,): (H,) float32."""
+        kept = (frequency * self._keep_probability(frequency))[rows]
+        occurrences = kept * (EXCHANGE_TOKENS / max(1, frequency.sum()))
+        pairs = occurrences * 2 * (self.window + 1)
+        return kernels.merge_weights(pairs, self.threads, max(alpha, self.min_alpha))
 
-    def _stood(self, rows: np.ndarray, texts: list[kernels.Text]) -> np.ndarray:
-        """How often each row's word stood in the text: (rows,) float32; not counted where nobody asks."""
-        stood = np.zeros(len(rows), np.float32)
-        for text in () if self.is_whole else texts:
-            stood += np.bincount(text.words, minlength=len(rows))
-        return stood
-
-    def _table_size(self, tokens: int) -> int:
-        return min(MOST_NEGATIVES, max(1 << 10, 1 << max(0, tokens - 1).bit_length()))
-
-    def _keep(self, frequency: np.ndarray) -> np.ndarray:
-        """The chance of each word that has a row to stay, 0 for those that do not count: (n_words,) float32."""
-        counted = frequency >= self.min_count
-        return counted * kernels.keep_probability(frequency * counted, self.sample)
+    def _keep_probability(self, frequency: np.ndarray) -> np.ndarray:
+        """Return the probability that an occurrence is kept: (n_rows,) float32, 0 for words below min_count."""
+        is_frequent = frequency >= self.min_count
+        return is_frequent * kernels.keep_probability(frequency * is_frequent, self.sample)
 
     def _documents(self, chunk: Chunk) -> np.ndarray:
-        return np.array([0, chunk.n_tokens]) if self.whole_chunks else chunk.doc_ptr
-
-    def _numbered(
-        self, lists: tuple[np.ndarray, ...], deltas: list[Arrays] | None = None, all_rows: bool = False
-    ) -> tuple[np.ndarray, list[np.ndarray]]:
-        """Return the words of all lists, and of the deltas' rows, ascending; and the lists by their places there."""
-        if all_rows:
-            return np.arange(self.n_rows, dtype=np.uint32), list(lists)
-        needed = np.zeros(self.n_rows, bool)
-        for words in lists:
-            needed[words] = True
-        for first, delta in zip(self.bounds[:-1], deltas or (), strict=False):
-            needed[delta["rows"].astype(np.int64) + first] = True
-        numbers = (np.cumsum(needed) - 1).astype(np.uint32)
-        return np.flatnonzero(needed).astype(np.uint32), [numbers[words] for words in lists]
-
-    def _gather(
-        self, model: Model, rows: np.ndarray, deltas: list[Arrays] | None, room: int = 0
-    ) -> tuple[np.ndarray, ...]:
-        """The given rows of W_in and W_out as the shard left them, which begins with the model's; room for more."""
-        if deltas is not None and self.is_whole:
-            return tuple(deltas[0][side] for side in SIDES)
-        gathered = tuple(kernels.empty_rows(len(rows) + room, self.dimension) for _ in SIDES)
-        for j, part, mine in self._by_block(rows):
-            block = model.block(j)
-            for W, side in zip(gathered, SIDES, strict=True):
-                np.take(block[side], mine, axis=0, out=W[part])
-                if deltas is not None:
-                    W[part][np.searchsorted(mine, deltas[j]["rows"])] += deltas[j][side]
-        return gathered
-
-    def _subtract(self, model: Model, rows: np.ndarray, trained: tuple[np.ndarray, ...]) -> None:
-        """Turn trained rows into their changes, a few at a time, so that no second copy of them is there."""
-        for j, part, mine in self._by_block(rows):
-            block = model.block(j)
-            for W, side in zip(trained, SIDES, strict=True):
-                for first in range(0, len(mine), PIECE):
-                    W[part][first : first + PIECE] -= block[side][mine[first : first + PIECE]]
-
-    def _by_block(self, rows: np.ndarray) -> Iterator[tuple[int, slice, np.ndarray]]:
-        """Yield each block that has some of the rows, where these are in the list, and their places in the block."""
-        cuts = np.searchsorted(rows, self.bounds)
-        for j, (lo, hi) in enumerate(zip(cuts[:-1], cuts[1:], strict=True)):
-            if lo < hi:
-                yield j, slice(int(lo), int(hi)), rows[lo:hi].astype(np.int64) - self.bounds[j]
-
-    def _deltas(
-        self, rows: np.ndarray, parts: tuple[np.ndarray, ...], before: list[Arrays] | None, tokens: int
-    ) -> list[Arrays]:
-        """Cut by blocks: how often each row's word stood in the text, and W_in and W_out; if whole, with their room."""
-        named = dict(zip(("stood", *SIDES), parts, strict=True))
-        nothing: Arrays = {"tokens": np.int64(tokens), "rows": rows[:0]} | {name: p[:0] for name, p in named.items()}
-        deltas = [nothing] * self.n_blocks
-        for j, part, mine in self._by_block(rows):
-            part = slice(None) if self.is_whole else part
-            deltas[j] = nothing | {"rows": mine.astype(np.uint32)} | {name: p[part] for name, p in named.items()}
-            if before is not None:
-                deltas[j]["stood"][np.searchsorted(mine, before[j]["rows"])] += before[j]["stood"]
-        return deltas
+        """Return the bounds of the texts that no window crosses: (n + 1,) int64."""
+        if self.ignore_sentence_ends:
+            return np.array([0, chunk.n_tokens])
+        return chunk.doc_ptr
 
     # --- a commit ---
 
-    def merge(self, left: Arrays, right: Arrays) -> Arrays:
-        """Add changes, and how often words stood in the text."""
-        rows = np.union1d(left["rows"], right["rows"])
-        merged: Arrays = {"tokens": left["tokens"] + right["tokens"], "rows": rows}
-        for name in ("stood", *SIDES):
-            merged[name] = np.zeros((len(rows), *left[name].shape[1:]), np.float32)
-            for delta in (left, right):
-                merged[name][np.searchsorted(rows, delta["rows"])] += delta[name]
-        return merged
-
-    def apply(self, block: Arrays, delta: Arrays, shared: Arrays) -> tuple[Arrays, Arrays]:
-        """Add a share of the summed changes to the rows; or take over the rows, where one shard trained all of them."""
-        changed = {side: delta[side][: len(delta["rows"])] for side in SIDES}
-        if not self.is_whole:
-            changed = {side: block[side].copy() for side in SIDES}
-            alpha = max(self.min_alpha, self.alpha * (1 - int(shared["trained"]) / max(1, self.tokens)))
-            share = kernels.merge_weights(delta["stood"] * 2 * (self.window + 1), self.together, alpha)
-            for side in SIDES:
-                changed[side][delta["rows"]] += share[:, None] * delta[side]
-        return changed, {"rows_changed": np.int64(len(delta["rows"]))}
-
-    def reduce_shared(self, shared: Arrays, totals: Arrays, sums: Arrays) -> tuple[Arrays, dict[str, float]]:
-        """Count the tokens trained, which sets the learning rate."""
+    def reduce_shared(self, shared: Arrays, totals: Arrays, sums: Arrays) -> tuple[Arrays, Metrics]:
+        """Count the tokens trained so far, on which the learning rate depends."""
         trained = shared["trained"] + sums["tokens"]
-        alpha = self.alpha - (self.alpha - self.min_alpha) * float(trained) / max(1, self.tokens)
+        alpha = self.alpha - (self.alpha - self.min_alpha) * float(trained) / max(1, self.total_tokens)
         metrics = {"alpha": max(self.min_alpha, alpha), "words_changed": float(totals["rows_changed"])}
         return shared | {"trained": trained}, metrics
 
-    # --- what users watch ---
+    # --- evaluation ---
 
-    def score(self, model: Model, chunk: Any, state: Arrays | None, address: Address) -> Arrays:
-        """Sum the loss (dissertation, equation 4.3, negated) over a sample of the chunk's pairs of neighbours."""
-        keys, frequency = random.stream(random.key(address.seed, LOSS, chunk.number), 3), model.shared["frequency"]
-        ptr, words, _ = kernels.subsample(self._documents(chunk), chunk.words, self._keep(frequency), keys[0])
-        pairs = np.stack(_neighbours(ptr, words, self.window, keys[1]), axis=1)
+    def score(self, model: Model, chunk: Chunk, state: Arrays | None, address: Address) -> Arrays:
+        """Sum the loss (Moon 2019, equation 4.3, negated) over a sample of the chunk's pairs of neighbours."""
+        keys = random.stream(random.key(address.seed, LOSS, chunk.number), 3)
+        frequency = model.shared["frequency"]
+        keep = self._keep_probability(frequency)
+        text = kernels.subsample(self._documents(chunk), chunk.words, keep, keys[0])
+        pairs = np.stack(_draw_neighbours(text, self.window, keys[1]), axis=1)
         size = len(pairs) * self.negative
         table = kernels.negative_table(frequency, self.ns_exponent, size, keys[2])
-        others = table[random.stream(keys[2], size) % np.uint64(max(1, size))]
-        if self.n_blocks == 1:
-            W_in, W_out = (model.block(0)[side] for side in SIDES)
-        else:
-            rows, (pairs, others) = self._numbered((pairs, others))
-            W_in, W_out = self._gather(model, rows, None)
-        total = kernels.loss(W_in, W_out, pairs, others.reshape(len(pairs), self.negative))
+        negatives = table[random.stream(keys[2], size) % np.uint64(max(1, size))]
+        W_in, W_out, pairs, negatives = self._rows_for_loss(model, pairs, negatives)
+        total = kernels.loss(W_in, W_out, pairs, negatives.reshape(len(pairs), self.negative))
         return {"loss": np.float64(total), "pairs": np.int64(len(pairs))}
 
-    def metrics_from_sums(self, sums: Arrays, held_out: bool) -> dict[str, float]:
-        """Loss a pair of neighbours with its negatives, natural logarithm."""
-        return {"held_out_loss" if held_out else "loss": float(sums["loss"] / max(1, sums["pairs"]))}
+    def _rows_for_loss(
+        self, model: Model, pairs: np.ndarray, negatives: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Return W_in, W_out, and ``pairs`` and ``negatives`` as rows of these."""
+        block = model.block(0)
+        return block["W_in"], block["W_out"], pairs, negatives
 
-    def describe(self, model: Model, data: Any) -> list[str]:
-        """The nearest neighbours of some frequent words, among the words of the first block."""
-        names = data.vocabulary["word"].slice(0, self.bounds[1]).to_pylist()
-        vectors = WordVectors(names, model.block(0)["W_in"][:, : self.dimension])
-        some = names[min(100, len(names) // 2) :][:12]
-        near = ((word, vectors.most_similar(word, topn=6, restrict_vocab=20_000)) for word in some)
-        return [f"{word:>16}  " + " ".join(other for other, _ in found) for word, found in near]
+    def metrics_from_sums(self, sums: Arrays, held_out: bool) -> Metrics:
+        """Return the loss per pair of neighbours with its negatives, in natural logarithms."""
+        name = "held_out_loss" if held_out else "loss"
+        return {name: float(sums["loss"] / max(1, sums["pairs"]))}
+
+    def describe(self, model: Model, data: Corpus) -> list[str]:
+        """Return some frequent words of the first block with their nearest neighbours in that block."""
+        words = data.vocabulary["word"].slice(0, self.bounds[1]).to_pylist()
+        vectors = WordVectors(words, model.block(0)["W_in"][:, : self.dimension])
+        first = min(DESCRIBED_FROM, len(words) // 2)
+        lines = []
+        for word in words[first : first + DESCRIBED]:
+            near = vectors.most_similar(word, topn=DESCRIBED_NEIGHBOURS, restrict_vocab=DESCRIBED_VOCABULARY)
+            lines.append(f"{word:>16}  " + " ".join(other for other, _ in near))
+        return lines
 
 
-def frequencies(corpus: Corpus, previous: PreviousModel | None) -> np.ndarray:
+def total_frequencies(corpus: Corpus, previous: PreviousModel | None) -> np.ndarray:
     """Return how often each word of the corpus occurs in it and in the previous model's documents: (V,) int64."""
     frequency = corpus.vocabulary["term_frequency"].to_numpy().astype(np.int64)
     if previous is not None:
-        before = previous.vocabulary
-        places = find_word_ids(corpus.vocabulary["word"], before)
-        frequency[places >= 0] += before["term_frequency"].to_numpy()[places[places >= 0]]
+        vocabulary = previous.vocabulary
+        ids = find_word_ids(corpus.vocabulary["word"], vocabulary)
+        is_known = ids >= 0
+        frequency[is_known] += vocabulary["term_frequency"].to_numpy()[ids[is_known]]
     return frequency
 
 
-def _neighbours(ptr: np.ndarray, words: np.ndarray, window: int, key: np.uint64) -> tuple[np.ndarray, np.ndarray]:
-    """Draw up to LOSS_PAIRS words and a neighbour of each: two arrays (n,) uint32."""
-    if not len(words):
-        return words, words
-    drawn = random.stream(key, 2 * LOSS_PAIRS)
-    first = (drawn[::2] % np.uint64(len(words))).astype(np.int64)
-    offset = (drawn[1::2] % np.uint64(2 * window)).astype(np.int64) - window
-    second = first + np.where(offset >= 0, offset + 1, offset)
-    document = np.searchsorted(ptr, first, side="right") - 1
-    inside = (second >= ptr[document]) & (second < ptr[document + 1])
-    return words[first[inside]], words[second[inside]]
+def _copy_rows(previous: PreviousModel, ids: np.ndarray, arrays: Arrays) -> None:
+    """Copy rows of the previous model, one block at a time. ``ids`` (R,) int64 are its rows, or -1 for new words."""
+    first = 0
+    for block in previous.blocks():
+        stop = first + len(block["W_in"])
+        in_block = (ids >= first) & (ids < stop)
+        for name in MATRICES:
+            arrays[name][in_block] = block[name][ids[in_block] - first]
+        first = stop
+
+
+def _draw_neighbours(text: kernels.Text, window: int, key: np.uint64) -> tuple[np.ndarray, np.ndarray]:
+    """Draw up to LOSS_PAIRS occurrences and a neighbour of each: the words of both, (n,) uint32."""
+    n_words = len(text.words)
+    if n_words == 0:
+        return text.words, text.words
+    draws = random.stream(key, 2 * LOSS_PAIRS)
+    centre = (draws[::2] % np.uint64(n_words)).astype(np.int64)
+    # Offsets from -window to window without 0.
+    offset = (draws[1::2] % np.uint64(2 * window)).astype(np.int64) - window
+    neighbour = centre + np.where(offset >= 0, offset + 1, offset)
+    document = np.searchsorted(text.ptr, centre, side="right") - 1
+    is_inside = (neighbour >= text.ptr[document]) & (neighbour < text.ptr[document + 1])
+    return text.words[centre[is_inside]], text.words[neighbour[is_inside]]

@@ -1,7 +1,8 @@
-"""Several threads train one skip-gram model without locks (Hogwild), but for the rows that all of them change.
+"""Several threads train one skip-gram model without locks (Hogwild), except for the rows of frequent words.
 
-A row that two cores change in turn travels between their caches each time. So every thread has copies of its own of
-the rows of the most frequent words, and adds what changed in them to the model's after each part of the text.
+If two cores change the same row in turn, the row moves between their caches every time. So each thread has its own
+copies of the rows of the most frequent words. After each part of the text, it adds the changes of its copies to the
+model.
 """
 
 import threading
@@ -12,53 +13,79 @@ import numpy as np
 
 from ....kernels.word2vec import skip_gram as kernels
 
-#: Words whose rows each thread has copies of: so many stay in a core's second-level cache.
-HOT = 256
-#: Tokens that all threads together train between two exchanges.
-APART = 1 << 15
+#: Rows of which each thread has copies. This number of rows fits into a core's second-level cache.
+COPIED_ROWS = 256
+#: Tokens that all threads together train between two exchanges with the model.
+EXCHANGE_TOKENS = 1 << 15
 
 
-def parts_of(ptr: np.ndarray, threads: int) -> list[np.ndarray]:
-    """Cut documents, whose tokens are ``ptr[d]:ptr[d + 1]``, into parts for a thread; one part for one thread."""
-    most = 1 if threads == 1 else max(threads, int(ptr[-1]) * threads // APART)
-    cuts = [0, *np.searchsorted(ptr, np.arange(1, most) * (ptr[-1] / most)).tolist(), len(ptr) - 1]
-    return [ptr[first : last + 1] for first, last in zip(cuts[:-1], cuts[1:], strict=True)]
+def split_documents(ptr: np.ndarray, threads: int) -> list[np.ndarray]:
+    """Split documents into consecutive parts of about equal size; return the ``ptr`` of each part.
+
+    The tokens of document d are ``ptr[d]:ptr[d + 1]``. One thread gets one part.
+    """
+    if threads == 1:
+        return [ptr]
+    n_tokens = int(ptr[-1])
+    n_parts = max(threads, n_tokens * threads // EXCHANGE_TOKENS)
+    cuts = np.searchsorted(ptr, np.arange(1, n_parts) * (n_tokens / n_parts))
+    bounds = [0, *cuts.tolist(), len(ptr) - 1]
+    return [ptr[first : last + 1] for first, last in zip(bounds[:-1], bounds[1:], strict=True)]
 
 
-def room_for(threads: int, rows: int) -> int:
-    """Return how many rows the threads' copies take."""
-    return threads * min(HOT, rows) if threads > 1 else 0
+def n_copies(threads: int, rows: int) -> int:
+    """Return the number of rows that the copies of all threads take."""
+    if threads == 1:
+        return 0
+    return threads * min(COPIED_ROWS, rows)
 
 
 class Hogwild:
-    """Trains W_in and W_out (R + threads * H, D) float32; the H most frequent words have the first rows.
+    """Trains the matrices W_in and W_out, each (R + threads * H, D) float32, with several threads.
 
-    ``share`` (H,) float32: what share of a thread's changes a row takes. Behind the R rows there is room for copies.
+    The H most frequent words have the first rows. The copies of the threads follow the R rows. ``weights`` (H,) float32
+    are the weights with which a thread's changes of its copies are added to the rows.
     """
 
-    def __init__(self, method: str, step: kernels.TrainingOptions, W: tuple[np.ndarray, ...], share: np.ndarray):
-        self.method, self.step, self.W, self.share = method, step, W, share
+    def __init__(
+        self,
+        method: str,
+        options: kernels.TrainingOptions,
+        matrices: tuple[np.ndarray, np.ndarray],
+        weights: np.ndarray,
+    ):
+        self.method = method
+        self.options = options
+        self.matrices = matrices
+        self.weights = weights
         self.lock = threading.Lock()
 
     def train(self, texts: list[kernels.Text], threads: int, pool: ThreadPoolExecutor) -> None:
-        """Train texts whose rows are below R, each by the next thread that is free."""
-        waiting, room = iter(texts), len(self.W[0]) - threads * len(self.share)
-        list(pool.map(lambda lane: self._lane(waiting, room + lane * len(self.share)), range(threads)))
+        """Train texts whose words are rows below R. Each text goes to the next free thread."""
+        waiting = iter(texts)
+        first_copy = len(self.matrices[0]) - threads * len(self.weights)
+        tasks = []
+        for thread in range(threads):
+            first = first_copy + thread * len(self.weights)
+            tasks.append(pool.submit(self._train_waiting, waiting, first))
+        for task in tasks:
+            task.result()
 
-    def _lane(self, texts: Iterator[kernels.Text], first: int) -> None:
-        hot = len(self.share)
-
-        def own(rows: np.ndarray) -> np.ndarray:
-            return np.where(rows < hot, rows + np.uint32(first), rows)
-
-        step = self.step._replace(table=own(self.step.table))
+    def _train_waiting(self, waiting: Iterator[kernels.Text], first: int) -> None:
+        """Train one text after another in one thread, whose copies begin at row ``first``."""
+        options = self.options._replace(table=self._use_copies(self.options.table, first))
         with self.lock:
-            known = [W[:hot].copy() for W in self.W]
-        for W, before in zip(self.W, known, strict=True):
-            W[first : first + hot] = before
-        W_in, W_out = self.W
-        for text in texts:
-            kernels.train(self.method, text._replace(words=own(text.words)), step, W_in, W_out)
+            known = [W[: len(self.weights)].copy() for W in self.matrices]
+        for W, before in zip(self.matrices, known, strict=True):
+            W[first : first + len(before)] = before
+        W_in, W_out = self.matrices
+        for text in waiting:
+            own = text._replace(words=self._use_copies(text.words, first))
+            kernels.train(self.method, own, options, W_in, W_out)
             with self.lock:
-                for W, before in zip(self.W, known, strict=True):
-                    kernels.merge_row_copies(W, first, before, self.share)
+                for W, before in zip(self.matrices, known, strict=True):
+                    kernels.merge_row_copies(W, first, before, self.weights)
+
+    def _use_copies(self, rows: np.ndarray, first: int) -> np.ndarray:
+        """Replace the rows of which there are copies by a thread's copies."""
+        return np.where(rows < len(self.weights), rows + np.uint32(first), rows)

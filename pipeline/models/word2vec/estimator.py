@@ -1,45 +1,123 @@
-"""Word2Vec: the estimator. Its algorithm is in ``skip_gram``."""
+"""Word2Vec."""
 
-import math
-from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypedDict
 
-import numpy as np
-import pyarrow as pa
+from ..skip_gram.estimator import SkipGramEstimator
+from ..skip_gram.gensim_arguments import explain_gensim_arguments
 
-from ....io.stores.corpus import Corpus
-from ....io.stores.store import Arrays, DataError
-from ....io.text.vocabulary import find_word_ids, rank
-from ....kernels.word2vec.skip_gram import METHODS
-from ...engine.device import resolve_device
-from ...engine.epoch import shards_of
-from ..base.blocks import equal_blocks
-from ..base.saved import Fitted, SavedModel
-from ..base.text import TextEstimator
-from ..base.vectors import WordVectors
-from ..skip_gram.algorithm import SIDES, SkipGram, frequencies
+if TYPE_CHECKING:
+    from ..base.word_evaluation import AnalogyScores, PairScores
 
 
-class Word2Vec(TextEstimator):
-    """Word2Vec by skip-gram with negative sampling, out of core on Dask. Names and meanings as in gensim.
+class Evaluation(TypedDict, total=False):
+    """What `Word2Vec.evaluate` returns, for each file that it was given."""
 
-    ``vector_size``, ``window``, ``min_count``, ``negative``, ``ns_exponent``, ``sample``, ``alpha``, ``min_alpha``,
-    ``epochs``, ``seed``: gensim's. ``method``: "par" (attraction, then repulsion from negatives that 24 words share),
-    "full" (negatives of a window; its width is fixed at half of ``window``) or "sgns" (one pair at a time, as in the
-    original). ``ignore_sentence_ends``: windows reach from one document into the next of its chunk. ``threads``:
-    threads of one sweep, which share the model without locks; with one, the same call gives the same bits.
-    ``shards_per_round``: shards trained from the same model, on as many workers, before their changes are joined, which
-    costs quality, the less the smaller a chunk is; 1 is one after the other. ``n_blocks``: cut the model into blocks of
-    words, read one at a time. ``device``: "auto" trains on the worker's CUDA device where it has one, whose blocks of
-    threads share the model without locks.
+    pairs: "PairScores"
+    analogies: "AnalogyScores"
 
-    CBOW and hierarchical softmax are not offered: neither fits the products that make this fast.
+
+class Word2Vec(SkipGramEstimator):
+    """Word vectors by skip-gram with negative sampling, for corpora that need not fit into memory.
+
+    Parameters have the names and meanings of gensim's Word2Vec. The text is an argument of `fit`, as in scikit-learn,
+    not of the constructor. Two architectures of gensim are not supported: CBOW and hierarchical softmax. A document is
+    what gensim calls a sentence.
+
+    Parameters
+    ----------
+    vector_size : int, default=100
+        Number of dimensions of a vector.
+    window : int, default=5
+        Number of words on each side of a word that count as its neighbours. For the methods "par" and "sgns" it is the
+        maximum, and each word draws its own number from 1 to ``window``. For "full" every word has
+        ``(window + 1) // 2``, the mean of these draws.
+    min_count : int, default=5
+        Ignore words with fewer occurrences.
+    negative : int, default=5
+        Number of negative samples per pair of neighbours.
+    ns_exponent : float, default=0.75
+        Negative samples are drawn in proportion to ``frequency ** ns_exponent``.
+    sample : float, default=0.001
+        Words with a higher relative frequency are downsampled at random; 0 keeps all occurrences.
+    alpha : float, default=0.025
+        Learning rate at the start. It falls linearly.
+    min_alpha : float, default=0.0001
+        Learning rate at the end, at most ``alpha``.
+    epochs : int, default=5
+        Number of passes over the corpus.
+    seed : int, default=1
+        Seed of all random draws. With one thread, the same seed gives the same model, bit for bit, for any number of
+        workers. In gensim this needs ``workers=1``.
+    method : {"par", "full", "sgns"}, default="par"
+        Order of the updates. "par" first attracts neighbours and then repels negative samples, which 24 words share;
+        it is the fastest [3]_. "full" shares the negative samples of a window [4]_. "sgns" trains one pair at a time,
+        as gensim does [2]_.
+    ignore_sentence_ends : bool, default=False
+        Let a window extend from one document into the next. gensim never does.
+    threads : int, default=1
+        Threads per task, which share the model without locks. With more than one, results vary from run to run. It
+        corresponds to ``workers`` in gensim, where the default is 3.
+    shards_per_round : int, default=1
+        Number of shards (groups of consecutive chunks) that are trained in parallel from the same model before their
+        changes are merged. 1 trains them one after another. Larger values are faster on several workers but lower the
+        quality, and more so with large chunks.
+    n_blocks : int, default=1
+        Number of blocks of words that the model is cut into. A task holds one block at a time, so that the model may
+        be larger than the memory of a worker.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Where the kernels run. "auto" takes the CUDA device of a worker that has one. "sgns" has no CUDA kernel.
+
+    Attributes
+    ----------
+    wv : WordVectors
+        The vectors, with the methods of gensim's KeyedVectors.
+    words_ : list of str
+        The words that have a vector, the most frequent first.
+    model_ : Fitted
+        The arrays of the model. The block has ``W_in`` and ``W_out``, float32, one row per word; rows are padded with
+        zeros to a multiple of 64 numbers.
+    history_ : list of dict
+        One row of metrics per epoch: ``loss`` per pair of neighbours in natural logarithms, ``held_out_loss`` if the
+        corpus has held-out documents, and the learning rate ``alpha``.
+    n_iter_ : int
+        Number of epochs trained.
+    n_features_in_ : int
+        Number of words that have a vector.
+    feature_names_in_ : numpy.ndarray
+        Column names of the data frame that ``fit`` received. Text has none, and a data frame has no order of words.
+
+    See Also
+    --------
+    Node2Vec : Vectors of the nodes of a graph.
+    RandomIndexing : Word vectors by exact sums, from one pass over the text.
+
+    References
+    ----------
+    .. [1] Mikolov, Chen, Corrado and Dean (2013). Efficient estimation of word representations in vector space.
+       arXiv:1301.3781.
+    .. [2] Mikolov, Sutskever, Chen, Corrado and Dean (2013). Distributed representations of words and phrases and
+       their compositionality. NIPS 26. Equation 4 is the objective; equation 5 is the downsampling.
+    .. [3] Moon (2019). Parallel algorithms for machine learning. Dissertation, Ohio State University. Chapter 4:
+       PAR-Word2Vec. Equation 4.3 is the objective; algorithms 20 to 22 are the updates.
+    .. [4] Randall, Allen and Ge (2021). FULL-W2V: fully exploiting data reuse for W2V on GPU-accelerated
+       systems. ICS 2021, section 3.
+
+    Examples
+    --------
+    >>> from corpusmill import Word2Vec
+    >>> sentences = [["cat", "dog", "mouse"], ["dog", "cat", "mouse"], ["car", "bus", "tram"]] * 50
+    >>> model = Word2Vec(vector_size=16, window=2, epochs=20, alpha=0.1, device="cpu").fit(sentences)
+    >>> model.wv["cat"].shape
+    (16,)
+    >>> sorted(word for word, similarity in model.wv.most_similar("car", topn=2))
+    ['bus', 'tram']
+    >>> model.transform([["cat", "car"]]).shape  # the mean of the vectors of a document's words
+    (1, 16)
     """
 
     kind = "word2vec"
-    #: The loss is measured after every epoch.
-    evaluate_every: ClassVar[int] = 1
 
+    @explain_gensim_arguments
     def __init__(
         self,
         vector_size: int = 100,
@@ -76,148 +154,41 @@ class Word2Vec(TextEstimator):
         self.n_blocks = n_blocks
         self.device = device
 
-    @property
-    def random_state(self) -> int:
-        """The seed, as other estimators call it."""
-        return self.seed
+    def evaluate(self, pairs: str | None = None, analogies: str | None = None) -> Evaluation:
+        """Compare the vectors with files of human judgments.
 
-    def seed_number(self) -> int:
-        """Return the seed of all random draws."""
-        return self.seed
+        Parameters
+        ----------
+        pairs : str, optional
+            Path or URL of lines "word TAB word TAB score"; see `word_evaluation.evaluate_pairs`.
+        analogies : str, optional
+            Path or URL of lines of four words; see `word_evaluation.evaluate_analogies`.
 
-    def planned_epochs(self) -> int:
-        """Epochs to train."""
-        return self.epochs
+        Returns
+        -------
+        dict
+            "pairs" and "analogies", for the files that were given.
 
-    def algorithm(self, data: Corpus, previous: SavedModel | None = None) -> SkipGram:
-        """Return the algorithm for a corpus; raise ValueError for parameters, DataError for what has no windows."""
-        self._check()
-        n_words = self._check_corpus(data, frequencies(data, previous))
-        # Shards one after the other might as well be one, and save the commits between them, if its rows may be many.
-        most = 1 if self.shards_per_round == self.n_blocks == 1 else None
-        shards = len(shards_of(data.chunks, most))
-        together = min(self.shards_per_round, shards)
-        return SkipGram(
-            method=self.method,
-            dimension=self.vector_size,
-            window=self.window,
-            negative=self.negative,
-            ns_exponent=self.ns_exponent,
-            sample=self.sample,
-            min_count=self.min_count,
-            alpha=self.alpha,
-            min_alpha=self.min_alpha,
-            whole_chunks=self.ignore_sentence_ends,
-            threads=self.threads,
-            seed=self.seed,
-            tokens=self.planned_epochs() * data.n_tokens,
-            together=together,
-            max_shards=most,
-            rounds=math.ceil(shards / together),
-            bounds=equal_blocks(n_words, self.n_blocks),
-            device=resolve_device(self.device, self.method != "sgns", f"method {self.method!r}"),
-        )
-
-    def _check(self) -> None:
-        for name in ("vector_size", "window", "min_count", "negative", "threads", "shards_per_round", "n_blocks"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}: choose 1 or more")
-        if self.planned_epochs() < 1:
-            raise ValueError(f"epochs is {self.epochs}: choose 1 or more")
-        if self.method not in METHODS:
-            raise ValueError(f"method is {self.method!r}: choose one of {', '.join(METHODS)}")
-        if not 0 <= self.min_alpha <= self.alpha < 1 or self.alpha == 0:
-            raise ValueError(f"alpha is {self.alpha}, min_alpha {self.min_alpha}: they fall from below 1, not below 0")
-        if not 0 <= self.sample < 1 or not math.isfinite(self.ns_exponent):
-            raise ValueError(f"sample is {self.sample}, ns_exponent {self.ns_exponent}: sample lies in 0 to 1")
-
-    def _check_corpus(self, data: Corpus, frequency: np.ndarray) -> int:
-        """Return how many words have rows: up to the last one that occurs often enough."""
-        if not data.is_ordered:
-            raise DataError(f"{data.url}: a bag of words, whose words have no neighbours: ingest the text itself")
-        counted = np.flatnonzero(frequency >= self.min_count)
-        if not len(counted):
-            most = frequency.max(initial=0)
-            raise DataError(
-                f"{data.url}: no word occurs {self.min_count} times (the most frequent one does {most} times): "
-                f"lower min_count, or ingest more text"
-            )
-        if not self.ignore_sentence_ends and max((c.longest for c in data.chunks), default=0) < 2:
-            raise DataError(
-                f"{data.url}: no document has two words, so that no word has a neighbour: ingest longer documents, or "
-                f"set ignore_sentence_ends"
-            )
-        return int(counted[-1]) + 1
-
-    def merge_previous(self, old: Fitted) -> None:
-        """Keep the vectors of words that did not occur again. Frequencies are those of all documents so far."""
-        self.model_ = _joined_models(old, self._fitted())
-        self.loaded()
-
-    # --- the trained model ---
-
-    def loaded(self) -> None:
-        """Leave out words that occur too rarely, count all documents so far, forget vectors of an earlier model."""
-        model = self._fitted()
-        frequency = model.shared["frequency"]
-        counted = np.flatnonzero(frequency >= self.min_count)
-        table = model.vocabulary.take(counted)
-        column = table.column_names.index("term_frequency")
-        table = table.set_column(column, "term_frequency", pa.array(frequency[counted]))
-        rows = {side: _rows(model, side) for side in SIDES}
-        block = rows if len(counted) == len(frequency) else {side: W[counted] for side, W in rows.items()}
-        self.model_ = Fitted([block], model.shared | {"frequency": frequency[counted]}, table, model.metadata)
-        self._wv: WordVectors | None = None
-
-    def joined(self, side: str) -> np.ndarray:
-        """Return W_in or W_out of all words, padding included: (V, padded D) float32."""
-        return _rows(self._fitted(), side)
-
-    @property
-    def wv(self) -> WordVectors:
-        """The vectors of the words, to look up and to compare."""
-        if self._fitted() and self._wv is None:
-            vectors = self.joined("W_in")[:, : self.vector_size]
-            self._wv = WordVectors(self.words_, vectors, counts=self._fitted().shared["frequency"])
-        return self._wv  # type: ignore[return-value]
-
-    def transform_chunk(self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> np.ndarray:
-        """Return the mean of the vectors of each document's words: (documents, D) float32."""
-        found = np.zeros((len(doc_ptr) - 1, self.vector_size), np.float32)
-        for d, (lo, hi) in enumerate(zip(doc_ptr[:-1], doc_ptr[1:], strict=True)):
-            if lo < hi:
-                found[d] = self.wv.vectors[words[lo:hi]].mean(axis=0)
-        return found
-
-    def score_chunk(self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> Arrays:
-        """Raise ValueError: negative sampling gives documents no likelihood."""
-        raise ValueError("word vectors give documents no likelihood: see evaluate, or held_out_loss in history_")
-
-    def evaluate(self, pairs: str | None = None, analogies: str | None = None) -> dict[str, Any]:
-        """Judge the vectors by files of word pairs or analogies; see word_evaluation. Raises DataError."""
+        Raises
+        ------
+        DataError
+            If a file cannot be read, or has too few words of the model.
+        """
         from ..base.word_evaluation import evaluate_analogies, evaluate_pairs
 
-        found: dict[str, Any] = {}
+        found: Evaluation = {}
         if pairs is not None:
             found["pairs"] = evaluate_pairs(self.wv, pairs)
         if analogies is not None:
             found["analogies"] = evaluate_analogies(self.wv, analogies)
         return found
 
+    # --- gensim's steps of training ---
 
-def _rows(model: Fitted, side: str) -> np.ndarray:
-    parts: Iterable[np.ndarray] = (block[side] for block in model.blocks)
-    return model.blocks[0][side] if len(model.blocks) == 1 else np.concatenate(list(parts))
+    def build_vocab(self, *arguments: Any, **parameters: Any) -> NoReturn:
+        """Raise TypeError: counting the words is part of `fit`."""
+        raise TypeError("build_vocab is not needed: fit counts the words and trains, as in Word2Vec().fit(sentences)")
 
-
-def _joined_models(old: Fitted, new: Fitted) -> Fitted:
-    """The new model, and the words of the old one that it does not have, in the order of frequency."""
-    apart = np.flatnonzero(find_word_ids(old.vocabulary["word"], new.vocabulary) < 0)
-    names = ["word", "term_frequency", "document_frequency"]
-    tables = [t.select(names).cast(new.vocabulary.select(names).schema) for t in (new.vocabulary, old.vocabulary)]
-    table = pa.concat_tables([tables[0], tables[1].take(apart)])
-    table = rank(table.append_column("row", pa.array(np.arange(table.num_rows))))
-    order = table["row"].to_numpy()
-    block = {side: np.concatenate([_rows(new, side), _rows(old, side)[apart]])[order] for side in SIDES}
-    frequency = table["term_frequency"].to_numpy().astype(np.int64)
-    return Fitted([block], new.shared | {"frequency": frequency}, table.drop_columns("row"), new.metadata)
+    def train(self, *arguments: Any, **parameters: Any) -> NoReturn:
+        """Raise TypeError: the methods that train are `fit` and `partial_fit`."""
+        raise TypeError("Word2Vec has no train: call fit for a new model, or partial_fit to continue a trained one")

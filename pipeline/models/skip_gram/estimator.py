@@ -1,0 +1,172 @@
+"""What the estimators Word2Vec and Node2Vec have in common: parameters, checks of the corpus, and the trained model."""
+
+import math
+
+import numpy as np
+import pyarrow as pa
+
+from ....io.stores.corpus import Corpus
+from ....io.stores.store import Arrays, DataError
+from ....io.text.vocabulary import merge_vocabularies, rank
+from ...engine.device import resolve_device
+from ...engine.epoch import shards_of
+from ..base.blocks import equal_blocks
+from ..base.saved import Fitted, SavedModel
+from ..base.text import TextEstimator
+from ..base.vectors import WordVectors
+from .algorithm import MATRICES, SkipGram, total_frequencies
+from .sub_model import SubModelSkipGram
+from .whole_model import WholeModelSkipGram
+
+
+class SkipGramEstimator(TextEstimator):
+    """Base class of the estimators that train skip-gram with negative sampling.
+
+    The classes below it store these parameters in their constructors and document them.
+    """
+
+    #: The loss is measured after every epoch.
+    evaluate_every = 1
+
+    vector_size: int
+    window: int
+    min_count: int
+    negative: int
+    ns_exponent: float
+    sample: float
+    alpha: float
+    min_alpha: float
+    epochs: int
+    seed: int
+    method: str
+    ignore_sentence_ends: bool
+    threads: int
+    shards_per_round: int
+    n_blocks: int
+    device: str
+
+    _wv: WordVectors | None
+
+    # --- training ---
+
+    def seed_number(self) -> int:
+        """Return the seed of all random draws."""
+        return self.seed
+
+    def planned_epochs(self) -> int:
+        """Return the number of epochs to train."""
+        return self.epochs
+
+    def algorithm(self, data: Corpus, previous: SavedModel | None = None) -> SkipGram:
+        """Return the algorithm for a corpus; raise DataError if no word of the corpus has a neighbour."""
+        n_rows = self._check_corpus(data, total_frequencies(data, previous))
+        algorithm: type[SkipGram]
+        if self.shards_per_round == 1 and self.n_blocks == 1:
+            # All chunks form one shard, so that there is no commit between them.
+            algorithm = WholeModelSkipGram
+            shards_per_round = 1
+            rounds = 1
+        else:
+            algorithm = SubModelSkipGram
+            n_shards = len(shards_of(data.chunks))
+            shards_per_round = min(self.shards_per_round, n_shards)
+            rounds = math.ceil(n_shards / shards_per_round)
+        return algorithm(
+            method=self.method,
+            dimension=self.vector_size,
+            window=self.window,
+            negative=self.negative,
+            ns_exponent=self.ns_exponent,
+            sample=self.sample,
+            min_count=self.min_count,
+            alpha=self.alpha,
+            min_alpha=self.min_alpha,
+            ignore_sentence_ends=self.ignore_sentence_ends,
+            threads=self.threads,
+            seed=self.seed,
+            total_tokens=self.epochs * data.n_tokens,
+            shards_per_round=shards_per_round,
+            rounds=rounds,
+            bounds=equal_blocks(n_rows, self.n_blocks),
+            device=resolve_device(self.device, self.method != "sgns", f"method {self.method!r}"),
+        )
+
+    def _check_corpus(self, data: Corpus, frequency: np.ndarray) -> int:
+        """Return the number of rows of the model: those up to the last word that occurs min_count times."""
+        if not data.is_ordered:
+            raise DataError(f"{data.url}: a bag of words, whose words have no neighbours: ingest the text itself")
+        frequent = np.flatnonzero(frequency >= self.min_count)
+        if len(frequent) == 0:
+            highest = frequency.max(initial=0)
+            raise DataError(
+                f"{data.url}: no word occurs {self.min_count} times (the most frequent one occurs {highest} times): "
+                f"lower min_count, or ingest more text"
+            )
+        longest = max((chunk.longest for chunk in data.chunks), default=0)
+        if longest < 2 and not self.ignore_sentence_ends:
+            raise DataError(
+                f"{data.url}: no document has two words, so no word has a neighbour: ingest longer documents, or set "
+                f"ignore_sentence_ends"
+            )
+        return int(frequent[-1]) + 1
+
+    def merge_previous(self, previous: Fitted) -> None:
+        """Add the words of the previous model that the new corpus does not have, with their vectors."""
+        model = self._fitted()
+        merged = merge_vocabularies(model.vocabulary, previous.vocabulary)
+        # Frequencies in the new model include the previous one's documents already (see `total_frequencies`), so the
+        # sums of the merged vocabulary would count these twice.
+        further = previous.shared["frequency"][merged.only_in_old]
+        frequency = np.concatenate([model.shared["frequency"], further])
+        rows = pa.array(np.arange(len(frequency)))
+        table = rank(_with_term_frequency(merged.table, frequency).append_column("row", rows))
+        order = table["row"].to_numpy()
+        block = {}
+        for name in MATRICES:
+            W = np.concatenate([model.joined(name), previous.joined(name)[merged.only_in_old]])
+            block[name] = W[order]
+        shared = model.shared | {"frequency": frequency[order]}
+        self.model_ = Fitted([block], shared, table.drop_columns("row"), model.metadata)
+        self.loaded()
+
+    # --- the trained model ---
+
+    def loaded(self) -> None:
+        """Keep the words that occur at least min_count times, in one block, with their frequencies so far."""
+        model = self._fitted()
+        frequency = model.shared["frequency"]
+        frequent = np.flatnonzero(frequency >= self.min_count)
+        block = {name: model.joined(name) for name in MATRICES}
+        if len(frequent) < len(frequency):
+            block = {name: W[frequent] for name, W in block.items()}
+        table = _with_term_frequency(model.vocabulary.take(frequent), frequency[frequent])
+        self.model_ = Fitted([block], model.shared | {"frequency": frequency[frequent]}, table, model.metadata)
+        self._wv = None
+
+    @property
+    def wv(self) -> WordVectors:
+        """The vectors of the words, with the methods of gensim's KeyedVectors."""
+        model = self._fitted()
+        if self._wv is None:
+            vectors = model.joined("W_in")[:, : self.vector_size]
+            self._wv = WordVectors(self.words_, vectors, counts=model.shared["frequency"])
+        return self._wv
+
+    def transform_chunk(self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> np.ndarray:
+        """Return the mean of the vectors of each document's words: (D, vector_size) float32, zeros without words."""
+        rows = np.zeros((len(doc_ptr) - 1, self.vector_size), np.float32)
+        for document in range(len(rows)):
+            own = words[doc_ptr[document] : doc_ptr[document + 1]]
+            if len(own):
+                rows[document] = self.wv.vectors[own].mean(axis=0)
+        return rows
+
+    def score_chunk(self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> Arrays:
+        """Raise ValueError: negative sampling does not define a likelihood of documents."""
+        raise ValueError("word vectors give documents no likelihood: see evaluate, or held_out_loss in history_")
+
+
+def _with_term_frequency(table: pa.Table, frequency: np.ndarray) -> pa.Table:
+    """Return the vocabulary with other frequencies, (V,) int64."""
+    column = table.column_names.index("term_frequency")
+    return table.set_column(column, "term_frequency", pa.array(frequency))

@@ -1,6 +1,8 @@
-"""Random graphs, as dense matrices of weights and as the kernels take them."""
+"""Random graphs: as dense matrices of weights, as the kernels take them, and as graph stores."""
 
 import numpy as np
+from corpusmill.io.readers.edges import EdgeOptions
+from corpusmill.io.stores.graph import write_graph
 from corpusmill.kernels.node2vec import walks
 
 
@@ -23,3 +25,29 @@ def random_graph(n_nodes, density, directed, weighted, seed=0):
     if weighted:
         W *= rng.choice([0.25, 1.0, 3.0, 8.0], W.shape)
     return W if directed else np.triu(W) + np.triu(W, 1).T
+
+
+def communities(size=15, groups=4, seed=0):
+    """Return lines of edges: many inside each group of nodes, few between groups. Node gXnY belongs to group X."""
+    rng = np.random.default_rng(seed)
+    names = [f"g{g}n{i}" for g in range(groups) for i in range(size)]
+    lines = []
+    for a, first in enumerate(names):
+        for second in names[a + 1 :]:
+            inside = first.split("n")[0] == second.split("n")[0]
+            if rng.random() < (0.5 if inside else 0.01):
+                lines.append(f"{first} {second}")
+    return "\n".join(lines) + "\n"
+
+
+def graph_of(text, folder, **options):
+    """Write lines of edges as a graph store."""
+    (folder / "edges.txt").write_text(text)
+    return write_graph(str(folder / "edges.txt"), folder / "graph", EdgeOptions(**options), chunk_edges=100)
+
+
+def neighbours_of(graph):
+    """Return the set of neighbours of each node, by name."""
+    arrays, names = graph.adjacency(), graph.nodes.to_pylist()
+    rows = np.split(arrays["neighbours"], arrays["row_ptr"][1:-1])
+    return {name: {names[x] for x in row} for name, row in zip(names, rows, strict=True)}

@@ -28,8 +28,6 @@ PENDING = {
     "Corpus",
     "Graph",
     "Matrix",
-    "Node2Vec",
-    "Word2Vec",
     "ingest",
 }
 ESTIMATORS = {"LDA", "NMF", "Node2Vec", "RandomIndexing", "Word2Vec"}

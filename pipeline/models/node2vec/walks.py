@@ -8,7 +8,7 @@ which determines the ids of the words, and a second pass draws the same walks ag
 import hashlib
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING, NamedTuple
@@ -108,7 +108,7 @@ def write_walks(
     return Corpus(url)
 
 
-def _existing_walks(url: str, identity: dict[str, object]) -> Corpus:
+def _existing_walks(url: str, identity: Mapping[str, object]) -> Corpus:
     corpus = Corpus(url)
     if corpus.meta["about"].get("identity") != identity:
         raise DataError(f"{url}: another corpus is here; choose another folder for the walks or remove this one")

@@ -61,7 +61,9 @@ class SkipGram(Algorithm[Corpus, Chunk]):
 
     name: ClassVar[str] = "word2vec"
     keeps_state: ClassVar[bool] = False
-    parallelism_hint: ClassVar[str] = "raise shards_per_round, which trains shards in parallel and merges them, or threads"
+    parallelism_hint: ClassVar[str] = (
+        "raise shards_per_round, which trains shards in parallel and merges them, or threads"
+    )
 
     method: str = "par"
     dimension: int = 100
@@ -162,9 +164,7 @@ class SkipGram(Algorithm[Corpus, Chunk]):
         """Return the rows to train. ``table`` and the words of ``texts`` are words of the model."""
 
     @abstractmethod
-    def _deltas(
-        self, model: Model, training: TrainingRows, previous: list[Arrays] | None, tokens: int
-    ) -> list[Arrays]:
+    def _deltas(self, model: Model, training: TrainingRows, previous: list[Arrays] | None, tokens: int) -> list[Arrays]:
         """Return the shard's deltas after training. ``tokens`` counts those of the shard's chunks so far."""
 
     def _draw_text(

@@ -63,28 +63,27 @@ class SubModelSkipGram(SkipGram):
         renumbered = [text._replace(words=positions[text.words]) for text in texts]
         return TrainingRows(rows, W_in, W_out, positions[table], renumbered)
 
-    def _deltas(
-        self, model: Model, training: TrainingRows, previous: list[Arrays] | None, tokens: int
-    ) -> list[Arrays]:
+    def _deltas(self, model: Model, training: TrainingRows, previous: list[Arrays] | None, tokens: int) -> list[Arrays]:
         self._subtract_model(model, training)
         occurrences = np.zeros(len(training.rows), np.float32)
         for text in training.texts:
             occurrences += np.bincount(text.words, minlength=len(training.rows))
-        arrays = {
+        arrays: Arrays = {
             "rows": training.rows,
             "occurrences": occurrences,
             "W_in": training.W_in,
             "W_out": training.W_out,
         }
-        empty = {name: array[:0] for name, array in arrays.items()} | {"tokens": np.int64(tokens)}
-        deltas = [empty] * self.n_blocks
+        count: Arrays = {"tokens": np.int64(tokens)}
+        empty = {name: array[:0] for name, array in arrays.items()}
+        deltas = [empty | count] * self.n_blocks
         for block, part, local in self._by_block(training.rows):
             delta = {name: array[part] for name, array in arrays.items()}
-            delta |= {"tokens": np.int64(tokens), "rows": local.astype(np.uint32)}
+            delta["rows"] = local.astype(np.uint32)
             if previous is not None:
                 earlier = np.searchsorted(local, previous[block]["rows"])
                 delta["occurrences"][earlier] += previous[block]["occurrences"]
-            deltas[block] = delta
+            deltas[block] = delta | count
         return deltas
 
     def _needed(self, lists: list[np.ndarray]) -> np.ndarray:

@@ -47,9 +47,7 @@ class WholeModelSkipGram(SkipGram):
         copied[: len(W)] = W
         return copied
 
-    def _deltas(
-        self, model: Model, training: TrainingRows, previous: list[Arrays] | None, tokens: int
-    ) -> list[Arrays]:
+    def _deltas(self, model: Model, training: TrainingRows, previous: list[Arrays] | None, tokens: int) -> list[Arrays]:
         return [{"tokens": np.int64(tokens), "W_in": training.W_in, "W_out": training.W_out}]
 
     def merge(self, left: Arrays, right: Arrays) -> Arrays:

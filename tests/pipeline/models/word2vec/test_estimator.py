@@ -1,7 +1,9 @@
 """Word2Vec through the engine: sub-models, rounds, resuming, new words, bad input."""
 
+import inspect
 from concurrent.futures import ThreadPoolExecutor
 
+import gensim.models
 import numpy as np
 import pytest
 import scipy.sparse
@@ -11,9 +13,13 @@ from corpusmill.kernels.word2vec import skip_gram as kernels
 from corpusmill.pipeline.engine.clusters import open_cluster
 from corpusmill.pipeline.engine.events import EpochFinished
 from corpusmill.pipeline.ingest.ingest import corpus_from
-from corpusmill.pipeline.models.skip_gram.algorithm import SIDES
-from corpusmill.pipeline.models.skip_gram.hogwild import Hogwild, parts_of
+from corpusmill.pipeline.models.skip_gram.algorithm import MATRICES
+from corpusmill.pipeline.models.skip_gram.gensim_arguments import PARAMETERS
+from corpusmill.pipeline.models.skip_gram.hogwild import Hogwild, split_documents
+from corpusmill.pipeline.models.skip_gram.sub_model import SubModelSkipGram
+from corpusmill.pipeline.models.skip_gram.whole_model import WholeModelSkipGram
 from corpusmill.pipeline.models.word2vec.estimator import Word2Vec
+from helpers.models import bits
 from helpers.toy import write_documents, write_topic_corpus, write_toy_corpus
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,8 +39,8 @@ def small(**parameters):
     return Word2Vec(**({"vector_size": 12, "window": 3, "min_count": 1, "epochs": 2, "sample": 0} | parameters))
 
 
-def bits(estimator):
-    return [estimator.joined(side).tobytes() for side in SIDES]
+def matrix(estimator, name):
+    return estimator.model_.joined(name)
 
 
 def text_of(corpus, n=None):
@@ -49,7 +55,7 @@ def test_shards_one_after_the_other_are_the_kernel_chunk_by_chunk(corpus, method
     model = small(method=method, epochs=1, shards_per_round=1).fit(corpus)
     algorithm = small(epochs=1, shards_per_round=1).algorithm(corpus)
     begun, frequency = algorithm.begin(corpus, 0, None), algorithm.begin_shared(corpus, None)["frequency"]
-    W_in, W_out = (begun[side].copy() for side in SIDES)
+    W_in, W_out = (begun[name].copy() for name in MATRICES)
     slope, done = (0.025 - 0.0001) / corpus.n_tokens, 0
     for c in range(len(corpus.chunks)):
         chunk = corpus.read_chunk(c)
@@ -60,18 +66,23 @@ def test_shards_one_after_the_other_are_the_kernel_chunk_by_chunk(corpus, method
         step = kernels.TrainingOptions(3, 5, table, keys[2], keys[3], 0.025 - slope * done, slope, 0.0001)
         kernels.train(method, text, step, W_in, W_out)
         done += chunk.n_tokens
-    np.testing.assert_allclose(model.joined("W_in"), W_in, atol=1e-6)
-    np.testing.assert_allclose(model.joined("W_out"), W_out, atol=1e-6)
+    np.testing.assert_allclose(matrix(model, "W_in"), W_in, atol=1e-6)
+    np.testing.assert_allclose(matrix(model, "W_out"), W_out, atol=1e-6)
     assert model.history_[-1]["alpha"] == pytest.approx(0.0001)
 
 
 def test_rare_words_take_the_sum_of_the_shards_changes_and_frequent_ones_the_mean(corpus):
     algorithm = small(shards_per_round=3).algorithm(corpus)
 
-    def delta(rows, stood):
-        changes = np.zeros((len(rows), kernels.PAD), np.float32) + 3
-        parts = (np.array(stood, np.float32), changes, changes)
-        return algorithm._deltas(np.array(rows, np.uint32), parts, None, 7)[0]
+    def delta(rows, occurrences):
+        changes = np.full((len(rows), kernels.PAD), 3, np.float32)
+        return {
+            "tokens": np.int64(7),
+            "rows": np.array(rows, np.uint32),
+            "occurrences": np.array(occurrences, np.float32),
+            "W_in": changes,
+            "W_out": changes,
+        }
 
     merged = algorithm.merge(algorithm.merge(delta([1, 4], [0, 1e6]), delta([4, 9], [1e6, 0])), delta([4], [1e6]))
     assert merged["tokens"] == 21
@@ -92,13 +103,11 @@ def test_shards_together_go_as_far_as_one_after_the_other(pairs, shards, alpha):
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_same_bits_on_any_number_of_workers(corpus, workers, cluster_of):
-    told = []
-    client = cluster_of(workers)
-    found = small(n_blocks=2).fit(corpus, client=client, callbacks=[told.append])
-    assert bits(found) == bits(small(n_blocks=2).fit(corpus))
-    idle = "1 task at a time for 2 threads of workers: to use more, raise shards_per_round"
-    assert told[0].idle.startswith(idle) if workers == 2 else told[0].idle == ""
+def test_idle_workers_are_reported_with_advice(corpus, workers, cluster_of):
+    events = []
+    small(n_blocks=2).fit(corpus, client=cluster_of(workers), callbacks=[events.append])
+    advice = "1 task at a time for 2 threads of workers: to use more, raise shards_per_round"
+    assert events[0].idle.startswith(advice) if workers == 2 else events[0].idle == ""
 
 
 @pytest.mark.parametrize("method", kernels.METHODS)
@@ -108,9 +117,9 @@ def test_a_threads_copies_of_frequent_rows_change_what_the_rows_would(corpus, me
     table = kernels.negative_table(np.arange(corpus.n_words, 0, -1), 0.75, 1024, random.key(2))
     step = kernels.TrainingOptions(3, 5, table, random.key(3), random.key(4), 0.05, 0.0, 0.0)
     rows, hot = corpus.n_words, 7
-    models = [[kernels.empty_rows(rows + room, 12) for _ in SIDES] for room in (0, 2 * hot)]
-    for W, side in zip(zip(*models, strict=True), SIDES, strict=True):
-        W[0][:] = W[1][:rows] = algorithm.begin(corpus, 0, None)[side]
+    models = [[kernels.empty_rows(rows + room, 12) for _ in MATRICES] for room in (0, 2 * hot)]
+    for W, name in zip(zip(*models, strict=True), MATRICES, strict=True):
+        W[0][:] = W[1][:rows] = algorithm.begin(corpus, 0, None)[name]
     kernels.train(method, text, step, *models[0])
     with ThreadPoolExecutor(2) as pool:
         Hogwild(method, step, tuple(models[1]), np.ones(hot, np.float32)).train([text], 2, pool)
@@ -120,9 +129,9 @@ def test_a_threads_copies_of_frequent_rows_change_what_the_rows_would(corpus, me
 
 
 @given(st.lists(st.integers(0, 3000), min_size=1, max_size=60), st.integers(1, 5))
-def test_parts_of_a_text_are_all_of_it(lengths, threads):
+def test_parts_of_a_text_have_all_of_its_documents(lengths, threads):
     ptr = np.r_[0, np.cumsum(lengths)]
-    parts = parts_of(ptr, threads)
+    parts = split_documents(ptr, threads)
     assert len(parts) == 1 if threads == 1 else len(parts) >= threads
     assert [d for part in parts for d in part[:-1].tolist()] + [ptr[-1]] == ptr.tolist()
     assert all(a[-1] == b[0] for a, b in zip(parts[:-1], parts[1:], strict=True))
@@ -135,8 +144,8 @@ def test_blocks_train_the_same_model(corpus):
     )
     model = small(epochs=1, n_blocks=4).fit(corpus)
     assert model.wv.vectors.shape == (corpus.n_words, 12)
-    moved = model.joined("W_out").any(axis=1)
-    assert moved.sum() == small(epochs=1).fit(corpus).joined("W_out").any(axis=1).sum()
+    moved = matrix(model, "W_out").any(axis=1)
+    assert moved.sum() == matrix(small(epochs=1).fit(corpus), "W_out").any(axis=1).sum()
 
 
 def test_a_model_larger_than_a_workers_memory_trains_by_blocks(tmp_path):
@@ -148,7 +157,7 @@ def test_a_model_larger_than_a_workers_memory_trains_by_blocks(tmp_path):
         with pytest.raises(DataError, match="cut the model with n_blocks"):
             small(**wide).fit(corpus, client=client)
         model = small(**wide, n_blocks=8).fit(corpus, client=client, evaluate_every=0)
-    assert model.joined("W_out").any(axis=1).mean() > 0.9
+    assert matrix(model, "W_out").any(axis=1).mean() > 0.9
 
 
 class StopAfter:
@@ -185,7 +194,7 @@ def test_windows_reach_over_ends_if_asked():
     with pytest.raises(DataError, match="no document has two words"):
         small().fit(pairs)
     model = small(ignore_sentence_ends=True, epochs=1).fit(pairs)
-    assert model.joined("W_out").any()
+    assert matrix(model, "W_out").any()
 
 
 def test_partial_fit_brings_new_words_and_keeps_the_old_ones():
@@ -196,7 +205,10 @@ def test_partial_fit_brings_new_words_and_keeps_the_old_ones():
     for word in "cxy":
         np.testing.assert_array_equal(model.wv[word], before[word])
     assert not np.array_equal(model.wv["a"], before["a"])
-    assert dict(zip(model.words_, model.model_.shared["frequency"].tolist(), strict=True))["a"] == 50
+    frequencies = {row["word"]: row for row in model.model_.vocabulary.to_pylist()}
+    assert frequencies["a"] == {"word": "a", "term_frequency": 50, "document_frequency": 50}
+    assert frequencies["x"] == {"word": "x", "term_frequency": 10, "document_frequency": 10}
+    np.testing.assert_array_equal(model.wv.counts, model.model_.vocabulary["term_frequency"].to_numpy())
 
 
 def test_rare_words_have_no_vector(corpus):
@@ -253,3 +265,47 @@ def test_documents_of_one_word_are_passed_over():
     corpus = corpus_from([["a"], ["b", "c", "b"], ["a"]] * 20)
     start = small(epochs=1).algorithm(corpus).begin(corpus, 0, None)["W_in"]
     np.testing.assert_array_equal(model.wv["a"], start[model.wv.key_to_index["a"], :12])
+
+
+def test_one_shard_of_one_block_passes_on_the_model_itself(corpus):
+    assert isinstance(small().algorithm(corpus), WholeModelSkipGram)
+    assert isinstance(small(n_blocks=2).algorithm(corpus), SubModelSkipGram)
+    assert isinstance(small(shards_per_round=2).algorithm(corpus), SubModelSkipGram)
+    with pytest.raises(ValueError, match="cannot be merged"):
+        small().algorithm(corpus).merge({}, {})
+
+
+# --- users of gensim ---
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parameters", "message"),
+    [
+        (([["a", "b"]],), {}, r"takes no data: pass the sentences to fit, as in Word2Vec\(vector_size=100\)"),
+        (([["a", "b"]],), {"vector_size": 100, "workers": 4}, "takes no data: pass the sentences to fit"),
+        ((), {"sentences": [["a", "b"]]}, "has no parameter 'sentences': pass the sentences to fit"),
+        ((), {"workers": 4}, "has no parameter 'workers': use threads"),
+        ((), {"sg": 1}, "has no parameter 'sg': leave it out"),
+        ((), {"hs": 1}, "hierarchical softmax is not supported"),
+        ((), {"size": 100}, "its name is vector_size"),
+        ((), {"topics": 100}, "unexpected keyword argument 'topics'"),
+    ],
+)
+def test_arguments_that_only_gensim_has_are_explained(arguments, parameters, message):
+    with pytest.raises(TypeError, match=message):
+        Word2Vec(*arguments, **parameters)
+
+
+def test_every_parameter_of_gensim_is_accepted_or_explained():
+    theirs = inspect.signature(gensim.models.Word2Vec).parameters
+    ours = inspect.signature(Word2Vec).parameters
+    assert set(theirs) - set(ours) <= set(PARAMETERS)
+    assert not set(ours) & set(PARAMETERS)
+    for name in set(theirs) & set(ours):
+        assert theirs[name].default == ours[name].default, name
+
+
+@pytest.mark.parametrize("method", ["build_vocab", "train"])
+def test_methods_that_only_gensim_has_are_explained(method):
+    with pytest.raises(TypeError, match="fit"):
+        getattr(Word2Vec(), method)([["a", "b"]], total_examples=1, epochs=1)

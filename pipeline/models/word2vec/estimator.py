@@ -104,9 +104,11 @@ class Word2Vec(SkipGramEstimator):
 
     Examples
     --------
+    Every word of this small vocabulary is frequent, so the example turns downsampling off.
+
     >>> from corpusmill import Word2Vec
-    >>> sentences = [["cat", "dog", "mouse"], ["dog", "cat", "mouse"], ["car", "bus", "tram"]] * 50
-    >>> model = Word2Vec(vector_size=16, window=2, epochs=20, alpha=0.1, device="cpu").fit(sentences)
+    >>> sentences = [["cat", "dog", "mouse"], ["mouse", "cat", "dog"], ["car", "bus", "tram"], ["tram", "car", "bus"]]
+    >>> model = Word2Vec(vector_size=16, window=2, epochs=30, alpha=0.1, sample=0, device="cpu").fit(sentences * 100)
     >>> model.wv["cat"].shape
     (16,)
     >>> sorted(word for word, similarity in model.wv.most_similar("car", topn=2))

@@ -100,7 +100,7 @@ def test_a_symmetric_alpha_stays_symmetric(corpus):
 
 
 @pytest.mark.parametrize(
-    "parameters, message", [({"learn_priors": "all"}, "none, symmetric"), ({"learn_every": 0}, "1 epoch")]
+    "parameters, message", [({"learn_priors": "all"}, "none, symmetric"), ({"learn_every": 0}, "1 or more")]
 )
 def test_learning_out_of_range_is_refused(corpus, parameters, message):
     with pytest.raises(ValueError, match=message):

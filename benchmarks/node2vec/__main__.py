@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse
 from corpusmill import Node2Vec
-from corpusmill.io.stores.graph import write_graph
 from corpusmill.kernels import random
 from corpusmill.kernels.node2vec import walks
+from corpusmill.pipeline.ingest.graph import ingest_graph
 
 from benchmarks.common import write_json
 
@@ -121,7 +121,7 @@ def judge(folder, names, seeds):
 def small_graph(folder):
     """Write a random graph of 300 nodes."""
     rng = np.random.default_rng(0)
-    return write_graph(scipy.sparse.triu(rng.random((300, 300)) < 0.05, 1).tocsr(), f"{folder}/quick")
+    return ingest_graph(scipy.sparse.triu(rng.random((300, 300)) < 0.05, 1).tocsr(), f"{folder}/quick")
 
 
 def main():
@@ -143,7 +143,7 @@ def main():
         parser.error("name lists of edges, or use --quick or --quality")
     rows = []
     with tempfile.TemporaryDirectory() as folder:
-        graphs = {Path(g).name: write_graph(g, f"{folder}/{i}") for i, g in enumerate(options.graphs)}
+        graphs = {Path(g).name: ingest_graph(g, f"{folder}/{i}") for i, g in enumerate(options.graphs)}
         if options.quick:
             graphs["quick"] = small_graph(folder)
         print(f"{'graph':24} {'p':>5} {'q':>5}  M steps per CPU-second (corpusmill over this system)")

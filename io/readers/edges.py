@@ -1,9 +1,9 @@
-"""Readers of edges: lists of pairs as text or Parquet, and sparse matrices (CSR .npz, MatrixMarket)."""
+"""Readers of edges: lists of pairs (text or Parquet), and square sparse matrices (.npz, MatrixMarket, in memory)."""
 
 import io
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,63 +13,84 @@ import pyarrow.csv
 import scipy.io
 import scipy.sparse
 
+from ..stores.graph import Edges
 from ..stores.parquet import read_parquet
 from ..stores.store import DataError
 from .source import Partition, SourceFile, find_files, line_blocks, open_file
 
 FORMATS = ("edges", "npz", "matrixmarket", "parquet")
 _EXTENSIONS = {".npz": "npz", ".mtx": "matrixmarket", ".mm": "matrixmarket", ".parquet": "parquet", ".pq": "parquet"}
-NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(nan|inf)", re.IGNORECASE)
+_NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(nan|inf)", re.IGNORECASE)
+#: Node numbers are 32-bit integers.
+MAX_NODES = (1 << 31) - 1
+#: Lines after the first that are compared with it, to find out whether it is a header.
+_LINES_BELOW_HEADER = 100
 
 
 @dataclass(frozen=True)
 class EdgeOptions:
     """How edges are read."""
 
-    format: str = "auto"  # by the file's extension; other extensions are lists of edges
+    format: str = "auto"  # by the file's extension; a file with any other extension is a list of edges
     directed: bool = False
-    weighted: bool | None = None  # False: leave weights aside; None: weights where there are any
-    header: bool | None = None  # the list's first line names its columns; None: see `_is_header`
-    source: str | None = None  # Parquet columns; None: the first two
-    target: str | None = None
-    weight: str = "weight"
+    weighted: bool | None = None  # False ignores weights; None uses weights if there are any
+    header: bool | None = None  # whether the first line of a list names its columns; None: see `_is_header`
+    source: str | None = None  # Parquet column of an edge's first node; None: the first column
+    target: str | None = None  # Parquet column of an edge's second node; None: the second column
+    weight: str = "weight"  # Parquet column of the weights, if it exists
 
 
-class Edges(NamedTuple):
-    """A square sparse matrix of weights, its rows' names, and whether the weights differ from 1."""
+def read_edges(source: Any, options: EdgeOptions | None = None) -> Edges:
+    """Read the edges of a graph from files or from a sparse matrix in memory.
 
-    matrix: scipy.sparse.csr_array  # (V, V) float32, indices sorted, no zeros
-    names: pa.Array  # (V,) string
-    weighted: bool
-
-
-def read_edges(source: Any, options: EdgeOptions) -> Edges:
-    """Read a file, or several lists of edges as one; raise DataError, ValueError.
-
-    Nodes are ordered by name, by number where all names are whole numbers. Edges that stand there twice add up their
-    weights, without weights they count once; edges of weight 0 are none.
+    ``source`` is a path, glob or URL, or a list of these, or a square scipy.sparse matrix. Several lists of edges
+    make one graph. Nodes are numbered in the order of their names; if all names are integers, in the order of these
+    integers. The weights of an edge that occurs more than once are added up; without weights it counts once. Edges of
+    weight 0 are left out. Raises DataError for files that cannot be used and ValueError for a bad option.
     """
+    options = options or EdgeOptions()
     if options.format not in ("auto", *FORMATS):
         raise ValueError(f"format={options.format!r} is not known: choose one of auto, {', '.join(FORMATS)}")
+    if scipy.sparse.issparse(source):
+        edges = edges_of_matrix(source, options)
+        return edges._replace(metadata={"source": "matrix in memory", "options": asdict(options)})
+    edges = _read_files(source, options)
+    return edges._replace(metadata={"source": str(source), "options": asdict(options)})
+
+
+def _read_files(source: Any, options: EdgeOptions) -> Edges:
     files = find_files(source)
-    kinds = {_EXTENSIONS.get(f.extension, "edges") if options.format == "auto" else options.format for f in files}
-    kind = kinds.pop()
-    if kinds or (kind in ("npz", "matrixmarket") and len(files) > 1):
-        raise DataError(f"{source}: give one matrix, or lists of edges of one format")
-    if kind in ("npz", "matrixmarket"):
-        return _read_matrix(files[0], kind, options)
-    read = _read_parquet if kind == "parquet" else _read_list
-    return _from_pairs([pair for f in files for pair in read(f, options)], files[0].url, options)
+    formats = {_format_of(file, options) for file in files}
+    if len(formats) > 1:
+        raise DataError(f"{source}: files of several formats ({', '.join(sorted(formats))}); give files of one format")
+    format_name = formats.pop()
+    if format_name in ("npz", "matrixmarket"):
+        if len(files) > 1:
+            raise DataError(f"{source}: {len(files)} matrices; give one matrix, or several lists of edges")
+        return _read_matrix(files[0], format_name, options)
+    read = _read_parquet if format_name == "parquet" else _read_list
+    pairs = [part for file in files for part in read(file, options)]
+    return _edges_of_pairs(pairs, files[0].url, options)
 
 
-def from_matrix(matrix: Any, options: EdgeOptions, where: str = "matrix", first: int = 0) -> Edges:
-    """Return the edges of a square sparse matrix; node i is named ``first + i``. Raises DataError.
+def _format_of(file: SourceFile, options: EdgeOptions) -> str:
+    if options.format != "auto":
+        return options.format
+    return _EXTENSIONS.get(file.extension, "edges")
 
-    An undirected graph's matrix is symmetric, or holds each edge once, in one triangle.
+
+# --- matrices ---
+
+
+def edges_of_matrix(matrix: Any, options: EdgeOptions, where: str = "matrix", first_name: int = 0) -> Edges:
+    """Return the edges of a square sparse matrix, whose node i gets the name ``first_name + i``.
+
+    The matrix of an undirected graph is symmetric or triangular. ``where`` names the matrix in errors (DataError).
     """
     weights = scipy.sparse.csr_array(matrix, dtype=np.float32)
-    if weights.shape[0] != weights.shape[1]:
-        raise DataError(f"{where}: a graph's matrix is square, this one is {weights.shape[0]} × {weights.shape[1]}")
+    n_rows, n_columns = weights.shape
+    if n_rows != n_columns:
+        raise DataError(f"{where}: the matrix of a graph must be square, but this one is {n_rows} × {n_columns}")
     _check_weights(weights.data, where)
     if options.weighted is False:
         weights.data[:] = weights.data != 0
@@ -77,77 +98,83 @@ def from_matrix(matrix: Any, options: EdgeOptions, where: str = "matrix", first:
     weights.eliminate_zeros()
     if not options.directed:
         weights = _symmetric(weights, where)
-    names = pa.array(np.arange(first, first + weights.shape[0])).cast(pa.string())
+    names = pa.array(np.arange(first_name, first_name + n_rows)).cast(pa.string())
     return _edges(weights, names, where, options)
 
 
 def _edges(weights: scipy.sparse.csr_array, names: pa.Array, where: str, options: EdgeOptions) -> Edges:
     if not len(names):
-        raise DataError(f"{where}: there is no node in it")
-    if len(names) >= 1 << 31:
-        raise DataError(f"{where}: {len(names):,} nodes are more than the {(1 << 31) - 1:,} that a graph may have")
+        raise DataError(f"{where}: the graph has no nodes")
+    if len(names) > MAX_NODES:
+        raise DataError(f"{where}: {len(names):,} nodes are too many; a graph may have {MAX_NODES:,}")
     weights.sort_indices()
-    weighted = bool((weights.data != 1).any()) if options.weighted is None else options.weighted
-    return Edges(weights, names, weighted)
+    is_weighted = options.weighted
+    if is_weighted is None:
+        is_weighted = bool((weights.data != 1).any())
+    return Edges(weights, names, is_weighted, options.directed, {})
 
 
 def _symmetric(weights: scipy.sparse.csr_array, where: str) -> scipy.sparse.csr_array:
-    other = weights.T.tocsr()
-    if abs(weights - other).nnz == 0:
+    """Return a symmetric matrix as it is, and a triangular one with its other half."""
+    transposed = weights.T.tocsr()
+    if abs(weights - transposed).nnz == 0:
         return weights
     if scipy.sparse.tril(weights, -1).nnz and scipy.sparse.triu(weights, 1).nnz:
-        raise DataError(f"{where}: the matrix is neither symmetric nor triangular; read it with directed=True")
-    return (weights + other - scipy.sparse.diags_array(weights.diagonal(), dtype=np.float32)).tocsr()
+        raise DataError(
+            f"{where}: the matrix of an undirected graph must be symmetric or triangular; read it with directed=True"
+        )
+    # The diagonal is in both matrices.
+    diagonal = scipy.sparse.diags_array(weights.diagonal(), dtype=np.float32)
+    return (weights + transposed - diagonal).tocsr()
 
 
 def _check_weights(weights: np.ndarray, where: str) -> None:
-    bad = ~(np.isfinite(weights) & (weights >= 0))
-    if bad.any():
-        row = int(np.argmax(bad))
+    is_bad = ~(np.isfinite(weights) & (weights >= 0))
+    if is_bad.any():
+        edge = int(np.argmax(is_bad))
         raise DataError(
-            f"{where}, edge {row + 1}: the weight {weights[row]} is not a number from 0 up; "
-            f"correct it, or read with weighted=False"
+            f"{where}, edge {edge + 1}: the weight {weights[edge]} must be finite and not negative; correct it, or "
+            f"ignore weights with weighted=False"
         )
 
 
-# --- matrices ---
-
-
-def _read_matrix(file: SourceFile, kind: str, options: EdgeOptions) -> Edges:
+def _read_matrix(file: SourceFile, format_name: str, options: EdgeOptions) -> Edges:
     with open_file(file) as stream:
         content = io.BytesIO(stream.read())
     try:
-        matrix = scipy.sparse.load_npz(content) if kind == "npz" else scipy.io.mmread(content)
+        matrix = scipy.sparse.load_npz(content) if format_name == "npz" else scipy.io.mmread(content)
     except Exception as error:
-        raise DataError(f"{file.url}: not a {kind} file of a sparse matrix ({error})") from None
-    # MatrixMarket counts from 1.
-    return from_matrix(matrix, options, file.url, first=int(kind == "matrixmarket"))
+        raise DataError(f"{file.url}: not a {format_name} file of a sparse matrix ({error})") from None
+    # MatrixMarket counts rows and columns from 1.
+    first_name = 1 if format_name == "matrixmarket" else 0
+    return edges_of_matrix(matrix, options, file.url, first_name)
 
 
 # --- pairs ---
 
 
 class _Pairs(NamedTuple):
-    """Some edges: names (N,) string, weights (N,) float64 or None."""
+    """Some edges of a list. N edges."""
 
-    source: pa.Array
-    target: pa.Array
-    weight: np.ndarray | None
+    source: pa.Array  # (N,) string: name of the first node
+    target: pa.Array  # (N,) string: name of the second node
+    weight: np.ndarray | None  # (N,) float64
 
 
-def _from_pairs(parts: list[_Pairs], where: str, options: EdgeOptions) -> Edges:
-    if not sum(len(p.source) for p in parts):
-        raise DataError(f"{where}: there is no edge in it")
-    names, (source, target) = _number([p.source for p in parts], [p.target for p in parts])
-    weighted = options.weighted is not False and any(p.weight is not None for p in parts)
+def _edges_of_pairs(parts: list[_Pairs], where: str, options: EdgeOptions) -> Edges:
+    if not sum(len(part.source) for part in parts):
+        raise DataError(f"{where}: there are no edges in it")
+    names, source, target = _number_nodes(parts)
     if not options.directed:
+        # Both directions of an undirected edge become entries of the upper triangle, where they add up.
         source, target = np.minimum(source, target), np.maximum(source, target)
-    weights = np.ones(len(source), np.float32)
-    if weighted:
-        weights = np.concatenate([np.ones(len(p.source)) if p.weight is None else p.weight for p in parts])
+    weights = _weights_of_pairs(parts, options)
+    if weights is not None:
         _check_weights(weights, where)
-    matrix = scipy.sparse.coo_array((weights.astype(np.float32), (source, target)), shape=(len(names),) * 2).tocsr()
-    if not weighted:
+    entries = np.ones(len(source), np.float32) if weights is None else weights.astype(np.float32)
+    matrix = scipy.sparse.coo_array((entries, (source, target)), shape=(len(names), len(names))).tocsr()
+    if weights is None:
+        # Conversion to CSR has added up repeated edges.
         matrix.data[:] = 1
     matrix.eliminate_zeros()
     if not options.directed:
@@ -155,18 +182,26 @@ def _from_pairs(parts: list[_Pairs], where: str, options: EdgeOptions) -> Edges:
     return _edges(matrix, names, where, options)
 
 
-def _number(*columns: list[pa.Array]) -> tuple[pa.Array, list[np.ndarray]]:
-    """Return all names in order, and each column as numbers (N,) int32."""
-    encoded = [c.dictionary_encode() for column in columns for c in column]
-    joined = pa.chunked_array(encoded).unify_dictionaries()
-    names = joined.chunk(0).dictionary
-    numeric = pc.all(pc.match_substring_regex(names, r"^(0|[1-9]\d{0,17})$")).as_py()
-    order = pc.sort_indices(names.cast(pa.int64()) if numeric else names).to_numpy()
-    place = np.empty(len(order), np.int32)
-    place[order] = np.arange(len(order), dtype=np.int32)
-    numbers = place[np.concatenate([c.indices.to_numpy() for c in joined.chunks])]
-    ends = np.cumsum([sum(len(c) for c in column) for column in columns])
-    return names.take(pa.array(order)), np.split(numbers, ends[:-1])
+def _weights_of_pairs(parts: list[_Pairs], options: EdgeOptions) -> np.ndarray | None:
+    """Return the weights of all pairs, 1 where a file has none; None if no file has any or they are ignored."""
+    if options.weighted is False or all(part.weight is None for part in parts):
+        return None
+    return np.concatenate([np.ones(len(part.source)) if part.weight is None else part.weight for part in parts])
+
+
+def _number_nodes(parts: list[_Pairs]) -> tuple[pa.Array, np.ndarray, np.ndarray]:
+    """Return the names of all nodes in order, and all pairs' first and second nodes as numbers (N,) int32."""
+    columns = [part.source for part in parts] + [part.target for part in parts]
+    encoded = pa.chunked_array([column.dictionary_encode() for column in columns]).unify_dictionaries()
+    names = encoded.chunk(0).dictionary
+    # No leading zeros, so that 7 and 07 stay different nodes, and at most 18 digits, so that the numbers fit int64.
+    are_integers = pc.all(pc.match_substring_regex(names, r"^(0|[1-9]\d{0,17})$")).as_py()
+    order = pc.sort_indices(names.cast(pa.int64()) if are_integers else names).to_numpy()
+    number_of = np.empty(len(order), np.int32)
+    number_of[order] = np.arange(len(order), dtype=np.int32)
+    numbers = number_of[np.concatenate([chunk.indices.to_numpy() for chunk in encoded.chunks])]
+    source, target = np.split(numbers, 2)
+    return names.take(pa.array(order)), source, target
 
 
 def _read_parquet(file: SourceFile, options: EdgeOptions) -> Iterator[_Pairs]:
@@ -175,62 +210,103 @@ def _read_parquet(file: SourceFile, options: EdgeOptions) -> Iterator[_Pairs]:
             table = read_parquet(stream)
         except pa.ArrowInvalid as error:
             raise DataError(f"{file.url}: not a Parquet file ({error})") from None
-    present = table.column_names
-    ends = [options.source or present[0], options.target or [*present, ""][1]]
-    for name in ends:
-        if name not in present:
-            raise DataError(f"{file.url}: no column {name!r} among {', '.join(present)}: say source and target")
-    source, target = (table[name].cast(pa.string()).combine_chunks() for name in ends)
+    columns = _node_columns(file, table.column_names, options)
+    source, target = (_as_array(table[name].cast(pa.string())) for name in columns)
     if source.null_count or target.null_count:
-        raise DataError(f"{file.url}: an edge without a node; drop such rows")
+        raise DataError(f"{file.url}: {columns[0]} or {columns[1]} is null in some row; drop such rows")
     weight = None
-    if options.weight in present and options.weighted is not False:
+    if options.weight in table.column_names and options.weighted is not False:
         weight = table[options.weight].cast(pa.float64()).to_numpy()
-    yield _Pairs(_whole(source), _whole(target), weight)
+    yield _Pairs(source, target, weight)
 
 
-def _whole(column: Any) -> pa.Array:
-    return pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column
+def _node_columns(file: SourceFile, present: list[str], options: EdgeOptions) -> tuple[str, str]:
+    """Return the names of the columns of an edge's two nodes."""
+    if len(present) < 2:
+        raise DataError(f"{file.url}: an edge needs two columns, but this file has {', '.join(present) or 'none'}")
+    columns = options.source or present[0], options.target or present[1]
+    for name in columns:
+        if name not in present:
+            raise DataError(
+                f"{file.url}: no column {name!r} among {', '.join(present)}; name the columns of the two nodes with "
+                f"source and target"
+            )
+    return columns
+
+
+def _as_array(column: pa.ChunkedArray) -> pa.Array:
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+
+
+# --- lists as text ---
+
+
+class _ListFormat(NamedTuple):
+    """How the lines of a list are written."""
+
+    delimiter: bytes
+    n_columns: int  # 2, or 3 with weights
 
 
 def _read_list(file: SourceFile, options: EdgeOptions) -> Iterator[_Pairs]:
-    """Read lines of two names and maybe a weight, apart by tabs, commas or spaces; lines of # and % are comments."""
-    delimiter, columns = b"", 0
+    """Read lines of two names and maybe a weight, separated by tabs, commas or spaces.
+
+    Lines that begin with # or % are comments.
+    """
+    list_format = None
     for data, line in line_blocks(file, Partition(file)):
-        # Comments become empty lines, so that lines keep their numbers.
+        # Comments become empty lines, so that the other lines keep their numbers.
         text = re.sub(rb"(?m)^[ \t]*[#%].*$|\r$", b"", data)
         if not text.strip():
             continue
-        if not delimiter:
+        if list_format is None:
             first = next(one for one in text.split(b"\n") if one.strip())
-            delimiter = next((d for d in (b"\t", b",") if d in first), b" ")
-            columns = len(_fields(first, delimiter))
-            if columns not in (2, 3):
-                shown = first[:40].decode("utf-8", "replace")
-                raise DataError(f"{file.url}: an edge is two names and maybe a weight, not {columns} fields: {shown!r}")
-            if options.header or (options.header is None and _is_header(text, delimiter)):
+            list_format = _list_format(file, first)
+            if options.header or (options.header is None and _is_header(text, list_format.delimiter)):
                 text = text.replace(first, b"", 1)
-        yield _parse(text, delimiter, columns, f"{file.url}, line", line)
+        yield _parse(file, text, line, list_format)
+
+
+def _list_format(file: SourceFile, first: bytes) -> _ListFormat:
+    """Return the format of a list from its first line."""
+    delimiter = next((one for one in (b"\t", b",") if one in first), b" ")
+    n_columns = len(_fields(first, delimiter))
+    if n_columns not in (2, 3):
+        raise DataError(
+            f"{file.url}: an edge is two names and maybe a weight, not {n_columns} fields: {_shown(first)!r}"
+        )
+    return _ListFormat(delimiter, n_columns)
 
 
 def _fields(line: bytes, delimiter: bytes) -> list[bytes]:
-    return line.split() if delimiter == b" " else [f.strip() for f in line.split(delimiter)]
+    if delimiter == b" ":
+        return line.split()
+    return [field.strip() for field in line.split(delimiter)]
 
 
 def _is_header(text: bytes, delimiter: bytes) -> bool:
-    """Whether the first line has a word where those after it have a number, in the same column."""
+    """Return whether the first line has a word in a column where the lines after it have numbers."""
+    # The lines below the header are near the start.
     lines = [_fields(one, delimiter) for one in text[: 1 << 16].split(b"\n") if one.strip()]
-    first, others = lines[0], lines[1:100]
-    return bool(others) and any(
-        not NUMBER.fullmatch(name) and all(len(o) > c and NUMBER.fullmatch(o[c]) for o in others)
-        for c, name in enumerate(first)
-    )
+    below = lines[1 : 1 + _LINES_BELOW_HEADER]
+    if not below:
+        return False
+    for column, name in enumerate(lines[0]):
+        if _NUMBER.fullmatch(name):
+            continue
+        if all(len(fields) > column and _NUMBER.fullmatch(fields[column]) for fields in below):
+            return True
+    return False
 
 
-def _parse(text: bytes, delimiter: bytes, columns: int, where: str, line: int) -> _Pairs:
+def _parse(file: SourceFile, text: bytes, line: int, list_format: _ListFormat) -> _Pairs:
+    """Parse a block of lines, of which the first is line ``line`` of the file."""
+    delimiter, n_columns = list_format
     if delimiter == b" ":
-        text = re.sub(rb"(?m)^ +| +$", b"", re.sub(rb"[ \t]+", b" ", text))
-    names = ["source", "target", "weight"][:columns]
+        # Arrow's parser splits at every single space.
+        text = re.sub(rb"[ \t]+", b" ", text)
+        text = re.sub(rb"(?m)^ +| +$", b"", text)
+    names = ["source", "target", "weight"][:n_columns]
     types = {"source": pa.string(), "target": pa.string(), "weight": pa.float64()}
     try:
         table = pyarrow.csv.read_csv(
@@ -240,22 +316,31 @@ def _parse(text: bytes, delimiter: bytes, columns: int, where: str, line: int) -
             pyarrow.csv.ConvertOptions(column_types=types, null_values=[], strings_can_be_null=False),
         )
     except pa.ArrowInvalid as error:
-        raise DataError(_what_is_wrong(text, delimiter, columns, where, line) or f"{where} {line}: {error}") from None
-    source, target = (_whole(table[name].combine_chunks()) for name in names[:2])
+        _raise_for_broken_line(file, text, line, list_format)
+        raise DataError(f"{file.url}, line {line} or below: {error}") from None
+    source = _as_array(table["source"])
+    target = _as_array(table["target"])
     if pc.any(pc.or_(pc.equal(source, ""), pc.equal(target, ""))).as_py():
-        raise DataError(_what_is_wrong(text, delimiter, columns, where, line))
-    return _Pairs(source, target, table["weight"].to_numpy() if columns == 3 else None)
+        _raise_for_broken_line(file, text, line, list_format)
+    return _Pairs(source, target, table["weight"].to_numpy() if n_columns == 3 else None)
 
 
-def _what_is_wrong(text: bytes, delimiter: bytes, columns: int, where: str, line: int) -> str:
-    for number, one in enumerate(text.split(b"\n"), line):
-        fields = _fields(one, delimiter)
-        if not one.strip() or (
-            len(fields) == columns and all(fields) and (columns == 2 or NUMBER.fullmatch(fields[2]))
-        ):
+def _raise_for_broken_line(file: SourceFile, text: bytes, first_line: int, list_format: _ListFormat) -> None:
+    """Raise DataError for the first line that is not an edge, if there is one."""
+    for number, one in enumerate(text.split(b"\n"), first_line):
+        if not one.strip() or _is_edge(_fields(one, list_format.delimiter), list_format.n_columns):
             continue
-        shown = one[:40].decode("utf-8", "replace")
-        wanted = "two names and a weight" if columns == 3 else "two names"
-        hint = "; if it names the columns, read with header=True" if number == line else ""
-        return f"{where} {number}: {wanted} are needed, not {shown!r}{hint}"
-    return ""
+        wanted = "two names and a weight" if list_format.n_columns == 3 else "two names"
+        hint = "; if it names the columns, read with header=True" if number == first_line else ""
+        raise DataError(f"{file.url}, line {number}: {wanted} are needed, not {_shown(one)!r}{hint}")
+
+
+def _is_edge(fields: list[bytes], n_columns: int) -> bool:
+    if len(fields) != n_columns or not all(fields):
+        return False
+    return n_columns == 2 or _NUMBER.fullmatch(fields[2]) is not None
+
+
+def _shown(line: bytes) -> str:
+    """Return the start of a line, for an error message."""
+    return line[:40].decode("utf-8", "replace")

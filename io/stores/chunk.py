@@ -1,99 +1,114 @@
-"""A chunk of a corpus: documents in document order and in word order."""
+"""A chunk of a corpus: consecutive documents, stored in document order and in word order."""
 
 from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse
 
-#: Tokens whose documents' topic rows stay in a core's cache: the inner level of the word order.
+#: Tokens of a group of documents. The topic counts of a group's documents stay in a core's cache while its tokens are
+#: visited in word order.
 GROUP_TOKENS = 1 << 20
 
 
 class Chunk(NamedTuple):
-    """A run of documents in both orders. T tokens, D documents, G groups, S segments (a word in a group).
+    """Consecutive documents in both orders. D documents, T tokens, G groups, S segments.
 
-    Word order (PDOW: partition by document, order by word): documents are cut into G consecutive groups; inside a
-    group tokens are ordered by word, then by document. Segment s holds the tokens
-    ``word_ptr[s]:word_ptr[s + 1]`` of word ``word_ids[s]``; group g holds the segments
-    ``group_ptr[g]:group_ptr[g + 1]``, its words ascending.
+    Document order is the order of the text. Word order (PDOW: partition by document, order by word) cuts the documents
+    into G consecutive groups, and orders the tokens of a group by word and then by document. A segment is the tokens
+    of one word in one group: segment s has the tokens ``word_ptr[s]:word_ptr[s + 1]`` of word order, all of the word
+    ``word_ids[s]``. Group g has the segments ``group_ptr[g]:group_ptr[g + 1]``, with ascending words.
     """
 
     number: int
-    doc_ptr: np.ndarray  # (D + 1,) int64: tokens of document d stand at doc_ptr[d]:doc_ptr[d + 1] of document order
-    words: np.ndarray  # (T,) uint32: word ids in document order; in a bag of words they ascend in a document
+    doc_ptr: np.ndarray  # (D + 1,) int64: document d has the tokens doc_ptr[d]:doc_ptr[d + 1] of document order
+    words: np.ndarray  # (T,) uint32: word ids in document order; in a bag of words they ascend in each document
     group_ptr: np.ndarray  # (G + 1,) int64: segments of each group
     word_ids: np.ndarray  # (S,) uint32: the word of each segment
     word_ptr: np.ndarray  # (S + 1,) int64: tokens of each segment, in word order
-    docs: np.ndarray  # (T,) uint32: row of the document, from 0 in this chunk, in word order
-    word_to_doc_order: np.ndarray  # (T,) uint32: position in document order, so the word of i is words[it[i]]
+    docs: np.ndarray  # (T,) uint32: document of each token, counted from 0 in this chunk, in word order
+    word_to_doc_order: np.ndarray  # (T,) uint32: token i of word order is token word_to_doc_order[i] of document order
 
     @property
     def n_documents(self) -> int:
-        """Number of documents, empty ones included."""
+        """D, empty documents included."""
         return len(self.doc_ptr) - 1
 
     @property
     def n_tokens(self) -> int:
-        """Number of tokens."""
+        """T."""
         return int(self.doc_ptr[-1])
 
     def counts(self, n_words: int) -> scipy.sparse.csr_matrix:
-        """Return the (D, n_words) int32 matrix of word counts."""
+        """Return how often each word occurs in each document: (D, n_words) int32."""
         ones = np.ones(self.n_tokens, np.int32)
-        matrix = scipy.sparse.csr_matrix(
-            (ones, self.words.astype(np.int32), self.doc_ptr), shape=(self.n_documents, n_words)
-        )
+        shape = (self.n_documents, n_words)
+        matrix = scipy.sparse.csr_matrix((ones, self.words.astype(np.int32), self.doc_ptr), shape=shape)
         matrix.sum_duplicates()
         return matrix
 
 
+class _WordOrder(NamedTuple):
+    """The tokens of one group in word order. N tokens, W distinct words."""
+
+    words: np.ndarray  # (W,): the distinct words, ascending
+    first_tokens: np.ndarray  # (W,) int64: the first token of each word
+    docs: np.ndarray  # (N,) int32: document of each token, counted from 0 in the group
+    positions: np.ndarray  # (N,) int32: position of each token in the group's document order
+
+
 def make_chunk(index: int, doc_ptr: np.ndarray, words: np.ndarray, group_tokens: int = GROUP_TOKENS) -> Chunk:
-    """Order documents by word: ``doc_ptr`` (D + 1,) int64 and ``words`` (T,) uint32 in document order."""
+    """Make a chunk of documents: ``doc_ptr`` (D + 1,) int64 and ``words`` (T,) uint32 in document order."""
     doc_ptr = np.ascontiguousarray(doc_ptr, np.int64)
     words = np.ascontiguousarray(words, np.uint32)
-    cuts = _group_cuts(doc_ptr, group_tokens)
     word_to_doc_order = np.empty(len(words), np.uint32)
     docs = np.empty(len(words), np.uint32)
-    word_ids, starts, group_ptr = [], [], [0]
-    for first, last in zip(cuts[:-1], cuts[1:], strict=True):
-        lo, hi = doc_ptr[first], doc_ptr[last]
-        ids, heads, group_docs, order = _by_word(doc_ptr[first : last + 1] - lo, words[lo:hi])
-        np.add(order, lo, out=word_to_doc_order[lo:hi], casting="unsafe")
-        np.add(group_docs, first, out=docs[lo:hi], casting="unsafe")
-        word_ids.append(ids)
-        starts.append(heads + lo)
-        group_ptr.append(group_ptr[-1] + len(ids))
+    word_ids = [np.empty(0, np.uint32)]
+    first_tokens = [np.empty(0, np.int64)]
+    group_ptr = [0]
+    bounds = _group_bounds(doc_ptr, group_tokens)
+    for first, stop in zip(bounds[:-1], bounds[1:], strict=True):
+        start, end = doc_ptr[first], doc_ptr[stop]
+        order = _sort_by_word(doc_ptr[first : stop + 1] - start, words[start:end])
+        # Positions and documents of a group become those of the chunk.
+        np.add(order.positions, start, out=word_to_doc_order[start:end], casting="unsafe")
+        np.add(order.docs, first, out=docs[start:end], casting="unsafe")
+        word_ids.append(order.words)
+        first_tokens.append(order.first_tokens + start)
+        group_ptr.append(group_ptr[-1] + len(order.words))
     return Chunk(
         number=index,
         doc_ptr=doc_ptr,
         words=words,
         group_ptr=np.array(group_ptr, np.int64),
-        word_ids=np.concatenate(word_ids).astype(np.uint32) if word_ids else np.empty(0, np.uint32),
-        word_ptr=np.r_[np.concatenate(starts) if starts else np.empty(0, np.int64), len(words)].astype(np.int64),
+        word_ids=np.concatenate(word_ids).astype(np.uint32),
+        word_ptr=np.append(np.concatenate(first_tokens), len(words)).astype(np.int64),
         docs=docs,
         word_to_doc_order=word_to_doc_order,
     )
 
 
-def _by_word(doc_ptr: np.ndarray, words: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Order a group's tokens by word, then by place: return words, first token of each, documents, places."""
+def _sort_by_word(doc_ptr: np.ndarray, words: np.ndarray) -> _WordOrder:
+    """Order the tokens of a group by word, then by position."""
     distinct = None
+    # The counting sort below takes time and memory in proportion to the largest word id.
     if len(words) and int(words.max()) > 4 * len(words):
         distinct, words = np.unique(words, return_inverse=True)
-    width = int(words.max()) + 1 if len(words) else 0
-    places = np.arange(len(words), dtype=np.int32)
-    # From rows to columns is a counting sort by column that keeps the order of rows: no comparisons.
-    rows = scipy.sparse.csr_array((places, words.astype(np.int32), doc_ptr), shape=(len(doc_ptr) - 1, width))
+    n_columns = int(words.max()) + 1 if len(words) else 0
+    positions = np.arange(len(words), dtype=np.int32)
+    # SciPy converts rows to columns by a counting sort, which compares nothing and keeps the order within a column.
+    rows = scipy.sparse.csr_array((positions, words.astype(np.int32), doc_ptr), shape=(len(doc_ptr) - 1, n_columns))
     columns = rows.tocsc()
     used = np.flatnonzero(np.diff(columns.indptr))
-    heads = columns.indptr[used].astype(np.int64)
-    return used if distinct is None else distinct[used], heads, columns.indices, columns.data
+    first_tokens = columns.indptr[used].astype(np.int64)
+    used_words = used if distinct is None else distinct[used]
+    return _WordOrder(used_words, first_tokens, columns.indices, columns.data)
 
 
-def _group_cuts(doc_ptr: np.ndarray, group_tokens: int) -> np.ndarray:
-    """Cut D documents into groups of about ``group_tokens`` tokens: the first document of each, then D."""
+def _group_bounds(doc_ptr: np.ndarray, group_tokens: int) -> np.ndarray:
+    """Cut D documents into groups of about ``group_tokens`` tokens: return the first document of each, then D."""
     n_documents = len(doc_ptr) - 1
-    n_groups = max(1, round(int(doc_ptr[-1]) / group_tokens))
-    marks = np.arange(1, n_groups) * (int(doc_ptr[-1]) / n_groups)
-    inner = np.searchsorted(doc_ptr, marks)
-    return np.unique(np.r_[0, np.clip(inner, 0, n_documents), n_documents])
+    n_tokens = int(doc_ptr[-1])
+    n_groups = max(1, round(n_tokens / group_tokens))
+    token_bounds = np.arange(1, n_groups) * (n_tokens / n_groups)
+    inner = np.searchsorted(doc_ptr, token_bounds)
+    return np.unique(np.concatenate([[0], np.clip(inner, 0, n_documents), [n_documents]]))

@@ -1,14 +1,17 @@
-"""The corpus store: documents cut into chunks, each in word order (and in document order where order is known).
+"""The corpus store: documents as word ids, cut into chunks.
 
 Layout below the URL::
 
-    corpus.json          kind, format, counts, chunk table, hash; written last: without it there is no corpus
-    vocabulary.parquet   word, term_frequency, document_frequency; the row is the id, by falling term frequency
-    documents-<part>.parquet   key, file, chunk, row; one row a document, in order
-    <part>/<c>/          one Zarr group a chunk (see Chunk); part is train or held_out
+    corpus.json          kind, format, counts, chunk table, hash; written last: a folder without it is no corpus
+    vocabulary.parquet   word, term_frequency, document_frequency; the row number is the word's id
+    documents-<part>.parquet   key, file, chunk, row; one row per document, in order
+    <part>/<c>/          one Zarr group per chunk, see Chunk
+
+The part is ``train`` or ``held_out``. Words are numbered by falling term frequency.
 """
 
 import hashlib
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -16,43 +19,93 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from .chunk import Chunk
-from .parquet import read_parquet
 from .store import DataError, Store, check_format
 
 FORMAT = 1
 #: Name in the store of the array ``Chunk.word_to_doc_order``.
 PERMUTATION = "place"
+#: The arrays of a chunk that hold its document order.
+DOCUMENT_ORDER = ("doc_ptr", "words")
+#: The arrays of a chunk that hold its word order.
+WORD_ORDER = ("group_ptr", "word_ids", "word_ptr", "docs", "word_to_doc_order")
 
 
 @dataclass(frozen=True)
 class ChunkInfo:
-    """What the chunk table says of one chunk."""
+    """One row of the chunk table in corpus.json."""
 
     documents: int
     tokens: int
     segments: int
     longest: int  # tokens of the longest document
-    first_document: int  # number of its first document in documents.parquet
+    first_document: int  # row of its first document in documents-<part>.parquet
 
 
 class Corpus:
-    """A corpus store, open for reading. ``part`` is "train" or "held_out": the chunks that it shows."""
+    """A corpus store, open for reading.
+
+    `corpusmill.ingest` writes corpus stores. Opening one reads a single small file. The vocabulary, the table of
+    documents and the chunks are read when they are first used.
+
+    Parameters
+    ----------
+    url : str or os.PathLike
+        Folder of the corpus: a local path, or any URL that fsspec supports, such as ``s3://bucket/corpus``.
+    part : {"train", "held_out"}, default="train"
+        Which documents to show: those for training, or those that were set aside for evaluation.
+
+    Attributes
+    ----------
+    url : str
+        The URL as given.
+    part : str
+        The part as given.
+    chunks : list of ChunkInfo
+        Numbers of documents and tokens of each chunk of this part.
+    meta : dict
+        Content of ``corpus.json``.
+
+    Raises
+    ------
+    DataError
+        If there is no corpus at ``url``, or one of a format that this version cannot read.
+    ValueError
+        If ``part`` is not known.
+
+    See Also
+    --------
+    corpusmill.ingest : Make a corpus of documents.
+
+    Examples
+    --------
+    >>> from corpusmill import Corpus, ingest
+    >>> _ = ingest([["one", "fish"], ["two", "fish"]], "fish-corpus")
+    >>> corpus = Corpus("fish-corpus")
+    >>> corpus
+    Corpus('fish-corpus', 'train': 2 documents, 4 tokens, 3 words)
+    >>> corpus.vocabulary["word"].to_pylist()
+    ['fish', 'one', 'two']
+    >>> corpus.read_chunk(0).counts(corpus.n_words).toarray().tolist()
+    [[1, 1, 0], [1, 0, 1]]
+    """
 
     kind = "corpus"
 
-    def __init__(self, url: str, part: str = "train"):
+    def __init__(self, url: str | os.PathLike[str], part: str = "train"):
         self.store = Store(url)
-        self.url, self.part = self.store.url, part
+        self.url = self.store.url
+        self.part = part
         if not self.store.exists("corpus.json"):
-            raise DataError(f"{url}: no corpus here (no corpus.json); write one with `corpusmill ingest SOURCE {url}`")
+            raise DataError(
+                f"{self.url}: no corpus here (no corpus.json); make one: corpusmill ingest SOURCE {self.url}"
+            )
         self.meta: dict[str, Any] = self.store.read_json("corpus.json")
         check_format(self.meta, "corpus", FORMAT, self.url)
         if part not in self.meta["parts"]:
-            raise ValueError(f"part {part!r} is not known: choose one of {', '.join(self.meta['parts'])}")
-        self.chunks = [ChunkInfo(**c) for c in self.meta["parts"][part]]
+            raise ValueError(f"part={part!r} is not known: choose one of {', '.join(self.meta['parts'])}")
+        self.chunks = [ChunkInfo(**row) for row in self.meta["parts"][part]]
 
     def __repr__(self) -> str:
         counts = f"{self.n_documents} documents, {self.n_tokens} tokens, {self.n_words} words"
@@ -60,71 +113,69 @@ class Corpus:
 
     @property
     def held_out(self) -> "Corpus":
-        """The same corpus, showing the documents that ingest set apart for evaluation (maybe none)."""
+        """The documents of this corpus that were set aside for evaluation; there may be none."""
         return Corpus(self.url, "held_out")
 
     @property
     def n_words(self) -> int:
-        """V, the size of the vocabulary."""
+        """Number of words in the vocabulary."""
         return self.meta["n_words"]
 
     @property
     def n_documents(self) -> int:
-        """D, empty documents included."""
-        return sum(c.documents for c in self.chunks)
+        """Number of documents of this part, empty ones included."""
+        return sum(chunk.documents for chunk in self.chunks)
 
     @property
     def n_tokens(self) -> int:
-        """T, after pruning."""
-        return sum(c.tokens for c in self.chunks)
+        """Number of tokens of this part whose words are in the vocabulary."""
+        return sum(chunk.tokens for chunk in self.chunks)
 
     @property
     def is_ordered(self) -> bool:
-        """Whether tokens stand in the order of the text (False for a bag of words)."""
+        """Whether tokens are in the order of the text. If not, the corpus is a bag of words."""
         return self.meta["ordered"]
 
     @property
     def hash(self) -> str:
-        """A digest of vocabulary and chunks' content."""
+        """Digest of the vocabulary and of all chunks. A corpus that is copied or moved keeps it."""
         return self.meta["hash"]
 
     @property
     def vocabulary_hash(self) -> str:
-        """A digest of the vocabulary, repeated by every model trained on it."""
+        """Digest of the vocabulary."""
         return self.meta["vocabulary_hash"]
 
     @cached_property
     def vocabulary(self) -> pa.Table:
-        """Table of V rows: word, term_frequency, document_frequency; the row number is the word's id."""
-        return _read_table(self.store, "vocabulary.parquet")
+        """Columns word, term_frequency and document_frequency. A word's row number is its id."""
+        return self.store.read_parquet("vocabulary.parquet")
 
     @cached_property
     def documents(self) -> pa.Table:
-        """Table of the part's documents in order: key (the source's own, or file:row), its file's URL, chunk, row."""
-        return _read_table(self.store, f"documents-{self.part}.parquet")
+        """One row per document of this part, in order.
+
+        Columns: key (from the source, or ``file:row``), file (URL of the source file), chunk, and row (in the chunk).
+        """
+        return self.store.read_parquet(f"documents-{self.part}.parquet")
 
     def read_chunk(self, index: int) -> Chunk:
-        """Read chunk ``index`` of this part, checksums verified."""
-        arrays = self.store.read_arrays(f"{self.part}/{index:06d}")
+        """Read chunk ``index`` of this part and verify its checksums."""
+        arrays = self.store.read_arrays(self._chunk_name(index))
         return Chunk(number=index, word_to_doc_order=arrays.pop(PERMUTATION), **arrays)
 
     def read_document_order(self, index: int) -> Chunk:
-        """Read chunk ``index`` in document order alone: the arrays of the word order are empty."""
-        nothing = dict.fromkeys(Chunk._fields[3:], np.empty(0, np.uint32))
-        return Chunk(index, **nothing, **self.store.read_arrays(f"{self.part}/{index:06d}", Chunk._fields[1:3]))
+        """Read chunk ``index`` in document order only. The arrays of its word order are empty."""
+        arrays = self.store.read_arrays(self._chunk_name(index), DOCUMENT_ORDER)
+        word_order = dict.fromkeys(WORD_ORDER, np.empty(0, np.uint32))
+        return Chunk(number=index, **arrays, **word_order)
 
-
-def _read_table(store: Store, name: str) -> pa.Table:
-    try:
-        with store.fs.open(store.where(name), "rb") as file:
-            return read_parquet(file)
-    except (pa.ArrowInvalid, FileNotFoundError) as error:
-        why = "missing" if isinstance(error, FileNotFoundError) else "damaged"
-        raise DataError(f"{store.where(name)}: {why}; ingest anew with --overwrite") from None
+    def _chunk_name(self, index: int) -> str:
+        return f"{self.part}/{index:06d}"
 
 
 def write_chunk(store: Store, part: str, chunk: Chunk) -> ChunkInfo:
-    """Write one chunk and return its row of the chunk table (first_document is left 0 for the caller)."""
+    """Write a chunk and return its row of the chunk table; `commit_corpus` sets ``first_document``."""
     arrays = chunk._asdict()
     del arrays["number"]
     arrays[PERMUTATION] = arrays.pop("word_to_doc_order")
@@ -140,7 +191,7 @@ def write_chunk(store: Store, part: str, chunk: Chunk) -> ChunkInfo:
 
 
 def vocabulary_hash(words: Iterable[str]) -> str:
-    """Digest of the words in id order."""
+    """Return a digest of the words in the order of their ids."""
     return hashlib.sha256("".join(f"{word}\n" for word in words).encode()).hexdigest()[:32]
 
 
@@ -150,23 +201,14 @@ def commit_corpus(
     parts: Mapping[str, Sequence[ChunkInfo]],
     ordered: bool,
     content_hash: str,
-    about: dict[str, Any],
+    metadata: dict[str, Any],
 ) -> None:
-    """Finish a corpus: number the documents, write vocabulary.parquet, then corpus.json, which makes it one.
+    """Write vocabulary.parquet and then corpus.json, which makes the folder a corpus.
 
-    ``about`` is what `inspect` shows besides: source, options, version. documents-<part>.parquet and the chunks
-    must be there already.
+    The chunks and documents-<part>.parquet must exist already. ``metadata`` is what `inspect` shows besides: the
+    source, its options and the version.
     """
-    numbered = {}
-    for part, infos in parts.items():
-        first, rows = 0, []
-        for info in infos:
-            rows.append(asdict(info) | {"first_document": first})
-            first += info.documents
-        numbered[part] = rows
-    sink = pa.BufferOutputStream()
-    pq.write_table(vocabulary, sink)
-    store.write_bytes("vocabulary.parquet", sink.getvalue().to_pybytes())
+    store.write_parquet("vocabulary.parquet", vocabulary)
     store.write_json(
         "corpus.json",
         {
@@ -176,7 +218,17 @@ def commit_corpus(
             "ordered": ordered,
             "vocabulary_hash": vocabulary_hash(vocabulary["word"].to_pylist()),
             "hash": content_hash,
-            "parts": numbered,
-            "about": about,
+            "parts": {part: _chunk_table(chunks) for part, chunks in parts.items()},
+            "about": metadata,
         },
     )
+
+
+def _chunk_table(chunks: Sequence[ChunkInfo]) -> list[dict[str, int]]:
+    """Return the rows of a part's chunk table, with the number of each chunk's first document."""
+    rows = []
+    first_document = 0
+    for chunk in chunks:
+        rows.append(asdict(chunk) | {"first_document": first_document})
+        first_document += chunk.documents
+    return rows

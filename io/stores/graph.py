@@ -1,44 +1,53 @@
-"""The graph store: edges by node, with weights or without, cut into chunks of nodes.
+"""The graph store: edges by their first node, with or without weights, cut into chunks of nodes.
 
 Layout below the URL::
 
-    graph.json      kind, format, counts, chunk table, hash; written last: without it there is no graph
-    nodes.parquet   node: the name; the row is the node's number
-    <c>/            one Zarr group a chunk (see GraphChunk)
+    graph.json      kind, format, counts, chunk table, hash; written last: a folder without it is no graph
+    nodes.parquet   node (the name); the row number is the node's number
+    <c>/            one Zarr group per chunk, see GraphChunk
 """
 
 import hashlib
 import os
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import scipy.sparse
 
-from ..readers.edges import EdgeOptions, Edges, from_matrix, read_edges
-from .parquet import read_parquet
+from .parquet import parquet_bytes
 from .store import Arrays, DataError, Store, check_format
 
 FORMAT = 1
-#: Edges of a chunk.
+#: Most edges of a chunk, unless one node has more.
 CHUNK_EDGES = 1 << 24
 
 
+class Edges(NamedTuple):
+    """A graph in memory, as `write_graph` takes it. V nodes."""
+
+    matrix: scipy.sparse.csr_array  # (V, V) float32: weights above 0; columns ascend in a row
+    names: pa.Array  # (V,) string
+    is_weighted: bool  # False: all weights are 1
+    is_directed: bool  # False: the matrix is symmetric
+    metadata: dict[str, Any]  # source and options, for `inspect`
+
+
 class GraphChunk(NamedTuple):
-    """The edges of N consecutive nodes by their first node. An undirected edge stands in both its nodes' rows."""
+    """The edges that start at N consecutive nodes. E edges; an undirected edge starts at both its nodes."""
 
     first_node: int
     row_ptr: np.ndarray  # (N + 1,) int64
     neighbours: np.ndarray  # (E,) uint32, ascending in a row
-    weights: np.ndarray  # (E,) float32 above 0, or empty: all are 1
+    weights: np.ndarray  # (E,) float32 above 0, or empty if all weights are 1
 
 
 @dataclass(frozen=True)
 class GraphChunkInfo:
-    """What the chunk table says of one chunk."""
+    """One row of the chunk table in graph.json."""
 
     first_node: int
     nodes: int
@@ -46,7 +55,45 @@ class GraphChunkInfo:
 
 
 class Graph:
-    """A graph store, open for reading."""
+    """A graph store, open for reading.
+
+    The command ``corpusmill graph`` and `corpusmill.pipeline.ingest.graph.ingest_graph` write graph stores. `Node2Vec`
+    trains on them.
+
+    Parameters
+    ----------
+    url : str or os.PathLike
+        Folder of the graph: a local path, or any URL that fsspec supports, such as ``s3://bucket/graph``.
+
+    Attributes
+    ----------
+    url : str
+        The URL as given.
+    chunks : list of GraphChunkInfo
+        Numbers of nodes and edges of each chunk.
+    meta : dict
+        Content of ``graph.json``.
+
+    Raises
+    ------
+    DataError
+        If there is no graph at ``url``, or one of a format that this version cannot read.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from corpusmill.io.stores.graph import Graph
+    >>> from corpusmill.pipeline.ingest.graph import ingest_graph
+    >>> _ = Path("edges.txt").write_text("ann bob\\nbob cat\\n")
+    >>> _ = ingest_graph("edges.txt", "friends")
+    >>> graph = Graph("friends")
+    >>> graph.nodes.to_pylist()
+    ['ann', 'bob', 'cat']
+    >>> graph.n_edges
+    4
+    >>> graph.adjacency()["neighbours"].tolist()
+    [1, 0, 2, 1]
+    """
 
     kind = "graph"
 
@@ -55,51 +102,54 @@ class Graph:
         self.url = self.store.url
         if not self.store.exists("graph.json"):
             raise DataError(
-                f"{self.url}: no graph here (no graph.json); make one: corpusmill graph EDGES GRAPH, or write_graph"
+                f"{self.url}: no graph here (no graph.json); make one with `corpusmill graph EDGES {self.url}`"
             )
         self.meta: dict[str, Any] = self.store.read_json("graph.json")
         check_format(self.meta, "graph", FORMAT, self.url)
-        self.chunks = [GraphChunkInfo(**c) for c in self.meta["chunks"]]
+        self.chunks = [GraphChunkInfo(**row) for row in self.meta["chunks"]]
+
+    def __repr__(self) -> str:
+        return f"Graph({self.url!r}: {self.n_nodes} nodes, {self.n_edges} entries of the adjacency)"
 
     @property
     def n_nodes(self) -> int:
-        """V."""
+        """Number of nodes."""
         return self.meta["n_nodes"]
 
     @property
     def n_edges(self) -> int:
-        """Entries of the adjacency: an undirected edge counts twice, a loop once."""
+        """Number of entries of the adjacency: an undirected edge counts twice, a loop once."""
         return self.meta["n_edges"]
 
     @property
     def is_directed(self) -> bool:
-        """Whether an edge leads one way only."""
+        """Whether edges have a direction."""
         return self.meta["directed"]
 
     @property
     def is_weighted(self) -> bool:
-        """Whether edges have weights; otherwise all are 1."""
+        """Whether edges have weights; otherwise all weights are 1."""
         return self.meta["weighted"]
 
     @property
     def hash(self) -> str:
-        """A digest of names and edges."""
+        """Digest of the nodes' names and of all edges. A graph that is copied or moved keeps it."""
         return self.meta["hash"]
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the whole adjacency in memory."""
-        return 8 * (self.n_nodes + 1) + (8 if self.is_weighted else 4) * self.n_edges
+        """Bytes that `adjacency` takes in memory."""
+        edge_bytes = 8 if self.is_weighted else 4
+        return 8 * (self.n_nodes + 1) + edge_bytes * self.n_edges
 
     @cached_property
     def nodes(self) -> pa.Array:
-        """Names by number: (V,) string."""
-        with self.store.fs.open(self.store.where("nodes.parquet"), "rb") as file:
-            column = read_parquet(file)["node"]
+        """Names of the nodes by number: (V,) string."""
+        column = self.store.read_parquet("nodes.parquet")["node"]
         return pa.concat_arrays(column.chunks)
 
     def read_chunk(self, index: int) -> GraphChunk:
-        """Read chunk ``index``, checksums verified."""
+        """Read chunk ``index`` and verify its checksums."""
         return GraphChunk(self.chunks[index].first_node, **self.store.read_arrays(f"{index:06d}"))
 
     def adjacency(self) -> Arrays:
@@ -107,41 +157,35 @@ class Graph:
         row_ptr = np.zeros(self.n_nodes + 1, np.int64)
         neighbours = np.empty(self.n_edges, np.uint32)
         weights = np.empty(self.n_edges if self.is_weighted else 0, np.float32)
-        edge = 0
+        first_edge = 0
         for index, info in enumerate(self.chunks):
             chunk = self.read_chunk(index)
-            row_ptr[info.first_node + 1 : info.first_node + info.nodes + 1] = chunk.row_ptr[1:] + edge
-            neighbours[edge : edge + info.edges] = chunk.neighbours
+            edges = slice(first_edge, first_edge + info.edges)
+            row_ptr[info.first_node + 1 : info.first_node + info.nodes + 1] = chunk.row_ptr[1:] + first_edge
+            neighbours[edges] = chunk.neighbours
             if self.is_weighted:
-                weights[edge : edge + info.edges] = chunk.weights
-            edge += info.edges
+                weights[edges] = chunk.weights
+            first_edge += info.edges
         return {"row_ptr": row_ptr, "neighbours": neighbours, "weights": weights}
 
 
-def write_graph(
-    source: Any, url: str | os.PathLike[str], options: EdgeOptions | None = None, chunk_edges: int = CHUNK_EDGES
-) -> Graph:
-    """Write a graph store and return it opened; whatever graph was there is replaced.
+def write_graph(edges: Edges, url: str | os.PathLike[str], chunk_edges: int = CHUNK_EDGES) -> Graph:
+    """Write edges as a graph store and open it. A graph that is already at ``url`` is replaced.
 
-    ``source``: a path, glob or URL (or a list) of edges, see ``EdgeOptions``, or a square scipy sparse matrix in
-    memory. Raises DataError for what cannot be read or used, ValueError for bad options.
+    A chunk holds at most ``chunk_edges`` edges, or those of one node with more.
     """
-    options = options or EdgeOptions()
-    in_memory = scipy.sparse.issparse(source)
-    edges = from_matrix(source, options) if in_memory else read_edges(source, options)
     store = Store(url)
+    # Without graph.json there is no graph, so a write that is interrupted leaves none, rather than a mixture of two.
     store.delete("graph.json")
     digest = hashlib.sha256()
     infos = []
-    for index, first, last in _cuts(edges.matrix.indptr, chunk_edges):
-        arrays = _rows(edges, first, last)
+    for index, (first, stop) in enumerate(_node_ranges(edges.matrix.indptr, chunk_edges)):
+        arrays = _chunk_arrays(edges, first, stop)
         for array in arrays.values():
             digest.update(array.tobytes())
         store.write_arrays(f"{index:06d}", arrays)
-        infos.append(GraphChunkInfo(first, last - first, len(arrays["neighbours"])))
-    sink = pa.BufferOutputStream()
-    pq.write_table(pa.table({"node": edges.names}), sink)
-    names = sink.getvalue().to_pybytes()
+        infos.append(GraphChunkInfo(first, stop - first, len(arrays["neighbours"])))
+    names = parquet_bytes(pa.table({"node": edges.names}))
     digest.update(names)
     store.write_bytes("nodes.parquet", names)
     store.write_json(
@@ -151,33 +195,36 @@ def write_graph(
             "format": FORMAT,
             "n_nodes": len(edges.names),
             "n_edges": edges.matrix.nnz,
-            "directed": options.directed,
-            "weighted": edges.weighted,
+            "directed": edges.is_directed,
+            "weighted": edges.is_weighted,
             "hash": digest.hexdigest()[:32],
-            "chunks": [asdict(i) for i in infos],
-            "about": {"source": "matrix in memory" if in_memory else str(source), "options": asdict(options)},
+            "chunks": [asdict(info) for info in infos],
+            "about": edges.metadata,
         },
     )
     return Graph(store.url)
 
 
-def _cuts(row_ptr: np.ndarray, chunk_edges: int) -> list[tuple[int, int, int]]:
-    """Cut nodes into runs of at most ``chunk_edges`` edges, a node of more edges apart: (index, first, last)."""
-    cuts: list[tuple[int, int, int]] = []
-    first, n_nodes = 0, len(row_ptr) - 1
+def _node_ranges(row_ptr: np.ndarray, chunk_edges: int) -> Iterator[tuple[int, int]]:
+    """Yield the first node and the end of each chunk of at most ``chunk_edges`` edges, or of one node with more."""
+    n_nodes = len(row_ptr) - 1
+    first = 0
     while first < n_nodes:
-        last = int(np.searchsorted(row_ptr, row_ptr[first] + chunk_edges, side="right")) - 1
-        last = min(n_nodes, max(first + 1, last))
-        cuts.append((len(cuts), first, last))
-        first = last
-    return cuts
+        fitting = int(np.searchsorted(row_ptr, row_ptr[first] + chunk_edges, side="right")) - 1
+        stop = min(n_nodes, max(first + 1, fitting))
+        yield first, stop
+        first = stop
 
 
-def _rows(edges: Edges, first: int, last: int) -> Arrays:
-    row_ptr = edges.matrix.indptr[first : last + 1].astype(np.int64)
-    row = slice(row_ptr[0], row_ptr[-1])
+def _chunk_arrays(edges: Edges, first: int, stop: int) -> dict[str, np.ndarray]:
+    row_ptr = edges.matrix.indptr[first : stop + 1].astype(np.int64)
+    entries = slice(row_ptr[0], row_ptr[-1])
+    if edges.is_weighted:
+        weights = edges.matrix.data[entries].astype(np.float32)
+    else:
+        weights = np.empty(0, np.float32)
     return {
         "row_ptr": row_ptr - row_ptr[0],
-        "neighbours": edges.matrix.indices[row].astype(np.uint32),
-        "weights": edges.matrix.data[row].astype(np.float32) if edges.weighted else np.empty(0, np.float32),
+        "neighbours": edges.matrix.indices[entries].astype(np.uint32),
+        "weights": weights,
     }

@@ -1,55 +1,58 @@
-"""The matrix store: a real matrix cut into chunks of rows, sparse (CSR) or dense, for ratings, images and weights.
+"""The matrix store: a real matrix cut into chunks of rows, such as ratings, images or weights.
 
 Layout below the URL::
 
-    matrix.json          kind, format, shape, type, chunk table, hash; written last: without it there is no matrix
-    train/<c>/           one Zarr group a chunk: indptr, indices, data of sparse rows, or data of dense ones
+    matrix.json          kind, format, shape, dtype, chunk table, hash; written last: a folder without it is no matrix
+    train/<c>/           one Zarr group per chunk: indptr, indices and data of sparse (CSR) rows, or data of dense rows
 """
 
 import hashlib
-from collections.abc import Iterable
+import os
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 import scipy.sparse
 
 from .store import DataError, Store, check_format
 
 FORMAT = 1
-#: Stored numbers in a chunk: 4 Mi float32 are 16 MiB dense, 32 MiB sparse.
+#: Most stored numbers of a chunk: 4 Mi float32 take 16 MiB dense and 32 MiB sparse.
 CHUNK_NUMBERS = 1 << 22
 
 
 class SparseRows(NamedTuple):
-    """Rows of a chunk, their non-zeros in ascending columns."""
+    """Consecutive rows of a matrix, of which only the non-zeros are stored. D rows, n non-zeros."""
 
-    index: int  # type: ignore[assignment]
+    number: int  # of the chunk
     indptr: np.ndarray  # (D + 1,) int64
-    indices: np.ndarray  # (n,) int32
+    indices: np.ndarray  # (n,) int32: columns, ascending in each row
     data: np.ndarray  # (n,) float32 or float64
 
     @property
     def n_documents(self) -> int:
-        """Number of rows."""
+        """D."""
         return len(self.indptr) - 1
 
 
 class DenseRows(NamedTuple):
-    """Rows of a chunk, every number stored."""
+    """Consecutive rows of a matrix, of which every number is stored. D rows, V columns."""
 
-    index: int  # type: ignore[assignment]
+    number: int  # of the chunk
     data: np.ndarray  # (D, V) float32 or float64
 
     @property
     def n_documents(self) -> int:
-        """Number of rows."""
+        """D."""
         return len(self.data)
 
 
 @dataclass(frozen=True)
-class MatrixChunk:
-    """What the chunk table says of one chunk; names as in a corpus, where a row is a document."""
+class MatrixChunkInfo:
+    """One row of the chunk table in matrix.json. Names are those of a corpus, where a row is a document."""
 
     documents: int
     tokens: int  # stored numbers
@@ -57,45 +60,95 @@ class MatrixChunk:
 
 
 class Matrix:
-    """A matrix store, open for reading."""
+    """A matrix store, open for reading.
+
+    `NMF.fit` writes one when it is given an array. `corpusmill.io.stores.matrix.write_matrix` writes one directly, for
+    example from a sequence of blocks that do not fit in memory together. Properties have the names that they have in a
+    `Corpus`: a row is a document, a column is a word, and a stored number is a token.
+
+    Parameters
+    ----------
+    url : str or os.PathLike
+        Folder of the matrix: a local path, or any URL that fsspec supports, such as ``s3://bucket/matrix``.
+    part : {"train"}, default="train"
+        Which rows to show. A matrix has no rows for evaluation, so all its rows are for training.
+
+    Attributes
+    ----------
+    url : str
+        The URL as given.
+    part : str
+        The part as given.
+    chunks : list of MatrixChunkInfo
+        Numbers of rows and of stored numbers of each chunk.
+    meta : dict
+        Content of ``matrix.json``.
+
+    Raises
+    ------
+    DataError
+        If there is no matrix at ``url``, or one of a format that this version cannot read.
+    ValueError
+        If ``part`` is not known.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from corpusmill.io.stores.matrix import Matrix, write_matrix
+    >>> blocks = (np.full((2, 3), value) for value in (1.0, 2.0))
+    >>> _ = write_matrix("ratings", blocks)
+    >>> matrix = Matrix("ratings")
+    >>> matrix.shape, matrix.dtype, len(matrix.chunks)
+    ((4, 3), dtype('float32'), 2)
+    >>> matrix.read_chunk(1).data
+    array([[2., 2., 2.],
+           [2., 2., 2.]], dtype=float32)
+    """
 
     kind = "matrix"
-    part = "train"
-    folder: Any = None  # a temporary folder, kept as long as the matrix that lies in it
+    #: A temporary folder that is deleted together with this object, if the matrix lies in one.
+    folder: Any = None
 
-    def __init__(self, url: str):
+    def __init__(self, url: str | os.PathLike[str], part: str = "train"):
         self.store = Store(url)
         self.url = self.store.url
+        self.part = part
+        if part != "train":
+            raise ValueError(f"part={part!r} is not known: a matrix has only the part 'train'")
         if not self.store.exists("matrix.json"):
-            raise DataError(f"{url}: no matrix here (no matrix.json)")
+            raise DataError(f"{self.url}: no matrix here (no matrix.json); make one with write_matrix")
         self.meta: dict[str, Any] = self.store.read_json("matrix.json")
         check_format(self.meta, "matrix", FORMAT, self.url)
-        self.chunks = [MatrixChunk(**c) for c in self.meta["chunks"]]
+        self.chunks = [MatrixChunkInfo(**row) for row in self.meta["chunks"]]
+
+    def __repr__(self) -> str:
+        storage = "sparse" if self.is_sparse else "dense"
+        return f"Matrix({self.url!r}: {self.n_documents} × {self.n_words}, {storage}, {self.dtype})"
 
     @property
     def held_out(self) -> None:
-        """A matrix keeps no rows apart for evaluation."""
+        """None: a matrix has no rows that were set aside for evaluation."""
         return None
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(rows, columns)."""
+        """Number of rows and number of columns."""
         return self.n_documents, self.n_words
 
     @property
     def n_documents(self) -> int:
-        """D, the number of rows."""
-        return sum(c.documents for c in self.chunks)
+        """Number of rows."""
+        return sum(chunk.documents for chunk in self.chunks)
 
     @property
     def n_words(self) -> int:
-        """V, the number of columns."""
+        """Number of columns."""
         return self.meta["n_words"]
 
     @property
     def n_tokens(self) -> int:
-        """Stored numbers."""
-        return sum(c.tokens for c in self.chunks)
+        """Number of stored numbers: the non-zeros of a sparse matrix, all entries of a dense one."""
+        return sum(chunk.tokens for chunk in self.chunks)
 
     @property
     def is_sparse(self) -> bool:
@@ -104,7 +157,7 @@ class Matrix:
 
     @property
     def dtype(self) -> np.dtype:
-        """float32 or float64."""
+        """Type of the stored numbers: float32 or float64."""
         return np.dtype(self.meta["dtype"])
 
     @property
@@ -114,92 +167,120 @@ class Matrix:
 
     @property
     def hash(self) -> str:
-        """A digest of shape and content."""
+        """Digest of dtype and content. A matrix that is copied or moved keeps it."""
         return self.meta["hash"]
 
+    @property
+    def vocabulary(self) -> pa.Table:
+        """A table without columns: the columns of a matrix have no names."""
+        return pa.table({})
+
+    @property
+    def vocabulary_hash(self) -> str:
+        """An empty string: a matrix has no vocabulary."""
+        return ""
+
     def read_chunk(self, index: int) -> SparseRows | DenseRows:
-        """Read chunk ``index``, checksums verified."""
+        """Read chunk ``index`` and verify its checksums."""
         arrays = self.store.read_arrays(f"train/{index:06d}")
         return SparseRows(index, **arrays) if self.is_sparse else DenseRows(index, **arrays)
 
 
 def write_matrix(
-    url: str,
-    data: Any,
-    dtype: Any = np.float32,
-    chunk_numbers: int = CHUNK_NUMBERS,
-    about: dict[str, Any] | None = None,
+    url: str | os.PathLike[str], data: Any, dtype: npt.DTypeLike = np.float32, chunk_numbers: int = CHUNK_NUMBERS
 ) -> Matrix:
-    """Write a NumPy array, a SciPy sparse matrix or an iterable of either (blocks of rows) as a store, and open it.
+    """Write a NumPy array, a SciPy sparse matrix, or an iterable of either (blocks of rows) as a store, and open it.
 
-    Raises DataError with row and column for an entry that is negative or not finite, and for blocks of unequal width
-    or kind. Empty rows and columns are allowed.
+    A chunk holds at most ``chunk_numbers`` stored numbers, or one longer row. Rows and columns may be empty. Raises
+    DataError with row and column for an entry that is negative or not finite, and for blocks that differ in width or
+    in whether they are sparse.
     """
     writer = _Writer(Store(url), np.dtype(dtype))
-    blocks = data if not (scipy.sparse.issparse(data) or hasattr(data, "shape")) else [data]
-    for block in blocks:
-        for part in _cut(block, chunk_numbers):
-            writer.add(part)
+    is_one_block = scipy.sparse.issparse(data) or hasattr(data, "shape")
+    for block in [data] if is_one_block else data:
+        for rows in _cut(block, chunk_numbers):
+            writer.add(rows)
     return writer.finish()
 
 
 class _Writer:
+    """Writes chunks one after another, then matrix.json."""
+
     def __init__(self, store: Store, dtype: np.dtype):
-        self.store, self.dtype = store, dtype
-        self.chunks: list[MatrixChunk] = []
-        self.rows, self.total = 0, 0.0
+        self.store = store
+        self.dtype = dtype
+        self.chunks: list[MatrixChunkInfo] = []
+        self.n_rows = 0
+        self.total = 0.0
         self.digest = hashlib.sha256(str(dtype).encode())
-        self.width, self.sparse = -1, False
+        #: Width of the blocks, and whether they are sparse; known from the first block on.
+        self.n_columns = -1
+        self.is_sparse = False
 
     def add(self, block: Any) -> None:
-        sparse = scipy.sparse.issparse(block)
-        if self.width < 0:
-            self.width, self.sparse = block.shape[1], sparse
-        if (block.shape[1], sparse) != (self.width, self.sparse):
-            raise DataError(
-                f"{self.store.url}: a block of rows from row {self.rows} has {block.shape[1]} columns "
-                f"({'sparse' if sparse else 'dense'}), those before it {self.width}: blocks must be alike"
-            )
-        self._check(block)
-        arrays = _sparse_arrays(block, self.dtype) if sparse else {"data": np.ascontiguousarray(block, self.dtype)}
+        """Check some rows and write them as a chunk."""
+        self._check_alike(block)
+        self._check_entries(block)
+        if self.is_sparse:
+            arrays = _sparse_arrays(block, self.dtype)
+        else:
+            arrays = {"data": np.ascontiguousarray(block, self.dtype)}
         self.store.write_arrays(f"train/{len(self.chunks):06d}", arrays)
         for name in sorted(arrays):
             self.digest.update(name.encode() + str(arrays[name].shape).encode() + arrays[name].tobytes())
         self.total += float(arrays["data"].sum(dtype=np.float64))
-        self.chunks.append(MatrixChunk(block.shape[0], int(arrays["data"].size), self.rows))
-        self.rows += block.shape[0]
-
-    def _check(self, block: Any) -> None:
-        entries = block.data if scipy.sparse.issparse(block) else block
-        bad = ~(np.isfinite(entries) & (entries >= 0))
-        if bad.any():
-            row, column, value = _first(block, bad)
-            raise DataError(
-                f"{self.store.url}: row {self.rows + row}, column {column} is {value}: entries must be finite and "
-                f"not negative"
-            )
+        self.chunks.append(MatrixChunkInfo(block.shape[0], int(arrays["data"].size), self.n_rows))
+        self.n_rows += block.shape[0]
 
     def finish(self) -> Matrix:
-        if not self.rows or self.width < 1:
+        """Write matrix.json and open the store."""
+        if not self.n_rows or self.n_columns < 1:
             raise DataError(f"{self.store.url}: the matrix has no rows or no columns")
         self.store.write_json(
             "matrix.json",
             {
                 "kind": "matrix",
                 "format": FORMAT,
-                "n_words": self.width,
-                "sparse": self.sparse,
+                "n_words": self.n_columns,
+                "sparse": self.is_sparse,
                 "dtype": self.dtype.name,
                 "total": self.total,
                 "hash": self.digest.hexdigest()[:32],
-                "chunks": [asdict(c) for c in self.chunks],
+                "chunks": [asdict(chunk) for chunk in self.chunks],
             },
         )
         return Matrix(self.store.url)
 
+    def _check_alike(self, block: Any) -> None:
+        is_sparse = scipy.sparse.issparse(block)
+        n_columns = block.shape[1]
+        if self.n_columns < 0:
+            self.n_columns = n_columns
+            self.is_sparse = is_sparse
+        if (n_columns, is_sparse) != (self.n_columns, self.is_sparse):
+            raise DataError(
+                f"{self.store.url}: all blocks of rows must be alike, but the one at row {self.n_rows} has "
+                f"{_describe_block(n_columns, is_sparse)}, and the one before it "
+                f"{_describe_block(self.n_columns, self.is_sparse)}"
+            )
 
-def _cut(block: Any, numbers: int) -> Iterable[Any]:
-    """Cut rows into pieces of about so many stored numbers, at least one row each."""
+    def _check_entries(self, block: Any) -> None:
+        entries = block.data if self.is_sparse else block
+        is_bad = ~(np.isfinite(entries) & (entries >= 0))
+        if is_bad.any():
+            row, column, value = _first_bad_entry(block, is_bad)
+            raise DataError(
+                f"{self.store.url}: row {self.n_rows + row}, column {column} is {value}: entries must be finite and "
+                f"not negative"
+            )
+
+
+def _describe_block(n_columns: int, is_sparse: bool) -> str:
+    return f"{n_columns} columns ({'sparse' if is_sparse else 'dense'})"
+
+
+def _cut(block: Any, chunk_numbers: int) -> Iterator[Any]:
+    """Cut a block into runs of rows of at most ``chunk_numbers`` stored numbers, or one longer row."""
     if scipy.sparse.issparse(block):
         block = scipy.sparse.csr_matrix(block)
         block.sum_duplicates()
@@ -207,12 +288,12 @@ def _cut(block: Any, numbers: int) -> Iterable[Any]:
     else:
         block = np.asarray(block)
         ends = np.arange(1, len(block) + 1) * block.shape[1]
-    first, n = 0, len(ends)
-    while first < n:
+    first = 0
+    while first < len(ends):
         before = ends[first - 1] if first else 0
-        last = max(first + 1, int(np.searchsorted(ends, before + numbers, "right")))
-        yield block[first:last]
-        first = last
+        stop = max(first + 1, int(np.searchsorted(ends, before + chunk_numbers, "right")))
+        yield block[first:stop]
+        first = stop
 
 
 def _sparse_arrays(block: Any, dtype: np.dtype) -> dict[str, np.ndarray]:
@@ -223,11 +304,11 @@ def _sparse_arrays(block: Any, dtype: np.dtype) -> dict[str, np.ndarray]:
     }
 
 
-def _first(block: Any, bad: np.ndarray) -> tuple[int, int, float]:
-    """Row, column and value of the first bad entry."""
+def _first_bad_entry(block: Any, is_bad: np.ndarray) -> tuple[int, int, float]:
+    """Return row, column and value of the first entry that ``is_bad`` marks."""
     if not scipy.sparse.issparse(block):
-        row, column = np.argwhere(bad)[0]
+        row, column = np.argwhere(is_bad)[0]
         return int(row), int(column), float(block[row, column])
-    i = int(np.flatnonzero(bad)[0])
-    row = int(np.searchsorted(block.indptr, i, "right")) - 1
-    return row, int(block.indices[i]), float(block.data[i])
+    entry = int(np.flatnonzero(is_bad)[0])
+    row = int(np.searchsorted(block.indptr, entry, "right")) - 1
+    return row, int(block.indices[entry]), float(block.data[entry])

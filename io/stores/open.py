@@ -1,17 +1,21 @@
-"""Open whatever store a model trains on, by what lies at its URL."""
+"""Open a store of training data by what lies at its URL."""
 
-from typing import Any
+import os
 
 from .corpus import Corpus
 from .matrix import Matrix
 from .store import DataError, Store
 
 
-def open_data(url: str, part: str = "train") -> Any:
-    """Return the corpus, matrix or graph store at ``url``; raise DataError where there is none."""
+def open_data(url: str | os.PathLike[str], part: str = "train") -> Corpus | Matrix:
+    """Return the corpus or matrix store at ``url``; raise DataError if there is neither."""
     store = Store(url)
     if store.exists("corpus.json"):
         return Corpus(url, part)
     if store.exists("matrix.json"):
-        return Matrix(url)
-    raise DataError(f"{url}: no store of data here; write one with `corpusmill ingest SOURCE {url}`")
+        return Matrix(url, part)
+    if store.exists("graph.json"):
+        raise DataError(f"{store.url}: this is a graph; only Node2Vec trains on graphs")
+    raise DataError(
+        f"{store.url}: no corpus and no matrix here; make a corpus with `corpusmill ingest SOURCE {store.url}`"
+    )

@@ -2,8 +2,8 @@
 
 import numpy as np
 from corpusmill.io.readers.edges import EdgeOptions
-from corpusmill.io.stores.graph import write_graph
 from corpusmill.kernels.node2vec import walks
+from corpusmill.pipeline.ingest.graph import ingest_graph
 
 
 def adjacency(W, symmetric):
@@ -43,7 +43,7 @@ def communities(size=15, groups=4, seed=0):
 def graph_of(text, folder, **options):
     """Write lines of edges as a graph store."""
     (folder / "edges.txt").write_text(text)
-    return write_graph(str(folder / "edges.txt"), folder / "graph", EdgeOptions(**options), chunk_edges=100)
+    return ingest_graph(str(folder / "edges.txt"), folder / "graph", EdgeOptions(**options), chunk_edges=100)
 
 
 def neighbours_of(graph):

@@ -25,9 +25,6 @@ PUBLIC = {
 }
 #: Names whose docstrings are still to be written.
 PENDING = {
-    "Corpus",
-    "Graph",
-    "Matrix",
     "ingest",
 }
 ESTIMATORS = {"LDA", "NMF", "Node2Vec", "RandomIndexing", "Word2Vec"}

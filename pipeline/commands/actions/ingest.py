@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 from ....configs.schema import Config
 from ....io.readers.edges import EdgeOptions
-from ....io.stores.graph import write_graph
 from ....io.stores.store import DataError, Store
+from ...ingest.graph import ingest_graph
 from ...ingest.ingest import IngestOptions, IngestProgress, Listener
 from ...ingest.ingest import ingest as ingest_source
 from ..results import Facts, IngestResult
@@ -50,4 +50,4 @@ def make_graph(edges: str, url: str, options: EdgeOptions, overwrite: bool = Fal
     """Write a graph from a list of edges and describe it; raise DataError if there is a graph at ``url`` already."""
     if Store(url).exists("graph.json") and not overwrite:
         raise DataError(f"{url}: there is a graph here already; choose another folder, or replace it with --overwrite")
-    return inspect(write_graph(edges, url, options).url)
+    return inspect(ingest_graph(edges, url, options).url)

@@ -10,8 +10,9 @@ import scipy.sparse
 
 from ....configs.validation import validate_model
 from ....io.stores.corpus import Corpus
-from ....io.stores.graph import Graph, write_graph
+from ....io.stores.graph import Graph
 from ....io.stores.store import Store
+from ...ingest.graph import ingest_graph
 from ..base.estimator import FitOptions
 from ..base.saved import SavedModel
 from ..skip_gram.estimator import SkipGramEstimator
@@ -278,4 +279,4 @@ def open_graph(data: Any, url: str) -> Graph:
             f"fit needs a graph (a Graph, the URL of a graph or of a file of edges, or a sparse matrix) or walks (a "
             f"Corpus, its URL, or a list of lists of node names), not {type(data).__name__}"
         )
-    return write_graph(data, url)
+    return ingest_graph(data, url)

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 import scipy.sparse
+from corpusmill.io.readers.edges import read_edges
+from corpusmill.io.stores.graph import write_graph
 from corpusmill.io.stores.matrix import Matrix, write_matrix
 from corpusmill.io.stores.open import open_data
 from corpusmill.io.stores.store import DataError
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 
 def whole(matrix):
     chunks = [matrix.read_chunk(c) for c in range(len(matrix.chunks))]
-    assert [c.index for c in chunks] == list(range(len(chunks)))
+    assert [c.number for c in chunks] == list(range(len(chunks)))
     assert [c.n_documents for c in chunks] == [info.documents for info in matrix.chunks]
     if not matrix.is_sparse:
         return np.concatenate([c.data for c in chunks])
@@ -72,3 +74,18 @@ def test_a_format_of_the_future_is_refused(tmp_path):
     matrix.store.write_json("matrix.json", matrix.meta | {"format": 99})
     with pytest.raises(DataError, match="format 99"):
         Matrix(matrix.url)
+
+
+def test_a_matrix_has_no_part_for_evaluation(tmp_path):
+    matrix = write_matrix(tmp_path / "a", np.ones((2, 2)))
+    assert (matrix.part, matrix.held_out, matrix.vocabulary.num_columns) == ("train", None, 0)
+    with pytest.raises(ValueError, match="part='held_out' is not known"):
+        open_data(matrix.url, "held_out")
+
+
+def test_a_graph_is_refused_as_training_data(tmp_path):
+    write_graph(read_edges(scipy.sparse.eye_array(3, format="csr")), tmp_path)
+    with pytest.raises(DataError, match="this is a graph; only Node2Vec trains on graphs"):
+        open_data(tmp_path)
+    with pytest.raises(DataError, match="no corpus and no matrix here"):
+        open_data(tmp_path / "nothing")

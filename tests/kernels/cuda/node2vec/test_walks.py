@@ -43,10 +43,10 @@ def test_walks_whose_proposals_fail_are_the_cpus():
 
 @on_device
 def test_a_corpus_of_walks_is_the_cpus(tmp_path):
-    from corpusmill.io.stores.graph import write_graph
+    from corpusmill.pipeline.ingest.graph import ingest_graph
     from corpusmill.pipeline.models.node2vec.walks import WalkOptions, write_walks
 
-    graph = write_graph(sparse.csr_matrix(random_graph(5, 0.6, False, False)), str(tmp_path / "graph"))
+    graph = ingest_graph(sparse.csr_matrix(random_graph(5, 0.6, False, False)), str(tmp_path / "graph"))
     options = WalkOptions(p=0.3, q=2, num_walks=1, walk_length=5)
     with few_threads(walks, THREADS=4):
         hashes = [write_walks(graph, str(tmp_path / d), options, device=d).hash for d in ("cuda", "cpu")]

@@ -29,11 +29,17 @@ class RoundedLDA(LDA):
     """LDA of rounded entries. scikit-learn's checks pass fractions, of which LDA can make nothing."""
 
     def _rounded(self, X):
-        if not is_matrix(X) or not np.issubdtype(getattr(X, "dtype", float), np.number):
+        """Return ten times the entries, rounded; leave alone what is no matrix of real numbers."""
+        if not is_matrix(X):
             return X
+        if scipy.sparse.issparse(X):
+            return (X.tocsr() * 10).rint()
         if hasattr(X, "columns"):
-            return X.round()
-        return X.round() if scipy.sparse.issparse(X) or isinstance(X, np.ndarray) else np.round(np.asarray(X))
+            return (X * 10).round()
+        values = np.asarray(X)
+        if values.dtype.kind == "O":
+            values = values.astype(float)
+        return np.round(values * 10) if values.dtype.kind in "iuf" else X
 
     def fit(self, X, y=None, **options):
         return super().fit(self._rounded(X), y, **options)

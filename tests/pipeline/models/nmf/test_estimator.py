@@ -8,13 +8,14 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse
 from corpusmill import NMF
-from corpusmill.io.stores.matrix import write_matrix
+from corpusmill.io.stores.matrix import Matrix, write_matrix
 from corpusmill.io.stores.store import DataError
 from corpusmill.kernels import random
 from corpusmill.kernels.nmf import hals as nmf
 from corpusmill.kernels.nmf import solvers as nmf_solvers
 from corpusmill.pipeline.engine.clusters import open_cluster
 from corpusmill.pipeline.ingest.ingest import corpus_from
+from corpusmill.pipeline.models.base.saved import SavedModel
 from corpusmill.pipeline.models.registry import load_model
 from helpers.faults import peak_rss
 from helpers.models import fitted_rows, interrupt_after
@@ -370,3 +371,40 @@ def test_a_matrix_eight_times_the_memory_limit_trains_below_the_projection(tmp_p
         (peak,) = client.run(peak_rss).values()
     assert model.history_[-1]["relative_error"] < 0.6
     assert peak <= next(p for p in plans if p)["total"] <= limit
+
+
+# --- reading the data and the previous model ---
+
+
+class Counted:
+    """Counts the calls of a method of a class."""
+
+    def __init__(self, monkeypatch, cls, name):
+        self.calls = 0
+        method = getattr(cls, name)
+
+        def counting(*arguments):
+            self.calls += 1
+            return method(*arguments)
+
+        monkeypatch.setattr(cls, name, counting)
+
+
+def test_singular_vectors_are_computed_once_for_all_blocks(monkeypatch, tmp_path):
+    matrix = write_matrix(str(tmp_path / "m"), [sums_of_parts(60, 20, 3)], "float64")
+    reads = Counted(monkeypatch, Matrix, "read_chunk")
+    small(n_components=3, max_iter=1, init="nndsvd").fit(matrix)
+    of_one_block = reads.calls
+    small(n_components=3, max_iter=1, init="nndsvd", n_blocks=4).fit(matrix)
+    assert reads.calls == 2 * of_one_block
+
+
+def test_partial_fit_reads_the_previous_model_one_block_at_a_time(monkeypatch, tmp_path):
+    A = sums_of_parts(60, 20, 3)
+    model = small(n_components=3, max_iter=1, n_blocks=4).fit(A)
+    whole = Counted(monkeypatch, SavedModel, "load")
+    blocks = Counted(monkeypatch, SavedModel, "block")
+    model.partial_fit(A)
+    assert whole.calls == 0
+    # Each of the four new blocks looks for its rows in each of the four old ones.
+    assert blocks.calls == 16

@@ -26,6 +26,8 @@ from .zarr_files import encode_group, read_group
 
 #: Named NumPy arrays and scalars: a chunk's state, a block of a model, a shard's delta.
 Arrays = dict[str, Any]
+#: The content of a JSON file.
+JsonObject = dict[str, Any]
 
 
 class DataError(ValueError):

@@ -285,6 +285,10 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
         return False
 
 
+#: An algorithm of whatever data and chunks, as the engine sees it.
+AnyAlgorithm = Algorithm[Any, Any]
+
+
 def add(left: Arrays, right: Arrays) -> Arrays:
     """Add two dictionaries of arrays by name. A name that only one of them has keeps its array."""
     total = left | right

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 #: The run, the kind of value, and further names that tell values of one kind apart.
-Key = tuple[Any, ...]
+Key = tuple[object, ...]
 Value = TypeVar("Value")
 
 
@@ -21,7 +21,7 @@ class Cache:
         self._loading: dict[Key, threading.Lock] = {}
         self._values: dict[Key, tuple[int, int, Any]] = {}
         self._bytes = 0
-        self._run = ""
+        self._run: object = ""
 
     @property
     def nbytes(self) -> int:
@@ -70,7 +70,7 @@ class Cache:
                 self.put(key, value, version=version, nbytes=size(value), budget=budget)
             return value
 
-    def _enter_run(self, run: str) -> None:
+    def _enter_run(self, run: object) -> None:
         if run != self._run:
             self._values.clear()
             self._loading.clear()

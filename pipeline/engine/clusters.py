@@ -4,7 +4,7 @@ import contextlib
 import ssl
 from collections.abc import Callable, Iterator
 from importlib import resources
-from typing import Any
+from typing import Any, TypeVar
 
 import dask
 
@@ -24,6 +24,11 @@ PATIENCE_SECONDS = 5.0
 
 #: Options that name TLS files.
 TLS_FILES = ("tls_ca_file", "tls_client_cert", "tls_client_key")
+
+
+#: Options of a cluster or a client by name; each library has its own.
+Options = dict[str, Any]
+Opened = TypeVar("Opened")
 
 
 class ClusterError(Exception):
@@ -85,7 +90,7 @@ def open_cluster(kind: str = "local", **options: Any) -> Iterator[Client | None]
 
 
 @contextlib.contextmanager
-def closing_patiently(resource: Any) -> Iterator[Any]:
+def closing_patiently(resource: contextlib.AbstractContextManager[Opened]) -> Iterator[Opened]:
     """Enter a cluster or client and leave it. A timeout while it closes is ignored, because all work is done."""
     entered = resource.__enter__()
     try:
@@ -95,7 +100,7 @@ def closing_patiently(resource: Any) -> Iterator[Any]:
             resource.__exit__(None, None, None)
 
 
-def _connected(target: dict[str, Any]) -> Client:
+def _connected(target: Options) -> Client:
     """Return a client of the scheduler that ``target``, the arguments of `Client`, describes."""
     where = target.get("scheduler_file") or target["address"]
     if str(where).startswith("tls://") and "security" not in target:
@@ -130,7 +135,7 @@ def await_worker(client: Client, notify: Callable[[str], None]) -> None:
         raise ClusterError(f"no worker of {where} came within {format_duration(limit)}: {advice}") from None
 
 
-def dask_settings() -> dict[str, Any]:
+def dask_settings() -> Options:
     """Return Dask's settings: its defaults, over them configs/dask.yaml, over both the user's own settings."""
     text = resources.files("corpusmill.configs").joinpath("dask.yaml").read_text()
     return dask.config.merge(dask.config.config, yaml.safe_load(text), dask.config.collect())
@@ -139,25 +144,25 @@ def dask_settings() -> dict[str, Any]:
 # --- how each kind starts; each function returns the arguments of distributed.Client ---
 
 
-def _local(stack: contextlib.ExitStack, options: dict[str, Any]) -> dict[str, Any]:
+def _local(stack: contextlib.ExitStack, options: Options) -> Options:
     options.setdefault("threads_per_worker", 1)
     options.setdefault("dashboard_address", "127.0.0.1:0")
     return {"address": stack.enter_context(closing_patiently(distributed.LocalCluster(processes=True, **options)))}
 
 
-def _address(stack: contextlib.ExitStack, options: dict[str, Any]) -> dict[str, Any]:
+def _address(stack: contextlib.ExitStack, options: Options) -> Options:
     if not options.get("address"):
         raise ClusterError("cluster kind 'address' needs the scheduler's address, such as tcp://host:8786")
     return _with_security(options)
 
 
-def _scheduler_file(stack: contextlib.ExitStack, options: dict[str, Any]) -> dict[str, Any]:
+def _scheduler_file(stack: contextlib.ExitStack, options: Options) -> Options:
     if not options.get("scheduler_file"):
         raise ClusterError("cluster kind 'scheduler-file' needs scheduler_file, the path that dask scheduler wrote")
     return _with_security(options)
 
 
-def _with_security(options: dict[str, Any]) -> dict[str, Any]:
+def _with_security(options: Options) -> Options:
     """Turn the options with TLS files into Dask's security object."""
     files = {name: options.pop(name) for name in TLS_FILES if name in options}
     if not files:
@@ -165,7 +170,7 @@ def _with_security(options: dict[str, Any]) -> dict[str, Any]:
     return options | {"security": distributed.Security(require_encryption=True, **files)}
 
 
-def _local_cuda(stack: contextlib.ExitStack, options: dict[str, Any]) -> dict[str, Any]:
+def _local_cuda(stack: contextlib.ExitStack, options: Options) -> Options:
     try:
         from dask_cuda import LocalCUDACluster
     except ImportError:
@@ -173,7 +178,7 @@ def _local_cuda(stack: contextlib.ExitStack, options: dict[str, Any]) -> dict[st
     return {"address": stack.enter_context(closing_patiently(LocalCUDACluster(**options)))}
 
 
-def _jobqueue(stack: contextlib.ExitStack, options: dict[str, Any]) -> dict[str, Any]:
+def _jobqueue(stack: contextlib.ExitStack, options: Options) -> Options:
     try:
         import dask_jobqueue
         from dask_jobqueue.local import LocalCluster
@@ -190,7 +195,7 @@ def _jobqueue(stack: contextlib.ExitStack, options: dict[str, Any]) -> dict[str,
     return {"address": stack.enter_context(closing_patiently(classes[scheduler](**options)))}
 
 
-def _kubernetes(stack: contextlib.ExitStack, options: dict[str, Any]) -> dict[str, Any]:
+def _kubernetes(stack: contextlib.ExitStack, options: Options) -> Options:
     try:
         from dask_kubernetes.operator import KubeCluster
     except ImportError:

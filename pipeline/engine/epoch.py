@@ -8,11 +8,10 @@ import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from ...io.stores.store import Arrays, DataError, check_free
+from ...io.stores.store import Arrays, DataError, JsonObject, check_free
 from . import tasks
-from .algorithm import Algorithm, Metrics, PreviousModel, add
+from .algorithm import AnyAlgorithm, Metrics, PreviousModel, add
 from .data import ChunkSize, TrainingData, reference
 from .events import Callback, Described, EpochFinished, EpochStarted, Event, RunFinished, RunStarted, ShardSwept
 from .executors import Capacity, Executor, Handle
@@ -32,14 +31,14 @@ class Training:
     ``config`` is written to run.json for people and reports. ``previous`` is a saved model to continue from.
     """
 
-    algorithm: Algorithm[Any, Any]
+    algorithm: AnyAlgorithm
     data: TrainingData
     run: RunStore
     epochs: int
     seed: int = 0
     held_out: TrainingData | None = None
     evaluate_every: int = 10
-    config: dict[str, Any] = field(default_factory=dict)
+    config: JsonObject = field(default_factory=dict)
     callbacks: Sequence[Callback] = ()
     previous: PreviousModel | None = None
 

@@ -26,6 +26,12 @@ TASK_ERRORS = (DataError, DeviceError, ValueError, OSError)
 
 #: A task in progress: a Dask future, or the result itself when tasks run in this process.
 Handle = Any
+#: What a task returns. It differs from task to task, and the caller knows its type.
+Result = Any
+#: A function that runs on a worker. Handles among its arguments are replaced by their results.
+Task = Callable[..., Result]
+#: The arguments of one call of a task.
+Arguments = tuple[Any, ...]
 
 #: Seconds that all workers may be paused before their tasks are cancelled.
 STALLED_SECONDS = 60.0
@@ -54,28 +60,26 @@ class Executor(ABC):
         """Return the present workers. With ``devices``, each reports the memory of its CUDA device too."""
 
     @abstractmethod
-    def submit(self, function: Callable[..., Any], *arguments: Any, key: str, near: str | None = None) -> Handle:
+    def submit(self, function: Task, *arguments: object, key: str, near: str | None = None) -> Handle:
         """Run a task, preferably on the worker at the address ``near``; return its handle."""
 
     @abstractmethod
-    def completed(self, handles: Iterable[Handle]) -> Iterator[tuple[int, Any]]:
+    def completed(self, handles: Iterable[Handle]) -> Iterator[tuple[int, Result]]:
         """Yield (position, result) as the tasks finish, and release each result."""
 
     def guarded(self) -> contextlib.AbstractContextManager[None]:
         """Return a context that turns the errors of a lost scheduler into `TaskLost` with advice."""
         return contextlib.nullcontext()
 
-    def gather(self, handles: Iterable[Handle]) -> list[Any]:
+    def gather(self, handles: Iterable[Handle]) -> list[Result]:
         """Return the tasks' results in order."""
         return [result for _, result in sorted(self.completed(handles), key=lambda pair: pair[0])]
 
-    def run(
-        self, function: Callable[..., Any], arguments: Iterable[tuple[Any, ...]], key: str
-    ) -> Iterator[tuple[int, Any]]:
+    def run(self, function: Task, arguments: Iterable[Arguments], key: str) -> Iterator[tuple[int, Result]]:
         """Run independent tasks and yield (position, result) as they finish."""
         return self.completed([self.submit(function, *a, key=f"{key}-{i}") for i, a in enumerate(arguments)])
 
-    def map(self, function: Callable[..., Any], arguments: Iterable[tuple[Any, ...]], name: str) -> list[Any]:
+    def map(self, function: Task, arguments: Iterable[Arguments], name: str) -> list[Result]:
         """Run independent tasks and return their results in order. ``name`` need not be unique."""
         key = f"{name}-{os.urandom(4).hex()}"
         results = sorted(self.run(function, arguments, key), key=lambda pair: pair[0])
@@ -91,17 +95,15 @@ class Synchronous(Executor):
 
         return [Capacity("this process", "", 1, MEMORY_LIMIT, device_bytes() if devices else 0)]
 
-    def submit(self, function: Callable[..., Any], *arguments: Any, key: str, near: str | None = None) -> Handle:
+    def submit(self, function: Task, *arguments: object, key: str, near: str | None = None) -> Handle:
         """Return the result itself."""
         return function(*arguments)
 
-    def completed(self, handles: Iterable[Handle]) -> Iterator[tuple[int, Any]]:
+    def completed(self, handles: Iterable[Handle]) -> Iterator[tuple[int, Result]]:
         """Yield the results, which are known already."""
         yield from enumerate(handles)
 
-    def run(
-        self, function: Callable[..., Any], arguments: Iterable[tuple[Any, ...]], key: str
-    ) -> Iterator[tuple[int, Any]]:
+    def run(self, function: Task, arguments: Iterable[Arguments], key: str) -> Iterator[tuple[int, Result]]:
         """Run the tasks one by one, each when its result is requested."""
         return ((i, function(*a)) for i, a in enumerate(arguments))
 
@@ -133,7 +135,7 @@ class OnDask(Executor):
         )
         return sorted(found, key=lambda c: c.name)
 
-    def submit(self, function: Callable[..., Any], *arguments: Any, key: str, near: str | None = None) -> Handle:
+    def submit(self, function: Task, *arguments: object, key: str, near: str | None = None) -> Handle:
         """Return a future. ``near`` is a preference: the task runs elsewhere if that worker is gone or busy."""
         if near is None:
             return self.client.submit(function, *arguments, key=key, pure=False)
@@ -141,7 +143,7 @@ class OnDask(Executor):
         preference = {"workers": [near], "allow_other_workers": True}
         return self.client.submit(function, *arguments, key=key, pure=False, **preference)
 
-    def completed(self, handles: Iterable[Handle]) -> Iterator[tuple[int, Any]]:
+    def completed(self, handles: Iterable[Handle]) -> Iterator[tuple[int, Result]]:
         """Yield results as they arrive. Each future is released at once, which lets the scheduler forget its task."""
         from distributed import as_completed
 

@@ -1,12 +1,11 @@
 """The memory plan of a run: how many bytes a worker will hold. It is made, and checked, before the first task."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from dask.utils import format_bytes
 
 from ...io.stores.store import DataError
-from .algorithm import Algorithm, MemoryEstimate
+from .algorithm import AnyAlgorithm, MemoryEstimate
 from .data import TrainingData
 from .executors import Capacity
 
@@ -46,7 +45,7 @@ class Plan:
         }
 
 
-def make_plan(algorithm: Algorithm[Any, Any], data: TrainingData, capacity: Capacity) -> Plan:
+def make_plan(algorithm: AnyAlgorithm, data: TrainingData, capacity: Capacity) -> Plan:
     """Return the memory plan of a worker; raise DataError, with the numbers, if its tasks do not fit."""
     estimates = [algorithm.memory(data, chunk) for chunk in data.chunks]
     largest = max(estimates, key=lambda estimate: estimate.total)
@@ -63,7 +62,7 @@ def make_plan(algorithm: Algorithm[Any, Any], data: TrainingData, capacity: Capa
     return Plan(PROCESS_BYTES, capacity.threads, largest, int(cache), limit)
 
 
-def _check_device(algorithm: Algorithm[Any, Any], needed: int, capacity: Capacity) -> None:
+def _check_device(algorithm: AnyAlgorithm, needed: int, capacity: Capacity) -> None:
     if algorithm.device == "cuda" and not capacity.device:
         raise ValueError(
             f"device is 'cuda', but worker {capacity.name} has no CUDA device that works: use a machine that has one "

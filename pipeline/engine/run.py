@@ -17,11 +17,10 @@ import platform
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
-from typing import Any
 
 from ...io.stores.locks import acquire_lock, is_locked
-from ...io.stores.store import Arrays, DataError, Store, check_format
-from .algorithm import Algorithm, Metrics, PreviousModel
+from ...io.stores.store import Arrays, DataError, JsonObject, Store, check_format
+from .algorithm import AnyAlgorithm, Metrics, PreviousModel
 from .data import TrainingData
 
 FORMAT = 1
@@ -40,7 +39,7 @@ class RunStore:
         return Store(self.url)
 
     @property
-    def meta(self) -> dict[str, Any]:
+    def meta(self) -> JsonObject:
         """The content of run.json. Raises DataError if there is no run here."""
         store = self.store
         if not store.exists("run.json"):
@@ -123,17 +122,17 @@ class RunStore:
 
 
 def describe(
-    algorithm: Algorithm[Any, Any],
+    algorithm: AnyAlgorithm,
     data: TrainingData,
     previous: PreviousModel | None,
     seed: int,
     shards: list[list[int]],
-    config: dict[str, Any],
-) -> dict[str, Any]:
+    config: JsonObject,
+) -> JsonObject:
     """Return the content of run.json. Its fingerprint covers everything that determines the result, and no path."""
     parameters = asdict(algorithm)
     del parameters["device"]
-    decisive: dict[str, Any] = {
+    decisive: JsonObject = {
         "algorithm": algorithm.name,
         "parameters": parameters | {"class": type(algorithm).__name__},
         "data": {"url": data.url, "part": data.part, "hash": data.hash, "kind": data.kind},

@@ -11,7 +11,7 @@ from typing import Any, TypedDict
 
 from ...io.stores.store import Arrays
 from ...kernels.errors import DeviceError
-from .algorithm import Address, Algorithm, PreviousModel, add, nbytes
+from .algorithm import Address, AnyAlgorithm, PreviousModel, add, nbytes
 from .cache import CACHE
 from .data import DataRef, TrainingData
 from .run import RunStore
@@ -25,7 +25,7 @@ class Job:
     training: str
     run: str
     data: DataRef
-    algorithm: Algorithm[Any, Any]
+    algorithm: AnyAlgorithm
     previous: PreviousModel | None
     seed: int
     cache_bytes: int
@@ -184,7 +184,7 @@ def take_delta(shard: SweptShard, index: int) -> Arrays:
     return shard.deltas[index]
 
 
-def merge_deltas(algorithm: Algorithm[Any, Any], left: Arrays, right: Arrays) -> Arrays:
+def merge_deltas(algorithm: AnyAlgorithm, left: Arrays, right: Arrays) -> Arrays:
     """Add two deltas of the same block."""
     return algorithm.merge(left, right)
 

@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import Any
 
-from ...io.stores.store import DataError
+from ...io.stores.store import DataError, JsonObject
 from ..engine.run import RunStore
 from .base.estimator import Estimator
 from .base.saved import read_model_meta
@@ -39,7 +39,7 @@ def model_of_run(url: str) -> Any:
     return type(estimator_of_run(RunStore(url).meta)).from_run(url)
 
 
-def estimator_of_run(meta: dict[str, Any]) -> Any:
+def estimator_of_run(meta: JsonObject) -> Any:
     """Return the estimator, not trained, that the content of a run.json describes."""
     parameters = dict(meta["config"].get("model", {}))
     kind = parameters.pop("kind", None)

@@ -4,12 +4,11 @@ import contextlib
 import json
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import fields
-from typing import Any
 
 from ....io.stores.open import open_data
-from ....io.stores.store import DataError
+from ....io.stores.store import DataError, JsonObject
 from ...engine.run import RunStore
 from ...models.registry import estimator_of_run
 from ...views.status import RunStatus
@@ -64,7 +63,7 @@ class Watcher:
                 return
             time.sleep(PAUSE_SECONDS)
 
-    def _describe(self, run: RunStore, meta: dict[str, Any], epoch: int) -> list[str]:
+    def _describe(self, run: RunStore, meta: JsonObject, epoch: int) -> list[str]:
         """Return lines about the model of the last epoch, or those of an earlier one if reading it would take long."""
         if epoch == self._described_epoch or time.monotonic() < self._next_description:
             return self._description
@@ -98,7 +97,7 @@ def _is_complete(run: RunStore, status: RunStatus) -> bool:
     return 0 < status.epoch == model.read_json("model.json")["n_iter"]
 
 
-def _shard_states(run: RunStore, meta: Mapping[str, Any]) -> list[str]:
+def _shard_states(run: RunStore, meta: JsonObject) -> list[str]:
     """Return whether each shard of the current epoch is done; an empty list for models that store no state per chunk.
 
     A shard is done when the states of all its chunks are on disk.

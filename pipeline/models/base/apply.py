@@ -2,7 +2,7 @@
 
 import re
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
@@ -17,7 +17,7 @@ from ....io.text.vocabulary import find_word_ids
 from ....kernels import random
 from ...engine.cache import CACHE
 from ...engine.data import DataRef, reference
-from ...engine.executors import Executor, executor_for
+from ...engine.executors import Executor, Result, Task, executor_for
 from .similarity import top_indices, unit_vector
 
 if TYPE_CHECKING:
@@ -39,8 +39,10 @@ class SavedEstimator(NamedTuple):
     name: str
 
 
-#: How tasks receive the model: itself in this process, a saved copy in other processes.
-ModelHandle = "TextEstimator | SavedEstimator"
+#: How tasks receive the model: a TextEstimator in this process, a SavedEstimator in other processes.
+ModelHandle = Any
+#: Options of a model's own ``score_chunk``, by name.
+ScoreOptions = dict[str, Any]
 
 
 class TransformCounts(TypedDict):
@@ -62,7 +64,7 @@ class Documents(NamedTuple):
 
 
 @contextmanager
-def model_for_tasks(estimator: "TextEstimator", executor: Executor) -> Iterator[Any]:
+def model_for_tasks(estimator: "TextEstimator", executor: Executor) -> Iterator[ModelHandle]:
     """Yield the model in a form that tasks can receive."""
     estimator._fitted()
     runs_here = not executor.capacities()[0].address
@@ -80,8 +82,8 @@ def model_for_tasks(estimator: "TextEstimator", executor: Executor) -> Iterator[
 
 
 def map_chunks(
-    estimator: "TextEstimator", corpus: Corpus, client: "Client | None", task: Callable[..., Any], *options: Any
-) -> list[Any]:
+    estimator: "TextEstimator", corpus: Corpus, client: "Client | None", task: Task, *options: object
+) -> list[Result]:
     """Return ``task(model, data, chunk, *options)`` for every chunk of a corpus, in order."""
     executor = executor_for(client)
     data = reference(corpus)
@@ -93,13 +95,13 @@ def map_chunks(
 # --- tasks ---
 
 
-def transform_chunk(model: Any, data: DataRef, index: int) -> np.ndarray:
+def transform_chunk(model: ModelHandle, data: DataRef, index: int) -> np.ndarray:
     """Return the rows of a chunk's documents: (D, K)."""
     estimator, documents = _open(model, data, index)
     return estimator.transform_chunk(documents.doc_ptr, documents.words, documents.keys)
 
 
-def write_transformed_chunk(model: Any, data: DataRef, index: int, out: str) -> TransformCounts:
+def write_transformed_chunk(model: ModelHandle, data: DataRef, index: int, out: str) -> TransformCounts:
     """Write the rows of a chunk's documents to a Parquet file with the columns ``document`` and ``weights``."""
     estimator, documents = _open(model, data, index)
     chunk = documents.chunk
@@ -121,7 +123,9 @@ def write_transformed_chunk(model: Any, data: DataRef, index: int, out: str) -> 
     }
 
 
-def search_chunk(model: Any, data: DataRef, index: int, wanted: np.ndarray, topn: int) -> list[tuple[str, float]]:
+def search_chunk(
+    model: ModelHandle, data: DataRef, index: int, wanted: np.ndarray, topn: int
+) -> list[tuple[str, float]]:
     """Return keys and cosines of the chunk's documents that are nearest to the direction ``wanted``."""
     estimator, documents = _open(model, data, index)
     cosines = np.concatenate([_cosines(rows, unit_vector(wanted)) for rows in _row_groups(estimator, documents)])
@@ -131,7 +135,7 @@ def search_chunk(model: Any, data: DataRef, index: int, wanted: np.ndarray, topn
     return list(zip(keys.to_pylist(), cosines[nearest].tolist(), strict=True))
 
 
-def score_chunk(model: Any, data: DataRef, index: int, options: dict[str, Any]) -> Arrays:
+def score_chunk(model: ModelHandle, data: DataRef, index: int, options: ScoreOptions) -> Arrays:
     """Return the sums that the model's ``score_chunk`` gives for a chunk's documents."""
     estimator, documents = _open(model, data, index)
     return estimator.score_chunk(documents.doc_ptr, documents.words, documents.keys, **options)
@@ -145,7 +149,7 @@ def document_keys(estimator: "TextEstimator", doc_ptr: np.ndarray, words: np.nda
     return random.fingerprints(doc_ptr, words, random.key(estimator.seed_number()))
 
 
-def _open(model: Any, data: DataRef, index: int) -> "tuple[TextEstimator, Documents]":
+def _open(model: ModelHandle, data: DataRef, index: int) -> "tuple[TextEstimator, Documents]":
     estimator = model
     if isinstance(model, SavedEstimator):
         estimator = CACHE.load((model, "model"), lambda: model.estimator.load(model.url))

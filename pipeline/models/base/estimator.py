@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from ....configs.validation import validate_model
 from ....io.stores.open import open_data
-from ....io.stores.store import DataError, Store
-from ...engine.algorithm import Algorithm, Metrics
+from ....io.stores.store import DataError, JsonObject, Store
+from ...engine.algorithm import AnyAlgorithm, Metrics
 from ...engine.data import TrainingData
 from ...engine.epoch import Training, train
 from ...engine.events import Callback
@@ -22,7 +22,7 @@ from ...engine.executors import Executor, OnDask, executor_for
 from ...engine.run import RunStore, versions
 from ...views.dashboard import publish
 from ..versions import model_in_use
-from .inputs import InputMatrix, check_columns, is_matrix, read_matrix
+from .inputs import DataLike, InputMatrix, check_columns, is_matrix, read_matrix
 from .saved import MODEL_FORMAT, Fitted, SavedModel, read_model_meta, write_arrays
 from .transformer import Transformer
 
@@ -39,7 +39,7 @@ class FitOptions:
     callbacks: Sequence[Callback] = ()
     held_out: TrainingData | None = None
     evaluate_every: int | None = None
-    config: dict[str, Any] | None = None
+    config: JsonObject | None = None
     dashboard: bool = True
 
 
@@ -68,7 +68,7 @@ class Estimator(Transformer, ABC):
         """Return the names of the constructor's parameters."""
         return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
+    def get_params(self, deep: bool = True) -> JsonObject:
         """Return the constructor's parameters by name."""
         return {name: getattr(self, name) for name in self.parameter_names()}
 
@@ -88,14 +88,14 @@ class Estimator(Transformer, ABC):
     # --- what each estimator defines ---
 
     @abstractmethod
-    def algorithm(self, data: Any, previous: SavedModel | None = None) -> Algorithm[Any, Any]:
+    def algorithm(self, data: Any, previous: SavedModel | None = None) -> AnyAlgorithm:
         """Return the algorithm that trains on ``data``; raise ValueError or DataError if that is impossible.
 
         ``previous`` is the saved model that training continues from.
         """
 
     @abstractmethod
-    def open(self, data: Any) -> Any:
+    def open(self, data: DataLike) -> Any:
         """Return the store of whatever ``fit`` accepts: a store, its URL, documents, or an `InputMatrix`."""
 
     @abstractmethod
@@ -116,15 +116,15 @@ class Estimator(Transformer, ABC):
 
     def fit(
         self,
-        X: Any,
-        y: Any = None,
+        X: DataLike,
+        y: object = None,
         *,
         client: "Client | None" = None,
         run: str | None = None,
         callbacks: Sequence[Callback] = (),
         held_out: TrainingData | None = None,
         evaluate_every: int | None = None,
-        config: dict[str, Any] | None = None,
+        config: JsonObject | None = None,
         dashboard: bool = True,
     ) -> Self:
         """Train the model.
@@ -170,15 +170,15 @@ class Estimator(Transformer, ABC):
 
     def partial_fit(
         self,
-        X: Any,
-        y: Any = None,
+        X: DataLike,
+        y: object = None,
         *,
         client: "Client | None" = None,
         run: str | None = None,
         callbacks: Sequence[Callback] = (),
         held_out: TrainingData | None = None,
         evaluate_every: int | None = None,
-        config: dict[str, Any] | None = None,
+        config: JsonObject | None = None,
         dashboard: bool = True,
     ) -> Self:
         """Continue from the trained model with further data, or train a new model if there is none.
@@ -189,7 +189,7 @@ class Estimator(Transformer, ABC):
         options = FitOptions(client, run, callbacks, held_out, evaluate_every, config, dashboard)
         return self._continue(X, options)
 
-    def _continue(self, X: Any, options: FitOptions) -> Self:
+    def _continue(self, X: DataLike, options: FitOptions) -> Self:
         """Train on further data. Parameters are those of ``fit``."""
         model = getattr(self, "model_", None)
         if model is None:
@@ -200,15 +200,15 @@ class Estimator(Transformer, ABC):
         self.merge_previous(model)
         return self
 
-    def fit_transform(self, X: Any, y: Any = None, **options: Any) -> Any:
+    def fit_transform(self, X: DataLike, y: object = None, **options: Any) -> DataLike:
         """Train, then return `transform` of the same data. ``options`` are those of `fit`."""
         return self.fit(X, y, **options).transform(X)
 
     @abstractmethod
-    def transform(self, X: Any, *, client: "Client | None" = None) -> Any:
+    def transform(self, X: DataLike, *, client: "Client | None" = None) -> DataLike:
         """Return one row per document or sample."""
 
-    def _train(self, X: Any, options: FitOptions, previous: SavedModel | None) -> Self:
+    def _train(self, X: DataLike, options: FitOptions, previous: SavedModel | None) -> Self:
         validate_model(self.kind, self.get_params())
         matrix = read_matrix(X, type(self).__name__) if is_matrix(X) else None
         if matrix is not None and previous is not None:
@@ -240,7 +240,7 @@ class Estimator(Transformer, ABC):
             self._fitted().metadata |= {"n_features": matrix.n_columns, "feature_names": matrix.names}
         return self
 
-    def _open_for_transform(self, X: Any) -> Any:
+    def _open_for_transform(self, X: DataLike) -> Any:
         """Open the data of ``transform`` or ``score``; raise ValueError if a matrix has other columns than before."""
         model = self._fitted()
         if not is_matrix(X):

@@ -10,11 +10,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse
 
+#: What ``fit`` and ``transform`` accept: a store, its path or URL, documents (strings or lists of words), a matrix
+#: (NumPy, SciPy, Dask), or a data frame of numbers. Most of these types belong to libraries that are optional.
+DataLike = Any
+#: A NumPy array, a SciPy sparse matrix or a Dask array.
+Matrix = Any
+
 
 class InputMatrix(NamedTuple):
     """A matrix whose rows are documents or samples."""
 
-    values: Any  # (D, V): a NumPy array, a SciPy sparse matrix or a Dask array
+    values: Matrix  # (D, V): a NumPy array, a SciPy sparse matrix or a Dask array
     names: list[str] | None  # of the columns, if the input was a data frame with text as column names
 
     @property
@@ -23,7 +29,7 @@ class InputMatrix(NamedTuple):
         return int(self.values.shape[1])
 
 
-def is_matrix(data: Any) -> bool:
+def is_matrix(data: DataLike) -> bool:
     """Return whether ``data`` is a matrix, and not a store, a URL or documents of text."""
     if scipy.sparse.issparse(data) or _is_frame(data) or hasattr(data, "dask"):
         return True
@@ -32,7 +38,7 @@ def is_matrix(data: Any) -> bool:
     return hasattr(data, "__array__") and not _holds_text(data)
 
 
-def read_matrix(data: Any, owner: str) -> InputMatrix:
+def read_matrix(data: DataLike, owner: str) -> InputMatrix:
     """Return the matrix in ``data`` after checking that it is two-dimensional, real, finite and non-negative.
 
     Raises ValueError, or TypeError for entries that are not numbers. ``owner`` names the estimator in messages.
@@ -70,7 +76,7 @@ def check_columns(matrix: InputMatrix, n_columns: int, names: Sequence[str] | No
         raise ValueError(_describe_names(list(names), matrix.names or []))
 
 
-def in_container(rows: np.ndarray, names: Sequence[str], container: str, X: Any) -> Any:
+def in_container(rows: np.ndarray, names: Sequence[str], container: str, X: DataLike) -> DataLike:
     """Return rows as an array ("default") or as a data frame of "pandas" or "polars"."""
     if container == "default":
         return rows
@@ -83,11 +89,11 @@ def in_container(rows: np.ndarray, names: Sequence[str], container: str, X: Any)
     return polars.DataFrame(rows, schema=list(names), orient="row")
 
 
-def _is_frame(data: Any) -> bool:
+def _is_frame(data: DataLike) -> bool:
     return hasattr(data, "columns") and hasattr(data, "to_numpy")
 
 
-def _is_row_of_numbers(row: Any) -> bool:
+def _is_row_of_numbers(row: object) -> bool:
     if isinstance(row, np.ndarray):
         return row.ndim == 1 and row.dtype.kind in "biufcO"
     if isinstance(row, list | tuple):
@@ -95,7 +101,7 @@ def _is_row_of_numbers(row: Any) -> bool:
     return isinstance(row, int | float | complex | np.number)
 
 
-def _holds_text(data: Any) -> bool:
+def _holds_text(data: DataLike) -> bool:
     """Return whether an array is one-dimensional and holds strings: such an array is a sequence of documents."""
     array = np.asarray(data)
     if array.dtype.kind in "US":
@@ -103,7 +109,7 @@ def _holds_text(data: Any) -> bool:
     return array.dtype.kind == "O" and array.ndim == 1 and array.size > 0 and isinstance(array[0], str | list)
 
 
-def _column_names(frame: Any) -> list[str] | None:
+def _column_names(frame: DataLike) -> list[str] | None:
     names = list(frame.columns)
     are_text = [isinstance(name, str) for name in names]
     if all(are_text):
@@ -116,7 +122,7 @@ def _column_names(frame: Any) -> list[str] | None:
     return None
 
 
-def _check_frame(frame: Any, owner: str) -> None:
+def _check_frame(frame: DataLike, owner: str) -> None:
     for name in frame.columns:
         column = frame[name].to_numpy()
         if column.dtype.kind in "OUST" and len(column) and isinstance(column[0], str):
@@ -126,7 +132,7 @@ def _check_frame(frame: Any, owner: str) -> None:
             )
 
 
-def _check_shape(values: Any, owner: str) -> None:
+def _check_shape(values: Matrix, owner: str) -> None:
     if values.ndim != 2:
         raise ValueError(
             f"Expected 2D array, got {values.ndim}D array instead. Reshape your data: {owner} takes a matrix with one "
@@ -139,7 +145,7 @@ def _check_shape(values: Any, owner: str) -> None:
         raise ValueError(f"Found array with 0 sample(s) (shape={values.shape}) while a minimum of 1 is required.")
 
 
-def _check_entries(values: Any, owner: str) -> None:
+def _check_entries(values: Matrix, owner: str) -> None:
     entries = values
     if scipy.sparse.issparse(values):
         values = values.tocsr()
@@ -155,7 +161,7 @@ def _check_entries(values: Any, owner: str) -> None:
         )
 
 
-def _describe_place(values: Any, bad: np.ndarray) -> str:
+def _describe_place(values: Matrix, bad: np.ndarray) -> str:
     """Return the row and column of the first entry that is marked in ``bad``, which has the shape of the entries."""
     first = int(np.argmax(bad))
     if scipy.sparse.issparse(values):

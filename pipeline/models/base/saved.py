@@ -11,14 +11,13 @@ Layout below the URL::
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ....io.stores.parquet import read_parquet
-from ....io.stores.store import Arrays, DataError, Store, check_format
+from ....io.stores.store import Arrays, DataError, JsonObject, Store, check_format
 from ..versions import model_in_use
 
 MODEL_FORMAT = 1
@@ -31,7 +30,7 @@ class Fitted:
     blocks: list[Arrays]
     shared: Arrays
     vocabulary: pa.Table
-    metadata: dict[str, Any]  # the data that it was trained on, its last step and metrics
+    metadata: JsonObject  # the data that it was trained on, its last step and metrics
 
     def block(self, index: int) -> Arrays:
         """The arrays of one block of rows."""
@@ -96,7 +95,7 @@ class SavedModel:
         """Read the blocks one after another."""
         return (self.block(index) for index in range(self.n_blocks))
 
-    def load(self, metadata: dict[str, Any]) -> Fitted:
+    def load(self, metadata: JsonObject) -> Fitted:
         """Read all of it into memory."""
         return Fitted(list(self.blocks()), self.shared, self.vocabulary, metadata)
 
@@ -111,7 +110,7 @@ def write_arrays(store: Store, model: Fitted) -> str:
     return name
 
 
-def read_model_meta(url: str) -> dict[str, Any]:
+def read_model_meta(url: str) -> JsonObject:
     """Return the content of model.json; raise DataError if there is no model.
 
     The folder of a nightly model stands for the version that is in use.

@@ -3,7 +3,7 @@
 import os
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from ...ingest.ingest import corpus_from
 from . import apply
 from .apply import TransformCounts
 from .estimator import Estimator
-from .inputs import InputMatrix, is_matrix, read_matrix
+from .inputs import DataLike, InputMatrix, is_matrix, read_matrix
 from .similarity import unit_vector
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class TextEstimator(Estimator):
     """Base class of the models that train on a corpus of documents and apply to further documents."""
 
-    def open(self, data: Any) -> Corpus:
+    def open(self, data: DataLike) -> Corpus:
         """Return the corpus for a Corpus, its URL, a scipy sparse matrix, or documents (strings or lists of words)."""
         if isinstance(data, Corpus):
             return data
@@ -76,7 +76,7 @@ class TextEstimator(Estimator):
     def score_chunk(self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> Arrays:
         """Return the sums ``log_likelihood`` and ``tokens`` of documents given as in `transform_chunk`."""
 
-    def transform(self, X: Any, *, client: "Client | None" = None) -> Any:
+    def transform(self, X: DataLike, *, client: "Client | None" = None) -> DataLike:
         """Return one row per document: (D, K) float32, or a data frame after `set_output`.
 
         Words that the model does not know are skipped. The row of a document depends on its own words only, whatever
@@ -122,7 +122,7 @@ class TextEstimator(Estimator):
 
     def search(
         self,
-        X: Any,
+        X: DataLike,
         words: Sequence[str],
         without: Sequence[str] = (),
         topn: int = 10,
@@ -141,16 +141,16 @@ class TextEstimator(Estimator):
         pairs = [pair for chunk in found for pair in chunk]
         return sorted(pairs, key=lambda pair: -pair[1])[:topn]
 
-    def score(self, X: Any, y: Any = None, *, client: "Client | None" = None) -> float:
+    def score(self, X: DataLike, y: object = None, *, client: "Client | None" = None) -> float:
         """Return the held-out log-likelihood per token by document completion."""
         sums = self.score_sums(X, client=client)
         return float(sums["log_likelihood"] / int(sums["tokens"]))
 
-    def score_sums(self, X: Any, *, client: "Client | None" = None) -> Arrays:
+    def score_sums(self, X: DataLike, *, client: "Client | None" = None) -> Arrays:
         """Return the sums ``log_likelihood`` and ``tokens`` over all documents; raise DataError without any token."""
         return self._sum_scores(X, client, {})
 
-    def _sum_scores(self, X: Any, client: "Client | None", options: dict[str, Any]) -> Arrays:
+    def _sum_scores(self, X: DataLike, client: "Client | None", options: apply.ScoreOptions) -> Arrays:
         """Add up `score_chunk` over all documents. ``options`` are further arguments of the model's `score_chunk`."""
         corpus = self._open_for_transform(X)
         sums: Arrays = {}

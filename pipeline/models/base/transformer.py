@@ -1,11 +1,11 @@
 """scikit-learn's contract for transformers. scikit-learn itself is imported only if scikit-learn asks."""
 
 import sys
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from .inputs import in_container
+from .inputs import DataLike, in_container
 from .saved import Fitted
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Transformer:
 
     # --- columns of the output ---
 
-    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+    def get_feature_names_out(self, input_features: object = None) -> np.ndarray:
         """Return the names of the columns of ``transform``, such as "lda0", "lda1": (K,) object.
 
         Parameters
@@ -86,7 +86,7 @@ class Transformer:
         self._sklearn_output_config = {"transform": transform}
         return self
 
-    def _as_output(self, rows: np.ndarray, X: Any) -> Any:
+    def _as_output(self, rows: np.ndarray, X: DataLike) -> DataLike:
         """Return rows (D, K) in the container that `set_output`, or scikit-learn's global setting, chose."""
         container = getattr(self, "_sklearn_output_config", {}).get("transform")
         if container is None:

@@ -1,7 +1,7 @@
 """The estimator LDA: latent Dirichlet allocation."""
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from ....io.text.vocabulary import find_word_ids
 from ....kernels.lda.counts import MAX_COUNT
 from ...engine.device import resolve_device
 from ..base.blocks import cut_blocks
+from ..base.inputs import DataLike
 from ..base.saved import Fitted, SavedModel
 from ..base.text import TextEstimator
 from ..base.topics import Topic, TopicModel, TopicWord
@@ -321,8 +322,8 @@ class LDA(TextEstimator, TopicModel):
 
     def score(
         self,
-        X: Any,
-        y: Any = None,
+        X: DataLike,
+        y: object = None,
         *,
         client: "Client | None" = None,
         method: str = "completion",
@@ -356,7 +357,7 @@ class LDA(TextEstimator, TopicModel):
         return float(sums["log_likelihood"] / int(sums["tokens"]))
 
     def score_sums(
-        self, X: Any, *, client: "Client | None" = None, method: str = "completion", particles: int = 20
+        self, X: DataLike, *, client: "Client | None" = None, method: str = "completion", particles: int = 20
     ) -> Arrays:
         """Return the sums ``log_likelihood`` and ``tokens`` over all documents; see `score`."""
         if method not in METHODS:
@@ -365,13 +366,13 @@ class LDA(TextEstimator, TopicModel):
             raise ValueError(f"particles is {particles}: choose an integer of 1 or more")
         return self._sum_scores(X, client, {"method": method, "particles": particles})
 
-    def perplexity(self, X: Any, *, client: "Client | None" = None) -> float:
+    def perplexity(self, X: DataLike, *, client: "Client | None" = None) -> float:
         """Return the perplexity per token of held-out documents, exp(-score)."""
         return float(np.exp(-self.score(X, client=client)))
 
     # --- other libraries ---
 
-    def to_pyldavis(self, X: Any, *, client: "Client | None" = None) -> interop.PyLdavisArguments:
+    def to_pyldavis(self, X: DataLike, *, client: "Client | None" = None) -> interop.PyLdavisArguments:
         """Return the arguments of ``pyLDAvis.prepare``: these topics, and their weights in the documents ``X``.
 
         Documents without a word of the model are left out. Raises DataError if no document is left.

@@ -4,7 +4,7 @@ import os
 import tempfile
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse
@@ -20,7 +20,7 @@ from ...engine.device import resolve_device
 from ...ingest.ingest import corpus_from
 from ..base.blocks import equal_blocks
 from ..base.document_completion import select_tokens, split_mask
-from ..base.inputs import InputMatrix, is_matrix, read_matrix
+from ..base.inputs import DataLike, InputMatrix, is_matrix, read_matrix
 from ..base.saved import Fitted, SavedModel
 from ..base.text import TextEstimator
 from ..base.topics import Topic, TopicModel
@@ -179,7 +179,7 @@ class NMF(TextEstimator, TopicModel):
 
     # --- training ---
 
-    def open(self, data: Any) -> Corpus | Matrix:  # type: ignore[override]
+    def open(self, data: DataLike) -> Corpus | Matrix:  # type: ignore[override]
         """Return the store for a Corpus, a Matrix, a URL, documents (strings or token lists), or an array.
 
         Arrays are NumPy's, SciPy's sparse ones or Dask's. Raises DataError for one that is no matrix.
@@ -357,7 +357,7 @@ class NMF(TextEstimator, TopicModel):
             for k in range(W.shape[1])
         ]
 
-    def transform(self, X: Any, *, client: "Client | None" = None) -> np.ndarray:
+    def transform(self, X: DataLike, *, client: "Client | None" = None) -> np.ndarray:
         """Return the rows' factor with W fixed: (D, K). Raises DataError when the columns are not the model's.
 
         Of a corpus, words that the model does not know are skipped.
@@ -375,7 +375,7 @@ class NMF(TextEstimator, TopicModel):
             rows.append(algorithm.fold_in(A, W, shared["S"])[0])
         return self._as_output(np.concatenate(rows), X)
 
-    def score(self, X: Any, y: Any = None, *, client: "Client | None" = None) -> float:
+    def score(self, X: DataLike, y: object = None, *, client: "Client | None" = None) -> float:
         """Return how well the model fits new rows; larger is better.
 
         Parameters
@@ -454,14 +454,14 @@ class NMF(TextEstimator, TopicModel):
         """Return rows (D, K) times components: (D, V)."""
         return rows @ self.components_
 
-    def _check_columns(self, store: Any) -> None:
+    def _check_columns(self, store: Corpus | Matrix) -> None:
         if isinstance(store, Matrix) and store.n_words != len(self._W):
             raise DataError(
                 f"{store.url}: has {store.n_words} columns, the model {len(self._W)}: give the same columns"
             )
 
 
-def _blocks_of(data: Any) -> Iterable[Any]:
+def _blocks_of(data: DataLike) -> Iterable[DataLike]:
     """Return blocks of rows of a matrix. Those of a Dask array are computed one by one."""
     if not hasattr(data, "dask"):
         return [data]

@@ -12,6 +12,7 @@ from ....kernels.random_indexing import text as ri_text
 from ...engine.device import resolve_device
 from ..base.blocks import equal_blocks
 from ..base.estimator import FitOptions
+from ..base.inputs import DataLike
 from ..base.saved import Fitted, SavedModel
 from ..base.text import TextEstimator
 from ..base.vectors import WordVectors
@@ -244,7 +245,7 @@ class RandomIndexing(TextEstimator):
         """Raise ValueError, because sums of seeds give documents no likelihood."""
         raise ValueError("random indexing gives documents no likelihood: compare their vectors instead")
 
-    def document_vectors(self, X: Any, *, client: "Client | None" = None) -> WordVectors:
+    def document_vectors(self, X: DataLike, *, client: "Client | None" = None) -> WordVectors:
         """Return the vectors of documents by their keys, to compare with each other and with `query`."""
         corpus = self.open(X)
         rows = np.asarray(self.transform(corpus, client=client))
@@ -252,13 +253,13 @@ class RandomIndexing(TextEstimator):
 
     # --- growing and shrinking ---
 
-    def _continue(self, X: Any, options: FitOptions) -> Self:
+    def _continue(self, X: DataLike, options: FitOptions) -> Self:
         """Add documents. The result is, to the bit, the model of all documents together. Raises as `merge` does."""
         if getattr(self, "model_", None) is None:
             return self._train(X, options, None)
         return self._become(self._added(self._trained_on(X, options), 1))
 
-    def forget(self, X: Any, *, client: "Client | None" = None, **options: Any) -> Self:
+    def forget(self, X: DataLike, *, client: "Client | None" = None, **options: Any) -> Self:
         """Take documents out again. The result is, to the bit, the model without them.
 
         Parameters
@@ -294,7 +295,7 @@ class RandomIndexing(TextEstimator):
         merged = type(self)(**self.get_params())
         return merged._become(self._added(other, 1))
 
-    def _trained_on(self, X: Any, options: FitOptions) -> "RandomIndexing":
+    def _trained_on(self, X: DataLike, options: FitOptions) -> "RandomIndexing":
         self._check_addable(self)
         parameters = self.get_params() | {"dimension": self.n_components}
         return type(self)(**parameters)._train(X, options, None)

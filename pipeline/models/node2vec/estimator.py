@@ -4,7 +4,7 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Self, TypedDict
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypedDict
 
 import scipy.sparse
 
@@ -20,6 +20,10 @@ from .walks import WalkOptions, write_walks
 
 if TYPE_CHECKING:
     from distributed import Client
+
+
+#: What `open_graph` accepts. A string or a path is the URL of a graph store or of a file of edges.
+GraphSource: TypeAlias = Graph | str | os.PathLike[str] | scipy.sparse.spmatrix | scipy.sparse.sparray
 
 
 class Evaluation(TypedDict, total=False):
@@ -210,7 +214,7 @@ class Node2Vec(SkipGramEstimator):
             return
         with tempfile.TemporaryDirectory(prefix="corpusmill-walks-") as folder:
             graph = open_graph(X, f"{folder}/graph")
-            url = f"{folder}/walks" if self.walks is None else self.walks
+            url = self.walks or f"{folder}/walks"
             yield write_walks(graph, url, self._walk_options(), client, self.device)
 
     def _walk_options(self) -> WalkOptions:
@@ -226,7 +230,9 @@ class Node2Vec(SkipGramEstimator):
 
     # --- evaluation ---
 
-    def evaluate(self, labels: str | Mapping[str, set[str]] | None = None, graph: Any = None) -> Evaluation:
+    def evaluate(
+        self, labels: str | Mapping[str, set[str]] | None = None, graph: GraphSource | None = None
+    ) -> Evaluation:
         """Measure how well the vectors predict labels of nodes, and edges. Needs scikit-learn.
 
         Parameters
@@ -259,7 +265,7 @@ class Node2Vec(SkipGramEstimator):
         return found
 
 
-def _are_walks(X: Any) -> bool:
+def _are_walks(X: object) -> bool:
     """Return whether X is a corpus, the URL of one, or lists of node names."""
     if isinstance(X, str | os.PathLike):
         return Store(X).exists("corpus.json")
@@ -267,16 +273,16 @@ def _are_walks(X: Any) -> bool:
     return isinstance(X, Corpus) or (isinstance(X, list) and all(isinstance(walk, list) for walk in X))
 
 
-def open_graph(data: Any, url: str) -> Graph:
+def open_graph(data: GraphSource, url: str) -> Graph:
     """Return a graph for a Graph or the URL of a graph store. Write a file of edges or a matrix to ``url`` first."""
     if isinstance(data, Graph):
         return data
-    is_url = isinstance(data, str | os.PathLike)
-    if is_url and Store(data).exists("graph.json"):
-        return Graph(data)
-    if not is_url and not scipy.sparse.issparse(data):
+    if isinstance(data, str | os.PathLike):
+        if Store(data).exists("graph.json"):
+            return Graph(data)
+    elif not scipy.sparse.issparse(data):
         raise ValueError(
-            f"fit needs a graph (a Graph, the URL of a graph or of a file of edges, or a sparse matrix) or walks (a "
-            f"Corpus, its URL, or a list of lists of node names), not {type(data).__name__}"
+            f"data is of type {type(data).__name__}: pass a graph (a Graph, the URL of a graph or of a file of edges, or a "
+            f"sparse matrix) or, to fit, walks (a Corpus, its URL, or a list of lists of node names)"
         )
     return ingest_graph(data, url)

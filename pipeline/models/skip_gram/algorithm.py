@@ -116,7 +116,7 @@ class SkipGram(Algorithm[Corpus, Chunk]):
         arrays = {"W_in": W_in, "W_out": np.zeros_like(W_in)}
         if previous is not None:
             words = data.vocabulary["word"].slice(first_row, n_rows)
-            _copy_rows(previous, find_word_ids(words, previous.vocabulary), arrays)
+            _copy_previous_rows(previous, find_word_ids(words, previous.vocabulary), arrays)
         return arrays
 
     def begin_shared(self, data: Corpus, previous: PreviousModel | None) -> Arrays:
@@ -270,7 +270,7 @@ def total_frequencies(corpus: Corpus, previous: PreviousModel | None) -> np.ndar
     return frequency
 
 
-def _copy_rows(previous: PreviousModel, ids: np.ndarray, arrays: Arrays) -> None:
+def _copy_previous_rows(previous: PreviousModel, ids: np.ndarray, arrays: Arrays) -> None:
     """Copy rows of the previous model, one block at a time. ``ids`` (R,) int64 are its rows, or -1 for new words."""
     first = 0
     for block in previous.blocks():

@@ -2,7 +2,6 @@
 
 import functools
 from collections.abc import Callable, Iterable
-from typing import Any
 
 _FIT = "pass the sentences to fit, as in Word2Vec(vector_size=100).fit(sentences)"
 _CBOW = "leave it out: training is always skip-gram (gensim's sg=1), and CBOW is not supported"
@@ -38,7 +37,7 @@ def explain_gensim_arguments(init: Callable[..., None]) -> Callable[..., None]:
     """
 
     @functools.wraps(init)
-    def checked(self: object, *arguments: Any, **parameters: Any) -> None:
+    def checked(self: object, *arguments: object, **parameters: object) -> None:
         name = type(self).__name__
         # gensim's first parameter is the text. Ours is always a number.
         if arguments and isinstance(arguments[0], Iterable):

@@ -1,6 +1,6 @@
 """Word2Vec."""
 
-from typing import TYPE_CHECKING, Any, NoReturn, TypedDict
+from typing import TYPE_CHECKING, NoReturn, TypedDict
 
 from ..skip_gram.estimator import SkipGramEstimator
 from ..skip_gram.gensim_arguments import explain_gensim_arguments
@@ -187,10 +187,10 @@ class Word2Vec(SkipGramEstimator):
 
     # --- gensim's steps of training ---
 
-    def build_vocab(self, *arguments: Any, **parameters: Any) -> NoReturn:
+    def build_vocab(self, *arguments: object, **parameters: object) -> NoReturn:
         """Raise TypeError: counting the words is part of `fit`."""
         raise TypeError("build_vocab is not needed: fit counts the words and trains, as in Word2Vec().fit(sentences)")
 
-    def train(self, *arguments: Any, **parameters: Any) -> NoReturn:
+    def train(self, *arguments: object, **parameters: object) -> NoReturn:
         """Raise TypeError: the methods that train are `fit` and `partial_fit`."""
         raise TypeError("Word2Vec has no train: call fit for a new model, or partial_fit to continue a trained one")

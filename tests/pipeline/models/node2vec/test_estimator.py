@@ -58,7 +58,7 @@ def test_lists_of_nodes_are_walks():
 
 @pytest.mark.parametrize(("data", "kind"), [(7, "int"), ([("a", "b"), ("b", "c")], "list"), (np.eye(3), "ndarray")])
 def test_other_data_is_refused(data, kind):
-    with pytest.raises(ValueError, match=f"fit needs a graph .* or walks .*, not {kind}"):
+    with pytest.raises(ValueError, match=f"data is of type {kind}: pass a graph .* or, to fit, walks"):
         Node2Vec(**SMALL).fit(data)
 
 

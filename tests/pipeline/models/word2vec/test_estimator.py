@@ -117,7 +117,7 @@ def test_a_threads_copies_of_frequent_rows_change_what_the_rows_would(corpus, me
     table = kernels.negative_table(np.arange(corpus.n_words, 0, -1), 0.75, 1024, random.key(2))
     step = kernels.TrainingOptions(3, 5, table, random.key(3), random.key(4), 0.05, 0.0, 0.0)
     rows, hot = corpus.n_words, 7
-    models = [[kernels.empty_rows(rows + room, 12) for _ in MATRICES] for room in (0, 2 * hot)]
+    models = [[kernels.empty_rows(rows + copies, 12) for _ in MATRICES] for copies in (0, 2 * hot)]
     for W, name in zip(zip(*models, strict=True), MATRICES, strict=True):
         W[0][:] = W[1][:rows] = algorithm.begin(corpus, 0, None)[name]
     kernels.train(method, text, step, *models[0])

@@ -136,7 +136,7 @@ class SkipGram(Algorithm[Corpus, Chunk]):
         keys = random.stream(random.key(*address), 4)
         frequency = model.shared["frequency"]
         compiled = kernels_on("word2vec.skip_gram", self.device)
-        # A CUDA device brings its own threads.
+        # The option threads is for the processor; a CUDA device runs a text on all of its own threads.
         threads = self.threads if compiled is kernels else 1
         tokens = 0 if deltas is None else int(deltas[0]["tokens"])
         with ThreadPoolExecutor(threads) as pool:

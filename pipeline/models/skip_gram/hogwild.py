@@ -62,6 +62,7 @@ class Hogwild:
 
     def train(self, texts: list[kernels.Text], threads: int, pool: ThreadPoolExecutor) -> None:
         """Train texts whose words are rows below R. Each text goes to the next free thread."""
+        # Threads may share the iterator of a list: each item goes to one of them.
         waiting = iter(texts)
         first_copy = len(self.matrices[0]) - threads * len(self.weights)
         tasks = []

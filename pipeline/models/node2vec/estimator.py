@@ -282,7 +282,7 @@ def open_graph(data: GraphSource, url: str) -> Graph:
             return Graph(data)
     elif not scipy.sparse.issparse(data):
         raise ValueError(
-            f"data is of type {type(data).__name__}: pass a graph (a Graph, the URL of a graph or of a file of edges, or "
-            f"a sparse matrix) or, to fit, walks (a Corpus, its URL, or a list of lists of node names)"
+            f"data is of type {type(data).__name__}: pass a graph (a Graph, the URL of a graph or of a file of edges, "
+            f"or a sparse matrix) or, to fit, walks (a Corpus, its URL, or a list of lists of node names)"
         )
     return ingest_graph(data, url)

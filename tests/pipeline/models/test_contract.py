@@ -157,6 +157,22 @@ def test_pickle_and_saving_keep_the_model(kind, fitted, corpus, tmp_path):
 
 
 @each
+def test_saving_twice_writes_the_same_bytes(kind, fitted, tmp_path):
+    def contents():
+        return {path: path.read_bytes() for path in sorted(tmp_path.rglob("*")) if path.is_file()}
+
+    fitted(kind).save(str(tmp_path))
+    before = contents()
+    load_model(str(tmp_path)).save(str(tmp_path))
+    assert contents() == before
+
+
+def test_a_folder_without_a_model_is_refused(tmp_path):
+    with pytest.raises(DataError, match="no model here"):
+        load_model(str(tmp_path))
+
+
+@each
 def test_a_saved_model_of_another_kind_is_refused(kind, fitted, tmp_path):
     fitted(kind).save(str(tmp_path / "model"))
     other = estimator_class(next(other for other in MODEL_KINDS if other != kind))

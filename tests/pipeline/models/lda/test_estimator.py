@@ -13,13 +13,10 @@ from corpusmill.io.stores.corpus import Corpus, commit_corpus, write_chunk
 from corpusmill.io.stores.store import DataError, Store
 from corpusmill.pipeline.engine.clusters import open_cluster
 from corpusmill.pipeline.engine.epoch import Training, train
-from corpusmill.pipeline.engine.events import RunFinished, RunStarted
 from corpusmill.pipeline.engine.executors import OnDask, Synchronous
 from corpusmill.pipeline.engine.run import RunStore
 from corpusmill.pipeline.models.base import apply
-from corpusmill.pipeline.models.registry import load_model
 from helpers.faults import Faulty, peak_rss
-from helpers.models import bits, interrupt_after, stop_after
 from helpers.toy import vocabulary_table, write_topic_corpus, write_toy_corpus
 
 
@@ -60,12 +57,6 @@ def test_training_raises_the_likelihood(model):
     assert scored[-1]["log_likelihood"] > scored[0]["log_likelihood"] + 0.5
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3])
-def test_any_number_of_workers_gives_the_same_bits(corpus, workers, cluster_of):
-    client = cluster_of(workers)
-    assert bits(small().fit(corpus, client=client)) == bits(small().fit(corpus))
-
-
 def test_killed_workers_do_not_change_the_result(corpus, tmp_path):
     estimator = small()
     table = ((2, 1, 1, "kill"), (4, 0, 1, "kill"))
@@ -91,24 +82,6 @@ def test_the_largest_number_of_topics(corpus):
     assert model.model_.shared["totals"].sum() == corpus.n_tokens
     assert model.model_.block(0)["topics"].max() > 30000
     np.testing.assert_allclose(model.transform(corpus.held_out).sum(axis=1), 1, rtol=1e-4)
-
-
-def test_an_interrupted_fit_continues_after_its_last_epoch(corpus, tmp_path):
-    run = str(tmp_path / "run")
-    with pytest.raises(KeyboardInterrupt):
-        small().fit(corpus, run=run, callbacks=[interrupt_after(3)])
-    assert RunStore(run).step == 3
-    again = small().fit(corpus, run=run)
-    assert [row["epoch"] for row in again.history_] == [1, 2, 3, 4, 5, 6]
-    assert bits(again) == bits(small().fit(corpus))
-
-
-def test_a_callback_can_stop_training(corpus):
-    seen = []
-    assert small().fit(corpus, callbacks=[seen.append, stop_after(2)]).n_iter_ == 2
-    assert isinstance(seen[0], RunStarted)
-    assert isinstance(seen[-1], RunFinished)
-    assert seen[-1].reason == "stopped"
 
 
 def test_the_weights_of_a_document_depend_on_its_own_words_only(corpus, model):
@@ -173,23 +146,6 @@ def write_toy_documents(store, n):
         pq.write_table(pa.table({"key": [str(i) for i in range(n)]}), file)
 
 
-def test_a_loaded_model_equals_the_saved_one(corpus, model, tmp_path):
-    model.save(str(tmp_path / "model"))
-    loaded = load_model(str(tmp_path / "model"))
-    assert repr(loaded) == repr(model)
-    assert bits(loaded) == bits(model)
-    np.testing.assert_array_equal(loaded.transform(corpus), model.transform(corpus))
-    assert loaded.topics() == model.topics()
-    before = {p: p.read_bytes() for p in sorted((tmp_path / "model").rglob("*")) if p.is_file()}
-    model.save(str(tmp_path / "model"))
-    assert before == {p: p.read_bytes() for p in sorted((tmp_path / "model").rglob("*")) if p.is_file()}
-
-
-def test_loading_from_an_empty_folder_is_an_error(tmp_path):
-    with pytest.raises(DataError, match="no model here"):
-        load_model(str(tmp_path))
-
-
 @pytest.mark.parametrize(
     "parameters, message",
     [
@@ -232,11 +188,6 @@ def test_a_matrix_with_other_columns_is_refused(n_columns, method):
 
 def test_perplexity_is_the_exponential_of_the_score(corpus, model):
     assert model.perplexity(corpus.held_out) == pytest.approx(np.exp(-model.score(corpus.held_out)))
-
-
-def test_transform_needs_a_fitted_model(corpus):
-    with pytest.raises(ValueError, match="not fitted"):
-        small().transform(corpus)
 
 
 # --- memory ---

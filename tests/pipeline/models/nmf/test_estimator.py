@@ -18,7 +18,7 @@ from corpusmill.pipeline.ingest.ingest import corpus_from
 from corpusmill.pipeline.models.base.saved import SavedModel
 from corpusmill.pipeline.models.registry import load_model
 from helpers.faults import peak_rss
-from helpers.models import fitted_rows, interrupt_after
+from helpers.models import fitted_rows
 from helpers.toy import write_topic_corpus
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -151,16 +151,6 @@ def test_tol_stops_early():
     assert 1 < model.n_iter_ < 100
     a, b = (row["error"] for row in model.history_[-2:])
     assert a - b < 1e-2 * a
-
-
-@pytest.mark.parametrize("extrapolate", [False, True])
-def test_a_broken_fit_goes_on_where_it_stopped(extrapolate, tmp_path):
-    matrix, run = write_matrix(str(tmp_path / "m"), sums_of_parts(), "float64", 700), str(tmp_path / "run")
-    with pytest.raises(KeyboardInterrupt):
-        small(max_iter=6, extrapolate=extrapolate).fit(matrix, run=run, callbacks=[interrupt_after(3)])
-    again = small(max_iter=6, extrapolate=extrapolate).fit(matrix, run=run)
-    assert [row["epoch"] for row in again.history_] == [1, 2, 3, 4, 5, 6]
-    np.testing.assert_array_equal(again.components_, small(max_iter=6, extrapolate=extrapolate).fit(matrix).components_)
 
 
 def test_transform_finds_the_best_rows():

@@ -72,12 +72,6 @@ def test_retraining_equals_algorithm_2_1_with_the_last_rows_as_seeds(corpus, n_b
     np.testing.assert_allclose(model.wv.vectors, ri_normalised(T), atol=1e-4)
 
 
-@pytest.mark.parametrize("workers", [1, 3])
-def test_same_bits_on_any_number_of_workers(corpus, workers, cluster_of):
-    client = cluster_of(workers)
-    assert bits(small(retrain=1).fit(corpus, client=client)) == bits(small(retrain=1).fit(corpus))
-
-
 def test_same_bits_with_workers_killed_in_mid_epoch(corpus, tmp_path):
     model = small(retrain=1)
     expected = model.fit(corpus).model_.block(0)
@@ -291,13 +285,6 @@ def test_documents_are_found_by_each_other_and_by_a_few_words():
         model.score(corpus)
 
 
-def test_transform_is_the_same_on_workers(corpus, cluster_of):
-    model = small().fit(corpus)
-    here = model.transform(corpus)
-    client = cluster_of(2)
-    np.testing.assert_array_equal(model.transform(corpus, client=client), here)
-
-
 # --- memory ---
 
 
@@ -349,9 +336,3 @@ def test_parameters_out_of_range(corpus, parameters, words):
 def test_a_bag_of_words_has_no_neighbours():
     with pytest.raises(DataError, match="contexts='documents'"):
         small(order="none").fit(corpus_from(np.array([[1, 2], [3, 0]])))
-
-
-def test_nothing_is_there_before_fit():
-    for use in (lambda m: m.wv, lambda m: m.transform(["a"]), lambda m: m.forget(["a"]), lambda m: m.query(["a"])):
-        with pytest.raises(ValueError, match="not fitted"):
-            use(small())

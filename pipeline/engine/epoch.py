@@ -6,7 +6,7 @@ computed in the current epoch.
 
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ...io.stores.store import Arrays, DataError, JsonObject, check_free
@@ -178,11 +178,12 @@ class _Engine:
         epoch = -(-step // rounds)
         self._emit(EpochStarted(epoch, shards))
         submitted = submit_sweeps(self.executor, self.job, self._shards(shards), step, self.key)
-        sums, seconds = self._collect(epoch, shards, submitted.reports)
+        sums, measured = self._collect(epoch, shards, submitted.reports)
         swept = time.perf_counter()
         totals: Arrays = {}
-        for block_totals in self.executor.gather(submitted.applied):
-            totals = add(totals, block_totals)
+        for applied in self.executor.gather(submitted.applied):
+            totals = add(totals, applied.totals)
+            _add_numbers(measured, applied.device)
         metrics = self._reduce_shared(step, totals, sums, rows)
         elapsed = time.perf_counter() - started
         tokens = sum(self.shard_tokens[s] for s in shards)
@@ -195,7 +196,7 @@ class _Engine:
             "tokens_per_second": tokens / elapsed,
             "seconds_merge": started + elapsed - swept,
             "training_seconds": before + elapsed,
-            **{f"seconds_{cause}": value for cause, value in seconds.items()},
+            **measured,
             **metrics,
         }
         return row | self._scores(step)
@@ -212,15 +213,18 @@ class _Engine:
         self.run.write_shared(step, self.shared)
         return metrics
 
-    def _collect(self, epoch: int, shards: tuple[int, ...], reports: list[Handle]) -> tuple[Arrays, dict[str, float]]:
-        """Emit an event per swept shard; return the sums, added up in the shards' order, and the seconds by cause."""
+    def _collect(self, epoch: int, shards: tuple[int, ...], reports: list[Handle]) -> tuple[Arrays, Metrics]:
+        """Emit an event per swept shard; return the sums, added up in the shards' order, and the workers' measurements.
+
+        These are seconds by cause, and copies, launches and waits on their CUDA devices, if they have any.
+        """
         by_position: dict[int, Arrays] = {}
-        seconds: dict[str, float] = {}
+        measured: Metrics = {}
         n_ranges = self.algorithm.n_ranges
         for position, report in self.executor.completed(reports):
             by_position[position] = report["sums"]
-            for cause, value in report["seconds"].items():
-                seconds[cause] = seconds.get(cause, 0.0) + value
+            _add_numbers(measured, {f"seconds_{cause}": value for cause, value in report["seconds"].items()})
+            _add_numbers(measured, report["device"])
             range_index, nth = divmod(position, len(shards))
             tokens = self.shard_tokens[shards[nth]]
             # The shares of the ranges add up to the tokens of the shard.
@@ -229,7 +233,7 @@ class _Engine:
         sums: Arrays = {}
         for position in sorted(by_position):
             sums = add(sums, by_position[position])
-        return sums, seconds
+        return sums, measured
 
     # --- evaluation ---
 
@@ -284,3 +288,9 @@ class _Engine:
         """Call every callback; return whether one of them returned True."""
         answers = [callback(event) for callback in self.training.callbacks]
         return any(answers)
+
+
+def _add_numbers(sums: Metrics, numbers: Mapping[str, float]) -> None:
+    """Add numbers to the sums of the same names."""
+    for name, number in numbers.items():
+        sums[name] = sums.get(name, 0) + number

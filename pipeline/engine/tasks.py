@@ -5,11 +5,13 @@ results back to the store. A task can therefore run again on another worker when
 """
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
 from ...io.stores.store import Arrays
+from ...kernels.cuda.ledger import LEDGER, by_operation
 from ...kernels.errors import DeviceError
 from .algorithm import Address, AnyAlgorithm, PreviousModel, add, nbytes
 from .cache import CACHE
@@ -45,6 +47,7 @@ class SweepReport(TypedDict):
 
     sums: Arrays
     seconds: dict[str, float]
+    device: dict[str, int]
     cached: int
     worker: str
 
@@ -55,6 +58,14 @@ class SweptShard:
 
     deltas: list[Arrays]
     report: SweepReport
+
+
+@dataclass
+class AppliedBlock:
+    """The result of updating one block of the model, without the block itself."""
+
+    totals: Arrays
+    device: dict[str, int]
 
 
 class StoredModel:
@@ -144,14 +155,17 @@ def sweep_shard(job: Job, chunks: tuple[int, ...], step: int, range_index: int) 
     model = StoredModel(job, step - 1)
     deltas: list[Arrays] | None = None
     sums: Arrays = {}
+    device: Counter[str] = Counter()
     for index in chunks:
         chunk = _read_chunk(job, job.data, index, model, watch)
         state = _read_state(job, index, step - algorithm.rounds, watch)
         watch.lap("read")
         try:
-            result = algorithm.sweep(model, chunk, state, deltas, Address(job.seed, step, index))
+            with LEDGER.recording() as traffic:
+                result = algorithm.sweep(model, chunk, state, deltas, Address(job.seed, step, index))
         except DeviceError as error:
             raise DeviceError(f"chunk {index}: {error}") from error
+        device.update(by_operation(traffic))
         deltas = result.deltas
         sums = add(sums, result.sums)
         watch.lap("kernel")
@@ -162,6 +176,7 @@ def sweep_shard(job: Job, chunks: tuple[int, ...], step: int, range_index: int) 
     report: SweepReport = {
         "sums": sums,
         "seconds": watch.seconds,
+        "device": dict(device),
         "cached": watch.cached,
         "worker": _worker_name(),
     }
@@ -189,16 +204,17 @@ def merge_deltas(algorithm: AnyAlgorithm, left: Arrays, right: Arrays) -> Arrays
     return algorithm.merge(left, right)
 
 
-def apply_block(job: Job, block: int, step: int, delta: Arrays) -> Arrays:
+def apply_block(job: Job, block: int, step: int, delta: Arrays) -> AppliedBlock:
     """Write a block's next arrays and return its small totals."""
     algorithm = job.algorithm
     model = StoredModel(job, step - 1)
     constant = _constant_delta(job, block)
     if constant is not None:
         delta = algorithm.merge(constant, delta)
-    arrays, totals = algorithm.apply(model.block(block), delta, model.shared)
+    with LEDGER.recording() as traffic:
+        arrays, totals = algorithm.apply(model.block(block), delta, model.shared)
     _write_block(job, step, block, arrays)
-    return totals
+    return AppliedBlock(totals, by_operation(traffic))
 
 
 def _constant_delta(job: Job, block: int) -> Arrays | None:

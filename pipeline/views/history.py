@@ -21,6 +21,13 @@ METRIC_LABELS = {
 }
 #: Metrics that the engine measures. All others come from the model.
 ENGINE_METRICS = {"step", "epoch", "tokens", "seconds", "tokens_per_second", "training_seconds", "seconds_merge"}
+#: The beginnings of the names of metrics that the engine adds up over workers: times, and traffic of CUDA devices.
+ENGINE_PREFIXES = ("seconds_", "device_")
+
+
+def is_engine_metric(name: str) -> bool:
+    """Return whether the engine measures a metric, and not the model."""
+    return name in ENGINE_METRICS or name.startswith(ENGINE_PREFIXES)
 
 
 def last_value(rows: Sequence[MetricRow], name: str) -> float | None:
@@ -59,7 +66,7 @@ def _own_metrics(rows: Sequence[MetricRow]) -> list[str]:
     names: set[str] = set()
     for row in rows:
         names.update(row)
-    return sorted(names - ENGINE_METRICS - set(METRIC_LABELS))
+    return sorted(name for name in names if name not in METRIC_LABELS and not is_engine_metric(name))
 
 
 def _values(rows: Sequence[MetricRow], name: str) -> set[float]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..engine.events import Event
 from ..formatting import capitalize, label
-from .history import ENGINE_METRICS
+from .history import is_engine_metric
 from .status import RunStatus
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def _latest_measures(status: RunStatus) -> dict[str, float]:
     found: dict[str, float] = {}
     for row in status.rows:
         for name, value in row.items():
-            if name not in ENGINE_METRICS and not name.startswith("seconds_"):
+            if not is_engine_metric(name):
                 found[name] = value
     return found
 

@@ -12,7 +12,7 @@ from ...engine.events import Callback, EpochFinished, Event
 from ...engine.run import RunStore
 from ...models.base.estimator import Estimator
 from ...models.registry import estimator_class
-from ...views.history import ENGINE_METRICS, last_value
+from ...views.history import is_engine_metric, last_value
 from ..results import TrainingResult
 from .models import topics_by_size
 from .report import write_report
@@ -106,6 +106,6 @@ def _describe(estimator: Estimator, config: Config, trained_epochs: int) -> Trai
         result["held_out_log_likelihood"] = held_out_score
     scores = {"log_likelihood", "held_out_log_likelihood"}
     for name, value in rows[-1].items():
-        if name not in ENGINE_METRICS | scores and not name.startswith("seconds"):
+        if name not in scores and not is_engine_metric(name):
             result["measures"][name] = value
     return result

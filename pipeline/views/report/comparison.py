@@ -1,13 +1,13 @@
 """The HTML report that compares two runs or models: final figures, curves, and the settings that differ."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from ...formatting import MINUS_SIGN, capitalize, format_duration, format_number, label, with_minus_sign
 from ..history import MetricRow, last_value, median_speed, metric_points, model_metrics, perplexity, summary_metrics
 from .charts import Chart, build_chart
 from .contents import Contents, Settings
 from .page import render_template
+from .table import Table
 
 _LIKELIHOODS = {
     "held_out_log_likelihood": "Held-out log-likelihood per token",
@@ -15,15 +15,6 @@ _LIKELIHOODS = {
 }
 #: In place of a value that only the other one has.
 _MISSING = "–"
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table: rows of cells by heading, one cell per column."""
-
-    title: str
-    columns: Sequence[str]
-    rows: Mapping[str, Sequence[str]]
 
 
 def render_comparison(both: Mapping[str, Contents]) -> str:

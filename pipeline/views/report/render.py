@@ -18,6 +18,7 @@ from ..history import (
 from .charts import HUES, Chart, build_chart
 from .contents import Contents, Topic, TopicWord
 from .page import render_template
+from .table import Table
 
 #: Number of topics shown, the largest ones.
 MAX_TOPICS = 200
@@ -32,6 +33,7 @@ def render(contents: Contents) -> str:
         "tiles": _tiles(contents),
         "charts": _charts(contents.rows),
         "bars": _bars(contents.rows),
+        "traffic": device_traffic(contents.rows),
         "topics": _topic_cards(contents.topics),
         "topics_note": _topics_note(contents.topics),
         "config": contents.config,
@@ -135,6 +137,33 @@ def _bars(rows: Sequence[MetricRow]) -> list[Bar]:
         _bar("Where the workers' time went", {METRIC_LABELS[cause]: _sum(rows, cause) for cause in causes}),
         _bar("Where the epochs' time went", epochs),
     ]
+
+
+# --- traffic of CUDA devices ---
+
+#: What the operations on a device are called. The ledger in kernels/cuda counts them.
+DEVICE_OPERATIONS = {
+    "upload": "copied to devices",
+    "download": "copied to the host",
+    "allocate": "allocated on devices",
+    "launch": "kernels launched",
+    "wait": "waits of the host",
+}
+
+
+def device_traffic(rows: Sequence[MetricRow]) -> Table | None:
+    """Return a table of what the workers did on their CUDA devices in an epoch; None if they had none."""
+    lines: dict[str, list[str]] = {}
+    for operation, name in DEVICE_OPERATIONS.items():
+        calls = _sum(rows, f"device_{operation}_calls")
+        if not calls:
+            continue
+        nbytes = _sum(rows, f"device_{operation}_bytes")
+        per_epoch = [format_number(calls / len(rows)), format_number(nbytes / len(rows)) if nbytes else ""]
+        lines[capitalize(name)] = per_epoch
+    if not lines:
+        return None
+    return Table("CUDA devices, mean epoch", ["calls", "bytes"], lines)
 
 
 def _sum(rows: Sequence[MetricRow], name: str) -> float:

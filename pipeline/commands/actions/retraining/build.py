@@ -20,7 +20,7 @@ from ....ingest.ingest import Listener, ingest
 from ....models.base.estimator import Estimator
 from ....models.registry import load_model
 from ....models.versions import FileRecord, VersionFacts, Versions
-from ....views.history import ENGINE_METRICS
+from ....views.history import is_engine_metric
 from ..capabilities import Forgetful, can_forget
 from ..ingest import ingest_options
 from ..train import new_estimator
@@ -220,5 +220,5 @@ def _record(file: FileVersion) -> FileRecord:
 
 def _without_timings(row: dict[str, float]) -> dict[str, float]:
     """Return a row of metrics without what was measured on this machine."""
-    timings = ENGINE_METRICS - {"step", "epoch", "tokens"}
-    return {name: value for name, value in row.items() if name not in timings and not name.startswith("seconds")}
+    kept = {"step", "epoch", "tokens"}
+    return {name: value for name, value in row.items() if name in kept or not is_engine_metric(name)}

@@ -121,6 +121,11 @@ def test_training_on_a_device_is_training_on_the_cpu(tmp_path):
     for device in ("cpu", "cuda"):
         models[device] = LDA(3, max_iter=2, n_blocks=2, device=device).fit(corpus, evaluate_every=0)
     np.testing.assert_array_equal(models["cpu"].components_, models["cuda"].components_)
+    # The metrics of an epoch have what crossed the bus: each chunk's topics, and the counts of each block.
+    row = models["cuda"].history_[-1]
+    assert row["device_download_bytes"] > 2 * corpus.n_tokens
+    assert row["device_launch_calls"] == len(corpus.chunks) * (2 + 1 + 2 + 2 * 2)
+    assert not [name for name in models["cpu"].history_[-1] if name.startswith("device")]
 
 
 @on_device

@@ -110,3 +110,13 @@ def test_the_largest_topics_come_first_and_their_number_is_limited():
     assert f"the {MAX_TOPICS} largest of 250" in page.text
     assert page.text.index("Topic 249") < page.text.index("Topic 100")
     assert "Topic 49 " not in page.text
+
+
+def test_traffic_of_devices_is_a_table_of_the_mean_epoch():
+    found = [row | {"device_upload_calls": 10 * row["epoch"], "device_upload_bytes": 4000} for row in metric_rows(3)]
+    page = Page(render(Contents("A run", "", [row | {"device_wait_calls": 3} for row in found])))
+    assert "CUDA devices, mean epoch" in page.text
+    assert "Copied to devices 20 4,000" in page.text
+    assert "Waits of the host 3" in page.text
+    assert "launched" not in page.text
+    assert "CUDA" not in Page(render(Contents("A run", "", metric_rows(3)))).text

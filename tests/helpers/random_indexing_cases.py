@@ -1,0 +1,29 @@
+"""Small corpora and seeds for the tests of random indexing's kernels."""
+
+import numpy as np
+from corpusmill.io.stores.chunk import make_chunk
+from corpusmill.kernels import random
+from corpusmill.kernels.random_indexing import text as ri_text
+from hypothesis import strategies as st
+
+SALT = random.key(7)
+#: Documents of up to fourteen of nine words.
+corpora = st.lists(st.lists(st.integers(0, 8), max_size=14), min_size=1, max_size=6)
+
+
+def chunk_of(docs, index=0, group_tokens=1 << 20):
+    words = np.array([w for d in docs for w in d], np.uint32)
+    return make_chunk(index, np.r_[0, np.cumsum([len(d) for d in docs])].astype(np.int64), words, group_tokens)
+
+
+def unpacked(seeds, dimension):
+    """The seeds as rows of S."""
+    S = np.zeros((len(seeds), dimension), np.int64)
+    for row, pairs in zip(S, seeds, strict=True):
+        row[pairs & 0xFFFF] += 1
+        row[pairs >> 16] -= 1
+    return S
+
+
+def hashes_of(n_words):
+    return ri_text.hash_words(f"word{v}" for v in range(n_words))

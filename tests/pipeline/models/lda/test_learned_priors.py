@@ -1,0 +1,39 @@
+"""LDA with learned priors: reproducible on any number of workers, and a better fit."""
+
+import numpy as np
+import pytest
+from corpusmill import LDA
+from helpers.models import bits
+from helpers.toy import write_topic_corpus
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    return write_topic_corpus(tmp_path_factory.mktemp("priors") / "corpus", n_topics=5, seed=4)
+
+
+def test_learned_priors_are_the_same_on_any_number_of_workers_and_fit_better(corpus, cluster_of):
+    parameters = {"n_components": 5, "max_iter": 30, "random_state": 3, "learn_every": 5}
+    fixed = LDA(**parameters).fit(corpus)
+    learned = LDA(**parameters, learn_priors="asymmetric").fit(corpus)
+    assert learned.score(corpus.held_out) > fixed.score(corpus.held_out) + 0.01
+    assert len(set(learned.model_.shared["alpha"])) == 5
+    assert learned.history_[-1]["alpha_sum"] == pytest.approx(learned.model_.shared["alpha"].sum())
+    client = cluster_of(2)
+    again = LDA(**parameters, learn_priors="asymmetric").fit(corpus, client=client)
+    assert bits(again) == bits(learned)
+    assert again.model_.shared["alpha"].tobytes() == learned.model_.shared["alpha"].tobytes()
+
+
+def test_a_symmetric_alpha_stays_symmetric(corpus):
+    model = LDA(5, max_iter=6, learn_priors="symmetric", learn_every=3, sampler="warp").fit(corpus)
+    assert len(set(model.model_.shared["alpha"])) == 1
+    assert model.model_.shared["alpha"][0] != np.float32(10)
+
+
+@pytest.mark.parametrize(
+    "parameters, message", [({"learn_priors": "all"}, "none, symmetric"), ({"learn_every": 0}, "1 or more")]
+)
+def test_learning_out_of_range_is_refused(corpus, parameters, message):
+    with pytest.raises(ValueError, match=message):
+        LDA(5, **parameters).fit(corpus)

@@ -15,18 +15,19 @@ def config() -> None:
 
 
 @config.command("show")
-@click.argument("configs", nargs=-1, metavar="CONFIG...")
+@click.argument("configs", nargs=-1, metavar="[CONFIG]...")
 @set_option
 @json_option
 def config_show(configs: tuple[str, ...], settings: tuple[str, ...], as_json: bool) -> None:
     """Print the complete configuration that a command would use.
 
-    Combines, each overriding the one before: the defaults, the files, environment variables and --set. Passwords and
-    other secrets are hidden.
+    Combines four sources, each overriding the one before: the defaults, the CONFIG files (quickstart if there are
+    none), environment variables, and --set. Passwords and other secrets are hidden.
 
     \b
-    Example:
+    Examples:
       corpusmill config show my.yaml clusters/jobqueue --set model.max_iter=50
+      CORPUSMILL_MODEL__MAX_ITER=50 corpusmill config show my.yaml
     """
     import yaml
 

@@ -3,13 +3,13 @@
 import click
 
 from ..terminal import show
-from .options import config_option, json_option, part_option, set_option
+from .options import config_option, json_option, number_option, part_option, set_option
 from .session import load_config, open_session
 
 
 @click.command()
 @click.argument("model")
-@click.option("--words", default=10, show_default=True, type=click.IntRange(1), help="Number of words per topic.")
+@number_option("--words", "Number of words per topic.")
 @json_option
 def topics(model: str, words: int, as_json: bool) -> None:
     """Print the topics of a model, largest first.
@@ -33,7 +33,7 @@ def topics(model: str, words: int, as_json: bool) -> None:
 @click.option("--without", multiple=True, metavar="WORD", help="Subtract the vector of this word. May be repeated.")
 @click.option("--documents", metavar="CORPUS", help="Search the documents of this corpus instead of words.")
 @part_option("train")
-@click.option("--number", default=10, show_default=True, type=click.IntRange(1), help="Number of results.")
+@number_option("--number", "Number of results.")
 @json_option
 def similar(
     model: str,
@@ -46,8 +46,9 @@ def similar(
 ) -> None:
     """Print the words or documents most similar to some words.
 
-    Similar words need a model with word vectors: word2vec, node2vec or random-indexing. With --documents, any model
-    that was trained on text will do. Each line shows the cosine similarity.
+    MODEL is the folder or URL of a model. Similar words need a model with word vectors: word2vec, node2vec or
+    random-indexing. With --documents, any model that was trained on text will do. Each line shows the cosine
+    similarity.
 
     \b
     Examples:
@@ -82,7 +83,7 @@ def similar(
     type=click.Choice(("u_mass", "npmi", "c_v")),
     help="Also measure how often the words of a topic occur together in these documents. May be repeated.",
 )
-@config_option
+@config_option("Configuration of the cluster, such as clusters/local")
 @set_option
 @json_option
 def evaluate(
@@ -97,8 +98,8 @@ def evaluate(
 ) -> None:
     """Score a model on the documents of a corpus.
 
-    Prints the log-likelihood per token and the perplexity. By default, half of each document is used to estimate its
-    topics, and the other half is scored.
+    MODEL is the folder or URL of a model, and CORPUS that of a corpus. Prints the log-likelihood per token and the
+    perplexity. By default, half of each document is used to estimate its topics, and the other half is scored.
 
     \b
     Examples:
@@ -119,7 +120,7 @@ def evaluate(
 @click.argument("corpus")
 @click.argument("out")
 @part_option("train")
-@config_option
+@config_option("Configuration of the cluster, such as clusters/local")
 @set_option
 @json_option
 def transform(
@@ -133,8 +134,8 @@ def transform(
 ) -> None:
     """Write the topic weights of each document as Parquet files.
 
-    Writes one file per chunk of the corpus below the folder or URL OUT, with the columns document and weights. For
-    models without topics, the weights are the document's vector.
+    MODEL, CORPUS and OUT are folders or URLs. OUT receives one file per chunk of the corpus, with the columns document
+    (its key) and weights. For models of word vectors, the weights are the vector of the document.
 
     \b
     Examples:
@@ -160,11 +161,13 @@ def transform(
     show_default=True,
     help="tsv: the heaviest words of each topic. mallet: MALLET's topic-keys.txt and, with --corpus, doc-topics.txt.",
 )
-@click.option("--corpus", help="Also write the topics of this corpus's documents (mallet only).")
+@click.option("--corpus", metavar="CORPUS", help="Also write the topics of this corpus's documents (mallet only).")
 @part_option("train")
 @json_option
 def export(model: str, out: str, file_format: str, corpus: str | None, part: str, as_json: bool) -> None:
     """Write the topics of a model as text files for other tools.
+
+    MODEL is the folder or URL of an LDA or NMF model. OUT is the folder or URL to write to.
 
     \b
     Examples:

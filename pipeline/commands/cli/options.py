@@ -9,15 +9,6 @@ Command = TypeVar("Command", bound=Callable[..., object])
 
 configs_argument = click.argument("configs", nargs=-1, required=True, metavar="CONFIG...")
 
-config_option = click.option(
-    "--config",
-    "configs",
-    multiple=True,
-    metavar="CONFIG",
-    help="A YAML file, or a name from `corpusmill config list`, such as clusters/jobqueue. It sets the cluster and, "
-    "for ingest, how text is read. May be repeated; later files override earlier ones.",
-)
-
 set_option = click.option(
     "--set",
     "settings",
@@ -38,6 +29,23 @@ json_option = click.option(
     is_flag=True,
     help="Print the result, or the error, as one JSON object on stdout, and show no progress.",
 )
+
+
+def config_option(use: str) -> Callable[[Command], Command]:
+    """Return the option --config; ``use`` says what the command takes from the configuration."""
+    return click.option(
+        "--config",
+        "configs",
+        multiple=True,
+        metavar="CONFIG",
+        help=f"{use}: a YAML file, or a name from `corpusmill config list`. May be repeated; later files override "
+        "earlier ones.",
+    )
+
+
+def number_option(name: str, help_text: str) -> Callable[[Command], Command]:
+    """Return an option for a number from 1 upwards, 10 by default."""
+    return click.option(name, default=10, show_default=True, type=click.IntRange(1), metavar="N", help=help_text)
 
 
 def part_option(default: str) -> Callable[[Command], Command]:

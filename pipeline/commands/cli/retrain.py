@@ -16,6 +16,7 @@ from .session import job_metrics, load_config, open_session
 @click.option(
     "--as-of",
     type=click.DateTime(["%Y-%m-%d"]),
+    metavar="YYYY-MM-DD",
     help="Use only files dated up to this day. Dates are found in the paths by the pattern retrain.dates.",
 )
 @click.option("--fresh", is_flag=True, help="Train a new model on all files instead of updating the version in use.")
@@ -41,10 +42,13 @@ def retrain(
 ) -> None:
     """Update a published model with new documents.
 
-    Meant to run on a schedule, for example every night. Reads only the files that are new or changed since the last
-    call, and continues training from the version in use. The result becomes a new version. It is published unless it
-    scores worse on the held-out documents, which stay the same from call to call. If a call is killed, the next one
-    completes its work.
+    Run this on a schedule, for example every night. It reads only the files that are new or changed since the last
+    call, and continues training from the version in use. The result is a new version. It is published unless it scores
+    worse on the held-out documents, which stay the same from call to call. If a call is killed, the next one completes
+    its work.
+
+    The first call trains the first version. CONFIG is a YAML file or a name from `corpusmill config list`; its section
+    retrain says where the versions are and how much worse a new one may be.
 
     \b
     Examples:
@@ -109,8 +113,8 @@ def versions(url: str, as_json: bool) -> None:
 def rollback(url: str, version: int | None, as_json: bool) -> None:
     """Put another version of a model in use.
 
-    By default, that is the version before the one in use. You can also choose a version that was refused. The version
-    that was in use so far is marked as withdrawn: retrain does not publish it again.
+    Without VERSION, goes back to the version before the one in use. You can also choose a version that was refused.
+    The version that was in use until now is marked as withdrawn: retrain does not publish it again.
 
     \b
     Examples:
@@ -131,9 +135,9 @@ def rollback(url: str, version: int | None, as_json: bool) -> None:
 def diff(url: str, old: int | None, new: int | None, as_json: bool) -> None:
     """Show how two versions of a model differ.
 
-    By default, compares the version in use with the one before it. Topics are matched by their words. The drift of a
-    topic is the distance between its old and new word distribution: 0 if they are equal, 1 if they share no word. For
-    word vectors, shows how many nearest neighbours each word kept.
+    Without OLD and NEW, compares the version in use with the one before it. Topics are matched by their words. The
+    drift of a topic is the distance between its old and new word distribution: 0 if they are equal, 1 if they share no
+    word. For word vectors, shows how many nearest neighbours each word kept.
 
     \b
     Examples:

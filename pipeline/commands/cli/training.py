@@ -51,7 +51,7 @@ def run(configs: tuple[str, ...], settings: tuple[str, ...], overwrite: bool, as
 @click.command()
 @click.argument("source")
 @click.argument("corpus")
-@config_option
+@config_option("Configuration of the cluster and of how text is read")
 @set_option
 @overwrite_option
 @json_option

@@ -9,8 +9,10 @@ from pathlib import Path
 import yaml
 from corpusmill.configs.layers import Layer
 from corpusmill.configs.resolve import resolve
+from corpusmill.io.stores.corpus import Corpus
 from corpusmill.pipeline.commands.actions.retraining.retrain import retrain
 from corpusmill.pipeline.commands.cli.main import main
+from corpusmill.pipeline.engine.events import EpochFinished
 from helpers.faults import Changes
 
 BOATS = "the boat sails over the sea and the sailor steers the boat to the harbour"
@@ -27,6 +29,12 @@ def write_day(day, texts, folder="days"):
     """Write a file of November 2026."""
     Path(folder).mkdir(exist_ok=True)
     Path(folder, f"2026-11-{day:02d}.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in texts))
+
+
+def write_first_days():
+    """Write the files of two days."""
+    write_day(1, [BOATS, BREAD] * 8)
+    write_day(2, [BOATS] * 4)
 
 
 def tree_of(kind, **sections):
@@ -66,6 +74,31 @@ def contents(folder):
     return {str(p): p.read_bytes() for p in files}
 
 
+def worse(**retraining):
+    """Return a configuration whose later versions score worse, since they learn too fast."""
+    return configuration("word2vec", model={"alpha": 0.3, "min_alpha": 0.3, "epochs": 9}, **retraining)
+
+
+def words_of(version):
+    """Return the vocabulary of a version, in the order of the ids."""
+    return Corpus(f"models/batches/{version['corpus']}").vocabulary["word"].to_pylist()
+
+
+def file_names(facts, name):
+    """Return the names of the files in a list of URLs of a result."""
+    return [Path(url).name for url in facts[name]]
+
+
+class Killed(Exception):
+    """Breaks off a training, as a signal would."""
+
+
+def break_off(event):
+    """Callback that breaks training off after its first epoch."""
+    if isinstance(event, EpochFinished):
+        raise Killed
+
+
 def in_a_fork(work):
     """Run a function in a copy of this process; return how it ended and what it returned."""
     reading, writing = os.pipe()
@@ -91,8 +124,7 @@ def kill_at_many_points(kind, points, folder):
     """Kill a second night's retraining at many points, each time from the same start; return what came of it."""
     Path(folder).mkdir(parents=True)
     os.chdir(folder)
-    write_day(1, [BOATS, BREAD] * 8)
-    write_day(2, [BOATS] * 4)
+    write_first_days()
     retrain(configuration(kind))
     write_day(3, [BREAD + " and new words"] * 4)
     write_day(2, [BOATS + " again"] * 4)

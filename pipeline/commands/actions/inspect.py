@@ -19,13 +19,11 @@ def inspect(url: str) -> Facts:
             return {**describe(url), "bytes": store.size()}
     if not store.exists():
         raise DataError(f"{url}: there is nothing here")
-    if store.names("versions"):
-        return {**_describe_versions(url), "bytes": store.size()}
     hint = ""
     below = [name for name in store.names() if _is_known(store.child(name))]
     if below:
         hint = f", but there is one in each of its folders {', '.join(below)}"
-    raise DataError(f"{url}: no corpus, run, model, matrix or graph here{hint}")
+    raise DataError(f"{url}: no corpus, matrix, graph, run or model here{hint}")
 
 
 def _is_known(store: Store) -> bool:
@@ -141,11 +139,12 @@ def _describe_versions(url: str) -> Facts:
     }
 
 
-#: What describes a store, by the file that identifies it. Order matters: a run may contain a model.
+#: The function that describes a store, by the file that identifies the store.
 DESCRIPTIONS: dict[str, Callable[[str], Facts]] = {
     "corpus.json": _describe_corpus,
     "run.json": _describe_run,
     "model.json": _describe_model,
     "matrix.json": _describe_matrix,
     "graph.json": _describe_graph,
+    "created.json": _describe_versions,
 }

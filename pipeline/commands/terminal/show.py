@@ -95,9 +95,10 @@ def retraining(found: "RetrainResult") -> None:
     _files("changed", found["changed"])
     subtracted = " (subtracted)" if found["forgotten"] and found["status"] == "published" else ""
     _files("removed", found["removed"], subtracted)
-    if found["documents"]:
-        sizes = f"{found['documents']:,} documents, {found['tokens']:,} tokens"
-        _line("learned", f"{sizes}, {found['new_words']:,} new words of {found['words']:,}")
+    if found["documents"] and found["tokens"] and found["words"]:
+        documents, tokens = pluralize(found["documents"], "document"), pluralize(found["tokens"], "token")
+        new_words = pluralize(found["new_words"] or 0, "new word")
+        _line("learned", f"{documents}, {tokens}, {new_words} of {found['words']:,}")
     if found["measure"] and found["score"] is not None:
         scores = f"{found['score']:.6g}"
         if found["score_before"] is not None:
@@ -118,7 +119,7 @@ def _retraining_summary(found: "RetrainResult") -> str:
         return f"version {version} is refused, version {previous} stays in use"
     if found["status"] == "planned":
         return _planned_summary(found)
-    return f"no new version of {pluralize(found['partitions'], 'file')}; version {previous} stays in use"
+    return f"nothing to do for {pluralize(found['partitions'], 'file')}; version {previous} stays in use"
 
 
 def _planned_summary(found: "RetrainResult") -> str:

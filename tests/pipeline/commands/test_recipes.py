@@ -43,7 +43,7 @@ def test_a_recipe_calls_a_command_that_exists(recipe, call):
     assert context.params["configs"][0].endswith("my.yaml")
 
 
-def test_every_schedule_is_one():
+def test_every_schedule_is_a_valid_cron_expression():
     for path in RECIPES.iterdir():
         found = CRON.search(path.read_text()) if path.suffix in (".yaml", ".py") or path.name == "crontab" else None
         if found:
@@ -88,7 +88,7 @@ def test_systemd_understands_the_units(tmp_path):
     assert (done.returncode, "corpusmill-retrain" in done.stderr) == (0, False), done.stderr
 
 
-def test_the_kubernetes_job_forbids_two_at_once_and_does_not_repeat_what_cannot_be_cured():
+def test_the_kubernetes_job_forbids_concurrent_calls_and_does_not_retry_permanent_errors():
     job = yaml.safe_load((RECIPES / "cronjob.yaml").read_text())
     assert (job["apiVersion"], job["kind"], job["spec"]["concurrencyPolicy"]) == ("batch/v1", "CronJob", "Forbid")
     spec = job["spec"]["jobTemplate"]["spec"]

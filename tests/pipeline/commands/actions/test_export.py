@@ -36,7 +36,7 @@ def saved(corpus, tmp_path_factory):
 
 
 @pytest.mark.parametrize(("kind", "value"), [("lda", "probability"), ("nmf", "weight")])
-def test_a_table_holds_the_heaviest_words_of_each_topic(saved, tmp_path, kind, value):
+def test_the_tsv_file_has_the_heaviest_words_of_each_topic(saved, tmp_path, kind, value):
     assert export(saved(kind), str(tmp_path), "tsv") == {"out": str(tmp_path), "files": "top-words.tsv"}
     head, *lines = (tmp_path / "top-words.tsv").read_text().splitlines()
     assert head.split("\t") == ["topic", "rank", "word", value]
@@ -47,7 +47,7 @@ def test_a_table_holds_the_heaviest_words_of_each_topic(saved, tmp_path, kind, v
         assert [float(row[3]) for row in found] == pytest.approx([entry[value] for entry in topic["words"]], rel=1e-5)
 
 
-def test_mallets_files_hold_keys_and_documents(corpus, saved, tmp_path):
+def test_the_mallet_files_have_topic_keys_and_document_weights(corpus, saved, tmp_path):
     assert export(saved("lda"), str(tmp_path), "mallet", corpus.url)["files"] == "topic-keys.txt, doc-topics.txt"
     keys = [line.split("\t") for line in (tmp_path / "topic-keys.txt").read_text().splitlines()]
     assert [int(k[0]) for k in keys] == [0, 1, 2, 3, 4]
@@ -64,7 +64,7 @@ def test_the_command_line_exports(saved, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("kind", ["lda", "nmf"])
-def test_models_of_topics_have_coherence_and_diversity(corpus, saved, kind, capsys):
+def test_evaluate_measures_coherence_and_diversity_of_every_topic_model(corpus, saved, kind, capsys):
     arguments = ("--coherence", "u_mass", "--set", "cluster.kind=synchronous", "--json")
     assert call("evaluate", saved(kind), corpus.url, *arguments) == 0
     facts = json.loads(capsys.readouterr().out)
@@ -84,7 +84,9 @@ def test_models_of_topics_have_coherence_and_diversity(corpus, saved, kind, caps
         (["evaluate", "word2vec"], "word vectors give documents no likelihood"),
     ],
 )
-def test_what_a_model_cannot_do_is_said_in_one_sentence(corpus, saved, tmp_path, capsys, arguments, message):
+def test_a_model_that_lacks_a_capability_is_refused_with_one_sentence(
+    corpus, saved, tmp_path, capsys, arguments, message
+):
     command, kind, *options = arguments
     positional = {"export": [tmp_path / "out"], "evaluate": [corpus.url, "--set", "cluster.kind=synchronous"]}
     assert call(command, saved(kind), *positional.get(command, []), *options) == 2

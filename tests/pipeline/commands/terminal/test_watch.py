@@ -6,7 +6,6 @@ import os
 import pty
 import re
 import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -19,11 +18,10 @@ from corpusmill.pipeline.engine.events import EpochFinished
 from corpusmill.pipeline.engine.run import RunStore
 from corpusmill.pipeline.models.registry import model_of_run
 from corpusmill.pipeline.views.status import RunStatus
+from helpers.command_line import COMMAND
 from helpers.toy import write_topic_corpus
 from rich.cells import cell_len
 from rich.console import Console
-
-COMMAND = [sys.executable, "-c", "from corpusmill.pipeline.commands.cli.main import main; main()", "watch"]
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +33,7 @@ def lda():
     return LDA(2, doc_topic_prior=0.1, max_iter=4, random_state=1)
 
 
-def test_a_run_is_watched_while_it_goes_on_and_when_it_is_over(corpus, tmp_path):
+def test_a_run_can_be_watched_while_it_trains_and_afterwards(corpus, tmp_path):
     run, seen = str(tmp_path / "run"), []
 
     def look(event):
@@ -53,14 +51,14 @@ def test_a_run_is_watched_while_it_goes_on_and_when_it_is_over(corpus, tmp_path)
     assert [s.state for s in Watcher(run).follow()] == ["finished"]
 
 
-def test_the_map_shows_the_shards_that_are_done(corpus, tmp_path):
+def test_shards_with_all_states_on_disk_are_done(corpus, tmp_path):
     run = str(tmp_path / "run")
     lda().set_params(max_iter=1).fit(corpus, run=run)
     RunStore(run).write_state(2, 1, {})
     assert Watcher(run).look().shards == ["waiting", "done", "waiting", "waiting"]
 
 
-def test_a_broken_off_run_is_stopped_and_its_model_can_be_read(corpus, tmp_path):
+def test_an_interrupted_run_is_stopped_and_its_model_can_be_read(corpus, tmp_path):
     run = str(tmp_path / "run")
 
     def interrupt(event):
@@ -79,7 +77,7 @@ def test_a_broken_off_run_is_stopped_and_its_model_can_be_read(corpus, tmp_path)
         LDA.from_run(run)
 
 
-def test_looking_never_stops_anybody_from_training(corpus, tmp_path):
+def test_watching_never_prevents_training(corpus, tmp_path):
     run, done = RunStore(str(tmp_path / "run")), threading.Event()
     with run.locked():
         pass
@@ -140,7 +138,7 @@ def test_the_screen_is_as_wide_as_the_terminal_and_shows_everything(width, epoch
         assert any(expected in shown for shown in lines), expected
 
 
-def test_a_run_that_has_not_begun_is_said():
+def test_a_cluster_without_a_run_is_described():
     assert rendered(RunStatus(), 80) == ["No run has started on this cluster yet."]
 
 
@@ -153,21 +151,23 @@ def test_a_chart_rises_with_its_values():
     assert rows[-1][0] == "▁"
 
 
-def test_without_a_terminal_there_are_plain_lines(corpus, tmp_path):
+def test_without_a_terminal_plain_lines_are_printed(corpus, tmp_path):
     run = str(tmp_path / "run")
     lda().fit(corpus, run=run)
-    done = subprocess.run([*COMMAND, run], capture_output=True, text=True, check=True)
+    done = subprocess.run([*COMMAND, "watch", run], capture_output=True, text=True, check=True)
     assert re.fullmatch(r"lda \S+: finished, epoch 4 of 4, .* tokens/s, training −.*, held out −.*\n", done.stdout)
-    status = json.loads(subprocess.run([*COMMAND, run, "--json"], capture_output=True, text=True, check=True).stdout)
+    status = json.loads(
+        subprocess.run([*COMMAND, "watch", run, "--json"], capture_output=True, text=True, check=True).stdout
+    )
     assert (status["state"], status["epoch"], status["eta_seconds"]) == ("finished", 4, None)
 
 
-def test_on_a_terminal_it_draws(corpus, tmp_path):
+def test_on_a_terminal_charts_are_drawn(corpus, tmp_path):
     run = str(tmp_path / "run")
     lda().fit(corpus, run=run)
     ours, theirs = pty.openpty()
     environment = os.environ | {"TERM": "xterm", "COLUMNS": "90"}
-    with subprocess.Popen([*COMMAND, run], stdout=theirs, env=environment) as process:
+    with subprocess.Popen([*COMMAND, "watch", run], stdout=theirs, env=environment) as process:
         os.close(theirs)
         shown = b""
         try:
@@ -181,7 +181,7 @@ def test_on_a_terminal_it_draws(corpus, tmp_path):
         assert expected in shown.decode()
 
 
-def test_what_is_no_run_is_said():
+def test_watching_something_else_than_a_run_fails():
     with pytest.raises(DataError, match="no run here"):
         Watcher("nowhere").look()
     assert not Path("nowhere").exists()
@@ -189,7 +189,7 @@ def test_what_is_no_run_is_said():
         Watcher("http://127.0.0.1:1").look()
 
 
-def test_a_line_says_where_a_run_stands():
+def test_a_line_describes_the_state_of_a_run():
     rows = [{"epoch": 2, "seconds": 3.0, "tokens_per_second": 2e6, "held_out_log_likelihood": -7.5}]
     status = RunStatus("runs/a", "lda", 2, 12, 9, "running", [], rows)
     assert line(status) == "lda runs/a: running, epoch 2 of 12, 2 M tokens/s, held out −7.5000, about 30 s to go"

@@ -1,0 +1,230 @@
+"""Retraining again and again: which files are read, and what is trained."""
+
+import os
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import pytest
+from corpusmill import LDA, RandomIndexing, Word2Vec
+from corpusmill.io.manifest import date_in_url
+from corpusmill.io.stores.corpus import Corpus
+from corpusmill.io.stores.store import DataError
+from corpusmill.pipeline.commands.actions.retraining.plan import Request
+from corpusmill.pipeline.commands.actions.retraining.retrain import retrain
+from corpusmill.pipeline.models.registry import load_model
+from corpusmill.pipeline.models.versions import Versions
+from helpers.nightly import (
+    BOATS,
+    BREAD,
+    MODELS,
+    call,
+    configuration,
+    contents,
+    file_names,
+    words_of,
+    worse,
+    write_configuration,
+    write_day,
+)
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_a_call_reads_new_files_only_and_the_next_call_does_nothing(kind):
+    first = retrain(configuration(kind))
+    assert (first["status"], first["version"], first["previous"], first["documents"] > 0) == (
+        "published",
+        1,
+        None,
+        True,
+    )
+    write_day(3, [BREAD + " zebra"] * 4)
+    second = retrain(configuration(kind))
+    assert (second["status"], second["version"], second["previous"]) == ("published", 2, 1)
+    assert file_names(second, "added") == ["2026-11-03.jsonl"]
+    assert second["documents"] <= 4
+    assert second["new_words"] == 1
+    before = contents("models")
+    third = retrain(configuration(kind))
+    assert (third["status"], third["version"], third["documents"]) == ("unchanged", 2, None)
+    assert contents("models") == before
+    assert "zebra" in load_model("models").model_.vocabulary["word"].to_pylist()
+
+
+def test_words_keep_their_ids_and_held_out_documents_stay_the_same():
+    retrain(configuration("lda"))
+    write_day(3, [BREAD + " zebra"] * 40)
+    retrain(configuration("lda"))
+    first, second = (Versions("models").read(n) for n in (1, 2))
+    assert words_of(second)[:-1] == words_of(first)
+    assert second["held_out"] == first["held_out"] == first["corpus"]
+    assert second["measure"] == "held_out_log_likelihood"
+    assert second["score_before"] == first["score"] != second["score"]
+
+
+def test_a_touched_file_is_not_read_again_and_a_changed_one_is():
+    retrain(configuration("word2vec"))
+    os.utime("days/2026-11-01.jsonl", (1, 1))
+    assert retrain(configuration("word2vec"))["status"] == "unchanged"
+    write_day(2, [BOATS + " again"] * 3)
+    facts = retrain(configuration("word2vec"))
+    assert (file_names(facts, "changed"), facts["added"], facts["partitions"]) == (["2026-11-02.jsonl"], [], 2)
+
+
+def test_random_indexing_subtracts_files_that_were_changed_or_removed():
+    retrain(configuration("random-indexing"))
+    write_day(2, [BOATS + " again"] * 5)
+    write_day(3, [BREAD + " zebra"] * 4)
+    retrain(configuration("random-indexing"))
+    Path("days/2026-11-01.jsonl").unlink()
+    facts = retrain(configuration("random-indexing"))
+    assert file_names(facts, "removed") == file_names(facts, "forgotten") == ["2026-11-01.jsonl"]
+    assert (facts["status"], facts["partitions"], facts["documents"]) == ("published", 2, 0)
+    found = RandomIndexing.load("models")
+    alone = retrain(configuration("random-indexing", url="anew"))
+    wanted = RandomIndexing.load(alone["model"])
+    assert sorted(found.words_) == sorted(wanted.words_)
+    for word in wanted.words_:
+        np.testing.assert_array_equal(found.wv[word], wanted.wv[word])
+
+
+def test_removed_files_are_reported_by_models_that_cannot_subtract_them():
+    retrain(configuration("word2vec"))
+    Path("days/2026-11-01.jsonl").unlink()
+    facts = retrain(configuration("word2vec"))
+    assert (facts["status"], file_names(facts, "removed"), facts["forgotten"]) == (
+        "unchanged",
+        ["2026-11-01.jsonl"],
+        [],
+    )
+
+
+def test_a_dry_run_describes_the_work_and_writes_nothing(project):
+    before = contents(project)
+    facts = retrain(configuration("lda"), None, Request(dry_run=True))
+    assert (facts["status"], file_names(facts, "added")) == ("planned", ["2026-11-01.jsonl", "2026-11-02.jsonl"])
+    assert contents(project) == before
+    retrain(configuration("lda"))
+    before = contents(project)
+    assert retrain(configuration("lda"), None, Request(dry_run=True))["status"] == "unchanged"
+    write_day(3, [BREAD])
+    assert retrain(configuration("lda"), None, Request(dry_run=True))["previous"] == 1
+    assert {name for name in contents(project) if name not in before} == {str(project / "days/2026-11-03.jsonl")}
+
+
+def dry_run(config, **options):
+    return retrain(config, None, Request(dry_run=True, **options))
+
+
+def test_a_dry_run_of_fresh_training_reads_all_files(capsys):
+    write_configuration("lda")
+    retrain(configuration("lda"))
+    write_day(3, [BREAD])
+    found = dry_run(configuration("lda"))
+    assert (found["status"], found["continues_from"], found["files_to_read"]) == ("planned", 1, 1)
+    found = dry_run(configuration("lda"), fresh=True)
+    assert (found["status"], found["continues_from"], found["files_to_read"]) == ("planned", None, 3)
+    assert call("retrain", "my.yaml", "--dry-run") == call("retrain", "my.yaml", "--dry-run", "--fresh") == 0
+    out = capsys.readouterr().out
+    assert "would continue from version 1 and read 1 file\n" in out
+    assert "would train a new model from scratch on 3 files; version 1 is in use" in out
+    assert retrain(configuration("lda"), None, Request(fresh=True))["documents"] > 1
+
+
+def test_a_dry_run_after_a_rollback_has_the_result_of_the_real_call():
+    retrain(configuration("lda"))
+    write_day(3, [BREAD])
+    retrain(configuration("lda"))
+    Versions("models").rollback()
+    planned = dry_run(configuration("lda"))
+    assert planned == retrain(configuration("lda"))
+    assert (planned["status"], "was withdrawn" in planned["reason"]) == ("unchanged", True)
+
+
+def test_a_dry_run_after_a_refusal_has_the_result_of_the_real_call(capsys):
+    retrain(configuration("word2vec"))
+    write_day(3, [BREAD + " boat oven sea"] * 30)
+    retrain(worse(tolerance=0.001))
+    planned = dry_run(worse(tolerance=0.001))
+    assert planned == retrain(worse(tolerance=0.001))
+    assert (planned["status"], planned["version"]) == ("refused", 2)
+    planned = dry_run(worse(tolerance=1e9))
+    assert (planned["status"], planned["version"], planned["previous"]) == ("planned", 2, 1)
+
+
+def test_as_of_uses_files_up_to_a_date():
+    found = [retrain(configuration("word2vec"), None, Request(as_of=date(2026, 11, day))) for day in (1, 1, 2)]
+    assert [file_names(facts, "added") for facts in found] == [["2026-11-01.jsonl"], [], ["2026-11-02.jsonl"]]
+    assert [facts["status"] for facts in found] == ["published", "unchanged", "published"]
+    # Looking back takes nothing away.
+    assert retrain(configuration("word2vec"), None, Request(as_of=date(2026, 11, 1)))["removed"] == []
+    with pytest.raises(DataError, match="no file is dated 2020-01-01 or earlier"):
+        retrain(configuration("word2vec", url="other"), None, Request(as_of=date(2020, 1, 1)))
+    with pytest.raises(DataError, match="no date is in this path"):
+        retrain(configuration("word2vec", dates="(x)(y)(z)"), None, Request(as_of=date(2026, 11, 1)))
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("news/2026-11-05.jsonl", date(2026, 11, 5)),
+        ("s3://b/year/2026/11/05/part-0.parquet", date(2026, 11, 5)),
+        ("20250101/20261105.gz", date(2026, 11, 5)),
+        ("archive-20269999.jsonl", None),
+        ("history.jsonl", None),
+    ],
+)
+def test_dates_are_found_in_paths(path, found):
+    assert date_in_url(path, configuration("lda").retrain.dates) == found
+
+
+def test_fresh_training_reads_all_files_and_keeps_word_ids():
+    retrain(configuration("lda"))
+    write_day(3, [BREAD + " zebra"] * 4)
+    facts = retrain(configuration("lda"), None, Request(fresh=True))
+    assert (facts["status"], facts["documents"], facts["epochs"]) == ("published", 24 - held_out_documents(), 3)
+    assert words_of(Versions("models").read(2))[:-1] == words_of(Versions("models").read(1))
+    assert retrain(configuration("lda"), None, Request(fresh=True))["status"] == "unchanged"
+
+
+def held_out_documents():
+    version = Versions("models").read(2)
+    return Corpus(f"models/batches/{version['corpus']}", "held_out").n_documents
+
+
+def test_changed_settings_are_refused_without_fresh_training():
+    retrain(configuration("lda"))
+    write_day(3, [BREAD])
+    config = configuration("lda")
+    config.model.n_components = 4
+    with pytest.raises(
+        ValueError, match=r"n_components is 4 and was 2; set them back, .* train a new model .* --fresh"
+    ):
+        retrain(config)
+    assert retrain(config, None, Request(fresh=True))["status"] == "published"
+    assert LDA.load("models").n_components == 4
+
+
+def test_retrain_model_overrides_parameters_of_later_calls():
+    retrain(configuration("word2vec", model={"epochs": 1}))
+    write_day(3, [BREAD])
+    assert retrain(configuration("word2vec", model={"epochs": 1}))["epochs"] == 1
+    assert Word2Vec.load("models").epochs == MODELS["word2vec"]["epochs"]
+    with pytest.raises(
+        ValueError,
+        match=r"retrain\.model\.epoch: word2vec models have no such parameter; .* or choose one of vector_size",
+    ):
+        retrain(configuration("word2vec", url="other", model={"epoch": 1}))
+
+
+def test_a_model_of_data_without_a_source_is_trained_from_scratch_when_the_data_changes():
+    Path("edges.tsv").write_text("".join(f"a{i}\tb{i % 7}\n" for i in range(40)))
+    config = configuration("word2vec", url="graphs")
+    tree = config.model_dump() | {"source": None, "corpus": {"url": "edges.tsv"}}
+    tree["model"] = {"kind": "node2vec", "vector_size": 4, "epochs": 1, "num_walks": 1, "walk_length": 5}
+    config = type(config).model_validate(tree)
+    assert retrain(config)["version"] == 1
+    assert retrain(config)["status"] == "unchanged"
+    Path("edges.tsv").write_text("".join(f"a{i}\tb{i % 5}\n" for i in range(40)))
+    assert retrain(config)["version"] == 2
+    assert len(load_model("graphs").wv) == 45

@@ -1,0 +1,134 @@
+"""Errors: one sentence, an exit code, and one JSON object with --json."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from corpusmill.io.stores.store import DataError
+from corpusmill.pipeline.commands.cli.errors import ExitCode, Failure, explain
+from corpusmill.pipeline.commands.cli.signals import Terminated
+from corpusmill.pipeline.engine.run import RunStore
+from helpers.command_line import error_line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["train", "my.yaml", "--set", "model.n_component=3"], 2, "did you mean n_components?"),
+        (["train", "my.yaml", "--frob"], 2, "No such option"),
+        (["topics"], 2, "Missing argument 'MODEL'"),
+        (["topics", "none"], 4, "none: no model here"),
+        (["inspect", "none"], 4, "none: there is nothing here"),
+        (["versions", "none"], 4, "none: there are no versions here"),
+        (["watch", "none"], 4, "none: no run here"),
+        (["config", "show", "none"], 2, "none: no such file"),
+    ],
+)
+def test_with_json_an_error_is_one_json_object(project, call, arguments, code, words):
+    found_code, out, err = call(*arguments, "--json")
+    found = json.loads(out)
+    assert (found_code, found["exit_code"], found["status"]) == (code, code, "failed")
+    assert words in found["error"]
+    assert words in err
+
+
+def test_a_bad_configuration_has_exit_code_2(project, call):
+    code, _, err = call("run", "my.yaml", "--set", "model.n_component=3")
+    assert code == 2
+    assert "did you mean n_components?" in error_line(err)
+
+
+def test_a_bad_command_line_has_exit_code_2(call):
+    for arguments in (["run"], ["frobnicate"], ["run", "quickstart", "--frob"]):
+        code, _, err = call(*arguments)
+        assert (code, "Traceback" in err) == (2, False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["ingest", "none.jsonl", "x"], "none.jsonl"),
+        (["graph", "none.tsv", "x"], "none.tsv"),
+        (["graph", "my.yaml", "x"], "my.yaml, line 2: two names are needed"),
+        (["train", "my.yaml", "--set", "corpus.url=none"], "none: no corpus here"),
+        (["topics", "none"], "none: no model here"),
+        (["resume", "none"], "none: no run here"),
+        (["report", "none"], "none: no run here"),
+        (["inspect", "none"], "none: there is nothing here"),
+        (["inspect", "."], "no corpus, matrix, graph, run or model here"),
+    ],
+)
+def test_bad_data_has_exit_code_4(project, call, arguments, words):
+    if arguments[0] == "ingest":
+        arguments = [*arguments, "--set", "cluster.kind=synchronous"]
+    code, _, err = call(*arguments)
+    assert code == 4
+    assert words in error_line(err)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (
+            ["ingest", "texts.jsonl", "run", "--config", "my.yaml"],
+            "run: this folder already holds a run; choose another folder",
+        ),
+        (
+            ["ingest", "texts.jsonl", "texts.jsonl", "--config", "my.yaml"],
+            "this is a file, and a folder is needed",
+        ),
+        (
+            ["train", "my.yaml", "--set", "run.url=corpus"],
+            "corpus: this folder already holds a corpus; choose another folder",
+        ),
+        (["topics", "run"], "run: no model here (no model.json); there is one at run/model"),
+        (["transform", "run/model", "corpus", "", "--config", "my.yaml"], "the path is empty"),
+        (["resume", "damaged"], "damaged/HEAD: damaged; restore it, or start the run anew"),
+    ],
+)
+def test_a_folder_that_holds_something_else_is_not_overwritten(trained, call, arguments, words):
+    shutil.copytree("run", "damaged")
+    Path("damaged/HEAD").write_text("{}")
+    code, _, err = call(*arguments)
+    assert code == 4
+    assert words in error_line(err.splitlines(keepends=True)[-1])
+
+
+def test_inspect_names_the_folders_below_that_hold_something(trained, call):
+    assert "in each of its folders corpus, run" in error_line(call("inspect", ".")[2])
+
+
+def test_another_model_replaces_a_run_only_with_overwrite(trained, call):
+    Path("run/mine.txt").write_text("kept")
+    other = ("train", "my.yaml", "--set", "model.n_components=3")
+    code, _, err = call(*other)
+    assert code == 4
+    assert "holds another run" in error_line(err)
+    code, out, _ = call(*other, "--overwrite", "--json")
+    assert (code, len(json.loads(out)["topics"])) == (0, 3)
+    assert Path("run/mine.txt").read_text() == "kept"
+
+
+def test_a_run_that_another_process_trains_has_exit_code_75(trained, call):
+    with RunStore("run").locked():
+        code, _, err = call("train", "my.yaml", "--set", "model.max_iter=9")
+    assert code == 75
+    assert "another process" in error_line(err)
+
+
+def test_debug_shows_the_traceback(project, call):
+    with pytest.raises(DataError, match="no corpus here"):
+        call("train", "my.yaml", "--set", "corpus.url=none", "--debug")
+
+
+def test_an_error_while_a_stopped_command_cleans_up_counts_as_the_stop():
+    for stop, code in ((Terminated(143), 143), (KeyboardInterrupt(), 130)):
+        with pytest.raises(OSError, match="gone") as caught:
+            try:
+                raise stop
+            finally:
+                raise OSError("the cluster is gone")
+        assert explain(caught.value).code == code
+    assert explain(OSError("no such file")) == Failure("no such file", ExitCode.DATA)
+    assert explain(TimeoutError()) == Failure("TimeoutError", ExitCode.DATA)

@@ -1,0 +1,49 @@
+"""The help texts."""
+
+import re
+import subprocess
+import sys
+
+import click
+import pytest
+from corpusmill.pipeline.commands.cli.main import cli
+
+
+def command_names():
+    """Return the words of every command, such as ("config", "show")."""
+    names = []
+    for name, command in cli.commands.items():
+        if isinstance(command, click.Group):
+            names += [(name, below) for below in command.commands]
+        else:
+            names.append((name,))
+    return names
+
+
+@pytest.mark.parametrize("command", command_names(), ids=" ".join)
+def test_the_help_of_every_command_has_an_example(call, command):
+    code, out, _ = call(*command, "--help")
+    assert code == 0
+    usage, _, rest = out.partition("Example")
+    assert usage.startswith("Usage: corpusmill")
+    assert f"corpusmill {' '.join(command)}" in rest
+
+
+def test_the_help_lists_every_command_with_a_whole_sentence(call):
+    code, out, _ = call("--help")
+    assert code == 0
+    for name in cli.commands:
+        assert re.search(rf"^  {name} +[A-Z].*\.$", out, re.MULTILINE), name
+
+
+@pytest.mark.parametrize("command", [(), *command_names()], ids=" ".join)
+def test_help_imports_no_heavy_library(command):
+    program = f"""
+import sys
+from corpusmill.pipeline.commands.cli.main import main
+main({[*command, "--help"]})
+heavy = {{"numpy", "dask", "numba", "pydantic", "rich", "distributed", "pyarrow", "yaml"}} & set(sys.modules)
+assert not heavy, heavy
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,85 @@
+"""The commands retrain, versions, rollback and diff."""
+
+import json
+from pathlib import Path
+
+import pytest
+from corpusmill import LDA
+from corpusmill.pipeline.commands.actions.retraining.retrain import retrain
+from helpers.nightly import (
+    BREAD,
+    call,
+    configuration,
+    worse,
+    write_configuration,
+    write_day,
+    write_first_days,
+)
+
+
+@pytest.fixture(autouse=True)
+def days(tmp_path, monkeypatch):
+    """A folder with two days of documents, which is the working directory."""
+    monkeypatch.chdir(tmp_path)
+    write_first_days()
+
+
+def test_retrain_versions_diff_topics_and_rollback_work_together(capsys):
+    write_configuration("lda")
+    assert call("retrain", "my.yaml", "--dry-run") == 0
+    assert "would train the first version on 2 files" in capsys.readouterr().out
+    assert call("retrain", "my.yaml") == 0
+    assert "published models: version 1" in capsys.readouterr().out
+    assert call("retrain", "my.yaml", "--unchanged", "99", "--json") == 99
+    assert json.loads(capsys.readouterr().out)["status"] == "unchanged"
+    write_day(3, [BREAD + " zebra"] * 4)
+    assert call("retrain", "my.yaml", "--json") == 0
+    out = capsys.readouterr().out
+    assert out.count("\n") == 1
+    assert json.loads(out)["version"] == 2
+    call("versions", "models")
+    assert "in use" in capsys.readouterr().out.splitlines()[1]
+    call("diff", "models")
+    assert "1 word: zebra" in capsys.readouterr().out
+    call("topics", "models", "--json")
+    assert len(json.loads(capsys.readouterr().out)["topics"]) == 2
+    call("rollback", "models", "--json")
+    assert json.loads(capsys.readouterr().out)["version"] == 1
+
+
+def test_a_refusal_has_its_own_exit_code(capsys):
+    Path("first.yaml").write_text(json.dumps(configuration("word2vec").model_dump(mode="json")))
+    Path("my.yaml").write_text(json.dumps(worse(tolerance=0.001).model_dump(mode="json")))
+    call("retrain", "first.yaml")
+    write_day(3, [BREAD + " boat oven sea"] * 30)
+    assert call("retrain", "my.yaml") == 3
+    assert "version 1 stays in use" in capsys.readouterr().out
+
+
+def test_a_job_that_fails_prints_one_json_line(capsys):
+    write_configuration("lda")
+    Path("days/2026-11-03.jsonl").write_bytes(b"no json\n")
+    assert call("retrain", "my.yaml", "--json") == 4
+    found = json.loads(capsys.readouterr().out)
+    assert found["status"] == "failed"
+    assert "2026-11-03.jsonl, line 1" in found["error"]
+
+
+def test_commands_about_versions_fail_where_there_are_none(capsys):
+    assert call("versions", "nothing") == 4
+    assert "there are no versions here" in capsys.readouterr().err
+    LDA(2, max_iter=1).fit([["a", "b"]], run="run")
+    assert call("versions", "run") == 4
+    assert "there are no versions here" in capsys.readouterr().err
+    retrain(configuration("lda"))
+    assert call("rollback", "models") == 4
+    assert "version 1 is the first one" in capsys.readouterr().err
+
+
+def test_inspect_describes_versions(capsys):
+    retrain(configuration("lda"))
+    call("inspect", "models", "--json")
+    found = json.loads(capsys.readouterr().out)
+    assert (found["what"], found["kind"], found["kept"], found["in_use"]) == ("versions of a model", "lda", [1], 1)
+    assert found["model"] == "models/versions/000001/model"
+    assert found["partitions"] == 2

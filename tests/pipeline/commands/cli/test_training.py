@@ -1,0 +1,132 @@
+"""The commands run, ingest, graph, train and resume."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from corpusmill import LDA
+from corpusmill.pipeline.engine.run import RunStore
+from corpusmill.pipeline.models.registry import MODEL_KINDS
+from helpers.command_line import COMMAND
+
+
+def test_run_writes_a_model_and_a_report_and_prints_the_topics(project, call):
+    code, out, err = call("run", "my.yaml", "--set", "model.max_iter=40")
+    assert code == 0
+    assert "corpus    corpus: " in out
+    assert "trained   40 epochs" in out
+    assert "log-likelihood per token" in out
+    topics = [line.split()[2:] for line in out.splitlines() if "%" in line]
+    assert len(topics) == 2
+    for words in topics:
+        assert not {"boat", "bread"} <= set(words)
+    assert "ingest: reading text" in err
+    assert "train: epoch 40/40" in err
+    assert "Log-likelihood per token" in Path("run/report.html").read_text()
+    assert Path("run/model/model.json").exists()
+
+
+def test_a_second_run_changes_nothing(trained, call):
+    before = {path: path.stat().st_mtime_ns for path in Path("run/epochs").rglob("*")}
+    code, out, err = call("run", "my.yaml")
+    assert code == 0
+    assert out.count("already complete") == 2
+    assert "all 4 epochs are already complete" in err
+    assert {path: path.stat().st_mtime_ns for path in Path("run/epochs").rglob("*")} == before
+
+
+def test_more_epochs_continue_after_the_last_one(trained, call):
+    code, _, err = call("train", "my.yaml", "--set", "model.max_iter=6")
+    assert code == 0
+    assert "resuming after epoch 4 of 6" in err
+    assert [row["epoch"] for row in RunStore("run").metrics] == [1, 2, 3, 4, 5, 6]
+
+
+def test_json_output_is_one_object_with_the_results(trained):
+    assert trained["corpus"]["documents"] + trained["corpus"]["held_out_documents"] == 60
+    assert trained["epochs"] == trained["trained_epochs"] == 4
+    assert trained["held_out_log_likelihood"] < 0
+    assert len(trained["topics"]) == 2
+
+
+def test_a_run_stores_its_configuration(trained):
+    remembered = RunStore("run").meta["config"]
+    assert remembered["model"]["n_components"] == 2
+    assert remembered["corpus"]["url"] == "corpus"
+
+
+def test_ingest_and_train_together_do_what_run_does(project, call):
+    assert call("ingest", "texts.jsonl", "corpus", "--config", "my.yaml")[0] == 0
+    code, out, _ = call("train", "my.yaml", "--json")
+    assert code == 0
+    assert json.loads(out)["epochs"] == 4
+
+
+def test_run_without_a_source_trains_on_the_existing_corpus(trained, call):
+    again = ("my.yaml", "--set", "source=null")
+    assert json.loads(call("run", *again, "--json")[1])["corpus"] is None
+    assert call("run", *again)[0] == 0
+
+
+def test_ingest_works_without_a_configuration(project, call, monkeypatch):
+    monkeypatch.setenv("CORPUSMILL_CORPUS__URL", "elsewhere")
+    code, out, _ = call("ingest", "texts.jsonl", "other", "--set", "cluster.kind=synchronous", "--json")
+    found = json.loads(out)
+    assert (code, found["url"], found["changed"]) == (0, "other", True)
+
+
+def test_resume_completes_a_run_with_the_configuration_that_it_stores(trained, call):
+    code, out, _ = call("resume", "run", "--set", "model.max_iter=5", "--json")
+    assert code == 0
+    assert (json.loads(out)["epochs"], json.loads(out)["trained_epochs"]) == (5, 1)
+
+
+def test_resume_uses_the_settings_of_the_last_call(trained, call):
+    assert call("train", "my.yaml", "--set", "model.max_iter=6")[0] == 0
+    for name in ("report.html", "model"):
+        RunStore("run").store.delete(name)
+    assert call("watch", "run", "--once")[1].count("epoch 6 of 6") == 1
+    assert json.loads(call("resume", "run", "--json")[1])["epochs"] == 6
+
+
+def test_resume_continues_a_run_that_was_started_from_python(trained, call, monkeypatch):
+    LDA(n_components=2, max_iter=2).fit("corpus", run="here")
+    monkeypatch.setenv("CORPUSMILL_RUN__URL", "elsewhere")
+    settings = ("--set", "model.max_iter=3", "--set", "cluster.kind=synchronous")
+    assert json.loads(call("resume", "here", *settings, "--json")[1])["trained_epochs"] == 1
+    assert not Path("elsewhere").exists()
+
+
+@pytest.mark.parametrize("kind", MODEL_KINDS)
+def test_every_kind_of_model_can_be_trained_and_reported(project, call, kind):
+    small = {
+        "lda": ["n_components=2", "max_iter=2"],
+        "nmf": ["n_components=2", "max_iter=2"],
+        "word2vec": ["vector_size=8", "min_count=1", "epochs=1"],
+        "node2vec": ["vector_size=8", "num_walks=2", "walk_length=5", "epochs=1"],
+        "random-indexing": ["dimension=64"],
+    }
+    settings = [f"model.{setting}" for setting in (f"kind={kind}", *small[kind])]
+    if kind == "node2vec":
+        Path("edges.txt").write_text("from to\n" + "".join(f"{a} {b}\n" for a in range(6) for b in range(a)))
+        code, out, _ = call("graph", "edges.txt", "links", "--directed", "--json")
+        assert (code, json.loads(out)["n_edges"], json.loads(out)["directed"]) == (0, 15, True)
+        settings += ["source=null", "corpus.url=links"]
+    code, out, err = call("run", "my.yaml", *(f"--set={setting}" for setting in settings), "--json")
+    assert (code, err) == (0, "")
+    assert json.loads(out)["kind"] == kind
+    assert "Tokens per second" in Path("run/report.html").read_text()
+    assert call("inspect", "run/model")[0] == 0
+
+
+def test_the_quick_start_on_two_workers(tmp_path):
+    pytest.importorskip("pythonbible", reason="needs the extra 'demo'")
+    quick = [*COMMAND, "run", "quickstart", "--set", "model.max_iter=6", "--set", "run.evaluate_every=3"]
+    done = subprocess.run(quick, cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "1,069 documents and 120 held out" in done.stdout
+    assert done.stdout.count("%") == 20
+    assert "train: epoch 6/6" in done.stderr
+    assert "Warning" not in done.stderr
+    assert (tmp_path / "demo/report.html").stat().st_size > 20_000

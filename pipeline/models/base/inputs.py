@@ -4,7 +4,7 @@ Messages follow those of scikit-learn, whose users search for them.
 """
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,6 +35,8 @@ def is_matrix(data: DataLike) -> bool:
         return True
     if isinstance(data, list | tuple):
         return bool(data) and _is_row_of_numbers(data[0])
+    if _is_arrow(data):
+        return False
     return hasattr(data, "__array__") and not _holds_text(data)
 
 
@@ -59,6 +61,27 @@ def read_matrix(data: DataLike, owner: str) -> InputMatrix:
     _check_shape(values, owner)
     _check_entries(values, owner)
     return InputMatrix(values, names)
+
+
+def read_documents(data: DataLike, owner: str) -> Iterable[object]:
+    """Return the documents in ``data``, which is no matrix. Raises ValueError for what cannot be documents.
+
+    Without this check, a table would be read as one document per column name.
+    """
+    if isinstance(data, Mapping) or hasattr(data, "column_names"):
+        names = list(data if isinstance(data, Mapping) else data.column_names)
+        shown = ", ".join(repr(name) for name in names[:5])
+        raise ValueError(
+            f"{owner} takes documents, not a table with the columns {shown}: pass the column with the text alone"
+        )
+    if _is_arrow(data):
+        return data.to_pylist()
+    if isinstance(data, bytes) or not isinstance(data, Iterable):
+        raise ValueError(
+            f"{owner} takes documents (strings or lists of words), a matrix, a store or its path, "
+            f"not {type(data).__name__}"
+        )
+    return data
 
 
 def check_columns(matrix: InputMatrix, n_columns: int, names: Sequence[str] | None, owner: str) -> None:
@@ -89,6 +112,10 @@ def in_container(rows: np.ndarray, names: Sequence[str], container: str, X: Data
     return polars.DataFrame(rows, schema=list(names), orient="row")
 
 
+def _is_arrow(data: DataLike) -> bool:
+    return hasattr(data, "to_pylist")
+
+
 def _is_frame(data: DataLike) -> bool:
     return hasattr(data, "columns") and hasattr(data, "to_numpy")
 
@@ -96,9 +123,7 @@ def _is_frame(data: DataLike) -> bool:
 def _is_row_of_numbers(row: object) -> bool:
     if isinstance(row, np.ndarray):
         return row.ndim == 1 and row.dtype.kind in "biufcO"
-    if isinstance(row, list | tuple):
-        return len(row) > 0 and isinstance(row[0], int | float | complex | np.number)
-    return isinstance(row, int | float | complex | np.number)
+    return isinstance(row, list | tuple) and len(row) > 0 and isinstance(row[0], int | float | complex | np.number)
 
 
 def _holds_text(data: DataLike) -> bool:

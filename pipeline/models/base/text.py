@@ -15,7 +15,7 @@ from ...ingest.ingest import corpus_from
 from . import apply
 from .apply import TransformCounts
 from .estimator import Estimator
-from .inputs import DataLike, InputMatrix, is_matrix, read_matrix
+from .inputs import DataLike, InputMatrix, is_matrix, read_documents, read_matrix
 from .similarity import unit_vector
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class TextEstimator(Estimator):
             data = read_matrix(data, type(self).__name__)
         if isinstance(data, InputMatrix):
             return corpus_from(data.values, vocabulary=data.names)
-        return corpus_from(data)
+        return corpus_from(read_documents(data, type(self).__name__))
 
     @property
     def words_(self) -> list[str]:

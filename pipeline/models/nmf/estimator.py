@@ -20,7 +20,7 @@ from ...engine.device import resolve_device
 from ...ingest.ingest import corpus_from
 from ..base.blocks import equal_blocks
 from ..base.document_completion import select_tokens, split_mask
-from ..base.inputs import DataLike, InputMatrix, is_matrix, read_matrix
+from ..base.inputs import DataLike, InputMatrix, is_matrix, read_documents, read_matrix
 from ..base.saved import Fitted, SavedModel
 from ..base.text import TextEstimator
 from ..base.topics import Topic, TopicModel
@@ -191,7 +191,7 @@ class NMF(TextEstimator, TopicModel):
         if is_matrix(data):
             data = read_matrix(data, type(self).__name__)
         if not isinstance(data, InputMatrix):
-            return corpus_from(data)
+            return corpus_from(read_documents(data, type(self).__name__))
         folder = tempfile.TemporaryDirectory(prefix="corpusmill-matrix-")
         matrix = write_matrix(folder.name, _blocks_of(data.values), self.dtype)
         matrix.folder = folder

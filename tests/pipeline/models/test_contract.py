@@ -6,6 +6,8 @@ import shutil
 from contextlib import suppress
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 from corpusmill import LDA, NMF, Corpus, Node2Vec, RandomIndexing, Word2Vec
 from corpusmill.io.stores.store import DataError
@@ -266,3 +268,45 @@ def test_a_corpus_of_one_document(kind):
 def test_a_corpus_without_words_is_refused(kind):
     with pytest.raises(DataError, match=r"no (chunk|word|document)"):
         new(kind).fit([[], []])
+
+
+# --- what documents may come as ---
+
+
+DOCUMENTS = {
+    "strings": list,
+    "lists of words": lambda texts: [text.split() for text in texts],
+    "a generator": lambda texts: (text for text in texts),
+    "an array of str": np.array,
+    "an array of objects": lambda texts: np.array(texts, dtype=object),
+    "a pandas column": pd.Series,
+    "an Arrow array": pa.array,
+    "a column of an Arrow table": lambda texts: pa.table({"text": texts})["text"],
+}
+
+
+@pytest.mark.parametrize("form", DOCUMENTS)
+@pytest.mark.parametrize("kind", ["lda", "nmf", "word2vec", "random-indexing"])
+def test_documents_in_any_form_give_the_same_model(kind, form):
+    assert bits(new(kind).fit(DOCUMENTS[form](OLD))) == bits(new(kind).fit(OLD))
+
+
+@each
+@pytest.mark.parametrize(
+    "data, message",
+    [
+        ({"text": OLD}, r"not a table with the columns 'text': pass the column"),
+        (pa.table({"text": OLD}), r"not a table with the columns 'text': pass the column"),
+        (pd.DataFrame({"text": OLD}), r"column 'text' of the data frame holds text"),
+        (None, "not NoneType"),
+        (3, "not int"),
+        (b"text", "not bytes"),
+        ([1.5, "a"], "must be"),
+    ],
+    ids=["dictionary", "Arrow table", "data frame of text", "None", "number", "bytes", "mixed"],
+)
+def test_data_that_is_neither_documents_nor_a_matrix_is_refused(kind, data, message):
+    if kind == "node2vec":
+        message = ""
+    with pytest.raises(ValueError, match=message):
+        new(kind).fit(data)

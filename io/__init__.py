@@ -1,1 +1,1 @@
-"""Stores, readers and writers; they know neither kernels nor Dask."""
+"""Stores, readers and writers. They use neither kernels nor Dask."""

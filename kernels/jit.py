@@ -10,7 +10,7 @@ from functools import partial
 
 import numba
 
-#: Exact IEEE arithmetic in the order of the source. For samplers, whose results must be the same to the bit.
+#: Exact IEEE arithmetic in the order of the source. For samplers, whose results must be the same bit for bit.
 kernel = partial(numba.njit, nogil=True, cache=True, error_model="numpy")
 
 #: The compiler may reorder and fuse additions, so that sums run in vector registers. The result is the same in every

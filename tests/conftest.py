@@ -26,7 +26,7 @@ CANDIDATES = (os.environ.get("CORPUSMILL_DATA", ""), Path(__file__).parents[2] /
 
 @pytest.fixture(scope="session")
 def real_data(tmp_path_factory):
-    """Return a function from a file's name to its unpacked path; skips the test where the corpora are not at hand."""
+    """Return a function from a file's name to its unpacked path; skips the test if the corpora are not available."""
     unpacked = tmp_path_factory.mktemp("data")
 
     def find(name: str) -> Path:

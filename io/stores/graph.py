@@ -172,7 +172,7 @@ class Graph:
 def write_graph(edges: Edges, url: str | os.PathLike[str], chunk_edges: int = CHUNK_EDGES) -> Graph:
     """Write edges as a graph store and open it. A graph that is already at ``url`` is replaced.
 
-    A chunk holds at most ``chunk_edges`` edges, or those of one node with more.
+    A chunk holds at most ``chunk_edges`` edges. A node with more edges has a chunk of its own.
     """
     store = Store(url)
     # Without graph.json there is no graph, so a write that is interrupted leaves none, rather than a mixture of two.

@@ -68,7 +68,7 @@ class ArrayMap(Generic[Value]):
         return value
 
     def pop_oldest(self) -> Value:
-        """Remove the entry that was not used for the longest time, and return its value."""
+        """Remove the least recently used entry, and return its value."""
         _, (_, value) = self._entries.popitem(last=False)
         return value
 
@@ -98,8 +98,8 @@ class DeviceCopy(NamedTuple):
 class CopyCache:
     """Copies of host arrays on the device.
 
-    A copy is dropped when its host array dies, or when the copies take more than `COPY_SHARE` of the device's memory:
-    then the copy goes that was not used for the longest time. A dropped copy is freed later, by `free_dropped`, because
+    A copy is dropped when its host array dies. When the copies take more than `COPY_SHARE` of the device's memory, the
+    least recently used copy is dropped. A dropped copy is freed later, by `free_dropped`, because
     only a thread that uses the device may free its memory. A copy that a kernel still reads stays alive until then:
     `launch.py` holds the arguments of kernels that may be running.
     """
@@ -129,7 +129,7 @@ class CopyCache:
         return copy.array
 
     def put(self, host: np.ndarray, array: Any) -> None:
-        """Keep the copy of a host array; this thread's stream has been told to write it."""
+        """Store ``array`` as the copy of ``host``. The upload must already be queued on this thread's stream."""
         written = new_event()
         written.record(stream())
         with self._lock:

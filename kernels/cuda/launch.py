@@ -58,7 +58,7 @@ def stream() -> Any:
 
 
 def new_event() -> Any:
-    """Return an event of CUDA that marks a place in a stream. It takes no time stamps, which cost time themselves."""
+    """Return a CUDA event, which marks a position in a stream. It records no time stamp, because that costs time."""
     if config.ENABLE_CUDASIM:
         return cuda.event()  # the simulator's has no options
     return cuda.event(timing=False)
@@ -117,7 +117,7 @@ def shared_memory_limit() -> int:
 
 
 def request_large_shared_memory(function: Any, arguments: tuple[Any, ...]) -> None:
-    """Allow a kernel as much dynamic shared memory as the device has; above 48 KiB, the driver wants to be asked.
+    """Allow a kernel as much dynamic shared memory as the device has. Above 48 KiB, the driver requires this call.
 
     The request is for the device's limit rather than for the bytes of one launch, because another thread may launch the
     same kernel with more. Numba compiles the kernel and loads it; the request itself goes through NVIDIA's public

@@ -5,19 +5,19 @@ The functions that launch kernels take and return NumPy arrays. They use four ki
 ================  ======================================  ====================================================
 made by           contents                                lives until
 ================  ======================================  ====================================================
-``allocate``      undefined                               its last reference is gone
-``upload``        a copy of a host array; kernels may     its last reference is gone
+``allocate``      undefined                               its last reference is dropped
+``upload``        a copy of a host array; kernels may     its last reference is dropped
                   change it
 ``cached_copy``   a copy of a host array; nobody          the host array dies, or the copy is evicted
                   changes either                          (`caches.CopyCache`)
-``workspace``     undefined                               the thread asks for the same name again, then it is
-                  ..                                      used again; at the latest the end of the thread
+``workspace``     undefined                               the thread requests the same name again, which reuses
+                  ..                                      the memory, or the thread ends
 ================  ======================================  ====================================================
 
 A chunk is read only, and so are the topics that a sweep returns. Their cached copies serve in the next sweep, and
 nothing is sent again.
 
-Copies pass through pinned memory, which the device reads and writes by itself. Every function takes the cause that the
+Copies pass through pinned memory, which the device reads and writes directly. Every function takes the cause that the
 ledger shows, in general the name of the array.
 """
 
@@ -99,10 +99,10 @@ _WORKSPACES = _Workspaces()
 
 
 def workspace(name: str, shape: Shape, dtype: DTypeLike) -> Any:
-    """Return an uninitialised device array for intermediate results, which this thread uses again under this name.
+    """Return an uninitialised device array for intermediate results.
 
-    The contents are lost when the thread asks for the same name again. Reuse avoids allocations, for which all streams
-    of the device wait.
+    When this thread requests the same name again, the memory is reused and the contents are lost. Reuse avoids
+    allocations, for which all streams of the device wait.
     """
     shape = _as_tuple(shape)
     nbytes = _nbytes(shape, dtype)
@@ -163,7 +163,7 @@ def _parts(flat: np.ndarray, array: Any) -> Iterator[tuple[np.ndarray, Any]]:
 
 @device_errors()
 def upload(host: np.ndarray, cause: str) -> Any:
-    """Return a new copy on the device, which kernels may change. Raises DeviceError."""
+    """Return a new device copy of a host array. Kernels may change it. Raises DeviceError."""
     copy = allocate(host.shape, host.dtype, cause)
     if not host.size:
         return copy
@@ -179,7 +179,7 @@ def upload(host: np.ndarray, cause: str) -> Any:
 
 @device_errors()
 def cached_copy(host: np.ndarray, cause: str) -> Any:
-    """Return the copy of a host array on the device, for reading. It is uploaded the first time. Raises DeviceError."""
+    """Return the read-only device copy of a host array. The first call uploads it. Raises DeviceError."""
     copy = COPIES.get(host)
     if copy is None:
         copy = upload(host, cause)
@@ -198,15 +198,16 @@ def cached_copies(arrays: Fields, cause: str) -> Fields:
 
 @device_errors()
 def download(array: Any, cause: str, keep: bool = False) -> np.ndarray:
-    """Return a device array's contents; ``keep``: as the cached copy of the returned array, which must not be changed.
+    """Return the contents of a device array.
 
-    Waits for this thread's stream. Raises DeviceError, which names the kernels since the last wait, where one failed.
+    With ``keep``, the device array becomes the cached copy of the returned array, which must then not be changed. Waits
+    for this thread's stream. Raises DeviceError, which names the kernels since the last wait, where one failed.
     """
     host = np.empty(array.shape, array.dtype)
     if not host.size:
         return host
     LEDGER.record(Operation.DOWNLOAD, cause, host.nbytes)
-    # Parts that are on their way or in a pinned buffer: at most two, as there are two buffers.
+    # Parts that are being copied or in a pinned buffer: at most two, as there are two buffers.
     under_way: list[tuple[np.ndarray, np.ndarray]] = []
     for turn, (part, source) in enumerate(_parts(host.reshape(-1), array.reshape(host.size))):
         buffer, copied = _PINNED.take(turn, part)
@@ -225,9 +226,9 @@ def download(array: Any, cause: str, keep: bool = False) -> np.ndarray:
 
 
 def derived(sources: np.ndarray | Arrays, name: Hashable, compute: Callable[[], Value]) -> Value:
-    """Return what ``compute`` makes of one or several host arrays; it is kept under this name while all of these live.
+    """Return the result of ``compute``, a function of one or several host arrays. It is called only once.
 
-    The arrays must not be changed.
+    The result is kept under ``name`` as long as all the arrays live. They must not be changed.
     """
     if isinstance(sources, np.ndarray):
         sources = (sources,)

@@ -65,8 +65,8 @@ def tree_search(leaves: Any, nodes: Any, size: int, x: float, lane: int) -> Any:
     """Return the index of the first leaf above ``x``, the last index if there is none.
 
     This is the search in SaberLDA's W-ary tree (section 3.2.4), with W = 32: at each level, every lane compares one
-    number with x, and a vote says where to go on. Three levels hold 32,768 leaves. The two upper levels are both read
-    from ``nodes``.
+    number with x, and a vote selects the node to visit next. Three levels hold 32,768 leaves. The two upper levels are
+    both read from ``nodes``.
 
     leaves: prefix sums, (size,) float64.
     nodes: the last leaf of each 32, (size / 32 rounded up,) float64.

@@ -254,7 +254,7 @@ def _drain(row: np.ndarray, marks: np.ndarray, topics: np.ndarray, counts: np.nd
 
 
 def merge_counts(left: WordCounts, right: WordCounts) -> WordCounts:
-    """Add two tables of the same words; topics ascend in the result."""
+    """Add two tables of the same words. In each row, topics must ascend in both tables, and they do in the sum."""
     return WordCounts(*_merge_counts(left, right))
 
 

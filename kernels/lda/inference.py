@@ -42,7 +42,7 @@ class WordWeights(NamedTuple):
 
 
 def word_weights(model: ModelBlock) -> WordWeights:
-    """Compute both parts of φ for a model that is one block."""
+    """Compute both parts of φ for a model with a single block."""
     inverse = 1.0 / (model.totals + model.n_words * model.beta)
     weights = model.counts * inverse.astype(np.float32)[model.topics]
     base = (model.beta * inverse).astype(np.float32)

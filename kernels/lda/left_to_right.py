@@ -3,7 +3,7 @@
     p(w) ≈ Π_n (1/R) Σ_r Σ_k φ_{w_n, k} (n_k^(r) + α_k) / (n + Σ α)
 
 where particle r has drawn topics for the first n words, and n_k^(r) counts them. Before each word, a particle draws the
-topics of all earlier words anew.
+topics of all earlier words again.
 
 Source: Wallach, Murray, Salakhutdinov and Mimno, "Evaluation methods for topic models" (ICML 2009), algorithm 3. The
 cost grows with the square of the document's length, so this is for small sets of documents.

@@ -37,10 +37,13 @@ def bins_of(counts: np.ndarray) -> np.ndarray:
 
 
 class Histogram(NamedTuple):
-    """The number of counts in each of n bins, and their sum; histograms of chunks add up."""
+    """How many counts fall into each of n bins, and the sum of the counts in each bin.
+
+    The histogram of several chunks is the sum of their histograms.
+    """
 
     numbers: np.ndarray  # (n,) int64, or (K, n) with one row per topic
-    sums: np.ndarray  # (n,) int64
+    sums: np.ndarray  # (n,) int64, over all topics
 
     def values(self) -> np.ndarray:
         """Return the mean count of each bin: (n,) float64."""

@@ -18,10 +18,10 @@ from .collapsed import STRIDE, CountTables, Tokens, draw_index, weigh_topics
 
 
 def sample(tokens: Tokens, tables: CountTables, keys: tuple[np.uint64, np.uint64], out: np.ndarray) -> None:
-    """Draw topics ``out`` (T,) uint16, in word order, from θ and φ, which are drawn given the tables.
+    """Draw θ and φ given the counts in ``tables``, then the topics ``out`` (T,) uint16 in word order given θ and φ.
 
-    The tables hold all V words. The first key is the chunk's: it gives θ, and the draw of token i. The second key gives
-    φ, so all chunks must use the same.
+    The tables hold all V words. The first key belongs to the chunk; θ and the topics are drawn with it. φ is drawn with
+    the second key, which must be the same for all chunks.
     """
     theta = dirichlet(tables.A + tables.alpha, 1, keys[0])
     phi = dirichlet(tables.B + np.float32(tables.beta), 0, keys[1])

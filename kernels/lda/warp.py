@@ -61,7 +61,7 @@ class ProposalTerms(NamedTuple):
 
 
 class UrnIndex(NamedTuple):
-    """An index of an urn that is too long to be written. Entry e has the positions ``starts[e]:starts[e + 1]``."""
+    """Replaces an urn that is too long to be written. Entry e has the positions ``starts[e]:starts[e + 1]``."""
 
     starts: np.ndarray  # (K + 1,) int64
     first: np.ndarray  # (K,) int64: the first position of each topic that the word has
@@ -81,7 +81,7 @@ def make_prior(model: ModelBlock) -> ProposalTerms:
 
 
 def sample(chunk: Chunk, model: ModelBlock, z: np.ndarray, key: np.uint64) -> np.ndarray:
-    """Make both steps for a model that is one block: (T,) uint16 topics in word order to (T,) uint16."""
+    """Make both steps for a model with a single block. Take and return topics (T,) uint16 in word order."""
     packed, out = np.empty(len(z), np.uint32), np.empty_like(z)
     propose(chunk, model, z, key, packed)
     accept_and_propose(chunk.doc_ptr, model, key, packed)

@@ -394,7 +394,7 @@ def count_tokens(word_ptr: np.ndarray, docs: np.ndarray) -> SparseRows:
 
 @kernel
 def apply_tfidf(A: SparseRows, idf: np.ndarray) -> None:
-    """Multiply sparse rows by idf (V,) float64 and scale each row to length 1, in place."""
+    """Multiply sparse rows by idf (V,) float64 and scale each row to Euclidean length 1, in place."""
     for d in range(len(A.indptr) - 1):
         total = 0.0
         for i in range(A.indptr[d], A.indptr[d + 1]):

@@ -33,7 +33,8 @@ def tile_size(K: int, C: float) -> int:
 def sweep_tile(X: np.ndarray, G: np.ndarray, q: np.ndarray, floor: float, normalise: bool) -> None:
     """Update the T rows of X (T, V) one after the other: phase 2 of Algorithm 2.
 
-    G (T, V) is keep·X + P − Q·X with all of X as it was; q (T, T) is the tile's part of Q. Both X and G change.
+    On entry, G (T, V) holds keep·X + P − Q·X, computed from X before the call. q (T, T) is the tile's part of Q. X and
+    G are changed in place.
     """
     T, V = X.shape
     for t in range(T):

@@ -1,6 +1,6 @@
 """Random walks of second order for Node2Vec.
 
-A walk that came from t to v goes on to a neighbour x of v with probability in proportion to a(t, x) w(v, x), where
+A walk that came from t to v moves to a neighbour x of v with probability in proportion to a(t, x) w(v, x), where
 
     a(t, x) = 1/p if x is t;  1 if there is an edge from t to x;  1/q otherwise
 
@@ -80,7 +80,10 @@ def make_walker(graph: Adjacency, p: float, q: float, by_tables: bool = False) -
 
 
 def table_bytes(graph: Adjacency) -> int:
-    """Return the bytes of the tables of all edges: 8 per slot, and a slot per pair of an edge and one that follows."""
+    """Return the bytes of the alias tables of all edges.
+
+    The table of an edge has one slot of 8 bytes for each edge that can follow it, and a pointer of 8 bytes.
+    """
     degrees = np.diff(graph.row_ptr)
     arriving = np.bincount(graph.neighbours, minlength=len(degrees))
     return int(8 * arriving @ degrees) + 8 * len(graph.neighbours)

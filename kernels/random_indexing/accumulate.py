@@ -4,12 +4,13 @@
 
 Source: Polok and Smrž, "Random indexing on GPU" (2011), Algorithm 2.1 and equations 2.4 to 2.7.
 
-How: the context of a word is a sum over its occurrences. So tokens are taken in word order, and one row of sums stays
-in the first-level cache. Neighbours are counted before they are added: a seed is added once, times its count, for all
-occurrences of one neighbour at one offset. That is exact, because the sums are integers. A rotation adds the shift to
-the index. The result may lie beyond either end of the row, in up to ``halo`` cells of its neighbours; when the word is
-done, those cells are moved to the other end of the row (`_wrap`). So no addition needs a test or a modulo, in any
-dimension.
+How: T_w is a sum over the occurrences of w. So tokens are taken in word order, and the row of the current word stays in
+the first-level cache. Neighbours are counted before they are added: for all occurrences of one neighbour at one offset,
+its seed is added once, times the count. That is exact, because the sums are integers.
+
+A rotation adds the shift to the index, without a test or a modulo. The index may therefore lie up to ``halo`` cells
+before or after the word's row, where the rows of the previous and the next word are. When the word is complete, `_wrap`
+adds these cells to the other end of its own row and restores the other rows.
 
 Layout: the occurrences of a word are cut into pieces of at most PIECE. A sparse seed is ``pairs`` uint32, each with the
 position of a +1 in its lower half and of a -1 in its upper half. Dense seeds are slabs of WIDTH columns, so that the
@@ -27,9 +28,10 @@ from ..simd.lanes import load, splat, store
 from ..simd.prefetch import prefetch
 from .text import Tokens, Window
 
-#: Occurrences of one word that are counted together. Their neighbours, a row of the buffer per offset, stay in L2.
+#: Occurrences of one word that are counted together. Their neighbours fill one row of the buffer per offset. All rows
+#: stay in the second-level cache.
 PIECE = 1 << 13
-#: The length of such a row. At a power of two, all rows would compete for the same sets of the cache.
+#: The length of a row of the buffer. At a power of two, all rows would compete for the same sets of the cache.
 BUFFER_STRIDE = PIECE + 16
 #: Columns of a slab of dense seeds: eight vectors of eight. A chunk's slab stays in L3, its frequent rows in L2.
 WIDTH = 64
@@ -55,7 +57,7 @@ class NeighbourLists(NamedTuple):
 
 
 def cut_pieces(occurrence_ptr: np.ndarray) -> np.ndarray:
-    """Cut words' occurrences into pieces: (P, 3) int64, the word, and first and last + 1 of ``occurrences``."""
+    """Cut the occurrences of each word into pieces ``occurrences[first:stop]``: (P, 3) int64, word, first and stop."""
     words = np.repeat(np.arange(len(occurrence_ptr) - 1), -(-np.diff(occurrence_ptr) // PIECE))
     nth = np.arange(len(words)) - np.searchsorted(words, words)
     first = occurrence_ptr[words] + nth * PIECE
@@ -169,8 +171,8 @@ def _scatter(
 def _wrap(row: np.ndarray, saved: np.ndarray) -> None:
     """Move the sums beyond either end of a row to its other end, and restore the cells of the neighbouring rows.
 
-    The cells before the row belong to a word that is done, and were ``saved``. Those after it belong to a word that is
-    not begun, and were zero.
+    The cells before the row belong to the previous word, which is complete; they were ``saved``. The cells after it
+    belong to the next word, whose sums have not started; they were zero.
     """
     halo = len(saved)
     dimension = len(row) - 2 * halo

@@ -6,7 +6,7 @@
 
 Source: Polok and Smrž, "Random indexing on GPU" (2011), sections 2 and 3.
 
-Layout: the words of a chunk that count are numbered from 0, and its documents are one text with ``reach`` null terms
+Layout: the words of a chunk that are kept are numbered from 0, and its documents are one text with ``reach`` null terms
 between them. So a window at any token reads inside the text, and no window needs a test for the end of its document.
 
 Reference implementation: tests/helpers/naive.py, `ri_seed` and `ri_rotation`.
@@ -48,7 +48,7 @@ class Window(NamedTuple):
 
 
 class Tokens(NamedTuple):
-    """A chunk's tokens by word. Words are numbered by their rank among the n words of the chunk that count.
+    """A chunk's tokens by word. Words are numbered from 0 to n - 1, among the words of the chunk that are kept.
 
     ``occurrence_ptr`` may be cut to [lo:hi + 1]: then the sums are those of the words lo to hi.
     """
@@ -114,7 +114,7 @@ def make_seeds(hashes: np.ndarray, salt: np.uint64, dimension: int, n_pairs: int
 
 
 def prepare_tokens(chunk: Chunk, kept: np.ndarray, reach: int) -> Tokens:
-    """Number the words of a chunk that count, ``kept`` (V,) bool, and pad its documents with null terms."""
+    """Number the words of a chunk that the mask ``kept`` (V,) bool keeps, and pad its documents with null terms."""
     ids, local = _number(chunk.word_ids, kept)
     text = _pad(chunk.doc_ptr, chunk.words, local, np.uint32(len(ids)), reach)
     order = np.argsort(chunk.word_ids, kind="stable")

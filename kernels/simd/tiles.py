@@ -216,7 +216,7 @@ def descend(
 ) -> Lowering:
     """Set four rows of x, one after the other, to max(ε, keep·x + step·(p − s·x)), each with the new rows before it.
 
-    ``tile`` holds s·x with all of x as it was. The rows k to k + 3 of ``x`` and ``p`` begin at index ``at``, one strip
+    On entry, ``tile`` holds s·x of the old x. The rows k to k + 3 of ``x`` and ``p`` begin at index ``at``, one strip
     after the other. The 4 by 4 diagonal block of the symmetric matrix begins at ``s[i]``. ``keep`` and ``step`` have K
     numbers.
     """
@@ -236,7 +236,7 @@ def descend(
                 new = _maximum(builder, fma(builder, slope, moved, builder.fmul(old, kept)), floor)
                 x.store(where, new)
                 changes.append(builder.fsub(new, old))
-            # The sums of later rows include this row as it was. Correct them by its change.
+            # The sums of later rows include the old values of this row. Correct them by its change.
             for later in range(row + 1, ROWS):
                 factor = s.broadcast(s.index(i, row * ROWS + later))
                 for v in range(tile.n):

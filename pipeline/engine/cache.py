@@ -1,10 +1,10 @@
-"""A worker's cache of what the store holds. It makes tasks faster and never changes their results."""
+"""A worker's cache of data that it has read from stores. It makes tasks faster and never changes their results."""
 
 import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-#: The run, the kind of value, and further names that tell values of one kind apart.
+#: The run, the kind of value, and further names that distinguish values of one kind.
 Key = tuple[object, ...]
 Value = TypeVar("Value")
 
@@ -59,7 +59,10 @@ class Cache:
         size: Callable[[Value], int] = lambda value: 0,
         budget: int = 0,
     ) -> Value:
-        """Return the value. If several threads ask for it at the same time, only one of them reads it."""
+        """Return the value of a key; if the cache does not have this version of it, ``read`` it first.
+
+        If several threads need the same value, only one of them reads it.
+        """
         with self._lock:
             self._enter_run(key[0])
             loading = self._loading.setdefault(key, threading.Lock())

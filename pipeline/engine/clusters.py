@@ -18,7 +18,7 @@ from ..formatting import format_duration
 
 KINDS = ("synchronous", "local", "address", "scheduler-file", "local-cuda", "jobqueue", "kubernetes")
 
-#: Seconds that a cluster's first worker may take before the user is told to wait.
+#: Seconds that a cluster's first worker may take before a message asks the user to wait.
 PATIENCE_SECONDS = 5.0
 
 

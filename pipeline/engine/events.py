@@ -31,7 +31,7 @@ class EpochStarted:
 
 @dataclass(frozen=True)
 class ShardSwept:
-    """One task has swept a shard, or one range of its blocks; ``tokens`` is the share of the shard's tokens."""
+    """One task has swept a shard, or one range of its blocks; ``tokens`` is its share of the shard's tokens."""
 
     epoch: int
     shard: int

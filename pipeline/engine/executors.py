@@ -136,10 +136,10 @@ class OnDask(Executor):
         return sorted(found, key=lambda c: c.name)
 
     def submit(self, function: Task, *arguments: object, key: str, near: str | None = None) -> Handle:
-        """Return a future. ``near`` is a preference: the task runs elsewhere if that worker is gone or busy."""
+        """Return a future. ``near`` is a preference: the task runs elsewhere if that worker has died or is busy."""
         if near is None:
             return self.client.submit(function, *arguments, key=key, pure=False)
-        # A hard restriction would wait for ever for a worker that is gone.
+        # With a hard restriction, the task would wait for a worker that may never come back.
         preference = {"workers": [near], "allow_other_workers": True}
         return self.client.submit(function, *arguments, key=key, pure=False, **preference)
 
@@ -176,7 +176,7 @@ class OnDask(Executor):
         self._stalled = False
 
         def watch() -> None:
-            # If the scheduler is gone, the thread that waits for results reports it.
+            # If the scheduler has died, the thread that waits for results reports it.
             with contextlib.suppress(Exception):
                 since = time.monotonic()
                 while not done.wait(STALLED_SECONDS / 12):
@@ -201,7 +201,7 @@ class OnDask(Executor):
 
     @contextlib.contextmanager
     def guarded(self) -> Iterator[None]:
-        """Raise `TaskLost` instead of the error that a lost scheduler causes."""
+        """Context manager: raise `TaskLost` in place of the errors that a lost scheduler causes."""
         from distributed.comm import CommClosedError
 
         try:
@@ -210,8 +210,8 @@ class OnDask(Executor):
             if self.client.status == "running" and not isinstance(error, CommClosedError):
                 raise
             raise TaskLost(
-                f"the scheduler at {self._address} is gone or cannot be reached; what was committed is safe: start "
-                f"a cluster and give the same command, or resume the run"
+                f"the scheduler at {self._address} cannot be reached; committed epochs are safe: start a cluster and "
+                f"give the same command again, or resume the run"
             ) from error
 
 

@@ -29,7 +29,7 @@ class Plan:
 
     @property
     def total(self) -> int:
-        """Expected peak."""
+        """Expected peak of the worker's memory in bytes."""
         return self.process + self.threads * self.task.total + self.cache
 
     def as_numbers(self) -> dict[str, int]:

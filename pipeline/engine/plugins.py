@@ -7,7 +7,7 @@ from distributed.diagnostics.plugin import SchedulerPlugin
 
 
 class FreeStrandedTasks(SchedulerPlugin):
-    """Lets a task that preferred a worker run anywhere once that worker is gone.
+    """Lets a task that preferred a worker run anywhere once that worker has died.
 
     Dask does this itself while other workers are alive. A task that becomes ready while there is no worker at all would
     otherwise wait for the address of the dead worker, and a restarted worker has another address.

@@ -151,6 +151,6 @@ def describe(
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of the software that determines the bits of a result."""
+    """Return the versions of the software on which the bits of a result depend."""
     names = ("corpusmill", "numba", "numpy", "dask", "distributed", "zarr")
     return {name: version(name) for name in names} | {"python": platform.python_version()}

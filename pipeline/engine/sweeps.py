@@ -22,7 +22,7 @@ def submit_sweeps(
     step: int,
     key: Callable[[int, str], str],
 ) -> Submitted:
-    """Submit all tasks of a step. ``shards`` has the number, the chunks and the tokens of each shard."""
+    """Submit all tasks of a step. ``shards`` has one entry (number, chunks, tokens) per shard."""
     return _Step(executor, job, shards, step, key).submit()
 
 

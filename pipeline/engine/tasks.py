@@ -90,7 +90,7 @@ class StoredModel:
 
 
 class Stopwatch:
-    """Measures seconds by cause and counts what the cache spared."""
+    """Measures seconds by cause, and counts the reads that the cache made unnecessary."""
 
     def __init__(self) -> None:
         self.seconds = {"read": 0.0, "kernel": 0.0, "write": 0.0}

@@ -1,1 +1,1 @@
-"""Estimators and the algorithms that they hand to the engine."""
+"""Estimators and the algorithms that the engine trains for them."""

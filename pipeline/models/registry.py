@@ -30,7 +30,7 @@ def load_model(url: str) -> Any:
     """Read a saved model of any kind."""
     kind = read_model_meta(url)["model"]
     if kind not in _PLACES:
-        raise DataError(f"{url}: a model of kind {kind!r}, which this version does not know")
+        raise DataError(f"{url}: a model of kind {kind!r}, which this version of corpusmill does not have")
     return estimator_class(kind).load(url)
 
 
@@ -44,5 +44,5 @@ def estimator_of_run(meta: JsonObject) -> Any:
     parameters = dict(meta["config"].get("model", {}))
     kind = parameters.pop("kind", None)
     if kind not in _PLACES:
-        raise DataError(f"a run of {meta['algorithm']}, whose model this version does not know")
+        raise DataError(f"a run of {meta['algorithm']}, which this version of corpusmill does not have")
     return estimator_class(kind)(**parameters)

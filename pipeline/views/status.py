@@ -85,7 +85,7 @@ class RunStatus:
         self.updated = time.time() if at is None else at
 
     def _start(self, event: RunStarted) -> None:
-        """Begin anew: one scheduler shows one run after the other."""
+        """Reset the status, because one scheduler shows several runs, one after another."""
         self.run = event.run
         self.algorithm = event.algorithm
         self.epoch = event.epoch

@@ -197,7 +197,7 @@ _SHARD_KEY = Markup(", ").join(
 def head_html(status: RunStatus) -> Markup:
     """Return the line about the run as HTML, with its texts escaped."""
     if not status.run:
-        return Markup("<p style='font: 16px sans-serif'>No run has begun on this cluster yet.</p>")
+        return Markup("<p style='font: 16px sans-serif'>No run has started on this cluster yet.</p>")
     speed = "starting"
     if status.rows:
         speed = f"{status.rows[-1]['tokens_per_second'] / 1e6:.2f} M tokens/s"

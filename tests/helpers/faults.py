@@ -17,7 +17,7 @@ HOARDED = 900 << 20
 
 
 def happen(what: str) -> None:
-    """Fail as told: ``kill`` this process at once, ``raise`` an error, ``sleep`` a while, ``hoard`` memory for ever."""
+    """Fail in the given way: ``kill`` this process, ``raise`` an error, ``sleep``, or ``hoard`` memory without end."""
     if what == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
     elif what == "raise":

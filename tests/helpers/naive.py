@@ -1,7 +1,8 @@
 """Slow, readable reference implementations, written from the papers in float64.
 
-They share no line with the kernels that they check, not even the random numbers: `splitmix` computes those anew. Each
-kernel names its reference implementation in its first lines. Arrays have the kernels' shapes unless said otherwise.
+They share no line with the kernels that they check, not even the random numbers: `splitmix` implements those a second
+time. Each kernel names its reference implementation in its first lines. Arrays have the kernels' shapes unless said
+otherwise.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""A few files of text a night, and a program that kills retraining at chosen points: nightly.py POINTS FOLDER."""
+"""A few text files per night, and a program that kills retraining at chosen points: nightly.py POINTS FOLDER."""
 
 import json
 import os

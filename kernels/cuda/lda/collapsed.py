@@ -10,8 +10,8 @@ Source: Moon's dissertation (2019), section 2.5, Algorithms 8 to 12. Each mini-b
 3. `_update`, one thread per token: A and N follow the topics that changed.
 
 The paper changes B and N while it draws. Here atomic operations change B when the panel is done, and N when the
-mini-batch is done. So topics do not depend on which thread comes first. They are those of the CPU's `minibatch` but for
-the rounding of sums: a draw at the edge between two topics may fall on the other side.
+mini-batch is done. So topics do not depend on which thread comes first. They equal those of `minibatch` on the CPU,
+except where a draw lies so close to the boundary between two topics that the rounding of sums decides.
 
 Tested in the simulator and on a device against the CPU's topics: tests/kernels/cuda/lda/test_collapsed.py.
 Reference implementation: tests/helpers/naive.py, `lda_minibatch`.
@@ -56,9 +56,10 @@ class Topics(NamedTuple):
 def minibatch(
     tokens: Tokens, tables: CountTables, z: np.ndarray, key: np.uint64, doc_ptr: np.ndarray, documents: int
 ) -> None:
-    """Draw ``z`` (T,) uint16 by mini-batches of ``documents``; the tables stay as they were; as the CPU's.
+    """Draw ``z`` (T,) uint16 in mini-batches of ``documents`` documents. The tables do not change.
 
-    Raises ValueError where not even one word's row fits a block's shared memory, and DeviceError.
+    The topics are those of the CPU except for rounding; see the top of this file. Raises ValueError where not even one
+    word's row fits a block's shared memory, and DeviceError.
     """
     n_topics = len(tables.alpha)
     n_documents = len(doc_ptr) - 1

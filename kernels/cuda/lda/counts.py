@@ -230,9 +230,10 @@ class WordRows(NamedTuple):
 def count_words(
     word_ids: np.ndarray, word_ptr: np.ndarray, z: np.ndarray, words: tuple[int, int], n_topics: int
 ) -> WordCounts:
-    """Count the topics of words ``words[0] <= v < words[1]`` over all segments of a chunk; as the CPU's.
+    """Count the topics of words ``words[0] <= v < words[1]`` over all segments of a chunk.
 
-    ``word_ids`` (S,) uint32, ``word_ptr`` (S + 1,) int64, ``z`` (T,) uint16 in word order.
+    The result is the same as on the CPU. ``word_ids`` (S,) uint32, ``word_ptr`` (S + 1,) int64, ``z`` (T,) uint16 in
+    word order.
     """
     n_words = words[1] - words[0]
     order = word_order(word_ids, word_ptr)
@@ -355,6 +356,6 @@ def _compact(row_ptr: Any, rows: Any, topics: Any, counts: Any) -> None:
 
 
 # Kernels by whether their tables lie in shared memory. Two kernels are faster than a test at run time: the compiler
-# emits instructions for shared memory only where it knows that an address lies there.
+# emits instructions for shared memory only where it can infer that an address lies there.
 _COUNT_DOCUMENTS = {where: _make_count_documents(where) for where in (True, False)}
 _COUNT_WORDS = {where: _make_count_words(where) for where in (True, False)}

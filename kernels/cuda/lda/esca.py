@@ -1,4 +1,4 @@
-"""Latent Dirichlet allocation by ESCA on a CUDA device: the draws of kernels/lda/esca.py, to the bit.
+"""Latent Dirichlet allocation by ESCA on a CUDA device: the same draws as kernels/lda/esca.py, bit for bit.
 
 Source: SaberLDA (Li et al., ASPLOS 2017), section 3.
 
@@ -73,10 +73,10 @@ class OldTopics(NamedTuple):
 def sweep(
     chunk: Chunk, models: Iterable[ModelBlock], z: np.ndarray | None, key: np.uint64, leave_out: bool = True
 ) -> np.ndarray:
-    """Draw the next topics of a chunk's tokens, (T,) uint16 in word order, from the blocks of the model; as the CPU's.
+    """Draw the next topics of a chunk's tokens, (T,) uint16 in word order, from the blocks of the model.
 
-    ``chunk`` has the fields of a corpus chunk. Without ``z`` (T,) uint16, first topics are drawn. Raises ValueError for
-    a document that a device cannot count, and DeviceError.
+    The result is the same as on the CPU. ``chunk`` has the fields of a corpus chunk. Without ``z`` (T,) uint16, first
+    topics are drawn. Raises ValueError for a document that a device cannot count, and DeviceError.
     """
     order = word_order(chunk.word_ids, chunk.word_ptr)
     tokens = Tokens(
@@ -308,9 +308,9 @@ def _draw_dense(rows: Any, d: int, word: Any, subtract: int, old: int, u: float,
 def _product(
     dense: bool, rows: Any, head: int, j: int, size: int, phi: Any, phi_old: float, old: int, subtract: int
 ) -> Any:
-    """Return A_dk φ_k, or dense (A_dk + α_k) φ_k, of entry ``j`` of a row, 0 behind the row's end.
+    """Return A_dk φ_k, or dense (A_dk + α_k) φ_k, of entry ``j`` of a row; 0 after the end of the row.
 
-    Of the old topic, A is lowered by ``subtract``, and φ is ``phi_old``.
+    For the token's old topic, A is reduced by ``subtract``, and φ is ``phi_old``.
     """
     if j >= size:
         return ZERO
@@ -384,7 +384,7 @@ def _find(
     votes = ballot(ends <= x) >> np.uint32(group) & np.uint32((1 << LANES) - 1)
     mine: Any = np.int64(cuda.popc(votes))
     if mine == LANES:
-        mine = np.int64(LANES - 1)  # rounding can put x behind the last lane
+        mine = np.int64(LANES - 1)  # rounding can put x above the sum of the last lane
     before = cuda.shfl_sync(ALL_LANES, ends, group + max(mine - 1, 0))
     rest = np.float32(x - (before if mine > 0 else 0.0))
     steps = 0

@@ -37,7 +37,7 @@ class DeviceModel(NamedTuple):
 
 
 class Word(NamedTuple):
-    """The word of a block. Its row of B has n entries."""
+    """The word that a thread block works on. Its row of B has n entries."""
 
     phi: Any  # (K,) float32, in shared memory or in device memory
     phi_old: Any  # (K,) float32: φ without the token's own count, where the word has the topic
@@ -46,7 +46,7 @@ class Word(NamedTuple):
 
 
 class WordScratch(NamedTuple):
-    """Device memory for the words of all blocks: one row of each array per block. See `Word`."""
+    """Device memory for the words of all thread blocks: one row of each array per thread block. See `Word`."""
 
     phi: Any  # one column where φ lies in shared memory
     phi_old: Any
@@ -55,7 +55,7 @@ class WordScratch(NamedTuple):
 
 
 def to_device_model(model: ModelBlock, subtract: int) -> DeviceModel:
-    """Return the model block on the device; ``subtract``: what a token left out takes from A and B, 1 or 0."""
+    """Return the model block on the device. ``subtract`` is 1 if a token is left out of A and B, else 0."""
 
     def compute() -> tuple[PriorTerms, np.ndarray, np.ndarray]:
         prior = make_prior(model, subtract, subtract)

@@ -77,7 +77,8 @@ _follow_tables = to_device(cpu._follow_tables, random=random, _draw_alias=_draw_
 def walk(walker: Walker, starts: np.ndarray, length: int, key: np.uint64) -> tuple[np.ndarray, np.ndarray]:
     """Walk once from each of ``starts`` (D,) uint32: return doc_ptr (D + 1,) int64 and the nodes (T,) uint32.
 
-    As the CPU's: a walk has ``length`` nodes, fewer if it ends in a node without a way out. Raises DeviceError.
+    The walks are those of the CPU. A walk has ``length`` nodes, or fewer if it reaches a node without outgoing edges.
+    Raises DeviceError.
     """
     on_device = walker._replace(
         graph=cached_copies(walker.graph, "graph"),

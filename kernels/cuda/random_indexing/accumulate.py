@@ -38,7 +38,7 @@ HALF = np.uint32(16)
 
 
 def cut_pieces(occurrence_ptr: np.ndarray) -> np.ndarray:
-    """Cut words' occurrences into pieces: (P, 3) int64, the word, and first and last + 1 of ``occurrences``."""
+    """Cut the occurrences of each word into pieces ``occurrences[first:stop]``: (P, 3) int64, word, first and stop."""
     pieces = -(-np.diff(occurrence_ptr) // PIECE)
     words = np.repeat(np.arange(len(occurrence_ptr) - 1), pieces)
     nth = np.arange(len(words)) - np.searchsorted(words, words)
@@ -86,9 +86,9 @@ def _clear(out: Any) -> None:
 
 
 def accumulate(tokens: Tokens, window: Window, seeds: np.ndarray, dimension: int) -> np.ndarray:
-    """Sum equation 2.7 over the words of ``occurrence_ptr``: (words, dimension) int32, exactly; as the CPU's.
+    """Sum equation 2.7 over the words of ``occurrence_ptr``: (words, dimension) int32, exactly.
 
-    ``seeds`` (items, L / 2) uint32 by number in text. Raises OverflowError as the CPU's, and DeviceError.
+    Arguments, result and OverflowError are those of the CPU function. Raises also DeviceError.
     """
     check_sums(tokens, window)
     out = zeros((len(tokens.occurrence_ptr) - 1, dimension), np.int32, "sums")
@@ -145,7 +145,7 @@ def _accumulate(text: Any, window: Any, pieces: Any, seeds: Any, width: int, out
 
 @device
 def rotated(position: int, shift: int, dimension: int) -> int:
-    """Return a position moved by 0 <= shift < dimension."""
+    """Return (position + shift) modulo dimension, for 0 <= shift < dimension."""
     position += shift
     return position - dimension if position >= dimension else position
 
@@ -193,7 +193,7 @@ def _scale(matrix: Any, row: int) -> Any:
 def accumulate_dense(tokens: Tokens, window: Window, slabs: np.ndarray, first: int, out: np.ndarray) -> None:
     """Add equation 2.7 with dense seeds to ``out`` (words, D) float32; slabs hold the words from number ``first`` on.
 
-    Neighbours outside of the slabs add nothing, so that seeds may come in blocks. As the CPU's. Raises DeviceError.
+    Neighbours outside of the slabs add nothing, so seeds may be passed block by block. Raises DeviceError.
     """
     pieces = cut_pieces(tokens.occurrence_ptr)
     if not len(pieces):

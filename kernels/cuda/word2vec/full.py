@@ -50,7 +50,7 @@ class Ring(NamedTuple):
 
 
 def window_size(window: int) -> int:
-    """Return how many positions a window has. Its reach is half of ``window``, which is what reaches average."""
+    """Return how many positions a window has: ``window`` / 2 on each side, the mean of a random reach, and the word."""
     return 2 * ((window + 1) // 2) + 1
 
 

@@ -6,7 +6,7 @@ Grid. A block trains stretch after stretch, mini-batch by mini-batch. For produc
 updates, a thread has a column, so that no thread reads what another thread of the block writes.
 
 Shared memory, float32, for D columns and a mini-batch of B words: the words' rows of W_in (B, D), their changes (B, D),
-and the gradients of the products at hand.
+and the gradients of the products that are being computed.
 
 Tested in the simulator and on a device against the CPU's rows: tests/kernels/cuda/word2vec/test_skip_gram.py.
 Reference implementation: tests/helpers/naive.py, `word2vec_par`.

@@ -80,7 +80,7 @@ def _shared_bytes(method: str, options: TrainingOptions, D: int) -> int:
 
 
 def cut_stretches(ptr: np.ndarray) -> np.ndarray:
-    """Cut documents into stretches: (n, 4) int64, first and last + 1 word of the document and of the stretch."""
+    """Cut documents into stretches: (n, 4) int64, first and stop of the document, first and stop of the stretch."""
     pieces = -(-np.diff(ptr) // STRETCH)
     document = np.repeat(np.arange(len(ptr) - 1), pieces)
     nth = np.arange(len(document)) - np.searchsorted(document, document)

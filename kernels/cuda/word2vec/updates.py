@@ -1,7 +1,7 @@
 """What both of Word2Vec's orders of updates share on a CUDA device: products, gradients, learning rate, negatives.
 
 The learning rate and the negatives are computed by the CPU's functions, compiled for the device. Products and updates
-of rows are written anew: the CPU's are vector instructions for eight or sixteen numbers at a time.
+of rows have code of their own, because the CPU's functions use vector instructions.
 
 Tested as parts of the kernels: tests/kernels/cuda/word2vec/test_skip_gram.py.
 """
@@ -27,7 +27,7 @@ range_of_negatives = to_device(cpu.range_of_negatives, draw=draw)
 
 @device
 def dot(A: Any, a: int, B: Any, b: int, D: int, lane: int) -> Any:
-    """Return the product of D numbers of A from ``a`` on and of B from ``b`` on. The whole warp calls, and gets it."""
+    """Return the dot product of ``A[a:a + D]`` and ``B[b:b + D]``. All lanes call it, and all get the result."""
     total = float32(0)
     for k in range(lane, D, WARP):
         total += A[a + k] * B[b + k]

@@ -29,7 +29,7 @@ WORKER_CONFIG = "distributed.nanny.pre-spawn-environ.DASK_INTERNAL_INHERIT_CONFI
 
 @dataclass(frozen=True)
 class Session:
-    """What a command works with. ``client`` is None if the configuration asks for no Dask cluster."""
+    """What a command works with. ``client`` is None if the configuration has no Dask cluster."""
 
     client: "Client | None"
     display: "Display"

@@ -40,7 +40,7 @@ TIME_STYLES = {"read": "blue", "kernel": "green", "write": "yellow", "merge": "m
 
 
 def show_all(states: Iterable[RunStatus]) -> None:
-    """Show a run while it goes on: redraw the screen on a terminal, otherwise print a line every few seconds."""
+    """Show a run until it ends: redraw the screen on a terminal, otherwise print a line every few seconds."""
     console = Console()
     if not console.is_terminal:
         _print_lines(states)

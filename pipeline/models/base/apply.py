@@ -54,7 +54,7 @@ class TransformCounts(TypedDict):
 
 
 class Documents(NamedTuple):
-    """The documents of one chunk, by the model's word ids; words that the model does not know are left out."""
+    """The documents of one chunk, by the model's word ids; words outside the model's vocabulary are left out."""
 
     corpus: Corpus
     chunk: Chunk
@@ -96,13 +96,13 @@ def map_chunks(
 
 
 def transform_chunk(model: ModelHandle, data: DataRef, index: int) -> np.ndarray:
-    """Return the rows of a chunk's documents: (D, K)."""
+    """Transform the documents of a chunk: (D, K), one row per document."""
     estimator, documents = _open(model, data, index)
     return estimator.transform_chunk(documents.doc_ptr, documents.words, documents.keys)
 
 
 def write_transformed_chunk(model: ModelHandle, data: DataRef, index: int, out: str) -> TransformCounts:
-    """Write the rows of a chunk's documents to a Parquet file with the columns ``document`` and ``weights``."""
+    """Transform the documents of a chunk and write a Parquet file with the columns ``document`` and ``weights``."""
     estimator, documents = _open(model, data, index)
     chunk = documents.chunk
     names = documents.corpus.documents["key"].slice(documents.corpus.chunks[index].first_document, chunk.n_documents)
@@ -126,7 +126,7 @@ def write_transformed_chunk(model: ModelHandle, data: DataRef, index: int, out: 
 def search_chunk(
     model: ModelHandle, data: DataRef, index: int, wanted: np.ndarray, topn: int
 ) -> list[tuple[str, float]]:
-    """Return keys and cosines of the chunk's documents that are nearest to the direction ``wanted``."""
+    """Return (key, cosine) of the ``topn`` documents of a chunk that are nearest to the vector ``wanted``."""
     estimator, documents = _open(model, data, index)
     cosines = np.concatenate([_cosines(rows, unit_vector(wanted)) for rows in _row_groups(estimator, documents)])
     nearest = top_indices(cosines, topn)

@@ -288,7 +288,7 @@ class Estimator(Transformer, ABC):
         Raises
         ------
         DataError
-            If no epoch is committed yet, if the data is gone, or if the run is of another kind.
+            If no epoch is committed yet, if the data no longer exists, or if the run is of another kind.
         """
         run = RunStore(url)
         meta = run.meta

@@ -25,7 +25,7 @@ class InputMatrix(NamedTuple):
 
     @property
     def n_columns(self) -> int:
-        """V."""
+        """Number of columns."""
         return int(self.values.shape[1])
 
 

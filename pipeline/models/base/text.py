@@ -79,7 +79,7 @@ class TextEstimator(Estimator):
     def transform(self, X: DataLike, *, client: "Client | None" = None) -> DataLike:
         """Return one row per document: (D, K) float32, or a data frame after `set_output`.
 
-        Words that the model does not know are skipped. The row of a document depends on its own words only, whatever
+        Words outside the model's vocabulary are skipped. The row of a document depends on its own words only, whatever
         other documents are in ``X``.
         """
         corpus = self._open_for_transform(X)
@@ -111,7 +111,7 @@ class TextEstimator(Estimator):
     def query(self, words: Sequence[str]) -> np.ndarray:
         """Return the row of a document that consists of these words: (K,) float32.
 
-        Raises KeyError if the model knows none of them.
+        Raises KeyError if none of them is in the model's vocabulary.
         """
         ids = find_word_ids(words, self._fitted().vocabulary)
         known = ids[ids >= 0].astype(np.uint32)
@@ -157,5 +157,5 @@ class TextEstimator(Estimator):
         for chunk in apply.map_chunks(self, corpus, client, apply.score_chunk, options):
             sums = add(sums, chunk)
         if not int(sums.get("tokens", 0)):
-            raise DataError(f"{corpus.url}: nothing to score: no document has two words that the model knows")
+            raise DataError(f"{corpus.url}: nothing to score: no document has two words of the model's vocabulary")
         return sums

@@ -1,4 +1,4 @@
-"""scikit-learn's contract for transformers. scikit-learn itself is imported only if scikit-learn asks."""
+"""scikit-learn's contract for transformers. Only methods that scikit-learn itself calls import it."""
 
 import sys
 from typing import TYPE_CHECKING, Self

@@ -48,7 +48,7 @@ class VectorTable(NamedTuple):
 
 
 def folder_and_name(path: str) -> tuple[Store, str]:
-    """Return the store of a path's folder, and the name in it."""
+    """Split a path into the store of its folder and the file's name in that store."""
     folder, slash, name = str(path).rpartition("/")
     return Store(folder or slash or "."), name
 
@@ -138,7 +138,7 @@ def write_parquet(path: str, table: VectorTable) -> None:
 
 
 def read_parquet_vectors(path: str) -> VectorTable:
-    """Read a file written by `write_parquet`. Raises DataError for another file."""
+    """Read a file written by `write_parquet`. Raises DataError for any other file."""
     store, name = folder_and_name(path)
     try:
         found = read_parquet(pa.BufferReader(store.read_bytes(name)))
@@ -166,7 +166,7 @@ def write_zarr(url: str, table: VectorTable) -> None:
 
 
 def read_zarr(url: str) -> VectorTable:
-    """Read a group written by `write_zarr`. Raises DataError for another store."""
+    """Read a group written by `write_zarr`. Raises DataError for any other store."""
     store = Store(url)
     if not store.exists("words.json"):
         raise DataError(f"{url}: no word vectors here (words.json is missing)")

@@ -177,7 +177,7 @@ class VectorQueries:
         return len(self.closer_than(key1, key2)) + 1
 
     def rank_by_centrality(self, words: Sequence[Key], use_norm: bool = True) -> list[tuple[float, Key]]:
-        """Return (similarity, word) to the mean of the words, most similar first. Unknown words are left out.
+        """Return pairs (similarity to the mean of all the words, word), most similar first. Unknown words are left out.
 
         Raises ValueError if no word is known.
         """

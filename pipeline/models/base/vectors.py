@@ -335,7 +335,7 @@ class WordVectors(VectorQueries):
 
     @classmethod
     def load_parquet(cls, path: str) -> Self:
-        """Read a file written by `save_parquet`. Raises DataError for another file."""
+        """Read a file written by `save_parquet`. Raises DataError for any other file."""
         return cls._from_table(path, vector_files.read_parquet_vectors(path))
 
     def save_zarr(self, url: str) -> None:
@@ -344,7 +344,7 @@ class WordVectors(VectorQueries):
 
     @classmethod
     def load_zarr(cls, url: str) -> Self:
-        """Read a group written by `save_zarr`. Raises DataError for another store."""
+        """Read a group written by `save_zarr`. Raises DataError for any other store."""
         return cls._from_table(url, vector_files.read_zarr(url))
 
     @classmethod

@@ -67,10 +67,10 @@ def read_word2vec(
     no_header: bool = False,
     vocabulary_path: str | None = None,
 ) -> VectorTable:
-    """Read word2vec's text or binary format, decompressed by the ending of the name.
+    """Read word2vec's text or binary format, decompressed if the name ends in .gz, .bz2 or .xz.
 
-    ``limit`` reads that many words at most; only these are held in memory. ``no_header`` reads text without a first
-    line, as GloVe writes it. ``vocabulary_path`` reads the counts from lines "word count". Raises DataError.
+    At most ``limit`` words are read and held in memory. With ``no_header``, the text has no first line with the sizes;
+    GloVe writes such files. ``vocabulary_path`` is a file of lines "word count". Raises DataError.
     """
     name = "binary" if binary else "text"
     if binary and no_header:
@@ -86,14 +86,14 @@ def read_word2vec(
                 encoded, vectors, rest = read(file, n_read, width)
                 # Without this check, text read as binary would pass: its digits would be taken for floats.
                 if n_read == n_words and rest.strip():
-                    raise ValueError(f"it goes on after {n_words} rows")
+                    raise ValueError(f"there is more data after {n_words} rows")
         words = [word.decode(encoding, unicode_errors) for word in encoded]
     except FileNotFoundError:
         raise DataError(f"{path}: no such file") from None
     except (ValueError, EOFError, OSError, MemoryError) as error:
         raise DataError(
             f"{path}: not a complete file of word vectors in word2vec's {name} format ({error}); check the argument "
-            f"binary, or write the file anew"
+            f"binary, or write the file again"
         ) from None
     counts = None
     if vocabulary_path is not None:

@@ -78,7 +78,8 @@ class NMF(TextEstimator, TopicModel):
         "separable" takes each entry to its optimum given all others, as scikit-learn's coordinate descent does.
         "paper" follows Algorithm 1 of ALO-NMF, which normalises the columns of W on the way.
     sweeps : int, default=1
-        Sweeps over a factor per epoch, while its products are at hand. Each costs about a tenth of an epoch.
+        Sweeps over a factor per epoch. All of them use the same matrix products, so each further sweep costs only
+        about a tenth of an epoch.
     extrapolate : bool, default=False
         Start each epoch beyond the W of the previous one, in the direction of its last step [3]_. On 20 Newsgroups it
         reaches the error of 50 plain epochs in 16 to 20 (tf-idf) or 27 to 36 (counts). It needs two more copies of W.
@@ -269,7 +270,8 @@ class NMF(TextEstimator, TopicModel):
             )
         if previous is not None and len(self.components_) != self.n_components:
             raise ValueError(
-                f"n_components is {self.n_components}, the model to go on from has {len(self.components_)}"
+                f"n_components is {self.n_components}, but the model that training continues from has "
+                f"{len(self.components_)}"
             )
         if self.order == "paper" and self.n_blocks > 1:
             raise ValueError("order='paper' needs all rows of W at once: set n_blocks to 1")
@@ -360,7 +362,7 @@ class NMF(TextEstimator, TopicModel):
     def transform(self, X: DataLike, *, client: "Client | None" = None) -> np.ndarray:
         """Return the rows' factor with W fixed: (D, K). Raises DataError when the columns are not the model's.
 
-        Of a corpus, words that the model does not know are skipped.
+        Words of a corpus that are not in the model's vocabulary are skipped.
         """
         store = self._open_for_transform(X)
         if isinstance(store, Corpus):

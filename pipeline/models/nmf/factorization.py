@@ -74,9 +74,9 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
     # --- before the first sweep ---
 
     def begin(self, data: Corpus | Matrix, block: int, previous: PreviousModel | None) -> Arrays:
-        """Return a random block of W, or the previous model's.
+        """Return a random block of W, or that of the previous model.
 
-        With a previous model, ``seen`` is what the rows that it was trained on would add to P, as far as it knows them.
+        With a previous model, ``seen`` approximates what the rows that it was trained on would add to P.
         """
         if previous is not None:
             W = previous_rows(previous, data, self, block)
@@ -129,7 +129,7 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
 
     @abstractmethod
     def explained(self, W: np.ndarray, Q: np.ndarray) -> np.ndarray:
-        """Return the P of rows of A that equal H·Wᵀ, given their Q."""
+        """Return what rows of A add to P if they equal H·Wᵀ, given their Q."""
 
     @abstractmethod
     def fold_in(self, A: Rows, W: np.ndarray, S: np.ndarray, sweeps: int = FOLD_IN_SWEEPS) -> tuple[np.ndarray, float]:

@@ -65,7 +65,7 @@ class FrobeniusFactorization(Factorization):
         return gram_matrix(W)
 
     def explained(self, W: np.ndarray, Q: np.ndarray) -> np.ndarray:
-        """Return W·Q, the P of rows of A that equal H·Wᵀ."""
+        """Return W·Q: what rows of A add to P if they equal H·Wᵀ."""
         return W @ Q
 
     # --- an epoch ---
@@ -108,7 +108,7 @@ class FrobeniusFactorization(Factorization):
     def apply(self, block: Arrays, delta: Arrays, shared: Arrays) -> tuple[Arrays, Arrays]:
         """Update a block of W from P and Q. Its totals are S, Q and its part of the error.
 
-        All that is known of the rows that a previous model was trained on is A ≈ H·Wᵀ. They therefore add W·Q to P.
+        The rows that a previous model was trained on are not read again. Their approximation H·Wᵀ adds W·Q to P.
         """
         W = starting_point(block).copy()
         P = delta["P"]
@@ -125,7 +125,7 @@ class FrobeniusFactorization(Factorization):
             extrapolation, totals["extrapolated"] = extrapolate_step(block, W, S, explained)
             kept |= extrapolation
         if self.continues:
-            # The error is that of the new rows alone.
+            # The reported error covers the new rows only.
             kept["seen"] = block["seen"]
             inner -= float(np.sum(block["seen"] * W, dtype=np.float64))
         totals["explained"] = np.float64(2 * inner - np.sum(S * delta["Q"]))
@@ -198,12 +198,12 @@ class FrobeniusFactorization(Factorization):
 
 @dataclass(frozen=True, kw_only=True)
 class Hals(FrobeniusFactorization):
-    """FAST-HALS that takes each entry to its optimum given all others, as scikit-learn's coordinate descent does."""
+    """FAST-HALS that sets each entry to its optimum while all others are fixed, as scikit-learn's solver "cd" does."""
 
     def update_rows(
         self, A: PreparedRows, W: np.ndarray, S: np.ndarray, H: np.ndarray, P: np.ndarray, Q: np.ndarray
     ) -> None:
-        """Update H as the base class does. For sparse rows one kernel does it block by block, in the cache."""
+        """Update H, P and Q as in the base class. For sparse rows, one kernel does it in blocks that fit the cache."""
         if not isinstance(A, nmf.SparseMatrix):
             super().update_rows(A, W, S, H, P, Q)
             return

@@ -57,11 +57,11 @@ class KullbackLeibler(Factorization):
         return W.sum(axis=0, dtype=np.float64)
 
     def explained(self, W: np.ndarray, Q: np.ndarray) -> np.ndarray:
-        """Return W·P of rows of A that equal H·Wᵀ, given their Q (K,)."""
+        """Return what rows of A add to W·P if they equal H·Wᵀ, given their Q (K,)."""
         return W * Q
 
     def apply(self, block: Arrays, delta: Arrays, shared: Arrays) -> tuple[Arrays, Arrays]:
-        """Set W to W·P / Q. Rows that a previous model was trained on count as that model explains them."""
+        """Set W to W·P / Q. Rows of a previous training are replaced by their approximation."""
         weight = block["W"] * delta["P"]
         Q = delta["Q"]
         kept: Arrays = {}

@@ -51,10 +51,10 @@ def nndsvd(data: Corpus | Matrix, algorithm: "Factorization") -> Arrays:
 
 
 def fill_zeros(X: np.ndarray, algorithm: "Factorization", part: int) -> None:
-    """Fill the zeros of a factor X (n, K) in place, as ``init`` demands.
+    """Fill the zeros of a factor X (n, K) in place, by the method ``init``.
 
-    "nndsvd" leaves them, "nndsvda" takes the mean of A, and "nndsvdar" takes small random numbers. ``part`` tells the
-    random numbers of W (0) and of the chunks (1, 2, ...) apart.
+    "nndsvd" leaves them, "nndsvda" takes the mean of A, and "nndsvdar" takes small random numbers. ``part`` is 0 for W
+    and 1, 2, ... for the chunks, so that each of them gets other random numbers.
     """
     mean = algorithm.scale**2 * algorithm.n_components
     empty = X < SMALLEST

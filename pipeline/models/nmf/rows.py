@@ -41,7 +41,7 @@ def by_row(prepared: PreparedRows) -> Rows:
 
 
 def n_rows_of(rows: Rows) -> int:
-    """Return D."""
+    """Return the number of rows."""
     if isinstance(rows, nmf.SparseRows):
         return len(rows.indptr) - 1
     return len(rows)
@@ -55,7 +55,7 @@ def entries_of(rows: Rows) -> np.ndarray:
 
 
 def word_counts(chunk: Chunk, idf: np.ndarray | None, dtype: str) -> nmf.SparseRows:
-    """Return a chunk's word counts, or their tf-idf weights in rows of length 1."""
+    """Return a chunk's word counts, or their tf-idf weights with each row scaled to Euclidean length 1."""
     by_word = nmf.count_tokens(chunk.word_ptr, chunk.docs)
     A = nmf.transposed(by_word, chunk.n_documents)
     A = nmf.SparseRows(A.indptr, chunk.word_ids.astype(np.int32)[A.indices], A.data.astype(dtype))
@@ -67,8 +67,7 @@ def word_counts(chunk: Chunk, idf: np.ndarray | None, dtype: str) -> nmf.SparseR
 def inverse_document_frequency(corpus: Corpus, previous: PreviousModel | None) -> np.ndarray:
     """Return ln((1 + D) / (1 + df)) + 1 of each word: (V,) float64.
 
-    A word that the previous model knows keeps the weight that it had there. Otherwise the rows that the model was
-    trained on would change.
+    A word of the previous model keeps its weight. Otherwise the rows that the model was trained on would change.
     """
     frequency = np.asarray(corpus.vocabulary["document_frequency"], np.float64)
     idf = np.log((1 + corpus.n_documents) / (1 + frequency)) + 1

@@ -28,8 +28,8 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
     Epoch 1 sums sparse seeds. Each further epoch takes the rows of the previous one as seeds.
 
     There is no state. A block of the model has sums (rows, D) int32, statistics (rows, 3) int64, and after a second
-    epoch vectors (rows, D) float32. The shared arrays are the words' hashes and which words count. A delta has the rows
-    of the words that occur in its chunks.
+    epoch vectors (rows, D) float32. The shared arrays are the words' hashes and the mask of the words that are kept. A
+    delta has the rows of the words that occur in its chunks.
     """
 
     name: ClassVar[str] = "random-indexing"
@@ -52,7 +52,7 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
 
     @property
     def window(self) -> ri_text.Window:
-        """The neighbours that count, with their rotations and weights."""
+        """The offsets of a word's neighbours, with their rotations and weights."""
         if self.contexts == "documents":
             return ri_text.SELF_WINDOW
         return ri_text.make_window(self.radius, self.order, self.weighting)
@@ -85,7 +85,7 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
         return {"size": np.int64(self.bounds[block + 1] - self.bounds[block])}
 
     def begin_shared(self, data: Corpus, previous: PreviousModel | None) -> Arrays:
-        """Return the words' hashes, which words count, and a count of documents."""
+        """Return the words' hashes, the mask of words that are kept, and 0 for the number of documents."""
         words = data.vocabulary["word"].to_pylist()
         frequency = data.vocabulary["term_frequency"].to_numpy()
         excluded = set(self.stop_words)

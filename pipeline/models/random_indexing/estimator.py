@@ -73,12 +73,12 @@ class RandomIndexing(TextEstimator):
     n_blocks : int, default=1
         Number of blocks of rows. A sweep holds the rows of one block at a time.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Where kernels run. A CUDA device gives the same sums to the bit.
+        Where kernels run. A CUDA device gives the same sums, bit for bit.
 
     Attributes
     ----------
     wv : WordVectors
-        The vectors of the words that count.
+        The vectors of the words that ``min_count``, ``max_count`` and ``stop_words`` keep.
     words_ : list of str
         The vocabulary, by falling frequency.
     n_features_in_ : int
@@ -194,12 +194,12 @@ class RandomIndexing(TextEstimator):
 
     @property
     def n_components(self) -> int:
-        """D, under the name that other estimators give it."""
+        """Number of dimensions, under the name that other estimators use."""
         return self._fitted().block(0)["sums"].shape[1]
 
     @property
     def wv(self) -> WordVectors:
-        """The vectors of the words that count."""
+        """The vectors of the words that ``min_count``, ``max_count`` and ``stop_words`` keep."""
         if self._wv is None:
             frequency = self._fitted().joined("statistics")[:, FREQUENCY]
             counted = frequency > 0
@@ -254,13 +254,13 @@ class RandomIndexing(TextEstimator):
     # --- growing and shrinking ---
 
     def _continue(self, X: DataLike, options: FitOptions) -> Self:
-        """Add documents. The result is, to the bit, the model of all documents together. Raises as `merge` does."""
+        """Add documents. The result is bit for bit the model of all documents. Raises the errors of `merge`."""
         if getattr(self, "model_", None) is None:
             return self._train(X, options, None)
         return self._become(self._added(self._trained_on(X, options), 1))
 
     def forget(self, X: DataLike, *, client: "Client | None" = None, **options: Any) -> Self:
-        """Take documents out again. The result is, to the bit, the model without them.
+        """Remove documents from the model. The result is bit for bit the model trained without them.
 
         Parameters
         ----------
@@ -285,7 +285,7 @@ class RandomIndexing(TextEstimator):
         return self._become(self._added(self._trained_on(X, FitOptions(client=client, **options)), -1))
 
     def merge(self, other: "RandomIndexing") -> "RandomIndexing":
-        """Return the model of both models' documents, to the bit as if it had been trained on all of them.
+        """Return the model of both models' documents, bit for bit as if it had been trained on all of them.
 
         Raises
         ------

@@ -243,7 +243,7 @@ class SkipGram(Algorithm[Corpus, Chunk]):
         return block["W_in"], block["W_out"], pairs, negatives
 
     def metrics_from_sums(self, sums: Arrays, held_out: bool) -> Metrics:
-        """Return the loss per pair of neighbours with its negatives, in natural logarithms."""
+        """Return the mean loss of a pair of neighbours and its negatives, in natural logarithms."""
         name = "held_out_loss" if held_out else "loss"
         return {name: float(sums["loss"] / max(1, sums["pairs"]))}
 

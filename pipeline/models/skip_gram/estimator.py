@@ -22,7 +22,7 @@ from .whole_model import WholeModelSkipGram
 class SkipGramEstimator(TextEstimator):
     """Base class of the estimators that train skip-gram with negative sampling.
 
-    The classes below it store these parameters in their constructors and document them.
+    Subclasses store these parameters in their constructors and document them.
     """
 
     #: The loss is measured after every epoch.

@@ -1,4 +1,4 @@
-"""The matrix store: what is written is read, chunk by chunk; bad entries are told by row and column."""
+"""The matrix store: it returns what was written, chunk by chunk; errors name the row and column of a bad entry."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The epoch engine: the same bits wherever it runs and whatever dies, and nothing left behind."""
+"""The epoch engine: the same bits wherever it runs and whichever process dies, and no leftover files."""
 
 import multiprocessing
 import os

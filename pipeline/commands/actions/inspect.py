@@ -82,7 +82,8 @@ def _describe_data(url: str, table: str) -> Facts:
 
 def _describe_run(url: str) -> Facts:
     run = RunStore(url)
-    meta, rows = run.meta, run.metrics
+    meta = run.meta
+    rows = run.metrics
     facts: Facts = {
         "what": "run",
         "url": url,

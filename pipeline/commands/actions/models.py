@@ -83,7 +83,8 @@ def evaluate(
     ``method`` is a way in which LDA scores documents; None is the default of the model. ``measures`` are measures of
     coherence. Raises ValueError for what a model of this kind does not have, DataError for a corpus without documents.
     """
-    model, corpus = load_text_model(model_url), Corpus(corpus_url, part)
+    model = load_text_model(model_url)
+    corpus = Corpus(corpus_url, part)
     if not corpus.n_documents:
         raise DataError(
             f"{corpus_url}: the part {part!r} has no documents; choose another --part, or ingest with corpus.held_out "
@@ -125,6 +126,7 @@ def _coherence(model_url: str, corpus: Corpus, measures: Iterable[str], client: 
 
 def transform(model_url: str, corpus_url: str, out: str, part: str, client: "Client | None" = None) -> Facts:
     """Write the weights of each document of a corpus as Parquet files below ``out``, one file per chunk."""
-    model, corpus = load_text_model(model_url), Corpus(corpus_url, part)
+    model = load_text_model(model_url)
+    corpus = Corpus(corpus_url, part)
     counts = model.transform_to(corpus, out, client=client)
     return {"out": out, "files": len(corpus.chunks), "columns": ["document", "weights"], **counts}

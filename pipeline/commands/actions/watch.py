@@ -37,7 +37,8 @@ class Watcher:
         if self.url.startswith(("http://", "https://")):
             return _read_dashboard(self.url)
         run = RunStore(self.url)
-        meta, rows = run.meta, run.metrics
+        meta = run.meta
+        rows = run.metrics
         status = RunStatus(run=self.url, algorithm=meta["algorithm"], rows=list(rows))
         status.epochs = estimator_of_run(meta).planned_epochs()
         if rows:

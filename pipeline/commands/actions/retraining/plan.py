@@ -86,44 +86,54 @@ def make_plan(config: Config, versions: Versions, request: Request) -> Plan:
     published = versions.read(head.version) if head.version else None
     known = _known_files(published)
     reader = open_source(config.source.path, ingest_options(config)) if config.source else None
-    files = reader.files if reader else _files_of_store(config.corpus.url)
-    found = describe_files(files, known)
-    changes = compare_manifests(known, found)
+    found = describe_files(reader.files if reader else _files_of_store(config.corpus.url), known)
+    known_then = known
     if request.as_of is not None:
         found, known_then = _up_to_date(config, request.as_of, found, known)
-        changes = compare_manifests(known_then, found)
-    settings = settings_of(config)
-    overrides = overrides_of(config)
-    # Data without a source is one indivisible whole: the model is trained from scratch whenever the data changes.
-    from_scratch = request.fresh or published is None or reader is None
-    forgotten: list[str] = []
-    if from_scratch or published is None:
-        manifest = {url: replace(file, batch="") for url, file in found.items()}
-        overrides = {}
-    else:
-        _check_settings(config.retrain.url, published, settings)
-        if can_forget(new_estimator(config)):
-            forgotten = sorted([*changes.changed, *changes.removed])
-        manifest = {url: file for url, file in known.items() if url not in forgotten}
-        manifest |= {url: found[url] for url in changes.to_ingest}
-    is_due = published is None or bool(changes.to_ingest or forgotten)
-    if request.fresh and published is not None:
-        # The same files give the same model again, unless the last training was an update or used other settings.
-        is_due = is_due or not published["fresh"] or published["settings"] != settings
     plan = Plan(
         name="",
         head=head,
         published=published,
-        settings=settings,
-        overrides=overrides,
+        settings=settings_of(config),
+        overrides=overrides_of(config),
         reader=reader,
-        changes=changes,
-        manifest=dict(sorted(manifest.items())),
-        forgotten=forgotten,
-        start=0 if from_scratch else head.version,
-        is_due=is_due,
+        changes=compare_manifests(known_then, found),
+        manifest={},
+        forgotten=[],
+        start=0,
+        is_due=False,
     )
+    # Data without a source is one indivisible whole: the model is trained from scratch whenever the data changes.
+    if request.fresh or published is None or reader is None:
+        plan = _from_scratch(plan, found)
+    else:
+        plan = _continued(plan, config, published, known, found)
+    plan = replace(plan, is_due=_is_due(plan, request))
     return replace(plan, name=_name_of(plan, request))
+
+
+def _from_scratch(plan: Plan, found: Manifest) -> Plan:
+    """Return the plan to train a new model on all files."""
+    manifest = {url: replace(file, batch="") for url, file in sorted(found.items())}
+    return replace(plan, manifest=manifest, overrides={})
+
+
+def _continued(plan: Plan, config: Config, published: VersionRecord, known: Manifest, found: Manifest) -> Plan:
+    """Return the plan to update the version in use with the files that are new or changed."""
+    _check_settings(config.retrain.url, published, plan.settings)
+    forgotten: list[str] = []
+    if can_forget(new_estimator(config)):
+        forgotten = sorted([*plan.changes.changed, *plan.changes.removed])
+    manifest = {url: file for url, file in known.items() if url not in forgotten}
+    manifest |= {url: replace(found[url], batch="") for url in plan.changes.to_ingest}
+    return replace(plan, manifest=dict(sorted(manifest.items())), forgotten=forgotten, start=published["version"])
+
+
+def _is_due(plan: Plan, request: Request) -> bool:
+    if plan.published is None or plan.changes.to_ingest or plan.forgotten:
+        return True
+    # Fresh training on the same files gives the same model again, unless the version in use was trained otherwise.
+    return request.fresh and not (plan.published["fresh"] and plan.published["settings"] == plan.settings)
 
 
 # --- files ---
@@ -170,7 +180,8 @@ def settings_of(config: Config) -> dict[str, Settings]:
 
 def overrides_of(config: Config) -> Facts:
     """Return the parameters in retrain.model; raise ValueError for one that the model does not have."""
-    section, overrides = config.model, config.retrain.model or {}
+    section = config.model
+    overrides = config.retrain.model or {}
     try:
         checked = type(section).model_validate(section.model_dump() | overrides)
     except ValidationError as error:

@@ -55,7 +55,8 @@ def retrain(
 
 def _carry_out(builder: VersionBuilder, check_lock: Callable[[], None]) -> Decision:
     """Build and publish what the plan needs; return the last decision."""
-    plan, versions, tolerance = builder.plan, builder.versions, builder.config.retrain.tolerance
+    plan, versions = builder.plan, builder.versions
+    tolerance = builder.config.retrain.tolerance
     decision = decide(plan, versions, tolerance)
     if decision.action == "build":
         try:
@@ -98,15 +99,13 @@ def _find_version(plan: Plan, versions: Versions) -> VersionRecord | None:
 
 
 def _result(config: Config, request: Request, plan: Plan, decision: Decision) -> RetrainResult:
-    in_use = plan.published["version"] if plan.published else None
-    new = decision.version
-    number = new["version"] if new else in_use
-    return {
+    versions = Versions(config.retrain.url)
+    result: RetrainResult = {
         "status": _status(decision, request),
         "url": config.retrain.url,
         "kind": config.model.kind,
-        "version": number,
-        "previous": in_use,
+        "version": None,
+        "previous": None,
         "continues_from": plan.start or None,
         "partitions": len(plan.manifest),
         "files_to_read": len(plan.files_to_read),
@@ -114,18 +113,40 @@ def _result(config: Config, request: Request, plan: Plan, decision: Decision) ->
         "changed": plan.changes.changed,
         "removed": plan.changes.removed,
         "forgotten": plan.forgotten,
-        "documents": new["documents"] if new else None,
-        "tokens": new["tokens"] if new else None,
-        "words": new["words"] if new else None,
-        "new_words": new["new_words"] if new else None,
-        "epochs": new["epochs"] if new else None,
-        "measure": new["measure"] if new else None,
-        "score": new["score"] if new else None,
-        "score_before": new["score_before"] if new else None,
+        "documents": None,
+        "tokens": None,
+        "words": None,
+        "new_words": None,
+        "epochs": None,
+        "measure": None,
+        "score": None,
+        "score_before": None,
         "reason": decision.reason,
-        "model": Versions(config.retrain.url).model(number) if number else None,
-        "as_of": str(request.as_of) if request.as_of else None,
+        "model": None,
+        "as_of": None,
     }
+    if request.as_of is not None:
+        result["as_of"] = str(request.as_of)
+    if plan.published is not None:
+        result["previous"] = plan.published["version"]
+        result["version"] = plan.published["version"]
+    if decision.version is not None:
+        _add_version(decision.version, result)
+    if result["version"] is not None:
+        result["model"] = versions.model(result["version"])
+    return result
+
+
+def _add_version(version: VersionRecord, result: RetrainResult) -> None:
+    result["version"] = version["version"]
+    result["documents"] = version["documents"]
+    result["tokens"] = version["tokens"]
+    result["words"] = version["words"]
+    result["new_words"] = version["new_words"]
+    result["epochs"] = version["epochs"]
+    result["measure"] = version["measure"]
+    result["score"] = version["score"]
+    result["score_before"] = version["score_before"]
 
 
 def _status(decision: Decision, request: Request) -> str:

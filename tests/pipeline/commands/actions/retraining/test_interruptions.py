@@ -5,12 +5,14 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 from corpusmill import Word2Vec
 from corpusmill.io.stores.locks import Locked
+from corpusmill.io.stores.store import Store
 from corpusmill.pipeline.commands.actions.retraining.build import Listeners
 from corpusmill.pipeline.commands.actions.retraining.retrain import retrain
 from corpusmill.pipeline.engine.events import EpochFinished
@@ -73,6 +75,20 @@ def test_a_second_process_is_refused_with_exit_code_75(capsys):
     line = capsys.readouterr().out
     assert line.count("\n") == 1
     assert json.loads(line)["status"] == "locked"
+
+
+def test_a_process_that_lost_its_lock_reports_that(bucket, tmp_path, monkeypatch):
+    config = configuration("word2vec", url=f"{bucket}/{tmp_path.name}")
+
+    def be_stopped_for_long(event):
+        # As if the process was stopped and another one took the lock and deleted the unfinished run.
+        if isinstance(event, EpochFinished):
+            later = time.monotonic() + 1000
+            monkeypatch.setattr(time, "monotonic", lambda: later)
+            Store(config.retrain.url).delete("runs")
+
+    with pytest.raises(Locked, match="lost its lock"):
+        retrain(config, None, None, Listeners(train=[be_stopped_for_long]))
 
 
 def test_versions_on_an_object_store_equal_local_ones(bucket, tmp_path):

@@ -1,4 +1,4 @@
-"""A source's files as partitions: what is new, changed or gone since they were last looked at; documents by file."""
+"""Manifests: which files of a source are new, changed or removed since the last ingest; and documents by file."""
 
 import hashlib
 import re
@@ -19,11 +19,11 @@ from .stores.store import DataError, Store
 
 @dataclass(frozen=True)
 class FileVersion:
-    """One file as it was when it was taken in."""
+    """One file as it was when it was ingested."""
 
     size: int
     modified: str  # time of change, or the object store's tag of the content
-    digest: str  # of the content; an object store's tag serves
+    digest: str  # of the content, or the object store's tag
     batch: str = ""  # the corpus that holds its documents
 
 
@@ -40,12 +40,12 @@ class Changes:
 
     @property
     def to_ingest(self) -> list[str]:
-        """Those whose documents are to be read."""
+        """The files whose documents have to be read: added and changed ones."""
         return sorted([*self.added, *self.changed])
 
 
 def describe_files(files: Iterable[SourceFile], known: Mapping[str, FileVersion]) -> Manifest:
-    """Describe files by URL. A file whose size and time of change are as in ``known`` is not read again."""
+    """Return the manifest of files. A file with the same size and time of change as in ``known`` is not read again."""
     found: Manifest = {}
     for file in files:
         before = known.get(file.url)
@@ -64,7 +64,7 @@ def _digest(file: SourceFile) -> str:
 
 
 def compare_manifests(known: Mapping[str, FileVersion], found: Mapping[str, FileVersion]) -> Changes:
-    """Return what is new, changed and gone; a file that was only touched or copied is none of these."""
+    """Return which files were added, changed and removed. A file whose time of change alone differs is not changed."""
     return Changes(
         added=sorted(found.keys() - known.keys()),
         changed=sorted(url for url in found.keys() & known.keys() if found[url].digest != known[url].digest),
@@ -73,7 +73,7 @@ def compare_manifests(known: Mapping[str, FileVersion], found: Mapping[str, File
 
 
 def date_in_url(url: str, pattern: str) -> date | None:
-    """Return the last date in a URL by a pattern of three groups, year, month and day; None where there is none."""
+    """Return the last date in a URL, or None. ``pattern`` has three groups: year, month and day."""
     for match in reversed(list(re.finditer(pattern, url))):
         try:
             return date(*(int(group) for group in match.groups()))
@@ -83,21 +83,21 @@ def date_in_url(url: str, pattern: str) -> date | None:
 
 
 def files_up_to(urls: Collection[str], last: date, pattern: str) -> set[str]:
-    """Return the URLs of files up to a date; those without a date belong to every day.
+    """Return the URLs whose date is ``last`` or earlier, and all URLs without a date.
 
-    Raises DataError when none has a date.
+    Raises DataError if no URL has a date.
     """
     dates = {url: date_in_url(url, pattern) for url in urls}
     if urls and not any(dates.values()):
         raise DataError(
-            f"{min(urls)}: no date is in this path, nor in those of the {len(urls) - 1} other files, so --as-of cannot "
-            f"tell them apart: set retrain.dates to a pattern with a group for year, month and day"
+            f"{min(urls)}: no date is in this path, nor in the paths of the {len(urls) - 1} other files, so --as-of "
+            f"cannot select files: set retrain.dates to a pattern with a group each for year, month and day"
         )
     return {url for url, found in dates.items() if found is None or found <= last}
 
 
 def select_documents(corpus: Corpus, files: Collection[str], url: str) -> Corpus:
-    """Write the corpus of those training documents that came from ``files``, by the same word ids, and return it."""
+    """Write a corpus of the training documents that came from ``files``, with the same word ids, and open it."""
     store = Store(url)
     if not store.exists("corpus.json"):
         wanted = np.isin(corpus.documents["file"].to_numpy(zero_copy_only=False), sorted(files))

@@ -1,4 +1,4 @@
-"""From words in many partitions to one vocabulary: counts, merging within a memory bound, pruning, ranking."""
+"""Vocabularies: counting words per partition, merging the counts in bounded memory, pruning and ranking."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ FREQUENCIES = ("term_frequency", "document_frequency")
 
 @dataclass(frozen=True)
 class VocabularyOptions:
-    """Which words are kept, with scikit-learn's names and meanings (a float is a share of the documents)."""
+    """Which words are kept. Names and meanings are scikit-learn's: a float is a share of the documents."""
 
     stop_words: str | tuple[str, ...] | None = None  # "english" or a list
     min_df: int | float = 1
@@ -31,7 +31,7 @@ class VocabularyOptions:
 
 
 def count_table(words: pa.Array, term_frequency: np.ndarray, document_frequency: np.ndarray) -> pa.Table:
-    """Return the table word, term_frequency, document_frequency."""
+    """Return a table with the columns word, term_frequency and document_frequency."""
     columns = {"term_frequency": term_frequency, "document_frequency": document_frequency}
     return pa.table({"word": words} | {k: np.asarray(v, np.int64) for k, v in columns.items()})
 
@@ -46,7 +46,8 @@ def frequencies(tokens: Tokens, counted: np.ndarray) -> tuple[np.ndarray, np.nda
     # The conversion is a counting sort by word that keeps documents in order.
     by_word = scipy.sparse.csr_matrix((ones, ids, doc_ptr), shape=(n_documents, n_words)).tocsc()
     repeated = np.zeros(max(2, len(ids) + 1), np.int64)
-    np.cumsum(by_word.indices[1:] == by_word.indices[:-1], out=repeated[2:]) if len(ids) > 1 else None
+    if len(ids) > 1:
+        np.cumsum(by_word.indices[1:] == by_word.indices[:-1], out=repeated[2:])
     term_frequency = np.diff(by_word.indptr).astype(np.int64)
     first, last = by_word.indptr[:-1], by_word.indptr[1:]
     within = repeated[np.maximum(last, 1)] - repeated[np.minimum(first + 1, len(ids))]
@@ -54,7 +55,7 @@ def frequencies(tokens: Tokens, counted: np.ndarray) -> tuple[np.ndarray, np.nda
 
 
 class Lexicon:
-    """Words numbered in the order in which they came, with their counts."""
+    """Words with their counts, numbered in the order in which they were first added."""
 
     def __init__(self) -> None:
         self.words = pa.array([], pa.large_string())
@@ -62,7 +63,7 @@ class Lexicon:
         self.document_frequency = np.empty(0, np.int64)
 
     def add(self, words: pa.Array, term_frequency: np.ndarray, document_frequency: np.ndarray) -> np.ndarray:
-        """Add words, known ones among them, and return their numbers (int32)."""
+        """Add the counts of words, new or already present; return the words' numbers: (n,) int32."""
         encoded = pa.concat_arrays([self.words, words]).dictionary_encode()
         numbers = encoded.indices.to_numpy()[len(self.words) :]
         self.words, size = encoded.dictionary, len(encoded.dictionary)
@@ -83,7 +84,7 @@ def _added(counts: np.ndarray, numbers: np.ndarray, more: np.ndarray, size: int)
 
 
 def bucket_of(words: pa.Array, buckets: int) -> np.ndarray:
-    """Return a bucket (W,) int64 for each word, by a hash of its bytes that is the same everywhere."""
+    """Assign each word to a bucket by a hash of its bytes, the same on every machine: (W,) int64."""
     if buckets == 1 or not len(words):
         return np.zeros(len(words), np.int64)
     words = pa.concat_arrays([words.cast(pa.large_string())])
@@ -100,12 +101,12 @@ def bucket_of(words: pa.Array, buckets: int) -> np.ndarray:
 
 
 def merge_counts(tables: Iterable[pa.Table], bound: int) -> pa.Table:
-    """Add up count tables. Up to ``bound`` bytes of tables wait for being added together."""
+    """Add up count tables. Tables of up to ``bound`` bytes are collected and then added in one pass."""
     lexicon, waiting, size = Lexicon(), [], 0
     for table in tables:
         waiting.append(table)
         size += table.nbytes
-        # Adding costs a pass over all words known so far: let as much wait as is known already.
+        # Each addition is a pass over all words so far. So collect about as many bytes as these words take.
         if size > min(bound, max(1 << 20, lexicon.words.nbytes)):
             _add_tables(lexicon, waiting)
             waiting, size = [], 0
@@ -120,7 +121,7 @@ def _add_tables(lexicon: Lexicon, tables: list[pa.Table]) -> None:
 
 
 def check_limits(options: VocabularyOptions, documents: int) -> None:
-    """Raise ValueError when max_df means fewer documents than min_df; ``documents``: how many were counted."""
+    """Raise ValueError if max_df allows fewer of the ``documents`` documents than min_df requires."""
     low, high = _documents(options.min_df, documents), _documents(options.max_df, documents)
     if high < low and documents:
         raise ValueError(
@@ -129,11 +130,12 @@ def check_limits(options: VocabularyOptions, documents: int) -> None:
 
 
 def prune(counts: pa.Table, options: VocabularyOptions, documents: int) -> pa.Table:
-    """Keep the words that the options allow, max_features apart; ``documents``: how many were counted."""
+    """Keep the words that min_df, max_df and stop_words allow. ``documents`` is the number of documents counted."""
     low, high = _documents(options.min_df, documents), _documents(options.max_df, documents)
     df = counts["document_frequency"]
     kept = pc.and_(pc.greater_equal(df, max(low, 1)), pc.less_equal(df, high))
-    if stop := stop_list(options.stop_words):
+    stop = stop_list(options.stop_words)
+    if stop:
         kept = pc.and_(kept, pc.invert(pc.is_in(counts["word"], pa.array(stop, pa.large_string()))))
     return counts.filter(kept)
 
@@ -148,22 +150,22 @@ def stop_list(stop_words: str | tuple[str, ...] | None) -> list[str]:
         return []
     if isinstance(stop_words, str):
         if stop_words != "english":
-            raise ValueError(f"stop_words {stop_words!r} is not known: it may be 'english', a list of words or nothing")
+            raise ValueError(f"stop_words is {stop_words!r}, but must be 'english', a list of words, or None")
         return sorted(ENGLISH)
     return list(stop_words)
 
 
 def rank(counts: pa.Table, max_features: int | None = None) -> pa.Table:
-    """Order words by falling term frequency, ties by word: the row is the id. Keep ``max_features`` at most."""
+    """Sort words by descending term frequency, then by word; a row's number is its id. Keep up to ``max_features``."""
     check_size(counts.num_rows)
     order = pc.sort_indices(counts, sort_keys=[("term_frequency", "descending"), ("word", "ascending")])
     return counts.take(order[: max_features if max_features is not None else len(order)]).combine_chunks()
 
 
 def check_size(n_words: int) -> None:
-    """Refuse a vocabulary whose ids do not fit 32 bits."""
+    """Raise DataError for a vocabulary whose ids do not fit into 32 bits."""
     if n_words > MAX_WORDS:
-        raise DataError(f"{n_words:,} words are more than the {MAX_WORDS:,} ids that there are: raise min_df")
+        raise DataError(f"{n_words:,} words are more than the limit of {MAX_WORDS:,}: raise min_df")
 
 
 def words_of(table: pa.Table) -> pa.Array:
@@ -173,7 +175,7 @@ def words_of(table: pa.Table) -> pa.Array:
 
 
 def recount(given: pa.Table, counts: pa.Table) -> pa.Table:
-    """Return the given words, in their order, with the counts of ``counts`` (0 where a word is not in it)."""
+    """Return the given words in the same order, with their frequencies in ``counts``, or 0 if they are not in it."""
     numbers = find_word_ids(words_of(counts), given)
     columns = []
     for name in FREQUENCIES:
@@ -184,15 +186,16 @@ def recount(given: pa.Table, counts: pa.Table) -> pa.Table:
 
 
 def extend(given: pa.Table, counts: pa.Table, max_features: int | None = None) -> pa.Table:
-    """Return the given words, which keep their ids, then the other words of ``counts`` in the order of ``rank``.
+    """Return the given words, which keep their ids, followed by the other words of ``counts`` in the order of `rank`.
 
-    Frequencies are those of ``counts`` alone. ``max_features`` limits all words together; given ones always stay.
+    All frequencies come from ``counts``. ``max_features`` limits the total, but given words are never dropped.
     """
     further = counts.filter(pc.invert(pc.is_in(counts["word"], words_of(given))))
-    room = None if max_features is None else max(0, max_features - given.num_rows)
-    grown = pa.concat_tables(
-        [recount(given, counts.filter(pc.is_in(counts["word"], words_of(given)))), rank(further, room)]
-    )
+    most = None
+    if max_features is not None:
+        most = max(0, max_features - given.num_rows)
+    known = counts.filter(pc.is_in(counts["word"], words_of(given)))
+    grown = pa.concat_tables([recount(given, known), rank(further, most)])
     check_size(grown.num_rows)
     return grown.combine_chunks()
 
@@ -233,7 +236,10 @@ def merge_vocabularies(new: pa.Table, old: pa.Table) -> MergedVocabulary:
 
 
 def encode(doc_ptr: np.ndarray, numbers: np.ndarray, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return (doc_ptr (D + 1,) int64, words uint32) of the tokens whose entry in ``ids`` (W,) int64 is not -1."""
+    """Replace numbers of words by ids, and drop tokens without an id: doc_ptr (D + 1,) int64 and words (n,) uint32.
+
+    ``ids`` (W,) int64 has the id of each number, or -1.
+    """
     mapped = ids[numbers]
     kept = mapped >= 0
     if kept.all():

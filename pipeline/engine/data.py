@@ -24,7 +24,7 @@ class TrainingData(Protocol):
 
     @property
     def url(self) -> str:
-        """Where the store lies."""
+        """Path or URL of the store."""
 
     @property
     def part(self) -> str:

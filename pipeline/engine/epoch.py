@@ -152,7 +152,7 @@ class _Engine:
             if found["fingerprint"] != description["fingerprint"]:
                 raise DataError(
                     f"{self.run.url}: holds another run ({found['algorithm']} on {found['data']['url']}) with other "
-                    f"parameters, data or seed: choose another run folder, or start this one anew with --overwrite"
+                    f"parameters, data or seed: choose another run folder, or replace this run with --overwrite"
                 )
         # Written again when a run is resumed: the data may have moved, and the number of epochs may be new.
         store.write_json("run.json", description)

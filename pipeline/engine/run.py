@@ -72,7 +72,7 @@ class RunStore:
         try:
             yield
         except (ValueError, KeyError, TypeError):
-            raise DataError(f"{self.url}/{name}: damaged; restore it, or start the run anew with --overwrite") from None
+            raise DataError(f"{self.url}/{name}: damaged; restore it, or start again with --overwrite") from None
 
     @property
     def is_held(self) -> bool:

@@ -181,7 +181,7 @@ def _topic_changes(found: "VersionDiff") -> None:
         if change["was"] is not None:
             was, drift = str(change["was"]), f"{change['drift']:.3f}"
         words = [f"+{word}" if word in change["entered"] else word for word in change["words"]]
-        left = f"  gone: {' '.join(change['left'])}" if change["left"] else ""
+        left = f"  removed: {' '.join(change['left'])}" if change["left"] else ""
         click.echo(f"{change['topic']:>6} {was:>6}  {drift:>5} {change['size']:>6.1%}  {' '.join(words)}{left}")
     if len(found["topics"]) > MAX_TOPICS:
         click.echo(f"       and {len(found['topics']) - MAX_TOPICS:,} with a smaller drift")

@@ -18,10 +18,10 @@ SUBTRACTED_ROWS = 1 << 10
 
 
 class BlockRows(NamedTuple):
-    """Those of a list of rows that lie in one block."""
+    """The rows of a list of rows that belong to one block."""
 
     block: int
-    part: slice  # where they are in the list
+    part: slice  # their positions in the list
     rows: np.ndarray  # (n,) int64, counted from the block's first row
 
 

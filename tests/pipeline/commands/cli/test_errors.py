@@ -84,7 +84,7 @@ def test_bad_data_has_exit_code_4(project, call, arguments, words):
         ),
         (["topics", "run"], "run: no model here (no model.json); there is one at run/model"),
         (["transform", "run/model", "corpus", "", "--config", "my.yaml"], "the path is empty"),
-        (["resume", "damaged"], "damaged/HEAD: damaged; restore it, or start the run anew"),
+        (["resume", "damaged"], "damaged/HEAD: damaged; restore it, or start again with --overwrite"),
     ],
 )
 def test_a_folder_that_holds_something_else_is_not_overwritten(trained, call, arguments, words):

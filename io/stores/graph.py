@@ -175,7 +175,7 @@ def write_graph(edges: Edges, url: str | os.PathLike[str], chunk_edges: int = CH
     A chunk holds at most ``chunk_edges`` edges. A node with more edges has a chunk of its own.
     """
     store = Store(url)
-    # Without graph.json there is no graph, so a write that is interrupted leaves none, rather than a mixture of two.
+    # A folder without graph.json is no graph. So an interrupted write leaves no graph, instead of a mixture of two.
     store.delete("graph.json")
     digest = hashlib.sha256()
     infos = []

@@ -45,7 +45,7 @@ def tokenise(batch: Batch, options: TokenOptions) -> Tokens:
     if pa.types.is_large_list(batch.content.type):
         return _from_lists(batch.content)
     run = character_run(options.token_pattern)
-    # Cutting fills gaps with zero bytes: text that has such bytes of its own is left to the regular expression.
+    # Cutting fills gaps with zero bytes, so text that contains zero bytes is left to the regular expression.
     if run is None or not _buffers(batch.content)[1].all():
         return _by_pattern(batch.content, options)
     return _by_run(batch.content, options, *run)

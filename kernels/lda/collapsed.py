@@ -24,8 +24,8 @@ import numpy as np
 from .. import random
 from ..jit import kernel, vector_kernel
 
-#: Weights whose sum `draw_index` adds up at once, to skip them without a look at each. Arrays of weights are padded to
-#: a multiple of it.
+#: Number of consecutive weights that `draw_index` sums in one step, and skips if the random number lies beyond them.
+#: Arrays of weights are padded to a multiple of it.
 STRIDE = 16
 
 

@@ -396,7 +396,7 @@ def _log_likelihood(order: TokenOrder, rows: DocumentCounts, model: ModelBlock, 
                 head = rows.row_ptr[d]
                 length = order.doc_ptr[d + 1] - order.doc_ptr[d]
                 n = rows.row_ptr[d + 1] - head
-                # Subtracts nothing from topic 0, so that the same function serves.
+                # There is no token to leave out. Subtracting 0 from topic 0 lets the same function be used.
                 ends = _products(rows.entries, head, n, 0, 0, word.phi, word.phi[0], word.sums)
                 total += np.log((mass + pick(ends, LAST)) / (length + alpha))
             clear_word(word, model, prior, row)

@@ -114,7 +114,7 @@ def update_rule(
     diagonal = np.diag(full).astype(np.float64)
     keep, step = np.ones(Kp), np.ones(Kp)
     if sweep == "separable":
-        # A component whose other factor is zero has no minimum: it stays as it is.
+        # A component whose column of the other factor is zero has no minimum, so it does not change.
         used = diagonal > np.finfo(dtype).tiny / np.finfo(dtype).eps
         step = np.where(used, 1 / np.where(used, diagonal, 1), 0)
     elif side == "W":

@@ -135,7 +135,7 @@ def _follow(walker: Walker, key: np.uint64, out: np.ndarray) -> int:
         start, degree = row_ptr[v], row_ptr[v + 1] - row_ptr[v]
         if degree == 0:
             return step
-        # The excess weight of the way back to t, drawn besides the proposals.
+        # The excess weight of returning to t, which is drawn separately from the proposals.
         excess = extra * _weight_back(walker.graph, v, t, edge) if extra > 0 and step > 1 else 0.0
         for _ in range(EXTRA_PROPOSALS + degree):
             if excess > 0:

@@ -20,7 +20,7 @@ def cut_blocks(entries: np.ndarray, n_blocks: int) -> tuple[int, ...]:
     """
     n_rows = len(entries)
     n_cuts = min(n_blocks, n_rows) - 1
-    # A row itself counts like one entry more, because its place in row_ptr needs memory too.
+    # Each row counts as one more entry, because row_ptr needs memory too.
     cumulative = np.cumsum(entries + 1.0)
     targets = cumulative[-1] * np.arange(1, n_cuts + 1) / (n_cuts + 1)
     cuts = np.searchsorted(cumulative, targets) + 1

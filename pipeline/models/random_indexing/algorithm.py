@@ -109,7 +109,7 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
         focus = tokens._replace(occurrence_ptr=tokens.occurrence_ptr[lo : hi + 1])
         delta: Arrays = {"rows": ids - np.uint32(first)}
         if address.epoch == 1:
-            # Seeds depend on the seed of the run alone, so that models of different corpora add up.
+            # Seeds depend only on the seed of the run, so that models of different corpora can be added.
             delta["sums"] = self._sum_seeds(model.shared, chunk, focus, random.key(address.seed))
             delta["statistics"] = ri_text.word_statistics(ids, chunk.word_ids, chunk.word_ptr, chunk.docs)
         else:

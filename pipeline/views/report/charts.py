@@ -135,7 +135,7 @@ def nice_ticks(low: float, high: float, wanted: int = 5) -> list[float]:
     smallest_step = (high - low) / wanted
     magnitude = 10.0 ** math.floor(math.log10(smallest_step))
     step = next(magnitude * m for m in (1, 2, 2.5, 5, 10) if magnitude * m >= smallest_step)
-    # The slack keeps a bound that is a multiple of the step, save for rounding, from getting one more tick.
+    # The slack absorbs rounding: without it, a bound that is a multiple of the step could get one tick too many.
     first = math.floor(low / step + 1e-9)
     last = math.ceil(high / step - 1e-9)
     return [i * step for i in range(first, last + 1)]

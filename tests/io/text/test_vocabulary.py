@@ -43,7 +43,7 @@ def test_counts_add_up_within_any_bound(tables, bound):
 
 def test_a_vocabulary_too_large_for_ids_is_refused():
     voc.check_size(1 << 32)
-    with pytest.raises(DataError, match="4,294,967,297 words are more than the 4,294,967,296 ids"):
+    with pytest.raises(DataError, match="4,294,967,297 words are more than the limit of 4,294,967,296"):
         voc.check_size((1 << 32) + 1)
 
 

@@ -17,7 +17,7 @@ from datetime import datetime
 
 import filelock
 
-from .store import Store
+from .store import DataError, JsonObject, Store
 
 #: The owner of a lock on an object store counts as dead after this time without a heartbeat.
 EXPIRY_SECONDS = 60.0
@@ -74,6 +74,10 @@ def _put_on_s3(store: Store, name: str, content: bytes, condition: dict[str, str
     try:
         store.fs.call_s3("put_object", Bucket=bucket, Key=key, Body=content, **condition)
     except OSError as error:
+        if _error_code(error) == "NoSuchBucket":
+            raise DataError(
+                f"{store.url}: the bucket {bucket!r} does not exist; create it, or correct the URL"
+            ) from error
         if not _is_conflict(error):
             raise
         # The client repeats a put whose response was lost. If the first attempt had succeeded, the second one fails
@@ -88,8 +92,19 @@ def _is_conflict(error: OSError) -> bool:
     """Return whether S3 refused a conditional put because the object was not in the required state."""
     if isinstance(error, FileExistsError):
         return True
-    response = getattr(error.__cause__, "response", {}).get("ResponseMetadata", {})
+    response = _response_to(error).get("ResponseMetadata", {})
     return response.get("HTTPStatusCode") in (404, 409, 412)
+
+
+def _error_code(error: OSError) -> str:
+    """Return S3's name for an error, such as NoSuchBucket; empty if the error has none."""
+    return str(_response_to(error).get("Error", {}).get("Code", ""))
+
+
+def _response_to(error: OSError) -> JsonObject:
+    """Return the response that made s3fs raise an error; empty if there was none, as after a broken connection."""
+    response: JsonObject = getattr(error.__cause__, "response", {})
+    return response
 
 
 # --- locks ---
@@ -99,8 +114,9 @@ def _is_conflict(error: OSError) -> bool:
 def acquire_lock(store: Store, name: str, message: str, expiry: float = EXPIRY_SECONDS) -> Iterator[Callable[[], None]]:
     """Hold a lock of a store; yield a function that raises Locked once the lock is lost.
 
-    Raises Locked with ``message`` if another process holds the lock. When the owner dies, a lock on a local path is
-    free at once, and one on an object store ``expiry`` seconds after the owner's last heartbeat.
+    Raises Locked with ``message`` if another process holds the lock, and Locked in place of any other error that occurs
+    after the lock was lost. When the owner dies, a lock on a local path is free at once, and one on an object store
+    ``expiry`` seconds after the owner's last heartbeat.
     """
     if store.is_local:
         with _local_lock(store, name, message):
@@ -112,6 +128,13 @@ def acquire_lock(store: Store, name: str, message: str, expiry: float = EXPIRY_S
         raise Locked(f"{store.url}: {message} ({refusal})")
     try:
         yield lambda: lease.check(message)
+    except Locked:
+        raise
+    except Exception as error:
+        # The process that took the lock may have deleted or replaced files that this one was reading. The error is then
+        # a consequence, and its message would send the user after damage that does not exist.
+        lease.check(message, cause=error)
+        raise
     finally:
         lease.release()
 
@@ -192,12 +215,12 @@ class Lease:
         self._thread.start()
         return ""
 
-    def check(self, message: str) -> None:
-        """Raise Locked if another process may have taken the lock in the meantime."""
+    def check(self, message: str, cause: Exception | None = None) -> None:
+        """Raise Locked, because of ``cause`` if given, if another process may have taken the lock in the meantime."""
         if self._lost or time.monotonic() - self._last_heartbeat > self.expiry:
             raise Locked(
                 f"{self.store.url}: this process sent no heartbeat for {self.expiry:g} s and lost its lock: {message}"
-            )
+            ) from cause
 
     def release(self) -> None:
         """Stop the heartbeat and delete the lock, unless another process has taken it."""

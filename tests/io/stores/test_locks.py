@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from corpusmill.io.stores.locks import Lease, Locked, acquire_lock, is_locked, read_with_tag, write_if_unchanged
-from corpusmill.io.stores.store import Store
+from corpusmill.io.stores.store import DataError, Store
 
 #: The server's clock counts whole seconds.
 EXPIRY = 2.0
@@ -98,3 +98,26 @@ def test_a_local_lock_that_is_held_is_refused_with_the_message(tmp_path):
         with pytest.raises(Locked, match="someone trains"):
             with acquire_lock(Store(tmp_path), "lock", "someone trains"):
                 pass
+
+
+def test_a_bucket_that_does_not_exist_is_not_taken_for_a_lock(bucket, tmp_path):
+    store = Store(f"{bucket}-which-nobody-created/{tmp_path.name}")
+    with pytest.raises(DataError, match=r"the bucket '.*-which-nobody-created' does not exist"):
+        with acquire_lock(store, "lock", "someone trains"):
+            pass
+
+
+def test_an_error_after_the_lock_was_lost_is_reported_as_the_lost_lock(remote):
+    with pytest.raises(Locked, match="lost its lock: someone trains") as caught:
+        with acquire_lock(remote, "lock", "someone trains", EXPIRY):
+            remote.write_bytes("lock", b"the lock of another process")
+            time.sleep(EXPIRY / 4 + 1)  # until the next heartbeat finds out
+            remote.read_bytes("a file that the other process deleted")
+    assert isinstance(caught.value.__cause__, DataError)
+    assert remote.read_bytes("lock") == b"the lock of another process"
+
+
+def test_an_error_of_the_owner_of_a_lock_stays_as_it_is(remote):
+    with pytest.raises(DataError, match="no such file"):
+        with acquire_lock(remote, "lock", "someone trains"):
+            remote.read_bytes("a file that is missing")

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from .....configs.schema import Config
-from .....io.stores.store import DataError
 from ....models.versions import VersionRecord, Versions
 from ...results import RetrainResult
 from .build import Listeners, VersionBuilder
@@ -59,12 +58,7 @@ def _carry_out(builder: VersionBuilder, check_lock: Callable[[], None]) -> Decis
     tolerance = builder.config.retrain.tolerance
     decision = decide(plan, versions, tolerance)
     if decision.action == "build":
-        try:
-            builder.build(max(versions.numbers, default=0) + 1)
-        except (DataError, OSError):
-            # If this process lost its lock, another one may have deleted these files. Then that is the error to report.
-            check_lock()
-            raise
+        builder.build(max(versions.numbers, default=0) + 1)
         decision = decide(plan, versions, tolerance)
     if decision.action == "publish" and decision.version is not None:
         check_lock()

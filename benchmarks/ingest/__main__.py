@@ -14,7 +14,7 @@ from statistics import median
 
 import click
 import pyarrow as pa
-from corpusmill.io.readers.source import BATCH_BYTES, Batch
+from corpusmill.io.readers.batches import BATCH_BYTES, Batch
 from corpusmill.io.text.tokens import TokenOptions, tokenise
 from corpusmill.pipeline.ingest.ingest import IngestOptions, ingest
 from sklearn.feature_extraction.text import CountVectorizer

@@ -1,5 +1,6 @@
-"""Which reader reads what: by the option ``format``, else by the file's name or the kind of object."""
+"""Choose the reader of a source: by the option ``format``, by the names of its files, or by the type of an object."""
 
+from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -7,10 +8,15 @@ import scipy.sparse
 
 from ..stores.store import DataError
 from . import demo
-from .bags import DocwordReader, MatrixMarketReader, MatrixReader, SVMLightReader
-from .lines import DocumentsReader, LinesReader, Reader, TextFilesReader
-from .source import ReadOptions, SourceFile, find_files, is_folder
-from .tables import CSVReader, JSONLinesReader, ParquetReader
+from .batches import ReadOptions
+from .jsonl import JSONLinesReader
+from .lines import LinesReader, TextFilesReader
+from .memory import DocumentsReader, MatrixReader
+from .reader import Reader
+from .source import SourceFile, find_files, is_folder
+from .svmlight import SVMLightReader
+from .tables import CSVReader, ParquetReader
+from .triples import DocwordReader, MatrixMarketReader
 
 FORMATS: dict[str, type[Reader]] = {
     "jsonl": JSONLinesReader,
@@ -38,25 +44,35 @@ _EXTENSIONS = {
     ".mm": "matrixmarket",
 }
 _ARCHIVES = (".zip", ".tar", ".tgz", ".7z", ".rar")
+#: Allowed values of options.
+_CHOICES = {
+    "format": ("auto", *FORMATS),
+    "encoding_errors": ("strict", "replace"),
+    "null_text": ("error", "empty"),
+}
 
 
 def open_source(source: Any, options: ReadOptions) -> Reader:
-    """Return the reader of a path, URL, glob, folder or ``demo:NAME``, or of a list of the first four.
+    """Return the reader of a path, URL, glob or folder, of a list of these, or of ``demo:NAME``.
 
-    Raises DataError where nothing is found or formats are mixed, ValueError for a bad option.
+    Raises DataError if nothing is found or if formats are mixed, and ValueError for a bad option.
     """
     _check(options)
     if isinstance(source, str) and source.startswith(demo.PREFIX):
         return demo.open_demo(source, options)
     files = find_files(source)
-    kind = options.format if options.format != "auto" else _guess(source, files)
-    if options.vocabulary_file and FORMATS[kind].ordered:
-        raise ValueError(f"vocabulary_file names the columns of docword, svmlight and MatrixMarket; {source} is {kind}")
-    return FORMATS[kind](tuple(files), options)
+    format_name = options.format if options.format != "auto" else _guess_format(source, files)
+    reader = FORMATS[format_name]
+    if options.vocabulary_file and reader.is_ordered:
+        raise ValueError(
+            f"vocabulary_file names the columns of docword, svmlight and MatrixMarket files, but {source} is "
+            f"{format_name}"
+        )
+    return reader(files, options)
 
 
-def from_memory(data: Any, options: ReadOptions, names: Any | None = None) -> Reader:
-    """Return the reader of a matrix of counts, whose columns ``names`` names, or of an iterable of documents."""
+def from_memory(data: Any, options: ReadOptions, names: Sequence[str] | None = None) -> Reader:
+    """Return the reader of a matrix of counts, whose columns have ``names``, or of an iterable of documents."""
     _check(options)
     if scipy.sparse.issparse(data) or getattr(data, "ndim", 1) == 2:
         return MatrixReader(data, names, options)
@@ -64,25 +80,31 @@ def from_memory(data: Any, options: ReadOptions, names: Any | None = None) -> Re
 
 
 def _check(options: ReadOptions) -> None:
-    choices = {"format": ("auto", *FORMATS), "encoding_errors": ("strict", "replace"), "null_text": ("error", "empty")}
-    for name, allowed in choices.items():
-        if getattr(options, name) not in allowed:
-            raise ValueError(f"{name}={getattr(options, name)!r} is not known: choose one of {', '.join(allowed)}")
+    for name, allowed in _CHOICES.items():
+        value = getattr(options, name)
+        if value not in allowed:
+            raise ValueError(f"{name}={value!r} is not known: choose one of {', '.join(allowed)}")
 
 
-def _guess(source: Any, files: list[SourceFile]) -> str:
-    """By the files' names; in a folder, files of no known name are a document each."""
-    kinds = sorted({_kind(f) for f in files})
-    if len(kinds) > 1:
+def _guess_format(source: Any, files: list[SourceFile]) -> str:
+    """Return the format that the names of the files mean.
+
+    Files with other names hold one document per line, except in a folder: there each file is a document.
+    """
+    formats = sorted({_format_of(file) for file in files})
+    if len(formats) > 1:
         raise DataError(
-            f"{source}: files of several formats ({', '.join(kinds)}): name one with format, or use a pattern"
+            f"{source}: files of several formats ({', '.join(formats)}); choose one with the option format, or name "
+            f"the files with a pattern"
         )
-    return "text" if kinds == ["lines"] and is_folder(source) else kinds[0]
+    if formats == ["lines"] and is_folder(source):
+        return "text"
+    return formats[0]
 
 
-def _kind(file: SourceFile) -> str:
+def _format_of(file: SourceFile) -> str:
     if file.extension in _ARCHIVES:
-        raise DataError(f"{file.url}: an archive; unpack it, and ingest the folder that it makes")
+        raise DataError(f"{file.url}: an archive; unpack it and ingest the folder")
     if PurePosixPath(file.url).name.startswith("docword."):
         return "docword"
     return _EXTENSIONS.get(file.extension, "lines")

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..readers.source import Bag, Batch
+from ..readers.batches import Bag, Batch
 
 #: scikit-learn's default: words of two or more letters, digits or underscores.
 TOKEN_PATTERN = r"(?u)\b\w\w+\b"

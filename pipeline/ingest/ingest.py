@@ -21,8 +21,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ...io.readers.lines import Reader
 from ...io.readers.open import from_memory, open_source
+from ...io.readers.reader import Reader
 from ...io.readers.source import is_folder
 from ...io.stores.corpus import ChunkInfo, Corpus, commit_corpus, vocabulary_hash
 from ...io.stores.locks import acquire_lock
@@ -198,7 +198,7 @@ class _Ingest:
         if not self.store.exists("corpus.json"):
             return False
         found = Corpus(self.job.corpus).meta["about"].get("identity", {})
-        same = found == self.identity and self.reader.repeatable
+        same = found == self.identity and self.reader.is_repeatable
         if not same and not self.job.options.overwrite:
             raise DataError(
                 f"{self.job.corpus}: a corpus of {_difference(found, self.identity)} is here; choose another "
@@ -223,7 +223,7 @@ class _Ingest:
         self.store.write_json(f".work/{BEGUN}", {})
         self.store.delete("corpus.json")
         mine = self.job.work.rpartition("/")[2]
-        if self.reader.repeatable and set(begun) == {BEGUN, mine}:
+        if self.reader.is_repeatable and set(begun) == {BEGUN, mine}:
             return
         for name in (*older, *(f".work/{name}" for name in begun if name != BEGUN)):
             self.store.delete(name)
@@ -231,7 +231,7 @@ class _Ingest:
     def _make(self) -> None:
         parts = [(p, self.reader.for_tasks(), part) for p, part in enumerate(self.reader.partitions())]
         # What stands in memory stays in this process.
-        here = None if self.reader.repeatable else Synchronous()
+        here = None if self.reader.is_repeatable else Synchronous()
         counted = self._run("tokens", tasks.count_partition, parts, here)
         vocabulary = self._vocabulary(counted)
         encoded = self._run("ids", tasks.encode_partition, [(p, c["pieces"]) for p, c in enumerate(counted)])
@@ -297,7 +297,7 @@ class _Ingest:
                 digest.update(f"{part} {result['digest']}\n".encode())
         infos = {part: [ChunkInfo(**r["info"]) for r in results[part]] for part in PARTS}
         about |= {"identity": self.identity}
-        commit_corpus(self.store, vocabulary, infos, self.reader.ordered, digest.hexdigest()[:32], about)
+        commit_corpus(self.store, vocabulary, infos, self.reader.is_ordered, digest.hexdigest()[:32], about)
 
 
 def _about(job: Job, counted: list[dict[str, int]], encoded: list[dict[str, int]], size: int) -> dict[str, Any]:

@@ -21,8 +21,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...io.readers.lines import Reader
-from ...io.readers.source import Partition, ReadOptions
+from ...io.readers.batches import ReadOptions
+from ...io.readers.reader import Reader
+from ...io.readers.source import Partition
 from ...io.stores.chunk import make_chunk
 from ...io.stores.corpus import write_chunk
 from ...io.stores.store import Store
@@ -105,9 +106,9 @@ def count_partition(job: Job, index: int, reader: Reader, part: Partition) -> di
 
 def _files(keys: pa.Array, part: Partition) -> pa.Array:
     """Return the URL of each document's file. Where a partition has several, each is a document, its name the key."""
-    if not part.more:
+    if not part.more_files:
         return pa.repeat(pa.scalar(part.file.url, pa.string()), len(keys))
-    urls = {file.name: file.url for file in (part.file, *part.more)}
+    urls = {file.name: file.url for file in (part.file, *part.more_files)}
     return pa.array([urls[key] for key in keys.to_pylist()], pa.string())
 
 

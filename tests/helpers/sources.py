@@ -4,8 +4,8 @@ import json
 
 import numpy as np
 import pyarrow as pa
+from corpusmill.io.readers.batches import ReadOptions
 from corpusmill.io.readers.open import open_source
-from corpusmill.io.readers.source import ReadOptions
 from corpusmill.io.text.tokens import TokenOptions, tokenise
 
 COUNTS = np.array([[2, 0, 1, 0], [0, 0, 0, 0], [0, 3, 0, 1], [1, 1, 1, 1], [0, 0, 0, 0]])

@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from corpusmill.io.readers.batches import ReadOptions
 from corpusmill.io.readers.open import from_memory
-from corpusmill.io.readers.source import ReadOptions
 from corpusmill.io.stores.store import DataError
 from helpers.sources import COUNTS, collect, read, write_docword, write_jsonl, write_lines
 
@@ -110,8 +110,8 @@ def test_null_text(tmp_path):
     "line, match",
     [
         ('{"text": "a"', "line 2: not valid JSON"),
-        ("[1]", "line 2: a JSON list where an object is needed; each line must be one"),
-        ('{"body": "a", "id": 1}', "line 2: no text .the object has body, id.: name its field with text="),
+        ("[1]", "line 2: a JSON list where an object is needed; write one object per line"),
+        ('{"body": "a", "id": 1}', "line 2: no text .the object has body, id.; name the field with text="),
         ('{"text": 5}', "line 2: field 'text' is 5 where a string is needed"),
         ('{"text": ["a"]}', "line 2: field 'text' is .* where a string is needed"),
     ],
@@ -122,14 +122,14 @@ def test_bad_json(tmp_path, line, match):
 
 def test_missing_columns(tmp_path):
     (tmp_path / "x.csv").write_text('a,"b c"\n1,2\n')
-    refuses(tmp_path / "x.csv", r"x\.csv: no column 'text'; it has a, b c: name one of them with text")
+    refuses(tmp_path / "x.csv", r"x\.csv: no column 'text'; the columns are a, b c; name one of them with text")
     (tmp_path / "y.csv").write_text('\ntext,"two\nlines",text,id,id\n1,two,3,4,5\n')
-    refuses(tmp_path / "y.csv", r"y\.csv: 2 columns 'text'; rename all but one")
-    refuses(tmp_path / "y.csv", r"y\.csv: 2 columns 'id'; rename all but one", text="two\nlines", key="id")
+    refuses(tmp_path / "y.csv", r"y\.csv: 2 columns have the name 'text'; rename all but one")
+    refuses(tmp_path / "y.csv", r"y\.csv: 2 columns have the name 'id'; rename", text="two\nlines", key="id")
     assert read(tmp_path / "y.csv", text="two\nlines")[1] == [["two"]]
     pq.write_table(pa.table({"a": [1]}), tmp_path / "x.parquet")
-    refuses(tmp_path / "x.parquet", r"x\.parquet: no column 'text'; it has a: name")
-    refuses(tmp_path / "x.parquet", r"x\.parquet: no column 'id'; it has a", text="a", key="id")
+    refuses(tmp_path / "x.parquet", r"x\.parquet: no column 'text'; the columns are a; name")
+    refuses(tmp_path / "x.parquet", r"x\.parquet: no column 'id'; the columns are a", text="a", key="id")
     refuses(tmp_path / "x.parquet", r"column 'a' is int64 where lists of strings", tokens="a")
     refuses(
         write_jsonl(tmp_path / "x.jsonl", [{"text": "a", "id": None}]), r"x\.jsonl, line 1: no key in 'id'", key="id"
@@ -147,7 +147,7 @@ def test_a_row_of_other_width(tmp_path):
         ({"text": [["a"]]}, {}, r"row 1: column 'text' is list<.*> where text is needed"),
         ({"text": ["a"], "id": [{"n": 1}]}, {"key": "id"}, r"row 1: column 'id' is struct<.*> where text is needed"),
         ({"text": pa.nulls(2)}, {}, "row 1: no text"),
-        ([("text", ["a"]), ("text", ["b"])], {}, "2 columns 'text'; rename all but one"),
+        ([("text", ["a"]), ("text", ["b"])], {}, "2 columns have the name 'text'; rename all but one"),
     ],
 )
 def test_columns_that_are_no_text(tmp_path, columns, options, match):
@@ -183,10 +183,14 @@ def test_bad_docword(tmp_path, rows, match):
 
 def test_docword_whose_header_disagrees(tmp_path):
     path = write_docword(tmp_path / "docword.x.txt", COUNTS, header=(5, 4, 9))
-    refuses(path, r"docword\.x\.txt: its header \(line 3\) says 9 entries, its body has 8")
+    refuses(path, r"docword\.x\.txt: its header \(line 3\) says 9 entries, but there are 8")
     path = write_docword(tmp_path / "docword.y.txt", COUNTS)
     refuses(path, "says 4 words, .* has 2", vocabulary_file=write_lines(tmp_path / "v.txt", "ab"))
-    refuses(path, "v4.txt, line 3: the word 'a' stands", vocabulary_file=write_lines(tmp_path / "v4.txt", "abac"))
+    refuses(
+        path,
+        "v4.txt, line 3: the word 'a' occurs",
+        vocabulary_file=write_lines(tmp_path / "v4.txt", "abac"),
+    )
     refuses(write_lines(tmp_path / "docword.z.txt", ["5 4"]), r"docword\.z\.txt, line 1: .* begins with three lines")
 
 
@@ -200,7 +204,10 @@ def test_a_vocabulary_that_is_not_utf8(tmp_path):
     "text, match",
     [
         ("%%MatrixMarket matrix array real general\n2 2\n1\n", "line 1: not a"),
-        ("%%MatrixMarket matrix coordinate integer general\n% c\n2 2\n", "line 3: needs rows, columns and entries"),
+        (
+            "%%MatrixMarket matrix coordinate integer general\n% c\n2 2\n",
+            "line 3: numbers of rows, columns and entries",
+        ),
         ("%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 0.5\n", "line 3: 3 whole numbers"),
         (
             "%%MatrixMarket matrix coordinate integer general\n2 2 2\n2 1 1\n1 1 1\n",
@@ -237,7 +244,7 @@ def test_a_matrix_that_does_not_count(entry):
 
 
 def test_mixed_documents():
-    with pytest.raises(DataError, match=r"document 1 is .*: all must be strings, or all lists of strings"):
+    with pytest.raises(DataError, match=r"document 1 is .*: all documents must be strings, or all lists of strings"):
         collect(from_memory(["a", ["b"]], ReadOptions()))
     with pytest.raises(DataError, match="document 2 is"):
         collect(from_memory([["a"], ["b"], [5]], ReadOptions()))

@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.io
 import scipy.sparse
-from corpusmill.io.readers.bags import BATCH_TOKENS
-from corpusmill.io.readers.lines import line_partitions
+from corpusmill.io.readers.batches import BATCH_TOKENS, ReadOptions
 from corpusmill.io.readers.open import from_memory, open_source
-from corpusmill.io.readers.source import Partition, ReadOptions, find_files, line_blocks
+from corpusmill.io.readers.reader import line_partitions
+from corpusmill.io.readers.source import Partition, find_files, line_blocks
 from helpers.sources import COUNTS, collect, read, write_docword, write_jsonl, write_lines
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -143,7 +143,7 @@ def test_parquet_is_cut_at_row_groups(tmp_path):
     pq.write_table(pa.table({"text": text}), tmp_path / "x.parquet", row_group_size=5_000)
     reader = open_source(tmp_path / "x.parquet", ReadOptions())
     parts = list(reader.partitions())
-    assert [p.first for p in parts] == [1, 20_001]
+    assert [p.first_row for p in parts] == [1, 20_001]
     batches = [b for p in parts for b in reader.read(p)]
     assert max(b.content.nbytes for b in batches) < 8 << 20
     assert [k for b in batches for k in b.keys.to_pylist()] == [f"x.parquet:{i}" for i in range(1, 40_001)]

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pyarrow as pa
 import pytest
-from corpusmill.io.readers.source import Bag, Batch
+from corpusmill.io.readers.batches import Bag, Batch
 from corpusmill.io.text.tokens import TOKEN_PATTERN, TokenOptions, character_run, tokenise
 from hypothesis import given, settings
 from hypothesis import strategies as st

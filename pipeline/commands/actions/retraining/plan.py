@@ -11,8 +11,8 @@ from pydantic import ValidationError
 from .....configs.resolve import public
 from .....configs.schema import Config
 from .....io.manifest import Changes, FileVersion, Manifest, compare_manifests, describe_files, files_up_to
-from .....io.readers.lines import Reader
 from .....io.readers.open import open_source
+from .....io.readers.reader import Reader
 from .....io.readers.source import SourceFile, find_files
 from .....io.stores.store import DataError, Store
 from ....models.versions import Head, Settings, VersionRecord, Versions

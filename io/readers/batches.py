@@ -1,0 +1,176 @@
+"""Batches of documents, which readers yield, and the conversion of columns to texts, token lists and counted words."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..stores.store import DataError
+
+#: Bytes of text in a batch. Tokenising a batch takes about ten times as much memory.
+BATCH_BYTES = 4 << 20
+#: Most tokens in a batch of counted words.
+BATCH_TOKENS = 1 << 21
+
+#: Names a row of a batch in an error message, such as "news.csv, row 7".
+RowName = Callable[[int], str]
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How documents are read from a source."""
+
+    format: str = "auto"
+    text: str = "text"  # column or field of the text
+    tokens: str | None = None  # column or field with a list of tokens, to be read instead of text
+    key: str | None = None  # column or field with the document's key; None: the key is file:row
+    vocabulary_file: str | None = None  # words of a docword, svmlight or MatrixMarket file, one per line
+    zero_based: bool = False  # whether svmlight columns count from 0
+    encoding_errors: str = "strict"  # what to do with invalid UTF-8: "strict" refuses it, "replace" replaces it
+    null_text: str = "error"  # what to do with a row without text: "error" refuses it, "empty" reads an empty text
+
+
+class Bag(NamedTuple):
+    """Documents as counted words, with one entry per token. D documents, T tokens."""
+
+    doc_ptr: np.ndarray  # (D + 1,) int64
+    columns: np.ndarray  # (T,) int64: column numbers, ascending in a document
+    names: pa.Array | None  # the word of each column; None: a column's word is its number
+
+
+class Batch(NamedTuple):
+    """Consecutive documents. D documents."""
+
+    keys: pa.Array  # (D,) string
+    content: pa.Array | Bag  # (D,) large_string (texts) or large_list<large_string> (tokens), or counted words
+
+
+# --- keys ---
+
+
+def row_keys(file_name: str, first_row: int, n_rows: int) -> pa.Array:
+    """Return the keys ``file_name:first_row``, ``file_name:first_row + 1`` and so on, for ``n_rows`` rows."""
+    numbers = pa.array(np.arange(first_row, first_row + n_rows)).cast(pa.string())
+    return pc.binary_join_element_wise(pa.scalar(file_name), numbers, ":")
+
+
+# --- columns of text and of tokens ---
+
+
+def as_text(values: pa.Array, options: ReadOptions, row_name: RowName) -> pa.Array:
+    """Return bytes or strings as (D,) large_string.
+
+    Raises DataError for nulls and for invalid UTF-8, unless the options allow them.
+    """
+    if values.null_count:
+        if options.null_text == "error":
+            row = values.is_null().to_pylist().index(True)
+            raise DataError(f"{row_name(row)}: no text; drop such rows, or ingest with null_text=empty")
+        value_type = pa.string() if pa.types.is_null(values.type) else values.type
+        values = pc.fill_null(values.cast(value_type), pa.scalar("").cast(value_type))
+    if not pa.types.is_binary(values.type) and not pa.types.is_large_binary(values.type):
+        return as_string(values, options.text, row_name)
+    try:
+        return values.cast(pa.large_string())
+    except pa.ArrowInvalid:
+        return pa.array(_decoded(values.to_pylist(), options, row_name), pa.large_string())
+
+
+def _decoded(values: Iterable[bytes], options: ReadOptions, row_name: RowName) -> Iterator[str]:
+    for row, value in enumerate(values):
+        try:
+            yield value.decode("utf-8", options.encoding_errors)
+        except UnicodeDecodeError as error:
+            raise invalid_utf8(row_name(row), error) from None
+
+
+def invalid_utf8(where: str, error: UnicodeDecodeError) -> DataError:
+    """Return the error for bytes that are not UTF-8."""
+    return DataError(
+        f"{where}: invalid UTF-8 at byte {error.start}; ingest with encoding_errors=replace to replace such bytes"
+    )
+
+
+def as_string(values: pa.Array, column: str, row_name: RowName) -> pa.Array:
+    """Return text, numbers or dates as (D,) large_string; raise DataError for lists, structs and other types."""
+    try:
+        return values.cast(pa.large_string())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise DataError(f"{row_name(0)}: column {column!r} is {values.type} where text is needed") from None
+
+
+def as_token_lists(values: pa.Array, options: ReadOptions, row_name: RowName) -> pa.Array:
+    """Return lists of strings as (D,) large_list<large_string>.
+
+    Raises DataError for other types, for null tokens, and for null lists unless the options allow them.
+    """
+    try:
+        lists = values.cast(pa.large_list(pa.large_string()))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise DataError(
+            f"{row_name(0)}: column {options.tokens!r} is {values.type} where lists of strings are needed"
+        ) from None
+    if lists.null_count and options.null_text == "error":
+        row = lists.is_null().to_pylist().index(True)
+        raise DataError(f"{row_name(row)}: no tokens; drop such rows, or ingest with null_text=empty")
+    if lists.flatten().null_count:
+        row = next(i for i, tokens in enumerate(lists.to_pylist()) if tokens is not None and None in tokens)
+        raise DataError(f"{row_name(row)}: a token is null")
+    return lists
+
+
+def column_batch(
+    options: ReadOptions,
+    file_name: str,
+    values: pa.Array,
+    keys: pa.Array | None,
+    row_name: RowName,
+    first_row: int,
+) -> Batch:
+    """Return the batch of a column of text or tokens and, if there is one, a column of keys."""
+    convert = as_token_lists if options.tokens else as_text
+    content = convert(values, options, row_name)
+    if keys is None:
+        return Batch(row_keys(file_name, first_row, len(values)), content)
+    if keys.null_count:
+        row = keys.is_null().to_pylist().index(True)
+        raise DataError(f"{row_name(row)}: no key in {options.key!r}")
+    return Batch(as_string(keys, str(options.key), row_name).cast(pa.string()), content)
+
+
+def replace_surrogates(text: str) -> str:
+    """Replace lone surrogates by question marks: JSON can express them, UTF-8 cannot."""
+    if text.isascii():
+        return text
+    return text.encode("utf-8", "replace").decode()
+
+
+# --- counted words ---
+
+
+def check_names(words: Sequence[str], where: str) -> pa.Array:
+    """Return the words of the columns as an array; raise DataError if a word occurs twice."""
+    names = pa.array(words, pa.large_string())
+    if len(names.unique()) == len(names):
+        return names
+    seen: set[str] = set()
+    for line, word in enumerate(words, 1):
+        if word in seen:
+            raise DataError(f"{where}, line {line}: the word {word!r} occurs a second time")
+        seen.add(word)
+    return names
+
+
+def batch_ranges(lengths: np.ndarray) -> Iterator[tuple[int, int]]:
+    """Cut documents of these lengths into runs of about BATCH_TOKENS tokens: yield the first and the end of each."""
+    # Each document counts one token more than it has, so that a run of empty documents is bounded too.
+    ends = np.cumsum(lengths + 1)
+    first = 0
+    while first < len(lengths):
+        before = ends[first - 1] if first else 0
+        stop = max(first + 1, int(np.searchsorted(ends, before + BATCH_TOKENS)))
+        yield first, stop
+        first = stop

@@ -1,0 +1,165 @@
+"""Readers of data in memory: documents as strings or token lists, and matrices of counts."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import scipy.sparse
+
+from ..stores.store import DataError
+from .batches import (
+    BATCH_BYTES,
+    Bag,
+    Batch,
+    ReadOptions,
+    as_text,
+    as_token_lists,
+    batch_ranges,
+    check_names,
+    replace_surrogates,
+)
+from .reader import Reader
+from .source import Partition, SourceFile
+
+#: Most documents of a batch.
+MAX_DOCUMENTS = 1 << 16
+#: Bytes that a token counts for, when the size of a batch of token lists is estimated.
+TOKEN_BYTES = 8
+
+#: A document: its text, its tokens, or None.
+Document = str | Iterable[str] | None
+
+
+class DocumentsReader(Reader):
+    """An iterable of strings or of token lists, numbered from 0. It is read once, batch by batch."""
+
+    kind = "Documents"
+    is_repeatable = False
+
+    def __init__(self, documents: Iterable[Document], options: ReadOptions):
+        super().__init__((), options)
+        self.documents = documents
+
+    def partitions(self) -> Iterable[Partition]:
+        """Return one partition: the iterable may not be readable twice."""
+        return [Partition(SourceFile("documents", "", 0, ""), first_row=0)]
+
+    def read(self, part: Partition) -> Iterator[Batch]:
+        """Yield the documents."""
+        first = 0
+        for documents in _bounded(self.documents):
+            yield _documents_batch(documents, self.options, first)
+            first += len(documents)
+
+    def describe(self) -> list[list[Any]]:
+        """Return a fixed text: documents in memory have no version that could be compared."""
+        return [["documents in memory"]]
+
+
+def _bounded(documents: Iterable[Document]) -> Iterator[list[Document]]:
+    """Cut documents into lists of about BATCH_BYTES of text, and of at most MAX_DOCUMENTS."""
+    batch: list[Document] = []
+    size = 0
+    for document in documents:
+        batch.append(document)
+        size += _estimated_bytes(document)
+        if size >= BATCH_BYTES or len(batch) >= MAX_DOCUMENTS:
+            yield batch
+            batch = []
+            size = 0
+    if batch:
+        yield batch
+
+
+def _estimated_bytes(document: Document) -> int:
+    if isinstance(document, str):
+        return len(document)
+    if isinstance(document, Sequence | np.ndarray):
+        return TOKEN_BYTES * len(document)
+    return 0
+
+
+def _documents_batch(documents: Sequence[Document], options: ReadOptions, first: int) -> Batch:
+    """Return documents, the first of which has number ``first``, as a batch."""
+    are_texts = isinstance(next((d for d in documents if d is not None), ""), str)
+    for row, document in enumerate(documents, first):
+        if document is not None and not _is_document(document, are_texts):
+            raise DataError(
+                f"document {row} is {str(document)[:40]!r}: all documents must be strings, or all lists of strings"
+            )
+    if options.encoding_errors == "replace":
+        documents = [_without_surrogates(document) for document in documents]
+    value_type = pa.large_string() if are_texts else pa.large_list(pa.large_string())
+    try:
+        values = pa.array(documents, value_type)
+    except UnicodeEncodeError as error:
+        raise DataError(
+            f"documents {first} to {first + len(documents) - 1}: {error.object[error.start]!r} in one of them cannot "
+            f"be encoded as UTF-8; pass encoding_errors='replace' to replace such characters"
+        ) from None
+    convert = as_text if are_texts else as_token_lists
+    keys = pa.array([str(row) for row in range(first, first + len(documents))], pa.string())
+    return Batch(keys, convert(values, options, lambda row: f"document {first + row}"))
+
+
+def _is_document(document: Any, are_texts: bool) -> bool:
+    if are_texts:
+        return isinstance(document, str)
+    if isinstance(document, str) or not isinstance(document, Iterable):
+        return False
+    return all(isinstance(token, str) for token in document)
+
+
+def _without_surrogates(document: Any) -> Any:
+    if document is None:
+        return None
+    if isinstance(document, str):
+        return replace_surrogates(document)
+    return [replace_surrogates(token) for token in document]
+
+
+class MatrixReader(Reader):
+    """A sparse or dense matrix of counts. A row is a document, numbered from 0."""
+
+    kind = "Matrix"
+    is_ordered = False
+    is_repeatable = False
+
+    def __init__(self, matrix: Any, names: Sequence[str] | None, options: ReadOptions):
+        super().__init__((), options)
+        self.matrix = scipy.sparse.csr_matrix(matrix)
+        n_columns = self.matrix.shape[1]
+        if names is not None and len(names) != n_columns:
+            raise DataError(f"the matrix has {n_columns} columns, but the vocabulary has {len(names)} words")
+        self.names = None if names is None else check_names(list(names), "vocabulary")
+
+    def partitions(self) -> Iterable[Partition]:
+        """Return one partition: the matrix is not sent to workers."""
+        return [Partition(SourceFile("matrix", "", 0, ""), first_row=0)]
+
+    def read(self, part: Partition) -> Iterator[Batch]:
+        """Yield the rows."""
+        matrix = self.matrix
+        counts = _whole_counts(matrix)
+        tokens_before = np.append(0, np.cumsum(counts))
+        doc_ptr = tokens_before[matrix.indptr]
+        for first, stop in batch_ranges(np.diff(doc_ptr)):
+            entries = slice(matrix.indptr[first], matrix.indptr[stop])
+            columns = np.repeat(matrix.indices[entries].astype(np.int64), counts[entries])
+            keys = pa.array(np.arange(first, stop)).cast(pa.string())
+            yield Batch(keys, Bag(doc_ptr[first : stop + 1] - doc_ptr[first], columns, self.names))
+
+    def describe(self) -> list[list[Any]]:
+        """Return a fixed text: a matrix in memory has no version that could be compared."""
+        return [["matrix in memory"]]
+
+
+def _whole_counts(matrix: scipy.sparse.csr_matrix) -> np.ndarray:
+    """Return the entries as int64; raise DataError with the row of an entry that is not 0, 1, 2 and so on."""
+    is_bad = ~(matrix.data >= 0) | (matrix.data % 1 != 0)
+    if is_bad.any():
+        entry = int(np.argmax(is_bad))
+        row = int(np.searchsorted(matrix.indptr, entry, side="right")) - 1
+        raise DataError(f"matrix, row {row}: the entry {matrix.data[entry]} is not a count (0, 1, 2, ...)")
+    return matrix.data.astype(np.int64)

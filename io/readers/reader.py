@@ -1,0 +1,102 @@
+"""What a reader is: it cuts a source into partitions, and reads each partition in batches of bounded size."""
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, ClassVar, Self
+
+from .batches import BATCH_BYTES, Batch, ReadOptions
+from .source import Partition, SourceFile, line_blocks, open_file
+
+#: Bytes of a partition. A partition is the unit of work that is repeated after an interruption.
+PARTITION_BYTES = 16 << 20
+#: Most partitions of a source, about: more tasks would slow down the scheduler.
+MAX_PARTITIONS = 4096
+
+
+class Reader(ABC):
+    """A source of documents in one format. Readers are sent to workers with every task, so they hold no data.
+
+    Readers of data in memory are the exception; they run in the client's process.
+    """
+
+    #: Recorded in corpus.json, where it tells readers of the same files from each other. Never change a value.
+    kind: ClassVar[str]
+    #: Whether tokens are in the order of a text. If not, documents are bags of words.
+    is_ordered: ClassVar[bool] = True
+    #: Whether a partition can be read again, by any process. False for data in memory.
+    is_repeatable: ClassVar[bool] = True
+
+    def __init__(self, files: Sequence[SourceFile], options: ReadOptions):
+        self.files = tuple(files)
+        self.options = options
+
+    @abstractmethod
+    def partitions(self) -> Iterable[Partition]:
+        """Cut the source into partitions, in the order of the documents."""
+
+    @abstractmethod
+    def read(self, part: Partition) -> Iterator[Batch]:
+        """Yield the documents of a partition in order; raise DataError with file and row for bad data."""
+
+    def describe(self) -> list[list[Any]]:
+        """Return what identifies the content of the source: name, size and version of each file."""
+        return [[file.url, file.size, file.modified] for file in self.files]
+
+    def only(self, files: Iterable[SourceFile]) -> Self:
+        """Return the reader of some of these files. Their documents have the same keys as before."""
+        fewer = copy.copy(self)
+        fewer.files = tuple(files)
+        return fewer
+
+    def for_tasks(self) -> Self:
+        """Return this reader without its files: a partition names its own, so tasks stay small."""
+        return self.only(())
+
+
+class LineBasedReader(Reader):
+    """Base of formats in which every line is a document. Large files are cut into byte ranges."""
+
+    def partitions(self) -> Iterable[Partition]:
+        """Cut files into ranges of about PARTITION_BYTES; a compressed file is one partition."""
+        return line_partitions(self.files)
+
+    def read(self, part: Partition) -> Iterator[Batch]:
+        """Yield the documents of the lines that begin in the partition."""
+        for data, line in line_blocks(part.file, part):
+            yield self.parse(part.file, data, line)
+
+    @abstractmethod
+    def parse(self, file: SourceFile, data: bytes, line: int) -> Batch:
+        """Return the documents of whole lines, the first of which is number ``line`` of the file."""
+
+
+def line_partitions(files: Sequence[SourceFile]) -> Iterator[Partition]:
+    """Cut files of lines into byte ranges of about PARTITION_BYTES; a compressed file is one partition."""
+    size = partition_bytes(files)
+    for file in files:
+        # A file that is a little larger is not worth a second, small partition.
+        if file.compression or file.size <= size * 3 // 2:
+            yield Partition(file)
+        else:
+            yield from _byte_ranges(file, size)
+
+
+def partition_bytes(files: Sequence[SourceFile]) -> int:
+    """Return the size of a partition: PARTITION_BYTES, or more if there would be more than MAX_PARTITIONS."""
+    return max(PARTITION_BYTES, sum(file.size for file in files) // MAX_PARTITIONS)
+
+
+def _byte_ranges(file: SourceFile, size: int) -> Iterator[Partition]:
+    """Cut a file into byte ranges. The file is read once to count lines, so that errors can name the line."""
+    first_line = 1
+    counted = 0
+    with open_file(file) as stream:
+        for start in range(0, file.size, size):
+            # A range begins after the first newline at or after the byte start - 1.
+            target = max(0, start - 1)
+            while counted < target:
+                block = stream.read(min(BATCH_BYTES, target - counted))
+                first_line += block.count(b"\n")
+                counted += len(block)
+            yield Partition(file, start, start + size, first_line + (start > 0))

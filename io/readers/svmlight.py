@@ -1,0 +1,75 @@
+"""Reader of svmlight (libsvm) files."""
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from ..stores.store import DataError
+from .bags import read_names, shown, whole_number
+from .batches import Bag, Batch, batch_ranges
+from .reader import Reader, line_partitions
+from .source import Partition, SourceFile, line_blocks
+
+
+class SVMLightReader(Reader):
+    """One document per line, as ``label column:count column:count ...``. Labels and comments are ignored."""
+
+    kind = "SVMLight"
+    is_ordered = False
+
+    def partitions(self) -> Iterable[Partition]:
+        """Cut files into byte ranges; a compressed file is one partition."""
+        return line_partitions(self.files)
+
+    def read(self, part: Partition) -> Iterator[Batch]:
+        """Yield the documents of the lines that begin in the partition."""
+        names = read_names(self.options.vocabulary_file)
+        for data, line in line_blocks(part.file, part):
+            yield from self._batches(part.file, data, line, names)
+
+    def _batches(self, file: SourceFile, data: bytes, first_line: int, names: pa.Array | None) -> Iterator[Batch]:
+        keys: list[str] = []
+        columns: list[int] = []
+        counts: list[int] = []
+        lengths: list[int] = []
+        for line, text in enumerate(data.split(b"\n"), first_line):
+            # Without label and comment.
+            fields = text.split(b"#", 1)[0].split()
+            if not fields:
+                continue
+            found = self._parse_line(fields[1:], text, f"{file.url}, line {line}", names)
+            keys.append(f"{file.name}:{line}")
+            columns += sorted(found)
+            counts += [found[column] for column in sorted(found)]
+            lengths.append(sum(found.values()))
+        # Words of a vocabulary file are numbered from 0; without one, a column's word is its number in the file.
+        shift = self._first_column if names is not None else 0
+        tokens = np.repeat(np.array(columns, np.int64) - shift, np.array(counts, np.int64))
+        doc_ptr = np.append(0, np.cumsum(np.array(lengths, np.int64)))
+        all_keys = pa.array(keys, pa.string())
+        for first, stop in batch_ranges(np.diff(doc_ptr)):
+            start, end = doc_ptr[first], doc_ptr[stop]
+            yield Batch(all_keys[first:stop], Bag(doc_ptr[first : stop + 1] - start, tokens[start:end], names))
+
+    @property
+    def _first_column(self) -> int:
+        return 0 if self.options.zero_based else 1
+
+    def _parse_line(self, fields: list[bytes], text: bytes, where: str, names: pa.Array | None) -> dict[int, int]:
+        """Return the counts of a line by column; raise DataError for a bad one."""
+        # A field qid:7 assigns the line to a query, which matters for ranking only.
+        pairs = [field.split(b":") for field in fields if not field.startswith(b"qid:")]
+        try:
+            found = {whole_number(column): whole_number(count) for column, count in pairs}
+        except ValueError:
+            raise DataError(f"{where}: needs 'label column:count ...' with whole counts, not {shown(text)!r}") from None
+        first = self._first_column
+        last = None if names is None else first + len(names) - 1
+        for column, count in found.items():
+            if count < 1:
+                raise DataError(f"{where}: the count {count} of column {column} is not 1 or more")
+            if column < first or (last is not None and column > last):
+                allowed = f"{first} or more" if last is None else f"{first}..{last}"
+                raise DataError(f"{where}: the column {column} is not {allowed} (zero_based={not first})")
+        return found

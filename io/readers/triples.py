@@ -1,0 +1,226 @@
+"""Readers of files with one line per document, word and count: UCI docword and MatrixMarket."""
+
+import re
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+
+from ..stores.store import DataError
+from .bags import read_names, shown, whole_number
+from .batches import Bag, Batch, batch_ranges, row_keys
+from .reader import Reader
+from .source import Partition, SourceFile, line_blocks
+
+#: Bytes at the start of a file in which its header must be.
+HEADER_BYTES = 1 << 16
+
+
+@dataclass(frozen=True)
+class Header:
+    """What the header of a file says."""
+
+    n_documents: int
+    n_words: int
+    n_entries: int
+    n_lines: int  # of the header
+    n_bytes: int  # of the header
+    value_type: str = "integer"  # or "real", or "pattern": every entry counts 1
+
+
+class TriplesReader(Reader):
+    """Base of docword and MatrixMarket.
+
+    Each line has a document, a word and a count. Documents and words are numbered from 1, and the lines are sorted by
+    document.
+    """
+
+    is_ordered = False
+
+    def partitions(self) -> Iterable[Partition]:
+        """Return one partition per file."""
+        return [Partition(file) for file in self.files]
+
+    @abstractmethod
+    def header(self, file: SourceFile) -> Header:
+        """Read the header of a file; raise DataError if it has none."""
+
+    def read(self, part: Partition) -> Iterator[Batch]:
+        """Yield the documents, including those without words."""
+        file = part.file
+        header = self.header(file)
+        names = read_names(self.options.vocabulary_file)
+        if names is not None and len(names) != header.n_words:
+            raise DataError(
+                f"{file.url}: its header says {header.n_words} words, but {self.options.vocabulary_file} has "
+                f"{len(names)}"
+            )
+        collector = _Collector(file, header, names)
+        for data, line in line_blocks(file, part):
+            if line == 1:
+                data = data[header.n_bytes :]
+                line = header.n_lines + 1
+            if data.strip():
+                yield from collector.add(data, line)
+        yield from collector.finish()
+
+
+class DocwordReader(TriplesReader):
+    """The UCI bag-of-words format: lines D, W and NNZ, then lines of document, word and count."""
+
+    kind = "Docword"
+
+    def header(self, file: SourceFile) -> Header:
+        """Read the first three lines."""
+        lines = _head(file).split(b"\n", 3)[:3]
+        try:
+            n_documents, n_words, n_entries = (int(line) for line in lines)
+        except ValueError:
+            raise DataError(f"{file.url}, line 1: a docword file begins with three lines D, W and NNZ") from None
+        return Header(n_documents, n_words, n_entries, 3, sum(len(line) + 1 for line in lines))
+
+
+class MatrixMarketReader(TriplesReader):
+    """A sparse matrix of counts in the coordinate format of MatrixMarket. A row is a document."""
+
+    kind = "MatrixMarket"
+
+    def header(self, file: SourceFile) -> Header:
+        """Read the banner, the comments and the line of sizes."""
+        data = _head(file)
+        banner = data.split(b"\n", 1)[0].decode("ascii", "replace").lower().split()
+        if banner[:3] != ["%%matrixmarket", "matrix", "coordinate"] or banner[4:5] != ["general"]:
+            raise DataError(f"{file.url}, line 1: not a '%%MatrixMarket matrix coordinate ... general' file")
+        comments = re.match(rb"(?:%[^\n]*\n|[ \t\r]*\n)*", data)
+        assert comments is not None  # the pattern matches an empty text too
+        start = comments.end()
+        sizes = data[start:].split(b"\n", 1)[0]
+        line = data[:start].count(b"\n") + 1
+        try:
+            n_documents, n_words, n_entries = (int(size) for size in sizes.split())
+        except ValueError:
+            raise DataError(
+                f"{file.url}, line {line}: numbers of rows, columns and entries are needed, not {shown(sizes)!r}"
+            ) from None
+        return Header(n_documents, n_words, n_entries, line, start + len(sizes) + 1, banner[3])
+
+
+def _head(file: SourceFile) -> bytes:
+    blocks = line_blocks(file, Partition(file), HEADER_BYTES)
+    return next((data for data, _ in blocks), b"")
+
+
+class _Collector:
+    """Gathers triples into documents. The entries of the last document wait for the next block."""
+
+    def __init__(self, file: SourceFile, header: Header, names: pa.Array | None):
+        self.file = file
+        self.header = header
+        self.names = names
+        self.n_entries = 0
+        self.n_yielded = 0  # documents
+        #: Entries that were read, but not yielded: document, word and count, (3, n) int64.
+        self.waiting = np.empty((3, 0), np.int64)
+
+    def add(self, data: bytes, line: int) -> Iterator[Batch]:
+        """Add a block of lines, the first of which has number ``line``, and yield the complete documents."""
+        triples = _parse(self.file, data, line, self.header.value_type)
+        self._check(triples, line)
+        self.n_entries += triples.shape[1]
+        triples = np.concatenate([self.waiting, triples], axis=1)
+        documents = triples[0]
+        last_document = int(documents[-1])
+        cut = int(np.searchsorted(documents, last_document))
+        self.waiting = triples[:, cut:]
+        if cut:
+            yield from self._batches(triples[:, :cut], last_document - 1)
+
+    def finish(self) -> Iterator[Batch]:
+        """Yield the last documents; raise DataError if the number of entries differs from the header's."""
+        if self.n_entries != self.header.n_entries:
+            raise DataError(
+                f"{self.file.url}: its header (line {self.header.n_lines}) says {self.header.n_entries:,} entries, "
+                f"but there are {self.n_entries:,}; fetch the file again, or correct the header"
+            )
+        yield from self._batches(self.waiting, self.header.n_documents)
+
+    def _batches(self, triples: np.ndarray, last_document: int) -> Iterator[Batch]:
+        """Yield the documents up to number ``last_document``, to which the triples belong, in several batches."""
+        documents, words, counts = triples
+        n_documents = last_document - self.n_yielded
+        rows = documents - 1 - self.n_yielded
+        lengths = np.zeros(n_documents, np.int64)
+        np.add.at(lengths, rows, counts)
+        entry_ptr = np.append(0, np.cumsum(np.bincount(rows, minlength=n_documents)))
+        for first, stop in batch_ranges(lengths):
+            entries = slice(entry_ptr[first], entry_ptr[stop])
+            doc_ptr = np.append(0, np.cumsum(lengths[first:stop]))
+            keys = row_keys(self.file.name, self.n_yielded + 1 + first, stop - first)
+            yield Batch(keys, Bag(doc_ptr, np.repeat(words[entries] - 1, counts[entries]), self.names))
+        self.n_yielded = last_document
+
+    def _check(self, triples: np.ndarray, line: int) -> None:
+        """Raise DataError with the number of the first line that has a bad number; a block begins at ``line``."""
+        documents, words, counts = triples
+        previous = self.waiting[0, -1] if self.waiting.shape[1] else 1
+        is_descending = np.diff(documents, prepend=previous) < 0
+        n_documents, n_words = self.header.n_documents, self.header.n_words
+        checks = [
+            ("document", documents, (documents < 1) | (documents > n_documents), f"is not in 1..{n_documents}"),
+            ("word", words, (words < 1) | (words > n_words), f"is not in 1..{n_words}"),
+            ("count", counts, counts < 1, "is not 1 or more"),
+            ("document", documents, is_descending, "comes after a higher one; sort the file by document"),
+        ]
+        for name, values, is_bad, reason in checks:
+            if is_bad.any():
+                row = int(np.argmax(is_bad))
+                raise DataError(f"{self.file.url}, line {line + row}: the {name} {values[row]} {reason}")
+
+
+def _parse(file: SourceFile, data: bytes, line: int, value_type: str) -> np.ndarray:
+    """Return documents, words and counts of whole lines: (3, n) int64."""
+    n_columns = 2 if value_type == "pattern" else 3
+    columns = _parse_quickly(data, n_columns, value_type)
+    if columns is None:
+        columns = _parse_slowly(file, data, line, n_columns)
+    if value_type == "pattern":
+        columns.append(np.ones(len(columns[0]), np.int64))
+    return np.stack([column.astype(np.int64) for column in columns])
+
+
+def _parse_quickly(data: bytes, n_columns: int, value_type: str) -> list[np.ndarray] | None:
+    """Parse numbers that are separated by single spaces; return None for anything else."""
+    names = [str(column) for column in range(n_columns)]
+    types = dict.fromkeys(names, pa.int64())
+    if value_type == "real":
+        types["2"] = pa.float64()
+    try:
+        table = pyarrow.csv.read_csv(
+            pa.BufferReader(data),
+            pyarrow.csv.ReadOptions(use_threads=False, column_names=names, block_size=len(data) + 1),
+            pyarrow.csv.ParseOptions(delimiter=" ", ignore_empty_lines=False),
+            pyarrow.csv.ConvertOptions(column_types=types, null_values=[]),
+        )
+        columns = [column.to_numpy() for column in table.columns]
+    except pa.ArrowInvalid:
+        return None
+    if value_type == "real" and (columns[2] % 1).any():
+        return None
+    return columns
+
+
+def _parse_slowly(file: SourceFile, data: bytes, line: int, n_columns: int) -> list[np.ndarray]:
+    """Parse numbers that are separated and spelled in any way; raise DataError for the first bad line."""
+    rows = []
+    for number, text in enumerate(data.splitlines(), line):
+        try:
+            values = [whole_number(field) for field in text.split()]
+        except ValueError:
+            values = []
+        if len(values) != n_columns:
+            raise DataError(f"{file.url}, line {number}: {n_columns} whole numbers are needed, not {shown(text)!r}")
+        rows.append(values)
+    return list(np.array(rows, np.int64).T)

@@ -4,7 +4,8 @@ import statistics
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ....configs.layers import Layer
+from ....configs.layers import ConfigError, Layer
+from ....configs.redact import hidden_keys
 from ....configs.resolve import public
 from ....configs.schema import Config
 from ....io.stores.store import Store
@@ -58,6 +59,16 @@ def stored_config(run_url: str) -> Layer:
     # A run that was started from Python stores its model and data only. The corpus is then the data's.
     corpus = {"corpus": {"url": meta["data"]["url"]}}
     return Layer(f"{run_url}/run.json", corpus | meta["config"])
+
+
+def check_nothing_is_hidden(config: Config, run_url: str) -> None:
+    """Raise ConfigError if the cluster needs a secret, because a stored configuration contains none."""
+    hidden = list(hidden_keys(config.cluster.model_dump(mode="json"), "cluster"))
+    if hidden:
+        raise ConfigError(
+            f"{run_url}/run.json: {', '.join(hidden)}: secrets and values of environment variables are not stored; "
+            f"set them again with --set {hidden[0]}=..., or choose another cluster with --set cluster.kind=local"
+        )
 
 
 class _EpochCounter:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from corpusmill import LDA
+from corpusmill.configs.redact import redact
 from corpusmill.pipeline.engine.run import RunStore
 from corpusmill.pipeline.models.registry import MODEL_KINDS
 from helpers.command_line import COMMAND
@@ -88,6 +89,17 @@ def test_resume_uses_the_settings_of_the_last_call(trained, call):
         RunStore("run").store.delete(name)
     assert call("watch", "run", "--once")[1].count("epoch 6 of 6") == 1
     assert json.loads(call("resume", "run", "--json")[1])["epochs"] == 6
+
+
+def test_resume_asks_for_the_variables_of_a_cluster_whose_values_are_not_stored(trained, call):
+    store = RunStore("run").store
+    meta = store.read_json("run.json")
+    meta["config"]["cluster"] = redact({"kind": "kubernetes", "image": "corpusmill:1", "env": {"MY_PAT": "hunter2"}})
+    store.write_json("run.json", meta)
+    code, _, err = call("resume", "run")
+    assert code == 2
+    assert "run/run.json: cluster.env.MY_PAT: secrets and values of environment variables are not stored" in err
+    assert call("resume", "run", "--set", "cluster.kind=synchronous")[0] == 0
 
 
 def test_resume_continues_a_run_that_was_started_from_python(trained, call, monkeypatch):

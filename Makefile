@@ -4,6 +4,7 @@
 #   make test         install, then run the linters and all tests
 #   make lint         formatting, code style, types and import rules
 #   make format       let ruff rewrite what it can
+#   make coverage     run all tests and print which lines they do not run (slow)
 #   make bench-quick  run every benchmark once on tiny input
 #   make gpu          on a machine with a CUDA device: run the CUDA tests on it, then the benchmarks (GPU=cuda13 for CUDA 13)
 
@@ -16,7 +17,7 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
 BENCHMARKS := $(sort $(patsubst benchmarks/%/__main__.py,benchmarks.%,$(wildcard benchmarks/*/__main__.py))) benchmarks.lda.samplers
 FOLDERS := configs io kernels pipeline
 
-.PHONY: demo test lint mypy format bench-quick gpu
+.PHONY: demo test lint mypy format coverage bench-quick gpu
 
 demo: $(VENV)/.installed-demo
 	$(BIN)/corpusmill run configs/quickstart.yaml
@@ -36,6 +37,16 @@ mypy: $(VENV)/.installed-test $(VENV)/typing/corpusmill/__init__.py
 format: $(VENV)/.installed-test
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# Compiled code is invisible to coverage, so the first run trains every model without numba's compiler. The second run has
+# an empty cache, so that it runs the code that generates vector instructions.
+coverage: $(VENV)/.installed-test
+	$(BIN)/python -m coverage erase
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m coverage run -m pytest -W ignore tests/pipeline/models/test_recorded_models.py
+	cache=$$(mktemp -d) && NUMBA_CACHE_DIR=$$cache $(BIN)/python -m coverage run -m pytest --timeout 1200 \
+		--numprocesses 3 --dist loadfile; status=$$?; rm -rf $$cache; exit $$status
+	$(BIN)/python -m coverage combine --quiet
+	$(BIN)/python -m coverage report --skip-covered
 
 bench-quick: $(VENV)/.installed-benchmark
 	@set -e; for module in $(BENCHMARKS); do echo "== $$module"; $(BIN)/python -m $$module --quick; done

@@ -26,7 +26,7 @@ CANDIDATES = (os.environ.get("CORPUSMILL_DATA", ""), Path(__file__).parents[2] /
 
 @pytest.fixture(scope="session")
 def real_data(tmp_path_factory):
-    """Return a function from a file's name to its unpacked path; skips the test if the corpora are not available."""
+    """Return a function that returns the path of a corpus by its name. The test is skipped if the corpus is missing."""
     unpacked = tmp_path_factory.mktemp("data")
 
     def find(name: str) -> Path:
@@ -47,16 +47,16 @@ def _unpack(packed: Path, target: Path) -> Path:
     return target
 
 
-# --- a cluster that tests share, for a worker takes seconds to start ---
+# --- a cluster that tests share, because a worker takes seconds to start ---
 
 
 @pytest.fixture(scope="module")
 def cluster_of():
-    """Return a function from a number of workers to the client of a cluster that has as many.
+    """Return a function that scales a cluster to a number of workers and returns its client.
 
-    Not for the whole session: a test that makes this process's clock jump leaves schedulers in it that never wake up.
+    The cluster is not shared by all modules: after a test that moves the clock of this process, schedulers in it hang.
     """
-    # Neither its settings nor its client are the default of tests that ask for no cluster.
+    # Tests without a cluster must not find this client or its settings.
     with dask.config.set(dask_settings()):
         options = {"threads_per_worker": 1, "memory_limit": "2GiB", "dashboard_address": "127.0.0.1:0"}
         cluster = LocalCluster(n_workers=0, **options)
@@ -81,7 +81,7 @@ def _running(dask_scheduler):
 
 @pytest.fixture(scope="session")
 def bucket():
-    """The URL of an empty bucket of a real S3 server (moto's)."""
+    """Return the URL of an empty bucket of an S3 server (moto) on this machine."""
     pytest.importorskip("moto")
     s3fs = pytest.importorskip("s3fs")
     with socket.socket() as probe:

@@ -1,4 +1,4 @@
-"""A headless Chromium for tests, driven over its own debugging protocol."""
+"""A headless Chromium for tests, controlled by its debugging protocol."""
 
 import base64
 import json
@@ -25,14 +25,14 @@ FLAGS = (
     "--remote-allow-origins=*",
 )
 
-#: JavaScript for all text that a page shows, inside components as well.
+#: JavaScript that returns all text of a page, including that in shadow roots.
 TEXT = """(() => { const walk = n => (n.shadowRoot ? walk(n.shadowRoot) : '') + [...n.childNodes].map(
     c => c.nodeType === 3 ? c.data : (['STYLE', 'SCRIPT'].includes(c.tagName) ? '' : walk(c))).join(' ');
     return walk(document.body); })()"""
 
 
 class Browser:
-    """One page in one browser; use as a context manager."""
+    """A browser with one page. Use it as a context manager."""
 
     def __init__(self, width: int = 1280, height: int = 900):
         program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -67,7 +67,7 @@ class Browser:
                 return answer["result"]
 
     def open(self, url):
-        """Go to a page."""
+        """Load a page."""
         self.call("Page.navigate", url=url)
 
     def evaluate(self, expression):

@@ -1,4 +1,4 @@
-"""Random documents written to files, and what a corpus made of them."""
+"""Random documents in files, and the contents of a corpus."""
 
 from pathlib import Path
 
@@ -34,7 +34,7 @@ def source_words(pattern):
 
 
 def bits(corpus):
-    """Return every byte that a corpus consists of, save where it is."""
+    """Return the bytes of all files of a corpus by relative path, except its lock."""
     root = Path(corpus.url)
     return {
         str(p.relative_to(root)): p.read_bytes()

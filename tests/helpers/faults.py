@@ -1,4 +1,4 @@
-"""Scripted failures: what goes wrong, in which sweep, at which attempt; and a count of the attempts."""
+"""Scripted failures: a table says which sweep fails, at which attempt, and how. Attempts are counted."""
 
 import os
 import signal
@@ -11,27 +11,28 @@ from typing import ClassVar
 
 from corpusmill.pipeline.engine.algorithm import Algorithm
 
-#: What a hoarder keeps, up to this many bytes of its process.
+#: Memory that the fault "hoard" never frees.
 HOARD: list[bytearray] = []
+#: Bytes that the process has in memory after the fault "hoard".
 HOARDED = 900 << 20
 
 
-def happen(what: str) -> None:
-    """Fail in the given way: ``kill`` this process, ``raise`` an error, ``sleep``, or ``hoard`` memory without end."""
-    if what == "kill":
+def inject(fault: str) -> None:
+    """Kill this process, raise an error, sleep for two seconds, or allocate memory that is never freed."""
+    if fault == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
-    elif what == "raise":
+    elif fault == "raise":
         raise RuntimeError("scripted failure")
-    elif what == "sleep":
+    elif fault == "sleep":
         time.sleep(2.0)
-    elif what == "hoard":
+    elif fault == "hoard":
         held = int(Path("/proc/self/statm").read_text().split()[1]) * 4096
         HOARD.append(bytearray(b"x") * (HOARDED - held))
         time.sleep(2.0)
 
 
 class Delegating:
-    """Passes every method of an algorithm on to ``inner``."""
+    """Forwards every method of an algorithm to ``inner``."""
 
     inner: Algorithm
 
@@ -47,7 +48,7 @@ for _name, _value in vars(Algorithm).items():
 
 @dataclass(frozen=True, kw_only=True)
 class FaultyAlgorithm(Delegating, Algorithm):
-    """Another algorithm whose sweeps fail by a table of (epoch, chunk, attempt from 1, what)."""
+    """Wraps an algorithm. Its sweeps fail by a table of (epoch, chunk, attempt from 1, fault)."""
 
     name: ClassVar[str] = "faulty"
     inner: Algorithm
@@ -64,9 +65,9 @@ class FaultyAlgorithm(Delegating, Algorithm):
     def sweep(self, model, chunk, state, deltas, address):
         Path(self.folder, f"{address.epoch}-{address.chunk}-{uuid.uuid4().hex}").touch()
         attempt = self.attempts(address.epoch, address.chunk)
-        for epoch, index, which, what in self.table:
+        for epoch, index, which, fault in self.table:
             if (epoch, index, which) == (address.epoch, address.chunk, attempt):
-                happen(what)
+                inject(fault)
         return self.inner.sweep(model, chunk, state, deltas, address)
 
 
@@ -77,25 +78,27 @@ def Faulty(inner, table, folder):
 
 
 def peak_rss() -> int:
-    """Return the most bytes that this process has held."""
+    """Return the peak memory of this process in bytes."""
     status = Path("/proc/self/status").read_text()
     return int(status.split("VmHWM:")[1].split()[0]) * 1024
 
 
-# --- a process that dies at a chosen change of the file system ---
+# --- a process that is killed at a chosen change of the file system ---
 
 CHANGES = ("open", "os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.link")
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
 
 class Changes:
-    """Counts this process's changes below a folder from now on, and kills it before the one of number ``last``."""
+    """Counts the changes of this process below a folder, and kills the process before change number ``last``."""
 
     def __init__(self, folder: str, last: int = 0):
-        self.folder, self.last, self.count = Path(folder).resolve(), last, 0
-        sys.addaudithook(self._hear)
+        self.folder = Path(folder).resolve()
+        self.last = last
+        self.count = 0
+        sys.addaudithook(self._audit)
 
-    def _hear(self, event, arguments):
+    def _audit(self, event, arguments):
         if event in CHANGES and self._counts(event, arguments):
             self.count += 1
             if self.count == self.last:
@@ -107,5 +110,5 @@ class Changes:
         name = arguments[0]
         if isinstance(name, str | os.PathLike) and Path(name).is_absolute():
             return Path(name).is_relative_to(self.folder)
-        # Trees are removed by names relative to an open folder.
+        # shutil.rmtree removes files by names relative to an open folder.
         return event in ("os.remove", "os.rmdir")

@@ -26,7 +26,7 @@ MODELS = {
 
 
 def write_day(day, texts, folder="days"):
-    """Write a file of November 2026."""
+    """Write the file of one day of November 2026."""
     Path(folder).mkdir(exist_ok=True)
     Path(folder, f"2026-11-{day:02d}.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in texts))
 
@@ -38,7 +38,7 @@ def write_first_days():
 
 
 def tree_of(kind, **sections):
-    """Return the settings of a model of the days, in this process; ``sections`` are laid over them."""
+    """Return the settings of a model that trains on the days in this process. ``sections`` override them."""
     tree = {
         "source": {"path": "days/*.jsonl"},
         "corpus": {"held_out": 0.2},
@@ -50,12 +50,12 @@ def tree_of(kind, **sections):
 
 
 def configuration(kind, **retraining):
-    """Return the configuration of a model of the days."""
+    """Return the configuration of a model that trains on the days."""
     return resolve([Layer("here", tree_of(kind, retrain=retraining))])
 
 
 def write_configuration(kind, **sections):
-    """Write the configuration of a model of the days to my.yaml."""
+    """Write the configuration of a model that trains on the days to my.yaml."""
     Path("my.yaml").write_text(yaml.safe_dump(tree_of(kind, **sections)))
 
 
@@ -69,13 +69,13 @@ def call(*arguments):
 
 
 def contents(folder):
-    """Return all files' bytes by path, but for locks."""
+    """Return the bytes of all files by path, except locks."""
     files = (p for p in sorted(Path(folder).rglob("*")) if p.is_file() and p.suffix != ".lock")
     return {str(p): p.read_bytes() for p in files}
 
 
 def worse(**retraining):
-    """Return a configuration whose later versions score worse, since they learn too fast."""
+    """Return a configuration whose later versions score worse, because they learn too fast."""
     return configuration("word2vec", model={"alpha": 0.3, "min_alpha": 0.3, "epochs": 9}, **retraining)
 
 
@@ -90,17 +90,17 @@ def file_names(facts, name):
 
 
 class Killed(Exception):
-    """Breaks off a training, as a signal would."""
+    """Interrupts a training, as a signal would."""
 
 
 def break_off(event):
-    """Callback that breaks training off after its first epoch."""
+    """Callback that interrupts training after its first epoch."""
     if isinstance(event, EpochFinished):
         raise Killed
 
 
 def in_a_fork(work):
-    """Run a function in a copy of this process; return how it ended and what it returned."""
+    """Run a function in a fork of this process; return its exit status and its result."""
     reading, writing = os.pipe()
     process = os.fork()
     if not process:
@@ -114,14 +114,14 @@ def in_a_fork(work):
 
 
 def second_night(kind, last=0):
-    """Retrain, killed at the change of the file system of this number; return how many there were."""
+    """Retrain, and kill the process at change number ``last`` of the file system; return the number of changes."""
     changes = Changes("models", last)
     assert retrain(configuration(kind))["status"] in ("published", "unchanged")
     return changes.count
 
 
 def kill_at_many_points(kind, points, folder):
-    """Kill a second night's retraining at many points, each time from the same start; return what came of it."""
+    """Kill the retraining of a second night at many points, each time from the same start; return the results."""
     Path(folder).mkdir(parents=True)
     os.chdir(folder)
     write_first_days()

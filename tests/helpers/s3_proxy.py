@@ -1,4 +1,4 @@
-"""A proxy before an S3 server that spoils answers by a table of (method, part of the path, how often, what)."""
+"""A proxy in front of an S3 server that spoils answers by a table of (method, part of the path, times, fault)."""
 
 import contextlib
 import http.client
@@ -6,17 +6,19 @@ import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-#: What S3 says of a status.
+#: Error codes of S3 by HTTP status.
 CODES = {"403": "AccessDenied", "404": "NoSuchKey", "500": "InternalError", "503": "SlowDown"}
-#: How often, for a fault that never ends.
+#: Number of times for a fault that never ends.
 ALWAYS = 1 << 30
 
 
 class Proxy:
-    """Serves at ``address`` until closed; ``faults`` may be set at any time, ``seen`` counts those that happened."""
+    """Serves at ``address`` until closed. ``faults`` may be set at any time; ``seen`` counts those that happened."""
 
     def __init__(self, target):
-        self.target, self.faults, self.seen = target.removeprefix("http://"), [], 0
+        self.target = target.removeprefix("http://")
+        self.faults = []
+        self.seen = 0
         self.lock = threading.Lock()
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self.address = f"http://127.0.0.1:{self.server.server_address[1]}"
@@ -28,7 +30,7 @@ class Proxy:
         self.server.server_close()
 
     def fault(self, method, path):
-        """Return what goes wrong with a request, and count it."""
+        """Return the fault for a request and count it; return an empty string if there is none."""
         with self.lock:
             for i, (which, part, times, what) in enumerate(self.faults):
                 if which == method and part in path and times:
@@ -65,7 +67,7 @@ class Proxy:
                 for name, value in (kept | {"Content-Length": str(length)}).items():
                     self.send_header(name, value)
                 self.end_headers()
-                with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it is the client that gave up
+                with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the client closed the connection
                     if self.command != "HEAD":
                         self.wfile.write(content[: len(content) // 2] if cut else content)
                 if cut:

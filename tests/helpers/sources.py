@@ -1,4 +1,4 @@
-"""Sources written for tests, and read through as ingest reads them."""
+"""Source files for tests, and functions that read them as ingest does."""
 
 import json
 
@@ -18,7 +18,7 @@ def read(source, **options):
 
 
 def collect(reader):
-    """Return the keys and the tokens of all documents that a reader finds."""
+    """Return the keys and the tokens of all documents of a reader."""
     keys, documents = [], []
     for part in reader.partitions():
         for batch in reader.read(part):

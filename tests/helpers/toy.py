@@ -1,4 +1,4 @@
-"""A corpus made in the test, and the smallest algorithm that uses every part of the engine."""
+"""Small corpora, and a small algorithm that uses every part of the engine."""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -52,7 +52,7 @@ def write_toy_corpus(url, n_chunks=6, documents=20, n_words=50, seed=0):
 
 
 def write_topic_corpus(url, n_topics, words_per_topic=20, n_chunks=4, documents=40, length=60, seed=0):
-    """Write a corpus drawn from topics that share no word: topic k has the words from k * words_per_topic on."""
+    """Write a corpus drawn from topics without common words: topic k starts at word k * words_per_topic."""
     rng = np.random.default_rng(seed)
 
     def document():

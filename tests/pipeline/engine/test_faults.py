@@ -40,6 +40,11 @@ def trained(corpus, folder, executor=None, **options):
     return model_of(run, Tally())
 
 
+def stop_after_two(event):
+    """End training after the second epoch."""
+    return isinstance(event, EpochFinished) and event.epoch == 2
+
+
 def whole(folder):
     """Check that every epoch that lies in a run can be read, and that nothing temporary does."""
     run = RunStore(str(folder))
@@ -98,7 +103,7 @@ def test_a_damaged_chunk_is_named(tmp_path, array, damage):
 
 def test_what_a_killed_writer_left_is_removed_by_the_next_run(corpus, expected, tmp_path):
     run = tmp_path / "run"
-    trained(corpus, run, should_stop=lambda history: len(history) == 2)
+    trained(corpus, run, callbacks=[stop_after_two])
     begun = run / "epochs" / "000003" / f".tmp-{'0a' * 16}-state"
     begun.mkdir(parents=True)
     (begun / "zarr.json").write_text("{")
@@ -116,7 +121,7 @@ def test_clocks_that_jump_change_nothing(corpus, expected, tmp_path, monkeypatch
     monkeypatch.setattr(time, "time", lambda: now + jumps.uniform(-1e6, 1e6))
     monkeypatch.setattr(time, "time_ns", lambda: int((now + jumps.uniform(-1e6, 1e6)) * 1e9))
     run = tmp_path / "run"
-    trained(corpus, run, should_stop=lambda history: len(history) == 2)
+    trained(corpus, run, callbacks=[stop_after_two])
     np.testing.assert_array_equal(trained(corpus, run), expected)
     assert all(0 < row["seconds"] < 60 for row in RunStore(str(run)).metrics)
 

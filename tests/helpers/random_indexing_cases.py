@@ -7,17 +7,18 @@ from corpusmill.kernels.random_indexing import text as ri_text
 from hypothesis import strategies as st
 
 SALT = random.key(7)
-#: Documents of up to fourteen of nine words.
+#: Up to six documents of up to fourteen words each, out of nine words.
 corpora = st.lists(st.lists(st.integers(0, 8), max_size=14), min_size=1, max_size=6)
 
 
 def chunk_of(docs, index=0, group_tokens=1 << 20):
+    """Return the chunk of some documents, which are lists of word ids."""
     words = np.array([w for d in docs for w in d], np.uint32)
     return make_chunk(index, np.r_[0, np.cumsum([len(d) for d in docs])].astype(np.int64), words, group_tokens)
 
 
 def unpacked(seeds, dimension):
-    """The seeds as rows of S."""
+    """Return the seeds as rows of S: (words, dimension) int64."""
     S = np.zeros((len(seeds), dimension), np.int64)
     for row, pairs in zip(S, seeds, strict=True):
         row[pairs & 0xFFFF] += 1
@@ -26,4 +27,5 @@ def unpacked(seeds, dimension):
 
 
 def hashes_of(n_words):
+    """Return the hashes of the words word0, word1 and so on: (n_words,) uint64."""
     return ri_text.hash_words(f"word{v}" for v in range(n_words))

@@ -125,7 +125,9 @@ class NMFConfig(Section):
         if (is_penalised or self.extrapolate) and not is_default_update:
             raise ValueError("alpha_W, alpha_H and extrapolate need solver='hals' and order='separable'")
         if is_penalised and self.extrapolate:
-            raise ValueError("extrapolate judges by the error without penalties: set alpha_W and alpha_H to 0")
+            raise ValueError(
+                "extrapolate compares errors without penalties: set alpha_W and alpha_H to 0, or extrapolate to False"
+            )
         return self
 
 

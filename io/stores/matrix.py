@@ -259,7 +259,7 @@ class _Writer:
             self.is_sparse = is_sparse
         if (n_columns, is_sparse) != (self.n_columns, self.is_sparse):
             raise DataError(
-                f"{self.store.url}: all blocks of rows must be alike, but the one at row {self.n_rows} has "
+                f"{self.store.url}: blocks of rows must have the same form, but the one at row {self.n_rows} has "
                 f"{_describe_block(n_columns, is_sparse)}, and the one before it "
                 f"{_describe_block(self.n_columns, self.is_sparse)}"
             )

@@ -118,7 +118,7 @@ class Store:
     def where(self, name: str) -> str:
         """Return the full path of ``name``; raise DataError if it lies outside the store."""
         if name.startswith("/") or ".." in name.split("/"):
-            raise DataError(f"{self.url}: the name {name!r} leads out of the store")
+            raise DataError(f"{self.url}: the name {name!r} lies outside the store")
         return f"{self.path.rstrip('/')}/{name}" if name else self.path
 
     @contextlib.contextmanager
@@ -137,7 +137,7 @@ class Store:
                     f"{where}: access denied ({error}); check the credentials and their permissions"
                 ) from error
             raise DataError(
-                f"{where}: the store failed again and again ({type(error).__name__}: {error}); committed results are "
+                f"{where}: the store failed repeatedly ({type(error).__name__}: {error}); committed results are "
                 f"safe, and the same command continues from them"
             ) from error
 

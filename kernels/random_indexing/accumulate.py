@@ -98,7 +98,9 @@ def accumulate(tokens: Tokens, window: Window, seeds: np.ndarray, dimension: int
     """
     most = int(np.diff(tokens.occurrence_ptr).max(initial=0)) * int(window.weights.sum())
     if most > INT32_MAX:
-        raise OverflowError(f"a word's sums in one chunk can reach {most}, above 2^31 - 1: cut the corpus smaller")
+        raise OverflowError(
+            f"a word's sums in one chunk can reach {most}, above 2^31 - 1: ingest with a smaller chunk_tokens"
+        )
     saved = np.zeros(window.halo, np.int32)
     cells = np.zeros((len(tokens.occurrence_ptr) - 1) * dimension + 2 * window.halo, np.int32)
     # A tuple, because its length is part of its type: the compiler unrolls the loop over a seed.

@@ -132,7 +132,7 @@ def await_worker(client: Client, notify: Callable[[str], None]) -> None:
         notify(f"{where} has no worker yet, waiting up to {format_duration(limit)} for one: {advice}")
         client.wait_for_workers(1, timeout=limit)
     except TimeoutError:
-        raise ClusterError(f"no worker of {where} came within {format_duration(limit)}: {advice}") from None
+        raise ClusterError(f"no worker of {where} started within {format_duration(limit)}: {advice}") from None
 
 
 def dask_settings() -> Options:

@@ -173,7 +173,7 @@ class Versions:
         numbers = self.numbers
         if number not in numbers:
             known = ", ".join(str(n) for n in numbers) or "none"
-            raise DataError(f"{self.url}: no version {number} here; there is {known}")
+            raise DataError(f"{self.url}: no version {number} here; versions: {known}")
         found = self.store.read_json(f"{_version_folder(number)}/version.json")
         check_format(found, "version", FORMAT, f"{self.url}, version {number}")
         return found

@@ -65,7 +65,9 @@ def check_sums(tokens: Tokens, window: Window) -> None:
     """Raise OverflowError if a word is so frequent in the chunk that a sum might exceed 2^31 - 1."""
     most = int(np.diff(tokens.occurrence_ptr).max(initial=0)) * int(window.weights.sum())
     if most > INT32_MAX:
-        raise OverflowError(f"a word's sums in one chunk can reach {most}, above 2^31 - 1: cut the corpus smaller")
+        raise OverflowError(
+            f"a word's sums in one chunk can reach {most}, above 2^31 - 1: ingest with a smaller chunk_tokens"
+        )
 
 
 def zeros(shape: tuple[int, int], dtype: Any, cause: str) -> Any:

@@ -351,7 +351,7 @@ class Estimator(Transformer, ABC):
         if unknown:
             raise DataError(
                 f"{url}: a model with the parameters {', '.join(unknown)}, which this version of corpusmill does not "
-                f"know; it was made by {meta['versions']['corpusmill']}"
+                f"have; it was made by {meta['versions']['corpusmill']}"
             )
         estimator = cls(**meta["parameters"])
         estimator.model_ = SavedModel.open(url).load(meta["about"])

@@ -144,7 +144,7 @@ def _read_binary(file: IO[bytes], n_words: int, width: int) -> tuple[list[bytes]
                 raise ValueError(f"row {row + 1} of {n_words} has no word")
             more = file.read(BINARY_BYTES_PER_READ)
             if not more:
-                raise EOFError(f"it ends in row {row + 1} of {n_words}")
+                raise EOFError(f"the file ends in row {row + 1} of {n_words}")
             buffer = buffer[start:] + more
             start = 0
             space = buffer.find(b" ")

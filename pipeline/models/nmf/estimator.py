@@ -281,7 +281,9 @@ class NMF(TextEstimator, TopicModel):
         if (penalised or self.extrapolate) and (self.order == "paper" or self.solver != "hals"):
             raise ValueError("alpha_W, alpha_H and extrapolate need solver='hals' and order='separable'")
         if penalised and self.extrapolate:
-            raise ValueError("extrapolate judges by the error alone: set alpha_W and alpha_H to 0, or leave it off")
+            raise ValueError(
+                "extrapolate compares errors without penalties: set alpha_W and alpha_H to 0, or extrapolate to False"
+            )
 
     def loaded(self) -> None:
         """Drop the arrays that only training needs."""

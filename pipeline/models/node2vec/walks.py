@@ -151,8 +151,8 @@ def _check_memory(graph: Graph, options: WalkOptions, executor: Executor, chunk_
         needed = shared + worker.threads * per_task
         if worker.memory and needed > _available(worker.memory):
             raise DataError(
-                f"{graph.url}: walking needs {needed:,} bytes on worker {worker.name}, which has "
-                f"{_available(worker.memory):,} to spare; give workers more memory or fewer threads"
+                f"{graph.url}: walks need {needed:,} bytes on worker {worker.name}, which has "
+                f"{_available(worker.memory):,} available; give workers more memory or fewer threads"
             )
 
 
@@ -173,7 +173,7 @@ def _new_walker(job: WalkJob) -> kernels.Walker:
         needed = kernels.table_bytes(adjacency)
         if needed > options.table_memory:
             raise DataError(
-                f"{graph.url}: alias tables of all edges take {needed:,} bytes, table_memory allows "
+                f"{graph.url}: alias tables of all edges take {needed:,} bytes, but table_memory allows "
                 f"{options.table_memory:,}; raise it or choose method rejection"
             )
     return kernels.make_walker(adjacency, options.p, options.q, by_tables)

@@ -34,7 +34,7 @@ def add_models(left: Fitted, right: Fitted, sign: int) -> Fitted:
     statistics = _add_rows(alignment, left.joined("statistics"), right.joined("statistics"), sign)
     n_documents = left.shared["documents"] + sign * right.shared["documents"]
     if n_documents < 0 or statistics.min(initial=0) < 0:
-        raise DataError("these documents are not all in the model: only what was added can be taken away")
+        raise DataError("these documents are not all in the model: only documents that were added can be removed")
     table = pa.table(
         {
             "word": pa.array(alignment.words, pa.large_string()),

@@ -315,14 +315,14 @@ class RandomIndexing(TextEstimator):
         for name, value in self.get_params().items():
             if name not in MAY_DIFFER and value != getattr(other, name):
                 raise ValueError(
-                    f"{name} is {value!r} here and {getattr(other, name)!r} there: such sums do not add up"
+                    f"{name} is {value!r} here and {getattr(other, name)!r} there: such models cannot be added"
                 )
         if self.n_components != other.n_components:
             raise ValueError(f"dimension is {self.n_components} here and {other.n_components} there")
         if self.retrain or other.retrain:
-            raise ValueError("retrained vectors depend on all documents: train with retrain=0 to add and take away")
+            raise ValueError("retrained vectors cannot be added or subtracted: train the models with retrain=0")
         if self.min_count > 1 or self.max_count is not None:
-            raise ValueError("min_count and max_count depend on all documents: use stop_words to add and take away")
+            raise ValueError("models with min_count or max_count cannot be added or subtracted: use stop_words")
 
 
 def _auto_dimension(n_words: int) -> int:

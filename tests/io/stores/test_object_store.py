@@ -107,8 +107,8 @@ def test_an_error_that_passes_is_not_noticed(failing, call, what):
         ("write", "403", r"s3://.*a\.json: access denied"),
         ("read", "404", r"a\.json: no such file"),
         ("write", "404", r"cannot be written, because its bucket does not exist"),
-        ("read", "cut", r"s3://.*a\.json: the store failed again and again.*safe"),
-        ("write", "500", r"s3://.*a\.json: the store failed again and again.*safe"),
+        ("read", "cut", r"s3://.*a\.json: the store failed repeatedly.*safe"),
+        ("write", "500", r"s3://.*a\.json: the store failed repeatedly.*safe"),
     ],
 )
 def test_an_error_that_stays_is_named_in_the_end(failing, call, what, message):

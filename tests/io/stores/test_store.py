@@ -136,7 +136,7 @@ def test_missing_things_are_named(store):
 
 @pytest.mark.parametrize("name", ["../other", "a/../../b", "/etc/passwd"])
 def test_names_cannot_leave_the_store(store, name):
-    with pytest.raises(DataError, match="leads out"):
+    with pytest.raises(DataError, match="lies outside the store"):
         store.read_bytes(name)
 
 

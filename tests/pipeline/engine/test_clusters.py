@@ -157,7 +157,7 @@ def test_a_cluster_without_workers_is_waited_for_aloud(monkeypatch):
     monkeypatch.setattr(clusters, "PATIENCE_SECONDS", 0.1)
     with open_cluster("local", n_workers=0, memory_limit="1GiB") as client:
         with dask.config.set({"distributed.scheduler.no-workers-timeout": "300ms"}):
-            with pytest.raises(ClusterError, match=r"no worker of tcp://.* came within 0\.3 s: see whether"):
+            with pytest.raises(ClusterError, match=r"no worker of tcp://.* started within 0\.3 s: see whether"):
                 await_worker(client, told.append)
 
         def start(sentence):

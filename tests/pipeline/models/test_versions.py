@@ -140,7 +140,7 @@ def test_a_version_counts_once_its_record_is_written(versions):
     versions.begin(4, "batch4")
     versions.store.write_json("versions/000004/model/model.json", {})
     assert versions.numbers == [1, 2, 3]
-    with pytest.raises(DataError, match="no version 4 here; there is 1, 2, 3"):
+    with pytest.raises(DataError, match="no version 4 here; versions: 1, 2, 3"):
         versions.read(4)
     versions.delete_unused(keep=3)
     assert names(versions, "versions") == ["000001", "000002", "000003"]

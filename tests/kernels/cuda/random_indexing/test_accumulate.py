@@ -68,7 +68,7 @@ def test_rows_are_normalised_as_on_the_cpu(dtype):
 
 def test_sums_that_may_overflow_are_refused():
     tokens, window, seeds = small_case()
-    with pytest.raises(OverflowError, match="cut the corpus smaller"):
+    with pytest.raises(OverflowError, match="ingest with a smaller chunk_tokens"):
         ri.accumulate(tokens._replace(occurrence_ptr=np.array([0, 1 << 30])), window, seeds, 41)
 
 

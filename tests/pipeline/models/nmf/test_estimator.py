@@ -308,7 +308,7 @@ def test_documents_may_come_as_strings_or_tokens_and_be_empty():
         ({"order": "paper", "n_blocks": 2}, "n_blocks to 1"),
         ({"order": "paper", "alpha_W": 0.1}, "order='separable'"),
         ({"solver": "mu", "extrapolate": True}, "solver='hals'"),
-        ({"alpha_W": 0.1, "extrapolate": True}, "judges by the error"),
+        ({"alpha_W": 0.1, "extrapolate": True}, "compares errors without penalties"),
     ],
 )
 def test_parameters_out_of_range_are_refused(parameters, message):

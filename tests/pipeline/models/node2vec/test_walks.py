@@ -102,11 +102,11 @@ def test_tables_and_rejection_visit_nodes_alike(graph, tmp_path):
 
 
 def test_tables_above_the_bound_are_refused(graph, tmp_path):
-    with pytest.raises(DataError, match=r"alias tables of all edges take [\d,]+ bytes, table_memory allows 1,000"):
+    with pytest.raises(DataError, match=r"alias tables of all edges take [\d,]+ bytes, but table_memory allows 1,000"):
         write_walks(graph, str(tmp_path / "corpus"), WalkOptions(method="tables", table_memory=1000))
 
 
 def test_a_graph_above_the_workers_memory_is_refused(graph, tmp_path):
-    refused = pytest.raises(DataError, match=r"walking needs [\d,]+ bytes on worker 0, which has [\d,]+ to spare")
+    refused = pytest.raises(DataError, match=r"walks need [\d,]+ bytes on worker 0, which has [\d,]+ available")
     with open_cluster("local", n_workers=1, memory_limit="500MiB") as client, refused:
         write_walks(graph, str(tmp_path / "corpus"), WalkOptions(chunk_tokens=1 << 20), client)

@@ -49,7 +49,7 @@ def test_a_rollback_lasts_until_a_file_is_new():
     assert (facts["version"], facts["previous"], len(facts["added"])) == (4, 2, 2)
     with pytest.raises(DataError, match="version 4 is in use already"):
         Versions("models").rollback(4)
-    with pytest.raises(DataError, match="no version 9 here; there is 1, 2, 3, 4"):
+    with pytest.raises(DataError, match="no version 9 here; versions: 1, 2, 3, 4"):
         Versions("models").rollback(9)
 
 

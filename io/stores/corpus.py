@@ -205,7 +205,7 @@ def commit_corpus(
 ) -> None:
     """Write vocabulary.parquet and then corpus.json, which makes the folder a corpus.
 
-    The chunks and documents-<part>.parquet must exist already. ``metadata`` is what `inspect` shows besides: the
+    The chunks and documents-<part>.parquet must exist already. ``metadata`` is what `inspect` shows in addition: the
     source, its options and the version.
     """
     store.write_parquet("vocabulary.parquet", vocabulary)

@@ -3,7 +3,7 @@
 A launch returns before the kernel has run. The kernels and copies of one host thread run in the order in which it
 submitted them, because they share the thread's stream. Those of different threads overlap (SaberLDA, section 3.1.2).
 
-A kernel's fault, such as an illegal address, shows in whatever call comes next: a copy, an allocation or a wait.
+A kernel's fault, such as an illegal address, is reported by the next call: a copy, an allocation or a wait.
 `device_errors` turns it into a DeviceError with the names of the kernels that may have caused it.
 """
 

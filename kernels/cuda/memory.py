@@ -63,7 +63,7 @@ class DeviceArray(Protocol):
 
 
 def allocate(shape: Shape, dtype: DTypeLike, cause: str) -> Any:
-    """Return an uninitialised device array. Raises DeviceError with the numbers where it does not fit."""
+    """Return an uninitialised device array. Raises DeviceError with the numbers if it does not fit."""
     shape = _as_tuple(shape)
     nbytes = _nbytes(shape, dtype)
     COPIES.free_dropped()
@@ -201,7 +201,7 @@ def download(array: Any, cause: str, keep: bool = False) -> np.ndarray:
     """Return the contents of a device array.
 
     With ``keep``, the device array becomes the cached copy of the returned array, which must then not be changed. Waits
-    for this thread's stream. Raises DeviceError, which names the kernels since the last wait, where one failed.
+    for this thread's stream. If one of the kernels since the last wait failed, raises DeviceError, which names them.
     """
     host = np.empty(array.shape, array.dtype)
     if not host.size:

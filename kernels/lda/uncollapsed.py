@@ -3,7 +3,8 @@
     θ_d ~ Dirichlet(A_d + α),    φ_k ~ Dirichlet(B_k + β),    p(k) ∝ φ_vk θ_dk
 
 Source: Moon's dissertation (2019), Algorithm 2 and equation 2.2. All chunks use the same φ, so this is one exact
-sampler of the whole corpus, whatever its chunks. It mixes more slowly than the samplers that integrate θ and φ out.
+sampler of the whole corpus, for any division into chunks. It mixes more slowly than the samplers that integrate θ and φ
+out.
 
 Layout: dense tables, as in collapsed.py; φ (V, K) and θ (D, K) are float32.
 

@@ -12,9 +12,10 @@ tables as in Walker (1977) and Vose (1991).
 Two methods:
 
 - Rejection: x is proposed by w(v, x) alone and accepted with probability a / top, where top = max(1, 1/q). If 1/p is
-  above top, the excess weight of t is a further outcome besides the proposals, so that a small p causes no rejections.
-  A proposal that is accepted whatever its a is needs no search for the edge from t to x. If too many proposals fail,
-  the weights of all neighbours are computed and one is drawn from them. So p and q may be as extreme as one likes.
+  above top, the excess weight of t is a further outcome in addition to the proposals, so that a small p causes no
+  rejections. A proposal that is accepted for every value of a needs no search for the edge from t to x. If too many
+  proposals fail, the weights of all neighbours are computed and one is drawn from them. So p and q may be as extreme as
+  one likes.
 - Tables: one alias table per pair (t, v), so that a step is one look-up. They take much memory, see `table_bytes`.
 
 Layout: the graph is a CSR matrix, see `Adjacency`. A walk's draws are a stream of its own, so a walk depends on its
@@ -33,7 +34,7 @@ from ..jit import kernel
 HALF = np.uint64(32)
 LOWER = np.uint64(0xFFFFFFFF)
 WHOLE = 2.0**32
-#: Proposals that may fail before all weights are computed, besides one for each edge of the node.
+#: Proposals that may fail before all weights are computed, in addition to one for each edge of the node.
 EXTRA_PROPOSALS = 16
 
 

@@ -76,7 +76,7 @@ def _collect(text: np.ndarray, occurrences: np.ndarray, offsets: np.ndarray, buf
 
 @kernel
 def _tally(neighbours: np.ndarray, n: int, weight: int, count: np.ndarray, touched: np.ndarray, n_touched: int) -> int:
-    """Add ``weight`` to the count of each of n neighbours; return how many distinct ones ``touched`` lists by now."""
+    """Add ``weight`` to the count of each of n neighbours; return the new length of the list ``touched``."""
     for i in range(n):
         w = neighbours[i]
         c = count[w]

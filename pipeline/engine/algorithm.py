@@ -285,7 +285,7 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
         return False
 
 
-#: An algorithm of whatever data and chunks, as the engine sees it.
+#: An algorithm for any type of data and chunks, as the engine sees it.
 AnyAlgorithm = Algorithm[Any, Any]
 
 

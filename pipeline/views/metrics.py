@@ -71,7 +71,7 @@ class Job:
         """Yield the gauges, once the job has ended. Those of the run are missing if the job trained nothing."""
         status = self.run_status
         has_trained = status.run != ""
-        # Every night has a run of its own. All gauges of a job have the same labels, which are those of the job.
+        # Every nightly job has a run of its own. All gauges of a job have the same labels, which are those of the job.
         status.run = self.run
         status.algorithm = self.algorithm
         status.state = "ended"

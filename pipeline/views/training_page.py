@@ -45,7 +45,7 @@ class StatusSource(Protocol):
 
 
 def fill_document(source: StatusSource, extra: dict[str, object], document: "Document") -> None:
-    """Build the page in a document that a browser opened. ``extra``: what Dask's template shows besides."""
+    """Build the page in a document that a browser opened. ``extra`` has the other values of Dask's template."""
     page = _Page(source)
     document.title = "corpusmill: training"
     document.add_root(page.root)

@@ -58,7 +58,7 @@ def minibatch(
 ) -> None:
     """Draw ``z`` (T,) uint16 in mini-batches of ``documents`` documents. The tables do not change.
 
-    The topics are those of the CPU except for rounding; see the top of this file. Raises ValueError where not even one
+    The topics are those of the CPU except for rounding; see the top of this file. Raises ValueError if not even one
     word's row fits a block's shared memory, and DeviceError.
     """
     n_topics = len(tables.alpha)

@@ -61,7 +61,7 @@ def sweep_sparse(
 ) -> None:
     """Sweep H (D, K) for sparse A and W (V, K); add AᵀH to P (V, K), the upper half of HᵀH to Q (K, K) float64.
 
-    As on the CPU, H, P and Q change in place. Raises ValueError where K is too large for shared memory, and
+    As on the CPU, H, P and Q change in place. Raises ValueError if K is too large for shared memory, and
     DeviceError.
     """
     if not len(H):
@@ -75,7 +75,7 @@ def sweep_sparse(
 def sweep_rows(R: np.ndarray, rule: UpdateRule, H: np.ndarray, Q: np.ndarray, sweeps: int, scratch: Scratch) -> float:
     """Sweep H (D, K) in place given R (D, K); add the upper half of HᵀH to Q (K, K) float64; return ⟨R, H⟩.
 
-    Raises ValueError where K is too large for shared memory, and DeviceError.
+    Raises ValueError if K is too large for shared memory, and DeviceError.
     """
     if not len(H):
         return 0.0

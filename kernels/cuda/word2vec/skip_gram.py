@@ -33,7 +33,7 @@ def train(
 ) -> None:
     """Train W_in and W_out (R, D) float32 in place on a text, or on some of its documents; ``method`` full or par.
 
-    Raises ValueError where a window's or a mini-batch's rows do not fit a block's shared memory, and DeviceError.
+    Raises ValueError if a window's or a mini-batch's rows do not fit a block's shared memory, and DeviceError.
     """
     D = W_in.shape[1]
     if D % PAD:
@@ -63,7 +63,7 @@ def train(
 
 
 def _shared_bytes(method: str, options: TrainingOptions, D: int) -> int:
-    """Return the bytes of a block's shared memory. Raises ValueError where a device does not have them."""
+    """Return the bytes of a block's shared memory. Raises ValueError if a device does not have them."""
     if method == "full":
         nbytes = 4 * full.shared_floats(options, D)
         fits = full.fits_static_arrays(options)

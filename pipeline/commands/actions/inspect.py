@@ -1,4 +1,4 @@
-"""Describe whatever is at a path or URL."""
+"""Describe what is stored at a path or URL."""
 
 from collections.abc import Callable
 

@@ -344,7 +344,7 @@ def _is_weighted(item: tuple[object, ...]) -> TypeGuard[tuple[Key | np.ndarray, 
 
 
 def _weighted(positive: list[QueryItem], negative: list[QueryItem]) -> tuple[list[Key | np.ndarray], list[float]]:
-    """Separate keys from weights; without a weight of its own an item has 1, or -1 in ``negative``."""
+    """Separate keys from weights; an item without a weight gets 1, or -1 in ``negative``."""
     if not positive and not negative:
         raise ValueError("most_similar needs at least one word or vector")
     keys: list[Key | np.ndarray] = []

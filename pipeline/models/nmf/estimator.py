@@ -75,8 +75,8 @@ class NMF(TextEstimator, TopicModel):
     l1_ratio : float, default=0.0
         Share of the penalties that is ℓ1; the rest is ℓ2.
     order : {"separable", "paper"}, default="separable"
-        "separable" takes each entry to its optimum given all others, as scikit-learn's coordinate descent does.
-        "paper" follows Algorithm 1 of ALO-NMF, which normalises the columns of W on the way.
+        "separable" sets each entry to its optimum given all others, as scikit-learn's coordinate descent does.
+        "paper" follows Algorithm 1 of ALO-NMF, which normalises each column of W right after its update.
     sweeps : int, default=1
         Sweeps over a factor per epoch. All of them use the same matrix products, so each further sweep costs only
         about a tenth of an epoch.

@@ -33,7 +33,7 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
     """Base class of the losses.
 
     A chunk's delta is P, its part of AᵀH for Frobenius' norm, by block; and Q, its part of HᵀH. The shared array S is
-    WᵀW. The Kullback-Leibler divergence has other P, Q and S of its own.
+    WᵀW. The Kullback-Leibler divergence defines P, Q and S differently.
     """
 
     name: ClassVar[str] = "nmf"

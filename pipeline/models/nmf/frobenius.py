@@ -227,7 +227,7 @@ class Hals(FrobeniusFactorization):
 
 @dataclass(frozen=True, kw_only=True)
 class PaperHals(Hals):
-    """FAST-HALS in the order of Algorithm 1 of ALO-NMF, which normalises the columns of W on the way.
+    """FAST-HALS in the order of Algorithm 1 of ALO-NMF, which normalises each column of W right after its update.
 
     The normalisation needs all rows of W, so W has one block.
     """

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 FILL = -3
 #: Entries below this value count as zero, as in scikit-learn.
 SMALLEST = 1e-6
-#: Passes of the subspace iteration, and vectors that it uses besides K.
+#: Passes of the subspace iteration, and vectors that it uses in addition to K.
 ITERATIONS = 8
 OVERSAMPLING = 10
 #: Smallest divisor.

@@ -213,7 +213,7 @@ def _starts(seed: int, n_nodes: int, walks: WalkRange) -> Iterator[tuple[int, np
 
 
 def _count_visits(executor: Executor, job: WalkJob, ranges: list[WalkRange]) -> Arrays:
-    """Count the visits of each node, and the walks that visit it. The sums are exact, in whatever order they are."""
+    """Count the visits of each node, and the walks that visit it. The sums are exact in any order."""
     level = []
     for index, walks in enumerate(ranges):
         level.append(executor.submit(_visits, job, walks, key=f"{job.key}-count-{index}"))

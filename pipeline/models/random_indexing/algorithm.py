@@ -164,7 +164,7 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
         return merged
 
     def apply(self, block: Arrays, delta: Arrays, shared: Arrays) -> tuple[Arrays, Arrays]:
-        """Epoch 1 makes sums and statistics, each further epoch the vectors. The total is the number of rows."""
+        """Epoch 1 makes sums and statistics; each further epoch makes the vectors. The total is the number of rows."""
         is_first_epoch = "sums" not in block
         size = int(block["size"]) if is_first_epoch else len(block["sums"])
         summed = {name: _scatter_add(np.arange(size), (delta,), name) for name in delta if name != "rows"}

@@ -168,7 +168,7 @@ def _up_to_date(config: Config, last: date, found: Manifest, known: Manifest) ->
 
 
 def settings_of(config: Config) -> dict[str, Settings]:
-    """Return the settings that decide what a model is, besides its documents."""
+    """Return the settings that determine a model together with its documents."""
     shown = public(config)
     settings = {section: shown[section] for section in SECTIONS}
     # Where the documents come from does not matter, only how they are read.

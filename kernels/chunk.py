@@ -16,7 +16,7 @@ class Chunk(Protocol):
 
     @property
     def n_documents(self) -> int:
-        """D, empty documents included."""
+        """Number of documents, empty ones included."""
 
     @property
     def doc_ptr(self) -> np.ndarray:

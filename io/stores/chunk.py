@@ -30,12 +30,12 @@ class Chunk(NamedTuple):
 
     @property
     def n_documents(self) -> int:
-        """D, empty documents included."""
+        """Number of documents, empty ones included."""
         return len(self.doc_ptr) - 1
 
     @property
     def n_tokens(self) -> int:
-        """T."""
+        """Number of tokens."""
         return int(self.doc_ptr[-1])
 
     def counts(self, n_words: int) -> scipy.sparse.csr_matrix:

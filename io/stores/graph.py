@@ -206,7 +206,7 @@ def write_graph(edges: Edges, url: str | os.PathLike[str], chunk_edges: int = CH
 
 
 def _node_ranges(row_ptr: np.ndarray, chunk_edges: int) -> Iterator[tuple[int, int]]:
-    """Yield the first node and the end of each chunk of at most ``chunk_edges`` edges, or of one node with more."""
+    """Yield the first node of each chunk, and the first one after it; see `write_graph`."""
     n_nodes = len(row_ptr) - 1
     first = 0
     while first < n_nodes:

@@ -34,7 +34,7 @@ class SparseRows(NamedTuple):
 
     @property
     def n_documents(self) -> int:
-        """D."""
+        """Number of rows."""
         return len(self.indptr) - 1
 
 
@@ -46,7 +46,7 @@ class DenseRows(NamedTuple):
 
     @property
     def n_documents(self) -> int:
-        """D."""
+        """Number of rows."""
         return len(self.data)
 
 
@@ -191,9 +191,9 @@ def write_matrix(
 ) -> Matrix:
     """Write a NumPy array, a SciPy sparse matrix, or an iterable of either (blocks of rows) as a store, and open it.
 
-    A chunk holds at most ``chunk_numbers`` stored numbers, or one longer row. Rows and columns may be empty. Raises
-    DataError with row and column for an entry that is negative or not finite, and for blocks that differ in width or
-    in whether they are sparse.
+    A chunk holds at most ``chunk_numbers`` stored numbers. A longer row has a chunk of its own. Rows and columns may be
+    empty. Raises DataError with row and column for an entry that is negative or not finite, and for blocks that differ
+    in width or in whether they are sparse.
     """
     writer = _Writer(Store(url), np.dtype(dtype))
     is_one_block = scipy.sparse.issparse(data) or hasattr(data, "shape")
@@ -280,7 +280,7 @@ def _describe_block(n_columns: int, is_sparse: bool) -> str:
 
 
 def _cut(block: Any, chunk_numbers: int) -> Iterator[Any]:
-    """Cut a block into runs of rows of at most ``chunk_numbers`` stored numbers, or one longer row."""
+    """Cut a block into parts with at most ``chunk_numbers`` stored numbers; a longer row is a part of its own."""
     if scipy.sparse.issparse(block):
         block = scipy.sparse.csr_matrix(block)
         block.sum_duplicates()

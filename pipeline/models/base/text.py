@@ -90,7 +90,7 @@ class TextEstimator(Estimator):
 
     @property
     def _n_features_out(self) -> int:
-        """K."""
+        """Number of columns of ``transform``, for `Transformer`."""
         return self.transform_chunk(np.zeros(1, np.int64), np.empty(0, np.uint32), np.empty(0, np.uint64)).shape[1]
 
     def transform_to(self, corpus: Corpus, out: str, *, client: "Client | None" = None) -> TransformCounts:

@@ -339,7 +339,7 @@ def _as_list(query: Query) -> list[QueryItem]:
 
 
 def _is_weighted(item: tuple[object, ...]) -> TypeGuard[tuple[Key | np.ndarray, float]]:
-    """Tell a (key, weight) pair from a tuple of keys."""
+    """Return whether an item is a (key, weight) pair, and not a tuple of keys."""
     return len(item) == 2 and isinstance(item[1], Real)
 
 

@@ -276,6 +276,6 @@ def _write_documents(store: Store, graph: Graph, options: WalkOptions, ranges: l
             rows = np.arange(n_walks, dtype=np.int32)
             columns = [pa.chunked_array(keys), np.full(n_walks, chunk, np.int32), rows]
             writer.write_table(pa.table(columns, schema=schema))
-    # Walks have no held-out part. The file is there because every corpus has it.
+    # Walks have no held-out part, but every corpus has this file.
     with store.fs.open(store.where("documents-held_out.parquet"), "wb") as file:
         pq.write_table(schema.empty_table(), file)

@@ -21,7 +21,7 @@ DASHBOARD_TIMEOUT_SECONDS = 30
 
 
 class Watcher:
-    """Looks at one run again and again.
+    """Reads the state of one run repeatedly.
 
     ``url`` is the folder or URL of a run, or the address of a Dask dashboard (http or https).
     """

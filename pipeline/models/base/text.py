@@ -109,7 +109,7 @@ class TextEstimator(Estimator):
         }
 
     def query(self, words: Sequence[str]) -> np.ndarray:
-        """Return the row of a document that consists of these words: (K,) float32.
+        """Transform one document that consists of these words: (K,) float32.
 
         Raises KeyError if none of them is in the model's vocabulary.
         """

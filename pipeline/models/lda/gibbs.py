@@ -35,7 +35,7 @@ class DenseSampler(LdaAlgorithm):
     """Base class of the samplers that hold the counts of a chunk as dense tables."""
 
     def memory(self, data: Corpus, chunk: ChunkInfo) -> MemoryEstimate:
-        """Add dense counts of the chunk's documents and words, and all blocks of B at once."""
+        """Add dense counts of the chunk's documents and words, and all blocks of B, to the estimate."""
         sparse = super().memory(data, chunk)
         return replace(
             sparse,
@@ -106,7 +106,7 @@ class MinibatchGibbs(DenseSampler):
     documents: int = 256  # in a mini-batch
 
     def memory(self, data: Corpus, chunk: ChunkInfo) -> MemoryEstimate:
-        """Add the tables that a device holds."""
+        """Add the tables on the device to the estimate."""
         estimate = super().memory(data, chunk)
         rows = self.dense_rows(chunk) + self.documents
         return replace(estimate, device=estimate.device + 24 * chunk.tokens + 4 * self.n_topics * rows)
@@ -128,7 +128,7 @@ class Uncollapsed(DenseSampler):
     """
 
     def memory(self, data: Corpus, chunk: ChunkInfo) -> MemoryEstimate:
-        """Add the counts of all words, and a gamma variate for each entry of θ and φ."""
+        """Add the counts of all words, and a gamma variate for each entry of θ and φ, to the estimate."""
         estimate = super().memory(data, chunk)
         variates = self.n_topics * (chunk.documents + self.n_words)
         return replace(estimate, scratch=estimate.scratch + 24 * variates)

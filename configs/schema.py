@@ -15,7 +15,9 @@ class SourceConfig(Section):
     path: str | list[str] = Field(
         description="File, folder, glob pattern or URL, or a list of these. demo:kjv is the King James Bible"
     )
-    format: Literal["auto", "lines", "text", "jsonl", "csv", "parquet", "docword", "svmlight", "matrixmarket"] = Field(
+    format: Literal[
+        "auto", "lines", "text", "jsonl", "csv", "parquet", "docword", "svmlight", "lda-c", "matrixmarket"
+    ] = Field(
         "auto",
         description="Format of the files. auto goes by their names; lines has one document per line, text one per file",
     )
@@ -25,7 +27,7 @@ class SourceConfig(Section):
         None, description="Column or JSON key of a document's name. null makes names from file and row"
     )
     vocabulary_file: str | None = Field(
-        None, description="File with the words of a docword, svmlight or MatrixMarket file, one per line"
+        None, description="File with the words of a docword, svmlight, LDA-C or MatrixMarket file, one per line"
     )
     zero_based: bool = Field(False, description="Whether the columns of svmlight files count from 0")
     encoding_errors: Literal["strict", "replace"] = Field(

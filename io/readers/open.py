@@ -9,7 +9,9 @@ import scipy.sparse
 from ..stores.store import DataError
 from . import demo
 from .batches import ReadOptions
+from .content import check_is_text
 from .jsonl import JSONLinesReader
+from .lda_c import LDACReader
 from .lines import LinesReader, TextFilesReader
 from .memory import DocumentsReader, MatrixReader
 from .reader import Reader
@@ -26,6 +28,7 @@ FORMATS: dict[str, type[Reader]] = {
     "text": TextFilesReader,
     "docword": DocwordReader,
     "svmlight": SVMLightReader,
+    "lda-c": LDACReader,
     "matrixmarket": MatrixMarketReader,
 }
 _EXTENSIONS = {
@@ -61,12 +64,14 @@ def open_source(source: Any, options: ReadOptions) -> Reader:
     if isinstance(source, str) and source.startswith(demo.PREFIX):
         return demo.open_demo(source, options)
     files = find_files(source)
-    format_name = options.format if options.format != "auto" else _guess_format(source, files)
+    format_name = options.format
+    if format_name == "auto":
+        format_name = _guess_format(source, files)
     reader = FORMATS[format_name]
     if options.vocabulary_file and reader.is_ordered:
         raise ValueError(
-            f"vocabulary_file names the columns of docword, svmlight and MatrixMarket files, but {source} is "
-            f"{format_name}"
+            f"vocabulary_file names the columns of docword, svmlight, LDA-C and MatrixMarket files, but "
+            f"{source} is {format_name}"
         )
     return reader(files, options)
 
@@ -89,7 +94,8 @@ def _check(options: ReadOptions) -> None:
 def _guess_format(source: Any, files: list[SourceFile]) -> str:
     """Return the format that the names of the files mean.
 
-    Files with other names hold one document per line, except in a folder: there each file is a document.
+    Files with other names hold one document per line, except in a folder: there each file is a document. Raises
+    DataError if such files hold numbers or binary data.
     """
     formats = sorted({_format_of(file) for file in files})
     if len(formats) > 1:
@@ -97,8 +103,10 @@ def _guess_format(source: Any, files: list[SourceFile]) -> str:
             f"{source}: files of several formats ({', '.join(formats)}); choose one with the option format, or name "
             f"the files with a pattern"
         )
-    if formats == ["lines"] and is_folder(source):
-        return "text"
+    if formats == ["lines"]:
+        check_is_text(files)
+        if is_folder(source):
+            return "text"
     return formats[0]
 
 

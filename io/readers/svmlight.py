@@ -17,6 +17,8 @@ class SVMLightReader(Reader):
 
     kind = "SVMLight"
     is_ordered = False
+    #: What a line begins with, for messages.
+    _first_field = "label"
 
     def partitions(self) -> Iterable[Partition]:
         """Cut files into byte ranges; a compressed file is one partition."""
@@ -63,7 +65,9 @@ class SVMLightReader(Reader):
         try:
             found = {whole_number(column): whole_number(count) for column, count in pairs}
         except ValueError:
-            raise DataError(f"{where}: needs 'label column:count ...' with whole counts, not {shown(text)!r}") from None
+            raise DataError(
+                f"{where}: needs '{self._first_field} column:count ...' with whole counts, not {shown(text)!r}"
+            ) from None
         first = self._first_column
         last = None if names is None else first + len(names) - 1
         for column, count in found.items():

@@ -60,8 +60,8 @@ def ingest(
 ) -> None:
     """Turn documents into a corpus on disk.
 
-    SOURCE is a file, a folder, a glob pattern or a URL. Formats: Parquet, JSONL, CSV, plain text, UCI docword, svmlight
-    and MatrixMarket. CORPUS is the folder or URL to write to.
+    SOURCE is a file, a folder, a glob pattern or a URL. Formats: Parquet, JSONL, CSV, plain text, UCI docword,
+    svmlight, LDA-C and MatrixMarket. CORPUS is the folder or URL to write to.
 
     An interrupted ingest continues where it stopped. If the corpus is already complete, nothing is done.
 

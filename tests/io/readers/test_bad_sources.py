@@ -40,6 +40,40 @@ def test_a_vocabulary_file_for_text(tmp_path):
         read(write_lines(tmp_path / "x.txt", "a"), vocabulary_file="v.txt")
 
 
+@pytest.mark.parametrize(
+    "content, match",
+    [
+        ("2 0:1 6144:1\n0\n1 3:2\n", r"the lines look like LDA-C or svmlight.*'2 0:1 6144:1'.*: lda-c if"),
+        ("5\n4\n1 1 2\n", r"the first lines consist of numbers only \('5'\).*lda-c, docword"),
+        ("0.5,1e-3\n7,8\n", "the first lines consist of numbers only"),
+        ("a\0b\n", "binary data, not text in UTF-8; choose the format"),
+    ],
+)
+@pytest.mark.parametrize("name", ["ap.dat", "folder/ap"])
+def test_numbers_and_binary_data_are_not_taken_for_text(tmp_path, name, content, match):
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(content)
+    source = path if name == "ap.dat" else path.parent
+    refuses(source, match)
+    assert read(source, format="lines")[0]
+
+
+@pytest.mark.parametrize(
+    "line, match",
+    [
+        ("2 0:1", "line 2: the line has 1 different words, but begins with '2'"),
+        ("2 0:1 0:3", "line 2: the line has 1 different words"),
+        ("1 0:x", "line 2: needs 'N column:count ...' with whole counts"),
+        ("1 4:1", r"line 2: the column 4 is not 0\.\.3"),
+    ],
+)
+def test_bad_lda_c(tmp_path, line, match):
+    vocabulary = write_lines(tmp_path / "vocab.txt", ["fish", "cat", "dog", "elk"])
+    path = write_lines(tmp_path / "ap.dat", ["1 0:1", line])
+    refuses(path, match, format="lda-c", vocabulary_file=vocabulary)
+
+
 def test_hashed_columns(tmp_path):
     path = write_lines(tmp_path / "x.svm", ["1 7:2 4294967295:1", "0 7:1"])
     assert read(path)[1] == [["7", "7", "4294967295"], ["7"]]

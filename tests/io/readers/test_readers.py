@@ -217,6 +217,24 @@ def test_svmlight(tmp_path, zero_based):
     np.testing.assert_array_equal(counts_of(documents, ["fish", "cat", "dog", "elk"]), COUNTS)
 
 
+def test_lda_c(tmp_path):
+    lines = []
+    for row in COUNTS:
+        pairs = [f"{word}:{count}" for word, count in enumerate(row) if count]
+        lines.append(" ".join([str(len(pairs)), *pairs]))
+    path = write_lines(tmp_path / "ap.dat", lines)
+    vocabulary = write_lines(tmp_path / "vocab.txt", ["fish", "cat", "dog", "elk"])
+    keys, documents = read(path, format="lda-c", vocabulary_file=vocabulary)
+    assert keys == [f"ap.dat:{line}" for line in range(1, 6)]
+    np.testing.assert_array_equal(counts_of(documents, ["fish", "cat", "dog", "elk"]), COUNTS)
+    np.testing.assert_array_equal(counts_of(read(path, format="lda-c")[1], ["0", "1", "2", "3"]), COUNTS)
+
+
+def test_documents_with_some_lines_of_numbers_are_text(tmp_path):
+    path = write_lines(tmp_path / "x.txt", ["2 0:1 1:1", "1984", "a novel"])
+    assert len(read(path)[0]) == 3
+
+
 @pytest.mark.parametrize("make", [scipy.sparse.csr_matrix, scipy.sparse.coo_array, scipy.sparse.csc_matrix, np.asarray])
 def test_matrices(make):
     keys, documents = collect(from_memory(make(COUNTS), ReadOptions()))

@@ -1,0 +1,25 @@
+"""Reader of LDA-C files, the format of the data sets of Blei's programs."""
+
+import pyarrow as pa
+
+from ..stores.store import DataError
+from .bags import shown
+from .svmlight import SVMLightReader
+
+
+class LDACReader(SVMLightReader):
+    """One document per line, as ``N word:count word:count ...`` with N pairs. Words are numbered from 0."""
+
+    kind = "LDAC"
+    _first_field = "N"
+    _first_column = 0
+
+    def _parse_line(self, fields: list[bytes], text: bytes, where: str, names: pa.Array | None) -> dict[int, int]:
+        found = super()._parse_line(fields, text, where, names)
+        promised = text.split()[0]
+        if promised != str(len(found)).encode():
+            raise DataError(
+                f"{where}: the line has {len(found)} different words, but begins with {shown(promised)!r}; an LDA-C "
+                f"line begins with the number of its word:count pairs"
+            )
+        return found

@@ -12,8 +12,9 @@ from corpusmill.kernels.cuda.exact import multiply64
 from corpusmill.kernels.cuda.jit import device, kernel, lean_kernel
 from corpusmill.kernels.cuda.launch import launch
 from corpusmill.kernels.cuda.lda import esca as by_words
-from corpusmill.kernels.cuda.lda.esca import LANES, LOW, TOKENS
+from corpusmill.kernels.cuda.lda.esca import LANES, TOKENS
 from corpusmill.kernels.cuda.lda.model import Word, to_device_model, tree_nodes
+from corpusmill.kernels.cuda.lda.rows import LOW, find_entry, lane_ends
 from corpusmill.kernels.cuda.random import uniform64
 from corpusmill.kernels.cuda.warp import ALL_LANES, WARP, ballot
 from corpusmill.kernels.lda.counts import SIXTEEN
@@ -205,12 +206,12 @@ def _draw_with_own_word(rows, token, words, model, lane):
     count = np.float64(model.counts[first + by_words._count_below(model.topics, first, n, old)])
     phi_old = np.float32((count - prior.subtract_b + model.beta) * prior.lowered[old])
     head, size = rows.row_ptr[d], np.int64(rows.lengths[d])
-    ends = by_words._lane_ends(False, rows, head, size, phi[v], phi_old, old, prior.subtract_a, lane)
+    ends = lane_ends(False, rows, head, size, phi[v], phi_old, old, prior.subtract_a, lane)
     own = multiply64(prior.alpha[old], np.float64(phi_old))
     mass = model.smooth[len(model.smooth) - 1] + leaves[first + n - 1]
     others = mass - multiply64(prior.alpha[old], np.float64(phi[v, old]))
     x = multiply64(u, own + others + cuda.shfl_sync(ALL_LANES, ends, lane | (LANES - 1))) - own
-    found = by_words._find(False, rows, head, size, phi[v], phi_old, old, prior.subtract_a, ends, x - others, lane)
+    found = find_entry(False, rows, head, size, phi[v], phi_old, old, prior.subtract_a, ends, x - others, lane)
     entry = rows.entries[head + found]
     k = np.int64(entry >> SIXTEEN) if entry & LOW and x >= 0 else old
     waiting = ballot((x >= 0) & (x < others) & (lane % LANES == 0))

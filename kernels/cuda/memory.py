@@ -2,20 +2,15 @@
 
 The functions that launch kernels take and return NumPy arrays. They use four kinds of device arrays:
 
-================  ======================================  ====================================================
-made by           contents                                lives until
-================  ======================================  ====================================================
-``allocate``      undefined                               its last reference is dropped
-``upload``        a copy of a host array; kernels may     its last reference is dropped
-                  change it
-``cached_copy``   a copy of a host array; nobody          the host array dies, or the copy is evicted
-                  changes either                          (`caches.CopyCache`)
-``workspace``     undefined                               the thread requests the same name again, which reuses
-                  ..                                      the memory, or the thread ends
-================  ======================================  ====================================================
+- `allocate` returns an uninitialised array. It lives until its last reference is dropped.
+- `upload` returns a copy of a host array. Kernels may change it. It lives until its last reference is dropped.
+- `cached_copy` also returns a copy of a host array, but the same one again at the next call. Neither the copy nor the
+  host array may be changed. It lives until the host array dies, or until the cache drops it (`caches.CopyCache`).
+- `workspace` returns an uninitialised array for intermediate results. It belongs to the host thread, which gets the
+  same memory again when it requests the same name again. It lives as long as the thread.
 
-A chunk is read only, and so are the topics that a sweep returns. Their cached copies serve in the next sweep, and
-nothing is sent again.
+A chunk is read only, and so are the topics that a sweep returns. So their cached copies serve in the next sweep, and
+nothing is uploaded again.
 
 Copies pass through pinned memory, which the device reads and writes directly. Every function takes the cause that the
 ledger shows, in general the name of the array.
@@ -45,30 +40,44 @@ Fields = TypeVar("Fields", bound=tuple[Any, ...])
 class DeviceArray(Protocol):
     """What this package uses of Numba's device arrays and of the simulator's."""
 
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-    size: int
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The length of each dimension."""
 
-    def __getitem__(self, index: Any) -> Any:
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the numbers."""
+
+    @property
+    def size(self) -> int:
+        """How many numbers it has."""
+
+    def __getitem__(self, index: slice) -> "DeviceArray":
         """Return a part, without a copy."""
 
-    def reshape(self, *shape: Any) -> "DeviceArray":
+    def reshape(self, shape: Shape) -> "DeviceArray":
         """Return the same memory in another shape."""
 
-    def view(self, dtype: Any) -> "DeviceArray":
+    def view(self, dtype: DTypeLike) -> "DeviceArray":
         """Return the same memory as another type."""
+
+    def copy_to_device(self, source: np.ndarray, stream: Any) -> None:
+        """Start a copy from the host."""
+
+    def copy_to_host(self, target: np.ndarray, stream: Any) -> None:
+        """Start a copy to the host."""
 
 
 # --- allocation ---
 
 
-def allocate(shape: Shape, dtype: DTypeLike, cause: str) -> Any:
+def allocate(shape: Shape, dtype: DTypeLike, cause: str) -> DeviceArray:
     """Return an uninitialised device array. Raises DeviceError with the numbers if it does not fit."""
     shape = _as_tuple(shape)
     nbytes = _nbytes(shape, dtype)
     COPIES.free_dropped()
     try:
-        array = cuda.device_array(shape, dtype, stream=stream())
+        array: DeviceArray = cuda.device_array(shape, dtype, stream=stream())
     except Exception:
         # The memory may be taken by cached copies, and by arguments of kernels that have ended. A kernel's fault can
         # show here, too: then `synchronize` raises it.
@@ -80,25 +89,26 @@ def allocate(shape: Shape, dtype: DTypeLike, cause: str) -> Any:
     return array
 
 
-def _allocate_or_explain(shape: tuple[int, ...], dtype: DTypeLike, nbytes: int) -> Any:
+def _allocate_or_explain(shape: tuple[int, ...], dtype: DTypeLike, nbytes: int) -> DeviceArray:
     try:
-        return cuda.device_array(shape, dtype, stream=stream())
+        array: DeviceArray = cuda.device_array(shape, dtype, stream=stream())
     except Exception as error:
         free, total = cuda.current_context().get_memory_info()
         raise DeviceError(f"{nbytes:,} bytes do not fit the device: {free:,} of {total:,} are free") from error
+    return array
 
 
 class _Workspaces(threading.local):
     """The workspaces of a host thread by name: arrays of bytes."""
 
     def __init__(self) -> None:
-        self.by_name: dict[str, Any] = {}
+        self.by_name: dict[str, DeviceArray] = {}
 
 
 _WORKSPACES = _Workspaces()
 
 
-def workspace(name: str, shape: Shape, dtype: DTypeLike) -> Any:
+def workspace(name: str, shape: Shape, dtype: DTypeLike) -> DeviceArray:
     """Return an uninitialised device array for intermediate results.
 
     When this thread requests the same name again, the memory is reused and the contents are lost. Reuse avoids
@@ -153,7 +163,7 @@ class _PinnedBuffers(threading.local):
 _PINNED = _PinnedBuffers()
 
 
-def _parts(flat: np.ndarray, array: Any) -> Iterator[tuple[np.ndarray, Any]]:
+def _parts(flat: np.ndarray, array: DeviceArray) -> Iterator[tuple[np.ndarray, DeviceArray]]:
     """Cut a host array and a device array, both of one dimension, into parts that fit a pinned buffer."""
     step = BUFFER_BYTES // flat.itemsize
     for start in range(0, len(flat), step):
@@ -162,7 +172,7 @@ def _parts(flat: np.ndarray, array: Any) -> Iterator[tuple[np.ndarray, Any]]:
 
 
 @device_errors()
-def upload(host: np.ndarray, cause: str) -> Any:
+def upload(host: np.ndarray, cause: str) -> DeviceArray:
     """Return a new device copy of a host array. Kernels may change it. Raises DeviceError."""
     copy = allocate(host.shape, host.dtype, cause)
     if not host.size:
@@ -178,13 +188,18 @@ def upload(host: np.ndarray, cause: str) -> Any:
 
 
 @device_errors()
-def cached_copy(host: np.ndarray, cause: str) -> Any:
+def cached_copy(host: np.ndarray, cause: str) -> DeviceArray:
     """Return the read-only device copy of a host array. The first call uploads it. Raises DeviceError."""
-    copy = COPIES.get(host)
+    copy: DeviceArray | None = COPIES.get(host)
     if copy is None:
         copy = upload(host, cause)
         COPIES.put(host, copy)
     return copy
+
+
+def on_device(arrays: Fields, **copies: Any) -> Fields:
+    """Return a named tuple with device arrays in some fields. Its annotations name the host's arrays."""
+    return arrays._replace(**copies)  # type: ignore[attr-defined]  # a NamedTuple's
 
 
 def cached_copies(arrays: Fields, cause: str) -> Fields:
@@ -193,11 +208,11 @@ def cached_copies(arrays: Fields, cause: str) -> Fields:
     for field, value in zip(arrays._fields, arrays, strict=True):  # type: ignore[attr-defined]  # a NamedTuple's
         if isinstance(value, np.ndarray):
             copies[field] = cached_copy(value, f"{cause}.{field}")
-    return arrays._replace(**copies)  # type: ignore[attr-defined]  # a NamedTuple's
+    return on_device(arrays, **copies)
 
 
 @device_errors()
-def download(array: Any, cause: str, keep: bool = False) -> np.ndarray:
+def download(array: DeviceArray, cause: str, keep: bool = False) -> np.ndarray:
     """Return the contents of a device array.
 
     With ``keep``, the device array becomes the cached copy of the returned array, which must then not be changed. Waits

@@ -103,7 +103,7 @@ def recorded(call: Callable[[], None], answer: int = 0) -> list[Launch]:
 
 
 def _plain(argument: Any) -> Any:
-    """Return an argument with NumPy's own arrays, whose types Numba knows."""
+    """Return an argument with plain NumPy arrays, which have a type in Numba."""
     if isinstance(argument, np.ndarray):
         return np.asarray(argument)
     if isinstance(argument, tuple):

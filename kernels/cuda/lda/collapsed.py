@@ -25,7 +25,7 @@ from numba import cuda, int32
 from ...lda.collapsed import CountTables, Tokens
 from ..jit import device, kernel
 from ..launch import launch, shared_memory_limit
-from ..memory import cached_copies, cached_copy, derived, download, upload, workspace
+from ..memory import cached_copies, cached_copy, derived, download, on_device, upload, workspace
 from ..random import uniform64
 
 #: Threads per block.
@@ -73,14 +73,13 @@ def minibatch(
         ("tiles", panel_words, documents),
         lambda: make_tiles(tokens, doc_ptr, documents, panel_words, n_panels),
     )
-    on_device = cached_copies(tokens, "tokens")
-    counts = CountTables(
+    copies = cached_copies(tokens, "tokens")
+    counts = on_device(
+        tables,
         A=upload(tables.A, "A"),
         B=upload(tables.B, "B"),
         N=upload(tables.N, "N"),
         alpha=cached_copy(tables.alpha, "alpha"),
-        beta=tables.beta,
-        mass=tables.mass,
     )
     tiles = cached_copies(host_tiles, "tiles")
     topics = Topics(upload(z, "topics"), upload(z, "topics"))
@@ -93,7 +92,7 @@ def minibatch(
             _draw,
             n_panels,
             THREADS,
-            (on_device, counts),
+            (copies, counts),
             factors,
             first,
             first_tile,
@@ -103,7 +102,7 @@ def minibatch(
             np.uint64(key),
             shared=row_bytes * panel_words,
         )
-        launch(_update, BLOCKS, THREADS, (on_device, counts), tiles, first_tile, first_tile + n_panels, topics)
+        launch(_update, BLOCKS, THREADS, (copies, counts), tiles, first_tile, first_tile + n_panels, topics)
     z[:] = download(topics.drawn, "topics")
 
 

@@ -26,11 +26,11 @@ import numpy as np
 from numba import cuda, int64
 
 from ...chunk import Chunk
-from ...lda.counts import MAX_COUNT, SIXTEEN
+from ...lda.counts import SIXTEEN
 from ...lda.esca import DENSE
 from ...lda.model import ModelBlock
 from ...simd.lanes import LANES
-from ..exact import multiply32, multiply64
+from ..exact import multiply64
 from ..jit import device, lean_kernel
 from ..launch import launch
 from ..memory import allocate, cached_copies, cached_copy, derived, download, upload
@@ -39,6 +39,7 @@ from ..warp import ALL_LANES, WARP, ballot, tree_search
 from .counts import DocumentRows, add_dense_rows, count_documents, count_words
 from .model import clear_word, expand_word, fits_shared_memory, make_word_scratch, new_word, to_device_model
 from .order import WordOrder, make_jobs, word_order
+from .rows import LOW, find_entry, lane_ends
 
 __all__ = ["count_words", "sweep"]
 
@@ -50,9 +51,6 @@ WARPS = 8
 BLOCKS = 1024
 #: The longest job has the words' tokens divided by this number, so that no block is left with a very frequent word.
 JOBS = 8 * BLOCKS
-#: Selects the count of a packed entry.
-LOW = np.uint32(MAX_COUNT)
-ZERO = np.float32(0)
 
 
 class Tokens(NamedTuple):
@@ -237,7 +235,7 @@ def _make_draw_next(dense: bool) -> Any:
         rows, z = old
         for first in range(start + TOKENS * warp, end, cuda.blockDim.x // LANES):
             t = first + lane // LANES
-            # Behind the job's end, threads draw its last token once more, since all of a warp must take part in its
+            # After the job's end, threads draw its last token once more, since all of a warp must take part in its
             # operations. They do not write it.
             segment, i = _find_token(tokens, segment, min(t, end - 1))
             d = np.int64(tokens[2][i])
@@ -260,14 +258,14 @@ def _draw_sparse(rows: Any, d: int, word: Any, model: Any, row: int, n: int, old
     head = rows.row_ptr[d]
     size = np.int64(rows.lengths[d])
     phi_old = word.phi_old[old]
-    ends = _lane_ends(False, rows, head, size, word.phi, phi_old, old, prior.subtract_a, lane)
+    ends = lane_ends(False, rows, head, size, word.phi, phi_old, old, prior.subtract_a, lane)
     own = multiply64(prior.alpha[old], np.float64(phi_old))
     smooth = model.smooth[len(model.smooth) - 1]
     mass = smooth + word.leaves[n - 1] if n > 0 else smooth
     others = mass - multiply64(prior.alpha[old], np.float64(word.phi[old]))
     x = multiply64(u, own + others + cuda.shfl_sync(ALL_LANES, ends, lane | (LANES - 1))) - own
     # Every thread searches the document part, since a search is a warp operation. Some do not use what they find.
-    found = _find(False, rows, head, size, word.phi, phi_old, old, prior.subtract_a, ends, x - others, lane)
+    found = find_entry(False, rows, head, size, word.phi, phi_old, old, prior.subtract_a, ends, x - others, lane)
     entry = rows.entries[head + found]
     k = np.int64(entry >> SIXTEEN) if entry & LOW else old
     if x < 0:
@@ -298,106 +296,10 @@ def _draw_dense(rows: Any, d: int, word: Any, subtract: int, old: int, u: float,
     size = (n_topics + LANES - 1) // LANES * LANES
     head = d * size
     phi_old = word.phi_old[old]
-    ends = _lane_ends(True, rows, head, size, word.phi, phi_old, old, subtract, lane)
+    ends = lane_ends(True, rows, head, size, word.phi, phi_old, old, subtract, lane)
     x = multiply64(u, cuda.shfl_sync(ALL_LANES, ends, lane | (LANES - 1)))
-    k = _find(True, rows, head, size, word.phi, phi_old, old, subtract, ends, x, lane)
+    k = find_entry(True, rows, head, size, word.phi, phi_old, old, subtract, ends, x, lane)
     return k if k < n_topics else old
-
-
-@device
-def _product(
-    dense: bool, rows: Any, head: int, j: int, size: int, phi: Any, phi_old: float, old: int, subtract: int
-) -> Any:
-    """Return A_dk φ_k, or dense (A_dk + α_k) φ_k, of entry ``j`` of a row; 0 after the end of the row.
-
-    For the token's old topic, A is reduced by ``subtract``, and φ is ``phi_old``.
-    """
-    if j >= size:
-        return ZERO
-    if dense:
-        if j >= len(phi):
-            return ZERO
-        a = rows.dense[head + j]
-        if j == old:
-            return multiply32(a - np.float32(subtract), phi_old)
-        return multiply32(a, phi[j])
-    entry = rows.entries[head + j]
-    k = np.int64(entry >> SIXTEEN)
-    count = np.int64(entry & LOW)
-    if count == 0:
-        return ZERO
-    if k == old:
-        return multiply32(np.float32(count - subtract), phi_old)
-    return multiply32(np.float32(count), phi[k])
-
-
-@device
-def _lane_ends(
-    dense: bool,
-    rows: Any,
-    head: int,
-    size: int,
-    phi: Any,
-    phi_old: float,
-    old: int,
-    subtract: int,
-    lane: int,
-) -> Any:
-    """Sum a row's products in eight lanes, one per thread; return where this thread's lane ends on the line."""
-    # All threads of a warp must reach the shuffles below together, so all of them loop to the longest of four rows.
-    longest = size
-    longest = max(longest, cuda.shfl_xor_sync(ALL_LANES, longest, 8))
-    longest = max(longest, cuda.shfl_xor_sync(ALL_LANES, longest, 16))
-    total = ZERO
-    for j in range(lane % LANES, longest, LANES):
-        total += _product(dense, rows, head, j, size, phi, phi_old, old, subtract)
-    ends = np.float64(total)
-    step = 1
-    while step < LANES:
-        before = cuda.shfl_up_sync(ALL_LANES, ends, step)
-        if lane % LANES >= step:
-            ends += before
-        step *= 2
-    return ends
-
-
-@device
-def _find(
-    dense: bool,
-    rows: Any,
-    head: int,
-    size: int,
-    phi: Any,
-    phi_old: float,
-    old: int,
-    subtract: int,
-    ends: float,
-    x: float,
-    lane: int,
-) -> Any:
-    """Return which entry of a row holds ``x``: first its lane, by the lanes' ends, then the entry in that lane.
-
-    The CPU keeps the running sums inside each lane. Here the lane's products are computed again: the eight threads
-    compute eight of them at a time, and each thread adds them in the CPU's order.
-    """
-    group = lane - lane % LANES  # the first thread of this token
-    votes = ballot(ends <= x) >> np.uint32(group) & np.uint32((1 << LANES) - 1)
-    mine: Any = np.int64(cuda.popc(votes))
-    if mine == LANES:
-        mine = np.int64(LANES - 1)  # rounding can put x above the sum of the last lane
-    before = cuda.shfl_sync(ALL_LANES, ends, group + max(mine - 1, 0))
-    rest = np.float32(x - (before if mine > 0 else 0.0))
-    steps = 0
-    running = ZERO
-    start = 0
-    while cuda.any_sync(ALL_LANES, (start < size) & (running <= rest)):
-        j = start + lane % LANES * LANES + mine
-        product = _product(dense, rows, head, j, size, phi, phi_old, old, subtract)
-        for source in range(LANES):
-            running += cuda.shfl_sync(ALL_LANES, product, group + source)
-            steps += 1 if running <= rest else 0
-        start += LANES * LANES
-    return min(steps * LANES, size - LANES) + mine
 
 
 @device

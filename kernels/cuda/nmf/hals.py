@@ -79,12 +79,8 @@ def sweep_rows(R: np.ndarray, rule: UpdateRule, H: np.ndarray, Q: np.ndarray, sw
     """
     if not len(H):
         return 0.0
-    no_rows = SparseRows(
-        indptr=upload(np.zeros(0, np.int64), "no rows"),
-        indices=upload(np.zeros(0, np.int32), "no rows"),
-        data=upload(np.zeros(0, R.dtype), "no rows"),
-    )
-    swept = _sweep(no_rows, cached_copy(R, "R"), rule, H, sweeps)
+    no_rows = SparseRows(np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, R.dtype))
+    swept = _sweep(cached_copies(no_rows, "no rows"), cached_copy(R, "R"), rule, H, sweeps)
     Q += upper_gram(swept, "Q")
     H[:] = download(swept, "H")
     return float(np.einsum("dk,dk->", R, H, dtype=np.float64))

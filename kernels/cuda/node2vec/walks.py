@@ -21,7 +21,7 @@ from .. import random
 from ..exact import multiply64
 from ..jit import device, kernel
 from ..launch import launch
-from ..memory import allocate, cached_copies, cached_copy, download, upload
+from ..memory import allocate, cached_copies, cached_copy, download, on_device, upload
 from ..port import to_device
 
 #: Threads per block: few, since a block is as slow as its longest walk.
@@ -80,7 +80,8 @@ def walk(walker: Walker, starts: np.ndarray, length: int, key: np.uint64) -> tup
     The walks are those of the CPU. A walk has ``length`` nodes, or fewer if it reaches a node without outgoing edges.
     Raises DeviceError.
     """
-    on_device = walker._replace(
+    copy = on_device(
+        walker,
         graph=cached_copies(walker.graph, "graph"),
         mass=cached_copy(walker.mass, "mass"),
         nodes=cached_copies(walker.nodes, "node tables"),
@@ -90,7 +91,7 @@ def walk(walker: Walker, starts: np.ndarray, length: int, key: np.uint64) -> tup
     lengths = allocate(len(starts), np.int64, "lengths")
     if len(starts):
         blocks = -(-len(starts) // THREADS)
-        launch(_walk, blocks, THREADS, on_device, upload(starts, "starts"), np.uint64(key), nodes, lengths)
+        launch(_walk, blocks, THREADS, copy, upload(starts, "starts"), np.uint64(key), nodes, lengths)
     taken = download(lengths, "lengths")
     found = download(nodes, "walks")
     # Walks that ended early leave gaps.

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...word2vec.skip_gram import BATCH, PAD, Text, TrainingOptions
 from ..launch import launch, shared_memory_limit
-from ..memory import cached_copies, cached_copy, download, upload
+from ..memory import cached_copies, cached_copy, download, on_device, upload
 from . import full, par
 
 #: Threads per block, at most: one per column.
@@ -45,21 +45,22 @@ def train(
         return
     function = full.train_full if method == "full" else par.train_par
     shared = _shared_bytes(method, options, D)
-    on_device = upload(W_in, "W_in"), upload(W_out, "W_out")
+    device_in = upload(W_in, "W_in")
+    device_out = upload(W_out, "W_out")
     launch(
         function,
         min(BLOCKS, len(stretches)),
         min(THREADS, D),
         upload(stretches, "stretches"),
         cached_copies(text, "text"),
-        options._replace(table=cached_copy(options.table, "negatives")),
+        on_device(options, table=cached_copy(options.table, "negatives")),
         D,
-        on_device[0].reshape(W_in.size),
-        on_device[1].reshape(W_out.size),
+        device_in.reshape(W_in.size),
+        device_out.reshape(W_out.size),
         shared=shared,
     )
-    W_in[:] = download(on_device[0], "W_in")
-    W_out[:] = download(on_device[1], "W_out")
+    W_in[:] = download(device_in, "W_in")
+    W_out[:] = download(device_out, "W_out")
 
 
 def _shared_bytes(method: str, options: TrainingOptions, D: int) -> int:

@@ -22,7 +22,7 @@ compiles = pytest.mark.skipif(
 def test_the_tree_finds_what_a_search_finds(size):
     rng = np.random.default_rng(size)
     leaves = np.cumsum(rng.exponential(size=size))
-    # Numbers inside leaves, at their ends, and behind all of them.
+    # Numbers inside leaves, at their ends, and after all of them.
     wanted = np.r_[0.0, leaves[-1] * rng.random(6), leaves[[0, size // 2, -1]], leaves[-1] + 1]
 
     @cuda.jit

@@ -23,9 +23,9 @@ BETA = 0.01
 
 
 def model_of(chunk, z, n_topics, n_words, words=None):
-    first, behind = words or (0, n_words)
+    first, stop = words or (0, n_words)
     whole = cpu.count_words(chunk.word_ids, chunk.word_ptr, z, (0, n_words), n_topics)
-    block = cpu.count_words(chunk.word_ids, chunk.word_ptr, z, (first, behind), n_topics)
+    block = cpu.count_words(chunk.word_ids, chunk.word_ptr, z, (first, stop), n_topics)
     totals = cpu.topic_totals(whole.topics, whole.counts, n_topics)
     alpha = np.random.default_rng(1).uniform(0.05, 0.6, n_topics).astype(np.float32)
     return cpu.ModelBlock(*block, first, totals, alpha, BETA, n_words)

@@ -33,16 +33,16 @@ def small_case(dtype, D=35, V=9, K=5):
 def test_half_an_epoch_is_the_cpus(sweep, sweeps, dtype):
     A, rows, W, old = small_case(dtype)
     S = W.T.astype(float) @ W
-    rule, room = cpu.update_rule(S, sweep, "H", 0.01, 0.02, dtype), cpu.make_scratch(5, dtype)
+    rule, scratch = cpu.update_rule(S, sweep, "H", 0.01, 0.02, dtype), cpu.make_scratch(5, dtype)
     expected, found = ((old.copy(), np.ones_like(W), np.ones((5, 5))) for _ in range(2))
-    cpu.sweep_sparse(rows, W, rule, *expected, sweeps, room)
-    nmf.sweep_sparse(rows, W, rule, *found, sweeps, room)
+    cpu.sweep_sparse(rows, W, rule, *expected, sweeps, scratch)
+    nmf.sweep_sparse(rows, W, rule, *found, sweeps, scratch)
     for a, b in zip(found[:2], expected[:2], strict=True):
         np.testing.assert_allclose(a, b, atol=1e-5)
     np.testing.assert_allclose(np.triu(found[2]), np.triu(expected[2]), atol=1e-5)
     assert np.abs(found[0] - old).max() > 0.1
     R, dense = A @ W, (old.copy(), np.ones((5, 5)))
-    inner = nmf.sweep_rows(R, rule, *dense, sweeps, room)
+    inner = nmf.sweep_rows(R, rule, *dense, sweeps, scratch)
     np.testing.assert_allclose(dense[0], expected[0], atol=1e-5)
     np.testing.assert_allclose(inner, np.sum(R * expected[0]), rtol=1e-5)
 

@@ -32,10 +32,10 @@ def small_case(order="permutation", weighting="uniform", dimension=41):
 
 @on_device
 @pytest.mark.parametrize(("order", "weighting"), [("permutation", "uniform"), ("direction", "linear")])
-@pytest.mark.parametrize("room", [80, 4096])
-def test_sums_are_the_cpus(order, weighting, room):
+@pytest.mark.parametrize("shared_bytes", [80, 4096])
+def test_sums_are_the_cpus(order, weighting, shared_bytes):
     tokens, window, seeds = small_case(order, weighting)
-    with mock.patch.object(ri, "shared_memory_limit", return_value=room):
+    with mock.patch.object(ri, "shared_memory_limit", return_value=shared_bytes):
         found = ri.accumulate(tokens, window, seeds, 41)
     np.testing.assert_array_equal(found, cpu.accumulate(tokens, window, seeds, 41))
     some = tokens._replace(occurrence_ptr=tokens.occurrence_ptr[2:5])

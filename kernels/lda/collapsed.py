@@ -129,15 +129,19 @@ def minibatch(
 @kernel
 def _collapsed(batch: np.ndarray, tokens: Tokens, tables: CountTables, z: np.ndarray, key: np.uint64) -> None:
     """Draw the tokens ``batch`` (n,) one after the other, and update z and the tables after each."""
-    docs, words = tokens.docs, tokens.words
+    docs = tokens.docs
+    words = tokens.words
     A, B, N, alpha, beta, _ = tables
-    K, mass = len(alpha), np.float32(tables.mass)
+    K = len(alpha)
+    mass = np.float32(tables.mass)
     p = np.zeros((K + STRIDE - 1) // STRIDE * STRIDE, np.float32)
     # A token changes N at two topics, so that two divisions replace K.
     inverse = np.empty(K, np.float32)
     _invert(N, mass, inverse)
     for i in batch:
-        a, b, old = A[docs[i]], B[words[i]], z[i]
+        a = A[docs[i]]
+        b = B[words[i]]
+        old = z[i]
         _add(a, b, N, old, -1)
         inverse[old] = 1 / (np.float32(N[old]) + mass)
         _weigh(a, b, inverse, alpha, np.float32(beta), p)
@@ -202,14 +206,17 @@ def draw_index(p: np.ndarray, u: float) -> int:
 @kernel
 def _delayed(batch: np.ndarray, tokens: Tokens, tables: CountTables, z: np.ndarray, key: np.uint64) -> None:
     """Draw the tokens ``batch`` (n,), which are in document order, from tables that do not change."""
-    docs, words = tokens.docs, tokens.words
+    docs = tokens.docs
+    words = tokens.words
     A, B, N, alpha, beta, mass = tables
     share = np.empty(len(alpha), np.float32)
     p = np.zeros((len(alpha) + STRIDE - 1) // STRIDE * STRIDE, np.float32)
     last = np.int64(-1)
     for i in batch:
-        d, old = np.int64(docs[i]), z[i]
-        a, b = A[d], B[words[i]]
+        d = np.int64(docs[i])
+        old = z[i]
+        a = A[d]
+        b = B[words[i]]
         if d != last:
             _share(a, N, alpha, np.float32(mass), share)
             last = d
@@ -238,6 +245,7 @@ def _move(batch: np.ndarray, tokens: Tokens, tables: CountTables, old: np.ndarra
     """Bring the tables up to date after a mini-batch whose tokens had the topics ``old`` (n,) and now have z."""
     for j in range(len(batch)):
         i = batch[j]
-        a, b = tables.A[tokens.docs[i]], tables.B[tokens.words[i]]
+        a = tables.A[tokens.docs[i]]
+        b = tables.B[tokens.words[i]]
         _add(a, b, tables.N, old[j], -1)
         _add(a, b, tables.N, z[i], 1)

@@ -29,7 +29,8 @@ SIXTEEN = np.uint32(16)
 SURPLUS = np.uint32(1 << 15)
 #: An entry of count zero. Its topic is one that no model has, so it never equals a token's topic.
 PADDING = np.uint32(0xFFFF0000)
-ONE, SIX = np.uint64(1), np.uint64(6)
+ONE = np.uint64(1)
+SIX = np.uint64(6)
 
 
 class DocumentCounts(NamedTuple):
@@ -226,7 +227,9 @@ def _add(own: np.ndarray, row: np.ndarray, marks: np.ndarray) -> None:
 @kernel(forceinline=True)
 def _drain(row: np.ndarray, marks: np.ndarray, topics: np.ndarray, counts: np.ndarray, end: np.uint64) -> np.uint64:
     """Append the marked entries of a dense row by ascending topic, and clear row and marks; return the new end."""
-    n, width, start = np.uint64(len(marks)), np.uint64(64), end
+    n = np.uint64(len(marks))
+    width = np.uint64(64)
+    start = end
     for first in range(np.uint64(0), n, width):
         # First find which of 64 words of marks have bits. A loop that tests each word would mispredict its branch.
         found = np.uint64(0)
@@ -261,8 +264,12 @@ def merge_counts(left: WordCounts, right: WordCounts) -> WordCounts:
 @kernel
 def _merge_counts(left: WordCounts, right: WordCounts) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Merge the sorted rows of two tables; return the fields of `WordCounts`."""
-    left_ptr, left_topics, left_counts = left.row_ptr, left.topics, left.counts
-    right_ptr, right_topics, right_counts = right.row_ptr, right.topics, right.counts
+    left_ptr = left.row_ptr
+    left_topics = left.topics
+    left_counts = left.counts
+    right_ptr = right.row_ptr
+    right_topics = right.topics
+    right_counts = right.counts
     bound = len(left_topics) + len(right_topics)
     topics = np.empty(bound, np.uint16)
     counts = np.empty(bound, np.int32)
@@ -272,8 +279,10 @@ def _merge_counts(left: WordCounts, right: WordCounts) -> tuple[np.ndarray, np.n
         i, i_end = np.uint64(left_ptr[v]), np.uint64(left_ptr[v + 1])
         j, j_end = np.uint64(right_ptr[v]), np.uint64(right_ptr[v + 1])
         while i < i_end and j < j_end:
-            a, b = left_topics[i], right_topics[j]
-            of_left, of_right = np.int32(a <= b), np.int32(b <= a)
+            a = left_topics[i]
+            b = right_topics[j]
+            of_left = np.int32(a <= b)
+            of_right = np.int32(b <= a)
             topics[end] = min(a, b)
             # Masks and sums in place of branches: no processor can predict which of the two tables comes next.
             counts[end] = (left_counts[i] & -of_left) + (right_counts[j] & -of_right)

@@ -93,7 +93,9 @@ DENSE = 3
 AHEAD = 8
 #: The bits of an entry that hold its count.
 LOW = np.uint32(0xFFFF)
-ZERO, ZERO_COUNT, LAST = np.float32(0), np.uint32(0), LANES - 1
+ZERO = np.float32(0)
+ZERO_COUNT = np.uint32(0)
+LAST = LANES - 1
 EIGHT_TOPICS = np.arange(LANES, dtype=np.uint32)
 
 
@@ -190,9 +192,14 @@ def _sweep_sparse(
 ) -> None:
     """Draw from the distribution in two parts, reading the entries of each document's row."""
     # Local names, because each access to an array inside a tuple changes its reference count.
-    docs, row_ptr, entries, alpha = order.docs, rows.row_ptr, rows.entries, prior.alpha
+    docs = order.docs
+    row_ptr = rows.row_ptr
+    entries = rows.entries
+    alpha = prior.alpha
     word = new_word_scratch(order.doc_ptr, prior)
-    phi, phi_old, sums = word.phi, word.phi_old, word.sums
+    phi = word.phi
+    phi_old = word.phi_old
+    sums = word.sums
     for group in range(len(order.group_ptr) - 1):
         first, stop = block_segments(order, group, model)
         for s in range(first, stop):
@@ -237,10 +244,13 @@ def _products(
     end of each lane's share of the distribution.
     """
     total = splat(ZERO)
-    own, phi_own, less = splat(np.uint32(old)), splat(phi_old), splat(np.uint32(subtract))
+    own = splat(np.uint32(old))
+    phi_own = splat(phi_old)
+    less = splat(np.uint32(subtract))
     for j in range(0, n, LANES):
         packed = load(entries, head + j)
-        k, count = high_half(packed), low_half(packed)
+        k = high_half(packed)
+        count = low_half(packed)
         weight = where_equal(k, own, phi_own, gather(phi, k))
         total = total + to_float(where_equal(k, own, count - less, count)) * weight
         store(sums, j, total)
@@ -304,7 +314,9 @@ def _sweep_dense(
     """Draw from the distribution with one interval per topic, over dense rows of A + α."""
     docs = order.docs
     word = new_word_scratch(order.doc_ptr, prior)
-    phi, phi_old, sums = word.phi, word.phi_old, word.sums
+    phi = word.phi
+    phi_old = word.phi_old
+    sums = word.sums
     n_topics = len(prior.alpha)
     width = (n_topics + LANES - 1) // LANES * LANES
     for group in range(len(order.group_ptr) - 1):
@@ -349,8 +361,11 @@ def _dense_products(
 ) -> Lanes:
     """Sum (A_dk + α_k) φ_k over all topics, with the old topic lowered; results as in `_products`."""
     total = splat(ZERO)
-    k, eight = load(EIGHT_TOPICS, 0), splat(np.uint32(LANES))
-    own, phi_own, less = splat(np.uint32(old)), splat(phi_old), splat(np.float32(subtract))
+    k = load(EIGHT_TOPICS, 0)
+    eight = splat(np.uint32(LANES))
+    own = splat(np.uint32(old))
+    phi_own = splat(phi_old)
+    less = splat(np.float32(subtract))
     for j in range(0, n, LANES):
         a = load(A, head + j)
         total = total + where_equal(k, own, (a - less) * phi_own, a * load(phi, j))

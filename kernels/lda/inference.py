@@ -72,7 +72,8 @@ def score_completion(
 
 @vector_kernel
 def _fold_in(doc_ptr: np.ndarray, words: np.ndarray, rows: WordWeights, out: np.ndarray) -> None:
-    counts, fresh = np.zeros(len(rows.row_ptr) - 1, np.int32), np.empty(len(rows.alpha), np.float32)
+    counts = np.zeros(len(rows.row_ptr) - 1, np.int32)
+    fresh = np.empty(len(rows.alpha), np.float32)
     for d in range(len(doc_ptr) - 1):
         _topics(words[doc_ptr[d] : doc_ptr[d + 1]], rows, counts, fresh, out[d])
 
@@ -81,8 +82,10 @@ def _fold_in(doc_ptr: np.ndarray, words: np.ndarray, rows: WordWeights, out: np.
 def _score_completion(
     doc_ptr: np.ndarray, words: np.ndarray, scored_ptr: np.ndarray, scored: np.ndarray, rows: WordWeights
 ) -> float:
-    counts, fresh = np.zeros(len(rows.row_ptr) - 1, np.int32), np.empty(len(rows.alpha), np.float32)
-    theta, total = np.empty_like(fresh), 0.0
+    counts = np.zeros(len(rows.row_ptr) - 1, np.int32)
+    fresh = np.empty(len(rows.alpha), np.float32)
+    theta = np.empty_like(fresh)
+    total = 0.0
     for d in range(len(doc_ptr) - 1):
         _topics(words[doc_ptr[d] : doc_ptr[d + 1]], rows, counts, fresh, theta)
         flat = _flat(theta, rows)
@@ -110,7 +113,8 @@ def _topics(own: np.ndarray, rows: WordWeights, counts: np.ndarray, fresh: np.nd
 @vector_kernel
 def _count(own: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """Count a document's words; return its distinct words in the order of their first tokens."""
-    distinct, n = np.empty(len(own), np.uint32), 0
+    distinct = np.empty(len(own), np.uint32)
+    n = 0
     for v in own:
         if counts[v] == 0:
             distinct[n] = v
@@ -124,8 +128,11 @@ def _share(
     distinct: np.ndarray, counts: np.ndarray, rows: WordWeights, theta: np.ndarray, fresh: np.ndarray
 ) -> np.float32:
     """Set ``fresh`` (K,) to Σ_w s_w B_wk / (N_k + Vβ) with s_w = c_w / Σ_j θ_j φ_wj; return Σ_w s_w."""
-    row_ptr, topics, weights = rows.row_ptr, rows.topics, rows.weights
-    flat, spread = _flat(theta, rows), ZERO
+    row_ptr = rows.row_ptr
+    topics = rows.topics
+    weights = rows.weights
+    flat = _flat(theta, rows)
+    spread = ZERO
     fresh[:] = 0
     for v in distinct:
         share = np.float32(counts[v]) / _mass(flat, theta, rows, v)
@@ -147,10 +154,15 @@ def _flat(theta: np.ndarray, rows: WordWeights) -> np.float32:
 @inlined
 def _mass(flat: np.float32, theta: np.ndarray, rows: WordWeights, v: int) -> np.float32:
     """Return Σ_k θ_k φ_vk. Four partial sums let the processor start an addition before the previous one ends."""
-    topics, weights = rows.topics, rows.weights
-    one, two, three, four = flat, ZERO, ZERO, ZERO
+    topics = rows.topics
+    weights = rows.weights
+    one = flat
+    two = ZERO
+    three = ZERO
+    four = ZERO
     # Unsigned, because a signed index may count from the end, which numba tests at every access.
-    j, end = np.uint64(rows.row_ptr[v]), np.uint64(rows.row_ptr[v + 1])
+    j = np.uint64(rows.row_ptr[v])
+    end = np.uint64(rows.row_ptr[v + 1])
     while j + np.uint64(4) <= end:
         one += theta[topics[j]] * weights[j]
         two += theta[topics[j + np.uint64(1)]] * weights[j + np.uint64(1)]
@@ -166,7 +178,9 @@ def _mass(flat: np.float32, theta: np.ndarray, rows: WordWeights, v: int) -> np.
 @vector_kernel
 def _move(theta: np.ndarray, fresh: np.ndarray, spread: np.float32, rows: WordWeights) -> np.float32:
     """Step from θ beyond α + n, but never below α; return Σ_k of the distance to α + n."""
-    alpha, base, moved = rows.alpha, rows.base, ZERO
+    alpha = rows.alpha
+    base = rows.base
+    moved = ZERO
     for k in range(len(theta)):
         step = alpha[k] + theta[k] * (fresh[k] + spread * base[k]) - theta[k]
         moved += abs(step)

@@ -28,8 +28,10 @@ def left_to_right(words: np.ndarray, phi: np.ndarray, alpha: np.ndarray, key: np
     ends = np.empty(len(alpha))
     total = alpha.sum()
     for r in range(particles):
-        stream, taken = random.draw(key, r), 0
-        z, counts = np.empty(len(words), np.int64), np.zeros(len(alpha), np.int64)
+        stream = random.draw(key, r)
+        taken = 0
+        z = np.empty(len(words), np.int64)
+        counts = np.zeros(len(alpha), np.int64)
         for n in range(len(words)):
             for i in range(n):
                 counts[z[i]] -= 1

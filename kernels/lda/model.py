@@ -143,9 +143,18 @@ def new_word_scratch(doc_ptr: np.ndarray, prior: PriorTerms) -> WordScratch:
 def expand_word(word: WordScratch, model: ModelBlock, prior: PriorTerms, row: int) -> float:
     """Write φ of one row of B to ``phi`` (K,) float32; return Σ α_k φ_k, the mass of the prior part."""
     # Local names, because each access to an array inside a tuple changes its reference count.
-    phi, phi_old, prefix, surplus = word.phi, word.phi_old, word.prefix, word.surplus
-    topics, counts, beta, subtract = model.topics, model.counts, model.beta, prior.subtract_b
-    inverse, lowered, weight, grain = prior.inverse, prior.lowered, prior.word_factor, prior.grain
+    phi = word.phi
+    phi_old = word.phi_old
+    prefix = word.prefix
+    surplus = word.surplus
+    topics = model.topics
+    counts = model.counts
+    beta = model.beta
+    subtract = prior.subtract_b
+    inverse = prior.inverse
+    lowered = prior.lowered
+    weight = prior.word_factor
+    grain = prior.grain
     mass = 0.0
     start = model.row_ptr[row]
     for j in range(start, model.row_ptr[row + 1]):
@@ -163,7 +172,11 @@ def expand_word(word: WordScratch, model: ModelBlock, prior: PriorTerms, row: in
 @kernel
 def clear_word(word: WordScratch, model: ModelBlock, prior: PriorTerms, row: int) -> None:
     """Reset ``phi`` (K,) float32 to that of a word without counts, at the topics of the row alone."""
-    phi, phi_old, base, topics, surplus = word.phi, word.phi_old, prior.base, model.topics, word.surplus
+    phi = word.phi
+    phi_old = word.phi_old
+    base = prior.base
+    topics = model.topics
+    surplus = word.surplus
     for j in range(model.row_ptr[row], model.row_ptr[row + 1]):
         k = topics[j]
         phi[k] = phi_old[k] = base[k]

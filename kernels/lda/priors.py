@@ -21,12 +21,16 @@ from scipy.special import digamma
 from ..jit import kernel
 from .counts import MAX_COUNT, MAX_TOPICS, SIXTEEN, SURPLUS, DocumentCounts
 
-#: Counts below EXACT_BINS have bins of their own. Above, each doubling of the count has BINS_PER_DOUBLING bins.
-EXACT_BINS, BINS_PER_DOUBLING = 64, 8
+#: Counts below this number have bins of their own.
+EXACT_BINS = 64
+#: Bins for each doubling of larger counts.
+BINS_PER_DOUBLING = 8
 #: Lower limit of a prior: a topic whose prior is zero could never get a token again.
 MIN_PRIOR = 1e-6
-#: Steps of the fixed point, at most, and the relative change of the prior at which it ends.
-MAX_STEPS, TOLERANCE = 50, 1e-5
+#: Steps of the fixed point, at most.
+MAX_STEPS = 50
+#: The relative change of a prior at which the fixed point is reached.
+TOLERANCE = 1e-5
 
 
 def bins_of(counts: np.ndarray) -> np.ndarray:
@@ -77,7 +81,8 @@ def _fill(row_ptr: np.ndarray, entries: np.ndarray, bins: np.ndarray, numbers: n
             if (entry >> SIXTEEN) & SURPLUS and entry & MAX_COUNT:
                 beyond[(entry >> SIXTEEN) & (MAX_TOPICS - 1)] += entry & MAX_COUNT
         for entry in row:
-            k, count = np.int64(entry >> SIXTEEN), np.int64(entry & MAX_COUNT)
+            k = np.int64(entry >> SIXTEEN)
+            count = np.int64(entry & MAX_COUNT)
             if count and k < MAX_TOPICS:
                 where = bins[count]
                 if beyond[k]:
@@ -96,7 +101,9 @@ def learn_alpha(alpha: np.ndarray, topics: Histogram, lengths: Histogram, symmet
     """
     alpha = np.asarray(alpha, np.float64)
     used = np.flatnonzero(topics.sums)
-    numbers, values, sizes = topics.numbers[:, used], topics.values()[used], lengths.values()
+    numbers = topics.numbers[:, used]
+    values = topics.values()[used]
+    sizes = lengths.values()
     for _ in range(MAX_STEPS):
         gained = (numbers * (digamma(values + alpha[:, None]) - digamma(alpha)[:, None])).sum(axis=1)
         total = alpha.sum()

@@ -43,7 +43,9 @@ MAX_URN = 1 << 16
 URN_PER_USE = 32
 #: Draws that a token takes: the word proposal; its acceptance with the document proposal; the acceptance of that.
 DRAWS = np.uint64(3)
-TOPIC, LOW = np.uint32(16), np.uint32(0xFFFF)
+#: Shift of the topic, and mask of the proposal, in a packed uint32.
+TOPIC = np.uint32(16)
+LOW = np.uint32(0xFFFF)
 ONE = np.uint64(1)
 #: The lower 31 bits of one draw make the document proposal; its upper 24 bits decide on the word proposal.
 PROPOSING = np.uint64((1 << 31) - 1)
@@ -82,7 +84,8 @@ def make_prior(model: ModelBlock) -> ProposalTerms:
 
 def sample(chunk: Chunk, model: ModelBlock, z: np.ndarray, key: np.uint64) -> np.ndarray:
     """Make both steps for a model with a single block. Take and return topics (T,) uint16 in word order."""
-    packed, out = np.empty(len(z), np.uint32), np.empty_like(z)
+    packed = np.empty(len(z), np.uint32)
+    out = np.empty_like(z)
     propose(chunk, model, z, key, packed)
     accept_and_propose(chunk.doc_ptr, model, key, packed)
     accept(chunk, model, z, key, packed, out)
@@ -113,7 +116,8 @@ def accept(chunk: Chunk, model: ModelBlock, z: np.ndarray, key: np.uint64, packe
     ``z`` (T,) uint16 are the topics from which the model was counted; ``out`` (T,) uint16 gets the new ones. Token i in
     word order takes draw 3i + 2 of ``key``.
     """
-    order, block = token_order(chunk), read_only_tuple(model)
+    order = token_order(chunk)
+    block = read_only_tuple(model)
     _accept(order, block, make_prior(model), read_only(z), np.uint64(key), read_only(packed), out)
 
 
@@ -127,9 +131,15 @@ def _propose(
     """Propose from q(k) ∝ B_vk + β for all tokens of the block's words."""
     # Local names, because each access to an array inside a tuple changes its reference count. Indices are unsigned,
     # because a signed index may count from the end, which numba tests at every access.
-    word_ids, word_ptr, word_to_doc_order = order.word_ids, order.word_ptr, order.word_to_doc_order
-    row_ptr, topics, counts, origin = model.row_ptr, model.topics, model.counts, model.first
-    K, beta = len(prior.alpha), prior.beta
+    word_ids = order.word_ids
+    word_ptr = order.word_ptr
+    word_to_doc_order = order.word_to_doc_order
+    row_ptr = model.row_ptr
+    topics = model.topics
+    counts = model.counts
+    origin = model.first
+    K = len(prior.alpha)
+    beta = prior.beta
     # The urn begins with each topic once, for proposals from β.
     near = np.zeros(K, np.uint16)
     urn = np.zeros(K + MAX_URN + LANES, np.uint16)
@@ -162,7 +172,8 @@ def _fill_urn(
 
     Eight positions are written at once. Those past the topic's last one are overwritten by the next topic.
     """
-    origin, eight = np.uint64(len(near)), np.uint64(LANES)
+    origin = np.uint64(len(near))
+    eight = np.uint64(LANES)
     position = origin
     for e in range(head, end):
         k = topics[e]
@@ -194,9 +205,11 @@ def _propose_from_urn(
     The token itself is taken to be the first of its topic in the urn, and is skipped. A proposal from β is looked up in
     the urn as well, at the topics with which it begins, so that no branch can be mispredicted.
     """
-    n_topics, last = np.int64(len(near)), np.uint64(len(word_to_doc_order) - 1)
+    n_topics = np.int64(len(near))
+    last = np.uint64(len(word_to_doc_order) - 1)
     others = np.float64(total - 1)
-    mass, inverse = others + n_topics * beta, 1.0 / beta
+    mass = others + n_topics * beta
+    inverse = 1.0 / beta
     for i in range(start, stop):
         prefetch(packed, word_to_doc_order[min(i + AHEAD, last)])
         old = z[i]
@@ -245,9 +258,11 @@ def _propose_from_index(
     """Propose the same topics as `_propose_from_urn`, from the index of an urn that is not written."""
     total, beta, key = draw
     starts, first, entries = index
-    n_topics, last = np.int64(len(first)), np.uint64(len(word_to_doc_order) - 1)
+    n_topics = np.int64(len(first))
+    last = np.uint64(len(word_to_doc_order) - 1)
     others = np.float64(total - 1)
-    mass, inverse = others + n_topics * beta, 1.0 / beta
+    mass = others + n_topics * beta
+    inverse = 1.0 / beta
     for i in range(tokens[0], tokens[1]):
         prefetch(packed, word_to_doc_order[min(i + AHEAD, last)])
         old = z[i]
@@ -270,7 +285,8 @@ def _propose_from_index(
 @kernel
 def _accept_and_propose(doc_ptr: np.ndarray, prior: ProposalTerms, key: np.uint64, packed: np.ndarray) -> None:
     """Finish step 1 and begin step 2 document by document."""
-    K, longest = len(prior.alpha), 0
+    K = len(prior.alpha)
+    longest = 0
     for d in range(len(doc_ptr) - 1):
         longest = max(longest, doc_ptr[d + 1] - doc_ptr[d])
     A = np.zeros(K, np.int32)
@@ -303,9 +319,12 @@ def _accept_words(
     drawn: np.ndarray,
 ) -> None:
     """Decide on the word proposals of one document; write its topics to ``urn`` and bits for step 2 to ``drawn``."""
-    alpha, inverse, n_topics = prior.alpha, prior.inverse, np.uint64(len(prior.alpha))
+    alpha = prior.alpha
+    inverse = prior.inverse
+    n_topics = np.uint64(len(prior.alpha))
     for j in range(start, end):
-        old, new = packed[j] >> TOPIC, packed[j] & LOW
+        old = packed[j] >> TOPIC
+        new = packed[j] & LOW
         bits = random.draw(key, DRAWS * j + ONE)
         u = np.float32(bits >> random.S40) * random.FLOAT32_STEP
         better = (np.float32(A[new]) + alpha[new]) * inverse[ONE * new << ONE]
@@ -317,7 +336,9 @@ def _accept_words(
 @inlined
 def _draw_positions(n: np.uint64, prior: ProposalTerms, drawn: np.ndarray) -> None:
     """Turn random bits into positions of the document's urn: another token of it, or a topic drawn from α."""
-    ends, flat, n_topics = prior.ends, prior.flat, np.int32(len(prior.ends))
+    ends = prior.ends
+    flat = prior.flat
+    n_topics = np.int32(len(prior.ends))
     others = np.float64(n) - 1
     scale = (others + ends[-1]) * STEP
     if flat > 0:
@@ -352,8 +373,12 @@ def _accept(
     out: np.ndarray,
 ) -> None:
     """Decide on the document proposals of the block's words."""
-    row_ptr, topics, counts = model.row_ptr, model.topics, model.counts
-    word_ids, word_ptr, word_to_doc_order = order.word_ids, order.word_ptr, order.word_to_doc_order
+    row_ptr = model.row_ptr
+    topics = model.topics
+    counts = model.counts
+    word_ids = order.word_ids
+    word_ptr = order.word_ptr
+    word_to_doc_order = order.word_to_doc_order
     inverse = prior.inverse
     beta = np.float32(prior.beta)
     last = np.uint64(len(word_to_doc_order) - 1)
@@ -365,13 +390,16 @@ def _accept(
             v = np.uint64(np.int64(word_ids[s]) - model.first)
             head, end = np.uint64(row_ptr[v]), np.uint64(row_ptr[v + ONE])
             for e in range(head, end):
-                k, count = np.uint64(topics[e]) << ONE, counts[e]
+                k = np.uint64(topics[e]) << ONE
+                count = counts[e]
                 phi[k] = (np.float32(count) + beta) * inverse[k]
                 phi[k | ONE] = (np.float32(np.int32(count - np.int32(1))) + beta) * inverse[k | ONE]
             for i in range(np.uint64(word_ptr[s]), np.uint64(word_ptr[s + ONE])):
                 prefetch(packed, word_to_doc_order[min(i + AHEAD, last)])
                 both = packed[word_to_doc_order[i]]
-                now, new, own = both >> TOPIC, both & LOW, np.uint32(z[i])
+                now = both >> TOPIC
+                new = both & LOW
+                own = np.uint32(z[i])
                 u = random.uniform(key, DRAWS * i + np.uint64(2))
                 # The token is left out where the topic is the one that the model counted for it.
                 worse = phi[now << np.uint32(1) | np.uint32(now == own)]

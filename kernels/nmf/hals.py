@@ -87,7 +87,8 @@ def padded(K: int, dtype: Any) -> int:
 
 def make_scratch(K: int, dtype: Any) -> Scratch:
     """Return buffers of zeros for blocks of K columns."""
-    lanes, Kp = tiles.lanes(dtype), padded(K, dtype)
+    lanes = tiles.lanes(dtype)
+    Kp = padded(K, dtype)
     strips = (STRIPS, Kp, STRIP * lanes)
     # Rows are longer than K, so that the rows of a transposed square do not compete for the same sets of the cache.
     block = (STRIPS * STRIP * lanes, Kp + 2 * lanes)
@@ -107,12 +108,14 @@ def update_rule(
     does. "paper" is Algorithm 1: it takes S_kk to be 1 in H (``side`` "H"), and multiplies W by Q_kk (``side`` "W"),
     which is normalised afterwards.
     """
-    K, Kp = len(S), padded(len(S), dtype)
+    K = len(S)
+    Kp = padded(len(S), dtype)
     full = np.zeros((Kp, Kp), dtype)
     full[:K, :K] = S + l2 * np.eye(K)
     packed = full.reshape(Kp // tiles.ROWS, tiles.ROWS, Kp).transpose(0, 2, 1)
     diagonal = np.diag(full).astype(np.float64)
-    keep, step = np.ones(Kp), np.ones(Kp)
+    keep = np.ones(Kp)
+    step = np.ones(Kp)
     if sweep == "separable":
         # A component whose column of the other factor is zero has no minimum, so it does not change.
         used = diagonal > np.finfo(dtype).tiny / np.finfo(dtype).eps
@@ -188,7 +191,8 @@ def _add_gram(rows: np.ndarray, gram: np.ndarray, lanes: int) -> None:
     The inner loop changes the four columns of a tile and keeps the wider side, two vectors, so that this stays in the
     first-level cache.
     """
-    Kp, ld = len(gram), rows.shape[1]
+    Kp = len(gram)
+    ld = rows.shape[1]
     for j in range(0, Kp, 2 * lanes):
         for i in range(0, j + 2 * lanes, 4):
             tile = zeros(rows, 2)
@@ -224,7 +228,9 @@ def _add_row_product(row: np.ndarray, A: SparseRows, i: int, X: np.ndarray) -> N
     Four non-zeros at a time, so that ``row`` is read and written a quarter as often. Meanwhile the next four rows of X
     are prefetched, also those of A's next row.
     """
-    j, last, K = A.indptr[i], A.indptr[i + 1], X.shape[1]
+    j = A.indptr[i]
+    last = A.indptr[i + 1]
+    K = X.shape[1]
     while j + 4 <= last:
         for ahead in range(j + 4, min(j + 8, len(A.indices))):
             _prefetch_row(X, A.indices[ahead])
@@ -292,7 +298,9 @@ def sweep_sparse(
 
     Adds AᵀH to P (V, K), and the upper triangle of HᵀH to Q (K, K) float64.
     """
-    D, size, K = len(H), len(scratch.rows), H.shape[1]
+    D = len(H)
+    size = len(scratch.rows)
+    K = H.shape[1]
     for first in range(0, D, size):
         last = min(first + size, D)
         for d in range(first, last):
@@ -313,7 +321,9 @@ def sweep_rows(R: np.ndarray, rule: UpdateRule, H: np.ndarray, Q: np.ndarray, sw
 
     Adds the upper triangle of HᵀH to Q (K, K) float64.
     """
-    D, size, K = len(H), len(scratch.rows), H.shape[1]
+    D = len(H)
+    size = len(scratch.rows)
+    K = H.shape[1]
     total = 0.0
     for first in range(0, D, size):
         last = min(first + size, D)
@@ -339,7 +349,9 @@ def extrapolate(
 
     Adds the upper triangle of aheadᵀ·ahead to Q (K, K) float64. ``before`` (n, K) is X one epoch ago.
     """
-    n, size, K = len(X), len(scratch.rows), X.shape[1]
+    n = len(X)
+    size = len(scratch.rows)
+    K = X.shape[1]
     for first in range(0, n, size):
         last = min(first + size, n)
         for i in range(first, last):

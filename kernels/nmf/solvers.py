@@ -31,11 +31,14 @@ def kullback_leibler_ratios(A: SparseRows, X: np.ndarray, Y: np.ndarray, ratio: 
 
     Returns Σ a·ln(a / xyᵀ) in float64, the part of the divergence that depends on the non-zeros.
     """
-    total, K, least = 0.0, X.shape[1], np.finfo(X.dtype).tiny
+    total = 0.0
+    K = X.shape[1]
+    least = np.finfo(X.dtype).tiny
     for i in range(len(A.indptr) - 1):
         x = X[i]
         for j in range(A.indptr[i], A.indptr[i + 1]):
-            y, modelled = Y[A.indices[j]], X.dtype.type(0)
+            y = Y[A.indices[j]]
+            modelled = X.dtype.type(0)
             for k in range(K):
                 modelled += x[k] * y[k]
             ratio[j] = A.data[j] / max(modelled, least)
@@ -55,9 +58,12 @@ def block_principal_pivoting(R: np.ndarray, S: np.ndarray) -> np.ndarray:
     # A little of the identity, so that S is regular.
     S = S + np.eye(K) * np.finfo(float).eps * np.trace(S)
     R = R.astype(float)
-    free, X, Y = np.zeros((n, K), bool), np.zeros((n, K)), -R
+    free = np.zeros((n, K), bool)
+    X = np.zeros((n, K))
+    Y = -R
     rounding = 1e-12 * np.abs(R).max(initial=0)
-    tries, least = np.full(n, 3), np.full(n, K + 1)
+    tries = np.full(n, 3)
+    least = np.full(n, K + 1)
     for _ in range(5 * K):
         wrong = np.where(free, X, Y + rounding) < 0
         count = wrong.sum(axis=1)

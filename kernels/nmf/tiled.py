@@ -38,7 +38,9 @@ def sweep_tile(X: np.ndarray, G: np.ndarray, q: np.ndarray, floor: float, normal
     """
     T, V = X.shape
     for t in range(T):
-        x, g, total = X[t], G[t], 0.0
+        x = X[t]
+        g = G[t]
+        total = 0.0
         for i in range(V):
             g[i] = max(floor, g[i])
             total += g[i] * g[i]
@@ -49,7 +51,8 @@ def sweep_tile(X: np.ndarray, G: np.ndarray, q: np.ndarray, floor: float, normal
             g[i] = new - x[i]
             x[i] = new
         for j in range(t + 1, T):
-            factor, later = q[t, j], G[j]
+            factor = q[t, j]
+            later = G[j]
             for i in range(V):
                 later[i] -= factor * g[i]
 

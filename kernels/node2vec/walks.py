@@ -120,7 +120,8 @@ def _walk(walker: Walker, starts: np.ndarray, length: int, key: np.uint64) -> tu
 @kernel
 def _follow(walker: Walker, key: np.uint64, out: np.ndarray) -> int:
     """Continue the walk that begins with ``out[0]`` by rejection; return its length."""
-    row_ptr, neighbours = walker.graph.row_ptr, walker.graph.neighbours
+    row_ptr = walker.graph.row_ptr
+    neighbours = walker.graph.neighbours
     way_on, way_back = 1 / walker.q, 1 / walker.p
     top = max(1.0, way_on)
     extra = max(0.0, way_back - top)
@@ -130,10 +131,12 @@ def _follow(walker: Walker, key: np.uint64, out: np.ndarray) -> int:
     keep_far = np.uint64(way_on / top * WHOLE)
     keep_any = min(keep_t, keep_near, keep_far)
     draws = 0
-    t, edge = np.int64(out[0]), np.int64(-1)
+    t = np.int64(out[0])
+    edge = np.int64(-1)
     v = t
     for step in range(1, len(out)):
-        start, degree = row_ptr[v], row_ptr[v + 1] - row_ptr[v]
+        start = row_ptr[v]
+        degree = row_ptr[v + 1] - row_ptr[v]
         if degree == 0:
             return step
         # The excess weight of returning to t, which is drawn separately from the proposals.
@@ -195,7 +198,8 @@ def _has_edge(graph: Adjacency, t: int, x: int) -> bool:
 @kernel(inline="always")
 def _find_edge(graph: Adjacency, t: int, x: int) -> np.int64:
     """Return the edge from t to x, or -1. The binary search has no branch that depends on a comparison."""
-    start, n = graph.row_ptr[t], graph.row_ptr[t + 1] - graph.row_ptr[t]
+    start = graph.row_ptr[t]
+    n = graph.row_ptr[t + 1] - graph.row_ptr[t]
     if n == 0:
         return np.int64(-1)
     while n > 1:
@@ -242,10 +246,13 @@ def _masses(graph: Adjacency) -> np.ndarray:
 @kernel
 def _follow_tables(walker: Walker, key: np.uint64, out: np.ndarray) -> int:
     """Continue the walk that begins with ``out[0]`` from alias tables; return its length."""
-    row_ptr, neighbours = walker.graph.row_ptr, walker.graph.neighbours
-    v, edge = np.int64(out[0]), np.int64(-1)
+    row_ptr = walker.graph.row_ptr
+    neighbours = walker.graph.neighbours
+    v = np.int64(out[0])
+    edge = np.int64(-1)
     for step in range(1, len(out)):
-        start, degree = row_ptr[v], row_ptr[v + 1] - row_ptr[v]
+        start = row_ptr[v]
+        degree = row_ptr[v + 1] - row_ptr[v]
         if degree == 0:
             return step
         slot = np.int64(((random.draw(key, 2 * step) >> HALF) * np.uint64(degree)) >> HALF)
@@ -274,7 +281,8 @@ def _node_tables(graph: Adjacency) -> tuple[np.ndarray, np.ndarray]:
 @kernel
 def _edge_tables(graph: Adjacency, p: float, q: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Make the table of each edge (t, v): the fields of AliasTables."""
-    row_ptr, neighbours = graph.row_ptr, graph.neighbours
+    row_ptr = graph.row_ptr
+    neighbours = graph.neighbours
     ptr = np.zeros(len(neighbours) + 1, np.int64)
     for e in range(len(neighbours)):
         ptr[e + 1] = ptr[e] + row_ptr[neighbours[e] + 1] - row_ptr[neighbours[e]]
@@ -325,7 +333,8 @@ def _fill_table(weights: np.ndarray, share: np.ndarray, other: np.ndarray) -> No
             stack[high] = i
     while low > 0 and high < n:
         low -= 1
-        small, large = stack[low], stack[high]
+        small = stack[low]
+        large = stack[high]
         share[small] = weights[small]
         other[small] = large
         weights[large] -= 1.0 - weights[small]

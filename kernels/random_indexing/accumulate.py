@@ -37,11 +37,16 @@ BUFFER_STRIDE = PIECE + 16
 WIDTH = 64
 #: Occurrences whose neighbours are listed at once if seeds are dense.
 BATCH = 1 << 19
-#: Steps between the prefetch and the use of a sparse seed, of a dense row and of a place in the text.
-AHEAD, ROWS_AHEAD, TEXT_AHEAD = 10, 16, 24
+#: Steps between the prefetch of a sparse seed and its use.
+AHEAD = 10
+#: The same for a dense row, and for a position in the text.
+ROWS_AHEAD = 16
+TEXT_AHEAD = 24
 #: Pairs of a seed in a cache line.
 PAIRS_PER_LINE = 16
-LOW, HALF = np.uint32(0xFFFF), np.uint32(16)
+#: Mask of the +1, and shift of the -1, in a pair of positions.
+LOW = np.uint32(0xFFFF)
+HALF = np.uint32(16)
 INT32_MAX = 2**31 - 1
 
 
@@ -194,7 +199,8 @@ def make_slabs(matrix: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
     The last slab is padded with zeros.
     """
-    n, dimension = len(rows), matrix.shape[1]
+    n = len(rows)
+    dimension = matrix.shape[1]
     slabs = np.zeros((-(-dimension // WIDTH), n, WIDTH), np.float32)
     for r in range(n):
         row = matrix[rows[r]]
@@ -246,7 +252,9 @@ def _list_neighbours(tokens: Tokens, pieces: np.ndarray, window: Window, first: 
     ptr = np.zeros(len(pieces) * n_offsets + 1, np.int64)
     items = np.empty(bound, np.uint32)
     counts = np.empty(bound, np.float32)
-    n_lists, n_touched, end = 0, 0, 0
+    n_lists = 0
+    n_touched = 0
+    end = 0
     for p in range(len(pieces)):
         lo, hi = pieces[p, 1], pieces[p, 2]
         _collect(tokens.text, tokens.occurrences[lo:hi], window.offsets, buffer)
@@ -297,7 +305,8 @@ def _add_list(lists: NeighbourLists, lo: int, hi: int, slab: np.ndarray, acc: np
         ahead = np.int64(lists.items[min(i + ROWS_AHEAD, last)]) * WIDTH
         for line in (0, 16, 32, 48):
             prefetch(slab, ahead + line)
-        x, r = splat(lists.counts[i]), np.int64(lists.items[i]) * WIDTH
+        x = splat(lists.counts[i])
+        r = np.int64(lists.items[i]) * WIDTH
         a = a + x * load(slab, r)
         b = b + x * load(slab, r + 8)
         c = c + x * load(slab, r + 16)
@@ -363,7 +372,8 @@ def sum_documents(doc_ptr: np.ndarray, words: np.ndarray, weights: np.ndarray, v
     out = np.zeros((len(doc_ptr) - 1, vectors.shape[1]), np.float32)
     for d in range(len(out)):
         for i in range(doc_ptr[d], doc_ptr[d + 1]):
-            w, row = weights[words[i]], vectors[words[i]]
+            w = weights[words[i]]
+            row = vectors[words[i]]
             for k in range(len(row)):
                 out[d, k] += w * row[k]
     return out

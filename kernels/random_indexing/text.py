@@ -95,7 +95,8 @@ def make_seeds(hashes: np.ndarray, salt: np.uint64, dimension: int, n_pairs: int
     drawn = np.empty(2 * n_pairs, np.uint32)
     for r in range(len(hashes)):
         key = random.draw(salt, hashes[r])
-        n, index = 0, 0
+        n = 0
+        index = 0
         while n < 2 * n_pairs:
             position = np.uint32(((random.draw(key, index) >> np.uint64(32)) * np.uint64(dimension)) >> np.uint64(32))
             index += 1

@@ -8,7 +8,9 @@ from numba.extending import intrinsic
 from .lowering import I32, BaseContext, Lowering, Signature, TypingContext, Values, call, element_pointer
 
 #: Arguments of ``llvm.prefetch``: the line will be read, stay in all caches, and holds data.
-READ, KEEP, DATA = I32(0), I32(3), I32(1)
+READ = I32(0)
+KEEP = I32(3)
+DATA = I32(1)
 
 
 @intrinsic

@@ -50,7 +50,8 @@ class Tile(types.Type):
     """The numba type of a tile: 4 rows of ``n`` vectors."""
 
     def __init__(self, element: types.Type, n: int):
-        self.element, self.n = element, n
+        self.element = element
+        self.n = n
         super().__init__(f"Tile({element}, {n}, {BITS})")
 
     @property
@@ -227,7 +228,8 @@ def descend(
         floor = splat(builder, epsilon)
         sums = [builder.extract_value(tile_value, v) for v in range(ROWS * tile.n)]
         for row in range(ROWS):
-            kept, moved = keep.broadcast(keep.index(k, row)), step.broadcast(step.index(k, row))
+            kept = keep.broadcast(keep.index(k, row))
+            moved = step.broadcast(step.index(k, row))
             changes = []
             for v in range(tile.n):
                 where = x.index(at, (row * stride + v) * tile.width)

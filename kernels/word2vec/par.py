@@ -144,7 +144,8 @@ def _gather(W: np.ndarray, rows: np.ndarray, n: int, listed: np.ndarray, M: np.n
 
     Up to the n-th, panels are padded with zeros, and ``listed`` with the first row.
     """
-    D, panel = W.shape[1], M.shape[1]
+    D = W.shape[1]
+    panel = M.shape[1]
     for r in range(n):
         listed[r] = rows[r if r < len(rows) else 0]
         for d in range(0, D, STRIP):
@@ -157,7 +158,8 @@ def _products(
     size: tuple[int, int], M_in: np.ndarray, M_turned: np.ndarray, M_out: np.ndarray, G: np.ndarray, alpha: np.float32
 ) -> None:
     """Set G = −alpha σ(M_out M_inᵀ) for ``size`` (n, B), and zeros beyond it."""
-    D, panel = len(M_turned), M_out.shape[1]
+    D = len(M_turned)
+    panel = M_out.shape[1]
     n, B = size
     # M_turned is M_in with the words side by side, so that one vector holds one dimension of several words.
     for b in range(0, COLUMNS, WIDTH):

@@ -103,7 +103,8 @@ def loss(W_in: np.ndarray, W_out: np.ndarray, pairs: np.ndarray, negatives: np.n
     for i in range(len(pairs)):
         # k = -1 is the pair itself, the others are its negatives.
         for k in range(-1, negatives.shape[1]):
-            row, product = pairs[i, 0] if k < 0 else negatives[i, k], np.float32(0)
+            row = pairs[i, 0] if k < 0 else negatives[i, k]
+            product = np.float32(0)
             for d in range(W_in.shape[1]):
                 product += W_out[row, d] * W_in[pairs[i, 1], d]
             # -log σ(x) in a form that neither overflows nor loses digits.

@@ -77,7 +77,8 @@ def negative_table(frequency: np.ndarray, exponent: float, size: int, key: np.ui
 @kernel
 def _quantiles(total: np.ndarray, size: int, key: np.uint64) -> np.ndarray:
     """Return the word at a random point of each step of the cumulative weights ``total`` (V,) float64."""
-    out, word = np.empty(size, np.uint32), 0
+    out = np.empty(size, np.uint32)
+    word = 0
     for i in range(size):
         point = (i + uniform64(key, i)) / size * total[-1]
         while word < len(total) - 1 and total[word] <= point:

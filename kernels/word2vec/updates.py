@@ -141,7 +141,8 @@ def dot_products(A: np.ndarray, i: int, B: np.ndarray, rows: np.ndarray, first: 
         g[r], g[r + 1] = sum_strips(total)
     # The last one of an odd number is computed twice and written once.
     if (last - first) % 2:
-        b, total = np.int64(rows[last - 1]) * D, zeros(A, 2)
+        b = np.int64(rows[last - 1]) * D
+        total = zeros(A, 2)
         for d in range(0, D, STRIP):
             total = add_products(total, A, a + d, B, b + d, b + d)
         g[last - 1] = sum_strips(total)[0]

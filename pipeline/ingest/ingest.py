@@ -70,14 +70,59 @@ def ingest(
     vocabulary: pa.Table | None = None,
     grow: bool = False,
 ) -> Corpus:
-    """Make a corpus of a source, or finish one that was begun, and return it.
+    """Turn documents into a corpus store, and return it.
 
-    ``source``: a path, folder, glob or URL, or a list of them; a reader; or data in memory as for ``corpus_from`` (not
-    a list of strings, which are paths here). ``client``: a Dask client; None takes the current one, or this process.
-    ``vocabulary``: a table with a column ``word``: its rows are the ids, other words are skipped and counted; with
-    ``grow`` they come after it, if the options let them in.
-    Nothing is done where the same files were ingested with the same options.
-    Raises DataError for what cannot be read or used, ValueError for bad options, Locked when another process ingests.
+    The same call continues an ingest that was interrupted. It does nothing if the corpus was already made from the same
+    files with the same options.
+
+    Parameters
+    ----------
+    source : str, os.PathLike, list or data in memory
+        Where the documents are: a file, folder, glob or URL in a format that corpusmill reads, or a list of these. Or
+        the documents themselves: lists of words, a sparse matrix of counts (documents, words), or an open reader.
+    corpus_url : str
+        Folder or URL for the corpus.
+    options : IngestOptions, optional
+        How to read and tokenise documents, which words to keep, the size of chunks in tokens, and the share of
+        documents to set aside for evaluation. The default is ``IngestOptions()``.
+    client : distributed.Client, optional
+        Where to run. By default the current Dask client, or this process if there is none.
+    progress : callable, optional
+        Called with an `IngestProgress` after every task.
+    vocabulary : pyarrow.Table, optional
+        Words in its column ``word``, whose row numbers become the ids. Other words are skipped and counted.
+    grow : bool, default=False
+        Whether to append words that are not in ``vocabulary``, if the options admit them.
+
+    Returns
+    -------
+    Corpus
+        The finished corpus.
+
+    Raises
+    ------
+    DataError
+        If the source cannot be read, or if the folder holds something else.
+    ValueError
+        If an option is invalid.
+    Locked
+        If another process ingests into the same corpus.
+
+    See Also
+    --------
+    Corpus : Open a corpus store.
+
+    Examples
+    --------
+    >>> from corpusmill import ingest
+    >>> from corpusmill.pipeline.ingest.ingest import IngestOptions
+    >>> with open("fish.txt", "w") as file:
+    ...     _ = file.write("One fish\\nTwo fish\\nRed fish\\n")
+    >>> corpus = ingest("fish.txt", "fish-corpus", IngestOptions(stop_words=("red",)))
+    >>> corpus.n_documents, corpus.n_tokens
+    (3, 5)
+    >>> corpus.vocabulary["word"].to_pylist()
+    ['fish', 'one', 'two']
     """
     options = options or IngestOptions()
     reader = source if isinstance(source, Reader) else _reader_of(source, corpus_url, options)

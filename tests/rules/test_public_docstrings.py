@@ -23,21 +23,13 @@ PUBLIC = {
     "corpusmill.pipeline.models.random_indexing.estimator": ["RandomIndexing"],
     "corpusmill.pipeline.models.word2vec.estimator": ["Word2Vec"],
 }
-#: Names whose docstrings are still to be written.
-PENDING = {
-    "ingest",
-}
 ESTIMATORS = {"LDA", "NMF", "Node2Vec", "RandomIndexing", "Word2Vec"}
 #: Not chosen by the caller.
 IMPLIED = {"self", "cls", "args", "kwargs"}
 
 each_name = pytest.mark.parametrize(
     ("module", "name"),
-    [
-        pytest.param(module, name, id=name, marks=[pytest.mark.skip("to be written")] if name in PENDING else [])
-        for module, names in PUBLIC.items()
-        for name in names
-    ],
+    [pytest.param(module, name, id=name) for module, names in PUBLIC.items() for name in names],
 )
 
 
@@ -130,8 +122,3 @@ def test_every_fitted_attribute_has_an_entry(module, name):
     if inspect.isclass(thing):
         entries = entries_of(sections.get("Attributes", []))
         assert fitted_attributes(thing) <= entries.keys()
-
-
-@pytest.mark.parametrize("name", sorted(PENDING))
-def test_what_is_pending_is_public(name):
-    assert any(name in names for names in PUBLIC.values())

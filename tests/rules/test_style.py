@@ -41,7 +41,11 @@ def is_compiled(node):
 
 
 def length(node):
-    return node.end_lineno - node.lineno + 1
+    """Return how many lines a function has without its docstring."""
+    lines = node.end_lineno - node.lineno + 1
+    if ast.get_docstring(node):
+        lines -= node.body[0].end_lineno - node.body[0].lineno + 1
+    return lines
 
 
 def names_used(tree):
@@ -123,7 +127,7 @@ def test_files_and_functions_are_short(path):
 
 
 def test_the_median_function_has_about_ten_lines():
-    assert statistics.median(length(node) for path in SOURCES for node in functions(path)) <= 12
+    assert statistics.median(length(node) for path in SOURCES for node in functions(path)) <= 10
 
 
 @each_source

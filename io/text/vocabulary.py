@@ -31,31 +31,41 @@ class VocabularyOptions:
 
 
 def count_table(words: pa.Array, term_frequency: np.ndarray, document_frequency: np.ndarray) -> pa.Table:
-    """Return a table with the columns word, term_frequency and document_frequency."""
-    columns = {"term_frequency": term_frequency, "document_frequency": document_frequency}
-    return pa.table({"word": words} | {k: np.asarray(v, np.int64) for k, v in columns.items()})
+    """Return a count table, with the columns word, term_frequency and document_frequency."""
+    return pa.table(
+        {
+            "word": words,
+            "term_frequency": np.asarray(term_frequency, np.int64),
+            "document_frequency": np.asarray(document_frequency, np.int64),
+        }
+    )
 
 
-def frequencies(tokens: Tokens, counted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return term and document frequency, each (W,) int64, over the documents where ``counted`` (D,) bool is True."""
-    n_words, n_documents = len(tokens.words), len(tokens.doc_ptr) - 1
-    keep = np.repeat(counted, np.diff(tokens.doc_ptr)) if not counted.all() else slice(None)
-    ids = tokens.ids[keep]
-    doc_ptr = np.r_[0, np.cumsum(np.diff(tokens.doc_ptr) * counted)]
-    ones = np.broadcast_to(np.int8(1), len(ids)).copy()
-    # The conversion is a counting sort by word that keeps documents in order.
-    by_word = scipy.sparse.csr_matrix((ones, ids, doc_ptr), shape=(n_documents, n_words)).tocsc()
-    repeated = np.zeros(max(2, len(ids) + 1), np.int64)
-    if len(ids) > 1:
-        np.cumsum(by_word.indices[1:] == by_word.indices[:-1], out=repeated[2:])
+def count_words(tokens: Tokens, is_counted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return term and document frequencies, each (W,) int64, over the documents where ``is_counted`` (D,) is True."""
+    lengths = np.diff(tokens.doc_ptr)
+    ids = tokens.ids
+    if not is_counted.all():
+        ids = ids[np.repeat(is_counted, lengths)]
+    doc_ptr = np.append(0, np.cumsum(lengths * is_counted))
+    ones = np.ones(len(ids), np.int8)
+    # SciPy converts rows to columns by a counting sort, which keeps the documents of a word in order.
+    by_word = scipy.sparse.csr_matrix((ones, ids, doc_ptr), shape=(len(lengths), len(tokens.words))).tocsc()
+    first = by_word.indptr[:-1]
+    stop = by_word.indptr[1:]
     term_frequency = np.diff(by_word.indptr).astype(np.int64)
-    first, last = by_word.indptr[:-1], by_word.indptr[1:]
-    within = repeated[np.maximum(last, 1)] - repeated[np.minimum(first + 1, len(ids))]
-    return term_frequency, np.where(term_frequency > 0, term_frequency - within, 0)
+    # A token whose predecessor is the same word in the same document adds no document. repeats_before[i] is the number
+    # of such pairs among the first i tokens.
+    repeats_before = np.zeros(max(2, len(ids) + 1), np.int64)
+    if len(ids) > 1:
+        np.cumsum(by_word.indices[1:] == by_word.indices[:-1], out=repeats_before[2:])
+    # The pair of a word's first token and its predecessor belongs to two words, so counting begins after it.
+    repeats = repeats_before[np.maximum(stop, 1)] - repeats_before[np.minimum(first + 1, len(ids))]
+    return term_frequency, np.where(term_frequency > 0, term_frequency - repeats, 0)
 
 
-class Lexicon:
-    """Words with their counts, numbered in the order in which they were first added."""
+class WordCounts:
+    """Words and their frequencies. Words are numbered in the order in which they were first added."""
 
     def __init__(self) -> None:
         self.words = pa.array([], pa.large_string())
@@ -63,12 +73,12 @@ class Lexicon:
         self.document_frequency = np.empty(0, np.int64)
 
     def add(self, words: pa.Array, term_frequency: np.ndarray, document_frequency: np.ndarray) -> np.ndarray:
-        """Add the counts of words, new or already present; return the words' numbers: (n,) int32."""
+        """Add the frequencies of n words, which may have been added before; return their numbers: (n,) int32."""
         encoded = pa.concat_arrays([self.words, words]).dictionary_encode()
         numbers = encoded.indices.to_numpy()[len(self.words) :]
-        self.words, size = encoded.dictionary, len(encoded.dictionary)
-        self.term_frequency = _added(self.term_frequency, numbers, term_frequency, size)
-        self.document_frequency = _added(self.document_frequency, numbers, document_frequency, size)
+        self.words = encoded.dictionary
+        self.term_frequency = _grown(self.term_frequency, numbers, term_frequency, len(self.words))
+        self.document_frequency = _grown(self.document_frequency, numbers, document_frequency, len(self.words))
         return numbers
 
     def table(self) -> pa.Table:
@@ -76,71 +86,86 @@ class Lexicon:
         return count_table(self.words, self.term_frequency, self.document_frequency)
 
 
-def _added(counts: np.ndarray, numbers: np.ndarray, more: np.ndarray, size: int) -> np.ndarray:
+def _grown(counts: np.ndarray, numbers: np.ndarray, added: np.ndarray, size: int) -> np.ndarray:
+    """Return the counts, extended to ``size`` words, with ``added`` added at ``numbers``."""
     grown = np.zeros(size, np.int64)
     grown[: len(counts)] = counts
-    np.add.at(grown, numbers, more)
+    np.add.at(grown, numbers, added)
     return grown
 
 
-def bucket_of(words: pa.Array, buckets: int) -> np.ndarray:
+def hash_buckets(words: pa.Array, n_buckets: int) -> np.ndarray:
     """Assign each word to a bucket by a hash of its bytes, the same on every machine: (W,) int64."""
-    if buckets == 1 or not len(words):
+    if n_buckets == 1 or not len(words):
         return np.zeros(len(words), np.int64)
+    # Concatenation copies a slice to buffers of its own, so that offsets begin at 0.
     words = pa.concat_arrays([words.cast(pa.large_string())])
-    _, offsets, data = words.buffers()
-    ptr = np.frombuffer(offsets, np.int64)[: len(words) + 1]
-    body = np.frombuffer(data, np.uint8)[: ptr[-1]].astype(np.uint64)
-    place = (np.arange(len(body)) - np.repeat(ptr[:-1], np.diff(ptr))).astype(np.uint64)
-    mixed = (body + np.uint64(1)) * (place * np.uint64(0x9E3779B97F4A7C15) + np.uint64(0xD1B54A32D192ED03))
-    sums = np.r_[np.uint64(0), np.cumsum(mixed, dtype=np.uint64)]
-    hashed = sums[ptr[1:]] - sums[ptr[:-1]]
-    for shift, factor in ((33, 0xFF51AFD7ED558CCD), (33, 0xC4CEB9FE1A85EC53)):
-        hashed = (hashed ^ (hashed >> np.uint64(shift))) * np.uint64(factor)
-    return ((hashed >> np.uint64(33)) % np.uint64(buckets)).astype(np.int64)
+    _, offset_buffer, data_buffer = words.buffers()
+    offsets = np.frombuffer(offset_buffer, np.int64)[: len(words) + 1]
+    data = np.frombuffer(data_buffer, np.uint8)[: offsets[-1]].astype(np.uint64)
+    # Each byte is multiplied by a factor that depends on its position in the word, so that anagrams differ.
+    positions = (np.arange(len(data)) - np.repeat(offsets[:-1], np.diff(offsets))).astype(np.uint64)
+    factors = positions * np.uint64(0x9E3779B97F4A7C15) + np.uint64(0xD1B54A32D192ED03)
+    sums = np.zeros(len(data) + 1, np.uint64)
+    np.cumsum((data + np.uint64(1)) * factors, out=sums[1:])
+    hashes = sums[offsets[1:]] - sums[offsets[:-1]]
+    # The finaliser of MurmurHash3 spreads the sums over all bits.
+    for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
+        hashes = (hashes ^ (hashes >> np.uint64(33))) * np.uint64(factor)
+    return ((hashes >> np.uint64(33)) % np.uint64(n_buckets)).astype(np.int64)
 
 
-def merge_counts(tables: Iterable[pa.Table], bound: int) -> pa.Table:
-    """Add up count tables. Tables of up to ``bound`` bytes are collected and then added in one pass."""
-    lexicon, waiting, size = Lexicon(), [], 0
+def merge_counts(tables: Iterable[pa.Table], max_bytes: int) -> pa.Table:
+    """Add up count tables. Up to ``max_bytes`` bytes of tables are collected, and then added in one pass."""
+    counts = WordCounts()
+    collected: list[pa.Table] = []
+    size = 0
     for table in tables:
-        waiting.append(table)
+        collected.append(table)
         size += table.nbytes
         # Each addition is a pass over all words so far. So collect about as many bytes as these words take.
-        if size > min(bound, max(1 << 20, lexicon.words.nbytes)):
-            _add_tables(lexicon, waiting)
-            waiting, size = [], 0
-    _add_tables(lexicon, waiting)
-    return lexicon.table()
+        if size > min(max_bytes, max(1 << 20, counts.words.nbytes)):
+            _add_tables(counts, collected)
+            collected = []
+            size = 0
+    _add_tables(counts, collected)
+    return counts.table()
 
 
-def _add_tables(lexicon: Lexicon, tables: list[pa.Table]) -> None:
-    if tables:
-        joined = pa.concat_tables(tables)
-        lexicon.add(words_of(joined), *(joined[k].to_numpy() for k in FREQUENCIES))
+def _add_tables(counts: WordCounts, tables: list[pa.Table]) -> None:
+    if not tables:
+        return
+    joined = pa.concat_tables(tables)
+    counts.add(words_of(joined), *(joined[name].to_numpy() for name in FREQUENCIES))
 
 
 def check_limits(options: VocabularyOptions, documents: int) -> None:
     """Raise ValueError if max_df allows fewer of the ``documents`` documents than min_df requires."""
-    low, high = _documents(options.min_df, documents), _documents(options.max_df, documents)
-    if high < low and documents:
+    least = _in_documents(options.min_df, documents)
+    most = _in_documents(options.max_df, documents)
+    if most < least and documents:
         raise ValueError(
-            f"max_df={options.max_df} means fewer documents than min_df={options.min_df} ({high:g} < {low:g})"
+            f"max_df={options.max_df} allows at most {most:g} of {documents} documents, which is less than the "
+            f"{least:g} that min_df={options.min_df} requires; lower min_df or raise max_df"
         )
 
 
 def prune(counts: pa.Table, options: VocabularyOptions, documents: int) -> pa.Table:
     """Keep the words that min_df, max_df and stop_words allow. ``documents`` is the number of documents counted."""
-    low, high = _documents(options.min_df, documents), _documents(options.max_df, documents)
-    df = counts["document_frequency"]
-    kept = pc.and_(pc.greater_equal(df, max(low, 1)), pc.less_equal(df, high))
-    stop = stop_list(options.stop_words)
-    if stop:
-        kept = pc.and_(kept, pc.invert(pc.is_in(counts["word"], pa.array(stop, pa.large_string()))))
-    return counts.filter(kept)
+    # Words of held-out documents alone have the document frequency 0, and are never kept.
+    least = max(1, _in_documents(options.min_df, documents))
+    most = _in_documents(options.max_df, documents)
+    document_frequency = counts["document_frequency"]
+    is_kept = pc.and_(pc.greater_equal(document_frequency, least), pc.less_equal(document_frequency, most))
+    stop_words = stop_list(options.stop_words)
+    if stop_words:
+        is_stop_word = pc.is_in(counts["word"], pa.array(stop_words, pa.large_string()))
+        is_kept = pc.and_(is_kept, pc.invert(is_stop_word))
+    return counts.filter(is_kept)
 
 
-def _documents(limit: int | float, documents: int) -> float:
+def _in_documents(limit: int | float, documents: int) -> float:
+    """Return min_df or max_df as a number of documents: an integer is one already, a float is a share."""
     return int(limit) if isinstance(limit, Integral) else limit * documents
 
 
@@ -159,7 +184,9 @@ def rank(counts: pa.Table, max_features: int | None = None) -> pa.Table:
     """Sort words by descending term frequency, then by word; a row's number is its id. Keep up to ``max_features``."""
     check_size(counts.num_rows)
     order = pc.sort_indices(counts, sort_keys=[("term_frequency", "descending"), ("word", "ascending")])
-    return counts.take(order[: max_features if max_features is not None else len(order)]).combine_chunks()
+    if max_features is not None:
+        order = order[:max_features]
+    return counts.take(order).combine_chunks()
 
 
 def check_size(n_words: int) -> None:
@@ -171,16 +198,21 @@ def check_size(n_words: int) -> None:
 def words_of(table: pa.Table) -> pa.Array:
     """Return the column ``word`` as one array (W,) of large_string."""
     column = table["word"].cast(pa.large_string())
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], pa.large_string())
+    if not column.num_chunks:
+        return pa.array([], pa.large_string())
+    return pa.concat_arrays(column.chunks)
 
 
-def recount(given: pa.Table, counts: pa.Table) -> pa.Table:
-    """Return the given words in the same order, with their frequencies in ``counts``, or 0 if they are not in it."""
-    numbers = find_word_ids(words_of(counts), given)
+def count_given(given: pa.Table, counts: pa.Table) -> pa.Table:
+    """Return the given words in the same order, with their frequencies in ``counts``, or 0 if they are not in it.
+
+    All words of ``counts`` must be among the given ones.
+    """
+    ids = find_word_ids(counts["word"], given)
     columns = []
     for name in FREQUENCIES:
         column = np.zeros(given.num_rows, np.int64)
-        column[numbers] = counts[name].to_numpy()
+        column[ids] = counts[name].to_numpy()
         columns.append(column)
     return count_table(words_of(given), *columns)
 
@@ -190,14 +222,14 @@ def extend(given: pa.Table, counts: pa.Table, max_features: int | None = None) -
 
     All frequencies come from ``counts``. ``max_features`` limits the total, but given words are never dropped.
     """
-    further = counts.filter(pc.invert(pc.is_in(counts["word"], words_of(given))))
-    most = None
+    is_given = pc.is_in(counts["word"], words_of(given))
+    max_others = None
     if max_features is not None:
-        most = max(0, max_features - given.num_rows)
-    known = counts.filter(pc.is_in(counts["word"], words_of(given)))
-    grown = pa.concat_tables([recount(given, known), rank(further, most)])
-    check_size(grown.num_rows)
-    return grown.combine_chunks()
+        max_others = max(0, max_features - given.num_rows)
+    others = rank(counts.filter(pc.invert(is_given)), max_others)
+    extended = pa.concat_tables([count_given(given, counts.filter(is_given)), others])
+    check_size(extended.num_rows)
+    return extended.combine_chunks()
 
 
 def find_word_ids(words: pa.Array | pa.ChunkedArray | Sequence[str], vocabulary: pa.Table) -> np.ndarray:
@@ -226,13 +258,13 @@ def merge_vocabularies(new: pa.Table, old: pa.Table) -> MergedVocabulary:
     only_in_old = np.flatnonzero(ids < 0)
     ids[only_in_old] = new.num_rows + np.arange(len(only_in_old))
     words = pa.concat_arrays([words_of(new), words_of(old).take(pa.array(only_in_old))])
-    frequencies = []
+    columns = []
     for name in FREQUENCIES:
         column = np.zeros(len(words), np.int64)
         column[: new.num_rows] = new[name].to_numpy()
         column[ids] += old[name].to_numpy()
-        frequencies.append(column)
-    return MergedVocabulary(count_table(words, *frequencies), ids, only_in_old)
+        columns.append(column)
+    return MergedVocabulary(count_table(words, *columns), ids, only_in_old)
 
 
 def encode(doc_ptr: np.ndarray, numbers: np.ndarray, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -240,9 +272,9 @@ def encode(doc_ptr: np.ndarray, numbers: np.ndarray, ids: np.ndarray) -> tuple[n
 
     ``ids`` (W,) int64 has the id of each number, or -1.
     """
-    mapped = ids[numbers]
-    kept = mapped >= 0
-    if kept.all():
-        return doc_ptr, mapped.astype(np.uint32)
-    before = np.r_[0, np.cumsum(kept)]
-    return before[doc_ptr], mapped[kept].astype(np.uint32)
+    words = ids[numbers]
+    is_kept = words >= 0
+    if is_kept.all():
+        return doc_ptr, words.astype(np.uint32)
+    tokens_before = np.append(0, np.cumsum(is_kept))
+    return tokens_before[doc_ptr], words[is_kept].astype(np.uint32)

@@ -315,7 +315,7 @@ class _Ingest:
         elif self.job.grows:
             vocabulary = voc.extend(self.given, merged, self.job.options.max_features)
         else:
-            vocabulary = voc.recount(self.given, merged)
+            vocabulary = voc.count_given(self.given, merged)
         if not vocabulary.num_rows and not self.may_be_empty:
             raise DataError(_nothing_left(self.reader, counted))
         tasks.write_table(self.files, "vocabulary.arrow", vocabulary)

@@ -87,12 +87,12 @@ def marked(
 
 def count_partition(job: Job, index: int, reader: Reader, part: Partition) -> dict[str, int]:
     """Tokenise a partition; write its tokens by piece, and its words with their counts."""
-    lexicon = voc.Lexicon()
+    lexicon = voc.WordCounts()
     sums = {"documents": 0, "counted": 0, "tokens": 0, "pieces": 0}
     for batch in reader.read(part):
         tokens = tokenise(batch, job.options)
         held_out = is_held_out(batch.keys, job.options.held_out)
-        numbers = lexicon.add(tokens.words, *voc.frequencies(tokens, ~held_out))
+        numbers = lexicon.add(tokens.words, *voc.count_words(tokens, ~held_out))
         lists = pa.LargeListArray.from_arrays(tokens.doc_ptr, pa.array(numbers[tokens.ids].view(np.uint32)))
         piece = pa.table({"key": batch.keys, "held_out": held_out, "tokens": lists, "file": _files(batch.keys, part)})
         write_table(job.files, f"pieces/{index:06d}/{sums['pieces']:06d}.arrow", piece)
@@ -112,8 +112,8 @@ def _files(keys: pa.Array, part: Partition) -> pa.Array:
     return pa.array([urls[key] for key in keys.to_pylist()], pa.string())
 
 
-def _write_counts(job: Job, index: int, lexicon: voc.Lexicon) -> None:
-    buckets = voc.bucket_of(lexicon.words, job.buckets)
+def _write_counts(job: Job, index: int, lexicon: voc.WordCounts) -> None:
+    buckets = voc.hash_buckets(lexicon.words, job.buckets)
     order = np.argsort(buckets, kind="stable")
     table = lexicon.table().append_column("number", pa.array(np.arange(len(order), dtype=np.uint32)))
     cuts = np.searchsorted(buckets[order], np.arange(job.buckets + 1))

@@ -94,7 +94,7 @@ def test_a_pattern_with_two_groups_is_refused():
 
 
 def test_a_pattern_that_is_none_is_refused():
-    with pytest.raises(ValueError, match="no regular expression"):
+    with pytest.raises(ValueError, match="is not a regular expression"):
         tokens_of(["ab"], token_pattern="(a")
 
 

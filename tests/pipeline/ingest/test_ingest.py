@@ -283,9 +283,9 @@ def test_empty_documents_alone_make_a_corpus_in_memory():
     [
         ({"held_out": 1.0}, "held_out=1.0 must be"),
         ({"chunk_tokens": 0}, "chunk_tokens=0 must be"),
-        ({"stop_words": "german"}, "stop_words 'german' is not known"),
-        ({"min_df": 5, "max_df": 2}, "max_df=2 means fewer documents than min_df=5"),
-        ({"token_pattern": "("}, "no regular expression"),
+        ({"stop_words": "german"}, "stop_words is 'german'"),
+        ({"min_df": 5, "max_df": 2}, "max_df=2 allows at most 2 of 2 documents"),
+        ({"token_pattern": "("}, "is not a regular expression"),
     ],
 )
 def test_bad_options(options, match):

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from .....configs.resolve import public
 from .....configs.schema import Config
-from .....io.manifest import FileVersion, select_documents
+from .....io.manifest import FileVersion
 from .....io.readers.open import open_source
 from .....io.stores.corpus import Corpus
+from .....io.stores.selection import select_documents
 from .....io.stores.store import DataError
 from ....engine.events import Callback
 from ....engine.run import versions as software_versions

@@ -1,0 +1,62 @@
+"""A corpus of some documents of another corpus."""
+
+import hashlib
+import os
+from collections.abc import Collection, Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from .chunk import Chunk, make_chunk
+from .corpus import ChunkInfo, Corpus, commit_corpus, write_chunk
+from .store import Store
+
+
+def select_documents(corpus: Corpus, files: Collection[str], url: str | os.PathLike[str]) -> Corpus:
+    """Write a corpus of the training documents that came from ``files``, with the same word ids, and open it.
+
+    A corpus that is already at ``url`` is taken for the result of an earlier call.
+    """
+    store = Store(url)
+    if not store.exists("corpus.json"):
+        is_wanted = np.isin(corpus.documents["file"].to_numpy(zero_copy_only=False), sorted(files))
+        _write_selection(store, corpus, is_wanted)
+    return Corpus(url)
+
+
+def _write_selection(store: Store, corpus: Corpus, is_wanted: np.ndarray) -> None:
+    """Write the documents where ``is_wanted`` (D,) is True as a corpus."""
+    term_frequency = np.zeros(corpus.n_words, np.int64)
+    document_frequency = np.zeros(corpus.n_words, np.int64)
+    infos: list[ChunkInfo] = []
+    for chunk in _selected_chunks(corpus, is_wanted):
+        counts = chunk.counts(corpus.n_words)
+        term_frequency += np.asarray(counts.sum(axis=0)).ravel()
+        document_frequency += counts.getnnz(axis=0)
+        infos.append(write_chunk(store, "train", chunk))
+    store.write_parquet("documents-train.parquet", corpus.documents.filter(pa.array(is_wanted)))
+    vocabulary = pa.table(
+        {
+            "word": corpus.vocabulary["word"],
+            "term_frequency": term_frequency,
+            "document_frequency": document_frequency,
+        }
+    )
+    digest = hashlib.sha256(corpus.hash.encode() + np.packbits(is_wanted).tobytes()).hexdigest()[:32]
+    commit_corpus(
+        store, vocabulary, {"train": infos, "held_out": []}, corpus.is_ordered, digest, metadata={"of": corpus.url}
+    )
+
+
+def _selected_chunks(corpus: Corpus, is_wanted: np.ndarray) -> Iterator[Chunk]:
+    """Yield the wanted documents of each chunk that has any, as chunks with consecutive numbers."""
+    number = 0
+    for index, info in enumerate(corpus.chunks):
+        rows = np.flatnonzero(is_wanted[info.first_document : info.first_document + info.documents])
+        if not len(rows):
+            continue
+        chunk = corpus.read_chunk(index)
+        words = [chunk.words[chunk.doc_ptr[row] : chunk.doc_ptr[row + 1]] for row in rows]
+        doc_ptr = np.append(0, np.cumsum(np.diff(chunk.doc_ptr)[rows]))
+        yield make_chunk(number, doc_ptr, np.concatenate(words))
+        number += 1

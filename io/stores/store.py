@@ -44,6 +44,15 @@ _TEMPORARY = f".tmp-{'[0-9a-f]' * 32}-*"
 _PASS_THROUGH_ERRORS = (DataError, FileNotFoundError, KeyError, ValueError)
 
 
+def to_json(value: Any) -> Any:
+    """Return the JSON form of a value that json does not know: NumPy scalars and arrays, paths."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    raise TypeError(f"an object of type {type(value).__name__} cannot be written as JSON: {value!r}")
+
+
 def without_password(url: str) -> str:
     """Return the URL; raise DataError if it has a password, because URLs are shown and written to files."""
     if _PASSWORD.search(url):
@@ -216,7 +225,7 @@ class Store:
 
     def write_json(self, name: str, value: Any) -> None:
         """Write or replace a JSON file in one step."""
-        self.write_bytes(name, (json.dumps(value, indent=1, sort_keys=True) + "\n").encode())
+        self.write_bytes(name, (json.dumps(value, indent=1, sort_keys=True, default=to_json) + "\n").encode())
 
     def read_parquet(self, name: str) -> pa.Table:
         """Return the table of a Parquet file; raise DataError if it does not exist or is damaged."""

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 
 from ...io.stores.locks import acquire_lock, is_locked
-from ...io.stores.store import Arrays, DataError, JsonObject, Store, check_format
+from ...io.stores.store import Arrays, DataError, JsonObject, Store, check_format, to_json
 from .algorithm import AnyAlgorithm, Metrics, PreviousModel
 from .data import TrainingData
 
@@ -140,7 +140,7 @@ def describe(
         "seed": seed,
         "shards": shards,
     }
-    content = json.dumps(decisive | {"data": data.hash}, sort_keys=True, default=str)
+    content = json.dumps(decisive | {"data": data.hash}, sort_keys=True, default=to_json)
     return decisive | {
         "kind": "run",
         "format": FORMAT,

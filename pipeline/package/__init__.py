@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from corpusmill.io.stores.corpus import Corpus
     from corpusmill.pipeline.engine.clusters import open_cluster
     from corpusmill.pipeline.ingest.ingest import ingest
+    from corpusmill.pipeline.models.base.vectors import WordVectors
     from corpusmill.pipeline.models.lda.estimator import LDA
     from corpusmill.pipeline.models.nmf.estimator import NMF
     from corpusmill.pipeline.models.node2vec.estimator import Node2Vec
@@ -24,6 +25,7 @@ _MODULES = {
     "Node2Vec": "corpusmill.pipeline.models.node2vec.estimator",
     "RandomIndexing": "corpusmill.pipeline.models.random_indexing.estimator",
     "Word2Vec": "corpusmill.pipeline.models.word2vec.estimator",
+    "WordVectors": "corpusmill.pipeline.models.base.vectors",
     "Corpus": "corpusmill.io.stores.corpus",
     "ingest": "corpusmill.pipeline.ingest.ingest",
     "open_cluster": "corpusmill.pipeline.engine.clusters",
@@ -36,6 +38,7 @@ __all__ = [
     "Node2Vec",
     "RandomIndexing",
     "Word2Vec",
+    "WordVectors",
     "__version__",
     "ingest",
     "open_cluster",

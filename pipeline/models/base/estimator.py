@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ....configs.validation import validate_model
 from ....io.stores.open import open_data
-from ....io.stores.store import DataError, JsonObject, Store
+from ....io.stores.store import DataError, JsonObject, Store, to_json
 from ...engine.algorithm import AnyAlgorithm, Metrics
 from ...engine.data import TrainingData
 from ...engine.epoch import Training, train
@@ -22,7 +22,7 @@ from ...engine.executors import Executor, OnDask, executor_for
 from ...engine.run import RunStore, versions
 from ...views.dashboard import publish
 from ..versions import model_in_use
-from .inputs import DataLike, InputMatrix, check_columns, is_matrix, read_matrix
+from .inputs import DataLike, InputMatrix, check_columns, is_documents, is_matrix, read_matrix
 from .saved import MODEL_FORMAT, Fitted, SavedModel, read_model_meta, write_arrays
 from .transformer import Transformer
 
@@ -241,19 +241,33 @@ class Estimator(Transformer, ABC):
         return self
 
     def _open_for_transform(self, X: DataLike) -> Any:
-        """Open the data of ``transform`` or ``score``; raise ValueError if a matrix has other columns than before."""
+        """Open the data of ``transform`` or ``score``; raise ValueError if it does not fit the training data."""
         model = self._fitted()
+        owner = type(self).__name__
         if not is_matrix(X):
+            was_unnamed_matrix = "n_features" in model.metadata and model.metadata["feature_names"] is None
+            if was_unnamed_matrix and is_documents(X):
+                raise ValueError(f"{owner} was fitted on a matrix without column names: pass a matrix, not documents")
             return self.open(X)
-        matrix = read_matrix(X, type(self).__name__)
+        matrix = read_matrix(X, owner)
         self._check_columns_of(matrix)
         return self.open(matrix._replace(names=model.metadata.get("feature_names")))
 
     def _check_columns_of(self, matrix: InputMatrix) -> None:
         """Raise ValueError if the model was fitted on a matrix with other columns."""
         metadata = self._fitted().metadata
+        owner = type(self).__name__
         if "n_features" in metadata:
-            check_columns(matrix, metadata["n_features"], metadata["feature_names"], type(self).__name__)
+            check_columns(matrix, metadata["n_features"], metadata["feature_names"], owner)
+        elif matrix.names is None and not self._has_numbered_columns():
+            raise ValueError(f"{owner} was fitted on documents: pass documents, not a matrix without column names")
+
+    def _has_numbered_columns(self) -> bool:
+        """Return whether the model's words are column numbers, or whether it has no words."""
+        vocabulary = self._fitted().vocabulary
+        if "word" not in vocabulary.column_names:
+            return True
+        return all(word.isdigit() for word in vocabulary["word"].slice(0, 100).to_pylist())
 
     def _evaluation_interval(self, options: FitOptions) -> int:
         if options.evaluate_every is None:
@@ -369,7 +383,7 @@ class Estimator(Transformer, ABC):
         meta = read_model_meta(self.saved_at)
         if meta["arrays"] != name:
             return ""
-        parameters = json.loads(json.dumps(self.get_params(), default=str))
+        parameters = json.loads(json.dumps(self.get_params(), default=to_json))
         return name if meta["parameters"] == parameters else ""
 
 

@@ -3,6 +3,7 @@
 Messages follow those of scikit-learn, whose users search for them.
 """
 
+import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -38,6 +39,13 @@ def is_matrix(data: DataLike) -> bool:
     if _is_arrow(data):
         return False
     return hasattr(data, "__array__") and not _holds_text(data)
+
+
+def is_documents(data: DataLike) -> bool:
+    """Return whether ``data`` is documents in memory, and not a store, a URL or a matrix."""
+    if isinstance(data, str | bytes | os.PathLike) or hasattr(data, "chunks"):
+        return False
+    return isinstance(data, Iterable) and not is_matrix(data)
 
 
 def read_matrix(data: DataLike, owner: str) -> InputMatrix:

@@ -39,8 +39,11 @@ class TextEstimator(Estimator):
 
     @property
     def words_(self) -> list[str]:
-        """The vocabulary, in the order of the model's columns."""
-        return self._fitted().vocabulary["word"].to_pylist()
+        """The vocabulary, in the order of the model's columns. A model of a matrix without column names has none."""
+        vocabulary = self._fitted().vocabulary
+        if "word" not in vocabulary.column_names:
+            raise AttributeError(f"this {type(self).__name__} was fitted on a matrix, whose columns are not words")
+        return vocabulary["word"].to_pylist()
 
     def in_input_order(self, columns: np.ndarray, missing: float) -> np.ndarray:
         """Reorder (K, V) columns like those of the matrix that ``fit`` received. Empty columns get ``missing``.
@@ -113,6 +116,8 @@ class TextEstimator(Estimator):
 
         Raises KeyError if none of them is in the model's vocabulary.
         """
+        if isinstance(words, str):
+            raise TypeError(f"words is {words!r}: pass a list of words, such as {words.split()!r}")
         ids = find_word_ids(words, self._fitted().vocabulary)
         known = ids[ids >= 0].astype(np.uint32)
         if not len(known):

@@ -103,6 +103,15 @@ def test_an_invalid_parameter_is_named_when_fit_is_called(kind, parameter, value
     assert not hasattr(model, "model_")
 
 
+def test_numpy_scalars_are_as_good_as_numbers(corpus, tmp_path):
+    parameters = {"n_components": np.int64(3), "max_iter": np.int32(2), "random_state": np.int64(1)}
+    model = LDA(**parameters, doc_topic_prior=np.float32(0.5)).fit(corpus, run=str(tmp_path / "run"))
+    plain = LDA(3, max_iter=2, random_state=1, doc_topic_prior=0.5)
+    assert bits(plain.fit(corpus, run=str(tmp_path / "run"))) == bits(model)
+    model.save(str(tmp_path / "model"))
+    assert LDA.load(str(tmp_path / "model")).get_params() == plain.get_params()
+
+
 # --- what a fitted model has ---
 
 
@@ -310,3 +319,12 @@ def test_data_that_is_neither_documents_nor_a_matrix_is_refused(kind, data, mess
         message = ""
     with pytest.raises(ValueError, match=message):
         new(kind).fit(data)
+
+
+@pytest.mark.parametrize("model", [LDA(2, max_iter=2), NMF(2, max_iter=2)], ids=["lda", "nmf"])
+def test_documents_and_matrices_are_not_confused(model):
+    counts = np.ones((4, 7), int)
+    with pytest.raises(ValueError, match="was fitted on documents: pass documents"):
+        clone(model).fit(OLD).transform(counts)
+    with pytest.raises(ValueError, match="was fitted on a matrix without column names: pass a matrix"):
+        clone(model).fit(counts).transform(OLD)

@@ -241,7 +241,7 @@ def test_the_divergence_falls_and_is_scikit_learns(corpus, tmp_path):
     # The next update from the same place: ours reports the error before the update of W.
     assert peer.reconstruction_err_ <= errors[-1] and peer.reconstruction_err_ == pytest.approx(errors[-1], rel=2e-3)
     assert "held_out_divergence" in model.history_[-1]
-    assert np.isfinite(model.transform(A[:3])).all()
+    assert np.isfinite(model.transform(corpus)).all()
 
 
 def test_dask_arrays():

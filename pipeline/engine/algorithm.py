@@ -124,6 +124,10 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
         Whether each chunk has a state that one sweep passes to the next.
     parallelism_hint : str
         Advice that completes the warning that a round has fewer tasks than the cluster has threads.
+    divergence_hint : str
+        Advice that completes the error that the model has numbers that are not finite.
+    size_hint : str
+        Advice that completes the error that a task needs more memory than a worker has.
 
     Examples
     --------
@@ -165,6 +169,8 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
     name: ClassVar[str]
     keeps_state: ClassVar[bool] = True
     parallelism_hint: ClassVar[str] = "ingest with a smaller chunk_tokens"
+    divergence_hint: ClassVar[str] = "look for extreme numbers in the data and in the parameters"
+    size_hint: ClassVar[str] = "cut the model with n_blocks"
 
     bounds: tuple[int, ...]
     n_ranges: int = 1

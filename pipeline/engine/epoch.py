@@ -15,6 +15,7 @@ from .algorithm import AnyAlgorithm, Metrics, PreviousModel, add
 from .data import ChunkSize, TrainingData, reference
 from .events import Callback, Described, EpochFinished, EpochStarted, Event, RunFinished, RunStarted, ShardSwept
 from .executors import Capacity, Executor, Handle
+from .finite import check_finite
 from .plan import make_plan
 from .run import RunStore, describe
 from .sweeps import submit_sweeps
@@ -210,6 +211,7 @@ class _Engine:
             self.shared = self.run.shared(step - 1)
         shared, metrics = self.algorithm.reduce_shared(self.shared, totals, sums)
         self.shared = self.algorithm.update_schedule(shared, rows)
+        check_finite(self.algorithm, step, "the shared part of the model", self.shared)
         self.run.write_shared(step, self.shared)
         return metrics
 

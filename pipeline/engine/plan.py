@@ -55,7 +55,7 @@ def make_plan(algorithm: AnyAlgorithm, data: TrainingData, capacity: Capacity) -
     available = int(limit * PLANNED_SHARE) if limit else UNLIMITED
     tasks_bytes = PROCESS_BYTES + capacity.threads * largest.total
     if tasks_bytes > available:
-        raise DataError(_too_large(largest, capacity, available))
+        raise DataError(_too_large(algorithm, largest, capacity, available))
     # What is left is a cache. It never needs more than all chunks, all states and one model.
     everything = sum(estimate.data + estimate.state for estimate in estimates) + largest.model
     cache = min(everything, available - tasks_bytes)
@@ -73,17 +73,16 @@ def _check_device(algorithm: AnyAlgorithm, needed: int, capacity: Capacity) -> N
         raise DataError(
             f"a task needs {format_bytes(needed)} of device memory, but worker {capacity.name} has "
             f"{format_bytes(each)} for each of its {capacity.threads} threads ({format_bytes(capacity.device)} free): "
-            f"use fewer threads per worker, cut the model with n_blocks, ingest with a smaller chunk_tokens, or choose "
+            f"use fewer threads per worker, {algorithm.size_hint}, ingest with a smaller chunk_tokens, or choose "
             f"device 'cpu'"
         )
 
 
-def _too_large(need: MemoryEstimate, capacity: Capacity, available: int) -> str:
+def _too_large(algorithm: AnyAlgorithm, need: MemoryEstimate, capacity: Capacity, available: int) -> str:
     parts = ", ".join(f"{k} {format_bytes(getattr(need, k))}" for k in ("data", "state", "model", "delta", "scratch"))
     each = max(0, available - PROCESS_BYTES) // capacity.threads
     return (
         f"a task needs {format_bytes(need.total)} ({parts}), but worker {capacity.name} has {format_bytes(each)} "
         f"for each of its {capacity.threads} threads ({format_bytes(capacity.memory)} memory limit): raise "
-        f"memory_limit, use fewer threads per worker, cut the model with n_blocks, or ingest with a smaller "
-        f"chunk_tokens"
+        f"memory_limit, use fewer threads per worker, {algorithm.size_hint}, or ingest with a smaller chunk_tokens"
     )

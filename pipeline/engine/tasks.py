@@ -16,6 +16,7 @@ from ...kernels.errors import DeviceError
 from .algorithm import Address, AnyAlgorithm, PreviousModel, add, nbytes
 from .cache import CACHE
 from .data import DataRef, TrainingData
+from .finite import check_finite
 from .run import RunStore
 
 
@@ -213,6 +214,7 @@ def apply_block(job: Job, block: int, step: int, delta: Arrays) -> AppliedBlock:
         delta = algorithm.merge(constant, delta)
     with LEDGER.recording() as traffic:
         arrays, totals = algorithm.apply(model.block(block), delta, model.shared)
+    check_finite(algorithm, step, f"block {block} of the model", arrays)
     _write_block(job, step, block, arrays)
     return AppliedBlock(totals, by_operation(traffic))
 

@@ -50,6 +50,7 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
     """
 
     name: ClassVar[str] = "lda"
+    size_hint: ClassVar[str] = "lower n_components, cut the model with n_blocks"
     #: Whether the sampler has kernels for CUDA.
     has_cuda_kernels: ClassVar[bool] = False
 

@@ -37,6 +37,7 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
     """
 
     name: ClassVar[str] = "nmf"
+    size_hint: ClassVar[str] = "lower n_components, cut the model with n_blocks"
 
     n_components: int
     sweeps: int = 1  # over a factor per epoch

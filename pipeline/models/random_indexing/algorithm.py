@@ -33,6 +33,7 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
     """
 
     name: ClassVar[str] = "random-indexing"
+    size_hint: ClassVar[str] = "lower dimension, cut the model with n_blocks"
     keeps_state: ClassVar[bool] = False
 
     dimension: int  # D

@@ -64,6 +64,8 @@ class SkipGram(Algorithm[Corpus, Chunk]):
     parallelism_hint: ClassVar[str] = (
         "raise shards_per_round, which trains shards in parallel and merges them, or threads"
     )
+    divergence_hint: ClassVar[str] = "lower alpha, window or negative"
+    size_hint: ClassVar[str] = "lower vector_size, cut the model with n_blocks"
 
     method: str = "par"
     dimension: int = 100

@@ -154,10 +154,17 @@ def test_a_model_larger_than_a_workers_memory_trains_by_blocks(tmp_path):
     corpus = write_documents(tmp_path / "corpus", parts, 20_000, "wide")
     wide = {"vector_size": 512, "epochs": 1}
     with open_cluster("local", n_workers=1, memory_limit="540MiB") as client:
-        with pytest.raises(DataError, match="cut the model with n_blocks"):
+        with pytest.raises(DataError, match="lower vector_size, cut the model with n_blocks, or ingest"):
             small(**wide).fit(corpus, client=client)
         model = small(**wide, n_blocks=8).fit(corpus, client=client, evaluate_every=0)
     assert matrix(model, "W_out").any(axis=1).mean() > 0.9
+
+
+def test_vectors_that_became_infinite_are_an_error_that_names_the_learning_rate(corpus):
+    model = small(epochs=1).fit(corpus)
+    model.model_.blocks[0]["W_in"][3, 5] = np.inf
+    with pytest.raises(DataError, match=r"training diverged: in epoch 1, .*; lower alpha, window or negative"):
+        model.partial_fit(corpus)
 
 
 class StopAfter:

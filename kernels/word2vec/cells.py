@@ -1,0 +1,371 @@
+"""Train the pairs of one cell: attraction in runs of pairs of one centre, then repulsion from negatives that runs share.
+
+A cell has pairs of a centre in block i (W_in) and a context in block j (W_out). Pairs of one centre are cut into runs
+of up to RUN pairs. For a batch of up to RUNS runs, with centres V (RUNS, D) and n = SHARED negatives U (n, D) of
+block j:
+
+1. Attraction: each pair has label 1. A few runs at a time, all products come before all moves.
+2. Repulsion: G = −α σ(V Uᵀ), row b multiplied by m_b negative w_j / n for a run of m_b pairs; then U += Gᵀ V and V += G U.
+
+So each pair repels as strongly as ``negative`` negatives of its own would, and the n products of a run are shared by its
+pairs. Batches are bounded, because the steps of one batch add up without seeing each other:
+
+- Runs are trained in an order of fixed stride, which spreads the runs of a centre over the cell. A batch has at most
+  CENTRE_PAIRS pairs of one centre.
+- A centre with too many pairs for that is heavy. Heavy centres are trained first, by themselves, one short run after
+  the other.
+- A batch has at most ``limit`` pairs, which bounds how often it repels one negative; see `batch_limit`.
+- Negatives that equal a context are not skipped. If they were, a block with one very frequent word would have next to
+  no negatives, and its vectors would grow without bound.
+
+Source: the updates are Moon's (2019), Algorithms 20 to 22, as in par.py; cells are those of Lerer et al.,
+"PyTorch-BigGraph" (SysML 2019).
+
+Layout: as in par.py. Rows are numbers within a block; W_in and W_out are the blocks (rows, D) float32.
+
+Reference implementation: tests/helpers/naive.py, `word2vec_cell`.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..jit import kernel
+from ..random import draw
+from ..simd.tiles import Tile, transpose, zeros
+from .pairs import LOW, SHIFT
+from .strips import (
+    STRIP,
+    WIDTH,
+    add_strip_to,
+    load_strip,
+    multiply_add_rows,
+    multiply_add_strips,
+    repulsions,
+    store_strip,
+    store_tile,
+)
+from .updates import dot_products, move_rows, prefetch_row
+
+#: Pairs of a run.
+RUN = 4
+#: Runs of a batch.
+RUNS = 32
+#: Negatives that the runs of a batch share.
+SHARED = 16
+#: Largest number of pairs of one centre in a batch.
+CENTRE_PAIRS = 8
+#: Pairs of a run of a heavy centre.
+HEAVY_RUN = 8
+#: Vectors of a tile of products: SHARED numbers, in two vectors or one.
+VECTORS = 1 if WIDTH == SHARED else 2
+TILE = VECTORS * WIDTH
+#: Bits of a draw that are an index into the table of negatives, and so its largest size.
+TABLE_BITS = 16
+TABLE_SHIFT = np.uint64(64 - TABLE_BITS)
+#: Runs of a batch whose attraction has all products before all moves.
+GROUP = 4
+#: Distance of consecutive runs in the order of training, divided by the number of runs: the golden section.
+STRIDE = 0.618
+
+
+class CellOptions(NamedTuple):
+    """How a cell is trained."""
+
+    negative: int
+    weight: float  # of the negatives of the cell's block of contexts: dealing.BlockNegatives.weights
+    limit: int  # most pairs of a batch: see `batch_limit`
+    alpha: float  # learning rate at the cell's first pair
+    slope: float  # decrease of the learning rate per pair
+    min_alpha: float
+    key: np.uint64  # of the draws of negatives: the address (seed, step, i, j)
+
+
+class Scratch(NamedTuple):
+    """Buffers of a batch."""
+
+    centres: np.ndarray  # (RUNS,) uint32
+    ends: np.ndarray  # (RUNS + 1,) int64: run b has the contexts ends[b]:ends[b + 1]
+    contexts: np.ndarray  # (RUNS * RUN,) uint32
+    g: np.ndarray  # (RUNS * RUN + WIDTH,) float32: gradients of the contexts
+    negatives: np.ndarray  # (SHARED,) uint32
+    V: np.ndarray  # (D / STRIP, RUNS, STRIP) float32: the centres' rows, strip by strip
+    U: np.ndarray  # (D / STRIP, SHARED, STRIP) float32: the negatives' rows, strip by strip
+    turned: np.ndarray  # (D, SHARED) float32: the transpose of U
+    G: np.ndarray  # (RUNS + 1, SHARED) float32; tiles may read one row too many
+
+
+def batch_limit(alpha: float, negative: int, heaviest: float) -> int:
+    """Return the largest number of pairs of a batch.
+
+    ``heaviest`` is the share of the most frequent word in the block's negatives. All of a batch's steps on one row start
+    from the same value. The limit keeps their sum, α · pairs · negative · share, at or below 4.
+    """
+    return max(8, int(4 / (alpha * negative * heaviest)))
+
+
+@kernel
+def train_cell(W_in: np.ndarray, W_out: np.ndarray, pairs: np.ndarray, table: np.ndarray, options: CellOptions) -> None:
+    """Train the blocks W_in and W_out (rows, D) float32 in place.
+
+    ``pairs`` (n,) uint32 are sorted by centre; ``table`` (size,) uint16, size a power of two, has the negatives of the
+    block of contexts.
+    """
+    D = W_in.shape[1]
+    scratch = Scratch(
+        np.empty(RUNS, np.uint32),
+        np.zeros(RUNS + 1, np.int64),
+        np.empty(RUNS * RUN, np.uint32),
+        np.empty(RUNS * RUN + WIDTH, np.float32),
+        np.empty(SHARED, np.uint32),
+        np.zeros((D // STRIP, RUNS, STRIP), np.float32),
+        np.empty((D // STRIP, SHARED, STRIP), np.float32),
+        np.empty((D, SHARED), np.float32),
+        np.zeros((RUNS + 1, SHARED), np.float32),
+    )
+    runs = np.empty(len(pairs), np.int64)
+    heavy = np.empty(0, np.int64)
+    n_runs, heavy = _find_runs(pairs, runs)
+    done = 0
+    for h in range(0, len(heavy), 2):
+        done = _train_heavy(W_in, W_out, pairs, (heavy[h], heavy[h + 1]), table, options, done, scratch)
+    stride = _stride(n_runs)
+    k = 0
+    at = 0
+    while k < n_runs:
+        head = runs[at] >> 3
+        B = 0
+        while k < n_runs and B < RUNS and _add_run(pairs, runs[at], B, options.limit, scratch):
+            B += 1
+            k += 1
+            at = (at + stride) % n_runs
+        alpha = _learning_rate(options, done)
+        done += scratch.ends[B]
+        _draw_negatives(head, table, options, scratch.negatives)
+        for o in range(SHARED):
+            prefetch_row(W_out, scratch.negatives[o])
+        _attract(B, alpha, scratch, W_in, W_out)
+        _repel(B, alpha, options, scratch, W_in, W_out)
+
+
+@kernel(inline="always")
+def _learning_rate(options: CellOptions, done: int) -> np.float32:
+    """Return the learning rate after ``done`` pairs of the cell: float32."""
+    return np.float32(max(options.min_alpha, options.alpha - options.slope * done))
+
+
+# --- runs ---
+
+
+@kernel
+def _find_runs(pairs: np.ndarray, runs: np.ndarray) -> tuple[int, np.ndarray]:
+    """Cut the pairs into runs; return their number, and the bounds of the heavy centres: (2 h,) int64.
+
+    A run is written to ``runs`` as first pair << 3 | pairs. Heavy centres have no runs.
+    """
+    n_runs = 0
+    first = 0
+    n_heavy = 0
+    while first < len(pairs):
+        last = _end_of_centre(pairs, first)
+        n_runs += (last - first + RUN - 1) // RUN
+        first = last
+    most = RUN * max(2, 2 * n_runs // RUNS)
+    heavy = np.empty(2 * (len(pairs) // (most + 1)), np.int64)
+    n_runs = 0
+    first = 0
+    while first < len(pairs):
+        last = _end_of_centre(pairs, first)
+        if last - first > most:
+            heavy[n_heavy] = first
+            heavy[n_heavy + 1] = last
+            n_heavy += 2
+        else:
+            for p in range(first, last, RUN):
+                runs[n_runs] = p << 3 | min(RUN, last - p)
+                n_runs += 1
+        first = last
+    return n_runs, heavy[:n_heavy]
+
+
+@kernel(inline="always")
+def _end_of_centre(pairs: np.ndarray, first: int) -> int:
+    """Return the end of the pairs that have the same centre as pair ``first``."""
+    last = first + 1
+    while last < len(pairs) and pairs[last] >> SHIFT == pairs[first] >> SHIFT:
+        last += 1
+    return last
+
+
+@kernel
+def _stride(n: int) -> int:
+    """Return a number near the golden section of n without a common divisor with n."""
+    stride = max(1, int(STRIDE * n))
+    while True:
+        a = stride
+        b = n
+        while b:
+            a, b = b, a % b
+        if a <= 1:
+            return stride
+        stride += 1
+
+
+@kernel(inline="always")
+def _add_run(pairs: np.ndarray, run: int, B: int, limit: int, scratch: Scratch) -> bool:
+    """Add a run to the batch after B others, and return True, unless the batch would become too large."""
+    first = run >> 3
+    m = run & 7
+    n = scratch.ends[B]
+    centre = pairs[first] >> SHIFT
+    if B:
+        if n + m > limit:
+            return False
+        same = m
+        for b in range(B):
+            if scratch.centres[b] == centre:
+                same += scratch.ends[b + 1] - scratch.ends[b]
+        if same > CENTRE_PAIRS:
+            return False
+    scratch.centres[B] = centre
+    for p in range(m):
+        scratch.contexts[n + p] = pairs[first + p] & LOW
+    scratch.ends[B + 1] = n + m
+    return True
+
+
+# --- one batch ---
+
+
+@kernel(_nrt=False)
+def _draw_negatives(head: int, table: np.ndarray, options: CellOptions, negatives: np.ndarray) -> None:
+    """Draw the negatives of a batch, whose first run begins with the pair ``head``."""
+    for o in range(SHARED):
+        index = (draw(options.key, head * SHARED + o) >> TABLE_SHIFT) & np.uint64(len(table) - 1)
+        negatives[o] = table[index]
+
+
+@kernel(_nrt=False)
+def _attract(B: int, alpha: np.float32, scratch: Scratch, W_in: np.ndarray, W_out: np.ndarray) -> None:
+    """Train the B runs of a batch with label 1, GROUP runs at a time."""
+    centres, ends, contexts, g = scratch.centres, scratch.ends, scratch.contexts, scratch.g
+    for first in range(0, B, GROUP):
+        last = min(first + GROUP, B)
+        for b in range(last, min(last + GROUP, B)):
+            prefetch_row(W_in, centres[b])
+            for c in range(ends[b], ends[b + 1]):
+                prefetch_row(W_out, contexts[c])
+        for b in range(first, last):
+            dot_products(W_in, centres[b], W_out, contexts, ends[b], ends[b + 1], g)
+        for c in range(ends[first], ends[last], WIDTH):
+            repulsions(g, c, alpha)
+        for c in range(ends[first], ends[last]):
+            g[c] += alpha
+        for b in range(first, last):
+            move_rows(W_in, centres[b], W_out, contexts, ends[b], ends[b + 1], g)
+
+
+@kernel(_nrt=False)
+def _repel(
+    B: int, alpha: np.float32, options: CellOptions, scratch: Scratch, W_in: np.ndarray, W_out: np.ndarray
+) -> None:
+    """Train the B runs of a batch with the shared negatives, label 0."""
+    D = W_in.shape[1]
+    centres, negatives, V, U, G = scratch.centres, scratch.negatives, scratch.V, scratch.U, scratch.G
+    _gather(W_in, centres, B, V)
+    _gather(W_out, negatives, SHARED, U)
+    # With the negatives side by side, one vector holds one dimension of several of them.
+    for o in range(0, SHARED, WIDTH):
+        for d in range(0, D, WIDTH):
+            at = (d - d % STRIP) * SHARED + o * STRIP + d % STRIP
+            transpose(U, at, STRIP, scratch.turned, d * SHARED + o, SHARED)
+    for b in range(0, B, 4):
+        for o in range(0, SHARED, TILE):
+            tile = zeros(G, VECTORS)
+            for first in range(0, D, STRIP):
+                for d in range(STRIP):
+                    at = first * RUNS + b * STRIP + d
+                    tile = multiply_add_rows(tile, V, at, STRIP, scratch.turned, (first + d) * SHARED + o)
+            store_tile(tile, G, b * SHARED + o, SHARED)
+    per_pair = options.negative * options.weight / SHARED
+    for b in range(B):
+        strength = np.float32(alpha * per_pair * (scratch.ends[b + 1] - scratch.ends[b]))
+        for o in range(0, SHARED, WIDTH):
+            repulsions(G, b * SHARED + o, strength)
+    for d in range(0, D, STRIP):
+        for o in range(0, SHARED, 3):
+            tile = zeros(G, 3)
+            for b in range(B):
+                tile = multiply_add_strips(tile, G, b * SHARED + o, 1, V, d * RUNS + b * STRIP)
+            _scatter(tile, negatives, o, SHARED, W_out, d)
+        for b in range(0, B, 3):
+            tile = zeros(G, 3)
+            for o in range(SHARED):
+                tile = multiply_add_strips(tile, G, b * SHARED + o, SHARED, U, d * SHARED + o * STRIP)
+            _scatter(tile, centres, b, B, W_in, d)
+
+
+@kernel(_nrt=False)
+def _gather(W: np.ndarray, rows: np.ndarray, n: int, panels: np.ndarray) -> None:
+    """Copy n rows of W to the panels (D / STRIP, any, STRIP)."""
+    D = W.shape[1]
+    for r in range(n):
+        for d in range(0, D, STRIP):
+            store_strip(load_strip(W, np.int64(rows[r]) * D + d), panels, d * panels.shape[1] + r * STRIP)
+
+
+@kernel(inline="always")
+def _scatter(tile: Tile, rows: np.ndarray, r: int, n: int, W: np.ndarray, d: int) -> None:
+    """Add the strips of a tile to the rows r to r + 2 of the list, of which n are used, from column d on."""
+    D = W.shape[1]
+    add_strip_to(tile, 0, W, np.int64(rows[r]) * D + d)
+    if r + 1 < n:
+        add_strip_to(tile, 1, W, np.int64(rows[r + 1]) * D + d)
+    if r + 2 < n:
+        add_strip_to(tile, 2, W, np.int64(rows[r + 2]) * D + d)
+
+
+# --- heavy centres ---
+
+
+@kernel
+def _train_heavy(
+    W_in: np.ndarray,
+    W_out: np.ndarray,
+    pairs: np.ndarray,
+    bounds: tuple[int, int],
+    table: np.ndarray,
+    options: CellOptions,
+    done: int,
+    scratch: Scratch,
+) -> int:
+    """Train the pairs of one centre in short runs, each with negatives of its own; return the pairs trained so far."""
+    first, last = bounds
+    rows, g, negatives = scratch.contexts, scratch.g, scratch.negatives
+    centre = pairs[first] >> SHIFT
+    per_pair = options.negative * options.weight / SHARED
+    for head in range(first, last, HEAVY_RUN):
+        m = min(HEAVY_RUN, last - head)
+        alpha = _learning_rate(options, done)
+        done += m
+        for p in range(m):
+            rows[p] = pairs[head + p] & LOW
+        _draw_negatives(head, table, options, negatives)
+        for o in range(SHARED):
+            rows[m + o] = negatives[o]
+            prefetch_row(W_out, negatives[o])
+        dot_products(W_in, centre, W_out, rows, 0, m + SHARED, g)
+        _gradients(m, alpha, np.float32(alpha * per_pair * m), g)
+        move_rows(W_in, centre, W_out, rows, 0, m + SHARED, g)
+    return done
+
+
+@kernel(inline="always")
+def _gradients(m: int, alpha: np.float32, strength: np.float32, g: np.ndarray) -> None:
+    """Replace m products of label 1, and SHARED of label 0 after them, by their gradients."""
+    for c in range(0, m + SHARED, WIDTH):
+        repulsions(g, c, np.float32(1))
+    for c in range(m):
+        g[c] = alpha * (g[c] + np.float32(1))
+    for c in range(m, m + SHARED):
+        g[c] *= strength

@@ -1,0 +1,104 @@
+"""Deal the words of skip-gram to blocks, so that cells of two blocks can be trained in parallel.
+
+With P blocks, cell (i, j) has the pairs whose centre lies in block i and whose context lies in block j. Blocks get
+equal mass, that is an equal number of expected pairs, so the P cells that are trained at the same time are equally long.
+A cell draws negatives from its block j alone. Its pairs repel with the weight
+
+    w_j = (share of block j in f^0.75) / (share of block j in f P(keep))
+
+so that the expected gradient is that of negatives from the whole vocabulary.
+
+Source: the blocks of Lerer et al., "PyTorch-BigGraph" (SysML 2019), section 4.1; the weights are ours.
+
+Layout: the place of a word is block << 16 | row in the block, for W_in and W_out alike.
+
+Tests: tests/kernels/word2vec/test_dealing.py, against these formulas.
+"""
+
+import heapq
+from typing import NamedTuple
+
+import numpy as np
+
+from ..random import key as make_key
+from ..random import stream
+from .text import negative_table
+
+#: Largest number of rows in a block: the row in a block is stored in 16 bits.
+BLOCK_ROWS = 1 << 16
+#: Masses are multiplied by a random number between these two before words are sorted.
+NOISE = (0.7, 1.3)
+
+
+class Dealing(NamedTuple):
+    """The V words in the order of P blocks."""
+
+    order: np.ndarray  # (V,) int64: the word of each row, block after block
+    bounds: np.ndarray  # (P + 1,) int64: block b has the rows bounds[b]:bounds[b + 1]
+    places: np.ndarray  # (V,) uint32: of each word, block << 16 | row in the block
+
+
+class BlockNegatives(NamedTuple):
+    """The negatives of each of P blocks."""
+
+    tables: np.ndarray  # (P, size) uint16: rows in the block, each as often as it is drawn
+    weights: np.ndarray  # (P,) float64: w_j
+    heaviest: np.ndarray  # (P,) float64: the largest share of one word in the block's negatives or contexts
+
+
+def deal(mass: np.ndarray, n_blocks: int, key: np.uint64) -> np.ndarray:
+    """Return the block of each word: (V,) uint16, for the mass of each word (V,) float64.
+
+    Words are dealt in the order of falling mass, each to the block that has the least mass so far. Noise on the masses
+    makes neighbours in that order differ from seed to seed.
+    """
+    if len(mass) > n_blocks * BLOCK_ROWS:
+        raise ValueError(f"{n_blocks} blocks hold {n_blocks * BLOCK_ROWS:,} words, fewer than {len(mass):,}: take more")
+    low, high = NOISE
+    noise = low + (high - low) * (stream(key, len(mass)) >> np.uint64(11)) / 2.0**53
+    blocks = np.empty(len(mass), np.uint16)
+    rows = [0] * n_blocks
+    # Equal masses go to the block with fewer words, and then to the first.
+    lightest = [(0.0, 0, block) for block in range(n_blocks)]
+    for word in np.argsort(-mass * noise, kind="stable"):
+        total, _, block = heapq.heappop(lightest)
+        blocks[word] = block
+        rows[block] += 1
+        # A full block leaves the heap.
+        if rows[block] < BLOCK_ROWS:
+            heapq.heappush(lightest, (total + float(mass[word]), rows[block], block))
+    return blocks
+
+
+def arrange(blocks: np.ndarray, n_blocks: int) -> Dealing:
+    """Return order, bounds and places of words for their blocks (V,) uint16; words of a block keep their order."""
+    order = np.argsort(blocks, kind="stable")
+    bounds = np.r_[0, np.cumsum(np.bincount(blocks, minlength=n_blocks))]
+    places = np.empty(len(blocks), np.uint32)
+    rows = np.arange(len(blocks)) - np.repeat(bounds[:-1], np.diff(bounds))
+    places[order] = blocks[order].astype(np.uint32) << 16 | rows.astype(np.uint32)
+    return Dealing(order, bounds, places)
+
+
+def block_negatives(
+    dealing: Dealing, frequency: np.ndarray, keep: np.ndarray, exponent: float, size: int, key: np.uint64
+) -> BlockNegatives:
+    """Return the tables of negatives of all blocks, of ``size`` entries each, and their weights.
+
+    ``frequency`` (V,) int64 and ``keep`` (V,) float32 are of the words in their own order. Blocks without words get a
+    table of zeros and the weight 1.
+    """
+    n_blocks = len(dealing.bounds) - 1
+    drawn = frequency.astype(np.float64) ** exponent
+    seen = frequency * keep.astype(np.float64)
+    tables = np.zeros((n_blocks, size), np.uint16)
+    weights, heaviest = np.ones(n_blocks), np.ones(n_blocks)
+    for block in range(n_blocks):
+        words = dealing.order[dealing.bounds[block] : dealing.bounds[block + 1]]
+        if not len(words):
+            continue
+        block_key = make_key(int(key), block)
+        tables[block] = negative_table(frequency[words], exponent, size, block_key)
+        weights[block] = drawn[words].sum() / drawn.sum() * seen.sum() / max(seen[words].sum(), 1e-300)
+        heaviest[block] = drawn[words].max() / drawn[words].sum()
+    return BlockNegatives(tables, weights, heaviest)

@@ -1,0 +1,231 @@
+"""Split the pairs of a chunk by the blocks of their words, for training in cells.
+
+A pair is a word (the centre, a row of W_in) and one of its neighbours (the context, a row of W_out). Each word draws
+how far its window reaches, from 1 to ``window``, as in sgns.py and par.py. Cell (i, j) has the pairs whose centre lies
+in block i and whose context lies in block j.
+
+Steps, per chunk:
+
+1. `_thin`: drop tokens of frequent words at random, look up the places of the others, and clip each window to its
+   document.
+2. `_sort_by_row`: counting sort of the kept tokens by word.
+3. Per row block i: `_windows` writes the contexts of all its words, one word after the other, and `_spread` deals
+   them to the cells. So the pairs of a cell come out sorted by centre, without a sort of pairs.
+
+Layout: a pair is a uint32, the centre's row in its block << 16 | the context's row in its block.
+
+Reference implementation: tests/helpers/naive.py, `word2vec_cells`.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..jit import kernel
+from ..random import draw, uniform
+from ..simd.lanes import LANES, load, store
+from ..simd.prefetch import prefetch
+
+#: Tokens between the prefetch of a window and its copy.
+AHEAD = 12
+LOW = np.uint32(0xFFFF)
+SHIFT = np.uint32(16)
+
+
+@kernel
+def split_pairs(
+    ptr: np.ndarray,
+    words: np.ndarray,
+    places: np.ndarray,
+    keep: np.ndarray,
+    window: int,
+    subsampling_key: np.uint64,
+    windows_key: np.uint64,
+    n_blocks: int,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the pairs of a chunk, cell after cell: (n,) uint32, and how many each cell has: (P, P) int64.
+
+    ``ptr`` (D + 1,) int64 are the bounds of some or all of the chunk's documents, ``words`` (T,) uint32 its tokens in
+    document order; words from V on are dropped. ``places`` (V,) uint32 is block << 16 | row in the block, ``keep``
+    (V,) float32 the probability that a token is kept. ``window`` is at most 255. The cells (0, 0), (0, 1), ... follow
+    one another; within a cell, pairs are sorted by centre, and pairs of a centre are in the order of the text.
+    """
+    codes, spans, n, n_pairs = _thin(ptr, words, places, keep, window, subsampling_key, windows_key)
+    first_rows = _first_rows(places, n_blocks)
+    row_ends, entries = _sort_by_row(codes, spans, n, first_rows)
+    pairs = np.empty(n_pairs, np.uint32)
+    counts = np.zeros((n_blocks, n_blocks), np.int64)
+    ends = np.zeros(n_blocks, np.int64)
+    contexts = np.empty(0, np.uint32)
+    totals = np.empty(0, np.int64)
+    done = 0
+    for i in range(n_blocks):
+        first, last = first_rows[i], first_rows[i + 1]
+        bound = _pairs_of_rows(entries, row_ends, first, last)
+        # The copy of a window writes whole vectors, so it may write LANES numbers too many.
+        if len(contexts) < bound + LANES:
+            contexts = np.empty(bound + bound // 8 + LANES, np.uint32)
+        if len(totals) < last - first:
+            totals = np.empty(last - first, np.int64)
+        _windows(codes, entries, row_ends, first, last, contexts, totals)
+        for r in range(bound):
+            counts[i, np.int64(contexts[r] >> SHIFT)] += 1
+        for j in range(n_blocks):
+            ends[j] = done
+            done += counts[i, j]
+        _spread(contexts, totals, last - first, ends, pairs)
+    return pairs, counts
+
+
+@kernel
+def _thin(
+    ptr: np.ndarray,
+    words: np.ndarray,
+    places: np.ndarray,
+    keep: np.ndarray,
+    window: int,
+    subsampling_key: np.uint64,
+    windows_key: np.uint64,
+) -> tuple[np.ndarray, np.ndarray, int, int]:
+    """Return the places of the kept tokens, their windows, their number, and the number of pairs.
+
+    A window is left << 8 | right: how many neighbours a token has on each side. Documents with fewer than two tokens
+    are dropped.
+    """
+    bound = ptr[-1] - ptr[0]
+    codes = np.empty(bound + LANES, np.uint32)
+    spans = np.empty(bound + 1, np.uint16)
+    n = 0
+    n_pairs = 0
+    for d in range(len(ptr) - 1):
+        start = n
+        for i in range(ptr[d], ptr[d + 1]):
+            word = words[i]
+            if word < len(keep) and uniform(subsampling_key, i) < keep[word]:
+                codes[n] = places[word]
+                spans[n] = window - np.int64(draw(windows_key, i) % np.uint64(window))
+                n += 1
+        if n - start < 2:
+            n = start
+        for k in range(start, n):
+            reach = np.int64(spans[k])
+            left = min(reach, k - start)
+            right = min(reach, n - 1 - k)
+            spans[k] = left << 8 | right
+            n_pairs += left + right
+    return codes, spans, n, n_pairs
+
+
+@kernel
+def _first_rows(places: np.ndarray, n_blocks: int) -> np.ndarray:
+    """Return the bounds of the blocks if their rows follow one another: (P + 1,) int64."""
+    first_rows = np.zeros(n_blocks + 1, np.int64)
+    for word in range(len(places)):
+        first_rows[np.int64(places[word] >> SHIFT) + 1] += 1
+    for block in range(n_blocks):
+        first_rows[block + 1] += first_rows[block]
+    return first_rows
+
+
+@kernel
+def _sort_by_row(codes: np.ndarray, spans: np.ndarray, n: int, first_rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the ends of all rows' tokens (V + 1,) int64, row 0 at index 1, and the tokens by row: (n,) int64.
+
+    A token is its position among the kept ones << 16 | its window.
+    """
+    ends = np.zeros(first_rows[-1] + 2, np.int64)
+    for k in range(n):
+        ends[first_rows[np.int64(codes[k] >> SHIFT)] + np.int64(codes[k] & LOW) + 2] += 1
+    for r in range(1, len(ends)):
+        ends[r] += ends[r - 1]
+    entries = np.empty(n, np.int64)
+    # During the loop, ends[row + 1] is where the next token of the row goes. In the end it is the row's end.
+    for k in range(n):
+        row = first_rows[np.int64(codes[k] >> SHIFT)] + np.int64(codes[k] & LOW)
+        entries[ends[row + 1]] = k << 16 | np.int64(spans[k])
+        ends[row + 1] += 1
+    return ends[:-1], entries
+
+
+@kernel
+def _pairs_of_rows(entries: np.ndarray, row_ends: np.ndarray, first: int, last: int) -> int:
+    """Return the number of pairs whose centres are the rows first to last."""
+    n = 0
+    for t in range(row_ends[first], row_ends[last]):
+        n += (entries[t] >> 8 & 255) + (entries[t] & 255)
+    return n
+
+
+@kernel
+def _windows(
+    codes: np.ndarray,
+    entries: np.ndarray,
+    row_ends: np.ndarray,
+    first: int,
+    last: int,
+    contexts: np.ndarray,
+    totals: np.ndarray,
+) -> None:
+    """Write the contexts of the rows first to last, row by row, and the number of each row's pairs to ``totals``."""
+    n = 0
+    end = row_ends[last]
+    for r in range(first, last):
+        before = n
+        for t in range(row_ends[r], row_ends[r + 1]):
+            if t + AHEAD < end:
+                prefetch(codes, entries[t + AHEAD] >> 16)
+            k = entries[t] >> 16
+            left = entries[t] >> 8 & 255
+            right = entries[t] & 255
+            # Whole vectors are copied: the next copy overwrites what was too much.
+            for q in range(0, left, LANES):
+                store(contexts, n + q, load(codes, k - left + q))
+            n += left
+            for q in range(0, right, LANES):
+                store(contexts, n + q, load(codes, k + 1 + q))
+            n += right
+        totals[r - first] = n - before
+
+
+@kernel
+def _spread(contexts: np.ndarray, totals: np.ndarray, n_rows: int, ends: np.ndarray, pairs: np.ndarray) -> None:
+    """Append the pairs of a row block to its cells, whose next pairs go to ``ends`` (P,) int64."""
+    c = 0
+    for r in range(n_rows):
+        centre = np.uint32(r) << SHIFT
+        for _ in range(totals[r]):
+            block = np.int64(contexts[c] >> SHIFT)
+            pairs[ends[block]] = centre | (contexts[c] & LOW)
+            ends[block] += 1
+            c += 1
+
+
+def prepare_cell(segments: Sequence[np.ndarray], n_rows: int) -> np.ndarray:
+    """Join the pairs of one cell from several chunks, in the order of the chunks, and sort them stably by centre.
+
+    Returns (n,) uint32. ``n_rows`` is the number of rows of the centres' block. The result depends on the order of the
+    text alone, not on how it is cut into chunks and shards.
+    """
+    filled = [segment for segment in segments if len(segment)]
+    if not filled:
+        return np.empty(0, np.uint32)
+    # The pairs of one chunk are sorted already.
+    if len(filled) == 1:
+        return filled[0]
+    return _sort_by_centre(np.concatenate(filled), n_rows)
+
+
+@kernel
+def _sort_by_centre(pairs: np.ndarray, n_rows: int) -> np.ndarray:
+    """Return the pairs (n,) uint32 by a stable counting sort of their centres."""
+    ends = np.zeros(n_rows + 1, np.int64)
+    for p in range(len(pairs)):
+        ends[np.int64(pairs[p] >> SHIFT) + 1] += 1
+    for r in range(n_rows):
+        ends[r + 1] += ends[r]
+    out = np.empty_like(pairs)
+    for p in range(len(pairs)):
+        centre = np.int64(pairs[p] >> SHIFT)
+        out[ends[centre]] = pairs[p]
+        ends[centre] += 1
+    return out

@@ -1,0 +1,67 @@
+"""How words are dealt to blocks, and the weights of the blocks' negatives."""
+
+import numpy as np
+import pytest
+from corpusmill.kernels import random
+from corpusmill.kernels.word2vec.dealing import arrange, block_negatives, deal
+from corpusmill.kernels.word2vec.text import keep_probability
+
+FREQUENCY = (1e6 / np.arange(1, 5001)).astype(np.int64)
+KEEP = keep_probability(FREQUENCY, 1e-3)
+MASS = FREQUENCY * KEEP.astype(float)
+
+
+@pytest.mark.parametrize("n_blocks", [1, 8, 32])
+def test_blocks_have_equal_masses(n_blocks):
+    blocks = deal(MASS, n_blocks, random.key(1))
+    masses = np.bincount(blocks, MASS, n_blocks)
+    assert masses.max() < 1.01 * masses.mean()
+
+
+def test_each_seed_deals_differently_and_each_repetition_equally():
+    first, again, other = (deal(MASS, 8, random.key(seed)) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(first, again)
+    assert np.mean(first == other) < 0.3
+
+
+def test_words_without_mass_are_dealt_evenly():
+    blocks = deal(np.zeros(80), 8, random.key(1))
+    assert (np.bincount(blocks) == 10).all()
+
+
+def test_more_words_than_blocks_can_hold_are_refused_and_a_full_block_is_skipped():
+    with pytest.raises(ValueError, match=r"1 blocks hold 65,536 words, fewer than 65,537: take more"):
+        deal(np.ones(65_537), 1, random.key(1))
+    heavy_first = np.r_[1e9, np.ones(65_600)]
+    assert np.bincount(deal(heavy_first, 2, random.key(1))).tolist() == [65, 65_536]
+
+
+def test_an_arrangement_is_consistent_in_order_bounds_and_places():
+    blocks = deal(MASS, 8, random.key(1))
+    order, bounds, places = arrange(blocks, 8)
+    np.testing.assert_array_equal(places >> 16, blocks)
+    np.testing.assert_array_equal(order[bounds[places >> 16] + (places & 0xFFFF)], np.arange(5000))
+    for block in range(8):
+        assert (np.diff(order[bounds[block] : bounds[block + 1]]) > 0).all()
+
+
+def test_the_weights_make_the_expected_negatives_those_of_the_whole_vocabulary():
+    dealing = arrange(deal(MASS, 8, random.key(1)), 8)
+    found = block_negatives(dealing, FREQUENCY, KEEP, 0.75, 1 << 15, random.key(2))
+    expected = np.zeros(5000)
+    for block in range(8):
+        words = dealing.order[dealing.bounds[block] : dealing.bounds[block + 1]]
+        share_of_pairs = MASS[words].sum() / MASS.sum()
+        drawn = np.bincount(found.tables[block], minlength=len(words)) / (1 << 15)
+        expected[words] = share_of_pairs * found.weights[block] * drawn
+    wanted = FREQUENCY**0.75 / (FREQUENCY**0.75).sum()
+    np.testing.assert_allclose(expected[:500], wanted[:500], rtol=0.05)
+    assert expected.sum() == pytest.approx(1)
+
+
+def test_blocks_without_words_have_harmless_negatives():
+    dealing = arrange(np.zeros(3, np.uint16), 2)
+    found = block_negatives(dealing, np.array([3, 2, 1]), np.ones(3, np.float32), 0.75, 64, random.key(1))
+    assert not found.tables[1].any()
+    assert found.weights[1] == 1
+    assert found.heaviest[0] == pytest.approx(3**0.75 / (3**0.75 + 2**0.75 + 1))

@@ -1,0 +1,81 @@
+"""Pairs of a chunk in cells, against their definition."""
+
+import numpy as np
+import pytest
+from corpusmill.kernels import random
+from corpusmill.kernels.word2vec.dealing import arrange
+from corpusmill.kernels.word2vec.pairs import prepare_cell, split_pairs
+from helpers import naive
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+KEYS = (random.key(1), random.key(2))
+
+
+def make_case(lengths, n_words, n_blocks, share, seed):
+    """Return documents' bounds, words, places and probabilities; some words are outside the vocabulary."""
+    rng = np.random.default_rng(seed)
+    ptr = np.r_[0, np.cumsum(lengths)].astype(np.int64)
+    words = np.minimum(rng.geometric(0.1, ptr[-1]) - 1, n_words).astype(np.uint32)
+    places = arrange(rng.integers(0, n_blocks, n_words).astype(np.uint16), n_blocks).places
+    keep = np.where(rng.random(n_words) < 0.5, 1, share).astype(np.float32)
+    return ptr, words, places, keep
+
+
+def wanted_pairs(ptr, words, places, keep, window, n_blocks):
+    """Return the pairs of all cells by the definition, sorted stably by centre, and their numbers."""
+    tokens = list(enumerate(words.tolist()))
+    docs = [tokens[a:b] for a, b in zip(ptr[:-1], ptr[1:], strict=True)]
+    rows = [(int(place) >> 16, int(place) & 0xFFFF) for place in places]
+    cells = naive.word2vec_pairs(docs, rows, keep, window, [int(key) for key in KEYS])
+    counts = np.zeros((n_blocks, n_blocks), int)
+    listed = []
+    for i in range(n_blocks):
+        for j in range(n_blocks):
+            found = sorted(cells.get((i, j), []), key=lambda pair: pair[0])
+            counts[i, j] = len(found)
+            listed += [centre << 16 | context for centre, context in found]
+    return np.array(listed, np.uint32), counts
+
+
+@given(
+    st.lists(st.integers(0, 40), max_size=8),
+    st.sampled_from([1, 2, 5, 8, 9, 20, 255]),
+    st.integers(1, 5),
+    st.floats(0, 1),
+    st.integers(0, 999),
+)
+@settings(max_examples=60, deadline=None)
+def test_each_cell_has_the_pairs_of_the_definition_sorted_by_centre(lengths, window, n_blocks, share, seed):
+    ptr, words, places, keep = make_case(lengths, 30, n_blocks, share, seed)
+    pairs, counts = split_pairs(ptr, words, places, keep, window, *KEYS, n_blocks)
+    wanted, wanted_counts = wanted_pairs(ptr, words, places, keep, window, n_blocks)
+    np.testing.assert_array_equal(counts, wanted_counts)
+    np.testing.assert_array_equal(pairs, wanted)
+
+
+def test_pairs_of_some_documents_have_the_draws_of_the_chunk():
+    ptr, words, places, keep = make_case([9, 1, 20, 12], 30, 3, 0.5, 0)
+    whole, counts = split_pairs(ptr, words, places, keep, 5, *KEYS, 3)
+    parts = [split_pairs(ptr[part], words, places, keep, 5, *KEYS, 3) for part in (slice(0, 3), slice(2, 5))]
+    np.testing.assert_array_equal(counts, parts[0][1] + parts[1][1])
+    assert sorted(whole) == sorted(np.concatenate([pairs for pairs, _ in parts]))
+
+
+@pytest.mark.parametrize("bounds", [(0, 8), (0, 3, 8), (0, 1, 2, 3, 4, 5, 6, 7, 8)])
+def test_a_prepared_cell_does_not_depend_on_how_documents_are_grouped_into_segments(bounds):
+    ptr, words, places, keep = make_case([30] * 8, 30, 2, 0.5, 0)
+    n_rows = 30
+    whole, counts = split_pairs(ptr, words, places, keep, 5, *KEYS, 2)
+    ends = np.cumsum(counts)
+    segments = []
+    for a, b in zip(bounds[:-1], bounds[1:], strict=True):
+        pairs, part_counts = split_pairs(ptr[a : b + 1], words, places, keep, 5, *KEYS, 2)
+        part_ends = np.cumsum(part_counts)
+        segments.append(pairs[part_ends[1] : part_ends[2]])
+    np.testing.assert_array_equal(prepare_cell(segments, n_rows), whole[ends[1] : ends[2]])
+
+
+def test_a_cell_without_segments_is_empty():
+    assert len(prepare_cell([], 5)) == 0
+    assert len(prepare_cell([np.empty(0, np.uint32)], 5)) == 0

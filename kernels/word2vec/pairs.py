@@ -109,8 +109,8 @@ def _thin(
             n = start
         for k in range(start, n):
             reach = np.int64(spans[k])
-            left = min(reach, k - start)
-            right = min(reach, n - 1 - k)
+            left = np.int64(min(reach, k - start))
+            right = np.int64(min(reach, n - 1 - k))
             spans[k] = left << 8 | right
             n_pairs += left + right
     return codes, spans, n, n_pairs

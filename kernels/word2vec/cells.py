@@ -1,14 +1,15 @@
-"""Train the pairs of one cell: attraction in runs of pairs of one centre, then repulsion from negatives that runs share.
+"""Train the pairs of one cell: runs of pairs that share a centre are attracted, then repelled by shared negatives.
 
 A cell has pairs of a centre in block i (W_in) and a context in block j (W_out). Pairs of one centre are cut into runs
 of up to RUN pairs. For a batch of up to RUNS runs, with centres V (RUNS, D) and n = SHARED negatives U (n, D) of
 block j:
 
 1. Attraction: each pair has label 1. A few runs at a time, all products come before all moves.
-2. Repulsion: G = −α σ(V Uᵀ), row b multiplied by m_b negative w_j / n for a run of m_b pairs; then U += Gᵀ V and V += G U.
+2. Repulsion: G = −α σ(V Uᵀ), row b multiplied by m_b negative w_j / n for a run of m_b pairs. Then U += Gᵀ V and
+   V += G U, both with the old values.
 
-So each pair repels as strongly as ``negative`` negatives of its own would, and the n products of a run are shared by its
-pairs. Batches are bounded, because the steps of one batch add up without seeing each other:
+So each pair repels as strongly as ``negative`` negatives of its own would, and the pairs of a run share n products.
+Batches are bounded, because the steps of one batch add up without seeing each other:
 
 - Runs are trained in an order of fixed stride, which spreads the runs of a centre over the cell. A batch has at most
   CENTRE_PAIRS pairs of one centre.
@@ -23,7 +24,7 @@ Source: the updates are Moon's (2019), Algorithms 20 to 22, as in par.py; cells 
 
 Layout: as in par.py. Rows are numbers within a block; W_in and W_out are the blocks (rows, D) float32.
 
-Reference implementation: tests/helpers/naive.py, `word2vec_cell`.
+Reference implementation: tests/helpers/naive_cells.py, `train_cell`.
 """
 
 from typing import NamedTuple
@@ -98,8 +99,8 @@ class Scratch(NamedTuple):
 def batch_limit(alpha: float, negative: int, heaviest: float) -> int:
     """Return the largest number of pairs of a batch.
 
-    ``heaviest`` is the share of the most frequent word in the block's negatives. All of a batch's steps on one row start
-    from the same value. The limit keeps their sum, α · pairs · negative · share, at or below 4.
+    ``heaviest`` is the share of the most frequent word in the block's negatives. All steps of a batch on one row
+    start from the same value. The limit keeps their sum, α · pairs · negative · share, at or below 4.
     """
     return max(8, int(4 / (alpha * negative * heaviest)))
 

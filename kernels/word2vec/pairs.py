@@ -14,7 +14,7 @@ Steps, per chunk:
 
 Layout: a pair is a uint32, the centre's row in its block << 16 | the context's row in its block.
 
-Reference implementation: tests/helpers/naive.py, `word2vec_cells`.
+Reference implementation: tests/helpers/naive_cells.py, `pairs_of`.
 """
 
 from collections.abc import Sequence
@@ -108,12 +108,16 @@ def _thin(
         if n - start < 2:
             n = start
         for k in range(start, n):
-            reach = np.int64(spans[k])
-            left = np.int64(min(reach, k - start))
-            right = np.int64(min(reach, n - 1 - k))
-            spans[k] = left << 8 | right
-            n_pairs += left + right
+            span = _clipped(np.int64(spans[k]), k - start, n - 1 - k)
+            spans[k] = span
+            n_pairs += (span >> 8) + (span & 255)
     return codes, spans, n, n_pairs
+
+
+@kernel(inline="always")
+def _clipped(reach: int, before: int, after: int) -> int:
+    """Return the window of a token with ``before`` and ``after`` tokens of its document on its two sides."""
+    return min(reach, before) << 8 | min(reach, after)
 
 
 @kernel

@@ -5,7 +5,7 @@ import pytest
 from corpusmill.kernels import random
 from corpusmill.kernels.word2vec.cells import CellOptions, batch_limit, train_cell
 from corpusmill.kernels.word2vec.text import padded
-from helpers import naive
+from helpers import naive_cells
 
 
 def make_block(n_rows, dimension, seed):
@@ -41,7 +41,7 @@ def test_a_cell_is_trained_as_by_the_reference_implementation(n, n_centres, skew
         return max(options.min_alpha, options.alpha - options.slope * done)
 
     listed = [(int(pair) >> 16, int(pair) & 0xFFFF) for pair in pairs]
-    naive.word2vec_cell(listed, *wanted, table.tolist(), 5, options.weight, limit, rate, int(options.key))
+    naive_cells.train_cell(listed, *wanted, table.tolist(), 5, options.weight, limit, rate, int(options.key))
     train_cell(W_in, W_out, pairs, table, options)
     for found, expected in zip((W_in, W_out), wanted, strict=True):
         np.testing.assert_allclose(found, expected, atol=2e-5)

@@ -5,7 +5,7 @@ import pytest
 from corpusmill.kernels import random
 from corpusmill.kernels.word2vec.dealing import arrange
 from corpusmill.kernels.word2vec.pairs import prepare_cell, split_pairs
-from helpers import naive
+from helpers import naive_cells
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,7 +27,7 @@ def wanted_pairs(ptr, words, places, keep, window, n_blocks):
     tokens = list(enumerate(words.tolist()))
     docs = [tokens[a:b] for a, b in zip(ptr[:-1], ptr[1:], strict=True)]
     rows = [(int(place) >> 16, int(place) & 0xFFFF) for place in places]
-    cells = naive.word2vec_pairs(docs, rows, keep, window, [int(key) for key in KEYS])
+    cells = naive_cells.pairs_of(docs, rows, keep, window, [int(key) for key in KEYS])
     counts = np.zeros((n_blocks, n_blocks), int)
     listed = []
     for i in range(n_blocks):

@@ -16,7 +16,8 @@ import click
 import pyarrow as pa
 from corpusmill.io.readers.batches import BATCH_BYTES, Batch
 from corpusmill.io.text.tokens import TokenOptions, tokenise
-from corpusmill.pipeline.ingest.ingest import IngestOptions, ingest
+from corpusmill.pipeline.ingest.ingest import ingest
+from corpusmill.pipeline.ingest.options import IngestOptions
 from sklearn.feature_extraction.text import CountVectorizer
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")

@@ -1,18 +1,26 @@
-"""Make a graph store of a source of edges."""
+"""Make a graph store of a list of edges."""
 
 import os
-from typing import Any
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import scipy.sparse
 
 from ...io.readers.edges import EdgeOptions, read_edges
 from ...io.stores.graph import CHUNK_EDGES, Graph, write_graph
 
+#: A file, glob or URL of edges, several of these, or a square matrix of weights.
+EdgeSource: TypeAlias = (
+    str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | scipy.sparse.sparray | scipy.sparse.spmatrix
+)
+
 
 def ingest_graph(
-    source: Any, url: str | os.PathLike[str], options: EdgeOptions | None = None, chunk_edges: int = CHUNK_EDGES
+    source: EdgeSource, url: str | os.PathLike[str], options: EdgeOptions | None = None, chunk_edges: int = CHUNK_EDGES
 ) -> Graph:
-    """Read edges, write them as a graph store and open it; a graph that is already at ``url`` is replaced.
+    """Read edges, write them as a graph store, and open it. A graph that is already at ``url`` is replaced.
 
-    ``source`` is a path, glob or URL of edges, or a list of these, or a square sparse matrix in memory; see
-    `read_edges`. Raises DataError for files that cannot be used and ValueError for a bad option.
+    ``source`` is described in `read_edges`; ``chunk_edges`` is the number of edges per chunk of the store. Raises
+    DataError for files that cannot be used, and ValueError for an invalid option.
     """
     return write_graph(read_edges(source, options), url, chunk_edges)

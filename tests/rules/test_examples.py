@@ -15,7 +15,7 @@ import click
 import corpusmill
 import pytest
 from corpusmill.pipeline.commands.cli.main import cli
-from corpusmill.pipeline.ingest.tasks import IngestOptions
+from corpusmill.pipeline.ingest.options import IngestOptions
 from helpers.source_tree import ROOT, SOURCES, files_below, module_of, tree_of
 
 DOCUMENTS = [ROOT / "README.md", *ROOT.glob("CONTRIBUTING.md"), *files_below(ROOT / "docs", pattern="*.md")]

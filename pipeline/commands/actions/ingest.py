@@ -7,8 +7,9 @@ from ....configs.schema import Config
 from ....io.readers.edges import EdgeOptions
 from ....io.stores.store import DataError, Store
 from ...ingest.graph import ingest_graph
-from ...ingest.ingest import IngestOptions, IngestProgress, Listener
 from ...ingest.ingest import ingest as ingest_source
+from ...ingest.options import IngestOptions
+from ...ingest.steps import IngestProgress, Listener
 from ..results import Facts, IngestResult
 from .inspect import describe_corpus, inspect
 

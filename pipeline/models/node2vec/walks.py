@@ -29,7 +29,7 @@ from ...engine.cache import CACHE
 from ...engine.device import kernels as kernels_on
 from ...engine.executors import Executor, executor_for
 from ...engine.plan import PLANNED_SHARE, PROCESS_BYTES
-from ...ingest.ingest import default_chunk_tokens
+from ...ingest.chunks import default_chunk_tokens
 
 if TYPE_CHECKING:
     from distributed import Client

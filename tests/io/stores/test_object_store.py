@@ -9,7 +9,8 @@ from corpusmill import LDA, Corpus
 from corpusmill.io.stores.store import DataError, Store
 from corpusmill.pipeline.engine.clusters import open_cluster
 from corpusmill.pipeline.engine.events import EpochFinished
-from corpusmill.pipeline.ingest.ingest import IngestOptions, ingest
+from corpusmill.pipeline.ingest.ingest import ingest
+from corpusmill.pipeline.ingest.options import IngestOptions
 from helpers.s3_proxy import ALWAYS, Proxy
 
 DOCUMENTS = [["apple", "pear", "plum"] * 4, ["car", "road", "wheel"] * 4] * 10

@@ -2,7 +2,8 @@
 
 import numpy as np
 from corpusmill.io.stores.selection import select_documents
-from corpusmill.pipeline.ingest.ingest import IngestOptions, ingest
+from corpusmill.pipeline.ingest.ingest import ingest
+from corpusmill.pipeline.ingest.options import IngestOptions
 from helpers.documents import words_of
 
 TEXTS = {"a.txt": "red fish\nblue fish\n", "b.txt": "one fish\ntwo fish\nred sea\n", "c.txt": "old fish\nnew sea\n"}

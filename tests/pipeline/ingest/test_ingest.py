@@ -11,17 +11,16 @@ import pytest
 import scipy.sparse
 from corpusmill.io.stores.store import DataError
 from corpusmill.pipeline.commands.actions.inspect import inspect
-from corpusmill.pipeline.ingest.ingest import (
-    BALANCED,
-    LEAST_TOKENS,
-    MOST_TOKENS,
+from corpusmill.pipeline.ingest.chunks import (
+    MAX_CHUNK_TOKENS,
+    MIN_CHUNK_TOKENS,
+    MIN_CHUNKS,
     TOKEN_BYTES,
-    Cutter,
-    IngestOptions,
-    corpus_from,
+    ChunkCutter,
     default_chunk_tokens,
-    ingest,
 )
+from corpusmill.pipeline.ingest.ingest import corpus_from, ingest
+from corpusmill.pipeline.ingest.options import IngestOptions
 from corpusmill.pipeline.ingest.tasks import is_held_out
 from helpers.documents import source_words, words_of, write_source
 from hypothesis import given, settings
@@ -213,15 +212,15 @@ def test_nothing_is_cut_off_at_ten_thousand_tokens():
     assert words_of(corpus)[0] == words
 
 
-@given(pieces=st.lists(st.lists(st.integers(0, 50), max_size=20), max_size=5), size=st.integers(1, 120))
-def test_chunks_hold_whole_documents_in_order(pieces, size):
-    cutter = Cutter(size)
-    for number, lengths in enumerate(pieces):
+@given(batches=st.lists(st.lists(st.integers(0, 50), max_size=20), max_size=5), size=st.integers(1, 120))
+def test_chunks_hold_whole_documents_in_order(batches, size):
+    cutter = ChunkCutter(size)
+    for number, lengths in enumerate(batches):
         cutter.add(0, number, np.array(lengths, np.int64))
-    runs = [run for chunk in cutter.chunks for run in chunk]
-    documents = [(run.piece, d) for run in runs for d in range(run.first, run.last)]
-    assert documents == [(n, d) for n, lengths in enumerate(pieces) for d in range(len(lengths))]
-    held = [[length for r in chunk for length in pieces[r.piece][r.first : r.last]] for chunk in cutter.chunks]
+    ranges = [r for chunk in cutter.chunks for r in chunk]
+    documents = [(r.batch, d) for r in ranges for d in range(r.first, r.stop)]
+    assert documents == [(n, d) for n, lengths in enumerate(batches) for d in range(len(lengths))]
+    held = [[length for r in chunk for length in batches[r.batch][r.first : r.stop]] for chunk in cutter.chunks]
     assert all(sum(chunk) <= max(size, max(chunk)) for chunk in held)
     assert all(sum(left) + right[0] > size for left, right in itertools.pairwise(held))
 
@@ -229,13 +228,13 @@ def test_chunks_hold_whole_documents_in_order(pieces, size):
 @given(tokens=st.integers(0, 10**11), longest=st.integers(0, 10**4), memory=st.integers(0, 1 << 36))
 def test_default_chunks_fit_the_memory_and_are_even(tokens, longest, memory):
     size = default_chunk_tokens(tokens, longest, memory)
-    limit = max(1 << 16, memory // TOKEN_BYTES) if memory else MOST_TOKENS
-    assert 1 <= size <= min(limit, MOST_TOKENS) * 9 // 8 + 1
+    limit = max(1 << 16, memory // TOKEN_BYTES) if memory else MAX_CHUNK_TOKENS
+    assert 1 <= size <= min(limit, MAX_CHUNK_TOKENS) * 9 // 8 + 1
     chunks = -(-tokens // size)
-    if limit >= LEAST_TOKENS:
-        assert chunks <= max(BALANCED, -(-tokens // min(limit, MOST_TOKENS)))
-    if tokens >= BALANCED * LEAST_TOKENS:
-        assert chunks >= BALANCED * 8 // 9
+    if limit >= MIN_CHUNK_TOKENS:
+        assert chunks <= max(MIN_CHUNKS, -(-tokens // min(limit, MAX_CHUNK_TOKENS)))
+    if tokens >= MIN_CHUNKS * MIN_CHUNK_TOKENS:
+        assert chunks >= MIN_CHUNKS * 8 // 9
 
 
 def test_the_size_of_chunks_is_stated():

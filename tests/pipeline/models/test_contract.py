@@ -14,7 +14,7 @@ from corpusmill.io.stores.store import DataError
 from corpusmill.pipeline.engine.events import EpochFinished, RunFinished, RunStarted
 from corpusmill.pipeline.engine.run import RunStore
 from corpusmill.pipeline.ingest.ingest import ingest
-from corpusmill.pipeline.ingest.tasks import IngestOptions
+from corpusmill.pipeline.ingest.options import IngestOptions
 from corpusmill.pipeline.models.registry import MODEL_KINDS, estimator_class, load_model, model_of_run
 from helpers.documents import BOATS_AND_BREAD
 from helpers.models import interrupt_after, stop_after

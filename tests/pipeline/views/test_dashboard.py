@@ -12,7 +12,8 @@ from corpusmill import LDA
 from corpusmill.pipeline.commands.actions.report import write_report
 from corpusmill.pipeline.engine.clusters import open_cluster
 from corpusmill.pipeline.engine.events import EpochFinished, EpochStarted, RunStarted
-from corpusmill.pipeline.ingest.ingest import IngestOptions, ingest
+from corpusmill.pipeline.ingest.ingest import ingest
+from corpusmill.pipeline.ingest.options import IngestOptions
 from corpusmill.pipeline.views.dashboard import publish
 from corpusmill.pipeline.views.status import event_message
 from helpers.browser import TEXT, Browser

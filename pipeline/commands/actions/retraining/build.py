@@ -17,7 +17,8 @@ from .....io.stores.selection import select_documents
 from .....io.stores.store import DataError
 from ....engine.events import Callback
 from ....engine.run import versions as software_versions
-from ....ingest.ingest import Listener, ingest
+from ....ingest.ingest import ingest
+from ....ingest.steps import Listener
 from ....models.base.estimator import Estimator
 from ....models.registry import load_model
 from ....models.versions import FileRecord, VersionFacts, Versions

@@ -1,0 +1,60 @@
+"""What identifies a corpus: its source, the options, and the vocabulary that was given."""
+
+import hashlib
+import json
+from dataclasses import asdict, replace
+from importlib.metadata import version
+from typing import TypedDict
+
+import pyarrow as pa
+
+from ...io.readers.reader import Reader
+from ...io.stores.corpus import vocabulary_hash
+from .options import IngestOptions
+
+
+class Identity(TypedDict):
+    """Everything that decides the content of a corpus. It is stored in corpus.json, and never has other keys."""
+
+    source: list[list[str | int]]  # name, size and version of each file
+    reader: str
+    options: dict[str, object]
+    vocabulary: str | None  # digest of the words, followed by "+" if further words are added to them
+
+
+def identity_of(reader: Reader, options: IngestOptions, vocabulary: pa.Table | None, grow: bool = False) -> Identity:
+    """Return the identity of the corpus that these arguments of `ingest` give."""
+    words = None
+    if vocabulary is not None:
+        words = vocabulary_hash(vocabulary["word"].to_pylist())
+        if grow:
+            words += "+"
+    identity = Identity(
+        source=reader.describe(),
+        reader=reader.kind,
+        # Whether a corpus may be overwritten does not change its content.
+        options=asdict(replace(options, overwrite=False)),
+        vocabulary=words,
+    )
+    # JSON turns tuples into lists. The identity must equal the one that is read from corpus.json.
+    as_stored: Identity = json.loads(json.dumps(identity))
+    return as_stored
+
+
+def digest_of(identity: Identity) -> str:
+    """Return a name for the work files. Files of another version of corpusmill get another name."""
+    content = dict(identity) | {"version": version("corpusmill")}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def describe_difference(found: Identity | None, wanted: Identity) -> str:
+    """Say how the corpus that was found differs from the one that is wanted. None: its identity is unknown."""
+    if found is None or found["source"] != wanted["source"]:
+        return "from another source, or from files that changed since"
+    changed = [name for name, value in wanted["options"].items() if found["options"].get(name) != value]
+    if changed:
+        return f"from this source with other options ({', '.join(changed)})"
+    if found == wanted:
+        # Two lists in memory have the same identity, whatever they contain.
+        return "from data in memory"
+    return "from this source with another vocabulary"

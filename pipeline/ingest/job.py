@@ -1,0 +1,75 @@
+"""What all tasks of an ingest have in common: the job, and the results that they return as JSON."""
+
+from dataclasses import dataclass
+from typing import NamedTuple, TypedDict
+
+from ...io.stores.store import Store
+from .options import IngestOptions
+
+#: Parts of a corpus. The documents of ``held_out`` are set aside for evaluation.
+PARTS = ("train", "held_out")
+
+
+@dataclass(frozen=True)
+class Job:
+    """An ingest as its tasks see it. Every task gets a copy, so it is small."""
+
+    corpus: str  # URL of the corpus
+    work: str  # folder of the work files, relative to the corpus
+    options: IngestOptions
+    n_buckets: int  # words are merged in so many buckets, by their hash
+    has_vocabulary: bool  # whether the caller gave a vocabulary
+    grows: bool  # whether words that the given vocabulary lacks are added to it
+
+    @property
+    def store(self) -> Store:
+        """The corpus store."""
+        return Store(self.corpus)
+
+    @property
+    def files(self) -> Store:
+        """The work files."""
+        return self.store.child(self.work)
+
+
+class DocumentRange(NamedTuple):
+    """Consecutive documents of one part of the corpus in one batch of a partition.
+
+    Only the documents of that part are counted: a range of the part ``train`` skips held-out documents.
+    """
+
+    partition: int
+    batch: int
+    first: int
+    stop: int
+
+
+class PartitionCounts(TypedDict):
+    """What `tasks.count_partition` returns."""
+
+    documents: int
+    counted: int  # documents that are not held out; only they count for the frequencies of words
+    tokens: int
+    batches: int
+
+
+class BucketCounts(TypedDict):
+    """What `tasks.merge_bucket` returns."""
+
+    words: int
+    kept: int
+
+
+class EncodedCounts(TypedDict):
+    """What `tasks.encode_partition` returns."""
+
+    tokens: int
+    unseen: int  # tokens whose words are not in the vocabulary
+    longest: int  # tokens of the longest document
+
+
+class WrittenChunk(TypedDict):
+    """What `tasks.gather_chunk` returns."""
+
+    info: dict[str, int]  # the fields of ChunkInfo
+    digest: str  # SHA-256 of the documents

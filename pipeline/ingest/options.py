@@ -1,0 +1,64 @@
+"""The options of an ingest."""
+
+from dataclasses import dataclass
+
+from ...io.readers.batches import ReadOptions
+from ...io.text.tokens import TokenOptions
+from ...io.text.vocabulary import VocabularyOptions, stop_list
+
+
+@dataclass(frozen=True)
+class IngestOptions(ReadOptions, TokenOptions, VocabularyOptions):
+    r"""How documents become a corpus: how to read them, which words to keep, and how to cut chunks.
+
+    Words and their limits have the names and meanings of scikit-learn's CountVectorizer.
+
+    Parameters
+    ----------
+    stop_words : "english" or tuple of str, optional
+        Words to leave out. By default, none.
+    min_df, max_df : int or float, default=1 and 1.0
+        Words in fewer or in more documents are left out. An integer is a number of documents, a float is a share.
+    max_features : int, optional
+        Keep only the most frequent words, up to this number. By default, all.
+    lowercase : bool, default=True
+        Whether to convert texts to lower case.
+    token_pattern : str, default=r"(?u)\b\w\w+\b"
+        Regular expression of a token.
+    format : str, default="auto"
+        Format of the files, such as "jsonl". By default, the names of the files decide.
+    text : str, default="text"
+        Column or field of the text.
+    tokens : str, optional
+        Column or field with a list of tokens, to be read instead of text.
+    key : str, optional
+        Column or field with the key of the document. By default, the key is ``file:row``.
+    vocabulary_file : str, optional
+        File with the words of the columns of docword, svmlight, LDA-C and MatrixMarket files, one per line.
+    zero_based : bool, default=False
+        Whether the columns of svmlight files count from 0.
+    encoding_errors : {"strict", "replace"}, default="strict"
+        Whether to refuse invalid UTF-8 or to replace it.
+    null_text : {"error", "empty"}, default="error"
+        Whether to refuse a row without text or to read an empty document.
+    held_out : float, default=0.0
+        Share of the documents to set aside for evaluation. A hash of a document's key decides.
+    chunk_tokens : int, optional
+        Maximum number of tokens of a chunk. A longer document gets a chunk of its own. By default, the size depends on
+        the number of tokens and on the memory of the workers.
+    overwrite : bool, default=False
+        Whether to replace a corpus that was made from another source or with other options.
+    """
+
+    held_out: float = 0.0
+    chunk_tokens: int | None = None
+    overwrite: bool = False
+
+
+def check_options(options: IngestOptions) -> None:
+    """Raise ValueError for an invalid option. Options of reading are checked when the source is opened."""
+    if not 0 <= options.held_out < 1:
+        raise ValueError(f"held_out={options.held_out} must be at least 0 and below 1")
+    if options.chunk_tokens is not None and options.chunk_tokens < 1:
+        raise ValueError(f"chunk_tokens={options.chunk_tokens} must be at least 1")
+    stop_list(options.stop_words)

@@ -1,0 +1,246 @@
+"""The steps of an ingest, which the client takes; it leaves the work on documents to tasks."""
+
+import hashlib
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ...io.readers.reader import Reader
+from ...io.stores.corpus import ChunkInfo, Corpus, commit_corpus, vocabulary_hash
+from ...io.stores.store import DataError
+from ...io.text import vocabulary as voc
+from ..engine.executors import Executor, Synchronous
+from ..engine.plan import PLANNED_SHARE, PROCESS_BYTES
+from . import tasks
+from .chunks import cut_chunks, default_chunk_tokens
+from .destination import has_corpus, prepare
+from .identity import Identity
+from .job import PARTS, EncodedCounts, Job, PartitionCounts, WrittenChunk
+from .work_files import read_table, write_table
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class IngestProgress:
+    """How far an ingest is.
+
+    Parameters
+    ----------
+    stage : str
+        The current stage: "tokens", "words", "ids" or "chunks". At the end "finished", or "unchanged" if the corpus was
+        complete already.
+    done, total : int
+        Number of finished tasks of the stage, and of all its tasks.
+    """
+
+    stage: str
+    done: int
+    total: int
+
+
+Listener = Callable[[IngestProgress], None]
+
+
+class Ingest:
+    """One call of `ingest`."""
+
+    def __init__(
+        self,
+        reader: Reader,
+        job: Job,
+        identity: Identity,
+        executor: Executor,
+        progress: Listener | None = None,
+        vocabulary: pa.Table | None = None,
+        may_be_empty: bool = False,
+    ):
+        self.reader = reader
+        self.job = job
+        self.identity = identity
+        self.executor = executor
+        self.progress = progress
+        self.given = vocabulary
+        self.may_be_empty = may_be_empty or vocabulary is not None
+
+    def run(self) -> Corpus:
+        """Take the steps that are not done yet, and return the corpus."""
+        if has_corpus(self.job, self.reader, self.identity):
+            self._report("unchanged", 1, 1)
+        else:
+            prepare(self.job, self.reader)
+            self._make_corpus()
+            self._report("finished", 1, 1)
+        self.job.store.delete(".work")
+        return Corpus(self.job.corpus)
+
+    def _report(self, stage: str, done: int, total: int) -> None:
+        if self.progress is not None:
+            self.progress(IngestProgress(stage, done, total))
+
+    def _make_corpus(self) -> None:
+        counted = self._count_partitions()
+        vocabulary = self._merge_words(counted)
+        to_encode = [(index, counts["batches"]) for index, counts in enumerate(counted)]
+        encoded = self._run_stage("ids", tasks.encode_partition, to_encode)
+        chunk_tokens = self._chunk_tokens(encoded)
+        written = self._write_chunks(len(counted), chunk_tokens)
+        self._finish(vocabulary, written, _about(self.job, counted, encoded, chunk_tokens))
+
+    def _count_partitions(self) -> list[PartitionCounts]:
+        reader = self.reader.for_tasks()
+        arguments = [(index, reader, part) for index, part in enumerate(self.reader.partitions())]
+        # Data in memory is not sent to workers.
+        executor = self.executor if self.reader.is_repeatable else Synchronous()
+        return self._run_stage("tokens", tasks.count_partition, arguments, executor)
+
+    def _merge_words(self, counted: list[PartitionCounts]) -> pa.Table:
+        """Return the vocabulary and write it for the tasks; raise DataError if no word is left."""
+        if self.given is not None:
+            write_table(self.job.files, "given.arrow", self.given.select(["word"]))
+        n_documents = sum(counts["counted"] for counts in counted)
+        arguments = [(bucket, len(counted), n_documents) for bucket in range(self.job.n_buckets)]
+        self._run_stage("words", tasks.merge_bucket, arguments)
+        merged = pa.concat_tables(
+            read_table(self.job.files, f"merged/{bucket:04d}.arrow") for bucket in range(self.job.n_buckets)
+        )
+        vocabulary = self._vocabulary(merged)
+        if not vocabulary.num_rows and not self.may_be_empty:
+            raise DataError(_describe_nothing_left(self.reader, counted))
+        write_table(self.job.files, "vocabulary.arrow", vocabulary)
+        return vocabulary
+
+    def _vocabulary(self, merged: pa.Table) -> pa.Table:
+        if self.given is None:
+            return voc.rank(merged, self.job.options.max_features)
+        if self.job.grows:
+            return voc.extend(self.given, merged, self.job.options.max_features)
+        return voc.count_given(self.given, merged)
+
+    def _chunk_tokens(self, encoded: list[EncodedCounts]) -> int:
+        """Return the maximum size of a chunk.
+
+        It is written to a file, because an ingest that is continued on other workers must cut the same chunks.
+        """
+        if not self.job.files.exists("chunk_tokens.json"):
+            tokens = sum(counts["tokens"] for counts in encoded)
+            default = default_chunk_tokens(tokens, _longest(encoded), self._memory_per_thread())
+            self.job.files.write_json("chunk_tokens.json", self.job.options.chunk_tokens or default)
+        return int(self.job.files.read_json("chunk_tokens.json"))
+
+    def _memory_per_thread(self) -> int:
+        """Return the bytes that a thread of the smallest worker can use, or 0 if no worker has a limit."""
+        smallest = 0
+        for worker in self.executor.capacities():
+            if worker.memory:
+                usable = max(1, int(worker.memory * PLANNED_SHARE) - PROCESS_BYTES) // worker.threads
+                smallest = min(smallest, usable) if smallest else usable
+        return smallest
+
+    def _write_chunks(self, n_partitions: int, chunk_tokens: int) -> dict[str, list[WrittenChunk]]:
+        """Write the chunks of all parts in one stage, so that workers need not wait between the parts."""
+        ranges = cut_chunks(self.job, n_partitions, chunk_tokens)
+        arguments = [(part, chunk, ranges[part][chunk]) for part in PARTS for chunk in range(len(ranges[part]))]
+        results = self._run_stage("chunks", tasks.gather_chunk, arguments)
+        written: dict[str, list[WrittenChunk]] = {part: [] for part in PARTS}
+        for (part, _, _), result in zip(arguments, results, strict=True):
+            written[part].append(result)
+        return written
+
+    def _run_stage(
+        self,
+        stage: str,
+        function: Callable[..., Result],
+        arguments: Sequence[tuple[object, ...]],
+        executor: Executor | None = None,
+    ) -> list[Result]:
+        """Call a task with each tuple of arguments, unless its result is on file already; return all results."""
+        names_on_file = set(self.job.files.names(stage))
+        results: dict[int, Result] = {}
+        for index in range(len(arguments)):
+            name = f"{index:06d}.json"
+            if name in names_on_file:
+                results[index] = self.job.files.read_json(f"{stage}/{name}")
+        missing = [index for index in range(len(arguments)) if index not in results]
+        self._report(stage, len(results), len(arguments))
+        calls = [(function, self.job, stage, index, *arguments[index]) for index in missing]
+        # Dask must not take a task for one of an earlier ingest into the same folder, so the key contains the time.
+        key = f"ingest-{stage}-{self.job.work}-{time.time_ns()}"
+        for position, result in (executor or self.executor).run(tasks.run_and_record, calls, key=key):
+            results[missing[position]] = result
+            self._report(stage, len(results), len(arguments))
+        return [results[index] for index in range(len(arguments))]
+
+    def _finish(self, vocabulary: pa.Table, written: dict[str, list[WrittenChunk]], about: dict[str, Any]) -> None:
+        """Write the tables of documents, the vocabulary, and at last corpus.json."""
+        digest = hashlib.sha256(vocabulary_hash(vocabulary["word"].to_pylist()).encode())
+        for part in PARTS:
+            _write_documents(self.job, part, len(written[part]))
+            for chunk in written[part]:
+                digest.update(f"{part} {chunk['digest']}\n".encode())
+        infos = {part: [ChunkInfo(**chunk["info"]) for chunk in written[part]] for part in PARTS}
+        content_hash = digest.hexdigest()[:32]
+        about["identity"] = self.identity
+        commit_corpus(self.job.store, vocabulary, infos, self.reader.is_ordered, content_hash, about)
+
+
+def _write_documents(job: Job, part: str, n_chunks: int) -> None:
+    """Write documents-<part>.parquet, chunk by chunk."""
+    schema = pa.schema([("key", pa.string()), ("file", pa.string()), ("chunk", pa.int32()), ("row", pa.int32())])
+    store = job.store
+    store.fs.makedirs(store.path, exist_ok=True)
+    with (
+        store.fs.open(store.where(f"documents-{part}.parquet"), "wb") as file,
+        pq.ParquetWriter(file, schema) as writer,
+    ):
+        for chunk in range(n_chunks):
+            keys = read_table(job.files, f"keys/{part}-{chunk:06d}.arrow")
+            chunk_column = np.full(keys.num_rows, chunk, np.int32)
+            row_column = np.arange(keys.num_rows, dtype=np.int32)
+            writer.write_table(pa.table([keys["key"], keys["file"], chunk_column, row_column], schema=schema))
+
+
+def _about(job: Job, counted: list[PartitionCounts], encoded: list[EncodedCounts], chunk_tokens: int) -> dict[str, Any]:
+    """Return what `corpusmill inspect` shows in addition to the sizes of the corpus."""
+    longest = _longest(encoded)
+    note = ""
+    if longest > chunk_tokens:
+        note = (
+            f"the longest document has {longest:,} tokens, more than a chunk's {chunk_tokens:,}: its chunk grew to "
+            f"hold it"
+        )
+    return {
+        "version": version("corpusmill"),
+        "documents": sum(counts["documents"] for counts in counted),
+        "tokens_read": sum(counts["tokens"] for counts in counted),
+        "tokens_kept": sum(counts["tokens"] for counts in encoded),
+        "tokens_skipped": sum(counts["unseen"] for counts in encoded),
+        "chunk_tokens": chunk_tokens,
+        "chunk_tokens_by": "option" if job.options.chunk_tokens else "default",
+        "note": note,
+    }
+
+
+def _longest(encoded: list[EncodedCounts]) -> int:
+    """Return the number of tokens of the longest document."""
+    return max((counts["longest"] for counts in encoded), default=0)
+
+
+def _describe_nothing_left(reader: Reader, counted: list[PartitionCounts]) -> str:
+    """Say why the vocabulary is empty."""
+    where = reader.files[0].url if reader.files else "documents in memory"
+    n_documents = sum(counts["documents"] for counts in counted)
+    n_tokens = sum(counts["tokens"] for counts in counted)
+    if not n_documents:
+        return f"{where}: there is no document in it"
+    if not n_tokens:
+        return (
+            f"{where}: none of {n_documents:,} documents has a word; check the options text, tokens and token_pattern"
+        )
+    return f"{where}: no word of {n_tokens:,} tokens is left; lower min_df, raise max_df or shorten stop_words"

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from .lda.collapsed import Tokens as LdaTokens
     from .lda.counts import WordCounts
     from .lda.model import ModelBlock
-    from .nmf.hals import Scratch, SparseMatrix, UpdateRule
+    from .nmf.hals import Scratch, UpdateRule
+    from .nmf.products import SparseMatrix
     from .node2vec.walks import Walker
     from .random_indexing.text import Tokens, Window
     from .word2vec.skip_gram import Text, TrainingOptions

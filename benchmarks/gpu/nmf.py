@@ -7,6 +7,7 @@ import numpy as np
 from corpusmill.kernels.cuda.nmf import hals as nmf_cuda
 from corpusmill.kernels.cuda.nmf import tiled as nmf_tiled
 from corpusmill.kernels.nmf import hals as nmf_cpu
+from corpusmill.kernels.nmf import products
 
 from benchmarks.gpu.measure import copy_rate, kernel_seconds, print_row, report, wall_seconds
 
@@ -36,7 +37,7 @@ def factors(D: int, V: int, entries: int, K: int):
     rng = np.random.default_rng(0)
     indptr = np.r_[0, np.cumsum(rng.multinomial(entries, np.full(D, 1 / D)))].astype(np.int64)
     indices = (np.exp(rng.random(entries) * np.log(V)).astype(np.int32) - 1).clip(0, V - 1)
-    A = nmf_cpu.sparse_matrix(nmf_cpu.SparseRows(indptr, indices, rng.random(entries, np.float32)), V)
+    A = products.sparse_matrix(products.SparseRows(indptr, indices, rng.random(entries, np.float32)), V)
     return A, *(0.1 * rng.random((n, K), np.float32) for n in (V, D))
 
 

@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 import scipy.sparse
 from corpusmill.kernels.nmf import hals as nmf
+from corpusmill.kernels.nmf import products as nmf_products
 from corpusmill.kernels.nmf import solvers as nmf_solvers
 from corpusmill.kernels.nmf import tiled as nmf_tiled
 from corpusmill.pipeline.models.nmf.extrapolation import extrapolate_step
@@ -31,6 +32,11 @@ def start(A, K, normalise=False):
     return W, H
 
 
+def _both_orders(A):
+    rows = nmf_products.SparseRows(A.indptr.astype(np.int64), A.indices.astype(np.int32), A.data)
+    return nmf_products.sparse_matrix(rows, A.shape[1])
+
+
 class Blocks:
     """corpusmill's solver without the engine. Threads share the documents for H, then the words for W."""
 
@@ -46,8 +52,7 @@ class Blocks:
         self.parts = [A[i:j] for i, j in zip(cuts[:-1], cuts[1:], strict=True)]
         self.sparse = scipy.sparse.issparse(A)
         if self.sparse:
-            rows = [nmf.SparseRows(p.indptr.astype(np.int64), p.indices.astype(np.int32), p.data) for p in self.parts]
-            self.parts = [nmf.sparse_matrix(p, A.shape[1]) for p in rows]
+            self.parts = [_both_orders(part) for part in self.parts]
         self.rows = cuts
         self.pool = ThreadPoolExecutor(threads)
         self.columns = np.linspace(0, A.shape[1], threads + 1).astype(int)

@@ -20,7 +20,7 @@ keeps it in the cache:
 P += AᵀH runs afterwards in the order of words, which touches each row of P once. An epoch moves about 12(V + D)K bytes,
 besides A.
 
-Layout: sparse A is kept in both orders, see `SparseMatrix`. K is padded to whole tiles, see `padded`.
+Layout: sparse A is kept in both orders, see `products.SparseMatrix`. K is padded to whole tiles, see `padded`.
 
 Reference implementation: tests/helpers/naive.py, `nmf_fast_hals`, `nmf_best_rows` and `nmf_extrapolated`.
 """
@@ -32,9 +32,9 @@ import numpy as np
 from .. import random
 from ..jit import kernel, vector_kernel
 from ..simd import tiles
-from ..simd.aligned import CACHE_LINE_BYTES, empty_aligned
-from ..simd.prefetch import prefetch
+from ..simd.aligned import empty_aligned
 from ..simd.tiles import add_to, descend, multiply_add, transpose, zeros
+from .products import SparseMatrix, add_products, add_row_product
 
 #: Vectors in a row of a strip. Times the four rows of a tile, they fill the registers.
 STRIP = 3
@@ -42,21 +42,6 @@ STRIP = 3
 STRIPS = 2
 #: Blocks whose products are summed in the factors' own type before they are added to Q in float64.
 FLUSH = 16
-
-
-class SparseRows(NamedTuple):
-    """Sparse rows (CSR) of A with n non-zeros."""
-
-    indptr: np.ndarray  # (D + 1,) int64
-    indices: np.ndarray  # (n,) int32
-    data: np.ndarray  # (n,) float32 or float64
-
-
-class SparseMatrix(NamedTuple):
-    """Sparse A (D, V) in both orders, so that its products with W and with H both run row by row."""
-
-    by_row: SparseRows
-    by_column: SparseRows  # the rows of Aᵀ
 
 
 class UpdateRule(NamedTuple):
@@ -210,76 +195,6 @@ def _flush(gram: np.ndarray, Q: np.ndarray) -> None:
     gram[:] = 0
 
 
-# --- products with sparse rows ---
-
-
-@vector_kernel
-def _prefetch_row(X: np.ndarray, i: int) -> None:
-    """Prefetch row ``i`` of X."""
-    K = X.shape[1]
-    for k in range(0, K, CACHE_LINE_BYTES // X.itemsize):
-        prefetch(X, np.int64(i) * K + k)
-
-
-@vector_kernel
-def _add_row_product(row: np.ndarray, A: SparseRows, i: int, X: np.ndarray) -> None:
-    """Add Σ a·X[index] over the non-zeros of row ``i`` of A to ``row`` (K,).
-
-    Four non-zeros at a time, so that ``row`` is read and written a quarter as often. Meanwhile the next four rows of X
-    are prefetched, also those of A's next row.
-    """
-    j = A.indptr[i]
-    last = A.indptr[i + 1]
-    K = X.shape[1]
-    while j + 4 <= last:
-        for ahead in range(j + 4, min(j + 8, len(A.indices))):
-            _prefetch_row(X, A.indices[ahead])
-        a, b, c, d = A.data[j], A.data[j + 1], A.data[j + 2], A.data[j + 3]
-        s, t = X[A.indices[j]], X[A.indices[j + 1]]
-        u, v = X[A.indices[j + 2]], X[A.indices[j + 3]]
-        for k in range(K):
-            row[k] += a * s[k] + b * t[k] + c * u[k] + d * v[k]
-        j += 4
-    while j < last:
-        a = A.data[j]
-        s = X[A.indices[j]]
-        for k in range(K):
-            row[k] += a * s[k]
-        j += 1
-
-
-@vector_kernel
-def add_products(A: SparseRows, X: np.ndarray, out: np.ndarray) -> None:
-    """Add A·X to ``out`` (n, K), for n sparse rows and X (m, K), all float32 or all float64."""
-    for i in range(len(A.indptr) - 1):
-        _add_row_product(out[i], A, i, X)
-
-
-@vector_kernel
-def transposed(A: SparseRows, n: int) -> SparseRows:
-    """Return the transpose of sparse rows with ``n`` columns: (n,) sparse rows of int64, int32 and float."""
-    indptr = np.zeros(n + 1, np.int64)
-    for v in A.indices:
-        indptr[v + 1] += 1
-    for v in range(n):
-        indptr[v + 1] += indptr[v]
-    at = indptr.copy()
-    indices = np.empty(len(A.indices), np.int32)
-    data = np.empty_like(A.data)
-    for d in range(len(A.indptr) - 1):
-        for i in range(A.indptr[d], A.indptr[d + 1]):
-            v = A.indices[i]
-            indices[at[v]] = d
-            data[at[v]] = A.data[i]
-            at[v] += 1
-    return SparseRows(indptr, indices, data)
-
-
-def sparse_matrix(A: SparseRows, n: int) -> SparseMatrix:
-    """Return sparse rows with ``n`` columns in both orders."""
-    return SparseMatrix(A, transposed(A, n))
-
-
 # --- sweeps ---
 
 
@@ -305,7 +220,7 @@ def sweep_sparse(
         last = min(first + size, D)
         for d in range(first, last):
             scratch.rows[d - first] = -rule.penalty
-            _add_row_product(scratch.rows[d - first], A.by_row, d, W)
+            add_row_product(scratch.rows[d - first], A.by_row, d, W)
         _sweep_block(H, first, last, rule, sweeps, scratch)
         _add_gram(scratch.rows, scratch.gram, scratch.lanes)
         H[first:last] = scratch.rows[: last - first, :K]
@@ -364,7 +279,7 @@ def extrapolate(
             _flush(scratch.gram, Q)
 
 
-# --- sums and input ---
+# --- sums and first values ---
 
 
 def symmetric(Q: np.ndarray) -> np.ndarray:
@@ -379,41 +294,6 @@ def inner_product(X: np.ndarray, Y: np.ndarray) -> float:
     for i in range(len(X)):
         total += np.float64(X[i]) * np.float64(Y[i])
     return total
-
-
-@vector_kernel
-def count_tokens(word_ptr: np.ndarray, docs: np.ndarray) -> SparseRows:
-    """Count the tokens of each segment in each document: (S,) sparse rows of int32 documents and float32 counts.
-
-    ``word_ptr`` (S + 1,) int64 and ``docs`` (T,) uint32 in word order, in which a word's tokens of one document follow
-    one another.
-    """
-    indptr = np.zeros(len(word_ptr), np.int64)
-    indices = np.empty(len(docs), np.int32)
-    data = np.empty(len(docs), np.float32)
-    n = 0
-    for s in range(len(word_ptr) - 1):
-        for i in range(word_ptr[s], word_ptr[s + 1]):
-            if i > word_ptr[s] and docs[i] == docs[i - 1]:
-                data[n - 1] += 1
-            else:
-                indices[n] = docs[i]
-                data[n] = 1
-                n += 1
-        indptr[s + 1] = n
-    return SparseRows(indptr, indices[:n].copy(), data[:n].copy())
-
-
-@kernel
-def apply_tfidf(A: SparseRows, idf: np.ndarray) -> None:
-    """Multiply sparse rows by idf (V,) float64 and scale each row to Euclidean length 1, in place."""
-    for d in range(len(A.indptr) - 1):
-        total = 0.0
-        for i in range(A.indptr[d], A.indptr[d + 1]):
-            A.data[i] *= idf[A.indices[i]]
-            total += A.data[i] * A.data[i]
-        for i in range(A.indptr[d], A.indptr[d + 1]):
-            A.data[i] /= np.sqrt(total)
 
 
 @kernel

@@ -17,7 +17,7 @@ of optimality.
 import numpy as np
 
 from ..jit import vector_kernel
-from .hals import SparseRows
+from .products import SparseRows
 
 
 def multiplicative_update(X: np.ndarray, R: np.ndarray, S: np.ndarray) -> np.ndarray:

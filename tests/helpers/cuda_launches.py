@@ -16,6 +16,7 @@ from corpusmill.kernels.cuda.word2vec import skip_gram as word2vec
 from corpusmill.kernels.lda import collapsed as lda_collapsed
 from corpusmill.kernels.lda.model import ModelBlock
 from corpusmill.kernels.nmf import hals as nmf_cpu
+from corpusmill.kernels.nmf import products
 from corpusmill.kernels.node2vec import walks as walks_cpu
 from corpusmill.kernels.random_indexing import text as ri_text
 from corpusmill.kernels.word2vec import skip_gram as word2vec_cpu
@@ -90,7 +91,7 @@ def walks_launches():
 
 def nmf_launches(K=128):
     """Sweep a factor by blocks of rows, and another one in the papers' three phases."""
-    A = nmf_cpu.sparse_matrix(nmf_cpu.SparseRows(np.array([0, 1]), np.zeros(1, np.int32), np.ones(1, np.float32)), 1)
+    A = products.sparse_matrix(products.SparseRows(np.array([0, 1]), np.zeros(1, np.int32), np.ones(1, np.float32)), 1)
     one = np.ones((1, K), np.float32)
     rule = nmf_cpu.update_rule(np.eye(K), "separable", "H")
 

@@ -25,7 +25,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import cuda
 
-from ...nmf.hals import Scratch, SparseMatrix, SparseRows, UpdateRule
+from ...nmf.hals import Scratch, UpdateRule
+from ...nmf.products import SparseMatrix, SparseRows
 from ...simd import tiles
 from ..jit import kernel
 from ..launch import launch, shared_memory_limit

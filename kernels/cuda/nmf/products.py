@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numba import config, cuda, float64
 
-from ...nmf.hals import SparseRows
+from ...nmf.products import SparseRows
 from ..jit import kernel
 from ..launch import device_errors, launch, stream
 from ..ledger import LEDGER, Operation

@@ -14,7 +14,7 @@ from ....io.stores.matrix import Matrix, write_matrix
 from ....io.stores.open import open_data
 from ....io.stores.store import Arrays, DataError
 from ....io.text.vocabulary import merge_vocabularies
-from ....kernels.nmf import hals as nmf
+from ....kernels.nmf import products
 from ...engine.algorithm import Address, add
 from ...engine.device import resolve_device
 from ...ingest.ingest import corpus_from
@@ -419,9 +419,9 @@ class NMF(TextEstimator, TopicModel):
         shape = (len(doc_ptr) - 1, len(W))
         counts = scipy.sparse.csr_matrix((np.ones(len(words), self.dtype), words, doc_ptr), shape)
         counts.sum_duplicates()
-        A = nmf.SparseRows(counts.indptr.astype(np.int64), counts.indices.astype(np.int32), counts.data)
+        A = products.SparseRows(counts.indptr.astype(np.int64), counts.indices.astype(np.int32), counts.data)
         if "idf" in shared:
-            nmf.apply_tfidf(A, shared["idf"])
+            products.apply_tfidf(A, shared["idf"])
         return self._fold_in.fold_in(A, W, shared["S"])[0]
 
     def score_chunk(self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> Arrays:

@@ -15,6 +15,7 @@ from ....io.stores.matrix import Matrix
 from ....io.stores.store import Arrays
 from ....kernels import random
 from ....kernels.nmf import hals as nmf
+from ....kernels.nmf import products
 from ...engine.algorithm import Address, Algorithm, MemoryEstimate, Metrics, Model, PreviousModel, add
 from ...engine.data import ChunkSize
 from .nndsvd import fill_zeros, nndsvd
@@ -148,8 +149,8 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
             nmf.fill_uniform(random.key(*address), 0, H, 2 * self.scale)
             return H
         start = self.joined(model, "start")
-        if isinstance(A, nmf.SparseRows):
-            nmf.add_products(A, start, H)
+        if isinstance(A, products.SparseRows):
+            products.add_products(A, start, H)
         else:
             H[:] = A @ start
         fill_zeros(H, self, 1 + address.chunk)

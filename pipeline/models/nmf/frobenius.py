@@ -15,7 +15,7 @@ from ....io.stores.matrix import Matrix
 from ....io.stores.store import Arrays
 from ....kernels import random
 from ....kernels.nmf import hals as nmf
-from ....kernels.nmf import solvers
+from ....kernels.nmf import products, solvers
 from ....kernels.nmf.tiled import tile_size
 from ...engine.algorithm import Address, MemoryEstimate, Metrics, Model, PreviousModel, SweepResult
 from ...engine.data import ChunkSize
@@ -96,11 +96,11 @@ class FrobeniusFactorization(Factorization):
         self, A: PreparedRows, W: np.ndarray, S: np.ndarray, H: np.ndarray, P: np.ndarray, Q: np.ndarray
     ) -> None:
         """Update H (D, K) in place; add AᵀH to P (V, K), and the upper triangle of HᵀH to Q (K, K)."""
-        if isinstance(A, nmf.SparseMatrix):
+        if isinstance(A, products.SparseMatrix):
             R = np.zeros_like(H)
-            nmf.add_products(A.by_row, W, R)
+            products.add_products(A.by_row, W, R)
             self.update(R, S, H, "H", Q)
-            nmf.add_products(A.by_column, H, P)
+            products.add_products(A.by_column, H, P)
         else:
             self.update(A @ W, S, H, "H", Q)
             np.matmul(A.T, H, out=P)
@@ -163,8 +163,8 @@ class FrobeniusFactorization(Factorization):
     def fold_in(self, A: Rows, W: np.ndarray, S: np.ndarray, sweeps: int = FOLD_IN_SWEEPS) -> tuple[np.ndarray, float]:
         """Return the H (D, K) of new rows and ⟨A·W, H⟩ while W is fixed. All solvers use HALS for it."""
         R = np.zeros((n_rows_of(A), self.n_components), self.dtype)
-        if isinstance(A, nmf.SparseRows):
-            nmf.add_products(A, W, R)
+        if isinstance(A, products.SparseRows):
+            products.add_products(A, W, R)
         else:
             np.matmul(A, W, out=R)
         H = np.zeros_like(R)
@@ -179,7 +179,7 @@ class FrobeniusFactorization(Factorization):
         A = by_row(chunk)
         S = model.shared["S"]
         H, inner = self.fold_in(A, self.joined(model, "W"), S)
-        norm = np.sum(np.square(A.data if isinstance(A, nmf.SparseRows) else A, dtype=np.float64))
+        norm = np.sum(np.square(A.data if isinstance(A, products.SparseRows) else A, dtype=np.float64))
         return {"norm": norm, "error": norm - 2 * inner + np.sum(S * gram_matrix(H))}
 
     def metrics_from_sums(self, sums: Arrays, held_out: bool) -> Metrics:
@@ -204,7 +204,7 @@ class Hals(FrobeniusFactorization):
         self, A: PreparedRows, W: np.ndarray, S: np.ndarray, H: np.ndarray, P: np.ndarray, Q: np.ndarray
     ) -> None:
         """Update H, P and Q as in the base class. For sparse rows, one kernel does it in blocks that fit the cache."""
-        if not isinstance(A, nmf.SparseMatrix):
+        if not isinstance(A, products.SparseMatrix):
             super().update_rows(A, W, S, H, P, Q)
             return
         scratch = nmf.make_scratch(self.n_components, self.dtype)

@@ -8,8 +8,7 @@ import scipy.sparse
 from ....io.stores.corpus import Corpus
 from ....io.stores.matrix import Matrix
 from ....io.stores.store import Arrays
-from ....kernels.nmf import hals as nmf
-from ....kernels.nmf import solvers
+from ....kernels.nmf import products, solvers
 from ...engine.algorithm import Address, Metrics, Model, SweepResult
 from .factorization import FOLD_IN_SWEEPS, Factorization
 from .rows import PreparedRows, Rows, by_row
@@ -43,10 +42,10 @@ class KullbackLeibler(Factorization):
         H = self.first_rows(model, A, address) if state is None else state["H"].copy()
         for _ in range(self.sweeps):
             _multiply(A, W, S, H)
-        ratio = nmf.SparseRows(A.indptr, A.indices, np.empty_like(A.data))
+        ratio = products.SparseRows(A.indptr, A.indices, np.empty_like(A.data))
         logarithms = solvers.kullback_leibler_ratios(A, H, W, ratio.data)
         P = np.zeros_like(W)
-        nmf.add_products(nmf.transposed(ratio, len(W)), H, P)
+        products.add_products(products.transposed(ratio, len(W)), H, P)
         Q = H.sum(axis=0, dtype=np.float64)
         total = np.sum(A.data, dtype=np.float64)
         sums = {"divergence": logarithms - total + S @ Q, "norm": total}
@@ -102,18 +101,18 @@ class KullbackLeibler(Factorization):
         return {"held_out_divergence": float(sums["error"] / max(sums["norm"], 1e-300))}
 
 
-def _sparse(A: Rows) -> nmf.SparseRows:
+def _sparse(A: Rows) -> products.SparseRows:
     """Return the sparse form of rows."""
-    if isinstance(A, nmf.SparseRows):
+    if isinstance(A, products.SparseRows):
         return A
     found = scipy.sparse.csr_matrix(A)
-    return nmf.SparseRows(found.indptr.astype(np.int64), found.indices.astype(np.int32), found.data)
+    return products.SparseRows(found.indptr.astype(np.int64), found.indices.astype(np.int32), found.data)
 
 
-def _multiply(A: nmf.SparseRows, W: np.ndarray, S: np.ndarray, H: np.ndarray) -> None:
+def _multiply(A: products.SparseRows, W: np.ndarray, S: np.ndarray, H: np.ndarray) -> None:
     """Update H (D, K) in place: H · ((A / H·Wᵀ) W) / S."""
-    ratio = nmf.SparseRows(A.indptr, A.indices, np.empty_like(A.data))
+    ratio = products.SparseRows(A.indptr, A.indices, np.empty_like(A.data))
     solvers.kullback_leibler_ratios(A, H, W, ratio.data)
     R = np.zeros_like(H)
-    nmf.add_products(ratio, W, R)
+    products.add_products(ratio, W, R)
     H *= (R / np.maximum(S, np.finfo(H.dtype).tiny)).astype(H.dtype)

@@ -14,6 +14,7 @@ from ....io.stores.matrix import Matrix
 from ....io.stores.store import Arrays
 from ....kernels import random
 from ....kernels.nmf import hals as nmf
+from ....kernels.nmf import products
 
 if TYPE_CHECKING:
     from .factorization import Factorization
@@ -93,7 +94,7 @@ def _chunks(data: Corpus | Matrix, algorithm: "Factorization") -> Iterator[scipy
     shared = algorithm.begin_shared(data, None)
     for index in range(len(data.chunks)):
         A = algorithm.rows(data, index, shared)
-        if isinstance(A, nmf.SparseRows):
+        if isinstance(A, products.SparseRows):
             shape = (len(A.indptr) - 1, data.n_words)
             A = scipy.sparse.csr_matrix((A.data, A.indices, A.indptr), shape)
         yield A.astype(np.float64)
@@ -108,8 +109,8 @@ def _singular_vectors(data: Corpus | Matrix, algorithm: "Factorization") -> tupl
     basis = drawn - 0.5
     for _ in range(ITERATIONS):
         basis, _ = np.linalg.qr(sum(A.T @ (A @ basis) for A in _chunks(data, algorithm)))
-    products = (A @ basis for A in _chunks(data, algorithm))
-    squares, vectors = np.linalg.eigh(sum(product.T @ product for product in products))
+    projections = (A @ basis for A in _chunks(data, algorithm))
+    squares, vectors = np.linalg.eigh(sum(part.T @ part for part in projections))
     largest = np.argsort(-squares)[:K]
     return np.sqrt(np.maximum(squares[largest], TINY)), basis @ vectors[:, largest]
 

@@ -6,15 +6,15 @@ from ....io.stores.chunk import Chunk
 from ....io.stores.corpus import Corpus
 from ....io.stores.matrix import DenseRows, SparseRows
 from ....io.text.vocabulary import find_word_ids
-from ....kernels.nmf import hals as nmf
+from ....kernels.nmf import products
 from ...engine.algorithm import PreviousModel
 
 #: What stores return for a chunk.
 StoredRows = Chunk | SparseRows | DenseRows
 #: Rows of A: sparse, or a dense array (D, V).
-Rows = nmf.SparseRows | np.ndarray
+Rows = products.SparseRows | np.ndarray
 #: Rows of A as sweeps take them: sparse ones both by row and by column.
-PreparedRows = nmf.SparseMatrix | np.ndarray
+PreparedRows = products.SparseMatrix | np.ndarray
 
 
 def rows_of(chunk: StoredRows, idf: np.ndarray | None, dtype: str) -> Rows:
@@ -22,45 +22,45 @@ def rows_of(chunk: StoredRows, idf: np.ndarray | None, dtype: str) -> Rows:
     if isinstance(chunk, Chunk):
         return word_counts(chunk, idf, dtype)
     if isinstance(chunk, SparseRows):
-        return nmf.SparseRows(chunk.indptr, chunk.indices, chunk.data.astype(dtype, copy=False))
+        return products.SparseRows(chunk.indptr, chunk.indices, chunk.data.astype(dtype, copy=False))
     return chunk.data.astype(dtype, copy=False)
 
 
 def prepare(rows: Rows, n_columns: int) -> PreparedRows:
     """Return rows in the form that sweeps take."""
-    if isinstance(rows, nmf.SparseRows):
-        return nmf.sparse_matrix(rows, n_columns)
+    if isinstance(rows, products.SparseRows):
+        return products.sparse_matrix(rows, n_columns)
     return rows
 
 
 def by_row(prepared: PreparedRows) -> Rows:
     """Return prepared rows in row order."""
-    if isinstance(prepared, nmf.SparseMatrix):
+    if isinstance(prepared, products.SparseMatrix):
         return prepared.by_row
     return prepared
 
 
 def n_rows_of(rows: Rows) -> int:
     """Return the number of rows."""
-    if isinstance(rows, nmf.SparseRows):
+    if isinstance(rows, products.SparseRows):
         return len(rows.indptr) - 1
     return len(rows)
 
 
 def entries_of(rows: Rows) -> np.ndarray:
     """Return the stored entries as one array."""
-    if isinstance(rows, nmf.SparseRows):
+    if isinstance(rows, products.SparseRows):
         return rows.data
     return rows.reshape(-1)
 
 
-def word_counts(chunk: Chunk, idf: np.ndarray | None, dtype: str) -> nmf.SparseRows:
+def word_counts(chunk: Chunk, idf: np.ndarray | None, dtype: str) -> products.SparseRows:
     """Return a chunk's word counts, or their tf-idf weights with each row scaled to Euclidean length 1."""
-    by_word = nmf.count_tokens(chunk.word_ptr, chunk.docs)
-    A = nmf.transposed(by_word, chunk.n_documents)
-    A = nmf.SparseRows(A.indptr, chunk.word_ids.astype(np.int32)[A.indices], A.data.astype(dtype))
+    by_word = products.count_tokens(chunk.word_ptr, chunk.docs)
+    A = products.transposed(by_word, chunk.n_documents)
+    A = products.SparseRows(A.indptr, chunk.word_ids.astype(np.int32)[A.indices], A.data.astype(dtype))
     if idf is not None:
-        nmf.apply_tfidf(A, idf)
+        products.apply_tfidf(A, idf)
     return A
 
 

@@ -22,7 +22,7 @@ from corpusmill.kernels.cuda.node2vec import walks as cuda_walks
 from corpusmill.kernels.cuda.random_indexing import accumulate as cuda_accumulate
 from corpusmill.kernels.cuda.word2vec import skip_gram as cuda_skip_gram
 from corpusmill.kernels.lda import collapsed, esca
-from corpusmill.kernels.nmf import hals
+from corpusmill.kernels.nmf import hals, products
 from corpusmill.kernels.node2vec import walks
 from corpusmill.kernels.random_indexing import text as ri_text
 from corpusmill.kernels.word2vec import skip_gram
@@ -194,7 +194,9 @@ def test_mini_batches_upload_counts_and_download_topics():
 def test_a_sweep_of_sparse_rows_uploads_both_factors_and_downloads_one():
     rng = np.random.default_rng(0)
     A = sparse.random(35, 9, 0.4, "csr", dtype=np.float32, random_state=rng)
-    matrix = hals.sparse_matrix(hals.SparseRows(A.indptr.astype(np.int64), A.indices.astype(np.int32), A.data), 9)
+    matrix = products.sparse_matrix(
+        products.SparseRows(A.indptr.astype(np.int64), A.indices.astype(np.int32), A.data), 9
+    )
     W, H = rng.random((9, 5), np.float32), rng.random((35, 5), np.float32)
     rule = hals.update_rule(W.T @ W, "separable", "H")
     P, Q = np.zeros_like(W), np.zeros((5, 5))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 from corpusmill.kernels.nmf import hals as nmf
+from corpusmill.kernels.nmf import products
 from corpusmill.kernels.nmf import tiled as nmf_tiled
 from corpusmill.kernels.simd import tiles
 from helpers.naive import nmf_best_rows, nmf_extrapolated, nmf_fast_hals
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 
 
 def rows_of(A, dtype):
-    return nmf.SparseRows(A.indptr.astype(np.int64), A.indices.astype(np.int32), A.data.astype(dtype))
+    return products.SparseRows(A.indptr.astype(np.int64), A.indices.astype(np.int32), A.data.astype(dtype))
 
 
 def epoch(A, W, H, sweep="separable", sweeps=1, l1=(0.0, 0.0), l2=(0.0, 0.0), dense=False):
@@ -30,7 +31,7 @@ def epoch(A, W, H, sweep="separable", sweeps=1, l1=(0.0, 0.0), l2=(0.0, 0.0), de
         nmf.sweep_rows((A @ W).astype(dtype), rule, H, Q, sweeps, scratch)
         P = (A.T @ H).astype(dtype)
     else:
-        nmf.sweep_sparse(nmf.sparse_matrix(rows_of(A, dtype), len(W)), W, rule, H, P, Q, sweeps, scratch)
+        nmf.sweep_sparse(products.sparse_matrix(rows_of(A, dtype), len(W)), W, rule, H, P, Q, sweeps, scratch)
     Q = nmf.symmetric(Q)
     if sweep == "paper":
         nmf_tiled.update(W, P, Q.astype(dtype), 8, True)
@@ -101,7 +102,7 @@ def test_entries_that_become_zero_get_the_epsilon_of_the_paper():
 def test_sparse_rows_are_transposed(D, V, seed):
     A = scipy.sparse.random(D, V, 0.3, "csr", random_state=seed)
     expected = A.tocsc()
-    found = nmf.transposed(rows_of(A, np.float32), V)
+    found = products.transposed(rows_of(A, np.float32), V)
     np.testing.assert_array_equal(found.indptr, expected.indptr)
     np.testing.assert_array_equal(found.indices, expected.indices)
     np.testing.assert_array_equal(found.data, expected.data.astype(np.float32))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from corpusmill.kernels.nmf import solvers
-from corpusmill.kernels.nmf.hals import SparseRows
+from corpusmill.kernels.nmf.products import SparseRows
 from helpers.nmf_cases import random_problem
 
 

@@ -8,6 +8,7 @@ from corpusmill.kernels.cuda.nmf import hals as nmf
 from corpusmill.kernels.cuda.nmf import products as nmf_products
 from corpusmill.kernels.cuda.nmf import tiled as nmf_tiled
 from corpusmill.kernels.nmf import hals as cpu
+from corpusmill.kernels.nmf import products
 from corpusmill.kernels.nmf import tiled as cpu_tiled
 from helpers.cuda_simulator import few_threads, on_device
 from helpers.toy import write_topic_corpus
@@ -23,7 +24,7 @@ def _few_threads():
 def small_case(dtype, D=35, V=9, K=5):
     rng = np.random.default_rng(0)
     A = sparse.random(D, V, 0.4, "csr", dtype=dtype, random_state=rng)
-    rows = cpu.sparse_matrix(cpu.SparseRows(A.indptr.astype(np.int64), A.indices.astype(np.int32), A.data), V)
+    rows = products.sparse_matrix(products.SparseRows(A.indptr.astype(np.int64), A.indices.astype(np.int32), A.data), V)
     return A, rows, rng.random((V, K)).astype(dtype), rng.random((D, K)).astype(dtype)
 
 

@@ -201,6 +201,10 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
         """
         return self
 
+    def count_parallel(self, n_shards: int) -> int:
+        """Return how many tasks of a step can run at the same time, if the step has ``n_shards`` shards."""
+        return n_shards * self.n_ranges
+
     @abstractmethod
     def memory(self, data: DataT, chunk: Any) -> MemoryEstimate:
         """Return the bytes that a sweep needs for ``chunk``, an entry of ``data.chunks``."""

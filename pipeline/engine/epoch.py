@@ -126,7 +126,7 @@ class _Engine:
 
     def _idle_warning(self) -> str:
         """Return a warning if the cluster has more threads than a round has tasks, else nothing."""
-        n_tasks = -(-len(self.shards) // self.algorithm.rounds) * self.algorithm.n_ranges
+        n_tasks = self.algorithm.count_parallel(-(-len(self.shards) // self.algorithm.rounds))
         if n_tasks >= self.threads:
             return ""
         work = "1 task" if n_tasks == 1 else f"{n_tasks} tasks"
@@ -184,7 +184,7 @@ class _Engine:
         totals: Arrays = {}
         for applied in self.executor.gather(submitted.applied):
             totals = add(totals, applied.totals)
-            _add_numbers(measured, applied.device)
+            _add_numbers(measured, applied.measured)
         metrics = self._reduce_shared(step, totals, sums, rows)
         elapsed = time.perf_counter() - started
         tokens = sum(self.shard_tokens[s] for s in shards)

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 
 from . import tasks
 from .executors import Executor, Handle, balanced_places
+from .grid import GridAlgorithm
+from .visits import submit_visits
 
 
 @dataclass
@@ -45,6 +47,10 @@ class _Step:
 
     def submit(self) -> Submitted:
         algorithm = self.job.algorithm
+        if isinstance(algorithm, GridAlgorithm):
+            merged = self._merge_tree(0, 0, len(self.shards))
+            self.submitted.applied = submit_visits(self.executor, self.job, merged, self.step, self.key)
+            return self.submitted
         for range_index in range(algorithm.n_ranges):
             merged = self._merge_tree(range_index, 0, len(self.shards))
             # Blocks are applied before the next range is swept, because Dask prefers tasks that were submitted first.

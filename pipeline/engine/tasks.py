@@ -66,7 +66,7 @@ class AppliedBlock:
     """The result of updating one block of the model, without the block itself."""
 
     totals: Arrays
-    device: dict[str, int]
+    measured: dict[str, float]  # copies, launches and waits on the CUDA device; seconds
 
 
 class StoredModel:
@@ -140,10 +140,11 @@ def begin_blocks(job: Job, first: int, stop: int) -> None:
     blocks = range(first, stop)
     begun = job.algorithm.begin_blocks(job.open(job.data), blocks, job.previous)
     for block, arrays in zip(blocks, begun, strict=True):
-        _write_block(job, 0, block, arrays)
+        write_block(job, 0, block, arrays)
 
 
-def _write_block(job: Job, step: int, block: int, arrays: Arrays) -> None:
+def write_block(job: Job, step: int, block: int, arrays: Arrays) -> None:
+    """Write a block's arrays after a step, and keep them in the cache for the next one."""
     job.store.write_block(step, block, arrays)
     key = (job.training, "block", block)
     CACHE.put(key, arrays, version=step, nbytes=nbytes(arrays), budget=job.cache_bytes)
@@ -215,8 +216,8 @@ def apply_block(job: Job, block: int, step: int, delta: Arrays) -> AppliedBlock:
     with LEDGER.recording() as traffic:
         arrays, totals = algorithm.apply(model.block(block), delta, model.shared)
     check_finite(algorithm, step, f"block {block} of the model", arrays)
-    _write_block(job, step, block, arrays)
-    return AppliedBlock(totals, by_operation(traffic))
+    write_block(job, step, block, arrays)
+    return AppliedBlock(totals, dict(by_operation(traffic)))
 
 
 def _constant_delta(job: Job, block: int) -> Arrays | None:

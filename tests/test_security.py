@@ -1,4 +1,4 @@
-"""Files are data and nothing else, what comes from outside runs nowhere, and secrets are kept."""
+"""Files contain only data, no input is run as code, and secrets are not stored or printed."""
 
 import json
 import logging
@@ -29,7 +29,7 @@ def project(tmp_path, monkeypatch):
 
 
 def hostile(kind, **model):
-    """Write a configuration that takes a word for whatever stands between blanks."""
+    """Write a configuration whose words are everything between blanks."""
     source = {"path": "days/*.jsonl", "token_pattern": r"\S+"}
     write_configuration(kind, source=source, model=model, run={"url": "run", "evaluate_every": 1})
 
@@ -38,7 +38,7 @@ def hostile(kind, **model):
 
 
 def is_plain_data(path):
-    """Say whether a file is one of the kinds that hold no code: JSON, Parquet, Zarr chunks with checksums, locks."""
+    """Return whether a file is of a kind that cannot contain code: JSON, Parquet, Zarr chunks with checksums, locks."""
     content = path.read_bytes()
     if path.suffix == ".json" or path.name == "HEAD":
         return json.loads(content) is not None
@@ -87,14 +87,14 @@ def test_yaml_runs_nothing(code, capsys):
 # --- pages ---
 
 
-def test_a_script_in_a_document_stays_a_word_in_the_report():
+def test_a_script_in_a_document_is_text_in_the_report():
     assert call("run", "my.yaml", "--json") == 0
     page = Path("run/report.html").read_text()
     assert SCRIPT not in page
     assert SCRIPT.replace("<", "&lt;").replace(">", "&gt;").replace("'", "&#39;") in page
 
 
-def test_a_script_in_a_document_stays_a_word_on_the_live_page():
+def test_a_script_in_a_document_is_text_on_the_live_page():
     pytest.importorskip("bokeh")
     from corpusmill.pipeline.views.training_page import lines_html
 
@@ -110,7 +110,7 @@ def test_a_script_in_a_document_stays_a_word_on_the_live_page():
 # --- secrets ---
 
 
-def test_secrets_are_nowhere(monkeypatch, capsys, caplog):
+def test_no_file_and_no_output_contains_a_secret(monkeypatch, capsys, caplog):
     caplog.set_level(logging.DEBUG)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
     url, options = f"s3://key:{SECRET}@bucket/x", f"{{password: {SECRET}, env: {{AWS_SECRET_ACCESS_KEY: {SECRET}}}}}"
@@ -135,5 +135,5 @@ def test_a_password_in_a_url_is_refused_and_not_repeated(key, password, capsys):
 
 
 @pytest.mark.parametrize("url", ["http://host:8787/x", "s3://bucket/a:b@c", "zip://*.csv::s3://bucket/x.zip", "a:b"])
-def test_other_colons_are_no_passwords(url):
+def test_other_colons_are_not_read_as_passwords(url):
     assert without_password(url) == url

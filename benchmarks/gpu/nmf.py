@@ -44,8 +44,8 @@ def factors(D: int, V: int, entries: int, K: int):
 def epoch(module, A, W, H) -> None:
     """Sweep H, then W."""
     K = W.shape[1]
-    room = nmf_cpu.make_scratch(K, np.float32)
+    scratch = nmf_cpu.make_scratch(K, np.float32)
     P, Q, S = np.zeros_like(W), np.zeros((K, K)), np.zeros((K, K))
-    module.sweep_sparse(A, W, nmf_cpu.update_rule(W.T @ W, "separable", "H"), H.copy(), P, Q, 1, room)
+    module.sweep_sparse(A, W, nmf_cpu.update_rule(W.T @ W, "separable", "H"), H.copy(), P, Q, 1, scratch)
     rule = nmf_cpu.update_rule(nmf_cpu.symmetric(Q), "separable", "W")
-    module.sweep_rows(P, rule, W.copy(), S, 1, room)
+    module.sweep_rows(P, rule, W.copy(), S, 1, scratch)

@@ -188,10 +188,10 @@ def _draw_by_documents(tokens, words, model, old, key, out):
     lane = cuda.threadIdx.x % WARP
     for first in range(cuda.grid(1) // WARP * TOKENS, len(places), cuda.gridsize(1) // LANES):
         t = first + lane // LANES
-        # What lies behind the end draws the last token once more, and does not write it.
-        behind = min(t, len(places) - 1)
-        i = np.int64(places[behind])
-        token = np.int64(docs[i]), np.int64(ids[behind]), np.int64(z[i]), uniform64(key, i)
+        # Lanes after the last token draw that token once more, and do not write it: all lanes must take part in votes.
+        place = min(t, len(places) - 1)
+        i = np.int64(places[place])
+        token = np.int64(docs[i]), np.int64(ids[place]), np.int64(z[i]), uniform64(key, i)
         k = _draw_with_own_word(rows, token, words, model, lane)
         if lane % LANES == 0 and t < len(places):
             out[i] = k

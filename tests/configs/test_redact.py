@@ -9,7 +9,7 @@ from corpusmill.configs.schema import SourceConfig
 MINIMAL = {"corpus": {"url": "somewhere"}}
 
 
-def test_secrets_are_hidden_and_nothing_else():
+def test_only_secrets_are_hidden():
     options = {
         "password": "hunter2",
         "aws_secret_access_key": "hunter2",

@@ -1,4 +1,4 @@
-"""Parameters of estimators are checked against the schema, and the sentence says what is allowed."""
+"""Parameters of estimators are checked against the schema, and the error message lists the allowed values."""
 
 import subprocess
 import sys
@@ -47,7 +47,7 @@ def test_the_defaults_of_every_estimator_are_valid(kind):
         ("random-indexing", {"stop_words": "x"}, "stop_words is 'x': choose 'english', a list of strings, or None"),
     ],
 )
-def test_a_wrong_value_gets_one_sentence_with_what_is_allowed(kind, parameters, sentence):
+def test_an_invalid_value_is_an_error_with_the_allowed_values(kind, parameters, sentence):
     with pytest.raises(ValueError) as caught:
         validate_model(kind, estimator_class(kind)().get_params() | parameters)
     assert str(caught.value) == sentence

@@ -99,13 +99,13 @@ def nmf_launches(K=128):
         nmf.sweep_sparse(A, one, rule, one.copy(), one.copy(), np.zeros((K, K)), 1, None)
         nmf_tiled.update(one.copy(), one, np.eye(K, dtype=np.float32), 16, True)
 
-    # Where CuPy is installed, its products would replace kernels.
+    # If CuPy is installed, its matrix products replace some kernels.
     without_cupy = [mock.patch.object(module, "has_cupy", return_value=False) for module in (nmf_products, nmf_tiled)]
     with without_cupy[0], without_cupy[1]:
         return recorded(call)
 
 
-#: All launches by model. Of each kernel, the first launch is one with the sizes of real use.
+#: All launches by model. The first launch of each kernel has the sizes of real use.
 LAUNCHES = {
     "lda": lambda: [
         *lda_launches(1024, 0),

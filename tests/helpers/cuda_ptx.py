@@ -1,4 +1,4 @@
-"""Kernels as PTX on a machine without a device: record what they are launched with, compile them, read the result.
+"""Compile kernels to PTX on a machine without a device: record their launches, compile them, read the result.
 
 PTX is NVIDIA's assembly language for all devices. ptxas, if it is installed, translates it for one kind of device and
 reports registers and shared memory.
@@ -32,7 +32,7 @@ def full_name(recorded: Launch) -> str:
 
 
 class HostArray(np.ndarray):
-    """Stands in for a device array: an array of the host that ignores uploads, and is downloaded as one number."""
+    """A host array in place of a device array. It ignores uploads, and downloads fill the target with one number."""
 
     answer = 0
 
@@ -46,7 +46,7 @@ class HostArray(np.ndarray):
 
 
 class HostEvent:
-    """Stands in for streams and events of CUDA. Everything happens at once."""
+    """Replaces streams and events of CUDA. Every operation is complete when it returns."""
 
     def __init__(self, timing: bool = True) -> None:
         pass
@@ -62,7 +62,7 @@ class HostEvent:
 
 
 class HostCuda:
-    """Stands in for numba.cuda on a machine without a device, for all that does not run kernels."""
+    """Replaces numba.cuda on a machine without a device, except for running kernels."""
 
     stream = event = HostEvent
 
@@ -79,7 +79,7 @@ class HostCuda:
         return np.empty(shape, dtype)
 
     def current_context(self) -> SimpleNamespace:
-        """Return a device that says nothing of its shared memory, and has a TiB of memory."""
+        """Return a device with one TiB of memory and no information about its shared memory."""
         memory_info = SimpleNamespace(free=1 << 40, total=1 << 40)
         return SimpleNamespace(device=SimpleNamespace(id=0), get_memory_info=lambda: memory_info)
 
@@ -87,8 +87,8 @@ class HostCuda:
 def recorded(call: Callable[[], None], answer: int = 0) -> list[Launch]:
     """Run ``call`` without a device, and return the kernels that it would have launched.
 
-    Arrays of the device are NumPy's; what is downloaded is full of ``answer``. A thread of its own runs the call, so
-    that nothing of it stays in the stream and in the buffers of this thread.
+    Device arrays are NumPy arrays, and every downloaded array is filled with ``answer``. The call runs in another
+    thread, because streams and buffers are kept per thread and this thread's must not change.
     """
     launches: list[Launch] = []
     host = HostCuda(answer)
@@ -116,7 +116,7 @@ def ptx_of(launch: Launch, *capabilities: tuple[int, int]) -> dict[tuple[int, in
     """Compile a kernel for compute capabilities such as (9, 0), and return the text for each.
 
     Numba has no public function for several capabilities, and type inference takes most of the time. So this replaces
-    two of Numba's methods: the first says that there is a device, the second translates for all capabilities.
+    two methods of Numba: the first reports a device, the second translates for all capabilities.
     """
     from numba.cuda.codegen import CUDACodeLibrary
 
@@ -175,7 +175,7 @@ def ptxas() -> str | None:
 
 
 def resources_of(text: str, capability: tuple[int, int]) -> Resources:
-    """Assemble PTX for one kind of device. Raises subprocess.CalledProcessError where ptxas rejects it."""
+    """Assemble PTX for one kind of device. Raises subprocess.CalledProcessError if ptxas rejects it."""
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "kernel.ptx")
         source.write_text(text)

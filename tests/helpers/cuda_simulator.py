@@ -2,8 +2,8 @@
 
 Numba's simulator runs each CUDA thread of a block as a thread of Python, one block after another. Here each CUDA thread
 is a greenlet: it runs until it has to wait for others, then the next one runs. That is about a hundred times faster,
-and always in the same order. At a warp operation, the 32 threads of a warp exchange values: each waits until all have
-brought theirs, and then reads the value of another thread.
+and always in the same order. At a warp operation, the 32 threads of a warp exchange values: each writes its value,
+waits until all have written theirs, and then reads the value of another thread.
 
 Importing this file changes Numba's simulator, if NUMBA_ENABLE_CUDASIM=1 has turned it on.
 """
@@ -30,7 +30,7 @@ on_device = pytest.mark.skipif(
     not (config.ENABLE_CUDASIM or numba.cuda.is_available()),
     reason="runs where there is a device, or NUMBA_ENABLE_CUDASIM=1",
 )
-#: Its attribute ``thread`` is the CUDA thread that runs now.
+#: Its attribute ``thread`` is the CUDA thread that is running.
 _now = SimpleNamespace(thread=None)
 
 

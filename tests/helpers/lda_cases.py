@@ -44,7 +44,7 @@ def dense_counts(chunk, z, n_topics, n_words):
 
 
 def model_of(chunk, z, alpha, n_words, words=None, beta=0.01):
-    """The model of a corpus that is this chunk alone, or its block of ``words``."""
+    """The model of a corpus that consists of this chunk, or the model's block of ``words``."""
     n_topics = len(alpha)
     whole = esca.count_words(chunk.word_ids, chunk.word_ptr, z, (0, n_words), n_topics)
     totals = esca.topic_totals(whole.topics, whole.counts, n_topics)

@@ -1,8 +1,7 @@
 """Slow, readable reference implementations, written from the papers in float64.
 
-They share no line with the kernels that they check, not even the random numbers: `splitmix` implements those a second
-time. Each kernel names its reference implementation in its first lines. Arrays have the kernels' shapes unless said
-otherwise.
+They share no code with the kernels that they check. Even random numbers are implemented a second time, by `splitmix`.
+Each kernel names its reference implementation in its first lines. Arrays have the kernels' shapes unless noted.
 """
 
 import numpy as np
@@ -311,7 +310,7 @@ def nmf_best_rows(A, W, H, epochs, l1=(0.0, 0.0), l2=(0.0, 0.0), sweeps=1):
 
 
 def nmf_extrapolated(X, before, momentum):
-    """Return the point beyond X, entry by entry and never below zero, and its product with itself."""
+    """Return the point extrapolated beyond X, with negative entries set to zero, and its product with itself."""
     ahead = np.empty(X.shape)
     for index, x in np.ndenumerate(X):
         ahead[index] = max(x + momentum * (x - before[index]), 0.0)
@@ -327,7 +326,7 @@ def word2vec_errors(W_a, a, W_b, rows, labels):
 
 
 def word2vec_move(W_a, a, W_b, rows, errors, alpha):
-    """Move row ``a`` and each of ``rows`` by their errors; the rows see row ``a`` as it was."""
+    """Move row ``a`` and each of ``rows`` by their errors; the rows move by the old values of row ``a``."""
     before, change = W_a[a].copy(), np.zeros_like(W_a[a])
     for r, error in zip(rows, errors, strict=True):
         change += alpha * error * W_b[r]

@@ -135,7 +135,7 @@ def kill_at_many_points(kind, points, folder):
         at = 1 + point * (changes - 1) // (points - 1)
         shutil.rmtree("models")
         shutil.copytree("start", "models")
-        # The call that finishes the work is killed as well, every other time.
+        # Every other time, the call that would finish the work is killed as well.
         killed = [in_a_fork(lambda last=last: second_night(kind, last))[0] for last in (at, at // 2)[: 1 + point % 2]]
         ended, _ = in_a_fork(lambda: second_night(kind))
         outcomes.append(

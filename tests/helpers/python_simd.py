@@ -223,13 +223,13 @@ def pull_strip(total, held, g, array, i):
 
 
 def multiply_add_rows(tile, a, i, stride, b, j):
-    """Return the tile plus the outer product of four numbers of ``a``, ``stride`` apart, and the numbers from b[j]."""
+    """Return the tile plus the product of four numbers of ``a``, every ``stride``-th, and the numbers from b[j]."""
     width = _as_rows(tile).shape[1]
     return _plus(tile, np.outer(_flat(a)[i :: stride or 1][:ROWS], _flat(b)[j : j + width]))
 
 
 def multiply_add_strips(tile, a, i, stride, b, j):
-    """Return a tile of strips plus the outer product of numbers of ``a``, ``stride`` apart, and the strip at b[j]."""
+    """Return a tile of strips plus the outer product of every ``stride``-th number of ``a`` and the strip at b[j]."""
     number = len(_as_strips(tile))
     factors = _flat(a)[[i + s * stride for s in range(number)]]
     return _plus(tile, np.outer(factors, _strip(b, j)))

@@ -1,4 +1,4 @@
-"""A proxy in front of an S3 server that spoils answers by a table of (method, part of the path, times, fault)."""
+"""A proxy in front of an S3 server that injects faults by a table of (method, part of the path, times, fault)."""
 
 import contextlib
 import http.client

@@ -73,7 +73,7 @@ class Tally(Algorithm):
 
     name: ClassVar[str] = "tally"
     bounds: tuple[int, ...] = (0, 50)
-    only: int = 0  # the range of blocks that a sweep is for
+    only: int = 0  # the range of blocks that a sweep counts
     scratch: int = 0
 
     def for_range(self, range_index):

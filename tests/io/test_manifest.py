@@ -1,4 +1,4 @@
-"""What changed in a source since its files were last looked at."""
+"""Changes of a source since its files were last listed."""
 
 import datetime
 import os
@@ -15,7 +15,7 @@ def manifest_of(folder, known=None):
     return describe_files(find_files(folder), known or {})
 
 
-def test_added_changed_and_removed_files_are_told_apart(tmp_path):
+def test_added_changed_and_removed_files_are_distinguished(tmp_path):
     for name in ("kept", "changed", "removed"):
         (tmp_path / name).write_text(name)
     before = manifest_of(tmp_path)

@@ -72,7 +72,7 @@ def docstrings_with_examples():
 @pytest.mark.parametrize(("docstring", "path"), list(docstrings_with_examples()))
 def test_examples_in_docstrings_run(docstring, path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    # An example begins with nothing, so that it runs wherever a reader pastes it.
+    # An example starts in an empty folder and namespace, so that a reader can paste it anywhere.
     example = doctest.DocTestParser().get_doctest(docstring, {"__name__": "__main__"}, path.name, str(path), 0)
     failures = []
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)

@@ -22,7 +22,7 @@ def test_every_file_of_the_packages_is_installed():
         assert path.suffix == ".py" or any(path.match(pattern) for pattern in patterns), path
 
 
-def test_packages_tell_type_checkers_that_they_are_annotated():
+def test_every_package_has_a_py_typed_file():
     for package in PACKAGES:
         assert (ROOT / package / "py.typed").exists()
         assert "py.typed" in SETTINGS["package-data"][f"corpusmill.{package}"]

@@ -24,7 +24,7 @@ PUBLIC = {
     "corpusmill.pipeline.models.word2vec.estimator": ["Word2Vec"],
 }
 ESTIMATORS = {"LDA", "NMF", "Node2Vec", "RandomIndexing", "Word2Vec"}
-#: Not chosen by the caller.
+#: Parameters that are not passed by the caller.
 IMPLIED = {"self", "cls", "args", "kwargs"}
 
 each_name = pytest.mark.parametrize(

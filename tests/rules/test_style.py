@@ -160,7 +160,7 @@ def test_comprehensions_have_at_most_two_clauses(path):
     assert not [f"line {node.lineno}" for node in comprehensions if clauses(node) > 2], "use a loop"
 
 
-def test_nothing_is_left_for_later():
+def test_there_are_no_todo_comments():
     marks = re.compile("|".join(("TO" + "DO", "FIX" + "ME", "XX" + "X")))
     files = [*SOURCES, *OTHERS, *files_below(ROOT / "docs", pattern="*.md"), *ROOT.glob("*.md")]
     assert not [name_of(path) for path in files if marks.search(path.read_text())]

@@ -232,7 +232,7 @@ class Soak:
         process.terminate()
 
     def jump(self, trial, process):
-        """Move all clocks forward by up to a day, or back by seconds. Dask waits for as long as they went back."""
+        """Move all clocks forward by up to a day, or back by up to ten seconds: Dask's timers are late by as much."""
         self.clocks.jump(self.chance.choice([self.chance.randint(1, 86_400), -self.chance.randint(1, 10)]))
 
     def fill_disk(self, trial, process):

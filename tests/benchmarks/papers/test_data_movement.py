@@ -18,7 +18,7 @@ def test_data_movement_of_nmf_is_that_of_the_papers():
 
 
 @given(st.integers(1, 30), st.integers(1, 12), st.integers(1, 500), st.integers(1, 500))
-def test_tiling_changes_no_number_of_operations(T, tiles_across, V, D):
+def test_tiling_does_not_change_the_number_of_operations(T, tiles_across, V, D):
     K = T * tiles_across
     assert nmf.tiled_flops(V, D, K, T) == nmf.hals_flops(V, D, K)
 
@@ -34,7 +34,7 @@ def test_equation_11_is_where_equation_9_is_least(K, C):
 
 
 def test_data_movement_of_word2vec_is_that_of_the_paper():
-    # Dissertation, section 4.5.5: One Billion Word, 35 MB of cache, which the paper takes as so many elements.
+    # Dissertation, section 4.5.5: One Billion Word, and a cache of 35 MB, counted as 35 Mi elements.
     words, sentences = 804_269_958, 30_607_741
     case = word2vec.Case(sentences, words / sentences, dimension=128, window=8, negative=5, cache=35 * 2**20)
     assert word2vec.sgns_total(case) == pytest.approx(85_665_204e6, rel=1e-6)

@@ -1,4 +1,4 @@
-"""Bad input is refused in a sentence that names the file and the line."""
+"""Bad input is refused with an error that names the file and the line."""
 
 import gzip
 from pathlib import Path
@@ -14,7 +14,7 @@ from helpers.sources import COUNTS, collect, read, write_docword, write_jsonl, w
 
 
 def refuses(source, match, **options):
-    """Check that reading says what is wrong and where."""
+    """Check that reading fails with this message."""
     with pytest.raises(DataError, match=match):
         read(source, **options)
 
@@ -28,7 +28,7 @@ def refuses(source, match, **options):
         ("x.txt.zst", r"x\.txt\.zst, after line 0: the zstd data is cut off or damaged"),
     ],
 )
-def test_no_source_at_all(tmp_path, monkeypatch, source, match):
+def test_an_empty_list_of_files_is_refused(tmp_path, monkeypatch, source, match):
     monkeypatch.chdir(tmp_path)
     for name in ("x.zip", "x.txt.zst"):
         Path(name).write_bytes(b"PK\3\4")
@@ -50,7 +50,7 @@ def test_a_vocabulary_file_for_text(tmp_path):
     ],
 )
 @pytest.mark.parametrize("name", ["ap.dat", "folder/ap"])
-def test_numbers_and_binary_data_are_not_taken_for_text(tmp_path, name, content, match):
+def test_numbers_and_binary_data_are_not_read_as_text(tmp_path, name, content, match):
     path = tmp_path / name
     path.parent.mkdir(exist_ok=True)
     path.write_text(content)
@@ -101,7 +101,7 @@ def test_truncated_gz_of_every_format(tmp_path, name):
     refuses(path.parent if path.parent != tmp_path else path, r"\.gz, after line \d+: the gzip data is cut off")
 
 
-def test_gz_that_is_none(tmp_path):
+def test_a_gz_file_that_is_not_compressed_is_refused(tmp_path):
     path = tmp_path / "x.jsonl.gz"
     path.write_text('{"text": "a"}')
     refuses(path, r"x\.jsonl\.gz, after line 0: the gzip data is cut off or damaged")
@@ -170,7 +170,7 @@ def test_missing_columns(tmp_path):
     )
 
 
-def test_a_row_of_other_width(tmp_path):
+def test_a_csv_row_with_another_number_of_columns_is_refused(tmp_path):
     (tmp_path / "x.csv").write_text("id,text\n1,fine\n2,not,fine\n")
     refuses(tmp_path / "x.csv", r"x\.csv, .*row.*[Ee]xpected 2 columns, got 3")
 
@@ -184,13 +184,13 @@ def test_a_row_of_other_width(tmp_path):
         ([("text", ["a"]), ("text", ["b"])], {}, "2 columns have the name 'text'; rename all but one"),
     ],
 )
-def test_columns_that_are_no_text(tmp_path, columns, options, match):
+def test_columns_without_text_are_refused(tmp_path, columns, options, match):
     names, values = zip(*(columns.items() if isinstance(columns, dict) else columns), strict=True)
     pq.write_table(pa.table(list(values), names=list(names)), tmp_path / "x.parquet")
     refuses(tmp_path / "x.parquet", rf"x\.parquet[,:] {match}", **options)
 
 
-def test_a_parquet_file_that_is_none(tmp_path):
+def test_a_parquet_file_in_another_format_is_refused(tmp_path):
     (tmp_path / "x.parquet").write_text("no")
     refuses(tmp_path / "x.parquet", r"x\.parquet: not a Parquet file")
 
@@ -215,7 +215,7 @@ def test_bad_docword(tmp_path, rows, match):
     refuses(path, rf"docword\.x\.txt, {match}")
 
 
-def test_docword_whose_header_disagrees(tmp_path):
+def test_a_docword_file_that_contradicts_its_header_is_refused(tmp_path):
     path = write_docword(tmp_path / "docword.x.txt", COUNTS, header=(5, 4, 9))
     refuses(path, r"docword\.x\.txt: its header \(line 3\) says 9 entries, but there are 8")
     path = write_docword(tmp_path / "docword.y.txt", COUNTS)
@@ -270,7 +270,7 @@ def test_bad_svmlight(tmp_path, line, match):
 
 
 @pytest.mark.parametrize("entry", [-1, 0.5, np.nan])
-def test_a_matrix_that_does_not_count(entry):
+def test_a_matrix_with_entries_that_are_not_counts_is_refused(entry):
     matrix = COUNTS.astype(float)
     matrix[3, 1] = entry
     with pytest.raises(DataError, match=r"row 3: the entry .* is not a count"):
@@ -286,7 +286,7 @@ def test_mixed_documents():
         collect(from_memory([[(0, 1), (3, 2)]], ReadOptions()))
 
 
-def test_documents_that_are_none_or_cannot_be_encoded():
+def test_missing_documents_and_lone_surrogates_need_an_option():
     with pytest.raises(DataError, match="document 1: no text"):
         collect(from_memory(["aa", None], ReadOptions()))
     with pytest.raises(DataError, match="document 0: no tokens"):
@@ -304,6 +304,6 @@ def test_mixed_formats(tmp_path):
 
 
 @pytest.mark.parametrize("option", [{"format": "xml"}, {"encoding_errors": "ignore"}, {"null_text": "skip"}])
-def test_an_option_that_is_not_known(tmp_path, option):
+def test_an_unknown_option_is_refused(tmp_path, option):
     with pytest.raises(ValueError, match="is not known: choose one of"):
         read(write_lines(tmp_path / "x.txt", ["a"]), **option)

@@ -1,4 +1,4 @@
-"""Every format gives the same documents, however it is cut and packed."""
+"""Every format gives the same documents, however it is cut into partitions and compressed."""
 
 import bz2
 import gzip
@@ -62,14 +62,14 @@ def test_a_large_file_is_cut_and_lines_keep_their_numbers(tmp_path):
     assert [d[0] for d in documents] == [f"line{i}" for i in range(40_000)]
 
 
-def test_a_packed_file_is_not_cut(tmp_path):
+def test_a_compressed_file_is_not_cut(tmp_path):
     path = tmp_path / "big.txt.gz"
     path.write_bytes(gzip.compress(b"word\n" * 5_000_000, 1))
     assert len(list(line_partitions(find_files(path)))) == 1
 
 
 @pytest.mark.parametrize("pack, ending", [(gzip.compress, ".gz"), (bz2.compress, ".bz2"), (lzma.compress, ".xz")])
-def test_packed_lines(tmp_path, pack, ending):
+def test_compressed_lines(tmp_path, pack, ending):
     path = tmp_path / f"x.txt{ending}"
     path.write_bytes(pack("\n".join(DOCUMENTS).encode()))
     assert read(path)[1] == TOKENS
@@ -78,12 +78,12 @@ def test_packed_lines(tmp_path, pack, ending):
 # --- formats ---
 
 
-def test_one_document_a_line(tmp_path):
+def test_one_document_per_line(tmp_path):
     path = write_lines(tmp_path / "x.txt", DOCUMENTS)
     assert read(path) == ([f"x.txt:{i}" for i in range(1, 6)], TOKENS)
 
 
-def test_lines_of_windows(tmp_path):
+def test_windows_line_ends(tmp_path):
     path = tmp_path / "x.txt"
     path.write_bytes("\r\n".join(DOCUMENTS).encode())
     assert read(path)[1] == TOKENS
@@ -250,7 +250,7 @@ def test_iterables(documents):
 
 
 @pytest.mark.parametrize("name", ["x.txt", "x.jsonl", "x.csv", "folder/x"])
-def test_a_byte_order_mark_is_no_text(tmp_path, name):
+def test_a_byte_order_mark_is_not_part_of_the_text(tmp_path, name):
     path = tmp_path / name
     path.parent.mkdir(exist_ok=True)
     head = {"x.jsonl": '{"text": "aa bb"}\n\n', "x.csv": "text\naa bb\n"}.get(name, "aa bb\n")

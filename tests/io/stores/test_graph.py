@@ -26,7 +26,7 @@ TRIANGLE = "a b\nb c\nc a\nc d\n"
 
 @pytest.fixture
 def read(tmp_path):
-    """Return a function that writes a text to a file and that as a graph."""
+    """Return a function that makes a graph of a text file with this content."""
 
     def write_and_read(text, name="edges.txt", chunk_edges=1 << 24, **options):
         path = tmp_path / name
@@ -73,11 +73,11 @@ def test_weights_and_delimiters(read, text):
     assert graph.is_weighted
 
 
-def test_names_may_hold_spaces_where_tabs_part_them(read):
+def test_names_may_contain_spaces_if_tabs_separate_columns(read):
     assert ("New York", "Boston") in edges_of(read("New York\tBoston\n"))
 
 
-def test_weights_are_left_aside_on_request(read):
+def test_weights_can_be_ignored(read):
     assert not read("a b 7\nb c 2\n", weighted=False).is_weighted
 
 
@@ -89,7 +89,7 @@ def test_numbers_are_ordered_as_numbers(read):
     assert read("10 9\n9 2\n").nodes.to_pylist() == ["2", "9", "10"]
 
 
-def test_numbers_with_leading_zeros_stay_apart(read):
+def test_names_that_differ_in_leading_zeros_are_different_nodes(read):
     assert sorted(read("07 7\n7 8\n").nodes.to_pylist()) == ["07", "7", "8"]
 
 
@@ -106,7 +106,7 @@ def test_a_loop_counts_once(read, directed):
     assert graph.n_edges == (2 if directed else 3)
 
 
-def test_an_edge_of_weight_zero_is_none_but_its_nodes_stay(read):
+def test_an_edge_of_weight_zero_is_left_out_but_its_nodes_are_kept(read):
     graph = read("a b 0\nb c 2\n")
     assert edges_of(graph) == both_ways({("b", "c"): 2.0})
     assert graph.nodes.to_pylist() == ["a", "b", "c"]
@@ -117,7 +117,7 @@ def test_comments_are_skipped(read):
 
 
 @pytest.mark.parametrize("text", ["source,target,weight\na,b,2\nb,c,3\n", "from to\n1 2\n2 3\n"])
-def test_a_header_is_seen_where_numbers_follow(read, text):
+def test_a_header_is_recognised_if_numbers_follow(read, text):
     assert read(text).n_nodes == 3
 
 
@@ -135,7 +135,7 @@ def test_an_empty_file_is_refused(read, text):
 
 
 @pytest.mark.parametrize("weight", ["-1", "nan", "inf"])
-def test_weights_that_are_none_are_refused(read, weight):
+def test_weights_that_are_not_numbers_are_refused(read, weight):
     with pytest.raises(DataError, match=r"edge 2: the weight .* must be finite and not negative"):
         read(f"a b 1\nb c {weight}\n")
 
@@ -156,7 +156,7 @@ def test_broken_lines_are_named(read, text, message):
         read(text)
 
 
-def test_packed_lists(read):
+def test_compressed_lists(read):
     assert edges_of(read(gzip.compress(TRIANGLE.encode()), "e.tsv.gz")) == edges_of(read(TRIANGLE))
     assert edges_of(read(bz2.compress(TRIANGLE.encode()), "e.tsv.bz2")) == edges_of(read(TRIANGLE))
 
@@ -199,7 +199,7 @@ def test_a_matrix_in_memory(tmp_path):
     assert edges_of(directed) == {("0", "1"): 2.0, ("1", "1"): 1.0, ("1", "3"): 4.0}
 
 
-def test_matrices_that_are_no_graph_are_refused(tmp_path):
+def test_matrices_that_cannot_be_a_graph_are_refused(tmp_path):
     with pytest.raises(DataError, match=r"must be square, but this one is 2 × 3"):
         graph_of(scipy.sparse.csr_matrix((2, 3)), tmp_path / "graph")
     with pytest.raises(DataError, match=r"must be symmetric or triangular; read it with directed=True"):
@@ -247,7 +247,7 @@ def test_chunks_do_not_change_the_graph(tmp_path_factory, pairs, chunk_edges):
     assert all(c.edges <= chunk_edges or c.nodes == 1 for c in cut.chunks)
 
 
-def test_what_is_no_graph_is_refused(tmp_path, read):
+def test_missing_graphs_and_unknown_formats_are_refused(tmp_path, read):
     with pytest.raises(DataError, match=r"no graph here \(no graph.json\)"):
         Graph(tmp_path / "nothing")
     graph = read(TRIANGLE)

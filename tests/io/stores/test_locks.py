@@ -36,7 +36,7 @@ def test_only_the_first_creates_and_only_the_last_state_is_replaced(store):
     assert read_with_tag(store, "HEAD")[0] == b"three"
 
 
-def test_of_many_that_write_at_once_one_wins(remote):
+def test_one_of_many_concurrent_writers_wins(remote):
     assert write_if_unchanged(remote, "HEAD", b"start", "")
     _, tag = read_with_tag(remote, "HEAD")
     with ThreadPoolExecutor(8) as pool:
@@ -45,12 +45,12 @@ def test_of_many_that_write_at_once_one_wins(remote):
     assert read_with_tag(remote, "HEAD")[0] == str(won.index(True)).encode()
 
 
-def test_a_put_whose_answer_got_lost_counts(remote):
+def test_a_write_counts_even_if_its_response_was_lost(remote):
     assert write_if_unchanged(remote, "HEAD", b"mine", "")
     assert write_if_unchanged(remote, "HEAD", b"mine", "")
 
 
-def test_a_lock_is_held_and_given_back(remote):
+def test_a_lock_is_held_and_released(remote):
     with acquire_lock(remote, "lock", "someone trains") as check:
         check()
         with pytest.raises(Locked, match=r"someone trains \(process \d+ on .* the lock is free in \d+ s\)"):
@@ -61,7 +61,7 @@ def test_a_lock_is_held_and_given_back(remote):
     assert remote.names() == []
 
 
-def test_a_lock_of_a_living_owner_stays_and_that_of_a_dead_one_is_taken_over(remote):
+def test_only_the_lock_of_a_dead_owner_is_taken_over(remote):
     dead = Lease(remote, "lock", EXPIRY)
     assert dead.try_acquire() == ""
     time.sleep(EXPIRY + 1.1)
@@ -83,7 +83,7 @@ def test_clocks_that_jump_do_not_free_a_lock(remote, monkeypatch):
         check()
 
 
-def test_a_lock_is_seen_without_being_taken(store):
+def test_whether_a_lock_is_held_can_be_read_without_taking_it(store):
     assert not is_locked(store, "lock")
     with acquire_lock(store, "lock", "someone trains"):
         assert is_locked(store, "lock")
@@ -100,7 +100,7 @@ def test_a_local_lock_that_is_held_is_refused_with_the_message(tmp_path):
                 pass
 
 
-def test_a_bucket_that_does_not_exist_is_not_taken_for_a_lock(bucket, tmp_path):
+def test_a_missing_bucket_is_not_reported_as_a_lock(bucket, tmp_path):
     store = Store(f"{bucket}-which-nobody-created/{tmp_path.name}")
     with pytest.raises(DataError, match=r"the bucket '.*-which-nobody-created' does not exist"):
         with acquire_lock(store, "lock", "someone trains"):
@@ -111,7 +111,7 @@ def test_an_error_after_the_lock_was_lost_is_reported_as_the_lost_lock(remote):
     with pytest.raises(Locked, match="lost its lock: someone trains") as caught:
         with acquire_lock(remote, "lock", "someone trains", EXPIRY):
             remote.write_bytes("lock", b"the lock of another process")
-            time.sleep(EXPIRY / 4 + 1)  # until the next heartbeat finds out
+            time.sleep(EXPIRY / 4 + 1)  # until the next heartbeat detects the loss
             remote.read_bytes("a file that the other process deleted")
     assert isinstance(caught.value.__cause__, DataError)
     assert remote.read_bytes("lock") == b"the lock of another process"

@@ -26,7 +26,7 @@ def whole(matrix):
 @given(
     st.integers(1, 30), st.integers(1, 9), st.integers(1, 60), st.booleans(), st.sampled_from(["float32", "float64"])
 )
-def test_what_is_written_is_read(tmp_path_factory, rows, columns, numbers, sparse, dtype):
+def test_a_matrix_is_read_as_it_was_written(tmp_path_factory, rows, columns, numbers, sparse, dtype):
     A = scipy.sparse.random(rows, columns, 0.4, "csr", random_state=rows)
     matrix = write_matrix(str(tmp_path_factory.mktemp("m")), A if sparse else A.toarray(), dtype, numbers)
     assert matrix.shape == A.shape
@@ -53,7 +53,7 @@ def test_the_hash_is_that_of_the_content(tmp_path):
 
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("value", [-1.0, np.nan, np.inf])
-def test_a_bad_entry_is_told_by_row_and_column(tmp_path, sparse, value):
+def test_a_bad_entry_is_named_by_row_and_column(tmp_path, sparse, value):
     A = np.ones((6, 4))
     A[4, 2] = value
     with pytest.raises(DataError, match="row 4, column 2 is"):

@@ -31,7 +31,7 @@ def test_a_corpus_on_s3_is_read_back(corpus, bucket):
     assert sorted(again.vocabulary["word"].to_pylist()) == ["apple", "car", "pear", "plum", "road", "wheel"]
 
 
-def test_a_run_on_s3_can_be_broken_off_and_gives_the_same_bits(corpus, bucket):
+def test_an_interrupted_run_on_s3_is_resumed_to_the_same_bits(corpus, bucket):
     def stop_after_two_epochs(event):
         if isinstance(event, EpochFinished) and event.epoch == 2:
             raise KeyboardInterrupt
@@ -55,7 +55,7 @@ def test_a_model_on_s3_is_saved_and_loaded(corpus, bucket):
     np.testing.assert_array_equal(LDA.load(f"{bucket}/model").components_, model.components_)
 
 
-def test_what_is_not_there_is_said(bucket):
+def test_a_missing_corpus_on_s3_is_an_error(bucket):
     with pytest.raises(DataError, match="no corpus here"):
         Corpus(f"{bucket}/nothing")
 
@@ -65,7 +65,7 @@ def test_what_is_not_there_is_said(bucket):
 
 @pytest.fixture
 def failing(bucket, monkeypatch):
-    """A proxy before the server, and a store behind it that holds a file and arrays."""
+    """Return a proxy of the server that can inject faults, and a store that is reached through it."""
     import s3fs
 
     proxy = Proxy(os.environ["AWS_ENDPOINT_URL"])
@@ -90,7 +90,7 @@ CALLS = {
 
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("what", ["500", "503", "cut", "slow"])
-def test_an_error_that_passes_is_not_noticed(failing, call, what):
+def test_a_temporary_failure_is_retried(failing, call, what):
     proxy, store = failing
     method, path, do = CALLS[call]
     usual = do(store)
@@ -112,7 +112,7 @@ def test_an_error_that_passes_is_not_noticed(failing, call, what):
         ("write", "500", r"s3://.*a\.json: the store failed repeatedly.*safe"),
     ],
 )
-def test_an_error_that_stays_is_named_in_the_end(failing, call, what, message):
+def test_a_permanent_failure_is_reported_after_some_retries(failing, call, what, message):
     proxy, store = failing
     method, path, do = CALLS[call]
     proxy.faults = [(method, path, ALWAYS, what)]
@@ -121,14 +121,14 @@ def test_an_error_that_stays_is_named_in_the_end(failing, call, what, message):
     assert 1 <= proxy.seen <= 10
 
 
-def test_an_array_that_is_missing_as_a_whole_is_damage(failing):
+def test_a_missing_array_is_reported_as_damage(failing):
     _, store = failing
     store.delete("group/w")
     with pytest.raises(DataError, match=r"group: .*missing"):
         store.read_arrays("group")
 
 
-def test_a_run_on_a_store_that_fails_now_and_then_has_the_same_bits(failing, corpus):
+def test_occasional_failures_of_the_store_do_not_change_a_run(failing, corpus):
     proxy, store = failing
     proxy.faults = [(method, "epochs", 2, what) for method in ("PUT", "GET") for what in ("500", "cut")]
     trained = fitted(corpus, run=f"{store.url}/run")

@@ -1,4 +1,4 @@
-"""Stores: whole or not at all, checked when read, and nothing outside them."""
+"""Stores: writes are atomic, reads are verified, and names cannot leave the store."""
 
 import os
 import subprocess
@@ -124,7 +124,7 @@ def test_a_missing_zarr_chunk_is_not_taken_for_zeros(tmp_path):
         store.read_arrays("chunk")
 
 
-def test_missing_things_are_named(store):
+def test_missing_files_and_arrays_are_named(store):
     with pytest.raises(DataError, match="nothing"):
         store.read_arrays("nothing")
     with pytest.raises(DataError, match=r"gone\.json"):
@@ -140,7 +140,7 @@ def test_names_cannot_leave_the_store(store, name):
         store.read_bytes(name)
 
 
-def test_a_write_that_fails_leaves_what_was_there(tmp_path):
+def test_a_failed_write_keeps_the_old_content(tmp_path):
     store = Store(str(tmp_path))
     store.write_arrays("group", {"v": np.arange(3)})
     with pytest.raises(Exception, match=r".*"):
@@ -149,7 +149,7 @@ def test_a_write_that_fails_leaves_what_was_there(tmp_path):
     assert store.names() == [p.name for p in tmp_path.iterdir()] == ["group"]
 
 
-def test_a_full_disk_leaves_what_was_there(tmp_path):
+def test_a_full_disk_keeps_the_old_content(tmp_path):
     mount = tmp_path / "small"
     mount.mkdir()
     if os.geteuid() or os.system(f"mount -t tmpfs -o size=1m tmpfs {mount}"):
@@ -210,7 +210,7 @@ def test_counts_of_a_chunk(tmp_path):
     assert chunk.counts(4).toarray().tolist() == [[1, 2, 0, 0], [0, 0, 0, 0], [0, 0, 2, 0]]
 
 
-def test_the_size_of_a_store_is_what_lies_on_disk(tmp_path):
+def test_the_size_of_a_store_is_that_of_its_files(tmp_path):
     store = Store(str(tmp_path))
     store.write_bytes("file", b"x" * 1000)
     assert store.size() == sum(p.stat().st_size for p in Path(tmp_path).rglob("*") if p.is_file())

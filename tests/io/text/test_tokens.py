@@ -20,7 +20,8 @@ PATTERNS = [
     r"[a-z]+[0-9]",
     r"x([a-z])",
 ]
-# Capitals that grow or depend on their neighbours, letters of two to four bytes, marks that are no letters, controls.
+# Capitals whose lower case is longer or depends on their neighbours, letters of two to four bytes, combining marks, and
+# control characters.
 CHARACTERS = "abXY_09 .,-\n\0\x1c\x85éÉßİΣςᾼ中文ﬁ🙂𝔘ʰ\u0301\u200b\u00a0Ǆ١²"
 
 texts = st.lists(
@@ -93,7 +94,7 @@ def test_a_pattern_with_two_groups_is_refused():
         tokens_of(["ab"], token_pattern=r"(a)(b)")
 
 
-def test_a_pattern_that_is_none_is_refused():
+def test_an_invalid_pattern_is_refused():
     with pytest.raises(ValueError, match="is not a regular expression"):
         tokens_of(["ab"], token_pattern="(a")
 

@@ -78,7 +78,7 @@ def test_rows_of_the_old_model_are_found_by_the_merged_ids(new, old):
     assert [list(old)[row] for row in merged.only_in_old] == words[len(new) :]
 
 
-def test_a_merge_leaves_the_merged_tables_alone():
+def test_a_merge_does_not_change_its_inputs():
     new, old = vocabulary_of({"a": (1, 1), "b": (2, 1)}), vocabulary_of({"b": (5, 3), "c": (7, 2)})
     before = new.to_pydict(), old.to_pydict()
     voc.merge_vocabularies(new, old)
@@ -87,7 +87,7 @@ def test_a_merge_leaves_the_merged_tables_alone():
 
 @given(words=st.lists(st.text("abc", max_size=2), max_size=9), vocabulary=WORDS)
 @settings(max_examples=40, deadline=None)
-def test_words_have_their_row_as_id_or_none(words, vocabulary):
+def test_the_id_of_a_word_is_its_row_or_minus_one(words, vocabulary):
     ids = {word: i for i, word in enumerate(vocabulary)}
     expected = [ids.get(word, -1) for word in words]
     table = vocabulary_of(vocabulary)

@@ -1,4 +1,4 @@
-"""What is kept for a host array: copies on the device and derived values."""
+"""Caches for host arrays: copies on the device, and derived values."""
 
 import threading
 import time
@@ -62,7 +62,7 @@ def test_a_copy_is_freed_by_a_thread_that_uses_the_device():
 
 
 @on_device
-def test_all_copies_are_dropped_where_memory_is_short():
+def test_all_copies_are_dropped_if_memory_is_short():
     host = np.arange(10)
     copy = weakref.ref(memory.cached_copy(host, "host"))
     caches.COPIES.clear()
@@ -71,7 +71,7 @@ def test_all_copies_are_dropped_where_memory_is_short():
 
 
 @on_device
-def test_the_copies_not_used_for_the_longest_time_make_place_for_others(monkeypatch):
+def test_the_least_recently_used_copies_are_dropped_first(monkeypatch):
     copies = caches.CopyCache()
     monkeypatch.setattr(copies, "_limit", 200)
     hosts = [np.zeros(10) for _ in range(3)]
@@ -84,7 +84,7 @@ def test_the_copies_not_used_for_the_longest_time_make_place_for_others(monkeypa
 
 
 @on_device
-def test_arrays_that_die_while_others_are_looked_up_lose_no_entry():
+def test_arrays_deleted_during_a_lookup_lose_no_entry():
     copies, living = caches.CopyCache(), np.zeros(4)
     copies.put(living, memory.upload(living, "host"))
     failures = []
@@ -135,7 +135,7 @@ def test_derived_values_are_computed_once_and_end_with_their_sources():
 
 
 @pytest.mark.parametrize("name", ["another", ("reversed", 2)])
-def test_derived_values_of_other_names_and_other_sources_are_others(name):
+def test_derived_values_depend_on_their_name_and_their_source(name):
     words, other = np.arange(5), np.arange(5)
     assert memory.derived(words, "reversed", lambda: 1) == 1
     assert memory.derived(words, name, lambda: 2) == 2

@@ -1,4 +1,4 @@
-"""What only a device can show: many threads, several streams, its memory, its cluster. `make gpu` runs it there."""
+"""What the simulator cannot test: many threads, several streams, device memory, clusters of devices. See `make gpu`."""
 
 import importlib.util
 import subprocess
@@ -35,7 +35,7 @@ def model_of(chunk, z, n_topics):
 
 
 def swept(kernels, chunk, n_topics, epochs=4):
-    """Topics after some epochs of a corpus that is one chunk."""
+    """Topics after some epochs on a corpus of one chunk."""
     z = None
     model = model_of(chunk, np.zeros(chunk.n_tokens, np.uint16), n_topics)
     for epoch in range(epochs):
@@ -46,14 +46,14 @@ def swept(kernels, chunk, n_topics, epochs=4):
 
 
 @pytest.mark.parametrize("n_topics", [10, 100, 1000, 5000, 30_000])
-def test_epochs_are_the_cpus_to_the_bit(n_topics):
+def test_epochs_have_the_bits_of_the_cpu(n_topics):
     from corpusmill.kernels.cuda.lda import esca as lda
 
     chunk = chunk_of(1)
     np.testing.assert_array_equal(swept(lda, chunk, n_topics), swept(cpu, chunk, n_topics))
 
 
-def test_threads_have_streams_of_their_own():
+def test_each_thread_has_its_own_stream():
     from corpusmill.kernels.cuda.lda import esca as lda
 
     chunks = [chunk_of(seed, 20_000 + 1000 * seed) for seed in range(8)]
@@ -76,7 +76,7 @@ def test_copies_come_back_in_pieces_and_live_as_long_as_their_arrays():
     assert memory.COPIES.nbytes == before
 
 
-def test_what_does_not_fit_is_said_with_the_numbers():
+def test_too_little_device_memory_is_an_error_with_the_numbers():
     from corpusmill.kernels.cuda import memory
 
     with pytest.raises(DeviceError, match=r"1,099,511,627,776 bytes do not fit the device: [\d,]+ of [\d,]+ are free"):
@@ -99,7 +99,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.skipif(not importlib.util.find_spec("dask_cuda"), reason="dask-cuda is not installed")
-def test_a_cluster_of_devices_trains_the_cpus_model_and_its_parent_has_no_context(tmp_path):
+def test_a_cluster_of_devices_trains_the_model_of_the_cpu_and_its_parent_has_no_context(tmp_path):
     corpus = write_topic_corpus(str(tmp_path / "corpus"), 10)
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)

@@ -43,7 +43,7 @@ def test_causes_add_up_by_operation():
 
 
 def test_a_free_can_be_recorded_while_the_ledger_is_locked():
-    """A finalizer can run inside of the ledger's own methods. If it took the lock, it would never get it."""
+    """A finalizer can run inside the ledger's methods. If it waited for the lock then, it would wait forever."""
     ledger = Ledger()
     with ledger._lock:
         freeing = threading.Thread(target=ledger.record_free, args=("W", 8))

@@ -65,7 +65,7 @@ def test_a_cached_copy_is_uploaded_once_and_a_downloaded_one_never():
 
 
 @on_device
-def test_a_workspace_is_allocated_again_only_where_it_is_too_small():
+def test_a_workspace_is_reallocated_only_if_it_is_too_small():
     name = "a workspace of this test"
     sizes = [1000, 900, 1100, 1126, 4000]
     allocated = []
@@ -91,7 +91,7 @@ def test_launches_are_counted_by_kernel():
 
 
 class CompiledKernel:
-    """Stands in for what Numba compiles a kernel to, as far as a request for shared memory uses it."""
+    """Replaces Numba's compiled kernel, with only what a request for shared memory uses."""
 
     handle = "the kernel's handle"
 
@@ -104,7 +104,7 @@ class CompiledKernel:
 
 
 class Dispatcher:
-    """Stands in for Numba's kernel object, which compiles for a device only where there is one."""
+    """Replaces Numba's kernel object, which cannot compile without a device."""
 
     def typeof_pyval(self, argument):
         return type(argument)
@@ -139,7 +139,7 @@ def test_large_shared_memory_is_requested_from_the_driver(answer, monkeypatch):
     bool(config.ENABLE_CUDASIM) or not importlib.util.find_spec("numba_cuda"), reason="needs the compiler, numba-cuda"
 )
 def test_numba_has_what_a_request_for_shared_memory_uses():
-    """No test on a machine without a device runs these: an update of numba-cuda must not remove them unseen."""
+    """Without a device, no other test would notice that an update of numba-cuda removes them."""
     codegen = pytest.importorskip("numba.cuda.codegen")
     dispatcher = pytest.importorskip("numba.cuda.dispatcher")
     assert callable(dispatcher.CUDADispatcher.compile)

@@ -1,4 +1,4 @@
-"""Every CUDA kernel compiles for common devices; its registers and its memory are as meant. Needs no device."""
+"""Every CUDA kernel compiles for common devices; its registers and its memory are as intended. Needs no device."""
 
 import importlib.util
 
@@ -9,7 +9,7 @@ from helpers.cuda_launches import LAUNCHES, kernels
 
 pytestmark = pytest.mark.skipif(not importlib.util.find_spec("numba_cuda"), reason="numba-cuda is not installed")
 CAPABILITIES = (7, 5), (8, 0), (9, 0)
-#: How many kernels each model has, so that none goes unseen.
+#: Number of kernels of each model, so that no kernel is left out by mistake.
 EXPECTED = {"lda": 13, "lda, mini-batches": 3, "random indexing": 9, "word2vec": 2, "walks": 1, "nmf": 6}
 #: Bytes that a kernel may store and load because it has too few registers.
 SPILLS = {

@@ -1,4 +1,4 @@
-"""All CUDA tests in the simulator; and its emulated warp operations do what the CUDA programming guide says of them."""
+"""All CUDA tests in the simulator, and tests that emulated warp operations follow the CUDA programming guide."""
 
 from pathlib import Path
 
@@ -97,6 +97,6 @@ def test_a_partial_mask_is_refused():
 
 
 @simulated
-def test_a_thread_that_stays_away_is_noticed():
+def test_a_missing_thread_is_an_error():
     with pytest.raises(RuntimeError, match="did not all come"):
         launched(lambda lane, thread: cuda.shfl_sync(FULL, thread, 0) if lane else 0)

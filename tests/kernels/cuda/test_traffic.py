@@ -1,7 +1,7 @@
-"""What crosses the bus in a sweep, and how often kernels are launched and the host waits: formulas for each model.
+"""Bytes that a sweep copies, and how often kernels are launched and the host waits: formulas for each model.
 
-A sweep uploads what it has not uploaded before, and downloads its results. These tests fail when a change adds a copy,
-a launch or a wait, and they say which one. Run in the simulator and on a device.
+A sweep uploads only arrays that are not on the device yet, and downloads only its results. These tests fail when a
+change adds a copy, a launch or a wait, and name it. They run in the simulator and on a device.
 """
 
 from collections import Counter
@@ -133,7 +133,7 @@ def test_a_chunk_of_lda_is_uploaded_once_and_its_topics_never():
     assert second.launches == {"shuffle": 1, "count_documents": 1, "make_dense": 1, "draw": 1}
     assert second.waits == {"topics": 1, "A.n_entries": 1}
 
-    # From then on, nothing of the chunk crosses the bus.
+    # From then on, no array of the chunk is copied.
     third_model = model_of(chunk, topics[1])
     third = Traffic(lambda: sweep(third_model, 2))
     # The model of this test has a new alpha in each epoch.

@@ -20,7 +20,7 @@ def corpora(draw):
 
 
 def document_row(rows, d):
-    """The topics of a document with their counts, surplus entries added."""
+    """The topics of a document with their counts. Entries of the same topic are added up."""
     found = Counter()
     for entry in rows.entries[rows.row_ptr[d] : rows.row_ptr[d + 1]].tolist():
         if entry & 0xFFFF:

@@ -21,7 +21,7 @@ def walked(graph, p, q, by_tables=False, starts=None, length=30, key=1):
 
 
 def steps_of(paths):
-    """Count the steps of walks by where they stood: {(t, v): Counter of x}; t is None in the first step."""
+    """Count the steps of walks by their last two nodes: {(t, v): Counter of x}; t is None in the first step."""
     steps = defaultdict(Counter)
     for path in paths:
         for i in range(len(path) - 1):
@@ -49,8 +49,8 @@ def test_steps_follow_the_definition(p, q, directed, weighted, by_tables):
     assert stats.chi2.sf(statistic, freedom) > 1e-4
 
 
-def test_the_definition_is_seen_by_the_test():
-    """The statistic above is far out when walks with one q are held to another."""
+def test_the_test_of_steps_detects_wrong_probabilities():
+    """Walks with one q, compared with the probabilities of another q, have a tiny p-value."""
     W = random_graph(9, 0.45, False, False, seed=3)
     paths = [path for key in range(200) for path in walked(adjacency(W, True), 1, 2, key=key)]
     worst = 1.0
@@ -74,7 +74,9 @@ def test_the_definition_is_seen_by_the_test():
     st.floats(0.1, 10),
     st.integers(0, 99),
 )
-def test_a_walk_follows_edges_and_ends_only_without_a_way_on(n, density, directed, weighted, by_tables, p, q, seed):
+def test_a_walk_follows_edges_and_ends_only_at_a_node_without_edges(
+    n, density, directed, weighted, by_tables, p, q, seed
+):
     W = random_graph(n, density, directed, weighted, seed)
     length = 12
     paths = walked(adjacency(W, not directed), p, q, by_tables, length=length, key=seed)
@@ -95,7 +97,7 @@ def test_a_walk_depends_on_its_first_node_and_the_key_alone(by_tables):
 
 @pytest.mark.parametrize("by_tables", [False, True])
 def test_isolated_nodes_sinks_and_loops(by_tables):
-    #                 0 alone       1 to the sink 2   3 a loop      4 a loop and a way out to 2
+    #                 0 isolated    1 to the sink 2   3 a loop      4 a loop and an edge to 2
     W = np.zeros((5, 5))
     W[1, 2] = W[3, 3] = W[4, 4] = W[4, 2] = 1
     paths = walked(adjacency(W, False), 0.5, 2, by_tables, length=6)
@@ -115,14 +117,14 @@ def test_table_bytes_are_what_tables_take():
     assert walks.table_bytes(graph) == edges.share.nbytes + edges.other.nbytes + edges.ptr[1:].nbytes
 
 
-def test_extreme_weights_and_parameters_end():
+def test_walks_with_extreme_weights_and_parameters_end():
     W = random_graph(8, 0.9, False, True) * 1e6
     W[0, 1] = W[1, 0] = 1e-6
     for p, q in ((1e-6, 1e6), (1e6, 1e-6), (1e6, 1e6), (1e-6, 1e-6)):
         assert all(len(path) == 30 for path in walked(adjacency(W, True), p, q))
 
 
-def test_where_no_proposal_would_ever_be_kept_steps_follow_the_definition():
+def test_steps_follow_the_definition_even_if_every_proposal_is_rejected():
     W = np.zeros((4, 4))
     W[0, 1] = W[1, 2] = W[1, 3] = 1
     W += W.T

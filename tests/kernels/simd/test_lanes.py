@@ -116,7 +116,7 @@ def test_lanes_are_chosen_where_integers_are_equal():
     np.testing.assert_array_equal(out, np.where(a == 2, x, y))
 
 
-def test_prefix_sums_and_what_comes_before_each_lane():
+def test_inclusive_and_exclusive_prefix_sums():
     @compiled
     def apply(a, sums, before):
         total = prefix_sums(to_double(load(a, 0)))

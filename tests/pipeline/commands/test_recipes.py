@@ -1,4 +1,4 @@
-"""The recipes call a command that exists, with options that it has, and are what their schedulers understand."""
+"""The recipes call existing commands with existing options, and are valid for their schedulers."""
 
 import ast
 import json
@@ -60,7 +60,7 @@ def test_cron_runs_its_line(tmp_path, monkeypatch):
     program.parent.mkdir(parents=True)
     program.symlink_to(Path(sys.executable).with_name("corpusmill"))
     command = (RECIPES / "crontab").read_text().splitlines()[1].split(maxsplit=5)[5]
-    assert "%" not in command  # where cron ends a command
+    assert "%" not in command  # cron would end the command there
     bare = {"HOME": "/", "SHELL": "/bin/sh", "PATH": "/usr/bin:/bin"}
     subprocess.run(["/bin/sh", "-c", command.replace("/srv/corpusmill", str(tmp_path))], cwd="/", env=bare, check=True)
     assert json.loads(Path("retrain.log").read_text())["status"] == "published"
@@ -93,6 +93,6 @@ def test_the_kubernetes_job_forbids_concurrent_calls_and_does_not_retry_permanen
     assert (job["apiVersion"], job["kind"], job["spec"]["concurrencyPolicy"]) == ("batch/v1", "CronJob", "Forbid")
     spec = job["spec"]["jobTemplate"]["spec"]
     assert spec["podFailurePolicy"]["rules"][0]["onExitCodes"]["values"] == [2, 3, 4]
-    assert spec["template"]["spec"]["restartPolicy"] == "Never"  # a podFailurePolicy asks for it
+    assert spec["template"]["spec"]["restartPolicy"] == "Never"  # required by a podFailurePolicy
     mounted = {m["name"] for m in spec["template"]["spec"]["containers"][0]["volumeMounts"]}
     assert mounted == {v["name"] for v in spec["template"]["spec"]["volumes"]}

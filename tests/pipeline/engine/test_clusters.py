@@ -1,4 +1,4 @@
-"""Every cluster kind: those that run here run, the others say what they need."""
+"""Every kind of cluster: those that can run here are run, and the others name what they need."""
 
 import contextlib
 import json
@@ -34,7 +34,7 @@ def test_local_and_address():
             assert other.submit(sum, [1, 2]).result() == 3
 
 
-def test_settings_hold_inside_and_are_gone_outside():
+def test_dask_settings_apply_only_while_the_cluster_is_open():
     before = dask.config.get("distributed.scheduler.allowed-failures")
     for _ in range(2):
         with open_cluster("local", n_workers=1, memory_limit="1GiB"):
@@ -64,7 +64,7 @@ def test_a_scheduler_and_a_worker_from_the_shell(tmp_path, monkeypatch):
         with open_cluster("scheduler-file", scheduler_file=str(file)) as client:
             assert len(OnDask(client).capacities()) == 1
             assert client.submit(sum, [1, 2]).result(timeout=60) == 3
-            # The worker has another working directory, and finds what this process names by relative paths.
+            # The worker has another working directory, and must find files that this process names by relative paths.
             monkeypatch.chdir(tmp_path)
             write_toy_corpus("corpus", n_chunks=2)
             for model in (LDA(2, max_iter=1), NMF(2, max_iter=1), Word2Vec(4, epochs=1), RandomIndexing(dimension=64)):
@@ -105,7 +105,7 @@ def test_a_cluster_that_adapts_in_mid_run_keeps_the_bits(tmp_path):
     assert [row["drawn"] for row in adapted.metrics] == [row["drawn"] for row in alone.metrics]
 
 
-def test_the_job_script_asks_for_what_is_configured():
+def test_the_job_script_requests_the_configured_resources():
     pytest.importorskip("dask_jobqueue")
     configured = load(["clusters/jobqueue"], ["cluster.account=linguistics"], {}).cluster.arguments()
     with open_cluster(**configured | {"n_workers": 0}) as client:
@@ -118,7 +118,7 @@ def test_the_job_script_asks_for_what_is_configured():
     assert "--memory-limit 16.00GiB" in script
 
 
-def test_jobs_of_a_queue_that_runs_here_work():
+def test_jobs_of_a_local_queue_work():
     pytest.importorskip("dask_jobqueue")
     overrides = [f"cluster.{s}" for s in ("scheduler=local", "n_workers=1", "cores=1", "memory=1GiB")]
     configured = load([], ["cluster.kind=jobqueue", *overrides], {}).cluster.arguments()
@@ -127,7 +127,7 @@ def test_jobs_of_a_queue_that_runs_here_work():
         assert [(c.threads, c.memory) for c in OnDask(client).capacities()] == [(1, 1 << 30)]
 
 
-def test_the_manifest_of_pods_asks_for_what_is_configured():
+def test_the_manifest_of_pods_requests_the_configured_resources():
     operator = pytest.importorskip("dask_kubernetes.operator")
     configured = load(["clusters/kubernetes"], ["cluster.env={CORPUSMILL_MODEL__MAX_ITER: '9'}"], {}).cluster
     arguments = {k: v for k, v in configured.arguments().items() if k not in ("kind", "namespace")}
@@ -141,7 +141,7 @@ def test_the_manifest_of_pods_asks_for_what_is_configured():
         assert pod["env"] == [{"name": "CORPUSMILL_MODEL__MAX_ITER", "value": "9"}]
 
 
-def test_a_cluster_that_is_slow_to_close_spoils_nothing():
+def test_a_cluster_that_closes_slowly_raises_no_error():
     class Slow(contextlib.ExitStack):
         def __exit__(self, *_):
             raise TimeoutError
@@ -152,24 +152,24 @@ def test_a_cluster_that_is_slow_to_close_spoils_nothing():
         raise TimeoutError("of the work itself")
 
 
-def test_a_cluster_without_workers_is_waited_for_aloud(monkeypatch):
-    told = []
+def test_waiting_for_workers_is_reported(monkeypatch):
+    messages = []
     monkeypatch.setattr(clusters, "PATIENCE_SECONDS", 0.1)
     with open_cluster("local", n_workers=0, memory_limit="1GiB") as client:
         with dask.config.set({"distributed.scheduler.no-workers-timeout": "300ms"}):
             with pytest.raises(ClusterError, match=r"no worker of tcp://.* started within 0\.3 s: see whether"):
-                await_worker(client, told.append)
+                await_worker(client, messages.append)
 
         def start(sentence):
-            told.append(sentence)
+            messages.append(sentence)
             client.cluster.scale(1)
 
         await_worker(client, start)
-        await_worker(client, told.append)
+        await_worker(client, messages.append)
     assert re.fullmatch(
-        r"tcp://.* has no worker yet, waiting up to 0\.3 s for one: see .*\(dask worker tcp:.*", told[0]
+        r"tcp://.* has no worker yet, waiting up to 0\.3 s for one: see .*\(dask worker tcp:.*", messages[0]
     )
-    assert [re.findall(r"up to (.*?) for", sentence) for sentence in told] == [["0.3 s"], ["5 min"]]
+    assert [re.findall(r"up to (.*?) for", sentence) for sentence in messages] == [["0.3 s"], ["5 min"]]
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_a_cluster_without_workers_is_waited_for_aloud(monkeypatch):
         ("cloud", {}, "choose one of synchronous, local"),
     ],
 )
-def test_what_is_missing_is_said(kind, options, message):
+def test_a_missing_setting_of_a_cluster_is_an_error(kind, options, message):
     with pytest.raises(ClusterError, match=message), open_cluster(kind, **options):
         pass
 

@@ -1,4 +1,4 @@
-"""Where kernels run: what is chosen, what the plan refuses, and that only workers touch a device."""
+"""Where kernels run: the choice of the device, its limits, and that only workers use a device."""
 
 import inspect
 import subprocess
@@ -24,7 +24,7 @@ def corpus(tmp_path):
     return write_topic_corpus(str(tmp_path / "corpus"), 2, words_per_topic=3, n_chunks=2, documents=3, length=8)
 
 
-def test_a_device_is_chosen_where_there_are_kernels_for_it():
+def test_a_device_is_chosen_if_there_are_kernels_for_it():
     assert resolve_device("auto", True, "this") == "auto"
     assert resolve_device("auto", False, "this") == "cpu"
     with pytest.raises(ValueError, match=r"this has no CUDA kernels: choose device 'auto' or 'cpu'"):
@@ -58,7 +58,7 @@ def test_modules_have_the_functions_of_their_interface(module, device):
         assert ["self", *parameters] == list(inspect.signature(method).parameters)
 
 
-def test_samplers_and_documents_that_a_device_does_not_serve(corpus):
+def test_samplers_and_documents_that_do_not_run_on_a_device_are_refused(corpus):
     with pytest.raises(ValueError, match=r"sampler 'warp' has no CUDA kernels"):
         LDA(3, sampler="warp", device="cuda").algorithm(corpus)
     assert LDA(3, sampler="warp").algorithm(corpus).device == "cpu"
@@ -68,7 +68,7 @@ def test_samplers_and_documents_that_a_device_does_not_serve(corpus):
     assert LDA(3).algorithm(long).device == "cpu"
 
 
-def test_the_plan_refuses_what_does_not_fit_the_device(corpus):
+def test_a_model_too_large_for_the_device_is_refused_by_the_plan(corpus):
     algorithm = LDA(1000, device="cuda").algorithm(corpus)
     needed = max(algorithm.memory(corpus, c).device for c in corpus.chunks)
     assert make_plan(algorithm, corpus, Capacity("w0", "tcp://x", 2, 0, device=3 * needed)).total > 0
@@ -78,13 +78,13 @@ def test_the_plan_refuses_what_does_not_fit_the_device(corpus):
 
 
 @pytest.mark.skipif(has_cuda(), reason="this machine has a device")
-def test_a_machine_without_a_device_says_so(corpus):
+def test_a_machine_without_a_device_is_an_error(corpus):
     with pytest.raises(ValueError, match=r"device is 'cuda', but worker this process has no CUDA device that works"):
         LDA(3, max_iter=1, device="cuda").fit(corpus)
     assert Synchronous().capacities(devices=True)[0].device == 0
 
 
-def test_a_run_goes_on_on_another_device(corpus, tmp_path):
+def test_a_run_continues_on_another_device(corpus, tmp_path):
     run = str(tmp_path / "run")
     first = LDA(3, max_iter=1, device="cpu").fit(corpus, run=run)
     both = LDA(3, max_iter=2, device="auto").fit(corpus, run=run)
@@ -127,7 +127,7 @@ if __name__ == "__main__":
 
 
 def test_only_workers_touch_a_device(corpus, tmp_path):
-    """A worker whose device is simulated trains the CPU's model; the process that hands out the tasks loads no CUDA."""
+    """A worker with a simulated device trains the same model as a CPU; the process of the client does not load CUDA."""
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
     tests = Path(__file__).parents[2]

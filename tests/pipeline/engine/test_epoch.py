@@ -1,4 +1,4 @@
-"""The epoch engine: the same bits wherever it runs and whichever process dies, and no leftover files."""
+"""The epoch engine: the same bits on any workers and after any process dies, and no leftover files."""
 
 import multiprocessing
 import os
@@ -45,13 +45,13 @@ def trained(corpus, folder, executor=None, algorithm=None, epochs=4, **options):
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3])
-def test_same_bits_on_any_number_of_workers(corpus, expected, tmp_path, workers, cluster_of):
+def test_any_number_of_workers_gives_the_same_bits(corpus, expected, tmp_path, workers, cluster_of):
     client = cluster_of(workers)
     np.testing.assert_array_equal(trained(corpus, tmp_path / "run", OnDask(client)), expected)
 
 
 @pytest.mark.parametrize(("blocks", "parts"), [(2, 1), (5, 1), (2, 2), (5, 3)])
-def test_same_bits_however_the_model_is_cut(corpus, expected, tmp_path, blocks, parts):
+def test_any_number_of_blocks_gives_the_same_bits(corpus, expected, tmp_path, blocks, parts):
     algorithm = Tally(bounds=equal_blocks(blocks), n_ranges=parts)
     np.testing.assert_array_equal(trained(corpus, tmp_path / "run", algorithm=algorithm), expected)
 
@@ -66,9 +66,9 @@ def test_parts_of_a_shard_add_up(corpus, cluster, tmp_path):
         1,
         callbacks=[events.append],
     )
-    told = [e for e in events if isinstance(e, ShardSwept)]
-    assert sorted(e.shard for e in told) == sorted(3 * list(range(6)))
-    assert sum(e.tokens for e in told) == corpus.n_tokens
+    swept = [e for e in events if isinstance(e, ShardSwept)]
+    assert sorted(e.shard for e in swept) == sorted(3 * list(range(6)))
+    assert sum(e.tokens for e in swept) == corpus.n_tokens
 
 
 def test_a_killed_worker_costs_its_own_sweeps_only(corpus, expected, cluster, tmp_path):
@@ -77,13 +77,13 @@ def test_a_killed_worker_costs_its_own_sweeps_only(corpus, expected, cluster, tm
     np.testing.assert_array_equal(result, expected)
     assert faulty.attempts(2, 1) >= 2
     assert faulty.attempts(3, 4) >= 3
-    # The epochs before and after lost nothing: storage is their root, not the dead worker's memory.
+    # The epochs before and after are not affected: tasks read from storage, not from the dead worker's memory.
     for chunk in range(6):
         assert faulty.attempts(1, chunk) == 1
         assert faulty.attempts(4, chunk) == 1
 
 
-def test_workers_paused_for_good_are_given_up_with_a_sentence(corpus, expected, tmp_path, monkeypatch):
+def test_a_run_whose_workers_stay_paused_fails_with_advice(corpus, expected, tmp_path, monkeypatch):
     monkeypatch.setattr(executors, "STALLED_SECONDS", 3.0)
     faulty = Faulty(Tally(), ((2, 1, 1, "hoard"),), str(tmp_path))
     with (
@@ -94,7 +94,7 @@ def test_workers_paused_for_good_are_given_up_with_a_sentence(corpus, expected, 
     np.testing.assert_array_equal(trained(corpus, tmp_path / "run", algorithm=faulty), expected)
 
 
-def test_the_scheduler_holds_nothing_between_epochs(corpus, cluster, tmp_path):
+def test_the_scheduler_has_no_tasks_between_epochs(corpus, cluster, tmp_path):
     held = []
 
     def look(event):
@@ -116,7 +116,7 @@ def _train_and_die(corpus, folder, table, attempts):
 
 
 @pytest.mark.parametrize("epoch, chunk", [(1, 0), (1, 5), (3, 2)])
-def test_resume_after_the_client_is_killed_in_mid_epoch(corpus, expected, tmp_path, epoch, chunk):
+def test_a_run_is_resumed_after_the_client_is_killed_during_an_epoch(corpus, expected, tmp_path, epoch, chunk):
     attempts = tmp_path / "attempts"
     attempts.mkdir()
     table = ((epoch, chunk, 1, "kill"),)
@@ -143,7 +143,7 @@ def _train_until(corpus, folder, last):
     train(Training(Tally(), corpus, RunStore(str(folder)), 4, seed=7, callbacks=[die]), Synchronous())
 
 
-def test_resume_after_the_client_is_killed_between_commits(corpus, expected, tmp_path):
+def test_a_run_is_resumed_after_the_client_is_killed_between_commits(corpus, expected, tmp_path):
     process = multiprocessing.get_context("spawn").Process(target=_train_until, args=(corpus, tmp_path / "run", 2))
     process.start()
     process.join()
@@ -161,12 +161,12 @@ def test_a_second_call_trains_nothing_more(corpus, expected, tmp_path):
     assert [type(e) for e in events] == [RunStarted, RunFinished]
 
 
-def test_more_epochs_go_on_from_the_last_commit(corpus, expected, tmp_path):
+def test_more_epochs_continue_from_the_last_commit(corpus, expected, tmp_path):
     trained(corpus, tmp_path / "run", epochs=1)
     np.testing.assert_array_equal(trained(corpus, tmp_path / "run", epochs=4), expected)
 
 
-def test_files_that_others_put_among_the_epochs_are_kept_and_do_no_harm(corpus, expected, tmp_path):
+def test_files_of_other_programs_among_the_epochs_are_kept_and_ignored(corpus, expected, tmp_path):
     trained(corpus, tmp_path / "run", epochs=1)
     epochs = tmp_path / "run" / "epochs"
     (epochs / ".DS_Store").write_text("")
@@ -180,14 +180,14 @@ def test_only_the_last_two_versions_are_kept(corpus, tmp_path):
     assert RunStore(str(tmp_path / "run")).store.names("epochs") == ["000003", "000004"]
 
 
-def test_rounds_sweep_each_shard_once_an_epoch(corpus, tmp_path):
+def test_rounds_sweep_each_shard_once_per_epoch(corpus, tmp_path):
     faulty = Faulty(Tally(rounds=4), (), str(tmp_path))
     trained(corpus, tmp_path / "run", algorithm=faulty, epochs=2)
     swept = [[c for c in range(6) if faulty.attempts(step, c)] for step in range(1, 9)]
     assert swept == [[0, 4], [1, 5], [2], [3]] * 2
 
 
-def test_events_tell_the_whole_story(corpus, tmp_path):
+def test_events_report_every_shard_and_every_epoch(corpus, tmp_path):
     events = []
     trained(corpus, tmp_path / "run", epochs=2, callbacks=[events.append], held_out=corpus.held_out, evaluate_every=1)
     assert isinstance(events[0], RunStarted)
@@ -202,7 +202,7 @@ def test_events_tell_the_whole_story(corpus, tmp_path):
     assert isinstance(events[-1], RunFinished)
 
 
-def test_two_runs_of_one_process_do_not_see_each_others_model(corpus, expected, tmp_path):
+def test_two_runs_in_one_process_keep_their_models_separate(corpus, expected, tmp_path):
     for name, algorithm in (("a", Tally()), ("b", Tally(bounds=equal_blocks(2))), ("c", Tally())):
         run = RunStore(str(tmp_path / name))
         store = tasks.StoredModel(tasks.Job(name, run.url, reference(corpus), algorithm, None, 7, 1 << 30), 1)
@@ -210,7 +210,7 @@ def test_two_runs_of_one_process_do_not_see_each_others_model(corpus, expected, 
         np.testing.assert_array_equal(store.block(0)["counts"], run.block(1, 0)["counts"])
 
 
-def test_a_run_begun_anew_in_the_same_folder_sees_nothing_of_the_old_one(corpus, expected, tmp_path, monkeypatch):
+def test_a_new_run_in_the_folder_of_a_deleted_one_starts_from_scratch(corpus, expected, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     trained(corpus, "run", algorithm=Tally(bounds=equal_blocks(2)))
     shutil.rmtree("run")
@@ -244,12 +244,12 @@ def test_two_processes_cannot_train_the_same_run(corpus, tmp_path):
         trained(corpus, tmp_path / "run")
 
 
-def test_a_task_too_large_is_refused_before_it_starts_with_both_numbers(corpus):
+def test_a_task_that_is_too_large_is_refused_before_the_run_starts(corpus):
     with pytest.raises(DataError, match=r"1\.00 GiB.*memory limit.*chunk_tokens"):
         make_plan(Tally(scratch=1 << 30), corpus, Capacity("w0", "tcp://x", 1, 1 << 30))
 
 
-def test_the_cache_takes_what_the_tasks_leave(corpus):
+def test_the_cache_uses_the_memory_that_tasks_do_not_need(corpus):
     tight = make_plan(
         Tally(scratch=50 << 20), corpus, Capacity("w0", "tcp://x", 1, (PROCESS_BYTES + (60 << 20)) * 10 // 7)
     )

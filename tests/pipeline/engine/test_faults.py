@@ -1,4 +1,4 @@
-"""What goes wrong in production: after each fault nothing is lost, nothing is half there, the bits are the same."""
+"""Faults of production: after each one, nothing is lost or incomplete, and the result has the same bits."""
 
 import contextlib
 import json
@@ -46,7 +46,7 @@ def stop_after_two(event):
 
 
 def whole(folder):
-    """Check that every epoch that lies in a run can be read, and that nothing temporary does."""
+    """Check that every epoch of a run can be read, and that there are no temporary files."""
     run = RunStore(str(folder))
     assert not list(Path(folder).rglob(".tmp-*"))
     assert [row["step"] for row in run.metrics] == list(range(1, run.step + 1))
@@ -60,7 +60,7 @@ def whole(folder):
 
 
 @pytest.mark.parametrize("kilobytes", [64, 128, 160, 256])
-def test_a_full_disk_costs_the_epoch_in_work_only(corpus, expected, tmp_path, kilobytes):
+def test_a_full_disk_loses_only_the_current_epoch(corpus, expected, tmp_path, kilobytes):
     mount = tmp_path / "small"
     mount.mkdir()
     if os.geteuid() or os.system(f"mount -t tmpfs -o size={kilobytes}k tmpfs {mount}"):
@@ -101,7 +101,7 @@ def test_a_damaged_chunk_is_named(tmp_path, array, damage):
     trained(corpus, tmp_path / "run")
 
 
-def test_what_a_killed_writer_left_is_removed_by_the_next_run(corpus, expected, tmp_path):
+def test_files_of_a_killed_writer_are_removed_by_the_next_run(corpus, expected, tmp_path):
     run = tmp_path / "run"
     trained(corpus, run, callbacks=[stop_after_two])
     begun = run / "epochs" / "000003" / f".tmp-{'0a' * 16}-state"
@@ -115,7 +115,7 @@ def test_what_a_killed_writer_left_is_removed_by_the_next_run(corpus, expected, 
 # --- the clock ---
 
 
-def test_clocks_that_jump_change_nothing(corpus, expected, tmp_path, monkeypatch):
+def test_a_jumping_clock_does_not_change_the_result(corpus, expected, tmp_path, monkeypatch):
     jumps = random.Random(5)
     now = time.time()
     monkeypatch.setattr(time, "time", lambda: now + jumps.uniform(-1e6, 1e6))
@@ -126,7 +126,7 @@ def test_clocks_that_jump_change_nothing(corpus, expected, tmp_path, monkeypatch
     assert all(0 < row["seconds"] < 60 for row in RunStore(str(run)).metrics)
 
 
-def test_a_clock_that_stands_still_names_no_task_twice(corpus, expected, tmp_path, monkeypatch):
+def test_task_names_are_unique_even_if_the_clock_stands_still(corpus, expected, tmp_path, monkeypatch):
     monkeypatch.setattr(time, "time_ns", lambda: 0)
     with open_cluster("local", n_workers=1, memory_limit="2GiB") as client:
         for name in ("a", "b"):
@@ -138,7 +138,7 @@ def test_a_clock_that_stands_still_names_no_task_twice(corpus, expected, tmp_pat
 
 @contextlib.contextmanager
 def shell_cluster(folder, *arguments):
-    """Yield a scheduler's process and its file; the workers, too, are processes of their own."""
+    """Yield a scheduler's process and its file; workers are separate processes, too."""
     file = folder / "scheduler.json"
     module = [sys.executable, "-m"]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
@@ -160,9 +160,11 @@ def shell_cluster(folder, *arguments):
                 process.kill()
 
 
-def test_a_scheduler_that_is_killed_is_said_and_the_run_goes_on_elsewhere(corpus, expected, tmp_path, monkeypatch):
+def test_a_killed_scheduler_is_an_error_and_the_run_continues_on_another_cluster(
+    corpus, expected, tmp_path, monkeypatch
+):
     with shell_cluster(tmp_path) as (scheduler, file):
-        # The client asks for the scheduler that long, by default half a minute.
+        # The client tries to connect to the scheduler for this time, by default half a minute.
         monkeypatch.setenv("DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT", "5s")
 
         def kill(event):
@@ -178,7 +180,7 @@ def test_a_scheduler_that_is_killed_is_said_and_the_run_goes_on_elsewhere(corpus
     whole(tmp_path / "run")
 
 
-def test_a_scheduler_that_does_not_answer_is_named(tmp_path, monkeypatch):
+def test_a_scheduler_that_does_not_respond_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv("DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT", "1s")
     file = tmp_path / "scheduler.json"
     file.write_text(json.dumps({"address": "tcp://127.0.0.1:9"}))
@@ -190,7 +192,7 @@ def test_a_scheduler_that_does_not_answer_is_named(tmp_path, monkeypatch):
             pass
 
 
-def test_an_error_of_a_task_comes_through_as_it_is(tmp_path):
+def test_an_error_of_a_task_is_raised_unchanged(tmp_path):
     corpus = write_toy_corpus(tmp_path / "corpus", n_chunks=2)
     truncate(tmp_path / "corpus" / "train" / "000001" / "words" / "c" / "0")
     with open_cluster("local", n_workers=1, memory_limit="2GiB") as client:
@@ -233,7 +235,7 @@ def test_a_run_over_tls_has_the_same_bits_and_strangers_are_refused(corpus, expe
 # --- what is stored ---
 
 
-def test_stores_hold_data_alone(corpus, tmp_path):
+def test_stores_contain_only_data(corpus, tmp_path):
     run = tmp_path / "run"
     trained(corpus, run)
     files = files_below(corpus.url, run)

@@ -1,4 +1,4 @@
-"""What a corpus holds is what its source says; what cannot be made one is refused in one sentence."""
+"""A corpus has the documents of its source, and unusable sources are refused with one sentence."""
 
 import gc
 import itertools
@@ -26,7 +26,7 @@ from helpers.documents import source_words, words_of, write_source
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-# --- what a corpus holds ---
+# --- documents and words ---
 
 
 def test_documents_come_back_in_the_order_of_the_source(tmp_path):
@@ -45,7 +45,7 @@ def test_documents_come_back_in_the_order_of_the_source(tmp_path):
     assert not (tmp_path / "corpus" / ".work").exists()
 
 
-def test_ids_are_ranks_by_falling_frequency_ties_by_word():
+def test_ids_are_ranks_by_descending_frequency_and_then_by_word():
     corpus = corpus_from(["bb aa cc", "cc dd cc", "éé zz"])
     table = corpus.vocabulary.to_pydict()
     assert table["word"] == ["cc", "aa", "bb", "dd", "zz", "éé"]
@@ -74,7 +74,7 @@ def test_counts_are_those_of_count_vectorizer(real_data, options):
     corpus = corpus_from(documents, **options)
     words = corpus.vocabulary["word"].to_pylist()
     if "max_features" in options:
-        # Which of several equally frequent words is cut off is anyone's choice.
+        # Of several equally frequent words, any may be cut off.
         common = sorted(set(words) & set(names))
         assert len(words) == len(names)
         assert len(common) > 90
@@ -90,7 +90,7 @@ def test_counts_are_those_of_count_vectorizer(real_data, options):
     assert table["document_frequency"].to_pylist() == np.diff(expected.tocsc().indptr).tolist()
 
 
-def test_a_matrix_comes_back(real_data):
+def test_a_corpus_has_the_counts_of_its_matrix(real_data):
     matrix = scipy.sparse.load_npz(real_data("nips_bow_1740x12419.npz")).tocsr()
     corpus = corpus_from(matrix)
     assert not corpus.is_ordered
@@ -106,7 +106,7 @@ def test_kos(real_data, tmp_path):
     assert (corpus.n_documents, corpus.n_words, corpus.n_tokens) == (3430, 6906, 467_714)
 
 
-def test_a_temporary_corpus_goes_with_its_object():
+def test_a_temporary_corpus_is_deleted_with_its_object():
     corpus = corpus_from([["a", "b"], []], vocabulary=None)
     folder = Path(corpus.url)
     assert folder.exists()
@@ -155,7 +155,7 @@ def test_a_vocabulary_grows_without_renumbering(tmp_path):
     assert third.vocabulary["word"].to_pylist() == ["aa", "bb", "cc", "new"]
 
 
-def test_documents_know_their_files(tmp_path):
+def test_the_file_of_each_document_is_recorded(tmp_path):
     for folder in ("lines", "texts"):
         (tmp_path / folder).mkdir()
         for name in "ab":
@@ -169,7 +169,7 @@ def test_documents_know_their_files(tmp_path):
 # --- held-out documents ---
 
 
-def test_held_out_documents_are_chosen_by_their_keys_alone(tmp_path):
+def test_only_the_key_decides_whether_a_document_is_held_out(tmp_path):
     pattern = write_source(tmp_path / "source")
     options = IngestOptions(held_out=0.25, chunk_tokens=3_000)
     corpus = ingest(pattern, str(tmp_path / "corpus"), options)
@@ -244,7 +244,7 @@ def test_the_size_of_chunks_is_stated():
     assert (by_option["chunk_tokens"], by_option["chunk_tokens_by"]) == (7, "option")
 
 
-# --- what cannot be ---
+# --- unusable sources and options ---
 
 
 @pytest.mark.parametrize(
@@ -257,7 +257,7 @@ def test_the_size_of_chunks_is_stated():
         ("x.txt", "the of\n", {"stop_words": "english"}, r"x\.txt: no word of 2 tokens is left"),
     ],
 )
-def test_nothing_is_left(tmp_path, name, content, options, match):
+def test_a_source_without_words_is_refused(tmp_path, name, content, options, match):
     (tmp_path / name).write_text(content)
     with pytest.raises(DataError, match=match):
         ingest(tmp_path / name, str(tmp_path / "corpus"), IngestOptions(**options))
@@ -271,7 +271,7 @@ def test_one_word(tmp_path):
     assert corpus.read_chunk(0).word_ids.tolist() == [0]
 
 
-def test_empty_documents_alone_make_a_corpus_in_memory():
+def test_a_corpus_in_memory_may_consist_of_empty_documents():
     assert corpus_from([["word"]], held_out=0.999).held_out.n_documents == 1
     corpus = corpus_from([[], []])
     assert (corpus.n_words, corpus.n_documents, corpus.n_tokens) == (0, 2, 0)

@@ -1,4 +1,4 @@
-"""A corpus is the same whatever the workers, interruptions and repetitions, and no other corpus is lost for it."""
+"""Workers, interruptions and repetitions do not change a corpus, and no other corpus is overwritten."""
 
 import gzip
 import json
@@ -74,7 +74,7 @@ class Tracked(LinesReader):
 
 
 class Stop(Exception):
-    """Breaks an ingest off."""
+    """Interrupts an ingest."""
 
 
 def _stop_at(stage):
@@ -98,7 +98,7 @@ def _ingest_and_die(pattern, url, stage):
     ingest(pattern, url, IngestOptions(chunk_tokens=2_000), progress=_die_at(stage))
 
 
-def test_an_interrupted_ingest_goes_on_where_it_stopped(tmp_path, monkeypatch):
+def test_an_interrupted_ingest_continues_after_the_last_finished_task(tmp_path, monkeypatch):
     pattern, url, options = (
         write_source(tmp_path / "source"),
         str(tmp_path / "corpus"),
@@ -117,9 +117,9 @@ def test_an_interrupted_ingest_goes_on_where_it_stopped(tmp_path, monkeypatch):
         for stopped_at in ("words", "ids") if killed_at == "none" else ():
             with pytest.raises(Stop):
                 ingest(pattern, url, options, progress=_stop_at(stopped_at))
-    told = []
-    found = bits(ingest(pattern, url, options, progress=told.append))
-    assert next(t.done for t in told if t.stage == "chunks") == 2
+    reported = []
+    found = bits(ingest(pattern, url, options, progress=reported.append))
+    assert next(t.done for t in reported if t.stage == "chunks") == 2
     assert [(tmp_path / "source" / f"{f}.txt.tally").read_text() for f in range(3)] == ["x", "x", "xx"]
     assert found.keys() == expected.keys()
     assert all(found[k] == expected[k] for k in found if k != "corpus.json")
@@ -132,17 +132,17 @@ def test_a_repeated_ingest_does_nothing_and_says_so(tmp_path):
     pattern, url = write_source(tmp_path / "source"), str(tmp_path / "corpus")
     ingest(pattern, url)
     before = {p: p.stat().st_mtime_ns for p in Path(url).rglob("*") if p.is_file()}
-    told = []
-    ingest(pattern, url, progress=told.append)
-    assert [t.stage for t in told] == ["unchanged"]
+    reported = []
+    ingest(pattern, url, progress=reported.append)
+    assert [t.stage for t in reported] == ["unchanged"]
     assert {p: p.stat().st_mtime_ns for p in Path(url).rglob("*") if p.is_file()} == before
 
 
-def test_progress_is_told(tmp_path):
-    told = []
-    ingest(write_source(tmp_path / "source"), str(tmp_path / "corpus"), progress=told.append)
-    assert [(t.done, t.total) for t in told if t.stage == "tokens"] == [(0, 3), (1, 3), (2, 3), (3, 3)]
-    assert list(dict.fromkeys(t.stage for t in told)) == ["tokens", "words", "ids", "chunks", "finished"]
+def test_progress_is_reported_after_each_task(tmp_path):
+    reported = []
+    ingest(write_source(tmp_path / "source"), str(tmp_path / "corpus"), progress=reported.append)
+    assert [(t.done, t.total) for t in reported if t.stage == "tokens"] == [(0, 3), (1, 3), (2, 3), (3, 3)]
+    assert list(dict.fromkeys(t.stage for t in reported)) == ["tokens", "words", "ids", "chunks", "finished"]
 
 
 def test_another_corpus_is_refused_or_overwritten(tmp_path):
@@ -158,7 +158,7 @@ def test_another_corpus_is_refused_or_overwritten(tmp_path):
     assert bits(replaced) == bits(ingest(pattern, str(tmp_path / "fresh"), IngestOptions(min_df=3)))
 
 
-def test_what_no_ingest_wrote_is_left_alone(tmp_path):
+def test_files_that_no_ingest_wrote_are_kept(tmp_path):
     pattern = write_source(tmp_path / "train")
     with pytest.raises(DataError, match="train would be overwritten, and no ingest wrote that"):
         ingest(pattern, str(tmp_path))
@@ -177,7 +177,7 @@ def test_a_changed_file_is_another_source(tmp_path):
         ingest(pattern, url)
 
 
-def test_work_of_an_ingest_begun_otherwise_is_not_taken(tmp_path):
+def test_work_files_of_another_ingest_are_not_used(tmp_path):
     pattern, url = write_source(tmp_path / "source"), str(tmp_path / "corpus")
     with pytest.raises(Stop):
         ingest(pattern, url, IngestOptions(chunk_tokens=2_000), progress=_stop_at("chunks"))
@@ -201,7 +201,7 @@ def test_two_ingests_at_once_are_refused(tmp_path):
     assert refused
 
 
-def test_an_error_leaves_no_corpus_and_the_way_is_free_once_it_is_mended(tmp_path):
+def test_a_source_can_be_ingested_after_its_error_is_repaired(tmp_path):
     source, url = tmp_path / "source", str(tmp_path / "corpus")
     pattern = write_source(source)
     good = (source / "1.txt").read_bytes()
@@ -232,7 +232,7 @@ def peak_memory():
 
 
 def write_packed(folder, size):
-    """Write packed lines of ``size`` bytes in all: mostly one very long stop word, which is quick to read."""
+    """Write compressed lines of ``size`` bytes in total. Most are one very long stop word, which is quick to read."""
     rng = np.random.default_rng(0)
     stop = "the" * 100
     words = np.array([stop] * 19 + [f"w{n:03d}" for n in range(999)])
@@ -247,7 +247,7 @@ def write_packed(folder, size):
 
 @pytest.mark.timeout(900)
 def test_memory_stays_below_the_limit_for_a_source_ten_times_larger(tmp_path):
-    limit = 320 << 20  # of which Python and its libraries take half
+    limit = 320 << 20  # Python and its libraries take half of it
     pattern, stop = write_packed(tmp_path, 10 * limit)
     options = IngestOptions(stop_words=(stop,), chunk_tokens=200_000)
     with open_cluster("local", n_workers=2, memory_limit=limit) as client:

@@ -103,7 +103,7 @@ def test_an_invalid_parameter_is_named_when_fit_is_called(kind, parameter, value
     assert not hasattr(model, "model_")
 
 
-def test_numpy_scalars_are_as_good_as_numbers(corpus, tmp_path):
+def test_numpy_scalars_are_accepted_as_parameters(corpus, tmp_path):
     parameters = {"n_components": np.int64(3), "max_iter": np.int32(2), "random_state": np.int64(1)}
     model = LDA(**parameters, doc_topic_prior=np.float32(0.5)).fit(corpus, run=str(tmp_path / "run"))
     plain = LDA(3, max_iter=2, random_state=1, doc_topic_prior=0.5)
@@ -143,7 +143,7 @@ def test_events_begin_with_the_run_and_end_with_its_reason(kind, corpus):
     assert events[-1].reason == "epochs"
 
 
-# --- the same bits, always ---
+# --- reproducible bits ---
 
 
 @each
@@ -279,7 +279,7 @@ def test_a_corpus_without_words_is_refused(kind):
         new(kind).fit([[], []])
 
 
-# --- what documents may come as ---
+# --- forms of documents ---
 
 
 DOCUMENTS = {

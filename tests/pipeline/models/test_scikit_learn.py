@@ -26,10 +26,10 @@ def failed_checks(estimator):
 
 
 class RoundedLDA(LDA):
-    """LDA of rounded entries. scikit-learn's checks pass fractions, of which LDA can make nothing."""
+    """LDA of rounded entries. scikit-learn's checks pass fractions, which LDA refuses because they are not counts."""
 
     def _rounded(self, X):
-        """Return ten times the entries, rounded; leave alone what is no matrix of real numbers."""
+        """Return ten times the entries, rounded. Return anything but a matrix of real numbers unchanged."""
         if not is_matrix(X):
             return X
         if scipy.sparse.issparse(X):
@@ -60,7 +60,7 @@ def test_nmf_passes_all_of_scikit_learns_checks():
 
 
 @pytest.mark.timeout(900)
-def test_lda_fails_scikit_learns_checks_only_because_fractions_are_no_counts():
+def test_lda_fails_scikit_learns_checks_only_because_fractions_are_not_counts():
     for name, error in failed_checks(LDA(max_iter=2, device="cpu")).items():
         is_about_counts = "is not a count" in error
         # These three checks replace the error by a text of their own.
@@ -83,7 +83,7 @@ def test_lda_of_rounded_entries_passes_all_of_scikit_learns_checks():
     ],
     ids=["counts-lda", "tfidf-nmf", "text-lda", "text-nmf", "text-random-indexing"],
 )
-def test_a_pipeline_with_labels_learns_to_tell_them(steps):
+def test_a_pipeline_learns_to_predict_labels(steps):
     pipeline = make_pipeline(*(clone(step) for step in steps), LogisticRegression(C=100))
     assert pipeline.fit(BOATS_AND_BREAD, LABELS).score(BOATS_AND_BREAD, LABELS) > 0.9
 

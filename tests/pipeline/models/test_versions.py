@@ -9,7 +9,7 @@ from corpusmill.pipeline.models.versions import Head, Versions, model_in_use
 
 
 def facts(name, previous, batches):
-    """Return what retraining records of a version, with little in it."""
+    """Return a minimal record of a version, as retraining writes it."""
     return {
         "name": name,
         "previous": previous,
@@ -95,14 +95,14 @@ def test_the_version_in_use_is_kept_however_old_it_is(versions):
     assert versions.numbers == [1, 3]
 
 
-def test_what_another_program_put_there_is_never_deleted(versions):
+def test_files_of_other_programs_are_never_deleted(versions):
     strays = scatter(versions)
     versions.delete_unused(keep=1)
     assert versions.numbers == [3]
     assert [path for path in strays if path.read_text() != "mine"] == []
 
 
-def test_stray_files_block_nothing(versions):
+def test_stray_files_do_not_prevent_retraining(versions):
     scatter(versions)
     assert [row["version"] for row in versions.rows()] == [3, 2, 1]
     make(versions, 4, ["batch1", "batch4"])
@@ -112,7 +112,7 @@ def test_stray_files_block_nothing(versions):
     assert versions.numbers == [3, 4]
 
 
-def test_versions_without_created_json_are_ours_if_they_are_complete(versions):
+def test_complete_versions_without_created_json_may_be_deleted(versions):
     """Versions of the first releases have no created.json."""
     Path(versions.url, "created.json").unlink()
     strays = scatter(versions)
@@ -136,7 +136,7 @@ def test_a_version_does_not_replace_a_folder_of_another_program(versions):
     assert notes.read_text() == "mine"
 
 
-def test_a_version_counts_once_its_record_is_written(versions):
+def test_a_version_is_complete_when_its_record_is_written(versions):
     versions.begin(4, "batch4")
     versions.store.write_json("versions/000004/model/model.json", {})
     assert versions.numbers == [1, 2, 3]
@@ -146,14 +146,14 @@ def test_a_version_counts_once_its_record_is_written(versions):
     assert names(versions, "versions") == ["000001", "000002", "000003"]
 
 
-def test_a_version_begun_again_starts_from_nothing(versions):
+def test_a_version_that_is_started_again_begins_empty(versions):
     versions.begin(4, "batch4")
     versions.store.write_json("versions/000004/model/half.json", {})
     versions.begin(4, "batch4")
     assert not versions.store.exists("versions/000004")
 
 
-def test_one_row_per_version_tells_its_state(versions):
+def test_each_version_is_one_row_with_its_state(versions):
     versions.rollback()
     refused = facts("other", 2, ["batch1"]) | {"refused": "worse"}
     versions.begin(4, "other")

@@ -39,7 +39,7 @@ def fetch(client, path):
 
 
 def test_the_pages_follow_a_run_and_execute_no_text_of_a_document(client, tmp_path):
-    # Markup that a page writes into itself later runs no script element, but it does run what an element does on error.
+    # Browsers do not run script elements that a page inserts later, but they run the error handlers of other elements.
     hostile = ["<script>document.title='broken'</script>", "<img/src=x/onerror=document.title='broken'>"]
     corpus = ingest([["boat", "sea"] * 5, hostile * 5] * 10, str(tmp_path / "corpus"), IngestOptions(chunk_tokens=60))
     pause, seen = threading.Event(), []

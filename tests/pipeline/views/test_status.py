@@ -1,4 +1,4 @@
-"""The status of a run follows its events, and events travel as plain values."""
+"""The status of a run follows its events, and events are sent as plain values."""
 
 import json
 

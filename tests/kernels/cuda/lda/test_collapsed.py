@@ -29,7 +29,7 @@ def tables_of(tokens, z, n_documents):
 @on_device
 @pytest.mark.parametrize("documents", [4, 100])
 @pytest.mark.parametrize("words_of_a_panel", [5, W])
-def test_mini_batches_are_the_cpus(documents, words_of_a_panel, monkeypatch):
+def test_mini_batches_equal_those_of_the_cpu(documents, words_of_a_panel, monkeypatch):
     monkeypatch.setattr(lda_collapsed, "PANEL_BYTES", 4 * (K | 1) * words_of_a_panel)
     chunk, tokens = case()
     z = np.random.default_rng(2).integers(0, K, chunk.n_tokens).astype(np.uint16)
@@ -37,7 +37,7 @@ def test_mini_batches_are_the_cpus(documents, words_of_a_panel, monkeypatch):
     with few_threads(lda_collapsed, THREADS=32, BLOCKS=2):
         lda_collapsed.minibatch(tokens, tables, found, random.key(1), chunk.doc_ptr, documents)
     cpu.minibatch(tokens, tables, expected, random.key(1), chunk.doc_ptr, documents)
-    # Sums are rounded in another order: a draw at the edge of a topic may fall on its other side.
+    # Sums are rounded in another order, so a draw next to the boundary of two topics may differ.
     assert np.count_nonzero(found != expected) <= 1
     assert np.count_nonzero(found != z) > 80
 

@@ -1,4 +1,4 @@
-"""LDA on a device against LDA on the CPU, to the bit: in the simulator, and where there is a device on that."""
+"""LDA on a device against LDA on the CPU, to the bit: in the simulator, or on a device if there is one."""
 
 from unittest import mock
 
@@ -49,7 +49,7 @@ def _few_threads():
 @pytest.mark.parametrize(
     ("n_topics", "cuts", "leave_out"), [(7, (0, 12), True), (200, (0, 12), False), (1100, (0, 3, 12), True)]
 )
-def test_sweeps_are_the_cpus(n_topics, cuts, leave_out):
+def test_sweeps_equal_those_of_the_cpu(n_topics, cuts, leave_out):
     chunk, z = small_case(n_topics)
     models = [model_of(chunk, z, n_topics, 12, words) for words in zip(cuts, cuts[1:], strict=False)]
     for old in (None, z):
@@ -62,7 +62,7 @@ def test_sweeps_are_the_cpus(n_topics, cuts, leave_out):
 @on_device
 @pytest.mark.parametrize("n_topics", [7, 300])
 def test_topics_beyond_shared_memory(n_topics):
-    # First topics, and next ones from dense rows (7) and from sparse ones (300).
+    # First topics, and next topics from dense rows (7 topics) and from sparse rows (300 topics).
     chunk, z = small_case(n_topics, n_tokens=30)
     models = [model_of(chunk, z, n_topics, 12)]
     for old in (None, z):
@@ -74,7 +74,7 @@ def test_topics_beyond_shared_memory(n_topics):
 @on_device
 @pytest.mark.parametrize("words", [(0, 12), (3, 9), (5, 5)])
 @pytest.mark.parametrize("n_topics", [80, 2100])
-def test_rows_of_words_are_the_cpus(words, n_topics):
+def test_rows_of_words_equal_those_of_the_cpu(words, n_topics):
     chunk, z = small_case(80)
     expected = cpu.count_words(chunk.word_ids, chunk.word_ptr, z, words, n_topics)
     found = lda.count_words(chunk.word_ids, chunk.word_ptr, z, words, n_topics)
@@ -113,7 +113,7 @@ def test_draws_are_addressed_as_on_the_cpu():
 
 
 @on_device
-def test_training_on_a_device_is_training_on_the_cpu(tmp_path):
+def test_training_on_a_device_equals_training_on_the_cpu(tmp_path):
     from corpusmill import LDA
 
     corpus = write_topic_corpus(str(tmp_path), 2, words_per_topic=3, n_chunks=2, documents=3, length=8)
@@ -121,7 +121,7 @@ def test_training_on_a_device_is_training_on_the_cpu(tmp_path):
     for device in ("cpu", "cuda"):
         models[device] = LDA(3, max_iter=2, n_blocks=2, device=device).fit(corpus, evaluate_every=0)
     np.testing.assert_array_equal(models["cpu"].components_, models["cuda"].components_)
-    # The metrics of an epoch have what crossed the bus: each chunk's topics, and the counts of each block.
+    # The metrics of an epoch include the bytes that were copied: each chunk's topics, and the counts of each block.
     row = models["cuda"].history_[-1]
     assert row["device_download_bytes"] > 2 * corpus.n_tokens
     assert row["device_launch_calls"] == len(corpus.chunks) * (2 + 1 + 2 + 2 * 2)

@@ -1,4 +1,4 @@
-"""NMF on a device against the CPU: one sweep and several, sparse and dense, to 1e-5; the papers' form beside it."""
+"""NMF on a device against the CPU: one sweep and several, sparse and dense, to 1e-5; also the form of the papers."""
 
 from unittest import mock
 
@@ -31,7 +31,7 @@ def small_case(dtype, D=35, V=9, K=5):
 @on_device
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("sweep", "sweeps"), [("separable", 1), ("separable", 3), ("paper", 1)])
-def test_half_an_epoch_is_the_cpus(sweep, sweeps, dtype):
+def test_half_an_epoch_equals_that_of_the_cpu(sweep, sweeps, dtype):
     A, rows, W, old = small_case(dtype)
     S = W.T.astype(float) @ W
     rule, scratch = cpu.update_rule(S, sweep, "H", 0.01, 0.02, dtype), cpu.make_scratch(5, dtype)
@@ -50,7 +50,7 @@ def test_half_an_epoch_is_the_cpus(sweep, sweeps, dtype):
 
 @on_device
 @pytest.mark.parametrize("normalise", [True, False])
-def test_the_three_phases_are_the_cpus(normalise):
+def test_the_three_phases_equal_those_of_the_cpu(normalise):
     rng = np.random.default_rng(1)
     X, P = (rng.random((70, 7)).astype(np.float32) for _ in range(2))
     Q = (X.T @ X).astype(np.float32)
@@ -73,7 +73,7 @@ def test_too_many_components_are_refused():
 
 @on_device
 @pytest.mark.parametrize("order", ["separable", "paper"])
-def test_training_on_a_device_is_training_on_the_cpu(order, tmp_path):
+def test_training_on_a_device_equals_training_on_the_cpu(order, tmp_path):
     from corpusmill import NMF
 
     corpus = write_topic_corpus(str(tmp_path), 2, words_per_topic=3, n_chunks=2, documents=4, length=8)

@@ -24,7 +24,7 @@ def both(graph, p, q, by_tables=False, length=12):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("directed", [False, True])
 @pytest.mark.parametrize(("p", "q"), [(0.2, 3), (4, 0.5)])
-def test_walks_are_the_cpus(p, q, directed, weighted, by_tables):
+def test_walks_equal_those_of_the_cpu(p, q, directed, weighted, by_tables):
     graph = adjacency(random_graph(9, 0.3, directed, weighted, seed=3), symmetric=not directed)
     found, expected = both(graph, p, q, by_tables)
     for a, b in zip(found, expected, strict=True):
@@ -33,8 +33,8 @@ def test_walks_are_the_cpus(p, q, directed, weighted, by_tables):
 
 
 @on_device
-def test_walks_whose_proposals_fail_are_the_cpus():
-    # From t to v and on: hardly any proposal is kept, so that weights are computed, on either side.
+def test_walks_with_rejected_proposals_equal_those_of_the_cpu():
+    # Hardly any proposal of the second step is accepted, so both versions compute the weights of all edges.
     graph = adjacency(random_graph(7, 0.9, False, True, seed=1), symmetric=True)
     with mock.patch.object(cpu, "EXTRA_PROPOSALS", 16):
         found, expected = both(graph, 1e12, 1e-12)
@@ -42,7 +42,7 @@ def test_walks_whose_proposals_fail_are_the_cpus():
 
 
 @on_device
-def test_a_corpus_of_walks_is_the_cpus(tmp_path):
+def test_a_corpus_of_walks_equals_that_of_the_cpu(tmp_path):
     from corpusmill.pipeline.ingest.graph import ingest_graph
     from corpusmill.pipeline.models.node2vec.walks import WalkOptions, write_walks
 

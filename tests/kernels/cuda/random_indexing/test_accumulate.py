@@ -33,7 +33,7 @@ def small_case(order="permutation", weighting="uniform", dimension=41):
 @on_device
 @pytest.mark.parametrize(("order", "weighting"), [("permutation", "uniform"), ("direction", "linear")])
 @pytest.mark.parametrize("shared_bytes", [80, 4096])
-def test_sums_are_the_cpus(order, weighting, shared_bytes):
+def test_sums_equal_those_of_the_cpu(order, weighting, shared_bytes):
     tokens, window, seeds = small_case(order, weighting)
     with mock.patch.object(ri, "shared_memory_limit", return_value=shared_bytes):
         found = ri.accumulate(tokens, window, seeds, 41)
@@ -44,7 +44,7 @@ def test_sums_are_the_cpus(order, weighting, shared_bytes):
 
 @on_device
 @pytest.mark.parametrize("order", ["permutation", "none"])
-def test_dense_seeds_are_the_cpus(order):
+def test_dense_seeds_give_the_sums_of_the_cpu(order):
     tokens, window, seeds = small_case(order)
     matrix = cpu.accumulate(tokens, window, seeds, 41)
     for lo, hi in ((0, len(matrix)), (2, 6)):
@@ -73,7 +73,7 @@ def test_sums_that_may_overflow_are_refused():
 
 
 @on_device
-def test_training_on_a_device_is_training_on_the_cpu(tmp_path):
+def test_training_on_a_device_equals_training_on_the_cpu(tmp_path):
     from corpusmill import RandomIndexing
 
     corpus = write_topic_corpus(str(tmp_path), 2, words_per_topic=3, n_chunks=2, documents=3, length=6)

@@ -31,7 +31,7 @@ def small_case(lengths, window=3, negative=2, n_words=9):
 @on_device
 @pytest.mark.parametrize("method", ["full", "par"])
 @pytest.mark.parametrize(("window", "negative"), [(3, 2), (2, 4)])
-def test_rows_are_the_cpus(method, window, negative):
+def test_rows_equal_those_of_the_cpu(method, window, negative):
     text, step, W = small_case((5, 1, 0, 2, 27), window, negative)
     expected, found = [a.copy() for a in W], [a.copy() for a in W]
     cpu.train(method, text, step, *expected)
@@ -45,7 +45,7 @@ def test_rows_are_the_cpus(method, window, negative):
 @on_device
 @pytest.mark.parametrize("method", ["full", "par"])
 def test_blocks_side_by_side_lose_no_change(method):
-    # Documents that share no word and have no negatives do not meet: any number of blocks gives the same.
+    # Documents without common words and negatives change different rows, so any number of blocks gives the same result.
     text, step, W = small_case((4, 4, 4), negative=0)
     text = text._replace(words=np.array([0, 1, 2, 0, 3, 4, 5, 3, 6, 7, 8, 6], np.uint32))
     expected, found = [a.copy() for a in W], [a.copy() for a in W]
@@ -58,7 +58,7 @@ def test_blocks_side_by_side_lose_no_change(method):
 
 @on_device
 @pytest.mark.parametrize("method", ["full", "par"])
-def test_what_does_not_fit_shared_memory_is_refused(method):
+def test_vectors_too_large_for_shared_memory_are_refused(method):
     text, step, W = small_case((4,))
     with (
         mock.patch.object(word2vec, "shared_memory_limit", return_value=1000),
@@ -76,7 +76,7 @@ def test_stretches_cover_every_word_once():
 
 @on_device
 @pytest.mark.parametrize("method", ["full", "par"])
-def test_training_on_a_device_is_training_on_the_cpu(method, tmp_path):
+def test_training_on_a_device_equals_training_on_the_cpu(method, tmp_path):
     from corpusmill import Word2Vec
 
     corpus = write_topic_corpus(str(tmp_path), 2, words_per_topic=3, n_chunks=1, documents=3, length=6)

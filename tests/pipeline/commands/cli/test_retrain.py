@@ -47,7 +47,7 @@ def test_retrain_versions_diff_topics_and_rollback_work_together(capsys):
     assert json.loads(capsys.readouterr().out)["version"] == 1
 
 
-def test_a_refusal_has_its_own_exit_code(capsys):
+def test_a_version_that_is_not_published_has_its_own_exit_code(capsys):
     Path("first.yaml").write_text(json.dumps(configuration("word2vec").model_dump(mode="json")))
     Path("my.yaml").write_text(json.dumps(worse(tolerance=0.001).model_dump(mode="json")))
     call("retrain", "first.yaml")

@@ -19,7 +19,7 @@ from helpers.command_line import COMMAND
 def test_a_stopped_run_can_be_resumed(trained, call, signum, code, cluster):
     long = [*COMMAND, "train", "my.yaml", "--set", "run.url=long", "--set", "model.max_iter=100000"]
     long += ["--set", f"cluster.kind={cluster}"]
-    # Where the tests run in the background of a shell, they ignore Ctrl-C, and their children would too.
+    # A shell starts background jobs with Ctrl-C ignored, and child processes inherit this.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     process = subprocess.Popen(long, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
     signal.signal(signal.SIGINT, before)
@@ -31,7 +31,7 @@ def test_a_stopped_run_can_be_resumed(trained, call, signum, code, cluster):
         os.killpg(process.pid, signum) if signum == signal.SIGINT else process.send_signal(signum)
         out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (code, "")
-    # Not a word of any worker's.
+    # Workers print nothing.
     assert all(line.startswith(("train: ", "corpusmill: ")) for line in filter(None, err.splitlines())), err
     assert err.count("; the same command continues where this one stopped") == 1
     epochs = RunStore("long").step

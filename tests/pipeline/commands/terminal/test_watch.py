@@ -1,4 +1,4 @@
-"""A run watched from outside: the files of a run tell its status, and nothing of it is touched."""
+"""Watching a run of another process: its status is read from its files, and no file is changed."""
 
 import io
 import json

@@ -72,7 +72,7 @@ def test_pairs_are_counted_as_a_naive_count_of_windows(seed, window):
     assert contexts == number
 
 
-def test_words_that_never_meet_have_the_least_npmi():
+def test_words_that_never_occur_together_have_the_lowest_npmi():
     pairs = np.eye(4, dtype=np.int64)
     assert kernels.npmi(np.arange(4), pairs, 4) == pytest.approx(-1, abs=0.15)
 

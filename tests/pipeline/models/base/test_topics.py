@@ -55,14 +55,14 @@ def test_the_command_line_measures_the_topics_of_any_topic_model(corpus, model, 
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_a_matrix_is_no_reference_corpus(corpus, model, tmp_path):
+def test_a_matrix_is_not_accepted_as_a_reference_corpus(corpus, model, tmp_path):
     model.fit(corpus)
     matrix = write_matrix(str(tmp_path / "matrix"), [np.ones((3, 4))], "float32")
     with pytest.raises(DataError, match="a matrix has no words"):
         model.coherence(matrix)
 
 
-def test_models_of_vectors_are_no_topic_models():
+def test_models_of_vectors_have_no_coherence():
     assert not isinstance(Word2Vec(), TopicModel)
     assert not isinstance(RandomIndexing(), TopicModel)
 

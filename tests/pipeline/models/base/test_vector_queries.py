@@ -50,7 +50,7 @@ def test_looks_up_words(wv):
         wv["prince"]
 
 
-def test_rows_serve_as_keys_as_in_gensim(wv):
+def test_row_numbers_are_accepted_as_keys_as_in_gensim(wv):
     peer = wv.to_gensim()
     np.testing.assert_array_equal(wv[3], peer[3])
     np.testing.assert_array_equal(wv[[0, "man"]], peer[[0, "man"]])

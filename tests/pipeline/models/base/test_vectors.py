@@ -43,7 +43,7 @@ def assert_equal_vectors(found, expected):
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_what_is_saved_is_loaded_to_the_bit(wv, tmp_path, ending):
+def test_saved_vectors_are_loaded_with_the_same_bits(wv, tmp_path, ending):
     wv.vectors[0, :4] = [1e-38, -0.0, 3.4e38, 1 / 3]
     wv.save(f"{tmp_path}/v{ending}")
     assert_equal_vectors(WordVectors.load(f"{tmp_path}/v{ending}"), wv)
@@ -58,7 +58,7 @@ def test_counts_are_saved_with_the_vectors(counted, tmp_path, ending):
 
 @pytest.mark.parametrize("ending", [e for e in ENDINGS if e != ".zarr"])
 @pytest.mark.parametrize("share", [0.0, 0.05, 0.6])
-def test_half_a_file_is_refused(wv, tmp_path, ending, share):
+def test_a_truncated_file_is_refused(wv, tmp_path, ending, share):
     path = tmp_path / f"v{ending}"
     wv.save(str(path))
     content = path.read_bytes()
@@ -85,7 +85,7 @@ def test_a_name_without_a_folder_is_in_the_working_directory(wv, tmp_path, monke
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted(f"v{ending}" for ending in ENDINGS)
 
 
-def test_urls_of_other_storage_work_as_paths_do(counted):
+def test_urls_of_other_storage_work_like_paths(counted):
     for ending in ENDINGS:
         counted.save(f"memory://vectors/v{ending}")
         assert WordVectors.load(f"memory://vectors/v{ending}").index_to_key == WORDS
@@ -193,7 +193,7 @@ def test_counts_go_to_a_file_of_their_own(counted, wv, tmp_path):
         WordVectors.load_word2vec_format(f"{tmp_path}/v", fvocab=f"{tmp_path}/none")
 
 
-def test_words_that_are_cut_within_a_character_are_repaired_on_demand(tmp_path):
+def test_words_cut_within_a_character_are_repaired_on_request(tmp_path):
     (tmp_path / "v").write_bytes(b"1 2\n\xc3 1 2\n")
     with pytest.raises(DataError, match="utf-8"):
         WordVectors.load_word2vec_format(f"{tmp_path}/v")
@@ -208,7 +208,7 @@ def test_a_binary_file_is_read_in_blocks_of_any_size(wv, tmp_path, monkeypatch, 
     assert_equal_vectors(WordVectors.load(f"{tmp_path}/v.bin"), wv)
 
 
-def test_a_text_file_is_not_taken_for_a_binary_one_nor_the_other_way_round(wv, tmp_path):
+def test_text_and_binary_files_are_not_confused(wv, tmp_path):
     wv.save(f"{tmp_path}/v.txt")
     wv.save(f"{tmp_path}/v.bin")
     with pytest.raises(DataError, match="check the argument binary"):
@@ -299,7 +299,7 @@ def test_zarr_opens_what_is_written(counted, tmp_path):
     np.testing.assert_array_equal(group["counts"][...], COUNTS)
 
 
-def test_vectors_that_are_half_replaced_are_not_read_with_the_words_of_others(wv, tmp_path, monkeypatch):
+def test_half_replaced_vectors_are_not_read_with_the_words_of_others(wv, tmp_path, monkeypatch):
     wv.save(f"{tmp_path}/v.zarr")
     other = WordVectors(WORDS[::-1], -wv.vectors)
     monkeypatch.setattr(vector_files.Store, "write_json", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))

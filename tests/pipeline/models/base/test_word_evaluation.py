@@ -100,7 +100,7 @@ def test_word_analogies_are_evaluated_with_gensims_results(analogies, restrict, 
     assert [section["section"] for section in sections] == ["one", "two of it", "nothing", "Total accuracy"]
 
 
-def test_word_analogies_are_answered_by_3cosmul_on_demand(analogies):
+def test_word_analogies_can_be_answered_by_3cosmul(analogies):
     wv = make_vectors()
     score, sections = wv.evaluate_word_analogies(analogies, similarity_function="most_similar_cosmul")
     scores = evaluate_analogies(wv, analogies)
@@ -112,7 +112,7 @@ def test_word_analogies_are_answered_by_3cosmul_on_demand(analogies):
 def test_products_of_cosines_answer_as_in_gensim(analogies):
     wv = make_vectors()
     peer, right = wv.to_gensim(), 0
-    # gensim's evaluation always uses 3CosAdd: its 3CosMul is called for each question here.
+    # gensim's evaluation always uses 3CosAdd, so its 3CosMul is called here for each question.
     for line in grid_questions().lower().splitlines():
         words = line.split()
         if len(words) == 4 and all(word in wv for word in words):
@@ -137,7 +137,7 @@ def test_real_files_score_as_in_gensim(real_data):
         assert found.unknown_ratio == pytest.approx(ratio)
 
 
-def test_files_without_use_are_refused(tmp_path):
+def test_missing_and_unusable_files_are_refused(tmp_path):
     wv = make_vectors()
     with pytest.raises(DataError, match="cannot be read"):
         evaluate_pairs(wv, str(tmp_path / "none"))

@@ -22,7 +22,7 @@ from helpers.toy import vocabulary_table, write_topic_corpus, write_toy_corpus
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
-    """Documents drawn from five topics, each with words of its own."""
+    """Documents drawn from five topics that share no words."""
     return write_topic_corpus(tmp_path_factory.mktemp("lda") / "corpus", n_topics=5)
 
 
@@ -127,7 +127,7 @@ def test_transform_to_writes_bounded_groups_of_rows(corpus, model, tmp_path, mon
     np.testing.assert_array_equal(rows, model.transform(corpus))
 
 
-def test_words_that_the_model_does_not_know_are_skipped_and_counted(tmp_path, model):
+def test_words_without_an_id_in_the_model_are_skipped_and_counted(tmp_path, model):
     store = Store(str(tmp_path / "other"))
     chunk = make_chunk(0, np.array([0, 4, 4]), np.array([0, 1, 2, 2], np.uint32))
     info = write_chunk(store, "train", chunk)
@@ -216,7 +216,7 @@ def large_corpus(tmp_path_factory):
     shutil.rmtree(folder)
 
 
-def test_a_corpus_eight_times_the_memory_limit_trains_below_the_projection(large_corpus, tmp_path):
+def test_a_corpus_eight_times_the_memory_limit_trains_within_the_estimate(large_corpus, tmp_path):
     plans = []
     estimator = LDA(16, max_iter=2)
     training = Training(

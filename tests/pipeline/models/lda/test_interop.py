@@ -40,7 +40,7 @@ def test_documents_without_tokens_are_left_out_for_pyldavis(model):
     assert arguments["doc_topic_dists"].shape == (2, 5)
 
 
-def test_documents_of_unknown_words_alone_are_refused(model):
+def test_documents_with_only_unknown_words_are_refused(model):
     with pytest.raises(DataError, match="no document contains a word of the model"):
         model.to_pyldavis([["unheard"], ["unknown", "words"]])
 

@@ -20,7 +20,7 @@ OTHERS = sorted(SAMPLERS.keys() - {"esca"})
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
-    """Documents drawn from five topics, each with words of its own."""
+    """Documents drawn from five topics that share no words."""
     return write_topic_corpus(tmp_path_factory.mktemp("samplers") / "corpus", n_topics=5, n_chunks=3)
 
 

@@ -76,7 +76,7 @@ def test_the_error_reported_is_the_error(options, convert, tmp_path):
     assert errors[-1] < errors[0] / 3
     rises = [i for i in range(1, len(errors)) if errors[i] > errors[i - 1] * (1 + 1e-9)]
     if options.get("extrapolate"):
-        # After a rise extrapolation restarts: the next epoch is a plain one, where the error falls.
+        # When the error rises, extrapolation restarts: the next epoch is a plain one, and its error falls.
         assert not any(i + 1 in rises for i in rises)
     elif options.get("order") != "paper":
         assert not rises
@@ -119,7 +119,7 @@ PENALTIES = {"alpha_W": 0.002, "alpha_H": 0.003, "l1_ratio": 0.4}
 
 
 @pytest.mark.parametrize("penalties", [{}, {"alpha_W": 0.01}, PENALTIES], ids=str)
-def test_epochs_and_penalties_are_scikit_learns(penalties, tmp_path):
+def test_epochs_and_penalties_equal_those_of_scikit_learn(penalties, tmp_path):
     decomposition = pytest.importorskip("sklearn.decomposition")
     A = sums_of_parts(40, 30, 4) + 0.01
     model = small(n_components=4, max_iter=3, **penalties)
@@ -136,7 +136,7 @@ def test_epochs_and_penalties_are_scikit_learns(penalties, tmp_path):
 
 
 @pytest.mark.parametrize("init", ["nndsvd", "nndsvda"])
-def test_starts_from_singular_vectors_are_scikit_learns(init, tmp_path):
+def test_starts_from_singular_vectors_equal_those_of_scikit_learn(init, tmp_path):
     decomposition = pytest.importorskip("sklearn.decomposition")
     A = sums_of_parts(40, 30, 8)
     peer = decomposition.NMF(4, init=init, solver="cd", tol=0, max_iter=1, random_state=0)
@@ -163,7 +163,7 @@ def test_transform_finds_the_best_rows():
     np.testing.assert_allclose(model.transform(A[7:8]), H[7:8], atol=1e-9)
 
 
-def test_corpora_count_words_or_weigh_them(corpus, tmp_path):
+def test_a_corpus_is_factorised_as_counts_or_as_tf_idf(corpus, tmp_path):
     A = matrix_of(corpus)
     model = small(n_components=4)
     H = fitted_rows(model, corpus, tmp_path / "run1")
@@ -182,14 +182,14 @@ def test_corpora_count_words_or_weigh_them(corpus, tmp_path):
 
 
 @pytest.mark.parametrize("options", [{}, {"solver": "mu", "beta_loss": "kullback-leibler"}], ids=str)
-def test_partial_fit_goes_on_from_the_model(options, tmp_path):
+def test_partial_fit_continues_from_the_model(options, tmp_path):
     A = sums_of_parts(400, 40, 3)
     model = small(n_components=3, max_iter=15, **options).partial_fit(A[:300])
     before = model.components_
     model.save(str(tmp_path / "model"))
     unlike = np.random.default_rng(1).random((4, 40)) * A.mean()
     model.partial_fit(unlike)
-    # Four odd rows move a model of 300 a little; alone they would replace it.
+    # Four unusual rows change a model of 300 rows a little. Without the old rows' weight they would replace it.
     near = [np.corrcoef(before[k], model.components_[k])[0, 1] for k in range(3)]
     assert min(near) > 0.95 and np.abs(before - model.components_).max() > 0
     again = NMF.load(str(tmp_path / "model")).partial_fit(A[300:])
@@ -201,7 +201,7 @@ def test_partial_fit_goes_on_from_the_model(options, tmp_path):
 
 
 @pytest.mark.parametrize("weighting", ["counts", "tfidf"])
-def test_new_words_join_and_old_ones_stay(weighting):
+def test_partial_fit_adds_new_words_and_keeps_the_old_ones(weighting):
     old, new = ["red green blue", "red green", "cat dog", "dog cat cow"] * 5, ["red green pink", "dog cat fish"] * 5
     model = small(n_components=2, weighting=weighting, max_iter=12).fit(corpus_from(old))
     before = dict(zip(model.words_, model.components_.T, strict=True))
@@ -227,7 +227,7 @@ def test_a_corpus_is_transformed_to_files_and_scored(corpus, tmp_path):
     assert vague.score(corpus) + 0.5 < model.score(corpus) < -np.log(20)
 
 
-def test_the_divergence_falls_and_is_scikit_learns(corpus, tmp_path):
+def test_the_divergence_falls_and_equals_that_of_scikit_learn(corpus, tmp_path):
     options = {"solver": "mu", "beta_loss": "kullback-leibler"}
     A = matrix_of(corpus)
     model = small(n_components=4, max_iter=25, **options)
@@ -238,7 +238,7 @@ def test_the_divergence_falls_and_is_scikit_learns(corpus, tmp_path):
     peer = decomposition.NMF(4, solver="mu", beta_loss="kullback-leibler", init="custom", tol=0, max_iter=1)
     start = H.copy(), model.components_.copy()
     peer.fit_transform(A, W=start[0], H=start[1])
-    # The next update from the same place: ours reports the error before the update of W.
+    # One more update for scikit-learn, because NMF reports the error before the update of W.
     assert peer.reconstruction_err_ <= errors[-1] and peer.reconstruction_err_ == pytest.approx(errors[-1], rel=2e-3)
     assert "held_out_divergence" in model.history_[-1]
     assert np.isfinite(model.transform(corpus)).all()
@@ -346,10 +346,10 @@ def test_pivoting_meets_the_conditions_of_a_minimum(n, K, seed):
     assert np.abs(X * slope).max() < 1e-7 * max(1, np.abs(X).max())
 
 
-def test_a_matrix_eight_times_the_memory_limit_trains_below_the_projection(tmp_path):
+def test_a_matrix_eight_times_the_memory_limit_trains_within_the_estimate(tmp_path):
     limit, rows = 640 << 20, np.random.default_rng(0).random((1024, 2048), np.float32)
     matrix = write_matrix(str(tmp_path / "m"), rows, chunk_numbers=rows.size)
-    # The same chunk again and again, by links: the disk need not hold eight times the memory.
+    # All chunks are links to one chunk, so the disk need not hold eight times the memory.
     first, count = tmp_path / "m" / "train" / "000000", 8 * limit // rows.nbytes
     for c in range(1, count):
         shutil.copytree(first, first.with_name(f"{c:06d}"), copy_function=os.link)

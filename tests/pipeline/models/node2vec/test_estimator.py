@@ -38,7 +38,7 @@ def test_every_node_has_a_vector(model, graph):
     assert model.wv.vectors.shape == (graph.n_nodes, 16)
 
 
-def test_a_graph_a_url_walks_and_a_matrix_can_be_fitted(model, graph, tmp_path):
+def test_graphs_urls_walks_and_matrices_can_be_fitted(model, graph, tmp_path):
     estimator = Node2Vec(p=0.5, q=0.5, **SMALL, walks=str(tmp_path / "walks"))
     np.testing.assert_array_equal(estimator.fit(graph.url).wv.vectors, model.wv.vectors)
     again = Node2Vec(**SMALL).fit(str(tmp_path / "walks"))

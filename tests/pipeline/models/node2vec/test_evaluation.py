@@ -37,7 +37,7 @@ def test_groups_are_predicted_from_vectors_and_not_from_noise(model, tmp_path):
     assert bad["micro_f1"] < 0.6
 
 
-def test_a_node_gets_as_many_labels_as_it_has():
+def test_each_node_gets_its_own_number_of_labels():
     chances = np.array([[0.1, 0.5, 0.4], [0.9, 0.2, 0.3]])
     np.testing.assert_array_equal(_most_probable(chances, np.array([[1, 0, 1], [0, 1, 0]])), [[0, 1, 1], [1, 0, 0]])
 

@@ -77,7 +77,7 @@ def test_the_seed_changes_the_walks(graph, corpus, tmp_path):
     assert dict(documents_of(other)) != dict(documents_of(corpus))
 
 
-def test_walks_that_are_there_are_not_made_again(graph, corpus, tmp_path):
+def test_existing_walks_are_used_again(graph, corpus, tmp_path):
     url = str(tmp_path / "corpus")
     shutil.copytree(corpus.url, url)
     assert write_walks(graph, url, OPTIONS).hash == corpus.hash
@@ -91,7 +91,7 @@ def test_isolated_nodes_and_sinks_end_their_walks(tmp_path):
     assert walks == {"a:0": ["a", "b", "c"], "b:0": ["b", "c"], "c:0": ["c"], "d:0": ["d"]}
 
 
-def test_tables_and_rejection_visit_nodes_alike(graph, tmp_path):
+def test_tables_and_rejection_visit_nodes_equally_often(graph, tmp_path):
     terms = []
     for method in ("rejection", "tables"):
         options = WalkOptions(p=0.5, q=2, num_walks=100, walk_length=20, method=method)

@@ -72,7 +72,7 @@ def test_retraining_equals_algorithm_2_1_with_the_last_rows_as_seeds(corpus, n_b
     np.testing.assert_allclose(model.wv.vectors, ri_normalised(T), atol=1e-4)
 
 
-def test_same_bits_with_workers_killed_in_mid_epoch(corpus, tmp_path):
+def test_killed_workers_do_not_change_the_sums(corpus, tmp_path):
     model = small(retrain=1)
     expected = model.fit(corpus).model_.block(0)
     faulty = Faulty(model.algorithm(corpus), ((1, 1, 1, "kill"), (2, 4, 1, "kill")), str(tmp_path))
@@ -148,7 +148,7 @@ def test_a_merged_model_is_saved_and_grows(tmp_path):
     assert sums_by_word(loaded.forget(corpus_from([["one", "two"]]))) == sums_by_word(b)
 
 
-def test_what_was_never_there_is_not_forgotten():
+def test_documents_that_were_never_added_are_not_subtracted():
     model = small().fit(corpus_from([["one", "two"]]))
     for other in (["three", "four"], ["one", "one", "two"]):
         with pytest.raises(DataError, match="not all in the model"):
@@ -166,14 +166,14 @@ def test_what_was_never_there_is_not_forgotten():
         ({"max_count": 9}, {"max_count": 9}),
     ],
 )
-def test_models_that_do_not_add_up_are_not_merged(mine, other):
+def test_models_with_different_parameters_are_not_merged(mine, other):
     documents = [["one", "two", "three"]]
     a, b = (small(**parameters).fit(corpus_from(documents)) for parameters in (mine, other))
     with pytest.raises(ValueError, match="|".join(mine | other)):
         a.merge(b)
 
 
-def test_sums_that_pass_32_bits_are_refused():
+def test_sums_that_do_not_fit_32_bits_are_refused():
     model = small().fit(corpus_from([["one", "two"]]))
     model.model_.block(0)["sums"][:] = 2**30
     with pytest.raises(DataError, match="2\\^31"):
@@ -183,7 +183,7 @@ def test_sums_that_pass_32_bits_are_refused():
 # --- options ---
 
 
-def test_words_that_do_not_count_are_null_terms(corpus):
+def test_words_outside_the_frequency_limits_are_null_terms(corpus):
     documents, frequency = documents_of(corpus), corpus.vocabulary["term_frequency"].to_numpy()
     model = small(min_count=20, max_count=200, stop_words=["w005", "w006"], weighting="linear").fit(corpus)
     kept = (frequency >= 20) & (frequency <= 200)
@@ -231,7 +231,7 @@ def test_retraining_relates_words_that_share_no_neighbour():
     assert abs(after.similarity("cat", "stone")) < 0.2
 
 
-def test_training_tells_a_few_words_neighbours(corpus):
+def test_training_finds_neighbours_of_a_few_words(corpus):
     events = []
     model = small(stop_words=["w000"]).fit(corpus, callbacks=[events.append])
     lines = next(e.lines for e in events if isinstance(e, Described))
@@ -288,7 +288,7 @@ def test_documents_are_found_by_each_other_and_by_a_few_words():
 # --- memory ---
 
 
-def test_a_term_matrix_larger_than_the_memory_limit_is_trained_below_the_projection(tmp_path):
+def test_a_term_matrix_larger_than_the_memory_limit_is_trained_within_the_estimate(tmp_path):
     n_words, dimension, limit = 90_000, 2048, 640 << 20
     rng = np.random.default_rng(0)
     texts = [np.split(rng.permutation(n_words).astype(np.uint32), 300) for _ in range(2)]

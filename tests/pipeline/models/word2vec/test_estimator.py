@@ -95,7 +95,7 @@ def test_rare_words_take_the_sum_of_the_shards_changes_and_frequent_ones_the_mea
 
 
 @given(st.floats(0, 1e7), st.integers(1, 64), st.floats(1e-4, 0.1))
-def test_shards_together_go_as_far_as_one_after_the_other(pairs, shards, alpha):
+def test_shards_trained_together_move_vectors_as_far_as_in_sequence(pairs, shards, alpha):
     p = 1 - np.exp(-kernels.PULL * alpha * pairs / shards)
     share = kernels.merge_weights(np.array([pairs]), shards, alpha)[0]
     assert share * shards * p == pytest.approx(1 - (1 - p) ** shards, rel=1e-3, abs=1e-4)
@@ -111,7 +111,7 @@ def test_idle_workers_are_reported_with_advice(corpus, workers, cluster_of):
 
 
 @pytest.mark.parametrize("method", kernels.METHODS)
-def test_a_threads_copies_of_frequent_rows_change_what_the_rows_would(corpus, method):
+def test_thread_local_copies_of_frequent_rows_get_the_same_changes(corpus, method):
     chunk, algorithm = corpus.read_document_order(0), small(method=method).algorithm(corpus)
     text = kernels.subsample(chunk.doc_ptr, chunk.words, np.ones(corpus.n_words, np.float32), random.key(1))
     table = kernels.negative_table(np.arange(corpus.n_words, 0, -1), 0.75, 1024, random.key(2))
@@ -179,7 +179,7 @@ class StopAfter:
         return event.epoch == self.epoch
 
 
-def test_a_stopped_run_goes_on_to_the_same_bits_and_callbacks_see_the_loss_fall(corpus, tmp_path):
+def test_a_stopped_run_is_resumed_to_the_same_bits_and_the_loss_falls(corpus, tmp_path):
     stop, go = StopAfter(2), StopAfter(0)
     small(epochs=4, alpha=0.1).fit(corpus, run=str(tmp_path / "run"), callbacks=[stop])
     resumed = small(epochs=4, alpha=0.1).fit(corpus, run=str(tmp_path / "run"), callbacks=[go])
@@ -190,13 +190,13 @@ def test_a_stopped_run_goes_on_to_the_same_bits_and_callbacks_see_the_loss_fall(
 
 
 @pytest.mark.parametrize(("method", "threads"), [("par", 1), ("par", 2), ("full", 1), ("sgns", 1)])
-def test_words_of_a_topic_come_together(topics, method, threads):
+def test_vectors_of_words_of_one_topic_are_similar(topics, method, threads):
     model = small(method=method, threads=threads, epochs=15, alpha=0.1, shards_per_round=2).fit(topics)
     same = [int(model.wv.most_similar(w, topn=1)[0][0][1:]) // 20 == int(w[1:]) // 20 for w in model.wv.index_to_key]
     assert np.mean(same) > 0.95
 
 
-def test_windows_reach_over_ends_if_asked():
+def test_windows_can_cross_sentence_ends():
     pairs = [["a"], ["b"]] * 50
     with pytest.raises(DataError, match="no document has two words"):
         small().fit(pairs)
@@ -204,7 +204,7 @@ def test_windows_reach_over_ends_if_asked():
     assert matrix(model, "W_out").any()
 
 
-def test_partial_fit_brings_new_words_and_keeps_the_old_ones():
+def test_partial_fit_adds_vectors_of_new_words_and_keeps_the_old_ones():
     model = small(epochs=5).fit([["a", "b", "c"]] * 30 + [["x", "y"]] * 10)
     before = {word: model.wv[word].copy() for word in "abcxy"}
     model.partial_fit([["a", "n", "b"]] * 20)
@@ -267,7 +267,7 @@ def test_text_without_windows_is_refused():
         small(min_count=9).fit(corpus_from([["a", "b"], ["b", "c"]]))
 
 
-def test_documents_of_one_word_are_passed_over():
+def test_documents_of_one_word_are_skipped():
     model = small(epochs=1).fit([["a"], ["b", "c", "b"], ["a"]] * 20)
     corpus = corpus_from([["a"], ["b", "c", "b"], ["a"]] * 20)
     start = small(epochs=1).algorithm(corpus).begin(corpus, 0, None)["W_in"]

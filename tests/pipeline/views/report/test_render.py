@@ -89,7 +89,7 @@ def test_a_metric_of_the_model_has_a_chart_if_it_changes():
     assert "Constant" not in text
 
 
-def test_a_curve_of_one_epoch_is_a_dot():
+def test_a_curve_of_one_epoch_is_drawn_as_a_dot():
     page = Page(render(Contents("A run", "", metric_rows(1))))
     assert page.attributes.count(("class", "dot")) == 1
     scores = {"log_likelihood": -7.0, "held_out_log_likelihood": -7.5}

@@ -30,7 +30,7 @@ from helpers.nightly import (
 
 
 @pytest.mark.parametrize("kind", MODELS)
-def test_a_call_reads_new_files_only_and_the_next_call_does_nothing(kind):
+def test_only_new_files_are_read_and_a_repeated_call_does_nothing(kind):
     first = retrain(configuration(kind))
     assert (first["status"], first["version"], first["previous"], first["documents"] > 0) == (
         "published",
@@ -156,7 +156,7 @@ def test_as_of_uses_files_up_to_a_date():
     found = [retrain(configuration("word2vec"), None, Request(as_of=date(2026, 11, day))) for day in (1, 1, 2)]
     assert [file_names(facts, "added") for facts in found] == [["2026-11-01.jsonl"], [], ["2026-11-02.jsonl"]]
     assert [facts["status"] for facts in found] == ["published", "unchanged", "published"]
-    # Looking back takes nothing away.
+    # A call for a past date deletes nothing.
     assert retrain(configuration("word2vec"), None, Request(as_of=date(2026, 11, 1)))["removed"] == []
     with pytest.raises(DataError, match="no file is dated 2020-01-01 or earlier"):
         retrain(configuration("word2vec", url="other"), None, Request(as_of=date(2020, 1, 1)))

@@ -24,7 +24,7 @@ def test_a_worse_version_is_kept_and_not_published():
     assert retrain(worse(tolerance=1e9))["status"] == "published"
     assert contents("models/versions") == {name: b for name, b in before.items() if "versions" in name}
     assert Versions("models").rollback()["version"] == 1
-    # A person may decide otherwise.
+    # A user can still publish it.
     assert Versions("models").rollback(2)["previous"] == 1
     assert [row["state"] for row in Versions("models").rows()] == ["in use", "withdrawn"]
 

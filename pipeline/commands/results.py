@@ -2,7 +2,7 @@
 
 from typing import NotRequired, TypedDict
 
-from ..models.base.topics import Topic
+from ..topics import Topic
 
 #: Named values, in the order in which they are printed.
 Facts = dict[str, object]

@@ -1,7 +1,6 @@
 """All estimators by kind. Commands use this module to open models and runs whose kind they learn from a file."""
 
 from importlib import import_module
-from typing import Any
 
 from ...io.stores.store import DataError, JsonObject
 from ..engine.run import RunStore
@@ -23,10 +22,11 @@ MODEL_KINDS = tuple(_PLACES)
 def estimator_class(kind: str) -> type[Estimator]:
     """Return the estimator of a kind; raise KeyError for an unknown kind."""
     module, name = _PLACES[kind]
-    return getattr(import_module(f".{module}.estimator", __package__), name)
+    estimator: type[Estimator] = getattr(import_module(f".{module}.estimator", __package__), name)
+    return estimator
 
 
-def load_model(url: str) -> Any:
+def load_model(url: str) -> Estimator:
     """Read a saved model of any kind."""
     kind = read_model_meta(url)["model"]
     if kind not in _PLACES:
@@ -34,12 +34,12 @@ def load_model(url: str) -> Any:
     return estimator_class(kind).load(url)
 
 
-def model_of_run(url: str) -> Any:
+def model_of_run(url: str) -> Estimator:
     """Read the model that a run of any kind committed last."""
     return type(estimator_of_run(RunStore(url).meta)).from_run(url)
 
 
-def estimator_of_run(meta: JsonObject) -> Any:
+def estimator_of_run(meta: JsonObject) -> Estimator:
     """Return the estimator, not trained, that the content of a run.json describes."""
     parameters = dict(meta["config"].get("model", {}))
     kind = parameters.pop("kind", None)

@@ -6,14 +6,15 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from ....io.stores.store import DataError
+from ...models.base.capabilities import HasWordVectors
 from ...models.base.estimator import Estimator
 from ...models.base.similarity import top_indices
-from ...models.base.topics import Topic, TopicModel
+from ...models.base.topics import TopicModel
 from ...models.base.vectors import WordVectors
 from ...models.registry import load_model
 from ...models.versions import Versions
+from ...topics import Topic
 from ..results import ModelDiff, NeighbourChange, TopicChange, VersionDiff, VersionScore, WordList
-from .capabilities import VectorModel
 
 #: More topics than this are not matched: the time grows with the third power of their number.
 MAX_TOPICS = 4096
@@ -59,7 +60,7 @@ def compare_models(old: Estimator, new: Estimator) -> ModelDiff:
         "words_added": _word_list(_missing(new_words, old_words)),
         "words_removed": _word_list(_missing(old_words, new_words)),
     }
-    if isinstance(old, VectorModel) and isinstance(new, VectorModel):
+    if isinstance(old, HasWordVectors) and isinstance(new, HasWordVectors):
         _compare_vectors(old.wv, new.wv, difference)
     elif isinstance(old, TopicModel) and isinstance(new, TopicModel):
         _compare_topics(old, new, topic_distances(old, new, old_words, new_words), difference)
@@ -194,8 +195,8 @@ def _neighbours(vectors: WordVectors, words: list[str]) -> list[list[int]]:
     """Return the nearest neighbours of each word among ``words``, as indices into ``words``, nearest first."""
     rows = vectors.vectors[[vectors.key_to_index[word] for word in words]]
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    rows = rows / np.maximum(lengths, np.finfo(np.float32).tiny)
-    similarities = rows @ rows.T
+    unit_rows = rows / np.maximum(lengths, np.finfo(np.float32).tiny)
+    similarities = unit_rows @ unit_rows.T
     np.fill_diagonal(similarities, -2.0)  # below every cosine: a word is no neighbour of itself
     number = min(NEIGHBOURS, len(rows) - 1)
     return [top_indices(row, number).tolist() for row in similarities]

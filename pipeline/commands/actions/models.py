@@ -10,8 +10,9 @@ import numpy as np
 from ....io.stores.corpus import Corpus
 from ....io.stores.store import DataError
 from ...models.base.estimator import Estimator
-from ...models.base.topics import Topic, TopicModel
+from ...models.base.topics import TopicModel
 from ...models.lda.estimator import LDA
+from ...topics import Topic
 from ..results import Facts, Similar
 from .capabilities import load_text_model, load_topic_model, load_vector_model
 

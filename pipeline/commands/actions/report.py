@@ -9,8 +9,9 @@ from ...engine.run import RunStore
 from ...formatting import pluralize
 from ...models.base.estimator import Estimator
 from ...models.base.saved import read_model_meta
-from ...models.base.topics import Topic, TopicModel
+from ...models.base.topics import TopicModel
 from ...models.registry import load_model, model_of_run
+from ...topics import Topic
 from ...views.report.comparison import render_comparison
 from ...views.report.contents import Contents
 from ...views.report.render import render

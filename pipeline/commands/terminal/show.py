@@ -11,8 +11,8 @@ from ...formatting import format_duration, format_number, label, pluralize, with
 
 # Only for annotations: these modules load numpy, and `corpusmill --help` must not wait for that.
 if TYPE_CHECKING:
-    from ...models.base.topics import Topic
     from ...models.versions import VersionRow
+    from ...topics import Topic
     from ..results import IngestResult, RetrainResult, Similar, TrainingResult, VersionDiff
 
 #: Topics listed by training and by diff.

@@ -2,7 +2,7 @@
 
 import os
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, NotRequired, TypedDict
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,6 +11,7 @@ from ....io.stores.corpus import Corpus
 from ....io.stores.matrix import Matrix
 from ....io.stores.store import DataError
 from ...ingest.ingest import corpus_from
+from ...topics import Topic
 from .coherence import topic_coherence, topic_diversity
 
 if TYPE_CHECKING:
@@ -20,22 +21,6 @@ if TYPE_CHECKING:
 
     #: Documents in any form that can serve as a reference corpus.
     Documents = Corpus | str | os.PathLike[str] | ArrayLike | Sequence[str] | Sequence[Sequence[str]]
-
-
-class TopicWord(TypedDict):
-    """One word of a topic. LDA gives ``probability`` and NMF gives ``weight``."""
-
-    word: str
-    probability: NotRequired[float]
-    weight: NotRequired[float]
-
-
-class Topic(TypedDict):
-    """One topic: its number, its share of the model (0 to 1), and its heaviest words, heaviest first."""
-
-    topic: int
-    size: float
-    words: list[TopicWord]
 
 
 class TopicModel(ABC):

@@ -10,11 +10,12 @@ from ....io.stores.store import Arrays, DataError
 from ....io.text.vocabulary import find_word_ids
 from ....kernels.lda.counts import MAX_COUNT
 from ...engine.device import resolve_device
+from ...topics import Topic, TopicWord
 from ..base.blocks import cut_blocks
 from ..base.inputs import DataLike
 from ..base.saved import Fitted, SavedModel
 from ..base.text import TextEstimator
-from ..base.topics import Topic, TopicModel, TopicWord
+from ..base.topics import TopicModel
 from . import interop
 from .algorithm import LdaAlgorithm
 from .continuation import PreviousTopics, merge_models

@@ -18,12 +18,13 @@ from ....kernels.nmf import products
 from ...engine.algorithm import Address, add
 from ...engine.device import resolve_device
 from ...ingest.ingest import corpus_from
+from ...topics import Topic
 from ..base.blocks import equal_blocks
 from ..base.document_completion import select_tokens, split_mask
 from ..base.inputs import DataLike, InputMatrix, is_matrix, read_documents, read_matrix
 from ..base.saved import Fitted, SavedModel
 from ..base.text import TextEstimator
-from ..base.topics import Topic, TopicModel
+from ..base.topics import TopicModel
 from ..base.vectors import WordVectors
 from .factorization import Factorization, heaviest
 from .frobenius import Anls, FrobeniusFactorization, Hals, MultiplicativeUpdates, PaperHals

@@ -2,28 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NotRequired, TypedDict
 
+from ...topics import Topic
 from ..history import MetricRow
 
 #: A configuration or the parameters of a model: sections of keys and values, as YAML has them.
 Settings = Mapping[str, object]
-
-
-class TopicWord(TypedDict):
-    """One word of a topic, with its probability or, where a model has no probabilities, its weight."""
-
-    word: str
-    probability: NotRequired[float]
-    weight: NotRequired[float]
-
-
-class Topic(TypedDict):
-    """One topic: its number, its share of all topics (0 to 1), and its heaviest words, heaviest first."""
-
-    topic: int
-    size: float
-    words: list[TopicWord]
 
 
 @dataclass(frozen=True)

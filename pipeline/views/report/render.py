@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...formatting import capitalize, format_duration, format_number, label, with_minus_sign
+from ...topics import Topic, TopicWord
 from ..history import (
     METRIC_LABELS,
     MetricRow,
@@ -16,7 +17,7 @@ from ..history import (
     summary_metrics,
 )
 from .charts import HUES, Chart, build_chart
-from .contents import Contents, Topic, TopicWord
+from .contents import Contents
 from .page import render_template
 from .table import Table
 

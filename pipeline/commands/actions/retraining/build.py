@@ -19,11 +19,12 @@ from ....engine.events import Callback
 from ....engine.run import versions as software_versions
 from ....ingest.ingest import ingest
 from ....ingest.steps import Listener
+from ....models.base.capabilities import SupportsForget
 from ....models.base.estimator import Estimator
 from ....models.registry import load_model
 from ....models.versions import FileRecord, VersionFacts, Versions
 from ....views.history import is_engine_metric
-from ..capabilities import Forgetful, can_forget
+from ..capabilities import can_forget
 from ..ingest import ingest_options
 from ..train import new_estimator
 from .gate import is_finite, last_score, reason_to_refuse
@@ -117,10 +118,10 @@ class VersionBuilder:
     def _train(self, corpus: Corpus | None, held_out: str) -> Estimator:
         plan = self.plan
         if plan.start:
-            estimator: Estimator = load_model(self.versions.model(plan.start))
+            estimator = load_model(self.versions.model(plan.start))
         else:
             estimator = new_estimator(self.config)
-        if isinstance(estimator, Forgetful):
+        if isinstance(estimator, SupportsForget):
             self._forget(estimator)
         if plan.reader is None:
             data: Corpus | str = self.config.corpus.url
@@ -146,7 +147,7 @@ class VersionBuilder:
     def _run_url(self) -> str:
         return self.versions.store.child(f"runs/{self.plan.name}").url
 
-    def _forget(self, estimator: Forgetful) -> None:
+    def _forget(self, estimator: SupportsForget) -> None:
         """Subtract the documents of files that were changed or removed from the model."""
         for name, files in self._forgotten_by_batch().items():
             folder = f"{self._run_url}/forget-{name}"

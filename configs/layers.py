@@ -59,6 +59,7 @@ def _line_of(node: yaml.Node | None, path: Sequence[str]) -> int | None:
                 node = value_node
                 break
         else:
+            # An error about a missing key has the line of the section that lacks it.
             return line
     return line
 

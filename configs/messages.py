@@ -43,6 +43,7 @@ def _path_of(error: "ErrorDetails", merged: Tree) -> list[str]:
     path = []
     tree: object = merged
     for part in error["loc"]:
+        # Parts that are not keys of the configuration name a branch of pydantic's schema.
         if isinstance(tree, dict) and part in tree:
             path.append(str(part))
             tree = tree[part]

@@ -47,6 +47,7 @@ def redact(value: object, name: str = "") -> object:
         return HIDDEN
     if isinstance(value, dict):
         return {key: redact(item, str(key)) for key, item in value.items()}
+    # The items of a list belong to the same key, such as "passwords".
     if isinstance(value, list):
         return [redact(item, name) for item in value]
     if not isinstance(value, str):

@@ -31,6 +31,7 @@ def load(
     ``arguments``: settings that a command's own arguments imply; nothing overrides them.
     """
     layers = [file if isinstance(file, Layer) else read_file(file) for file in files]
+    # The order is the precedence: later layers override earlier ones.
     layers += environment_layers(environment)
     layers += setting_layers(settings)
     if arguments:

@@ -71,6 +71,7 @@ def describe_values(field: "FieldInfo") -> str:
 def _describe(annotation: Any, metadata: Sequence[object] = (), plural: bool = False) -> str:
     origin = get_origin(annotation)
     if origin is Annotated:
+        # Limits such as ge=1 are attached to the annotated type.
         inner, *extra = get_args(annotation)
         return _describe(inner, extra, plural)
     if origin in (Union, UnionType):
@@ -120,6 +121,7 @@ def _describe_number(kind: type, limits: dict[str, float], plural: bool) -> str:
     noun = "integer" if is_integer else "number"
     if not limits and not is_integer:
         noun = "finite number"
+    # The schema has no other multiple.
     if limits.get("multiple_of") == 2:
         noun = f"even {noun}"
     if plural:
@@ -134,6 +136,7 @@ def _describe_number(kind: type, limits: dict[str, float], plural: bool) -> str:
 def _describe_range(limits: dict[str, float], is_integer: bool) -> str:
     low = limits.get("ge")
     if low is None and is_integer and "gt" in limits:
+        # For integers, "above 0" reads better as "from 1".
         low = limits["gt"] + 1
     if low is not None and "le" in limits:
         return f" from {low} to {limits['le']}"

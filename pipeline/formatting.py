@@ -17,6 +17,7 @@ def format_number(number: float) -> str:
         return f"{number / 1e9:.3g} G"
     if size >= 1e6:
         return f"{number / 1e6:.3g} M"
+    # Up to here, all digits are written: 12,345 is easier to read than 12.3 k.
     if size >= 1e5:
         return f"{number / 1e3:.3g} k"
     if size >= 1000 or number == int(number):

@@ -69,6 +69,7 @@ def as_text(values: pa.Array, options: ReadOptions, row_name: RowName) -> pa.Arr
         if options.null_text == "error":
             row = values.is_null().to_pylist().index(True)
             raise DataError(f"{row_name(row)}: no text; drop such rows, or ingest with null_text=empty")
+        # A column without any value has the type null, which cannot be filled with text.
         value_type = pa.string() if pa.types.is_null(values.type) else values.type
         values = pc.fill_null(values.cast(value_type), pa.scalar("").cast(value_type))
     if not pa.types.is_binary(values.type) and not pa.types.is_large_binary(values.type):

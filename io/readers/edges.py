@@ -94,6 +94,7 @@ def edges_of_matrix(matrix: Any, options: EdgeOptions, where: str = "matrix", fi
     _check_weights(weights.data, where)
     if options.weighted is False:
         weights.data[:] = weights.data != 0
+    # Duplicates are added up before zeros are removed: weights that add up to 0 leave no edge.
     weights.sum_duplicates()
     weights.eliminate_zeros()
     if not options.directed:

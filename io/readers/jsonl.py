@@ -68,6 +68,7 @@ class JSONLinesReader(LineBasedReader):
         values: list[Any] = []
         keys: list[str | None] = []
         lines: list[int] = []
+        # Not splitlines: it would also cut at carriage returns, and lines would be counted wrongly.
         for line, raw in enumerate(data.split(b"\n"), first_line):
             if not raw.strip():
                 continue

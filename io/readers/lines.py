@@ -55,6 +55,7 @@ class TextFilesReader(Reader):
             files.append(file)
             contents.append(content)
             size += len(content)
+            # Files are read whole, so a batch exceeds BATCH_BYTES by at most the size of its last file.
             if size >= BATCH_BYTES:
                 yield self._batch(files, contents)
                 files = []

@@ -82,6 +82,7 @@ def _estimated_bytes(document: Document) -> int:
 
 def _documents_batch(documents: Sequence[Document], options: ReadOptions, first: int) -> Batch:
     """Return documents, the first of which has number ``first``, as a batch."""
+    # The first document that is not missing decides for all of them.
     are_texts = isinstance(next((d for d in documents if d is not None), ""), str)
     for row, document in enumerate(documents, first):
         if document is not None and not _is_document(document, are_texts):

@@ -208,6 +208,7 @@ def commit_corpus(
     The chunks and documents-<part>.parquet must exist already. ``metadata`` is what `inspect` shows in addition: the
     source, its options and the version.
     """
+    # corpus.json comes last. A reader that finds it also finds everything that it describes.
     store.write_parquet("vocabulary.parquet", vocabulary)
     store.write_json(
         "corpus.json",

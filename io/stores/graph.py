@@ -161,6 +161,7 @@ class Graph:
         for index, info in enumerate(self.chunks):
             chunk = self.read_chunk(index)
             edges = slice(first_edge, first_edge + info.edges)
+            # The offsets of a chunk begin at 0. The first one equals the last one of the chunk before.
             row_ptr[info.first_node + 1 : info.first_node + info.nodes + 1] = chunk.row_ptr[1:] + first_edge
             neighbours[edges] = chunk.neighbours
             if self.is_weighted:
@@ -224,6 +225,7 @@ def _chunk_arrays(edges: Edges, first: int, stop: int) -> dict[str, np.ndarray]:
     else:
         weights = np.empty(0, np.float32)
     return {
+        # Offsets are relative to the chunk, so a chunk can be read without those before it.
         "row_ptr": row_ptr - row_ptr[0],
         "neighbours": edges.matrix.indices[entries].astype(np.uint32),
         "weights": weights,

@@ -55,6 +55,7 @@ def write_if_unchanged(store: Store, name: str, content: bytes, tag: str) -> boo
         return _put_on_s3(store, name, content, condition)
     if read_with_tag(store, name)[1] != tag:
         return False
+    # The caller's lock protects these two cases: replacing a file, and every write on a local path.
     if tag or store.is_local:
         store.write_bytes(name, content)
         return True

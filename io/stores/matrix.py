@@ -228,6 +228,7 @@ class _Writer:
         self.store.write_arrays(f"train/{len(self.chunks):06d}", arrays)
         for name in sorted(arrays):
             self.digest.update(name.encode() + str(arrays[name].shape).encode() + arrays[name].tobytes())
+        # The mean of the entries, total / size, scales the start of a factorisation.
         self.total += float(arrays["data"].sum(dtype=np.float64))
         self.chunks.append(MatrixChunkInfo(block.shape[0], int(arrays["data"].size), self.n_rows))
         self.n_rows += block.shape[0]
@@ -283,6 +284,7 @@ def _cut(block: Any, chunk_numbers: int) -> Iterator[Any]:
     """Cut a block into parts with at most ``chunk_numbers`` stored numbers; a longer row is a part of its own."""
     if scipy.sparse.issparse(block):
         block = scipy.sparse.csr_matrix(block)
+        # An entry that is stored twice would count as two entries below.
         block.sum_duplicates()
         ends = block.indptr[1:].astype(np.int64)
     else:
@@ -291,6 +293,7 @@ def _cut(block: Any, chunk_numbers: int) -> Iterator[Any]:
     first = 0
     while first < len(ends):
         before = ends[first - 1] if first else 0
+        # At least one row per part, however long it is.
         stop = max(first + 1, int(np.searchsorted(ends, before + chunk_numbers, "right")))
         yield block[first:stop]
         first = stop

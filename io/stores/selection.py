@@ -30,6 +30,7 @@ def _write_selection(store: Store, corpus: Corpus, is_wanted: np.ndarray) -> Non
     document_frequency = np.zeros(corpus.n_words, np.int64)
     infos: list[ChunkInfo] = []
     for chunk in _selected_chunks(corpus, is_wanted):
+        # Words keep their ids, so a model of the whole corpus applies to the selection. Their frequencies change.
         counts = chunk.counts(corpus.n_words)
         term_frequency += np.asarray(counts.sum(axis=0)).ravel()
         document_frequency += counts.getnnz(axis=0)
@@ -42,6 +43,7 @@ def _write_selection(store: Store, corpus: Corpus, is_wanted: np.ndarray) -> Non
             "document_frequency": document_frequency,
         }
     )
+    # Which documents of which corpus: this decides the content, and needs no second pass over the chunks.
     digest = hashlib.sha256(corpus.hash.encode() + np.packbits(is_wanted).tobytes()).hexdigest()[:32]
     commit_corpus(
         store, vocabulary, {"train": infos, "held_out": []}, corpus.is_ordered, digest, metadata={"of": corpus.url}

@@ -210,7 +210,9 @@ class Store:
             with temporary.open("wb") as file:
                 file.write(content)
                 file.flush()
+                # After a power cut, the new name must not lead to a file without content.
                 os.fsync(file.fileno())
+            # Renaming is atomic, so a reader finds either the old content or the new one.
             temporary.replace(target)
         finally:
             temporary.unlink(missing_ok=True)

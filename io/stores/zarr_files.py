@@ -155,6 +155,7 @@ def _chunk_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _array_metadata(layout: _Layout) -> dict[str, Any]:
+    # Zarr has no byte order for types of one byte.
     bytes_codec: dict[str, Any] = {"name": "bytes"}
     if layout.dtype.itemsize > 1:
         bytes_codec["configuration"] = {"endian": "little"}

@@ -85,6 +85,7 @@ def character_run(pattern: str) -> CharacterRun | None:
 
 
 def _split_lists(lists: pa.Array) -> Tokens:
+    # Arrow numbers distinct words in the order of their first occurrence.
     encoded = lists.flatten().cast(pa.large_string()).dictionary_encode()
     lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
     doc_ptr = np.append(0, np.cumsum(lengths)).astype(np.int64)
@@ -92,6 +93,7 @@ def _split_lists(lists: pa.Array) -> Tokens:
 
 
 def _split_bag(bag: Bag) -> Tokens:
+    # An array with one element per possible column is faster than sorting, unless columns are hashes.
     if int(bag.columns.max(initial=0)) > MAX_COUNTED_COLUMN:
         present, ids = np.unique(bag.columns, return_inverse=True)
     else:
@@ -106,6 +108,7 @@ def _split_bag(bag: Bag) -> Tokens:
 
 
 def _split_by_pattern(texts: pa.Array, options: TokenOptions) -> Tokens:
+    # findall returns the group of a pattern with one group, and the whole match otherwise, as scikit-learn does.
     pattern = _compiled(options.token_pattern)
     lists = []
     for text in texts.to_pylist():
@@ -136,6 +139,7 @@ class _WideCharacters(NamedTuple):
 
 def _split_by_run(texts: pa.Array, lowercase: bool, run: CharacterRun) -> Tokens:
     """Split texts without zero bytes as in the docstring of this module."""
+    # All documents are one array of bytes from here on, and doc_ptr says where each begins.
     doc_ptr, data = _buffers(texts)
     wide = _wide_characters(data)
     used_codes = np.flatnonzero(np.bincount(wide.codes))

@@ -222,6 +222,7 @@ def extend(given: pa.Table, counts: pa.Table, max_features: int | None = None) -
 
     All frequencies come from ``counts``. ``max_features`` limits the total, but given words are never dropped.
     """
+    # Only words that are not given compete for the places that max_features leaves.
     is_given = pc.is_in(counts["word"], words_of(given))
     max_others = None
     if max_features is not None:
@@ -254,6 +255,7 @@ def merge_vocabularies(new: pa.Table, old: pa.Table) -> MergedVocabulary:
     Words of ``new`` keep their ids. Words that only ``old`` has follow, in the order of ``old``. Frequencies of words
     in both add up. Both tables have the columns word, term_frequency and document_frequency.
     """
+    # -1 for words that only the older vocabulary has. They get the ids after those of the new words.
     ids = find_word_ids(old["word"], new)
     only_in_old = np.flatnonzero(ids < 0)
     ids[only_in_old] = new.num_rows + np.arange(len(only_in_old))

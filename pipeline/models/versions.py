@@ -227,6 +227,7 @@ class Versions:
             raise DataError(
                 f"{self.url}/{folder}: belongs to version {number}, but corpusmill did not create it; move it away"
             )
+        # Recorded before anything is created: after a kill, only recorded folders may be deleted.
         created["versions"].add(f"{number:06d}")
         created["batches"].add(name)
         created["runs"].add(name)
@@ -263,6 +264,7 @@ class Versions:
             if target == head.version:
                 raise DataError(f"{self.url}: version {target} is in use already")
             check()
+            # A version that is chosen explicitly is no longer withdrawn.
             withdrawn = [n for n in head.withdrawn if n != target]
             self.publish(target, head, (*withdrawn, head.version))
         return {"url": self.url, "version": target, "previous": head.version, "model": self.model(target)}

@@ -120,6 +120,7 @@ def _add_page(page: TrainingPage) -> None:
     from .training_page import fill_document
 
     variables = template_variables(page.scheduler)
+    # The list is Dask's own, and one scheduler may serve several runs.
     if "training" not in variables["pages"]:
         variables["pages"].insert(1, "training")
     pages = {"/training": lambda server, extra, document: fill_document(page, extra, document)}

@@ -101,6 +101,7 @@ def metrics_file(path: str | None, job: Job) -> Iterator[Job]:
     except ImportError:
         raise ImportError("run.metrics_file needs prometheus-client: pip install 'corpusmill[metrics]'") from None
     Path(path).parent.mkdir(parents=True, exist_ok=True)
+    # A failed run keeps the time of the last success, on which alerts about missing runs depend.
     job.last_success = read_last_success(path)
     try:
         yield job

@@ -77,6 +77,7 @@ class RunStatus:
                 self._add_shard(event)
             case EpochFinished():
                 self.epoch = event.epoch
+                # A new list: the page may iterate over the old one in another thread.
                 self.rows = [*self.rows, dict(event.metrics)][-MAX_ROWS:]
             case Described():
                 self.lines = list(event.lines)

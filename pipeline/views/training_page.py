@@ -119,6 +119,7 @@ class _Page:
         """Show the current status."""
         self._update_shards()
         status = self.source.status
+        # A browser receives every change, so unchanged figures are not sent again.
         if status.updated == self.shown:
             return
         self.shown = status.updated
@@ -142,6 +143,7 @@ class _Page:
         names = likelihood_names(status.rows) + _comparable_metrics(model_metrics(status.rows))
         for index, (source, item) in enumerate(zip(self.curves, self.legend_items, strict=True)):
             item.visible = index < len(names)
+            # Bokeh cannot add curves to a page that is shown, so all exist from the start and some are hidden.
             if not item.visible:
                 source.data = {"x": [], "y": []}
                 continue

@@ -86,6 +86,7 @@ def _word_list(words: list[str]) -> WordList:
 
 def _compare_topics(old: TopicModel, new: TopicModel, distances: np.ndarray, difference: ModelDiff) -> None:
     """Match the topics so that the sum of their distances is least, and add the changes to ``difference``."""
+    # With unequal numbers of topics, some remain unmatched: these are new or removed.
     new_numbers, old_numbers = linear_sum_assignment(distances.T)
     old_number_of = dict(zip(new_numbers.tolist(), old_numbers.tolist(), strict=True))
     old_topics, new_topics = old.topics(), new.topics()
@@ -174,6 +175,7 @@ def _compare_vectors(old: WordVectors, new: WordVectors, difference: ModelDiff) 
     """
     words = [word for word in new.index_to_key if word in old][:COMPARED_WORDS]
     difference["compared"] = len(words)
+    # JSON output always has the same keys. None means that there was nothing to compare.
     difference["kept_neighbours"] = None
     difference["moved"] = []
     if len(words) < 2:

@@ -20,6 +20,7 @@ def inspect(url: str) -> Facts:
     if not store.exists():
         raise DataError(f"{url}: there is nothing here")
     hint = ""
+    # A common mistake is to name the folder above, such as "demo" instead of "demo/model".
     below = [name for name in store.names() if _is_known(store.child(name))]
     if below:
         hint = f", but there is one in each of its folders {', '.join(below)}"

@@ -108,6 +108,7 @@ def _describe(estimator: Estimator, config: Config, trained_epochs: int) -> Trai
     if not rows:
         return result
     result["training_seconds"] = rows[-1]["training_seconds"]
+    # The median ignores the first epoch, which may compile kernels and fill caches.
     result["tokens_per_second"] = statistics.median_high(row["tokens_per_second"] for row in rows)
     training_score = last_value(rows, "log_likelihood")
     if training_score is not None:

@@ -56,6 +56,7 @@ def similar(
       corpusmill similar runs/vectors/model king woman --without man
       corpusmill similar demo/model sea ships --documents demo/corpus
     """
+    # Imported here, because `corpusmill --help` must not load NumPy. All commands do this.
     from ..actions.models import Query, similar_documents, similar_words
 
     query = Query(words, without, number)

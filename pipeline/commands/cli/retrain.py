@@ -72,6 +72,7 @@ def retrain(
 
     config = load_config(configs, settings)
     if dry_run:
+        # A dry run must not report success to the monitoring.
         config.run.metrics_file = None
     with job_metrics(config, config.retrain.url) as job, open_session(config, as_json) as session:
         request = Request(as_of.date() if as_of else None, fresh, dry_run)
@@ -83,6 +84,7 @@ def retrain(
     if found["status"] == "refused":
         sys.exit(ExitCode.REFUSED)
     if found["status"] == "unchanged":
+        # Schedulers can skip later steps if nothing is new.
         sys.exit(unchanged_code)
 
 

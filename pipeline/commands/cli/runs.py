@@ -81,6 +81,7 @@ def watch(run_url: str, once: bool, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(watcher.look().as_json()))
         return
+    # Ctrl-C is the usual way to leave the display, not an error.
     with contextlib.suppress(KeyboardInterrupt):
         if once:
             show_all([watcher.look()])

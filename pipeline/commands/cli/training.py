@@ -121,6 +121,7 @@ def graph(
     first, second = columns or (None, None)
     options = EdgeOptions(
         directed=directed,
+        # None: weighted if the file has a third column.
         weighted=False if unweighted else None,
         header=header,
         source=first,

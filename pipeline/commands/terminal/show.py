@@ -177,6 +177,7 @@ def _topic_changes(found: "VersionDiff") -> None:
     _line("drift", f"{found['mean_drift']:.3f} on average")
     click.echo("\n topic    was  drift   size  words")
     for change in found["topics"][:MAX_TOPICS]:
+        # A topic that has no match in the old model.
         was, drift = "new", ""
         if change["was"] is not None:
             was, drift = str(change["was"]), f"{change['drift']:.3f}"

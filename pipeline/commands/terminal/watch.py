@@ -96,6 +96,7 @@ def draw(status: RunStatus) -> RenderableType:
     if rates:
         parts.append(_workers(rates))
     if status.lines:
+        # The lines contain words of the corpus. They must not be read as markup or as commands to the terminal.
         text = Text("\n".join(_printable(row) for row in status.lines), no_wrap=True, overflow="ellipsis")
         parts.append(Panel(text, title="the model so far", title_align="left"))
     return Group(*parts)

@@ -107,12 +107,14 @@ def write_transformed_chunk(model: ModelHandle, data: DataRef, index: int, out: 
     chunk = documents.chunk
     names = documents.corpus.documents["key"].slice(documents.corpus.chunks[index].first_document, chunk.n_documents)
     groups = _row_groups(estimator, documents)
+    # The first group has no rows. It gives the type and the length of a row, which the schema needs.
     empty = next(groups)
     weights = pa.list_(pa.from_numpy_dtype(empty.dtype), empty.shape[1])
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(sink, pa.schema({"document": names.type, "weights": weights})) as file:
         for rows in groups:
             group = pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), type=weights)
+            # Each call writes one row group, so memory holds no more than one group of rows.
             file.write_table(pa.table({"document": names[: len(rows)], "weights": group}, file.schema))
             names = names[len(rows) :]
     Store(out).write_bytes(f"part-{index:06d}.parquet", sink.getvalue())

@@ -38,7 +38,7 @@ def topic_coherence(
         Documents in which the words are counted.
     topics : sequence of sequences of str
         K topics, each a list of its words, heaviest first. Words that do not occur in the corpus are ignored.
-    measure : {"u_mass", "npmi", "c_v"}, default "npmi"
+    measure : {"u_mass", "npmi", "c_v"}, default="npmi"
         Mimno et al. (2011), Aletras and Stevenson (2013), Röder et al. (2015).
     window : int, optional
         Length of the sliding window in words; two words co-occur if one window holds both. 0 counts within whole

@@ -209,6 +209,7 @@ class Estimator(Transformer, ABC):
         """Return one row per document or sample."""
 
     def _train(self, X: DataLike, options: FitOptions, previous: SavedModel | None) -> Self:
+        # scikit-learn demands that parameters are checked here and not in the constructor.
         validate_model(self.kind, self.get_params())
         matrix = read_matrix(X, type(self).__name__) if is_matrix(X) else None
         if matrix is not None and previous is not None:
@@ -230,6 +231,7 @@ class Estimator(Transformer, ABC):
                 seed=self.seed_number(),
                 held_out=held_out,
                 evaluate_every=self._evaluation_interval(options),
+                # The command line stores its whole configuration. From Python, the parameters are all there is.
                 config=options.config or {"model": {"kind": self.kind} | self.get_params()},
                 callbacks=_with_dashboard(options, executor),
                 previous=previous,
@@ -342,6 +344,8 @@ class Estimator(Transformer, ABC):
             "history": self.history_,
             "versions": versions(),
         }
+        # model.json names the folder of the arrays, so this write switches from the old model to the new one in one
+        # step.
         store.write_json("model.json", meta)
         for name in store.names():
             if name.startswith("arrays-") and name != arrays:
@@ -361,6 +365,7 @@ class Estimator(Transformer, ABC):
         meta = read_model_meta(url)
         if meta["model"] != cls.kind:
             raise DataError(f"{url}: a model of kind {meta['model']} where {cls.kind} is needed")
+        # A parameter that is missing gets its default. One that is unknown may change what the model means.
         unknown = sorted(set(meta["parameters"]) - set(cls.parameter_names()))
         if unknown:
             raise DataError(
@@ -416,6 +421,7 @@ def check_same_words(data: Any, held_out: Any) -> None:
     theirs = getattr(held_out, "vocabulary_hash", None)
     if ours == theirs:
         return
+    # Words that were added after the held-out documents have higher ids, which do not occur in these documents.
     if ours and theirs and data.vocabulary["word"][: held_out.n_words].equals(held_out.vocabulary["word"]):
         return
     raise DataError(

@@ -99,6 +99,7 @@ def check_columns(matrix: InputMatrix, n_columns: int, names: Sequence[str] | No
             f"X has {matrix.n_columns} features, but {owner} is expecting {n_columns} features as input: pass the "
             f"columns that it was fitted with"
         )
+    # The texts of these warnings and errors are scikit-learn's, because its checks compare them.
     if matrix.names is None and names is not None:
         warnings.warn(f"X does not have valid feature names, but {owner} was fitted with feature names", stacklevel=4)
     elif names is None and matrix.names is not None:
@@ -183,6 +184,7 @@ def _check_entries(values: Matrix, owner: str) -> None:
     if scipy.sparse.issparse(values):
         values = values.tocsr()
         entries = values.data
+    # Only the stored entries of a sparse matrix are checked: the others are 0.
     if entries.dtype.kind == "f" and not np.isfinite(entries).all():
         kind = "NaN" if np.isnan(entries).any() else "infinity"
         where = _describe_place(values, ~np.isfinite(entries))

@@ -143,6 +143,7 @@ class TextEstimator(Estimator):
         if without:
             wanted = wanted - unit_vector(self.query(without))
         found = apply.map_chunks(self, self._open_for_transform(X), client, apply.search_chunk, wanted, topn)
+        # Each chunk returned its best documents, and the best of all are among these.
         pairs = [pair for chunk in found for pair in chunk]
         return sorted(pairs, key=lambda pair: -pair[1])[:topn]
 

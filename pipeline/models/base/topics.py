@@ -53,9 +53,9 @@ class TopicModel(ABC):
         ----------
         data : Corpus, str, path or documents
             Reference corpus: a corpus, its path or URL, or documents in memory (strings or lists of tokens).
-        measure : {"u_mass", "npmi", "c_v"}, default "npmi"
+        measure : {"u_mass", "npmi", "c_v"}, default="npmi"
             The measure; see `corpusmill.pipeline.models.base.coherence.topic_coherence`.
-        topn : int, default 10
+        topn : int, default=10
             Number of words per topic. gensim's default is 20.
         window : int, optional
             Length of the sliding window in words, 0 for whole documents. Default: that of gensim for this measure.

@@ -95,6 +95,7 @@ def read_safetensors(path: str) -> VectorTable:
                     f"{', '.join(sorted(metadata)) or '(none)'}; word vectors need the tensor 'vectors' and the "
                     f"metadata 'words'"
                 )
+            # A slice is lazy. The type is checked before any data is read, because NumPy has no bfloat16.
             dtype = file.get_slice("vectors").get_dtype()
             if dtype not in SAFETENSORS_TYPES:
                 raise DataError(f"{path}: vectors of type {dtype}: convert them to {', '.join(SAFETENSORS_TYPES)}")

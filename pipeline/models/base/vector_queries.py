@@ -129,6 +129,7 @@ class VectorQueries:
                 vector = self.get_vector(key, norm=pre_normalize)
             else:
                 continue
+            # float32 throughout, as in gensim, so that similarities agree to the last digits.
             total += np.float32(weight) * vector
             total_weight += abs(float(weight))
         mean = total / np.float32(total_weight or 1.0)
@@ -217,7 +218,7 @@ class VectorQueries:
             What to search for, and what to subtract from it. A word is a unit vector; a vector (D,) counts as it is.
             The default weight is 1 in ``positive`` and -1 in ``negative``; the weight of a pair replaces it,
             including its sign. The words given are left out of the result.
-        topn : int or None, default 10
+        topn : int or None, default=10
             Number of words to return. None returns the similarities of all words.
         clip_start, clip_end : int, optional
             Search only these rows.

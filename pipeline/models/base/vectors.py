@@ -127,15 +127,15 @@ class WordVectors(VectorQueries):
         ----------
         pairs : str
             Path or URL of the file. Lines that begin with # and lines of another form are skipped.
-        delimiter : str, default tab
+        delimiter : str, default=tab
             Separates the fields of a line.
-        encoding : str, default "utf-8"
+        encoding : str, default="utf-8"
             Encoding of the file.
-        restrict_vocab : int or None, default 300000
+        restrict_vocab : int or None, default=300000
             Words after the first ``restrict_vocab`` count as unknown. None: all words are known.
-        case_insensitive : bool, default True
+        case_insensitive : bool, default=True
             Compare words in upper case; of several variants of a word the first is used.
-        dummy4unknown : bool, default False
+        dummy4unknown : bool, default=False
             Give pairs with an unknown word similarity 0 instead of skipping them.
 
         Returns
@@ -171,13 +171,13 @@ class WordVectors(VectorQueries):
         analogies : str
             Path or URL of the file. A question is answered correctly if d is the word most similar to b + c - a,
             other than a, b and c.
-        restrict_vocab : int or None, default 300000
+        restrict_vocab : int or None, default=300000
             Words after the first ``restrict_vocab`` count as unknown and are no answers. None: all words are known.
-        case_insensitive : bool, default True
+        case_insensitive : bool, default=True
             Compare words in upper case; of several variants of a word the first is used.
-        dummy4unknown : bool, default False
+        dummy4unknown : bool, default=False
             Count questions with an unknown word as wrong instead of skipping them.
-        similarity_function : {"most_similar", "most_similar_cosmul"}, default "most_similar"
+        similarity_function : {"most_similar", "most_similar_cosmul"}, default="most_similar"
             How answers are chosen: 3CosAdd or 3CosMul. gensim always uses 3CosAdd.
 
         Returns
@@ -197,6 +197,7 @@ class WordVectors(VectorQueries):
             raise ValueError(
                 f"similarity_function is {similarity_function!r}: choose 'most_similar' or 'most_similar_cosmul'"
             )
+        # Both kinds of answers come from one pass over the vectors. The choice is made below.
         answered = word_evaluation.answer_analogies(self, analogies, restrict_vocab, case_insensitive)
         multiply = similarity_function == "most_similar_cosmul"
         sections = [section.as_in_gensim(multiply, dummy4unknown) for section in answered]
@@ -266,9 +267,9 @@ class WordVectors(VectorQueries):
             Path or URL.
         fvocab : str, optional
             Path of a second file for the counts, with lines "word count".
-        binary : bool, default False
+        binary : bool, default=False
             Write the binary format.
-        write_header : bool, default True
+        write_header : bool, default=True
             Write the first line, with the numbers of words and dimensions. GloVe's format has none.
 
         Raises
@@ -298,15 +299,15 @@ class WordVectors(VectorQueries):
             Path or URL. Decompressed if the name ends in .gz, .bz2 or .xz.
         fvocab : str, optional
             Path of a file with lines "word count", to read the counts from.
-        binary : bool, default False
+        binary : bool, default=False
             Read the binary format.
-        encoding : str, default "utf-8"
+        encoding : str, default="utf-8"
             Encoding of the words.
-        unicode_errors : {"strict", "ignore", "replace"}, default "strict"
+        unicode_errors : {"strict", "ignore", "replace"}, default="strict"
             What to do with words that are not valid in this encoding. word2vec.c may cut words within a character.
         limit : int, optional
             Read this number of words at most. Default: all.
-        no_header : bool, default False
+        no_header : bool, default=False
             The text begins with the first vector, as in GloVe's files.
 
         Raises

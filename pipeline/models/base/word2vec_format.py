@@ -25,6 +25,7 @@ def write_word2vec(
     ``write_header=False`` leaves out the first line, as in GloVe's files. ``vocabulary_path`` also writes a file of
     lines "word count". Raises ValueError for words that the format cannot hold, and for missing counts.
     """
+    # Fields are separated by blanks, and vectors by line ends.
     unusable = next((word for word in table.words if word.split() != [word]), None)
     if unusable is not None:
         raise ValueError(
@@ -120,6 +121,7 @@ def _read_text_without_header(file: IO[bytes], limit: int | None) -> tuple[list[
     for line in file:
         if limit is not None and len(words) == limit:
             break
+        # Without a header, neither the number of words nor their dimension is known in advance.
         word, *numbers = line.rstrip().split(b" ")
         words.append(word)
         rows.append(np.array(numbers, "S").astype(np.float32))

@@ -106,6 +106,7 @@ def judge_pairs(
     total = 0
     unknown = 0
     for line in _lines(path, encoding):
+        # gensim skips lines that it cannot parse, such as headers, and so does this.
         fields = line.split(delimiter)
         try:
             judgment = float(fields[2])
@@ -118,6 +119,7 @@ def judge_pairs(
             model.append(wv.similarity(first, second))
             continue
         unknown += 1
+        # gensim's rule: an unknown word counts as not similar to anything.
         if dummy4unknown:
             human.append(judgment)
             model.append(0.0)
@@ -233,11 +235,13 @@ def answer_analogies(
     sections = []
     for name, questions in _sections(path, case_insensitive):
         rows = [[row_of.get(word, -1) for word in question] for question in questions]
+        # A section without questions has an empty list, which NumPy would make one-dimensional.
         ids = np.array(rows, np.int64).reshape(-1, 4)
         known = np.all(ids >= 0, axis=1)
         correct = np.zeros(len(ids), bool)
         correct_mul = np.zeros(len(ids), bool)
         asked = np.flatnonzero(known)
+        # A batch is one matrix product: its similarities with all words must fit into memory.
         for first in range(0, len(asked), QUESTIONS_PER_BATCH):
             batch = asked[first : first + QUESTIONS_PER_BATCH]
             correct[batch], correct_mul[batch] = _are_correct(units, ids[batch], variants)
@@ -303,6 +307,7 @@ def _sections(path: str, case_insensitive: bool) -> list[tuple[str, list[Questio
             sections.append((line[2:].strip(), []))
             continue
         words = [_folded(word, case_insensitive) for word in line.split()]
+        # gensim skips such lines as well.
         if len(words) != 4:
             continue
         if not sections:

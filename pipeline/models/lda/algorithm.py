@@ -97,6 +97,7 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
         stop_word = self.bounds[block + 1]
         if previous is not None:
             return PreviousTopics(previous).rows(data.vocabulary.slice(first_word, stop_word - first_word))
+        # Without a previous model, the only constant counts are those of the seed words.
         words, topics, counts = self._seed_columns()
         row_ptr = np.searchsorted(words, np.arange(first_word, stop_word + 1))
         in_block = slice(row_ptr[0], row_ptr[-1])
@@ -187,7 +188,9 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
     def reduce_shared(self, shared: Arrays, totals: Arrays, sums: Arrays) -> tuple[Arrays, Metrics]:
         """Return the new topic totals and, in epochs that learn them, new priors."""
         n_tokens = totals["totals"]
+        # Words of a previous model that this corpus lacks are in no block, but their tokens belong to the totals.
         shared = shared | {"totals": n_tokens + shared.get("outside_totals", 0)}
+        # Pseudo-counts of seed words are not tokens, so they do not make a topic count as used.
         metrics = {"topics_used": float(np.count_nonzero(n_tokens - shared["seeded"]))}
         if self.learn_priors == "none":
             return shared, metrics

@@ -293,6 +293,7 @@ class LDA(TextEstimator, TopicModel):
         model = self._fitted()
         names = model.vocabulary["word"]
         beta = float(model.shared["beta"])
+        # phi_kv = (B_vk + beta) / (N_k + V beta). The blocks store only counts above 0.
         norms = model.shared["totals"] + beta * model.vocabulary.num_rows
         sizes = self.topic_sizes_.tolist()
         topics: list[Topic] = []

@@ -52,6 +52,7 @@ class DenseSampler(LdaAlgorithm):
         rows = gather_rows(words, self.stored_blocks(model))
         B = np.zeros((len(words), self.n_topics), np.int32)
         B[row_of_each_entry(rows["row_ptr"]), rows["topics"]] = rows["counts"]
+        # Dense rows exist only for the words of the chunk, so tokens refer to rows instead of ids.
         row_of_token = np.searchsorted(words, chunk.words).astype(np.uint32)
         tokens = collapsed.Tokens(chunk.docs, row_of_token[chunk.word_to_doc_order], chunk.word_to_doc_order)
         beta = float(model.shared["beta"])

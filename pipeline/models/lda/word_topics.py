@@ -58,6 +58,7 @@ def gather_rows(words: np.ndarray, blocks: Iterable[Arrays]) -> Arrays:
         stop_word = first_word + len(block["row_ptr"]) - 1
         positions = np.flatnonzero((words >= first_word) & (words < stop_word))
         part = _copy_rows(block, words[positions] - first_word)
+        # The rows are copied in two passes, because the size of the result is known only after the last block.
         lengths[positions] = np.diff(part["row_ptr"])
         parts.append((positions, part))
         first_word = stop_word

@@ -278,6 +278,7 @@ def open_graph(data: GraphSource, url: str) -> Graph:
     if isinstance(data, Graph):
         return data
     if isinstance(data, str | os.PathLike):
+        # A string may name a graph store or a file of edges. The latter is read below.
         if Store(data).exists("graph.json"):
             return Graph(data)
     elif not scipy.sparse.issparse(data):

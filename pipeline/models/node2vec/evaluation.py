@@ -77,11 +77,14 @@ def classify(
     Y = _label_matrix([labels[names[row]] for row in rows])
     splits = []
     for split in range(n_splits):
+        # The number of the split is part of the seed, so a repeated evaluation has the same splits.
         splits.append(train_test_split(np.arange(len(rows)), test_size=0.1, random_state=seed + split))
+    # One search for the penalty instead of one per split. It must not see the test nodes of the first split.
     first_train, _ = splits[0]
     penalty = _best_penalty(X[first_train], Y[first_train])
     scores = []
     for train, test in splits:
+        # Y[test] says only how many labels each node has.
         predicted = _most_probable(_label_probabilities(X[train], Y[train], X[test], penalty), Y[test])
         scores.append([f1_score(Y[test], predicted, average=mean, zero_division=0) for mean in ("micro", "macro")])
     return _means_and_deviations(np.array(scores), ("micro_f1", "macro_f1"))
@@ -154,6 +157,7 @@ def predict_links(
     pairs = np.concatenate([edges, others])
     X = vectors[pairs].reshape(len(pairs), -1)
     y = np.concatenate([np.ones(len(edges)), np.zeros(len(others))])
+    # Edges come first and other pairs last, but scikit-learn cuts the parts without shuffling.
     order = np.random.default_rng(seed).permutation(len(y))
     measures = ("f1_micro", "roc_auc")
     classifier = make_pipeline(StandardScaler(), SVC())

@@ -96,6 +96,8 @@ def write_walks(
     chunk_tokens = options.chunk_tokens or _default_chunk_tokens(graph, options, executor)
     _check_memory(graph, options, executor, chunk_tokens)
     job = WalkJob(f"walks-{os.urandom(4).hex()}", Store(graph.url).absolute, store.absolute, options, device)
+    # Walks are drawn twice: once to count visits, which decide the ids, and once to write the chunks. Drawing is
+    # cheaper than storing them in between.
     ranges = _split_walks(graph.n_nodes * options.num_walks, max(1, chunk_tokens // options.walk_length))
     vocabulary = _write_ids(store, graph, _count_visits(executor, job, ranges))
     tasks = [(job, chunk, walks) for chunk, walks in enumerate(ranges)]
@@ -170,6 +172,7 @@ def _new_walker(job: WalkJob) -> kernels.Walker:
     adjacency = kernels.Adjacency(**graph.adjacency(), symmetric=not graph.is_directed)
     by_tables = options.method == "tables"
     if by_tables:
+        # One table per edge: their total size grows with the square of the degrees.
         needed = kernels.table_bytes(adjacency)
         if needed > options.table_memory:
             raise DataError(
@@ -218,6 +221,7 @@ def _count_visits(executor: Executor, job: WalkJob, ranges: list[WalkRange]) -> 
     for index, walks in enumerate(ranges):
         level.append(executor.submit(_visits, job, walks, key=f"{job.key}-count-{index}"))
     depth = 0
+    # A tree of tasks, so that no worker receives the counts of all chunks at once.
     while len(level) > 1:
         groups = [level[first : first + FAN_IN] for first in range(0, len(level), FAN_IN)]
         level = []

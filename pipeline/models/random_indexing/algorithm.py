@@ -144,6 +144,7 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
         """
         module = kernels("random_indexing.accumulate", self.device)
         sums = np.zeros((len(focus.occurrence_ptr) - 1, self.dimension), np.float32)
+        # Word ids ascend, so the words of a block are neighbours.
         cuts = np.searchsorted(focus.ids, self.bounds)
         for block in range(self.n_blocks):
             lo = int(cuts[block])
@@ -185,6 +186,7 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
         if not len(kept):
             return []
         vectors = WordVectors(data.vocabulary["word"].take(kept).to_pylist(), rows[kept])
+        # Ranks in equal ratios, without the most frequent words, whose neighbours say little.
         ranks = np.unique(np.geomspace(1 + len(kept) // 50, len(kept), DESCRIBED).astype(int))
         lines = []
         for rank in ranks:

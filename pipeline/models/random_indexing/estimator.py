@@ -321,6 +321,7 @@ class RandomIndexing(TextEstimator):
             raise ValueError(f"dimension is {self.n_components} here and {other.n_components} there")
         if self.retrain or other.retrain:
             raise ValueError("retrained vectors cannot be added or subtracted: train the models with retrain=0")
+        # The limits decide which words count, and the sum of two models would need other words.
         if self.min_count > 1 or self.max_count is not None:
             raise ValueError("models with min_count or max_count cannot be added or subtracted: use stop_words")
 

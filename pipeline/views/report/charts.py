@@ -90,6 +90,7 @@ def build_chart(title: str, curves: Mapping[str, Points], from_zero: bool = Fals
     values = [value for points in drawn.values() for _, value in points]
     if from_zero:
         values.append(0.0)
+    # The axis begins and ends at a tick.
     ticks = nice_ticks(min(values), max(values))
     scale = _Scale(min(epochs), max(epochs), ticks[0], ticks[-1])
     return Chart(

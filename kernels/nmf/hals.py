@@ -17,8 +17,8 @@ keeps it in the cache:
    phase 2 corrects four rows in registers (`tiles.descend`).
 3. While x is in the cache, Q += x·xᵀ.
 
-P += AᵀH runs afterwards in the order of words, which touches each row of P once. An epoch moves about 12(V + D)K bytes,
-besides A.
+R is computed for some thousand rows at a time. P += AᵀH runs afterwards, see `products.add_column_products`. An epoch
+moves about 12(V + D)K bytes, besides A.
 
 Layout: sparse A is kept in both orders, see `products.SparseMatrix`. K is padded to whole tiles, see `padded`.
 
@@ -34,7 +34,7 @@ from ..jit import kernel, vector_kernel
 from ..simd import tiles
 from ..simd.aligned import empty_aligned
 from ..simd.tiles import add_to, descend, multiply_add, transpose, zeros
-from .products import SparseMatrix, add_products, add_row_product
+from .products import SparseMatrix, add_column_products, add_products
 
 #: Vectors in a row of a strip. Times the four rows of a tile, they fill the registers.
 STRIP = 3
@@ -42,6 +42,8 @@ STRIP = 3
 STRIPS = 2
 #: Blocks whose products are summed in the factors' own type before they are added to Q in float64.
 FLUSH = 16
+#: Bytes of R that are computed before the sweep reads them, so that they stay in the cache.
+CACHED_BYTES = 1 << 19
 
 
 class UpdateRule(NamedTuple):
@@ -198,7 +200,6 @@ def _flush(gram: np.ndarray, Q: np.ndarray) -> None:
 # --- sweeps ---
 
 
-@vector_kernel
 def sweep_sparse(
     A: SparseMatrix,
     W: np.ndarray,
@@ -213,21 +214,20 @@ def sweep_sparse(
 
     Adds AᵀH to P (V, K), and the upper triangle of HᵀH to Q (K, K) float64.
     """
-    D = len(H)
-    size = len(scratch.rows)
-    K = H.shape[1]
+    D, K = H.shape
+    group = FLUSH * len(scratch.rows)
+    # Whole groups, because Q is summed group by group.
+    size = group * max(1, CACHED_BYTES // (group * K * H.itemsize))
+    R = empty_aligned((min(size, D), K), H.dtype)
+    # The penalty is where the sums of R begin, so sweeps need not subtract it.
+    without_penalty = rule._replace(penalty=H.dtype.type(0))
     for first in range(0, D, size):
-        last = min(first + size, D)
-        for d in range(first, last):
-            scratch.rows[d - first] = -rule.penalty
-            add_row_product(scratch.rows[d - first], A.by_row, d, W)
-        _sweep_block(H, first, last, rule, sweeps, scratch)
-        _add_gram(scratch.rows, scratch.gram, scratch.lanes)
-        H[first:last] = scratch.rows[: last - first, :K]
-        if first // size % FLUSH == FLUSH - 1 or last == D:
-            _flush(scratch.gram, Q)
-    # Word by word: each row of P is touched once, and four rows of H at a time are added to it.
-    add_products(A.by_column, H, P)
+        rows = H[first : first + size]
+        products = R[: len(rows)]
+        products[...] = -rule.penalty
+        add_products(A.by_row.part(first, first + len(rows)), W, products)
+        sweep_rows(products, without_penalty, rows, Q, sweeps, scratch)
+    add_column_products(A, H, P)
 
 
 @vector_kernel

@@ -1,12 +1,26 @@
-"""Products of sparse rows with a dense factor, for NMF."""
+"""Products of sparse rows with a dense factor, for NMF.
+
+    R = A·W and P = AᵀH, as R_i += a_ij W_j and P_j += a_ij H_i over the non-zeros of A
+
+Both take one pass over the non-zeros. A non-zero costs one multiplication and one addition per component. Rows have few
+components, so loops over them would cost more than the arithmetic. Kernels are therefore compiled for the number of
+vectors of a row, see `simd.rows`, and keep a row in registers.
+
+Each entry is summed in the order of the non-zeros, with one rounding per non-zero. So the sums do not depend on the
+order of the loops, nor on the width of the vectors.
+
+Reference implementation: tests/helpers/naive.py, `sparse_products`.
+"""
 
 from typing import NamedTuple
 
 import numpy as np
 
 from ..jit import kernel, vector_kernel
-from ..simd.aligned import CACHE_LINE_BYTES
-from ..simd.prefetch import prefetch
+from ..simd.rows import RowShape, add_multiple, add_multiple_to, load_row, panels, prefetch_row, store_row
+
+#: Non-zeros between a prefetch and its use.
+AHEAD = 8
 
 
 class SparseRows(NamedTuple):
@@ -16,6 +30,10 @@ class SparseRows(NamedTuple):
     indices: np.ndarray  # (n,) int32
     data: np.ndarray  # (n,) float32 or float64
 
+    def part(self, first: int, stop: int) -> "SparseRows":
+        """Return the rows ``first`` to ``stop - 1``, as a view."""
+        return self._replace(indptr=self.indptr[first : stop + 1])
+
 
 class SparseMatrix(NamedTuple):
     """Sparse A (D, V) in both orders, so that its products with W and with H both run row by row."""
@@ -24,46 +42,59 @@ class SparseMatrix(NamedTuple):
     by_column: SparseRows  # the rows of Aᵀ
 
 
-@vector_kernel
-def _prefetch_row(X: np.ndarray, i: int) -> None:
-    """Prefetch row ``i`` of X."""
-    K = X.shape[1]
-    for k in range(0, K, CACHE_LINE_BYTES // X.itemsize):
-        prefetch(X, np.int64(i) * K + k)
-
-
-@vector_kernel
-def add_row_product(row: np.ndarray, A: SparseRows, i: int, X: np.ndarray) -> None:
-    """Add Σ a·X[index] over the non-zeros of row ``i`` of A to ``row`` (K,).
-
-    Four non-zeros at a time, so that ``row`` is read and written a quarter as often. Meanwhile the next four rows of X
-    are prefetched, also those of A's next row.
-    """
-    j = A.indptr[i]
-    last = A.indptr[i + 1]
-    K = X.shape[1]
-    while j + 4 <= last:
-        for ahead in range(j + 4, min(j + 8, len(A.indices))):
-            _prefetch_row(X, A.indices[ahead])
-        a, b, c, d = A.data[j], A.data[j + 1], A.data[j + 2], A.data[j + 3]
-        s, t = X[A.indices[j]], X[A.indices[j + 1]]
-        u, v = X[A.indices[j + 2]], X[A.indices[j + 3]]
-        for k in range(K):
-            row[k] += a * s[k] + b * t[k] + c * u[k] + d * v[k]
-        j += 4
-    while j < last:
-        a = A.data[j]
-        s = X[A.indices[j]]
-        for k in range(K):
-            row[k] += a * s[k]
-        j += 1
-
-
-@vector_kernel
 def add_products(A: SparseRows, X: np.ndarray, out: np.ndarray) -> None:
-    """Add A·X to ``out`` (n, K), for n sparse rows and X (m, K), all float32 or all float64."""
+    """Add A·X to ``out`` (n, K), for n sparse rows and X (m, K), all float32 or all float64 and C-contiguous."""
+    for panel in panels(X.shape[1], X.dtype):
+        _add_products(A, X, out, panel.start, panel.shape)
+
+
+def add_transposed_products(A: SparseRows, X: np.ndarray, out: np.ndarray) -> None:
+    """Add Aᵀ·X to ``out`` (m, K), for n sparse rows with m columns and X (n, K), of types as in `add_products`.
+
+    The result is that of ``add_products(transposed(A, m), X, out)``, bit for bit. This order is faster if ``out`` fits
+    the cache and X does not.
+    """
+    for panel in panels(X.shape[1], X.dtype):
+        _add_transposed_products(A, X, out, panel.start, panel.shape)
+
+
+def add_column_products(A: SparseMatrix, H: np.ndarray, P: np.ndarray) -> None:
+    """Add AᵀH to P (V, K), for H (D, K), in the order that reads the smaller of both factors at random."""
+    # Rows of P are read and written, those of H only read.
+    if 2 * len(P) < len(H):
+        add_transposed_products(A.by_row, H, P)
+    else:
+        add_products(A.by_column, H, P)
+
+
+@vector_kernel
+def _add_products(A: SparseRows, X: np.ndarray, out: np.ndarray, start: int, shape: RowShape) -> None:
+    """Add A·X to the columns of ``out`` from ``start`` on: one row of sums after another, each in registers."""
+    K = X.shape[1]
+    final = len(A.indices) - 1
     for i in range(len(A.indptr) - 1):
-        add_row_product(out[i], A, i, X)
+        row = load_row(out, i * K + start, shape)
+        for j in range(A.indptr[i], A.indptr[i + 1]):
+            ahead = np.int64(A.indices[min(j + AHEAD, final)])
+            prefetch_row(X, ahead * K + start, shape)
+            row = add_multiple(row, A.data[j], X, np.int64(A.indices[j]) * K + start, shape)
+        store_row(row, out, i * K + start, shape)
+
+
+@vector_kernel
+def _add_transposed_products(A: SparseRows, X: np.ndarray, out: np.ndarray, start: int, shape: RowShape) -> None:
+    """Add Aᵀ·X to the columns of ``out`` from ``start`` on.
+
+    A row of X stays in registers while its multiples are added to rows of ``out``.
+    """
+    K = X.shape[1]
+    final = len(A.indices) - 1
+    for i in range(len(A.indptr) - 1):
+        row = load_row(X, i * K + start, shape)
+        for j in range(A.indptr[i], A.indptr[i + 1]):
+            ahead = np.int64(A.indices[min(j + AHEAD, final)])
+            prefetch_row(out, ahead * K + start, shape)
+            add_multiple_to(out, np.int64(A.indices[j]) * K + start, shape, A.data[j], row)
 
 
 @vector_kernel

@@ -309,6 +309,14 @@ def nmf_best_rows(A, W, H, epochs, l1=(0.0, 0.0), l2=(0.0, 0.0), sweeps=1):
         yield W.copy(), H.copy()
 
 
+def sparse_products(A, X):
+    """Return A·X, the sum over the non-zeros of each row, for a sparse matrix in coordinates."""
+    product = np.zeros((A.shape[0], X.shape[1]))
+    for i, j, a in zip(A.row, A.col, A.data, strict=True):
+        product[i] += a * X[j]
+    return product
+
+
 def nmf_extrapolated(X, before, momentum):
     """Return the point extrapolated beyond X, with negative entries set to zero, and its product with itself."""
     ahead = np.empty(X.shape)

@@ -50,6 +50,37 @@ def trailing_zeros(number):
     return (number & -number).bit_length() - 1
 
 
+# --- rows in registers: kernels.simd.rows ---
+
+
+def _panel(array, at, shape):
+    return _flat(array)[at : at + shape.columns]
+
+
+def load_row(array, at, shape):
+    """Return a panel of a row."""
+    return _panel(array, at, shape).copy()
+
+
+def store_row(row, array, at, shape):
+    """Write a panel of a row."""
+    _panel(array, at, shape)[:] = row
+
+
+def add_multiple(row, a, array, at, shape):
+    """Return the row plus a multiple of a panel."""
+    return row + row.dtype.type(a) * _panel(array, at, shape)
+
+
+def add_multiple_to(array, at, shape, a, row):
+    """Add a multiple of the row to a panel."""
+    _panel(array, at, shape)[:] += row.dtype.type(a) * row
+
+
+def prefetch_row(array, at, shape):
+    """Do nothing: only the speed depends on it."""
+
+
 # --- eight numbers in a register: kernels.simd.lanes ---
 
 

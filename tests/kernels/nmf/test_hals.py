@@ -97,17 +97,6 @@ def test_entries_that_become_zero_get_the_epsilon_of_the_paper():
     assert np.isin(np.finfo(float).eps, H)
 
 
-@given(st.integers(0, 40), st.integers(1, 30), st.integers(0, 99))
-@settings(max_examples=20, deadline=None)
-def test_sparse_rows_are_transposed(D, V, seed):
-    A = scipy.sparse.random(D, V, 0.3, "csr", random_state=seed)
-    expected = A.tocsc()
-    found = products.transposed(rows_of(A, np.float32), V)
-    np.testing.assert_array_equal(found.indptr, expected.indptr)
-    np.testing.assert_array_equal(found.indices, expected.indices)
-    np.testing.assert_array_equal(found.data, expected.data.astype(np.float32))
-
-
 WIDTH = """
 import sys
 import numpy as np

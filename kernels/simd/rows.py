@@ -1,0 +1,250 @@
+"""Rows of a matrix in registers, for sums of many rows. See lowering.py before changes.
+
+The numbers of a row are cut into n vectors of one width: the widest power of two that is at most the length of the row
+and at most a register. The last vector ends with the row. So it overlaps the one before it, if the length is no
+multiple of the width. Numbers in the overlap are computed twice, with the same result. Thus no operation needs a mask,
+and matrices need no padding. A row that takes too many registers is cut into panels, and kernels run once per panel.
+
+Both the width and n are part of the type of a `RowShape`. So numba compiles each kernel once per shape, and a row of
+sums stays in registers.
+"""
+
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from llvmlite import ir
+from numba import types
+from numba.extending import NativeValue, intrinsic, models, register_model, typeof_impl, unbox
+
+from .aligned import CACHE_LINE_BYTES
+from .lowering import (
+    BaseContext,
+    Lowering,
+    Signature,
+    TypingContext,
+    Values,
+    broadcast,
+    call,
+    element_pointer,
+)
+from .prefetch import DATA, KEEP, READ
+from .tiles import index_type, lanes
+
+#: Vectors in a panel, at most: half of the registers of AVX2.
+MAX_VECTORS = 8
+#: Rows of more bytes than this are prefetched. For shorter ones, the processor reads far enough ahead on its own.
+PREFETCHED_BYTES = 128
+
+I64 = ir.IntType(64)
+
+
+class RowShape:
+    """How ``columns`` numbers are cut: into ``n`` vectors of ``width`` numbers."""
+
+    def __init__(self, columns: int, width: int):
+        self.columns = columns
+        self.width = width
+        self.n = -(-columns // width)
+
+
+class Panel(NamedTuple):
+    """Consecutive columns of all rows of a matrix."""
+
+    start: int
+    shape: RowShape
+
+
+def panels(K: int, dtype: Any) -> list[Panel]:
+    """Cut rows of K numbers into as few panels as possible, of about the same number of vectors."""
+    width = 1
+    while 2 * width <= min(K, lanes(dtype)):
+        width *= 2
+    vectors = -(-K // width)
+    n = -(-vectors // MAX_VECTORS)
+    cuts = [width * (vectors * panel // n) for panel in range(n)] + [K]
+    return [Panel(start, RowShape(stop - start, width)) for start, stop in pairwise(cuts)]
+
+
+class RowShapeType(types.Type):
+    """The numba type of a `RowShape`. Its value is the number of columns."""
+
+    def __init__(self, width: int, n: int):
+        self.width = width
+        self.n = n
+        super().__init__(f"RowShape({width}, {n})")
+
+
+@register_model(RowShapeType)
+class _RowShapeModel(models.PrimitiveModel):
+    """How LLVM stores it: the number of columns."""
+
+    def __init__(self, manager: Any, kind: RowShapeType):
+        super().__init__(manager, kind, I64)
+
+
+@typeof_impl.register(RowShape)
+def _type_of_shape(shape: RowShape, _: Any) -> RowShapeType:
+    return RowShapeType(shape.width, shape.n)
+
+
+@unbox(RowShapeType)
+def _unbox_shape(kind: RowShapeType, shape: ir.Value, unboxing: Any) -> NativeValue:
+    attribute = unboxing.pyapi.object_getattr_string(shape, "columns")
+    columns = unboxing.pyapi.long_as_longlong(attribute)
+    unboxing.pyapi.decref(attribute)
+    return NativeValue(columns)
+
+
+class Row(types.Type):
+    """The numba type of a panel of a row: ``n`` vectors."""
+
+    def __init__(self, element: types.Type, width: int, n: int):
+        self.element = element
+        self.width = width
+        self.n = n
+        super().__init__(f"Row({element}, {width}, {n})")
+
+
+@register_model(Row)
+class _RowModel(models.PrimitiveModel):
+    """How LLVM stores it: an array of vectors."""
+
+    def __init__(self, manager: Any, kind: Row):
+        vector = ir.VectorType(manager.lookup(kind.element).get_value_type(), kind.width)
+        super().__init__(manager, kind, ir.ArrayType(vector, kind.n))
+
+
+class _PanelMemory:
+    """One panel in memory, as generated code reads and writes it."""
+
+    def __init__(
+        self, context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Values, array: int
+    ) -> None:
+        """``array`` is the position of the array among the arguments; its index and a shape follow it."""
+        kind, index, self.shape = signature.args[array : array + 3]
+        self.builder = builder
+        self.columns = values[array + 2]
+        self.first = context.cast(builder, values[array + 1], index, types.intp)
+        self.data = context.make_array(kind)(context, builder, values[array]).data
+        self.vector = ir.VectorType(context.get_value_type(kind.dtype), self.shape.width)
+        self.bytes = kind.dtype.bitwidth // 8
+
+    def pointers(self) -> list[ir.Value]:
+        """Return pointers to the vectors. The last one does not go beyond the row."""
+        builder = self.builder
+        offsets: list[ir.Value] = [I64(v * self.shape.width) for v in range(self.shape.n)]
+        last = builder.sub(self.columns, I64(self.shape.width))
+        offsets[-1] = builder.select(builder.icmp_signed("<", last, offsets[-1]), last, offsets[-1])
+        found = []
+        for offset in offsets:
+            element = builder.gep(self.data, [builder.add(self.first, offset)])
+            found.append(builder.bitcast(element, ir.PointerType(self.vector)))
+        return found
+
+    def load(self) -> list[ir.Value]:
+        """Return the vectors."""
+        return [self.builder.load(pointer, align=self.bytes) for pointer in self.pointers()]
+
+    def multiply_add(self, factor: ir.Value, vectors: list[ir.Value], row: ir.Value) -> ir.Value:
+        """Return the row plus a number times vectors, each entry rounded once."""
+        builder = self.builder
+        copies = broadcast(builder, factor, self.vector.count)
+        name = f"llvm.fma.v{self.vector.count}f{8 * self.bytes}"
+        for v, vector in enumerate(vectors):
+            total = call(builder, name, self.vector, [copies, vector, builder.extract_value(row, v)])
+            row = builder.insert_value(row, total, v)
+        return row
+
+
+@intrinsic
+def load_row(typingctx: TypingContext, array: types.Array, at: types.Integer, shape: RowShapeType) -> Lowering:
+    """Return the panel that begins at ``array[at]``."""
+    if not isinstance(shape, RowShapeType):
+        return None
+    row = Row(array.dtype, shape.width, shape.n)
+
+    def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Values) -> ir.Value:
+        loaded = ir.Constant(context.get_value_type(row), ir.Undefined)
+        for v, vector in enumerate(_PanelMemory(context, builder, signature, values, 0).load()):
+            loaded = builder.insert_value(loaded, vector, v)
+        return loaded
+
+    return row(array, index_type(at), shape), codegen
+
+
+@intrinsic
+def store_row(
+    typingctx: TypingContext, row: Row, array: types.Array, at: types.Integer, shape: RowShapeType
+) -> Lowering:
+    """Write a panel to ``array``, from index ``at`` on."""
+    if not isinstance(row, Row):
+        return None
+
+    def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Values) -> ir.Value:
+        panel = _PanelMemory(context, builder, signature, values, 1)
+        for v, pointer in enumerate(panel.pointers()):
+            builder.store(builder.extract_value(values[0], v), pointer, align=panel.bytes)
+        return context.get_dummy_value()
+
+    return types.void(row, array, index_type(at), shape), codegen
+
+
+@intrinsic
+def add_multiple(
+    typingctx: TypingContext, row: Row, a: types.Float, array: types.Array, at: types.Integer, shape: RowShapeType
+) -> Lowering:
+    """Return the row plus ``a`` times the panel that begins at ``array[at]``."""
+    if not isinstance(row, Row):
+        return None
+
+    def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Values) -> ir.Value:
+        panel = _PanelMemory(context, builder, signature, values, 2)
+        return panel.multiply_add(values[1], panel.load(), values[0])
+
+    return row(row, array.dtype, array, index_type(at), shape), codegen
+
+
+@intrinsic
+def add_multiple_to(
+    typingctx: TypingContext, array: types.Array, at: types.Integer, shape: RowShapeType, a: types.Float, row: Row
+) -> Lowering:
+    """Add ``a`` times the row to the panel that begins at ``array[at]``."""
+    if not isinstance(row, Row):
+        return None
+
+    def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Values) -> ir.Value:
+        panel = _PanelMemory(context, builder, signature, values, 0)
+        pointers = panel.pointers()
+        # All vectors are loaded before the first is stored, because the last two may overlap.
+        sums = ir.Constant(values[4].type, ir.Undefined)
+        for v, vector in enumerate(panel.load()):
+            sums = builder.insert_value(sums, vector, v)
+        vectors = [builder.extract_value(values[4], v) for v in range(row.n)]
+        sums = panel.multiply_add(values[3], vectors, sums)
+        for v, pointer in enumerate(pointers):
+            builder.store(builder.extract_value(sums, v), pointer, align=panel.bytes)
+        return context.get_dummy_value()
+
+    return types.void(array, index_type(at), shape, array.dtype, row), codegen
+
+
+@intrinsic
+def prefetch_row(typingctx: TypingContext, array: types.Array, at: types.Integer, shape: RowShapeType) -> Lowering:
+    """Begin to load the panel at ``array[at]``, if it is long enough for that to help."""
+    if not isinstance(shape, RowShapeType):
+        return None
+    item = array.dtype.bitwidth // 8
+
+    def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Values) -> ir.Value:
+        size = shape.n * shape.width * item
+        first = context.cast(builder, values[1], signature.args[1], types.intp)
+        lines = range(0, size, CACHE_LINE_BYTES) if size > PREFETCHED_BYTES else ()
+        for line in lines:
+            index = builder.add(first, I64(line // item))
+            address = builder.bitcast(
+                element_pointer(context, builder, array, values[0], index), ir.IntType(8).as_pointer()
+            )
+            call(builder, "llvm.prefetch.p0", ir.VoidType(), [address, READ, KEEP, DATA])
+        return context.get_dummy_value()
+
+    return types.void(array, index_type(at), shape), codegen

@@ -137,6 +137,7 @@ class CopyCache:
             self._drop(self._copies.pop((host,)))
             self._copies.put((host,), DeviceCopy(array, written, host.nbytes))
             self._nbytes += host.nbytes
+            # The newest copy always stays, even if it is larger than the limit: its caller is about to use it.
             while self._nbytes > self._largest() and len(self._copies) > 1:
                 self._drop(self._copies.pop_oldest())
 
@@ -205,6 +206,7 @@ class DerivedValues:
             if derived is None:
                 derived = _Derived()
                 self._derived.put(sources, derived)
+        # A lock per entry, so that other threads can look up other values during a long computation.
         with derived.lock:
             if name not in derived.values:
                 derived.values[name] = compute()

@@ -180,6 +180,7 @@ def upload(host: np.ndarray, cause: str) -> DeviceArray:
     flat = np.ascontiguousarray(host).reshape(-1)
     for turn, (part, target) in enumerate(_parts(flat, copy.reshape(host.size))):
         buffer, copied = _PINNED.take(turn, part)
+        # `take` has waited until the copy that used this buffer before is complete.
         np.copyto(buffer, part)
         target.copy_to_device(buffer, stream=stream())
         copied.record(stream())

@@ -82,10 +82,13 @@ def diagonals(tokens: Tokens, tables: CountTables, z: np.ndarray, key: np.uint64
         for group in range(parts):
             tile = group * parts + (group + step) % parts
             batch = order[tile_ptr[tile] : tile_ptr[tile + 1]]
+            # Tiles of a diagonal share no document and no word, so they change different rows of A and B. Only N is
+            # common to all, so each tile has its own copy.
             own.append(tables._replace(N=tables.N.copy()))
             jobs.append(pool.submit(_collapsed, batch, tokens, own[-1], z, key))
         for job in jobs:
             job.result()
+        # Add up what each tile changed.
         tables.N[:] += sum(each.N - tables.N for each in own)
 
 
@@ -119,6 +122,7 @@ def minibatch(
         last = min(first + documents, len(doc_ptr) - 1)
         batch = order[doc_ptr[first] : doc_ptr[last]]
         old = z[batch]
+        # All tokens of the batch are drawn from the same counts, which are updated afterwards.
         _delayed(batch, tokens, tables, z, key)
         _move(batch, tokens, tables, old, z)
 

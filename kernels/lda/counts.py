@@ -111,12 +111,14 @@ def _pack(entries: np.ndarray, start: int, end: int, count: np.ndarray) -> int:
     last = end
     for j in range(start, end):
         k = entries[j]
+        # An entry has 16 bits for the count, so a larger count is split into several entries.
         while count[k] > MAX_COUNT:
             entries[last] = (k | SURPLUS) << SIXTEEN | np.uint32(MAX_COUNT)
             last += 1
             count[k] -= MAX_COUNT
         entries[j] = k << SIXTEEN | np.uint32(count[k])
         count[k] = 0
+    # Vector code reads eight entries at a time. Padding entries count nothing.
     while last % 8:
         entries[last] = PADDING
         last += 1
@@ -173,6 +175,7 @@ def _segments_by_word(word_ids: np.ndarray, first: int, last: int) -> tuple[np.n
         if first <= v < last:
             head[v - first + 1] += 1
     head = np.cumsum(head)
+    # Counting sort: the next free place of each word. Segments of a word stay in order.
     cursor = head[:-1].copy()
     segments = np.empty(head[-1], np.int64)
     for s in range(len(word_ids)):

@@ -114,6 +114,7 @@ def sweep(
         for model in models:
             draw_initial(chunk, model, key, out)
         return out
+    # Counted once: all tokens of the sweep are drawn from the topics before the sweep.
     rows = count_documents(chunk.doc_ptr, chunk.word_to_doc_order, z)
     for model in models:
         sample(chunk, rows, model, z, key, leave_out, out)
@@ -137,6 +138,7 @@ def sample(
     """
     out = z.copy() if out is None else out
     subtract = int(leave_out)
+    # With few topics, most entries of a row are above zero, and dense rows need no gather.
     draw = _sweep_dense if is_dense(rows, len(model.alpha)) else _sweep_sparse
     prior = make_prior(model, subtract, subtract)
     draw(token_order(chunk), read_only_tuple(rows), read_only_tuple(model), prior, read_only(z), np.uint64(key), out)
@@ -251,6 +253,7 @@ def _products(
         packed = load(entries, head + j)
         k = high_half(packed)
         count = low_half(packed)
+        # The token itself is left out: its topic has a smaller count here and another φ.
         weight = where_equal(k, own, phi_own, gather(phi, k))
         total = total + to_float(where_equal(k, own, count - less, count)) * weight
         store(sums, j, total)

@@ -90,6 +90,7 @@ def _score_completion(
         _topics(words[doc_ptr[d] : doc_ptr[d + 1]], rows, counts, fresh, theta)
         flat = _flat(theta, rows)
         for v in scored[scored_ptr[d] : scored_ptr[d + 1]]:
+            # float32 is exact enough for one token, but not for the sum over millions.
             total += np.log(np.float64(_mass(flat, theta, rows, v)))
     return total
 
@@ -100,6 +101,7 @@ def _topics(own: np.ndarray, rows: WordWeights, counts: np.ndarray, fresh: np.nd
     distinct = _count(own, counts)
     prior = rows.alpha.sum()
     mass = prior + len(own)
+    # Start from the prior, scaled to the mass of a document with these tokens.
     theta[:] = rows.alpha * (mass / prior)
     for _ in range(MAX_SWEEPS):
         spread = _share(distinct, counts, rows, theta, fresh)

@@ -33,6 +33,7 @@ def left_to_right(words: np.ndarray, phi: np.ndarray, alpha: np.ndarray, key: np
         z = np.empty(len(words), np.int64)
         counts = np.zeros(len(alpha), np.int64)
         for n in range(len(words)):
+            # Draw the topics of all earlier words again, given the other topics so far (Wallach et al., Algorithm 3).
             for i in range(n):
                 counts[z[i]] -= 1
                 _accumulate(phi[words[i]], alpha, counts, ends)
@@ -40,6 +41,7 @@ def left_to_right(words: np.ndarray, phi: np.ndarray, alpha: np.ndarray, key: np
                 counts[z[i]] += 1
                 taken += 1
             likelihood[n] += _accumulate(phi[words[n]], alpha, counts, ends) / (total + n)
+            # `ends` still has the distribution of word n, which the line above scored.
             z[n] = _draw(ends, random.uniform64(stream, taken))
             counts[z[n]] += 1
             taken += 1

@@ -134,6 +134,7 @@ def new_word_scratch(doc_ptr: np.ndarray, prior: PriorTerms) -> WordScratch:
         longest = max(longest, doc_ptr[d + 1] - doc_ptr[d])
     phi = np.zeros(2 * MAX_TOPICS, np.float32)
     phi[:n_topics] = prior.base
+    # The upper half is for surplus entries, whose topics have the bit SURPLUS set.
     phi[MAX_TOPICS : MAX_TOPICS + n_topics] = prior.base
     sums = np.empty(max(longest, n_topics) + LANES, np.float32)
     return WordScratch(phi, prior.base.copy(), np.zeros(n_topics + 1), sums, longest > MAX_COUNT)

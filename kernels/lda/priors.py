@@ -100,6 +100,7 @@ def learn_alpha(alpha: np.ndarray, topics: Histogram, lengths: Histogram, symmet
     ``symmetric``, all topics have the same value.
     """
     alpha = np.asarray(alpha, np.float64)
+    # Topics without tokens add zero to the sum, and would only cost digammas.
     used = np.flatnonzero(topics.sums)
     numbers = topics.numbers[:, used]
     values = topics.values()[used]
@@ -110,6 +111,7 @@ def learn_alpha(alpha: np.ndarray, topics: Histogram, lengths: Histogram, symmet
         spent = float(lengths.numbers @ (digamma(sizes + total) - digamma(total)))
         if spent <= 0:
             return alpha
+        # Minka's fixed point: alpha_k grows if documents have more of topic k than alpha predicts.
         factor = np.full_like(alpha, gained.mean() / spent) if symmetric else gained / spent
         before = alpha
         alpha = np.maximum(alpha * factor, MIN_PRIOR)
@@ -130,6 +132,7 @@ def learn_beta(beta: float, words: Histogram, totals: np.ndarray, n_words: int) 
         if spent <= 0:
             return beta
         before = beta
+        # At zero, digamma is infinite and the iteration would stay there.
         beta = max(beta * gained / spent, MIN_PRIOR)
         if abs(beta / before - 1) < TOLERANCE:
             break

@@ -234,6 +234,7 @@ def _index_urn(index: UrnIndex, topics: np.ndarray, counts: np.ndarray, head: np
         total += counts[head + np.uint64(e)]
     starts[n] = total
     shift = 0
+    # At most two index entries per entry of the row, so the index is built in the time that the row takes.
     while total >> shift > 2 * n:
         shift += 1
     g = 0
@@ -269,12 +270,15 @@ def _propose_from_index(
         x = random.uniform64(key, DRAWS * i) * mass
         if x < others:
             position = np.int64(x)
+            # Skip one position of the old topic: the token is left out of its own counts.
             position += np.int64(position >= first[old])
             e = np.int64(entries[position >> shift])
+            # The index gives an entry at or before the position. The right one is a few steps on.
             while starts[e + 1] <= position:
                 e += 1
             new = np.uint32(topics[e])
         else:
+            # Rounding can give n_topics.
             new = np.uint32(min(np.int64((x - others) * inverse), n_topics - 1))
         packed[word_to_doc_order[i]] = np.uint32(old) << TOPIC | new
 
@@ -325,10 +329,12 @@ def _accept_words(
     for j in range(start, end):
         old = packed[j] >> TOPIC
         new = packed[j] & LOW
+        # One draw serves both steps: its upper bits decide here, and its lower bits propose in step 2.
         bits = random.draw(key, DRAWS * j + ONE)
         u = np.float32(bits >> random.S40) * random.FLOAT32_STEP
         better = (np.float32(A[new]) + alpha[new]) * inverse[ONE * new << ONE]
         worse = (np.float32(np.int32(A[old] - np.int32(1))) + alpha[old]) * inverse[ONE * old << ONE | ONE]
+        # Metropolis and Hastings, without a division: accept if u < better / worse.
         urn[n_topics + j - start] = new if u * worse < better else old
         drawn[j - start] = bits & PROPOSING
 

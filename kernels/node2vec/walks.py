@@ -204,6 +204,7 @@ def _find_edge(graph: Adjacency, t: int, x: int) -> np.int64:
         return np.int64(-1)
     while n > 1:
         half = n >> 1
+        # Compiled to a conditional move. A branch would be mispredicted half of the time.
         start += half if graph.neighbours[start + half] <= x else 0
         n -= half
     return start if graph.neighbours[start] == x else np.int64(-1)
@@ -255,8 +256,10 @@ def _follow_tables(walker: Walker, key: np.uint64, out: np.ndarray) -> int:
         degree = row_ptr[v + 1] - row_ptr[v]
         if degree == 0:
             return step
+        # 32 random bits times the degree, divided by 2^32: an unbiased enough slot without a slow modulo.
         slot = np.int64(((random.draw(key, 2 * step) >> HALF) * np.uint64(degree)) >> HALF)
         u = random.uniform(key, 2 * step + 1)
+        # The first step has no edge before it, so it follows the weights of the node.
         if step > 1:
             slot = _draw_alias(walker.edges, walker.edges.ptr[edge], slot, u)
         elif len(walker.nodes.share):
@@ -360,6 +363,7 @@ def count_visits(doc_ptr: np.ndarray, nodes: np.ndarray, n_nodes: int) -> tuple[
         for i in range(doc_ptr[d], doc_ptr[d + 1]):
             v = nodes[i]
             visits[v] += 1
+            # A walk may visit a node several times, but counts once as a document of the node.
             walks[v] += last_walk[v] != d
             last_walk[v] = d
     return visits, walks

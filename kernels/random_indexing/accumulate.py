@@ -161,6 +161,7 @@ def _scatter(
     """Add the rotated seeds of the listed neighbours, times their counts, and clear the counts."""
     first_cell = np.uint32(shift)
     for t in range(n_touched):
+        # The seeds of a later neighbour are loaded into the cache while this one is added.
         ahead = np.int64(touched[min(t + AHEAD, n_touched - 1)]) * len(pairs)
         for line in range(0, len(pairs), PAIRS_PER_LINE):
             prefetch(seeds, ahead + line)
@@ -227,12 +228,14 @@ def accumulate_dense(tokens: Tokens, window: Window, slabs: np.ndarray, first: i
     run in a fixed order.
     """
     pieces = cut_pieces(tokens.occurrence_ptr)
+    # Offsets with the same rotation share one list of neighbours. `groups` has the last offset of each.
     groups = np.r_[np.flatnonzero(np.diff(window.shifts)), len(window.shifts) - 1]
     shifts = window.shifts[groups]
     ends = np.cumsum(pieces[:, 2] - pieces[:, 1])
     start = 0
     while start < len(pieces):
         done = ends[start - 1] if start else 0
+        # About BATCH occurrences at a time bound the memory of the lists.
         stop = max(start + 1, int(np.searchsorted(ends, done + BATCH, side="right")))
         lists = _list_neighbours(tokens, pieces[start:stop], window, first, slabs.shape[1])
         for s, slab in enumerate(slabs):
@@ -258,9 +261,11 @@ def _list_neighbours(tokens: Tokens, pieces: np.ndarray, window: Window, first: 
     for p in range(len(pieces)):
         lo, hi = pieces[p, 1], pieces[p, 2]
         _collect(tokens.text, tokens.occurrences[lo:hi], window.offsets, buffer)
+        # The null word must not be listed as a neighbour. A count above 0 means that a word is listed already.
         count[null] = 1
         for j in range(n_offsets):
             n_touched = _tally(buffer[j], hi - lo, window.weights[j], count, touched, n_touched)
+            # The next offset has the same rotation, so its neighbours join this list.
             if j + 1 < n_offsets and window.shifts[j + 1] == window.shifts[j]:
                 continue
             for t in range(n_touched):
@@ -292,6 +297,7 @@ def _multiply(
         for g in range(len(shifts)):
             index = p * len(shifts) + g
             _add_list(lists, lists.ptr[index], lists.ptr[index + 1], slab, acc, shifts[g] + halo)
+        # Rotated columns that left the slab are in the halo. They belong to other columns of the row.
         _fold_slab(acc, column - halo, out[words[p]])
 
 

@@ -64,6 +64,7 @@ def minibatch(
     n_topics = len(tables.alpha)
     n_documents = len(doc_ptr) - 1
     row_bytes = 4 * _stride(n_topics)
+    # A panel is a range of words whose rows of B fit the shared memory of a block.
     panel_words = min(PANEL_BYTES, shared_memory_limit()) // row_bytes
     if not panel_words:
         raise ValueError(f"{n_topics:,} topics do not fit a block's shared memory: choose sampler 'esca'")
@@ -82,7 +83,9 @@ def minibatch(
         alpha=cached_copy(tables.alpha, "alpha"),
     )
     tiles = cached_copies(host_tiles, "tiles")
+    # Two copies: the tables are updated after a mini-batch, from its old and its new topics.
     topics = Topics(upload(z, "topics"), upload(z, "topics"))
+    # Shared by all batches, so it has the documents of one batch only.
     factors = workspace("document factors", (documents, n_topics), np.float32)
     for batch, first in enumerate(range(0, n_documents, documents)):
         last = min(first + documents, n_documents)
@@ -151,6 +154,7 @@ def _draw(
     tile = first_tile + cuda.blockIdx.x
     start = tiles.ptr[tile]
     end = tiles.ptr[tile + 1]
+    # All threads of the block return here, or none does. A barrier that some threads miss would hang.
     if start == end:
         return
     first_word = cuda.blockIdx.x * panel_words
@@ -162,12 +166,14 @@ def _draw(
         i = tiles.order[t]
         d = np.int64(tokens.docs[i])
         head = (np.int64(tokens.words[i]) - first_word) * stride
+        # The draw belongs to the token, not to the thread, so the result does not depend on the launch.
         u = uniform64(key, i)
         topics.drawn[i] = _draw_topic(tables, panel, head, d, factors[d - first], np.int64(topics.old[i]), u)
     cuda.syncthreads()
     for t in range(start + cuda.threadIdx.x, end, cuda.blockDim.x):
         i = tiles.order[t]
         head = (np.int64(tokens.words[i]) - first_word) * stride
+        # Two tokens of the panel may have the same word and topic.
         cuda.atomic.sub(panel, head + np.int64(topics.old[i]), 1)
         cuda.atomic.add(panel, head + np.int64(topics.drawn[i]), 1)
     cuda.syncthreads()
@@ -219,6 +225,7 @@ def _update(state: Any, tiles: Any, first: int, last: int, topics: Any) -> None:
         i = tiles.order[t]
         old = np.int64(topics.old[i])
         drawn = np.int64(topics.drawn[i])
+        # Late in training most topics stay, and this saves their four atomic additions.
         if old != drawn:
             d = np.int64(tokens.docs[i])
             cuda.atomic.sub(tables.A, (d, old), 1)

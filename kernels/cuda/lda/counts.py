@@ -78,6 +78,7 @@ def count_documents(
         entries=workspace("A.entries", row_ptr[-1], np.uint32),
         dense=workspace("A.none", 0, np.float32),
     )
+    # All blocks add the lengths of their rows to this counter.
     n_entries = upload(np.zeros(1, np.int64), "A.n_entries")
     if len(z):
         shuffled = _shuffled_topics(word_to_doc_order, z)
@@ -196,10 +197,12 @@ def _make_dense(rows: Any, alpha: Any, width: int, dense: Any) -> None:
     lane = cuda.threadIdx.x
     for d in range(cuda.blockIdx.x, len(rows.lengths), cuda.gridDim.x):
         for k in range(lane, width, WARP):
+            # Columns after the last topic stay 0: they fill the row up to a multiple of eight.
             dense[d * width + k] = alpha[k] if k < len(alpha) else np.float32(0)
         cuda.syncwarp()
         for j in range(rows.row_ptr[d] + lane, rows.row_ptr[d] + rows.lengths[d], WARP):
             count = rows.entries[j] & LOW
+            # Padding entries have count 0. Their topic is not valid.
             if count:
                 topic = np.int64(rows.entries[j] >> SIXTEEN)
                 dense[d * width + topic] = np.float64(alpha[topic]) + np.float64(count)
@@ -240,6 +243,7 @@ def count_words(
     starts, heads, longest_first = derived(
         (word_ids, word_ptr), ("rows of B", words, n_topics), lambda: _word_places(order, words, n_topics)
     )
+    # No word of this range occurs in the chunk. A launch of zero blocks is an error.
     if not starts[-1]:
         return WordCounts(np.zeros(n_words + 1, np.int64), np.empty(0, np.uint16), np.empty(0, np.int32))
     rows = WordRows(
@@ -326,6 +330,8 @@ def _write_word(v: int, n_topics: int, count: Any, rows: Any, lane: int) -> None
     for j in range(0, n_topics, WARP):
         k = j + lane
         found = count[k] if k < n_topics else 0
+        # Each lane counts the lanes before it that found a topic. This is its place, and keeps topics in ascending
+        # order.
         votes = ballot(found > 0)
         if found > 0:
             place = rows.starts[v] + end + cuda.popc(votes & ((1 << lane) - 1))

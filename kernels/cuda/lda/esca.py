@@ -84,6 +84,7 @@ def sweep(
     old: OldTopics | int = 0
     kind = "first"
     for model in models:
+        # The rows of A are the same for all blocks of the model. The first block counts them.
         if z is not None and kind == "first":
             rows, kind = _old_rows(chunk, z, model.alpha)
             old = OldTopics(rows, cached_copy(z, "topics"))
@@ -113,6 +114,7 @@ def _draw_block(
 ) -> None:
     """Draw the tokens whose words lie in one block of the model."""
     words = model.first, model.first + len(model.row_ptr) - 1
+    # Each job expands the row of its word before it draws, so it should have several tokens per warp.
     smallest = TOKENS * WARPS * 4
     jobs = derived(order.segments, ("jobs", words), lambda: make_jobs(order, words, smallest, JOBS))
     if not len(jobs.rows):
@@ -150,6 +152,7 @@ def _make_kernel(draw_job: Any, in_shared_memory: bool) -> Any:
         word = new_word(scratch, model.prior, thread, in_shared_memory)
         while True:
             job = _take_job(jobs, cursor, thread)
+            # Jobs are taken from a counter until none is left, which balances words of very different frequency.
             if job == len(jobs.rows):
                 return
             positions = jobs.starts[job], jobs.ends[job], jobs.segments[job]
@@ -307,6 +310,8 @@ def _draw_prior(word: Any, model: Any, row: int, n: int, old: int, x: float, lan
     """Draw from α_k φ_k over all topics but the old one, in the prior's tree or in the word's. The whole warp calls."""
     smooth = model.prior.smooth
     head = model.row_ptr[row]
+    # The old topic has a φ of its own and was handled by the caller, so its interval is cut out of the prior's
+    # mass.
     skipped = smooth[old + 1] - smooth[old]
     mass = smooth[len(smooth) - 1] - skipped
     if x < mass or n == 0:
@@ -315,6 +320,7 @@ def _draw_prior(word: Any, model: Any, row: int, n: int, old: int, x: float, lan
     x -= mass
     j = _count_below(model.topics, head, n, old)
     if j < n and model.topics[head + j] == old:
+        # Likewise, skip the old topic's interval among the word's own counts.
         before = word.leaves[j - 1] if j > 0 else 0.0
         if x >= before:
             x += word.leaves[j] - before

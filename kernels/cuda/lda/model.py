@@ -103,6 +103,7 @@ def make_word_scratch(model: ModelBlock, n_blocks: int) -> WordScratch:
 def new_word(scratch: Any, prior: Any, thread: int, in_shared_memory: bool) -> Any:
     """Return the block's `Word`, with φ as for a word without counts. All threads of the block call it."""
     n_topics = len(prior.base)
+    # Size 0 means the dynamic shared memory, whose size the launch gives.
     floats = cuda.shared.array(0, float32)
     block = cuda.blockIdx.x
     phi = floats[:n_topics] if in_shared_memory else scratch.phi[block]

@@ -38,6 +38,7 @@ def _product(
     if j >= size:
         return ZERO
     if dense:
+        # Padding of a dense row, which has a multiple of eight columns.
         if j >= len(phi):
             return ZERO
         a = rows.dense[head + j]

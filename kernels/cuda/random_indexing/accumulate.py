@@ -95,6 +95,7 @@ def accumulate(tokens: Tokens, window: Window, seeds: np.ndarray, dimension: int
     check_sums(tokens, window)
     out = zeros((len(tokens.occurrence_ptr) - 1, dimension), np.int32, "sums")
     pieces = cut_pieces(tokens.occurrence_ptr)
+    # A block sums in shared memory. A longer row is cut into tiles of columns, one block each.
     width = min(dimension, shared_memory_limit() // 4)
     tiles = -(-dimension // width)
     if len(pieces):
@@ -234,8 +235,10 @@ def _accumulate_dense(text: Any, window: Any, pieces: Any, slabs: Any, first: in
     for i in range(pieces[p, 1], pieces[p, 2]):
         for j in range(len(offsets)):
             row = np.int64(words[np.int64(occurrences[i]) + offsets[j]]) - first
+            # Neighbours outside this block of seeds are added by another call.
             if 0 <= row < slabs.shape[1]:
                 source = k - shifts[j]
+                # The shifts are below the dimension, so one addition replaces the slow modulo.
                 source = source + dimension if source < 0 else source
                 total += float32(weights[j]) * slabs[source // WIDTH, row, source % WIDTH]
     parts[p, k] = total

@@ -102,6 +102,7 @@ def make_seeds(hashes: np.ndarray, salt: np.uint64, dimension: int, n_pairs: int
             index += 1
             is_new = True
             for k in range(n):
+                # Without a branch: there are only a few positions, and an early exit would be mispredicted.
                 is_new &= drawn[k] != position
             if is_new:
                 drawn[n] = position
@@ -136,6 +137,7 @@ def _number(word_ids: np.ndarray, kept: np.ndarray) -> tuple[np.ndarray, np.ndar
     local = np.zeros(len(kept), np.uint32)
     n = 0
     for v in word_ids:
+        # `local` marks words here. It gets their numbers below.
         if kept[v] and not local[v]:
             local[v] = 1
             n += 1
@@ -180,6 +182,7 @@ def _by_word(
     end = 0
     for s in order:
         word = local[word_ids[s]]
+        # Words without a number are null words. They have no row, but other words still count them as neighbours.
         if word == n:
             continue
         for i in range(word_ptr[s], word_ptr[s + 1]):

@@ -78,11 +78,13 @@ def load(typingctx: TypingContext, array: types.Array, index: types.Integer) -> 
 @intrinsic
 def store(typingctx: TypingContext, array: types.Array, index: types.Integer, lanes: Lanes) -> Lowering:
     """Write eight numbers to ``array[index:index + 8]``."""
+    # None tells Numba that these types do not fit, and it reports a typing error.
     if not isinstance(lanes, Lanes):
         return None
 
     def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Values) -> ir.Value:
         pointer = _vector_pointer(context, builder, signature, arguments, arguments[2].type)
+        # The index is arbitrary, so the address is aligned to one number only.
         builder.store(arguments[2], pointer, align=array.dtype.bitwidth // 8)
         return context.get_dummy_value()
 

@@ -44,6 +44,7 @@ class Cache:
         with self._lock:
             self._enter_run(key[0])
             previous = self._values.pop(key, None)
+            # The previous version goes even if the new one does not fit: no task reads it again.
             if previous is not None:
                 self._bytes -= previous[1]
             if nbytes == 0 or self._bytes + nbytes <= budget:
@@ -67,6 +68,7 @@ class Cache:
             self._enter_run(key[0])
             loading = self._loading.setdefault(key, threading.Lock())
         with loading:
+            # Another thread may have read it while this one waited for the lock.
             value = self.get(key, version)
             if value is None:
                 value = read()

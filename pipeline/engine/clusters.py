@@ -109,6 +109,7 @@ def _connected(target: Options) -> Client:
         )
     try:
         return Client(**target)
+    # SSLError is an OSError, so it must come first.
     except ssl.SSLError as error:
         raise ClusterError(f"{where}: the scheduler refuses the certificates ({error}): check the TLS files") from error
     except OSError as error:

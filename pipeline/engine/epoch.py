@@ -175,6 +175,7 @@ class _Engine:
     def _epoch(self, step: int, rows: list[Metrics]) -> Metrics:
         started = time.perf_counter()
         rounds = self.algorithm.rounds
+        # Each round sweeps every rounds-th shard, so all shards are swept once per epoch.
         shards = tuple(range((step - 1) % rounds, len(self.shards), rounds))
         epoch = -(-step // rounds)
         self._emit(EpochStarted(epoch, shards))
@@ -182,6 +183,7 @@ class _Engine:
         sums, measured = self._collect(epoch, shards, submitted.reports)
         swept = time.perf_counter()
         totals: Arrays = {}
+        # In the order of the blocks, so that floating-point sums have the same bits in every run.
         for applied in self.executor.gather(submitted.applied):
             totals = add(totals, applied.totals)
             _add_numbers(measured, applied.measured)

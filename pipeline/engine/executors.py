@@ -151,8 +151,10 @@ class OnDask(Executor):
         position = {future.key: i for i, future in enumerate(futures)}
         stream = as_completed(futures, loop=self.client.loop, with_results=True)
         with self._unless_stalled(list(position)):
+            # The iterator holds the only references now. Otherwise `release` would not free a result.
             del futures
             for future, result in stream:
+                # A worker raised this error, and another worker would raise it too.
                 if isinstance(result, TASK_ERRORS):
                     raise result
                 if isinstance(result, BaseException):
@@ -207,6 +209,7 @@ class OnDask(Executor):
         try:
             yield
         except (TaskLost, OSError, CancelledError) as error:
+            # The scheduler is reachable, so the error has another cause, such as a full disk.
             if self.client.status == "running" and not isinstance(error, CommClosedError):
                 raise
             raise TaskLost(
@@ -223,7 +226,7 @@ def executor_for(client: "Client | None") -> Executor:
 
     try:
         return OnDask(get_client())
-    except ValueError:
+    except ValueError:  # there is no current client
         return Synchronous()
 
 

@@ -69,6 +69,7 @@ def _check_device(algorithm: AnyAlgorithm, needed: int, capacity: Capacity) -> N
             f"(pip install 'corpusmill[cuda12]', and `numba -s` to see what is missing), or device 'auto' or 'cpu'"
         )
     each = int(capacity.device * PLANNED_SHARE) // capacity.threads
+    # Without a device, device 'auto' runs on the CPU, and there is nothing to check.
     if capacity.device and needed > each:
         raise DataError(
             f"a task needs {format_bytes(needed)} of device memory, but worker {capacity.name} has "

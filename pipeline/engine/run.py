@@ -131,6 +131,7 @@ def describe(
 ) -> JsonObject:
     """Return the content of run.json. Its fingerprint covers everything that determines the result, and no path."""
     parameters = asdict(algorithm)
+    # A run may continue on another device: results have the same bits there, or differ by rounding.
     del parameters["device"]
     decisive: JsonObject = {
         "algorithm": algorithm.name,
@@ -140,6 +141,7 @@ def describe(
         "seed": seed,
         "shards": shards,
     }
+    # Only the hash of the data enters: a corpus may be moved during a run.
     content = json.dumps(decisive | {"data": data.hash}, sort_keys=True, default=to_json)
     return decisive | {
         "kind": "run",

@@ -16,6 +16,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 from numba import cuda
 
+from .arrays import DeviceArray, Event
 from .launch import new_event, stream
 
 #: Share of the device's memory that cached copies may take.
@@ -90,8 +91,8 @@ def _key(arrays: Arrays) -> Key:
 class DeviceCopy(NamedTuple):
     """The copy of a host array on the device."""
 
-    array: Any  # a device array
-    written: Any  # a CUDA event: the copy is complete
+    array: DeviceArray
+    written: Event  # the copy is complete
     nbytes: int
 
 
@@ -118,7 +119,7 @@ class CopyCache:
             self._drop_dead()
             return self._nbytes
 
-    def get(self, host: np.ndarray) -> Any | None:
+    def get(self, host: np.ndarray) -> DeviceArray | None:
         """Return the copy, or None. Kernels of this thread's stream wait until it is complete."""
         with self._lock:
             self._drop_dead()
@@ -128,7 +129,7 @@ class CopyCache:
         copy.written.wait(stream())
         return copy.array
 
-    def put(self, host: np.ndarray, array: Any) -> None:
+    def put(self, host: np.ndarray, array: DeviceArray) -> None:
         """Store ``array`` as the copy of ``host``. The upload must already be queued on this thread's stream."""
         written = new_event()
         written.record(stream())

@@ -10,11 +10,12 @@ A kernel's fault, such as an illegal address, is reported by the next call: a co
 import contextlib
 import threading
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from numba import config, cuda
 
 from ..errors import DeviceError
+from .arrays import Compiled, Event, Stream
 from .ledger import LEDGER, Operation
 
 #: Dynamic shared memory of a block, in bytes, that every device grants without a request.
@@ -26,10 +27,10 @@ RESERVED_SHARED_BYTES = 2 << 10
 class Launch(NamedTuple):
     """A kernel and what it is launched with."""
 
-    function: Any  # a kernel compiled by jit.py; Numba has no type for it
+    function: Compiled
     blocks: int
     threads: int  # per block
-    arguments: tuple[Any, ...]  # numbers, device arrays and nested named tuples of both
+    arguments: tuple[object, ...]  # numbers, device arrays and nested named tuples of both
     shared: int  # bytes of dynamic shared memory per block
 
     @property
@@ -43,28 +44,28 @@ class _ThreadState(threading.local):
 
     def __init__(self) -> None:
         # The stream is made at its first use. Making it here would create a context on the device at import.
-        self.stream: Any = None
+        self.stream: Stream | None = None
         self.pending: list[Launch] = []
 
 
 _STATE = _ThreadState()
 
 
-def stream() -> Any:
+def stream() -> Stream:
     """Return this thread's stream."""
     if _STATE.stream is None:
         _STATE.stream = cuda.stream()
     return _STATE.stream
 
 
-def new_event() -> Any:
+def new_event() -> Event:
     """Return a CUDA event, which marks a position in a stream. It records no time stamp, because that costs time."""
     if config.ENABLE_CUDASIM:
         return cuda.event()  # the simulator's has no options
     return cuda.event(timing=False)
 
 
-def launch(function: Any, blocks: int, threads: int, *arguments: Any, shared: int = 0) -> None:
+def launch(function: Compiled, blocks: int, threads: int, *arguments: object, shared: int = 0) -> None:
     """Launch a kernel on this thread's stream with ``shared`` bytes of dynamic shared memory per block.
 
     Raises DeviceError, which names the kernel.
@@ -116,7 +117,7 @@ def shared_memory_limit() -> int:
     return int(largest) - RESERVED_SHARED_BYTES
 
 
-def request_large_shared_memory(function: Any, arguments: tuple[Any, ...]) -> None:
+def request_large_shared_memory(function: Compiled, arguments: tuple[object, ...]) -> None:
     """Allow a kernel as much dynamic shared memory as the device has. Above 48 KiB, the driver requires this call.
 
     The request is for the device's limit rather than for the bytes of one launch, because another thread may launch the

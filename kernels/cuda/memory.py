@@ -19,13 +19,14 @@ ledger shows, in general the name of the array.
 import threading
 import weakref
 from collections.abc import Callable, Hashable, Iterator
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numba import cuda
 from numpy.typing import DTypeLike
 
 from ..errors import DeviceError
+from .arrays import DeviceArray, Event, Shape
 from .caches import COPIES, DERIVED, Arrays, Value
 from .launch import device_errors, new_event, stream, synchronize
 from .ledger import LEDGER, Operation
@@ -33,39 +34,7 @@ from .ledger import LEDGER, Operation
 #: Bytes of a pinned buffer. A larger copy is cut into parts of this size.
 BUFFER_BYTES = 4 << 20
 
-Shape = int | tuple[int, ...]
 Fields = TypeVar("Fields", bound=tuple[Any, ...])
-
-
-class DeviceArray(Protocol):
-    """What this package uses of Numba's device arrays and of the simulator's."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The length of each dimension."""
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The type of the numbers."""
-
-    @property
-    def size(self) -> int:
-        """How many numbers it has."""
-
-    def __getitem__(self, index: slice) -> "DeviceArray":
-        """Return a part, without a copy."""
-
-    def reshape(self, shape: Shape) -> "DeviceArray":
-        """Return the same memory in another shape."""
-
-    def view(self, dtype: DTypeLike) -> "DeviceArray":
-        """Return the same memory as another type."""
-
-    def copy_to_device(self, source: np.ndarray, stream: Any) -> None:
-        """Start a copy from the host."""
-
-    def copy_to_host(self, target: np.ndarray, stream: Any) -> None:
-        """Start a copy to the host."""
 
 
 # --- allocation ---
@@ -141,7 +110,7 @@ class _Buffer(NamedTuple):
     """A pinned buffer, and the event that marks the end of the last copy from or to it."""
 
     data: np.ndarray  # (BUFFER_BYTES,) uint8
-    copied: Any
+    copied: Event
 
 
 class _PinnedBuffers(threading.local):
@@ -150,7 +119,7 @@ class _PinnedBuffers(threading.local):
     def __init__(self) -> None:
         self.buffers: list[_Buffer] = []
 
-    def take(self, turn: int, like: np.ndarray) -> tuple[np.ndarray, Any]:
+    def take(self, turn: int, like: np.ndarray) -> tuple[np.ndarray, Event]:
         """Return a buffer of the size of ``like`` once its last copy has ended, and its event."""
         while len(self.buffers) < 2:
             self.buffers.append(_Buffer(cuda.pinned_array(BUFFER_BYTES, np.uint8), new_event()))
@@ -191,14 +160,14 @@ def upload(host: np.ndarray, cause: str) -> DeviceArray:
 @device_errors()
 def cached_copy(host: np.ndarray, cause: str) -> DeviceArray:
     """Return the read-only device copy of a host array. The first call uploads it. Raises DeviceError."""
-    copy: DeviceArray | None = COPIES.get(host)
+    copy = COPIES.get(host)
     if copy is None:
         copy = upload(host, cause)
         COPIES.put(host, copy)
     return copy
 
 
-def on_device(arrays: Fields, **copies: Any) -> Fields:
+def on_device(arrays: Fields, **copies: DeviceArray | tuple[object, ...]) -> Fields:
     """Return a named tuple with device arrays in some fields. Its annotations name the host's arrays."""
     return arrays._replace(**copies)  # type: ignore[attr-defined]  # a NamedTuple's
 

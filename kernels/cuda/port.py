@@ -1,12 +1,12 @@
 """Functions of the CPU's kernels on a device: one source for both, so that both make the same draws and decisions."""
 
 from types import FunctionType
-from typing import Any
 
+from .arrays import Compiled
 from .jit import device
 
 
-def to_device(function: Any, **replacements: Any) -> Any:
+def to_device(function: Compiled, **replacements: Compiled) -> Compiled:
     """Return a CPU kernel's function, compiled for the device.
 
     ``replacements`` are the device's versions of the functions that it calls, by the names in the CPU's source.

@@ -3,8 +3,6 @@
 A draw has no state. Any thread can compute the number of any token, so the number of threads does not matter.
 """
 
-from typing import Any
-
 import numpy as np
 
 from .. import random
@@ -18,6 +16,6 @@ uniform = to_device(random.uniform, draw=draw)
 
 
 @device
-def uniform64(key: Any, index: Any) -> Any:
+def uniform64(key: np.uint64, index: int) -> float:
     """Return the float64 in [0, 1) at ``index`` of the stream ``key``, with 53 random bits."""
     return np.float64(mix_device(key + (np.uint64(index) + np.uint64(1)) * GAMMA) >> S11) * FLOAT64_STEP

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numba import cuda
 
+from .arrays import DeviceArray
 from .jit import device
 
 #: Lanes of a warp.
@@ -22,7 +23,7 @@ ALL_LANES = 0xFFFFFFFF
 
 
 @device
-def ballot(predicate: Any) -> Any:
+def ballot(predicate: bool) -> np.uint32:
     """Return the votes of the warp as uint32: bit i is set where the predicate holds in lane i.
 
     Numba types votes as int32. A vote of lane 31 would make them negative, and in an expression with an int64 the sign
@@ -32,7 +33,7 @@ def ballot(predicate: Any) -> Any:
 
 
 @device
-def first_where(predicate: Any) -> Any:
+def first_where(predicate: bool) -> int:
     """Return the first lane in which the predicate holds, 32 if there is none."""
     votes = ballot(predicate)
     if votes == 0:
@@ -61,7 +62,7 @@ def warp_sum(x: Any) -> Any:
 
 
 @device
-def tree_search(leaves: Any, nodes: Any, size: int, x: float, lane: int) -> Any:
+def tree_search(leaves: DeviceArray, nodes: DeviceArray, size: int, x: float, lane: int) -> int:
     """Return the index of the first leaf above ``x``, the last index if there is none.
 
     This is the search in SaberLDA's W-ary tree (section 3.2.4), with W = 32: at each level, every lane compares one

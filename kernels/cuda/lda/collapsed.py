@@ -17,12 +17,13 @@ Tested in the simulator and on a device against the CPU's topics: tests/kernels/
 Reference implementation: tests/helpers/naive.py, `lda_minibatch`.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import cuda, int32
 
 from ...lda.collapsed import CountTables, Tokens
+from ..arrays import DeviceArray
 from ..jit import device, kernel
 from ..launch import launch, shared_memory_limit
 from ..memory import cached_copies, cached_copy, derived, download, on_device, upload, workspace
@@ -42,15 +43,15 @@ class Tiles(NamedTuple):
     Tile ``batch * n_panels + panel`` has the tokens ``order[ptr[tile]:ptr[tile + 1]]``.
     """
 
-    order: Any  # (T,) int64: tokens by their index in word order
-    ptr: Any  # (batches * n_panels + 1,) int64
+    order: np.ndarray  # (T,) int64: tokens by their index in word order
+    ptr: np.ndarray  # (batches * n_panels + 1,) int64
 
 
 class Topics(NamedTuple):
     """Topics by index in word order, (T,) uint16."""
 
-    old: Any
-    drawn: Any
+    old: DeviceArray
+    drawn: DeviceArray
 
 
 def minibatch(
@@ -128,7 +129,7 @@ def make_tiles(tokens: Tokens, doc_ptr: np.ndarray, documents: int, panel_words:
 
 
 @kernel
-def _document_factors(first: int, tables: Any, factors: Any) -> None:
+def _document_factors(first: int, tables: CountTables, factors: DeviceArray) -> None:
     """Compute DNT, (documents, K) float32, of the mini-batch that begins with document ``first``; Algorithm 12."""
     d = cuda.blockIdx.x
     mass = np.float32(tables.mass)
@@ -138,12 +139,12 @@ def _document_factors(first: int, tables: Any, factors: Any) -> None:
 
 @kernel
 def _draw(
-    state: Any,
-    factors: Any,
+    state: tuple[Tokens, CountTables],
+    factors: DeviceArray,
     first: int,
     first_tile: int,
-    tiles: Any,
-    topics: Any,
+    tiles: Tiles,
+    topics: Topics,
     panel_words: int,
     key: np.uint64,
 ) -> None:
@@ -181,7 +182,7 @@ def _draw(
 
 
 @device
-def _copy_panel(B: Any, first_word: int, n_words: int, panel: Any, into_panel: bool) -> None:
+def _copy_panel(B: DeviceArray, first_word: int, n_words: int, panel: DeviceArray, into_panel: bool) -> None:
     """Copy rows of B into shared memory or back. Threads side by side copy numbers side by side."""
     n_topics = B.shape[1]
     for place in range(cuda.threadIdx.x, n_words * n_topics, cuda.blockDim.x):
@@ -194,7 +195,9 @@ def _copy_panel(B: Any, first_word: int, n_words: int, panel: Any, into_panel: b
 
 
 @device
-def _draw_topic(tables: Any, panel: Any, head: int, d: int, factor: Any, old: int, u: float) -> int:
+def _draw_topic(
+    tables: CountTables, panel: DeviceArray, head: int, d: int, factor: DeviceArray, old: int, u: float
+) -> int:
     """Draw one token's topic: add up all products, then again up to the product that holds the random number.
 
     The word's row of B begins at ``panel[head]``; ``factor`` is the document's row of DNT.
@@ -218,7 +221,7 @@ def _draw_topic(tables: Any, panel: Any, head: int, d: int, factor: Any, old: in
 
 
 @kernel
-def _update(state: Any, tiles: Any, first: int, last: int, topics: Any) -> None:
+def _update(state: tuple[Tokens, CountTables], tiles: Tiles, first: int, last: int, topics: Topics) -> None:
     """Bring A and N up to date after a mini-batch, whose tiles are ``first <= tile < last``; Algorithm 11."""
     tokens, tables = state
     for t in range(tiles.ptr[first] + cuda.grid(1), tiles.ptr[last], cuda.gridsize(1)):

@@ -20,13 +20,14 @@ Tested in the simulator and on a device against the CPU's arrays: tests/kernels/
 Reference implementation: tests/helpers/naive.py, `lda_counts`.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import cuda, int32
 
 from ...lda.counts import MAX_COUNT, PADDING, SIXTEEN, WordCounts
 from ...simd.lanes import LANES
+from ..arrays import Compiled, DeviceArray
 from ..jit import device, kernel
 from ..launch import launch
 from ..memory import cached_copy, derived, download, upload, workspace
@@ -50,10 +51,10 @@ class DocumentRows(NamedTuple):
     order, and gaps remain between the rows.
     """
 
-    row_ptr: Any  # (D + 1,) int64, multiples of 32 entries, which are 128 bytes
-    lengths: Any  # (D,) int32, multiples of 8: the last entries have count zero
-    entries: Any  # (row_ptr[-1],) uint32: topic << 16 | count
-    dense: Any  # (D * K,) float32, K rounded up to a multiple of 8: A_dk + α_k; empty unless `add_dense_rows` made it
+    row_ptr: DeviceArray  # (D + 1,) int64, multiples of 32 entries, which are 128 bytes
+    lengths: DeviceArray  # (D,) int32, multiples of 8: the last entries have count zero
+    entries: DeviceArray  # (row_ptr[-1],) uint32: topic << 16 | count
+    dense: DeviceArray  # (D * K,) float32, A_dk + α_k, K rounded up to a multiple of 8; or empty, see `add_dense_rows`
 
 
 # --- by document ---
@@ -106,7 +107,7 @@ def make_row_ptr(doc_ptr: np.ndarray, n_topics: int) -> np.ndarray:
     return np.r_[0, np.cumsum(aligned)].astype(np.int64)
 
 
-def _shuffled_topics(word_to_doc_order: np.ndarray, z: np.ndarray) -> Any:
+def _shuffled_topics(word_to_doc_order: np.ndarray, z: np.ndarray) -> DeviceArray:
     """Return the topics in document order, on the device."""
     shuffled = workspace("shuffled topics", len(z), np.uint16)
     order = cached_copy(word_to_doc_order, "word_to_doc_order")
@@ -120,19 +121,26 @@ def _fits_shared_memory(table_size: int) -> bool:
 
 
 @kernel
-def _shuffle(word_to_doc_order: Any, z: Any, shuffled: Any) -> None:
+def _shuffle(word_to_doc_order: DeviceArray, z: DeviceArray, shuffled: DeviceArray) -> None:
     for i in range(cuda.grid(1), len(z), cuda.gridsize(1)):
         shuffled[word_to_doc_order[i]] = z[i]
 
 
-def _make_count_documents(in_shared_memory: bool) -> Any:
+def _make_count_documents(in_shared_memory: bool) -> Compiled:
     """Return the kernel that counts one document after another in each block, which is one warp.
 
     ``doc_ptr`` (D + 1,) int64, ``z`` (T,) uint16 in document order, ``tables`` (blocks, 2 * K) int32.
     """
 
     @kernel
-    def count_documents(doc_ptr: Any, z: Any, tables: Any, n_topics: int, rows: Any, n_entries: Any) -> None:
+    def count_documents(
+        doc_ptr: DeviceArray,
+        z: DeviceArray,
+        tables: DeviceArray,
+        n_topics: int,
+        rows: DocumentRows,
+        n_entries: DeviceArray,
+    ) -> None:
         lane = cuda.threadIdx.x
         table = cuda.shared.array(0, int32) if in_shared_memory else tables[cuda.blockIdx.x]
         count = table[:n_topics]
@@ -163,7 +171,9 @@ def _make_count_documents(in_shared_memory: bool) -> Any:
 
 
 @device
-def _write_document(rows: Any, head: int, z: Any, start: int, n: int, count: Any, first: Any, lane: int) -> int:
+def _write_document(
+    rows: DocumentRows, head: int, z: DeviceArray, start: int, n: int, count: DeviceArray, first: DeviceArray, lane: int
+) -> int:
     """Write one entry for each token that is the first of its topic, pad the row, return its length."""
     end = 0
     for j in range(0, n, WARP):
@@ -182,7 +192,7 @@ def _write_document(rows: Any, head: int, z: Any, start: int, n: int, count: Any
     return padded_end
 
 
-def add_dense_rows(rows: DocumentRows, alpha: Any, n_topics: int) -> DocumentRows:
+def add_dense_rows(rows: DocumentRows, alpha: DeviceArray, n_topics: int) -> DocumentRows:
     """Return rows that also have A_dk + α_k of all topics; ``alpha`` (K,) float32 on the device."""
     n_documents = len(rows.lengths)
     width = -(-n_topics // LANES) * LANES
@@ -192,7 +202,7 @@ def add_dense_rows(rows: DocumentRows, alpha: Any, n_topics: int) -> DocumentRow
 
 
 @kernel
-def _make_dense(rows: Any, alpha: Any, width: int, dense: Any) -> None:
+def _make_dense(rows: DocumentRows, alpha: DeviceArray, width: int, dense: DeviceArray) -> None:
     """Fill one row after another in each block, which is one warp."""
     lane = cuda.threadIdx.x
     for d in range(cuda.blockIdx.x, len(rows.lengths), cuda.gridDim.x):
@@ -214,20 +224,20 @@ def _make_dense(rows: Any, alpha: Any, width: int, dense: Any) -> None:
 class WordTokens(NamedTuple):
     """What counting by word reads, on the device."""
 
-    longest_first: Any  # (n,) int64: the words that occur in the chunk, those with the most tokens first
-    heads: Any  # (W + 1,) int64: where each word's segments begin in ``segments``
-    segments: Any  # (S,) int64
-    word_ptr: Any  # (S + 1,) int64
-    z: Any  # (T,) uint16
+    longest_first: DeviceArray  # (n,) int64: the words that occur in the chunk, those with the most tokens first
+    heads: DeviceArray  # (W + 1,) int64: where each word's segments begin in ``segments``
+    segments: DeviceArray  # (S,) int64
+    word_ptr: DeviceArray  # (S + 1,) int64
+    z: DeviceArray  # (T,) uint16
 
 
 class WordRows(NamedTuple):
     """Rows of B on the device, with gaps. Word v has the entries ``starts[v] : starts[v] + lengths[v]``."""
 
-    starts: Any  # (W + 1,) int64
-    topics: Any  # (starts[-1],) uint16
-    counts: Any  # (starts[-1],) int32
-    lengths: Any  # (W,) int64
+    starts: DeviceArray  # (W + 1,) int64
+    topics: DeviceArray  # (starts[-1],) uint16
+    counts: DeviceArray  # (starts[-1],) int32
+    lengths: DeviceArray  # (W,) int64
 
 
 def count_words(
@@ -284,14 +294,16 @@ def _word_places(order: WordOrder, words: tuple[int, int], n_topics: int) -> tup
     return starts, heads, longest_first.astype(np.int64)
 
 
-def _make_count_words(in_shared_memory: bool) -> Any:
+def _make_count_words(in_shared_memory: bool) -> Compiled:
     """Return the kernel that counts one word after another in each block, until none is left.
 
     ``tables`` (blocks, K) int32.
     """
 
     @kernel
-    def count_words(tokens: Any, tables: Any, n_topics: int, cursor: Any, rows: Any) -> None:
+    def count_words(
+        tokens: WordTokens, tables: DeviceArray, n_topics: int, cursor: DeviceArray, rows: WordRows
+    ) -> None:
         thread = cuda.threadIdx.x
         threads = cuda.blockDim.x
         count = cuda.shared.array(0, int32) if in_shared_memory else tables[cuda.blockIdx.x]
@@ -324,7 +336,7 @@ def _make_count_words(in_shared_memory: bool) -> Any:
 
 
 @device
-def _write_word(v: int, n_topics: int, count: Any, rows: Any, lane: int) -> None:
+def _write_word(v: int, n_topics: int, count: DeviceArray, rows: WordRows, lane: int) -> None:
     """Write the topics of word v that occur, ascending, and clear their counts. One warp runs this."""
     end = 0
     for j in range(0, n_topics, WARP):
@@ -353,7 +365,7 @@ def _compacted(rows: WordRows, n_words: int) -> WordCounts:
 
 
 @kernel
-def _compact(row_ptr: Any, rows: Any, topics: Any, counts: Any) -> None:
+def _compact(row_ptr: DeviceArray, rows: WordRows, topics: DeviceArray, counts: DeviceArray) -> None:
     """Copy one row after another in each block, which is one warp."""
     for v in range(cuda.blockIdx.x, len(row_ptr) - 1, cuda.gridDim.x):
         for j in range(cuda.threadIdx.x, row_ptr[v + 1] - row_ptr[v], WARP):

@@ -20,7 +20,7 @@ Reference implementation: tests/helpers/naive.py, `lda_sweep`.
 """
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import cuda, int64
@@ -30,6 +30,7 @@ from ...lda.counts import SIXTEEN
 from ...lda.esca import DENSE
 from ...lda.model import ModelBlock
 from ...simd.lanes import LANES
+from ..arrays import Compiled, DeviceArray
 from ..exact import multiply64
 from ..jit import device, lean_kernel
 from ..launch import launch
@@ -37,8 +38,18 @@ from ..memory import allocate, cached_copies, cached_copy, derived, download, up
 from ..random import uniform64
 from ..warp import ALL_LANES, WARP, ballot, tree_search
 from .counts import DocumentRows, add_dense_rows, count_documents, count_words
-from .model import clear_word, expand_word, fits_shared_memory, make_word_scratch, new_word, to_device_model
-from .order import WordOrder, make_jobs, word_order
+from .model import (
+    DeviceModel,
+    Word,
+    WordScratch,
+    clear_word,
+    expand_word,
+    fits_shared_memory,
+    make_word_scratch,
+    new_word,
+    to_device_model,
+)
+from .order import Jobs, WordOrder, make_jobs, word_order
 from .rows import LOW, find_entry, lane_ends
 
 __all__ = ["count_words", "sweep"]
@@ -57,15 +68,15 @@ class Tokens(NamedTuple):
     """A chunk's tokens on the device."""
 
     order: WordOrder
-    word_ptr: Any  # (S + 1,) int64
-    docs: Any  # (T,) uint32, in word order
+    word_ptr: DeviceArray  # (S + 1,) int64
+    docs: DeviceArray  # (T,) uint32, in word order
 
 
 class OldTopics(NamedTuple):
     """The topics of the last sweep on the device."""
 
     rows: DocumentRows
-    z: Any  # (T,) uint16, in word order
+    z: DeviceArray  # (T,) uint16, in word order
 
 
 def sweep(
@@ -110,7 +121,7 @@ def _draw_block(
     subtract: int,
     old: OldTopics | int,
     key: np.uint64,
-    out: Any,
+    out: DeviceArray,
 ) -> None:
     """Draw the tokens whose words lie in one block of the model."""
     words = model.first, model.first + len(model.row_ptr) - 1
@@ -143,11 +154,20 @@ def _draw_block(
 # --- kernels ---
 
 
-def _make_kernel(draw_job: Any, in_shared_memory: bool) -> Any:
+def _make_kernel(draw_job: Compiled, in_shared_memory: bool) -> Compiled:
     """Return the kernel whose blocks take jobs until none is left, and draw each job's tokens by ``draw_job``."""
 
     @lean_kernel
-    def draw(jobs: Any, tokens: Any, model: Any, scratch: Any, old: Any, key: np.uint64, cursor: Any, out: Any) -> None:
+    def draw(
+        jobs: Jobs,
+        tokens: Tokens,
+        model: DeviceModel,
+        scratch: WordScratch,
+        old: OldTopics,
+        key: np.uint64,
+        cursor: DeviceArray,
+        out: DeviceArray,
+    ) -> None:
         thread = cuda.threadIdx.x
         word = new_word(scratch, model.prior, thread, in_shared_memory)
         while True:
@@ -164,7 +184,7 @@ def _make_kernel(draw_job: Any, in_shared_memory: bool) -> Any:
 
 
 @device
-def _take_job(jobs: Any, cursor: Any, thread: int) -> int:
+def _take_job(jobs: Jobs, cursor: DeviceArray, thread: int) -> int:
     """Take the next job for the block; return its number, or the number of all jobs if none is left."""
     taken = cuda.shared.array(1, int64)
     # The first barrier: every thread has read the last job's number. The second one: this job's number is written.
@@ -176,7 +196,7 @@ def _take_job(jobs: Any, cursor: Any, thread: int) -> int:
 
 
 @device
-def _find_token(tokens: Any, segment: int, t: int) -> Any:
+def _find_token(tokens: Tokens, segment: int, t: int) -> tuple[int, int]:
     """Return the segment of the token at position ``t`` and its index in the chunk.
 
     ``segment`` is where the search begins: the token's own segment or one before it.
@@ -189,15 +209,15 @@ def _find_token(tokens: Any, segment: int, t: int) -> Any:
 
 @device
 def _draw_first(
-    word: Any,
-    model: Any,
+    word: Word,
+    model: DeviceModel,
     row: int,
     n: int,
-    tokens: Any,
-    positions: Any,
-    old: Any,
+    tokens: Tokens,
+    positions: tuple[int, int, int],
+    old: OldTopics,
     key: np.uint64,
-    out: Any,
+    out: DeviceArray,
 ) -> None:
     """Draw first topics from p(k) ∝ α_k φ_k; each warp draws one token at a time."""
     start, end, segment = positions
@@ -217,20 +237,20 @@ def _draw_first(
             out[i] = k
 
 
-def _make_draw_next(dense: bool) -> Any:
+def _make_draw_next(dense: bool) -> Compiled:
     """Return the function that draws next topics, from sparse rows of A or from dense ones."""
 
     @device
     def draw_next(
-        word: Any,
-        model: Any,
+        word: Word,
+        model: DeviceModel,
         row: int,
         n: int,
-        tokens: Any,
-        positions: Any,
-        old: Any,
+        tokens: Tokens,
+        positions: tuple[int, int, int],
+        old: OldTopics,
         key: np.uint64,
-        out: Any,
+        out: DeviceArray,
     ) -> None:
         start, end, segment = positions
         lane = cuda.threadIdx.x % WARP
@@ -255,7 +275,9 @@ def _make_draw_next(dense: bool) -> Any:
 
 
 @device
-def _draw_sparse(rows: Any, d: int, word: Any, model: Any, row: int, n: int, old: int, u: float, lane: int) -> Any:
+def _draw_sparse(
+    rows: DocumentRows, d: int, word: Word, model: DeviceModel, row: int, n: int, old: int, u: float, lane: int
+) -> int | np.int64:
     """Draw from the line that holds the old topic, the prior part of the other topics, and the document part."""
     prior = model.prior
     head = rows.row_ptr[d]
@@ -293,7 +315,7 @@ def _draw_sparse(rows: Any, d: int, word: Any, model: Any, row: int, n: int, old
 
 
 @device
-def _draw_dense(rows: Any, d: int, word: Any, subtract: int, old: int, u: float, lane: int) -> Any:
+def _draw_dense(rows: DocumentRows, d: int, word: Word, subtract: int, old: int, u: float, lane: int) -> int | np.int64:
     """Draw from the line that holds (A_dk + α_k) φ_k of all topics."""
     n_topics = len(word.phi)
     size = (n_topics + LANES - 1) // LANES * LANES
@@ -306,7 +328,7 @@ def _draw_dense(rows: Any, d: int, word: Any, subtract: int, old: int, u: float,
 
 
 @device
-def _draw_prior(word: Any, model: Any, row: int, n: int, old: int, x: float, lane: int) -> Any:
+def _draw_prior(word: Word, model: DeviceModel, row: int, n: int, old: int, x: float, lane: int) -> int | np.int64:
     """Draw from α_k φ_k over all topics but the old one, in the prior's tree or in the word's. The whole warp calls."""
     smooth = model.prior.smooth
     head = model.row_ptr[row]
@@ -328,7 +350,7 @@ def _draw_prior(word: Any, model: Any, row: int, n: int, old: int, x: float, lan
 
 
 @device
-def _count_below(topics: Any, head: int, n: int, topic: int) -> int:
+def _count_below(topics: DeviceArray, head: int, n: int, topic: int) -> int:
     """Return how many of a row's ascending topics lie below ``topic``: a binary search, the same in all lanes."""
     low = 0
     high = n
@@ -341,7 +363,7 @@ def _count_below(topics: Any, head: int, n: int, topic: int) -> int:
     return low
 
 
-def _make_kernels() -> dict[tuple[str, bool], Any]:
+def _make_kernels() -> dict[tuple[str, bool], Compiled]:
     """Return the kernels by the kind of draw, and by whether φ lies in shared memory."""
     draws = {"first": _draw_first, "sparse": _make_draw_next(False), "dense": _make_draw_next(True)}
     found = {}

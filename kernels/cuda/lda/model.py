@@ -11,12 +11,13 @@ Tested in the simulator and on a device against the CPU's topics: tests/kernels/
 Reference implementation: tests/helpers/naive.py, `lda_weights`.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import cuda, float32
 
 from ...lda.model import ModelBlock, PriorTerms, make_prior
+from ..arrays import DeviceArray
 from ..exact import multiply64
 from ..jit import device
 from ..launch import shared_memory_limit
@@ -27,31 +28,31 @@ from ..warp import ALL_LANES, WARP, prefix_sum
 class DeviceModel(NamedTuple):
     """A model block and its prior on the device. B has n non-zeros and W rows."""
 
-    row_ptr: Any  # (W + 1,) int64
-    topics: Any  # (n,) uint16
-    counts: Any  # (n,) int32
+    row_ptr: DeviceArray  # (W + 1,) int64
+    topics: DeviceArray  # (n,) uint16
+    counts: DeviceArray  # (n,) int32
     beta: float
     prior: PriorTerms
-    smooth: Any  # prior.smooth[1:], (K,) float64: the leaves of the prior's search tree
-    smooth_nodes: Any  # (K / 32 rounded up,) float64: its nodes, see `tree_search`
+    smooth: DeviceArray  # prior.smooth[1:], (K,) float64: the leaves of the prior's search tree
+    smooth_nodes: DeviceArray  # (K / 32 rounded up,) float64: its nodes, see `tree_search`
 
 
 class Word(NamedTuple):
     """The word that a thread block works on. Its row of B has n entries."""
 
-    phi: Any  # (K,) float32, in shared memory or in device memory
-    phi_old: Any  # (K,) float32: φ without the token's own count, where the word has the topic
-    leaves: Any  # (n,) float64: prefix sums of α_k B_vk / (N_k + Vβ), the leaves of the word's search tree
-    nodes: Any  # (n / 32 rounded up,) float64: its nodes
+    phi: DeviceArray  # (K,) float32, in shared memory or in device memory
+    phi_old: DeviceArray  # (K,) float32: φ without the token's own count, where the word has the topic
+    leaves: DeviceArray  # (n,) float64: prefix sums of α_k B_vk / (N_k + Vβ), the leaves of the word's search tree
+    nodes: DeviceArray  # (n / 32 rounded up,) float64: its nodes
 
 
 class WordScratch(NamedTuple):
     """Device memory for the words of all thread blocks: one row of each array per thread block. See `Word`."""
 
-    phi: Any  # one column where φ lies in shared memory
-    phi_old: Any
-    leaves: Any
-    nodes: Any
+    phi: DeviceArray  # one column where φ lies in shared memory
+    phi_old: DeviceArray
+    leaves: DeviceArray
+    nodes: DeviceArray
 
 
 def to_device_model(model: ModelBlock, subtract: int) -> DeviceModel:
@@ -100,7 +101,7 @@ def make_word_scratch(model: ModelBlock, n_blocks: int) -> WordScratch:
 
 
 @device
-def new_word(scratch: Any, prior: Any, thread: int, in_shared_memory: bool) -> Any:
+def new_word(scratch: WordScratch, prior: PriorTerms, thread: int, in_shared_memory: bool) -> Word:
     """Return the block's `Word`, with φ as for a word without counts. All threads of the block call it."""
     n_topics = len(prior.base)
     # Size 0 means the dynamic shared memory, whose size the launch gives.
@@ -115,7 +116,7 @@ def new_word(scratch: Any, prior: Any, thread: int, in_shared_memory: bool) -> A
 
 
 @device
-def expand_word(word: Any, model: Any, row: int, thread: int) -> int:
+def expand_word(word: Word, model: DeviceModel, row: int, thread: int) -> int:
     """Spread a row of B over φ, build its search tree, return how many entries it has. All threads call it."""
     prior = model.prior
     head = model.row_ptr[row]
@@ -146,7 +147,7 @@ def expand_word(word: Any, model: Any, row: int, thread: int) -> int:
 
 
 @device
-def clear_word(word: Any, model: Any, row: int, thread: int) -> None:
+def clear_word(word: Word, model: DeviceModel, row: int, thread: int) -> None:
     """Set φ back to that of a word without counts, once all warps have drawn. All threads of the block call it."""
     cuda.syncthreads()
     for j in range(model.row_ptr[row] + thread, model.row_ptr[row + 1], cuda.blockDim.x):

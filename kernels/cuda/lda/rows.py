@@ -11,16 +11,16 @@ Tested as parts of the draws: tests/kernels/cuda/lda/test_esca.py. Reference imp
 `lda_line`.
 """
 
-from typing import Any
-
 import numpy as np
 from numba import cuda
 
 from ...lda.counts import MAX_COUNT, SIXTEEN
 from ...simd.lanes import LANES
+from ..arrays import DeviceArray
 from ..exact import multiply32
 from ..jit import device
 from ..warp import ALL_LANES, ballot
+from .counts import DocumentRows
 
 #: Selects the count of a packed entry.
 LOW = np.uint32(MAX_COUNT)
@@ -29,8 +29,16 @@ ZERO = np.float32(0)
 
 @device
 def _product(
-    dense: bool, rows: Any, head: int, j: int, size: int, phi: Any, phi_old: float, old: int, subtract: int
-) -> Any:
+    dense: bool,
+    rows: DocumentRows,
+    head: int,
+    j: int,
+    size: int,
+    phi: DeviceArray,
+    phi_old: float,
+    old: int,
+    subtract: int,
+) -> np.float32:
     """Return A_dk φ_k, or dense (A_dk + α_k) φ_k, of entry ``j`` of a row; 0 after the end of the row.
 
     For the token's old topic, A is reduced by ``subtract``, and φ is ``phi_old``.
@@ -58,15 +66,15 @@ def _product(
 @device
 def lane_ends(
     dense: bool,
-    rows: Any,
+    rows: DocumentRows,
     head: int,
     size: int,
-    phi: Any,
+    phi: DeviceArray,
     phi_old: float,
     old: int,
     subtract: int,
     lane: int,
-) -> Any:
+) -> float:
     """Sum a row's products in eight lanes, one per thread; return where this thread's lane ends on the line."""
     # All threads of a warp must reach the shuffles below together, so all of them loop to the longest of four rows.
     longest = size
@@ -88,17 +96,17 @@ def lane_ends(
 @device
 def find_entry(
     dense: bool,
-    rows: Any,
+    rows: DocumentRows,
     head: int,
     size: int,
-    phi: Any,
+    phi: DeviceArray,
     phi_old: float,
     old: int,
     subtract: int,
     ends: float,
     x: float,
     lane: int,
-) -> Any:
+) -> int | np.int64:
     """Return which entry of a row holds ``x``: first its lane, by the lanes' ends, then the entry in that lane.
 
     The CPU keeps the running sums inside each lane. Here the lane's products are computed again: the eight threads
@@ -106,7 +114,7 @@ def find_entry(
     """
     group = lane - lane % LANES  # the first thread of this token
     votes = ballot(ends <= x) >> np.uint32(group) & np.uint32((1 << LANES) - 1)
-    mine: Any = np.int64(cuda.popc(votes))
+    mine: int | np.int64 = np.int64(cuda.popc(votes))
     if mine == LANES:
         mine = np.int64(LANES - 1)  # rounding can put x above the sum of the last lane
     before = cuda.shfl_sync(ALL_LANES, ends, group + max(mine - 1, 0))

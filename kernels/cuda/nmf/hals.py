@@ -20,7 +20,7 @@ device: tests/kernels/cuda/nmf/test_hals.py. Reference implementation: tests/hel
 `nmf_fast_hals`.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import cuda
@@ -28,6 +28,7 @@ from numba import cuda
 from ...nmf.hals import Scratch, UpdateRule
 from ...nmf.products import SparseMatrix, SparseRows
 from ...simd import tiles
+from ..arrays import DeviceArray
 from ..jit import kernel
 from ..launch import launch, shared_memory_limit
 from ..memory import cached_copies, cached_copy, download, upload
@@ -43,9 +44,9 @@ COLUMNS = WARP + 1
 class DeviceRule(NamedTuple):
     """An `UpdateRule` on the device."""
 
-    S: Any  # (K, K)
-    keep: Any  # (K,)
-    step: Any  # (K,)
+    S: DeviceArray  # (K, K)
+    keep: DeviceArray  # (K,)
+    step: DeviceArray  # (K,)
     penalty: float
     floor: float
 
@@ -87,7 +88,7 @@ def sweep_rows(R: np.ndarray, rule: UpdateRule, H: np.ndarray, Q: np.ndarray, sw
     return float(np.einsum("dk,dk->", R, H, dtype=np.float64))
 
 
-def _sweep(rows: SparseRows, X: Any, rule: UpdateRule, H: np.ndarray, sweeps: int) -> Any:
+def _sweep(rows: SparseRows, X: DeviceArray, rule: UpdateRule, H: np.ndarray, sweeps: int) -> DeviceArray:
     """Return the swept H on the device: for the products of sparse rows with X, or without rows for the products X."""
     K = H.shape[1]
     shared = 2 * K * COLUMNS * H.itemsize
@@ -117,7 +118,7 @@ def _to_device_rule(rule: UpdateRule, K: int) -> DeviceRule:
 
 
 @kernel
-def _sweep_block(rows: Any, X: Any, rule: Any, H: Any, sweeps: int) -> None:
+def _sweep_block(rows: SparseRows, X: DeviceArray, rule: DeviceRule, H: DeviceArray, sweeps: int) -> None:
     """Sweep 32 rows in each block."""
     indptr, indices, data = rows
     S, keep, step, penalty, floor = rule

@@ -11,6 +11,7 @@ import numpy as np
 from numba import config, cuda, float64
 
 from ...nmf.products import SparseRows
+from ..arrays import DeviceArray
 from ..jit import kernel
 from ..launch import device_errors, launch, stream
 from ..ledger import LEDGER, Operation
@@ -20,6 +21,9 @@ from ..warp import WARP, warp_sum
 #: Blocks of a product, at most.
 BLOCKS = 2048
 
+#: The module CuPy or one of its arrays. CuPy is optional, and its types are unknown without it.
+Cupy = Any
+
 
 def has_cupy() -> bool:
     """Return whether CuPy, and with it cuSPARSE and cuBLAS, can be used."""
@@ -27,7 +31,7 @@ def has_cupy() -> bool:
 
 
 @device_errors()
-def multiply(compute: Callable[..., Any], cause: str, *arrays: Any) -> np.ndarray:
+def multiply(compute: Callable[..., Cupy], cause: str, *arrays: DeviceArray | np.ndarray) -> np.ndarray:
     """Return ``compute(cupy, *arrays)`` of device arrays as an array of the host. Raises DeviceError.
 
     It runs on this thread's stream. The host waits for the result.
@@ -43,13 +47,13 @@ def multiply(compute: Callable[..., Any], cause: str, *arrays: Any) -> np.ndarra
         return host
 
 
-def sparse_product(A: SparseRows, X: Any, shape: tuple[int, int], cause: str) -> np.ndarray:
+def sparse_product(A: SparseRows, X: DeviceArray, shape: tuple[int, int], cause: str) -> np.ndarray:
     """Return A·X, of this shape and X's type, for sparse rows A on the host and X on the device."""
     rows = cached_copies(A, "A")
     if has_cupy():
         from cupyx.scipy.sparse import csr_matrix
 
-        def by_cusparse(cupy: Any, indptr: Any, indices: Any, data: Any, dense: Any) -> Any:
+        def by_cusparse(_: Cupy, indptr: Cupy, indices: Cupy, data: Cupy, dense: Cupy) -> Cupy:
             return csr_matrix((data, indices, indptr.astype("i4")), (shape[0], X.shape[0])) @ dense
 
         return multiply(by_cusparse, cause, *rows, X)
@@ -59,7 +63,7 @@ def sparse_product(A: SparseRows, X: Any, shape: tuple[int, int], cause: str) ->
 
 
 @kernel
-def _multiply_rows(rows: Any, X: Any, out: Any) -> None:
+def _multiply_rows(rows: SparseRows, X: DeviceArray, out: DeviceArray) -> None:
     """Compute A·X. A block is one warp and takes row after row; a thread has every 32nd column."""
     indptr, indices, data = rows
     for i in range(cuda.blockIdx.x, len(out), cuda.gridDim.x):
@@ -70,11 +74,11 @@ def _multiply_rows(rows: Any, X: Any, out: Any) -> None:
             out[i, k] = total
 
 
-def upper_gram(X: Any, cause: str) -> np.ndarray:
+def upper_gram(X: DeviceArray, cause: str) -> np.ndarray:
     """Return the upper triangle of XᵀX, (K, K) float64, for X (n, K) on the device."""
     if has_cupy():
 
-        def by_cublas(cupy: Any, dense: Any) -> Any:
+        def by_cublas(cupy: Cupy, dense: Cupy) -> Cupy:
             wide = dense.astype(cupy.float64)
             return wide.T @ wide
 
@@ -86,7 +90,7 @@ def upper_gram(X: Any, cause: str) -> np.ndarray:
 
 
 @kernel
-def _multiply_columns(X: Any, out: Any) -> None:
+def _multiply_columns(X: DeviceArray, out: DeviceArray) -> None:
     """Compute XᵀX in float64. A block is one warp and takes element after element of the result."""
     K = len(out)
     for element in range(cuda.blockIdx.x, K * K, cuda.gridDim.x):

@@ -13,16 +13,17 @@ The results differ from the CPU's by rounding. Tested to 1e-5 in the simulator a
 tests/kernels/cuda/nmf/test_hals.py. Reference implementation: tests/helpers/naive.py, `nmf_fast_hals`.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import cuda, float64
 
+from ..arrays import DeviceArray
 from ..jit import kernel
 from ..launch import launch
 from ..memory import allocate, download, upload
 from ..warp import WARP, warp_sum
-from .products import has_cupy, multiply
+from .products import Cupy, has_cupy, multiply
 
 #: Threads per block.
 THREADS = 256
@@ -31,10 +32,10 @@ THREADS = 256
 class Factor(NamedTuple):
     """A factor and what its sweep needs, on the device."""
 
-    X: Any  # (K, V): the factor, transposed
-    P: Any  # (K, V): its product with the data, transposed
-    Q: Any  # (K, K): the other factor's product with itself
-    keep: Any  # (K,): the weight of a component's old value
+    X: DeviceArray  # (K, V): the factor, transposed
+    P: DeviceArray  # (K, V): its product with the data, transposed
+    Q: DeviceArray  # (K, K): the other factor's product with itself
+    keep: DeviceArray  # (K,): the weight of a component's old value
 
 
 def update(X: np.ndarray, P: np.ndarray, Q: np.ndarray, T: int, normalise: bool) -> None:
@@ -58,11 +59,11 @@ def update(X: np.ndarray, P: np.ndarray, Q: np.ndarray, T: int, normalise: bool)
     X[:] = download(factor.X, "X").T
 
 
-def _tile_product(factor: Factor, first: int, last: int) -> Any:
+def _tile_product(factor: Factor, first: int, last: int) -> DeviceArray:
     """Return keep·X + P − Q·X of a tile's components, (T, V). X is new before the tile, and old from the tile on."""
     if has_cupy():
 
-        def by_cublas(cupy: Any, X: Any, P: Any, Q: Any, keep: Any) -> Any:
+        def by_cublas(_: Cupy, X: Cupy, P: Cupy, Q: Cupy, keep: Cupy) -> Cupy:
             return keep[first:last, None] * X[first:last] + P[first:last] - Q[first:last] @ X
 
         return upload(multiply(by_cublas, "G", *factor), "G")
@@ -72,7 +73,7 @@ def _tile_product(factor: Factor, first: int, last: int) -> Any:
 
 
 @kernel
-def _multiply(X: Any, P: Any, Q: Any, keep: Any, first: int, G: Any) -> None:
+def _multiply(X: DeviceArray, P: DeviceArray, Q: DeviceArray, keep: DeviceArray, first: int, G: DeviceArray) -> None:
     i = cuda.grid(1)
     if i < X.shape[1]:
         for t in range(len(G)):
@@ -83,7 +84,7 @@ def _multiply(X: Any, P: Any, Q: Any, keep: Any, first: int, G: Any) -> None:
 
 
 @kernel
-def _values(G: Any, t: int, floor: Any, squares: Any) -> None:
+def _values(G: DeviceArray, t: int, floor: DeviceArray, squares: DeviceArray) -> None:
     """Raise the values of component t to at least ``floor``, and add their squares to ``squares[0]``."""
     lane = cuda.threadIdx.x % WARP
     warp = cuda.threadIdx.x // WARP
@@ -105,7 +106,9 @@ def _values(G: Any, t: int, floor: Any, squares: Any) -> None:
 
 
 @kernel
-def _normalise(X: Any, G: Any, Q: Any, places: Any, squares: Any, normalise: bool) -> None:
+def _normalise(
+    X: DeviceArray, G: DeviceArray, Q: DeviceArray, places: tuple[int, int, int], squares: DeviceArray, normalise: bool
+) -> None:
     """Scale component t, and subtract its change from the products of the tile's later components."""
     first, last, t = places
     i = cuda.grid(1)

@@ -10,14 +10,13 @@ Tested in the simulator and on a device against the CPU's walks: tests/kernels/c
 Reference implementation: tests/helpers/naive.py, `walk_probabilities`.
 """
 
-from typing import Any
-
 import numpy as np
 from numba import cuda
 
 from ...node2vec import walks as cpu
 from ...node2vec.walks import Walker
 from .. import random
+from ..arrays import DeviceArray
 from ..exact import multiply64
 from ..jit import device, kernel
 from ..launch import launch
@@ -29,7 +28,7 @@ THREADS = 64
 
 
 @device
-def _draw_exactly(walker: Any, t: int, v: int, u: float) -> int:
+def _draw_exactly(walker: Walker, t: int, v: int, u: float) -> int:
     """Draw a neighbour of v from all weights, having come from t."""
     start = walker.graph.row_ptr[v]
     end = walker.graph.row_ptr[v + 1]
@@ -46,7 +45,7 @@ def _draw_exactly(walker: Any, t: int, v: int, u: float) -> int:
 
 
 @device
-def _next_weight(walker: Any, t: int, edge: int) -> Any:
+def _next_weight(walker: Walker, t: int, edge: int) -> float:
     """Return the weight of taking an edge, having come from t: w/p back to t, w to its neighbours, w/q elsewhere."""
     graph = walker.graph
     x = np.int64(graph.neighbours[edge])
@@ -100,7 +99,7 @@ def walk(walker: Walker, starts: np.ndarray, length: int, key: np.uint64) -> tup
 
 
 @kernel
-def _walk(walker: Any, starts: Any, key: np.uint64, nodes: Any, lengths: Any) -> None:
+def _walk(walker: Walker, starts: DeviceArray, key: np.uint64, nodes: DeviceArray, lengths: DeviceArray) -> None:
     d = cuda.grid(1)
     if d >= len(starts):
         return

@@ -16,17 +16,22 @@ Tested in the simulator and on a device against the CPU's sums: tests/kernels/cu
 Reference implementation: tests/helpers/naive.py, `ri_train` and `ri_normalised`.
 """
 
-from typing import Any
-
 import numpy as np
 from numba import cuda, float32, float64, int32
+from numpy.typing import DTypeLike
 
 from ...random_indexing.accumulate import INT32_MAX, WIDTH
 from ...random_indexing.text import Tokens, Window
+from ..arrays import DeviceArray
 from ..jit import device, kernel
 from ..launch import launch, shared_memory_limit
 from ..memory import allocate, cached_copy, download, upload
 from ..warp import WARP, warp_sum
+
+#: The padded text and the occurrences on the device.
+DeviceText = tuple[DeviceArray, DeviceArray]
+#: Offsets, rotations and weights of a window on the device.
+DeviceWindow = tuple[DeviceArray, DeviceArray, DeviceArray]
 
 #: Threads per block.
 THREADS = 256
@@ -47,7 +52,7 @@ def cut_pieces(occurrence_ptr: np.ndarray) -> np.ndarray:
     return np.stack([words, first, last], axis=1).astype(np.int64)
 
 
-def upload_window(window: Window, dimension: int) -> tuple[Any, Any, Any]:
+def upload_window(window: Window, dimension: int) -> DeviceWindow:
     """Return offsets, rotations from 0 to dimension - 1, and weights of a window on the device."""
     return (
         upload(window.offsets, "window"),
@@ -56,7 +61,7 @@ def upload_window(window: Window, dimension: int) -> tuple[Any, Any, Any]:
     )
 
 
-def text_on_device(tokens: Tokens) -> tuple[Any, Any]:
+def text_on_device(tokens: Tokens) -> DeviceText:
     """Return the padded text and the occurrences on the device."""
     return cached_copy(tokens.text, "text"), cached_copy(tokens.occurrences, "occurrences")
 
@@ -70,7 +75,7 @@ def check_sums(tokens: Tokens, window: Window) -> None:
         )
 
 
-def zeros(shape: tuple[int, int], dtype: Any, cause: str) -> Any:
+def zeros(shape: tuple[int, int], dtype: DTypeLike, cause: str) -> DeviceArray:
     """Return an array of zeros on the device."""
     out = allocate(shape, dtype, cause)
     if min(shape):
@@ -79,7 +84,7 @@ def zeros(shape: tuple[int, int], dtype: Any, cause: str) -> Any:
 
 
 @kernel
-def _clear(out: Any) -> None:
+def _clear(out: DeviceArray) -> None:
     for i in range(cuda.grid(1), out.size, cuda.gridsize(1)):
         out[i // out.shape[1], i % out.shape[1]] = 0
 
@@ -115,7 +120,14 @@ def accumulate(tokens: Tokens, window: Window, seeds: np.ndarray, dimension: int
 
 
 @kernel
-def _accumulate(text: Any, window: Any, pieces: Any, seeds: Any, width: int, out: Any) -> None:
+def _accumulate(
+    text: DeviceText,
+    window: DeviceWindow,
+    pieces: DeviceArray,
+    seeds: DeviceArray,
+    width: int,
+    out: DeviceArray,
+) -> None:
     """Sum ``width`` columns of a piece in each block."""
     words, occurrences = text
     offsets, shifts, weights = window
@@ -164,7 +176,7 @@ def make_slabs(matrix: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 
 @kernel
-def _make_slabs(matrix: Any, rows: Any, slabs: Any) -> None:
+def _make_slabs(matrix: DeviceArray, rows: DeviceArray, slabs: DeviceArray) -> None:
     """Normalise one row in each block."""
     row = np.int64(rows[cuda.blockIdx.x])
     dimension = matrix.shape[1]
@@ -175,7 +187,7 @@ def _make_slabs(matrix: Any, rows: Any, slabs: Any) -> None:
 
 
 @device
-def _scale(matrix: Any, row: int) -> Any:
+def _scale(matrix: DeviceArray, row: int) -> np.float32:
     """Return 1 / length of a row, 0 for a row of zeros. The whole block works on one row (section 6)."""
     lane = cuda.threadIdx.x % WARP
     warp = cuda.threadIdx.x // WARP
@@ -222,7 +234,14 @@ def accumulate_dense(tokens: Tokens, window: Window, slabs: np.ndarray, first: i
 
 
 @kernel
-def _accumulate_dense(text: Any, window: Any, pieces: Any, slabs: Any, first: int, parts: Any) -> None:
+def _accumulate_dense(
+    text: DeviceText,
+    window: DeviceWindow,
+    pieces: DeviceArray,
+    slabs: DeviceArray,
+    first: int,
+    parts: DeviceArray,
+) -> None:
     """Sum ``blockDim.x`` columns of a piece in each block, one per thread, which undoes the rotation of a neighbour."""
     words, occurrences = text
     offsets, shifts, weights = window
@@ -245,7 +264,7 @@ def _accumulate_dense(text: Any, window: Any, pieces: Any, slabs: Any, first: in
 
 
 @kernel
-def _add_pieces(heads: Any, parts: Any, sums: Any) -> None:
+def _add_pieces(heads: DeviceArray, parts: DeviceArray, sums: DeviceArray) -> None:
     """Add the pieces of a word, (W, D) float32, in their order; each thread has one column."""
     word = cuda.blockIdx.x % len(sums)
     k = cuda.blockIdx.x // len(sums) * cuda.blockDim.x + cuda.threadIdx.x
@@ -268,7 +287,7 @@ def normalised(rows: np.ndarray) -> np.ndarray:
 
 
 @kernel
-def _normalise(rows: Any, out: Any) -> None:
+def _normalise(rows: DeviceArray, out: DeviceArray) -> None:
     """Normalise one row in each block."""
     scale = _scale(rows, cuda.blockIdx.x)
     for k in range(cuda.threadIdx.x, rows.shape[1], cuda.blockDim.x):

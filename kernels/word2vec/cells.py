@@ -33,20 +33,22 @@ import numpy as np
 
 from ..jit import kernel
 from ..random import draw
-from ..simd.tiles import Tile, transpose, zeros
+from ..simd.tiles import transpose, zeros
 from .pairs import LOW, SHIFT
 from .strips import (
     STRIP,
     WIDTH,
-    add_strip_to,
+    add_products_of_four,
+    add_strips_to_rows,
     load_strip,
     multiply_add_rows,
     multiply_add_strips,
     repulsions,
     store_strip,
+    store_sums_of_rows,
     store_tile,
 )
-from .updates import dot_products, move_rows, prefetch_row
+from .updates import move_rows, prefetch_row
 
 #: Pairs of a run.
 RUN = 4
@@ -61,6 +63,10 @@ HEAVY_RUN = 8
 #: Vectors of a tile of products: SHARED numbers, in two vectors or one.
 VECTORS = 1 if WIDTH == SHARED else 2
 TILE = VECTORS * WIDTH
+#: Strips of a tile of moves: as many as fit into the registers.
+STRIPS = 4 if WIDTH == SHARED else 3
+#: Numbers of a row of G: SHARED, rounded up to whole tiles.
+COLUMNS = -(-SHARED // STRIPS) * STRIPS
 #: Bits of a draw that are an index into the table of negatives, and so its largest size.
 TABLE_BITS = 16
 TABLE_SHIFT = np.uint64(64 - TABLE_BITS)
@@ -87,7 +93,7 @@ class Scratch(NamedTuple):
 
     centres: np.ndarray  # (RUNS,) uint32
     ends: np.ndarray  # (RUNS + 1,) int64: run b has the contexts ends[b]:ends[b + 1]
-    contexts: np.ndarray  # (RUNS * RUN,) uint32
+    contexts: np.ndarray  # (RUNS * RUN + 4,) uint32
     g: np.ndarray  # (RUNS * RUN + WIDTH,) float32: gradients of the contexts
     negatives: np.ndarray  # (SHARED,) uint32
     V: np.ndarray  # (D / STRIP, RUNS, STRIP) float32: the centres' rows, strip by strip
@@ -114,15 +120,15 @@ def train_cell(W_in: np.ndarray, W_out: np.ndarray, pairs: np.ndarray, table: np
     """
     D = W_in.shape[1]
     scratch = Scratch(
-        np.empty(RUNS, np.uint32),
+        np.zeros(RUNS + STRIPS, np.uint32),
         np.zeros(RUNS + 1, np.int64),
-        np.empty(RUNS * RUN, np.uint32),
-        np.empty(RUNS * RUN + WIDTH, np.float32),
-        np.empty(SHARED, np.uint32),
+        np.zeros(RUNS * RUN + 4, np.uint32),
+        np.zeros(RUNS * RUN + 4 + WIDTH, np.float32),
+        np.zeros(COLUMNS, np.uint32),
         np.zeros((D // STRIP, RUNS, STRIP), np.float32),
         np.empty((D // STRIP, SHARED, STRIP), np.float32),
         np.empty((D, SHARED), np.float32),
-        np.zeros((RUNS + 1, SHARED), np.float32),
+        np.zeros((RUNS + STRIPS, COLUMNS), np.float32),
     )
     runs = np.empty(len(pairs), np.int64)
     heavy = np.empty(0, np.int64)
@@ -257,7 +263,7 @@ def _attract(B: int, alpha: np.float32, scratch: Scratch, W_in: np.ndarray, W_ou
             for c in range(ends[b], ends[b + 1]):
                 prefetch_row(W_out, contexts[c])
         for b in range(first, last):
-            dot_products(W_in, centres[b], W_out, contexts, ends[b], ends[b + 1], g)
+            _dots(W_in, centres[b], W_out, contexts, ends[b], ends[b + 1], g)
         for c in range(ends[first], ends[last], WIDTH):
             repulsions(g, c, alpha)
         for c in range(ends[first], ends[last]):
@@ -287,23 +293,28 @@ def _repel(
                 for d in range(STRIP):
                     at = first * RUNS + b * STRIP + d
                     tile = multiply_add_rows(tile, V, at, STRIP, scratch.turned, (first + d) * SHARED + o)
-            store_tile(tile, G, b * SHARED + o, SHARED)
+            store_tile(tile, G, b * COLUMNS + o, COLUMNS)
     per_pair = options.negative * options.weight / SHARED
     for b in range(B):
         strength = np.float32(alpha * per_pair * (scratch.ends[b + 1] - scratch.ends[b]))
         for o in range(0, SHARED, WIDTH):
-            repulsions(G, b * SHARED + o, strength)
+            repulsions(G, b * COLUMNS + o, strength)
+    # Whole tiles of moves: the padding of a list of rows is some row, and its gradients are zero.
+    for b in range(B, B + STRIPS):
+        centres[b] = centres[0]
+        for o in range(SHARED):
+            G[b, o] = 0
     for d in range(0, D, STRIP):
-        for o in range(0, SHARED, 3):
-            tile = zeros(G, 3)
+        for o in range(0, SHARED, STRIPS):
+            tile = zeros(G, STRIPS)
             for b in range(B):
-                tile = multiply_add_strips(tile, G, b * SHARED + o, 1, V, d * RUNS + b * STRIP)
-            _scatter(tile, negatives, o, SHARED, W_out, d)
-        for b in range(0, B, 3):
-            tile = zeros(G, 3)
+                tile = multiply_add_strips(tile, G, b * COLUMNS + o, 1, V, d * RUNS + b * STRIP)
+            add_strips_to_rows(tile, W_out, negatives, o, D, d)
+        for b in range(0, B, STRIPS):
+            tile = zeros(G, STRIPS)
             for o in range(SHARED):
-                tile = multiply_add_strips(tile, G, b * SHARED + o, SHARED, U, d * SHARED + o * STRIP)
-            _scatter(tile, centres, b, B, W_in, d)
+                tile = multiply_add_strips(tile, G, b * COLUMNS + o, COLUMNS, U, d * SHARED + o * STRIP)
+            add_strips_to_rows(tile, W_in, centres, b, D, d)
 
 
 @kernel(_nrt=False)
@@ -316,14 +327,17 @@ def _gather(W: np.ndarray, rows: np.ndarray, n: int, panels: np.ndarray) -> None
 
 
 @kernel(inline="always")
-def _scatter(tile: Tile, rows: np.ndarray, r: int, n: int, W: np.ndarray, d: int) -> None:
-    """Add the strips of a tile to the rows r to r + 2 of the list, of which n are used, from column d on."""
-    D = W.shape[1]
-    add_strip_to(tile, 0, W, np.int64(rows[r]) * D + d)
-    if r + 1 < n:
-        add_strip_to(tile, 1, W, np.int64(rows[r + 1]) * D + d)
-    if r + 2 < n:
-        add_strip_to(tile, 2, W, np.int64(rows[r + 2]) * D + d)
+def _dots(A: np.ndarray, i: int, B: np.ndarray, rows: np.ndarray, first: int, last: int, g: np.ndarray) -> None:
+    """Write the products of row i of A with the rows first to last of B to g, and up to three numbers after them.
+
+    Up to three more rows of the list are read.
+    """
+    D = A.shape[1]
+    for r in range(first, last, 4):
+        tile = zeros(A, 2)
+        for d in range(0, D, STRIP):
+            tile = add_products_of_four(tile, A, np.int64(i) * D + d, B, rows, r, D, d)
+        store_sums_of_rows(tile, g, r)
 
 
 # --- heavy centres ---
@@ -355,7 +369,7 @@ def _train_heavy(
         for o in range(SHARED):
             rows[m + o] = negatives[o]
             prefetch_row(W_out, negatives[o])
-        dot_products(W_in, centre, W_out, rows, 0, m + SHARED, g)
+        _dots(W_in, centre, W_out, rows, 0, m + SHARED, g)
         _gradients(m, alpha, np.float32(alpha * per_pair * m), g)
         move_rows(W_in, centre, W_out, rows, 0, m + SHARED, g)
     return done

@@ -262,6 +262,116 @@ def add_strip_to(
     return types.void(tile, number, out, index_type(at)), codegen
 
 
+@intrinsic
+def add_products_of_four(
+    typingctx: TypingContext,
+    tile: Tile,
+    a: types.Array,
+    i: types.Integer,
+    b: types.Array,
+    rows: types.Array,
+    r: types.Integer,
+    columns: types.Integer,
+    d: types.Integer,
+) -> Lowering:
+    """Return a tile of two vectors per row plus the products of the strip at ``a[i]`` with strips of four rows of b.
+
+    The rows are ``rows[r:r + 4]`` of a matrix with ``columns`` columns, and their strips begin at column d. The first
+    vector of a tile's row sums the first and third vector of a strip, the second the others.
+    """
+
+    def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Values) -> ir.Value:
+        sums, a, i, b, rows, r, columns, d = memories(context, builder, signature, values)
+        shared = _load_vectors(a, i)
+        for row in range(ROWS):
+            strip = _load_vectors(b, _start_of_strip(builder, rows, rows.index(r, row), columns, d))
+            for v, (x, y) in enumerate(zip(shared, strip, strict=True)):
+                which = row * tile.n + v % tile.n
+                total = fma(builder, x, y, builder.extract_value(sums, which))
+                sums = builder.insert_value(sums, total, which)
+        return sums
+
+    kinds = (tile, a, index_type(i), b, rows, index_type(r), index_type(columns), index_type(d))
+    return tile(*kinds), codegen
+
+
+def _start_of_strip(builder: ir.IRBuilder, rows: Memory, r: ir.Value, columns: ir.Value, d: ir.Value) -> ir.Value:
+    """Return the index of column d of row ``rows[r]`` in a matrix with ``columns`` columns."""
+    row = builder.zext(builder.load(builder.gep(rows.data, [r])), columns.type)
+    return builder.add(builder.mul(row, columns), d)
+
+
+@intrinsic
+def store_sums_of_rows(typingctx: TypingContext, tile: Tile, out: types.Array, at: types.Integer) -> Lowering:
+    """Write the sums of the numbers of the four rows of a tile to ``out[at:at + 4]``.
+
+    Halves of two vectors are added, which leaves two vectors with the sums of two rows each, and then one vector with
+    four. Its quarters are added up at last.
+    """
+
+    def folded(builder: ir.IRBuilder, x: ir.Value, y: ir.Value, block: int) -> ir.Value:
+        """Add the halves of each block of x and of y; blocks of x are followed by those of y."""
+        half = block // 2
+        low, high = [], []
+        for first in range(0, WIDTH, block):
+            for base in (first, WIDTH + first):
+                low += [base + lane for lane in range(half)]
+                high += [base + half + lane for lane in range(half)]
+        parts = [builder.shuffle_vector(x, y, lane_constants(lanes)) for lanes in (low, high)]
+        return builder.fadd(*parts)
+
+    def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Values) -> ir.Value:
+        tile_value, out, at = memories(context, builder, signature, values)
+        rows = []
+        for row in range(ROWS):
+            total = builder.extract_value(tile_value, row * tile.n)
+            for v in range(1, tile.n):
+                total = builder.fadd(total, builder.extract_value(tile_value, row * tile.n + v))
+            rows.append(total)
+        # The order of rows in the folded vector is 0, 1, 2, 3.
+        total = folded(builder, folded(builder, rows[0], rows[2], WIDTH), folded(builder, rows[1], rows[3], WIDTH), WIDTH // 2)
+        part = WIDTH // ROWS
+        while part > 1:
+            part //= 2
+            partners = [lane ^ part for lane in range(WIDTH)]
+            total = builder.fadd(total, builder.shuffle_vector(total, total, lane_constants(partners)))
+        lanes = lane_constants([row * (WIDTH // ROWS) for row in range(ROWS)])
+        four = builder.shuffle_vector(total, total, lanes)
+        pointer = builder.bitcast(builder.gep(out.data, [at]), ir.PointerType(four.type))
+        builder.store(four, pointer, align=4)
+        return context.get_dummy_value()
+
+    return types.void(tile, out, index_type(at)), codegen
+
+
+@intrinsic
+def add_strips_to_rows(
+    typingctx: TypingContext,
+    tile: Tile,
+    out: types.Array,
+    rows: types.Array,
+    r: types.Integer,
+    columns: types.Integer,
+    d: types.Integer,
+) -> Lowering:
+    """Add the strips of a tile to the rows ``rows[r]``, ``rows[r + 1]``, ... of a matrix, from column d on.
+
+    The matrix has ``columns`` columns. A row that is listed twice gets both strips.
+    """
+
+    def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Values) -> ir.Value:
+        tile_value, out, rows, r, columns, d = memories(context, builder, signature, values)
+        for s in range(tile.n):
+            at = _start_of_strip(builder, rows, rows.index(r, s), columns, d)
+            for v, old in enumerate(_load_vectors(out, at)):
+                total = builder.fadd(old, builder.extract_value(tile_value, s * VECTORS_PER_STRIP + v))
+                out.store(out.index(at, v * WIDTH), total)
+        return context.get_dummy_value()
+
+    kinds = (tile, out, rows, index_type(r), index_type(columns), index_type(d))
+    return types.void(*kinds), codegen
+
+
 # --- gradients ---
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from corpusmill.kernels import random
 from corpusmill.kernels.word2vec import skip_gram
-from corpusmill.kernels.word2vec.cells import CellOptions, batch_limit, train_cell
+from corpusmill.kernels.word2vec.cells import CellOptions, train_cell
 from corpusmill.kernels.word2vec.dealing import arrange, block_negatives, deal
 from corpusmill.kernels.word2vec.pairs import prepare_cell, split_pairs
 from corpusmill.kernels.word2vec.text import empty_rows, first_vectors, keep_probability, negative_table, subsample
@@ -106,7 +106,6 @@ def train_strata(text, parameters, n_blocks, rounds, threads=1):
     mass = text.frequency * keep.astype(np.float64)
     dealing = arrange(deal(mass, P, random.key(seed, DEALING)), P)
     negatives = block_negatives(dealing, text.frequency, keep, 0.75, BLOCK_TABLE, random.key(seed, TABLES))
-    limits = [batch_limit(parameters.alpha, parameters.negative, share) for share in negatives.heaviest]
     rows = [slice(dealing.bounds[b], dealing.bounds[b + 1]) for b in range(P)]
     model = W_in[dealing.order], W_out[dealing.order]
     total = epochs * len(text.tokens)
@@ -139,11 +138,13 @@ def train_strata(text, parameters, n_blocks, rounds, threads=1):
             def train(i, s, split=split, tokens=tokens_of_round, done=done, step=step, per_token=per_token):
                 j = i ^ s
                 cell = i * P + j
-                pairs = prepare_cell([p[ends[cell] : ends[cell + 1]] for p, ends in split], rows[i].stop - rows[i].start)
+                pairs = prepare_cell(
+                    [p[ends[cell] : ends[cell + 1]] for p, ends in split], rows[i].stop - rows[i].start
+                )
                 options = CellOptions(
                     parameters.negative,
                     negatives.weights[j],
-                    limits[j],
+                    negatives.heaviest[j],
                     parameters.alpha - per_token * (done + tokens * s / P),
                     per_token * tokens / P / max(1, len(pairs)),
                     parameters.min_alpha,

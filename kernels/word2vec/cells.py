@@ -15,7 +15,8 @@ Batches are bounded, because the steps of one batch add up without seeing each o
   CENTRE_PAIRS pairs of one centre.
 - A centre with too many pairs for that is heavy. Heavy centres are trained first, by themselves, one short run after
   the other.
-- A batch has at most ``limit`` pairs, which bounds how often it repels one negative; see `batch_limit`.
+- A batch has fewer pairs if one word is a large part of the block's negatives, or if the learning rate is large; see
+  `_limits`.
 - Negatives that equal a context are not skipped. If they were, a block with one very frequent word would have next to
   no negatives, and its vectors would grow without bound.
 
@@ -56,10 +57,17 @@ RUN = 4
 RUNS = 32
 #: Negatives that the runs of a batch share.
 SHARED = 16
-#: Largest number of pairs of one centre in a batch.
+#: Most pairs of one centre in a batch, and in a run of a heavy centre.
 CENTRE_PAIRS = 8
-#: Pairs of a run of a heavy centre.
-HEAVY_RUN = 8
+#: Largest sums of the repulsion's factors, α negative w_j per pair: on a centre in a batch, on a negative in a batch,
+#: and on the product of a heavy centre and a negative, where both rows move.
+CENTRE_FORCE = 2.0
+NEGATIVE_FORCE = 1.0
+PRODUCT_FORCE = 0.5
+#: Largest sum of the attraction's factors, α per pair, on the product of a centre and one context.
+ATTRACTION = 0.25
+#: Largest factor of one pair. It binds only at learning rates from 0.1 on, and in blocks of large weight.
+PAIR_FORCE = 0.5
 #: Vectors of a tile of products: SHARED numbers, in two vectors or one.
 VECTORS = 1 if WIDTH == SHARED else 2
 TILE = VECTORS * WIDTH
@@ -81,7 +89,7 @@ class CellOptions(NamedTuple):
 
     negative: int
     weight: float  # of the negatives of the cell's block of contexts: dealing.BlockNegatives.weights
-    limit: int  # most pairs of a batch: see `batch_limit`
+    heaviest: float  # largest share of one word in the block's negatives: dealing.BlockNegatives.heaviest
     alpha: float  # learning rate at the cell's first pair
     slope: float  # decrease of the learning rate per pair
     min_alpha: float
@@ -102,13 +110,36 @@ class Scratch(NamedTuple):
     G: np.ndarray  # (RUNS + 1, SHARED) float32; tiles may read one row too many
 
 
-def batch_limit(alpha: float, negative: int, heaviest: float) -> int:
-    """Return the largest number of pairs of a batch.
+class Limits(NamedTuple):
+    """The largest numbers of pairs that are trained without seeing each other's steps, and the weight of negatives."""
 
-    ``heaviest`` is the share of the most frequent word in the block's negatives. All steps of a batch on one row
-    start from the same value. The limit keeps their sum, α · pairs · negative · share, at or below 4.
+    run: int  # of a run
+    centre: int  # of one centre in a batch
+    batch: int  # of a batch
+    heavy: int  # of a run of a heavy centre
+    group: int  # runs whose attraction has all products before all moves
+    weight: float  # negative w_j / SHARED
+
+
+@kernel
+def _limits(options: CellOptions) -> Limits:
+    """Return the limits of a cell.
+
+    Steps that start from the same value add up. If their sum is too large, it overshoots, and vectors grow without
+    bound. So the sum of the factors on one row is at most FORCE: on a centre those of its pairs, on a negative those of
+    all pairs of the batch, times the share of negatives that are this word.
     """
-    return max(8, int(4 / (alpha * negative * heaviest)))
+    alpha = max(options.alpha, options.min_alpha)
+    per_pair = min(PAIR_FORCE, alpha * options.negative * options.weight)
+    # The share of a word among the contexts is larger than among the negatives, but hardly larger than the square root.
+    same_context = max(1, ATTRACTION / (alpha * np.sqrt(options.heaviest)))
+    centre = int(max(1, min(CENTRE_PAIRS, CENTRE_FORCE / per_pair)))
+    run = int(min(RUN, centre, same_context))
+    batch = int(max(run, min(RUNS * RUN, NEGATIVE_FORCE / (per_pair * options.heaviest))))
+    heavy = int(max(1, min(centre, same_context, PRODUCT_FORCE / (per_pair * options.heaviest))))
+    # With such a word, runs see each other's attraction at once.
+    group = GROUP if batch == RUNS * RUN else 1
+    return Limits(run, centre, batch, heavy, group, per_pair / (alpha * SHARED))
 
 
 @kernel
@@ -132,17 +163,18 @@ def train_cell(W_in: np.ndarray, W_out: np.ndarray, pairs: np.ndarray, table: np
     )
     runs = np.empty(len(pairs), np.int64)
     heavy = np.empty(0, np.int64)
-    n_runs, heavy = _find_runs(pairs, runs)
+    limits = _limits(options)
+    n_runs, heavy = _find_runs(pairs, runs, limits.run)
     done = 0
     for h in range(0, len(heavy), 2):
-        done = _train_heavy(W_in, W_out, pairs, (heavy[h], heavy[h + 1]), table, options, done, scratch)
+        done = _train_heavy(W_in, W_out, pairs, (heavy[h], heavy[h + 1]), table, options, limits, done, scratch)
     stride = _stride(n_runs)
     k = 0
     at = 0
     while k < n_runs:
         head = runs[at] >> 3
         B = 0
-        while k < n_runs and B < RUNS and _add_run(pairs, runs[at], B, options.limit, scratch):
+        while k < n_runs and B < RUNS and _add_run(pairs, runs[at], B, limits, scratch):
             B += 1
             k += 1
             at = (at + stride) % n_runs
@@ -151,8 +183,8 @@ def train_cell(W_in: np.ndarray, W_out: np.ndarray, pairs: np.ndarray, table: np
         _draw_negatives(head, table, options, scratch.negatives)
         for o in range(SHARED):
             prefetch_row(W_out, scratch.negatives[o])
-        _attract(B, alpha, scratch, W_in, W_out)
-        _repel(B, alpha, options, scratch, W_in, W_out)
+        _attract(B, alpha, limits.group, scratch, W_in, W_out)
+        _repel(B, alpha, limits, scratch, W_in, W_out)
 
 
 @kernel(inline="always")
@@ -165,8 +197,8 @@ def _learning_rate(options: CellOptions, done: int) -> np.float32:
 
 
 @kernel
-def _find_runs(pairs: np.ndarray, runs: np.ndarray) -> tuple[int, np.ndarray]:
-    """Cut the pairs into runs; return their number, and the bounds of the heavy centres: (2 h,) int64.
+def _find_runs(pairs: np.ndarray, runs: np.ndarray, size: int) -> tuple[int, np.ndarray]:
+    """Cut the pairs into runs of up to ``size``. Return their number, and the bounds of heavy centres: (2 h,) int64.
 
     A run is written to ``runs`` as first pair << 3 | pairs. Heavy centres have no runs.
     """
@@ -175,9 +207,9 @@ def _find_runs(pairs: np.ndarray, runs: np.ndarray) -> tuple[int, np.ndarray]:
     n_heavy = 0
     while first < len(pairs):
         last = _end_of_centre(pairs, first)
-        n_runs += (last - first + RUN - 1) // RUN
+        n_runs += (last - first + size - 1) // size
         first = last
-    most = RUN * max(2, 2 * n_runs // RUNS)
+    most = size * max(2, 2 * n_runs // RUNS)
     heavy = np.empty(2 * (len(pairs) // (most + 1)), np.int64)
     n_runs = 0
     first = 0
@@ -188,8 +220,8 @@ def _find_runs(pairs: np.ndarray, runs: np.ndarray) -> tuple[int, np.ndarray]:
             heavy[n_heavy + 1] = last
             n_heavy += 2
         else:
-            for p in range(first, last, RUN):
-                runs[n_runs] = p << 3 | min(RUN, last - p)
+            for p in range(first, last, size):
+                runs[n_runs] = p << 3 | min(size, last - p)
                 n_runs += 1
         first = last
     return n_runs, heavy[:n_heavy]
@@ -219,20 +251,20 @@ def _stride(n: int) -> int:
 
 
 @kernel(inline="always")
-def _add_run(pairs: np.ndarray, run: int, B: int, limit: int, scratch: Scratch) -> bool:
+def _add_run(pairs: np.ndarray, run: int, B: int, limits: Limits, scratch: Scratch) -> bool:
     """Add a run to the batch after B others, and return True, unless the batch would become too large."""
     first = run >> 3
     m = run & 7
     n = scratch.ends[B]
     centre = pairs[first] >> SHIFT
     if B:
-        if n + m > limit:
+        if n + m > limits.batch:
             return False
         same = m
         for b in range(B):
             if scratch.centres[b] == centre:
                 same += scratch.ends[b + 1] - scratch.ends[b]
-        if same > CENTRE_PAIRS:
+        if same > limits.centre:
             return False
     scratch.centres[B] = centre
     for p in range(m):
@@ -253,12 +285,12 @@ def _draw_negatives(head: int, table: np.ndarray, options: CellOptions, negative
 
 
 @kernel(_nrt=False)
-def _attract(B: int, alpha: np.float32, scratch: Scratch, W_in: np.ndarray, W_out: np.ndarray) -> None:
-    """Train the B runs of a batch with label 1, GROUP runs at a time."""
+def _attract(B: int, alpha: np.float32, group: int, scratch: Scratch, W_in: np.ndarray, W_out: np.ndarray) -> None:
+    """Train the B runs of a batch with label 1, ``group`` runs at a time."""
     centres, ends, contexts, g = scratch.centres, scratch.ends, scratch.contexts, scratch.g
-    for first in range(0, B, GROUP):
-        last = min(first + GROUP, B)
-        for b in range(last, min(last + GROUP, B)):
+    for first in range(0, B, group):
+        last = min(first + group, B)
+        for b in range(last, min(last + group, B)):
             prefetch_row(W_in, centres[b])
             for c in range(ends[b], ends[b + 1]):
                 prefetch_row(W_out, contexts[c])
@@ -273,9 +305,7 @@ def _attract(B: int, alpha: np.float32, scratch: Scratch, W_in: np.ndarray, W_ou
 
 
 @kernel(_nrt=False)
-def _repel(
-    B: int, alpha: np.float32, options: CellOptions, scratch: Scratch, W_in: np.ndarray, W_out: np.ndarray
-) -> None:
+def _repel(B: int, alpha: np.float32, limits: Limits, scratch: Scratch, W_in: np.ndarray, W_out: np.ndarray) -> None:
     """Train the B runs of a batch with the shared negatives, label 0."""
     D = W_in.shape[1]
     centres, negatives, V, U, G = scratch.centres, scratch.negatives, scratch.V, scratch.U, scratch.G
@@ -294,9 +324,8 @@ def _repel(
                     at = first * RUNS + b * STRIP + d
                     tile = multiply_add_rows(tile, V, at, STRIP, scratch.turned, (first + d) * SHARED + o)
             store_tile(tile, G, b * COLUMNS + o, COLUMNS)
-    per_pair = options.negative * options.weight / SHARED
     for b in range(B):
-        strength = np.float32(alpha * per_pair * (scratch.ends[b + 1] - scratch.ends[b]))
+        strength = np.float32(alpha * limits.weight * (scratch.ends[b + 1] - scratch.ends[b]))
         for o in range(0, SHARED, WIDTH):
             repulsions(G, b * COLUMNS + o, strength)
     # Whole tiles of moves: the padding of a list of rows is some row, and its gradients are zero.
@@ -351,16 +380,20 @@ def _train_heavy(
     bounds: tuple[int, int],
     table: np.ndarray,
     options: CellOptions,
+    limits: Limits,
     done: int,
     scratch: Scratch,
 ) -> int:
-    """Train the pairs of one centre in short runs, each with negatives of its own; return the pairs trained so far."""
+    """Train the pairs first to last, of one centre, in short runs with negatives of their own.
+
+    Returns the number of pairs trained so far.
+    """
     first, last = bounds
+    size = limits.heavy
     rows, g, negatives = scratch.contexts, scratch.g, scratch.negatives
     centre = pairs[first] >> SHIFT
-    per_pair = options.negative * options.weight / SHARED
-    for head in range(first, last, HEAVY_RUN):
-        m = min(HEAVY_RUN, last - head)
+    for head in range(first, last, size):
+        m = min(size, last - head)
         alpha = _learning_rate(options, done)
         done += m
         for p in range(m):
@@ -370,7 +403,7 @@ def _train_heavy(
             rows[m + o] = negatives[o]
             prefetch_row(W_out, negatives[o])
         _dots(W_in, centre, W_out, rows, 0, m + SHARED, g)
-        _gradients(m, alpha, np.float32(alpha * per_pair * m), g)
+        _gradients(m, alpha, np.float32(alpha * limits.weight * m), g)
         move_rows(W_in, centre, W_out, rows, 0, m + SHARED, g)
     return done
 

@@ -43,7 +43,7 @@ class BlockNegatives(NamedTuple):
 
     tables: np.ndarray  # (P, size) uint16: rows in the block, each as often as it is drawn
     weights: np.ndarray  # (P,) float64: w_j
-    heaviest: np.ndarray  # (P,) float64: the largest share of one word in the block's negatives or contexts
+    heaviest: np.ndarray  # (P,) float64: the largest share of one word in the block's negatives
 
 
 def deal(mass: np.ndarray, n_blocks: int, key: np.uint64) -> np.ndarray:

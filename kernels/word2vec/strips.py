@@ -329,7 +329,9 @@ def store_sums_of_rows(typingctx: TypingContext, tile: Tile, out: types.Array, a
                 total = builder.fadd(total, builder.extract_value(tile_value, row * tile.n + v))
             rows.append(total)
         # The order of rows in the folded vector is 0, 1, 2, 3.
-        total = folded(builder, folded(builder, rows[0], rows[2], WIDTH), folded(builder, rows[1], rows[3], WIDTH), WIDTH // 2)
+        total = folded(
+            builder, folded(builder, rows[0], rows[2], WIDTH), folded(builder, rows[1], rows[3], WIDTH), WIDTH // 2
+        )
         part = WIDTH // ROWS
         while part > 1:
             part //= 2

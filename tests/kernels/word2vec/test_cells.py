@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 from corpusmill.kernels import random
-from corpusmill.kernels.word2vec.cells import CellOptions, batch_limit, train_cell
-from corpusmill.kernels.word2vec.text import padded
+from corpusmill.kernels.word2vec.cells import CellOptions, train_cell
+from corpusmill.kernels.word2vec.dealing import arrange, block_negatives, deal
+from corpusmill.kernels.word2vec.pairs import split_pairs
+from corpusmill.kernels.word2vec.text import first_vectors, padded
 from helpers import naive_cells
 
 
@@ -21,18 +23,25 @@ def make_pairs(n, n_centres, n_contexts, skew, seed=0):
     return (centres << 16 | rng.integers(0, n_contexts, n)).astype(np.uint32)
 
 
-def make_options(limit=1000, weight=1.3, alpha=0.05):
-    return CellOptions(5, weight, limit, alpha, 1e-5, 0.04, random.key(3))
+def make_options(heaviest=0.01, weight=1.3, alpha=0.05):
+    return CellOptions(5, weight, heaviest, alpha, 1e-5, 0.04, random.key(3))
 
 
 @pytest.mark.parametrize("dimension", [3, 128, 130])
 @pytest.mark.parametrize(
-    ("n", "n_centres", "skew", "limit"),
-    [(1, 5, 0.5, 1000), (7, 3, 0.5, 1000), (900, 300, 0.005, 1000), (900, 300, 0.005, 30), (700, 200, 0.2, 8)],
-    ids=["one pair", "few pairs", "light centres", "short batches", "heavy centres"],
+    ("n", "n_centres", "skew", "heaviest", "alpha"),
+    [
+        (1, 5, 0.5, 0.01, 0.05),
+        (7, 3, 0.5, 0.01, 0.05),
+        (900, 300, 0.005, 0.01, 0.05),
+        (900, 300, 0.005, 0.2, 0.05),
+        (700, 200, 0.2, 0.3, 0.05),
+        (700, 200, 0.2, 0.3, 0.2),
+    ],
+    ids=["one pair", "few pairs", "light centres", "short batches", "heavy centres", "large learning rate"],
 )
-def test_a_cell_is_trained_as_by_the_reference_implementation(n, n_centres, skew, limit, dimension):
-    pairs, options = make_pairs(n, n_centres, 50, skew), make_options(limit)
+def test_a_cell_is_trained_as_by_the_reference_implementation(n, n_centres, skew, heaviest, alpha, dimension):
+    pairs, options = make_pairs(n, n_centres, 50, skew), make_options(heaviest, alpha=alpha)
     table = np.random.default_rng(1).integers(0, 50, 64).astype(np.uint16)
     W_in, W_out = make_block(n_centres, dimension, 1), make_block(50, dimension, 2)
     wanted = W_in.astype(float), W_out.astype(float)
@@ -41,7 +50,7 @@ def test_a_cell_is_trained_as_by_the_reference_implementation(n, n_centres, skew
         return max(options.min_alpha, options.alpha - options.slope * done)
 
     listed = [(int(pair) >> 16, int(pair) & 0xFFFF) for pair in pairs]
-    naive_cells.train_cell(listed, *wanted, table.tolist(), 5, options.weight, limit, rate, int(options.key))
+    naive_cells.train_cell(listed, *wanted, table.tolist(), 5, options.weight, heaviest, rate, int(options.key))
     train_cell(W_in, W_out, pairs, table, options)
     for found, expected in zip((W_in, W_out), wanted, strict=True):
         np.testing.assert_allclose(found, expected, atol=2e-5)
@@ -66,7 +75,34 @@ def test_a_block_may_be_a_view_of_the_whole_matrix():
     np.testing.assert_array_equal(whole[1][:50], blocks[1])
 
 
-def test_the_limit_of_a_batch_falls_with_the_heaviest_share():
-    assert batch_limit(0.025, 5, 0.1) == 320
-    assert batch_limit(0.05, 5, 0.1) == 160
-    assert batch_limit(0.1, 5, 1.0) == 8
+def train_random_text(n_words, exponent, n_blocks, alpha, n_tokens=4000, rounds=8):
+    """Train a text of random words, of which word k is drawn in proportion to k^-exponent; return W_in and W_out."""
+    shares = np.arange(1, n_words + 1.0) ** -exponent
+    words = np.random.default_rng(0).choice(n_words, n_tokens, p=shares / shares.sum()).astype(np.uint32)
+    frequency = np.maximum(np.bincount(words, minlength=n_words), 1)
+    keep = np.ones(n_words, np.float32)
+    dealing = arrange(deal(frequency.astype(float), n_blocks, random.key(1)), n_blocks)
+    negatives = block_negatives(dealing, frequency, keep, 0.75, 1 << 10, random.key(2))
+    W_in, W_out = first_vectors(n_words, 20, random.key(3)), np.zeros((n_words, padded(20)), np.float32)
+    rows = [slice(a, b) for a, b in zip(dealing.bounds[:-1], dealing.bounds[1:], strict=True)]
+    pairs, counts = split_pairs(
+        np.arange(0, n_tokens + 1, 20), words, dealing.places, keep, 5, random.key(4), random.key(5), n_blocks
+    )
+    cells = np.split(pairs, np.cumsum(counts)[:-1])
+    for step in range(rounds):
+        for s in range(n_blocks):
+            for i in range(n_blocks):
+                j = (i + s) % n_blocks
+                key = random.key(6, step, i, j)
+                options = CellOptions(5, negatives.weights[j], negatives.heaviest[j], alpha, 0.0, alpha, key)
+                train_cell(W_in[rows[i]], W_out[rows[j]], cells[i * n_blocks + j], negatives.tables[j], options)
+    return W_in, W_out
+
+
+@pytest.mark.parametrize("alpha", [0.025, 0.1, 0.2])
+@pytest.mark.parametrize("exponent", [0, 1, 2])
+@pytest.mark.parametrize("n_words", [1, 2, 3, 10, 20, 50])
+def test_vectors_of_tiny_vocabularies_stay_finite_and_bounded(n_words, exponent, alpha):
+    for n_blocks in (1, 2, 4, 8):
+        for W in train_random_text(n_words, exponent, n_blocks, alpha):
+            assert abs(W).max() < 5

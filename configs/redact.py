@@ -81,7 +81,7 @@ def _name_of_variable(variable: object) -> object:
 
 
 def hidden_keys(value: object, path: str) -> Iterator[str]:
-    """Yield the dotted paths of the values below ``path`` of which `redact` has replaced at least a part."""
+    """Yield the dotted paths of the values below ``path`` that `redact` has replaced, wholly or in part."""
     if isinstance(value, dict):
         for key, item in value.items():
             yield from hidden_keys(item, f"{path}.{key}")

@@ -168,7 +168,7 @@ def cached_copy(host: np.ndarray, cause: str) -> DeviceArray:
 
 
 def on_device(arrays: Fields, **copies: DeviceArray | tuple[object, ...]) -> Fields:
-    """Return a named tuple with device arrays in some fields. Its annotations name the host's arrays."""
+    """Return a named tuple with device arrays in some fields. Its annotations remain those of host arrays."""
     return arrays._replace(**copies)  # type: ignore[attr-defined]  # a NamedTuple's
 
 

@@ -103,7 +103,10 @@ def read_only(array: np.ndarray) -> np.ndarray:
 
 
 def make_prior(model: ModelBlock, subtract_a: int, subtract_b: int) -> PriorTerms:
-    """Compute the terms of one call; ``subtract_a`` and ``subtract_b`` are 1 if a token is left out of A and of B."""
+    """Return the terms of the draws that depend only on the topic, not on the word or the document.
+
+    ``subtract_a`` and ``subtract_b`` are 1 if a token is left out of A and of B, else 0.
+    """
     mass = model.n_words * model.beta
     alpha = model.alpha.astype(np.float64)
     inverse = 1.0 / (model.totals + mass)

@@ -71,7 +71,7 @@ class UrnIndex(NamedTuple):
 
 
 def make_prior(model: ModelBlock) -> ProposalTerms:
-    """Compute the terms of one call."""
+    """Return the terms of the proposals that depend only on the topic, not on the word or the document."""
     alpha = model.alpha.astype(np.float64)
     flat = 1.0 / alpha[0] if (alpha == alpha[0]).all() else 0.0
     norm = np.maximum(model.totals[:, None] - [0, 1], 0) + model.n_words * model.beta

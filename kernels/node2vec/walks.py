@@ -183,7 +183,7 @@ def _times(a: float, b: float) -> float:
 
 @kernel(inline="always")
 def _draw_alias(tables: AliasTables, start: int, slot: np.int64, u: float) -> np.int64:
-    """Return the slot that a uniform slot and a uniform number draw from the table that begins at ``start``."""
+    """Return ``slot`` or its alternative, as ``u`` decides, in the alias table that begins at ``start``."""
     return slot if u < tables.share[start + slot] else np.int64(tables.other[start + slot])
 
 

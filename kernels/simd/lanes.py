@@ -1,4 +1,4 @@
-"""Eight numbers in one vector, for kernels that run eight sums side by side. See lowering.py before changes.
+"""Eight numbers in one vector, for kernels that run eight sums at the same time. See lowering.py before changes.
 
 A vector always has eight lanes, whatever registers the processor has: LLVM splits it into two or four registers, or
 uses half a register. So results are the same on all processors. Each operation is that of the scalars, lane by lane,

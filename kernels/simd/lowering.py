@@ -1,7 +1,7 @@
 """Helpers for the functions of this package that generate LLVM IR, and what to know before changing one.
 
 Why generate code by hand: numba leaves it to LLVM to vectorise loops, and LLVM does so for simple ones alone. It does
-not keep a tile of sums in registers across a loop of unknown length, nor run eight sums with look-ups side by side,
+not keep a tile of sums in registers across a loop of unknown length, nor run eight sums with look-ups at the same time,
 nor prefetch memory at all. The inner loops of LDA, NMF, Word2Vec and random indexing need these.
 
 How it works: a function with ``@intrinsic`` runs when numba compiles a kernel that calls it. It gets the numba types of

@@ -64,7 +64,7 @@ def train(
     W_out: np.ndarray,
     documents: slice | None = None,
 ) -> None:
-    """Train W_in and W_out (R, D) float32 in place on a text, or on some of its documents; ``method`` is of METHODS."""
+    """Train W_in and W_out (R, D) float32 in place on a text or some of its documents; ``method`` is one of METHODS."""
     first, last, _ = (documents or slice(None)).indices(len(text.ptr) - 1)
     sweep = {"par": train_par, "full": train_full, "sgns": train_sgns}[method]
     sweep(first, last, text, options, W_in, W_out)

@@ -301,7 +301,7 @@ class Versions:
         return {folder: set(found[folder]) for folder in folders}
 
     def _created_by_early_releases(self) -> dict[Folder, set[str]]:
-        """Return the names that the records of complete versions prove, for folders without created.json."""
+        """Return the names in the records of complete versions. Early releases did not write created.json."""
         records = [self.read(number) for number in self.numbers]
         return {
             "versions": {f"{record['version']:06d}" for record in records},

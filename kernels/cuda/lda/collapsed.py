@@ -183,7 +183,7 @@ def _draw(
 
 @device
 def _copy_panel(B: DeviceArray, first_word: int, n_words: int, panel: DeviceArray, into_panel: bool) -> None:
-    """Copy rows of B into shared memory or back. Threads side by side copy numbers side by side."""
+    """Copy rows of B into shared memory or back. Neighbouring threads copy neighbouring numbers."""
     n_topics = B.shape[1]
     for place in range(cuda.threadIdx.x, n_words * n_topics, cuda.blockDim.x):
         w = place // n_topics

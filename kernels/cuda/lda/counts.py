@@ -182,7 +182,7 @@ def _write_document(
         is_first = i < n and first[k] == i
         votes = ballot(is_first)
         if is_first:
-            # Lanes write side by side: each one's place is the number of votes of the lanes before it.
+            # Lanes write next to each other: a lane's place is the number of votes of the lanes before it.
             place = head + end + cuda.popc(votes & ((1 << lane) - 1))
             rows.entries[place] = np.uint32(k) << SIXTEEN | np.uint32(count[k])
         end += cuda.popc(votes)

@@ -132,7 +132,8 @@ def _sweep_block(rows: SparseRows, X: DeviceArray, rule: DeviceRule, H: DeviceAr
     x = shared[: K * COLUMNS]
     y = shared[K * COLUMNS :]
 
-    # 1. r − penalty. A warp has a row, and its lanes have components, so that X and H are read side by side.
+    # 1. r − penalty. A warp has a row, and its lanes have components, so that neighbouring lanes read neighbouring
+    # numbers of X and H.
     for d in range(warp, WARP, warps):
         for k in range(lane, K, WARP):
             total = -penalty

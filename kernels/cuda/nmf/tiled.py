@@ -7,7 +7,7 @@ normalised over all rows:
    through shared memory, over the blocks by atomic additions.
 2. `_normalise` (Algorithm 6) scales the values, and subtracts the component's change from the tile's later components.
 
-In both, a thread has one row. The factor is transposed, so that threads side by side read numbers side by side.
+In both, a thread has one row. The factor is transposed, so that neighbouring threads read neighbouring numbers.
 
 The results differ from the CPU's by rounding. Tested to 1e-5 in the simulator and on a device:
 tests/kernels/cuda/nmf/test_hals.py. Reference implementation: tests/helpers/naive.py, `nmf_fast_hals`.

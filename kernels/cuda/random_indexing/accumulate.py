@@ -140,7 +140,7 @@ def _accumulate(
     for k in range(thread, width, cuda.blockDim.x):
         sums[k] = 0
     cuda.syncthreads()
-    # Threads side by side have neighbours of the same occurrence, which lie side by side in the text.
+    # Neighbouring threads have neighbours of the same occurrence, which are next to each other in the text.
     for e in range(thread, (pieces[p, 2] - pieces[p, 1]) * n_offsets, cuda.blockDim.x):
         j = e % n_offsets
         w = words[np.int64(occurrences[pieces[p, 1] + e // n_offsets]) + offsets[j]]

@@ -45,6 +45,7 @@ def _do_nothing(signum: int, frame: FrameType | None) -> None:
 
 
 def _resend_lost_stop(lost: "UnraisableHookArgs") -> None:
+    """Send a stop signal again whose exception was raised inside a finalizer, where Python can only print it."""
     if isinstance(lost.exc_value, Terminated):
         signal.signal(signal.SIGTERM, _raise_terminated)
         signum = signal.SIGTERM

@@ -96,7 +96,7 @@ class SavedModel:
         return (self.block(index) for index in range(self.n_blocks))
 
     def load(self, metadata: JsonObject) -> Fitted:
-        """Read all of it into memory."""
+        """Read the whole model into memory."""
         return Fitted(list(self.blocks()), self.shared, self.vocabulary, metadata)
 
 

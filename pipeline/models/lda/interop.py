@@ -55,7 +55,7 @@ def word_probabilities(model: Fitted) -> np.ndarray:
 
 
 def known_lengths(model: Fitted, corpus: Corpus) -> np.ndarray:
-    """Return the number of tokens of each document whose words the model has: (D,) int64."""
+    """Return how many tokens of each document have a word that the model has, too: (D,) int64."""
     is_known = find_word_ids(corpus.vocabulary["word"], model.vocabulary) >= 0
     lengths = [np.zeros(0, np.int64)]
     for index in range(len(corpus.chunks)):

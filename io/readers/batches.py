@@ -68,7 +68,9 @@ def as_text(values: pa.Array, options: ReadOptions, row_name: RowName) -> pa.Arr
     if values.null_count:
         if options.null_text == "error":
             row = values.is_null().to_pylist().index(True)
-            raise DataError(f"{row_name(row)}: no text; drop such rows, or ingest with null_text=empty")
+            raise DataError(
+                f"{row_name(row)}: no text (a missing value); drop such rows, or ingest with null_text=empty"
+            )
         # A column without any value has the type null, which cannot be filled with text.
         value_type = pa.string() if pa.types.is_null(values.type) else values.type
         values = pc.fill_null(values.cast(value_type), pa.scalar("").cast(value_type))

@@ -1,5 +1,6 @@
 """Readers of data in memory: documents as strings or token lists, and matrices of counts."""
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -82,6 +83,7 @@ def _estimated_bytes(document: Document) -> int:
 
 def _documents_batch(documents: Sequence[Document], options: ReadOptions, first: int) -> Batch:
     """Return documents, the first of which has number ``first``, as a batch."""
+    documents = [None if _is_missing(document) else document for document in documents]
     # The first document that is not missing decides for all of them.
     are_texts = isinstance(next((d for d in documents if d is not None), ""), str)
     for row, document in enumerate(documents, first):
@@ -102,6 +104,15 @@ def _documents_batch(documents: Sequence[Document], options: ReadOptions, first:
     convert = as_text if are_texts else as_token_lists
     keys = pa.array([str(row) for row in range(first, first + len(documents))], pa.string())
     return Batch(keys, convert(values, options, lambda row: f"document {first + row}"))
+
+
+def _is_missing(document: object) -> bool:
+    """Return whether a document is None, or how pandas represents a missing value: NaN, NA or NaT."""
+    if isinstance(document, str | list):
+        return False
+    if isinstance(document, float):
+        return math.isnan(document)
+    return document is None or type(document).__name__ in ("NAType", "NaTType")
 
 
 def _is_document(document: Any, are_texts: bool) -> bool:

@@ -96,6 +96,8 @@ class Corpus:
     def __init__(self, url: str | os.PathLike[str], part: str = "train"):
         self.store = Store(url)
         self.url = self.store.url
+        #: What messages call the corpus: its URL, unless it is a temporary copy of documents in memory.
+        self.title = self.url
         self.part = part
         if not self.store.exists("corpus.json"):
             raise DataError(

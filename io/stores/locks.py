@@ -14,10 +14,11 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from pathlib import Path
 
 import filelock
 
-from .store import DataError, JsonObject, Store
+from .store import DataError, JsonObject, Store, make_folder
 
 #: The owner of a lock on an object store counts as dead after this time without a heartbeat.
 EXPIRY_SECONDS = 60.0
@@ -142,7 +143,7 @@ def acquire_lock(store: Store, name: str, message: str, expiry: float = EXPIRY_S
 
 @contextlib.contextmanager
 def _local_lock(store: Store, name: str, message: str) -> Iterator[None]:
-    store.fs.makedirs(store.path, exist_ok=True)
+    make_folder(Path(store.path))
     lock = filelock.FileLock(store.where(name))
     try:
         lock.acquire(timeout=_LOCAL_WAIT_SECONDS)

@@ -112,6 +112,8 @@ class Matrix:
     def __init__(self, url: str | os.PathLike[str], part: str = "train"):
         self.store = Store(url)
         self.url = self.store.url
+        #: What messages call the matrix: its URL, unless it is a temporary copy of a matrix in memory.
+        self.title = self.url
         self.part = part
         if part != "train":
             raise ValueError(f"part={part!r} is not known: a matrix has only the part 'train'")

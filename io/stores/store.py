@@ -204,7 +204,7 @@ class Store:
                 self.fs.pipe_file(where, bytes(content))
             return
         target = Path(where)
-        target.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(target.parent)
         temporary = _temporary_name(target)
         try:
             with temporary.open("wb") as file:
@@ -284,7 +284,7 @@ class Store:
             self.fs.pipe({f"{where}/{file}": b"".join(buffers) for file, buffers in encode_group(storable)})
 
     def _write_group_folder(self, target: Path, arrays: Mapping[str, np.ndarray]) -> None:
-        target.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(target.parent)
         temporary = _temporary_name(target)
         try:
             for file, buffers in encode_group(arrays):
@@ -317,6 +317,17 @@ class Store:
             return
         for path in Path(self.path).rglob(_TEMPORARY):
             _remove(path)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it; raise DataError if there is a file at one of these paths."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        file = path
+        while not file.exists():
+            file = file.parent
+        raise DataError(f"{file}: this is a file, and a folder is needed here; choose another path") from None
 
 
 def _temporary_name(target: Path) -> Path:

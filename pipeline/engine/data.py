@@ -27,6 +27,10 @@ class TrainingData(Protocol):
         """Path or URL of the store."""
 
     @property
+    def title(self) -> str:
+        """What messages call the store: its URL, or "documents in memory" if it is a temporary one."""
+
+    @property
     def part(self) -> str:
         """Which of the store's documents these are: "train" or "held_out"."""
 

@@ -70,7 +70,7 @@ class _Engine:
         self.data = training.data
         self.run = training.run
         if not self.data.chunks:
-            raise DataError(f"{self.data.url}: has no chunk to train on")
+            raise DataError(f"{self.data.title}: has no chunk to train on")
         self.shards = shards_of(self.data.chunks, self.algorithm.max_shards)
         self.shard_tokens = [sum(self.data.chunks[c].tokens for c in shard) for shard in self.shards]
         self.shared: Arrays | None = None  # of the last step, once it is known
@@ -151,9 +151,10 @@ class _Engine:
         if store.exists("run.json"):
             found = self.run.meta
             if found["fingerprint"] != description["fingerprint"]:
+                data = found["data"].get("title", found["data"]["url"])
                 raise DataError(
-                    f"{self.run.url}: holds another run ({found['algorithm']} on {found['data']['url']}) with other "
-                    f"parameters, data or seed: choose another run folder, or replace this run with --overwrite"
+                    f"{self.run.url}: holds another run ({found['algorithm']} on {data}) with other parameters, data "
+                    f"or seed: choose another folder, or delete that run (on the command line, use --overwrite)"
                 )
         # Written again when a run is resumed: the data may have moved, and the number of epochs may be new.
         store.write_json("run.json", description)

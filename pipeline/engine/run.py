@@ -21,7 +21,7 @@ from importlib.metadata import version
 from ...io.stores.locks import acquire_lock, is_locked
 from ...io.stores.store import Arrays, DataError, JsonObject, Store, check_format, to_json
 from .algorithm import AnyAlgorithm, Metrics, PreviousModel
-from .data import TrainingData
+from .data import DataRef, TrainingData
 
 FORMAT = 1
 LOCK = "run.lock"
@@ -48,6 +48,20 @@ class RunStore:
         check_format(meta, "run", FORMAT, self.url)
         return meta
 
+    def open_data(self) -> TrainingData:
+        """Open the data that the run trains on; raise DataError if it is not there any more."""
+        place = self.meta["data"]
+        url = place["url"]
+        if not Store(url).exists():
+            title = place.get("title", url)
+            if title != url:
+                raise DataError(
+                    f"{self.url}: this run was trained on {title}, which are not kept: ingest them, and train on the "
+                    f"corpus"
+                )
+            raise DataError(f"{self.url}: the data of this run, {url}, was moved or deleted: put it back")
+        return DataRef(url, place["part"] or "train").open()
+
     @property
     def step(self) -> int:
         """The last committed step: 0 before the first sweep, -1 if not even the first model is committed."""
@@ -72,7 +86,7 @@ class RunStore:
         try:
             yield
         except (ValueError, KeyError, TypeError):
-            raise DataError(f"{self.url}/{name}: damaged; restore it, or start again with --overwrite") from None
+            raise DataError(f"{self.url}/{name}: damaged; restore it, or delete the run and train again") from None
 
     @property
     def is_held(self) -> bool:
@@ -136,7 +150,7 @@ def describe(
     decisive: JsonObject = {
         "algorithm": algorithm.name,
         "parameters": parameters | {"class": type(algorithm).__name__},
-        "data": {"url": data.url, "part": data.part, "hash": data.hash, "kind": data.kind},
+        "data": {"url": data.url, "title": data.title, "part": data.part, "hash": data.hash, "kind": data.kind},
         "previous": previous.digest if previous is not None else None,
         "seed": seed,
         "shards": shards,

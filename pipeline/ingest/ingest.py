@@ -150,6 +150,7 @@ def corpus_from(data: InMemory, vocabulary: pa.Table | Sequence[str] | None = No
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
+    corpus.title = "documents in memory"
     weakref.finalize(corpus, shutil.rmtree, folder, ignore_errors=True)
     return corpus
 

@@ -68,7 +68,7 @@ def _contents_of_run(url: str, n_words: int, estimator: Estimator | None) -> Con
     if estimator is None and n_words:
         estimator = _last_model(url)
     return Contents(
-        title=_title(meta["algorithm"], meta["data"]["url"]),
+        title=_title(meta["algorithm"], meta["data"].get("title", meta["data"]["url"])),
         lead=_lead(meta["data"]),
         rows=run.metrics,
         topics=_topics(estimator, n_words),

@@ -7,7 +7,6 @@ import urllib.request
 from collections.abc import Iterator
 from dataclasses import fields
 
-from ....io.stores.open import open_data
 from ....io.stores.store import DataError, JsonObject
 from ...engine.run import RunStore
 from ...models.registry import estimator_of_run
@@ -72,8 +71,9 @@ class Watcher:
         began = time.monotonic()
         # The run may delete this epoch while it is read. The next look tries again.
         with contextlib.suppress(DataError):
-            estimator = estimator_of_run(meta).from_run(run.url)
-            data = open_data(meta["data"]["url"], meta["data"]["part"] or "train")
+            # Words that only the previous model has are not in the data.
+            estimator = estimator_of_run(meta).from_run(run.url, with_previous=False)
+            data = run.open_data()
             self._description = estimator.algorithm(data).describe(estimator.model_, data)
         self._described_epoch = epoch
         now = time.monotonic()

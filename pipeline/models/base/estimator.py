@@ -2,45 +2,28 @@
 
 import inspect
 import json
-import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import pyarrow as pa
 
 from ....configs.validation import validate_model
-from ....io.stores.open import open_data
 from ....io.stores.store import DataError, JsonObject, Store, to_json
 from ...engine.algorithm import AnyAlgorithm, Metrics
 from ...engine.data import TrainingData
 from ...engine.epoch import Training, train
 from ...engine.events import Callback
-from ...engine.executors import Executor, OnDask, executor_for
+from ...engine.executors import executor_for
 from ...engine.run import RunStore, versions
-from ...views.dashboard import publish
 from ..versions import model_in_use
+from .fit_options import FitOptions, run_folder
 from .inputs import DataLike, InputMatrix, check_columns, is_documents, is_matrix, read_matrix
 from .saved import MODEL_FORMAT, Fitted, SavedModel, read_model_meta, write_arrays
 from .transformer import Transformer
 
 if TYPE_CHECKING:
     from distributed import Client
-
-
-@dataclass(frozen=True)
-class FitOptions:
-    """The options of ``fit``, which `Estimator.fit` documents."""
-
-    client: "Client | None" = None
-    run: str | None = None
-    callbacks: Sequence[Callback] = ()
-    held_out: TrainingData | None = None
-    evaluate_every: int | None = None
-    config: JsonObject | None = None
-    dashboard: bool = True
 
 
 class Estimator(Transformer, ABC):
@@ -54,12 +37,16 @@ class Estimator(Transformer, ABC):
     kind: ClassVar[str]
     #: Epochs between two evaluations, if ``fit`` is not given another number.
     evaluate_every: ClassVar[int] = 10
+    #: Parameters that decide the shape or the meaning of the trained arrays, so that they must stay as they are.
+    fixed_parameters: ClassVar[tuple[str, ...]] = ()
 
     #: Where the model was loaded from or saved to last. Either may have changed since.
     saved_at: str = ""
 
     history_: list[Metrics]
     n_iter_: int
+    #: The parameters that the model was trained with.
+    _trained_with: JsonObject
 
     # --- parameters ---
 
@@ -85,6 +72,17 @@ class Estimator(Transformer, ABC):
         given = ", ".join(f"{k}={v!r}" for k, v in self.get_params().items())
         return f"{type(self).__name__}({given})"
 
+    def _check_fixed_parameters(self) -> None:
+        """Raise ValueError if a parameter was changed after training that the trained arrays depend on."""
+        trained_with = getattr(self, "_trained_with", {})
+        for name in self.fixed_parameters:
+            now = getattr(self, name)
+            if name in trained_with and trained_with[name] != now:
+                raise ValueError(
+                    f"{name} is {now!r}, but the model was trained with {trained_with[name]!r}: set it back with "
+                    f"set_params, or call fit to train a new model"
+                )
+
     # --- what each estimator defines ---
 
     @abstractmethod
@@ -97,6 +95,10 @@ class Estimator(Transformer, ABC):
     @abstractmethod
     def open(self, data: DataLike) -> Any:
         """Return the store of whatever ``fit`` accepts: a store, its URL, documents, or an `InputMatrix`."""
+
+    @abstractmethod
+    def open_held_out(self, held_out: DataLike, data: Any) -> Any:
+        """Return the store of whatever ``held_out`` of ``fit`` accepts. Its words have the same ids as in ``data``."""
 
     @abstractmethod
     def planned_epochs(self) -> int:
@@ -122,7 +124,7 @@ class Estimator(Transformer, ABC):
         client: "Client | None" = None,
         run: str | None = None,
         callbacks: Sequence[Callback] = (),
-        held_out: TrainingData | None = None,
+        held_out: DataLike = None,
         evaluate_every: int | None = None,
         config: JsonObject | None = None,
         dashboard: bool = True,
@@ -143,7 +145,7 @@ class Estimator(Transformer, ABC):
         callbacks : sequence of callables
             Each is called with every event of the run; see `corpusmill.pipeline.engine.events`. Training stops after
             an epoch for which one of them returns True.
-        held_out : store, optional
+        held_out : store, URL or data in memory, optional
             Documents for evaluation. By default those that ingestion set aside.
         evaluate_every : int, optional
             Epochs between two evaluations; 0 for none. The default is 10, and 1 for word vectors.
@@ -176,7 +178,7 @@ class Estimator(Transformer, ABC):
         client: "Client | None" = None,
         run: str | None = None,
         callbacks: Sequence[Callback] = (),
-        held_out: TrainingData | None = None,
+        held_out: DataLike = None,
         evaluate_every: int | None = None,
         config: JsonObject | None = None,
         dashboard: bool = True,
@@ -194,9 +196,10 @@ class Estimator(Transformer, ABC):
         model = getattr(self, "model_", None)
         if model is None:
             return self._train(X, options, None)
-        with _folder(options.run) as url:
+        self._check_fixed_parameters()
+        with run_folder(options.run) as url:
             previous = self._copy_into(url, model)
-            self._train(X, _replace_run(options, url), previous)
+            self._train(X, options.replace_run(url), previous)
         self.merge_previous(model)
         return self
 
@@ -216,13 +219,10 @@ class Estimator(Transformer, ABC):
             self._check_columns_of(matrix)
         data = self.open(X if matrix is None else matrix)
         if not data.n_words:
-            raise DataError(f"{data.url}: there is no word to train on; check what its documents contain")
+            raise DataError(f"{data.title}: there is no word to train on; check what its documents contain")
         executor = executor_for(options.client)
-        held_out = options.held_out
-        if held_out is None and data.part == "train":
-            held_out = data.held_out
-        check_same_words(data, held_out)
-        with _folder(options.run) as url:
+        held_out = self._held_out_data(options.held_out, data)
+        with run_folder(options.run) as url:
             training = Training(
                 algorithm=self.algorithm(data, previous),
                 data=data,
@@ -233,7 +233,7 @@ class Estimator(Transformer, ABC):
                 evaluate_every=self._evaluation_interval(options),
                 # The command line stores its whole configuration. From Python, the parameters are all there is.
                 config=options.config or {"model": {"kind": self.kind} | self.get_params()},
-                callbacks=_with_dashboard(options, executor),
+                callbacks=options.all_callbacks(executor),
                 previous=previous,
             )
             train(training, executor)
@@ -242,18 +242,38 @@ class Estimator(Transformer, ABC):
             self._fitted().metadata |= {"n_features": matrix.n_columns, "feature_names": matrix.names}
         return self
 
+    def _held_out_data(self, given: DataLike, data: TrainingData) -> TrainingData | None:
+        """Return the documents for evaluation; raise DataError if they number their words in another way."""
+        if given is None:
+            held_out = data.held_out if data.part == "train" else None
+        elif hasattr(given, "read_chunk"):
+            held_out = given
+        else:
+            held_out = self.open_held_out(given, data)
+        check_same_words(data, held_out)
+        return held_out
+
     def _open_for_transform(self, X: DataLike) -> Any:
         """Open the data of ``transform`` or ``score``; raise ValueError if it does not fit the training data."""
+        self._check_fixed_parameters()
+        matrix = self._as_matrix(X)
+        return self.open(X if matrix is None else matrix)
+
+    def _as_matrix(self, X: DataLike) -> InputMatrix | None:
+        """Return X if it is a matrix, with the names of the columns; None for documents, stores and URLs.
+
+        Raises ValueError if X does not fit the data that the model was trained on.
+        """
         model = self._fitted()
         owner = type(self).__name__
         if not is_matrix(X):
             was_unnamed_matrix = "n_features" in model.metadata and model.metadata["feature_names"] is None
             if was_unnamed_matrix and is_documents(X):
                 raise ValueError(f"{owner} was fitted on a matrix without column names: pass a matrix, not documents")
-            return self.open(X)
+            return None
         matrix = read_matrix(X, owner)
         self._check_columns_of(matrix)
-        return self.open(matrix._replace(names=model.metadata.get("feature_names")))
+        return matrix._replace(names=model.metadata.get("feature_names"))
 
     def _check_columns_of(self, matrix: InputMatrix) -> None:
         """Raise ValueError if the model was fitted on a matrix with other columns."""
@@ -288,18 +308,22 @@ class Estimator(Transformer, ABC):
         """Set the attributes of a trained model from one step of a run."""
         blocks = [run.block(step, j) for j in run.store.numbers(f"epochs/{step:06d}/blocks")]
         rows = [row for row in run.metrics if row["step"] <= step]
-        metadata = {"data": data.url, "data_hash": data.hash, "step": step, "metrics": rows[-1:]}
+        metadata = {"data": data.title, "data_hash": data.hash, "step": step, "metrics": rows[-1:]}
         vocabulary = getattr(data, "vocabulary", pa.table({}))
         self.model_ = Fitted(blocks, run.shared(step), vocabulary, metadata)
         self.history_ = rows
         self.n_iter_ = int(rows[-1]["epoch"]) if rows else 0
+        self._trained_with = self.get_params()
         self.loaded()
 
     # --- models of runs, and saved ones ---
 
     @classmethod
-    def from_run(cls, url: str) -> Self:
+    def from_run(cls, url: str, with_previous: bool = True) -> Self:
         """Read the model that a run committed last, even while the run continues.
+
+        If the run is one of `partial_fit`, words that occur only in the previous model are added, unless
+        ``with_previous`` is False.
 
         Raises
         ------
@@ -311,15 +335,23 @@ class Estimator(Transformer, ABC):
         parameters = dict(meta["config"].get("model", {}))
         if parameters.pop("kind", None) != cls.kind:
             raise DataError(f"{url}: a run of {meta['algorithm']} where {cls.kind} is needed")
-        data = open_data(meta["data"]["url"], meta["data"]["part"] or "train")
+        data = run.open_data()
         estimator = cls(**parameters)
+        estimator._take_last(run, data)
+        if with_previous and meta["previous"] is not None:
+            copy = run.store.child(f"base/{meta['previous']}").absolute
+            estimator.merge_previous(SavedModel.open(copy).load({}))
+        return estimator
+
+    def _take_last(self, run: RunStore, data: TrainingData) -> None:
+        """Set the attributes of a trained model from the last step of a run that may continue meanwhile."""
         step = run.step
         while True:
             if step < 1:
-                raise DataError(f"{url}: no epoch is committed yet")
+                raise DataError(f"{run.url}: no epoch is committed yet")
             try:
-                estimator._take(run, step, data)
-                return estimator
+                self._take(run, step, data)
+                return
             except DataError:
                 # Training may have committed another step meanwhile and deleted this one.
                 newest = run.step
@@ -377,6 +409,7 @@ class Estimator(Transformer, ABC):
         estimator.history_ = meta["history"]
         estimator.n_iter_ = meta["n_iter"]
         estimator.saved_at = Store(url).absolute
+        estimator._trained_with = meta["parameters"]
         estimator.loaded()
         return estimator
 
@@ -392,27 +425,6 @@ class Estimator(Transformer, ABC):
         return name if meta["parameters"] == parameters else ""
 
 
-@contextmanager
-def _folder(url: str | None) -> Iterator[str]:
-    """Yield ``url``, or a temporary folder that is removed afterwards."""
-    if url is not None:
-        yield url
-        return
-    with tempfile.TemporaryDirectory(prefix="corpusmill-run-", ignore_cleanup_errors=True) as folder:
-        yield folder
-
-
-def _replace_run(options: FitOptions, run: str) -> FitOptions:
-    return FitOptions(**(vars(options) | {"run": run}))
-
-
-def _with_dashboard(options: FitOptions, executor: Executor) -> list[Callback]:
-    callbacks = list(options.callbacks)
-    if options.dashboard and isinstance(executor, OnDask):
-        callbacks.append(publish(executor.client))
-    return callbacks
-
-
 def check_same_words(data: Any, held_out: Any) -> None:
     """Raise DataError unless held-out documents number their words as ``data`` does. ``data`` may have more words."""
     if held_out is None:
@@ -425,6 +437,6 @@ def check_same_words(data: Any, held_out: Any) -> None:
     if ours and theirs and data.vocabulary["word"][: held_out.n_words].equals(held_out.vocabulary["word"]):
         return
     raise DataError(
-        f"{held_out.url}: held-out documents have vocabulary {theirs}, but {data.url} has {ours}: ingest both "
+        f"{held_out.title}: held-out documents have vocabulary {theirs}, but {data.title} has {ours}: ingest both "
         f"together with corpus.held_out, or omit held_out and call score, which looks words up by name"
     )

@@ -6,6 +6,7 @@ Messages follow those of scikit-learn, whose users search for them.
 import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -92,6 +93,21 @@ def read_documents(data: DataLike, owner: str) -> Iterable[object]:
     return data
 
 
+def check_is_path(data: object, owner: str) -> None:
+    """Raise ValueError for a string that is a text: strings are paths and URLs of stores."""
+    if not isinstance(data, str) or "://" in data or not any(character.isspace() for character in data):
+        return
+    try:
+        is_path = Path(data).exists()
+    except OSError:  # a text may be longer than any path
+        is_path = False
+    if not is_path:
+        raise ValueError(
+            f"{data[:40]!r}: nothing is stored at this path. {owner} takes a string for the path of a store: pass "
+            f"documents as a list of strings, also a single one"
+        )
+
+
 def check_columns(matrix: InputMatrix, n_columns: int, names: Sequence[str] | None, owner: str) -> None:
     """Raise ValueError unless a matrix has the columns that the estimator ``owner`` was fitted with."""
     if matrix.n_columns != n_columns:
@@ -140,7 +156,10 @@ def _holds_text(data: DataLike) -> bool:
     array = np.asarray(data)
     if array.dtype.kind in "US":
         return True
-    return array.dtype.kind == "O" and array.ndim == 1 and array.size > 0 and isinstance(array[0], str | list)
+    if array.dtype.kind != "O" or array.ndim != 1:
+        return False
+    # The first documents may be missing: None, NaN or NA.
+    return any(isinstance(document, str | list) for document in array)
 
 
 def _column_names(frame: DataLike) -> list[str] | None:

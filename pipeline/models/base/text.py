@@ -15,7 +15,7 @@ from ...ingest.ingest import corpus_from
 from . import apply
 from .apply import TransformCounts
 from .estimator import Estimator
-from .inputs import DataLike, InputMatrix, is_matrix, read_documents, read_matrix
+from .inputs import DataLike, InputMatrix, check_is_path, is_matrix, read_documents, read_matrix
 from .similarity import unit_vector
 
 if TYPE_CHECKING:
@@ -30,12 +30,27 @@ class TextEstimator(Estimator):
         if isinstance(data, Corpus):
             return data
         if isinstance(data, str | os.PathLike):
+            check_is_path(data, type(self).__name__)
             return Corpus(os.fspath(data))
         if is_matrix(data):
             data = read_matrix(data, type(self).__name__)
         if isinstance(data, InputMatrix):
             return corpus_from(data.values, vocabulary=data.names)
         return corpus_from(read_documents(data, type(self).__name__))
+
+    def open_held_out(self, held_out: DataLike, data: Corpus) -> Corpus:
+        """Return the corpus for a URL, or for documents, whose words get the ids that they have in ``data``.
+
+        Raises ValueError for a matrix: the columns of the training data were reordered by frequency.
+        """
+        if isinstance(held_out, str | os.PathLike):
+            return self.open(held_out)
+        owner = type(self).__name__
+        if is_matrix(held_out):
+            raise ValueError(
+                "held_out is a matrix: pass documents, a corpus or its path, or pass the matrix to score after fit"
+            )
+        return corpus_from(read_documents(held_out, owner), vocabulary=data.vocabulary)
 
     @property
     def words_(self) -> list[str]:
@@ -87,7 +102,7 @@ class TextEstimator(Estimator):
         """
         corpus = self._open_for_transform(X)
         if not corpus.chunks:
-            raise DataError(f"{corpus.url}: contains no document")
+            raise DataError(f"{corpus.title}: contains no document")
         rows = np.concatenate(apply.map_chunks(self, corpus, client, apply.transform_chunk))
         return self._as_output(rows, X)
 
@@ -163,5 +178,5 @@ class TextEstimator(Estimator):
         for chunk in apply.map_chunks(self, corpus, client, apply.score_chunk, options):
             sums = add(sums, chunk)
         if not int(sums.get("tokens", 0)):
-            raise DataError(f"{corpus.url}: nothing to score: no document has two words of the model's vocabulary")
+            raise DataError(f"{corpus.title}: nothing to score: no document has two words of the model's vocabulary")
         return sums

@@ -13,6 +13,7 @@ from ....io.stores.store import DataError
 from ...ingest.ingest import corpus_from
 from ...topics import Topic
 from .coherence import topic_coherence, topic_diversity
+from .inputs import DataLike, InputMatrix, read_documents
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,6 +31,10 @@ class TopicModel(ABC):
     @abstractmethod
     def components_(self) -> np.ndarray:
         """The weight of each word in each topic: (K, V)."""
+
+    @abstractmethod
+    def _as_matrix(self, X: DataLike) -> InputMatrix | None:
+        """Return X if it is a matrix with the model's columns; None for documents, stores and URLs."""
 
     @abstractmethod
     def topics(self, n_words: int = 10) -> list[Topic]:
@@ -52,7 +57,8 @@ class TopicModel(ABC):
         Parameters
         ----------
         data : Corpus, str, path or documents
-            Reference corpus: a corpus, its path or URL, or documents in memory (strings or lists of tokens).
+            Reference corpus: a corpus, its path or URL, documents in memory (strings or lists of tokens), or a matrix
+            of counts with the columns that the model was fitted on.
         measure : {"u_mass", "npmi", "c_v"}, default="npmi"
             The measure; see `corpusmill.pipeline.models.base.coherence.topic_coherence`.
         topn : int, default=10
@@ -70,22 +76,24 @@ class TopicModel(ABC):
         Raises
         ------
         ValueError
-            If the measure is unknown or the window is negative.
+            If the measure is unknown, the window is negative, or a matrix does not have the columns of the model.
         DataError
             If ``data`` has no words, or no word order where the measure needs a window.
         """
-        return topic_coherence(_reference_corpus(data), self.topic_words(topn), measure, window, client)
+        return topic_coherence(self._reference_corpus(data), self.topic_words(topn), measure, window, client)
 
     def diversity(self, topn: int = 25) -> float:
         """Return the share of distinct words among the ``topn`` heaviest words of all topics (Dieng et al., 2020)."""
         return topic_diversity(self.topic_words(topn))
 
-
-def _reference_corpus(data: "Documents") -> Corpus:
-    if isinstance(data, Corpus):
-        return data
-    if isinstance(data, str | os.PathLike):
-        return Corpus(os.fspath(data))
-    if isinstance(data, Matrix):
-        raise DataError(f"{data.url}: a matrix has no words; coherence needs a corpus of documents")
-    return corpus_from(data)
+    def _reference_corpus(self, data: "Documents") -> Corpus:
+        if isinstance(data, Corpus):
+            return data
+        if isinstance(data, str | os.PathLike):
+            return Corpus(os.fspath(data))
+        if isinstance(data, Matrix):
+            raise DataError(f"{data.title}: a matrix has no words; coherence needs a corpus of documents")
+        matrix = self._as_matrix(data)
+        if matrix is None:
+            return corpus_from(read_documents(data, type(self).__name__))
+        return corpus_from(matrix.values, vocabulary=matrix.names)

@@ -106,7 +106,14 @@ class WordVectors(VectorQueries):
 
     @classmethod
     def from_gensim(cls, keyed: GensimVectors) -> Self:
-        """Copy a gensim KeyedVectors, such as ``model.wv`` or the result of gensim's ``KeyedVectors.load``."""
+        """Copy a gensim KeyedVectors, such as ``model.wv`` or the result of gensim's ``KeyedVectors.load``.
+
+        Raises TypeError for anything else.
+        """
+        if not hasattr(keyed, "index_to_key"):
+            raise TypeError(
+                f"a {type(keyed).__name__} cannot be converted: pass a gensim KeyedVectors, such as model.wv"
+            )
         counts = keyed.expandos.get("count")
         return cls(keyed.index_to_key, np.array(keyed.vectors, np.float32), counts)
 

@@ -145,6 +145,7 @@ class LDA(TextEstimator, TopicModel):
     """
 
     kind = "lda"
+    fixed_parameters = ("n_components",)
 
     def __init__(
         self,
@@ -197,7 +198,7 @@ class LDA(TextEstimator, TopicModel):
         if previous is None:
             seeds = self._seed_counts(data)
         else:
-            topics = self._previous_topics(previous)
+            topics = PreviousTopics(previous)
             n_words += topics.n_words_outside(data.vocabulary)
             occurrences = occurrences + topics.row_lengths(data.vocabulary)
         # A row of B has at most one entry per topic, and at most one per token.
@@ -239,20 +240,12 @@ class LDA(TextEstimator, TopicModel):
         ids = find_word_ids(words, data.vocabulary)
         unknown = [word for word, v in zip(words, ids, strict=True) if v < 0]
         if unknown:
-            raise ValueError(f"seeds: {data.url} does not contain {', '.join(unknown)}: remove these words from seeds")
+            raise ValueError(
+                f"seeds: {data.title} does not contain {', '.join(unknown)}: remove these words from seeds"
+            )
         id_of = dict(zip(words, ids.tolist(), strict=True))
         pairs = {(id_of[word], k) for k, topic in enumerate(self.seeds or ()) for word in topic}
         return tuple((v, k, self.seed_weight) for v, k in sorted(pairs))
-
-    def _previous_topics(self, previous: SavedModel) -> PreviousTopics:
-        topics = PreviousTopics(previous)
-        n_topics = len(topics.shared["totals"])
-        if n_topics != self.n_components:
-            raise ValueError(
-                f"n_components is {self.n_components}, but the model to continue from has {n_topics} topics: set "
-                f"n_components to {n_topics}, or call fit to train a new model"
-            )
-        return topics
 
     def _choose_device(self, data: Corpus) -> str:
         longest = max((chunk.longest for chunk in data.chunks), default=0)
@@ -382,7 +375,7 @@ class LDA(TextEstimator, TopicModel):
         corpus = self._open_for_transform(X)
         lengths = interop.known_lengths(self._fitted(), corpus)
         if not lengths.any():
-            raise DataError(f"{corpus.url}: no document contains a word of the model")
+            raise DataError(f"{corpus.title}: no document contains a word of the model")
         weights = np.asarray(self.transform(corpus, client=client))
         return interop.pyldavis_arguments(self._fitted(), lengths, weights)
 

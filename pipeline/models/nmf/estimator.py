@@ -21,7 +21,7 @@ from ...ingest.ingest import corpus_from
 from ...topics import Topic
 from ..base.blocks import equal_blocks
 from ..base.document_completion import select_tokens, split_mask
-from ..base.inputs import DataLike, InputMatrix, is_matrix, read_documents, read_matrix
+from ..base.inputs import DataLike, InputMatrix, check_is_path, is_matrix, read_documents, read_matrix
 from ..base.saved import Fitted, SavedModel
 from ..base.text import TextEstimator
 from ..base.topics import TopicModel
@@ -140,6 +140,7 @@ class NMF(TextEstimator, TopicModel):
     """
 
     kind = "nmf"
+    fixed_parameters = ("n_components", "weighting")
 
     def __init__(
         self,
@@ -189,6 +190,7 @@ class NMF(TextEstimator, TopicModel):
         if isinstance(data, Corpus | Matrix):
             return data
         if isinstance(data, str | os.PathLike):
+            check_is_path(data, type(self).__name__)
             return open_data(os.fspath(data))
         if is_matrix(data):
             data = read_matrix(data, type(self).__name__)
@@ -197,7 +199,19 @@ class NMF(TextEstimator, TopicModel):
         folder = tempfile.TemporaryDirectory(prefix="corpusmill-matrix-")
         matrix = write_matrix(folder.name, _blocks_of(data.values), self.dtype)
         matrix.folder = folder
+        matrix.title = "matrix in memory"
         return matrix
+
+    def open_held_out(self, held_out: DataLike, data: Corpus | Matrix) -> Corpus | Matrix:  # type: ignore[override]
+        """Return the store for a URL, documents or a matrix, to evaluate a model of ``data``."""
+        if isinstance(data, Corpus):
+            return super().open_held_out(held_out, data)
+        store = self.open(held_out)
+        if store.n_words != data.n_words:
+            raise DataError(
+                f"held_out has {store.n_words} columns and the training data {data.n_words}: pass the same columns"
+            )
+        return store
 
     def planned_epochs(self) -> int:
         """Return the number of epochs to train."""
@@ -268,11 +282,6 @@ class NMF(TextEstimator, TopicModel):
             raise ValueError(
                 f"n_components is {self.n_components}: a matrix of {data.n_documents} rows and {data.n_words} columns "
                 f"has {smaller} singular vectors for init={self.init!r}: choose 1 to {smaller}, or init='random'"
-            )
-        if previous is not None and len(self.components_) != self.n_components:
-            raise ValueError(
-                f"n_components is {self.n_components}, but the model that training continues from has "
-                f"{len(self.components_)}"
             )
         if self.order == "paper" and self.n_blocks > 1:
             raise ValueError("order='paper' needs all rows of W at once: set n_blocks to 1")
@@ -462,7 +471,7 @@ class NMF(TextEstimator, TopicModel):
     def _check_columns(self, store: Corpus | Matrix) -> None:
         if isinstance(store, Matrix) and store.n_words != len(self._W):
             raise DataError(
-                f"{store.url}: has {store.n_words} columns, the model {len(self._W)}: give the same columns"
+                f"{store.title}: has {store.n_words} columns, the model {len(self._W)}: give the same columns"
             )
 
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from ....io.stores.store import Arrays, DataError
+from ....io.stores.store import Arrays, DataError, JsonObject
 from ....io.text.vocabulary import rank
 from ....kernels.random_indexing import accumulate as ri
 from ....kernels.random_indexing import text as ri_text
@@ -53,7 +53,11 @@ def add_models(left: Fitted, right: Fitted, sign: int) -> Fitted:
         "documents": np.asarray(n_documents),
     }
     block = {"sums": sums[rows], "statistics": statistics[rows]}
-    metadata = {"data": "", "data_hash": "", "step": 1, "metrics": []}
+    metadata: JsonObject = {"data": "", "data_hash": "", "step": 1, "metrics": []}
+    # A model of a matrix still accepts the columns of that matrix only.
+    for name in ("n_features", "feature_names"):
+        if name in left.metadata:
+            metadata[name] = left.metadata[name]
     return Fitted([block], shared, vocabulary, metadata)
 
 

@@ -27,6 +27,8 @@ AUTO_DIMENSIONS = ((5_000, 512), (50_000, 1024), (500_000, 2048))
 LARGEST_AUTO_DIMENSION = 4096
 #: Parameters in which two models may differ and still be added.
 MAY_DIFFER = {"dimension", "retrain", "normalize", "document_weights", "n_blocks", "device"}
+#: Why these models do not score documents.
+NO_LIKELIHOOD = "random indexing gives documents no likelihood: compare their vectors instead"
 
 
 class _DocumentTerms(NamedTuple):
@@ -114,6 +116,18 @@ class RandomIndexing(TextEstimator):
     """
 
     kind = "random-indexing"
+    fixed_parameters = (
+        "dimension",
+        "window",
+        "seed_length",
+        "order",
+        "random_state",
+        "weighting",
+        "contexts",
+        "min_count",
+        "max_count",
+        "stop_words",
+    )
     _document_terms: _DocumentTerms | None = None
     _wv: WordVectors | None = None
 
@@ -165,7 +179,7 @@ class RandomIndexing(TextEstimator):
         """Return the algorithm for a corpus; raise DataError if ``contexts`` is "words" and their order is unknown."""
         if self.contexts == "words" and not data.is_ordered:
             raise DataError(
-                f"{data.url}: a bag of words, whose words have no neighbours: ingest text, or set order='none' and "
+                f"{data.title}: a bag of words, whose words have no neighbours: ingest text, or set order='none' and "
                 f"contexts='documents'"
             )
         n_blocks = min(self.n_blocks, data.n_words)
@@ -241,9 +255,13 @@ class RandomIndexing(TextEstimator):
         rows = ri.sum_documents(doc_ptr, words, terms.weights, terms.vectors)
         return ri.normalised(rows) if self.normalize else rows
 
+    def score(self, X: DataLike, y: object = None, *, client: "Client | None" = None) -> float:
+        """Raise ValueError, because sums of seeds give documents no likelihood."""
+        raise ValueError(NO_LIKELIHOOD)
+
     def score_chunk(self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> Arrays:
         """Raise ValueError, because sums of seeds give documents no likelihood."""
-        raise ValueError("random indexing gives documents no likelihood: compare their vectors instead")
+        raise ValueError(NO_LIKELIHOOD)
 
     def document_vectors(self, X: DataLike, *, client: "Client | None" = None) -> WordVectors:
         """Return the vectors of documents by their keys, to compare with each other and with `query`."""
@@ -291,12 +309,15 @@ class RandomIndexing(TextEstimator):
         ------
         ValueError
             If the models have other parameters or seeds, were retrained, or exclude words by their frequency.
+        TypeError
+            If ``other`` is no `RandomIndexing`.
         """
         merged = type(self)(**self.get_params())
         return merged._become(self._added(other, 1))
 
     def _trained_on(self, X: DataLike, options: FitOptions) -> "RandomIndexing":
         self._check_addable(self)
+        self._as_matrix(X)  # raises ValueError for other columns than those of the model
         parameters = self.get_params() | {"dimension": self.n_components}
         return type(self)(**parameters)._train(X, options, None)
 
@@ -304,6 +325,7 @@ class RandomIndexing(TextEstimator):
         self.model_ = model
         self.history_ = []
         self.n_iter_ = 1
+        self._trained_with = self.get_params()
         self.loaded()
         return self
 
@@ -312,6 +334,10 @@ class RandomIndexing(TextEstimator):
         return add_models(self._fitted(), other._fitted(), sign)
 
     def _check_addable(self, other: "RandomIndexing") -> None:
+        if not isinstance(other, RandomIndexing):
+            raise TypeError(f"{other!r:.40} cannot be added: pass a trained RandomIndexing")
+        self._check_fixed_parameters()
+        other._check_fixed_parameters()
         for name, value in self.get_params().items():
             if name not in MAY_DIFFER and value != getattr(other, name):
                 raise ValueError(

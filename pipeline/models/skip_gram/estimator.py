@@ -1,6 +1,7 @@
 """What the estimators Word2Vec and Node2Vec have in common: parameters, checks of the corpus, and the trained model."""
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -11,12 +12,20 @@ from ....io.text.vocabulary import merge_vocabularies, rank
 from ...engine.device import resolve_device
 from ...engine.epoch import shards_of
 from ..base.blocks import equal_blocks
+from ..base.inputs import DataLike
 from ..base.saved import Fitted, SavedModel
 from ..base.text import TextEstimator
 from ..base.vectors import WordVectors
 from .algorithm import MATRICES, SkipGram, total_frequencies
 from .sub_model import SubModelSkipGram
 from .whole_model import WholeModelSkipGram
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+
+#: Why these models do not score documents.
+NO_LIKELIHOOD = "word vectors give documents no likelihood: see evaluate, or held_out_loss in history_"
 
 
 class SkipGramEstimator(TextEstimator):
@@ -27,6 +36,7 @@ class SkipGramEstimator(TextEstimator):
 
     #: The loss is measured after every epoch.
     evaluate_every = 1
+    fixed_parameters = ("vector_size",)
 
     vector_size: int
     window: int
@@ -94,18 +104,18 @@ class SkipGramEstimator(TextEstimator):
     def _check_corpus(self, data: Corpus, frequency: np.ndarray) -> int:
         """Return the number of rows of the model: those up to the last word that occurs min_count times."""
         if not data.is_ordered:
-            raise DataError(f"{data.url}: a bag of words, whose words have no neighbours: ingest the text itself")
+            raise DataError(f"{data.title}: a bag of words, whose words have no neighbours: ingest the text itself")
         frequent = np.flatnonzero(frequency >= self.min_count)
         if len(frequent) == 0:
             highest = frequency.max(initial=0)
             raise DataError(
-                f"{data.url}: no word occurs {self.min_count} times (the most frequent one occurs {highest} times): "
+                f"{data.title}: no word occurs {self.min_count} times (the most frequent one occurs {highest} times): "
                 f"lower min_count, or ingest more text"
             )
         longest = max((chunk.longest for chunk in data.chunks), default=0)
         if longest < 2 and not self.ignore_sentence_ends:
             raise DataError(
-                f"{data.url}: no document has two words, so no word has a neighbour: ingest longer documents, or set "
+                f"{data.title}: no document has two words, so no word has a neighbour: ingest longer documents, or set "
                 f"ignore_sentence_ends"
             )
         return int(frequent[-1]) + 1
@@ -161,9 +171,13 @@ class SkipGramEstimator(TextEstimator):
                 rows[document] = self.wv.vectors[own].mean(axis=0)
         return rows
 
+    def score(self, X: DataLike, y: object = None, *, client: "Client | None" = None) -> float:
+        """Raise ValueError: negative sampling does not define a likelihood of documents."""
+        raise ValueError(NO_LIKELIHOOD)
+
     def score_chunk(self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> Arrays:
         """Raise ValueError: negative sampling does not define a likelihood of documents."""
-        raise ValueError("word vectors give documents no likelihood: see evaluate, or held_out_loss in history_")
+        raise ValueError(NO_LIKELIHOOD)
 
 
 def _with_term_frequency(table: pa.Table, frequency: np.ndarray) -> pa.Table:

@@ -4,6 +4,7 @@ import gzip
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -291,6 +292,9 @@ def test_missing_documents_and_lone_surrogates_need_an_option():
         collect(from_memory(["aa", None], ReadOptions()))
     with pytest.raises(DataError, match="document 0: no tokens"):
         collect(from_memory([None, ["aa"]], ReadOptions()))
+    for missing in (float("nan"), pd.NA, pd.NaT):
+        with pytest.raises(DataError, match=r"document 0: no text \(a missing value\); drop such rows"):
+            collect(from_memory([missing, "aa"], ReadOptions()))
     assert collect(from_memory([None, "aa"], ReadOptions(null_text="empty")))[1] == [[], ["aa"]]
     with pytest.raises(DataError, match=r"documents 0 to 1: '.ud800' in one of them"):
         collect(from_memory(["aa", "b\ud800 cc"], ReadOptions()))

@@ -244,6 +244,42 @@ def test_partial_fit_adds_words_and_their_frequencies(kind, corpora):
 
 
 @each
+def test_the_run_of_a_partial_fit_has_the_words_of_the_previous_model(kind, corpora, tmp_path):
+    model = additive(kind).fit(str(corpora / "old"))
+    model.partial_fit(str(corpora / "new"), run=str(tmp_path / "run"))
+    if kind != "random-indexing":  # its run holds the new documents, which are then added
+        read = model_of_run(str(tmp_path / "run"))
+        assert bits(read) == bits(model)
+        assert read.words_ == model.words_
+        assert "word5" in read.words_  # only in the old documents
+
+
+@pytest.mark.parametrize(
+    "kind, changed",
+    [
+        ("lda", {"n_components": 4}),
+        ("nmf", {"n_components": 4}),
+        ("nmf", {"weighting": "tfidf"}),
+        ("word2vec", {"vector_size": 16}),
+        ("node2vec", {"vector_size": 16}),
+        ("random-indexing", {"dimension": 32}),
+        ("random-indexing", {"window": 3}),
+    ],
+)
+def test_a_parameter_that_the_arrays_depend_on_must_not_change_after_training(kind, changed, corpus, tmp_path):
+    model = additive(kind).fit(corpus)
+    model.save(str(tmp_path / "model"))
+    for trained in (model, load_model(str(tmp_path / "model"))):
+        trained.set_params(**changed)
+        (name,) = changed
+        with pytest.raises(ValueError, match=f"^{name} is .*, but the model was trained with .*: set it back"):
+            trained.partial_fit(corpus)
+        with pytest.raises(ValueError, match=f"^{name} is .*, but the model was trained with"):
+            trained.transform(corpus)
+        trained.fit(corpus)
+
+
+@each
 def test_partial_fit_without_a_model_is_fit(kind, corpus):
     assert bits(additive(kind).partial_fit(corpus)) == bits(additive(kind).fit(corpus))
 

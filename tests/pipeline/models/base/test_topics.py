@@ -13,6 +13,8 @@ from corpusmill.pipeline.models.base.coherence import topic_coherence, topic_div
 from corpusmill.pipeline.models.base.topics import TopicModel
 from helpers.toy import write_topic_corpus
 
+TWO_TOPICS = np.array([[3, 2, 0, 0], [2, 1, 0, 0], [0, 0, 1, 3], [0, 0, 2, 2]] * 5)
+
 MODELS = [
     pytest.param(LDA(3, doc_topic_prior=0.1, max_iter=10, random_state=1), id="LDA"),
     pytest.param(NMF(3, max_iter=10), id="NMF"),
@@ -32,6 +34,16 @@ def test_a_topic_model_measures_the_words_of_its_topics(corpus, model):
     found = model.coherence(corpus, "u_mass", topn=6)
     np.testing.assert_array_equal(found, topic_coherence(corpus, words, "u_mass"))
     assert model.diversity(6) == topic_diversity(words)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_model_of_a_matrix_is_measured_on_matrices_with_its_columns_only(model):
+    model.fit(TWO_TOPICS)
+    assert np.isfinite(model.coherence(TWO_TOPICS, "u_mass", topn=2)).any()
+    with pytest.raises(ValueError, match="X has 3 features, but"):
+        model.coherence(TWO_TOPICS[:, :3], "u_mass")
+    with pytest.raises(ValueError, match="pass a matrix, not documents"):
+        model.coherence(["a boat on the sea"], "u_mass")
 
 
 @pytest.mark.parametrize("model", MODELS)

@@ -118,6 +118,10 @@ def test_vectors_trained_by_gensim_are_copied(tmp_path):
     found = WordVectors.from_gensim(model.wv)
     assert [found.get_vecattr(word, "count") for word in "abc"] == [9, 3, 3]
     np.testing.assert_array_equal(found["a"], model.wv["a"])
+    with pytest.raises(
+        TypeError, match=r"a Word2Vec cannot be converted: pass a gensim KeyedVectors, such as model.wv"
+    ):
+        WordVectors.from_gensim(model)
     model.wv.vectors[:] = 0
     assert found.vectors.any()
 

@@ -196,7 +196,7 @@ def test_partial_fit_continues_from_the_model(options, tmp_path):
     assert distance(A, again.transform(A), again) < 0.1 * np.linalg.norm(A)
     with pytest.raises(ValueError, match="X has 39 features, but NMF is expecting 40"):
         again.partial_fit(A[:, :39])
-    with pytest.raises(ValueError, match="has 3"):
+    with pytest.raises(ValueError, match="was trained with 3"):
         again.set_params(n_components=4).partial_fit(A)
 
 

@@ -167,6 +167,11 @@ def test_vectors_that_became_infinite_are_an_error_that_names_the_learning_rate(
         model.partial_fit(corpus)
 
 
+def test_word_vectors_do_not_score_documents(corpus):
+    with pytest.raises(ValueError, match="no likelihood: see evaluate, or held_out_loss"):
+        small(epochs=1).fit(corpus).score(corpus)
+
+
 class StopAfter:
     def __init__(self, epoch):
         self.epoch = epoch

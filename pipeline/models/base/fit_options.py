@@ -1,0 +1,65 @@
+"""The options of ``fit`` and ``partial_fit``: their checks, and the folder of a run."""
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ....io.stores.store import JsonObject
+from ...engine.events import Callback
+from ...engine.executors import Executor, OnDask
+from ...views.dashboard import publish
+from .inputs import DataLike
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """The options of ``fit``, which `Estimator.fit` documents."""
+
+    client: "Client | None" = None
+    run: str | None = None
+    callbacks: Sequence[Callback] = ()
+    held_out: DataLike = None
+    evaluate_every: int | None = None
+    config: JsonObject | None = None
+    dashboard: bool = True
+
+    def __post_init__(self) -> None:
+        """Raise TypeError unless ``callbacks`` is a sequence of functions."""
+        if not isinstance(self.callbacks, Sequence) or isinstance(self.callbacks, str):
+            raise TypeError(
+                f"callbacks is {_shown(self.callbacks)}: pass a list of functions, such as callbacks=[print]"
+            )
+        for callback in self.callbacks:
+            if not callable(callback):
+                raise TypeError(f"callbacks contains {_shown(callback)}, which is not a function: pass functions only")
+
+    def replace_run(self, run: str) -> "FitOptions":
+        """Return the same options with another run."""
+        return FitOptions(**(vars(self) | {"run": run}))
+
+    def all_callbacks(self, executor: Executor) -> list[Callback]:
+        """Return the callbacks, and that of the dashboard if it is wanted and the executor has one."""
+        callbacks = list(self.callbacks)
+        if self.dashboard and isinstance(executor, OnDask):
+            callbacks.append(publish(executor.client))
+        return callbacks
+
+
+def _shown(value: object) -> str:
+    """Return a function's name, or the start of any other value's representation."""
+    return getattr(value, "__name__", None) or repr(value)[:40]
+
+
+@contextmanager
+def run_folder(url: str | None) -> Iterator[str]:
+    """Yield ``url``, or a temporary folder that is removed afterwards."""
+    if url is not None:
+        yield url
+        return
+    with tempfile.TemporaryDirectory(prefix="corpusmill-run-", ignore_cleanup_errors=True) as folder:
+        yield folder

@@ -16,6 +16,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import NativeValue, intrinsic, models, register_model, typeof_impl, unbox
 
+from . import tiles
 from .aligned import CACHE_LINE_BYTES
 from .lowering import (
     BaseContext,
@@ -30,8 +31,9 @@ from .lowering import (
 from .prefetch import DATA, KEEP, READ
 from .tiles import index_type, lanes
 
-#: Vectors in a panel, at most: half of the registers of AVX2.
-MAX_VECTORS = 8
+#: Vectors in a panel, at most: three quarters of the registers of AVX-512, and of processors with fewer registers.
+MAX_VECTORS_512 = 24
+MAX_VECTORS = 12
 #: Rows of more bytes than this are prefetched. For shorter ones, the processor reads far enough ahead on its own.
 PREFETCHED_BYTES = 128
 
@@ -60,7 +62,8 @@ def panels(K: int, dtype: Any) -> list[Panel]:
     while 2 * width <= min(K, lanes(dtype)):
         width *= 2
     vectors = -(-K // width)
-    n = -(-vectors // MAX_VECTORS)
+    most = MAX_VECTORS_512 if tiles.BITS == 512 else MAX_VECTORS
+    n = -(-vectors // most)
     cuts = [width * (vectors * panel // n) for panel in range(n)] + [K]
     return [Panel(start, RowShape(stop - start, width)) for start, stop in pairwise(cuts)]
 

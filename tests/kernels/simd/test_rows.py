@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from corpusmill.kernels.jit import kernel
 from corpusmill.kernels.simd.rows import (
-    MAX_VECTORS,
+    MAX_VECTORS_512,
     add_multiple,
     add_multiple_to,
     load_row,
@@ -23,7 +23,7 @@ def test_panels_cover_each_column_once_with_full_vectors(K):
     assert [panel.start for panel in found] == [0, *np.cumsum([panel.shape.columns for panel in found])][:-1]
     assert sum(panel.shape.columns for panel in found) == K
     for _, shape in found:
-        assert shape.n <= MAX_VECTORS
+        assert shape.n <= MAX_VECTORS_512
         # A vector never begins before its panel, and the vectors cover it.
         assert shape.width <= min(shape.columns, lanes(np.float32))
         assert (shape.n - 1) * shape.width < shape.columns <= shape.n * shape.width

@@ -286,15 +286,16 @@ class Store:
     def _write_group_folder(self, target: Path, arrays: Mapping[str, np.ndarray]) -> None:
         make_folder(target.parent)
         temporary = _temporary_name(target)
+        made: set[str] = set()
         try:
             for file, buffers in encode_group(arrays):
-                path = temporary / file
-                path.parent.mkdir(parents=True, exist_ok=True)
-                with path.open("wb") as stream:
+                _make_parents(f"{temporary}/{file}", made)
+                with open(f"{temporary}/{file}", "wb") as stream:
                     stream.writelines(buffers)
             _replace_folder(temporary, target)
-        finally:
+        except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
+            raise
 
     # --- durability ---
 
@@ -332,6 +333,22 @@ def make_folder(path: Path) -> None:
 
 def _temporary_name(target: Path) -> Path:
     return target.with_name(f".tmp-{uuid.uuid4().hex}-{target.name}")
+
+
+def _make_parents(file: str, made: set[str]) -> None:
+    """Make the parent folders of a file, from the first missing one on. ``made`` has those that exist.
+
+    A group has many folders and small files. ``Path.mkdir`` would try each folder again for each file.
+    """
+    folder = file.rpartition("/")[0]
+    if folder in made:
+        return
+    try:
+        Path(folder).mkdir()
+    except FileNotFoundError:
+        _make_parents(folder, made)
+        Path(folder).mkdir()
+    made.add(folder)
 
 
 def _remove(path: Path) -> None:

@@ -215,7 +215,7 @@ class _Engine:
         shared, metrics = self.algorithm.reduce_shared(self.shared, totals, sums)
         self.shared = self.algorithm.update_schedule(shared, rows)
         check_finite(self.algorithm, step, "the shared part of the model", self.shared)
-        self.run.write_shared(step, self.shared)
+        tasks.write_shared(self.job, step, self.shared)
         return metrics
 
     def _collect(self, epoch: int, shards: tuple[int, ...], reports: list[Handle]) -> tuple[Arrays, Metrics]:

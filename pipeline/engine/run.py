@@ -16,6 +16,7 @@ import json
 import platform
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from importlib.metadata import version
 
 from ...io.stores.locks import acquire_lock, is_locked
@@ -33,7 +34,7 @@ class RunStore:
 
     url: str
 
-    @property
+    @cached_property
     def store(self) -> Store:
         """The store that has these files."""
         return Store(self.url)
@@ -120,11 +121,24 @@ class RunStore:
     def commit(self, step: int, rows: list[Metrics], keep: int) -> None:
         """Commit a step: write the metrics, then HEAD. Then delete steps that are ``keep`` or more steps older."""
         store = self.store
-        store.write_bytes("metrics.jsonl", b"".join(json.dumps(row).encode() + b"\n" for row in rows))
+        store.write_bytes("metrics.jsonl", b"".join(self._line(row) for row in rows))
         store.write_json("HEAD", {"step": step})
         for other in store.numbers("epochs"):
             if other <= step - keep or other > step:
                 store.delete(f"epochs/{other:06d}")
+
+    @cached_property
+    def _lines(self) -> dict[float, tuple[Metrics, bytes]]:
+        """The rows of earlier commits by step, and their lines."""
+        return {}
+
+    def _line(self, row: Metrics) -> bytes:
+        """Return a row as a line of metrics.jsonl. Each commit writes all rows, but encodes only the new one."""
+        known = self._lines.get(row["step"])
+        if known is None or known[0] is not row:
+            known = (row, json.dumps(row).encode() + b"\n")
+            self._lines[row["step"]] = known
+        return known[1]
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:

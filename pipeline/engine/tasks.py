@@ -35,8 +35,8 @@ class Job:
 
     @property
     def store(self) -> RunStore:
-        """The run's files."""
-        return RunStore(self.run)
+        """The run's files, opened once per worker and run."""
+        return CACHE.load((self.training, "run", self.run), lambda: RunStore(self.run))
 
     def open(self, data: DataRef) -> TrainingData:
         """Open a store of data, once per worker and run."""
@@ -88,6 +88,13 @@ class StoredModel:
     def _load(self, kind: str, index: int, read: Callable[[], Arrays]) -> Arrays:
         key = (self._job.training, kind, index)
         return CACHE.load(key, read, version=self._step, size=nbytes, budget=self._job.cache_bytes)
+
+
+def write_shared(job: Job, step: int, arrays: Arrays) -> None:
+    """Write the shared arrays of a step. Tasks that run in this process find them in the cache."""
+    job.store.write_shared(step, arrays)
+    key = (job.training, "shared", 0)
+    CACHE.put(key, arrays, version=step, nbytes=nbytes(arrays), budget=job.cache_bytes)
 
 
 class Stopwatch:

@@ -27,7 +27,13 @@ class ReadOptions:
     text: str = "text"  # column or field of the text
     tokens: str | None = None  # column or field with a list of tokens, to be read instead of text
     key: str | None = None  # column or field with the document's key; None: the key is file:row
-    vocabulary_file: str | None = None  # words of a docword, svmlight or MatrixMarket file, one per line
+    vocabulary_file: str | None = None  # names of the columns of a matrix without names, one per line
+    keys_file: str | None = None  # names of the documents of such a matrix, one per line
+    layer: str | None = None  # matrix of an AnnData file: "X" (also None), "raw/X", or such as "layers/counts"
+    names: str | None = None  # names of 10x features: "id" (also None) or "name"
+    feature_type: str | None = None  # keep the 10x features of this type only, such as "Peaks"
+    transpose: bool = False  # whether the columns of a MatrixMarket or .npz file are the documents
+    binarize: bool = False  # whether a count above 0 is read as 1
     zero_based: bool = False  # whether svmlight columns count from 0
     encoding_errors: str = "strict"  # what to do with invalid UTF-8: "strict" refuses it, "replace" replaces it
     null_text: str = "error"  # what to do with a row without text: "error" refuses it, "empty" reads an empty text

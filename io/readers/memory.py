@@ -1,4 +1,4 @@
-"""Readers of data in memory: documents as strings or token lists, and matrices of counts."""
+"""Reader of documents in memory: strings, or lists of tokens."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -6,20 +6,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import scipy.sparse
 
 from ..stores.store import DataError
-from .batches import (
-    BATCH_BYTES,
-    Bag,
-    Batch,
-    ReadOptions,
-    as_text,
-    as_token_lists,
-    batch_ranges,
-    check_names,
-    replace_surrogates,
-)
+from .batches import BATCH_BYTES, Batch, ReadOptions, as_text, as_token_lists, replace_surrogates
 from .reader import Reader
 from .source import Partition, SourceFile
 
@@ -129,49 +118,3 @@ def _without_surrogates(document: Any) -> Any:
     if isinstance(document, str):
         return replace_surrogates(document)
     return [replace_surrogates(token) for token in document]
-
-
-class MatrixReader(Reader):
-    """A sparse or dense matrix of counts. A row is a document, numbered from 0."""
-
-    kind = "Matrix"
-    is_ordered = False
-    is_repeatable = False
-
-    def __init__(self, matrix: Any, names: Sequence[str] | None, options: ReadOptions):
-        super().__init__((), options)
-        self.matrix = scipy.sparse.csr_matrix(matrix)
-        n_columns = self.matrix.shape[1]
-        if names is not None and len(names) != n_columns:
-            raise DataError(f"the matrix has {n_columns} columns, but the vocabulary has {len(names)} words")
-        self.names = None if names is None else check_names(list(names), "vocabulary")
-
-    def partitions(self) -> Iterable[Partition]:
-        """Return one partition: the matrix is not sent to workers."""
-        return [Partition(SourceFile("matrix", "", 0, ""), first_row=0)]
-
-    def read(self, part: Partition) -> Iterator[Batch]:
-        """Yield the rows."""
-        matrix = self.matrix
-        counts = _whole_counts(matrix)
-        tokens_before = np.append(0, np.cumsum(counts))
-        doc_ptr = tokens_before[matrix.indptr]
-        for first, stop in batch_ranges(np.diff(doc_ptr)):
-            entries = slice(matrix.indptr[first], matrix.indptr[stop])
-            columns = np.repeat(matrix.indices[entries].astype(np.int64), counts[entries])
-            keys = pa.array(np.arange(first, stop)).cast(pa.string())
-            yield Batch(keys, Bag(doc_ptr[first : stop + 1] - doc_ptr[first], columns, self.names))
-
-    def describe(self) -> list[list[Any]]:
-        """Return a fixed text: a matrix in memory has no version that could be compared."""
-        return [["matrix in memory"]]
-
-
-def _whole_counts(matrix: scipy.sparse.csr_matrix) -> np.ndarray:
-    """Return the entries as int64; raise DataError with the row of an entry that is not 0, 1, 2 and so on."""
-    is_bad = ~(matrix.data >= 0) | (matrix.data % 1 != 0)
-    if is_bad.any():
-        entry = int(np.argmax(is_bad))
-        row = int(np.searchsorted(matrix.indptr, entry, side="right")) - 1
-        raise DataError(f"matrix, row {row}: the entry {matrix.data[entry]} is not a count (0, 1, 2, ...)")
-    return matrix.data.astype(np.int64)

@@ -1,11 +1,15 @@
 """Choose the reader of a source: by the option ``format``, by the names of its files, or by the type of an object."""
 
+import os
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
 import scipy.sparse
 
+from ..matrices.blocks import RowBlocks
+from ..matrices.hierarchies import is_zarr
+from ..matrices.memory import annotated_rows, is_annotated, is_backed, is_dask_array, row_blocks
 from ..stores.store import DataError
 from . import demo
 from .batches import ReadOptions
@@ -13,9 +17,11 @@ from .content import check_is_text
 from .jsonl import JSONLinesReader
 from .lda_c import LDACReader
 from .lines import LinesReader, TextFilesReader
-from .memory import DocumentsReader, MatrixReader
+from .market import TenXFolderReader, TransposedMatrixMarketReader, is_tenx_folder
+from .matrices import AnnDataReader, AnnDataZarrReader, MatrixReader, NpzReader, TenXReader
+from .memory import DocumentsReader
 from .reader import Reader
-from .source import SourceFile, find_files, is_folder
+from .source import SourceFile, find_files, find_folders, is_folder
 from .svmlight import SVMLightReader
 from .tables import CSVReader, ParquetReader
 from .triples import DocwordReader, MatrixMarketReader
@@ -30,6 +36,22 @@ FORMATS: dict[str, type[Reader]] = {
     "svmlight": SVMLightReader,
     "lda-c": LDACReader,
     "matrixmarket": MatrixMarketReader,
+    "npz": NpzReader,
+    "h5ad": AnnDataReader,
+    "zarr": AnnDataZarrReader,
+    "10x-h5": TenXReader,
+    "10x-mtx": TenXFolderReader,
+}
+#: Formats in which a source is a folder, not a file.
+_FOLDER_FORMATS = ("zarr", "10x-mtx")
+#: Options that only some formats have.
+_FORMATS_OF_OPTION = {
+    "vocabulary_file": ("docword", "svmlight", "lda-c", "matrixmarket", "npz"),
+    "keys_file": ("matrixmarket", "npz"),
+    "transpose": ("matrixmarket", "npz"),
+    "layer": ("h5ad", "zarr"),
+    "names": ("10x-h5", "10x-mtx"),
+    "feature_type": ("10x-h5", "10x-mtx"),
 }
 _EXTENSIONS = {
     ".jsonl": "jsonl",
@@ -45,6 +67,9 @@ _EXTENSIONS = {
     ".libsvm": "svmlight",
     ".mtx": "matrixmarket",
     ".mm": "matrixmarket",
+    ".npz": "npz",
+    ".h5ad": "h5ad",
+    ".h5": "10x-h5",
 }
 _ARCHIVES = (".zip", ".tar", ".tgz", ".7z", ".rar")
 #: Allowed values of options.
@@ -52,6 +77,7 @@ _CHOICES = {
     "format": ("auto", *FORMATS),
     "encoding_errors": ("strict", "replace"),
     "null_text": ("error", "empty"),
+    "names": (None, "id", "name"),
 }
 
 
@@ -63,25 +89,44 @@ def open_source(source: Any, options: ReadOptions) -> Reader:
     _check(options)
     if isinstance(source, str) and source.startswith(demo.PREFIX):
         return demo.open_demo(source, options)
-    files = find_files(source)
     format_name = options.format
     if format_name == "auto":
-        format_name = _guess_format(source, files)
+        format_name = _folder_format(source) or _guess_format(source, find_files(source))
+    _check_applies(options, format_name, source)
     reader = FORMATS[format_name]
-    if options.vocabulary_file and reader.is_ordered:
-        raise ValueError(
-            f"vocabulary_file names the columns of docword, svmlight, LDA-C and MatrixMarket files, but "
-            f"{source} is {format_name}"
-        )
+    if format_name == "matrixmarket" and options.transpose:
+        reader = TransposedMatrixMarketReader
+    files = find_folders(source) if format_name in _FOLDER_FORMATS else find_files(source)
     return reader(files, options)
 
 
 def from_memory(data: Any, options: ReadOptions, names: Sequence[str] | None = None) -> Reader:
     """Return the reader of a matrix of counts, whose columns have ``names``, or of an iterable of documents."""
     _check(options)
-    if scipy.sparse.issparse(data) or getattr(data, "ndim", 1) == 2:
-        return MatrixReader(data, names, options)
+    if is_annotated(data):
+        return MatrixReader(annotated_rows(data, options.layer), options)
+    is_matrix = isinstance(data, RowBlocks) or scipy.sparse.issparse(data) or is_dask_array(data) or is_backed(data)
+    if is_matrix or getattr(data, "ndim", 1) == 2:
+        return MatrixReader(row_blocks(data, names), options)
     return DocumentsReader(data, options)
+
+
+def _check_applies(options: ReadOptions, format_name: str, source: Any) -> None:
+    """Raise ValueError for an option that the format does not have."""
+    for name, formats in _FORMATS_OF_OPTION.items():
+        if getattr(options, name) and format_name not in formats:
+            raise ValueError(f"{name} applies to {', '.join(formats)}, but {source} is {format_name}")
+
+
+def _folder_format(source: Any) -> str | None:
+    """Return the format of a folder that is read as one file, or None for any other source."""
+    sources = [source] if isinstance(source, str | os.PathLike) else list(source)
+    paths = [os.fspath(one) for one in sources]
+    if paths and all(is_zarr(path) for path in paths):
+        return "zarr"
+    if paths and all(is_folder(path) and is_tenx_folder(path) for path in paths):
+        return "10x-mtx"
+    return None
 
 
 def _check(options: ReadOptions) -> None:

@@ -1,6 +1,8 @@
 """The files of a source: finding them, opening them, and reading them block by block."""
 
 import codecs
+import hashlib
+import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -78,6 +80,36 @@ def find_files(source: Any) -> list[SourceFile]:
         found += matches
     common = os.path.commonpath([str(PurePosixPath(file.path).parent) for file in found])
     return [_describe(file, common) for file in found]
+
+
+def find_folders(source: Any) -> list[SourceFile]:
+    """Return folders that are read as one file each, such as Zarr stores, sorted by path; a list may name several.
+
+    The version of a folder is a digest of the names, sizes and versions of its files. Raises DataError if a folder does
+    not exist.
+    """
+    sources = [source] if isinstance(source, str | os.PathLike) else list(source)
+    paths: list[tuple[Any, str]] = []
+    for one in sources:
+        filesystem, path = filesystem_of(os.fspath(one))
+        found = sorted(filesystem.glob(path)) if _is_pattern(path) else [path]
+        paths += [(filesystem, each.rstrip("/")) for each in found if filesystem.isdir(each)]
+    if not paths:
+        raise DataError(f"{source}: no such folder; check the path or the pattern")
+    common = os.path.commonpath([str(PurePosixPath(path).parent) for _, path in paths])
+    return [_describe_folder(filesystem, path, common) for filesystem, path in paths]
+
+
+def _describe_folder(filesystem: Any, path: str, common: str) -> SourceFile:
+    below = filesystem.find(path, detail=True)
+    files = [_describe(_Found(filesystem, name, below[name]), path) for name in sorted(below)]
+    content = json.dumps([[file.name, file.size, file.modified] for file in files])
+    is_local = isinstance(filesystem, LocalFileSystem)
+    url = path if is_local else filesystem.unstrip_protocol(path)
+    name = str(PurePosixPath(path).relative_to(common))
+    return SourceFile(
+        url, name, sum(file.size for file in files), hashlib.sha256(content.encode()).hexdigest()[:16]
+    )
 
 
 def is_folder(source: Any) -> bool:

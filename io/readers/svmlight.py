@@ -41,6 +41,8 @@ class SVMLightReader(Reader):
             if not fields:
                 continue
             found = self._parse_line(fields[1:], text, f"{file.url}, line {line}", names)
+            if self.options.binarize:
+                found = dict.fromkeys(found, 1)
             keys.append(f"{file.name}:{line}")
             columns += sorted(found)
             counts += [found[column] for column in sorted(found)]

@@ -58,13 +58,9 @@ class TriplesReader(Reader):
                 f"{file.url}: its header says {header.n_words} words, but {self.options.vocabulary_file} has "
                 f"{len(names)}"
             )
-        collector = _Collector(file, header, names)
-        for data, line in line_blocks(file, part):
-            if line == 1:
-                data = data[header.n_bytes :]
-                line = header.n_lines + 1
-            if data.strip():
-                yield from collector.add(data, line)
+        collector = _Collector(file, header, names, self.options.binarize)
+        for triples, line in entry_blocks(file, header, part):
+            yield from collector.add(triples, line)
         yield from collector.finish()
 
 
@@ -108,6 +104,16 @@ class MatrixMarketReader(TriplesReader):
         return Header(n_documents, n_words, n_entries, line, start + len(sizes) + 1, banner[3])
 
 
+def entry_blocks(file: SourceFile, header: Header, part: Partition) -> Iterator[tuple[np.ndarray, int]]:
+    """Yield blocks of documents, words and counts, (3, n) int64, each with the number of its first line."""
+    for data, line in line_blocks(file, part):
+        if line == 1:
+            data = data[header.n_bytes :]
+            line = header.n_lines + 1
+        if data.strip():
+            yield _parse(file, data, line, header.value_type), line
+
+
 def _head(file: SourceFile) -> bytes:
     blocks = line_blocks(file, Partition(file), HEADER_BYTES)
     return next((data for data, _ in blocks), b"")
@@ -116,7 +122,8 @@ def _head(file: SourceFile) -> bytes:
 class _Collector:
     """Gathers triples into documents. The entries of the last document wait for the next block."""
 
-    def __init__(self, file: SourceFile, header: Header, names: pa.Array | None):
+    def __init__(self, file: SourceFile, header: Header, names: pa.Array | None, binarize: bool):
+        self.binarize = binarize
         self.file = file
         self.header = header
         self.names = names
@@ -125,10 +132,11 @@ class _Collector:
         #: Entries that were read, but not yielded: document, word and count, (3, n) int64.
         self.waiting = np.empty((3, 0), np.int64)
 
-    def add(self, data: bytes, line: int) -> Iterator[Batch]:
-        """Add a block of lines, the first of which has number ``line``, and yield the complete documents."""
-        triples = _parse(self.file, data, line, self.header.value_type)
+    def add(self, triples: np.ndarray, line: int) -> Iterator[Batch]:
+        """Add the entries of a block of lines, the first of which has number ``line``; yield complete documents."""
         self._check(triples, line)
+        if self.binarize:
+            triples[2] = 1
         self.n_entries += triples.shape[1]
         triples = np.concatenate([self.waiting, triples], axis=1)
         documents = triples[0]

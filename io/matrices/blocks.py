@@ -1,0 +1,190 @@
+"""What a source of rows is: a matrix with names that is read block by block, and the checks of its entries."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import scipy.sparse
+
+from ..stores.store import DataError
+
+#: Most stored numbers of a block, about. A longer row is a block of its own.
+BLOCK_NUMBERS = 1 << 21
+
+#: Some rows of a matrix: a SciPy CSR matrix with ascending columns in each row, or a NumPy array (rows, columns).
+Block = scipy.sparse.csr_matrix | np.ndarray
+
+
+class RowBlocks(ABC):
+    """A matrix of D rows and V columns that is read as blocks of rows."""
+
+    #: Names the matrix in messages, such as "cells.h5ad, X".
+    where: str
+    #: D and V.
+    shape: tuple[int, int]
+    #: (D,) large_string, or None if the rows have no names.
+    row_names: pa.Array | None = None
+    #: V names, or None if the columns have none.
+    column_names: list[str] | None = None
+    #: Advice for a matrix whose entries are not counts, such as the names of the file's layers.
+    advice: str = "pass the matrix of counts"
+
+    @abstractmethod
+    def blocks(self, first: int = 0, stop: int | None = None, numbers: int = BLOCK_NUMBERS) -> Iterator[Block]:
+        """Yield the rows ``first:stop`` in order, in blocks of at most about ``numbers`` stored numbers."""
+
+    def ranges(self, numbers: int) -> list[tuple[int, int]]:
+        """Return ranges of rows with about ``numbers`` stored numbers, each of which can be read alone."""
+        return [(0, self.shape[0])]
+
+    def name_of_row(self, row: int) -> str:
+        """Return how a message names a row."""
+        if self.row_names is None:
+            return f"row {row}"
+        return f"row {row} ({self.row_names[row].as_py()!r})"
+
+    def name_of_column(self, column: int) -> str:
+        """Return how a message names a column."""
+        if self.column_names is None:
+            return f"column {column}"
+        return f"column {column} ({self.column_names[column]!r})"
+
+
+class SelectedColumns(RowBlocks):
+    """Some columns of another matrix."""
+
+    def __init__(self, source: RowBlocks, columns: np.ndarray):
+        self.source = source
+        self.columns = columns
+        self.where = source.where
+        self.shape = (source.shape[0], len(columns))
+        self.row_names = source.row_names
+        self.advice = source.advice
+        if source.column_names is not None:
+            self.column_names = [source.column_names[column] for column in columns]
+
+    def blocks(self, first: int = 0, stop: int | None = None, numbers: int = BLOCK_NUMBERS) -> Iterator[Block]:
+        """Yield the selected columns of the rows."""
+        for block in self.source.blocks(first, stop, numbers):
+            yield block[:, self.columns]
+
+    def ranges(self, numbers: int) -> list[tuple[int, int]]:
+        """Return the ranges of the other matrix."""
+        return self.source.ranges(numbers)
+
+
+# --- rows that are stored in compressed form ---
+
+
+def check_pointers(indptr: np.ndarray, n_rows: int, n_entries: int, n_indices: int, where: str) -> None:
+    """Raise DataError unless ``indptr`` (n_rows + 1,) cuts the entries of a compressed matrix into rows."""
+    problem = ""
+    if len(indptr) != n_rows + 1:
+        problem = f"it has {len(indptr):,} entries, not {n_rows + 1:,}"
+    elif indptr[0] != 0 or (np.diff(indptr) < 0).any():
+        problem = "it does not ascend from 0"
+    elif n_entries != n_indices or indptr[-1] != n_entries:
+        problem = f"it ends at {indptr[-1]:,}, but there are {n_entries:,} entries and {n_indices:,} indices"
+    if problem:
+        raise DataError(f"{where}: indptr is inconsistent: {problem}; write the matrix again")
+
+
+def checked_rows(data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, source: RowBlocks, first: int) -> Block:
+    """Return rows of ``source`` from row ``first`` on, with ascending columns.
+
+    ``data`` and ``indices`` (n,) are the entries of the rows, and ``indptr`` (rows + 1,) begins with 0. Raises
+    DataError for columns out of range and for entries that occur twice. Columns in another order are sorted, because
+    the files of 10x Genomics store them so.
+    """
+    n_columns = source.shape[1]
+    if len(indices) and not 0 <= int(indices.min()) <= int(indices.max()) < n_columns:
+        raise DataError(f"{source.where}: an index is not in 0..{n_columns - 1}; write the matrix again")
+    shape = (len(indptr) - 1, n_columns)
+    block = scipy.sparse.csr_matrix((data, indices, indptr), shape=shape, copy=False)
+    block.has_sorted_indices = _is_ascending(block)
+    block.sort_indices()
+    check_duplicates(block, source, first)
+    return block
+
+
+def _is_ascending(block: scipy.sparse.csr_matrix) -> bool:
+    falls = np.diff(block.indices) < 0
+    starts = block.indptr[1:-1]
+    falls[starts[(starts > 0) & (starts <= len(falls))] - 1] = False
+    return not falls.any()
+
+
+def check_duplicates(block: scipy.sparse.csr_matrix, source: RowBlocks, first: int) -> None:
+    """Raise DataError if an entry of rows with sorted columns occurs twice."""
+    is_repeated = np.diff(block.indices) == 0
+    starts = block.indptr[1:-1]
+    is_repeated[starts[(starts > 0) & (starts <= len(is_repeated))] - 1] = False
+    if is_repeated.any():
+        entry = int(np.argmax(is_repeated))
+        row = int(np.searchsorted(block.indptr, entry, side="right")) - 1
+        raise DataError(
+            f"{source.where}: {source.name_of_row(first + row)} has two entries in "
+            f"{source.name_of_column(int(block.indices[entry]))}; add them up with sum_duplicates() and write the "
+            f"matrix again"
+        )
+
+
+def cut_rows(numbers_before: np.ndarray, first: int, stop: int, numbers: int) -> Iterator[tuple[int, int]]:
+    """Cut the rows ``first:stop`` into ranges of at most ``numbers`` stored numbers; a longer row is a range.
+
+    ``numbers_before`` (D + 1,) has the stored numbers before each row.
+    """
+    # Each row counts one number more than it has, so that a range of empty rows is bounded too.
+    weights = numbers_before + np.arange(len(numbers_before))
+    while first < stop:
+        last = int(np.searchsorted(weights, weights[first] + numbers, side="right")) - 1
+        last = min(stop, max(first + 1, last))
+        yield first, last
+        first = last
+
+
+# --- what the entries are ---
+
+
+def whole_counts(block: scipy.sparse.csr_matrix, source: RowBlocks, first: int, binarize: bool) -> np.ndarray:
+    """Return the entries of rows as int64; raise DataError for one that is not 0, 1, 2 and so on.
+
+    With ``binarize``, every entry above 0 counts 1.
+    """
+    check_not_negative(block, source, first)
+    if binarize:
+        return (block.data > 0).astype(np.int64)
+    is_fraction = block.data % 1 != 0
+    if is_fraction.any():
+        place, value = _first_marked(block, is_fraction, source, first)
+        raise DataError(
+            f"{source.where}: {place} is {value}, which is not a count (0, 1, 2, ...): the matrix is normalised; "
+            f"{source.advice}"
+        )
+    return block.data.astype(np.int64)
+
+
+def check_not_negative(block: Block, source: RowBlocks, first: int) -> None:
+    """Raise DataError for an entry that is negative or not finite. ``first`` is the number of the first row."""
+    entries = block.data if scipy.sparse.issparse(block) else block
+    if entries.dtype.kind in "bu":
+        return
+    is_bad = ~(np.isfinite(entries) & (entries >= 0))
+    if is_bad.any():
+        place, value = _first_marked(block, is_bad, source, first)
+        reason = "the matrix is scaled or centred" if value < 0 else "entries must be finite"
+        raise DataError(f"{source.where}: {place} is {value}: {reason}; {source.advice}")
+
+
+def _first_marked(block: Block, is_marked: np.ndarray, source: RowBlocks, first: int) -> tuple[str, float]:
+    """Return the place and the value of the first entry that ``is_marked`` marks."""
+    if scipy.sparse.issparse(block):
+        entry = int(np.argmax(is_marked))
+        row = int(np.searchsorted(block.indptr, entry, side="right")) - 1
+        column = int(block.indices[entry])
+        value = block.data[entry]
+    else:
+        row, column = (int(number) for number in np.argwhere(is_marked)[0])
+        value = block[row, column]
+    return f"{source.name_of_row(first + row)}, {source.name_of_column(column)}", float(value)

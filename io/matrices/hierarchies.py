@@ -1,0 +1,61 @@
+"""Opens HDF5 files and Zarr stores, whose groups and arrays have the same interface for reading."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from fsspec.implementations.local import LocalFileSystem
+
+from ..stores.store import DataError, filesystem_of
+
+#: A group of h5py or Zarr.
+Group = Any
+
+
+@contextmanager
+def open_hdf5(url: str) -> Iterator[Group]:
+    """Open an HDF5 file for reading; raise DataError for another file, and ImportError without h5py."""
+    import h5py
+
+    filesystem, path = filesystem_of(url)
+    if not filesystem.isfile(path):
+        raise DataError(f"{url}: no such file")
+    if isinstance(filesystem, LocalFileSystem):
+        with _opened(h5py, path, url) as root:
+            yield root
+        return
+    with filesystem.open(path, "rb") as stream, _opened(h5py, stream, url) as root:
+        yield root
+
+
+def _opened(h5py: Any, file: Any, url: str) -> Any:
+    try:
+        return h5py.File(file, "r")
+    except OSError as error:
+        raise DataError(f"{url}: not an HDF5 file, or a damaged one ({error})") from None
+
+
+@contextmanager
+def open_zarr(url: str) -> Iterator[Group]:
+    """Open a Zarr store of format 2 or 3 for reading; raise DataError for anything else."""
+    import zarr
+
+    filesystem, path = filesystem_of(url)
+    location = path if isinstance(filesystem, LocalFileSystem) else url
+    try:
+        yield zarr.open_group(location, mode="r")
+    except FileNotFoundError:
+        raise DataError(f"{url}: no Zarr store") from None
+
+
+@contextmanager
+def open_hierarchy(url: str) -> Iterator[Group]:
+    """Open a Zarr store if ``url`` ends in .zarr, else an HDF5 file."""
+    opener = open_zarr if is_zarr(url) else open_hdf5
+    with opener(url) as root:
+        yield root
+
+
+def is_zarr(url: str) -> bool:
+    """Return whether the name of a file is that of a Zarr store."""
+    return url.rstrip("/").lower().endswith(".zarr")

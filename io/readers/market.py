@@ -1,0 +1,133 @@
+"""Readers of MatrixMarket files whose columns are documents: 10x Genomics' folders, and regions by cells."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import pyarrow as pa
+
+from ..matrices.blocks import BLOCK_NUMBERS, Block, RowBlocks
+from ..matrices.names import check_unique
+from ..matrices.tenx import feature_names, select_features
+from ..matrices.transposition import Entries, transposed
+from ..stores.store import DataError, filesystem_of
+from .bags import read_names
+from .batches import ReadOptions
+from .matrices import MatrixFileReader
+from .source import Partition, SourceFile, find_files, line_blocks
+from .triples import Header, MatrixMarketReader, entry_blocks
+
+
+class TransposedMatrixMarketReader(MatrixFileReader):
+    """A matrix of counts in MatrixMarket's coordinate format. A column is a document."""
+
+    kind = "TransposedMatrixMarket"
+
+    @contextmanager
+    def open(self, file: SourceFile) -> Iterator[RowBlocks]:
+        """Open the matrix of a file."""
+        names = read_names(self.options.vocabulary_file)
+        keys = read_names(self.options.keys_file)
+        column_names = None if names is None else names.to_pylist()
+        yield MarketColumns(file, self.options, keys, column_names)
+
+
+class TenXFolderReader(MatrixFileReader):
+    """A folder of 10x Genomics with matrix.mtx, barcodes.tsv and features.tsv or genes.tsv, packed or not."""
+
+    kind = "TenXFolder"
+
+    @contextmanager
+    def open(self, file: SourceFile) -> Iterator[RowBlocks]:
+        """Open the matrix of a folder."""
+        barcodes = _table_columns(_file_in(file.url, "barcodes.tsv"))[0]
+        check_unique(barcodes, f"{file.url}, barcodes", "every cell needs a name of its own")
+        features = _table_columns(_file_in(file.url, "features.tsv", "genes.tsv"))
+        names = feature_names(features[0], features[min(1, len(features) - 1)], self.options.names)
+        matrix: RowBlocks = MarketColumns(_file_in(file.url, "matrix.mtx"), self.options, barcodes, names)
+        if self.options.feature_type is not None:
+            if len(features) < 3:
+                raise DataError(f"{file.url}: its table of features has no types; leave out feature_type")
+            matrix = select_features(matrix, features[2], self.options.feature_type)
+        yield matrix
+
+
+def is_tenx_folder(folder: str) -> bool:
+    """Return whether a folder has a matrix as 10x Genomics' programs write it."""
+    return bool(_candidates(folder, "matrix.mtx")) and bool(_candidates(folder, "barcodes.tsv"))
+
+
+def _candidates(folder: str, *names: str) -> list[str]:
+    filesystem, path = filesystem_of(folder)
+    packed = [f"{name}{ending}" for name in names for ending in ("", ".gz")]
+    return [name for name in packed if filesystem.isfile(f"{path.rstrip('/')}/{name}")]
+
+
+def _file_in(folder: str, *names: str) -> SourceFile:
+    found = _candidates(folder, *names)
+    if not found:
+        raise DataError(f"{folder}: no {' or '.join(names)} in this folder (packed with gzip or not)")
+    return find_files(f"{folder.rstrip('/')}/{found[0]}")[0]
+
+
+def _table_columns(file: SourceFile) -> list[pa.Array]:
+    """Return the columns of a table without a header, separated by tabs: large_string each."""
+    rows: list[list[str]] = []
+    for data, _ in line_blocks(file, Partition(file)):
+        rows += [line.decode().split("\t") for line in data.splitlines() if line.strip()]
+    if not rows:
+        raise DataError(f"{file.url}: the file is empty")
+    n_columns = min(len(row) for row in rows)
+    return [pa.array([row[column].strip() for row in rows], pa.large_string()) for column in range(n_columns)]
+
+
+class MarketColumns(RowBlocks):
+    """The columns of a MatrixMarket file as rows, which a transposition through temporary files gives."""
+
+    def __init__(
+        self, file: SourceFile, options: ReadOptions, row_names: pa.Array | None, column_names: list[str] | None
+    ):
+        self.where = file.url
+        self.file = file
+        self.header = MatrixMarketReader((file,), options).header(file)
+        self.shape = (self.header.n_words, self.header.n_documents)
+        self.row_names = row_names
+        self.column_names = column_names
+        self._binarize = options.binarize
+        for kind, names, length in (("columns", row_names, self.shape[0]), ("rows", column_names, self.shape[1])):
+            if names is not None and len(names) != length:
+                raise DataError(f"{file.url}: its header says {length:,} {kind}, but {len(names):,} names are given")
+
+    def blocks(self, first: int = 0, stop: int | None = None, numbers: int = BLOCK_NUMBERS) -> Iterator[Block]:
+        """Yield all columns of the file; a range of them cannot be read alone."""
+        value_type = np.uint8 if self._binarize else np.int64
+        return transposed(self._entries(), self.header.n_entries, self, value_type, numbers)
+
+    def _entries(self) -> Iterator[Entries]:
+        n_entries = 0
+        for (rows, columns, counts), line in entry_blocks(self.file, self.header, Partition(self.file)):
+            _check(self.file, self.header, rows, columns, counts, line)
+            n_entries += len(rows)
+            if self._binarize:
+                counts = counts > 0
+            yield Entries(columns - 1, rows - 1, counts)
+        if n_entries != self.header.n_entries:
+            raise DataError(
+                f"{self.file.url}: its header says {self.header.n_entries:,} entries, but there are {n_entries:,}; "
+                f"fetch the file again"
+            )
+
+
+def _check(
+    file: SourceFile, header: Header, rows: np.ndarray, columns: np.ndarray, counts: np.ndarray, line: int
+) -> None:
+    """Raise DataError with the number of the first line that has a bad number; the first line is ``line``."""
+    checks = [
+        ("row", rows, (rows < 1) | (rows > header.n_documents), f"is not in 1..{header.n_documents}"),
+        ("column", columns, (columns < 1) | (columns > header.n_words), f"is not in 1..{header.n_words}"),
+        ("count", counts, counts < 0, "is negative"),
+    ]
+    for name, values, is_bad, reason in checks:
+        if is_bad.any():
+            entry = int(np.argmax(is_bad))
+            raise DataError(f"{file.url}, line {line + entry}: the {name} {values[entry]} {reason}")

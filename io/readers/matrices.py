@@ -1,0 +1,164 @@
+"""Readers of matrices of counts: AnnData, 10x Genomics, SciPy's .npz, transposed MatrixMarket, and data in memory."""
+
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import scipy.sparse
+
+from ..matrices.anndata import open_anndata
+from ..matrices.blocks import RowBlocks, whole_counts
+from ..matrices.memory import row_blocks
+from ..matrices.tenx import open_tenx
+from ..stores.store import DataError
+from .bags import read_names
+from .batches import Bag, Batch, ReadOptions, batch_ranges, check_names, row_keys
+from .reader import Reader
+from .source import Partition, SourceFile, open_file
+
+#: Stored numbers of a partition.
+PARTITION_NUMBERS = 1 << 22
+
+
+class MatrixFileReader(Reader):
+    """Base of files with one matrix each. A row is a document, and its name is the document's key."""
+
+    is_ordered = False
+
+    @abstractmethod
+    def open(self, file: SourceFile) -> AbstractContextManager[RowBlocks]:
+        """Open the matrix of a file."""
+
+    def partitions(self) -> Iterable[Partition]:
+        """Cut each matrix into ranges of rows with about PARTITION_NUMBERS numbers, if its form allows that."""
+        for file in self.files:
+            with self.open(file) as matrix:
+                for first, stop in matrix.ranges(PARTITION_NUMBERS):
+                    yield Partition(file, first, stop, first_row=first)
+
+    def read(self, part: Partition) -> Iterator[Batch]:
+        """Yield the rows of the partition."""
+        with self.open(part.file) as matrix:
+            yield from count_batches(matrix, (part.start, part.stop), self.options, part.file.name)
+
+    def column_names(self) -> list[str] | None:
+        """Return the names of the columns if all files have the same ones."""
+        found = None
+        for file in self.files:
+            with self.open(file) as matrix:
+                if matrix.column_names is None or found not in (None, matrix.column_names):
+                    return None
+                found = matrix.column_names
+        return found
+
+
+class AnnDataReader(MatrixFileReader):
+    """A matrix of an AnnData file (.h5ad), chosen by the option ``layer``."""
+
+    kind = "AnnData"
+
+    def open(self, file: SourceFile) -> AbstractContextManager[RowBlocks]:
+        """Open the matrix of a file."""
+        return open_anndata(file.url, self.options.layer)
+
+
+class AnnDataZarrReader(AnnDataReader):
+    """A matrix of an AnnData store in Zarr's format 2 or 3."""
+
+    kind = "AnnDataZarr"
+
+
+class TenXReader(MatrixFileReader):
+    """A feature-barcode matrix of 10x Genomics in HDF5. Cells are documents."""
+
+    kind = "TenX"
+
+    def open(self, file: SourceFile) -> AbstractContextManager[RowBlocks]:
+        """Open the matrix of a file."""
+        return open_tenx(file.url, self.options.names, self.options.feature_type)
+
+
+class NpzReader(MatrixFileReader):
+    """A sparse matrix that scipy.sparse.save_npz wrote. With the option ``transpose``, columns are documents."""
+
+    kind = "Npz"
+
+    @contextmanager
+    def open(self, file: SourceFile) -> Iterator[RowBlocks]:
+        """Read the matrix into memory."""
+        with open_file(file, unpack=False) as stream:
+            try:
+                matrix = scipy.sparse.load_npz(stream)
+            except Exception as error:  # NumPy and zipfile have several classes of errors
+                raise DataError(f"{file.url}: not a sparse matrix of SciPy ({error})") from None
+        if self.options.transpose:
+            matrix = matrix.T
+        names = read_names(self.options.vocabulary_file)
+        column_names = None if names is None else names.to_pylist()
+        yield row_blocks(matrix, column_names, read_names(self.options.keys_file), file.url)
+
+
+class MatrixReader(Reader):
+    """A sparse or dense matrix of counts in memory. A row is a document, numbered from 0 if it has no name."""
+
+    kind = "Matrix"
+    is_ordered = False
+    is_repeatable = False
+
+    def __init__(self, matrix: RowBlocks, options: ReadOptions):
+        super().__init__((), options)
+        self.matrix = matrix
+        if matrix.column_names is not None:
+            check_names(matrix.column_names, "vocabulary")
+
+    def partitions(self) -> Iterable[Partition]:
+        """Return one partition: the matrix is not sent to workers."""
+        return [Partition(SourceFile("matrix", "", 0, ""), first_row=0)]
+
+    def read(self, part: Partition) -> Iterator[Batch]:
+        """Yield the rows."""
+        return count_batches(self.matrix, (0, self.matrix.shape[0]), self.options)
+
+    def describe(self) -> list[list[Any]]:
+        """Return a fixed text: a matrix in memory has no version that could be compared."""
+        return [["matrix in memory"]]
+
+    def column_names(self) -> list[str] | None:
+        """Return the names of the columns."""
+        return self.matrix.column_names
+
+
+def count_batches(
+    matrix: RowBlocks, rows: tuple[int, int], options: ReadOptions, file_name: str | None = None
+) -> Iterator[Batch]:
+    """Yield a range of the rows of a matrix of counts as batches.
+
+    A row without a name gets the key ``file_name:number``, or its number from 0 if ``file_name`` is None. Raises
+    DataError for entries that are not counts.
+    """
+    names = None if matrix.column_names is None else pa.array(matrix.column_names, pa.large_string())
+    first_row, stop_row = rows
+    stop_row = min(stop_row, matrix.shape[0])
+    for block in matrix.blocks(first_row, stop_row):
+        if not scipy.sparse.issparse(block):
+            block = scipy.sparse.csr_matrix(block)
+        counts = whole_counts(block, matrix, first_row, options.binarize)
+        tokens_before = np.append(0, np.cumsum(counts))
+        doc_ptr = tokens_before[block.indptr]
+        for first, stop in batch_ranges(np.diff(doc_ptr)):
+            entries = slice(block.indptr[first], block.indptr[stop])
+            columns = np.repeat(block.indices[entries].astype(np.int64), counts[entries])
+            keys = _keys(matrix, first_row + first, stop - first, file_name)
+            yield Batch(keys, Bag(doc_ptr[first : stop + 1] - doc_ptr[first], columns, names))
+        first_row += block.shape[0]
+
+
+def _keys(matrix: RowBlocks, first: int, n_rows: int, file_name: str | None) -> pa.Array:
+    if matrix.row_names is not None:
+        return matrix.row_names.slice(first, n_rows).cast(pa.string())
+    if file_name is None:
+        return pa.array(np.arange(first, first + n_rows)).cast(pa.string())
+    return row_keys(file_name, first + 1, n_rows)

@@ -16,7 +16,21 @@ class SourceConfig(Section):
         description="File, folder, glob pattern or URL, or a list of these. demo:kjv is the King James Bible"
     )
     format: Literal[
-        "auto", "lines", "text", "jsonl", "csv", "parquet", "docword", "svmlight", "lda-c", "matrixmarket"
+        "auto",
+        "lines",
+        "text",
+        "jsonl",
+        "csv",
+        "parquet",
+        "docword",
+        "svmlight",
+        "lda-c",
+        "matrixmarket",
+        "npz",
+        "h5ad",
+        "zarr",
+        "10x-h5",
+        "10x-mtx",
     ] = Field(
         "auto",
         description="Format of the files. auto goes by their names; lines has one document per line, text one per file",
@@ -27,8 +41,22 @@ class SourceConfig(Section):
         None, description="Column or JSON key of a document's name. null makes names from file and row"
     )
     vocabulary_file: str | None = Field(
-        None, description="File with the words of a docword, svmlight, LDA-C or MatrixMarket file, one per line"
+        None, description="File with the words of a docword, svmlight, LDA-C, MatrixMarket or npz file, one per line"
     )
+    keys_file: str | None = Field(
+        None, description="File with the names of the documents of a MatrixMarket or npz file, one per line"
+    )
+    layer: str | None = Field(
+        None, description="Matrix of an AnnData file: X, raw/X, or a layer such as layers/counts. null means X"
+    )
+    names: Literal["id", "name"] | None = Field(
+        None, description="Names of the features of 10x files. null means id; name adds -1, -2 to equal names"
+    )
+    feature_type: str | None = Field(
+        None, description="Type of the features of 10x files to keep, such as Peaks. null keeps all"
+    )
+    transpose: bool = Field(False, description="Whether the columns of a MatrixMarket or npz file are the documents")
+    binarize: bool = Field(False, description="Read every count above 0 as 1")
     zero_based: bool = Field(False, description="Whether the columns of svmlight files count from 0")
     encoding_errors: Literal["strict", "replace"] = Field(
         "strict", description="Invalid UTF-8 is an error (strict) or becomes a replacement character (replace)"

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,8 +13,9 @@ from ..stores.store import DataError
 #: Most stored numbers of a block, about. A longer row is a block of its own.
 BLOCK_NUMBERS = 1 << 21
 
-#: Some rows of a matrix: a SciPy CSR matrix with ascending columns in each row, or a NumPy array (rows, columns).
-Block = scipy.sparse.csr_matrix | np.ndarray
+#: Some rows of a matrix: a SciPy CSR matrix with ascending columns in each row, or a NumPy array (rows, columns). SciPy
+#: has no type annotations.
+Block = Any
 
 
 class RowBlocks(ABC):

@@ -17,9 +17,7 @@ StoredArray = Any
 class StoredMatrix(RowBlocks):
     """Base of the forms: what they are called, and the names of their rows and columns."""
 
-    def __init__(
-        self, where: str, shape: tuple[int, int], row_names: pa.Array | None, column_names: list[str] | None
-    ):
+    def __init__(self, where: str, shape: tuple[int, int], row_names: pa.Array | None, column_names: list[str] | None):
         self.where = where
         self.shape = shape
         self.row_names = row_names
@@ -94,9 +92,7 @@ class SparseByColumn(StoredMatrix):
 class Dense(StoredMatrix):
     """A dense matrix."""
 
-    def __init__(
-        self, where: str, array: StoredArray, row_names: pa.Array | None, column_names: list[str] | None
-    ):
+    def __init__(self, where: str, array: StoredArray, row_names: pa.Array | None, column_names: list[str] | None):
         if len(array.shape) != 2:
             raise DataError(f"{where}: an array of shape {tuple(array.shape)}, where a matrix is needed")
         super().__init__(where, (int(array.shape[0]), int(array.shape[1])), row_names, column_names)

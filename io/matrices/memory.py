@@ -115,12 +115,16 @@ class RowsInMemory(RowBlocks):
         self.where = where
         self.column_names = column_names
         self.row_names = row_names
-        self._rows = scipy.sparse.csr_matrix(data) if scipy.sparse.issparse(data) else np.asarray(data)
+        self._rows: Block = data
+        if not scipy.sparse.issparse(data):
+            self._rows = np.asarray(data)
+        else:
+            self._rows = scipy.sparse.csr_matrix(data)
+            if not self._rows.has_canonical_format:
+                # A copy, because the arrays belong to the caller.
+                self._rows = self._rows.copy()
+                self._rows.sum_duplicates()
         self.shape = self._rows.shape
-        if scipy.sparse.issparse(self._rows) and not self._rows.has_canonical_format:
-            # A copy, because the arrays belong to the caller.
-            self._rows = self._rows.copy()
-            self._rows.sum_duplicates()
 
     def blocks(self, first: int = 0, stop: int | None = None, numbers: int = BLOCK_NUMBERS) -> Iterator[Block]:
         """Yield the rows."""

@@ -133,7 +133,8 @@ def _check(options: ReadOptions) -> None:
     for name, allowed in _CHOICES.items():
         value = getattr(options, name)
         if value not in allowed:
-            raise ValueError(f"{name}={value!r} is not known: choose one of {', '.join(allowed)}")
+            shown = ", ".join(str(choice) for choice in allowed)
+            raise ValueError(f"{name}={value!r} is not known: choose one of {shown}")
 
 
 def _guess_format(source: Any, files: list[SourceFile]) -> str:

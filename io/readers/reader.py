@@ -43,6 +43,10 @@ class Reader(ABC):
         """Return what identifies the content of the source: name, size and version of each file."""
         return [[file.url, file.size, file.modified] for file in self.files]
 
+    def column_names(self) -> list[str] | None:
+        """Return the names of the columns if the source is a matrix whose columns have names, else None."""
+        return None
+
     def only(self, files: Iterable[SourceFile]) -> Self:
         """Return the reader of some of these files. Their documents have the same keys as before."""
         fewer = copy.copy(self)

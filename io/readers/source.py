@@ -107,9 +107,7 @@ def _describe_folder(filesystem: Any, path: str, common: str) -> SourceFile:
     is_local = isinstance(filesystem, LocalFileSystem)
     url = path if is_local else filesystem.unstrip_protocol(path)
     name = str(PurePosixPath(path).relative_to(common))
-    return SourceFile(
-        url, name, sum(file.size for file in files), hashlib.sha256(content.encode()).hexdigest()[:16]
-    )
+    return SourceFile(url, name, sum(file.size for file in files), hashlib.sha256(content.encode()).hexdigest()[:16])
 
 
 def is_folder(source: Any) -> bool:

@@ -4,6 +4,7 @@ Layout below the URL::
 
     corpus.json          kind, format, counts, chunk table, hash; written last: a folder without it is no corpus
     vocabulary.parquet   word, term_frequency, document_frequency; the row number is the word's id
+    columns.parquet      word: the columns of the matrix that the corpus was made from, in its order, if they have names
     documents-<part>.parquet   key, file, chunk, row; one row per document, in order
     <part>/<c>/          one Zarr group per chunk, see Chunk
 
@@ -152,6 +153,16 @@ class Corpus:
     def vocabulary(self) -> pa.Table:
         """Columns word, term_frequency and document_frequency. A word's row number is its id."""
         return self.store.read_parquet("vocabulary.parquet")
+
+    @cached_property
+    def columns(self) -> list[str] | None:
+        """Names of the columns of the matrix that the corpus was made from, empty ones included.
+
+        None if the corpus was not made from a matrix, or from one without names.
+        """
+        if not self.store.exists("columns.parquet"):
+            return None
+        return self.store.read_parquet("columns.parquet")["word"].to_pylist()
 
     @cached_property
     def documents(self) -> pa.Table:

@@ -3,12 +3,14 @@
 Layout below the URL::
 
     matrix.json          kind, format, shape, dtype, chunk table, hash; written last: a folder without it is no matrix
+    columns.parquet      word: the names of the columns, if they have any
+    rows.parquet         key: the names of the rows, if they have any
     train/<c>/           one Zarr group per chunk: indptr, indices and data of sparse (CSR) rows, or data of dense rows
 """
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
@@ -173,8 +175,22 @@ class Matrix:
         return self.meta["hash"]
 
     @property
+    def columns(self) -> list[str] | None:
+        """The names of the columns, or None if they have none."""
+        if not self.meta.get("has_column_names", False):
+            return None
+        return self.store.read_parquet("columns.parquet")["word"].to_pylist()
+
+    @property
+    def keys(self) -> pa.ChunkedArray | None:
+        """The names of the rows: (D,) large_string, or None if they have none."""
+        if not self.meta.get("has_row_names", False):
+            return None
+        return self.store.read_parquet("rows.parquet")["key"]
+
+    @property
     def vocabulary(self) -> pa.Table:
-        """A table without columns: the columns of a matrix have no names."""
+        """A table without columns: the columns of a matrix are no words that occur a number of times."""
         return pa.table({})
 
     @property
@@ -189,20 +205,25 @@ class Matrix:
 
 
 def write_matrix(
-    url: str | os.PathLike[str], data: Any, dtype: npt.DTypeLike = np.float32, chunk_numbers: int = CHUNK_NUMBERS
+    url: str | os.PathLike[str],
+    data: Any,
+    dtype: npt.DTypeLike = np.float32,
+    chunk_numbers: int = CHUNK_NUMBERS,
+    columns: Sequence[str] | None = None,
+    rows: pa.Array | None = None,
 ) -> Matrix:
     """Write a NumPy array, a SciPy sparse matrix, or an iterable of either (blocks of rows) as a store, and open it.
 
     A chunk holds at most ``chunk_numbers`` stored numbers. A longer row has a chunk of its own. Rows and columns may be
-    empty. Raises DataError with row and column for an entry that is negative or not finite, and for blocks that differ
-    in width or in whether they are sparse.
+    empty. ``columns`` and ``rows`` are their names. Raises DataError with row and column for an entry that is negative
+    or not finite, for blocks that differ in width or in whether they are sparse, and for a wrong number of names.
     """
     writer = _Writer(Store(url), np.dtype(dtype))
     is_one_block = scipy.sparse.issparse(data) or hasattr(data, "shape")
     for block in [data] if is_one_block else data:
-        for rows in _cut(block, chunk_numbers):
-            writer.add(rows)
-    return writer.finish()
+        for part in _cut(block, chunk_numbers):
+            writer.add(part)
+    return writer.finish(columns, rows)
 
 
 class _Writer:
@@ -235,10 +256,17 @@ class _Writer:
         self.chunks.append(MatrixChunkInfo(block.shape[0], int(arrays["data"].size), self.n_rows))
         self.n_rows += block.shape[0]
 
-    def finish(self) -> Matrix:
-        """Write matrix.json and open the store."""
+    def finish(self, columns: Sequence[str] | None, rows: pa.Array | None) -> Matrix:
+        """Write the names and matrix.json, and open the store."""
         if not self.n_rows or self.n_columns < 1:
             raise DataError(f"{self.store.url}: the matrix has no rows or no columns")
+        for kind, names, length in (("columns", columns, self.n_columns), ("rows", rows, self.n_rows)):
+            if names is not None and len(names) != length:
+                raise DataError(f"{self.store.url}: the matrix has {length} {kind}, but {len(names)} names for them")
+        if columns is not None:
+            self.store.write_parquet("columns.parquet", pa.table({"word": pa.array(columns, pa.large_string())}))
+        if rows is not None:
+            self.store.write_parquet("rows.parquet", pa.table({"key": rows}))
         self.store.write_json(
             "matrix.json",
             {
@@ -246,6 +274,8 @@ class _Writer:
                 "format": FORMAT,
                 "n_words": self.n_columns,
                 "sparse": self.is_sparse,
+                "has_column_names": columns is not None,
+                "has_row_names": rows is not None,
                 "dtype": self.dtype.name,
                 "total": self.total,
                 "hash": self.digest.hexdigest()[:32],

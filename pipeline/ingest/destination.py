@@ -9,7 +9,7 @@ from .job import PARTS, Job
 #: While this file exists below ``.work``, all files of the names in CONTENT were written by an ingest.
 BEGUN = "begun.json"
 #: The files and folders of a corpus besides corpus.json.
-CONTENT = (*PARTS, *(f"documents-{part}.parquet" for part in PARTS), "vocabulary.parquet")
+CONTENT = (*PARTS, *(f"documents-{part}.parquet" for part in PARTS), "vocabulary.parquet", "columns.parquet")
 
 
 def has_corpus(job: Job, reader: Reader, identity: Identity) -> bool:

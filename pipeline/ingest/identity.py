@@ -12,6 +12,9 @@ from ...io.readers.reader import Reader
 from ...io.stores.corpus import vocabulary_hash
 from .options import IngestOptions
 
+#: Options that were added after the first corpora were made.
+LATER_OPTIONS = ("keys_file", "layer", "names", "feature_type", "transpose", "binarize")
+
 
 class Identity(TypedDict):
     """Everything that decides the content of a corpus. It is stored in corpus.json, and never has other keys."""
@@ -32,13 +35,25 @@ def identity_of(reader: Reader, options: IngestOptions, vocabulary: pa.Table | N
     identity = Identity(
         source=reader.describe(),
         reader=reader.kind,
-        # Whether a corpus may be overwritten does not change its content.
-        options=asdict(replace(options, overwrite=False)),
+        options=_recorded(options),
         vocabulary=words,
     )
     # JSON turns tuples into lists. The identity must equal the one that is read from corpus.json.
     as_stored: Identity = json.loads(json.dumps(identity))
     return as_stored
+
+
+def _recorded(options: IngestOptions) -> dict[str, object]:
+    """Return the options that decide the content. Later ones are included only if they are used.
+
+    A corpus of an earlier version, which does not have them, is then recognised.
+    """
+    # Whether a corpus may be overwritten does not change its content.
+    recorded = asdict(replace(options, overwrite=False))
+    for name in LATER_OPTIONS:
+        if not recorded[name]:
+            del recorded[name]
+    return recorded
 
 
 def digest_of(identity: Identity) -> str:
@@ -51,7 +66,8 @@ def describe_difference(found: Identity | None, wanted: Identity) -> str:
     """Say how the corpus that was found differs from the one that is wanted. None: its identity is unknown."""
     if found is None or found["source"] != wanted["source"]:
         return "from another source, or from files that changed since"
-    changed = [name for name, value in wanted["options"].items() if found["options"].get(name) != value]
+    names = found["options"] | wanted["options"]
+    changed = [name for name in names if found["options"].get(name) != wanted["options"].get(name)]
     if changed:
         return f"from this source with other options ({', '.join(changed)})"
     if found == wanted:

@@ -34,7 +34,19 @@ class IngestOptions(ReadOptions, TokenOptions, VocabularyOptions):
     key : str, optional
         Column or field with the key of the document. By default, the key is ``file:row``.
     vocabulary_file : str, optional
-        File with the words of the columns of docword, svmlight, LDA-C and MatrixMarket files, one per line.
+        File with the words of the columns of docword, svmlight, LDA-C, MatrixMarket and .npz files, one per line.
+    keys_file : str, optional
+        File with the keys of the documents of MatrixMarket and .npz files, one per line.
+    layer : str, optional
+        Matrix of AnnData: "X" (the default), "raw/X", or a layer such as "layers/counts".
+    names : {"id", "name"}, optional
+        Names of the features of 10x Genomics. The default is "id". With "name", equal names get "-1", "-2" and so on.
+    feature_type : str, optional
+        Type of the features of 10x Genomics to keep, such as "Peaks". By default, all.
+    transpose : bool, default=False
+        Whether the columns of MatrixMarket and .npz files are the documents.
+    binarize : bool, default=False
+        Whether to read every count above 0 as 1.
     zero_based : bool, default=False
         Whether the columns of svmlight files count from 0.
     encoding_errors : {"strict", "replace"}, default="strict"

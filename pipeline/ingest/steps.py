@@ -187,6 +187,9 @@ class Ingest:
         infos = {part: [ChunkInfo(**chunk["info"]) for chunk in written[part]] for part in PARTS}
         content_hash = digest.hexdigest()[:32]
         about["identity"] = self.identity
+        columns = self.reader.column_names()
+        if columns is not None:
+            self.job.store.write_parquet("columns.parquet", pa.table({"word": pa.array(columns, pa.large_string())}))
         commit_corpus(self.job.store, vocabulary, infos, self.reader.is_ordered, content_hash, about)
 
 

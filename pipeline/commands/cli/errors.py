@@ -8,7 +8,7 @@ import click
 from .signals import Terminated
 
 #: The extra that installs a library, by the library's name.
-EXTRAS = {"s3fs": "s3", "gcsfs": "gcs", "adlfs": "azure"}
+EXTRAS = {"s3fs": "s3", "gcsfs": "gcs", "adlfs": "azure", "h5py": "h5ad"}
 
 
 class ExitCode(IntEnum):

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import pyarrow as pa
 
 from ....configs.validation import validate_model
+from ....io.stores.corpus import Corpus
+from ....io.stores.matrix import Matrix
 from ....io.stores.store import DataError, JsonObject, Store, to_json
 from ...engine.algorithm import AnyAlgorithm, Metrics
 from ...engine.data import TrainingData
@@ -18,7 +20,7 @@ from ...engine.executors import executor_for
 from ...engine.run import RunStore, versions
 from ..versions import model_in_use
 from .fit_options import FitOptions, run_folder
-from .inputs import DataLike, InputMatrix, check_columns, is_documents, is_matrix, read_matrix
+from .inputs import DataLike, InputMatrix, check_columns, is_documents, is_matrix, named_matrix, read_matrix
 from .saved import MODEL_FORMAT, Fitted, SavedModel, read_model_meta, write_arrays
 from .transformer import Transformer
 
@@ -128,6 +130,7 @@ class Estimator(Transformer, ABC):
         evaluate_every: int | None = None,
         config: JsonObject | None = None,
         dashboard: bool = True,
+        vocabulary: Sequence[str] | None = None,
     ) -> Self:
         """Train the model.
 
@@ -153,6 +156,9 @@ class Estimator(Transformer, ABC):
             Written to the run's run.json in place of the parameters.
         dashboard : bool, default=True
             Whether to add the page ``/training`` to the dashboard of the client's scheduler.
+        vocabulary : sequence of str, optional
+            Names of the columns of a matrix, such as ``vectorizer.get_feature_names_out()``. By default the names that
+            the matrix has, as data frames and AnnData do, or else numbers.
 
         Returns
         -------
@@ -167,7 +173,7 @@ class Estimator(Transformer, ABC):
         Locked
             If another process trains the same run.
         """
-        options = FitOptions(client, run, callbacks, held_out, evaluate_every, config, dashboard)
+        options = FitOptions(client, run, callbacks, held_out, evaluate_every, config, dashboard, vocabulary)
         return self._train(X, options, None)
 
     def partial_fit(
@@ -182,13 +188,14 @@ class Estimator(Transformer, ABC):
         evaluate_every: int | None = None,
         config: JsonObject | None = None,
         dashboard: bool = True,
+        vocabulary: Sequence[str] | None = None,
     ) -> Self:
         """Continue from the trained model with further data, or train a new model if there is none.
 
         The run keeps a copy of the model that it started from. The same call on the same model therefore continues a
         run that was interrupted. Parameters, results and errors are those of `fit`.
         """
-        options = FitOptions(client, run, callbacks, held_out, evaluate_every, config, dashboard)
+        options = FitOptions(client, run, callbacks, held_out, evaluate_every, config, dashboard, vocabulary)
         return self._continue(X, options)
 
     def _continue(self, X: DataLike, options: FitOptions) -> Self:
@@ -201,7 +208,17 @@ class Estimator(Transformer, ABC):
             previous = self._copy_into(url, model)
             self._train(X, options.replace_run(url), previous)
         self.merge_previous(model)
+        self._forget_columns()
         return self
+
+    def _forget_columns(self) -> None:
+        """Drop the columns of the last input from the metadata if the model has further words of earlier inputs."""
+        model = self._fitted()
+        names = model.metadata.get("feature_names")
+        if names is None or "word" not in model.vocabulary.column_names:
+            return
+        if not set(names).issuperset(model.vocabulary["word"].to_pylist()):
+            del model.metadata["feature_names"], model.metadata["n_features"]
 
     def fit_transform(self, X: DataLike, y: object = None, **options: Any) -> DataLike:
         """Train, then return `transform` of the same data. ``options`` are those of `fit`."""
@@ -215,6 +232,7 @@ class Estimator(Transformer, ABC):
         # scikit-learn demands that parameters are checked here and not in the constructor.
         validate_model(self.kind, self.get_params())
         matrix = read_matrix(X, type(self).__name__) if is_matrix(X) else None
+        matrix = named_matrix(matrix, options.vocabulary)
         if matrix is not None and previous is not None:
             self._check_columns_of(matrix)
         data = self.open(X if matrix is None else matrix)
@@ -239,7 +257,11 @@ class Estimator(Transformer, ABC):
             train(training, executor)
             self._take(training.run, training.run.step, data)
         if matrix is not None:
-            self._fitted().metadata |= {"n_features": matrix.n_columns, "feature_names": matrix.names}
+            self._fitted().metadata |= {
+                "n_features": matrix.n_columns,
+                "feature_names": matrix.names,
+                "names_are_given": matrix.are_given,
+            }
         return self
 
     def _held_out_data(self, given: DataLike, data: TrainingData) -> TrainingData | None:
@@ -273,14 +295,18 @@ class Estimator(Transformer, ABC):
             return None
         matrix = read_matrix(X, owner)
         self._check_columns_of(matrix)
-        return matrix._replace(names=model.metadata.get("feature_names"))
+        if "n_features" not in model.metadata:
+            # The model was trained on documents, so columns are found by their names.
+            return matrix
+        return matrix.renamed(model.metadata["feature_names"])
 
     def _check_columns_of(self, matrix: InputMatrix) -> None:
         """Raise ValueError if the model was fitted on a matrix with other columns."""
         metadata = self._fitted().metadata
         owner = type(self).__name__
         if "n_features" in metadata:
-            check_columns(matrix, metadata["n_features"], metadata["feature_names"], owner)
+            are_given = metadata.get("names_are_given", False)
+            check_columns(matrix, metadata["n_features"], metadata["feature_names"], owner, are_given)
         elif matrix.names is None and not self._has_numbered_columns():
             raise ValueError(f"{owner} was fitted on documents: pass documents, not a matrix without column names")
 
@@ -309,12 +335,20 @@ class Estimator(Transformer, ABC):
         blocks = [run.block(step, j) for j in run.store.numbers(f"epochs/{step:06d}/blocks")]
         rows = [row for row in run.metrics if row["step"] <= step]
         metadata = {"data": data.title, "data_hash": data.hash, "step": step, "metrics": rows[-1:]}
+        metadata |= self._column_metadata(data)
         vocabulary = getattr(data, "vocabulary", pa.table({}))
         self.model_ = Fitted(blocks, run.shared(step), vocabulary, metadata)
         self.history_ = rows
         self.n_iter_ = int(rows[-1]["epoch"]) if rows else 0
         self._trained_with = self.get_params()
         self.loaded()
+
+    def _column_metadata(self, data: Any) -> JsonObject:
+        """Return number and names of the columns of a store that was made from a matrix with names."""
+        names = data.columns if isinstance(data, Corpus | Matrix) else None
+        if names is None:
+            return {}
+        return {"n_features": len(names), "feature_names": names, "names_are_given": True}
 
     # --- models of runs, and saved ones ---
 

@@ -27,6 +27,7 @@ class FitOptions:
     evaluate_every: int | None = None
     config: JsonObject | None = None
     dashboard: bool = True
+    vocabulary: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         """Raise TypeError unless ``callbacks`` is a sequence of functions."""

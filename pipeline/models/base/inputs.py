@@ -1,8 +1,9 @@
-"""Matrices that users pass to estimators: NumPy arrays, SciPy matrices, Dask arrays, data frames, lists of rows.
+"""Matrices that users pass to estimators: NumPy, SciPy and Dask arrays, data frames, AnnData, lists of rows.
 
 Messages follow those of scikit-learn, whose users search for them.
 """
 
+import copy
 import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,28 +13,46 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse
 
+from ....io.matrices.blocks import RowBlocks
+from ....io.matrices.files import MatrixFile, is_anndata_file
+from ....io.matrices.memory import annotated_rows, is_annotated, is_backed, is_dask_array, row_blocks
+from ....io.readers.batches import check_names
+
 #: What ``fit`` and ``transform`` accept: a store, its path or URL, documents (strings or lists of words), a matrix
-#: (NumPy, SciPy, Dask), or a data frame of numbers. Most of these types belong to libraries that are optional.
+#: (NumPy, SciPy, Dask), AnnData or its file, or a data frame of numbers. Most of these types belong to libraries that
+#: are optional.
 DataLike = Any
-#: A NumPy array, a SciPy sparse matrix or a Dask array.
+#: A NumPy array, a SciPy sparse matrix, or blocks of rows.
 Matrix = Any
 
 
 class InputMatrix(NamedTuple):
     """A matrix whose rows are documents or samples."""
 
-    values: Matrix  # (D, V): a NumPy array, a SciPy sparse matrix or a Dask array
-    names: list[str] | None  # of the columns, if the input was a data frame with text as column names
+    values: Matrix  # (D, V): a NumPy array, a SciPy sparse matrix, or blocks of rows
+    names: list[str] | None  # of the columns, if the input has them or the user gives them
+    are_given: bool = False  # whether the user gave the names, which further inputs then need not have
 
     @property
     def n_columns(self) -> int:
         """Number of columns."""
         return int(self.values.shape[1])
 
+    def renamed(self, names: Sequence[str] | None) -> "InputMatrix":
+        """Return the same matrix with other names of columns; raise ValueError if their number is wrong."""
+        if names is not None and len(names) != self.n_columns:
+            raise ValueError(f"vocabulary has {len(names)} names, but X has {self.n_columns} columns")
+        new = None if names is None else list(names)
+        values = self.values
+        if isinstance(values, RowBlocks):
+            values = copy.copy(values)
+            values.column_names = new
+        return InputMatrix(values, new)
+
 
 def is_matrix(data: DataLike) -> bool:
-    """Return whether ``data`` is a matrix, and not a store, a URL or documents of text."""
-    if scipy.sparse.issparse(data) or _is_frame(data) or hasattr(data, "dask"):
+    """Return whether ``data`` is a matrix or a file of one, and not a store, its URL or documents of text."""
+    if scipy.sparse.issparse(data) or _is_frame(data) or _has_blocks(data) or is_anndata_file(data):
         return True
     if isinstance(data, list | tuple):
         return bool(data) and _is_row_of_numbers(data[0])
@@ -59,9 +78,12 @@ def read_matrix(data: DataLike, owner: str) -> InputMatrix:
         names = _column_names(data)
         _check_frame(data, owner)
         data = data.to_numpy()
-    if hasattr(data, "dask"):
-        # A Dask array is checked chunk by chunk when it is written to the matrix store.
-        return InputMatrix(data, names)
+    if is_anndata_file(data):
+        data = MatrixFile(data)
+    if _has_blocks(data):
+        # Entries are checked block by block when they are written to a store.
+        rows = annotated_rows(data) if is_annotated(data) else row_blocks(data, where="X")
+        return InputMatrix(rows, rows.column_names)
     values = data if scipy.sparse.issparse(data) else np.asarray(data)
     if values.dtype.kind == "c":
         raise ValueError(f"Complex data not supported by {owner}: pass real numbers")
@@ -108,13 +130,33 @@ def check_is_path(data: object, owner: str) -> None:
         )
 
 
-def check_columns(matrix: InputMatrix, n_columns: int, names: Sequence[str] | None, owner: str) -> None:
-    """Raise ValueError unless a matrix has the columns that the estimator ``owner`` was fitted with."""
+def named_matrix(matrix: InputMatrix | None, vocabulary: Sequence[str] | None) -> InputMatrix | None:
+    """Return the training matrix with the names that the user gives for its columns, if there are any.
+
+    Raises ValueError if there are names but no matrix, or if a name occurs twice.
+    """
+    if vocabulary is None:
+        return matrix
+    if matrix is None:
+        raise ValueError("vocabulary names the columns of a matrix, but X is no matrix")
+    names = check_names([str(name) for name in vocabulary], "vocabulary").to_pylist()
+    return matrix.renamed(names)._replace(are_given=True)
+
+
+def check_columns(
+    matrix: InputMatrix, n_columns: int, names: Sequence[str] | None, owner: str, are_given: bool = False
+) -> None:
+    """Raise ValueError unless a matrix has the columns that the estimator ``owner`` was fitted with.
+
+    Warns if only one of the two has names, unless ``are_given`` says that the user gave ``names`` for a matrix without.
+    """
     if matrix.n_columns != n_columns:
         raise ValueError(
             f"X has {matrix.n_columns} features, but {owner} is expecting {n_columns} features as input: pass the "
             f"columns that it was fitted with"
         )
+    if matrix.names is None and are_given:
+        return
     # The texts of these warnings and errors are scikit-learn's, because its checks compare them.
     if matrix.names is None and names is not None:
         warnings.warn(f"X does not have valid feature names, but {owner} was fitted with feature names", stacklevel=4)
@@ -135,6 +177,11 @@ def in_container(rows: np.ndarray, names: Sequence[str], container: str, X: Data
     import polars
 
     return polars.DataFrame(rows, schema=list(names), orient="row")
+
+
+def _has_blocks(data: DataLike) -> bool:
+    """Return whether rows are read block by block: AnnData, its backed matrices, Dask arrays."""
+    return isinstance(data, RowBlocks) or is_annotated(data) or is_backed(data) or is_dask_array(data)
 
 
 def _is_arrow(data: DataLike) -> bool:

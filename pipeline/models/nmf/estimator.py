@@ -2,17 +2,18 @@
 
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse
 
+from ....io.matrices.blocks import RowBlocks, check_not_negative
 from ....io.stores.corpus import Corpus
-from ....io.stores.matrix import Matrix, write_matrix
+from ....io.stores.matrix import CHUNK_NUMBERS, Matrix, write_matrix
 from ....io.stores.open import open_data
-from ....io.stores.store import Arrays, DataError
+from ....io.stores.store import Arrays, DataError, JsonObject
 from ....io.text.vocabulary import merge_vocabularies
 from ....kernels.nmf import products
 from ...engine.algorithm import Address, add
@@ -185,7 +186,8 @@ class NMF(TextEstimator, TopicModel):
     def open(self, data: DataLike) -> Corpus | Matrix:  # type: ignore[override]
         """Return the store for a Corpus, a Matrix, a URL, documents (strings or token lists), or an array.
 
-        Arrays are NumPy's, SciPy's sparse ones or Dask's. Raises DataError for one that is no matrix.
+        Arrays are NumPy's, SciPy's sparse ones or Dask's. AnnData and its files are arrays with names. Raises DataError
+        for an array that is no matrix.
         """
         if isinstance(data, Corpus | Matrix):
             return data
@@ -197,7 +199,7 @@ class NMF(TextEstimator, TopicModel):
         if not isinstance(data, InputMatrix):
             return corpus_from(read_documents(data, type(self).__name__))
         folder = tempfile.TemporaryDirectory(prefix="corpusmill-matrix-")
-        matrix = write_matrix(folder.name, _blocks_of(data.values), self.dtype)
+        matrix = write_matrix(folder.name, _blocks_of(data.values), self.dtype, columns=data.names)
         matrix.folder = folder
         matrix.title = "matrix in memory"
         return matrix
@@ -371,6 +373,20 @@ class NMF(TextEstimator, TopicModel):
             for k in range(W.shape[1])
         ]
 
+    def _open_for_transform(self, X: DataLike) -> Corpus | Matrix:
+        """Open the data of ``transform`` or ``score``. A model of a corpus finds named columns by their names."""
+        if is_matrix(X) and "word" in self._fitted().vocabulary.column_names:
+            matrix = read_matrix(X, type(self).__name__)
+            if matrix.names is not None:
+                return corpus_from(matrix.values, vocabulary=matrix.names)
+        return super()._open_for_transform(X)
+
+    def _column_metadata(self, data: Corpus | Matrix) -> JsonObject:
+        """Return number and names of the columns of a matrix. A model of a corpus has words instead."""
+        if isinstance(data, Corpus):
+            return {}
+        return super()._column_metadata(data)
+
     def transform(self, X: DataLike, *, client: "Client | None" = None) -> np.ndarray:
         """Return the rows' factor with W fixed: (D, K). Raises DataError when the columns are not the model's.
 
@@ -475,12 +491,13 @@ class NMF(TextEstimator, TopicModel):
             )
 
 
-def _blocks_of(data: DataLike) -> Iterable[DataLike]:
-    """Return blocks of rows of a matrix. Those of a Dask array are computed one by one."""
-    if not hasattr(data, "dask"):
-        return [data]
-    if data.ndim != 2:
-        raise DataError(f"an array of shape {data.shape}: NMF takes a matrix with one row per document or sample")
-    if len(data.chunks[1]) > 1:
-        data = data.rechunk({1: -1})
-    return (data.blocks[i, 0].compute() for i in range(data.numblocks[0]))
+def _blocks_of(data: DataLike) -> Iterator[DataLike]:
+    """Yield blocks of rows of a matrix, after a check of their entries."""
+    if not isinstance(data, RowBlocks):
+        yield data
+        return
+    first = 0
+    for block in data.blocks(numbers=CHUNK_NUMBERS):
+        check_not_negative(block, data, first)
+        yield block
+        first += block.shape[0]

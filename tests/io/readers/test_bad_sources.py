@@ -37,7 +37,7 @@ def test_an_empty_list_of_files_is_refused(tmp_path, monkeypatch, source, match)
 
 
 def test_a_vocabulary_file_for_text(tmp_path):
-    with pytest.raises(ValueError, match=r"vocabulary_file names the columns of docword.*x\.txt is lines"):
+    with pytest.raises(ValueError, match=r"vocabulary_file applies to docword, .*x\.txt is lines"):
         read(write_lines(tmp_path / "x.txt", "a"), vocabulary_file="v.txt")
 
 
@@ -274,7 +274,7 @@ def test_bad_svmlight(tmp_path, line, match):
 def test_a_matrix_with_entries_that_are_not_counts_is_refused(entry):
     matrix = COUNTS.astype(float)
     matrix[3, 1] = entry
-    with pytest.raises(DataError, match=r"row 3: the entry .* is not a count"):
+    with pytest.raises(DataError, match=r"row 3, column 1 is (nan|-1\.0|0\.5)[:,]"):
         collect(from_memory(matrix, ReadOptions()))
 
 

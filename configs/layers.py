@@ -2,7 +2,7 @@
 
 import difflib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -22,11 +22,15 @@ class ConfigError(Exception):
 
 @dataclass(frozen=True)
 class Layer:
-    """The settings of one origin. ``text`` is the YAML document they were read from, if any."""
+    """The settings of one origin. ``text`` is the YAML document they were read from, if any.
+
+    ``is_default`` marks environment variables: they are set for all commands, also for those that have no use for them.
+    """
 
     origin: str
     tree: Tree
     text: str = ""
+    is_default: bool = False
 
     def has(self, path: Sequence[str]) -> bool:
         """Whether this layer sets the key at ``path``."""
@@ -67,12 +71,27 @@ def _line_of(node: yaml.Node | None, path: Sequence[str]) -> int | None:
 # --- files ---
 
 
+class _Loader(yaml.SafeLoader):
+    """Reads YAML, but refuses a key that occurs twice in a section. YAML's loaders silently take the last one."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        """Return a section; raise ConstructorError for a repeated key."""
+        seen = set()
+        for key, _ in node.value:
+            if key.value in seen:
+                problem = f"the key {key.value!r} occurs twice in one section; remove one of them"
+                raise yaml.constructor.ConstructorError(problem=problem, problem_mark=key.start_mark)
+            if isinstance(key, yaml.ScalarNode):
+                seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
 def read_file(path: str | os.PathLike[str]) -> Layer:
     """Read a YAML file or, if there is none at ``path``, the configuration of that name in the package."""
     name = os.fspath(path)
     text = _read_text(name) if Path(name).exists() else _read_shipped(name)
     try:
-        tree = yaml.safe_load(text)
+        tree = _Loader(text).get_single_data()
     except yaml.YAMLError as error:
         raise ConfigError(_yaml_problem(name, error)) from None
     if not isinstance(tree, dict):
@@ -81,6 +100,8 @@ def read_file(path: str | os.PathLike[str]) -> Layer:
 
 
 def _read_text(name: str) -> str:
+    if Path(name).is_dir():
+        raise ConfigError(f"{name}: this is a folder; name a YAML file, or start from `corpusmill config example lda`")
     try:
         return Path(name).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -122,7 +143,7 @@ def environment_layers(environment: Mapping[str, str]) -> Iterator[Layer]:
     for name in sorted(environment, key=lambda name: (not name.endswith("__KIND"), name)):
         path = name.removeprefix(PREFIX).lower().split("__")
         if name.startswith(PREFIX) and len(path) > 1:
-            yield Layer(f"environment variable {name}", _nested(path, environment[name]))
+            yield Layer(f"environment variable {name}", _nested(path, environment[name]), is_default=True)
 
 
 def setting_layers(settings: Sequence[str]) -> Iterator[Layer]:

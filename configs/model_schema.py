@@ -198,7 +198,9 @@ class Node2VecConfig(SkipGramConfig):
         "rejection", description="How a step is drawn: by rejection sampling, or from one alias table per edge"
     )
     table_memory: PositiveInt = Field(1 << 30, description="Maximum size of the alias tables in bytes")
-    walks: str | None = Field(None, description="Folder or URL where the walks are kept. null means a temporary folder")
+    walks: str | None = Field(
+        None, description="Folder or URL where the walks are kept. null means the folder walks inside the run"
+    )
 
 
 class RandomIndexingConfig(Section):

@@ -44,7 +44,7 @@ def resolve(layers: Sequence[Layer]) -> Config:
     merged: Tree = {}
     for layer in layers:
         merged = _merge(_without_stale_overrides(merged, layer.tree), layer.tree)
-    merged = _with_kinds(merged)
+    merged = _with_kinds(_without_incomplete_source(merged, layers))
     try:
         return Config.model_validate(merged)
     except ValidationError as error:
@@ -74,6 +74,19 @@ def _without_stale_overrides(under: Tree, over: Tree) -> Tree:
     if not _changes_kind("model", old, new):
         return under
     return under | {"retrain": {key: value for key, value in retrain.items() if key != "model"}}
+
+
+def _without_incomplete_source(merged: Tree, layers: Sequence[Layer]) -> Tree:
+    """Drop the section source if only environment variables set it, and none of them sets its path.
+
+    Most commands read no source. A variable such as CORPUSMILL_SOURCE__MIN_DF must not make them fail.
+    """
+    source = merged.get("source")
+    if not isinstance(source, dict) or "path" in source:
+        return merged
+    if any("source" in layer.tree for layer in layers if not layer.is_default):
+        return merged
+    return {name: section for name, section in merged.items() if name != "source"}
 
 
 def _changes_kind(key: str, old: Tree, new: Tree) -> bool:

@@ -103,8 +103,7 @@ def ingest(
 
     Examples
     --------
-    >>> from corpusmill import ingest
-    >>> from corpusmill.pipeline.ingest.options import IngestOptions
+    >>> from corpusmill import IngestOptions, ingest
     >>> with open("fish.txt", "w") as file:
     ...     _ = file.write("One fish\\nTwo fish\\nRed fish\\n")
     >>> corpus = ingest("fish.txt", "fish-corpus", IngestOptions(stop_words=("red",)))

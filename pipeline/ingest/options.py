@@ -60,6 +60,14 @@ class IngestOptions(ReadOptions, TokenOptions, VocabularyOptions):
         the number of tokens and on the memory of the workers.
     overwrite : bool, default=False
         Whether to replace a corpus that was made from another source or with other options.
+
+    Examples
+    --------
+    >>> from corpusmill import IngestOptions, ingest
+    >>> documents = [["one", "fish", "and", "two", "fish"], ["red", "fish", "and", "blue", "fish"]]
+    >>> corpus = ingest(documents, "fish-only", IngestOptions(stop_words="english", min_df=2))
+    >>> corpus.vocabulary["word"].to_pylist()
+    ['fish']
     """
 
     held_out: float = 0.0

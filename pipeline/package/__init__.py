@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from corpusmill.io.stores.corpus import Corpus
     from corpusmill.pipeline.engine.clusters import open_cluster
     from corpusmill.pipeline.ingest.ingest import ingest
+    from corpusmill.pipeline.ingest.options import IngestOptions
     from corpusmill.pipeline.models.base.vectors import WordVectors
     from corpusmill.pipeline.models.lda.estimator import LDA
     from corpusmill.pipeline.models.nmf.estimator import NMF
@@ -27,6 +28,7 @@ _MODULES = {
     "Word2Vec": "corpusmill.pipeline.models.word2vec.estimator",
     "WordVectors": "corpusmill.pipeline.models.base.vectors",
     "Corpus": "corpusmill.io.stores.corpus",
+    "IngestOptions": "corpusmill.pipeline.ingest.options",
     "ingest": "corpusmill.pipeline.ingest.ingest",
     "open_cluster": "corpusmill.pipeline.engine.clusters",
 }
@@ -35,6 +37,7 @@ __all__ = [
     "LDA",
     "NMF",
     "Corpus",
+    "IngestOptions",
     "Node2Vec",
     "RandomIndexing",
     "Word2Vec",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 import click
 
 from ..engine.events import EpochFinished, Event, RunFinished, RunStarted, ShardSwept
-from ..formatting import format_number, pluralize, with_minus_sign
+from ..formatting import format_number, pluralize
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
@@ -198,6 +198,6 @@ def describe_metrics(metrics: Mapping[str, float], previous: str = "") -> str:
     speed = f"{format_number(metrics['tokens_per_second'])} tokens/s"
     score = metrics.get("held_out_log_likelihood")
     if score is not None:
-        return f"{speed}, held out {with_minus_sign(f'{score:.3f}')} nat/token"
+        return f"{speed}, held out {score:.3f} nat/token"
     _, separator, quality = previous.partition(", ")
     return f"{speed}{separator}{quality}"

@@ -1,6 +1,7 @@
 """The current state of a run, built from its events. The live page, its JSON and the metrics show a RunStatus."""
 
 import time
+from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypedDict, get_args
 
@@ -64,6 +65,14 @@ class RunStatus:
     def as_json(self) -> dict[str, object]:
         """Return all fields and the ETA as plain values."""
         return asdict(self) | {"eta_seconds": self.eta}
+
+    def summary(self) -> dict[str, object]:
+        """Return what `as_json` has, but only the last row of metrics, and the number of shards in each state."""
+        found = self.as_json()
+        del found["rows"]
+        found["metrics"] = self.rows[-1] if self.rows else {}
+        found["shards"] = dict(Counter(self.shards))
+        return found
 
     def update(self, event: Event, at: float | None = None) -> None:
         """Apply one event. ``at``: its time in seconds since 1970, by default now."""

@@ -147,6 +147,23 @@ def test_a_file_without_sections_is_refused(tmp_path, content, words):
     assert words in failing(files=[file])
 
 
+def test_a_key_that_occurs_twice_is_refused_with_its_line(tmp_path):
+    (tmp_path / "my.yaml").write_text("corpus:\n  url: a\nmodel: {n_components: 3}\ncorpus:\n  held_out: 0.1\n")
+    message = "my.yaml, line 4: not valid YAML: the key 'corpus' occurs twice in one section; remove one of them"
+    assert message in failing(files=[tmp_path / "my.yaml"])
+    (tmp_path / "my.yaml").write_text("model:\n  max_iter: 3\n  max_iter: 4\n")
+    assert "line 3: not valid YAML: the key 'max_iter' occurs twice" in failing(files=[tmp_path / "my.yaml"])
+
+
+def test_an_environment_variable_about_the_source_is_ignored_where_there_is_none():
+    environment = {"CORPUSMILL_SOURCE__MIN_DF": "2"}
+    assert resolve([Layer("a", MINIMAL)]).source is None
+    assert load([], (), environment).source is None
+    assert load([], ["source.path=x.txt"], environment).source.min_df == 2
+    assert load([], (), environment | {"CORPUSMILL_SOURCE__PATH": "x.txt"}).source.min_df == 2
+    assert "source.path: is needed" in failing("source.min_df=3", files=(), environment=environment)
+
+
 def test_a_file_that_is_not_text_is_refused(tmp_path):
     file = tmp_path / "my.yaml"
     file.write_bytes(b"\xff\xfe\x00")

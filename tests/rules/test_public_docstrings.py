@@ -16,6 +16,7 @@ PUBLIC = {
     "corpusmill.pipeline.engine.algorithm": ["Algorithm"],
     "corpusmill.pipeline.engine.clusters": ["open_cluster"],
     "corpusmill.pipeline.ingest.ingest": ["ingest"],
+    "corpusmill.pipeline.ingest.options": ["IngestOptions"],
     "corpusmill.pipeline.models.base.vectors": ["WordVectors"],
     "corpusmill.pipeline.models.lda.estimator": ["LDA"],
     "corpusmill.pipeline.models.nmf.estimator": ["NMF"],

@@ -8,7 +8,7 @@ from ....configs.layers import ConfigError, Layer
 from ....configs.redact import hidden_keys
 from ....configs.resolve import public
 from ....configs.schema import Config
-from ....io.stores.store import Store
+from ....io.stores.store import DataError, Store
 from ...engine.events import Callback, EpochFinished, Event
 from ...engine.run import RunStore
 from ...models.base.estimator import Estimator
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
 #: Everything that a run writes below its URL, except the model and the report, which are replaced when training ends.
-RUN_CONTENT = ("run.json", "HEAD", "metrics.jsonl", "epochs", "base")
+RUN_CONTENT = ("run.json", "HEAD", "metrics.jsonl", "epochs", "base", "walks")
 
 
 def train(
@@ -69,6 +69,22 @@ def check_nothing_is_hidden(config: Config, run_url: str) -> None:
             f"{run_url}/run.json: {', '.join(hidden)}: secrets and values of environment variables are not stored; "
             f"set them again with --set {hidden[0]}=..., or choose another cluster with --set cluster.kind=local"
         )
+
+
+def check_data_exists(config: Config, run_url: str) -> None:
+    """Raise DataError, with the way out, if the data of a run is not at its place any more."""
+    if Store(config.corpus.url).exists():
+        return
+    place = RunStore(run_url).meta["data"]
+    if place.get("title", place["url"]) != place["url"]:
+        raise DataError(
+            f"{run_url}: this run was trained on {place['title']}, which are not kept, so only the program that "
+            f"started it can continue it: call fit with the same documents and run={run_url!r}"
+        )
+    raise DataError(
+        f"{run_url}: nothing is stored at {config.corpus.url}, from where this run read its data; if the data was "
+        f"moved, name its new place with --set corpus.url=..."
+    )
 
 
 class _EpochCounter:

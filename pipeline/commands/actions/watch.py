@@ -3,6 +3,7 @@
 import contextlib
 import json
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import fields
@@ -84,9 +85,17 @@ class Watcher:
 def _read_dashboard(url: str) -> RunStatus:
     # Users copy the address of whichever page they see.
     root = url.removesuffix("/").removesuffix(".json").removesuffix("/training").removesuffix("/status")
-    with urllib.request.urlopen(f"{root}/training.json", timeout=DASHBOARD_TIMEOUT_SECONDS) as response:
-        found = json.load(response)
-    return RunStatus(**{field.name: found[field.name] for field in fields(RunStatus)})
+    try:
+        with urllib.request.urlopen(f"{root}/training.json", timeout=DASHBOARD_TIMEOUT_SECONDS) as response:
+            found = json.load(response)
+        return RunStatus(**{field.name: found[field.name] for field in fields(RunStatus)})
+    except urllib.error.HTTPError as error:
+        reason = f"it answers {error.code} {error.reason}; corpusmill[dashboard] must be installed where the run is"
+    except (ValueError, KeyError, TypeError):
+        reason = "its answer is not the state of a run"
+    except OSError as error:
+        reason = f"{getattr(error, 'reason', error)}; check the address, and whether the run still goes on"
+    raise DataError(f"{url}: no dashboard of a run can be read here: {reason}")
 
 
 def _is_complete(run: RunStore, status: RunStatus) -> bool:

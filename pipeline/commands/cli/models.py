@@ -100,7 +100,8 @@ def evaluate(
     """Score a model on the documents of a corpus.
 
     MODEL is the folder or URL of a model, and CORPUS that of a corpus. Prints the log-likelihood per token and the
-    perplexity. By default, half of each document is used to estimate its topics, and the other half is scored.
+    perplexity. By default, half of each document is used to estimate its topics, and the other half is scored. Which
+    half depends on the document's words alone. A run draws other halves, so its held-out score differs by chance.
 
     \b
     Examples:

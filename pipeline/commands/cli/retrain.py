@@ -60,11 +60,13 @@ def retrain(
     \b
     Exit codes:
       0     published, or nothing to do
+      1     any other error, such as lost workers or too little memory
       2     bad configuration
       3     refused: the new version is worse; it is kept, and the version in use stays
       4     bad data
       75    another process is retraining this model
-      143   terminated
+      130   interrupted by Ctrl-C
+      143   terminated by SIGTERM
     """
     from ..actions.retraining.plan import Request
     from ..actions.retraining.retrain import Listeners

@@ -79,7 +79,7 @@ def watch(run_url: str, once: bool, as_json: bool) -> None:
 
     watcher = Watcher(run_url)
     if as_json:
-        click.echo(json.dumps(watcher.look().as_json()))
+        click.echo(json.dumps(watcher.look().summary()))
         return
     # Ctrl-C is the usual way to leave the display, not an error.
     with contextlib.suppress(KeyboardInterrupt):

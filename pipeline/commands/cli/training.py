@@ -167,11 +167,13 @@ def resume(run_url: str, settings: tuple[str, ...], as_json: bool) -> None:
     Examples:
       corpusmill resume runs/articles
       corpusmill resume runs/articles --set model.max_iter=400
+      corpusmill resume runs/articles --set corpus.url=moved/corpus
     """
-    from ..actions.train import check_nothing_is_hidden, stored_config
+    from ..actions.train import check_data_exists, check_nothing_is_hidden, stored_config
 
     config = load_config([stored_config(run_url)], settings, {"run": {"url": run_url}})
     check_nothing_is_hidden(config, run_url)
+    check_data_exists(config, run_url)
     with job_metrics(config, config.run.url) as job, open_session(config, as_json) as session:
         trained = _train(config, session, job, overwrite=False)
     show.result(trained, as_json, lambda: show.training(trained))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ...formatting import format_duration, format_number, label, pluralize, with_minus_sign
+from ...formatting import format_duration, format_number, label, pluralize
 
 # Only for annotations: these modules load numpy, and `corpusmill --help` must not wait for that.
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def training(found: "TrainingResult") -> None:
     score = found.get("held_out_log_likelihood")
     if score is not None:
         perplexity = format_number(math.exp(min(-score, 700.0)))  # exp(710) overflows
-        _line("held out", f"{with_minus_sign(f'{score:.4f}')} log-likelihood per token (perplexity {perplexity})")
+        _line("held out", f"{score:.4f} log-likelihood per token (perplexity {perplexity})")
     elif found["measures"]:
         measures = [f"{label(name)} {value:.6g}" for name, value in found["measures"].items()]
         _line("measured", ", ".join(measures))
@@ -93,8 +93,7 @@ def retraining(found: "RetrainResult") -> None:
     _line(found["status"], f"{found['url']}: {_retraining_summary(found)}")
     _files("added", found["added"])
     _files("changed", found["changed"])
-    subtracted = " (subtracted)" if found["forgotten"] and found["status"] == "published" else ""
-    _files("removed", found["removed"], subtracted)
+    _files("removed", found["removed"], _note_on_removed(found))
     if found["documents"] and found["tokens"] and found["words"]:
         documents, tokens = pluralize(found["documents"], "document"), pluralize(found["tokens"], "token")
         new_words = pluralize(found["new_words"] or 0, "new word")
@@ -103,11 +102,20 @@ def retraining(found: "RetrainResult") -> None:
         scores = f"{found['score']:.6g}"
         if found["score_before"] is not None:
             scores += f", {found['score_before']:.6g} before"
-        _line("held out", f"{_held_out_label(found['measure'])} {with_minus_sign(scores)}")
+        _line("held out", f"{_held_out_label(found['measure'])} {scores}")
     if found["reason"]:
         _line("reason", found["reason"])
     if found["model"]:
         _line("model", found["model"])
+
+
+def _note_on_removed(found: "RetrainResult") -> str:
+    """Say what becomes of the documents of files that were removed."""
+    if not found["forgotten"]:
+        return " (the model keeps what it learned from their documents)"
+    if found["status"] == "published":
+        return " (subtracted)"
+    return " (to be subtracted)"
 
 
 def _retraining_summary(found: "RetrainResult") -> str:
@@ -150,7 +158,7 @@ def versions(found: "Sequence[VersionRow]") -> None:
         made = row["made"].replace("T", " ").partition("+")[0]
         score = ""
         if row["score"] is not None:
-            score = with_minus_sign(f"{row['score']:.5g}")
+            score = f"{row['score']:.5g}"
         click.echo(
             f"{row['version']:>7}  {made:<19} {row['partitions']:>7,} {row['added']:>6,} {row['changed']:>8,} "
             f"{row['removed']:>8,} {score:>9}  {row['state']}"
@@ -162,7 +170,7 @@ def version_diff(found: "VersionDiff") -> None:
     _line("versions", f"{found['old']} and {found['new']} of {found['url']} ({found['kind']})")
     before, after = found["scores"]
     if before["score"] is not None and after["score"] is not None:
-        scores = with_minus_sign(f"{before['score']:.6g}, then {after['score']:.6g}")
+        scores = f"{before['score']:.6g}, then {after['score']:.6g}"
         _line("held out", f"{_held_out_label(after['measure'])} {scores}")
     for title, words in (("added", found["words_added"]), ("removed", found["words_removed"])):
         examples = f": {' '.join(words['first'])}" if words["first"] else ""

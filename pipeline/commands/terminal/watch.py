@@ -16,7 +16,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from ...formatting import format_duration, format_number, label, with_minus_sign
+from ...formatting import format_duration, format_number, label
 from ...views.history import model_metrics
 from ...views.status import RunStatus, WorkerTotals
 
@@ -70,7 +70,7 @@ def line(status: RunStatus) -> str:
     for name, title in (("log_likelihood", "training"), ("held_out_log_likelihood", "held out")):
         values = [row[name] for row in status.rows if name in row]
         if values:
-            parts.append(f"{title} {with_minus_sign(f'{values[-1]:.4f}')}")
+            parts.append(f"{title} {values[-1]:.4f}")
     if status.eta is not None:
         parts.append(f"about {format_duration(status.eta)} to go")
     return ", ".join(parts)
@@ -170,8 +170,8 @@ class Chart:
 
 def _last_value(values: Sequence[float]) -> str:
     if abs(values[-1]) >= 1000:
-        return with_minus_sign(format_number(values[-1]))
-    return with_minus_sign(f"{values[-1]:.4f}")
+        return format_number(values[-1])
+    return f"{values[-1]:.4f}"
 
 
 def chart_rows(values: Sequence[float], width: int, height: int = CHART_LINES) -> list[str]:

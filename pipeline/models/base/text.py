@@ -163,7 +163,7 @@ class TextEstimator(Estimator):
         return sorted(pairs, key=lambda pair: -pair[1])[:topn]
 
     def score(self, X: DataLike, y: object = None, *, client: "Client | None" = None) -> float:
-        """Return the held-out log-likelihood per token by document completion."""
+        """Return the held-out log-likelihood per token by document completion; word vectors have none."""
         sums = self.score_sums(X, client=client)
         return float(sums["log_likelihood"] / int(sums["tokens"]))
 

@@ -336,8 +336,10 @@ class LDA(TextEstimator, TopicModel):
             Where to score. By default the current Dask client, or this process if there is none.
         method : {"completion", "left-to-right"}, default="completion"
             "completion" estimates the topics of each document from a random half of its tokens and scores the other
-            half. "left-to-right" estimates the likelihood of whole documents (Wallach et al. 2009); its time grows
-            with the square of a document's length.
+            half. The half depends on the document's words alone, so the score is the same in any corpus. During
+            training, ``held_out_log_likelihood`` uses other random halves and therefore differs by chance.
+            "left-to-right" estimates the likelihood of whole documents (Wallach et al. 2009); its time grows with the
+            square of a document's length.
         particles : int, default=20
             Number of samples per document for "left-to-right".
 

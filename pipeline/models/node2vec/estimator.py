@@ -4,7 +4,7 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypedDict
+from typing import Any, Self, TypeAlias, TypedDict
 
 import scipy.sparse
 
@@ -17,10 +17,6 @@ from ..base.estimator import FitOptions
 from ..base.saved import SavedModel
 from ..skip_gram.estimator import SkipGramEstimator
 from .walks import WalkOptions, write_walks
-
-if TYPE_CHECKING:
-    from distributed import Client
-
 
 #: What `open_graph` accepts. A string or a path is the URL of a graph store or of a file of edges.
 GraphSource: TypeAlias = Graph | str | os.PathLike[str] | scipy.sparse.spmatrix | scipy.sparse.sparray
@@ -60,7 +56,7 @@ class Node2Vec(SkipGramEstimator):
         Maximum size of the alias tables in bytes.
     walks : str or None, default=None
         Folder or URL where the walks are kept, as a corpus. A later call with the same graph and parameters uses them
-        again. None means a temporary folder.
+        again. None means the folder ``walks`` inside the run.
     vector_size : int, default=128
         Number of dimensions of a vector. 100 in Word2Vec.
     window : int, default=10
@@ -203,19 +199,20 @@ class Node2Vec(SkipGramEstimator):
     def _train(self, X: Any, options: FitOptions, previous: SavedModel | None) -> Self:
         # Before the walks, which may take long.
         validate_model(self.kind, self.get_params())
-        with self._walks_of(X, options.client) as corpus:
+        with self._walks_of(X, options) as corpus:
             return super()._train(corpus, options, previous)
 
     @contextmanager
-    def _walks_of(self, X: Any, client: "Client | None") -> Iterator[Corpus]:
+    def _walks_of(self, X: Any, options: FitOptions) -> Iterator[Corpus]:
         """Yield the corpus of walks; delete temporary files afterwards."""
         if _are_walks(X):
             yield self.open(X)
             return
         with tempfile.TemporaryDirectory(prefix="corpusmill-walks-") as folder:
             graph = open_graph(X, f"{folder}/graph")
-            url = self.walks or f"{folder}/walks"
-            yield write_walks(graph, url, self._walk_options(), client, self.device)
+            # A run keeps its walks, so that they are not drawn again when it is resumed or read.
+            url = self.walks or f"{options.run or folder}/walks"
+            yield write_walks(graph, url, self._walk_options(), options.client, self.device)
 
     def _walk_options(self) -> WalkOptions:
         return WalkOptions(

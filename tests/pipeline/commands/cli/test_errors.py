@@ -5,11 +5,13 @@ import shutil
 from pathlib import Path
 
 import pytest
+from corpusmill import LDA
 from corpusmill.io.stores.store import DataError
 from corpusmill.pipeline.commands.cli.errors import ExitCode, Failure, explain
 from corpusmill.pipeline.commands.cli.signals import Terminated
 from corpusmill.pipeline.engine.run import RunStore
 from helpers.command_line import error_line
+from helpers.documents import BOATS_AND_BREAD
 
 
 @pytest.mark.parametrize(
@@ -84,7 +86,7 @@ def test_bad_data_has_exit_code_4(project, call, arguments, words):
         ),
         (["topics", "run"], "run: no model here (no model.json); there is one at run/model"),
         (["transform", "run/model", "corpus", "", "--config", "my.yaml"], "the path is empty"),
-        (["resume", "damaged"], "damaged/HEAD: damaged; restore it, or start again with --overwrite"),
+        (["resume", "damaged"], "damaged/HEAD: damaged; restore it, or delete the run and train again"),
     ],
 )
 def test_a_folder_that_holds_something_else_is_not_overwritten(trained, call, arguments, words):
@@ -115,6 +117,33 @@ def test_a_run_that_another_process_trains_has_exit_code_75(trained, call):
         code, _, err = call("train", "my.yaml", "--set", "model.max_iter=9")
     assert code == 75
     assert "another process" in error_line(err)
+
+
+def test_resume_says_how_to_name_a_corpus_that_was_moved(trained, call):
+    shutil.move("corpus", "elsewhere")
+    code, _, err = call("resume", "run", "--set", "model.max_iter=9")
+    assert code == 4
+    assert "if the data was moved, name its new place with --set corpus.url=" in error_line(err)
+    assert call("resume", "run", "--set", "model.max_iter=9", "--set", "corpus.url=elsewhere")[0] == 0
+
+
+def test_resume_of_a_run_of_documents_in_memory_names_the_way_out(tmp_path, call):
+    LDA(2, max_iter=1).fit(BOATS_AND_BREAD, run=str(tmp_path / "run"))
+    code, _, err = call("resume", str(tmp_path / "run"))
+    assert code == 4
+    assert "was trained on documents in memory, which are not kept" in error_line(err)
+
+
+def test_a_folder_is_no_configuration(project, call):
+    code, _, err = call("train", ".")
+    assert code == 2
+    assert ".: this is a folder; name a YAML file" in error_line(err)
+
+
+def test_a_dashboard_that_cannot_be_reached_is_one_sentence(call):
+    code, _, err = call("watch", "http://127.0.0.1:9")
+    assert code == 4
+    assert "http://127.0.0.1:9: no dashboard of a run can be read here:" in error_line(err)
 
 
 def test_debug_shows_the_traceback(project, call):

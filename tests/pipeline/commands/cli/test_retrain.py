@@ -1,11 +1,13 @@
 """The commands retrain, versions, rollback and diff."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 from corpusmill import LDA
 from corpusmill.pipeline.commands.actions.retraining.retrain import retrain
+from corpusmill.pipeline.commands.cli.errors import ExitCode
 from helpers.nightly import (
     BREAD,
     call,
@@ -63,6 +65,25 @@ def test_a_job_that_fails_prints_one_json_line(capsys):
     found = json.loads(capsys.readouterr().out)
     assert found["status"] == "failed"
     assert "2026-11-03.jsonl, line 1" in found["error"]
+
+
+@pytest.mark.parametrize("kind, note", [("lda", "the model keeps what it learned"), ("random-indexing", "subtracted")])
+def test_retrain_says_what_becomes_of_a_removed_file(kind, note, capsys):
+    write_configuration(kind)
+    call("retrain", "my.yaml")
+    Path("days/2026-11-02.jsonl").unlink()
+    capsys.readouterr()
+    for arguments in (["--dry-run"], []):
+        call("retrain", "my.yaml", *arguments)
+        (removed,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("removed")]
+        assert "2026-11-02.jsonl" in removed
+        assert note in removed
+
+
+def test_the_help_of_retrain_lists_every_exit_code_that_it_can_have(capsys):
+    call("retrain", "--help")
+    listed = {int(code) for code in re.findall(r"^  +(\d+)  +", capsys.readouterr().out, re.MULTILINE)}
+    assert listed == {int(code) for code in ExitCode}
 
 
 def test_commands_about_versions_fail_where_there_are_none(capsys):

@@ -155,11 +155,14 @@ def test_without_a_terminal_plain_lines_are_printed(corpus, tmp_path):
     run = str(tmp_path / "run")
     lda().fit(corpus, run=run)
     done = subprocess.run([*COMMAND, "watch", run], capture_output=True, text=True, check=True)
-    assert re.fullmatch(r"lda \S+: finished, epoch 4 of 4, .* tokens/s, training −.*, held out −.*\n", done.stdout)
+    assert re.fullmatch(r"lda \S+: finished, epoch 4 of 4, .* tokens/s, training -.*, held out -.*\n", done.stdout)
     status = json.loads(
         subprocess.run([*COMMAND, "watch", run, "--json"], capture_output=True, text=True, check=True).stdout
     )
     assert (status["state"], status["epoch"], status["eta_seconds"]) == ("finished", 4, None)
+    # One line for programs: the last row of metrics, and how many shards are in which state.
+    assert (status["metrics"]["epoch"], "rows" in status) == (4, False)
+    assert set(status["shards"]) <= {"done", "waiting"}
 
 
 def test_on_a_terminal_charts_are_drawn(corpus, tmp_path):
@@ -185,11 +188,11 @@ def test_watching_something_else_than_a_run_fails():
     with pytest.raises(DataError, match="no run here"):
         Watcher("nowhere").look()
     assert not Path("nowhere").exists()
-    with pytest.raises(OSError, match="refused"):
+    with pytest.raises(DataError, match="no dashboard of a run can be read here"):
         Watcher("http://127.0.0.1:1").look()
 
 
 def test_a_line_describes_the_state_of_a_run():
     rows = [{"epoch": 2, "seconds": 3.0, "tokens_per_second": 2e6, "held_out_log_likelihood": -7.5}]
     status = RunStatus("runs/a", "lda", 2, 12, 9, "running", [], rows)
-    assert line(status) == "lda runs/a: running, epoch 2 of 12, 2 M tokens/s, held out −7.5000, about 30 s to go"
+    assert line(status) == "lda runs/a: running, epoch 2 of 12, 2 M tokens/s, held out -7.5000, about 30 s to go"

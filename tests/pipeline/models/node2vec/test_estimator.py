@@ -5,7 +5,7 @@ import inspect
 import numpy as np
 import pytest
 import scipy.sparse
-from corpusmill import Node2Vec, Word2Vec
+from corpusmill import Corpus, Node2Vec, Word2Vec
 from corpusmill.io.stores.store import DataError
 from helpers.graphs import communities, graph_of
 
@@ -47,6 +47,14 @@ def test_graphs_urls_walks_and_matrices_can_be_fitted(model, graph, tmp_path):
     ones = np.ones(graph.n_edges, np.float32)
     matrix = scipy.sparse.csr_matrix((ones, arrays["neighbours"].astype(np.int32), arrays["row_ptr"]))
     assert Node2Vec(**SMALL).fit(matrix).wv.vectors.shape == (graph.n_nodes, 16)
+
+
+def test_a_run_keeps_its_walks_so_that_it_can_be_read(model, graph, tmp_path):
+    run = str(tmp_path / "run")
+    trained = Node2Vec(p=0.5, q=0.5, **SMALL).fit(graph, run=run)
+    np.testing.assert_array_equal(trained.wv.vectors, model.wv.vectors)
+    assert Corpus(f"{run}/walks").n_documents == graph.n_nodes * trained.num_walks
+    np.testing.assert_array_equal(Node2Vec.from_run(run).wv.vectors, model.wv.vectors)
 
 
 def test_lists_of_nodes_are_walks():

@@ -224,7 +224,7 @@ class NMF(TextEstimator, TopicModel):
         return int(self.random_state or 0)
 
     def algorithm(self, data: Corpus | Matrix, previous: SavedModel | None = None) -> Factorization:
-        """Return the algorithm for a store; raise ValueError for parameters that exclude each other."""
+        """Return the algorithm for a store; raise ValueError for parameters that do not fit the data."""
         self._check(data, previous)
         D = data.n_documents
         V = data.n_words
@@ -284,17 +284,6 @@ class NMF(TextEstimator, TopicModel):
             raise ValueError(
                 f"n_components is {self.n_components}: a matrix of {data.n_documents} rows and {data.n_words} columns "
                 f"has {smaller} singular vectors for init={self.init!r}: choose 1 to {smaller}, or init='random'"
-            )
-        if self.order == "paper" and self.n_blocks > 1:
-            raise ValueError("order='paper' needs all rows of W at once: set n_blocks to 1")
-        if self.beta_loss != "frobenius" and self.solver != "mu":
-            raise ValueError("beta_loss='kullback-leibler' needs solver='mu'")
-        penalised = self.alpha_W != 0 or self.alpha_H not in ("same", 0)
-        if (penalised or self.extrapolate) and (self.order == "paper" or self.solver != "hals"):
-            raise ValueError("alpha_W, alpha_H and extrapolate need solver='hals' and order='separable'")
-        if penalised and self.extrapolate:
-            raise ValueError(
-                "extrapolate compares errors without penalties: set alpha_W and alpha_H to 0, or extrapolate to False"
             )
 
     def loaded(self) -> None:

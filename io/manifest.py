@@ -38,12 +38,18 @@ class Changes:
         return sorted([*self.added, *self.changed])
 
 
-def describe_files(files: Iterable[SourceFile], known: Mapping[str, FileVersion]) -> Manifest:
-    """Return the manifest of files. A file with the same size and time of change as in ``known`` is not read again."""
+def describe_files(
+    files: Iterable[SourceFile], known: Mapping[str, FileVersion], verify_digests: bool = False
+) -> Manifest:
+    """Return the manifest of files.
+
+    A file with the same size and time of change as in ``known`` is not read again, unless ``verify_digests`` is set.
+    Programs such as ``cp -p`` and ``rsync -t`` can replace a file without a change of either.
+    """
     found: Manifest = {}
     for file in files:
         before = known.get(file.url)
-        if before is not None and (before.size, before.modified) == (file.size, file.modified):
+        if before is not None and not verify_digests and (before.size, before.modified) == (file.size, file.modified):
             found[file.url] = before
         else:
             found[file.url] = FileVersion(file.size, file.modified, _digest(file))

@@ -22,6 +22,14 @@ from .session import job_metrics, load_config, open_session
 @click.option("--fresh", is_flag=True, help="Train a new model on all files instead of updating the version in use.")
 @click.option("--dry-run", is_flag=True, help="Print what would be done, and write nothing.")
 @click.option(
+    "--verify",
+    type=click.Choice(["time", "digest"]),
+    default="time",
+    show_default=True,
+    help="How to find changed files: by size and time of change, or by a digest of the content. A digest reads every "
+    "file. Size and time are not enough if files are replaced by cp -p, rsync -t or tar.",
+)
+@click.option(
     "--unchanged",
     "unchanged_code",
     default=0,
@@ -36,6 +44,7 @@ def retrain(
     as_of: datetime | None,
     fresh: bool,
     dry_run: bool,
+    verify: str,
     unchanged_code: int,
     settings: tuple[str, ...],
     as_json: bool,
@@ -77,7 +86,7 @@ def retrain(
         # A dry run must not report success to the monitoring.
         config.run.metrics_file = None
     with job_metrics(config, config.retrain.url) as job, open_session(config, as_json) as session:
-        request = Request(as_of.date() if as_of else None, fresh, dry_run)
+        request = Request(as_of.date() if as_of else None, fresh, dry_run, verify_digests=verify == "digest")
         listeners = Listeners(session.display.ingest, [session.display.train, job.observe])
         found = retrain_model(config, session.client, request, listeners)
         if found["status"] == "refused":

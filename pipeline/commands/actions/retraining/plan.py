@@ -32,12 +32,13 @@ class Request:
     """The options of a call.
 
     ``as_of``: use only files dated up to this day. ``fresh``: train from scratch on all files. ``dry_run``: write
-    nothing.
+    nothing. ``verify_digests``: read every file to find out whether it has changed.
     """
 
     as_of: date | None = None
     fresh: bool = False
     dry_run: bool = False
+    verify_digests: bool = False
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,8 @@ def make_plan(config: Config, versions: Versions, request: Request) -> Plan:
     published = versions.read(head.version) if head.version else None
     known = _known_files(published)
     reader = open_source(config.source.path, ingest_options(config)) if config.source else None
-    found = describe_files(reader.files if reader else _files_of_store(config.corpus.url), known)
+    files = reader.files if reader else _files_of_store(config.corpus.url)
+    found = describe_files(files, known, request.verify_digests)
     known_then = known
     if request.as_of is not None:
         found, known_then = _up_to_date(config, request.as_of, found, known)

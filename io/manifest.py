@@ -2,13 +2,20 @@
 
 import hashlib
 import re
+import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
-from pathlib import Path
 
-from .readers.source import SourceFile
+from .readers.source import SourceFile, open_file
 from .stores.store import DataError
+
+#: The clock of a file system advances at least this often.
+_TICK_SECONDS = 0.01
+#: As above, for file systems that store no fractions of a second, such as FAT.
+_COARSE_TICK_SECONDS = 2.0
+#: Bytes of a file that are read at a time.
+_DIGEST_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -19,6 +26,7 @@ class FileVersion:
     modified: str  # time of change, or the object store's tag of the content
     digest: str  # of the content, or the object store's tag
     batch: str = ""  # the corpus that holds its documents
+    changed: str = ""  # see SourceFile
 
 
 Manifest = dict[str, FileVersion]
@@ -43,25 +51,54 @@ def describe_files(
 ) -> Manifest:
     """Return the manifest of files.
 
-    A file with the same size and time of change as in ``known`` is not read again, unless ``verify_digests`` is set.
-    Programs such as ``cp -p`` and ``rsync -t`` can replace a file without a change of either.
+    A file that has the same size and times as in ``known`` is not read again, unless ``verify_digests`` is set.
+    Programs such as ``cp -p``, ``rsync -t`` and ``tar`` replace a file without a change of size and time of
+    modification. A local file system also records when it last changed the file, which they cannot set. Object stores
+    have a tag.
     """
     found: Manifest = {}
     for file in files:
         before = known.get(file.url)
-        if before is not None and not verify_digests and (before.size, before.modified) == (file.size, file.modified):
+        if before is not None and not verify_digests and _is_same(before, file):
             found[file.url] = before
         else:
-            found[file.url] = FileVersion(file.size, file.modified, _digest(file))
+            _wait_for_clock(file)
+            found[file.url] = FileVersion(file.size, file.modified, _digest(file), changed=file.changed)
     return found
 
 
+def _is_same(before: FileVersion, file: SourceFile) -> bool:
+    if (before.size, before.modified) != (file.size, file.modified):
+        return False
+    # Manifests of early releases have no time of the last change.
+    return not before.changed or before.changed == file.changed
+
+
+def _wait_for_clock(file: SourceFile) -> None:
+    """Wait until a further change of a local file would give it another time.
+
+    A file may be rewritten within the same tick of the clock after it was read. It would then keep its times, and the
+    next call would not notice.
+    """
+    if not file.changed:
+        return
+    changed = float(file.changed)
+    # Some file systems store whole seconds, or every second one.
+    tick = _COARSE_TICK_SECONDS if changed == int(changed) else _TICK_SECONDS
+    elapsed = time.time() - changed
+    if 0 <= elapsed < tick:
+        time.sleep(tick - elapsed)
+
+
 def _digest(file: SourceFile) -> str:
-    """Return a digest of a local file's content; an object store's tag of the content serves as one."""
-    if not Path(file.url).is_file():
-        return file.modified
-    with open(file.url, "rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()[:32]
+    """Return a digest of a file's content; an object store's tag of the content serves as one."""
+    if file.tag:
+        return file.tag
+    digest = hashlib.sha256()
+    with open_file(file, unpack=False) as stream:
+        while block := stream.read(_DIGEST_BYTES):
+            digest.update(block)
+    return digest.hexdigest()[:32]
 
 
 def compare_manifests(known: Mapping[str, FileVersion], found: Mapping[str, FileVersion]) -> Changes:

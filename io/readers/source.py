@@ -4,7 +4,7 @@ import codecs
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -28,6 +28,8 @@ class SourceFile:
     name: str  # path below the folder that contains all files of the source
     size: int  # bytes
     modified: str  # time of the last change, or the object store's tag of the content
+    changed: str = ""  # local files: when content or attributes changed last, a time that no program can set
+    tag: str = ""  # tag or version of the content, if the store has one
 
     @property
     def compression(self) -> str | None:
@@ -107,7 +109,8 @@ def _describe_folder(filesystem: Any, path: str, common: str) -> SourceFile:
     is_local = isinstance(filesystem, LocalFileSystem)
     url = path if is_local else filesystem.unstrip_protocol(path)
     name = str(PurePosixPath(path).relative_to(common))
-    return SourceFile(url, name, sum(file.size for file in files), hashlib.sha256(content.encode()).hexdigest()[:16])
+    tag = hashlib.sha256(content.encode()).hexdigest()[:16]
+    return SourceFile(url, name, sum(file.size for file in files), tag, tag=tag)
 
 
 def is_folder(source: Any) -> bool:
@@ -143,12 +146,19 @@ def _is_hidden(name: str) -> bool:
 
 def _describe(found: _Found, common: str) -> SourceFile:
     # Filesystems name the version of a file differently.
-    versions = (found.info.get(name) for name in ("ETag", "mtime", "LastModified", "updated"))
-    modified = next((str(version) for version in versions if version), "")
+    tag = _first_of(found.info, "ETag", "etag", "generation", "VersionId")
+    modified = tag or _first_of(found.info, "mtime", "LastModified", "last_modified", "updated")
     is_local = isinstance(found.filesystem, LocalFileSystem)
+    changed = _first_of(found.info, "created") if is_local else ""  # fsspec's name of st_ctime
     url = found.path if is_local else found.filesystem.unstrip_protocol(found.path)
     name = str(PurePosixPath(found.path).relative_to(common))
-    return SourceFile(url, name, int(found.info["size"] or 0), modified)
+    return SourceFile(url, name, int(found.info["size"] or 0), modified, changed, tag)
+
+
+def _first_of(info: Mapping[str, Any], *names: str) -> str:
+    """Return the first of these entries that has a value, as a string; empty if none has."""
+    values = (info.get(name) for name in names)
+    return next((str(value) for value in values if value), "")
 
 
 # --- reading ---

@@ -18,7 +18,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal, TypedDict, get_args
+from typing import Literal, NotRequired, TypedDict, get_args
 
 from ...io.stores.locks import Locked, acquire_lock, read_with_tag, write_if_unchanged
 from ...io.stores.store import DataError, Store, check_format
@@ -37,6 +37,8 @@ class FileRecord(TypedDict):
 
     size: int
     modified: str
+    #: Missing in versions of early releases.
+    changed: NotRequired[str]
     digest: str
     batch: str
 

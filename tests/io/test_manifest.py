@@ -2,10 +2,13 @@
 
 import datetime
 import os
+import time
+from dataclasses import replace
 
+import fsspec
 import pytest
 from corpusmill.io.manifest import FileVersion, compare_manifests, describe_files, files_up_to
-from corpusmill.io.readers.source import find_files
+from corpusmill.io.readers.source import SourceFile, find_files
 from corpusmill.io.stores.store import DataError
 
 DATES = r"(\d{4})-(\d{2})-(\d{2})"
@@ -44,6 +47,46 @@ def test_a_file_with_known_size_and_time_is_not_read_again(tmp_path):
     read = manifest_of(tmp_path)[url]
     known = {url: FileVersion(read.size, read.modified, "digest of an earlier time", batch="monday")}
     assert manifest_of(tmp_path, known) == known
+
+
+def test_a_file_replaced_by_one_with_the_same_size_and_time_is_read_again(tmp_path):
+    path = tmp_path / "a"
+    path.write_text("old")
+    before = manifest_of(tmp_path)
+    times = path.stat()
+    path.write_text("new")
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert (path.stat().st_size, path.stat().st_mtime_ns) == (times.st_size, times.st_mtime_ns)
+    assert compare_manifests(before, manifest_of(tmp_path, before)).changed == [str(path)]
+
+
+def test_a_file_is_read_only_when_a_later_change_would_give_it_another_time(tmp_path):
+    (tmp_path / "a").write_text("a")
+    (file,) = find_files(tmp_path)
+    fine = replace(file, changed=str(time.time() - 0.25))
+    coarse = replace(file, changed=str(float(int(time.time()))))
+    started = time.monotonic()
+    describe_files([fine], {})
+    assert time.monotonic() - started < 1
+    describe_files([coarse], {})
+    assert time.time() >= float(coarse.changed) + 2
+
+
+def test_the_tag_of_an_object_store_is_the_digest_and_decides_alone():
+    tagged = SourceFile("s3://bucket/a", "a", 3, "tag-1", tag="tag-1")
+    before = describe_files([tagged], {})
+    assert before["s3://bucket/a"].digest == "tag-1"
+    again = replace(tagged, modified="tag-2", tag="tag-2")
+    assert compare_manifests(before, describe_files([again], before)).changed == ["s3://bucket/a"]
+
+
+def test_a_store_without_tags_has_its_files_read(tmp_path):
+    filesystem = fsspec.filesystem("memory")
+    filesystem.pipe("/plain/a.txt", b"one")
+    before = manifest_of("memory://plain/a.txt")
+    filesystem.pipe("/plain/a.txt", b"two")
+    after = describe_files(find_files("memory://plain/a.txt"), before, verify_digests=True)
+    assert len(compare_manifests(before, after).changed) == 1
 
 
 def test_files_without_a_date_belong_to_every_day():

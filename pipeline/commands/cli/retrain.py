@@ -26,8 +26,8 @@ from .session import job_metrics, load_config, open_session
     type=click.Choice(["time", "digest"]),
     default="time",
     show_default=True,
-    help="How to find changed files: by size and time of change, or by a digest of the content. A digest reads every "
-    "file. Size and time are not enough if files are replaced by cp -p, rsync -t or tar.",
+    help="How to find changed files: by size and times (on object stores, by tags), or by a digest of the content, "
+    "which reads every file.",
 )
 @click.option(
     "--unchanged",

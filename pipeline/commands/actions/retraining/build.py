@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from .....configs.resolve import public
 from .....configs.schema import Config
-from .....io.manifest import FileVersion
+from .....io.manifest import FileVersion, describe_files
 from .....io.readers.open import open_source
 from .....io.stores.corpus import Corpus
 from .....io.stores.selection import select_documents
@@ -100,7 +100,7 @@ class VersionBuilder:
             planned = self.plan.manifest.get(file.url)
             if planned is None or planned.batch:
                 continue
-            if (planned.size, planned.modified) != (file.size, file.modified):
+            if describe_files([file], {file.url: planned})[file.url].digest != planned.digest:
                 self.versions.store.delete(f"batches/{self.plan.name}")
                 raise DataError(f"{file.url}: this file changed while it was read; run the same command again")
 
@@ -218,7 +218,13 @@ class VersionBuilder:
 
 
 def _record(file: FileVersion) -> FileRecord:
-    return {"size": file.size, "modified": file.modified, "digest": file.digest, "batch": file.batch}
+    return {
+        "size": file.size,
+        "modified": file.modified,
+        "changed": file.changed,
+        "digest": file.digest,
+        "batch": file.batch,
+    }
 
 
 def _without_timings(row: dict[str, float]) -> dict[str, float]:

@@ -351,7 +351,8 @@ class NMF(TextEstimator, TopicModel):
 
     def topics(self, n_words: int = 10) -> list[Topic]:
         """Return each component's size (its share of the entries of W) and heaviest words with their weights."""
-        W, names = self._W, self._names()
+        W = self._W
+        names = self._names()
         sizes = W.sum(axis=0) / max(float(W.sum()), np.finfo(float).tiny)
         return [
             {

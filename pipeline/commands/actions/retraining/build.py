@@ -168,13 +168,16 @@ class VersionBuilder:
     # --- facts ---
 
     def _facts(self, estimator: Estimator, corpus: Corpus | None, held_out: str) -> VersionFacts:
-        plan, published = self.plan, self.plan.published
+        plan = self.plan
+        published = plan.published
         files = {url: replace(file, batch=file.batch or plan.name) for url, file in plan.manifest.items()}
-        vocabulary_batch, words_before = "", 0
+        vocabulary_batch = ""
+        words_before = 0
         if published is not None and published["corpus"]:
             vocabulary_batch = published["corpus"]
             words_before = self._batch(vocabulary_batch).n_words
-        words, new_words = words_before, 0
+        words = words_before
+        new_words = 0
         if corpus is not None:
             vocabulary_batch = plan.name
             words = corpus.n_words

@@ -1,5 +1,6 @@
 """Opens HDF5 files and Zarr stores, whose groups and arrays have the same interface for reading."""
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -59,3 +60,33 @@ def open_hierarchy(url: str) -> Iterator[Group]:
 def is_zarr(url: str) -> bool:
     """Return whether the name of a file is that of a Zarr store."""
     return url.rstrip("/").lower().endswith(".zarr")
+
+
+@contextmanager
+def open_for_writing(path: str, zarr_store: bool) -> Iterator[Group]:
+    """Open a local HDF5 file or Zarr store, to which elements are added."""
+    if zarr_store:
+        import zarr
+
+        # Consolidated metadata would hide new elements.
+        yield zarr.open_group(path, mode="r+", use_consolidated=False)
+        return
+    import h5py
+
+    try:
+        file = h5py.File(path, "r+")
+    except OSError as error:
+        raise DataError(f"{path}: not an HDF5 file, or a damaged one ({error})") from None
+    with file:
+        yield file
+
+
+def consolidate_zarr(path: str) -> None:
+    """Collect the metadata of a Zarr store in one file if the store has such a file."""
+    import zarr
+
+    if zarr.open_group(path, mode="r").metadata.consolidated_metadata is not None:
+        with warnings.catch_warnings():
+            # zarr warns that format 3 does not specify this file yet. anndata writes it all the same.
+            warnings.simplefilter("ignore")
+            zarr.consolidate_metadata(path)

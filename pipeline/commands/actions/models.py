@@ -9,6 +9,7 @@ import numpy as np
 
 from ....io.stores.corpus import Corpus
 from ....io.stores.store import DataError
+from ...anndata import annotate_file
 from ...models.base.estimator import Estimator
 from ...models.base.topics import TopicModel
 from ...models.lda.estimator import LDA
@@ -123,6 +124,21 @@ def _coherence(model_url: str, corpus: Corpus, measures: Iterable[str], client: 
         facts[f"coherence_{measure}"] = float(np.nanmean(model.coherence(corpus, measure, client=client)))
     facts["diversity"] = model.diversity()
     return facts
+
+
+def transform_into(
+    model_url: str,
+    data: str,
+    into: str,
+    layer: str | None = None,
+    key: str | None = None,
+    replace: bool = False,
+    client: "Client | None" = None,
+) -> Facts:
+    """Store weights of cells and genes in an AnnData file; ``data`` is that file, another one, or a corpus."""
+    model = load_text_model(model_url)
+    keys = annotate_file(into, model, data, layer, key, client=client, replace=replace)
+    return {"into": into, "obsm": keys.obsm, "varm": keys.varm, "uns": f"corpusmill/{keys.uns}"}
 
 
 def transform(model_url: str, corpus_url: str, out: str, part: str, client: "Client | None" = None) -> Facts:

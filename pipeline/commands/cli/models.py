@@ -120,35 +120,56 @@ def evaluate(
 @click.command()
 @click.argument("model")
 @click.argument("corpus")
-@click.argument("out")
+@click.argument("out", required=False)
 @part_option("train")
+@click.option("--into", metavar="FILE", help="Store the weights in this AnnData file (.h5ad or .zarr) instead of OUT.")
+@click.option(
+    "--layer", help="Matrix of an AnnData file to transform: X, raw/X, or such as layers/counts.  [default: X]"
+)
+@click.option("--key", metavar="NAME", help="Name of the results in the file.  [default: topics for lda, nmf for nmf]")
+@click.option("--replace", is_flag=True, help="Replace results of the same name in the file.")
 @config_option("Configuration of the cluster, such as clusters/local")
 @set_option
 @json_option
 def transform(
     model: str,
     corpus: str,
-    out: str,
+    out: str | None,
     part: str,
+    into: str | None,
+    layer: str | None,
+    key: str | None,
+    replace: bool,
     configs: tuple[str, ...],
     settings: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Write the topic weights of each document as Parquet files.
+    """Write the topic weights of each document as Parquet files, or into an AnnData file.
 
     MODEL, CORPUS and OUT are folders or URLs. OUT receives one file per chunk of the corpus, with the columns document
     (its key) and weights. For models of word vectors, the weights are the vector of the document.
+
+    With --into, CORPUS may also be an AnnData file with the same cells. The file receives the weights of cells in obsm,
+    the weights of genes in varm, and the parameters and the history of the model in uns. If the command is killed, the
+    file is either unchanged or complete.
 
     \b
     Examples:
       corpusmill transform demo/model demo/corpus demo/weights
       python -c "import pandas; print(pandas.read_parquet('demo/weights'))"
+      corpusmill transform runs/cells/model cells.h5ad --into cells.h5ad
     """
     from ..actions.models import transform as transform_corpus
+    from ..actions.models import transform_into
 
+    if (out is None) == (into is None):
+        raise click.UsageError("give either OUT or --into FILE")
     config = load_config(configs, settings)
     with open_session(config, as_json) as session:
-        facts = transform_corpus(model, corpus, out, part, session.client)
+        if into is None:
+            facts = transform_corpus(model, corpus, str(out), part, session.client)
+        else:
+            facts = transform_into(model, corpus, into, layer, key, replace, session.client)
     show.result(facts, as_json, lambda: show.facts(facts))
 
 

@@ -1,0 +1,223 @@
+"""Adds elements to an AnnData file so that the file is either unchanged or complete, whenever the process is killed.
+
+The elements are written into a copy beside the file, which then takes its place in one step. The chunks of a Zarr store
+are not copied but linked.
+"""
+
+import ctypes
+import os
+import shutil
+import uuid
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..stores.store import DataError, Store
+from .anndata import check_anndata
+from .hierarchies import Group, consolidate_zarr, is_zarr, open_for_writing, open_hierarchy
+
+#: Names of the files of a Zarr store that are rewritten in place when groups change.
+_ZARR_METADATA = ("zarr.json", ".zmetadata", ".zgroup", ".zattrs", ".zarray")
+#: Linux' flag of renameat2 for exchanging two paths, and the file descriptor that stands for the working directory.
+_EXCHANGE = 2
+_HERE = -100
+
+
+def add_elements(url: str, elements: Mapping[str, Any], replace: bool = False) -> None:
+    """Write elements into an AnnData file in one step.
+
+    ``elements`` has their values by path, such as "obsm/X_topics": arrays, numbers, texts, lists of these, or
+    dictionaries of them. Raises DataError if one of them exists already and ``replace`` is False, if the file is not on
+    a local path, or if another program changes it meanwhile.
+    """
+    store = Store(url)
+    if not store.is_local:
+        raise DataError(f"{url}: results can be added to local files only; copy the file here first")
+    target = Path(store.path)
+    _restore(target)
+    if not target.exists():
+        raise DataError(f"{url}: no such file")
+    before = _version(target)
+    _delete_leftovers(target)
+    copy = _temporary(target)
+    try:
+        _copy(target, copy)
+        with open_for_writing(str(copy), is_zarr(url)) as root:
+            check_anndata(root, url)
+            for path, value in elements.items():
+                _make_way(root, path, replace, url)
+                _write(root, path, value)
+        if copy.is_dir():
+            consolidate_zarr(str(copy))
+        _flush(copy)
+        if _version(target) != before:
+            raise DataError(f"{url}: another program changed the file meanwhile; run the command again")
+        _put_in_place(copy, target)
+    finally:
+        _delete(copy)
+
+
+def check_absent(url: str, paths: Iterable[str]) -> None:
+    """Raise DataError if an AnnData file has one of the elements already."""
+    with open_hierarchy(url) as root:
+        for path in paths:
+            if path in root:
+                raise _exists(url, path)
+
+
+def _exists(url: str, path: str) -> DataError:
+    return DataError(f"{url}: {path} exists already; replace it with --replace (replace=True), or choose another key")
+
+
+def _make_way(root: Group, path: str, replace: bool, url: str) -> None:
+    if path not in root:
+        return
+    if not replace:
+        raise _exists(url, path)
+    del root[path]
+
+
+# --- elements ---
+
+
+def _write(group: Group, path: str, value: Any) -> None:
+    """Write one element below a group. Missing groups on the way are made."""
+    parent, _, name = path.rpartition("/")
+    for part in parent.split("/") if parent else []:
+        if part not in group:
+            _encode(group.create_group(part), "dict", "0.1.0")
+        group = group[part]
+    if isinstance(value, Mapping):
+        _encode(group.create_group(name), "dict", "0.1.0")
+        for key, inner in value.items():
+            _write(group[name], str(key), inner)
+        return
+    array = np.asarray(value)
+    if array.dtype.kind == "U":
+        _write_text(group, name, array)
+        _encode(group[name], "string-array" if array.ndim else "string", "0.2.0")
+        return
+    group.create_dataset(name, data=array) if hasattr(group, "file") else group.create_array(name, data=array)
+    _encode(group[name], "array" if array.ndim else "numeric-scalar", "0.2.0")
+
+
+def _write_text(group: Group, name: str, array: np.ndarray) -> None:
+    if hasattr(group, "file"):
+        import h5py
+
+        group.create_dataset(name, data=array.astype(object), dtype=h5py.string_dtype())
+        return
+    text = group.create_array(name, shape=array.shape, dtype=str)
+    text[...] = array.astype(np.dtypes.StringDType())
+
+
+def _encode(element: Any, kind: str, version: str) -> None:
+    element.attrs["encoding-type"] = kind
+    element.attrs["encoding-version"] = version
+
+
+# --- files ---
+
+
+def _temporary(target: Path) -> Path:
+    return target.with_name(f".tmp-{uuid.uuid4().hex}-{target.name}")
+
+
+def _version(path: Path) -> tuple[int, int, int]:
+    found = path.stat()
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def _copy(source: Path, copy: Path) -> None:
+    if source.is_dir():
+        shutil.copytree(source, copy, copy_function=_link)
+        return
+    free = shutil.disk_usage(source.parent).free
+    size = source.stat().st_size
+    if free < size:
+        raise DataError(
+            f"{source}: adding results needs a copy of {size:,} bytes, and {free:,} are free; make space, or move the "
+            f"file"
+        )
+    shutil.copy2(source, copy)
+
+
+def _link(source: str, copy: str) -> None:
+    """Link a chunk, which is never rewritten in place, and copy a file of metadata."""
+    if Path(source).name in _ZARR_METADATA:
+        shutil.copy2(source, copy)
+        return
+    try:
+        os.link(source, copy)
+    except OSError:  # not every filesystem has links
+        shutil.copy2(source, copy)
+
+
+def _flush(path: Path) -> None:
+    """Write a file or all files of a folder from the system's cache to the disk."""
+    for each in [*path.rglob("*"), path] if path.is_dir() else [path]:
+        descriptor = os.open(each, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _put_in_place(copy: Path, target: Path) -> None:
+    """Let the copy take the place of the target. A folder stays behind under the name of the copy."""
+    if not target.is_dir():
+        copy.replace(target)
+    elif not _exchanged(copy, target):
+        # Two steps. After a kill in between, `_restore` completes them.
+        old = target.with_name(f".old-{target.name}")
+        target.rename(old)
+        copy.rename(target)
+        _delete(old)
+    _flush_folder(target.parent)
+
+
+def _exchanged(first: Path, second: Path) -> bool:
+    """Exchange two paths in one step; return False if the system or the filesystem cannot."""
+    rename = getattr(ctypes.CDLL(None), "renameat2", None)
+    if rename is None:
+        return False
+    return rename(_HERE, os.fsencode(first), _HERE, os.fsencode(second), _EXCHANGE) == 0
+
+
+def _restore(target: Path) -> None:
+    """Undo a replacement of a folder that was interrupted between its two steps."""
+    old = target.with_name(f".old-{target.name}")
+    if not old.exists():
+        return
+    if target.exists():
+        _delete(old)
+    else:
+        old.rename(target)
+
+
+def _delete_leftovers(target: Path) -> None:
+    """Delete the copies of processes that were killed."""
+    pattern = f".tmp-{'[0-9a-f]' * 32}-{_escaped(target.name)}"
+    for path in target.parent.glob(pattern):
+        _delete(path)
+
+
+def _escaped(name: str) -> str:
+    return "".join(f"[{character}]" if character in "*?[" else character for character in name)
+
+
+def _delete(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _flush_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

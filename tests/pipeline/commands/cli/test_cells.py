@@ -1,0 +1,37 @@
+"""The commands with files of single-cell programs."""
+
+import json
+
+import numpy as np
+import pytest
+from corpusmill import LDA
+from helpers.cells import write_h5ad
+
+h5py = pytest.importorskip("h5py")
+HERE = ("--set", "cluster.kind=synchronous")
+
+
+def test_a_file_is_ingested_trained_on_and_receives_the_weights(tmp_path, call):
+    path = write_h5ad(tmp_path / "x.h5ad")
+    corpus = tmp_path / "corpus"
+    code, out, err = call("ingest", path, corpus, *HERE, "--set", "corpus.held_out=0", "--json")
+    assert (code, json.loads(out)["documents"], json.loads(out)["words"]) == (0, 7, 4), err
+    LDA(2, max_iter=2, device="cpu").fit(str(corpus)).save(str(tmp_path / "model"))
+    command = ("transform", tmp_path / "model", path, "--into", path, *HERE)
+    code, out, err = call(*command, "--json")
+    assert (code, json.loads(out)["obsm"]) == (0, "X_topics"), err
+    code, _, err = call(*command)
+    assert code == 4
+    assert "obsm/X_topics exists already; replace it with --replace" in err
+    assert call(*command, "--replace")[0] == 0
+    assert call("transform", tmp_path / "model", corpus, "--into", path, "--key", "c", *HERE)[0] == 0
+    with h5py.File(path) as file:
+        assert file["obsm/X_c"].shape == (7, 2)
+        np.testing.assert_array_equal(file["obsm/X_c"][:], file["obsm/X_topics"][:])
+
+
+def test_out_and_into_exclude_each_other(tmp_path, call):
+    for arguments in (("model", "corpus"), ("model", "corpus", "out", "--into", "x.h5ad")):
+        code, _, err = call("transform", *arguments)
+        assert code == 2
+        assert "give either OUT or --into FILE" in err

@@ -90,7 +90,12 @@ class NMFConfig(Section):
         "random", description="Initial factors: random numbers, or a singular value decomposition"
     )
     tol: float = Field(
-        1e-4, ge=0, description="Stop when an epoch lowers the error by less than this share. 0 disables the check"
+        1e-4, ge=0, description="Stop when the measure that convergence names is at most this. 0 disables the check"
+    )
+    convergence: Literal["error", "gradient"] = Field(
+        "error",
+        description="What tol limits: the share by which an epoch lowers the error, or the projected gradient as a "
+        "share of the first epoch's, as in scikit-learn",
     )
     max_iter: PositiveInt = Field(200, description="Maximum number of epochs")
     alpha_W: float = Field(0.0, ge=0, description="Weight of the penalty on the factor of the documents")
@@ -124,6 +129,8 @@ class NMFConfig(Section):
         is_default_update = self.solver == "hals" and self.order == "separable"
         if (is_penalised or self.extrapolate) and not is_default_update:
             raise ValueError("alpha_W, alpha_H and extrapolate need solver='hals' and order='separable'")
+        if self.convergence == "gradient" and not is_default_update:
+            raise ValueError("convergence='gradient' needs solver='hals' and order='separable'")
         if is_penalised and self.extrapolate:
             raise ValueError(
                 "extrapolate compares errors without penalties: set alpha_W and alpha_H to 0, or extrapolate to False"

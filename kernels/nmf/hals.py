@@ -25,6 +25,7 @@ Layout: sparse A is kept in both orders, see `products.SparseMatrix`. K is padde
 Reference implementation: tests/helpers/naive.py, `nmf_fast_hals`, `nmf_best_rows` and `nmf_extrapolated`.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,7 +64,18 @@ class Scratch(NamedTuple):
     r: np.ndarray  # (STRIPS, K, STRIP * lanes): their rows of R, transposed
     rows: np.ndarray  # (STRIPS * STRIP * lanes, K + 2 * lanes): the block's rows as they are stored
     gram: np.ndarray  # (K, K): sums of x·xᵀ since the last flush
+    gradients: np.ndarray  # (STRIP * lanes,): sums of |projected gradient| of the block, by column of a strip
+    violation: np.ndarray  # (1,) float64: their sum over all sweeps with these buffers
     lanes: int
+
+
+class Columns(NamedTuple):
+    """A range of columns that is a factorisation of its own, for sweeps of several side by side."""
+
+    where: slice
+    rule: UpdateRule
+    Q: np.ndarray  # (K, K) float64: gets the upper triangle of HᵀH
+    scratch: Scratch
 
 
 def padded(K: int, dtype: Any) -> int:
@@ -83,7 +95,7 @@ def make_scratch(K: int, dtype: Any) -> Scratch:
     for array in buffers:
         array[...] = 0
     x, r, rows, gram = buffers
-    return Scratch(x, r, rows, gram, lanes)
+    return Scratch(x, r, rows, gram, np.zeros(STRIP * lanes, dtype), np.zeros(1), lanes)
 
 
 def update_rule(
@@ -118,7 +130,7 @@ def update_rule(
 
 
 @vector_kernel(inline="always")
-def _sweep_strip(x: np.ndarray, r: np.ndarray, rule: UpdateRule, K: int) -> None:
+def _sweep_strip(x: np.ndarray, r: np.ndarray, rule: UpdateRule, K: int, gradients: np.ndarray) -> None:
     """Sweep the K rows of one strip (K, width), four at a time."""
     Kp, width = x.shape
     for t in range((K + 3) // 4):
@@ -126,7 +138,7 @@ def _sweep_strip(x: np.ndarray, r: np.ndarray, rule: UpdateRule, K: int) -> None
         for k in range(K):
             tile = multiply_add(tile, rule.S, (t * Kp + k) * 4, x, k * width)
         at = 4 * t * width
-        descend(tile, x, r, at, rule.S, (t * Kp + 4 * t) * 4, rule.keep, rule.step, 4 * t, rule.floor)
+        descend(tile, x, r, at, rule.S, (t * Kp + 4 * t) * 4, rule.keep, rule.step, 4 * t, rule.floor, gradients)
 
 
 @vector_kernel
@@ -159,13 +171,18 @@ def _sweep_block(H: np.ndarray, first: int, last: int, rule: UpdateRule, sweeps:
     """
     K = H.shape[1]
     n = last - first
+    # Rows of zeros past the last one have no gradient.
+    scratch.rows[n:] = 0
     _to_strips(scratch.rows, scratch.r, scratch.lanes)
     scratch.rows[:n, :K] = H[first:last]
     scratch.rows[n:] = 0
     _to_strips(scratch.rows, scratch.x, scratch.lanes)
     for _ in range(sweeps):
         for s in range(len(scratch.x)):
-            _sweep_strip(scratch.x[s], scratch.r[s], rule, K)
+            _sweep_strip(scratch.x[s], scratch.r[s], rule, K, scratch.gradients)
+    for column in range(len(scratch.gradients)):
+        scratch.violation[0] += scratch.gradients[column]
+    scratch.gradients[:] = 0
     _to_rows(scratch.x, scratch.rows, scratch.lanes)
     # A sweep also changes the lanes past the last row, which must not count in Q.
     scratch.rows[n:] = 0
@@ -212,29 +229,63 @@ def sweep_sparse(
 ) -> None:
     """Sweep H (D, K) in place, for sparse A and W (V, K).
 
-    Adds AᵀH to P (V, K), and the upper triangle of HᵀH to Q (K, K) float64.
+    Adds AᵀH to P (V, K), the upper triangle of HᵀH to Q (K, K) float64, and the projected gradients to
+    ``scratch.violation``.
+    """
+    sweep_side_by_side(A, W, [Columns(slice(0, H.shape[1]), rule, Q, scratch)], H, P, sweeps)
+
+
+def sweep_side_by_side(
+    A: SparseMatrix | np.ndarray, W: np.ndarray, parts: Sequence[Columns], H: np.ndarray, P: np.ndarray, sweeps: int
+) -> None:
+    """Sweep several factorisations of A at once, which are ranges of columns of W (V, K), H (D, K) and P (V, K).
+
+    Products with A take all columns together. Each range is swept on its own. For sparse A, its result is that of
+    `sweep_sparse` for this range alone, bit for bit.
     """
     D, K = H.shape
-    group = FLUSH * len(scratch.rows)
+    group = FLUSH * len(parts[0].scratch.rows)
     # Whole groups, because Q is summed group by group.
     size = group * max(1, CACHED_BYTES // (group * K * H.itemsize))
     R = empty_aligned((min(size, D), K), H.dtype)
-    # The penalty is where the sums of R begin, so sweeps need not subtract it.
-    without_penalty = rule._replace(penalty=H.dtype.type(0))
     for first in range(0, D, size):
-        rows = H[first : first + size]
-        products = R[: len(rows)]
-        products[...] = -rule.penalty
-        add_products(A.by_row.part(first, first + len(rows)), W, products)
-        sweep_rows(products, without_penalty, rows, Q, sweeps, scratch)
-    add_column_products(A, H, P)
+        rows = slice(first, min(first + size, D))
+        products = R[: rows.stop - first]
+        _start_from_penalties(products, parts)
+        if isinstance(A, SparseMatrix):
+            add_products(A.by_row.part(first, rows.stop), W, products)
+        else:
+            products += A[rows] @ W
+        for part in parts:
+            _sweep_columns(products, part, H[rows], sweeps)
+    if isinstance(A, SparseMatrix):
+        add_column_products(A, H, P)
+    else:
+        P += A.T @ H
+
+
+def _start_from_penalties(R: np.ndarray, parts: Sequence[Columns]) -> None:
+    """Set R to minus the penalties. Sums that begin there need no subtraction later."""
+    for part in parts:
+        R[:, part.where] = -part.rule.penalty
+
+
+def _sweep_columns(R: np.ndarray, part: Columns, H: np.ndarray, sweeps: int) -> None:
+    """Sweep one range of columns of H (n, K) in place, given R (n, K), from which the penalty is subtracted."""
+    without_penalty = part.rule._replace(penalty=H.dtype.type(0))
+    # The kernel is compiled for contiguous rows. If the range is all of H, these are no copies.
+    products = np.ascontiguousarray(R[:, part.where])
+    columns = np.ascontiguousarray(H[:, part.where])
+    sweep_rows(products, without_penalty, columns, part.Q, sweeps, part.scratch)
+    if columns.base is None:
+        H[:, part.where] = columns
 
 
 @vector_kernel
 def sweep_rows(R: np.ndarray, rule: UpdateRule, H: np.ndarray, Q: np.ndarray, sweeps: int, scratch: Scratch) -> float:
     """Sweep H (D, K) in place given R (D, K); return ⟨R, H⟩ float64.
 
-    Adds the upper triangle of HᵀH to Q (K, K) float64.
+    Adds the upper triangle of HᵀH to Q (K, K) float64, and the projected gradients to ``scratch.violation``.
     """
     D = len(H)
     size = len(scratch.rows)

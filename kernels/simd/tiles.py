@@ -214,18 +214,22 @@ def descend(
     step: types.Array,
     k: types.Integer,
     epsilon: types.Float,
+    gradients: types.Array,
 ) -> Lowering:
     """Set four rows of x, one after the other, to max(ε, keep·x + step·(p − s·x)), each with the new rows before it.
 
     On entry, ``tile`` holds s·x of the old x. The rows k to k + 3 of ``x`` and ``p`` begin at index ``at``, one strip
     after the other. The 4 by 4 diagonal block of the symmetric matrix begins at ``s[i]``. ``keep`` and ``step`` have K
-    numbers.
+    numbers. ``gradients`` has one number per column of a strip. It gets the sums of the absolute projected gradients
+    before each change: |p − s·x|, or where x is 0, only its positive part, since x cannot fall.
     """
     stride = tile.n
 
     def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Values) -> ir.Value:
-        tile_value, x, p, at, s, i, keep, step, k, epsilon = memories(context, builder, signature, values)
+        tile_value, x, p, at, s, i, keep, step, k, epsilon, gradients = memories(context, builder, signature, values)
         floor = splat(builder, epsilon)
+        start = ir.Constant(at.type, 0)
+        totals = [gradients.load(gradients.index(start, v * tile.width)) for v in range(tile.n)]
         sums = [builder.extract_value(tile_value, v) for v in range(ROWS * tile.n)]
         for row in range(ROWS):
             kept = keep.broadcast(keep.index(k, row))
@@ -235,6 +239,7 @@ def descend(
                 where = x.index(at, (row * stride + v) * tile.width)
                 old = x.load(where)
                 slope = builder.fsub(p.load(where), sums[row * tile.n + v])
+                totals[v] = builder.fadd(totals[v], _projected(builder, slope, old))
                 new = _maximum(builder, fma(builder, slope, moved, builder.fmul(old, kept)), floor)
                 x.store(where, new)
                 changes.append(builder.fsub(new, old))
@@ -244,10 +249,20 @@ def descend(
                 for v in range(tile.n):
                     which = later * tile.n + v
                     sums[which] = fma(builder, factor, changes[v], sums[which])
+        for v, total in enumerate(totals):
+            gradients.store(gradients.index(start, v * tile.width), total)
         return context.get_dummy_value()
 
-    kinds = (tile, x, p, index_type(at), s, index_type(i), keep, step, index_type(k), epsilon)
+    kinds = (tile, x, p, index_type(at), s, index_type(i), keep, step, index_type(k), epsilon, gradients)
     return types.void(*kinds), codegen
+
+
+def _projected(builder: ir.IRBuilder, slope: ir.Value, x: ir.Value) -> ir.Value:
+    """Return the absolute projected gradient of x >= 0."""
+    zero = ir.Constant(x.type, None)
+    rise = _maximum(builder, slope, zero)
+    size = _maximum(builder, slope, builder.fneg(slope))
+    return builder.select(builder.fcmp_ordered("==", x, zero), rise, size)
 
 
 # --- transposition ---

@@ -192,14 +192,15 @@ def add_to(tile, out, at, stride):
         _flat(out)[at + row * stride : at + row * stride + len(values)] += values
 
 
-def descend(tile, x, p, at, s, i, keep, step, k, epsilon):
-    """Set four rows of x one after another to max(ε, keep·x + step·(p − s·x))."""
+def descend(tile, x, p, at, s, i, keep, step, k, epsilon, gradients):
+    """Set four rows of x one after another to max(ε, keep·x + step·(p − s·x)); add up the projected gradients."""
     sums = _as_rows(tile).copy()
     width = sums.shape[1]
     for row in range(ROWS):
         here = slice(at + row * width, at + (row + 1) * width)
         old = _flat(x)[here].copy()
         slope = _flat(p)[here] - sums[row]
+        gradients += np.where(old == 0, np.maximum(slope, 0), np.abs(slope))
         new = np.maximum(slope * step[k + row] + old * keep[k + row], epsilon).astype(old.dtype)
         _flat(x)[here] = new
         for later in range(row + 1, ROWS):

@@ -2,16 +2,14 @@
 
 import os
 import tempfile
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse
 
-from ....io.matrices.blocks import RowBlocks, check_not_negative
 from ....io.stores.corpus import Corpus
-from ....io.stores.matrix import CHUNK_NUMBERS, Matrix, write_matrix
+from ....io.stores.matrix import Matrix, write_matrix
 from ....io.stores.open import open_data
 from ....io.stores.store import Arrays, DataError, JsonObject
 from ....io.text.vocabulary import merge_vocabularies
@@ -30,6 +28,7 @@ from ..base.vectors import WordVectors
 from .factorization import Factorization, heaviest
 from .frobenius import Anls, FrobeniusFactorization, Hals, MultiplicativeUpdates, PaperHals
 from .kullback_leibler import KullbackLeibler
+from .rows import blocks_of
 
 #: Components whose rows fit a block's shared memory on most CUDA devices.
 MAX_ON_DEVICE = 600
@@ -68,8 +67,13 @@ class NMF(TextEstimator, TopicModel):
         The first factors: random numbers, or singular vectors, which take ten passes over the data. scikit-learn's
         default is "nndsvda".
     tol : float, default=1e-4
-        Training stops when an epoch reduces the error by less than this share of it; 0 trains ``max_iter`` epochs.
-        scikit-learn compares with the error of the first epoch instead, so it continues longer.
+        When training stops, see ``convergence``; 0 trains ``max_iter`` epochs.
+    convergence : {"error", "gradient"}, default="error"
+        What ``tol`` limits. "error": training stops after an epoch that reduces the error by less than this share of
+        it. "gradient": it stops when the sum of the absolute projected gradients of all entries, each taken just before
+        its update, is at most this share of that of the first epoch. The latter is the criterion of scikit-learn's
+        solver "cd". At the same ``tol`` it usually continues for many more epochs, and the factors are closer to a
+        minimum. It needs ``solver="hals"`` and ``order="separable"``, and runs on the CPU.
     max_iter : int, default=200
         Maximum number of epochs.
     alpha_W, alpha_H : float, default=0.0 and "same"
@@ -151,6 +155,7 @@ class NMF(TextEstimator, TopicModel):
         init: str = "random",
         tol: float = 1e-4,
         max_iter: int = 200,
+        convergence: str = "error",
         alpha_W: float = 0.0,
         alpha_H: float | str = "same",
         l1_ratio: float = 0.0,
@@ -168,6 +173,7 @@ class NMF(TextEstimator, TopicModel):
         self.beta_loss = beta_loss
         self.init = init
         self.tol = tol
+        self.convergence = convergence
         self.max_iter = max_iter
         self.alpha_W = alpha_W
         self.alpha_H = alpha_H
@@ -199,7 +205,7 @@ class NMF(TextEstimator, TopicModel):
         if not isinstance(data, InputMatrix):
             return corpus_from(read_documents(data, type(self).__name__))
         folder = tempfile.TemporaryDirectory(prefix="corpusmill-matrix-")
-        matrix = write_matrix(folder.name, _blocks_of(data.values), self.dtype, columns=data.names)
+        matrix = write_matrix(folder.name, blocks_of(data.values), self.dtype, columns=data.names)
         matrix.folder = folder
         matrix.title = "matrix in memory"
         return matrix
@@ -256,6 +262,7 @@ class NMF(TextEstimator, TopicModel):
             sweeps=self.sweeps,
             dtype=self.dtype,
             extrapolate=self.extrapolate,
+            convergence=self.convergence,
             penalties=self._penalties(n_documents, n_rows),
         )
 
@@ -263,6 +270,8 @@ class NMF(TextEstimator, TopicModel):
         if self.n_components > MAX_ON_DEVICE:
             reason = f"n_components={self.n_components} (more than {MAX_ON_DEVICE})"
             return resolve_device(self.device, False, reason)
+        if self.convergence == "gradient":
+            return resolve_device(self.device, False, "convergence 'gradient'")
         return resolve_device(self.device, self.solver == "hals", f"solver {self.solver!r}")
 
     def _penalties(self, D: int, V: int) -> tuple[float, float, float, float]:
@@ -479,15 +488,3 @@ class NMF(TextEstimator, TopicModel):
             raise DataError(
                 f"{store.title}: has {store.n_words} columns, the model {len(self._W)}: give the same columns"
             )
-
-
-def _blocks_of(data: DataLike) -> Iterator[DataLike]:
-    """Yield blocks of rows of a matrix, after a check of their entries."""
-    if not isinstance(data, RowBlocks):
-        yield data
-        return
-    first = 0
-    for block in data.blocks(numbers=CHUNK_NUMBERS):
-        check_not_negative(block, data, first)
-        yield block
-        first += block.shape[0]

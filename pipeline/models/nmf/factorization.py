@@ -144,16 +144,21 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
         if self.continues:
             W = self.joined(model, "W")
             return self.fold_in(A, W, self.gram(W))[0]
-        H = np.zeros((n_rows_of(A), self.n_components), self.dtype)
         if "start" not in model.block(0):
-            nmf.fill_uniform(random.key(*address), 0, H, 2 * self.scale)
-            return H
+            return self.random_first_rows(n_rows_of(A), address)
+        H = np.zeros((n_rows_of(A), self.n_components), self.dtype)
         start = self.joined(model, "start")
         if isinstance(A, products.SparseRows):
             products.add_products(A, start, H)
         else:
             H[:] = A @ start
         fill_zeros(H, self, 1 + address.chunk)
+        return H
+
+    def random_first_rows(self, n: int, address: Address) -> np.ndarray:
+        """Return an H (n, K) of random numbers."""
+        H = np.zeros((n, self.n_components), self.dtype)
+        nmf.fill_uniform(random.key(*address), 0, H, 2 * self.scale)
         return H
 
     def joined(self, model: Model, name: str) -> np.ndarray:

@@ -44,12 +44,16 @@ class FrobeniusFactorization(Factorization):
     #: ℓ1 and ℓ2 of W, then ℓ1 and ℓ2 of H.
     penalties: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
     extrapolate: bool = False
+    convergence: str = "error"  # what ``tol`` limits
 
     @abstractmethod
-    def update(self, R: np.ndarray, S: np.ndarray, X: np.ndarray, factor: Factor, gram: np.ndarray) -> float:
+    def update(
+        self, R: np.ndarray, S: np.ndarray, X: np.ndarray, factor: Factor, gram: np.ndarray, violation: np.ndarray
+    ) -> float:
         """Update the rows X (n, K) of a factor in place, given their products R (n, K) and S (K, K).
 
-        Adds the upper triangle of XᵀX to ``gram`` (K, K) and returns ⟨R, X⟩.
+        Adds the upper triangle of XᵀX to ``gram`` (K, K) and returns ⟨R, X⟩. Coordinate descent adds the sum of the
+        projected gradients to ``violation`` (1,).
         """
 
     def memory(self, data: Corpus | Matrix, chunk: ChunkSize) -> MemoryEstimate:
@@ -87,22 +91,35 @@ class FrobeniusFactorization(Factorization):
         H = self.first_rows(model, A, address) if state is None else state["H"].copy()
         P = np.zeros_like(W)
         Q = np.zeros_like(S)
-        self.update_rows(chunk, W, S, H, P, Q)
+        violation = np.zeros(1)
+        self.update_rows(chunk, W, S, H, P, Q, violation)
         entries = entries_of(A)
-        sums = {"norm": np.float64(nmf.inner_product(entries, entries))}
+        sums: Arrays = {"norm": np.float64(nmf.inner_product(entries, entries))}
+        if self.convergence == "gradient":
+            sums["violation"] = violation[0]
         return SweepResult({"H": H}, self.by_block(P, nmf.symmetric(Q), deltas), sums)
 
     def update_rows(
-        self, A: PreparedRows, W: np.ndarray, S: np.ndarray, H: np.ndarray, P: np.ndarray, Q: np.ndarray
+        self,
+        A: PreparedRows,
+        W: np.ndarray,
+        S: np.ndarray,
+        H: np.ndarray,
+        P: np.ndarray,
+        Q: np.ndarray,
+        violation: np.ndarray,
     ) -> None:
-        """Update H (D, K) in place; add AᵀH to P (V, K), and the upper triangle of HᵀH to Q (K, K)."""
+        """Update H (D, K) in place; add AᵀH to P (V, K), and the upper triangle of HᵀH to Q (K, K).
+
+        ``violation`` is that of `update`.
+        """
         if isinstance(A, products.SparseMatrix):
             R = np.zeros_like(H)
             products.add_products(A.by_row, W, R)
-            self.update(R, S, H, "H", Q)
+            self.update(R, S, H, "H", Q, violation)
             products.add_products(A.by_column, H, P)
         else:
-            self.update(A @ W, S, H, "H", Q)
+            self.update(A @ W, S, H, "H", Q, violation)
             np.matmul(A.T, H, out=P)
 
     def apply(self, block: Arrays, delta: Arrays, shared: Arrays) -> tuple[Arrays, Arrays]:
@@ -117,9 +134,12 @@ class FrobeniusFactorization(Factorization):
             P = P + block["seen"]
             Q = Q + shared["seen"]
         self._revive(W, Q)
-        S, inner = self.update_columns(W, P, Q)
+        violation = np.zeros(1)
+        S, inner = self.update_columns(W, P, Q, violation)
         kept: Arrays = {"W": W}
         totals: Arrays = {"S": S, "Q": Q / self.n_blocks}
+        if self.convergence == "gradient":
+            totals["violation"] = violation[0]
         if self.extrapolate:
             explained = np.float64(2 * inner - np.sum(S * Q))
             extrapolation, totals["extrapolated"] = extrapolate_step(block, W, S, explained)
@@ -131,10 +151,12 @@ class FrobeniusFactorization(Factorization):
         totals["explained"] = np.float64(2 * inner - np.sum(S * delta["Q"]))
         return kept, totals
 
-    def update_columns(self, W: np.ndarray, P: np.ndarray, Q: np.ndarray) -> tuple[np.ndarray, float]:
-        """Update a block of W (rows, K) in place; return WᵀW (K, K) and ⟨P, W⟩."""
+    def update_columns(
+        self, W: np.ndarray, P: np.ndarray, Q: np.ndarray, violation: np.ndarray
+    ) -> tuple[np.ndarray, float]:
+        """Update a block of W (rows, K) in place; return WᵀW (K, K) and ⟨P, W⟩. ``violation`` is that of `update`."""
         S = np.zeros_like(Q)
-        inner = self.update(P, Q, W, "W", S)
+        inner = self.update(P, Q, W, "W", S, violation)
         return nmf.symmetric(S), inner
 
     def _revive(self, W: np.ndarray, Q: np.ndarray) -> None:
@@ -155,8 +177,18 @@ class FrobeniusFactorization(Factorization):
             "error": float(np.sqrt(squared_error)),
             "relative_error": float(np.sqrt(squared_error / squared_norm)),
         }
-        kept = {name: array for name, array in totals.items() if name != "explained"}
+        if self.convergence == "gradient":
+            metrics["violation"] = float(sums["violation"] + totals["violation"])
+        kept = {name: array for name, array in totals.items() if name not in ("explained", "violation")}
         return shared | kept, metrics
+
+    def converged(self, history: list[Metrics]) -> bool:
+        """Return whether the error, or the projected gradient, has fallen as far as ``tol`` demands."""
+        if self.convergence == "error":
+            return super().converged(history)
+        if not history or self.tol == 0:
+            return False
+        return history[-1]["violation"] <= self.tol * history[0]["violation"]
 
     # --- new rows ---
 
@@ -201,20 +233,33 @@ class Hals(FrobeniusFactorization):
     """FAST-HALS that sets each entry to its optimum while all others are fixed, as scikit-learn's solver "cd" does."""
 
     def update_rows(
-        self, A: PreparedRows, W: np.ndarray, S: np.ndarray, H: np.ndarray, P: np.ndarray, Q: np.ndarray
+        self,
+        A: PreparedRows,
+        W: np.ndarray,
+        S: np.ndarray,
+        H: np.ndarray,
+        P: np.ndarray,
+        Q: np.ndarray,
+        violation: np.ndarray,
     ) -> None:
-        """Update H, P and Q as in the base class. For sparse rows, one kernel does it in blocks that fit the cache."""
+        """Update H, P and Q as in the base class. For sparse rows, kernels do it in parts that fit the cache."""
         if not isinstance(A, products.SparseMatrix):
-            super().update_rows(A, W, S, H, P, Q)
+            super().update_rows(A, W, S, H, P, Q, violation)
             return
         scratch = nmf.make_scratch(self.n_components, self.dtype)
         rule = self._rule(S, "H")
         kernels("nmf.hals", self.device).sweep_sparse(A, W, rule, H, P, Q, self.sweeps, scratch)
+        violation += scratch.violation
 
-    def update(self, R: np.ndarray, S: np.ndarray, X: np.ndarray, factor: Factor, gram: np.ndarray) -> float:
+    def update(
+        self, R: np.ndarray, S: np.ndarray, X: np.ndarray, factor: Factor, gram: np.ndarray, violation: np.ndarray
+    ) -> float:
         """Sweep over the rows ``sweeps`` times."""
         scratch = nmf.make_scratch(self.n_components, self.dtype)
-        return kernels("nmf.hals", self.device).sweep_rows(R, self._rule(S, factor), X, gram, self.sweeps, scratch)
+        rule = self._rule(S, factor)
+        inner = kernels("nmf.hals", self.device).sweep_rows(R, rule, X, gram, self.sweeps, scratch)
+        violation += scratch.violation
+        return inner
 
     def _rule(self, S: np.ndarray, factor: Factor) -> nmf.UpdateRule:
         return nmf.update_rule(S, "separable", factor, *self._penalties_of(factor), self.dtype)
@@ -239,7 +284,9 @@ class PaperHals(Hals):
             begun["W"] = begun["W"] / np.linalg.norm(begun["W"], axis=0)
         return begun
 
-    def update_columns(self, W: np.ndarray, P: np.ndarray, Q: np.ndarray) -> tuple[np.ndarray, float]:
+    def update_columns(
+        self, W: np.ndarray, P: np.ndarray, Q: np.ndarray, violation: np.ndarray
+    ) -> tuple[np.ndarray, float]:
         """Update W tile by tile (ALO-NMF, section 4); return WᵀW (K, K) and ⟨P, W⟩."""
         tile = tile_size(self.n_components, CACHE_BYTES)
         for _ in range(self.sweeps):
@@ -254,7 +301,9 @@ class PaperHals(Hals):
 class MultiplicativeUpdates(FrobeniusFactorization):
     """The updates of Lee and Seung, for comparison."""
 
-    def update(self, R: np.ndarray, S: np.ndarray, X: np.ndarray, factor: Factor, gram: np.ndarray) -> float:
+    def update(
+        self, R: np.ndarray, S: np.ndarray, X: np.ndarray, factor: Factor, gram: np.ndarray, violation: np.ndarray
+    ) -> float:
         """Multiply each entry by the ratio of R to X·S."""
         X[:] = solvers.multiplicative_update(X, R, S.astype(self.dtype))
         gram += np.triu(gram_matrix(X))
@@ -265,7 +314,9 @@ class MultiplicativeUpdates(FrobeniusFactorization):
 class Anls(FrobeniusFactorization):
     """Alternating non-negative least squares by block principal pivoting (Kim and Park), for comparison."""
 
-    def update(self, R: np.ndarray, S: np.ndarray, X: np.ndarray, factor: Factor, gram: np.ndarray) -> float:
+    def update(
+        self, R: np.ndarray, S: np.ndarray, X: np.ndarray, factor: Factor, gram: np.ndarray, violation: np.ndarray
+    ) -> float:
         """Solve the least squares problem of each row exactly."""
         X[:] = solvers.block_principal_pivoting(R, S)
         gram += np.triu(gram_matrix(X))

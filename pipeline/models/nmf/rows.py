@@ -1,13 +1,17 @@
 """The rows of A (D, V) in the forms that the kernels take: word counts, tf-idf weights, or the numbers of a matrix."""
 
+from collections.abc import Iterator
+
 import numpy as np
 
+from ....io.matrices.blocks import RowBlocks, check_not_negative
 from ....io.stores.chunk import Chunk
 from ....io.stores.corpus import Corpus
-from ....io.stores.matrix import DenseRows, SparseRows
+from ....io.stores.matrix import CHUNK_NUMBERS, DenseRows, SparseRows
 from ....io.text.vocabulary import find_word_ids
 from ....kernels.nmf import products
 from ...engine.algorithm import PreviousModel
+from ..base.inputs import DataLike
 
 #: What stores return for a chunk.
 StoredRows = Chunk | SparseRows | DenseRows
@@ -75,3 +79,15 @@ def inverse_document_frequency(corpus: Corpus, previous: PreviousModel | None) -
         ids = find_word_ids(corpus.vocabulary["word"], previous.vocabulary)
         idf[ids >= 0] = previous.shared["idf"][ids[ids >= 0]]
     return idf
+
+
+def blocks_of(data: DataLike) -> Iterator[DataLike]:
+    """Yield blocks of rows of a matrix, after a check of their entries."""
+    if not isinstance(data, RowBlocks):
+        yield data
+        return
+    first = 0
+    for block in data.blocks(numbers=CHUNK_NUMBERS):
+        check_not_negative(block, data, first)
+        yield block
+        first += block.shape[0]

@@ -34,22 +34,26 @@ def test_a_loop_of_outer_products_is_a_matrix_product(dtype):
 @both_types
 def test_descent_sets_four_rows_each_seeing_those_before_it(dtype):
     @compiled
-    def sweep(s, x, p, rows, keep, step, floor, width, K):
+    def sweep(s, x, p, rows, keep, step, floor, width, K, gradients):
         tile = zeros(x, 1)
         for k in range(K):
             tile = multiply_add(tile, rows, k * 4, x, k * width)
-        descend(tile, x, p, 0, s, 0, keep, step, 0, floor)
+        descend(tile, x, p, 0, s, 0, keep, step, 0, floor, gradients)
 
     K, width = ROWS, lanes(dtype)
     S = random((K, K), dtype, 1)
     S = S + S.T
     x, p = np.abs(random((K, width), dtype, 2)), random((K, width), dtype, 3)
     keep, step = random(K, dtype, 4), random(K, dtype, 5)
-    expected = x.astype(float)
+    x[0, ::2] = 0
+    expected, gradients, expected_gradients = x.astype(float), np.ones(width, dtype), np.ones(width)
     for k in range(K):
+        slope = p[k] - S[k] @ expected
+        expected_gradients += np.where(expected[k] == 0, np.maximum(slope, 0), np.abs(slope))
         expected[k] = np.maximum(0.1, keep[k] * expected[k] + step[k] * (p[k] - S[k] @ expected))
     # The rows of S side by side, as `update_rule` packs them. S is symmetric.
-    sweep(S.ravel(), x, p, S, keep, step, dtype(0.1), width, K)
+    sweep(S.ravel(), x, p, S, keep, step, dtype(0.1), width, K, gradients)
+    np.testing.assert_allclose(gradients, expected_gradients, rtol=1e-4 if dtype == np.float32 else 1e-12)
     np.testing.assert_allclose(x, expected, atol=1e-4 if dtype == np.float32 else 1e-12)
 
 

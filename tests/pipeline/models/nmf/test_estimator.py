@@ -146,6 +146,38 @@ def test_starts_from_singular_vectors_equal_those_of_scikit_learn(init, tmp_path
     np.testing.assert_allclose(model.components_, peer.components_, atol=1e-6)
 
 
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("penalties", [{}, PENALTIES], ids=str)
+def test_the_gradient_criterion_stops_in_the_same_epoch_as_scikit_learn(penalties, sparse):
+    decomposition = pytest.importorskip("sklearn.decomposition")
+    A = sums_of_parts(110, 30, 4) + 0.01
+    given = scipy.sparse.csr_matrix(A) if sparse else A
+    model = small(n_components=4, max_iter=500, tol=1e-3, convergence="gradient", **penalties)
+    matrix = model.open(given)
+    algorithm = model.algorithm(matrix)
+    start = np.zeros((110, 4))
+    nmf.fill_uniform(random.key(0, 1, 0), 0, start, 2 * algorithm.scale)
+    peer = decomposition.NMF(4, init="custom", solver="cd", tol=1e-3, max_iter=500, **penalties)
+    peer.fit_transform(A, W=start, H=np.ascontiguousarray(algorithm.begin(matrix, 0, None)["W"].T))
+    model.fit(matrix)
+    assert 10 < model.n_iter_ < 500
+    assert model.n_iter_ == peer.n_iter_
+    np.testing.assert_allclose(model.components_, peer.components_, rtol=1e-6, atol=1e-9)
+
+
+def test_the_gradient_criterion_is_the_same_with_blocks_and_refused_where_no_gradient_is_known():
+    A = sums_of_parts()
+    whole = small(convergence="gradient", max_iter=4).fit(A)
+    blocks = small(convergence="gradient", max_iter=4, n_blocks=3).fit(A)
+    found = [[row["violation"] for row in model.history_] for model in (whole, blocks)]
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-9)
+    assert found[0][3] < found[0][0]
+    with pytest.raises(ValueError, match="convergence='gradient' needs"):
+        small(convergence="gradient", order="paper").fit(A)
+    with pytest.raises(ValueError, match="no CUDA kernels"):
+        small(convergence="gradient", device="cuda").fit(A)
+
+
 def test_tol_stops_early():
     model = small(tol=1e-2, max_iter=100).fit(sums_of_parts())
     assert 1 < model.n_iter_ < 100

@@ -29,11 +29,10 @@ from .factorization import Factorization, heaviest
 from .frobenius import Anls, FrobeniusFactorization, Hals, MultiplicativeUpdates, PaperHals
 from .kullback_leibler import KullbackLeibler
 from .rows import blocks_of
+from .scoring import score_other_half
 
 #: Components whose rows fit a block's shared memory on most CUDA devices.
 MAX_ON_DEVICE = 600
-#: Share of a document's words that a score leaves to their overall frequency.
-BACKGROUND = 0.05
 #: Solvers of the Frobenius norm by the parameter ``solver``.
 SOLVERS: dict[str, type[FrobeniusFactorization]] = {
     "hals": Hals,
@@ -459,25 +458,7 @@ class NMF(TextEstimator, TopicModel):
         """
         first = split_mask(doc_ptr, keys)
         rows = self.transform_chunk(*select_tokens(doc_ptr, words, first), keys)
-        model = self._fitted()
-        W = self._W
-        if "idf" in model.shared:
-            # Back from weights to counts.
-            W = W / model.shared["idf"][:, None]
-        frequency = np.asarray(model.vocabulary["term_frequency"], np.float64)
-        background = BACKGROUND * frequency / frequency.sum()
-        row_sums = rows @ W.sum(axis=0)
-        log_likelihood = 0.0
-        tokens = 0
-        for d in range(len(doc_ptr) - 1):
-            own = slice(doc_ptr[d], doc_ptr[d + 1])
-            scored = words[own][~first[own]]
-            share = 1 / len(W)
-            if row_sums[d] > 0:
-                share = (W[scored] @ rows[d]) / row_sums[d]
-            log_likelihood += float(np.log((1 - BACKGROUND) * share + background[scored]).sum())
-            tokens += len(scored)
-        return {"log_likelihood": np.float64(log_likelihood), "tokens": np.int64(tokens)}
+        return score_other_half(self._fitted(), rows, doc_ptr, words, first)
 
     def inverse_transform(self, rows: np.ndarray) -> np.ndarray:
         """Return rows (D, K) times components: (D, V)."""

@@ -102,7 +102,7 @@ def _digest(file: SourceFile) -> str:
 
 
 def compare_manifests(known: Mapping[str, FileVersion], found: Mapping[str, FileVersion]) -> Changes:
-    """Return which files were added, changed and removed. A file whose time of change alone differs is not changed."""
+    """Return which files were added, changed and removed. Another time alone does not count as a change."""
     return Changes(
         added=sorted(found.keys() - known.keys()),
         changed=sorted(url for url in found.keys() & known.keys() if found[url].digest != known[url].digest),

@@ -1,4 +1,4 @@
-"""Errors that kernels raise, besides ValueError. This file imports no CUDA library, so the CPU code can catch them."""
+"""Errors that kernels raise, in addition to ValueError. Importing this file loads no CUDA library."""
 
 
 class DeviceError(Exception):

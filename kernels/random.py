@@ -1,4 +1,4 @@
-"""Addressed random numbers: a draw is a function of (key, index) alone, so a task that runs twice draws the same.
+"""Addressed random numbers: a draw is a function of only (key, index), so a task that runs twice draws the same.
 
 Source: SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014). Draw i of the
 stream ``key`` is ``mix(key + (i + 1) * GAMMA)``, where ``mix`` is the 64-bit finaliser of that paper. There is no state

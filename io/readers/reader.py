@@ -20,7 +20,7 @@ class Reader(ABC):
     Readers of data in memory are the exception; they run in the client's process.
     """
 
-    #: Recorded in corpus.json, where it tells readers of the same files from each other. Never change a value.
+    #: Recorded in corpus.json, where it distinguishes readers of the same files. Never change a value.
     kind: ClassVar[str]
     #: Whether tokens are in the order of a text. If not, documents are bags of words.
     is_ordered: ClassVar[bool] = True

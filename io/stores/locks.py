@@ -83,7 +83,7 @@ def _put_on_s3(store: Store, name: str, content: bytes, condition: dict[str, str
         if not _is_conflict(error):
             raise
         # The client repeats a put whose response was lost. If the first attempt had succeeded, the second one fails
-        # its own condition. The stored content tells this case from a conflict with another process.
+        # its own condition. The stored content distinguishes this case from a conflict with another process.
         return read_with_tag(store, name)[0] == content
     finally:
         store.fs.invalidate_cache(store.where(name))

@@ -1,4 +1,4 @@
-"""Open a store of training data by what lies at its URL."""
+"""Open a store of training data by the files at its URL."""
 
 import os
 

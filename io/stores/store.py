@@ -45,7 +45,7 @@ _PASS_THROUGH_ERRORS = (DataError, FileNotFoundError, KeyError, ValueError)
 
 
 def to_json(value: Any) -> Any:
-    """Return the JSON form of a value that json does not know: NumPy scalars and arrays, paths."""
+    """Return the JSON form of a value that json does not support: NumPy scalars and arrays, paths."""
     if hasattr(value, "tolist"):
         return value.tolist()
     if isinstance(value, os.PathLike):

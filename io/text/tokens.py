@@ -218,7 +218,7 @@ def _byte_table(character_class: str, lowercase: bool) -> bytes:
 def _wide_characters(data: np.ndarray) -> _WideCharacters:
     """Decode the characters outside ASCII of a UTF-8 text."""
     positions = np.flatnonzero(data >= 0x80)
-    # A character begins with a lead byte, which tells how many bytes follow, each with six bits of the code point.
+    # A character begins with a lead byte. It gives the number of bytes after it. Each has six bits of the code point.
     leads = positions[data[positions] >= 0xC0]
     lead_bytes = data[leads].astype(np.uint32)
     n_following = 1 + (lead_bytes >= 0xE0) + (lead_bytes >= 0xF0)

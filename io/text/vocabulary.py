@@ -16,7 +16,7 @@ from .tokens import Tokens
 
 #: Ids are 32 bits wide.
 MAX_WORDS = 1 << 32
-#: The columns that a vocabulary has besides ``word``.
+#: The columns of a vocabulary other than ``word``.
 FREQUENCIES = ("term_frequency", "document_frequency")
 
 
@@ -152,7 +152,7 @@ def check_limits(options: VocabularyOptions, documents: int) -> None:
 
 def prune(counts: pa.Table, options: VocabularyOptions, documents: int) -> pa.Table:
     """Keep the words that min_df, max_df and stop_words allow. ``documents`` is the number of documents counted."""
-    # Words of held-out documents alone have the document frequency 0, and are never kept.
+    # Held-out documents are not counted. Words that occur only in them have frequency 0, and are never kept.
     least = max(1, _in_documents(options.min_df, documents))
     most = _in_documents(options.max_df, documents)
     document_frequency = counts["document_frequency"]

@@ -6,7 +6,7 @@
 
 over the document's distinct words w with counts c_w, starting at θ in proportion to α. Source: the MAP
 algorithm of Asuncion et al., "On smoothing and inference for topic models" (UAI 2009), with α in place of α - 1.
-Nothing is drawn, so a row depends on its document alone. A few sweeps come nearer to the mean of very many Gibbs sweeps
+Nothing is drawn, so a row depends only on its document. A few sweeps come nearer to the mean of very many Gibbs sweeps
 than twenty Gibbs sweeps do.
 
 Layout: the part of φ that β gives is the same for all words, so a sweep costs as much as the words' rows of B have

@@ -175,7 +175,7 @@ def expand_word(word: WordScratch, model: ModelBlock, prior: PriorTerms, row: in
 
 @kernel
 def clear_word(word: WordScratch, model: ModelBlock, prior: PriorTerms, row: int) -> None:
-    """Reset ``phi`` (K,) float32 to that of a word without counts, at the topics of the row alone."""
+    """Reset ``phi`` (K,) float32 to that of a word without counts, only at the topics of the row."""
     phi = word.phi
     phi_old = word.phi_old
     base = prior.base

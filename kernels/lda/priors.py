@@ -8,7 +8,7 @@ Source: Minka, "Estimating a Dirichlet distribution" (2000), equation 55; with h
 section 2.3. The sums run over documents, but only the values of the counts matter, and small ones repeat. So a chunk
 sends a histogram of its counts. Histograms add up, and the priors are learned from all documents without reading them.
 
-Layout: counts below 64 have a bin each. Above, each doubling has 8 bins, and a bin stands for the mean of its counts.
+Layout: counts below 64 have a bin each. Above, each doubling has 8 bins. The value of a bin is the mean of its counts.
 
 Reference implementation: tests/helpers/naive.py, `lda_learned_alpha`.
 """

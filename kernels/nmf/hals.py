@@ -18,7 +18,7 @@ keeps it in the cache:
 3. While x is in the cache, Q += x·xᵀ.
 
 R is computed for some thousand rows at a time. P += AᵀH runs afterwards, see `products.add_column_products`. An epoch
-moves about 12(V + D)K bytes, besides A.
+moves about 12(V + D)K bytes, in addition to A.
 
 Layout: sparse A is kept in both orders, see `products.SparseMatrix`. K is padded to whole tiles, see `padded`.
 

@@ -4,14 +4,14 @@ A walk that came from t to v moves to a neighbour x of v with probability in pro
 
     a(t, x) = 1/p if x is t;  1 if there is an edge from t to x;  1/q otherwise
 
-and w are the weights of the edges. The first step goes by w alone.
+and w are the weights of the edges. The first step depends only on w.
 
 Source: Grover and Leskovec, "node2vec" (KDD 2016), section 3.2, as in Moon's dissertation (2019), Algorithm 18; alias
 tables as in Walker (1977) and Vose (1991).
 
 Two methods:
 
-- Rejection: x is proposed by w(v, x) alone and accepted with probability a / top, where top = max(1, 1/q). If 1/p is
+- Rejection: x is proposed in proportion to w(v, x) and accepted with probability a / top, top = max(1, 1/q). If 1/p is
   above top, the excess weight of t is a further outcome in addition to the proposals, so that a small p causes no
   rejections. A proposal that is accepted for every value of a needs no search for the edge from t to x. If too many
   proposals fail, the weights of all neighbours are computed and one is drawn from them. So p and q may be as extreme as

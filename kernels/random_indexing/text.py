@@ -88,7 +88,7 @@ def hash_words(words: Iterable[str]) -> np.ndarray:
 def make_seeds(hashes: np.ndarray, salt: np.uint64, dimension: int, n_pairs: int) -> np.ndarray:
     """Draw the seed vectors of words: (n, n_pairs) uint32, each a position of +1 (lower half) and of -1 (upper half).
 
-    All 2 * n_pairs positions of a word differ. They depend on ``salt`` and the word's hash alone, ``hashes`` (n,)
+    All 2 * n_pairs positions of a word differ. They depend only on ``salt`` and the word's hash, ``hashes`` (n,)
     uint64. The dimension is at most 65536.
     """
     out = np.empty((len(hashes), n_pairs), np.uint32)

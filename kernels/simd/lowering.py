@@ -1,6 +1,6 @@
 """Helpers for the functions of this package that generate LLVM IR, and what to know before changing one.
 
-Why generate code by hand: numba leaves it to LLVM to vectorise loops, and LLVM does so for simple ones alone. It does
+Why generate code by hand: numba leaves it to LLVM to vectorise loops, and LLVM does so only for simple ones. It does
 not keep a tile of sums in registers across a loop of unknown length, nor run eight sums with look-ups at the same time,
 nor prefetch memory at all. The inner loops of LDA, NMF, Word2Vec and random indexing need these.
 
@@ -12,7 +12,7 @@ error at the call. An integer that must be known to the compiler, such as the wi
 Rules for changes:
 
 - Arrays are C-contiguous and indices are flat. Nothing checks an index, so one that is out of range corrupts memory.
-- Vectors (`lanes.Lanes`, `tiles.Tile`) exist in compiled code alone. They cannot be returned to Python.
+- Vectors (`lanes.Lanes`, `tiles.Tile`) exist only in compiled code. They cannot be returned to Python.
 - Additions happen in the order in which they are emitted. In a ``vector_kernel``, numba adds its fast-math flags to
   these instructions too.
 - Numba's cache notices a change of the file that holds the calling kernel, not one of a file here. After a change in

@@ -88,7 +88,7 @@ class Memory:
         return self.builder.bitcast(self._element(index), ir.PointerType(self.vector))
 
     def load(self, index: ir.Value) -> ir.Value:
-        """Return the vector at an index, aligned to its elements alone."""
+        """Return the vector at an index, aligned only to its elements."""
         return self.builder.load(self._vector(index), align=self.bytes)
 
     def store(self, index: ir.Value, vector: ir.Value) -> None:

@@ -176,7 +176,7 @@ def multiply_add_rows(
 ) -> Lowering:
     """Return the tile plus the outer product of four numbers of ``a`` and the vectors that begin at ``b[j]``.
 
-    The numbers are at the indices i, i + stride, and so on. It differs from `tiles.multiply_add` in the stride alone.
+    The numbers are at the indices i, i + stride, and so on. It differs from `tiles.multiply_add` only in the stride.
     """
 
     def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Values) -> ir.Value:

@@ -18,7 +18,7 @@ from ..formatting import format_duration
 
 KINDS = ("synchronous", "local", "address", "scheduler-file", "local-cuda", "jobqueue", "kubernetes")
 
-#: Seconds that a cluster's first worker may take before a message asks the user to wait.
+#: Seconds that a cluster's first worker may take before a message tells the user to wait.
 PATIENCE_SECONDS = 5.0
 
 
@@ -125,7 +125,7 @@ def await_worker(client: Client, notify: Callable[[str], None]) -> None:
     limit = parse_timedelta(dask.config.get("distributed.scheduler.no-workers-timeout") or "1000 days")
     assert client.scheduler is not None, "the client is closed"
     where = client.scheduler.address
-    advice = f"see whether workers run that know this address (dask worker {where}), or whether their jobs are queued"
+    advice = f"check that workers run with this address (dask worker {where}) and that their jobs are not queued"
     try:
         with contextlib.suppress(TimeoutError):
             client.wait_for_workers(1, timeout=min(PATIENCE_SECONDS, limit))

@@ -26,7 +26,7 @@ TASK_ERRORS = (DataError, DeviceError, ValueError, OSError)
 
 #: A task in progress: a Dask future, or the result itself when tasks run in this process.
 Handle = Any
-#: What a task returns. It differs from task to task, and the caller knows its type.
+#: What a task returns. Its type differs from task to task.
 Result = Any
 #: A function that runs on a worker. Handles among its arguments are replaced by their results.
 Task = Callable[..., Result]

@@ -8,7 +8,7 @@ from .job import PARTS, Job
 
 #: While this file exists below ``.work``, all files of the names in CONTENT were written by an ingest.
 BEGUN = "begun.json"
-#: The files and folders of a corpus besides corpus.json.
+#: The files and folders of a corpus, without corpus.json.
 CONTENT = (*PARTS, *(f"documents-{part}.parquet" for part in PARTS), "vocabulary.parquet", "columns.parquet")
 
 

@@ -17,7 +17,7 @@ class Job:
     corpus: str  # URL of the corpus
     work: str  # folder of the work files, relative to the corpus
     options: IngestOptions
-    n_buckets: int  # words are merged in so many buckets, by their hash
+    n_buckets: int  # number of buckets in which words are merged, by their hash
     has_vocabulary: bool  # whether the caller gave a vocabulary
     grows: bool  # whether words that the given vocabulary lacks are added to it
 

@@ -76,7 +76,7 @@ def count_partition(job: Job, index: int, reader: Reader, part: Partition) -> Pa
 
 
 def is_held_out(keys: pa.Array, share: float) -> np.ndarray:
-    """Return for each document whether it is held out: (D,) bool. A hash of its key alone decides."""
+    """Return for each document whether it is held out: (D,) bool. Only a hash of its key decides."""
     if not share:
         return np.zeros(len(keys), bool)
     limit = int(share * (1 << 64))

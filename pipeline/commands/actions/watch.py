@@ -44,7 +44,7 @@ class Watcher:
         if rows:
             status.epoch = int(rows[-1]["epoch"])
             status.tokens = int(rows[-1]["tokens"])
-        # The lock tells whether a process is training. Without it, an interrupted run would look like a slow one.
+        # A training process holds the lock. Its files alone would not distinguish an interrupted run from a slow one.
         if run.is_held:
             status.state = "running"
         elif _is_complete(run, status):

@@ -50,7 +50,7 @@ class Warp(LdaAlgorithm):
 class Auto(LdaAlgorithm):
     """WarpLDA while the likelihood rises fast, then ESCA, which takes longer per epoch but finds better topics.
 
-    The shared array ``slow`` tells which of the two draws.
+    The shared array ``slow`` selects the sampler.
     """
 
     def begin_shared(self, data: Corpus, previous: PreviousModel | None) -> Arrays:

@@ -157,7 +157,7 @@ def test_waiting_for_workers_is_reported(monkeypatch):
     monkeypatch.setattr(clusters, "PATIENCE_SECONDS", 0.1)
     with open_cluster("local", n_workers=0, memory_limit="1GiB") as client:
         with dask.config.set({"distributed.scheduler.no-workers-timeout": "300ms"}):
-            with pytest.raises(ClusterError, match=r"no worker of tcp://.* started within 0\.3 s: see whether"):
+            with pytest.raises(ClusterError, match=r"no worker of tcp://.* started within 0\.3 s: check that workers"):
                 await_worker(client, messages.append)
 
         def start(sentence):
@@ -167,7 +167,7 @@ def test_waiting_for_workers_is_reported(monkeypatch):
         await_worker(client, start)
         await_worker(client, messages.append)
     assert re.fullmatch(
-        r"tcp://.* has no worker yet, waiting up to 0\.3 s for one: see .*\(dask worker tcp:.*", messages[0]
+        r"tcp://.* has no worker yet, waiting up to 0\.3 s for one: check .*\(dask worker tcp:.*", messages[0]
     )
     assert [re.findall(r"up to (.*?) for", sentence) for sentence in messages] == [["0.3 s"], ["5 min"]]
 

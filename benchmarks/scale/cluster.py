@@ -13,9 +13,11 @@ import time
 from pathlib import Path
 
 import click
+import dask
 import psutil
 from corpusmill.pipeline.engine import tasks
 from corpusmill.pipeline.engine.cache import Cache
+from corpusmill.pipeline.engine.clusters import dask_settings
 from distributed import Client, Scheduler, Worker, get_worker
 from distributed.diagnostics.plugin import SchedulerPlugin
 
@@ -119,7 +121,8 @@ def scheduler(file):
             temporary.replace(file)
             await running.finished()
 
-    asyncio.run(run())
+    with dask.config.set(dask_settings()):
+        asyncio.run(run())
 
 
 @main.command()
@@ -130,6 +133,8 @@ def scheduler(file):
 def workers(address, first, stop, threads):
     """Run the workers number FIRST to STOP - 1."""
     tasks.CACHE = CachePerWorker()
+    # Every worker samples its threads for a profile; a hundred of them would do little else.
+    settings = dask_settings() | {"distributed.worker.profile.enabled": False}
 
     async def run():
         async with contextlib.AsyncExitStack() as stack:
@@ -138,7 +143,8 @@ def workers(address, first, stop, threads):
             running = [await stack.enter_async_context(worker) for worker in starting]
             await asyncio.gather(*(worker.finished() for worker in running))
 
-    asyncio.run(run())
+    with dask.config.set(settings):
+        asyncio.run(run())
 
 
 if __name__ == "__main__":

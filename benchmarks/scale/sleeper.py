@@ -35,7 +35,7 @@ class Sleeper(Algorithm):
         """Whether sweeps write states."""
         return self.state_bytes > 0
 
-    def merges_exactly(self, step):
+    def is_exact(self, step):
         """Whether deltas may be added in any order."""
         return self.exact
 

@@ -254,6 +254,14 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
     def merge(self, left: Arrays, right: Arrays) -> Arrays:
         """Add two deltas of the same block. Both must stay unchanged."""
 
+    def is_exact(self, step: int) -> bool:
+        """Return whether the order of merging a step's deltas makes no difference, as for sums of integers.
+
+        By default False: the engine merges along a tree of fixed shape, so that rounding is always the same. Exact
+        merges move fewer bytes.
+        """
+        return False
+
     def constant_delta(self, data: DataT, block: int, previous: PreviousModel | None) -> Arrays | None:
         """Return a delta that belongs to no chunk and is merged into the sum of every commit; by default None.
 

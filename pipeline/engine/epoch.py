@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from ...io.stores.store import Arrays, DataError, JsonObject, check_free
 from . import tasks
 from .algorithm import AnyAlgorithm, Metrics, PreviousModel, add
+from .contributions import SweepPhase
 from .data import ChunkSize, TrainingData, reference
 from .events import Callback, Described, EpochFinished, EpochStarted, Event, RunFinished, RunStarted, ShardSwept
-from .executors import Capacity, Executor, Handle
+from .executors import Capacity, Executor
 from .finite import check_finite
 from .plan import make_plan
 from .run import RunStore, describe
-from .sweeps import submit_sweeps
+from .sweeps import SweptRange
 
 #: Maximum number of shards of a run. It is a constant and does not depend on the number of workers, because the shape
 #: of the merge tree, and so the rounding of floating-point sums, depends on it.
@@ -177,17 +178,26 @@ class _Engine:
         started = time.perf_counter()
         rounds = self.algorithm.rounds
         # Each round sweeps every rounds-th shard, so all shards are swept once per epoch.
-        shards = tuple(range((step - 1) % rounds, len(self.shards), rounds))
-        epoch = -(-step // rounds)
-        self._emit(EpochStarted(epoch, shards))
-        submitted = submit_sweeps(self.executor, self.job, self._shards(shards), step, self.key)
-        sums, measured = self._collect(epoch, shards, submitted.reports)
-        swept = time.perf_counter()
+        shards = range((step - 1) % rounds, len(self.shards), rounds)
+        epoch = self._epoch_of(step)
+        self._emit(EpochStarted(epoch, tuple(shards)))
+        sums: Arrays = {}
         totals: Arrays = {}
-        # In the order of the blocks, so that floating-point sums have the same bits in every run.
-        for applied in self.executor.gather(submitted.applied):
-            totals = add(totals, applied.totals)
-            _add_numbers(measured, applied.measured)
+        measured: Metrics = {}
+        seconds_merge = 0.0
+        for range_index in range(self.algorithm.n_ranges):
+            swept = self._sweep(step, shards, range_index)
+            # In the order of the shards, and then of the blocks, so that floating-point sums have the same bits in
+            # every run.
+            for report in swept.reports:
+                sums = add(sums, report["sums"])
+                _add_numbers(measured, {f"seconds_{cause}": value for cause, value in report["seconds"].items()})
+                _add_numbers(measured, report["device"])
+            merging = time.perf_counter()
+            for applied in swept.update(self.key(step, f"range-{range_index}")):
+                totals = add(totals, applied.totals)
+                _add_numbers(measured, applied.measured)
+            seconds_merge += time.perf_counter() - merging
         metrics = self._reduce_shared(step, totals, sums, rows)
         elapsed = time.perf_counter() - started
         tokens = sum(self.shard_tokens[s] for s in shards)
@@ -198,16 +208,33 @@ class _Engine:
             "tokens": tokens,
             "seconds": elapsed,
             "tokens_per_second": tokens / elapsed,
-            "seconds_merge": started + elapsed - swept,
+            "seconds_merge": seconds_merge,
             "training_seconds": before + elapsed,
             **measured,
             **metrics,
         }
         return row | self._scores(step)
 
-    def _shards(self, numbers: tuple[int, ...]) -> list[tuple[int, tuple[int, ...], int]]:
-        """Return number, chunks and tokens of each of these shards."""
-        return [(s, tuple(self.shards[s]), self.shard_tokens[s]) for s in numbers]
+    def _sweep(self, step: int, shards: range, range_index: int) -> SweptRange:
+        """Sweep the shards for one range of blocks, and emit an event per shard."""
+        n_ranges = self.algorithm.n_ranges
+        phase = SweepPhase(self.job, step, range_index, shards, len(self.shards[0]), len(self.data.chunks))
+        tokens = [self.shard_tokens[shard] for shard in shards]
+
+        def emit(position: int, report: tasks.SweepProgress) -> None:
+            # The shares of the ranges add up to the tokens of the shard.
+            share = tokens[position] * (range_index + 1) // n_ranges - tokens[position] * range_index // n_ranges
+            event = ShardSwept(
+                self._epoch_of(step), shards[position], share, report["worker"], report["seconds"], report["cached"]
+            )
+            self._emit(event)
+
+        swept = SweptRange(self.executor, phase, tokens, emit)
+        swept.sweep()
+        return swept
+
+    def _epoch_of(self, step: int) -> int:
+        return -(-step // self.algorithm.rounds)
 
     def _reduce_shared(self, step: int, totals: Arrays, sums: Arrays, rows: list[Metrics]) -> Metrics:
         if self.shared is None:
@@ -217,28 +244,6 @@ class _Engine:
         check_finite(self.algorithm, step, "the shared part of the model", self.shared)
         tasks.write_shared(self.job, step, self.shared)
         return metrics
-
-    def _collect(self, epoch: int, shards: tuple[int, ...], reports: list[Handle]) -> tuple[Arrays, Metrics]:
-        """Emit an event per swept shard; return the sums, added up in the shards' order, and the workers' measurements.
-
-        These are seconds by cause, and copies, launches and waits on their CUDA devices, if they have any.
-        """
-        by_position: dict[int, Arrays] = {}
-        measured: Metrics = {}
-        n_ranges = self.algorithm.n_ranges
-        for position, report in self.executor.completed(reports):
-            by_position[position] = report["sums"]
-            _add_numbers(measured, {f"seconds_{cause}": value for cause, value in report["seconds"].items()})
-            _add_numbers(measured, report["device"])
-            range_index, nth = divmod(position, len(shards))
-            tokens = self.shard_tokens[shards[nth]]
-            # The shares of the ranges add up to the tokens of the shard.
-            share = tokens * (range_index + 1) // n_ranges - tokens * range_index // n_ranges
-            self._emit(ShardSwept(epoch, shards[nth], share, report["worker"], report["seconds"], report["cached"]))
-        sums: Arrays = {}
-        for position in sorted(by_position):
-            sums = add(sums, by_position[position])
-        return sums, measured
 
     # --- evaluation ---
 

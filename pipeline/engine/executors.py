@@ -10,13 +10,26 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from dask.utils import format_bytes
 
 from ...io.stores.store import DataError
 from ...kernels.errors import DeviceError
+from .contributions import (
+    Contribution,
+    ContributionLost,
+    Fetch,
+    OnSwept,
+    Pieces,
+    Source,
+    SweepPhase,
+    merge_blocks,
+    sweep_shards,
+    update_blocks,
+)
 from .device import device_bytes
+from .tasks import AppliedBlock
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -67,6 +80,34 @@ class Executor(ABC):
     def completed(self, handles: Iterable[Handle]) -> Iterator[tuple[int, Result]]:
         """Yield (position, result) as the tasks finish, and release each result."""
 
+    @abstractmethod
+    def sweep(
+        self, phase: SweepPhase, positions: list[int], tokens: list[int], on_swept: OnSwept
+    ) -> list[Contribution]:
+        """Sweep the shards at these positions, and return what the workers contribute.
+
+        ``tokens`` has the size of each shard. Shards of workers that died meanwhile are in no contribution.
+        """
+
+    @abstractmethod
+    def update(
+        self, phase: SweepPhase, contributions: list[Contribution], blocks: list[int]
+    ) -> Iterator[tuple[list[int], list[AppliedBlock]]]:
+        """Update blocks with the merged deltas of all contributions; yield groups of blocks as they are written.
+
+        Raises ContributionLost if a worker died before its deltas were merged.
+        """
+
+    @abstractmethod
+    def merge(
+        self, phase: SweepPhase, contributions: list[Contribution], blocks: list[int], key: str, near: str
+    ) -> Handle:
+        """Return the handle of the merged deltas of some blocks, near a worker. The task may fail as `update` does."""
+
+    def present(self, contributions: list[Contribution]) -> list[Contribution]:
+        """Return the contributions whose workers are still there."""
+        return contributions
+
     def guarded(self) -> contextlib.AbstractContextManager[None]:
         """Return a context that turns the errors of a lost scheduler into `TaskLost` with advice."""
         return contextlib.nullcontext()
@@ -107,18 +148,51 @@ class Synchronous(Executor):
         """Run the tasks one by one, each when its result is requested."""
         return ((i, function(*a)) for i, a in enumerate(arguments))
 
+    def sweep(
+        self, phase: SweepPhase, positions: list[int], tokens: list[int], on_swept: OnSwept
+    ) -> list[Contribution]:
+        """Sweep the shards in order."""
+        waiting = iter(positions)
+        return [sweep_shards(phase, lambda: next(waiting, None), on_swept)]
+
+    def update(
+        self, phase: SweepPhase, contributions: list[Contribution], blocks: list[int]
+    ) -> Iterator[tuple[list[int], list[AppliedBlock]]]:
+        """Update the blocks one by one."""
+        sources = [contribution.source for contribution in contributions]
+        for block in blocks:
+            yield [block], update_blocks(phase, [block], sources, _fetch_from(contributions))
+
+    def merge(
+        self, phase: SweepPhase, contributions: list[Contribution], blocks: list[int], key: str, near: str
+    ) -> Handle:
+        """Return the merged deltas themselves."""
+        sources = [contribution.source for contribution in contributions]
+        return merge_blocks(phase, blocks, sources, _fetch_from(contributions))
+
+
+def _fetch_from(contributions: list[Contribution]) -> Fetch:
+    """Return a function that fetches from contributions of this process."""
+    kept = {contribution.identifier: contribution for contribution in contributions}
+
+    def fetch(source: Source, indices: list[int]) -> Pieces:
+        return kept[source.identifier].pieces(indices)
+
+    return fetch
+
 
 class OnDask(Executor):
     """Runs tasks on a Dask client's workers."""
 
     def __init__(self, client: "Client"):
-        from .plugins import FreeStrandedTasks
+        from .plugins import Exchange, FreeStrandedTasks, Leases
 
         self.client = client
         assert client.scheduler is not None, "the client is closed"
         self._address = client.scheduler.address
         self._stalled = False
-        client.register_plugin(FreeStrandedTasks())
+        for plugin in (FreeStrandedTasks(), Leases(), Exchange()):
+            client.register_plugin(plugin)
 
     def capacities(self, devices: bool = False) -> list[Capacity]:
         """Return the workers that the scheduler has. Wait up to two minutes for the first one."""
@@ -150,17 +224,58 @@ class OnDask(Executor):
         futures = list(handles)
         position = {future.key: i for i, future in enumerate(futures)}
         stream = as_completed(futures, loop=self.client.loop, with_results=True)
-        with self._unless_stalled(list(position)):
+        with self._unless_stalled(lambda: list(position)):
             # The iterator holds the only references now. Otherwise `release` would not free a result.
             del futures
             for future, result in stream:
-                # A worker raised this error, and another worker would raise it too.
-                if isinstance(result, TASK_ERRORS):
-                    raise result
                 if isinstance(result, BaseException):
-                    raise TaskLost(self._why(future.key, result)) from result
+                    self._fail(future.key, result)
                 yield position[future.key], result
                 future.release()
+
+    def sweep(
+        self, phase: SweepPhase, positions: list[int], tokens: list[int], on_swept: OnSwept
+    ) -> list[Contribution]:
+        """Sweep with one task per worker. Each worker begins with shards near those that it swept before."""
+        from .cluster_sweep import ClusterSweep
+
+        homes: dict[str, list[int]] = {}
+        for position, address in zip(positions, balanced_places(tokens, self.capacities()), strict=True):
+            homes.setdefault(address, []).append(position)
+        sweep = ClusterSweep(self.client, phase, homes, on_swept, self._fail)
+        with self._unless_stalled(lambda: sweep.keys):
+            return sweep.run()
+
+    def present(self, contributions: list[Contribution]) -> list[Contribution]:
+        """Return the contributions whose workers the scheduler still has."""
+        workers = self.client.scheduler_info(n_workers=-1)["workers"]
+        return [contribution for contribution in contributions if contribution.address in workers]
+
+    def update(
+        self, phase: SweepPhase, contributions: list[Contribution], blocks: list[int]
+    ) -> Iterator[tuple[list[int], list[AppliedBlock]]]:
+        """Update groups of blocks, each on another worker if there are enough."""
+        from .cluster_sweep import submit_updates
+
+        groups, futures = submit_updates(self.client, phase, contributions, blocks)
+        for position, applied in self.completed(futures):
+            yield groups[position], applied
+
+    def merge(
+        self, phase: SweepPhase, contributions: list[Contribution], blocks: list[int], key: str, near: str
+    ) -> Handle:
+        """Return a future."""
+        from .plugins import merge_on_worker
+
+        sources = [contribution.source for contribution in contributions]
+        return self.submit(merge_on_worker, phase, blocks, sources, key=key, near=near)
+
+    def _fail(self, key: str, error: BaseException) -> NoReturn:
+        """Raise the error of a task, or TaskLost if it is an error of the cluster."""
+        if isinstance(error, (*TASK_ERRORS, ContributionLost)):
+            # A worker raised this error, and another worker would raise it too.
+            raise error
+        raise TaskLost(self._why(key, error)) from error
 
     def _why(self, key: str, error: BaseException) -> str:
         if not self._stalled:
@@ -172,7 +287,7 @@ class OnDask(Executor):
         )
 
     @contextlib.contextmanager
-    def _unless_stalled(self, keys: list[str]) -> Iterator[None]:
+    def _unless_stalled(self, keys: Callable[[], list[str]]) -> Iterator[None]:
         """Cancel the tasks if all workers are paused for STALLED_SECONDS: nothing else would free their memory."""
         done = threading.Event()
         self._stalled = False
@@ -186,7 +301,7 @@ class OnDask(Executor):
                         since = time.monotonic()
                     elif time.monotonic() - since > STALLED_SECONDS:
                         self._stalled = True
-                        self.client.cancel([Future(key, self.client) for key in keys], force=True)
+                        self.client.cancel([Future(key, self.client) for key in keys()], force=True)
                         return
 
         from distributed import Future

@@ -1,9 +1,33 @@
-"""A plugin for the Dask scheduler."""
+"""Plugins for Dask's scheduler and workers: they hand out shards, and give deltas from worker to worker."""
 
-from typing import Any
+import asyncio
+import contextlib
+import threading
+import time
+from collections import deque
+from typing import Any, cast
 
-from distributed import Scheduler
-from distributed.diagnostics.plugin import SchedulerPlugin
+from distributed import Scheduler, Status, Worker, get_worker
+from distributed.diagnostics.plugin import SchedulerPlugin, WorkerPlugin
+from distributed.protocol import to_serialize
+from distributed.utils import sync
+
+from ...io.stores.store import Arrays
+from .contributions import (
+    Contribution,
+    ContributionLost,
+    Pieces,
+    Source,
+    SweepPhase,
+    merge_blocks,
+    sweep_shards,
+    update_blocks,
+)
+from .leases import Pool
+from .tasks import AppliedBlock, SweepProgress
+
+#: Seconds after which a worker that waits for another one, or for memory, looks again whether to go on.
+LOOK_AGAIN_SECONDS = 1.0
 
 
 class FreeStrandedTasks(SchedulerPlugin):
@@ -21,3 +45,193 @@ class FreeStrandedTasks(SchedulerPlugin):
         for task in scheduler.tasks.values():
             if task.loose_restrictions and worker in (task.worker_restrictions or ()):
                 task.worker_restrictions = None
+
+
+class Leases(SchedulerPlugin):
+    """Keeps the pools of shards at the scheduler; workers request their next shards from it."""
+
+    name = "corpusmill-leases"
+    idempotent = True
+
+    def __init__(self) -> None:
+        self.pools: dict[str, Pool] = {}
+
+    async def start(self, scheduler: Scheduler) -> None:
+        """Answer the workers' requests."""
+        self.scheduler = scheduler
+        scheduler.handlers["corpusmill_take"] = self.take
+        scheduler.handlers["corpusmill_has_worker"] = self.has_worker
+
+    def take(self, pool: str, address: str, threads: int) -> list[int] | None:
+        """Return positions of shards for a worker; None if the pool is closed or has nothing for this worker.
+
+        A request for no threads returns an empty list while the pool is open.
+        """
+        found = self.pools.get(pool)
+        if found is None:
+            return None
+        if not threads:
+            return []
+        return found.take(address, threads) or None
+
+    def has_worker(self, address: str) -> bool:
+        """Return whether the scheduler has this worker."""
+        return address in self.scheduler.workers
+
+    def remove_client(self, scheduler: Scheduler, client: str) -> None:
+        """Close the pools of a client that left."""
+        self.pools = {name: pool for name, pool in self.pools.items() if pool.client != client}
+
+
+def swept_topic(phase: SweepPhase) -> str:
+    """Return the topic under which workers report the shards of a run that they have swept."""
+    return f"corpusmill-swept-{phase.job.training}"
+
+
+def open_pool(pool: Pool, dask_scheduler: Scheduler) -> None:
+    """Open a pool. Runs at the scheduler."""
+    _leases(dask_scheduler).pools[pool.name] = pool
+
+
+def close_pool(name: str, dask_scheduler: Scheduler) -> None:
+    """Close a pool if it is open. Runs at the scheduler."""
+    _leases(dask_scheduler).pools.pop(name, None)
+
+
+def n_left(name: str, dask_scheduler: Scheduler) -> int:
+    """Return how many shards of a pool no worker has taken. Runs at the scheduler."""
+    pool = _leases(dask_scheduler).pools.get(name)
+    if pool is None:
+        return 0
+    return pool.left
+
+
+def _leases(scheduler: Scheduler) -> Leases:
+    return cast(Leases, scheduler.plugins[Leases.name])
+
+
+class Exchange(WorkerPlugin):
+    """Lets other workers fetch the deltas that this worker has swept, and requests shards for its own sweeps."""
+
+    name = "corpusmill-exchange"
+    idempotent = True
+
+    def setup(self, worker: Worker) -> None:
+        """Answer the requests of other workers."""
+        self.worker = worker
+        self.is_sweeping = threading.Lock()
+        worker.handlers["corpusmill_give"] = self.give
+
+    def give(self, source: Source, indices: list[int]) -> object:
+        """Return the pieces of some blocks of a contribution, or None if this worker does not have it."""
+        pieces = self._own_pieces(Source(*source), indices)
+        if pieces is None:
+            return None
+        return to_serialize(pieces)
+
+    def _own_pieces(self, source: Source, indices: list[int]) -> Pieces | None:
+        contribution = self.worker.data.get(source.key)
+        if not isinstance(contribution, Contribution) or contribution.identifier != source.identifier:
+            return None
+        return contribution.pieces(indices)
+
+    def fetch(self, source: Source, indices: list[int]) -> Pieces:
+        """Return the pieces of some blocks of a contribution; raise ContributionLost if its worker has died."""
+        if source.address == self.worker.address:
+            pieces = self._own_pieces(source, indices)
+        else:
+            pieces = sync(self.worker.loop, self._fetch, source, indices)
+        if pieces is None:
+            raise ContributionLost(source.address)
+        return pieces
+
+    async def _fetch(self, source: Source, indices: list[int]) -> Pieces | None:
+        giving = asyncio.ensure_future(
+            self.worker.rpc(source.address).corpusmill_give(source=tuple(source), indices=indices)
+        )
+        # Dask tries for half a minute to connect to a worker that has died. The scheduler knows earlier.
+        while True:
+            done, _ = await asyncio.wait({giving}, timeout=LOOK_AGAIN_SECONDS)
+            if done:
+                break
+            if not await self.worker.scheduler.corpusmill_has_worker(address=source.address):
+                giving.cancel()
+                return None
+        with contextlib.suppress(OSError):
+            return giving.result()
+        return None
+
+    def sweep(self, phase: SweepPhase, pool: str, key: str) -> Contribution:
+        """Sweep shards of a pool with all threads of this worker, until it has none left for this worker."""
+        if not self.is_sweeping.acquire(blocking=False):
+            # Dask repeats the task of a worker that died on another worker. This one takes its shards already.
+            return Contribution(key, self.worker.address, {}, None)
+        try:
+            taken = _Taken(self, pool)
+            threads = self.worker.state.nthreads
+            helpers = (self.worker.executors["default"], threads - 1)
+
+            def report(position: int, found: SweepProgress) -> None:
+                small = {name: found[name] for name in ("seconds", "cached", "worker")}
+                self.worker.log_event(swept_topic(phase), {"pool": pool, "position": position, **small})
+
+            return sweep_shards(phase, taken.next, report, key, self.worker.address, helpers)
+        finally:
+            self.is_sweeping.release()
+
+    def take(self, pool: str) -> list[int] | None:
+        """Request shards from the scheduler. While this worker is paused because its memory is full, wait."""
+        take = self.worker.scheduler.corpusmill_take
+        while self.worker.status is Status.paused:
+            if sync(self.worker.loop, take, pool=pool, address=self.worker.address, threads=0) is None:
+                return None
+            time.sleep(LOOK_AGAIN_SECONDS)
+        threads = self.worker.state.nthreads
+        return sync(self.worker.loop, take, pool=pool, address=self.worker.address, threads=threads)
+
+
+class _Taken:
+    """The shards that a worker has taken and not begun."""
+
+    def __init__(self, exchange: Exchange, pool: str):
+        self._exchange = exchange
+        self._pool = pool
+        self._lock = threading.Lock()
+        self._positions: deque[int] = deque()
+        self._is_empty = False
+
+    def next(self) -> int | None:
+        """Return the position of the next shard, or None if there is none left."""
+        with self._lock:
+            if not self._positions and not self._is_empty:
+                found = self._exchange.take(self._pool)
+                if found is None:
+                    self._is_empty = True
+                else:
+                    self._positions.extend(found)
+            if not self._positions:
+                return None
+            return self._positions.popleft()
+
+
+# --- tasks ---
+
+
+def _exchange() -> Exchange:
+    """Return the plugin of the worker that runs this task."""
+    return cast(Exchange, get_worker().plugins[Exchange.name])
+
+
+def sweep_on_worker(phase: SweepPhase, pool: str, key: str) -> Contribution:
+    """Sweep shards on this worker."""
+    return _exchange().sweep(phase, pool, key)
+
+
+def update_on_worker(phase: SweepPhase, blocks: list[int], sources: list[Source]) -> list[AppliedBlock]:
+    """Update some blocks, with deltas from all workers."""
+    return update_blocks(phase, blocks, sources, _exchange().fetch)
+
+
+def merge_on_worker(phase: SweepPhase, blocks: list[int], sources: list[Source]) -> list[Arrays]:
+    """Return the merged deltas of some blocks, from all workers."""
+    return merge_blocks(phase, blocks, sources, _exchange().fetch)

@@ -1,89 +1,102 @@
-"""Submits the tasks of one step: sweeps, the merge tree of their deltas, and the update of each block."""
+"""One step of training: sweep all shards, then update each block of the model with the merged deltas.
+
+If workers die, their shards are swept again. The result is the same, because a shard's delta does not depend on who
+computes it, and deltas are merged in an order that does not depend on it either.
+"""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
-from . import tasks
-from .executors import Executor, Handle, balanced_places
+from .contributions import Contribution, ContributionLost, SweepPhase
+from .executors import Executor, Handle, TaskLost
 from .grid import GridAlgorithm
+from .tasks import AppliedBlock, SweepProgress, SweepReport
 from .visits import submit_visits
 
-
-@dataclass
-class Submitted:
-    """Handles of the tasks whose results the client waits for."""
-
-    reports: list[Handle] = field(default_factory=list)  # shard after shard, one range of blocks after another
-    applied: list[Handle] = field(default_factory=list)  # block after block
+#: A shard that was lost this many times in one step, with the worker that swept it, is not swept again.
+MAX_SWEEPS = 10
 
 
-def submit_sweeps(
-    executor: Executor,
-    job: tasks.Job,
-    shards: list[tuple[int, tuple[int, ...], int]],
-    step: int,
-    key: Callable[[int, str], str],
-) -> Submitted:
-    """Submit all tasks of a step. ``shards`` has one entry (number, chunks, tokens) per shard."""
-    return _Step(executor, job, shards, step, key).submit()
+class SweptRange:
+    """Sweeps the shards of a phase, and keeps the contributions of the workers until all blocks are updated."""
 
-
-class _Step:
     def __init__(
         self,
         executor: Executor,
-        job: tasks.Job,
-        shards: list[tuple[int, tuple[int, ...], int]],
-        step: int,
-        key: Callable[[int, str], str],
+        phase: SweepPhase,
+        tokens: list[int],
+        emit: Callable[[int, SweepProgress], None],
     ):
-        self.executor = executor
-        self.job = job
-        self.shards = shards
-        self.step = step
-        self.key = key
-        self.addresses = balanced_places([tokens for _, _, tokens in shards], executor.capacities())
-        self.submitted = Submitted()
+        self._executor = executor
+        self._phase = phase
+        self._tokens = tokens
+        self._emit = emit
+        self._emitted: set[int] = set()
+        self._sweeps = 0
+        self._contributions: list[Contribution] = []
+        self._applied: dict[int, AppliedBlock] = {}  # by block
 
-    def submit(self) -> Submitted:
-        algorithm = self.job.algorithm
-        if isinstance(algorithm, GridAlgorithm):
-            merged = self._merge_tree(0, 0, len(self.shards))
-            self.submitted.applied = submit_visits(self.executor, self.job, merged, self.step, self.key)
-            return self.submitted
-        for range_index in range(algorithm.n_ranges):
-            merged = self._merge_tree(range_index, 0, len(self.shards))
-            # Blocks are applied before the next range is swept, because Dask prefers tasks that were submitted first.
-            for block, delta in zip(algorithm.blocks_of(range_index), merged, strict=True):
-                self.submitted.applied.append(self._apply(block, delta))
-        return self.submitted
+    @property
+    def reports(self) -> list[SweepReport]:
+        """The reports of all shards, in order."""
+        found: dict[int, SweepReport] = {}
+        for contribution in self._contributions:
+            found |= contribution.reports
+        return [found[position] for position in range(len(self._phase.shards))]
 
-    def _merge_tree(self, range_index: int, first: int, stop: int) -> list[Handle]:
-        """Return one handle per block of the merged deltas of ``shards[first:stop]``.
+    def sweep(self) -> None:
+        """Sweep all shards that no contribution has."""
+        while missing := self._missing():
+            if self._sweeps == MAX_SWEEPS:
+                raise TaskLost(
+                    f"step {self._phase.step}: {len(missing)} shards were lost {MAX_SWEEPS} times, with the workers "
+                    f"that swept them; look at the workers' logs, then resume the run"
+                )
+            self._sweeps += 1
+            tokens = [self._tokens[position] for position in missing]
+            self._contributions += self._executor.sweep(self._phase, missing, tokens, self._report)
+            self._contributions = self._executor.present(self._contributions)
+        for position, report in enumerate(self.reports):
+            self._report(position, report)
 
-        The tree is submitted depth first. Merges then follow their sweeps at once, and few deltas wait in memory.
-        """
-        if stop - first == 1:
-            return self._sweep(range_index, first)
-        middle = (first + stop + 1) // 2
-        left = self._merge_tree(range_index, first, middle)
-        right = self._merge_tree(range_index, middle, stop)
-        merged = []
-        for block, (a, b) in enumerate(zip(left, right, strict=True)):
-            key = self.key(self.step, f"merge-{range_index}-{block}-{first}-{stop}")
-            merged.append(self.executor.submit(tasks.merge_deltas, self.job.algorithm, a, b, key=key))
-        return merged
+    def _missing(self) -> list[int]:
+        """Return the positions of the shards that no contribution has."""
+        swept: set[int] = set()
+        accepted = []
+        for contribution in self._contributions:
+            # If Dask believed that a worker had died, another one may have swept the same shards.
+            if contribution.reports and swept.isdisjoint(contribution.reports):
+                swept |= contribution.reports.keys()
+                accepted.append(contribution)
+        self._contributions = accepted
+        return [position for position in range(len(self._phase.shards)) if position not in swept]
 
-    def _sweep(self, range_index: int, position: int) -> list[Handle]:
-        number, chunks, _ = self.shards[position]
-        address = self.addresses[position] or None
-        key = self.key(self.step, f"sweep-{number}-{range_index}")
-        submit = self.executor.submit
-        swept = submit(tasks.sweep_shard, self.job, chunks, self.step, range_index, key=key, near=address)
-        self.submitted.reports.append(submit(tasks.take_report, swept, key=f"report-{key}"))
-        n_blocks = len(self.job.algorithm.blocks_of(range_index))
-        return [submit(tasks.take_delta, swept, index, key=f"delta-{index}-{key}") for index in range(n_blocks)]
+    def _report(self, position: int, report: SweepProgress) -> None:
+        if position not in self._emitted:
+            self._emitted.add(position)
+            self._emit(position, report)
 
-    def _apply(self, block: int, delta: Handle) -> Handle:
-        key = self.key(self.step, f"apply-{block}")
-        return self.executor.submit(tasks.apply_block, self.job, block, self.step, delta, key=key)
+    def update(self, name: str) -> list[AppliedBlock]:
+        """Update all blocks, and return the results in the order of the blocks. ``name`` is unique to the step."""
+        attempt = 0
+        while True:
+            try:
+                if isinstance(self._phase.job.algorithm, GridAlgorithm):
+                    return self._train_grid(f"{name}-{attempt}")
+                return self._update_blocks()
+            except ContributionLost as lost:
+                attempt += 1
+                self._contributions = [c for c in self._contributions if c.address != lost.address]
+                self.sweep()
+
+    def _update_blocks(self) -> list[AppliedBlock]:
+        waiting = [block for block in self._phase.blocks if block not in self._applied]
+        for blocks, results in self._executor.update(self._phase, self._contributions, waiting):
+            self._applied.update(zip(blocks, results, strict=True))
+        return [self._applied[block] for block in self._phase.blocks]
+
+    def _train_grid(self, name: str) -> list[AppliedBlock]:
+        def merge(blocks: list[int], near: str) -> Handle:
+            key = f"merge-{name}-{blocks[0]}"
+            return self._executor.merge(self._phase, self._contributions, blocks, key=key, near=near)
+
+        return self._executor.gather(submit_visits(self._executor, self._phase.job, self._phase.step, merge, name))

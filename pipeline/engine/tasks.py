@@ -6,7 +6,7 @@ results back to the store. A task can therefore run again on another worker when
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
@@ -43,19 +43,24 @@ class Job:
         return CACHE.load((self.training, "data", *data), data.open)
 
 
-class SweepReport(TypedDict):
-    """The small part of a swept shard, which is sent to the client."""
+class SweepProgress(TypedDict):
+    """What a worker reports as soon as it has swept a shard."""
 
-    sums: Arrays
     seconds: dict[str, float]
-    device: dict[str, int]
     cached: int
     worker: str
 
 
+class SweepReport(SweepProgress):
+    """The small part of a swept shard, which is sent to the client when the worker has swept all its shards."""
+
+    sums: Arrays
+    device: dict[str, int]
+
+
 @dataclass
 class SweptShard:
-    """The result of sweeping a shard. Its deltas stay on the worker until they are merged."""
+    """The result of sweeping a shard: one delta per block, and a report."""
 
     deltas: list[Arrays]
     report: SweepReport
@@ -157,7 +162,7 @@ def write_block(job: Job, step: int, block: int, arrays: Arrays) -> None:
     CACHE.put(key, arrays, version=step, nbytes=nbytes(arrays), budget=job.cache_bytes)
 
 
-def sweep_shard(job: Job, chunks: tuple[int, ...], step: int, range_index: int) -> SweptShard:
+def sweep_shard(job: Job, chunks: Iterable[int], step: int, range_index: int) -> SweptShard:
     """Sweep the chunks of a shard in order and write their next states."""
     watch = Stopwatch()
     algorithm = job.algorithm.for_range(range_index)
@@ -196,21 +201,6 @@ def _write_state(job: Job, step: int, chunk: int, state: Arrays) -> None:
     job.store.write_state(step, chunk, state)
     key = (job.training, "state", chunk)
     CACHE.put(key, state, version=step, nbytes=nbytes(state), budget=job.cache_bytes)
-
-
-def take_report(shard: SweptShard) -> SweepReport:
-    """Return the small part of a swept shard."""
-    return shard.report
-
-
-def take_delta(shard: SweptShard, index: int) -> Arrays:
-    """Return the delta of one block; ``index`` counts from the first block of the task's range."""
-    return shard.deltas[index]
-
-
-def merge_deltas(algorithm: AnyAlgorithm, left: Arrays, right: Arrays) -> Arrays:
-    """Add two deltas of the same block."""
-    return algorithm.merge(left, right)
 
 
 def apply_block(job: Job, block: int, step: int, delta: Arrays) -> AppliedBlock:

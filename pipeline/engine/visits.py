@@ -43,11 +43,11 @@ class TrainedRows(NamedTuple):
 
 
 def submit_visits(
-    executor: Executor, job: Job, merged: list[Handle], step: int, key: Callable[[int, str], str]
+    executor: Executor, job: Job, step: int, merge: Callable[[list[int], str], Handle], name: str
 ) -> list[Handle]:
     """Submit the visits of a step, and the updates of its blocks; return the handles of the updates.
 
-    ``merged`` has the handles of the blocks' merged deltas.
+    ``merge`` submits a task that merges the deltas of some blocks near a worker. All keys end with ``name``.
     """
     algorithm = grid_algorithm(job)
     capacities = executor.capacities()
@@ -56,24 +56,24 @@ def submit_visits(
     grid = Grid(job.seed, step, algorithm.n_blocks, n_groups, algorithm.passes)
     addresses = balanced_places([1] * n_groups, capacities)
 
-    def submit(name: str, near: str, function: Callable[..., object], *arguments: object) -> Handle:
-        return executor.submit(function, job, *arguments, key=key(step, name), near=near or None)
+    def submit(task: str, near: str, function: Callable[..., object], *arguments: object) -> Handle:
+        return executor.submit(function, job, *arguments, key=f"{task}-{name}", near=near or None)
 
     prepared = []
     for group in range(n_groups):
-        deltas = [merged[block] for block in grid.blocks(group)]
-        prepared.append(submit(f"prepare-{group}", addresses[group], prepare_rows, *deltas))
+        deltas = merge(list(grid.blocks(group)), addresses[group])
+        prepared.append(submit(f"prepare-{group}", addresses[group], prepare_rows, deltas))
     rows: list[Handle] = [None] * n_groups
     columns: list[Handle] = [None] * n_groups
     for visit in range(grid.n_visits):
         for group in range(n_groups):
             other = grid.columns(visit, group)
-            name = f"{visit}-{group}"
+            number = f"{visit}-{group}"
             place = addresses[group]
             arguments = (Visit(grid, visit, group), rows[group], columns[other], prepared[group])
-            visited = submit(f"visit-{name}", place, train_visit, *arguments)
-            rows[group] = submit(f"rows-{name}", place, take_rows, visited)
-            columns[other] = submit(f"columns-{name}", place, take_columns, visited)
+            visited = submit(f"visit-{number}", place, train_visit, *arguments)
+            rows[group] = submit(f"rows-{number}", place, take_rows, visited)
+            columns[other] = submit(f"columns-{number}", place, take_columns, visited)
     applied = []
     for group in range(n_groups):
         applied.append(
@@ -91,7 +91,7 @@ def grid_algorithm(job: Job) -> AnyGridAlgorithm:
 # --- tasks ---
 
 
-def prepare_rows(job: Job, *deltas: Arrays) -> list[Arrays]:
+def prepare_rows(job: Job, deltas: list[Arrays]) -> list[Arrays]:
     """Return what the cells of a group's rows need, one entry per row."""
     algorithm = grid_algorithm(job)
     return [algorithm.prepare(delta) for delta in deltas]

@@ -178,6 +178,10 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
         """Add counts, exactly."""
         return merge_counts(WordCounts(**left), WordCounts(**right))._asdict()
 
+    def is_exact(self, step: int) -> bool:
+        """Return True: all deltas are counts."""
+        return True
+
     def apply(self, block: Arrays, delta: Arrays, shared: Arrays) -> tuple[Arrays, Arrays]:
         """Replace the counts of a block: they are the sum of the counts of all shards."""
         totals = {"totals": topic_totals(delta["topics"], delta["counts"], self.n_topics)}

@@ -165,6 +165,10 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
                 merged[name] = _scatter_add(rows, (left, right), name)
         return merged
 
+    def is_exact(self, step: int) -> bool:
+        """Return whether the sums are integers: those of sparse seeds are, in the first epoch."""
+        return step == 1
+
     def apply(self, block: Arrays, delta: Arrays, shared: Arrays) -> tuple[Arrays, Arrays]:
         """Epoch 1 makes sums and statistics; each further epoch makes the vectors. The total is the number of rows."""
         is_first_epoch = "sums" not in block

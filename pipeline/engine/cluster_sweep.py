@@ -1,0 +1,149 @@
+"""Sweeps the shards of a step on the workers of a Dask cluster: one task per worker."""
+
+import contextlib
+import queue
+import uuid
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
+from dask.task_spec import Task as DaskTask
+
+from .contributions import Contribution, OnSwept, SweepPhase
+from .leases import Pool
+from .plugins import close_pool, n_left, open_pool, sweep_on_worker, swept_topic, update_on_worker
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+#: Bytes of deltas that a task merges at least, if there are fewer workers than that needs. A task fetches from every
+#: worker, so that many small tasks would cost more than they save.
+UPDATE_BYTES = 16 << 20
+#: Seconds between two looks whether workers joined.
+LOOK_SECONDS = 1.0
+
+
+def submit_graph(client: "Client", tasks: Mapping[str, DaskTask], places: Mapping[str, str]) -> "list[Future]":
+    """Submit tasks with one message to the scheduler; return their futures in order.
+
+    ``places`` has the address of the worker that each task should run on. It runs elsewhere if that worker dies: with
+    a hard restriction, it would wait for a worker that may never come back.
+    """
+    layers = {}
+    for key, task in tasks.items():
+        annotations = {"workers": [places[key]], "allow_other_workers": True} if places.get(key) else {}
+        layers[key] = MaterializedLayer({key: task}, annotations=annotations)
+    graph = HighLevelGraph(layers, {key: set() for key in layers})
+    return client.get(graph, list(tasks), sync=False)
+
+
+def submit_updates(
+    client: "Client", phase: SweepPhase, contributions: list[Contribution], blocks: list[int]
+) -> "tuple[list[list[int]], list[Future]]":
+    """Submit the updates of some blocks; return groups of these blocks, and the future of each group."""
+    holders = sorted({contribution.address for contribution in contributions})
+    n_bytes = sum(contribution.nbytes for contribution in contributions)
+    n_groups = min(len(blocks), len(holders), 1 + n_bytes // UPDATE_BYTES)
+    bounds = [len(blocks) * group // n_groups for group in range(n_groups + 1)]
+    groups = [blocks[first:stop] for first, stop in zip(bounds[:-1], bounds[1:], strict=True)]
+    sources = [contribution.source for contribution in contributions]
+    attempt = uuid.uuid4().hex[:8]
+    tasks = {}
+    places = {}
+    for number, group in enumerate(groups):
+        key = f"update-{phase.name}-{attempt}-{number}"
+        tasks[key] = DaskTask(key, update_on_worker, phase, group, sources)
+        places[key] = holders[len(holders) * number // n_groups]
+    return groups, submit_graph(client, tasks, places)
+
+
+class ClusterSweep:
+    """One sweep of the shards ``homes``, which has the positions of shards by the address of a worker."""
+
+    def __init__(
+        self,
+        client: "Client",
+        phase: SweepPhase,
+        homes: Mapping[str, list[int]],
+        on_swept: OnSwept,
+        fail: Callable[[str, BaseException], NoReturn],
+    ):
+        self._client = client
+        self._phase = phase
+        self._pool = f"{phase.name}-{uuid.uuid4().hex[:8]}"
+        self._homes = homes
+        self._on_swept = on_swept
+        self._fail = fail
+        # Futures of tasks that have finished, and messages of workers about shards that they have swept.
+        self._events: queue.SimpleQueue[object] = queue.SimpleQueue()
+        self._running: dict[str, str] = {}  # key of a task: address of the worker that it was meant for
+        self._n_submitted = 0
+        self._found: list[Contribution] = []
+
+    @property
+    def keys(self) -> list[str]:
+        """Keys of the tasks that have not finished."""
+        return list(self._running)
+
+    def run(self) -> list[Contribution]:
+        """Return the contributions of the workers. Shards of workers that died are in none of them."""
+        pool = Pool.of(self._pool, self._client.id, self._homes)
+        self._client.run_on_scheduler(open_pool, pool)
+        self._client.subscribe_topic(swept_topic(self._phase), self._events.put)
+        try:
+            self._submit(list(self._homes))
+            while self._running:
+                self._handle_events()
+        finally:
+            # A closed pool ends the sweeps of all workers. If the scheduler is lost, they have ended already.
+            if self._client.status == "running":
+                with contextlib.suppress(OSError):
+                    self._client.run_on_scheduler(close_pool, self._pool)
+        return self._found
+
+    def _submit(self, addresses: list[str]) -> None:
+        """Submit one task per address."""
+        tasks = {}
+        for address in addresses:
+            key = f"sweep-{self._pool}-{self._n_submitted}"
+            self._n_submitted += 1
+            tasks[key] = DaskTask(key, sweep_on_worker, self._phase, self._pool, key)
+            self._running[key] = address
+        for future in submit_graph(self._client, tasks, self._running):
+            future.add_done_callback(self._events.put)
+
+    def _handle_events(self) -> None:
+        """Wait for events. If none comes for a while, use the workers that have joined."""
+        from distributed import Future
+
+        try:
+            events = [self._events.get(timeout=LOOK_SECONDS)]
+        except queue.Empty:
+            self._submit(self._joined())
+            return
+        while not self._events.empty():
+            events.append(self._events.get())
+        finished = [event for event in events if isinstance(event, Future)]
+        for event in events:
+            if isinstance(event, tuple):
+                self._report(event[1])
+        for future in finished:
+            if future.status in ("error", "cancelled"):
+                self._fail(str(future.key), future.exception())
+        # One call for all results, because a call takes a round trip.
+        for future, contribution in zip(finished, self._client.gather(finished), strict=True):
+            del self._running[str(future.key)]
+            contribution.handle = future
+            self._found.append(contribution)
+
+    def _report(self, message: Any) -> None:
+        if message["pool"] == self._pool:
+            self._on_swept(message["position"], message)
+
+    def _joined(self) -> list[str]:
+        """Return the workers without a task of this sweep, if shards are left that nobody has taken."""
+        workers = self._client.scheduler_info(n_workers=-1)["workers"]
+        idle = sorted(workers.keys() - set(self._running.values()))
+        if not idle or not self._client.run_on_scheduler(n_left, self._pool):
+            return []
+        return idle

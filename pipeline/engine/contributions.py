@@ -1,0 +1,209 @@
+"""Sweeping many shards on one worker, and merging what the workers have swept.
+
+The result of a worker's sweeps is a `Contribution`. Its deltas stay on the worker; a task that updates a block of the
+model fetches the block's deltas from all contributions and merges them.
+"""
+
+import threading
+import uuid
+from collections.abc import Callable, Iterable
+from concurrent.futures import Executor as Pool
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ...io.stores.store import Arrays
+from .algorithm import nbytes
+from .merging import Node, PartialSums
+from .tasks import AppliedBlock, Job, SweepProgress, SweepReport, apply_block, sweep_shard
+
+#: Contributions that a task fetches from at the same time. More would hide more latency and need more memory.
+FETCHES_AT_ONCE = 4
+#: Bytes of one fetch. A task with more blocks than that fetches and updates them in several batches.
+FETCH_BYTES = 32 << 20
+
+
+@dataclass(frozen=True)
+class SweepPhase:
+    """The sweeps of one step for one range of blocks. A shard's *position* is its index in ``shards``."""
+
+    job: Job
+    step: int
+    range_index: int
+    shards: range  # numbers of the step's shards
+    shard_size: int  # chunks of a shard; the last shard may have fewer
+    n_chunks: int
+
+    @property
+    def name(self) -> str:
+        """A name that no other phase has."""
+        return f"{self.job.training}-{self.step}-{self.range_index}"
+
+    @property
+    def blocks(self) -> range:
+        """The blocks of the range."""
+        return self.job.algorithm.blocks_of(self.range_index)
+
+    def chunks(self, position: int) -> range:
+        """Return the chunks of a shard."""
+        first = self.shards[position] * self.shard_size
+        return range(first, min(first + self.shard_size, self.n_chunks))
+
+    def partial_sums(self) -> PartialSums:
+        """Return an empty sum of deltas."""
+        algorithm = self.job.algorithm
+        return PartialSums(len(self.shards), algorithm.merge, algorithm.is_exact(self.step))
+
+
+#: The deltas of some blocks of a contribution, by node of the merge tree.
+Pieces = list[tuple[Node, list[Arrays]]]
+
+
+class Contribution:
+    """What one worker has swept: a report per shard, and the merged deltas.
+
+    A pickled contribution has no deltas. Dask keeps the result of a task on its worker, so the deltas stay there while
+    the client has a future of the task, and only the reports travel.
+    """
+
+    def __init__(self, key: str, address: str, reports: dict[int, SweepReport], sums: PartialSums | None):
+        self.identifier = uuid.uuid4().hex
+        self.key = key  # of the Dask task
+        self.address = address
+        self.reports = reports  # by position of the shard
+        self.handle: object = None  # at the client: keeps the deltas on the worker
+        self.nbytes = 0
+        self._pieces: Pieces = []
+        if sums is not None:
+            self._pieces = sums.items()
+            self.nbytes = sum(nbytes(delta) for _, deltas in self._pieces for delta in deltas)
+
+    def __getstate__(self) -> dict[str, object]:
+        return vars(self) | {"_pieces": []}
+
+    def __sizeof__(self) -> int:
+        # Dask shows the sizes of results on its dashboard.
+        return self.nbytes
+
+    @property
+    def source(self) -> "Source":
+        """Where to fetch the deltas."""
+        return Source(self.key, self.identifier, self.address, self.nbytes)
+
+    def pieces(self, indices: Iterable[int]) -> Pieces:
+        """Return the deltas of some blocks, counted from the first block of the range."""
+        chosen = list(indices)
+        return [(node, [deltas[index] for index in chosen]) for node, deltas in self._pieces]
+
+
+class Source(NamedTuple):
+    """Names a contribution. If its task runs twice, the two contributions have different identifiers."""
+
+    key: str
+    identifier: str
+    address: str
+    nbytes: int  # of the deltas of all blocks
+
+
+class ContributionLost(Exception):
+    """The worker at this address no longer has its contribution. Its shards have to be swept again."""
+
+    def __init__(self, address: str):
+        super().__init__(address)
+        self.address = address
+
+
+#: Returns the pieces of some blocks of a contribution; raises ContributionLost.
+Fetch = Callable[[Source, list[int]], Pieces]
+#: Receives the position of a shard that was swept, and the report.
+OnSwept = Callable[[int, SweepProgress], None]
+
+
+# --- sweeping ---
+
+
+def sweep_shards(
+    phase: SweepPhase,
+    take: Callable[[], int | None],
+    on_swept: OnSwept,
+    key: str = "",
+    address: str = "",
+    helpers: tuple[Pool, int] | None = None,
+) -> Contribution:
+    """Sweep the shards whose positions ``take`` returns, until it returns None.
+
+    ``key`` and ``address`` are those of the Dask task and of its worker. ``helpers`` is a pool of threads, and how many
+    of them sweep too.
+    """
+    sums = phase.partial_sums()
+    reports: dict[int, SweepReport] = {}
+    failed = threading.Event()
+
+    def sweep_all() -> None:
+        try:
+            while not failed.is_set():
+                position = take()
+                if position is None:
+                    return
+                swept = sweep_shard(phase.job, phase.chunks(position), phase.step, phase.range_index)
+                sums.add((position, position + 1), swept.deltas)
+                reports[position] = swept.report
+                on_swept(position, swept.report)
+        except BaseException:
+            failed.set()
+            raise
+
+    helping = []
+    if helpers is not None:
+        pool, n_threads = helpers
+        # The context tells Dask in which worker the thread runs.
+        helping = [pool.submit(copy_context().run, sweep_all) for _ in range(n_threads)]
+    try:
+        sweep_all()
+    finally:
+        # A helper that has not begun would find no shard. The pool may be busy with other tasks.
+        begun = [helper for helper in helping if not helper.cancel()]
+        for helper in begun:
+            helper.exception()  # waits
+    for helper in begun:
+        helper.result()
+    return Contribution(key, address, reports, sums)
+
+
+# --- merging ---
+
+
+def merge_blocks(phase: SweepPhase, blocks: list[int], sources: list[Source], fetch: Fetch) -> list[Arrays]:
+    """Return the sum of the deltas of all shards, one per block. Raises ContributionLost."""
+    indices = [block - phase.blocks.start for block in blocks]
+    sums = phase.partial_sums()
+
+    def add_pieces(source: Source) -> None:
+        for node, deltas in fetch(source, indices):
+            sums.add(node, deltas)
+
+    if len(sources) == 1:
+        add_pieces(sources[0])
+        return sums.total()
+    with ThreadPoolExecutor(FETCHES_AT_ONCE) as pool:
+        adding = [pool.submit(copy_context().run, add_pieces, source) for source in sources]
+        try:
+            for added in adding:
+                added.result()
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+    return sums.total()
+
+
+def update_blocks(phase: SweepPhase, blocks: list[int], sources: list[Source], fetch: Fetch) -> list[AppliedBlock]:
+    """Merge the deltas of some blocks, and write the blocks' next arrays. Raises ContributionLost."""
+    applied = []
+    largest = max(source.nbytes for source in sources)
+    batch = max(1, FETCH_BYTES * len(phase.blocks) // max(1, largest))
+    for start in range(0, len(blocks), batch):
+        part = blocks[start : start + batch]
+        for block, delta in zip(part, merge_blocks(phase, part, sources, fetch), strict=True):
+            applied.append(apply_block(phase.job, block, phase.step, delta))
+    return applied

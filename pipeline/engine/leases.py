@@ -1,0 +1,95 @@
+"""Hands out the shards of a step to the workers, a few at a time.
+
+If the shards were divided once, the slowest worker would set the pace of every epoch. Here, each worker begins with the
+shards whose data its cache may have. A worker that has swept its own shards takes over shards of another worker.
+"""
+
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+#: A worker takes one of this many parts of its remaining shards at a time: many at first, so that requests are few, and
+#: single shards at the end, which others can take over.
+PARTS = 8
+#: A worker is slow if a shard takes it this many times as long as the fastest worker.
+SLOW = 1.5
+
+
+@dataclass
+class _Pace:
+    """How fast a worker has swept in this pool."""
+
+    since: float
+    threads: int
+    taken: int = 0  # shards
+
+    def seconds(self, now: float) -> float:
+        """Return the seconds that a thread of the worker needs for a shard; infinity before its first shard."""
+        if not self.taken:
+            return float("inf")
+        return (now - self.since) * self.threads / self.taken
+
+
+@dataclass
+class Pool:
+    """The shards of a step that no worker has taken yet. ``homes`` has the shards that each worker should sweep."""
+
+    name: str
+    client: str
+    homes: dict[str, deque[int]]
+    taken: set[int] = field(default_factory=set)
+    paces: dict[str, _Pace] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, name: str, client: str, homes: Mapping[str, Sequence[int]]) -> "Pool":
+        """Return a pool of shards by the address of a worker."""
+        return cls(name, client, {address: deque(shards) for address, shards in homes.items()})
+
+    @property
+    def left(self) -> int:
+        """Number of shards that no worker has taken."""
+        return sum(len(home) for home in self.homes.values())
+
+    def take(self, address: str, threads: int, now: float | None = None) -> list[int]:
+        """Return the next shards for a worker that has swept all shards that it took before.
+
+        The list is empty if no shard is left, or if faster workers will have swept the rest before this one could
+        sweep another shard.
+        """
+        now = time.monotonic() if now is None else now
+        pace = self.paces.setdefault(address, _Pace(now, threads))
+        if self._is_too_slow(pace, now):
+            return []
+        home = self.homes.get(address)
+        if home:
+            count = max(threads, len(home) // PARTS)
+            shards = [home.popleft() for _ in range(min(count, len(home)))]
+        else:
+            shards = self._steal(threads, now)
+        pace.taken += len(shards)
+        self.taken.update(shards)
+        return shards
+
+    def _is_too_slow(self, pace: _Pace, now: float) -> bool:
+        known = [other for other in self.paces.values() if other.taken]
+        if not pace.taken or len(known) < 2:
+            return False
+        fastest = min(other.seconds(now) for other in known)
+        shards_per_second = sum(other.threads / max(1e-9, other.seconds(now)) for other in known)
+        return pace.seconds(now) > SLOW * fastest + self.left / shards_per_second
+
+    def _steal(self, count: int, now: float) -> list[int]:
+        """Take shards from the end of the home that would take longest, so that their owner keeps consecutive ones."""
+        homes = {address: home for address, home in self.homes.items() if home}
+        if not homes:
+            return []
+
+        def seconds_left(address: str) -> float:
+            pace = self.paces.get(address)
+            if pace is None:
+                return float("inf")
+            return len(homes[address]) * pace.seconds(now) / pace.threads
+
+        home = homes[max(homes, key=seconds_left)]
+        return [home.pop() for _ in range(min(count, -(-len(home) // 2)))]

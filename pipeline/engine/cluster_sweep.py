@@ -1,7 +1,9 @@
 """Sweeps the shards of a step on the workers of a Dask cluster: one task per worker."""
 
 import contextlib
+import copy
 import queue
+import time
 import uuid
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -78,6 +80,7 @@ class ClusterSweep:
         self._events: queue.SimpleQueue[object] = queue.SimpleQueue()
         self._running: dict[str, str] = {}  # key of a task: address of the worker that it was meant for
         self._n_submitted = 0
+        self._look_at = time.monotonic() + LOOK_SECONDS
         self._found: list[Contribution] = []
 
     @property
@@ -87,7 +90,7 @@ class ClusterSweep:
 
     def run(self) -> list[Contribution]:
         """Return the contributions of the workers. Shards of workers that died are in none of them."""
-        pool = Pool.of(self._pool, self._client.id, self._homes)
+        pool = Pool.of(self._pool, self._client.id, self._phase.shards, self._homes)
         self._client.run_on_scheduler(open_pool, pool)
         self._client.subscribe_topic(swept_topic(self._phase), self._events.put)
         try:
@@ -113,16 +116,17 @@ class ClusterSweep:
             future.add_done_callback(self._events.put)
 
     def _handle_events(self) -> None:
-        """Wait for events. If none comes for a while, use the workers that have joined."""
+        """Wait for events, and handle them. From time to time, use the workers that have joined."""
         from distributed import Future
 
-        try:
-            events = [self._events.get(timeout=LOOK_SECONDS)]
-        except queue.Empty:
+        if time.monotonic() > self._look_at:
             self._submit(self._joined())
-            return
-        while not self._events.empty():
-            events.append(self._events.get())
+            self._look_at = time.monotonic() + LOOK_SECONDS
+        events = []
+        with contextlib.suppress(queue.Empty):
+            events.append(self._events.get(timeout=LOOK_SECONDS))
+            while True:
+                events.append(self._events.get_nowait())
         finished = [event for event in events if isinstance(event, Future)]
         for event in events:
             if isinstance(event, tuple):
@@ -130,11 +134,15 @@ class ClusterSweep:
         for future in finished:
             if future.status in ("error", "cancelled"):
                 self._fail(str(future.key), future.exception())
+        if not finished:
+            return
         # One call for all results, because a call takes a round trip.
         for future, contribution in zip(finished, self._client.gather(finished), strict=True):
             del self._running[str(future.key)]
-            contribution.handle = future
-            self._found.append(contribution)
+            # A copy, because in a cluster of threads this is the worker's own object. It has no deltas.
+            found = copy.copy(contribution)
+            found.handle = future
+            self._found.append(found)
 
     def _report(self, message: Any) -> None:
         if message["pool"] == self._pool:

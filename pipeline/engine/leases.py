@@ -33,18 +33,23 @@ class _Pace:
 
 @dataclass
 class Pool:
-    """The shards of a step that no worker has taken yet. ``homes`` has the shards that each worker should sweep."""
+    """The shards of a step that no worker has taken yet.
+
+    ``homes`` has the positions of the shards that each worker should sweep, by its address. ``taken`` has those that a
+    worker has taken.
+    """
 
     name: str
     client: str
+    shards: range  # numbers of the step's shards; a position is an index of this range
     homes: dict[str, deque[int]]
     taken: set[int] = field(default_factory=set)
     paces: dict[str, _Pace] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, name: str, client: str, homes: Mapping[str, Sequence[int]]) -> "Pool":
-        """Return a pool of shards by the address of a worker."""
-        return cls(name, client, {address: deque(shards) for address, shards in homes.items()})
+    def of(cls, name: str, client: str, shards: range, homes: Mapping[str, Sequence[int]]) -> "Pool":
+        """Return a pool of shards. ``homes`` has their positions by the address of a worker."""
+        return cls(name, client, shards, {address: deque(positions) for address, positions in homes.items()})
 
     @property
     def left(self) -> int:

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from distributed import Scheduler, Status, Worker, get_worker
 from distributed.diagnostics.plugin import SchedulerPlugin, WorkerPlugin
-from distributed.protocol import to_serialize
+from distributed.protocol import Serialize, to_serialize
 from distributed.utils import sync
 
 from ...io.stores.store import Arrays
@@ -73,6 +73,10 @@ class Leases(SchedulerPlugin):
         if not threads:
             return []
         return found.take(address, threads) or None
+
+    def taken(self) -> list[int]:
+        """Return the numbers of the shards that workers have taken."""
+        return [pool.shards[position] for pool in self.pools.values() for position in pool.taken]
 
     def has_worker(self, address: str) -> bool:
         """Return whether the scheduler has this worker."""
@@ -158,7 +162,9 @@ class Exchange(WorkerPlugin):
                 giving.cancel()
                 return None
         with contextlib.suppress(OSError):
-            return giving.result()
+            pieces = giving.result()
+            # Between workers in one process, nothing is serialized.
+            return pieces.data if isinstance(pieces, Serialize) else pieces
         return None
 
     def sweep(self, phase: SweepPhase, pool: str, key: str) -> Contribution:

@@ -14,6 +14,7 @@ from distributed import Client, Scheduler
 from distributed.diagnostics.plugin import SchedulerPlugin
 
 from ..engine.events import Callback, Event
+from ..engine.plugins import Leases
 from .metrics import metric_families
 from .status import EventMessage, RunStatus, event_from_message, event_message
 
@@ -68,10 +69,9 @@ class TrainingPage(SchedulerPlugin):
     def shards(self) -> list[str]:
         """Return the states of the epoch's shards; those that a worker processes right now are "running"."""
         states = list(self.status.shards)
-        for key, task in self.scheduler.tasks.items():
-            # The engine calls these tasks sweep-SHARD-...
-            if task.state == "processing" and str(key).startswith("sweep-"):
-                shard = int(str(key).split("-")[1])
+        leases = self.scheduler.plugins.get(Leases.name)
+        if isinstance(leases, Leases):
+            for shard in leases.taken():
                 if shard < len(states) and states[shard] == "waiting":
                     states[shard] = "running"
         return states

@@ -17,7 +17,7 @@ from corpusmill.io.stores.corpus import Corpus
 from corpusmill.io.stores.store import DataError
 from corpusmill.pipeline.engine.clusters import ClusterError, open_cluster
 from corpusmill.pipeline.engine.epoch import Training, train
-from corpusmill.pipeline.engine.events import EpochFinished
+from corpusmill.pipeline.engine.events import EpochFinished, ShardSwept
 from corpusmill.pipeline.engine.executors import OnDask, Synchronous, TaskLost
 from corpusmill.pipeline.engine.run import RunStore
 from helpers.source_tree import files_below
@@ -160,22 +160,23 @@ def shell_cluster(folder, *arguments):
                 process.kill()
 
 
+@pytest.mark.parametrize("moment", [EpochFinished, ShardSwept])
 def test_a_killed_scheduler_is_an_error_and_the_run_continues_on_another_cluster(
-    corpus, expected, tmp_path, monkeypatch
+    corpus, expected, tmp_path, monkeypatch, moment
 ):
     with shell_cluster(tmp_path) as (scheduler, file):
         # The client tries to connect to the scheduler for this time, by default half a minute.
         monkeypatch.setenv("DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT", "5s")
 
         def kill(event):
-            if isinstance(event, EpochFinished) and event.epoch == 2:
+            if isinstance(event, moment) and event.epoch == 2:
                 scheduler.kill()
 
         with open_cluster("scheduler-file", scheduler_file=str(file)) as client:
             message = r"scheduler at tcp://\S+ cannot be reached; committed epochs are safe.* resume"
             with pytest.raises(TaskLost, match=message):
                 trained(corpus, tmp_path / "run", OnDask(client), callbacks=[kill])
-        assert RunStore(str(tmp_path / "run")).step == 2
+        assert RunStore(str(tmp_path / "run")).step == (2 if moment is EpochFinished else 1)
     np.testing.assert_array_equal(trained(corpus, tmp_path / "run"), expected)
     whole(tmp_path / "run")
 

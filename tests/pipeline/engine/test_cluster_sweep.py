@@ -1,0 +1,215 @@
+"""Sweeps on many workers: few tasks, no waiting for slow workers, and the same bits whichever workers die."""
+
+import os
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from corpusmill.pipeline.engine.clusters import open_cluster
+from corpusmill.pipeline.engine.epoch import Training, train
+from corpusmill.pipeline.engine.events import EpochFinished, ShardSwept
+from corpusmill.pipeline.engine.executors import OnDask, Synchronous, TaskLost
+from corpusmill.pipeline.engine.run import RunStore
+from distributed import Client, LocalCluster, get_worker
+from distributed.diagnostics.plugin import SchedulerPlugin
+from helpers.toy import Tally, equal_blocks, model_of, write_toy_corpus
+
+N_CHUNKS = 16
+EPOCHS = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fragile(Tally):
+    """Kills its worker in a chosen method and step, once. Its sweeps may take time, more on one of the workers."""
+
+    name: ClassVar[str] = "fragile"
+
+    bounds: tuple[int, ...] = equal_blocks(4)
+    killed: tuple[tuple[str, int], ...] = ()  # (method, number of the call in this run)
+    folder: str = ""
+    deadly_chunk: int = -1  # kills its worker each time
+    seconds: float = 0.0
+    slow_worker: str = ""
+    gate: str = ""  # a file that sweeps wait for; if there is one, only the first epoch takes time
+    is_tree: bool = True
+
+    def is_exact(self, step):
+        return not self.is_tree
+
+    def kill_if_listed(self, method):
+        if not self.killed:
+            return
+        number = len(list(Path(self.folder).glob(f"{method}-*")))
+        Path(self.folder, f"{method}-{time.monotonic_ns()}").touch()
+        if (method, number) in self.killed:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def sweep(self, model, chunk, state, deltas, address):
+        self.kill_if_listed("sweep")
+        if chunk.number == self.deadly_chunk:
+            os.kill(os.getpid(), signal.SIGKILL)
+        while self.gate and chunk.number and not Path(self.gate).exists():
+            time.sleep(0.1)
+        if self.seconds and not (self.gate and address.epoch > 1):
+            is_slow = str(get_worker().name) == self.slow_worker
+            time.sleep(self.seconds * (10 if is_slow else 1))
+        return super().sweep(model, chunk, state, deltas, address)
+
+    def apply(self, *arguments):
+        self.kill_if_listed("apply")
+        return super().apply(*arguments)
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    return write_toy_corpus(tmp_path_factory.mktemp("toy") / "corpus", n_chunks=N_CHUNKS, documents=4)
+
+
+@pytest.fixture(scope="module")
+def expected(corpus, tmp_path_factory):
+    return trained(corpus, tmp_path_factory.mktemp("expected") / "run", Tally())
+
+
+def trained(corpus, folder, algorithm, executor=None, **options):
+    run = RunStore(str(folder))
+    train(Training(algorithm, corpus, run, EPOCHS, seed=7, **options), executor or Synchronous())
+    return model_of(run, algorithm)
+
+
+# --- tasks ---
+
+
+class TaskCounter(SchedulerPlugin):
+    """Counts the tasks that finished."""
+
+    name = "task-counter"
+
+    def __init__(self):
+        self.count = 0
+
+    def transition(self, key, start, finish, *args, **kwargs):
+        self.count += start == "processing" and finish == "memory"
+
+
+def test_an_epoch_takes_at_most_two_tasks_per_worker(corpus, expected, tmp_path):
+    n_workers = 5
+    counts = []
+    with (
+        LocalCluster(n_workers=n_workers, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        client.register_plugin(TaskCounter())
+
+        def count(event):
+            if isinstance(event, EpochFinished):
+                counts.append(
+                    client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.plugins["task-counter"].count)
+                )
+
+        found = trained(corpus, tmp_path / "run", Fragile(), OnDask(client), callbacks=[count])
+    np.testing.assert_array_equal(found, expected)
+    per_epoch = np.diff(counts)
+    assert all(n_workers < tasks <= 2 * n_workers for tasks in per_epoch)
+
+
+def test_threads_of_a_worker_sweep_together(corpus, expected, tmp_path):
+    with (
+        LocalCluster(n_workers=1, threads_per_worker=4, processes=False, dashboard_address=None) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        started = time.perf_counter()
+        found = trained(corpus, tmp_path / "run", Fragile(seconds=0.2), OnDask(client))
+        elapsed = time.perf_counter() - started
+    np.testing.assert_array_equal(found, expected)
+    assert elapsed < 0.8 * EPOCHS * N_CHUNKS * 0.2
+
+
+# --- slow workers, and workers that join ---
+
+
+def test_a_slow_worker_sweeps_few_shards(corpus, expected, tmp_path, cluster_of):
+    client = cluster_of(2)
+    slow = str(max(worker["name"] for worker in client.scheduler_info()["workers"].values()))
+    swept = []
+
+    def note(event):
+        if isinstance(event, ShardSwept) and event.epoch == EPOCHS:
+            swept.append(event.worker)
+
+    algorithm = Fragile(seconds=0.05, slow_worker=slow)
+    found = trained(corpus, tmp_path / "run", algorithm, OnDask(client), callbacks=[note])
+    np.testing.assert_array_equal(found, expected)
+    assert len(swept) == N_CHUNKS
+    assert swept.count(slow) <= N_CHUNKS // 4
+
+
+def test_a_worker_that_joins_is_used_in_the_same_epoch(corpus, expected, tmp_path):
+    swept = []
+    with open_cluster("local", n_workers=1, memory_limit="1GiB") as client:
+
+        def join(event):
+            if isinstance(event, ShardSwept) and event.epoch == 1:
+                swept.append(event.worker)
+                if len(swept) == 1:
+                    client.cluster.scale(2)
+                    client.wait_for_workers(2)
+                    (tmp_path / "gate").touch()
+
+        algorithm = Fragile(seconds=0.4, gate=str(tmp_path / "gate"))
+        found = trained(corpus, tmp_path / "run", algorithm, OnDask(client), callbacks=[join])
+    np.testing.assert_array_equal(found, expected)
+    assert len(swept) == N_CHUNKS
+    assert len(set(swept)) == 2
+
+
+# --- workers that die ---
+
+
+@pytest.mark.parametrize("is_tree", [True, False])
+@pytest.mark.parametrize(
+    "killed",
+    [
+        (("sweep", 5),),
+        (("sweep", N_CHUNKS + 3), ("sweep", N_CHUNKS + 9)),
+        (("apply", 1),),
+        (("apply", 4), ("apply", 6)),
+    ],
+    ids=["in a sweep", "in two sweeps", "in an update", "in two updates"],
+)
+def test_workers_that_die_cost_no_bit(corpus, expected, tmp_path, cluster_of, killed, is_tree):
+    algorithm = Fragile(killed=killed, folder=str(tmp_path), is_tree=is_tree)
+    found = trained(corpus, tmp_path / "run", algorithm, OnDask(cluster_of(3)))
+    np.testing.assert_array_equal(found, expected)
+    assert len(list(tmp_path.glob(f"{killed[0][0]}-*"))) > killed[0][1] + 1
+
+
+@pytest.mark.parametrize("moment", ["sweep", "update"])
+def test_half_of_the_workers_may_die_at_once(corpus, expected, tmp_path, cluster_of, moment):
+    client = cluster_of(4)
+    killed = []
+
+    def kill(event):
+        # The last shard is reported when all deltas are on the workers, and before they are fetched.
+        position = 2 if moment == "sweep" else N_CHUNKS
+        if isinstance(event, ShardSwept) and event.epoch == 2 and not killed:
+            swept.append(event.shard)
+            if len(swept) == position:
+                killed.extend(sorted(client.run(os.getpid).values())[:2])
+                for process in killed:
+                    os.kill(process, signal.SIGKILL)
+
+    swept = []
+    found = trained(corpus, tmp_path / "run", Fragile(seconds=0.1), OnDask(client), callbacks=[kill])
+    np.testing.assert_array_equal(found, expected)
+    assert len(killed) == 2
+
+
+def test_a_shard_that_kills_every_worker_ends_the_run_with_a_sentence(corpus, tmp_path, cluster_of, monkeypatch):
+    monkeypatch.setattr("corpusmill.pipeline.engine.sweeps.MAX_SWEEPS", 2)
+    algorithm = Fragile(deadly_chunk=5)
+    with pytest.raises(TaskLost, match=r"step 1: 1 shards were lost 2 times.* resume the run"):
+        trained(corpus, tmp_path / "run", algorithm, OnDask(cluster_of(2)))

@@ -1,0 +1,67 @@
+"""Workers take shards: each shard once, consecutive ones first, and few by slow workers."""
+
+import heapq
+
+import pytest
+from corpusmill.pipeline.engine.leases import Pool
+
+
+def pool_of(n_shards, n_workers):
+    """Return a pool whose shards are divided equally."""
+    homes = {f"w{w}": list(range(n_shards * w // n_workers, n_shards * (w + 1) // n_workers)) for w in range(n_workers)}
+    return Pool.of("pool", "client", range(n_shards), homes)
+
+
+def sweep(pool, seconds, threads=1):
+    """Simulate workers that need ``seconds`` for a shard; return the time of the last shard, and the shards of each."""
+    swept = {worker: [] for worker in seconds}
+    waiting = [(0.0, worker) for worker in sorted(seconds)]
+    end = 0.0
+    while waiting:
+        now, worker = heapq.heappop(waiting)
+        taken = pool.take(worker, threads, now)
+        if not taken:
+            continue
+        swept[worker] += taken
+        later = now + seconds[worker] * -(-len(taken) // threads)
+        end = max(end, later)
+        heapq.heappush(waiting, (later, worker))
+    return end, swept
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_every_shard_is_taken_once(threads):
+    pool = pool_of(97, 5)
+    _, swept = sweep(pool, {f"w{w}": 1.0 + w / 10 for w in range(5)}, threads)
+    assert sorted(shard for shards in swept.values() for shard in shards) == list(range(97))
+    assert pool.left == 0
+    assert pool.taken == set(range(97))
+
+
+def test_equal_workers_sweep_their_own_shards_in_order():
+    _, swept = sweep(pool_of(64, 4), {f"w{w}": 1.0 for w in range(4)})
+    assert swept == {f"w{w}": list(range(16 * w, 16 * w + 16)) for w in range(4)}
+
+
+def test_a_worker_that_is_three_times_slower_costs_little():
+    seconds = {f"w{w}": 1.0 for w in range(32)} | {"w5": 3.0}
+    end, swept = sweep(pool_of(32 * 16, 32), seconds)
+    assert end <= 1.1 * 32 * 16 / (31 + 1 / 3)
+    assert 3 <= len(swept["w5"]) <= 6
+
+
+def test_a_worker_that_joins_takes_shards_of_others():
+    _, swept = sweep(pool_of(40, 2), {"w0": 1.0, "w1": 1.0, "w2": 1.0})
+    assert 10 <= len(swept["w2"]) <= 15
+
+
+def test_shards_of_a_worker_that_never_asks_are_swept_by_others():
+    end, swept = sweep(pool_of(40, 2), {"w0": 1.0})
+    assert end == 40
+    assert len(swept["w0"]) == 40
+
+
+def test_a_single_slow_worker_sweeps_everything():
+    pool = pool_of(10, 2)
+    _, swept = sweep(pool, {"w0": 1.0, "w1": 100.0})
+    assert len(swept["w0"]) + len(swept["w1"]) == 10

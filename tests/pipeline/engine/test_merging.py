@@ -1,0 +1,72 @@
+"""Sums of deltas: the same order of merging whoever holds which shards."""
+
+import random
+import threading
+
+import numpy as np
+import pytest
+from corpusmill.pipeline.engine.merging import PartialSums
+
+
+def join(left, right):
+    """Merge two deltas of texts into one that shows the order of merging."""
+    return {"text": f"({left['text']}{right['text']})"}
+
+
+def add(left, right):
+    return {"sum": left["sum"] + right["sum"]}
+
+
+def tree(first, stop):
+    """Return the merge tree of the shards first to stop - 1, written with parentheses."""
+    if stop - first == 1:
+        return chr(ord("a") + first)
+    middle = (first + stop + 1) // 2
+    return f"({tree(first, middle)}{tree(middle, stop)})"
+
+
+@pytest.mark.parametrize("n_shards", [1, 2, 3, 7, 8, 26])
+@pytest.mark.parametrize("n_holders", [1, 3, 26])
+def test_the_order_of_merging_is_that_of_the_tree(n_shards, n_holders):
+    draw = random.Random(n_shards * n_holders)
+    holders = [PartialSums(n_shards, join, is_exact=False) for _ in range(n_holders)]
+    for shard in draw.sample(range(n_shards), n_shards):
+        draw.choice(holders).add((shard, shard + 1), [{"text": chr(ord("a") + shard)}])
+    draw.shuffle(holders)
+    total = PartialSums(n_shards, join, is_exact=False)
+    for holder in holders:
+        for node, deltas in holder.items():
+            total.add(node, deltas)
+    assert total.total() == [{"text": tree(0, n_shards)}]
+
+
+def test_consecutive_shards_leave_few_sums():
+    sums = PartialSums(1024, join, is_exact=False)
+    for shard in range(300, 300 + 64):
+        sums.add((shard, shard + 1), [{"text": "x"}])
+    assert len(sums.items()) <= 12
+
+
+def test_exact_sums_are_merged_at_once():
+    sums = PartialSums(100, add, is_exact=True)
+    for shard in (7, 99, 3):
+        sums.add((shard, shard + 1), [{"sum": shard}, {"sum": 10 * shard}])
+    ((_, deltas),) = sums.items()
+    assert deltas == [{"sum": 109}, {"sum": 1090}]
+
+
+@pytest.mark.parametrize("is_exact", [False, True])
+def test_threads_lose_no_delta(is_exact):
+    sums = PartialSums(256, add, is_exact)
+
+    def add_some(first):
+        for shard in range(first, 256, 4):
+            sums.add((shard, shard + 1), [{"sum": np.full(100, shard)}])
+
+    threads = [threading.Thread(target=add_some, args=(first,)) for first in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    (delta,) = sums.total()
+    np.testing.assert_array_equal(delta["sum"], sum(range(256)))

@@ -25,18 +25,23 @@ UPDATE_BYTES = 16 << 20
 LOOK_SECONDS = 1.0
 
 
-def submit_graph(client: "Client", tasks: Mapping[str, DaskTask], places: Mapping[str, str]) -> "list[Future]":
+def submit_graph(
+    client: "Client", calls: Mapping[str, tuple[Any, ...]], places: Mapping[str, str] | None = None
+) -> "list[Future]":
     """Submit tasks with one message to the scheduler; return their futures in order.
 
-    ``places`` has the address of the worker that each task should run on. It runs elsewhere if that worker dies: with
-    a hard restriction, it would wait for a worker that may never come back.
+    ``calls`` has the function and the arguments of each task by its key. ``places`` may have the address of the worker
+    that a task should run on. It runs elsewhere if that worker dies: with a hard restriction, it would wait for a
+    worker that may never come back.
     """
+    graph = {key: DaskTask(key, *call) for key, call in calls.items()}
+    if not places:
+        return client.get(graph, list(graph), sync=False)
     layers = {}
-    for key, task in tasks.items():
-        annotations = {"workers": [places[key]], "allow_other_workers": True} if places.get(key) else {}
+    for key, task in graph.items():
+        annotations = {"workers": [places[key]], "allow_other_workers": True}
         layers[key] = MaterializedLayer({key: task}, annotations=annotations)
-    graph = HighLevelGraph(layers, {key: set() for key in layers})
-    return client.get(graph, list(tasks), sync=False)
+    return client.get(HighLevelGraph(layers, {key: set() for key in layers}), list(graph), sync=False)
 
 
 def submit_updates(
@@ -50,13 +55,13 @@ def submit_updates(
     groups = [blocks[first:stop] for first, stop in zip(bounds[:-1], bounds[1:], strict=True)]
     sources = [contribution.source for contribution in contributions]
     attempt = uuid.uuid4().hex[:8]
-    tasks = {}
+    calls: dict[str, tuple[Any, ...]] = {}
     places = {}
     for number, group in enumerate(groups):
         key = f"update-{phase.name}-{attempt}-{number}"
-        tasks[key] = DaskTask(key, update_on_worker, phase, group, sources)
+        calls[key] = (update_on_worker, phase, group, sources)
         places[key] = holders[len(holders) * number // n_groups]
-    return groups, submit_graph(client, tasks, places)
+    return groups, submit_graph(client, calls, places)
 
 
 class ClusterSweep:
@@ -106,13 +111,13 @@ class ClusterSweep:
 
     def _submit(self, addresses: list[str]) -> None:
         """Submit one task per address."""
-        tasks = {}
+        calls: dict[str, tuple[Any, ...]] = {}
         for address in addresses:
             key = f"sweep-{self._pool}-{self._n_submitted}"
             self._n_submitted += 1
-            tasks[key] = DaskTask(key, sweep_on_worker, self._phase, self._pool, key)
+            calls[key] = (sweep_on_worker, self._phase, self._pool, key)
             self._running[key] = address
-        for future in submit_graph(self._client, tasks, self._running):
+        for future in submit_graph(self._client, calls, self._running):
             future.add_done_callback(self._events.put)
 
     def _handle_events(self) -> None:

@@ -217,6 +217,13 @@ class OnDask(Executor):
         preference = {"workers": [near], "allow_other_workers": True}
         return self.client.submit(function, *arguments, key=key, pure=False, **preference)
 
+    def run(self, function: Task, arguments: Iterable[Arguments], key: str) -> Iterator[tuple[int, Result]]:
+        """Run independent tasks, which are submitted with one message; yield (position, result) as they finish."""
+        from .cluster_sweep import submit_graph
+
+        calls = {f"{key}-{position}": (function, *given) for position, given in enumerate(arguments)}
+        return self.completed(submit_graph(self.client, calls))
+
     def completed(self, handles: Iterable[Handle]) -> Iterator[tuple[int, Result]]:
         """Yield results as they arrive. Each future is released at once, which lets the scheduler forget its task."""
         from distributed import as_completed

@@ -110,10 +110,10 @@ def test_an_epoch_takes_at_most_two_tasks_per_worker(corpus, expected, tmp_path)
                     client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.plugins["task-counter"].count)
                 )
 
-        found = trained(corpus, tmp_path / "run", Fragile(), OnDask(client), callbacks=[count])
+        found = trained(corpus, tmp_path / "run", Fragile(), OnDask(client), callbacks=[count], evaluate_every=0)
     np.testing.assert_array_equal(found, expected)
     per_epoch = np.diff(counts)
-    assert all(n_workers < tasks <= 2 * n_workers for tasks in per_epoch)
+    assert np.all((n_workers < per_epoch) & (per_epoch <= 2 * n_workers)), per_epoch
 
 
 def test_threads_of_a_worker_sweep_together(corpus, expected, tmp_path):
@@ -211,5 +211,5 @@ def test_half_of_the_workers_may_die_at_once(corpus, expected, tmp_path, cluster
 def test_a_shard_that_kills_every_worker_ends_the_run_with_a_sentence(corpus, tmp_path, cluster_of, monkeypatch):
     monkeypatch.setattr("corpusmill.pipeline.engine.sweeps.MAX_SWEEPS", 2)
     algorithm = Fragile(deadly_chunk=5)
-    with pytest.raises(TaskLost, match=r"step 1: 1 shards were lost 2 times.* resume the run"):
+    with pytest.raises(TaskLost, match=r"step 1: \d+ shards were lost 2 times, .* then resume the run"):
         trained(corpus, tmp_path / "run", algorithm, OnDask(cluster_of(2)))

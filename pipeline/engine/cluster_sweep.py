@@ -13,7 +13,7 @@ from dask.task_spec import Task as DaskTask
 
 from .contributions import Contribution, OnSwept, SweepPhase
 from .leases import Pool
-from .plugins import close_pool, n_left, open_pool, sweep_on_worker, swept_topic, update_on_worker
+from .plugins import SWEEP_PREFIX, close_pool, n_left, open_pool, sweep_on_worker, swept_topic, update_on_worker
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -113,7 +113,7 @@ class ClusterSweep:
         """Submit one task per address."""
         calls: dict[str, tuple[Any, ...]] = {}
         for address in addresses:
-            key = f"sweep-{self._pool}-{self._n_submitted}"
+            key = f"{SWEEP_PREFIX}{self._pool}-{self._n_submitted}"
             self._n_submitted += 1
             calls[key] = (sweep_on_worker, self._phase, self._pool, key)
             self._running[key] = address

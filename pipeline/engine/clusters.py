@@ -83,10 +83,24 @@ def open_cluster(kind: str = "local", **options: Any) -> Iterator[Client | None]
         target = _START[kind](stack, options)
         client = stack.enter_context(closing_patiently(_connected(target)))
         if adapt:
-            client.cluster.adapt(**adapt)
+            _adapt(client, kind, adapt)
         elif n_workers:
             client.cluster.scale(n_workers)
         yield client
+
+
+def _adapt(client: Client, kind: str, limits: Options) -> None:
+    """Let the cluster grow and shrink with its work."""
+    assert client.cluster is not None, "the client did not start its cluster"
+    if kind == "kubernetes":
+        # The operator scales its pods itself.
+        client.cluster.adapt(**limits)
+        return
+    from .adaptive import AdaptToShards
+    from .plugins import Leases
+
+    client.register_plugin(Leases())
+    client.cluster.adapt(Adaptive=AdaptToShards, **limits)
 
 
 @contextlib.contextmanager

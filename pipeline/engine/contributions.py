@@ -67,20 +67,18 @@ class Contribution:
     the client has a future of the task, and only the reports travel.
     """
 
-    def __init__(self, key: str, address: str, reports: dict[int, SweepReport], sums: PartialSums | None):
+    def __init__(self, key: str, address: str, reports: dict[int, SweepReport], pieces: Pieces):
         self.identifier = uuid.uuid4().hex
         self.key = key  # of the Dask task
         self.address = address
         self.reports = reports  # by position of the shard
         self.handle: object = None  # at the client: keeps the deltas on the worker
-        self.nbytes = 0
-        self._pieces: Pieces = []
-        if sums is not None:
-            self._pieces = sums.items()
-            self.nbytes = sum(nbytes(delta) for _, deltas in self._pieces for delta in deltas)
+        self.nbytes = sum(nbytes(delta) for _, deltas in pieces for delta in deltas)
+        self.has_deltas = True
+        self._pieces = pieces
 
     def __getstate__(self) -> dict[str, object]:
-        return vars(self) | {"_pieces": []}
+        return vars(self) | {"_pieces": [], "has_deltas": False}
 
     def __sizeof__(self) -> int:
         # Dask shows the sizes of results on its dashboard.
@@ -168,7 +166,7 @@ def sweep_shards(
             helper.exception()  # waits
     for helper in begun:
         helper.result()
-    return Contribution(key, address, reports, sums)
+    return Contribution(key, address, reports, sums.items())
 
 
 # --- merging ---

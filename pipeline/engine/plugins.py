@@ -26,6 +26,8 @@ from .contributions import (
 from .leases import Pool
 from .tasks import AppliedBlock, SweepProgress
 
+#: With this, the keys of all tasks that sweep begin.
+SWEEP_PREFIX = "sweep-"
 #: Seconds after which a worker that waits for another one, or for memory, looks again whether to go on.
 LOOK_AGAIN_SECONDS = 1.0
 
@@ -61,6 +63,7 @@ class Leases(SchedulerPlugin):
         self.scheduler = scheduler
         scheduler.handlers["corpusmill_take"] = self.take
         scheduler.handlers["corpusmill_has_worker"] = self.has_worker
+        scheduler.handlers["corpusmill_workers_wanted"] = self.workers_wanted
 
     def take(self, pool: str, address: str, threads: int) -> list[int] | None:
         """Return positions of shards for a worker; None if the pool is closed or has nothing for this worker.
@@ -81,6 +84,17 @@ class Leases(SchedulerPlugin):
     def has_worker(self, address: str) -> bool:
         """Return whether the scheduler has this worker."""
         return address in self.scheduler.workers
+
+    def workers_wanted(self) -> int:
+        """Return how many workers can be used now: those that have contributions or sweep, and one per waiting shard.
+
+        A worker that has swept its shards is idle until the blocks are updated, but its deltas are needed.
+        """
+        used = 0
+        for worker in self.scheduler.workers.values():
+            keys = {task.key for task in worker.has_what} | {task.key for task in worker.processing}
+            used += any(str(key).startswith(SWEEP_PREFIX) for key in keys)
+        return used + sum(pool.left for pool in self.pools.values())
 
     def remove_client(self, scheduler: Scheduler, client: str) -> None:
         """Close the pools of a client that left."""
@@ -123,7 +137,8 @@ class Exchange(WorkerPlugin):
     def setup(self, worker: Worker) -> None:
         """Answer the requests of other workers."""
         self.worker = worker
-        self.is_sweeping = threading.Lock()
+        self._lock = threading.Lock()
+        self._pools: set[str] = set()  # those that this worker takes shards from
         worker.handlers["corpusmill_give"] = self.give
 
     def give(self, source: Source, indices: list[int]) -> object:
@@ -136,6 +151,9 @@ class Exchange(WorkerPlugin):
     def _own_pieces(self, source: Source, indices: list[int]) -> Pieces | None:
         contribution = self.worker.data.get(source.key)
         if not isinstance(contribution, Contribution) or contribution.identifier != source.identifier:
+            return None
+        if not contribution.has_deltas:
+            # Dask moved the result to the disk of this worker, or to this worker from another one.
             return None
         return contribution.pieces(indices)
 
@@ -169,21 +187,23 @@ class Exchange(WorkerPlugin):
 
     def sweep(self, phase: SweepPhase, pool: str, key: str) -> Contribution:
         """Sweep shards of a pool with all threads of this worker, until it has none left for this worker."""
-        if not self.is_sweeping.acquire(blocking=False):
-            # Dask repeats the task of a worker that died on another worker. This one takes its shards already.
-            return Contribution(key, self.worker.address, {}, None)
+        with self._lock:
+            if pool in self._pools:
+                # Dask repeats the task of a worker that died on another worker. This one takes its shards already.
+                return Contribution(key, self.worker.address, {}, [])
+            self._pools.add(pool)
+        taken = _Taken(self, pool)
+        helpers = (self.worker.executors["default"], self.worker.state.nthreads - 1)
+
+        def report(position: int, found: SweepProgress) -> None:
+            small = {name: found[name] for name in ("seconds", "cached", "worker")}
+            self.worker.log_event(swept_topic(phase), {"pool": pool, "position": position, **small})
+
         try:
-            taken = _Taken(self, pool)
-            threads = self.worker.state.nthreads
-            helpers = (self.worker.executors["default"], threads - 1)
-
-            def report(position: int, found: SweepProgress) -> None:
-                small = {name: found[name] for name in ("seconds", "cached", "worker")}
-                self.worker.log_event(swept_topic(phase), {"pool": pool, "position": position, **small})
-
             return sweep_shards(phase, taken.next, report, key, self.worker.address, helpers)
         finally:
-            self.is_sweeping.release()
+            with self._lock:
+                self._pools.remove(pool)
 
     def take(self, pool: str) -> list[int] | None:
         """Request shards from the scheduler. While this worker is paused because its memory is full, wait."""

@@ -166,6 +166,27 @@ def test_a_worker_that_joins_is_used_in_the_same_epoch(corpus, expected, tmp_pat
     assert len(set(swept)) == 2
 
 
+def test_an_adaptive_cluster_grows_during_an_epoch_and_shrinks_after_the_run(corpus, expected, tmp_path):
+    numbers = []
+    limits = {"minimum": 1, "maximum": 3, "interval": "200ms"}
+    with open_cluster("local", n_workers=1, memory_limit="1GiB", adapt=limits) as client:
+
+        def grow(event):
+            if isinstance(event, ShardSwept) and not numbers:
+                client.wait_for_workers(3, timeout=120)
+                numbers.append(3)
+                (tmp_path / "gate").touch()
+
+        algorithm = Fragile(gate=str(tmp_path / "gate"))
+        found = trained(corpus, tmp_path / "run", algorithm, OnDask(client), callbacks=[grow])
+        deadline = time.monotonic() + 120
+        while len(client.scheduler_info(n_workers=-1)["workers"]) > 1 and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert len(client.scheduler_info(n_workers=-1)["workers"]) == 1
+    np.testing.assert_array_equal(found, expected)
+    assert numbers == [3]
+
+
 # --- workers that die ---
 
 

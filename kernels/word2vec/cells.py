@@ -23,7 +23,7 @@ Batches are bounded, because the steps of one batch add up without seeing each o
 Source: the updates are Moon's (2019), Algorithms 20 to 22, as in par.py; cells are those of Lerer et al.,
 "PyTorch-BigGraph" (SysML 2019).
 
-Layout: as in par.py. Rows are numbers within a block; W_in and W_out are the blocks (rows, D) float32.
+Layout: rows are numbers within a block; W_in and W_out are the blocks (rows, D) float32.
 
 Reference implementation: tests/helpers/naive_cells.py, `train_cell`.
 """
@@ -34,21 +34,9 @@ import numpy as np
 
 from ..jit import kernel
 from ..random import draw
-from ..simd.tiles import transpose, zeros
+from .batches import Batch, dots_by_four, empty_batch, repel
 from .pairs import LOW, SHIFT
-from .strips import (
-    STRIP,
-    WIDTH,
-    add_products_of_four,
-    add_strips_to_rows,
-    load_strip,
-    multiply_add_rows,
-    multiply_add_strips,
-    repulsions,
-    store_strip,
-    store_sums_of_rows,
-    store_tile,
-)
+from .strips import WIDTH, repulsions
 from .updates import move_rows, prefetch_row
 
 #: Pairs of a run.
@@ -68,13 +56,6 @@ PRODUCT_FORCE = 0.5
 ATTRACTION = 0.25
 #: Largest factor of one pair. It binds only at learning rates from 0.1 on, and in blocks of large weight.
 PAIR_FORCE = 0.5
-#: Vectors of a tile of products: SHARED numbers, in two vectors or one.
-VECTORS = 1 if WIDTH == SHARED else 2
-TILE = VECTORS * WIDTH
-#: Strips of a tile of moves: as many as fit into the registers.
-STRIPS = 4 if WIDTH == SHARED else 3
-#: Numbers of a row of G: SHARED, rounded up to whole tiles.
-COLUMNS = -(-SHARED // STRIPS) * STRIPS
 #: Bits of a draw that are an index into the table of negatives, and so its largest size.
 TABLE_BITS = 16
 TABLE_SHIFT = np.uint64(64 - TABLE_BITS)
@@ -99,15 +80,10 @@ class CellOptions(NamedTuple):
 class Scratch(NamedTuple):
     """Buffers of a batch."""
 
-    centres: np.ndarray  # (RUNS,) uint32
+    batch: Batch  # its rows are the centres of the runs
     ends: np.ndarray  # (RUNS + 1,) int64: run b has the contexts ends[b]:ends[b + 1]
     contexts: np.ndarray  # (RUNS * RUN + 4,) uint32
-    g: np.ndarray  # (RUNS * RUN + WIDTH,) float32: gradients of the contexts
-    negatives: np.ndarray  # (SHARED,) uint32
-    V: np.ndarray  # (D / STRIP, RUNS, STRIP) float32: the centres' rows, strip by strip
-    U: np.ndarray  # (D / STRIP, SHARED, STRIP) float32: the negatives' rows, strip by strip
-    turned: np.ndarray  # (D, SHARED) float32: the transpose of U
-    G: np.ndarray  # (RUNS + 1, SHARED) float32; tiles may read one row too many
+    g: np.ndarray  # (RUNS * RUN + 4 + WIDTH,) float32: gradients of the contexts
 
 
 class Limits(NamedTuple):
@@ -130,7 +106,8 @@ def _limits(options: CellOptions) -> Limits:
     all pairs of the batch, times the share of negatives that are this word.
     """
     alpha = max(options.alpha, options.min_alpha)
-    per_pair = min(PAIR_FORCE, alpha * options.negative * options.weight)
+    weight = min(options.negative * options.weight, PAIR_FORCE / alpha)
+    per_pair = alpha * weight
     # The share of a word among the contexts is larger than among the negatives, but hardly larger than the square root.
     same_context = max(1, ATTRACTION / (alpha * np.sqrt(options.heaviest)))
     centre = int(max(1, min(CENTRE_PAIRS, CENTRE_FORCE / per_pair)))
@@ -139,7 +116,7 @@ def _limits(options: CellOptions) -> Limits:
     heavy = int(max(1, min(centre, same_context, PRODUCT_FORCE / (per_pair * options.heaviest))))
     # With such a word, runs see each other's attraction at once.
     group = GROUP if batch == RUNS * RUN else 1
-    return Limits(run, centre, batch, heavy, group, per_pair / (alpha * SHARED))
+    return Limits(run, centre, batch, heavy, group, weight / SHARED)
 
 
 @kernel
@@ -149,20 +126,13 @@ def train_cell(W_in: np.ndarray, W_out: np.ndarray, pairs: np.ndarray, table: np
     ``pairs`` (n,) uint32 are sorted by centre; ``table`` (size,) uint16, size a power of two, has the negatives of the
     block of contexts.
     """
-    D = W_in.shape[1]
     scratch = Scratch(
-        np.zeros(RUNS + STRIPS, np.uint32),
+        empty_batch(RUNS, SHARED, W_in.shape[1]),
         np.zeros(RUNS + 1, np.int64),
         np.zeros(RUNS * RUN + 4, np.uint32),
         np.zeros(RUNS * RUN + 4 + WIDTH, np.float32),
-        np.zeros(COLUMNS, np.uint32),
-        np.zeros((D // STRIP, RUNS, STRIP), np.float32),
-        np.empty((D // STRIP, SHARED, STRIP), np.float32),
-        np.empty((D, SHARED), np.float32),
-        np.zeros((RUNS + STRIPS, COLUMNS), np.float32),
     )
     runs = np.empty(len(pairs), np.int64)
-    heavy = np.empty(0, np.int64)
     limits = _limits(options)
     n_runs, heavy = _find_runs(pairs, runs, limits.run)
     done = 0
@@ -180,11 +150,11 @@ def train_cell(W_in: np.ndarray, W_out: np.ndarray, pairs: np.ndarray, table: np
             at = (at + stride) % n_runs
         alpha = _learning_rate(options, done)
         done += scratch.ends[B]
-        _draw_negatives(head, table, options, scratch.negatives)
-        for o in range(SHARED):
-            prefetch_row(W_out, scratch.negatives[o])
+        _draw_negatives(head, table, options, scratch.batch.negatives, W_out)
         _attract(B, alpha, limits.group, scratch, W_in, W_out)
-        _repel(B, alpha, limits, scratch, W_in, W_out)
+        for b in range(B):
+            scratch.batch.strengths[b] = alpha * limits.weight * (scratch.ends[b + 1] - scratch.ends[b])
+        repel(B, SHARED, scratch.batch, W_in, W_out)
 
 
 @kernel(inline="always")
@@ -262,11 +232,11 @@ def _add_run(pairs: np.ndarray, run: int, B: int, limits: Limits, scratch: Scrat
             return False
         same = m
         for b in range(B):
-            if scratch.centres[b] == centre:
+            if scratch.batch.rows[b] == centre:
                 same += scratch.ends[b + 1] - scratch.ends[b]
         if same > limits.centre:
             return False
-    scratch.centres[B] = centre
+    scratch.batch.rows[B] = centre
     for p in range(m):
         scratch.contexts[n + p] = pairs[first + p] & LOW
     scratch.ends[B + 1] = n + m
@@ -277,17 +247,20 @@ def _add_run(pairs: np.ndarray, run: int, B: int, limits: Limits, scratch: Scrat
 
 
 @kernel(_nrt=False)
-def _draw_negatives(head: int, table: np.ndarray, options: CellOptions, negatives: np.ndarray) -> None:
-    """Draw the negatives of a batch, whose first run begins with the pair ``head``."""
+def _draw_negatives(
+    head: int, table: np.ndarray, options: CellOptions, negatives: np.ndarray, W_out: np.ndarray
+) -> None:
+    """Draw the negatives of a batch whose first run begins with the pair ``head``, and prefetch their rows."""
     for o in range(SHARED):
         index = (draw(options.key, head * SHARED + o) >> TABLE_SHIFT) & np.uint64(len(table) - 1)
         negatives[o] = table[index]
+        prefetch_row(W_out, negatives[o])
 
 
 @kernel(_nrt=False)
 def _attract(B: int, alpha: np.float32, group: int, scratch: Scratch, W_in: np.ndarray, W_out: np.ndarray) -> None:
     """Train the B runs of a batch with label 1, ``group`` runs at a time."""
-    centres, ends, contexts, g = scratch.centres, scratch.ends, scratch.contexts, scratch.g
+    centres, ends, contexts, g = scratch.batch.rows, scratch.ends, scratch.contexts, scratch.g
     for first in range(0, B, group):
         last = min(first + group, B)
         for b in range(last, min(last + group, B)):
@@ -295,78 +268,13 @@ def _attract(B: int, alpha: np.float32, group: int, scratch: Scratch, W_in: np.n
             for c in range(ends[b], ends[b + 1]):
                 prefetch_row(W_out, contexts[c])
         for b in range(first, last):
-            _dots(W_in, centres[b], W_out, contexts, ends[b], ends[b + 1], g)
+            dots_by_four(W_in, centres[b], W_out, contexts, ends[b], ends[b + 1], g)
         for c in range(ends[first], ends[last], WIDTH):
             repulsions(g, c, alpha)
         for c in range(ends[first], ends[last]):
             g[c] += alpha
         for b in range(first, last):
             move_rows(W_in, centres[b], W_out, contexts, ends[b], ends[b + 1], g)
-
-
-@kernel(_nrt=False)
-def _repel(B: int, alpha: np.float32, limits: Limits, scratch: Scratch, W_in: np.ndarray, W_out: np.ndarray) -> None:
-    """Train the B runs of a batch with the shared negatives, label 0."""
-    D = W_in.shape[1]
-    centres, negatives, V, U, G = scratch.centres, scratch.negatives, scratch.V, scratch.U, scratch.G
-    _gather(W_in, centres, B, V)
-    _gather(W_out, negatives, SHARED, U)
-    # With the negatives side by side, one vector holds one dimension of several of them.
-    for o in range(0, SHARED, WIDTH):
-        for d in range(0, D, WIDTH):
-            at = (d - d % STRIP) * SHARED + o * STRIP + d % STRIP
-            transpose(U, at, STRIP, scratch.turned, d * SHARED + o, SHARED)
-    for b in range(0, B, 4):
-        for o in range(0, SHARED, TILE):
-            tile = zeros(G, VECTORS)
-            for first in range(0, D, STRIP):
-                for d in range(STRIP):
-                    at = first * RUNS + b * STRIP + d
-                    tile = multiply_add_rows(tile, V, at, STRIP, scratch.turned, (first + d) * SHARED + o)
-            store_tile(tile, G, b * COLUMNS + o, COLUMNS)
-    for b in range(B):
-        strength = np.float32(alpha * limits.weight * (scratch.ends[b + 1] - scratch.ends[b]))
-        for o in range(0, SHARED, WIDTH):
-            repulsions(G, b * COLUMNS + o, strength)
-    # Whole tiles of moves: the padding of a list of rows is some row, and its gradients are zero.
-    for b in range(B, B + STRIPS):
-        centres[b] = centres[0]
-        for o in range(SHARED):
-            G[b, o] = 0
-    for d in range(0, D, STRIP):
-        for o in range(0, SHARED, STRIPS):
-            tile = zeros(G, STRIPS)
-            for b in range(B):
-                tile = multiply_add_strips(tile, G, b * COLUMNS + o, 1, V, d * RUNS + b * STRIP)
-            add_strips_to_rows(tile, W_out, negatives, o, D, d)
-        for b in range(0, B, STRIPS):
-            tile = zeros(G, STRIPS)
-            for o in range(SHARED):
-                tile = multiply_add_strips(tile, G, b * COLUMNS + o, COLUMNS, U, d * SHARED + o * STRIP)
-            add_strips_to_rows(tile, W_in, centres, b, D, d)
-
-
-@kernel(_nrt=False)
-def _gather(W: np.ndarray, rows: np.ndarray, n: int, panels: np.ndarray) -> None:
-    """Copy n rows of W to the panels (D / STRIP, any, STRIP)."""
-    D = W.shape[1]
-    for r in range(n):
-        for d in range(0, D, STRIP):
-            store_strip(load_strip(W, np.int64(rows[r]) * D + d), panels, d * panels.shape[1] + r * STRIP)
-
-
-@kernel(inline="always")
-def _dots(A: np.ndarray, i: int, B: np.ndarray, rows: np.ndarray, first: int, last: int, g: np.ndarray) -> None:
-    """Write the products of row i of A with the rows first to last of B to g, and up to three numbers after them.
-
-    Up to three more rows of the list are read.
-    """
-    D = A.shape[1]
-    for r in range(first, last, 4):
-        tile = zeros(A, 2)
-        for d in range(0, D, STRIP):
-            tile = add_products_of_four(tile, A, np.int64(i) * D + d, B, rows, r, D, d)
-        store_sums_of_rows(tile, g, r)
 
 
 # --- heavy centres ---
@@ -390,7 +298,7 @@ def _train_heavy(
     """
     first, last = bounds
     size = limits.heavy
-    rows, g, negatives = scratch.contexts, scratch.g, scratch.negatives
+    rows, g, negatives = scratch.contexts, scratch.g, scratch.batch.negatives
     centre = pairs[first] >> SHIFT
     for head in range(first, last, size):
         m = min(size, last - head)
@@ -398,11 +306,10 @@ def _train_heavy(
         done += m
         for p in range(m):
             rows[p] = pairs[head + p] & LOW
-        _draw_negatives(head, table, options, negatives)
+        _draw_negatives(head, table, options, negatives, W_out)
         for o in range(SHARED):
             rows[m + o] = negatives[o]
-            prefetch_row(W_out, negatives[o])
-        _dots(W_in, centre, W_out, rows, 0, m + SHARED, g)
+        dots_by_four(W_in, centre, W_out, rows, 0, m + SHARED, g)
         _gradients(m, alpha, np.float32(alpha * limits.weight * m), g)
         move_rows(W_in, centre, W_out, rows, 0, m + SHARED, g)
     return done

@@ -47,19 +47,27 @@ def negative_at(options: TrainingOptions, index: int) -> np.uint32:
 
 
 @kernel(inline="always")
-def range_of_negatives(
-    position_in_document: int, length: int, position: int, options: TrainingOptions
-) -> tuple[np.int64, int]:
-    """Return how many negatives a mini-batch has, and the index of the first one's draw: two int64.
+def number_of_negatives(first: int, last: int, length: int, options: TrainingOptions) -> int:
+    """Return how many negatives the words first to last of a document of ``length`` words share.
 
-    The number is drawn as in Algorithm 22, lines 6 to 14: it depends on whether the first word of the mini-batch is
-    near an end of its document. ``position`` is that word's token in the chunk.
+    It is ``negative`` times the expected number of context words of one of them, so that a word has as many products
+    with negatives as in word-by-word training. A reach is drawn from 1 to C, so a side with m words has
+    m (2C − m + 1) / 2C context words on average for m up to C.
     """
     C = options.window
-    at_end = position_in_document <= C - 1 or length - 1 - position_in_document <= C - 1
-    reach = C if at_end else 2 * C
-    base = position * (2 * C * options.negative + 1)
-    return np.int64(draw(options.negatives_key, base) % np.uint64(reach)) * options.negative, base + 1
+    doubled = 0
+    for k in range(first, last):
+        left = min(C, k)
+        right = min(C, length - 1 - k)
+        doubled += left * (2 * C - left + 1) + right * (2 * C - right + 1)
+    parts = 2 * C * (last - first)
+    return (options.negative * doubled + parts // 2) // parts
+
+
+@kernel(inline="always")
+def first_negative(position: int, options: TrainingOptions) -> int:
+    """Return the index of the first negative's draw of a mini-batch whose first word is a token of the chunk."""
+    return position * (2 * options.window * options.negative + 1) + 1
 
 
 # --- contexts ---

@@ -387,7 +387,7 @@ def word2vec_full(sentences, W_in, W_out, window, negative, table, keys, rate):
 
 
 def word2vec_par(sentences, W_in, W_out, window, negative, table, keys, rate, batch=24):
-    """Moon's Algorithms 20 to 22: attraction and repulsion of one mini-batch before the next."""
+    """Moon's Algorithms 20 and 21, and 22 with another number of negatives, mini-batch by mini-batch."""
     for sentence in sentences:
         if len(sentence) < 2:
             continue
@@ -405,11 +405,13 @@ def word2vec_par(sentences, W_in, W_out, window, negative, table, keys, rate, ba
                 errors.append(word2vec_errors(W_out, words[i], W_in, context, [1] * len(context)))
             for i, context, error in zip(members, contexts, errors, strict=True):
                 word2vec_move(W_out, words[i], W_in, context, error, alpha)
-            # Repulsion from shared negatives. Their number depends on whether the mini-batch begins near an end.
-            is_edge = head <= window - 1 or len(words) - 1 - head <= window - 1
-            first = position * (2 * window * negative + 1)
-            n = splitmix(keys[1], first) % (window if is_edge else 2 * window) * negative
-            shared = word2vec_negatives(table, keys[1], first + 1, n)
+            # Repulsion from shared negatives: ``negative`` for each context that a word has on average.
+            contexts_of_all_reaches = sum(
+                len(word2vec_context(words, i, reach)) for i in members for reach in range(1, window + 1)
+            )
+            cases = window * len(members)
+            n = (2 * negative * contexts_of_all_reaches + cases) // (2 * cases)
+            shared = word2vec_negatives(table, keys[1], position * (2 * window * negative + 1) + 1, n)
             own = words[head : head + batch]
             M_in, M_out = W_in[own].copy(), W_out[shared].copy()
             gradient = -alpha / (1 + np.exp(-(M_out @ M_in.T)))

@@ -21,13 +21,13 @@ from ...word2vec.skip_gram import BATCH, TrainingOptions
 from ..jit import device, kernel
 from ..random import draw
 from ..warp import WARP
-from .updates import dot, gradient, learning_rate, negative_at, range_of_negatives
+from .updates import dot, first_negative, gradient, learning_rate, negative_at, number_of_negatives
 
 
 def shared_floats(options: TrainingOptions, D: int) -> int:
     """Return how many numbers a block has in dynamic shared memory."""
     attractions = 2 * options.window + 1  # per word
-    repulsions = 2 * options.window * options.negative
+    repulsions = (options.window + 1) * options.negative  # the largest `number_of_negatives`
     return 2 * BATCH * D + BATCH * max(repulsions, attractions)
 
 
@@ -46,7 +46,8 @@ def train_par(stretches: Any, text: Any, options: Any, D: int, W_in: Any, W_out:
             position = np.int64(text.positions[head])
             alpha = learning_rate(options, position)
             _attract(batch, text, options, alpha, D, W_in, W_out, gradients)
-            n, base = range_of_negatives(head - start, end - start, position, options)
+            n = number_of_negatives(head - start, batch[2] - start, end - start, options)
+            base = first_negative(position, options)
             _repel(batch, text.words, options, (n, base, alpha), D, W_in, W_out, rows, gradients)
 
 

@@ -22,7 +22,8 @@ LARGEST_PRODUCT = 80.0
 
 learning_rate = to_device(cpu.learning_rate)
 negative_at = to_device(cpu.negative_at, draw=draw)
-range_of_negatives = to_device(cpu.range_of_negatives, draw=draw)
+number_of_negatives = to_device(cpu.number_of_negatives)
+first_negative = to_device(cpu.first_negative)
 
 
 @device

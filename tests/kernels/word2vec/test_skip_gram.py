@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from corpusmill.kernels import random
 from corpusmill.kernels.word2vec import skip_gram as word2vec
+from corpusmill.kernels.word2vec.updates import number_of_negatives
 from helpers import naive
 
 REFERENCES = {"sgns": naive.word2vec_sgns, "full": naive.word2vec_full, "par": naive.word2vec_par}
@@ -101,3 +102,15 @@ def test_the_loss_is_minus_the_logarithm_of_the_sigmoids():
     ]
     wanted = -sum(np.log(1 / (1 + np.exp(-x * sign))) for x, sign in held)
     assert word2vec.loss(W_in, W_out, pairs, negatives) == pytest.approx(wanted, rel=1e-5)
+
+
+@pytest.mark.parametrize("length", [2, 5, 18, 100])
+def test_words_of_short_documents_have_as_many_negatives_per_context_as_those_of_long_ones(length):
+    window, negative = 5, 5
+    options = make_options(window, negative, 30)
+    contexts = [len(naive.word2vec_context(range(length), i, r)) for i in range(length) for r in range(1, window + 1)]
+    found = 0
+    for head in range(0, length, word2vec.BATCH):
+        tail = min(head + word2vec.BATCH, length)
+        found += number_of_negatives(head, tail, length, options) * (tail - head)
+    assert found == pytest.approx(negative * np.mean(contexts) * length, rel=0.03)

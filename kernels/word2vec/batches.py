@@ -56,7 +56,7 @@ class Batch(NamedTuple):
 
 @kernel
 def empty_batch(rows: int, negatives: int, D: int) -> Batch:
-    """Return buffers for a number of rows and of negatives of D numbers each."""
+    """Return buffers for a number of rows and of negatives, each (D,) float32."""
     R = (rows + ROWS - 1) // ROWS * ROWS + STRIPS
     # Whole tiles of products, and of moves.
     N = (negatives + TILE - 1) // TILE * TILE
@@ -142,9 +142,9 @@ def _move(B: int, n: int, batch: Batch, W_in: np.ndarray, W_out: np.ndarray) -> 
 
 @kernel(inline="always")
 def dots_by_four(A: np.ndarray, i: int, B: np.ndarray, rows: np.ndarray, first: int, last: int, g: np.ndarray) -> None:
-    """Write the products of row i of A with the rows first to last of B to g, and up to three numbers after them.
+    """Write the products of row i of A with the rows first to last of B (R, D) float32 to g, four at a time.
 
-    As many more rows of the list are read.
+    Up to three numbers of g after the last are overwritten, and as many rows of the list are read.
     """
     D = A.shape[1]
     for r in range(first, last, 4):

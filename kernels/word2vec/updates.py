@@ -48,7 +48,7 @@ def negative_at(options: TrainingOptions, index: int) -> np.uint32:
 
 @kernel(inline="always")
 def number_of_negatives(first: int, last: int, length: int, options: TrainingOptions) -> int:
-    """Return how many negatives the words first to last of a document of ``length`` words share.
+    """Return how many negatives the words first to last of a document of ``length`` words share: int64.
 
     It is ``negative`` times the expected number of context words of one of them, so that a word has as many products
     with negatives as in word-by-word training. A reach is drawn from 1 to C, so a side with m words has
@@ -66,7 +66,7 @@ def number_of_negatives(first: int, last: int, length: int, options: TrainingOpt
 
 @kernel(inline="always")
 def first_negative(position: int, options: TrainingOptions) -> int:
-    """Return the index of the first negative's draw of a mini-batch whose first word is a token of the chunk."""
+    """Return the index of the first negative's draw of a mini-batch: int64; ``position`` is its first word's token."""
     return position * (2 * options.window * options.negative + 1) + 1
 
 

@@ -99,69 +99,88 @@ def train_in_order(text, parameters, method):
     return Trained(W_in, W_out, time.process_time() - began)
 
 
-def train_strata(text, parameters, n_blocks, rounds, threads=1):
-    """Train in ``rounds`` rounds of ``n_blocks`` strata; a round has an equal part of each epoch's chunks."""
-    seed, epochs, P = parameters.seed, parameters.epochs, n_blocks
-    W_in, W_out, keep = start(text, parameters)
-    mass = text.frequency * keep.astype(np.float64)
-    dealing = arrange(deal(mass, P, random.key(seed, DEALING)), P)
-    negatives = block_negatives(dealing, text.frequency, keep, 0.75, BLOCK_TABLE, random.key(seed, TABLES))
-    rows = [slice(dealing.bounds[b], dealing.bounds[b + 1]) for b in range(P)]
-    model = W_in[dealing.order], W_out[dealing.order]
-    total = epochs * len(text.tokens)
-    round_tokens = -(-total // rounds)
-    done = 0
-    parts = {"pairs": 0.0, "cells": 0.0}
-    wall = {"pairs": 0.0, "cells": 0.0}
-    pool = ThreadPoolExecutor(threads)
-    began = time.process_time()
-    step = 0
-    for epoch in range(epochs):
-        chunks = list(enumerate(text.chunks(min(parameters.chunk_tokens, round_tokens))))
-        position = 0
-        while position < len(chunks):
-            clock, wall_clock = time.process_time(), time.perf_counter()
-            split = []
-            tokens_of_round = 0
-            while position < len(chunks) and tokens_of_round < round_tokens:
-                chunk, (ptr, tokens) = chunks[position]
-                keys = [random.key(seed, stream, epoch, chunk) for stream in (SUBSAMPLING, WINDOWS)]
-                pairs, counts = split_pairs(ptr, tokens, dealing.places, keep, parameters.window, *keys, P)
-                split.append((pairs, np.r_[0, np.cumsum(counts)]))
-                tokens_of_round += len(tokens)
-                position += 1
-            parts["pairs"] += time.process_time() - clock
-            wall["pairs"] += time.perf_counter() - wall_clock
-            clock, wall_clock = time.process_time(), time.perf_counter()
-            per_token = (parameters.alpha - parameters.min_alpha) / total
+class Strata:
+    """Training in strata of cells: ``rounds`` rounds, each over an equal part of the chunks of all epochs."""
 
-            def train(i, s, split=split, tokens=tokens_of_round, done=done, step=step, per_token=per_token):
-                j = i ^ s
-                cell = i * P + j
-                pairs = prepare_cell(
-                    [p[ends[cell] : ends[cell + 1]] for p, ends in split], rows[i].stop - rows[i].start
-                )
-                options = CellOptions(
-                    parameters.negative,
-                    negatives.weights[j],
-                    negatives.heaviest[j],
-                    parameters.alpha - per_token * (done + tokens * s / P),
-                    per_token * tokens / P / max(1, len(pairs)),
-                    parameters.min_alpha,
-                    random.key(seed, NEGATIVES, step, i, j),
-                )
-                train_cell(model[0][rows[i]], model[1][rows[j]], pairs, negatives.tables[j], options)
+    def __init__(self, text, parameters, n_blocks, rounds, threads=1):
+        self.text, self.parameters, self.P = text, parameters, n_blocks
+        self.rounds = rounds
+        self.pool = ThreadPoolExecutor(threads)
+        seed = parameters.seed
+        self.W_in, self.W_out, self.keep = start(text, parameters)
+        mass = text.frequency * self.keep.astype(np.float64)
+        self.dealing = arrange(deal(mass, n_blocks, random.key(seed, DEALING)), n_blocks)
+        self.negatives = block_negatives(
+            self.dealing, text.frequency, self.keep, 0.75, BLOCK_TABLE, random.key(seed, TABLES)
+        )
+        bounds = self.dealing.bounds
+        self.rows = [slice(bounds[b], bounds[b + 1]) for b in range(n_blocks)]
+        self.blocks_in = self.W_in[self.dealing.order]
+        self.blocks_out = self.W_out[self.dealing.order]
+        self.total = parameters.epochs * len(text.tokens)
+        self.slope = (parameters.alpha - parameters.min_alpha) / self.total
+        self.done = 0
+        self.step = 0
+        self.seconds = {"pairs": 0.0, "cells": 0.0, "cells, wall": 0.0}
 
-            for s in range(P):
-                if threads == 1:
-                    for i in range(P):
-                        train(i, s)
-                else:
-                    list(pool.map(lambda i, s=s: train(i, s), range(P)))
-            parts["cells"] += time.process_time() - clock
-            wall["cells"] += time.perf_counter() - wall_clock
-            done += tokens_of_round
-            step += 1
-    cpu = time.process_time() - began
-    W_in[dealing.order], W_out[dealing.order] = model
-    return Trained(W_in, W_out, cpu, parts | {f"{name} wall": seconds for name, seconds in wall.items()})
+    def train(self):
+        """Train all epochs and return the vectors in the order of the words."""
+        began = time.process_time()
+        for epoch in range(self.parameters.epochs):
+            for chunks in self._rounds_of_epoch():
+                self._train_round(epoch, chunks)
+        cpu = time.process_time() - began
+        self.W_in[self.dealing.order] = self.blocks_in
+        self.W_out[self.dealing.order] = self.blocks_out
+        return Trained(self.W_in, self.W_out, cpu, self.seconds)
+
+    def _rounds_of_epoch(self):
+        """Yield lists of (number, ptr, tokens) of the chunks of each round."""
+        size = -(-self.total // self.rounds)
+        chunks = []
+        tokens_of_round = 0
+        for number, (ptr, tokens) in enumerate(self.text.chunks(min(self.parameters.chunk_tokens, size))):
+            chunks.append((number, ptr, tokens))
+            tokens_of_round += len(tokens)
+            if tokens_of_round >= size:
+                yield chunks
+                chunks, tokens_of_round = [], 0
+        if chunks:
+            yield chunks
+
+    def _train_round(self, epoch, chunks):
+        clock = time.process_time()
+        split = []
+        for number, ptr, tokens in chunks:
+            keys = [random.key(self.parameters.seed, stream, epoch, number) for stream in (SUBSAMPLING, WINDOWS)]
+            places, window = self.dealing.places, self.parameters.window
+            pairs, counts = split_pairs(ptr, tokens, places, self.keep, window, *keys, self.P)
+            split.append((pairs, np.r_[0, np.cumsum(counts)]))
+        tokens_of_round = sum(len(tokens) for _, _, tokens in chunks)
+        self.seconds["pairs"] += time.process_time() - clock
+        clock, wall = time.process_time(), time.perf_counter()
+        for s in range(self.P):
+            cells = [(i, (i + s) % self.P, s) for i in range(self.P)]
+            list(self.pool.map(lambda cell: self._train_cell(*cell, split, tokens_of_round), cells))
+        self.seconds["cells"] += time.process_time() - clock
+        self.seconds["cells, wall"] += time.perf_counter() - wall
+        self.done += tokens_of_round
+        self.step += 1
+
+    def _train_cell(self, i, j, s, split, tokens_of_round):
+        """Train cell (i, j) of stratum s; the learning rate falls within the round and within the cell."""
+        number = i * self.P + j
+        segments = [pairs[ends[number] : ends[number + 1]] for pairs, ends in split]
+        pairs = prepare_cell(segments, self.rows[i].stop - self.rows[i].start)
+        options = CellOptions(
+            self.parameters.negative,
+            self.negatives.weights[j],
+            self.negatives.heaviest[j],
+            self.parameters.alpha - self.slope * (self.done + tokens_of_round * s / self.P),
+            self.slope * tokens_of_round / self.P / max(1, len(pairs)),
+            self.parameters.min_alpha,
+            random.key(self.parameters.seed, NEGATIVES, self.step, i, j),
+        )
+        train_cell(
+            self.blocks_in[self.rows[i]], self.blocks_out[self.rows[j]], pairs, self.negatives.tables[j], options
+        )

@@ -122,6 +122,15 @@ class RetrainConfig(Section):
         description="Publish a new version unless its held-out score is worse than that of the one in use by more "
         "than this share",
     )
+    best_tolerance: NonNegativeFloat | None = Field(
+        None,
+        description="The same, compared with the best score of all versions published so far, so that quality cannot "
+        "decline a little every night. null means three times the tolerance",
+    )
+    max_new_words: Annotated[float, Field(ge=0, le=1)] = Field(
+        0.5,
+        description="Do not publish a version if a larger share of the tokens of its new documents are new words",
+    )
     keep: PositiveInt = Field(7, description="Number of latest versions kept. The one in use is always kept")
     dates: str = Field(
         r"(\d{4})[-_/.]?(\d\d)[-_/.]?(\d\d)",

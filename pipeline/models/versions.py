@@ -79,6 +79,11 @@ class VersionFacts(TypedDict):
     measure: str
     score: float | None
     score_before: float | None
+    #: The best score of the versions published before, and of these and this one. Missing in early releases.
+    best_before: NotRequired[float | None]
+    best_score: NotRequired[float | None]
+    #: Share of the tokens of the new documents whose words the version in use did not have.
+    new_tokens: NotRequired[float]
     #: Whether all numbers of the model and its score are finite.
     finite: bool
     #: Why the version was refused; empty if it was not.

@@ -18,7 +18,8 @@ from ....kernels import random
 from ...engine.cache import CACHE
 from ...engine.data import DataRef, reference
 from ...engine.executors import Executor, Result, Task, executor_for
-from .similarity import top_indices, unit_vector
+from .document_completion import select_tokens, split_mask
+from .similarity import row_lengths, top_indices, unit_vector
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 #: Files that ``transform_to`` writes.
 OUTPUT = re.compile(r"part-\d{6}\.parquet")
+#: Most documents of a chunk whose halves are compared: the work grows with the square.
+MATCHED_DOCUMENTS = 512
 #: Bytes of document rows that a task holds at once; they become one row group of a file.
 GROUP_BYTES = 32 << 20
 
@@ -141,6 +144,31 @@ def score_chunk(model: ModelHandle, data: DataRef, index: int, options: ScoreOpt
     """Return the sums that the model's ``score_chunk`` gives for a chunk's documents."""
     estimator, documents = _open(model, data, index)
     return estimator.score_chunk(documents.doc_ptr, documents.words, documents.keys, **options)
+
+
+def match_halves_chunk(model: ModelHandle, data: DataRef, index: int) -> Arrays:
+    """Compare one half of each document with the other half and with those of the chunk's other documents.
+
+    Returns the sums ``pairs``, the pairs of documents, and ``won``, those in which a half is nearer to its own other
+    half. Equal similarities count as half a win. At most MATCHED_DOCUMENTS of the chunk are compared.
+    """
+    estimator, documents = _open(model, data, index)
+    doc_ptr = documents.doc_ptr[: MATCHED_DOCUMENTS + 1]
+    words = documents.words[: doc_ptr[-1]]
+    keys = documents.keys[: len(doc_ptr) - 1]
+    is_first = split_mask(doc_ptr, keys)
+    halves = []
+    for mask in (is_first, ~is_first):
+        rows = estimator.transform_chunk(*select_tokens(doc_ptr, words, mask), keys)
+        halves.append(rows / row_lengths(rows)[:, None])
+    has_both = halves[0].any(axis=1) & halves[1].any(axis=1)
+    # Rounded, so that the result does not depend on the order in which a library adds up products.
+    cosines = np.round(halves[0][has_both] @ halves[1][has_both].T, 4)
+    n = len(cosines)
+    own = np.diagonal(cosines)[:, None]
+    # Each document ties with itself once.
+    won = (own > cosines).sum() + 0.5 * ((own == cosines).sum() - n)
+    return {"won": np.float64(won), "pairs": np.int64(n * (n - 1))}
 
 
 def document_keys(estimator: "TextEstimator", doc_ptr: np.ndarray, words: np.ndarray) -> np.ndarray:

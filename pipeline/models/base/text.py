@@ -171,6 +171,19 @@ class TextEstimator(Estimator):
         """Return the sums ``log_likelihood`` and ``tokens`` over all documents; raise DataError without any token."""
         return self._sum_scores(X, client, {})
 
+    def match_halves(self, X: DataLike, *, client: "Client | None" = None) -> float | None:
+        """Return how often half of a document is nearer to its other half than to half of another document.
+
+        This compares models of any kind, also those without a likelihood, on the same documents. 0.5 is chance, 1 is
+        perfect. Returns None if fewer than two documents have two halves.
+        """
+        sums: Arrays = {"won": np.float64(0), "pairs": np.int64(0)}
+        for chunk in apply.map_chunks(self, self._open_for_transform(X), client, apply.match_halves_chunk):
+            sums = add(sums, chunk)
+        if not int(sums["pairs"]):
+            return None
+        return float(sums["won"] / sums["pairs"])
+
     def _sum_scores(self, X: DataLike, client: "Client | None", options: apply.ScoreOptions) -> Arrays:
         """Add up `score_chunk` over all documents. ``options`` are further arguments of the model's `score_chunk`."""
         corpus = self._open_for_transform(X)

@@ -6,7 +6,7 @@ the next one, with the same bytes. Nothing in the result depends on the time of 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from .....configs.resolve import public
 from .....configs.schema import Config
@@ -21,13 +21,14 @@ from ....ingest.ingest import ingest
 from ....ingest.steps import Listener
 from ....models.base.capabilities import SupportsForget
 from ....models.base.estimator import Estimator
+from ....models.base.text import TextEstimator
 from ....models.registry import load_model
 from ....models.versions import FileRecord, VersionFacts, Versions
 from ....views.history import is_engine_metric
 from ..capabilities import can_forget
 from ..ingest import ingest_options
 from ..train import new_estimator
-from .gate import is_finite, last_score, reason_to_refuse
+from .gate import MATCHING, better_score, is_finite, last_score, reason_to_refuse
 from .plan import Plan
 
 if TYPE_CHECKING:
@@ -40,6 +41,15 @@ class Listeners:
 
     ingest: Listener | None = None
     train: Sequence[Callback] = field(default_factory=tuple)
+
+
+class _Words(NamedTuple):
+    """The vocabulary of a version."""
+
+    batch: str  # the batch that has it
+    number: int
+    new: int  # words that the version in use does not have
+    new_tokens: float  # share of the tokens of the new documents that are such words
 
 
 @dataclass(frozen=True)
@@ -171,22 +181,12 @@ class VersionBuilder:
         plan = self.plan
         published = plan.published
         files = {url: replace(file, batch=file.batch or plan.name) for url, file in plan.manifest.items()}
-        vocabulary_batch = ""
-        words_before = 0
-        if published is not None and published["corpus"]:
-            vocabulary_batch = published["corpus"]
-            words_before = self._batch(vocabulary_batch).n_words
-        words = words_before
-        new_words = 0
-        if corpus is not None:
-            vocabulary_batch = plan.name
-            words = corpus.n_words
-            new_words = max(0, words - words_before)
-        needed = {vocabulary_batch, held_out}
+        words = self._words(corpus)
+        needed = {words.batch, held_out}
         if can_forget(estimator):
             # Forgetting a file later needs its documents.
             needed |= {file.batch for file in files.values()}
-        measure, score = last_score(estimator.history_)
+        measure, score = self._score(estimator, held_out)
         facts: VersionFacts = {
             "name": plan.name,
             "previous": plan.head.version,
@@ -198,26 +198,60 @@ class VersionBuilder:
             "changed": plan.changes.changed,
             "removed": plan.changes.removed,
             "forgotten": plan.forgotten,
-            "corpus": vocabulary_batch,
+            "corpus": words.batch,
             "held_out": held_out,
             "batches": sorted(needed - {""}) if plan.reader else [],
             "documents": corpus.n_documents if corpus is not None else 0,
             "tokens": corpus.n_tokens if corpus is not None else 0,
-            "words": words,
-            "new_words": new_words,
+            "words": words.number,
+            "new_words": words.new,
+            "new_tokens": words.new_tokens,
             "epochs": estimator.n_iter_,
             "software": software_versions(),
             "measure": measure,
             "score": score,
             "score_before": None,
+            "best_before": None,
             "finite": is_finite(estimator),
             "refused": "",
         }
         # Scores can be compared only if they are of the same documents.
         if published and held_out and (held_out, measure) == (published["held_out"], published["measure"]):
             facts["score_before"] = published["score"]
-        facts["refused"] = reason_to_refuse(facts, published, self.config.retrain.tolerance)
+            facts["best_before"] = better_score(measure, [published["score"], published.get("best_score")])
+        facts["refused"] = reason_to_refuse(facts, published, self.config.retrain)
+        # Who publishes a refused version in spite of its score accepts that score for the versions after it.
+        facts["best_score"] = score
+        if score is not None and not facts["refused"]:
+            facts["best_score"] = better_score(measure, [score, facts["best_before"]])
         return facts
+
+    def _score(self, estimator: Estimator, held_out: str) -> tuple[str, float | None]:
+        """Return the name and the value of the version's score on the held-out documents; ("", None) without any."""
+        measure, score = last_score(estimator.history_)
+        if score is None and held_out and isinstance(estimator, TextEstimator):
+            score = estimator.match_halves(self._batch(held_out, "held_out"), client=self.client)
+            measure = MATCHING
+        if score is None:
+            return "", None
+        return measure, score
+
+    def _words(self, corpus: Corpus | None) -> _Words:
+        """Return how the vocabulary grew by the new documents."""
+        published = self.plan.published
+        batch = ""
+        n_before = 0
+        if published is not None and published["corpus"]:
+            batch = published["corpus"]
+            n_before = self._batch(batch).n_words
+        if corpus is None:
+            return _Words(batch, n_before, 0, 0.0)
+        new_tokens = 0.0
+        if published is not None and self.plan.keeps_word_ids and corpus.n_tokens:
+            # New words follow those of the version in use.
+            frequencies = corpus.vocabulary["term_frequency"].to_numpy()
+            new_tokens = float(frequencies[n_before:].sum() / max(1, frequencies.sum()))
+        return _Words(self.plan.name, corpus.n_words, max(0, corpus.n_words - n_before), new_tokens)
 
 
 def _record(file: FileVersion) -> FileRecord:

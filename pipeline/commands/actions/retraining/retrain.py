@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from .....configs.schema import Config
+from .....configs.schema import Config, RetrainConfig
 from ....models.versions import VersionRecord, Versions
 from ...results import RetrainResult
 from .build import Listeners, VersionBuilder
@@ -42,7 +42,7 @@ def retrain(
     versions = Versions(config.retrain.url)
     if request.dry_run:
         plan = make_plan(config, versions, request)
-        return _result(config, request, plan, decide(plan, versions, config.retrain.tolerance))
+        return _result(config, request, plan, decide(plan, versions, config.retrain))
     with versions.locked() as check:
         plan = make_plan(config, versions, request)
         versions.delete_unused(config.retrain.keep, plan.name)
@@ -55,18 +55,18 @@ def retrain(
 def _carry_out(builder: VersionBuilder, check_lock: Callable[[], None]) -> Decision:
     """Build and publish what the plan needs; return the last decision."""
     plan, versions = builder.plan, builder.versions
-    tolerance = builder.config.retrain.tolerance
-    decision = decide(plan, versions, tolerance)
+    limits = builder.config.retrain
+    decision = decide(plan, versions, limits)
     if decision.action == "build":
         builder.build(max(versions.numbers, default=0) + 1)
-        decision = decide(plan, versions, tolerance)
+        decision = decide(plan, versions, limits)
     if decision.action == "publish" and decision.version is not None:
         check_lock()
         versions.publish(decision.version["version"], plan.head, plan.head.withdrawn)
     return decision
 
 
-def decide(plan: Plan, versions: Versions, tolerance: float) -> Decision:
+def decide(plan: Plan, versions: Versions, limits: RetrainConfig) -> Decision:
     """Return what to do about a plan. The version of a plan exists already if an earlier call built it."""
     if not plan.is_due:
         return Decision("nothing")
@@ -77,8 +77,8 @@ def decide(plan: Plan, versions: Versions, tolerance: float) -> Decision:
     if number in plan.head.withdrawn:
         reason = f"version {number} covers the same files and was withdrawn; to use it anyway, roll back to it"
         return Decision("nothing", version=None, reason=reason)
-    # The tolerance may have changed since the version was built.
-    reason = reason_to_refuse(version, plan.published, tolerance)
+    # The limits may have changed since the version was built.
+    reason = reason_to_refuse(version, plan.published, limits)
     if reason:
         return Decision("refuse", version, reason)
     return Decision("publish", version)

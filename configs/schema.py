@@ -35,7 +35,7 @@ class SourceConfig(Section):
         "auto",
         description="Format of the files. auto goes by their names; lines has one document per line, text one per file",
     )
-    text: str = Field("text", description="Column or JSON key of the text")
+    text: str = Field("text", description="Column or JSON key of the text. article.body is a field of a nested column")
     tokens: str | None = Field(None, description="Column or JSON key of lists of words, which replaces the text")
     key: str | None = Field(
         None, description="Column or JSON key of a document's name. null makes names from file and row"
@@ -56,6 +56,9 @@ class SourceConfig(Section):
         None, description="Type of the features of 10x files to keep, such as Peaks. null keeps all"
     )
     transpose: bool = Field(False, description="Whether the columns of a MatrixMarket or npz file are the documents")
+    delimiter: str | None = Field(
+        None, description="Character between the columns of CSV files. null means a tab in .tsv and .tab, else a comma"
+    )
     binarize: bool = Field(False, description="Read every count above 0 as 1")
     zero_based: bool = Field(False, description="Whether the columns of svmlight files count from 0")
     encoding_errors: Literal["strict", "replace"] = Field(

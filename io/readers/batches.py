@@ -33,6 +33,7 @@ class ReadOptions:
     names: str | None = None  # names of 10x features: "id" (also None) or "name"
     feature_type: str | None = None  # keep the 10x features of this type only, such as "Peaks"
     transpose: bool = False  # whether the columns of a MatrixMarket or .npz file are the documents
+    delimiter: str | None = None  # what separates the columns of CSV files; None: a tab in .tsv and .tab, else a comma
     binarize: bool = False  # whether a count above 0 is read as 1
     zero_based: bool = False  # whether svmlight columns count from 0
     encoding_errors: str = "strict"  # what to do with invalid UTF-8: "strict" refuses it, "replace" replaces it
@@ -129,6 +130,30 @@ def as_token_lists(values: pa.Array, options: ReadOptions, row_name: RowName) ->
         row = next(i for i, tokens in enumerate(lists.to_pylist()) if tokens is not None and None in tokens)
         raise DataError(f"{row_name(row)}: a token is null")
     return lists
+
+
+def column_at(batch: pa.RecordBatch, name: str) -> pa.Array | None:
+    """Return a column, or a field of nested columns such as "article.body"; None if there is none.
+
+    A column whose own name has dots comes first.
+    """
+    if name in batch.schema.names:
+        return _decoded_dictionary(batch.column(name))
+    root, _, rest = name.partition(".")
+    if not rest or root not in batch.schema.names:
+        return None
+    column = batch.column(root)
+    for part in rest.split("."):
+        if not pa.types.is_struct(column.type) or column.type.get_field_index(part) < 0:
+            return None
+        column = pc.struct_field(column, part)
+    return _decoded_dictionary(column)
+
+
+def _decoded_dictionary(column: pa.Array) -> pa.Array:
+    if pa.types.is_dictionary(column.type):
+        return column.dictionary_decode()
+    return column
 
 
 def column_batch(

@@ -38,10 +38,11 @@ class JSONLinesReader(LineBasedReader):
 
     def _parse_quickly(self, data: bytes, line: int) -> _Parsed | None:
         """Parse a block with Arrow; return None if a line is blank or not as expected."""
-        if not _is_utf8(data):
-            return None
         field = _field(self.options)
         key = self.options.key
+        # A dot may be part of a name, or lead to a field of a nested object.
+        if not _is_utf8(data) or "." in field.name or (key and "." in key):
+            return None
         if not key:
             table = _parse_json(data, pa.schema([field]))
             return self._accept(table, field, None, line)
@@ -74,13 +75,25 @@ class JSONLinesReader(LineBasedReader):
                 continue
             where = f"{file.url}, line {line}"
             found = _parse_object(raw, self.options.encoding_errors, where)
-            value = found.get(field.name)
+            value = _value_at(found, field.name)
             if value is None and self.options.null_text == "error":
                 raise DataError(_missing_field(field, found, where))
             values.append(_checked(value, field, where))
-            keys.append(_key_text(found.get(key)) if key else f"{file.name}:{line}")
+            keys.append(_key_text(_value_at(found, key)) if key else f"{file.name}:{line}")
             lines.append(line)
         return _Parsed(pa.array(values, field.type), pa.array(keys, pa.string()), lines.__getitem__)
+
+
+def _value_at(found: dict[str, Any], name: str) -> Any:
+    """Return a field, or one of a nested object such as "article.body"; None if there is none."""
+    if name in found:
+        return found[name]
+    value: Any = found
+    for part in name.split("."):
+        if not isinstance(value, dict) or part not in value:
+            return None
+        value = value[part]
+    return value
 
 
 def _field(options: ReadOptions) -> pa.Field:

@@ -1,7 +1,7 @@
 """Choose the reader of a source: by the option ``format``, by the names of its files, or by the type of an object."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -14,6 +14,7 @@ from ..stores.store import DataError
 from . import demo
 from .batches import ReadOptions
 from .content import check_is_text
+from .frames import TableReader, has_numbers_only, is_table, row_batches, rows_or_documents, table_batches
 from .jsonl import JSONLinesReader
 from .lda_c import LDACReader
 from .lines import LinesReader, TextFilesReader
@@ -50,6 +51,7 @@ _FORMATS_OF_OPTION = {
     "keys_file": ("matrixmarket", "npz"),
     "transpose": ("matrixmarket", "npz"),
     "layer": ("h5ad", "zarr"),
+    "delimiter": ("csv",),
     "names": ("10x-h5", "10x-mtx"),
     "feature_type": ("10x-h5", "10x-mtx"),
 }
@@ -103,12 +105,23 @@ def open_source(source: Any, options: ReadOptions) -> Reader:
 def from_memory(data: Any, options: ReadOptions, names: Sequence[str] | None = None) -> Reader:
     """Return the reader of a matrix of counts, whose columns have ``names``, or of an iterable of documents."""
     _check(options)
+    if isinstance(data, Mapping):
+        raise DataError("a dictionary is neither documents nor a table; pass a list of strings, or a data frame")
     if is_annotated(data):
         return MatrixReader(annotated_rows(data, options.layer), options)
     is_matrix = isinstance(data, RowBlocks) or scipy.sparse.issparse(data) or is_dask_array(data) or is_backed(data)
-    if is_matrix or getattr(data, "ndim", 1) == 2:
+    if is_matrix:
         return MatrixReader(row_blocks(data, names), options)
-    return DocumentsReader(data, options)
+    if is_table(data) and not has_numbers_only(data):
+        return TableReader(table_batches(data), options)
+    if getattr(data, "ndim", 1) == 2:
+        return MatrixReader(row_blocks(data, names), options)
+    if isinstance(data, Sequence) and data and isinstance(data[0], str | Sequence):
+        return DocumentsReader(data, options)
+    are_rows, items = rows_or_documents(data)
+    if are_rows:
+        return TableReader(row_batches(items), options)
+    return DocumentsReader(items, options)
 
 
 def _check_applies(options: ReadOptions, format_name: str, source: Any) -> None:
@@ -130,6 +143,8 @@ def _folder_format(source: Any) -> str | None:
 
 
 def _check(options: ReadOptions) -> None:
+    if options.delimiter is not None and len(options.delimiter) != 1:
+        raise ValueError(f"delimiter={options.delimiter!r} must be one character")
     for name, allowed in _CHOICES.items():
         value = getattr(options, name)
         if value not in allowed:

@@ -11,7 +11,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from ..stores.store import DataError
-from .batches import BATCH_BYTES, Batch, ReadOptions, RowName, as_text, column_batch
+from .batches import BATCH_BYTES, Batch, ReadOptions, RowName, as_text, column_at, column_batch
 from .reader import PARTITION_BYTES, Reader
 from .source import Partition, SourceFile, open_file, read_some
 
@@ -67,10 +67,10 @@ class CSVReader(Reader):
         file = part.file
         row = part.first_row
         columns = _wanted_columns(self.options)
-        _check_columns(file, _csv_header(file), columns)
+        _check_columns(file, _csv_header(file, self.options), columns)
         with open_file(file) as stream:
             try:
-                for block in _open_csv(_CheckedStream(stream, file), file, columns):
+                for block in _open_csv(_CheckedStream(stream, file), _delimiter(file, self.options), columns):
                     if block.num_rows:
                         yield self._batch(file, block, row)
                     row += block.num_rows
@@ -86,25 +86,27 @@ class CSVReader(Reader):
         return column_batch(self.options, file.name, values, keys, row_name, first_row)
 
 
-def _open_csv(stream: "_CheckedStream", file: SourceFile, columns: list[str]) -> Iterable[pa.RecordBatch]:
+def _open_csv(stream: "_CheckedStream", delimiter: str, columns: list[str]) -> Iterable[pa.RecordBatch]:
     # Text is read as bytes, because `as_text` has its own message for invalid UTF-8.
     types = dict(zip(columns, (pa.binary(), pa.string()), strict=False))
     return pyarrow.csv.open_csv(
         stream,
         pyarrow.csv.ReadOptions(use_threads=False, block_size=BATCH_BYTES),
-        pyarrow.csv.ParseOptions(delimiter=_delimiter(file), newlines_in_values=True),
+        pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
         pyarrow.csv.ConvertOptions(check_utf8=False, include_columns=columns, column_types=types),
     )
 
 
-def _delimiter(file: SourceFile) -> str:
+def _delimiter(file: SourceFile, options: ReadOptions) -> str:
+    if options.delimiter is not None:
+        return options.delimiter
     return "\t" if file.extension in (".tsv", ".tab") else ","
 
 
-def _csv_header(file: SourceFile) -> list[str]:
+def _csv_header(file: SourceFile, options: ReadOptions) -> list[str]:
     with open_file(file) as stream:
         start = read_some(stream, HEADER_BYTES, file).decode("utf-8-sig", "replace")
-    rows = csv.reader(io.StringIO(start, newline=""), delimiter=_delimiter(file))
+    rows = csv.reader(io.StringIO(start, newline=""), delimiter=_delimiter(file, options))
     return next((row for row in rows if row), [])
 
 
@@ -141,7 +143,7 @@ class ParquetReader(Reader):
         """Group consecutive row groups of a file into partitions of about PARTITION_BYTES."""
         for file in self.files:
             with open_file(file) as stream, _open_parquet(file, stream) as found:
-                _check_columns(file, found.schema_arrow.names, _wanted_columns(self.options))
+                _check_columns(file, _paths(found.schema_arrow), _wanted_columns(self.options))
                 yield from _row_group_ranges(file, found.metadata)
 
     def read(self, part: Partition) -> Iterator[Batch]:
@@ -162,11 +164,23 @@ class ParquetReader(Reader):
                 raise DataError(f"{file.url}, at row {row} or after: {_first_line(error)}") from None
 
     def _batch(self, file: SourceFile, block: pa.RecordBatch, first_row: int) -> Batch:
-        values = block.column(self.options.tokens or self.options.text)
-        if pa.types.is_dictionary(values.type):
-            values = values.dictionary_decode()
-        keys = block.column(self.options.key) if self.options.key else None
+        values = column_at(block, self.options.tokens or self.options.text)
+        keys = column_at(block, self.options.key) if self.options.key else None
         return column_batch(self.options, file.name, values, keys, _row_name(file, first_row), first_row)
+
+
+def _paths(schema: pa.Schema) -> list[str]:
+    """Return the names of all columns, and of the fields of nested ones, such as "article.body"."""
+    paths = list(schema.names)
+    nested = [(field.name, field.type) for field in schema]
+    while nested:
+        name, kind = nested.pop()
+        if pa.types.is_struct(kind):
+            inner = [(f"{name}.{kind.field(i).name}", kind.field(i).type) for i in range(kind.num_fields)]
+            # A column whose own name has dots comes first.
+            paths += [path for path, _ in inner if path not in schema.names]
+            nested += inner
+    return paths
 
 
 def _open_parquet(file: SourceFile, stream: Any) -> pq.ParquetFile:

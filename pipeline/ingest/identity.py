@@ -13,7 +13,7 @@ from ...io.stores.corpus import vocabulary_hash
 from .options import IngestOptions
 
 #: Options that were added after the first corpora were made.
-LATER_OPTIONS = ("keys_file", "layer", "names", "feature_type", "transpose", "binarize")
+LATER_OPTIONS = ("keys_file", "layer", "names", "feature_type", "transpose", "delimiter", "binarize")
 
 
 class Identity(TypedDict):

@@ -28,7 +28,7 @@ class IngestOptions(ReadOptions, TokenOptions, VocabularyOptions):
     format : str, default="auto"
         Format of the files, such as "jsonl". By default, the names of the files decide.
     text : str, default="text"
-        Column or field of the text.
+        Column or field of the text. "article.body" is a field of a nested column or object.
     tokens : str, optional
         Column or field with a list of tokens, to be read instead of text.
     key : str, optional
@@ -45,6 +45,8 @@ class IngestOptions(ReadOptions, TokenOptions, VocabularyOptions):
         Type of the features of 10x Genomics to keep, such as "Peaks". By default, all.
     transpose : bool, default=False
         Whether the columns of MatrixMarket and .npz files are the documents.
+    delimiter : str, optional
+        Character between the columns of CSV files. By default, a tab in .tsv and .tab files and a comma in others.
     binarize : bool, default=False
         Whether to read every count above 0 as 1.
     zero_based : bool, default=False

@@ -17,6 +17,7 @@ from ....io.matrices.blocks import RowBlocks
 from ....io.matrices.files import MatrixFile, is_anndata_file
 from ....io.matrices.memory import annotated_rows, is_annotated, is_backed, is_dask_array, row_blocks
 from ....io.readers.batches import check_names
+from ....io.readers.frames import has_numbers_only, is_dask_collection, items_of
 
 #: What ``fit`` and ``transform`` accept: a store, its path or URL, documents (strings or lists of words), a matrix
 #: (NumPy, SciPy, Dask), AnnData or its file, or a data frame of numbers. Most of these types belong to libraries that
@@ -52,6 +53,8 @@ class InputMatrix(NamedTuple):
 
 def is_matrix(data: DataLike) -> bool:
     """Return whether ``data`` is a matrix or a file of one, and not a store, its URL or documents of text."""
+    if is_dask_collection(data):
+        return getattr(data, "ndim", 1) == 2
     if scipy.sparse.issparse(data) or _is_frame(data) or _has_blocks(data) or is_anndata_file(data):
         return True
     if isinstance(data, list | tuple):
@@ -74,6 +77,14 @@ def read_matrix(data: DataLike, owner: str) -> InputMatrix:
     Raises ValueError, or TypeError for entries that are not numbers. ``owner`` names the estimator in messages.
     """
     names = None
+    if is_dask_collection(data):
+        names = _column_names(data)
+        if not has_numbers_only(data):
+            raise ValueError(
+                f"{owner} takes numbers from data frames, and a column of this one holds something else: pass the "
+                f"column of text alone"
+            )
+        return InputMatrix(row_blocks(data.to_dask_array(lengths=True), names, where="X"), names)
     if _is_frame(data):
         names = _column_names(data)
         _check_frame(data, owner)
@@ -105,8 +116,8 @@ def read_documents(data: DataLike, owner: str) -> Iterable[object]:
         raise ValueError(
             f"{owner} takes documents, not a table with the columns {shown}: pass the column with the text alone"
         )
-    if _is_arrow(data):
-        return data.to_pylist()
+    if _is_arrow(data) or is_dask_collection(data):
+        return items_of(data)
     if isinstance(data, bytes) or not isinstance(data, Iterable):
         raise ValueError(
             f"{owner} takes documents (strings or lists of words), a matrix, a store or its path, "

@@ -1,0 +1,120 @@
+"""Tables and columns of other libraries, CSV delimiters, and nested columns."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from corpusmill import LDA, NMF
+from corpusmill.io.readers.batches import ReadOptions
+from corpusmill.io.readers.open import from_memory
+from corpusmill.io.stores.store import DataError
+from helpers.sources import collect, read
+
+TEXTS = ["one fish two", "red fish", "last one"]
+IDS = ["a", "b", "c"]
+TABLE = {"id": IDS, "body": TEXTS, "n": [1, 2, 3]}
+WORDS = [text.split() for text in TEXTS]
+
+
+def tables():
+    """Yield a name and a function that makes the table in one library, which may be missing."""
+    yield "pandas", lambda: pd.DataFrame(TABLE)
+    yield "arrow", lambda: pa.table(TABLE)
+    yield "rows", lambda: pa.table(TABLE).to_pylist()
+    yield "iterator of rows", lambda: iter(pa.table(TABLE).to_pylist())
+    yield "polars", lambda: pytest.importorskip("polars").DataFrame(TABLE)
+    yield "hugging face", lambda: pytest.importorskip("datasets").Dataset.from_dict(TABLE)
+    yield "hugging face stream", lambda: pytest.importorskip("datasets").Dataset.from_dict(TABLE).to_iterable_dataset()
+    yield "dask bag", lambda: _bag(pa.table(TABLE).to_pylist())
+    yield "dask data frame", lambda: _frame().from_pandas(pd.DataFrame(TABLE), npartitions=2)
+
+
+def _bag(items):
+    return pytest.importorskip("dask.bag").from_sequence(items, npartitions=2)
+
+
+def _frame():
+    return pytest.importorskip("dask.dataframe")
+
+
+@pytest.mark.parametrize("make", [make for _, make in tables()], ids=[name for name, _ in tables()])
+def test_a_column_of_a_table_is_named_by_the_options(make):
+    assert collect(from_memory(make(), ReadOptions(text="body", key="id"))) == (IDS, WORDS)
+    assert collect(from_memory(make(), ReadOptions(text="body"))) == (list("012"), WORDS)
+    with pytest.raises(DataError, match="the table has no column 'text'; its columns are id, body, n; name one"):
+        collect(from_memory(make(), ReadOptions()))
+
+
+COLUMNS = {
+    "pandas": lambda: pd.Series(TEXTS),
+    "arrow": lambda: pa.chunked_array([TEXTS[:1], TEXTS[1:]]),
+    "polars": lambda: pytest.importorskip("polars").Series(TEXTS),
+    "hugging face": lambda: pytest.importorskip("datasets").Dataset.from_dict(TABLE)["body"],
+    "dask bag": lambda: _bag(TEXTS),
+    "dask series": lambda: _frame().from_pandas(pd.DataFrame(TABLE), npartitions=2)["body"],
+}
+
+
+@pytest.mark.parametrize("make", COLUMNS.values(), ids=COLUMNS)
+def test_a_column_is_documents(make):
+    assert collect(from_memory(make(), ReadOptions())) == (list("012"), WORDS)
+    expected = LDA(2, max_iter=2, device="cpu").fit(TEXTS)
+    np.testing.assert_array_equal(LDA(2, max_iter=2, device="cpu").fit(make()).components_, expected.components_)
+
+
+def test_tables_of_numbers_are_matrices():
+    counts = pd.DataFrame({"text": [1, 0, 2], "fish": [0, 3, 1]})
+    expected = NMF(2, max_iter=2, device="cpu").fit(counts)
+    forms = [_frame().from_pandas(counts, npartitions=2)]
+    for form in forms:
+        model = NMF(2, max_iter=2, device="cpu").fit(form)
+        assert model.feature_names_in_.tolist() == ["text", "fish"]
+        assert model.components_.shape == expected.components_.shape
+    assert collect(from_memory(counts, ReadOptions()))[1] == [["0"], ["1", "1", "1"], ["0", "0", "1"]]
+
+
+def test_a_table_for_fit_is_refused_with_the_way_out():
+    for table in (pd.DataFrame(TABLE), pa.table(TABLE), _frame().from_pandas(pd.DataFrame(TABLE), npartitions=1)):
+        with pytest.raises(ValueError, match="pass the column"):
+            LDA(2).fit(table)
+
+
+def test_a_dictionary_is_refused():
+    with pytest.raises(DataError, match="a dictionary is neither documents nor a table"):
+        from_memory(TABLE, ReadOptions())
+
+
+@pytest.mark.parametrize("delimiter", [";", "|", "\t"])
+def test_csv_delimiters(tmp_path, delimiter):
+    path = tmp_path / "x.csv"
+    rows = [["id", "body"], *([key, f'"{text}"'] for key, text in zip(IDS, TEXTS, strict=True))]
+    path.write_text("".join(delimiter.join(row) + "\n" for row in rows))
+    assert read(str(path), delimiter=delimiter, text="body", key="id") == (IDS, WORDS)
+    with pytest.raises(ValueError, match="delimiter=';;' must be one character"):
+        read(str(path), delimiter=";;")
+
+
+ROWS = [{"article": {"body": {"en": text}, "id": key}} for key, text in zip(IDS, TEXTS, strict=True)]
+
+
+def test_nested_columns_are_named_by_their_path(tmp_path):
+    pq.write_table(pa.Table.from_pylist(ROWS), tmp_path / "x.parquet")
+    (tmp_path / "x.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    options = {"text": "article.body.en", "key": "article.id"}
+    assert read(str(tmp_path / "x.parquet"), **options) == (IDS, WORDS)
+    assert read(str(tmp_path / "x.jsonl"), **options) == (IDS, WORDS)
+    assert collect(from_memory(pa.Table.from_pylist(ROWS), ReadOptions(**options))) == (IDS, WORDS)
+    for name in ("x.parquet", "x.jsonl"):
+        with pytest.raises(DataError, match=r"article\.body\.de|no text"):
+            read(str(tmp_path / name), text="article.body.de")
+
+
+def test_a_name_with_dots_comes_before_a_path(tmp_path):
+    rows = [{"a.b": "plain", "a": {"b": "nested"}}]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "x.parquet")
+    (tmp_path / "x.jsonl").write_text(json.dumps(rows[0]) + "\n")
+    for name in ("x.parquet", "x.jsonl"):
+        assert read(str(tmp_path / name), text="a.b")[1] == [["plain"]]

@@ -17,7 +17,7 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
 BENCHMARKS := $(sort $(patsubst benchmarks/%/__main__.py,benchmarks.%,$(wildcard benchmarks/*/__main__.py))) benchmarks.lda.samplers
 FOLDERS := configs io kernels pipeline
 
-.PHONY: demo test lint mypy format coverage bench-quick gpu
+.PHONY: demo test lint mypy imports format coverage bench-quick gpu
 
 demo: $(VENV)/.installed-demo
 	$(BIN)/corpusmill run configs/quickstart.yaml
@@ -26,9 +26,11 @@ demo: $(VENV)/.installed-demo
 test: lint
 	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile
 
-lint: $(VENV)/.installed-test mypy
+lint: $(VENV)/.installed-test mypy imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+imports: $(VENV)/.installed-test $(VENV)/typing/corpusmill/__init__.py
 	PYTHONPATH=$(VENV)/typing $(BIN)/lint-imports --no-cache
 
 mypy: $(VENV)/.installed-test $(VENV)/typing/corpusmill/__init__.py

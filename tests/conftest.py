@@ -11,6 +11,7 @@ import uuid
 from pathlib import Path
 
 import dask
+import hypothesis
 import pytest
 from corpusmill.pipeline.engine.clusters import dask_settings
 from distributed import Client, LocalCluster
@@ -20,6 +21,10 @@ from numcodecs.zstd import Zstd
 
 if numba_config.DISABLE_JIT and not numba_config.ENABLE_CUDASIM:
     python_simd.install()
+
+# How long an example takes depends on what else the machine does, and on compiling kernels.
+hypothesis.settings.register_profile("no deadline", deadline=None)
+hypothesis.settings.load_profile("no deadline")
 
 CANDIDATES = (os.environ.get("CORPUSMILL_DATA", ""), Path(__file__).parents[2] / "shared" / "data")
 

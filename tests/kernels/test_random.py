@@ -4,13 +4,12 @@ import numpy as np
 import pytest
 from corpusmill.kernels import random
 from helpers.naive import splitmix
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 KEYS = st.integers(0, 2**64 - 1)
 
 
-@settings(deadline=None)
 @given(KEYS, st.integers(0, 2**40))
 def test_draws_are_those_of_splitmix64(key, index):
     expected = splitmix(key, index)
@@ -20,13 +19,11 @@ def test_draws_are_those_of_splitmix64(key, index):
     assert random.uniform(key, np.uint64(index)) == np.float32(expected >> 40) / np.float32(2**24)
 
 
-@settings(deadline=None)
 @given(KEYS)
 def test_a_stream_is_its_first_draws(key):
     assert random.stream(np.uint64(key), 5).tolist() == [splitmix(key, i) for i in range(5)]
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=4), st.integers(0, 3))
 def test_each_part_of_an_address_changes_the_key(address, position):
     position %= len(address)

@@ -37,7 +37,7 @@ TOKENS = [
     cut=st.integers(1, 40),
     size=st.integers(1, 50),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_byte_ranges_give_each_line_once(tmp_path_factory, lines, end, cut, size):
     path = tmp_path_factory.mktemp("lines") / "x.txt"
     content = "\n".join(lines) + ("\n" if end and lines else "")

@@ -234,7 +234,7 @@ def test_an_unknown_format_is_refused(tmp_path):
 # --- the store ---
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=40), st.integers(1, 20))
 def test_chunks_do_not_change_the_graph(tmp_path_factory, pairs, chunk_edges):
     folder = tmp_path_factory.mktemp("graph")

@@ -22,7 +22,7 @@ def whole(matrix):
     return scipy.sparse.vstack(parts).toarray()
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     st.integers(1, 30), st.integers(1, 9), st.integers(1, 60), st.booleans(), st.sampled_from(["float32", "float64"])
 )

@@ -49,7 +49,7 @@ def expected(documents, **options):
 @pytest.mark.parametrize("lowercase", [True, False])
 @pytest.mark.parametrize("pattern", PATTERNS)
 @given(documents=texts)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_tokens_are_those_of_count_vectorizer(pattern, lowercase, documents):
     options = {"token_pattern": pattern, "lowercase": lowercase}
     assert tokens_of(documents, **options) == expected(documents, **options)

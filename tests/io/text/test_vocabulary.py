@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 
 @given(words=st.lists(st.text(max_size=6), min_size=1, max_size=60, unique=True), buckets=st.integers(2, 7))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_a_word_has_the_same_bucket_everywhere(words, buckets):
     together = voc.hash_buckets(pa.array(words, pa.large_string()), buckets)
     alone = [int(voc.hash_buckets(pa.array([w], pa.large_string()), buckets)[0]) for w in words]
@@ -28,7 +28,7 @@ def test_buckets_are_even():
     tables=st.lists(st.dictionaries(st.text("abc", max_size=3), st.integers(1, 9), max_size=20), max_size=8),
     bound=st.integers(1, 500),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_counts_add_up_within_any_bound(tables, bound):
     total = {}
     for table in tables:
@@ -58,7 +58,7 @@ def vocabulary_of(counts, word_type=LARGE):
 
 
 @given(new=WORDS, old=WORDS, word_type=st.sampled_from([pa.string(), pa.large_string()]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_merged_words_keep_their_ids_and_their_frequencies_add_up(new, old, word_type):
     merged = voc.merge_vocabularies(vocabulary_of(new), vocabulary_of(old, word_type))
     rows = merged.table.to_pylist()
@@ -70,7 +70,7 @@ def test_merged_words_keep_their_ids_and_their_frequencies_add_up(new, old, word
 
 
 @given(new=WORDS, old=WORDS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_rows_of_the_old_model_are_found_by_the_merged_ids(new, old):
     merged = voc.merge_vocabularies(vocabulary_of(new), vocabulary_of(old))
     words = merged.table["word"].to_pylist()
@@ -86,7 +86,7 @@ def test_a_merge_does_not_change_its_inputs():
 
 
 @given(words=st.lists(st.text("abc", max_size=2), max_size=9), vocabulary=WORDS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_the_id_of_a_word_is_its_row_or_minus_one(words, vocabulary):
     ids = {word: i for i, word in enumerate(vocabulary)}
     expected = [ids.get(word, -1) for word in words]

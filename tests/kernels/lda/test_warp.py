@@ -30,7 +30,7 @@ def test_every_draw_is_that_of_the_reference_implementation(seed, alpha):
     assert (found != z).any()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 2**32), cut=st.integers(1, 11), group_tokens=st.integers(1, 60))
 def test_draws_are_the_same_for_any_blocks_of_the_model(seed, cut, group_tokens):
     chunk = small_chunk(seed, group_tokens=group_tokens)

@@ -69,7 +69,7 @@ def test_single_precision_follows_double():
         assert epoch(A, W32, H32) == pytest.approx(epoch(A, W, H), rel=1e-5)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(
     st.integers(1, 120), st.integers(1, 50), st.integers(1, 20), st.integers(0, 99), st.sampled_from([0.0, 0.05, 1.0])
 )

@@ -59,7 +59,7 @@ def test_a_column_of_the_product_does_not_depend_on_the_other_columns():
 
 
 @given(st.integers(0, 40), st.integers(1, 30), st.integers(0, 99))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_sparse_rows_are_transposed(D, V, seed):
     A = scipy.sparse.random(D, V, 0.3, "csr", random_state=seed)
     expected = A.tocsc()

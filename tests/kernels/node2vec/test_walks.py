@@ -63,7 +63,7 @@ def test_the_test_of_steps_detects_wrong_probabilities():
     assert worst < 1e-6
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.integers(1, 12),
     st.floats(0, 1),

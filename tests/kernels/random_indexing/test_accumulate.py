@@ -36,7 +36,7 @@ def train_dense(chunks, n_words, window, rows, blocks=1):
     return out
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     docs=corpora,
     radius=st.integers(1, 6),
@@ -57,7 +57,7 @@ def test_equals_algorithm_2_1(docs, radius, order, weighting, dimension, cut, gr
     np.testing.assert_array_equal(found, ri_train(masked, S, 9, radius, order, weighting))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     docs=corpora,
     radius=st.integers(1, 5),
@@ -134,7 +134,7 @@ def test_a_chunk_that_might_overflow_is_refused():
         ri.accumulate(tokens, window, ri_text.make_seeds(hashes_of(2), SALT, 16, 1), 16)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(docs=corpora)
 def test_document_contexts_sum_the_seeds_of_documents(docs):
     chunk = chunk_of(docs)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(dimension=st.integers(20, 65536), pairs=st.integers(1, 10), salt=st.integers(0, 2**64 - 1))
 def test_seeds_have_as_many_ones_as_minus_ones(dimension, pairs, salt):
     seeds = ri_text.make_seeds(hashes_of(5), np.uint64(salt), dimension, pairs)
@@ -36,7 +36,7 @@ def test_seeds_are_nearly_orthogonal():
     assert abs(products).max() <= 4
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(docs=corpora, group_tokens=st.sampled_from([4, 1000]))
 def test_statistics_count_words_and_documents(docs, group_tokens):
     chunk = chunk_of(docs, group_tokens=group_tokens)

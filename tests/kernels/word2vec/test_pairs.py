@@ -45,7 +45,7 @@ def wanted_pairs(ptr, words, places, keep, window, n_blocks):
     st.floats(0, 1),
     st.integers(0, 999),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_each_cell_has_the_pairs_of_the_definition_sorted_by_centre(lengths, window, n_blocks, share, seed):
     ptr, words, places, keep = make_case(lengths, 30, n_blocks, share, seed)
     pairs, counts = split_pairs(ptr, words, places, keep, window, *KEYS, n_blocks)

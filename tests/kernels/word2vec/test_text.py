@@ -17,7 +17,7 @@ def make_text(lengths, n_words, seed=0):
 
 
 @given(st.lists(st.integers(0, 30), max_size=8), st.integers(0, 2**32), st.floats(0, 1))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_subsampling_keeps_order_and_documents(lengths, seed, share):
     text = make_text(lengths, 12, seed % 1000)
     keep = np.full(12, share, np.float32)

@@ -16,7 +16,7 @@ from corpusmill.pipeline.engine.executors import OnDask, Synchronous
 from corpusmill.pipeline.engine.grid import Grid, GridAlgorithm, count_groups
 from corpusmill.pipeline.engine.run import RunStore
 from helpers.toy import equal_blocks, write_toy_corpus
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 EPOCHS = 2
@@ -198,7 +198,6 @@ def visits_in_order(grid):
             yield visit, group
 
 
-@settings(deadline=None)
 @given(sizes, st.integers(1, 3), st.integers(0, 9))
 def test_each_pass_trains_each_cell_once(sizes, passes, step):
     grid = Grid(3, step, *sizes, passes)
@@ -207,7 +206,6 @@ def test_each_pass_trains_each_cell_once(sizes, passes, step):
     assert sorted((cell.grid_pass, cell.row, cell.column) for cell in cells) == sorted(every)
 
 
-@settings(deadline=None)
 @given(sizes, st.integers(1, 3), st.integers(0, 9))
 def test_the_number_of_groups_does_not_change_the_order_of_a_block(sizes, passes, step):
     def orders(grid):
@@ -222,7 +220,6 @@ def test_the_number_of_groups_does_not_change_the_order_of_a_block(sizes, passes
     assert orders(grid) == orders(replace(grid, n_groups=1))
 
 
-@settings(deadline=None)
 @given(sizes, st.integers(1, 3))
 def test_cells_of_a_stratum_share_no_block(sizes, passes):
     grid = Grid(3, 1, *sizes, passes)

@@ -187,7 +187,7 @@ def test_only_the_key_decides_whether_a_document_is_held_out(tmp_path):
 
 
 @given(share=st.floats(0, 0.999), more=st.floats(0, 0.999))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_a_larger_share_holds_out_the_same_documents_and_more(share, more):
     keys = pa.array([f"d{i}" for i in range(300)])
     fewer, larger = is_held_out(keys, min(share, more)), is_held_out(keys, max(share, more))

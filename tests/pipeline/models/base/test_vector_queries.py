@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from corpusmill.pipeline.models.base.vectors import WordVectors
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 WORDS = ["king", "queen", "man", "woman", "ärger", "naïve", "日本", "x" * 40]
@@ -76,7 +76,6 @@ def test_refuses_words_vectors_and_counts_that_do_not_match():
         WordVectors(["a", "b"], np.zeros((2, 2)), counts=[1, 2, 3])
 
 
-@settings(deadline=None)
 @given(models, st.data())
 def test_most_similar_is_that_of_gensim(model, data):
     ours, theirs = both(model)
@@ -95,7 +94,6 @@ def test_most_similar_is_that_of_gensim(model, data):
     np.testing.assert_allclose(everything, theirs.most_similar(positive, negative, topn=None), rtol=1e-4, atol=1e-5)
 
 
-@settings(deadline=None)
 @given(models, st.data())
 def test_most_similar_cosmul_is_that_of_gensim(model, data):
     ours, theirs = both(model)
@@ -115,7 +113,6 @@ def test_most_similar_cosmul_is_that_of_gensim(model, data):
     assert not {word for word, _ in found} & {*positive, *negative}
 
 
-@settings(deadline=None)
 @given(models, st.data())
 def test_similarities_and_distances_are_those_of_gensim(model, data):
     ours, theirs = both(model)
@@ -150,7 +147,6 @@ def test_doesnt_match_is_that_of_gensim(wv):
         assert wv.doesnt_match(words) == peer.doesnt_match(words)
 
 
-@settings(deadline=None)
 @given(models, st.data())
 def test_vectors_and_means_are_those_of_gensim(model, data):
     ours, theirs = both(model)

@@ -97,7 +97,7 @@ def test_auto_is_warp_until_the_likelihood_rises_slowly_and_then_esca(corpus, tm
     np.testing.assert_array_equal(fitted(corpus, "auto", run=str(tmp_path), **options).components_, auto.components_)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.floats(-20, -1), min_size=3, max_size=9), st.floats(0.5, 20), st.integers(-5, 5))
 def test_whether_a_rise_is_slow_does_not_depend_on_scale_or_offset(values, scale, shift):
     curve = list(enumerate(values))

@@ -365,7 +365,7 @@ def test_bad_entries_and_shapes_are_refused():
             small().fit(matrix)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(1, 30), st.integers(1, 8), st.integers(0, 99))
 def test_pivoting_meets_the_conditions_of_a_minimum(n, K, seed):
     rng = np.random.default_rng(seed)

@@ -20,12 +20,14 @@ _ENVIRONMENT_KEY = re.compile(r"(?i)(^|_)env(iron(ment)?)?(_|$)")
 _VALUE = r"""(?:"[^"]*"|'[^']*'|[^\s;]+)"""
 #: Part of the name of an option or variable whose value is secret.
 _SECRET_NAME = "(?:password|passwd|secret|token|access[_-]key|api[_-]key)"
+#: The query of a URL.
+_QUERY = re.compile(r"(?P<kept>https?://[^\s?]*\?)\S+", re.IGNORECASE)
 #: Secrets inside a longer text. The group named "kept" is the part of a match that stays.
 _SECRET_TEXTS = (
     # The user:password@ of a URL. The password may contain a slash.
     re.compile(r"(?P<kept>://)(?:[^/@\s:]*:(?!\d+/)[^@\s]+|[^/@\s]+)(?=@)"),
     # The query of a URL, which may be a signature. Elsewhere, "?" is also a wildcard in the name of a file.
-    re.compile(r"(?P<kept>https?://[^\s?]*\?)\S+", re.IGNORECASE),
+    _QUERY,
     re.compile(r"(?P<kept>\?)[\w.~%-]+=\S*"),
     # The parts of a connection string that grant access.
     re.compile(r"(?P<kept>\b(?:AccountKey|SharedAccessKey|SharedAccessSignature)\s*=\s*)[^\s;\"']+", re.IGNORECASE),
@@ -55,6 +57,11 @@ def redact(value: object, name: str = "") -> object:
     for pattern in _SECRET_TEXTS:
         value = pattern.sub(rf"\g<kept>{HIDDEN}", value)
     return value
+
+
+def redact_urls(text: str) -> str:
+    """Return a text whose URLs have no queries: a query may be a signature that grants access."""
+    return _QUERY.sub(rf"\g<kept>{HIDDEN}", text)
 
 
 def _names_of_variables(variables: object) -> object:

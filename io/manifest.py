@@ -58,12 +58,12 @@ def describe_files(
     """
     found: Manifest = {}
     for file in files:
-        before = known.get(file.url)
+        before = known.get(file.stored_url)
         if before is not None and not verify_digests and _is_same(before, file):
-            found[file.url] = before
+            found[file.stored_url] = before
         else:
             _wait_for_clock(file)
-            found[file.url] = FileVersion(file.size, file.modified, _digest(file), changed=file.changed)
+            found[file.stored_url] = FileVersion(file.size, file.modified, _digest(file), changed=file.changed)
     return found
 
 

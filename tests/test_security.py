@@ -2,15 +2,20 @@
 
 import json
 import logging
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pyarrow.parquet as pq
 import pytest
+from corpusmill import Corpus
 from corpusmill.configs.resolve import load
 from corpusmill.io.stores.store import without_password
 from corpusmill.pipeline.commands.actions.ingest import ingest
 from corpusmill.pipeline.commands.actions.train import train
 from corpusmill.pipeline.models.registry import MODEL_KINDS
+from corpusmill.pipeline.models.versions import Versions
 from corpusmill.pipeline.views.status import RunStatus
 from helpers.nightly import BOATS, BREAD, MODELS, call, write_configuration, write_day
 from helpers.source_tree import files_below
@@ -122,6 +127,45 @@ def test_no_file_and_no_output_contains_a_secret(monkeypatch, capsys, caplog):
     files = [p for p in Path().rglob("*") if p.is_file()]
     assert Path("other/run.json") in files
     assert [p for p in files if SECRET.encode() in p.read_bytes()] == []
+
+
+class QuietHandler(SimpleHTTPRequestHandler):
+    """Serves files and prints no log, which would repeat the URLs."""
+
+    def log_message(self, *arguments):
+        pass
+
+
+@pytest.fixture
+def web_server():
+    """The address of a server for the files of the working directory. It ignores queries, as signed URLs have them."""
+    handler = partial(QuietHandler, directory=str(Path.cwd()))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_signatures_of_source_urls_are_not_stored_and_do_not_make_a_file_new(web_server, capsys):
+    def signed(number):
+        return f"{web_server}/days/2026-11-01.jsonl?X-Amz-Signature={SECRET}{number}&X-Amz-Date={number}"
+
+    for command, twice in (("retrain", "nothing to do"), ("run", "already complete")):
+        assert call(command, "my.yaml", "--set", f"source.path={signed(1)}") == 0
+        capsys.readouterr()
+        assert call(command, "my.yaml", "--set", f"source.path={signed(2)}") == 0
+        out, err = capsys.readouterr()
+        assert twice in out
+        assert SECRET not in out + err
+    (retrained,) = Versions("models").read(1)["partitions"]
+    assert retrained == f"{web_server}/days/2026-11-01.jsonl"
+    assert Corpus("corpus").documents["key"][0].as_py() == "2026-11-01.jsonl:1"
+    assert [p for p in Path().rglob("*") if p.is_file() and SECRET.encode() in p.read_bytes()] == []
+    missing = signed(3).replace("2026-11-01", "none")
+    assert call("run", "my.yaml", "--set", f"source.path={missing}", "--json") == 4
+    out, err = capsys.readouterr()
+    assert "none.jsonl?" in err
+    assert SECRET not in out + err
 
 
 @pytest.mark.parametrize("key", ["source.path", "corpus.url", "run.url", "run.model"])

@@ -41,7 +41,7 @@ class Reader(ABC):
 
     def describe(self) -> list[list[Any]]:
         """Return what identifies the content of the source: name, size and version of each file."""
-        return [[file.url, file.size, file.modified] for file in self.files]
+        return [[file.stored_url, file.size, file.modified] for file in self.files]
 
     def column_names(self) -> list[str] | None:
         """Return the names of the columns if the source is a matrix whose columns have names, else None."""

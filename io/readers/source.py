@@ -15,6 +15,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from ..stores.store import DataError, filesystem_of
 from .batches import BATCH_BYTES
+from .stored_url import stored_url
 
 #: Extensions of compressed files, and fsspec's names of the compressions.
 COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zst": "zstd"}
@@ -32,15 +33,25 @@ class SourceFile:
     tag: str = ""  # tag or version of the content, if the store has one
 
     @property
+    def stored_url(self) -> str:
+        """The URL as stores record it, without secrets. It identifies the file from one ingest to the next."""
+        return stored_url(self.url)
+
+    @property
     def compression(self) -> str | None:
         """The compression that the file's extension names, or None."""
-        return COMPRESSED.get(PurePosixPath(self.url).suffix.lower())
+        return COMPRESSED.get(PurePosixPath(self._path).suffix.lower())
 
     @property
     def extension(self) -> str:
         """The extension in lower case, such as ".csv", also for "x.CSV.gz"; empty if there is none."""
-        suffixes = [s for s in PurePosixPath(self.url.lower()).suffixes if s not in COMPRESSED]
+        suffixes = [s for s in PurePosixPath(self._path.lower()).suffixes if s not in COMPRESSED]
         return suffixes[-1] if suffixes else ""
+
+    @property
+    def _path(self) -> str:
+        """The URL without its query. A local path may contain a question mark."""
+        return self.url.partition("?")[0] if "://" in self.url else self.url
 
 
 @dataclass(frozen=True)
@@ -151,7 +162,9 @@ def _describe(found: _Found, common: str) -> SourceFile:
     is_local = isinstance(found.filesystem, LocalFileSystem)
     changed = _first_of(found.info, "created") if is_local else ""  # fsspec's name of st_ctime
     url = found.path if is_local else found.filesystem.unstrip_protocol(found.path)
-    name = str(PurePosixPath(found.path).relative_to(common))
+    # The name becomes part of the keys of documents.
+    path = found.path if is_local else stored_url(found.path)
+    name = str(PurePosixPath(path).relative_to(common))
     return SourceFile(url, name, int(found.info["size"] or 0), modified, changed, tag)
 
 

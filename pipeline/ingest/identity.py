@@ -9,11 +9,14 @@ from typing import TypedDict
 import pyarrow as pa
 
 from ...io.readers.reader import Reader
+from ...io.readers.stored_url import stored_url
 from ...io.stores.corpus import vocabulary_hash
 from .options import IngestOptions
 
 #: Options that were added after the first corpora were made.
 LATER_OPTIONS = ("keys_file", "layer", "names", "feature_type", "transpose", "delimiter", "binarize")
+#: Options that name a file, which may be a URL with a secret.
+FILE_OPTIONS = ("vocabulary_file", "keys_file")
 
 
 class Identity(TypedDict):
@@ -53,6 +56,9 @@ def _recorded(options: IngestOptions) -> dict[str, object]:
     for name in LATER_OPTIONS:
         if not recorded[name]:
             del recorded[name]
+    for name in FILE_OPTIONS:
+        if name in recorded and recorded[name] is not None:
+            recorded[name] = stored_url(recorded[name])
     return recorded
 
 

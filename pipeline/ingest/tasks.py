@@ -87,9 +87,9 @@ def is_held_out(keys: pa.Array, share: float) -> np.ndarray:
 def _file_column(keys: pa.Array, part: Partition) -> pa.Array:
     """Return the URL of each document's file."""
     if not part.more_files:
-        return pa.repeat(pa.scalar(part.file.url, pa.string()), len(keys))
+        return pa.repeat(pa.scalar(part.file.stored_url, pa.string()), len(keys))
     # In a partition of several files, each file is one document, and its key is the file's name.
-    urls = {file.name: file.url for file in (part.file, *part.more_files)}
+    urls = {file.name: file.stored_url for file in (part.file, *part.more_files)}
     return pa.array([urls[key] for key in keys.to_pylist()], pa.string())
 
 

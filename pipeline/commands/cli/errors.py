@@ -5,6 +5,7 @@ from enum import IntEnum
 
 import click
 
+from ....configs.redact import redact_urls
 from .signals import Terminated
 
 #: The extra that installs a library, by the library's name.
@@ -106,7 +107,7 @@ def _message_of(error: BaseException) -> str:
         message = _system_message(error)
     else:
         message = str(error)
-    message = _one_line(message) or type(error).__name__
+    message = redact_urls(_one_line(message)) or type(error).__name__
     if isinstance(error, ImportError):
         for library, extra in EXTRAS.items():
             if library in message:

@@ -86,7 +86,7 @@ class VersionBuilder:
         wanted = set(plan.files_to_read)
         if plan.reader is None or not wanted:
             return None
-        reader = plan.reader.only(file for file in plan.reader.files if file.url in wanted)
+        reader = plan.reader.only(file for file in plan.reader.files if file.stored_url in wanted)
         # Words keep their ids, so that training can continue: new words come after the known ones.
         vocabulary = None
         if plan.published is not None and plan.keeps_word_ids:
@@ -107,10 +107,10 @@ class VersionBuilder:
         """Raise DataError if a file changed while it was read: the batch may hold half of the old one."""
         assert self.config.source is not None  # there is a reader
         for file in open_source(self.config.source.path, ingest_options(self.config)).files:
-            planned = self.plan.manifest.get(file.url)
+            planned = self.plan.manifest.get(file.stored_url)
             if planned is None or planned.batch:
                 continue
-            if describe_files([file], {file.url: planned})[file.url].digest != planned.digest:
+            if describe_files([file], {file.stored_url: planned})[file.stored_url].digest != planned.digest:
                 self.versions.store.delete(f"batches/{self.plan.name}")
                 raise DataError(f"{file.url}: this file changed while it was read; run the same command again")
 

@@ -39,6 +39,7 @@ def add_elements(url: str, elements: Mapping[str, Any], replace: bool = False) -
     _restore(target)
     if not target.exists():
         raise DataError(f"{url}: no such file")
+    # The file is large and the copy takes time. Another program may write to the file in between.
     before = _version(target)
     _delete_leftovers(target)
     copy = _temporary(target)
@@ -51,6 +52,7 @@ def add_elements(url: str, elements: Mapping[str, Any], replace: bool = False) -
                 _write(root, path, value)
         if copy.is_dir():
             consolidate_zarr(str(copy))
+        # After a power cut, the name of the file must not lead to an incomplete copy.
         _flush(copy)
         if _version(target) != before:
             raise DataError(f"{url}: another program changed the file meanwhile; run the command again")
@@ -95,6 +97,7 @@ def _write(group: Group, path: str, value: Any) -> None:
             _write(group[name], str(key), inner)
         return
     array = np.asarray(value)
+    # anndata's format for text is variable-length UTF-8. NumPy's text has a fixed width.
     if array.dtype.kind == "U":
         _write_text(group, name, array)
         _encode(group[name], "string-array" if array.ndim else "string", "0.2.0")
@@ -134,6 +137,7 @@ def _copy(source: Path, copy: Path) -> None:
     if source.is_dir():
         shutil.copytree(source, copy, copy_function=_link)
         return
+    # A Zarr folder was copied by links above, which takes no space.
     free = shutil.disk_usage(source.parent).free
     size = source.stat().st_size
     if free < size:

@@ -55,6 +55,7 @@ def _matrix(root: Group, layer: str, url: str) -> RowBlocks:
     check_unique(row_names, f"{url}, obs", "call adata.obs_names_make_unique() and write the file again")
     check_unique(column_names, f"{url}, {var}", "call adata.var_names_make_unique() and write the file again")
     matrix = _stored_matrix(root[layer], f"{url}, {layer}", row_names, column_names.to_pylist())
+    # A frequent mistake is to choose normalised values where counts are needed.
     others = [name for name in known if name != layer]
     if others:
         matrix.advice = f"did you mean layer={' or '.join(others)}?"

@@ -121,6 +121,7 @@ def check_duplicates(block: scipy.sparse.csr_matrix, source: RowBlocks, first: i
     """Raise DataError if an entry of rows with sorted columns occurs twice."""
     is_repeated = np.diff(block.indices) == 0
     starts = block.indptr[1:-1]
+    # The last entry of a row and the first one of the next row may have the same column.
     is_repeated[starts[(starts > 0) & (starts <= len(is_repeated))] - 1] = False
     if is_repeated.any():
         entry = int(np.argmax(is_repeated))

@@ -25,6 +25,7 @@ def open_hdf5(url: str) -> Iterator[Group]:
         with _opened(h5py, path, url) as root:
             yield root
         return
+    # HDF5 has its own access to local files. For remote ones, it reads from a stream of Python.
     with filesystem.open(path, "rb") as stream, _opened(h5py, stream, url) as root:
         yield root
 

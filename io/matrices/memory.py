@@ -154,6 +154,7 @@ class DaskRows(RowBlocks):
         Dask.
         """
         array = self._array
+        # A block of the array has only some columns, but rows are needed as a whole.
         if len(array.chunks[1]) > 1:
             if scipy.sparse.issparse(getattr(array, "_meta", None)):
                 n_entries = int(GUESSED_DENSITY * self.shape[0] * self.shape[1])

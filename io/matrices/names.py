@@ -67,6 +67,7 @@ def numbered_apart(names: list[str]) -> list[str]:
         while True:
             counts[name] += 1
             candidate = f"{name}-{counts[name]}"
+            # "a-1" may be one of the given names.
             if candidate not in taken:
                 break
         taken.add(candidate)

@@ -69,6 +69,7 @@ class _Transposition:
         for bucket, size in enumerate(sizes):
             path = folder / str(bucket)
             own = (int(bounds[bucket]), int(bounds[bucket + 1]))
+            # The number of entries was a guess, or they are concentrated in few rows. Divide this range again.
             if size > 2 * self.bucket_entries and own[1] - own[0] > 1:
                 yield from self.rows(self._read_parts(path), size, own, folder / f"{bucket}-parts")
             else:

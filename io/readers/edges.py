@@ -69,6 +69,7 @@ def _read_files(source: Any, options: EdgeOptions) -> Edges:
             raise DataError(f"{source}: {len(files)} matrices; give one matrix, or several lists of edges")
         return _read_matrix(files[0], format_name, options)
     read = _read_parquet if format_name == "parquet" else _read_list
+    # Nodes get their numbers after all files are read, so that the order of the files does not matter.
     pairs = [part for file in files for part in read(file, options)]
     return _edges_of_pairs(pairs, files[0].url, options)
 

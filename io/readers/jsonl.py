@@ -113,6 +113,7 @@ def _parse_json(data: bytes, schema: pa.Schema) -> pa.Table | None:
     except pa.ArrowInvalid:
         return None
     n_lines = data.count(b"\n") + (not data.endswith(b"\n"))
+    # Arrow accepts several objects on one line, and blank lines. Then rows have other numbers than lines.
     return table if table.num_rows == n_lines else None
 
 

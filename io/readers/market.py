@@ -110,6 +110,7 @@ class MarketColumns(RowBlocks):
             n_entries += len(rows)
             if self._binarize:
                 counts = counts > 0
+            # The format counts from 1. Rows and columns are exchanged, because the columns of the file are documents.
             yield Entries(columns - 1, rows - 1, counts)
         if n_entries != self.header.n_entries:
             raise DataError(

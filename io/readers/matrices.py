@@ -150,6 +150,7 @@ def count_batches(
         doc_ptr = tokens_before[block.indptr]
         for first, stop in batch_ranges(np.diff(doc_ptr)):
             entries = slice(block.indptr[first], block.indptr[stop])
+            # A document has a word as often as it is counted.
             columns = np.repeat(block.indices[entries].astype(np.int64), counts[entries])
             keys = _keys(matrix, first_row + first, stop - first, file_name)
             yield Batch(keys, Bag(doc_ptr[first : stop + 1] - doc_ptr[first], columns, names))

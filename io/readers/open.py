@@ -118,6 +118,7 @@ def from_memory(data: Any, options: ReadOptions, names: Sequence[str] | None = N
         return MatrixReader(row_blocks(data, names), options)
     if isinstance(data, Sequence) and data and isinstance(data[0], str | Sequence):
         return DocumentsReader(data, options)
+    # An iterator can be read only once, so its first item decides and is put back.
     are_rows, items = rows_or_documents(data)
     if are_rows:
         return TableReader(row_batches(items), options)

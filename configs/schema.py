@@ -67,6 +67,15 @@ class SourceConfig(Section):
     null_text: Literal["error", "empty"] = Field(
         "error", description="A row without text is an error, or an empty document"
     )
+    on_bad_line: Literal["error", "skip", "quarantine"] = Field(
+        "error",
+        description="A line of a JSONL, CSV or text file that cannot be read is an error, or is skipped. quarantine "
+        "also writes it to bad-lines.jsonl in the corpus",
+    )
+    max_bad_lines: NonNegativeInt | NonNegativeFloat = Field(
+        0.1,
+        description="More bad lines than this are an error. An integer is a number, a float a share of all lines",
+    )
     lowercase: bool = Field(True, description="Convert text to lower case before splitting it into words")
     token_pattern: str = Field(r"(?u)\b\w\w+\b", description="Regular expression that matches a word")
     stop_words: Literal["english"] | list[str] | None = Field(

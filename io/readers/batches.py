@@ -38,6 +38,8 @@ class ReadOptions:
     zero_based: bool = False  # whether svmlight columns count from 0
     encoding_errors: str = "strict"  # what to do with invalid UTF-8: "strict" refuses it, "replace" replaces it
     null_text: str = "error"  # what to do with a row without text: "error" refuses it, "empty" reads an empty text
+    on_bad_line: str = "error"  # what to do with a line that cannot be read: "error", "skip" or "quarantine"
+    max_bad_lines: int | float = 0.1  # most lines to skip: a number (int) or a share of all lines (float)
 
 
 class Bag(NamedTuple):
@@ -48,11 +50,21 @@ class Bag(NamedTuple):
     names: pa.Array | None  # the word of each column; None: a column's word is its number
 
 
+class BadLine(NamedTuple):
+    """A line of a source that was skipped."""
+
+    file: str
+    line: int | None  # None: unknown
+    error: str
+    text: str
+
+
 class Batch(NamedTuple):
     """Consecutive documents. D documents."""
 
     keys: pa.Array  # (D,) string
     content: pa.Array | Bag  # (D,) large_string (texts) or large_list<large_string> (tokens), or counted words
+    bad: tuple[BadLine, ...] = ()  # lines that were skipped
 
 
 # --- keys ---

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
+from .bad_lines import bad_line, parse_good_lines
 from .batches import BATCH_BYTES, Batch, as_text, row_keys
 from .reader import LineBasedReader, Reader, partition_bytes
 from .source import Partition, SourceFile, open_file, read_some
@@ -31,6 +32,7 @@ class TextFilesReader(Reader):
     """One document per file. Its key is the file's path below the folder of the source."""
 
     kind = "TextFiles"
+    can_skip = True
 
     def partitions(self) -> Iterable[Partition]:
         """Group consecutive files into partitions of about PARTITION_BYTES."""
@@ -65,6 +67,31 @@ class TextFilesReader(Reader):
             yield self._batch(files, contents)
 
     def _batch(self, files: list[SourceFile], contents: list[bytes]) -> Batch:
+        if self.options.on_bad_line == "error":
+            return self._parse((files, contents))
+        # Here, a bad line is a whole file.
+        return parse_good_lines(
+            (files, contents),
+            parse=self._parse,
+            halve=_halve_files,
+            describe=lambda one, error: bad_line(one[0][0].stored_url, None, error, one[1][0]),
+            options=self.options,
+        )
+
+    def _parse(self, documents: tuple[list[SourceFile], list[bytes]]) -> Batch:
+        files, contents = documents
         keys = pa.array([file.name for file in files], pa.string())
         values = pa.array(contents, pa.large_binary())
         return Batch(keys, as_text(values, self.options, lambda row: f"{files[row].url}, row 1"))
+
+
+#: Files, and the content of each.
+_Files = tuple[list[SourceFile], list[bytes]]
+
+
+def _halve_files(documents: _Files) -> tuple[_Files, _Files] | None:
+    files, contents = documents
+    middle = len(files) // 2
+    if not middle:
+        return None
+    return (files[:middle], contents[:middle]), (files[middle:], contents[middle:])

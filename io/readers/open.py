@@ -79,6 +79,7 @@ _CHOICES = {
     "format": ("auto", *FORMATS),
     "encoding_errors": ("strict", "replace"),
     "null_text": ("error", "empty"),
+    "on_bad_line": ("error", "skip", "quarantine"),
     "names": (None, "id", "name"),
 }
 
@@ -98,6 +99,9 @@ def open_source(source: Any, options: ReadOptions) -> Reader:
     reader = FORMATS[format_name]
     if format_name == "matrixmarket" and options.transpose:
         reader = TransposedMatrixMarketReader
+    if options.on_bad_line != "error" and not reader.can_skip:
+        able = ", ".join(name for name, each in FORMATS.items() if each.can_skip)
+        raise ValueError(f"on_bad_line applies to {able}, but {source} is {format_name}")
     files = find_folders(source) if format_name in _FOLDER_FORMATS else find_files(source)
     return reader(files, options)
 

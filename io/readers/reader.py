@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Self
 
+from .bad_lines import bad_line, halve_block, parse_good_lines
 from .batches import BATCH_BYTES, Batch, ReadOptions
 from .source import Partition, SourceFile, line_blocks, open_file
 
@@ -26,6 +27,8 @@ class Reader(ABC):
     is_ordered: ClassVar[bool] = True
     #: Whether a partition can be read again, by any process. False for data in memory.
     is_repeatable: ClassVar[bool] = True
+    #: Whether bad lines can be skipped.
+    can_skip: ClassVar[bool] = False
 
     def __init__(self, files: Sequence[SourceFile], options: ReadOptions):
         self.files = tuple(files)
@@ -61,6 +64,8 @@ class Reader(ABC):
 class LineBasedReader(Reader):
     """Base of formats in which every line is a document. Large files are cut into byte ranges."""
 
+    can_skip = True
+
     def partitions(self) -> Iterable[Partition]:
         """Cut files into ranges of about PARTITION_BYTES; a compressed file is one partition."""
         return line_partitions(self.files)
@@ -68,7 +73,19 @@ class LineBasedReader(Reader):
     def read(self, part: Partition) -> Iterator[Batch]:
         """Yield the documents of the lines that begin in the partition."""
         for data, line in line_blocks(part.file, part):
-            yield self.parse(part.file, data, line)
+            if self.options.on_bad_line == "error":
+                yield self.parse(part.file, data, line)
+            else:
+                yield self._parse_good_lines(part.file, data, line)
+
+    def _parse_good_lines(self, file: SourceFile, data: bytes, line: int) -> Batch:
+        return parse_good_lines(
+            (data, line),
+            parse=lambda block: self.parse(file, *block),
+            halve=halve_block,
+            describe=lambda block, error: bad_line(file.stored_url, block[1], error, block[0]),
+            options=self.options,
+        )
 
     @abstractmethod
     def parse(self, file: SourceFile, data: bytes, line: int) -> Batch:

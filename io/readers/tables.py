@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +11,8 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from ..stores.store import DataError
-from .batches import BATCH_BYTES, Batch, ReadOptions, RowName, as_text, column_at, column_batch
+from .bad_lines import bad_line, parse_good_lines, without_documents
+from .batches import BATCH_BYTES, BadLine, Batch, ReadOptions, RowName, as_text, column_at, column_batch
 from .reader import PARTITION_BYTES, Reader
 from .source import Partition, SourceFile, open_file, read_some
 
@@ -21,6 +22,9 @@ MAX_ROWS = 4096
 HEADER_BYTES = 1 << 16
 #: Bytes of a Parquet file that are read at a time.
 PARQUET_BUFFER_BYTES = 1 << 20
+
+#: Called with a row of another width than the header; returns "skip".
+RowSkipper = Callable[[pyarrow.csv.InvalidRow], str]
 
 
 def _row_name(file: SourceFile, first_row: int) -> RowName:
@@ -57,6 +61,7 @@ class CSVReader(Reader):
     """Comma- or tab-separated text with a header. In a column of tokens, blanks separate the tokens."""
 
     kind = "CSV"
+    can_skip = True
 
     def partitions(self) -> Iterable[Partition]:
         """Return one partition per file: quoted fields may hold newlines, so a file cannot be cut at lines."""
@@ -68,14 +73,30 @@ class CSVReader(Reader):
         row = part.first_row
         columns = _wanted_columns(self.options)
         _check_columns(file, _csv_header(file, self.options), columns)
+        bad: list[BadLine] = []
+        skip = None if self.options.on_bad_line == "error" else _row_skipper(file, bad)
         with open_file(file) as stream:
             try:
-                for block in _open_csv(_CheckedStream(stream, file), _delimiter(file, self.options), columns):
+                for block in _open_csv(_CheckedStream(stream, file), _delimiter(file, self.options), columns, skip):
                     if block.num_rows:
-                        yield self._batch(file, block, row)
+                        yield self._good_rows(file, block, row)
                     row += block.num_rows
             except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
                 raise DataError(f"{file.url}, at row {row} or after: {_first_line(error)}") from None
+        if bad:
+            yield without_documents(bad, self.options)
+
+    def _good_rows(self, file: SourceFile, block: pa.RecordBatch, first_row: int) -> Batch:
+        if self.options.on_bad_line == "error":
+            return self._batch(file, block, first_row)
+
+        return parse_good_lines(
+            (block, first_row),
+            parse=lambda rows: self._batch(file, *rows),
+            halve=_halve_rows,
+            describe=lambda rows, error: bad_line(file.stored_url, rows[1], error, str(rows[0].column(0)[0].as_py())),
+            options=self.options,
+        )
 
     def _batch(self, file: SourceFile, block: pa.RecordBatch, first_row: int) -> Batch:
         row_name = _row_name(file, first_row)
@@ -86,13 +107,38 @@ class CSVReader(Reader):
         return column_batch(self.options, file.name, values, keys, row_name, first_row)
 
 
-def _open_csv(stream: "_CheckedStream", delimiter: str, columns: list[str]) -> Iterable[pa.RecordBatch]:
+#: Rows of a table, and the number of the first one.
+_Rows = tuple[pa.RecordBatch, int]
+
+
+def _halve_rows(rows: _Rows) -> tuple[_Rows, _Rows] | None:
+    block, first_row = rows
+    middle = block.num_rows // 2
+    if not middle:
+        return None
+    return (block[:middle], first_row), (block[middle:], first_row + middle)
+
+
+def _row_skipper(file: SourceFile, bad: list[BadLine]) -> RowSkipper:
+    """Return a function that skips the rows that have too few or too many columns, and adds them to a list."""
+
+    def skip(row: pyarrow.csv.InvalidRow) -> str:
+        error = f"{file.url}, row {row.number}: {row.actual_columns} columns, but the header has {row.expected_columns}"
+        bad.append(bad_line(file.stored_url, row.number, error, row.text))
+        return "skip"
+
+    return skip
+
+
+def _open_csv(
+    stream: "_CheckedStream", delimiter: str, columns: list[str], skip: RowSkipper | None
+) -> Iterable[pa.RecordBatch]:
     # Text is read as bytes, because `as_text` has its own message for invalid UTF-8.
     types = dict(zip(columns, (pa.binary(), pa.string()), strict=False))
     return pyarrow.csv.open_csv(
         stream,
         pyarrow.csv.ReadOptions(use_threads=False, block_size=BATCH_BYTES),
-        pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+        pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True, invalid_row_handler=skip),
         pyarrow.csv.ConvertOptions(check_utf8=False, include_columns=columns, column_types=types),
     )
 

@@ -25,6 +25,8 @@ class CorpusResult(TypedDict):
     chunk_tokens: NotRequired[int]
     chunk_tokens_by: NotRequired[str]
     note: NotRequired[str]
+    #: Lines of the source that could not be read and were skipped.
+    bad_lines: NotRequired[int]
     version: NotRequired[str]
 
 
@@ -88,6 +90,8 @@ class RetrainResult(TypedDict):
     tokens: int | None
     words: int | None
     new_words: int | None
+    #: Lines of the new files that could not be read and were skipped.
+    bad_lines: int | None
     epochs: int | None
     #: Name of the score on the held-out documents, its value, and the value of the version in use.
     measure: str | None

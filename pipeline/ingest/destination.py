@@ -4,12 +4,12 @@ from ...io.readers.reader import Reader
 from ...io.stores.corpus import Corpus
 from ...io.stores.store import DataError, check_free
 from .identity import Identity, describe_difference
-from .job import PARTS, Job
+from .job import BAD_LINES, PARTS, Job
 
 #: While this file exists below ``.work``, all files of the names in CONTENT were written by an ingest.
 BEGUN = "begun.json"
 #: The files and folders of a corpus, without corpus.json.
-CONTENT = (*PARTS, *(f"documents-{part}.parquet" for part in PARTS), "vocabulary.parquet", "columns.parquet")
+CONTENT = (*PARTS, *(f"documents-{part}.parquet" for part in PARTS), "vocabulary.parquet", "columns.parquet", BAD_LINES)
 
 
 def has_corpus(job: Job, reader: Reader, identity: Identity) -> bool:

@@ -14,7 +14,17 @@ from ...io.stores.corpus import vocabulary_hash
 from .options import IngestOptions
 
 #: Options that were added after the first corpora were made.
-LATER_OPTIONS = ("keys_file", "layer", "names", "feature_type", "transpose", "delimiter", "binarize")
+LATER_OPTIONS = (
+    "keys_file",
+    "layer",
+    "names",
+    "feature_type",
+    "transpose",
+    "delimiter",
+    "binarize",
+    "on_bad_line",
+    "max_bad_lines",
+)
 #: Options that name a file, which may be a URL with a secret.
 FILE_OPTIONS = ("vocabulary_file", "keys_file")
 
@@ -51,10 +61,11 @@ def _recorded(options: IngestOptions) -> dict[str, object]:
 
     A corpus of an earlier version, which does not have them, is then recognised.
     """
-    # Whether a corpus may be overwritten does not change its content.
-    recorded = asdict(replace(options, overwrite=False))
+    defaults = IngestOptions()
+    # Whether a corpus may be overwritten, or when an ingest gives up, does not change its content.
+    recorded = asdict(replace(options, overwrite=False, max_bad_lines=defaults.max_bad_lines))
     for name in LATER_OPTIONS:
-        if not recorded[name]:
+        if not recorded[name] or recorded[name] == getattr(defaults, name):
             del recorded[name]
     for name in FILE_OPTIONS:
         if name in recorded and recorded[name] is not None:

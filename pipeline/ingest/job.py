@@ -8,6 +8,8 @@ from .options import IngestOptions
 
 #: Parts of a corpus. The documents of ``held_out`` are set aside for evaluation.
 PARTS = ("train", "held_out")
+#: The lines that were skipped, one JSON object per line. Written only if on_bad_line is "quarantine".
+BAD_LINES = "bad-lines.jsonl"
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,8 @@ class PartitionCounts(TypedDict):
     counted: int  # documents that are not held out; only they count for the frequencies of words
     tokens: int
     batches: int
+    bad_lines: int
+    bad_example: str  # what is wrong with the first bad line; empty if there is none
 
 
 class BucketCounts(TypedDict):

@@ -55,6 +55,11 @@ class IngestOptions(ReadOptions, TokenOptions, VocabularyOptions):
         Whether to refuse invalid UTF-8 or to replace it.
     null_text : {"error", "empty"}, default="error"
         Whether to refuse a row without text or to read an empty document.
+    on_bad_line : {"error", "skip", "quarantine"}, default="error"
+        What to do with a line of a JSONL, CSV or text file that cannot be read. "skip" leaves it out, and "quarantine"
+        also writes it to ``bad-lines.jsonl`` in the corpus, with the reason.
+    max_bad_lines : int or float, default=0.1
+        More bad lines than this are an error in any case. An integer is a number, a float a share of all lines.
     held_out : float, default=0.0
         Share of the documents to set aside for evaluation. A hash of a document's key decides.
     chunk_tokens : int, optional
@@ -83,4 +88,6 @@ def check_options(options: IngestOptions) -> None:
         raise ValueError(f"held_out={options.held_out} must be at least 0 and below 1")
     if options.chunk_tokens is not None and options.chunk_tokens < 1:
         raise ValueError(f"chunk_tokens={options.chunk_tokens} must be at least 1")
+    if options.max_bad_lines < 0:
+        raise ValueError(f"max_bad_lines={options.max_bad_lines} must be at least 0")
     stop_list(options.stop_words)

@@ -21,7 +21,7 @@ from . import tasks
 from .chunks import cut_chunks, default_chunk_tokens
 from .destination import has_corpus, prepare
 from .identity import Identity
-from .job import PARTS, EncodedCounts, Job, PartitionCounts, WrittenChunk
+from .job import BAD_LINES, PARTS, EncodedCounts, Job, PartitionCounts, WrittenChunk
 from .work_files import read_table, write_table
 
 Result = TypeVar("Result")
@@ -98,7 +98,9 @@ class Ingest:
         arguments = [(index, reader, part) for index, part in enumerate(self.reader.partitions())]
         # Data in memory is not sent to workers.
         executor = self.executor if self.reader.is_repeatable else Synchronous()
-        return self._run_stage("tokens", tasks.count_partition, arguments, executor)
+        counted = self._run_stage("tokens", tasks.count_partition, arguments, executor)
+        check_bad_lines(counted, self.job.options.max_bad_lines)
+        return counted
 
     def _merge_words(self, counted: list[PartitionCounts]) -> pa.Table:
         """Return the vocabulary and write it for the tasks; raise DataError if no word is left."""
@@ -190,6 +192,9 @@ class Ingest:
         columns = self.reader.column_names()
         if columns is not None:
             self.job.store.write_parquet("columns.parquet", pa.table({"word": pa.array(columns, pa.large_string())}))
+        if self.job.options.on_bad_line == "quarantine" and about.get("bad_lines"):
+            contents = [self.job.files.read_bytes(f"bad/{name}") for name in self.job.files.names("bad")]
+            self.job.store.write_bytes(BAD_LINES, b"".join(contents))
         commit_corpus(self.job.store, vocabulary, infos, self.reader.is_ordered, content_hash, about)
 
 
@@ -209,6 +214,21 @@ def _write_documents(job: Job, part: str, n_chunks: int) -> None:
             writer.write_table(pa.table([keys["key"], keys["file"], chunk_column, row_column], schema=schema))
 
 
+def check_bad_lines(counted: Sequence[PartitionCounts], limit: int | float) -> None:
+    """Raise DataError if more lines are bad than the option ``max_bad_lines`` allows."""
+    n_bad = sum(counts["bad_lines"] for counts in counted)
+    n_lines = n_bad + sum(counts["documents"] for counts in counted)
+    allowed = limit if isinstance(limit, int) else limit * n_lines
+    if n_bad <= allowed:
+        return
+    example = next(counts["bad_example"] for counts in counted if counts["bad_example"])
+    shown = f"{limit:,}" if isinstance(limit, int) else f"{limit:.1%}"
+    raise DataError(
+        f"{n_bad:,} of {n_lines:,} lines are bad, and max_bad_lines allows {shown}; the first is {example}; correct "
+        f"the files, or raise max_bad_lines"
+    )
+
+
 def _about(job: Job, counted: list[PartitionCounts], encoded: list[EncodedCounts], chunk_tokens: int) -> dict[str, Any]:
     """Return what `corpusmill inspect` shows in addition to the sizes of the corpus."""
     longest = _longest(encoded)
@@ -218,7 +238,7 @@ def _about(job: Job, counted: list[PartitionCounts], encoded: list[EncodedCounts
             f"the longest document has {longest:,} tokens, more than a chunk's {chunk_tokens:,}: its chunk grew to "
             f"hold it"
         )
-    return {
+    about = {
         "version": version("corpusmill"),
         "documents": sum(counts["documents"] for counts in counted),
         "tokens_read": sum(counts["tokens"] for counts in counted),
@@ -228,6 +248,10 @@ def _about(job: Job, counted: list[PartitionCounts], encoded: list[EncodedCounts
         "chunk_tokens_by": "option" if job.options.chunk_tokens else "default",
         "note": note,
     }
+    n_bad = sum(counts["bad_lines"] for counts in counted)
+    if n_bad:
+        about["bad_lines"] = n_bad
+    return about
 
 
 def _longest(encoded: list[EncodedCounts]) -> int:

@@ -13,10 +13,12 @@ buckets by their hash::
     encoded/<p>/<b>.arrow          like batches, with ids in place of numbers; other words are left out
     lengths/<p>.arrow              one row per document: held_out, number of tokens, batch
     keys/<part>-<c>.arrow          keys and files of the documents of chunk c
+    bad/<p>.jsonl                  bad lines of partition p, if there are any
 """
 
 import hashlib
 import itertools
+import json
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from typing import TypeVar
@@ -25,6 +27,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...io.readers.batches import BadLine
 from ...io.readers.reader import Reader
 from ...io.readers.source import Partition
 from ...io.stores.chunk import make_chunk
@@ -53,8 +56,10 @@ def run_and_record(function: Callable[..., Result], job: Job, stage: str, index:
 def count_partition(job: Job, index: int, reader: Reader, part: Partition) -> PartitionCounts:
     """Tokenise a partition. Write its tokens batch by batch, and its words with their counts."""
     words = voc.WordCounts()
-    counts = PartitionCounts(documents=0, counted=0, tokens=0, batches=0)
+    counts = PartitionCounts(documents=0, counted=0, tokens=0, batches=0, bad_lines=0, bad_example="")
+    bad: list[BadLine] = []
     for batch in reader.read(part):
+        bad += batch.bad
         tokens = tokenise(batch, job.options)
         held_out = is_held_out(batch.keys, job.options.held_out)
         term_frequency, document_frequency = voc.count_words(tokens, ~held_out)
@@ -72,6 +77,11 @@ def count_partition(job: Job, index: int, reader: Reader, part: Partition) -> Pa
         counts["counted"] += int(np.count_nonzero(~held_out))
         counts["tokens"] += len(tokens.ids)
     _write_counts(job, index, words)
+    if bad:
+        counts["bad_lines"] = len(bad)
+        counts["bad_example"] = bad[0].error
+        lines = [json.dumps(line._asdict(), ensure_ascii=False) + "\n" for line in bad]
+        job.files.write_bytes(f"bad/{index:06d}.jsonl", "".join(lines).encode("utf-8", "replace"))
     return counts
 
 

@@ -84,6 +84,8 @@ class VersionFacts(TypedDict):
     best_score: NotRequired[float | None]
     #: Share of the tokens of the new documents whose words the version in use did not have.
     new_tokens: NotRequired[float]
+    #: Lines of the new files that were skipped.
+    bad_lines: NotRequired[int]
     #: Whether all numbers of the model and its score are finite.
     finite: bool
     #: Why the version was refused; empty if it was not.

@@ -53,6 +53,8 @@ def describe_corpus(url: str) -> CorpusResult:
         result["chunk_tokens"] = about["chunk_tokens"]
     if about.get("chunk_tokens_by"):
         result["chunk_tokens_by"] = about["chunk_tokens_by"]
+    if about.get("bad_lines"):
+        result["bad_lines"] = about["bad_lines"]
     if about.get("note"):
         result["note"] = about["note"]
     if about.get("version"):

@@ -42,6 +42,8 @@ def corpus(found: "IngestResult") -> None:
         pluralize(found["words"], "word"),
         pluralize(found["chunks"], "chunk"),
     ]
+    if found.get("bad_lines"):
+        sizes.append(f"{pluralize(found['bad_lines'], 'bad line')} skipped")
     if not found["changed"]:
         sizes.append("already complete")
     _line("corpus", f"{found['url']}: {', '.join(sizes)}")
@@ -98,6 +100,8 @@ def retraining(found: "RetrainResult") -> None:
         documents, tokens = pluralize(found["documents"], "document"), pluralize(found["tokens"], "token")
         new_words = pluralize(found["new_words"] or 0, "new word")
         _line("learned", f"{documents}, {tokens}, {new_words} of {found['words']:,}")
+    if found["bad_lines"]:
+        _line("skipped", pluralize(found["bad_lines"], "bad line"))
     if found["measure"] and found["score"] is not None:
         scores = f"{found['score']:.6g}"
         if found["score_before"] is not None:

@@ -206,6 +206,7 @@ class VersionBuilder:
             "words": words.number,
             "new_words": words.new,
             "new_tokens": words.new_tokens,
+            "bad_lines": corpus.meta["about"].get("bad_lines", 0) if corpus is not None else 0,
             "epochs": estimator.n_iter_,
             "software": software_versions(),
             "measure": measure,

@@ -25,6 +25,8 @@ from ..train import new_estimator
 TABLES = ("corpus.json", "matrix.json", "graph.json")
 #: The sections of the configuration that decide what a model is.
 SECTIONS = ("model", "source", "corpus")
+#: Settings that decide what happens to bad lines. They may be changed to get a job going again.
+ABOUT_BAD_LINES = ("on_bad_line", "max_bad_lines")
 
 
 @dataclass(frozen=True)
@@ -175,7 +177,8 @@ def settings_of(config: Config) -> dict[str, Settings]:
     settings = {section: shown[section] for section in SECTIONS}
     # Where the documents come from does not matter, only how they are read.
     if settings["source"]:
-        settings["source"] = {key: value for key, value in settings["source"].items() if key != "path"}
+        ignored = ("path", *ABOUT_BAD_LINES)
+        settings["source"] = {key: value for key, value in settings["source"].items() if key not in ignored}
     settings["corpus"] = {key: value for key, value in settings["corpus"].items() if key != "url"}
     return settings
 

@@ -111,6 +111,7 @@ def _result(config: Config, request: Request, plan: Plan, decision: Decision) ->
         "tokens": None,
         "words": None,
         "new_words": None,
+        "bad_lines": None,
         "epochs": None,
         "measure": None,
         "score": None,
@@ -137,6 +138,7 @@ def _add_version(version: VersionRecord, result: RetrainResult) -> None:
     result["tokens"] = version["tokens"]
     result["words"] = version["words"]
     result["new_words"] = version["new_words"]
+    result["bad_lines"] = version.get("bad_lines", 0)
     result["epochs"] = version["epochs"]
     result["measure"] = version["measure"]
     result["score"] = version["score"]

@@ -1,0 +1,85 @@
+"""Skip bad lines: rows of a file that a reader refuses, while all others are good."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+import pyarrow as pa
+
+from ..stores.store import DataError
+from .batches import BadLine, Batch, ReadOptions
+
+#: Characters of a bad line that are kept.
+KEPT_CHARACTERS = 10_000
+
+#: Some consecutive lines, in the form in which a reader parses them.
+Lines = TypeVar("Lines")
+
+
+def parse_good_lines(
+    lines: Lines,
+    parse: Callable[[Lines], Batch],
+    halve: Callable[[Lines], tuple[Lines, Lines] | None],
+    describe: Callable[[Lines, str], BadLine],
+    options: ReadOptions,
+) -> Batch:
+    """Return the documents of the lines that can be parsed, and descriptions of the others.
+
+    Lines with an error among them are halved until each bad line is alone. ``halve`` returns None for one line, and
+    ``describe`` is called with that line and the error.
+    """
+    return _join(list(_parse_halves(lines, parse, halve, describe, options)), options)
+
+
+def _parse_halves(
+    lines: Lines,
+    parse: Callable[[Lines], Batch],
+    halve: Callable[[Lines], tuple[Lines, Lines] | None],
+    describe: Callable[[Lines, str], BadLine],
+    options: ReadOptions,
+) -> Iterator[Batch]:
+    try:
+        batch = parse(lines)
+    except DataError as error:
+        problem = str(error)
+    else:
+        yield batch
+        return
+    halves = halve(lines)
+    if halves is None:
+        yield without_documents([describe(lines, problem)], options)
+        return
+    for half in halves:
+        yield from _parse_halves(half, parse, halve, describe, options)
+
+
+def without_documents(bad: Sequence[BadLine], options: ReadOptions) -> Batch:
+    """Return a batch of bad lines only."""
+    content_type = pa.large_list(pa.large_string()) if options.tokens else pa.large_string()
+    return Batch(pa.array([], pa.string()), pa.array([], content_type), tuple(bad))
+
+
+def _join(batches: Sequence[Batch], options: ReadOptions) -> Batch:
+    if len(batches) == 1:
+        return batches[0]
+    empty = without_documents([], options)
+    keys = pa.concat_arrays([empty.keys, *(batch.keys for batch in batches)])
+    content = pa.concat_arrays([empty.content, *(batch.content for batch in batches)])
+    return Batch(keys, content, tuple(line for batch in batches for line in batch.bad))
+
+
+def bad_line(file: str, line: int | None, error: str, text: bytes | str) -> BadLine:
+    """Return the description of a bad line. Its beginning is kept."""
+    if isinstance(text, bytes):
+        text = text[: 4 * KEPT_CHARACTERS].decode("utf-8", "replace")
+    return BadLine(file, line, error, text.rstrip("\r\n")[:KEPT_CHARACTERS])
+
+
+def halve_block(block: tuple[bytes, int]) -> tuple[tuple[bytes, int], tuple[bytes, int]] | None:
+    """Cut a block of whole lines, given with the number of its first line, at the end of a line near its middle."""
+    data, line = block
+    end = data.rfind(b"\n", 0, len(data) // 2) + 1
+    if not end:
+        end = data.find(b"\n") + 1
+    if end in (0, len(data)):
+        return None
+    return (data[:end], line), (data[end:], line + data.count(b"\n", 0, end))

@@ -1,0 +1,99 @@
+"""An ingest counts the bad lines that it skips, keeps them in quarantine, and has a limit for them."""
+
+import json
+from pathlib import Path
+
+import pytest
+from corpusmill import IngestOptions, ingest
+from corpusmill.io.stores.store import DataError
+from corpusmill.pipeline.commands.actions.retraining.retrain import retrain
+from corpusmill.pipeline.models.versions import Versions
+from helpers.documents import bits
+from helpers.nightly import BOATS, BREAD, call, configuration, write_configuration, write_day, write_first_days
+
+
+@pytest.fixture
+def source(tmp_path):
+    """Write 18 good lines and 2 bad ones in two files."""
+    for name in ("a", "b"):
+        lines = [json.dumps({"text": f"{BOATS} {name}{i}"}) for i in range(9)]
+        lines.insert(4, f"no json in {name}")
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(lines))
+    return str(tmp_path / "*.jsonl")
+
+
+def test_skipped_lines_are_counted_and_nothing_else_changes(source, tmp_path):
+    corpus = ingest(source, str(tmp_path / "skip"), IngestOptions(on_bad_line="skip"))
+    assert (corpus.n_documents, corpus.meta["about"]["bad_lines"]) == (18, 2)
+    assert not (tmp_path / "skip" / "bad-lines.jsonl").exists()
+    for path in tmp_path.glob("*.jsonl"):
+        path.write_text("".join(line for line in path.read_text().splitlines(True) if "no json" not in line))
+    clean = ingest(source, str(tmp_path / "clean"))
+    assert clean.vocabulary.equals(corpus.vocabulary)
+    assert clean.hash == corpus.hash
+    assert "bad_lines" not in clean.meta["about"]
+
+
+def test_quarantine_keeps_the_lines_and_the_reasons(source, tmp_path):
+    options = IngestOptions(on_bad_line="quarantine")
+    corpus = ingest(source, str(tmp_path / "corpus"), options)
+    rows = [json.loads(line) for line in Path(corpus.url, "bad-lines.jsonl").read_text().splitlines()]
+    assert [(Path(row["file"]).name, row["line"], row["text"]) for row in rows] == [
+        ("a.jsonl", 5, "no json in a"),
+        ("b.jsonl", 5, "no json in b"),
+    ]
+    assert "not valid JSON" in rows[0]["error"]
+    before = bits(corpus)
+    assert bits(ingest(source, corpus.url, options)) == before
+    # A corpus without bad lines leaves none behind.
+    replaced = ingest(source, corpus.url, IngestOptions(on_bad_line="skip", overwrite=True))
+    assert not Path(replaced.url, "bad-lines.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    "limit, message",
+    [
+        (0.1, None),
+        (2, None),
+        (0.05, "2 of 20 lines are bad, and max_bad_lines allows 5.0%"),
+        (1, "allows 1; the first"),
+    ],
+)
+def test_more_bad_lines_than_the_limit_are_an_error(source, tmp_path, limit, message):
+    options = IngestOptions(on_bad_line="skip", max_bad_lines=limit)
+    if message is None:
+        assert ingest(source, str(tmp_path / "corpus"), options).n_documents == 18
+        return
+    with pytest.raises(DataError, match=message) as caught:
+        ingest(source, str(tmp_path / "corpus"), options)
+    assert "a.jsonl, line 5: not valid JSON" in str(caught.value)
+    # Another limit continues with what was read already.
+    raised = IngestOptions(on_bad_line="skip", max_bad_lines=1.0)
+    assert ingest(source, str(tmp_path / "corpus"), raised).n_documents == 18
+
+
+def test_a_bad_line_does_not_stop_the_nights(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    write_first_days()
+    retrain(configuration("lda"))
+    write_day(3, [BREAD] * 20)
+    with Path("days/2026-11-03.jsonl").open("a") as file:
+        file.write("no json\n")
+    write_configuration("lda")
+    assert call("retrain", "my.yaml") == 4
+    assert "2026-11-03.jsonl, line 21: not valid JSON" in capsys.readouterr().err
+    # The settings about bad lines do not make another model, so they can be changed to continue.
+    assert call("retrain", "my.yaml", "--set", "source.on_bad_line=quarantine") == 0
+    assert "1 bad line" in capsys.readouterr().out
+    record = Versions("models").read(2)
+    assert (record["documents"] > 10, record["bad_lines"]) == (True, 1)
+    assert "no json" in Path("models/batches", record["corpus"], "bad-lines.jsonl").read_text()
+
+
+def test_ingest_and_run_report_skipped_lines(source, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    write_configuration("lda", source={"path": source, "on_bad_line": "skip"})
+    assert call("run", "my.yaml") == 0
+    assert "2 bad lines skipped" in capsys.readouterr().out
+    assert call("inspect", "corpus", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["bad_lines"] == 2

@@ -83,8 +83,9 @@ class ClusterSweep:
         self._fail = fail
         # Futures of tasks that have finished, and messages of workers about shards that they have swept.
         self._events: queue.SimpleQueue[object] = queue.SimpleQueue()
-        self._running: dict[str, str] = {}  # key of a task: address of the worker that it was meant for
-        self._n_submitted = 0
+        self._running: dict[str, str] = {}  # key of a task: address of the worker that it is meant for
+        self._used: set[str] = set()  # addresses of the workers that have or had a task
+        self._futures: list[Future] = []  # Dask cancels a task whose future is gone
         self._look_at = time.monotonic() + LOOK_SECONDS
         self._found: list[Contribution] = []
 
@@ -95,29 +96,33 @@ class ClusterSweep:
 
     def run(self) -> list[Contribution]:
         """Return the contributions of the workers. Shards of workers that died are in none of them."""
-        pool = Pool.of(self._pool, self._client.id, self._phase.shards, self._homes)
+        pool = Pool.of(self._pool, self._phase.job.training, self._client.id, self._phase.shards, self._homes)
         self._client.run_on_scheduler(open_pool, pool)
         self._client.subscribe_topic(swept_topic(self._phase), self._events.put)
         try:
             self._submit(list(self._homes))
             while self._running:
                 self._handle_events()
-        finally:
+        except BaseException:
             # A closed pool ends the sweeps of all workers. If the scheduler is lost, they have ended already.
             if self._client.status == "running":
                 with contextlib.suppress(OSError):
                     self._client.run_on_scheduler(close_pool, self._pool)
+            raise
         return self._found
 
     def _submit(self, addresses: list[str]) -> None:
         """Submit one task per address."""
+        if not addresses:
+            return
         calls: dict[str, tuple[Any, ...]] = {}
         for address in addresses:
-            key = f"{SWEEP_PREFIX}{self._pool}-{self._n_submitted}"
-            self._n_submitted += 1
+            key = f"{SWEEP_PREFIX}{self._pool}-{len(self._futures) + len(calls)}"
             calls[key] = (sweep_on_worker, self._phase, self._pool, key)
             self._running[key] = address
+            self._used.add(address)
         for future in submit_graph(self._client, calls, self._running):
+            self._futures.append(future)
             future.add_done_callback(self._events.put)
 
     def _handle_events(self) -> None:
@@ -143,7 +148,9 @@ class ClusterSweep:
             return
         # One call for all results, because a call takes a round trip.
         for future, contribution in zip(finished, self._client.gather(finished), strict=True):
-            del self._running[str(future.key)]
+            meant_for = self._running.pop(str(future.key))
+            if contribution.address != meant_for:
+                self._used.discard(meant_for)
             # A copy, because in a cluster of threads this is the worker's own object. It has no deltas.
             found = copy.copy(contribution)
             found.handle = future
@@ -154,9 +161,9 @@ class ClusterSweep:
             self._on_swept(message["position"], message)
 
     def _joined(self) -> list[str]:
-        """Return the workers without a task of this sweep, if shards are left that nobody has taken."""
+        """Return the workers that have had no task of this sweep, if shards are left that nobody has taken."""
         workers = self._client.scheduler_info(n_workers=-1)["workers"]
-        idle = sorted(workers.keys() - set(self._running.values()))
-        if not idle or not self._client.run_on_scheduler(n_left, self._pool):
+        joined = sorted(workers.keys() - self._used)
+        if not joined or not self._client.run_on_scheduler(n_left, self._pool):
             return []
-        return idle
+        return joined

@@ -86,7 +86,7 @@ class Executor(ABC):
     ) -> list[Contribution]:
         """Sweep the shards at these positions, and return what the workers contribute.
 
-        ``tokens`` has the size of each shard. Shards of workers that died meanwhile are in no contribution.
+        ``tokens`` has the size of each shard. Shards of workers that died during the sweep are in no contribution.
         """
 
     @abstractmethod
@@ -103,10 +103,6 @@ class Executor(ABC):
         self, phase: SweepPhase, contributions: list[Contribution], blocks: list[int], key: str, near: str
     ) -> Handle:
         """Return the handle of the merged deltas of some blocks, near a worker. The task may fail as `update` does."""
-
-    def present(self, contributions: list[Contribution]) -> list[Contribution]:
-        """Return the contributions whose workers are still there."""
-        return contributions
 
     def guarded(self) -> contextlib.AbstractContextManager[None]:
         """Return a context that turns the errors of a lost scheduler into `TaskLost` with advice."""
@@ -252,11 +248,6 @@ class OnDask(Executor):
         sweep = ClusterSweep(self.client, phase, homes, on_swept, self._fail)
         with self._unless_stalled(lambda: sweep.keys):
             return sweep.run()
-
-    def present(self, contributions: list[Contribution]) -> list[Contribution]:
-        """Return the contributions whose workers the scheduler still has."""
-        workers = self.client.scheduler_info(n_workers=-1)["workers"]
-        return [contribution for contribution in contributions if contribution.address in workers]
 
     def update(
         self, phase: SweepPhase, contributions: list[Contribution], blocks: list[int]

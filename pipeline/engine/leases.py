@@ -40,6 +40,7 @@ class Pool:
     """
 
     name: str
+    run: str  # of which only one pool is in use
     client: str
     shards: range  # numbers of the step's shards; a position is an index of this range
     homes: dict[str, deque[int]]
@@ -47,9 +48,9 @@ class Pool:
     paces: dict[str, _Pace] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, name: str, client: str, shards: range, homes: Mapping[str, Sequence[int]]) -> "Pool":
+    def of(cls, name: str, run: str, client: str, shards: range, homes: Mapping[str, Sequence[int]]) -> "Pool":
         """Return a pool of shards. ``homes`` has their positions by the address of a worker."""
-        return cls(name, client, shards, {address: deque(positions) for address, positions in homes.items()})
+        return cls(name, run, client, shards, {address: deque(positions) for address, positions in homes.items()})
 
     @property
     def left(self) -> int:

@@ -107,8 +107,10 @@ def swept_topic(phase: SweepPhase) -> str:
 
 
 def open_pool(pool: Pool, dask_scheduler: Scheduler) -> None:
-    """Open a pool. Runs at the scheduler."""
-    _leases(dask_scheduler).pools[pool.name] = pool
+    """Open a pool, and close the run's last one. Runs at the scheduler."""
+    leases = _leases(dask_scheduler)
+    leases.pools = {name: other for name, other in leases.pools.items() if other.run != pool.run}
+    leases.pools[pool.name] = pool
 
 
 def close_pool(name: str, dask_scheduler: Scheduler) -> None:

@@ -54,7 +54,6 @@ class SweptRange:
             self._sweeps += 1
             tokens = [self._tokens[position] for position in missing]
             self._contributions += self._executor.sweep(self._phase, missing, tokens, self._report)
-            self._contributions = self._executor.present(self._contributions)
         for position, report in enumerate(self.reports):
             self._report(position, report)
 

@@ -4,9 +4,10 @@ Their arguments are names and numbers. They read arrays from the store or from t
 results back to the store. A task can therefore run again on another worker when its own worker is lost.
 """
 
+import contextlib
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
@@ -74,34 +75,6 @@ class AppliedBlock:
     measured: dict[str, float]  # copies, launches and waits on the CUDA device; seconds
 
 
-class StoredModel:
-    """The model that one step committed, read from the store on demand."""
-
-    def __init__(self, job: Job, step: int):
-        self._job = job
-        self._step = step
-
-    @property
-    def shared(self) -> Arrays:
-        """The shared arrays."""
-        return self._load("shared", 0, lambda: self._job.store.shared(self._step))
-
-    def block(self, index: int) -> Arrays:
-        """One block of rows."""
-        return self._load("block", index, lambda: self._job.store.block(self._step, index))
-
-    def _load(self, kind: str, index: int, read: Callable[[], Arrays]) -> Arrays:
-        key = (self._job.training, kind, index)
-        return CACHE.load(key, read, version=self._step, size=nbytes, budget=self._job.cache_bytes)
-
-
-def write_shared(job: Job, step: int, arrays: Arrays) -> None:
-    """Write the shared arrays of a step. Tasks that run in this process find them in the cache."""
-    job.store.write_shared(step, arrays)
-    key = (job.training, "shared", 0)
-    CACHE.put(key, arrays, version=step, nbytes=nbytes(arrays), budget=job.cache_bytes)
-
-
 class Stopwatch:
     """Measures seconds by cause, and counts the reads that the cache made unnecessary."""
 
@@ -115,6 +88,47 @@ class Stopwatch:
         now = time.perf_counter()
         self.seconds[cause] += now - self._last
         self._last = now
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[None]:
+        """Count the time inside as reading, and not as part of the lap."""
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            elapsed = time.perf_counter() - started
+            self.seconds["read"] += elapsed
+            self._last += elapsed
+
+
+class StoredModel:
+    """The model that one step committed, read from the store on demand. The watch measures the time of reading."""
+
+    def __init__(self, job: Job, step: int, watch: Stopwatch | None = None):
+        self._job = job
+        self._step = step
+        self._watch = watch or Stopwatch()
+
+    @property
+    def shared(self) -> Arrays:
+        """The shared arrays."""
+        return self._load("shared", 0, lambda: self._job.store.shared(self._step))
+
+    def block(self, index: int) -> Arrays:
+        """One block of rows."""
+        return self._load("block", index, lambda: self._job.store.block(self._step, index))
+
+    def _load(self, kind: str, index: int, read: Callable[[], Arrays]) -> Arrays:
+        key = (self._job.training, kind, index)
+        with self._watch.reading():
+            return CACHE.load(key, read, version=self._step, size=nbytes, budget=self._job.cache_bytes)
+
+
+def write_shared(job: Job, step: int, arrays: Arrays) -> None:
+    """Write the shared arrays of a step. Tasks that run in this process find them in the cache."""
+    job.store.write_shared(step, arrays)
+    key = (job.training, "shared", 0)
+    CACHE.put(key, arrays, version=step, nbytes=nbytes(arrays), budget=job.cache_bytes)
 
 
 def _read_chunk(job: Job, data: DataRef, index: int, model: StoredModel, watch: Stopwatch) -> Any:
@@ -166,7 +180,7 @@ def sweep_shard(job: Job, chunks: Iterable[int], step: int, range_index: int) ->
     """Sweep the chunks of a shard in order and write their next states."""
     watch = Stopwatch()
     algorithm = job.algorithm.for_range(range_index)
-    model = StoredModel(job, step - 1)
+    model = StoredModel(job, step - 1, watch)
     deltas: list[Arrays] | None = None
     sums: Arrays = {}
     device: Counter[str] = Counter()
@@ -230,7 +244,7 @@ def _constant_delta(job: Job, block: int) -> Arrays | None:
 def score_chunk(job: Job, data: DataRef, index: int, step: int, state_step: int) -> Arrays:
     """Score a training chunk with its state of ``state_step``, or a held-out chunk (``state_step`` 0)."""
     watch = Stopwatch()
-    model = StoredModel(job, step)
+    model = StoredModel(job, step, watch)
     chunk = _read_chunk(job, data, index, model, watch)
     state = _read_state(job, index, state_step, watch)
     return job.algorithm.score(model, chunk, state, Address(job.seed, step, index))

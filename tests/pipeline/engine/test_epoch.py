@@ -274,6 +274,17 @@ def test_places_are_balanced_consecutive_and_stable():
     assert moved <= 16
 
 
+def test_seconds_of_kernels_do_not_contain_the_reading_of_the_model(corpus, tmp_path):
+    trained(corpus, tmp_path / "run", epochs=1)
+    watch = tasks.Stopwatch()
+    job = tasks.Job("cold cache", str(tmp_path / "run"), reference(corpus), Tally(), None, 7, 0)
+    model = tasks.StoredModel(job, 1, watch)
+    for _ in range(20):
+        model.block(0)  # is read each time, because the cache has no bytes
+    watch.lap("kernel")
+    assert watch.seconds["read"] > 5 * watch.seconds["kernel"] > 0
+
+
 def test_a_damaged_state_is_named(corpus, tmp_path):
     trained(corpus, tmp_path / "run", epochs=1)
     run = RunStore(str(tmp_path / "run"))

@@ -9,7 +9,7 @@ from corpusmill.pipeline.engine.leases import Pool
 def pool_of(n_shards, n_workers):
     """Return a pool whose shards are divided equally."""
     homes = {f"w{w}": list(range(n_shards * w // n_workers, n_shards * (w + 1) // n_workers)) for w in range(n_workers)}
-    return Pool.of("pool", "client", range(n_shards), homes)
+    return Pool.of("pool", "run", "client", range(n_shards), homes)
 
 
 def sweep(pool, seconds, threads=1):

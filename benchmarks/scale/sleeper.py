@@ -22,6 +22,7 @@ class Sleeper(Algorithm):
     """Its sweeps sleep. A delta of a block is an array of ``delta_bytes`` bytes, and deltas are added up."""
 
     name: ClassVar[str] = "sleeper"
+    default_max_shards: ClassVar[int] = 4096
 
     seconds: float  # of the sweep of one chunk
     delta_bytes: int

@@ -81,9 +81,10 @@ class _GroupFiles:
     def __init__(self, store: "Store", name: str):
         self._store = store
         self._path = store.where(name)
+        self._fetched: dict[str, bytes] = {}
 
     def read_small(self, names: Sequence[str]) -> dict[str, bytes]:
-        """Read several files with one call; files that do not exist are left out."""
+        """Read several files at the same time; files that do not exist are left out."""
         # Ranges from byte 0: for whole files, some filesystems request each file's size first.
         paths = [f"{self._path}/{name}" for name in names]
         contents = self._store.fs.cat_ranges(paths, 0, None, on_error="return")
@@ -96,11 +97,18 @@ class _GroupFiles:
             found[name] = content
         return found
 
+    def fetch(self, names: Sequence[str]) -> None:
+        """Fetch several files at once, because each request to an object store takes a round trip."""
+        if not self._store.is_local:
+            self._fetched = self.read_small(names)
+
     def open(self, name: str) -> IO[bytes]:
         """Open one file."""
         path = f"{self._path}/{name}"
         if self._store.is_local:
             return open(path, "rb")
+        if name in self._fetched:
+            return io.BytesIO(self._fetched.pop(name))
         return io.BytesIO(self._store.fs.cat_file(path))
 
 
@@ -272,7 +280,8 @@ class Store:
     def write_arrays(self, name: str, arrays: Mapping[str, Any]) -> None:
         """Write or replace a Zarr group of arrays of numbers, with checksums.
 
-        Processes may write the same name at the same time if all of them write the same arrays.
+        Processes may write the same name at the same time if all of them write the same arrays. On an object store,
+        arrays of an earlier group of that name are not deleted, but a reader does not see them.
         """
         storable = {key: _storable(key, array) for key, array in arrays.items()}
         if self.is_local:
@@ -280,7 +289,6 @@ class Store:
             return
         where = self.where(name)
         with self._explained_write_errors(name):
-            self.delete(name)
             self.fs.pipe({f"{where}/{file}": b"".join(buffers) for file, buffers in encode_group(storable)})
 
     def _write_group_folder(self, target: Path, arrays: Mapping[str, np.ndarray]) -> None:

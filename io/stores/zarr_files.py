@@ -19,6 +19,8 @@ import numpy as np
 #: Most elements of a Zarr chunk, unless one row has more. Chunks of 64 Mi elements stay below the size limits of
 #: object stores and codecs.
 CHUNK_ELEMENTS = 1 << 26
+#: Bytes of Zarr chunks that are fetched at once. Larger arrays are fetched chunk by chunk, to save memory.
+FETCHED_BYTES = 1 << 26
 #: Bytes of padding that are read at a time.
 PADDING_BYTES = 1 << 20
 
@@ -28,6 +30,9 @@ class GroupFiles(Protocol):
 
     def read_small(self, names: Sequence[str]) -> dict[str, bytes]:
         """Return the contents of several small files. Files that do not exist have no entry."""
+
+    def fetch(self, names: Sequence[str]) -> None:
+        """Prepare to open several files. On an object store, fetch them all at once."""
 
     def open(self, name: str) -> IO[bytes]:
         """Open a file for reading; raise FileNotFoundError if it does not exist."""
@@ -73,7 +78,26 @@ def read_group(files: GroupFiles, only: Sequence[str] | None = None) -> dict[str
         if f"{name}/zarr.json" not in metadata:
             raise KeyError(name)
         layouts[name] = _parse_layout(name, metadata[f"{name}/zarr.json"])
+    files.fetch(_small_chunks(layouts))
     return {name: _read_array(files, name, layout) for name, layout in layouts.items()}
+
+
+def _small_chunks(layouts: Mapping[str, _Layout]) -> list[str]:
+    """Return the files of the smallest arrays, FETCHED_BYTES of them at most."""
+    names: list[str] = []
+    n_bytes = 0
+    for name, layout in sorted(layouts.items(), key=lambda item: _n_bytes(item[1])):
+        n_bytes += _n_bytes(layout)
+        if n_bytes > FETCHED_BYTES:
+            break
+        # An array of this shape that occupies no memory.
+        shape_only = np.broadcast_to(np.empty((), layout.dtype), layout.shape)
+        names += [f"{name}/{key}" for key, _ in _zarr_chunks(shape_only, layout)]
+    return names
+
+
+def _n_bytes(layout: _Layout) -> int:
+    return math.prod(layout.shape) * layout.dtype.itemsize
 
 
 def _array_names(group_metadata: bytes) -> list[str]:

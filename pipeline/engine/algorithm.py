@@ -21,6 +21,9 @@ from .data import TrainingData
 #: Numbers by name: one row of metrics.jsonl.
 Metrics = dict[str, float]
 
+#: Maximum number of shards of most algorithms.
+MAX_SHARDS = 256
+
 DataT = TypeVar("DataT", bound=TrainingData)
 ChunkT = TypeVar("ChunkT")
 
@@ -109,8 +112,7 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
         Number of tasks that sweep one shard, each for a range of blocks. Use more than one if the deltas of all
         blocks are too large to be held at once. Only for models without a state.
     max_shards : int or None, default=None
-        Maximum number of shards, which are groups of consecutive chunks that one task sweeps. None takes the
-        engine's ``MAX_SHARDS``.
+        Maximum number of shards, which are groups of consecutive chunks. None takes ``default_max_shards``.
     rounds : int, default=1
         Number of commits per epoch. Round r sweeps the shards r, r + rounds, r + 2 * rounds and so on.
     device : {"cpu", "cuda", "auto"}, default="cpu"
@@ -122,6 +124,9 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
         Name of the model in configurations and saved models.
     keeps_state : bool
         Whether each chunk has a state that one sweep passes to the next.
+    default_max_shards : int
+        Maximum number of shards if ``max_shards`` is None. It is a constant and does not depend on the number of
+        workers, because the shape of the merge tree, and so the rounding of floating-point sums, depends on it.
     parallelism_hint : str
         Advice that completes the warning that a round has fewer tasks than the cluster has threads.
     divergence_hint : str
@@ -168,6 +173,7 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
 
     name: ClassVar[str]
     keeps_state: ClassVar[bool] = True
+    default_max_shards: ClassVar[int] = MAX_SHARDS
     parallelism_hint: ClassVar[str] = "ingest with a smaller chunk_tokens"
     divergence_hint: ClassVar[str] = "look for extreme numbers in the data and in the parameters"
     size_hint: ClassVar[str] = "cut the model with n_blocks"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from ...io.stores.store import Arrays, DataError, JsonObject, check_free
 from . import tasks
-from .algorithm import AnyAlgorithm, Metrics, PreviousModel, add
+from .algorithm import MAX_SHARDS, AnyAlgorithm, Metrics, PreviousModel, add
 from .contributions import SweepPhase
 from .data import ChunkSize, TrainingData, reference
 from .events import Callback, Described, EpochFinished, EpochStarted, Event, RunFinished, RunStarted, ShardSwept
@@ -20,10 +20,6 @@ from .finite import check_finite
 from .plan import make_plan
 from .run import RunStore, describe
 from .sweeps import SweptRange
-
-#: Maximum number of shards of a run. It is a constant and does not depend on the number of workers, because the shape
-#: of the merge tree, and so the rounding of floating-point sums, depends on it.
-MAX_SHARDS = 256
 
 
 @dataclass(frozen=True)
@@ -55,9 +51,9 @@ def train(training: Training, executor: Executor) -> str:
         return _Engine(training, executor).train()
 
 
-def shards_of(chunks: Sequence[ChunkSize], most: int | None = None) -> list[list[int]]:
-    """Group chunks into at most ``most`` shards of consecutive chunks. None stands for MAX_SHARDS."""
-    size = -(-len(chunks) // (most or MAX_SHARDS))
+def shards_of(chunks: Sequence[ChunkSize], most: int = MAX_SHARDS) -> list[list[int]]:
+    """Group chunks into at most ``most`` shards of consecutive chunks."""
+    size = -(-len(chunks) // most)
     return [list(range(first, min(first + size, len(chunks)))) for first in range(0, len(chunks), size)]
 
 
@@ -72,7 +68,7 @@ class _Engine:
         self.run = training.run
         if not self.data.chunks:
             raise DataError(f"{self.data.title}: has no chunk to train on")
-        self.shards = shards_of(self.data.chunks, self.algorithm.max_shards)
+        self.shards = shards_of(self.data.chunks, self.algorithm.max_shards or self.algorithm.default_max_shards)
         self.shard_tokens = [sum(self.data.chunks[c].tokens for c in shard) for shard in self.shards]
         self.shared: Arrays | None = None  # of the last step, once it is known
         workers = self._workers()

@@ -41,8 +41,9 @@ class Delegating:
         return property(lambda self: getattr(self.inner, name))
 
 
+CLASS_ATTRIBUTES = ("keeps_state", "parallelism_hint", "default_max_shards")
 for _name, _value in vars(Algorithm).items():
-    if (callable(_value) or _name in ("keeps_state", "parallelism_hint")) and not _name.startswith("_"):
+    if (callable(_value) or _name in CLASS_ATTRIBUTES) and not _name.startswith("_"):
         setattr(Delegating, _name, Delegating.delegate(_name))
 
 

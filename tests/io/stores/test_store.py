@@ -1,9 +1,11 @@
 """Stores: writes are atomic, reads are verified, and names cannot leave the store."""
 
+import functools
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import ClassVar
 
 import fsspec
 import numpy as np
@@ -13,6 +15,7 @@ from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.io.stores.corpus import Corpus
 from corpusmill.io.stores.store import DataError, Store
 from corpusmill.io.stores.zarr_files import CHUNK_ELEMENTS
+from fsspec.implementations.memory import MemoryFileSystem
 from helpers.toy import write_toy_corpus
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,6 +31,44 @@ def store(request, tmp_path):
     else:
         yield Store("memory://corpusmill-test")
         fsspec.filesystem("memory").store.clear()
+
+
+class RoundTrips(MemoryFileSystem):
+    """A file system in memory that counts calls. On an object store, each of them takes a round trip."""
+
+    protocol = "round-trips"
+    calls: ClassVar[list[str]] = []
+    is_inside = False
+
+    def count(self, name, *arguments, **options):
+        if self.is_inside:  # one method of fsspec calls another one
+            return getattr(super(), name)(*arguments, **options)
+        self.calls.append(name)
+        self.is_inside = True
+        try:
+            return getattr(super(), name)(*arguments, **options)
+        finally:
+            self.is_inside = False
+
+
+for _name in ("cat_ranges", "cat_file", "pipe", "pipe_file", "exists", "info", "ls", "find", "rm"):
+    setattr(RoundTrips, _name, functools.partialmethod(RoundTrips.count, _name))
+
+
+@pytest.mark.parametrize("n_arrays", [1, 8])
+def test_a_group_takes_three_round_trips_to_read_and_one_to_write(n_arrays):
+    fsspec.register_implementation("round-trips", RoundTrips, clobber=True)
+    store = Store("round-trips://corpusmill-test")
+    arrays = {f"a{i}": np.arange(10 * i) for i in range(n_arrays)}
+    RoundTrips.calls.clear()
+    store.write_arrays("group", arrays)
+    assert RoundTrips.calls == ["pipe"]
+    RoundTrips.calls.clear()
+    found = store.read_arrays("group")
+    assert RoundTrips.calls == ["cat_ranges"] * 3
+    store.fs.rm(store.path, recursive=True)
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(found[name], array)
 
 
 @given(data=st.data())

@@ -17,6 +17,8 @@ def read_names(path: str | None) -> pa.Array | None:
     lines: list[bytes] = []
     for data, _ in line_blocks(file, Partition(file)):
         lines += [line.strip() for line in data.splitlines()]
+    while lines and not lines[-1]:
+        lines.pop()
     words = as_text(pa.array(lines, pa.large_binary()), ReadOptions(), lambda row: f"{file.url}, line {row + 1}")
     return check_names(words.to_pylist(), file.url)
 

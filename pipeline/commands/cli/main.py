@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import click
 
 from . import models, retrain, runs, training
+from .cistopic import cistopic
 from .config import config
 from .errors import explain
 from .signals import Terminated, install_handlers
@@ -21,6 +22,7 @@ SECTIONS: dict[str, list[click.Command]] = {
     "Use a model": [models.topics, models.similar, models.evaluate, models.transform, models.export],
     "Look at runs and data": [runs.inspect, runs.report, runs.watch],
     "Retrain on a schedule": [retrain.retrain, retrain.versions, retrain.rollback, retrain.diff],
+    "Single-cell data": [cistopic],
     "Configuration": [config],
 }
 

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 from corpusmill import LDA
-from helpers.cells import write_h5ad
+from helpers.cells import CELLS, COUNTS, GENES, write_h5ad, write_market, write_names
 
 h5py = pytest.importorskip("h5py")
 HERE = ("--set", "cluster.kind=synchronous")
@@ -35,3 +35,21 @@ def test_out_and_into_exclude_each_other(tmp_path, call):
         code, _, err = call("transform", *arguments)
         assert code == 2
         assert "give either OUT or --into FILE" in err
+
+
+def test_a_grid_of_models_of_accessible_regions(tmp_path, call):
+    matrix = write_market(tmp_path / "x.mtx", COUNTS.T)
+    names = ("-c", write_names(tmp_path / "cells.txt", CELLS), "-r", write_names(tmp_path / "regions.txt", GENES))
+    command = ("cistopic", matrix, *names, "-o", tmp_path / "out" / "tm", "-n", "3", "-A", "True")
+    code, out, err = call(*command, "-t", "2", "3", "5", "--stats", "--json")
+    assert code == 0, err
+    found = json.loads(out)
+    assert (found["cells"], found["regions"], found["accessible"]) == (7, 5, 13)
+    assert found["n_topics"] == [2, 3, 5]
+    assert found["best"] == 5
+    assert (tmp_path / "out" / "tm.5_topics.stats.json").exists()
+    code, out, _ = call(*command, "-t", "2", "-t", "3")
+    assert code == 0
+    assert "complete before" in out
+    code, _, err = call("cistopic", matrix, "-o", tmp_path / "other", "-t", "2")
+    assert (code, "give the names of its cells and regions" in err) == (4, True)

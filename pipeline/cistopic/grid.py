@@ -1,0 +1,128 @@
+"""One ingest, and one model per number of topics. Complete models are skipped, and interrupted ones continue."""
+
+import hashlib
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypedDict
+
+from ...io.stores.corpus import Corpus
+from ...io.stores.store import DataError
+from ..engine.events import Callback
+from ..engine.run import RunStore
+from ..ingest.ingest import ingest
+from ..ingest.options import IngestOptions
+from .bundle import Bundle, Settings
+from .statistics import Statistics, best_number, scaled
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+
+def make_corpus(
+    matrix: str, prefix: str, cells: str | None, regions: str | None, client: "Client | None" = None
+) -> Corpus:
+    """Ingest a matrix of accessibility: regions by cells in MatrixMarket or .npz, or cells by regions in AnnData.
+
+    Counts above 1 become 1. ``cells`` and ``regions`` are files with one name per line; AnnData has names of its own.
+    """
+    if matrix.lower().rstrip("/").endswith((".h5ad", ".zarr")):
+        options = IngestOptions(binarize=True)
+    elif cells is None or regions is None:
+        raise DataError(f"{matrix}: give the names of its cells and regions with --cells and --regions")
+    else:
+        options = IngestOptions(binarize=True, transpose=True, keys_file=cells, vocabulary_file=regions)
+    return ingest(matrix, f"{prefix}.corpus", options, client)
+
+
+def train_grid(
+    corpus: Corpus,
+    prefix: str,
+    numbers: Iterable[int],
+    settings: Settings,
+    client: "Client | None" = None,
+    callbacks: Sequence[Callback] = (),
+    device: str = "auto",
+    n_threads: int = 1,
+    report: Callable[[int, bool], None] | None = None,
+) -> list[Bundle]:
+    """Train one model per number of topics, the largest first, and write its files; return the bundles, ascending.
+
+    ``report`` is called with the number of topics and whether the model was complete already.
+    """
+    bundles = []
+    for number in sorted(set(numbers), reverse=True):
+        bundle = Bundle(prefix, replace(settings, n_topics=number))
+        is_complete = bundle.is_complete(corpus)
+        run = _run_folder(bundle, corpus)
+        if not is_complete:
+            _train(bundle, corpus, run, client, callbacks, device, n_threads)
+        # Its files are complete, so the run is not needed any more.
+        shutil.rmtree(run, ignore_errors=True)
+        if report is not None:
+            report(number, is_complete)
+        bundles.append(bundle)
+    return bundles[::-1]
+
+
+def _run_folder(bundle: Bundle, corpus: Corpus) -> str:
+    """Return the folder of a model's run. Other parameters and other data have another, so that no run mixes them."""
+    identity = json.dumps([vars(bundle.settings), corpus.hash])
+    return f"{bundle.base}.run-{hashlib.sha256(identity.encode()).hexdigest()[:12]}"
+
+
+def _train(
+    bundle: Bundle,
+    corpus: Corpus,
+    run: str,
+    client: "Client | None",
+    callbacks: Sequence[Callback],
+    device: str,
+    n_threads: int,
+) -> None:
+    """Train a model, or continue its run, and write its files."""
+    started = time.monotonic()
+    model = bundle.settings.estimator(device)
+    model.fit(corpus, client=client, run=run, callbacks=callbacks, evaluate_every=0, dashboard=False)
+    bundle.write(model, RunStore(run), corpus, time.monotonic() - started, n_threads)
+
+
+class Comparison(TypedDict):
+    """The statistics of a grid of models by name, in the order of the numbers of topics."""
+
+    n_topics: list[int]
+    statistics: dict[str, list[float]]
+    scaled: dict[str, list[float]]
+    best: int
+
+
+def compare(bundles: Sequence[Bundle], corpus: Corpus) -> Comparison:
+    """Write the statistics of all models; return them, scaled and not, and the number of topics with the best sum."""
+    numbers = [bundle.settings.n_topics for bundle in bundles]
+    grid: list[Statistics] = [bundle.write_statistics(corpus) for bundle in bundles]
+    names = ("Arun_2010", "Cao_Juan_2009", "Mimno_2011", "loglikelihood")
+    raw = {name: [each[name] for each in grid] for name in names}  # type: ignore[literal-required]
+    return {"n_topics": numbers, "statistics": raw, "scaled": scaled(grid), "best": best_number(numbers, grid)}
+
+
+def plot(comparison: Comparison, path: str) -> None:
+    """Draw the scaled statistics over the number of topics, and the best number as a vertical line."""
+    from matplotlib.figure import Figure
+
+    labels = {
+        "Arun_2010": "Inv_Arun_2010",
+        "Cao_Juan_2009": "Inv_Cao_Juan_2009",
+        "Mimno_2011": "Mimno_2011",
+        "loglikelihood": "Loglikelihood",
+    }
+    figure = Figure(figsize=(6.4, 4.8))
+    axes = figure.add_subplot()
+    for name, values in comparison["scaled"].items():
+        axes.plot(comparison["n_topics"], values, linestyle="--", marker="o", label=labels[name])
+    axes.axvline(comparison["best"], color="grey")
+    axes.set_xlabel("Number of topics")
+    axes.set_ylabel("Scaled to 0..1, higher is better")
+    axes.legend()
+    figure.savefig(path)

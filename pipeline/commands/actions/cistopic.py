@@ -1,0 +1,66 @@
+"""Train a grid of models of accessible regions, and compare them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ...cistopic.bundle import Settings
+from ...cistopic.grid import compare, make_corpus, plot, train_grid
+from ...engine.events import Callback
+from ..results import Facts
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+
+@dataclass(frozen=True)
+class GridRequest:
+    """What the command is asked to make."""
+
+    matrix: str
+    prefix: str
+    numbers: Sequence[int]
+    cells: str | None = None
+    regions: str | None = None
+    with_statistics: bool = False
+    plot: str | None = None
+    device: str = "auto"
+    n_threads: int = 1
+
+
+def cistopic(
+    request: GridRequest, settings: Settings, client: "Client | None" = None, callbacks: Sequence[Callback] = ()
+) -> Facts:
+    """Ingest the matrix, train the models that are not complete, and describe all of them."""
+    skipped: list[int] = []
+
+    def note(number: int, was_complete: bool) -> None:
+        if was_complete:
+            skipped.append(number)
+
+    corpus = make_corpus(request.matrix, request.prefix, request.cells, request.regions, client)
+    bundles = train_grid(
+        corpus,
+        request.prefix,
+        request.numbers,
+        settings,
+        client,
+        callbacks,
+        request.device,
+        request.n_threads,
+        note,
+    )
+    facts: Facts = {
+        "prefix": request.prefix,
+        "cells": corpus.n_documents,
+        "regions": len(corpus.columns or []),
+        "accessible": corpus.n_tokens,
+        "n_topics": [bundle.settings.n_topics for bundle in bundles],
+        "complete_before": sorted(skipped),
+    }
+    if request.with_statistics or request.plot:
+        comparison = compare(bundles, corpus)
+        facts |= dict(comparison)
+        if request.plot:
+            plot(comparison, request.plot)
+    return facts

@@ -1,0 +1,84 @@
+"""The command cistopic."""
+
+import click
+
+from ..terminal import show
+from .options import json_option
+from .session import load_config, open_session
+
+
+@click.command()
+@click.argument("arguments", nargs=-1, required=True, metavar="MATRIX [K]...")
+@click.option("-c", "--cells", metavar="FILE", help="Names of the cells, one per line, in the order of the columns.")
+@click.option("-r", "--regions", metavar="FILE", help="Names of the regions, one per line, in the order of the rows.")
+@click.option(
+    "-o", "--output", "prefix", required=True, metavar="PREFIX", help="What the names of all files begin with."
+)
+@click.option("-t", "--topics", type=click.IntRange(2), multiple=True, required=True, metavar="K...", help="Topics.")
+@click.option("-n", "--iterations", default=150, show_default=True, type=click.IntRange(1), help="Epochs.")
+@click.option("-a", "--alpha", default=50.0, show_default=True, help="Prior of the topics of a cell.")
+@click.option("-A", "--alpha_by_topic", default=True, show_default=True, type=bool, help="Divide alpha by K.")
+@click.option("-e", "--eta", default=0.1, show_default=True, help="Prior of the regions of a topic.")
+@click.option("-E", "--eta_by_topic", default=False, show_default=True, type=bool, help="Divide eta by K.")
+@click.option(
+    "--optimize-interval", default=0, show_default=True, help="Epochs between estimates of the priors. 0: none."
+)
+@click.option("-s", "--seed", default=555, show_default=True, help="Seed of all random draws.")
+@click.option("-p", "--threads", default=1, show_default=True, type=click.IntRange(1), help="Worker processes.")
+@click.option("--stats", is_flag=True, help="Also compute the statistics by which a number of topics is chosen.")
+@click.option("--plot", metavar="FILE", help="Draw the statistics into this file, such as grid.png; needs matplotlib.")
+@click.option("--device", type=click.Choice(("auto", "cpu", "cuda")), default="auto", show_default=True, help="Device.")
+@json_option
+def cistopic(
+    arguments: tuple[str, ...],
+    cells: str | None,
+    regions: str | None,
+    prefix: str,
+    topics: tuple[int, ...],
+    iterations: int,
+    alpha: float,
+    alpha_by_topic: bool,
+    eta: float,
+    eta_by_topic: bool,
+    optimize_interval: int,
+    seed: int,
+    threads: int,
+    stats: bool,
+    plot: str | None,
+    device: str,
+    as_json: bool,
+) -> None:
+    """Train topic models of accessible regions, and write the files that pycisTopic reads.
+
+    MATRIX has a row per region and a column per cell (MatrixMarket or .npz), or a row per cell (AnnData). Its counts
+    above 1 are read as 1. One model is trained for each number of topics K. Models that are complete are skipped, and
+    an interrupted command continues where it stopped.
+
+    \b
+    Example:
+      corpusmill cistopic fragments.mtx.gz -c cells.txt -r regions.txt -o out/tm -t 5 10 20 -p 8 --stats
+    """
+    from ...cistopic.bundle import Settings
+    from ..actions.cistopic import GridRequest
+    from ..actions.cistopic import cistopic as train_models
+
+    matrices = [argument for argument in arguments if not argument.isdecimal()]
+    if len(matrices) != 1:
+        raise click.UsageError(f"give one MATRIX, not {len(matrices)}")
+    numbers = [*topics, *(int(argument) for argument in arguments if argument.isdecimal())]
+    settings = Settings(
+        n_topics=numbers[0],
+        alpha=alpha,
+        alpha_by_topic=alpha_by_topic,
+        eta=eta,
+        eta_by_topic=eta_by_topic,
+        iterations=iterations,
+        optimize_interval=optimize_interval,
+        random_seed=seed,
+    )
+    request = GridRequest(matrices[0], prefix, numbers, cells, regions, stats, plot, device, threads)
+    cluster = {"kind": "synchronous"} if threads == 1 else {"kind": "local", "n_workers": threads}
+    config = load_config((), (), {"cluster": cluster})
+    with open_session(config, as_json) as session:
+        facts = train_models(request, settings, session.client, [session.display.train])
+    show.result(facts, as_json, lambda: show.facts(facts))

@@ -5,7 +5,7 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypedDict
 
 from ...io.stores.corpus import Corpus
@@ -19,6 +19,16 @@ from .statistics import Statistics, best_number, scaled
 
 if TYPE_CHECKING:
     from distributed import Client
+
+
+@dataclass(frozen=True)
+class Execution:
+    """Where models are trained, and who observes it."""
+
+    client: "Client | None" = None
+    callbacks: Sequence[Callback] = ()
+    device: str = "auto"
+    n_threads: int = 1  # as recorded in the files
 
 
 def make_corpus(
@@ -42,10 +52,7 @@ def train_grid(
     prefix: str,
     numbers: Iterable[int],
     settings: Settings,
-    client: "Client | None" = None,
-    callbacks: Sequence[Callback] = (),
-    device: str = "auto",
-    n_threads: int = 1,
+    execution: Execution | None = None,
     report: Callable[[int, bool], None] | None = None,
 ) -> list[Bundle]:
     """Train one model per number of topics, the largest first, and write its files; return the bundles, ascending.
@@ -58,7 +65,7 @@ def train_grid(
         is_complete = bundle.is_complete(corpus)
         run = _run_folder(bundle, corpus)
         if not is_complete:
-            _train(bundle, corpus, run, client, callbacks, device, n_threads)
+            _train(bundle, corpus, run, execution or Execution())
         # Its files are complete, so the run is not needed any more.
         shutil.rmtree(run, ignore_errors=True)
         if report is not None:
@@ -73,20 +80,13 @@ def _run_folder(bundle: Bundle, corpus: Corpus) -> str:
     return f"{bundle.base}.run-{hashlib.sha256(identity.encode()).hexdigest()[:12]}"
 
 
-def _train(
-    bundle: Bundle,
-    corpus: Corpus,
-    run: str,
-    client: "Client | None",
-    callbacks: Sequence[Callback],
-    device: str,
-    n_threads: int,
-) -> None:
+def _train(bundle: Bundle, corpus: Corpus, run: str, execution: Execution) -> None:
     """Train a model, or continue its run, and write its files."""
     started = time.monotonic()
-    model = bundle.settings.estimator(device)
-    model.fit(corpus, client=client, run=run, callbacks=callbacks, evaluate_every=0, dashboard=False)
-    bundle.write(model, RunStore(run), corpus, time.monotonic() - started, n_threads)
+    model = bundle.settings.estimator(execution.device)
+    callbacks = execution.callbacks
+    model.fit(corpus, client=execution.client, run=run, callbacks=callbacks, evaluate_every=0, dashboard=False)
+    bundle.write(model, RunStore(run), corpus, time.monotonic() - started, execution.n_threads)
 
 
 class Comparison(TypedDict):

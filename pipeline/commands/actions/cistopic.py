@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...cistopic.bundle import Settings
-from ...cistopic.grid import compare, make_corpus, plot, train_grid
+from ...cistopic.grid import Execution, compare, make_corpus, plot, train_grid
 from ...engine.events import Callback
 from ..results import Facts
 
@@ -39,17 +39,8 @@ def cistopic(
             skipped.append(number)
 
     corpus = make_corpus(request.matrix, request.prefix, request.cells, request.regions, client)
-    bundles = train_grid(
-        corpus,
-        request.prefix,
-        request.numbers,
-        settings,
-        client,
-        callbacks,
-        request.device,
-        request.n_threads,
-        note,
-    )
+    execution = Execution(client, callbacks, request.device, request.n_threads)
+    bundles = train_grid(corpus, request.prefix, request.numbers, settings, execution, note)
     facts: Facts = {
         "prefix": request.prefix,
         "cells": corpus.n_documents,

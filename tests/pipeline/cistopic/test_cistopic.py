@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse
 from corpusmill.io.stores.store import DataError
 from corpusmill.pipeline.cistopic.bundle import Bundle, Settings, read_lists
-from corpusmill.pipeline.cistopic.grid import compare, make_corpus, train_grid
+from corpusmill.pipeline.cistopic.grid import Execution, compare, make_corpus, train_grid
 from corpusmill.pipeline.cistopic.statistics import CellGroup, best_number, scaled, statistics
 from helpers.cells import write_h5ad, write_market, write_names
 
@@ -131,7 +131,7 @@ def test_an_interrupted_grid_gives_the_same_files(files, tmp_path):
             raise Stop
 
     with pytest.raises(Stop):
-        train_grid(corpus("other"), other, [2], SETTINGS, callbacks=[stop])
+        train_grid(corpus("other"), other, [2], SETTINGS, Execution(callbacks=[stop]))
     assert not Bundle(other, Settings(2)).parameters.exists()
     train_grid(corpus("other"), other, [2], SETTINGS)
     for found, wanted in zip(contents(other, 2), expected, strict=True):

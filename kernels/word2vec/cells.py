@@ -61,6 +61,8 @@ TABLE_BITS = 16
 TABLE_SHIFT = np.uint64(64 - TABLE_BITS)
 #: Runs of a batch whose attraction has all products before all moves.
 GROUP = 4
+#: Groups between the prefetch of a group's rows and its attraction.
+AHEAD = 2
 #: Distance of consecutive runs in the order of training, divided by the number of runs: the golden section.
 STRIDE = 0.618
 
@@ -150,6 +152,7 @@ def train_cell(W_in: np.ndarray, W_out: np.ndarray, pairs: np.ndarray, table: np
             at = (at + stride) % n_runs
         alpha = _learning_rate(options, done)
         done += scratch.ends[B]
+        _prefetch_runs(0, min(AHEAD * limits.group, B), scratch, W_in, W_out)
         _draw_negatives(head, table, options, scratch.batch.negatives, W_out)
         _attract(B, alpha, limits.group, scratch, W_in, W_out)
         for b in range(B):
@@ -263,10 +266,7 @@ def _attract(B: int, alpha: np.float32, group: int, scratch: Scratch, W_in: np.n
     centres, ends, contexts, g = scratch.batch.rows, scratch.ends, scratch.contexts, scratch.g
     for first in range(0, B, group):
         last = min(first + group, B)
-        for b in range(last, min(last + group, B)):
-            prefetch_row(W_in, centres[b])
-            for c in range(ends[b], ends[b + 1]):
-                prefetch_row(W_out, contexts[c])
+        _prefetch_runs(min(first + AHEAD * group, B), min(last + AHEAD * group, B), scratch, W_in, W_out)
         for b in range(first, last):
             dots_by_four(W_in, centres[b], W_out, contexts, ends[b], ends[b + 1], g)
         for c in range(ends[first], ends[last], WIDTH):
@@ -275,6 +275,15 @@ def _attract(B: int, alpha: np.float32, group: int, scratch: Scratch, W_in: np.n
             g[c] += alpha
         for b in range(first, last):
             move_rows(W_in, centres[b], W_out, contexts, ends[b], ends[b + 1], g)
+
+
+@kernel(inline="always")
+def _prefetch_runs(first: int, last: int, scratch: Scratch, W_in: np.ndarray, W_out: np.ndarray) -> None:
+    """Prefetch the rows of the runs first to last of the batch."""
+    for b in range(first, last):
+        prefetch_row(W_in, scratch.batch.rows[b])
+        for c in range(scratch.ends[b], scratch.ends[b + 1]):
+            prefetch_row(W_out, scratch.contexts[c])
 
 
 # --- heavy centres ---
@@ -306,6 +315,7 @@ def _train_heavy(
         done += m
         for p in range(m):
             rows[p] = pairs[head + p] & LOW
+            prefetch_row(W_out, rows[p])
         _draw_negatives(head, table, options, negatives, W_out)
         for o in range(SHARED):
             rows[m + o] = negatives[o]

@@ -5,7 +5,8 @@ is a whole number of strips. The functions are the inner loops of skip_gram.py:
 
 - dot products of one row with two others at a time (`add_products`, `sum_strips`);
 - moving two rows towards each other in one pass over both (`pull_strip`);
-- the three matrix products of a mini-batch (`multiply_add_rows`, `multiply_add_strips`, `add_strip_to`);
+- dot products of one row with four others at a time (`add_products_of_four`, `store_sums_of_rows`);
+- the three matrix products of a mini-batch (`multiply_add_rows`, `multiply_add_strips`, `add_strips_to_rows`);
 - the gradient of eight or sixteen pairs at once (`repulsions`).
 
 All arrays are C-contiguous float32.
@@ -242,24 +243,6 @@ def store_tile(
         return context.get_dummy_value()
 
     return types.void(tile, out, index_type(at), index_type(stride)), codegen
-
-
-@intrinsic
-def add_strip_to(
-    typingctx: TypingContext, tile: Tile, number: types.IntegerLiteral, out: types.Array, at: types.Integer
-) -> Lowering:
-    """Add strip ``number`` (a literal) of the tile to ``out[at:at + STRIP]``."""
-    if not isinstance(number, types.IntegerLiteral):
-        return None
-    first = number.literal_value * VECTORS_PER_STRIP
-
-    def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Values) -> ir.Value:
-        sums, _, out, at = memories(context, builder, signature, values)
-        for v, old in enumerate(_load_vectors(out, at)):
-            out.store(out.index(at, v * WIDTH), builder.fadd(old, builder.extract_value(sums, first + v)))
-        return context.get_dummy_value()
-
-    return types.void(tile, number, out, index_type(at)), codegen
 
 
 @intrinsic

@@ -1,8 +1,14 @@
 """Training of one cell against the reference implementation, and its safety in tiny vocabularies."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 from corpusmill.kernels import random
+from corpusmill.kernels.simd import tiles
 from corpusmill.kernels.word2vec.cells import CellOptions, train_cell
 from corpusmill.kernels.word2vec.dealing import arrange, block_negatives, deal
 from corpusmill.kernels.word2vec.pairs import split_pairs
@@ -106,3 +112,26 @@ def test_vectors_of_tiny_vocabularies_stay_finite_and_bounded(n_words, exponent,
     for n_blocks in (1, 2, 4, 8):
         for W in train_random_text(n_words, exponent, n_blocks, alpha):
             assert abs(W).max() < 5
+
+
+# Runs in a process of its own, because kernels are compiled for one width.
+WIDTH = """
+import sys
+from corpusmill.kernels.simd import tiles
+tiles.BITS = int(sys.argv[1])
+sys.path[:0] = sys.argv[2].split(":")
+import test_cells, test_skip_gram
+from corpusmill.kernels.word2vec.strips import WIDTH
+assert WIDTH == tiles.BITS // 32
+test_cells.test_a_cell_is_trained_as_by_the_reference_implementation(700, 200, 0.2, 0.03, 0.05, 130)
+test_skip_gram.test_each_method_makes_the_updates_of_its_reference_implementation("par", 5, 5, 130)
+"""
+
+
+@pytest.mark.parametrize("bits", [256, 512])
+def test_registers_of_other_widths(bits, tmp_path):
+    if bits == tiles.BITS:
+        pytest.skip("the other tests use this width")
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    arguments = [str(bits), f"{Path(__file__).parent}:{Path(__file__).parents[2]}"]
+    subprocess.run([sys.executable, "-c", WIDTH, *arguments], check=True, env=environment)

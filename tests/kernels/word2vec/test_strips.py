@@ -8,13 +8,15 @@ from corpusmill.kernels.word2vec.strips import (
     STRIP,
     WIDTH,
     add_products,
-    add_strip_to,
+    add_products_of_four,
+    add_strips_to_rows,
     load_strip,
     multiply_add_rows,
     multiply_add_strips,
     pull_strip,
     repulsions,
     store_strip,
+    store_sums_of_rows,
     store_tile,
     sum_strips,
 )
@@ -43,6 +45,35 @@ def test_two_dot_products_at_a_time():
     close(dots(a, b, n), (a @ b[:n], a @ b[n:]))
 
 
+def test_four_dot_products_at_a_time():
+    @compiled
+    def dots(a, B, rows, out):
+        tile = zeros(a, 2)
+        for d in range(0, len(a), STRIP):
+            tile = add_products_of_four(tile, a, d, B, rows, 1, len(a), d)
+        store_sums_of_rows(tile, out, 2)
+
+    a, B, out = random(3 * STRIP), random(6, 3 * STRIP, seed=1), random(7, seed=2)
+    expected = out.copy()
+    expected[2:6] = B[[5, 0, 3, 3]] @ a
+    dots(a, B, np.array([9, 5, 0, 3, 3], np.uint32), out)
+    close(out, expected)
+
+
+def test_strips_are_added_to_listed_rows():
+    @compiled
+    def add(strip, out, rows):
+        tile = multiply_add_strips(zeros(out, 3), np.ones(3, np.float32), 0, 1, strip, 0)
+        add_strips_to_rows(tile, out, rows, 1, out.shape[1], STRIP)
+
+    strip, out = random(STRIP), random(4, 2 * STRIP, seed=1)
+    expected = out.copy()
+    for row in (3, 0, 3):
+        expected[row, STRIP:] += strip
+    add(strip, out, np.array([9, 3, 0, 3], np.uint32))
+    close(out, expected)
+
+
 def test_two_rows_are_moved_by_the_values_that_both_had():
     @compiled
     def pull(a, b, g):
@@ -69,19 +100,17 @@ def test_a_tile_of_rows_with_a_stride_is_a_matrix_product():
     close(out[:, : 2 * WIDTH], a @ b)
 
 
-def test_a_tile_of_strips_is_added_row_by_row():
+def test_a_tile_of_strips_with_a_stride_is_a_matrix_product():
     @compiled
-    def product(a, b, out):
+    def product(a, b, out, rows):
         tile = zeros(out, 3)
         for k in range(a.shape[1]):
             tile = multiply_add_strips(tile, a, k, a.shape[1], b, k * STRIP)
-        add_strip_to(tile, 0, out, 0)
-        add_strip_to(tile, 1, out, STRIP)
-        add_strip_to(tile, 2, out, 2 * STRIP)
+        add_strips_to_rows(tile, out, rows, 0, STRIP, 0)
 
     a, b, out = random(3, 5), random(5, STRIP, seed=1), random(3, STRIP, seed=2)
     expected = out + a @ b
-    product(a, b, out)
+    product(a, b, out, np.arange(3, dtype=np.uint32))
     close(out, expected)
 
 

@@ -142,7 +142,7 @@ class SkipGramConfig(Section):
     """Parameters that Word2Vec and Node2Vec share."""
 
     vector_size: PositiveInt = Field(100, description="Number of dimensions of a vector")
-    window: PositiveInt = Field(5, description="Number of words on each side that count as neighbours")
+    window: PositiveInt = Field(5, le=255, description="Number of words on each side that count as neighbours")
     min_count: PositiveInt = Field(5, description="Ignore words with fewer occurrences")
     negative: PositiveInt = Field(5, description="Number of negative samples per true neighbour")
     ns_exponent: float = Field(0.75, description="Negative samples are drawn in proportion to frequency ** ns_exponent")
@@ -153,29 +153,34 @@ class SkipGramConfig(Section):
     min_alpha: float = Field(1e-4, ge=0, lt=1, description="Learning rate at the end")
     epochs: PositiveInt = Field(5, description="Number of passes over the corpus")
     seed: Annotated[int, Field(ge=0)] = Field(
-        1, description="Seed of all random draws. With one thread, the same seed gives the same model, bit for bit"
+        1, description="Seed of all random draws. The same seed gives the same model, bit for bit"
     )
-    method: Literal["par", "full", "sgns"] = Field(
-        "par",
-        description="Order of the updates: par shares negative samples among 24 words and is the fastest, full "
-        "shares them within a window, sgns trains one pair at a time",
+    method: Literal["strata", "par", "full", "sgns"] = Field(
+        "strata",
+        description="How the model is trained: strata on any number of workers, in blocks of words; the others on one "
+        "worker, in the order of the text. par shares negative samples among 24 words, full within a window, and sgns "
+        "trains one pair at a time",
     )
     ignore_sentence_ends: bool = Field(False, description="Let a window extend from one document into the next")
     threads: PositiveInt = Field(
-        1, description="Number of threads per task. With more than one, results vary from run to run"
+        1, description="Number of threads per task, for method strata. It does not change the result"
     )
-    shards_per_round: PositiveInt = Field(
-        1,
-        description="Number of shards trained in parallel from the same model before their updates are merged. "
-        "Larger values are faster but lower the quality",
+    n_blocks: PositiveInt | None = Field(
+        None,
+        description="Number of blocks of words for method strata, a power of two: at most so many tasks run at the "
+        "same time. By default 16, and fewer for small corpora",
     )
-    n_blocks: Blocks = 1
     device: Device = "auto"
 
     @model_validator(mode="after")
     def _check_combinations(self) -> Self:
         if self.min_alpha > self.alpha:
             raise ValueError(f"min_alpha is {self.min_alpha}, above alpha ({self.alpha}): choose {self.alpha} or less")
+        n_blocks = self.n_blocks or 1
+        if self.method != "strata" and max(n_blocks, self.threads) > 1:
+            raise ValueError(f"method {self.method!r} trains one block with one thread: choose method 'strata'")
+        if n_blocks & (n_blocks - 1):
+            raise ValueError(f"n_blocks is {n_blocks}: choose a power of two, such as 16")
         return self
 
 
@@ -217,7 +222,7 @@ class RandomIndexingConfig(Section):
     dimension: Annotated[int, Field(ge=4, le=65536)] | Literal["auto"] = Field(
         2048, description="Number of dimensions of a vector. auto chooses by the size of the vocabulary"
     )
-    window: PositiveInt = Field(5, description="Number of words on each side that count as neighbours")
+    window: PositiveInt = Field(5, le=255, description="Number of words on each side that count as neighbours")
     seed_length: int = Field(
         10, ge=2, multiple_of=2, description="Number of non-zero positions in a seed, half of them +1 and half -1"
     )

@@ -72,7 +72,7 @@ def start(text, parameters):
     """Return the first W_in and W_out (V, D) float32 and the keep probabilities."""
     key = random.key(parameters.seed, VECTORS)
     W_in = empty_rows(len(text.vocabulary), parameters.dimension)
-    W_in[:] = first_vectors(len(text.vocabulary), parameters.dimension, key)
+    W_in[:] = first_vectors(np.arange(len(text.vocabulary)), parameters.dimension, key)
     W_out = empty_rows(len(text.vocabulary), parameters.dimension)
     W_out[:] = 0
     return W_in, W_out, keep_probability(text.frequency, parameters.sample)

@@ -88,12 +88,16 @@ def _quantiles(total: np.ndarray, size: int, key: np.uint64) -> np.ndarray:
 
 
 @kernel
-def first_vectors(rows: int, dimension: int, key: np.uint64) -> np.ndarray:
-    """Return random vectors, uniform within ± 1 / (2 dimension): (rows, padded dimension) float32."""
-    out = np.zeros((rows, -(-dimension // PAD) * PAD), np.float32)
-    for r in range(rows):
+def first_vectors(words: np.ndarray, dimension: int, key: np.uint64) -> np.ndarray:
+    """Return random vectors of words (R,), uniform within ± 1 / (2 dimension): (R, padded dimension) float32.
+
+    A word's vector does not depend on the other words.
+    """
+    out = np.zeros((len(words), -(-dimension // PAD) * PAD), np.float32)
+    for r in range(len(words)):
         for d in range(dimension):
-            out[r, d] = (uniform(key, r * dimension + d) - np.float32(0.5)) / np.float32(dimension)
+            draw = uniform(key, np.int64(words[r]) * dimension + d)
+            out[r, d] = (draw - np.float32(0.5)) / np.float32(dimension)
     return out
 
 

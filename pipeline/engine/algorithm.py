@@ -127,6 +127,8 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
     default_max_shards : int
         Maximum number of shards if ``max_shards`` is None. It is a constant and does not depend on the number of
         workers, because the shape of the merge tree, and so the rounding of floating-point sums, depends on it.
+    held_share : float
+        Share of a worker's memory for results that wait on the worker for other tasks.
     parallelism_hint : str
         Advice that completes the warning that a round has fewer tasks than the cluster has threads.
     divergence_hint : str
@@ -174,6 +176,7 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
     name: ClassVar[str]
     keeps_state: ClassVar[bool] = True
     default_max_shards: ClassVar[int] = MAX_SHARDS
+    held_share: ClassVar[float] = 0.0
     parallelism_hint: ClassVar[str] = "ingest with a smaller chunk_tokens"
     divergence_hint: ClassVar[str] = "look for extreme numbers in the data and in the parameters"
     size_hint: ClassVar[str] = "cut the model with n_blocks"
@@ -214,6 +217,10 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
     @abstractmethod
     def memory(self, data: DataT, chunk: Any) -> MemoryEstimate:
         """Return the bytes that a sweep needs for ``chunk``, an entry of ``data.chunks``."""
+
+    def largest_task(self, data: DataT, available: int) -> MemoryEstimate:
+        """Return the memory of the largest task. ``available`` is the number of bytes that a thread may use."""
+        return max((self.memory(data, chunk) for chunk in data.chunks), key=lambda estimate: estimate.total)
 
     # --- before the first sweep ---
 

@@ -190,10 +190,11 @@ class _Engine:
                 _add_numbers(measured, {f"seconds_{cause}": value for cause, value in report["seconds"].items()})
                 _add_numbers(measured, report["device"])
             merging = time.perf_counter()
-            for applied in swept.update(self.key(step, f"range-{range_index}")):
+            updated = swept.update(self.key(step, f"range-{range_index}"))
+            for applied in updated:
                 totals = add(totals, applied.totals)
                 _add_numbers(measured, applied.measured)
-            seconds_merge += time.perf_counter() - merging
+            seconds_merge += time.perf_counter() - merging - _mean_kernel_seconds(updated)
         metrics = self._reduce_shared(step, totals, sums, rows)
         elapsed = time.perf_counter() - started
         tokens = sum(self.shard_tokens[s] for s in shards)
@@ -294,6 +295,12 @@ class _Engine:
         """Call every callback; return whether one of them returned True."""
         answers = [callback(event) for callback in self.training.callbacks]
         return any(answers)
+
+
+def _mean_kernel_seconds(updated: list[tasks.AppliedBlock]) -> float:
+    """Return the time that the visits of a grid computed. Its groups compute at the same time, so it is their mean."""
+    seconds = [block.measured["seconds_kernel"] for block in updated if "seconds_kernel" in block.measured]
+    return sum(seconds) / max(1, len(seconds))
 
 
 def _add_numbers(sums: Metrics, numbers: Mapping[str, float]) -> None:

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Generic, NamedTuple
 
 from ...io.stores.store import Arrays
 from ...kernels import random
-from .algorithm import Algorithm, ChunkT, DataT
+from .algorithm import Algorithm, ChunkT, DataT, MemoryEstimate
 
 #: Part of the key of the shifts. Chunks count from 0, so no chunk has this number.
 SHIFT = -5
@@ -60,6 +60,8 @@ class GridAlgorithm(Algorithm[DataT, ChunkT], Generic[DataT, ChunkT]):
 
     row_arrays: ClassVar[tuple[str, ...]]
     column_arrays: ClassVar[tuple[str, ...]]
+    # Trained blocks wait on a worker for their next visit. Dask writes them to disk if they exceed their share.
+    held_share: ClassVar[float] = 0.3
 
     passes: int = 1
     threads: int = 1
@@ -75,8 +77,24 @@ class GridAlgorithm(Algorithm[DataT, ChunkT], Generic[DataT, ChunkT]):
         """Return how many tasks of a step can run at the same time: one per block."""
         return self.n_blocks
 
-    def prepare(self, delta: Arrays) -> Arrays:
-        """Return what the cells of one row need, from the row's merged delta; by default the delta itself."""
+    @abstractmethod
+    def visit_memory(self, data: DataT, n_groups: int) -> MemoryEstimate:
+        """Return the bytes of a visit, which trains two groups of blocks, if there are ``n_groups`` groups."""
+
+    def largest_task(self, data: DataT, available: int) -> MemoryEstimate:
+        """Return the memory of the largest sweep or visit. Groups are made smaller until a visit fits."""
+        visit = self.visit_memory(data, self.least_groups(data, available))
+        return max(super().largest_task(data, available), visit, key=lambda estimate: estimate.total)
+
+    def least_groups(self, data: DataT, available: int) -> int:
+        """Return the smallest number of groups whose visits fit into ``available`` bytes, at most the blocks."""
+        n_groups = 1
+        while n_groups < self.n_blocks and self.visit_memory(data, n_groups).total > available:
+            n_groups *= 2
+        return n_groups
+
+    def prepare(self, row: int, delta: Arrays) -> Arrays:
+        """Return what the cells of a row need, from the row's merged delta; by default the delta itself."""
         return delta
 
     @abstractmethod

@@ -45,21 +45,27 @@ class Plan:
         }
 
 
+def available_bytes(algorithm: AnyAlgorithm, capacity: Capacity) -> int:
+    """Return the bytes that the tasks of one of a worker's threads may use."""
+    if not capacity.memory:
+        return UNLIMITED
+    planned = int(capacity.memory * (PLANNED_SHARE - algorithm.held_share))
+    return max(0, planned - PROCESS_BYTES) // capacity.threads
+
+
 def make_plan(algorithm: AnyAlgorithm, data: TrainingData, capacity: Capacity) -> Plan:
     """Return the memory plan of a worker; raise DataError, with the numbers, if its tasks do not fit."""
     estimates = [algorithm.memory(data, chunk) for chunk in data.chunks]
-    largest = max(estimates, key=lambda estimate: estimate.total)
+    available = available_bytes(algorithm, capacity)
+    largest = algorithm.largest_task(data, available)
     if algorithm.device != "cpu":
         _check_device(algorithm, max(estimate.device for estimate in estimates), capacity)
-    limit = capacity.memory
-    available = int(limit * PLANNED_SHARE) if limit else UNLIMITED
-    tasks_bytes = PROCESS_BYTES + capacity.threads * largest.total
-    if tasks_bytes > available:
+    if largest.total > available:
         raise DataError(_too_large(algorithm, largest, capacity, available))
     # What is left is a cache. It never needs more than all chunks, all states and one model.
     everything = sum(estimate.data + estimate.state for estimate in estimates) + largest.model
-    cache = min(everything, available - tasks_bytes)
-    return Plan(PROCESS_BYTES, capacity.threads, largest, int(cache), limit)
+    cache = min(everything, (available - largest.total) * capacity.threads)
+    return Plan(PROCESS_BYTES, capacity.threads, largest, int(cache), capacity.memory)
 
 
 def _check_device(algorithm: AnyAlgorithm, needed: int, capacity: Capacity) -> None:
@@ -81,9 +87,8 @@ def _check_device(algorithm: AnyAlgorithm, needed: int, capacity: Capacity) -> N
 
 def _too_large(algorithm: AnyAlgorithm, need: MemoryEstimate, capacity: Capacity, available: int) -> str:
     parts = ", ".join(f"{k} {format_bytes(getattr(need, k))}" for k in ("data", "state", "model", "delta", "scratch"))
-    each = max(0, available - PROCESS_BYTES) // capacity.threads
     return (
-        f"a task needs {format_bytes(need.total)} ({parts}), but worker {capacity.name} has {format_bytes(each)} "
+        f"a task needs {format_bytes(need.total)} ({parts}), but worker {capacity.name} has {format_bytes(available)} "
         f"for each of its {capacity.threads} threads ({format_bytes(capacity.memory)} memory limit): raise "
         f"memory_limit, use fewer threads per worker, {algorithm.size_hint}, or ingest with a smaller chunk_tokens"
     )

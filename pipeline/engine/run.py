@@ -159,8 +159,10 @@ def describe(
 ) -> JsonObject:
     """Return the content of run.json. Its fingerprint covers everything that determines the result, and no path."""
     parameters = asdict(algorithm)
-    # A run may continue on another device: results have the same bits there, or differ by rounding.
-    del parameters["device"]
+    # A run may continue on another device or with other threads. Results have the same bits there, or differ by
+    # rounding.
+    for name in ("device", "threads"):
+        parameters.pop(name, None)
     decisive: JsonObject = {
         "algorithm": algorithm.name,
         "parameters": parameters | {"class": type(algorithm).__name__},

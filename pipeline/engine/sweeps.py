@@ -98,4 +98,5 @@ class SweptRange:
             key = f"merge-{name}-{blocks[0]}"
             return self._executor.merge(self._phase, self._contributions, blocks, key=key, near=near)
 
-        return self._executor.gather(submit_visits(self._executor, self._phase.job, self._phase.step, merge, name))
+        groups = self._executor.gather(submit_visits(self._executor, self._phase.job, self._phase.step, merge, name))
+        return [applied for group in groups for applied in group]

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from ...io.stores.store import Arrays
 from ...kernels.simd.aligned import empty_aligned
-from .algorithm import add
 from .executors import Executor, Handle, balanced_places
 from .finite import check_finite
 from .grid import AnyGridAlgorithm, Cell, Grid, GridAlgorithm, count_groups
+from .plan import available_bytes
 from .tasks import AppliedBlock, Job, StoredModel, write_block
 
 
@@ -52,7 +52,9 @@ def submit_visits(
     algorithm = grid_algorithm(job)
     capacities = executor.capacities()
     slots = sum(capacity.threads for capacity in capacities)
-    n_groups = count_groups(algorithm.n_blocks, slots)
+    data = job.data.open()
+    least = max(algorithm.least_groups(data, available_bytes(algorithm, capacity)) for capacity in capacities)
+    n_groups = max(least, count_groups(algorithm.n_blocks, slots))
     grid = Grid(job.seed, step, algorithm.n_blocks, n_groups, algorithm.passes)
     addresses = balanced_places([1] * n_groups, capacities)
 
@@ -62,7 +64,8 @@ def submit_visits(
     prepared = []
     for group in range(n_groups):
         deltas = merge(list(grid.blocks(group)), addresses[group])
-        prepared.append(submit(f"prepare-{group}", addresses[group], prepare_rows, deltas))
+        first = grid.blocks(group).start
+        prepared.append(submit(f"prepare-{group}", addresses[group], prepare_rows, first, deltas))
     rows: list[Handle] = [None] * n_groups
     columns: list[Handle] = [None] * n_groups
     for visit in range(grid.n_visits):
@@ -91,10 +94,10 @@ def grid_algorithm(job: Job) -> AnyGridAlgorithm:
 # --- tasks ---
 
 
-def prepare_rows(job: Job, deltas: list[Arrays]) -> list[Arrays]:
-    """Return what the cells of a group's rows need, one entry per row."""
+def prepare_rows(job: Job, first: int, deltas: list[Arrays]) -> list[Arrays]:
+    """Return what the cells of a group's rows need, one entry per row from row ``first`` on."""
     algorithm = grid_algorithm(job)
-    return [algorithm.prepare(delta) for delta in deltas]
+    return [algorithm.prepare(row, delta) for row, delta in enumerate(deltas, first)]
 
 
 def train_visit(
@@ -153,13 +156,16 @@ def take_columns(job: Job, visited: Visited) -> list[Arrays]:
     return visited.columns
 
 
-def apply_group(job: Job, grid: Grid, group: int, rows: TrainedRows, columns: list[Arrays]) -> AppliedBlock:
-    """Write the next arrays of a group's blocks, and return their small totals."""
+def apply_group(job: Job, grid: Grid, group: int, rows: TrainedRows, columns: list[Arrays]) -> list[AppliedBlock]:
+    """Write the next arrays of a group's blocks, and return the result for each block."""
     model = StoredModel(job, grid.step - 1)
-    totals: Arrays = {}
+    measured = {"seconds_kernel": rows.seconds}
+    applied = []
     for block, row, column in zip(grid.blocks(group), rows.arrays, columns, strict=True):
-        arrays, block_totals = job.algorithm.apply(model.block(block), row | column, model.shared)
+        arrays, totals = job.algorithm.apply(model.block(block), row | column, model.shared)
         check_finite(job.algorithm, grid.step, f"block {block} of the model", arrays)
         write_block(job, grid.step, block, arrays)
-        totals = add(totals, block_totals)
-    return AppliedBlock(totals, {"seconds_kernel": rows.seconds})
+        applied.append(AppliedBlock(totals, measured))
+        # The seconds are those of the group, so only its first block counts them.
+        measured = {}
+    return applied

@@ -29,7 +29,7 @@ from trials import Night, Training, call, contents, zarr_chunks
 MODELS = {
     "lda": {"n_components": 10, "max_iter": 12},
     "nmf": {"n_components": 10, "max_iter": 12},
-    "word2vec": {"vector_size": 32, "epochs": 4, "shards_per_round": 2},
+    "word2vec": {"vector_size": 32, "epochs": 4, "n_blocks": 8},
     "random-indexing": {"dimension": 256},
 }
 NIGHTS = 3

@@ -76,21 +76,22 @@ class Node2Vec(SkipGramEstimator):
     epochs : int, default=5
         Number of passes over the walks.
     seed : int, default=1
-        Seed of all random draws, those of the walks included. With one thread, the same seed gives the same model, bit
-        for bit, for any number of workers.
-    method : {"par", "full", "sgns"}, default="par"
-        Order of the updates; see `Word2Vec`.
+        Seed of all random draws, those of the walks included. The same seed gives the same model, bit for bit, for any
+        number of workers and threads.
+    method : {"strata", "par", "full", "sgns"}, default="strata"
+        How the model is trained; see `Word2Vec`.
     ignore_sentence_ends : bool, default=False
         Let a window extend from one walk into the next.
     threads : int, default=1
-        Threads per training task, which share the model without locks. With more than one, results vary from run to
-        run.
-    shards_per_round : int, default=1
-        Number of shards that are trained in parallel before their changes are merged; see `Word2Vec`.
-    n_blocks : int, default=1
-        Number of blocks of nodes that the model is cut into. A task holds one block at a time.
+        Number of threads of a task, for the method "strata". It does not change the result.
+    n_blocks : int, optional
+        Number of blocks of nodes for the method "strata", a power of two. At most this number of tasks run at the same
+        time, and a task needs two groups of blocks in memory. None takes 16, and fewer for a small corpus. Choose 32
+        for more than eight workers and 64 for more than sixteen. The number of blocks changes the result; the
+        number of workers does not.
     device : {"auto", "cpu", "cuda"}, default="auto"
         Where the kernels run. "auto" takes the CUDA device of a worker that has one. Walks are the same on both.
+        Only the methods "par" and "full" train on a device.
 
     Attributes
     ----------
@@ -163,11 +164,10 @@ class Node2Vec(SkipGramEstimator):
         min_alpha: float = 0.0001,
         epochs: int = 5,
         seed: int = 1,
-        method: str = "par",
+        method: str = "strata",
         ignore_sentence_ends: bool = False,
         threads: int = 1,
-        shards_per_round: int = 1,
-        n_blocks: int = 1,
+        n_blocks: int | None = None,
         device: str = "auto",
     ):
         self.p = p
@@ -190,7 +190,6 @@ class Node2Vec(SkipGramEstimator):
         self.method = method
         self.ignore_sentence_ends = ignore_sentence_ends
         self.threads = threads
-        self.shards_per_round = shards_per_round
         self.n_blocks = n_blocks
         self.device = device
 

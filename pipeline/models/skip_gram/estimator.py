@@ -1,7 +1,6 @@
 """What the estimators Word2Vec and Node2Vec have in common: parameters, checks of the corpus, and the trained model."""
 
-import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,14 +10,14 @@ from ....io.stores.store import Arrays, DataError
 from ....io.text.vocabulary import merge_vocabularies, rank
 from ...engine.device import resolve_device
 from ...engine.epoch import shards_of
-from ..base.blocks import equal_blocks
 from ..base.inputs import DataLike
 from ..base.saved import Fitted, SavedModel
 from ..base.text import TextEstimator
 from ..base.vectors import WordVectors
 from .algorithm import MATRICES, SkipGram, total_frequencies
-from .sub_model import SubModelSkipGram
-from .whole_model import WholeModelSkipGram
+from .grid_size import grid_size
+from .sequential import SequentialSkipGram
+from .strata import StrataSkipGram, deal_words, in_order_of_words
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -51,8 +50,7 @@ class SkipGramEstimator(TextEstimator):
     method: str
     ignore_sentence_ends: bool
     threads: int
-    shards_per_round: int
-    n_blocks: int
+    n_blocks: int | None
     device: str
 
     _wv: WordVectors | None
@@ -69,36 +67,45 @@ class SkipGramEstimator(TextEstimator):
 
     def algorithm(self, data: Corpus, previous: SavedModel | None = None) -> SkipGram:
         """Return the algorithm for a corpus; raise DataError if no word of the corpus has a neighbour."""
-        n_rows = self._check_corpus(data, total_frequencies(data, previous))
-        algorithm: type[SkipGram]
-        if self.shards_per_round == 1 and self.n_blocks == 1:
-            # All chunks form one shard, so that there is no commit between them.
-            algorithm = WholeModelSkipGram
-            shards_per_round = 1
-            rounds = 1
-        else:
-            algorithm = SubModelSkipGram
-            n_shards = len(shards_of(data.chunks))
-            shards_per_round = min(self.shards_per_round, n_shards)
-            rounds = math.ceil(n_shards / shards_per_round)
-        return algorithm(
+        frequency = total_frequencies(data, previous)
+        n_rows = self._check_corpus(data, frequency)
+        parameters: dict[str, Any] = {
+            "dimension": self.vector_size,
+            "window": self.window,
+            "negative": self.negative,
+            "ns_exponent": self.ns_exponent,
+            "sample": self.sample,
+            "min_count": self.min_count,
+            "alpha": self.alpha,
+            "min_alpha": self.min_alpha,
+            "ignore_sentence_ends": self.ignore_sentence_ends,
+            "seed": self.seed,
+            "total_tokens": self.epochs * data.n_tokens,
+        }
+        if self.method == "strata":
+            return self._strata(data, frequency[:n_rows], parameters)
+        return SequentialSkipGram(
+            bounds=(0, n_rows),
             method=self.method,
-            dimension=self.vector_size,
-            window=self.window,
-            negative=self.negative,
-            ns_exponent=self.ns_exponent,
-            sample=self.sample,
-            min_count=self.min_count,
-            alpha=self.alpha,
-            min_alpha=self.min_alpha,
-            ignore_sentence_ends=self.ignore_sentence_ends,
-            threads=self.threads,
-            seed=self.seed,
-            total_tokens=self.epochs * data.n_tokens,
-            shards_per_round=shards_per_round,
-            rounds=rounds,
-            bounds=equal_blocks(n_rows, self.n_blocks),
             device=resolve_device(self.device, self.method != "sgns", f"method {self.method!r}"),
+            **parameters,
+        )
+
+    def _strata(self, data: Corpus, frequency: np.ndarray, parameters: dict[str, Any]) -> StrataSkipGram:
+        device = resolve_device(self.device, False, "method 'strata'")
+        # The number of blocks depends on the words, so they are found with an algorithm of one block.
+        mass = StrataSkipGram(bounds=(0, len(frequency)), **parameters).mass(frequency)
+        size = grid_size(mass, data.n_tokens, len(shards_of(data.chunks)), self.epochs, self.window, self.n_blocks)
+        blocks = deal_words(mass, size.n_blocks, self.seed)
+        bounds = np.r_[0, np.cumsum(np.bincount(blocks, minlength=size.n_blocks))]
+        return StrataSkipGram(
+            bounds=tuple(bounds.tolist()),
+            rounds=size.rounds,
+            passes=size.passes,
+            steps=size.rounds * self.epochs,
+            threads=self.threads,
+            device=device,
+            **parameters,
         )
 
     def _check_corpus(self, data: Corpus, frequency: np.ndarray) -> int:
@@ -147,10 +154,13 @@ class SkipGramEstimator(TextEstimator):
         frequency = model.shared["frequency"]
         frequent = np.flatnonzero(frequency >= self.min_count)
         block = {name: model.joined(name) for name in MATRICES}
+        if "blocks" in model.shared:
+            block = in_order_of_words(model.shared["blocks"], block)
         if len(frequent) < len(frequency):
             block = {name: W[frequent] for name, W in block.items()}
         table = _with_term_frequency(model.vocabulary.take(frequent), frequency[frequent])
-        self.model_ = Fitted([block], model.shared | {"frequency": frequency[frequent]}, table, model.metadata)
+        shared = {"frequency": frequency[frequent], "trained": model.shared["trained"]}
+        self.model_ = Fitted([block], shared, table, model.metadata)
         self._wv = None
 
     @property

@@ -17,7 +17,7 @@ PARAMETERS = {
     "sg": _CBOW,
     "cbow_mean": _CBOW,
     "hs": "leave it out: hierarchical softmax is not supported; negative is the number of negative samples",
-    "shrink_windows": "choose a method instead: the window of 'full' is fixed, that of the others shrinks at random",
+    "shrink_windows": "choose a method instead: the window of 'full' is fixed, those of the others shrink at random",
     "compute_loss": "leave it out: history_ has the loss of every epoch",
     "callbacks": "pass callbacks to fit",
     "hashfxn": "leave it out: the first vectors depend on seed only",

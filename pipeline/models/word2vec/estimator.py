@@ -28,7 +28,7 @@ class Word2Vec(SkipGramEstimator):
     vector_size : int, default=100
         Number of dimensions of a vector.
     window : int, default=5
-        Number of words on each side of a word that count as its neighbours. For the methods "par" and "sgns" it is the
+        Number of words on each side of a word that count as its neighbours. For all methods but "full" it is the
         maximum, and each word draws its own number from 1 to ``window``. For "full" every word has
         ``(window + 1) // 2``, the mean of these draws.
     min_count : int, default=5
@@ -46,26 +46,26 @@ class Word2Vec(SkipGramEstimator):
     epochs : int, default=5
         Number of passes over the corpus.
     seed : int, default=1
-        Seed of all random draws. With one thread, the same seed gives the same model, bit for bit, for any number of
-        workers. In gensim this needs ``workers=1``.
-    method : {"par", "full", "sgns"}, default="par"
-        Order of the updates. "par" first attracts neighbours and then repels negative samples, which 24 words share;
-        it is the fastest [3]_. "full" shares the negative samples of a window [4]_. "sgns" trains one pair at a time,
-        as gensim does [2]_.
+        Seed of all random draws. The same seed gives the same model, bit for bit, for any number of workers and
+        threads. In gensim this needs ``workers=1``.
+    method : {"strata", "par", "full", "sgns"}, default="strata"
+        How the model is trained. "strata" deals the words to blocks and trains pairs of blocks at the same time, on
+        any number of workers [5]_. Its updates are those of "par". The other methods train the text in its order, on
+        one worker: "par" first attracts neighbours and then repels negative samples, which 24 words share [3]_;
+        "full" shares the negative samples of a window [4]_; "sgns" trains one pair at a time, as gensim does [2]_.
     ignore_sentence_ends : bool, default=False
         Let a window extend from one document into the next. gensim never does.
     threads : int, default=1
-        Threads per task, which share the model without locks. With more than one, results vary from run to run. It
-        corresponds to ``workers`` in gensim, where the default is 3.
-    shards_per_round : int, default=1
-        Number of shards (groups of consecutive chunks) that are trained in parallel from the same model before their
-        changes are merged. 1 trains them one after another. Larger values are faster on several workers but lower the
-        quality, and more so with large chunks.
-    n_blocks : int, default=1
-        Number of blocks of words that the model is cut into. A task holds one block at a time, so that the model may
-        be larger than the memory of a worker.
+        Number of threads of a task, for the method "strata". It does not change the result. It corresponds to
+        ``workers`` in gensim, where the default is 3.
+    n_blocks : int, optional
+        Number of blocks of words for the method "strata", a power of two. At most this number of tasks run at the same
+        time, and a task needs two groups of blocks in memory. None takes 16, and fewer for a small corpus. Choose 32
+        for more than eight workers and 64 for more than sixteen. The number of blocks changes the result; the
+        number of workers does not.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Where the kernels run. "auto" takes the CUDA device of a worker that has one. "sgns" has no CUDA kernel.
+        Where the kernels run. "auto" takes the CUDA device of a worker that has one. Only "par" and "full" have CUDA
+        kernels.
 
     Attributes
     ----------
@@ -101,6 +101,8 @@ class Word2Vec(SkipGramEstimator):
        PAR-Word2Vec. Equation 4.3 is the objective; algorithms 20 to 22 are the updates.
     .. [4] Randall, Allen and Ge (2021). FULL-W2V: fully exploiting data reuse for W2V on GPU-accelerated
        systems. ICS 2021, section 3.
+    .. [5] Lerer et al. (2019). PyTorch-BigGraph: a large-scale graph embedding system. SysML 2019. Section 4.1: blocks
+       of rows that are trained in pairs.
 
     Examples
     --------
@@ -132,11 +134,10 @@ class Word2Vec(SkipGramEstimator):
         min_alpha: float = 0.0001,
         epochs: int = 5,
         seed: int = 1,
-        method: str = "par",
+        method: str = "strata",
         ignore_sentence_ends: bool = False,
         threads: int = 1,
-        shards_per_round: int = 1,
-        n_blocks: int = 1,
+        n_blocks: int | None = None,
         device: str = "auto",
     ):
         self.vector_size = vector_size
@@ -152,7 +153,6 @@ class Word2Vec(SkipGramEstimator):
         self.method = method
         self.ignore_sentence_ends = ignore_sentence_ends
         self.threads = threads
-        self.shards_per_round = shards_per_round
         self.n_blocks = n_blocks
         self.device = device
 

@@ -89,7 +89,7 @@ def train_random_text(n_words, exponent, n_blocks, alpha, n_tokens=4000, rounds=
     keep = np.ones(n_words, np.float32)
     dealing = arrange(deal(frequency.astype(float), n_blocks, random.key(1)), n_blocks)
     negatives = block_negatives(dealing, frequency, keep, 0.75, 1 << 10, random.key(2))
-    W_in, W_out = first_vectors(n_words, 20, random.key(3)), np.zeros((n_words, padded(20)), np.float32)
+    W_in, W_out = first_vectors(np.arange(n_words), 20, random.key(3)), np.zeros((n_words, padded(20)), np.float32)
     rows = [slice(a, b) for a, b in zip(dealing.bounds[:-1], dealing.bounds[1:], strict=True)]
     pairs, counts = split_pairs(
         np.arange(0, n_tokens + 1, 20), words, dealing.places, keep, 5, random.key(4), random.key(5), n_blocks

@@ -62,6 +62,6 @@ def test_a_rare_word_is_in_some_tables_and_not_in_others():
 
 def test_first_vectors_are_the_draws_of_their_stream():
     key, drawn = random.key(9), random.stream(random.key(9), 6).tolist()
-    found = text_kernels.first_vectors(2, 3, key)
+    found = text_kernels.first_vectors(np.arange(2), 3, key)
     np.testing.assert_allclose(found[:, :3].ravel(), [((u >> 40) / 2**24 - 0.5) / 3 for u in drawn], atol=1e-7)
     assert found.shape == (2, PAD) and not found[:, 3:].any()

@@ -41,6 +41,9 @@ class Neighbours(GridAlgorithm):
     def memory(self, data, chunk):
         return MemoryEstimate(data=8 * chunk.tokens, delta=16 * chunk.tokens, model=16 * self.n_rows)
 
+    def visit_memory(self, data, n_groups):
+        return MemoryEstimate(model=64 * self.n_rows // n_groups)
+
     def begin(self, data, block, previous):
         words = np.arange(self.bounds[block], self.bounds[block + 1])
         return {"left": 1 / (1.0 + words), "right": 1 + words / 100, "fixed": words}
@@ -227,6 +230,13 @@ def test_cells_of_a_stratum_share_no_block(sizes, passes):
         for cells in grid.strata(*place):
             assert len({cell.row for cell in cells}) == len({cell.column for cell in cells}) == len(cells)
             assert {cell.column for cell in cells} <= set(grid.blocks(grid.columns(*place))) or grid.n_groups == 1
+
+
+def test_groups_are_made_smaller_until_a_visit_fits(corpus):
+    algorithm = algorithm_of(8)
+    whole = algorithm.visit_memory(corpus, 1).total
+    assert [algorithm.least_groups(corpus, n) for n in (whole, whole - 1, whole // 4, 0)] == [1, 2, 4, 8]
+    assert algorithm.largest_task(corpus, whole // 4).total >= algorithm.visit_memory(corpus, 4).total
 
 
 @pytest.mark.parametrize(("threads", "groups"), [(1, 1), (2, 2), (3, 8), (4, 4), (5, 4), (6, 16), (16, 16), (100, 16)])

@@ -223,7 +223,7 @@ def test_a_run_with_other_parameters_is_refused(kind, corpus, tmp_path):
     run = str(tmp_path / "run")
     new(kind).fit(corpus, run=run, callbacks=[stop_after(1)])
     with pytest.raises(DataError, match="holds another run"):
-        new(kind, n_blocks=3).fit(corpus, run=run)
+        new(kind, n_blocks=4).fit(corpus, run=run)
 
 
 # --- partial_fit ---

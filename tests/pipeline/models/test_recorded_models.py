@@ -105,10 +105,10 @@ CASES = {
     "nmf-anls": lambda: nmf(matrix(), solver="anls"),
     "nmf-divergence": lambda: nmf(matrix(), solver="mu", beta_loss="kullback-leibler"),
     "nmf-partial": lambda: continued(NMF(4, max_iter=6, random_state=1, device="cpu"), factors),
-    "word2vec-par": lambda: word2vec(),
+    "word2vec-strata": lambda: word2vec(n_blocks=4),
+    "word2vec-par": lambda: word2vec(method="par"),
     "word2vec-full": lambda: word2vec(method="full"),
     "word2vec-sgns": lambda: word2vec(method="sgns"),
-    "word2vec-blocks": lambda: word2vec(n_blocks=2),
     "word2vec-partial": lambda: continued(
         Word2Vec(vector_size=16, min_count=1, epochs=2, sample=0.01, device="cpu"), vectors
     ),

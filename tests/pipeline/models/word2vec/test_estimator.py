@@ -1,7 +1,6 @@
-"""Word2Vec through the engine: sub-models, rounds, resuming, new words, bad input."""
+"""Word2Vec through the engine: cells, the published methods, resuming, new words, bad input."""
 
 import inspect
-from concurrent.futures import ThreadPoolExecutor
 
 import gensim.models
 import numpy as np
@@ -10,19 +9,21 @@ import scipy.sparse
 from corpusmill.io.stores.store import DataError
 from corpusmill.kernels import random
 from corpusmill.kernels.word2vec import skip_gram as kernels
+from corpusmill.kernels.word2vec.cells import CellOptions, train_cell
+from corpusmill.kernels.word2vec.dealing import arrange
+from corpusmill.kernels.word2vec.pairs import prepare_cell, split_pairs
 from corpusmill.pipeline.engine.clusters import open_cluster
 from corpusmill.pipeline.engine.events import EpochFinished
+from corpusmill.pipeline.engine.grid import Grid
 from corpusmill.pipeline.ingest.ingest import corpus_from
 from corpusmill.pipeline.models.skip_gram.algorithm import MATRICES
 from corpusmill.pipeline.models.skip_gram.gensim_arguments import PARAMETERS
-from corpusmill.pipeline.models.skip_gram.hogwild import Hogwild, split_documents
-from corpusmill.pipeline.models.skip_gram.sub_model import SubModelSkipGram
-from corpusmill.pipeline.models.skip_gram.whole_model import WholeModelSkipGram
+from corpusmill.pipeline.models.skip_gram.grid_size import MIN_PASSES, STEP_PAIRS, grid_size
+from corpusmill.pipeline.models.skip_gram.sequential import SequentialSkipGram
+from corpusmill.pipeline.models.skip_gram.strata import NEGATIVES
 from corpusmill.pipeline.models.word2vec.estimator import Word2Vec
 from helpers.models import bits
 from helpers.toy import write_documents, write_topic_corpus, write_toy_corpus
-from hypothesis import given
-from hypothesis import strategies as st
 
 
 @pytest.fixture(scope="module")
@@ -51,9 +52,9 @@ def text_of(corpus, n=None):
 
 
 @pytest.mark.parametrize("method", kernels.METHODS)
-def test_shards_one_after_the_other_are_the_kernel_chunk_by_chunk(corpus, method):
-    model = small(method=method, epochs=1, shards_per_round=1).fit(corpus)
-    algorithm = small(epochs=1, shards_per_round=1).algorithm(corpus)
+def test_published_methods_are_the_kernel_chunk_by_chunk(corpus, method):
+    model = small(method=method, epochs=1).fit(corpus)
+    algorithm = small(method=method, epochs=1).algorithm(corpus)
     begun, frequency = algorithm.begin(corpus, 0, None), algorithm.begin_shared(corpus, None)["frequency"]
     W_in, W_out = (begun[name].copy() for name in MATRICES)
     slope, done = (0.025 - 0.0001) / corpus.n_tokens, 0
@@ -71,93 +72,75 @@ def test_shards_one_after_the_other_are_the_kernel_chunk_by_chunk(corpus, method
     assert model.history_[-1]["alpha"] == pytest.approx(0.0001)
 
 
-def test_rare_words_take_the_sum_of_the_shards_changes_and_frequent_ones_the_mean(corpus):
-    algorithm = small(shards_per_round=3).algorithm(corpus)
-
-    def delta(rows, occurrences):
-        changes = np.full((len(rows), kernels.PAD), 3, np.float32)
-        return {
-            "tokens": np.int64(7),
-            "rows": np.array(rows, np.uint32),
-            "occurrences": np.array(occurrences, np.float32),
-            "W_in": changes,
-            "W_out": changes,
-        }
-
-    merged = algorithm.merge(algorithm.merge(delta([1, 4], [0, 1e6]), delta([4, 9], [1e6, 0])), delta([4], [1e6]))
-    assert merged["tokens"] == 21
-    begun = algorithm.begin(corpus, 0, None)
-    changed, totals = algorithm.apply(begun, merged, {"trained": 0})
-    difference = changed["W_out"] - begun["W_out"]
-    np.testing.assert_allclose(difference[[1, 4, 9]], 3 * np.ones((3, kernels.PAD)), rtol=1e-4)
-    assert not np.delete(difference, [1, 4, 9], axis=0).any()
-    assert totals["rows_changed"] == 3
-
-
-@given(st.floats(0, 1e7), st.integers(1, 64), st.floats(1e-4, 0.1))
-def test_shards_trained_together_move_vectors_as_far_as_in_sequence(pairs, shards, alpha):
-    p = 1 - np.exp(-kernels.PULL * alpha * pairs / shards)
-    share = kernels.merge_weights(np.array([pairs]), shards, alpha)[0]
-    assert share * shards * p == pytest.approx(1 - (1 - p) ** shards, rel=1e-3, abs=1e-4)
-    assert 0.999 / shards <= share <= 1.0001
-
-
 @pytest.mark.parametrize("workers", [1, 2])
 def test_idle_workers_are_reported_with_advice(corpus, workers, cluster_of):
     events = []
-    small(n_blocks=2).fit(corpus, client=cluster_of(workers), callbacks=[events.append])
-    advice = "1 task at a time for 2 threads of workers: to use more, raise shards_per_round"
+    small(method="par").fit(corpus, client=cluster_of(workers), callbacks=[events.append])
+    advice = "1 task at a time for 2 threads of workers: to use more, choose method strata"
     assert events[0].idle.startswith(advice) if workers == 2 else events[0].idle == ""
 
 
-@pytest.mark.parametrize("method", kernels.METHODS)
-def test_thread_local_copies_of_frequent_rows_get_the_same_changes(corpus, method):
-    chunk, algorithm = corpus.read_document_order(0), small(method=method).algorithm(corpus)
-    text = kernels.subsample(chunk.doc_ptr, chunk.words, np.ones(corpus.n_words, np.float32), random.key(1))
-    table = kernels.negative_table(np.arange(corpus.n_words, 0, -1), 0.75, 1024, random.key(2))
-    step = kernels.TrainingOptions(3, 5, table, random.key(3), random.key(4), 0.05, 0.0, 0.0)
-    rows, hot = corpus.n_words, 7
-    models = [[kernels.empty_rows(rows + copies, 12) for _ in MATRICES] for copies in (0, 2 * hot)]
-    for W, name in zip(zip(*models, strict=True), MATRICES, strict=True):
-        W[0][:] = W[1][:rows] = algorithm.begin(corpus, 0, None)[name]
-    kernels.train(method, text, step, *models[0])
-    with ThreadPoolExecutor(2) as pool:
-        Hogwild(method, step, tuple(models[1]), np.ones(hot, np.float32)).train([text], 2, pool)
-    for alone, shared in zip(*models, strict=True):
-        assert shared.ctypes.data % 64 == 0 and not shared[:, 12:].any()
-        np.testing.assert_allclose(shared[:rows], alone, atol=1e-6)
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_same_vectors_on_any_number_of_workers_and_threads(corpus, workers, threads, cluster_of):
+    expected = small(n_blocks=8).fit(corpus)
+    model = small(n_blocks=8, threads=threads).fit(corpus, client=cluster_of(workers))
+    assert bits(model) == bits(expected)
 
 
-@given(st.lists(st.integers(0, 3000), min_size=1, max_size=60), st.integers(1, 5))
-def test_parts_of_a_text_have_all_of_its_documents(lengths, threads):
-    ptr = np.r_[0, np.cumsum(lengths)]
-    parts = split_documents(ptr, threads)
-    assert len(parts) == 1 if threads == 1 else len(parts) >= threads
-    assert [d for part in parts for d in part[:-1].tolist()] + [ptr[-1]] == ptr.tolist()
-    assert all(a[-1] == b[0] for a, b in zip(parts[:-1], parts[1:], strict=True))
+def test_cells_are_trained_as_the_kernel_trains_them(corpus):
+    algorithm = small(n_blocks=2, epochs=1).algorithm(corpus)
+    model = small(n_blocks=2, epochs=1).fit(corpus)
+    shared = algorithm.begin_shared(corpus, None)
+    dealing = arrange(shared["blocks"], 2)
+    blocks = [algorithm.begin(corpus, block, None) for block in range(2)]
+    pieces = {}
+    for c in range(len(corpus.chunks)):
+        chunk, keys = corpus.read_chunk(c), random.stream(random.key(1, 1, c), 2)
+        cuts = np.linspace(0, chunk.n_tokens, algorithm.passes + 1).astype(int)
+        for grid_pass in range(algorithm.passes):
+            ptr = np.unique(np.clip(chunk.doc_ptr, cuts[grid_pass], cuts[grid_pass + 1]))
+            keep = np.ones(corpus.n_words, np.float32)
+            pairs, counts = split_pairs(ptr, chunk.words, dealing.places, keep, 3, *keys, 2)
+            ends = np.cumsum(counts)
+            for cell, own in enumerate(np.split(pairs, ends[:-1])):
+                pieces.setdefault((grid_pass, *divmod(cell, 2)), []).append(own)
+    strata = algorithm.passes * 2
+    for number, cells in enumerate(Grid(1, 1, 2, 1, algorithm.passes).strata(0, 0)):
+        for cell in cells:
+            W_in, W_out = blocks[cell.row]["W_in"], blocks[cell.column]["W_out"]
+            own = prepare_cell(pieces[cell.grid_pass, cell.row, cell.column], len(W_in))
+            fall = (0.025 - 0.0001) / strata
+            key = random.key(1, NEGATIVES, 1, cell.grid_pass, cell.row, cell.column)
+            weight, heaviest = shared["weights"][cell.column], shared["heaviest"][cell.column]
+            options = CellOptions(5, weight, heaviest, 0.025 - fall * number, fall / len(own), 0.0001, key)
+            train_cell(W_in, W_out, own, shared["tables"][cell.column], options)
+    for name in MATRICES:
+        trained = np.concatenate([block[name] for block in blocks])
+        np.testing.assert_array_equal(matrix(model, name)[dealing.order], trained)
 
 
-def test_blocks_train_the_same_model(corpus):
-    whole, cut = small(epochs=1).algorithm(corpus), small(epochs=1, n_blocks=4).algorithm(corpus)
-    assert (
-        cut.n_blocks == 4 and cut.memory(corpus, corpus.chunks[0]).model < whole.memory(corpus, corpus.chunks[0]).model
-    )
-    model = small(epochs=1, n_blocks=4).fit(corpus)
-    assert model.wv.vectors.shape == (corpus.n_words, 12)
-    moved = matrix(model, "W_out").any(axis=1)
-    assert moved.sum() == matrix(small(epochs=1).fit(corpus), "W_out").any(axis=1).sum()
-
-
-def test_a_model_larger_than_a_workers_memory_trains_by_blocks(tmp_path):
+def test_a_model_that_is_too_large_for_a_task_trains_by_blocks(tmp_path):
     rng = np.random.default_rng(0)
-    parts = {"train": [[rng.integers(0, 20_000, 30) for _ in range(20)]], "held_out": []}
-    corpus = write_documents(tmp_path / "corpus", parts, 20_000, "wide")
-    wide = {"vector_size": 512, "epochs": 1}
-    with open_cluster("local", n_workers=1, memory_limit="540MiB") as client:
-        with pytest.raises(DataError, match="lower vector_size, cut the model with n_blocks, or ingest"):
-            small(**wide).fit(corpus, client=client)
+    parts = {"train": [[rng.integers(0, 15_000, 30) for _ in range(200)]], "held_out": []}
+    corpus = write_documents(tmp_path / "corpus", parts, 15_000, "wide")
+    wide = {"vector_size": 1024, "epochs": 1}
+    with open_cluster("local", n_workers=2, memory_limit="1GiB") as client:
+        with pytest.raises(DataError, match="lower vector_size, raise n_blocks, or ingest"):
+            small(**wide, n_blocks=1).fit(corpus, client=client)
         model = small(**wide, n_blocks=8).fit(corpus, client=client, evaluate_every=0)
-    assert matrix(model, "W_out").any(axis=1).mean() > 0.9
+    assert matrix(model, "W_out").any(axis=1).mean() > 0.1
+
+
+@pytest.mark.parametrize("tokens", [10**4, 10**6, 10**8, 10**10])
+def test_the_grid_fits_the_corpus(tokens):
+    mass = tokens / np.arange(1, 10**5) / np.log(10**5)
+    mass = np.minimum(mass, tokens / 200)
+    size = grid_size(mass, tokens, 256, epochs=2, window=5, n_blocks=None)
+    assert size.n_blocks & (size.n_blocks - 1) == 0
+    assert size.passes * size.rounds * 2 >= MIN_PASSES
+    assert mass.sum() * 6 / size.rounds <= STEP_PAIRS or size.rounds == 256
+    assert size.n_blocks == {10**4: 2, 10**6: 16, 10**8: 16, 10**10: 16}[tokens]
 
 
 def test_vectors_that_became_infinite_are_an_error_that_names_the_learning_rate(corpus):
@@ -194,9 +177,11 @@ def test_a_stopped_run_is_resumed_to_the_same_bits_and_the_loss_falls(corpus, tm
     assert resumed.history_[-1]["held_out_loss"] > 0
 
 
-@pytest.mark.parametrize(("method", "threads"), [("par", 1), ("par", 2), ("full", 1), ("sgns", 1)])
-def test_vectors_of_words_of_one_topic_are_similar(topics, method, threads):
-    model = small(method=method, threads=threads, epochs=15, alpha=0.1, shards_per_round=2).fit(topics)
+@pytest.mark.parametrize(
+    ("method", "n_blocks"), [("strata", None), ("strata", 4), ("par", 1), ("full", 1), ("sgns", 1)]
+)
+def test_words_of_a_topic_come_together(topics, method, n_blocks):
+    model = small(method=method, n_blocks=n_blocks, epochs=15, alpha=0.1).fit(topics)
     same = [int(model.wv.most_similar(w, topn=1)[0][0][1:]) // 20 == int(w[1:]) // 20 for w in model.wv.index_to_key]
     assert np.mean(same) > 0.95
 
@@ -254,7 +239,10 @@ def test_evaluation_from_the_estimator(corpus, tmp_path):
         ({"window": 0}, "window is 0"),
         ({"vector_size": 0}, "vector_size is 0"),
         ({"epochs": 0}, "epochs is 0"),
-        ({"method": "cbow"}, "choose one of par, full, sgns"),
+        ({"method": "cbow"}, "choose one of strata, par, full, sgns"),
+        ({"n_blocks": 12}, "n_blocks is 12: choose a power of two"),
+        ({"method": "par", "n_blocks": 2}, "'par' trains one block with one thread: choose method 'strata'"),
+        ({"method": "sgns", "threads": 2}, "'sgns' trains one block with one thread: choose method 'strata'"),
         ({"alpha": 2.0}, "alpha is 2.0"),
         ({"min_alpha": 0.5}, "min_alpha is 0.5"),
         ({"sample": -1.0}, "sample is -1.0"),
@@ -279,12 +267,11 @@ def test_documents_of_one_word_are_skipped():
     np.testing.assert_array_equal(model.wv["a"], start[model.wv.key_to_index["a"], :12])
 
 
-def test_one_shard_of_one_block_passes_on_the_model_itself(corpus):
-    assert isinstance(small().algorithm(corpus), WholeModelSkipGram)
-    assert isinstance(small(n_blocks=2).algorithm(corpus), SubModelSkipGram)
-    assert isinstance(small(shards_per_round=2).algorithm(corpus), SubModelSkipGram)
+def test_published_methods_never_merge_shards(corpus):
+    algorithm = small(method="par").algorithm(corpus)
+    assert isinstance(algorithm, SequentialSkipGram)
     with pytest.raises(ValueError, match="cannot be merged"):
-        small().algorithm(corpus).merge({}, {})
+        algorithm.merge({}, {})
 
 
 # --- users of gensim ---

@@ -1,0 +1,68 @@
+"""How many blocks, commits and passes the training by strata takes. The cluster plays no part, so results are the same.
+
+The numbers come from measurements with ``benchmarks/word2vec``.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ....kernels.word2vec.dealing import BLOCK_ROWS
+
+#: Tokens of all epochs from which 16 blocks are used, and their number below it.
+LARGE_TOKENS = 2_000_000
+SMALL_BLOCKS = 8
+LARGE_BLOCKS = 16
+#: Minimum number of words of a block, on average.
+BLOCK_WORDS = 64
+#: Minimum number of pairs of a cell, on average. Below it, the overhead of a cell counts.
+CELL_PAIRS = 2_000
+#: Minimum number of passes of a training, and of an epoch. Fewer passes cost quality, above all for analogies.
+MIN_PASSES = 16
+MIN_EPOCH_PASSES = 2
+#: Maximum number of tokens of a pass, and of pairs between two commits. A pair takes 4 bytes.
+PASS_TOKENS = 2_000_000
+STEP_PAIRS = 1 << 25
+
+
+class GridSize(NamedTuple):
+    """The size of the grid and the number of times that it is trained."""
+
+    n_blocks: int
+    rounds: int  # commits per epoch
+    passes: int  # passes per commit
+
+
+def grid_size(
+    mass: np.ndarray, n_tokens: int, n_shards: int, epochs: int, window: int, n_blocks: int | None
+) -> GridSize:
+    """Return the size of the grid for words of the given mass (V,), their expected number of kept occurrences.
+
+    ``n_blocks`` is the user's choice, or None.
+    """
+    pairs = float(mass.sum()) * (window + 1)
+    rounds = max(1, min(n_shards, math.ceil(pairs / STEP_PAIRS)))
+    wanted = max(MIN_PASSES / epochs, MIN_EPOCH_PASSES, n_tokens / PASS_TOKENS)
+    passes = math.ceil(wanted / rounds)
+    if n_blocks is None:
+        n_blocks = _default_blocks(mass, n_tokens * epochs, pairs / (rounds * passes))
+    return GridSize(n_blocks, rounds, passes)
+
+
+def _default_blocks(mass: np.ndarray, tokens: int, pass_pairs: float) -> int:
+    """Return a power of two, for the tokens of all epochs and the pairs of a pass."""
+    if tokens < LARGE_TOKENS:
+        largest = SMALL_BLOCKS
+    else:
+        largest = LARGE_BLOCKS
+    # A word that is heavier than a block would leave the other blocks waiting.
+    heaviest = float(mass.max() / mass.sum())
+    limits = (largest, len(mass) / BLOCK_WORDS, 1 / heaviest, math.sqrt(pass_pairs / CELL_PAIRS))
+    n_blocks = 1
+    while 2 * n_blocks <= min(limits):
+        n_blocks *= 2
+    # A block has a maximum number of rows.
+    while n_blocks * BLOCK_ROWS < len(mass):
+        n_blocks *= 2
+    return n_blocks

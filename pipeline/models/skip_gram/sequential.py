@@ -1,0 +1,100 @@
+"""Skip-gram that trains the text in its order: the methods "par", "full" and "sgns", as published."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ....io.stores.chunk import Chunk
+from ....io.stores.corpus import ChunkInfo, Corpus
+from ....io.stores.store import Arrays
+from ....kernels import random
+from ....kernels.word2vec import skip_gram as kernels
+from ...engine.algorithm import Address, MemoryEstimate, Model, SweepResult
+from ...engine.device import kernels as kernels_on
+from .algorithm import MATRICES, SkipGram
+
+#: Maximum size of a chunk's table of negatives. Such a table fits into a core's cache.
+MAX_TABLE = 1 << kernels.TABLE_BITS
+
+
+@dataclass(frozen=True, kw_only=True)
+class SequentialSkipGram(SkipGram):
+    """One shard trains all rows of a model of one block, chunk after chunk.
+
+    The delta is not a change: it is W_in and W_out themselves. The next chunk trains them in place, without a copy,
+    and the commit takes them as they are. Since there is one shard, no two deltas ever have to be merged.
+    """
+
+    parallelism_hint: ClassVar[str] = "choose method strata, which trains on any number of workers"
+    size_hint: ClassVar[str] = "lower vector_size, choose method strata, which needs two blocks of the model at a time"
+
+    max_shards: int | None = 1
+    method: str = "par"
+
+    def memory(self, data: Corpus, chunk: ChunkInfo) -> MemoryEstimate:
+        """Bytes of one sweep: its chunk, the model, and the copy of the model that it trains."""
+        model = self.n_rows * 2 * 4 * kernels.padded(self.dimension)
+        table = self._table_size(chunk.tokens)
+        return MemoryEstimate(
+            data=4 * chunk.tokens + 8 * (chunk.documents + 1),
+            model=model + 8 * self.n_rows,
+            delta=model,
+            scratch=8 * chunk.tokens + 24 * table + 20 * self.n_rows,
+            device=model + 12 * chunk.tokens + 8 * chunk.documents + 4 * table,
+        )
+
+    def _table_size(self, tokens: int) -> int:
+        """Return the size of the table of negatives: a power of two, at least the number of tokens if possible."""
+        next_power = 1 << max(0, tokens - 1).bit_length()
+        return min(MAX_TABLE, max(1 << 10, next_power))
+
+    # --- a sweep ---
+
+    def sweep(
+        self, model: Model, chunk: Chunk, state: Arrays | None, deltas: list[Arrays] | None, address: Address
+    ) -> SweepResult:
+        """Train the whole model on one chunk."""
+        keys = random.stream(random.key(*address), 4)
+        frequency = model.shared["frequency"]
+        table = kernels.negative_table(frequency, self.ns_exponent, self._table_size(chunk.n_tokens), keys[0])
+        text = kernels.subsample(self._documents(chunk), chunk.words, self._keep_probability(frequency), keys[1])
+        if deltas is None:
+            tokens = 0
+            W_in, W_out = (self._trainable(model.block(0)[name]) for name in MATRICES)
+        else:
+            tokens = int(deltas[0]["tokens"])
+            W_in, W_out = (deltas[0][name] for name in MATRICES)
+        options = self._training_options(int(model.shared["trained"]) + tokens, table, keys)
+        kernels_on("word2vec.skip_gram", self.device).train(self.method, text, options, W_in, W_out)
+        delta: Arrays = {"tokens": np.int64(tokens + chunk.n_tokens), "W_in": W_in, "W_out": W_out}
+        return SweepResult(None, [delta], {"tokens": np.int64(chunk.n_tokens)})
+
+    def _trainable(self, W: np.ndarray) -> np.ndarray:
+        """Copy a matrix of the model, which must not change, into an aligned array."""
+        copied = kernels.empty_rows(len(W), self.dimension)
+        copied[...] = W
+        return copied
+
+    def _training_options(self, trained: int, table: np.ndarray, keys: np.ndarray) -> kernels.TrainingOptions:
+        """Return the options for a chunk, before which ``trained`` tokens were trained."""
+        slope = (self.alpha - self.min_alpha) / max(1, self.total_tokens)
+        alpha = self.alpha - slope * trained
+        return kernels.TrainingOptions(
+            self.window, self.negative, table, keys[2], keys[3], alpha, slope, self.min_alpha
+        )
+
+    # --- a commit ---
+
+    def merge(self, left: Arrays, right: Arrays) -> Arrays:
+        """Raise ValueError: there is one shard, so there are no two deltas."""
+        raise ValueError("a shard that trained the whole model cannot be merged with another shard")
+
+    def apply(self, block: Arrays, delta: Arrays, shared: Arrays) -> tuple[Arrays, Arrays]:
+        """Replace the block by the trained matrices."""
+        return {name: delta[name] for name in MATRICES}, {}
+
+    # --- evaluation ---
+
+    def _rows_of(self, model: Model, name: str, words: np.ndarray) -> np.ndarray:
+        return model.block(0)[name][words]

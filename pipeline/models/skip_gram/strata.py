@@ -1,0 +1,232 @@
+"""Skip-gram that trains pairs of blocks of words, on any number of workers and with the same bits.
+
+The words are dealt to P blocks. Cell (i, j) of the grid has the pairs of neighbours whose centre lies in block i and
+whose context lies in block j. It trains the rows of W_in of block i and of W_out of block j. Its negatives come
+from block j too. The engine trains the cells in strata; see ``engine/grid.py``.
+
+A sweep of a chunk trains nothing. It divides the chunk's pairs among the blocks of their centres.
+
+Source: Lerer et al., "PyTorch-BigGraph: a large-scale graph embedding system" (SysML 2019), section 4.1: blocks.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ....io.stores.chunk import Chunk
+from ....io.stores.corpus import ChunkInfo, Corpus
+from ....io.stores.store import Arrays
+from ....kernels import random
+from ....kernels.word2vec import skip_gram as kernels
+from ....kernels.word2vec.cells import CellOptions, train_cell
+from ....kernels.word2vec.dealing import arrange, block_negatives, deal
+from ....kernels.word2vec.pairs import prepare_cell, split_pairs
+from ...engine.algorithm import Address, MemoryEstimate, Metrics, Model, PreviousModel, SweepResult
+from ...engine.grid import Cell, GridAlgorithm
+from .algorithm import MATRICES, SkipGram, total_frequencies
+
+#: Parts of the keys of draws that belong to no chunk: how words are dealt, tables of negatives, and negatives.
+DEALING = -3
+TABLES = -4
+NEGATIVES = -6
+#: Size of a block's table of negatives. The tables are drawn again in each step.
+TABLE_SIZE = 1 << 15
+
+
+@dataclass(frozen=True, kw_only=True)
+class StrataSkipGram(SkipGram, GridAlgorithm[Corpus, Chunk]):
+    """Skip-gram in cells of two blocks.
+
+    The rows of the model are in the order of the blocks, not of the vocabulary. Shared are, in addition, ``blocks``
+    (V,) uint16, the block of each word, and for each block the ``tables`` (P, size) uint16 of its negatives, their
+    ``weights`` (P,) and the share of the ``heaviest`` one (P,).
+
+    The delta of a block has the pairs of neighbours whose centre is in the block, in one segment per chunk and pass:
+    ``pairs`` (n,) uint32, ``counts`` (segments, P) int64 of the pairs of each cell, and ``passes`` (segments,) int64.
+    """
+
+    row_arrays: ClassVar[tuple[str, ...]] = ("W_in",)
+    column_arrays: ClassVar[tuple[str, ...]] = ("W_out",)
+    parallelism_hint: ClassVar[str] = "raise n_blocks, the number of blocks of words"
+    size_hint: ClassVar[str] = "lower vector_size, raise n_blocks"
+
+    steps: int = 1  # of the whole training
+
+    def memory(self, data: Corpus, chunk: ChunkInfo) -> MemoryEstimate:
+        """Bytes of a sweep: its chunk, the words' blocks and frequencies, and the pairs of its shard."""
+        return MemoryEstimate(
+            data=4 * chunk.tokens + 8 * (chunk.documents + 1),
+            model=12 * self.n_rows + 2 * TABLE_SIZE * self.n_blocks,
+            delta=2 * self._pair_bytes(chunk.tokens),
+            scratch=22 * chunk.tokens + 12 * self.n_rows,
+        )
+
+    def visit_memory(self, data: Corpus, n_groups: int) -> MemoryEstimate:
+        """Bytes of a visit: the pairs of a group, and the rows and columns of its two groups before and after."""
+        row = 2 * 4 * kernels.padded(self.dimension)
+        group = max(np.diff(self.bounds)) * self.n_blocks // n_groups * row
+        return MemoryEstimate(
+            data=2 * self._pair_bytes(data.n_tokens // self.rounds) // n_groups,
+            model=int(group) + 12 * self.n_rows + 2 * TABLE_SIZE * self.n_blocks,
+            scratch=int(group),
+        )
+
+    def _pair_bytes(self, tokens: int) -> int:
+        """Return the bytes of the pairs of this number of tokens, without downsampling."""
+        return 4 * (self.window + 1) * tokens
+
+    # --- before the first sweep ---
+
+    def begin_ranges(self) -> list[range]:
+        """Return one range, because dealing the words takes longer than drawing their vectors."""
+        return [range(self.n_blocks)]
+
+    def begin(self, data: Corpus, block: int, previous: PreviousModel | None) -> Arrays:
+        """Return the first vectors of the words of one block."""
+        return next(self.begin_blocks(data, range(block, block + 1), previous))
+
+    def begin_blocks(self, data: Corpus, blocks: range, previous: PreviousModel | None) -> Iterator[Arrays]:
+        """Yield the first vectors of the words of several blocks."""
+        order = arrange(self._deal(total_frequencies(data, previous)), self.n_blocks).order
+        for block in blocks:
+            yield self._first_rows(data, order[self.bounds[block] : self.bounds[block + 1]], previous)
+
+    def begin_shared(self, data: Corpus, previous: PreviousModel | None) -> Arrays:
+        """Return the words' frequencies and blocks, and the negatives of the first step."""
+        shared = super().begin_shared(data, previous)
+        shared["blocks"] = self._deal(shared["frequency"])
+        return shared | self._negatives(shared, 0)
+
+    def mass(self, frequency: np.ndarray) -> np.ndarray:
+        """Return how many occurrences of each word are kept, on average: (V,) float64."""
+        return frequency * self._keep_probability(frequency).astype(np.float64)
+
+    def _deal(self, frequency: np.ndarray) -> np.ndarray:
+        return deal_words(self.mass(frequency[: self.n_rows]), self.n_blocks, self.seed)
+
+    def _negatives(self, shared: Arrays, trained: int) -> Arrays:
+        """Draw the tables of negatives of the next step, before which ``trained`` tokens were trained."""
+        frequency = shared["frequency"]
+        keep = self._keep_probability(frequency)
+        frequent = frequency * (frequency >= self.min_count)
+        dealing = arrange(shared["blocks"], self.n_blocks)
+        key = random.key(self.seed, TABLES, trained)
+        return block_negatives(dealing, frequent, keep, self.ns_exponent, TABLE_SIZE, key)._asdict()
+
+    # --- a sweep ---
+
+    def sweep(
+        self, model: Model, chunk: Chunk, state: Arrays | None, deltas: list[Arrays] | None, address: Address
+    ) -> SweepResult:
+        """Divide the chunk's pairs of neighbours among the blocks of their centres."""
+        keys = random.stream(random.key(*address), 2)
+        keep = self._keep_probability(model.shared["frequency"])
+        places = arrange(model.shared["blocks"], self.n_blocks).places
+        added: list[list[np.ndarray]] = [[] for _ in range(self.n_blocks)]
+        counts = np.empty((self.passes, self.n_blocks, self.n_blocks), np.int64)
+        for grid_pass, documents in enumerate(self._parts(chunk)):
+            pairs, counts[grid_pass] = split_pairs(
+                documents, chunk.words, places, keep, self.window, keys[0], keys[1], self.n_blocks
+            )
+            ends = np.cumsum(counts[grid_pass].sum(axis=1))
+            for block, own in enumerate(np.split(pairs, ends[:-1])):
+                added[block].append(own)
+        new: list[Arrays] = []
+        for block in range(self.n_blocks):
+            passes = np.arange(self.passes)
+            new.append({"pairs": np.concatenate(added[block]), "counts": counts[:, block], "passes": passes})
+        if deltas is not None:
+            new = [self.merge(old, delta) for old, delta in zip(deltas, new, strict=True)]
+        return SweepResult(None, new, {"tokens": np.int64(chunk.n_tokens), "trained_pairs": counts.sum()})
+
+    def _parts(self, chunk: Chunk) -> Iterator[np.ndarray]:
+        """Yield the bounds of the documents of each pass. A document that lies in two passes is cut."""
+        documents = self._documents(chunk)
+        cuts = np.linspace(0, chunk.n_tokens, self.passes + 1).astype(np.int64)
+        for first, last in zip(cuts[:-1], cuts[1:], strict=True):
+            yield np.unique(np.clip(documents, first, last))
+
+    def merge(self, left: Arrays, right: Arrays) -> Arrays:
+        """Join the segments of two deltas of one block, in the order of the text."""
+        return {name: np.concatenate([left[name], right[name]]) for name in left}
+
+    # --- the grid ---
+
+    def prepare(self, row: int, delta: Arrays) -> Arrays:
+        """Return the ``pairs`` of each cell of a row, sorted by centre, and the ``ends`` (passes, P) of the cells."""
+        n_rows = self.bounds[row + 1] - self.bounds[row]
+        lengths = delta["counts"].ravel()
+        segments = np.split(delta["pairs"], np.cumsum(lengths)[:-1])
+        cells = []
+        for grid_pass in range(self.passes):
+            own = np.flatnonzero(delta["passes"] == grid_pass) * self.n_blocks
+            for column in range(self.n_blocks):
+                cells.append(prepare_cell([segments[first + column] for first in own], n_rows))
+        ends = np.cumsum([len(cell) for cell in cells]).reshape(self.passes, self.n_blocks)
+        return {"pairs": np.concatenate(cells), "ends": ends}
+
+    def train_cell(
+        self, rows: Arrays, columns: Arrays, prepared: Arrays, shared: Arrays, cell: Cell, step: int
+    ) -> None:
+        """Train the pairs of one cell."""
+        end = prepared["ends"][cell.grid_pass, cell.column]
+        before = prepared["ends"].ravel()[cell.grid_pass * self.n_blocks + cell.column - 1]
+        first = before if cell.grid_pass or cell.column else 0
+        pairs = prepared["pairs"][first:end]
+        options = self._options(shared, cell, step, len(pairs))
+        train_cell(rows["W_in"], columns["W_out"], pairs, shared["tables"][cell.column], options)
+
+    def _options(self, shared: Arrays, cell: Cell, step: int, n_pairs: int) -> CellOptions:
+        """Return the options of a cell. The learning rate falls from stratum to stratum, and within each."""
+        strata = self.steps * self.passes * self.n_blocks
+        done = ((step - 1) * self.passes + cell.grid_pass) * self.n_blocks + cell.stratum
+        fall = (self.alpha - self.min_alpha) / strata
+        return CellOptions(
+            negative=self.negative,
+            weight=float(shared["weights"][cell.column]),
+            heaviest=float(shared["heaviest"][cell.column]),
+            alpha=self.alpha - fall * done,
+            slope=fall / max(1, n_pairs),
+            min_alpha=self.min_alpha,
+            key=random.key(self.seed, NEGATIVES, step, cell.grid_pass, cell.row, cell.column),
+        )
+
+    # --- a commit ---
+
+    def apply(self, block: Arrays, delta: Arrays, shared: Arrays) -> tuple[Arrays, Arrays]:
+        """Replace the block by the trained matrices."""
+        return delta, {}
+
+    def reduce_shared(self, shared: Arrays, totals: Arrays, sums: Arrays) -> tuple[Arrays, Metrics]:
+        """Count the tokens trained so far, and draw the negatives of the next step."""
+        shared, metrics = super().reduce_shared(shared, totals, sums)
+        metrics["trained_pairs"] = float(sums["trained_pairs"])
+        return shared | self._negatives(shared, int(shared["trained"])), metrics
+
+    # --- evaluation ---
+
+    def _rows_of(self, model: Model, name: str, words: np.ndarray) -> np.ndarray:
+        places = arrange(model.shared["blocks"], self.n_blocks).places[words]
+        blocks = places >> 16
+        rows = np.empty((len(words), kernels.padded(self.dimension)), np.float32)
+        for block in range(self.n_blocks):
+            own = np.flatnonzero(blocks == block)
+            rows[own] = model.block(block)[name][places[own] & 0xFFFF]
+        return rows
+
+
+def deal_words(mass: np.ndarray, n_blocks: int, seed: int) -> np.ndarray:
+    """Return the block of each word: (V,) uint16, for the words' mass (V,)."""
+    return deal(mass, n_blocks, random.key(seed, DEALING))
+
+
+def in_order_of_words(blocks: np.ndarray, dealt: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return matrices of dealt rows with their rows in the order of the words, whose blocks are ``blocks`` (V,)."""
+    order = np.argsort(blocks, kind="stable")
+    ordered = {}
+    for name in MATRICES:
+        ordered[name] = np.empty_like(dealt[name])
+        ordered[name][order] = dealt[name]
+    return ordered

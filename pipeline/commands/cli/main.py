@@ -12,6 +12,7 @@ import click
 
 from . import models, retrain, runs, training
 from .cistopic import cistopic
+from .cnmf import cnmf
 from .config import config
 from .errors import explain
 from .signals import Terminated, install_handlers
@@ -22,7 +23,7 @@ SECTIONS: dict[str, list[click.Command]] = {
     "Use a model": [models.topics, models.similar, models.evaluate, models.transform, models.export],
     "Look at runs and data": [runs.inspect, runs.report, runs.watch],
     "Retrain on a schedule": [retrain.retrain, retrain.versions, retrain.rollback, retrain.diff],
-    "Single-cell data": [cistopic],
+    "Single-cell data": [cistopic, cnmf],
     "Configuration": [config],
 }
 

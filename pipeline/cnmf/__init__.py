@@ -1,0 +1,1 @@
+"""Consensus NMF: factorisations in the files of the package cNMF."""

@@ -4,6 +4,7 @@
 #   make test         install, then run the linters and all tests
 #   make lint         formatting, code style, types and import rules
 #   make format       let ruff rewrite what it can
+#   make audit        look for known vulnerabilities of all packages in .venv (needs the network)
 #   make coverage     run all tests and print which lines they do not run (slow)
 #   make bench-quick  run every benchmark once on tiny input
 #   make gpu          on a machine with a CUDA device: run the CUDA tests on it, then the benchmarks (GPU=cuda13 for CUDA 13)
@@ -17,7 +18,7 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
 BENCHMARKS := $(sort $(patsubst benchmarks/%/__main__.py,benchmarks.%,$(wildcard benchmarks/*/__main__.py))) benchmarks.lda.samplers
 FOLDERS := configs io kernels pipeline
 
-.PHONY: demo test lint mypy imports format coverage bench-quick gpu
+.PHONY: demo audit test lint mypy imports format coverage bench-quick gpu
 
 demo: $(VENV)/.installed-demo
 	$(BIN)/corpusmill run configs/quickstart.yaml
@@ -39,6 +40,12 @@ mypy: $(VENV)/.installed-test $(VENV)/typing/corpusmill/__init__.py
 format: $(VENV)/.installed-test
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# In an environment of its own, so that pip-audit's dependencies are not audited as ours.
+audit: $(VENV)/.installed-test
+	@test -x $(VENV)/audit/bin/pip-audit || { $(BIN)/python -m venv $(VENV)/audit && \
+		$(VENV)/audit/bin/python -m pip install --disable-pip-version-check --quiet pip-audit; }
+	$(VENV)/audit/bin/pip-audit --path $$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 
 # Compiled code is invisible to coverage, so the first run trains every model without numba's compiler. The second run has
 # an empty cache, so that it runs the code that generates vector instructions.

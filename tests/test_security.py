@@ -75,6 +75,33 @@ def test_no_file_of_a_corpus_a_run_a_model_or_a_version_can_hold_code(kind):
     assert [str(p) for p in files if not is_plain_data(p)] == []
 
 
+def test_a_stored_model_cannot_name_files_outside_its_folder(capsys):
+    assert call("run", "my.yaml", "--json") == 0
+    model = Path("run/model/model.json")
+    meta = json.loads(model.read_text())
+    Path("run/model", meta["arrays"]).rename("elsewhere")
+    model.write_text(json.dumps(meta | {"arrays": "../../elsewhere"}))
+    capsys.readouterr()
+    assert call("topics", "run/model") == 4
+    assert "lies outside the store" in capsys.readouterr().err
+
+
+def test_names_and_keys_of_documents_are_data_and_never_paths_or_commands():
+    hostile_names = ["$(touch owned).jsonl", "a; touch owned.jsonl", "..evil.jsonl", "new\nline.jsonl"]
+    for name in hostile_names:
+        Path("days", name).write_text(json.dumps({"text": BOATS, "id": "../../owned"}) + "\n")
+    before = {path for path in Path().rglob("*") if not path.is_dir()}
+    assert call("run", "my.yaml", "--set", "corpus.held_out=0", "--json") == 0
+    assert call("transform", "run/model", "corpus", "weights", "--config", "my.yaml", "--json") == 0
+    with_keys = ["--set", "source.path=days/..evil.jsonl", "--set", "source.key=id", "--set", "corpus.url=keyed"]
+    assert call("run", "my.yaml", *with_keys, "--set", "run.url=run2", "--set", "corpus.held_out=0", "--json") == 0
+    assert Corpus("keyed").documents["key"].to_pylist() == ["../../owned"]
+    after = {path for path in Path().rglob("*") if not path.is_dir()}
+    assert {path.parts[0] for path in after - before} <= {"run", "run2", "corpus", "keyed", "weights"}
+    assert not Path("owned").exists()
+    assert not Path("../../owned").exists()
+
+
 # --- configurations ---
 
 

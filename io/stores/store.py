@@ -129,7 +129,8 @@ class Store:
         return self.path if self.is_local else self.url
 
     def child(self, name: str) -> "Store":
-        """Return the store at ``name`` below this one."""
+        """Return the store at ``name`` below this one; raise DataError if it lies outside."""
+        self.where(name)
         return Store(f"{self.url.rstrip('/')}/{name}")
 
     def where(self, name: str) -> str:

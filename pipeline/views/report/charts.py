@@ -17,6 +17,10 @@ HUES = ("var(--one)", "var(--two)", "var(--three)")
 _LAST_LABEL = 0.06
 #: Space that the label of the first epoch takes, in percent of the axis.
 _FIRST_LABEL = 5
+#: Values that differ by a smaller share than this are drawn as one value.
+_ROUNDING = 1e-9
+#: Most decimals of a label.
+_MAX_DIGITS = 16
 
 
 @dataclass(frozen=True)
@@ -131,7 +135,8 @@ def _exact(value: float) -> str:
 
 def nice_ticks(low: float, high: float, wanted: int = 5) -> list[float]:
     """Return about ``wanted`` evenly spaced round numbers that enclose ``low`` and ``high``."""
-    if high <= low:
+    # Equal, or different by rounding only: a step between such values could not be written with digits.
+    if high - low <= _ROUNDING * max(abs(low), abs(high)):
         high = low + (abs(low) * 0.1 or 1.0)
     smallest_step = (high - low) / wanted
     magnitude = 10.0 ** math.floor(math.log10(smallest_step))
@@ -153,7 +158,8 @@ def _value_ticks(ticks: Sequence[float], scale: _Scale) -> list[Tick]:
 
 def _digits_of(step: float) -> int:
     """Return the number of decimals that a step needs."""
-    return next(digits for digits in range(17) if math.isclose(round(step, digits), step))
+    needed = (digits for digits in range(_MAX_DIGITS) if math.isclose(round(step, digits), step))
+    return next(needed, _MAX_DIGITS)
 
 
 def _epoch_ticks(scale: _Scale) -> list[Tick]:

@@ -177,8 +177,9 @@ def test_missing_files_and_arrays_are_named(store):
 
 @pytest.mark.parametrize("name", ["../other", "a/../../b", "/etc/passwd"])
 def test_names_cannot_leave_the_store(store, name):
-    with pytest.raises(DataError, match="lies outside the store"):
-        store.read_bytes(name)
+    for use in (store.read_bytes, store.child, store.delete):
+        with pytest.raises(DataError, match="lies outside the store"):
+            use(name)
 
 
 def test_a_failed_write_keeps_the_old_content(tmp_path):

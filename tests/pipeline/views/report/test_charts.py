@@ -21,6 +21,12 @@ def test_ticks_enclose_the_values_and_are_few(one, other):
     assert ticks == sorted(set(ticks))
 
 
+def test_values_that_differ_by_rounding_only_have_a_chart():
+    for low, high in ((-2.5, -2.5 + 1e-15), (0.0, 1e-300), (-3e-17, 0.0)):
+        chart = build_chart("X", {"x": [(1.0, low), (2.0, high)]})
+        assert len(chart.y_ticks) >= 2
+
+
 def test_labels_of_epochs_are_whole_numbers_without_repetition():
     chart = build_chart("X", {"x": [(1.0, 1.0), (2.0, 2.0), (3.0, 3.0)]})
     assert [tick.label for tick in chart.x_ticks] == ["1", "2", "3"]

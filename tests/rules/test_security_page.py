@@ -1,0 +1,34 @@
+"""The tests that docs/security.md names exist, and so do the commands and settings."""
+
+import re
+from pathlib import Path
+
+import pytest
+from corpusmill.configs.cluster_schema import AddressConfig, LocalConfig
+from corpusmill.configs.schema import SourceConfig
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "security.md").read_text()
+DEFINED = {
+    name
+    for path in (ROOT / "tests").rglob("test_*.py")
+    for name in re.findall(r"^ *def (test_\w+)", path.read_text(), re.M)
+}
+
+
+@pytest.mark.parametrize("name", sorted(set(re.findall(r"`(test_\w+)`", PAGE))))
+def test_a_test_that_the_page_names_is_defined(name):
+    assert name in DEFINED
+
+
+@pytest.mark.parametrize("path", sorted(set(re.findall(r"`(tests/[\w/.]+)`", PAGE))))
+def test_a_file_of_tests_that_the_page_names_exists(path):
+    assert (ROOT / path).is_file()
+
+
+def test_settings_and_commands_that_the_page_names_exist():
+    assert "on_bad_line" in SourceConfig.model_fields
+    assert "memory_limit" in LocalConfig.model_fields
+    assert {"tls_ca_file", "tls_client_cert", "tls_client_key"} <= AddressConfig.model_fields.keys()
+    assert "\naudit:" in (ROOT / "Makefile").read_text()
+    assert "make audit" in (ROOT / ".github" / "workflows" / "ci.yml").read_text()

@@ -135,7 +135,7 @@ class Soak:
             "model": {"kind": kind} | MODELS[kind],
             "run": {"url": "run", "model": "model", "evaluate_every": 4},
             "report": None,
-            "retrain": {"url": "models", "tolerance": 1e9, "keep": NIGHTS},
+            "retrain": {"url": "models", "tolerance": 1e9, "max_new_words": 1.0, "keep": NIGHTS},
         }
         (folder / "my.yaml").write_text(yaml.safe_dump(tree))
         return folder

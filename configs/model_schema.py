@@ -116,6 +116,11 @@ class NMFConfig(Section):
     weighting: Literal["counts", "tfidf"] = Field("counts", description="Entries of the matrix made from a corpus")
     dtype: Literal["float32", "float64"] = Field("float32", description="Floating-point type of the factors")
     n_blocks: Blocks = 1
+    restarts: PositiveInt = Field(
+        1,
+        description="Number of factorisations that are trained side by side, with consecutive seeds from random_state. "
+        "The model is the one with the lowest error; all of them are saved below restarts inside the run",
+    )
     random_state: Seed = 0
     device: Device = "auto"
 
@@ -131,6 +136,10 @@ class NMFConfig(Section):
             raise ValueError("alpha_W, alpha_H and extrapolate need solver='hals' and order='separable'")
         if self.convergence == "gradient" and not is_default_update:
             raise ValueError("convergence='gradient' needs solver='hals' and order='separable'")
+        if self.restarts > 1 and (not is_default_update or self.init != "random" or self.extrapolate):
+            raise ValueError(
+                "several restarts need solver='hals', order='separable', init='random' and extrapolate=False"
+            )
         if is_penalised and self.extrapolate:
             raise ValueError(
                 "extrapolate compares errors without penalties: set alpha_W and alpha_H to 0, or extrapolate to False"

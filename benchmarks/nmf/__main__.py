@@ -117,7 +117,12 @@ def draw(found, path):
 
 
 @click.command()
-@click.option("--data", multiple=True, default=("20news-tfidf",), help="20news-tfidf, 20news-counts, tdt2, faces")
+@click.option(
+    "--data",
+    multiple=True,
+    default=("20news-tfidf",),
+    help="20news-tfidf, 20news-counts, tdt2, faces, or cells-5000 for 5,000 generated cells",
+)
 @click.option("--components", "-k", multiple=True, type=int, default=(80, 256))
 @click.option("--epochs", default=6)
 @click.option("--threads", multiple=True, type=int, default=(1, 2))

@@ -1,4 +1,4 @@
-"""Matrices to factorise: 20 Newsgroups, TDT2 and faces from the folder CORPUSMILL_DATA, or a small random one."""
+"""Matrices to factorise: 20 Newsgroups, TDT2 and faces from the folder CORPUSMILL_DATA, and generated ones."""
 
 import os
 from pathlib import Path
@@ -12,6 +12,8 @@ def load(name):
     folder = Path(os.environ.get("CORPUSMILL_DATA", "data"))
     if name == "quick":
         return scipy.sparse.random(400, 300, 0.05, "csr", np.float32, random_state=0)
+    if name.startswith("cells"):
+        return cells(int(name.removeprefix("cells-")))
     if name == "faces":
         stored = np.load(folder / "faces" / "att_faces_400x10304.npz")
         return np.ascontiguousarray(stored[stored.files[0]], np.float32) / 255
@@ -24,6 +26,21 @@ def load(name):
     if name == "20news-counts":
         return A
     return tfidf(A)
+
+
+def cells(D, V=2000, programs=30, density=0.07, seed=0):
+    """Return counts of genes in cells (D, V), scaled as for consensus NMF: programs of genes, and noise."""
+    rng = np.random.default_rng(seed)
+    usages = rng.dirichlet(np.full(programs, 0.2), D)
+    spectra = rng.gamma(0.3, size=(programs, V)) * rng.gamma(1.0, size=V)
+    # Most counts of a Poisson distribution with a small mean are zero.
+    mean = usages @ spectra
+    mean *= -np.log(1 - density) / mean.mean()
+    counts = scipy.sparse.csr_matrix(rng.poisson(rng.gamma(2.0, size=(D, 1)) * mean).astype(np.float32))
+    squares = np.asarray(counts.multiply(counts).mean(axis=0)).ravel() - np.asarray(counts.mean(axis=0)).ravel() ** 2
+    return scipy.sparse.csr_matrix(
+        counts @ scipy.sparse.diags(1 / np.sqrt(np.maximum(squares, 1e-6))), dtype=np.float32
+    )
 
 
 def tfidf(A):

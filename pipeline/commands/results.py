@@ -37,6 +37,17 @@ class IngestResult(CorpusResult):
     changed: bool
 
 
+class RestartResult(TypedDict):
+    """One of several factorisations that were trained side by side."""
+
+    n_components: int
+    random_state: int
+    epochs: int
+    #: The reconstruction error after the last epoch.
+    error: float
+    model: str
+
+
 class TrainingResult(TypedDict):
     """A trained model. Scores are per token."""
 
@@ -54,6 +65,8 @@ class TrainingResult(TypedDict):
     #: Epochs that this call trained; 0 if the run was complete before.
     trained_epochs: int
     report: NotRequired[str]
+    #: All restarts, if the configuration has more than one.
+    restarts: NotRequired[list[RestartResult]]
     #: The topics, largest first. Empty for models without topics.
     topics: list[Topic]
 

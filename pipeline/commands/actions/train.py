@@ -12,9 +12,10 @@ from ....io.stores.store import DataError, Store
 from ...engine.events import Callback, EpochFinished, Event
 from ...engine.run import RunStore
 from ...models.base.estimator import Estimator
+from ...models.nmf.restarts import RestartedEstimator
 from ...models.registry import estimator_class
 from ...views.history import is_engine_metric, last_value
-from ..results import TrainingResult
+from ..results import RestartResult, TrainingResult
 from .models import topics_by_size
 from .report import write_report
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
 #: Everything that a run writes below its URL, except the model and the report, which are replaced when training ends.
-RUN_CONTENT = ("run.json", "HEAD", "metrics.jsonl", "epochs", "base", "walks")
+RUN_CONTENT = ("run.json", "HEAD", "metrics.jsonl", "epochs", "base", "walks", "restarts")
 
 
 def train(
@@ -43,9 +44,28 @@ def train(
     )
     estimator.save(config.model_url)
     result = _describe(estimator, config, counter.epochs)
+    if isinstance(estimator, RestartedEstimator) and estimator.restarts_:
+        result["restarts"] = _save_restarts(estimator, f"{config.run.url.rstrip('/')}/restarts")
     if config.report:
         result["report"] = write_report(config.run.url, config.report_path, estimator, config.report.n_words)
     return result
+
+
+def _save_restarts(estimator: RestartedEstimator, url: str) -> list[RestartResult]:
+    """Save each restart into a folder of its own, and describe them."""
+    found: list[RestartResult] = []
+    for model in estimator.restarts_:
+        place = f"{url}/k{model.n_components}-seed{model.seed_number()}"
+        model.save(place)
+        result: RestartResult = {
+            "n_components": model.n_components,
+            "random_state": model.seed_number(),
+            "epochs": model.n_iter_,
+            "error": model.history_[-1]["error"],
+            "model": place,
+        }
+        found.append(result)
+    return found
 
 
 def new_estimator(config: Config) -> Estimator:

@@ -66,6 +66,8 @@ def training(found: "TrainingResult") -> None:
         measures = [f"{label(name)} {value:.6g}" for name, value in found["measures"].items()]
         _line("measured", ", ".join(measures))
     _line("model", found["model"])
+    if "restarts" in found:
+        _line("restarts", ", ".join(restart["model"] for restart in found["restarts"]))
     if "report" in found:
         _line("report", found["report"])
 

@@ -22,14 +22,15 @@ from ..base.blocks import equal_blocks
 from ..base.document_completion import select_tokens, split_mask
 from ..base.inputs import DataLike, InputMatrix, check_is_path, is_matrix, read_documents, read_matrix
 from ..base.saved import Fitted, SavedModel
-from ..base.text import TextEstimator
 from ..base.topics import TopicModel
 from ..base.vectors import WordVectors
 from .factorization import Factorization, heaviest
 from .frobenius import Anls, FrobeniusFactorization, Hals, MultiplicativeUpdates, PaperHals
 from .kullback_leibler import KullbackLeibler
+from .restarts import RestartedEstimator
 from .rows import blocks_of
 from .scoring import score_other_half
+from .side_by_side import SideBySide
 
 #: Components whose rows fit a block's shared memory on most CUDA devices.
 MAX_ON_DEVICE = 600
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
 
-class NMF(TextEstimator, TopicModel):
+class NMF(RestartedEstimator, TopicModel):
     """Non-negative matrix factorisation A ≈ H·Wᵀ, out of core on Dask.
 
     Rows of A are documents or samples, columns are words or features. The solver is FAST-HALS in cache-sized blocks.
@@ -67,14 +68,14 @@ class NMF(TextEstimator, TopicModel):
         default is "nndsvda".
     tol : float, default=1e-4
         When training stops, see ``convergence``; 0 trains ``max_iter`` epochs.
+    max_iter : int, default=200
+        Maximum number of epochs.
     convergence : {"error", "gradient"}, default="error"
         What ``tol`` limits. "error": training stops after an epoch that reduces the error by less than this share of
         it. "gradient": it stops when the sum of the absolute projected gradients of all entries, each taken just before
         its update, is at most this share of that of the first epoch. The latter is the criterion of scikit-learn's
         solver "cd". At the same ``tol`` it usually continues for many more epochs, and the factors are closer to a
         minimum. It needs ``solver="hals"`` and ``order="separable"``, and runs on the CPU.
-    max_iter : int, default=200
-        Maximum number of epochs.
     alpha_W, alpha_H : float, default=0.0 and "same"
         Strength of the penalties of H and of W, in scikit-learn's naming and scaling. "same" takes ``alpha_W``.
     l1_ratio : float, default=0.0
@@ -94,6 +95,9 @@ class NMF(TextEstimator, TopicModel):
         Type of the factors.
     n_blocks : int, default=1
         Number of blocks of W's rows, which workers update independently.
+    restarts : int, default=1
+        Number of factorisations that are trained side by side, with the seeds ``random_state``, ``random_state + 1``
+        and so on. The model is the one with the lowest error. See `fit_restarts`.
     random_state : int or None, default=0
         Seed of the first factors. None stands for 0, so results are always reproducible.
     device : {"auto", "cpu", "cuda"}, default="auto"
@@ -113,6 +117,8 @@ class NMF(TextEstimator, TopicModel):
         Columns of the matrix, or words of the corpus.
     feature_names_in_ : ndarray of shape (V,)
         Column names of the data frame that ``fit`` received, if it was one.
+    restarts_ : list of NMF
+        All factorisations that were trained, if ``restarts`` is above 1.
     n_iter_ : int
         Epochs trained.
     history_ : list of dict
@@ -164,6 +170,7 @@ class NMF(TextEstimator, TopicModel):
         weighting: str = "counts",
         dtype: str = "float32",
         n_blocks: int = 1,
+        restarts: int = 1,
         random_state: int | None = 0,
         device: str = "auto",
     ):
@@ -183,6 +190,7 @@ class NMF(TextEstimator, TopicModel):
         self.weighting = weighting
         self.dtype = dtype
         self.n_blocks = n_blocks
+        self.restarts = restarts
         self.random_state = random_state
         self.device = device
 
@@ -220,16 +228,21 @@ class NMF(TextEstimator, TopicModel):
             )
         return store
 
-    def planned_epochs(self) -> int:
-        """Return the number of epochs to train."""
-        return self.max_iter
-
     def seed_number(self) -> int:
         """Return the seed of all random draws."""
         return int(self.random_state or 0)
 
-    def algorithm(self, data: Corpus | Matrix, previous: SavedModel | None = None) -> Factorization:
+    def algorithm(self, data: Corpus | Matrix, previous: SavedModel | None = None) -> Factorization | SideBySide:
         """Return the algorithm for a store; raise ValueError for parameters that do not fit the data."""
+        restarts = self._restarts()
+        if not restarts:
+            return self.single_algorithm(data, previous)
+        if previous is not None:
+            raise ValueError(f"partial_fit continues one factorisation, but restarts is {len(restarts)}: set it to 1")
+        return self._side_by_side(data, restarts)
+
+    def single_algorithm(self, data: Corpus | Matrix, previous: SavedModel | None = None) -> Factorization:
+        """Return the algorithm of one factorisation."""
         self._check(data, previous)
         D = data.n_documents
         V = data.n_words

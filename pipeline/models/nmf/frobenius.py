@@ -91,28 +91,21 @@ class FrobeniusFactorization(Factorization):
         H = self.first_rows(model, A, address) if state is None else state["H"].copy()
         P = np.zeros_like(W)
         Q = np.zeros_like(S)
-        violation = np.zeros(1)
-        self.update_rows(chunk, W, S, H, P, Q, violation)
+        violation = self.update_rows(chunk, W, S, H, P, Q)
         entries = entries_of(A)
         sums: Arrays = {"norm": np.float64(nmf.inner_product(entries, entries))}
         if self.convergence == "gradient":
-            sums["violation"] = violation[0]
+            sums["violation"] = np.float64(violation)
         return SweepResult({"H": H}, self.by_block(P, nmf.symmetric(Q), deltas), sums)
 
     def update_rows(
-        self,
-        A: PreparedRows,
-        W: np.ndarray,
-        S: np.ndarray,
-        H: np.ndarray,
-        P: np.ndarray,
-        Q: np.ndarray,
-        violation: np.ndarray,
-    ) -> None:
+        self, A: PreparedRows, W: np.ndarray, S: np.ndarray, H: np.ndarray, P: np.ndarray, Q: np.ndarray
+    ) -> float:
         """Update H (D, K) in place; add AᵀH to P (V, K), and the upper triangle of HᵀH to Q (K, K).
 
-        ``violation`` is that of `update`.
+        Returns the violation of `update`.
         """
+        violation = np.zeros(1)
         if isinstance(A, products.SparseMatrix):
             R = np.zeros_like(H)
             products.add_products(A.by_row, W, R)
@@ -121,6 +114,7 @@ class FrobeniusFactorization(Factorization):
         else:
             self.update(A @ W, S, H, "H", Q, violation)
             np.matmul(A.T, H, out=P)
+        return float(violation[0])
 
     def apply(self, block: Arrays, delta: Arrays, shared: Arrays) -> tuple[Arrays, Arrays]:
         """Update a block of W from P and Q. Its totals are S, Q and its part of the error.
@@ -233,35 +227,28 @@ class Hals(FrobeniusFactorization):
     """FAST-HALS that sets each entry to its optimum while all others are fixed, as scikit-learn's solver "cd" does."""
 
     def update_rows(
-        self,
-        A: PreparedRows,
-        W: np.ndarray,
-        S: np.ndarray,
-        H: np.ndarray,
-        P: np.ndarray,
-        Q: np.ndarray,
-        violation: np.ndarray,
-    ) -> None:
+        self, A: PreparedRows, W: np.ndarray, S: np.ndarray, H: np.ndarray, P: np.ndarray, Q: np.ndarray
+    ) -> float:
         """Update H, P and Q as in the base class. For sparse rows, kernels do it in parts that fit the cache."""
         if not isinstance(A, products.SparseMatrix):
-            super().update_rows(A, W, S, H, P, Q, violation)
-            return
+            return super().update_rows(A, W, S, H, P, Q)
         scratch = nmf.make_scratch(self.n_components, self.dtype)
-        rule = self._rule(S, "H")
+        rule = self.rule(S, "H")
         kernels("nmf.hals", self.device).sweep_sparse(A, W, rule, H, P, Q, self.sweeps, scratch)
-        violation += scratch.violation
+        return float(scratch.violation[0])
 
     def update(
         self, R: np.ndarray, S: np.ndarray, X: np.ndarray, factor: Factor, gram: np.ndarray, violation: np.ndarray
     ) -> float:
         """Sweep over the rows ``sweeps`` times."""
         scratch = nmf.make_scratch(self.n_components, self.dtype)
-        rule = self._rule(S, factor)
+        rule = self.rule(S, factor)
         inner = kernels("nmf.hals", self.device).sweep_rows(R, rule, X, gram, self.sweeps, scratch)
         violation += scratch.violation
         return inner
 
-    def _rule(self, S: np.ndarray, factor: Factor) -> nmf.UpdateRule:
+    def rule(self, S: np.ndarray, factor: Factor) -> nmf.UpdateRule:
+        """Return how a row of a factor changes, given the product S (K, K) of the other factor with itself."""
         return nmf.update_rule(S, "separable", factor, *self._penalties_of(factor), self.dtype)
 
     def _penalties_of(self, factor: Factor) -> tuple[float, float]:
@@ -293,7 +280,8 @@ class PaperHals(Hals):
             kernels("nmf.tiled", self.device).update(W, P, Q.astype(self.dtype), tile, True)
         return gram_matrix(W), nmf.inner_product(P.reshape(-1), W.reshape(-1))
 
-    def _rule(self, S: np.ndarray, factor: Factor) -> nmf.UpdateRule:
+    def rule(self, S: np.ndarray, factor: Factor) -> nmf.UpdateRule:
+        """Return the rule of Algorithm 1."""
         return nmf.update_rule(S, "paper", factor, *self._penalties_of(factor), self.dtype)
 
 

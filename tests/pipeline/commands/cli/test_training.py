@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from corpusmill import LDA
+from corpusmill import LDA, NMF
 from corpusmill.configs.redact import redact
 from corpusmill.pipeline.engine.run import RunStore
 from corpusmill.pipeline.models.registry import MODEL_KINDS
@@ -108,6 +108,21 @@ def test_resume_continues_a_run_that_was_started_from_python(trained, call, monk
     settings = ("--set", "model.max_iter=3", "--set", "cluster.kind=synchronous")
     assert json.loads(call("resume", "here", *settings, "--json")[1])["trained_epochs"] == 1
     assert not Path("elsewhere").exists()
+
+
+def test_restarts_are_saved_one_folder_each_and_the_model_is_the_best(project, call):
+    settings = ("model.extrapolate=false", "model.restarts=3", "model.n_components=2", "model.random_state=5")
+    settings += ("cluster.kind=synchronous", "source=null")
+    arguments = [argument for setting in settings for argument in ("--set", setting)]
+    call("ingest", "texts.jsonl", "corpus", "--config", "my.yaml")
+    code, out, _ = call("train", "nmf", *arguments, "--set", "run.url=run", "--json")
+    assert code == 0
+    found = json.loads(out)["restarts"]
+    assert [restart["model"] for restart in found] == [f"run/restarts/k2-seed{seed}" for seed in (5, 6, 7)]
+    best = min(found, key=lambda restart: restart["error"])
+    components = NMF.load("run/model").components_
+    assert (components == NMF.load(best["model"]).components_).all()
+    assert [restart["epochs"] for restart in found] == [NMF.load(restart["model"]).n_iter_ for restart in found]
 
 
 @pytest.mark.parametrize("kind", MODEL_KINDS)

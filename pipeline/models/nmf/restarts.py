@@ -1,0 +1,196 @@
+"""Training of many factorisations at once, for the estimator NMF."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+from ....io.stores.corpus import Corpus
+from ....io.stores.matrix import Matrix
+from ....io.stores.store import JsonObject
+from ...engine.data import TrainingData
+from ...engine.device import resolve_device
+from ...engine.events import Callback
+from ...engine.run import RunStore
+from ..base.inputs import DataLike
+from ..base.saved import Fitted, SavedModel
+from ..base.text import TextEstimator
+from .factorization import Factorization
+from .frobenius import Hals
+from .side_by_side import MAX_COLUMNS, SideBySide, consecutive, last_errors, most_epochs, restart_history
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+#: Number of components and seed of a restart.
+Restart = tuple[int, int]
+
+
+class RestartedEstimator(TextEstimator):
+    """Base class of an estimator that trains several factorisations and keeps the one with the lowest error."""
+
+    n_components: int
+    max_iter: int
+    restarts: int
+    device: str
+
+    #: Restarts that replace those of the parameter ``restarts``.
+    _chosen: Sequence[Restart] | None = None
+    _max_columns: int = MAX_COLUMNS
+    #: The arrays of all restarts, after training.
+    _all: Fitted | None = None
+
+    @abstractmethod
+    def single_algorithm(self, data: Corpus | Matrix, previous: SavedModel | None = None) -> Factorization:
+        """Return the algorithm of one new factorisation."""
+
+    def fit_restarts(
+        self,
+        X: DataLike,
+        runs: Sequence[Restart],
+        *,
+        client: "Client | None" = None,
+        run: str | None = None,
+        callbacks: Sequence[Callback] = (),
+        config: JsonObject | None = None,
+        dashboard: bool = True,
+        max_columns: int = MAX_COLUMNS,
+    ) -> list[Self]:
+        """Train many factorisations in one pass over the data per epoch, such as for consensus NMF.
+
+        Each result equals that of a separate ``fit`` with the same number of components and seed, up to rounding. All
+        other parameters are those of this estimator, which itself does not change. A restart that has converged leaves,
+        and the next one begins. All of them share one run, which is resumed as a whole.
+
+        Parameters
+        ----------
+        X : store, URL or data in memory
+            The training data, as for `fit`.
+        runs : sequence of (int, int)
+            Number of components and seed of each factorisation.
+        client : distributed.Client, optional
+            Where to train. By default the current Dask client, or this process if there is none.
+        run : str, optional
+            Folder or URL that keeps the last epoch. The same call continues an interrupted run. By default the run is
+            kept in a temporary folder and removed afterwards.
+        callbacks : sequence of callables
+            Each is called with every event of the run. Training stops after an epoch for which one returns True.
+        config : dict, optional
+            Written to the run's run.json in place of the parameters.
+        dashboard : bool, default=True
+            Whether to add the page ``/training`` to the dashboard of the client's scheduler.
+        max_columns : int, default=1024
+            Maximum number of components of all factorisations that are trained at the same time. A worker holds so many
+            columns of H for each chunk.
+
+        Returns
+        -------
+        list of NMF
+            One fitted model for each entry of ``runs``, in this order. Its ``history_`` has its own errors.
+
+        Raises
+        ------
+        ValueError
+            If ``runs`` is empty or has a pair twice, or for parameters other than ``solver="hals"``,
+            ``order="separable"``, ``init="random"`` and ``extrapolate=False``.
+        DataError
+            If the data cannot be trained on or does not fit into memory, or if ``run`` holds another run.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from corpusmill import NMF
+        >>> A = np.random.default_rng(0).random((60, 20))
+        >>> models = NMF(max_iter=20).fit_restarts(A, [(2, 0), (2, 1), (3, 0)])
+        >>> [model.components_.shape for model in models]
+        [(2, 20), (2, 20), (3, 20)]
+        """
+        pairs = [(int(components), int(seed)) for components, seed in runs]
+        if not pairs or len(set(pairs)) < len(pairs):
+            raise ValueError(f"runs has {len(pairs)} pairs, {len(set(pairs))} of them different: give each pair once")
+        trainer = type(self)(**self.get_params() | {"restarts": len(pairs)})
+        trainer._chosen = pairs
+        trainer._max_columns = max_columns
+        trainer.fit(X, client=client, run=run, callbacks=callbacks, config=config, dashboard=dashboard)
+        return trainer.restarts_
+
+    @property
+    def restarts_(self) -> list[Self]:
+        """All factorisations of the last training, in order; empty if there was only one."""
+        everything = self._all
+        if everything is None:
+            return []
+        columns = everything.shared["restart_components"].tolist()
+        places = consecutive(columns)
+        squares = consecutive([K * K for K in columns])
+        found = []
+        for member, seed in enumerate(everything.shared["restart_seeds"].tolist()):
+            parameters = {"n_components": columns[member], "random_state": seed, "restarts": 1}
+            model = type(self)(**self.get_params() | parameters)
+            model.model_ = _one_of(everything, member, places[member], squares[member])
+            model.history_ = restart_history(everything.shared, member)
+            model.n_iter_ = len(model.history_)
+            model.model_.metadata = everything.metadata | {"metrics": model.history_[-1:]}
+            model._trained_with = model.get_params()
+            found.append(model)
+        return found
+
+    def planned_epochs(self) -> int:
+        """Return the number of epochs to train."""
+        restarts = self._restarts()
+        if not restarts:
+            return self.max_iter
+        return most_epochs([components for components, _ in restarts], self._max_columns, self.max_iter)
+
+    def _restarts(self) -> Sequence[Restart]:
+        """Return the restarts to train; empty for a single factorisation."""
+        if self._chosen is not None:
+            return self._chosen
+        if self.restarts == 1:
+            return []
+        first = self.seed_number()
+        return [(self.n_components, seed) for seed in range(first, first + self.restarts)]
+
+    def _side_by_side(self, data: Corpus | Matrix, restarts: Sequence[Restart]) -> SideBySide:
+        """Return the algorithm that trains several restarts."""
+        resolve_device(self.device, False, "training of several restarts")
+        members = []
+        for components, seed in restarts:
+            parameters = {"n_components": components, "random_state": seed, "restarts": 1}
+            member = type(self)(**self.get_params() | parameters).single_algorithm(data)
+            # PaperHals and other solvers need more than a product and a sweep.
+            if type(member) is not Hals or member.init != "random" or member.extrapolate:
+                raise ValueError(
+                    "several restarts need solver='hals', order='separable', init='random' and extrapolate=False"
+                )
+            members.append(replace(member, device="cpu"))
+        return SideBySide(
+            bounds=members[0].bounds,
+            members=tuple(members),
+            max_iter=self.max_iter,
+            max_columns=self._max_columns,
+        )
+
+    def _take(self, run: RunStore, step: int, data: TrainingData) -> None:
+        """Set the attributes of a trained model from one step of a run; of several restarts, take the best."""
+        super()._take(run, step, data)
+        model = self._fitted()
+        self._all = None
+        if "restart_epochs" not in model.shared:
+            return
+        self._all = model
+        self.model_ = self.restarts_[int(np.argmin(last_errors(model.shared)))].model_
+        # One dictionary, so that what ``fit`` adds to it holds for all restarts.
+        self.model_.metadata = model.metadata
+
+
+def _one_of(everything: Fitted, member: int, columns: slice, square: slice) -> Fitted:
+    """Return the model of one restart, given its columns of W and its numbers in S and Q."""
+    blocks = [{"W": np.ascontiguousarray(block["W"][:, columns])} for block in everything.blocks]
+    K = columns.stop - columns.start
+    shared = {name: everything.shared[name][square].reshape(K, K) for name in ("S", "Q")}
+    if "idf" in everything.shared:
+        shared["idf"] = everything.shared["idf"]
+    return Fitted(blocks, shared, everything.vocabulary, everything.metadata)

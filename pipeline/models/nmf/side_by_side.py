@@ -1,0 +1,312 @@
+"""Many factorisations of the same data in one pass: their columns are packed side by side, and share products with A.
+
+A product of sparse rows with few columns is limited by its loop over the non-zeros, not by arithmetic. So restarts are
+packed into groups of up to 64 columns, whose products take one pass over the non-zeros. Wider groups gain nothing,
+because their rows leave the cache. Everything else is done for each restart on its own, by the functions of its own
+algorithm, so its factors are those of a separate run.
+
+Restarts begin in order, as many at a time as have ``max_columns`` columns together. One that has converged leaves, the
+next one takes its place, and the next sweep packs the groups anew.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from ....io.stores.corpus import Corpus
+from ....io.stores.matrix import Matrix
+from ....io.stores.store import Arrays
+from ....kernels.nmf import hals as nmf
+from ...engine.algorithm import Address, Algorithm, MemoryEstimate, Metrics, Model, PreviousModel, SweepResult, add
+from ...engine.data import ChunkSize
+from .factorization import concatenate
+from .frobenius import Hals
+from .rows import PreparedRows, Rows, by_row, entries_of, n_rows_of
+
+#: Columns of a group, unless one restart has more.
+GROUP_COLUMNS = 64
+#: Columns of all restarts that are trained at the same time, unless one restart has more.
+MAX_COLUMNS = 1024
+#: Errors that each restart reports, by name.
+MEASURES = ("error", "relative_error", "violation")
+
+
+def admit(columns: Sequence[int], active: Sequence[int], first: int, max_columns: int) -> list[int]:
+    """Return the active restarts and those from ``first`` on that fit beside them. ``columns`` has K of each restart.
+
+    If no restart is active, at least one is admitted.
+    """
+    admitted = list(active)
+    used = sum(columns[member] for member in admitted)
+    for member in range(first, len(columns)):
+        if admitted and used + columns[member] > max_columns:
+            break
+        admitted.append(member)
+        used += columns[member]
+    return admitted
+
+
+def groups(columns: Sequence[int], active: Sequence[int]) -> Iterator[list[int]]:
+    """Cut the active restarts into groups of up to GROUP_COLUMNS columns."""
+    group: list[int] = []
+    for member in active:
+        if group and sum(columns[other] for other in group) + columns[member] > GROUP_COLUMNS:
+            yield group
+            group = []
+        group.append(member)
+    if group:
+        yield group
+
+
+def most_epochs(columns: Sequence[int], max_columns: int, max_iter: int) -> int:
+    """Return the number of epochs in which all restarts finish, even if none converges."""
+    waves = 0
+    begun = 0
+    while begun < len(columns):
+        begun += len(admit(columns, [], begun, max_columns))
+        waves += 1
+    return waves * max_iter
+
+
+@dataclass(frozen=True, kw_only=True)
+class SideBySide(Algorithm[Corpus | Matrix, PreparedRows]):
+    """Restarts of coordinate descent, each with its own number of components and seed.
+
+    A block has W (rows, all columns), the restarts side by side. The state has H (D, active columns), and the numbers
+    of the ``restarts`` that these columns belong to. The shared arrays S and Q hold the matrices of all restarts, one
+    after the other.
+    """
+
+    name: ClassVar[str] = "nmf"
+
+    members: tuple[Hals, ...]
+    max_iter: int
+    max_columns: int = MAX_COLUMNS
+
+    @cached_property
+    def columns(self) -> list[int]:
+        """Number of components of each restart."""
+        return [member.n_components for member in self.members]
+
+    @cached_property
+    def _places(self) -> list[slice]:
+        """The columns of each restart in W."""
+        return consecutive(self.columns)
+
+    @cached_property
+    def _squares(self) -> list[slice]:
+        """The numbers of each restart in S and Q."""
+        return consecutive([K * K for K in self.columns])
+
+    def memory(self, data: Corpus | Matrix, chunk: ChunkSize) -> MemoryEstimate:
+        """Return the bytes of one sweep."""
+        item = np.dtype(self.members[0].dtype).itemsize
+        total = sum(self.columns)
+        widest = max(self.columns)
+        active = min(total, max(self.max_columns, widest))
+        group = min(active, max(GROUP_COLUMNS, widest))
+        grams = 8 * sum(K * K for K in self.columns)
+        return MemoryEstimate(
+            data=32 * chunk.tokens + 16 * chunk.documents,
+            # H before and after the sweep.
+            state=2 * chunk.documents * active * item,
+            # W before and after the update.
+            model=2 * self.n_rows * total * item + 2 * grams,
+            # P of this chunk, P of the shard, and one that is merged; Q.
+            delta=3 * self.n_rows * active * item + 3 * grams,
+            # The transposition of the chunk; W, P and H of one group.
+            scratch=2 * (4 + item) * chunk.tokens
+            + 16 * self.n_rows
+            + group * (chunk.documents + 2 * self.n_rows) * item
+            + 4 * widest**2 * item,
+        )
+
+    # --- before the first sweep ---
+
+    def begin(self, data: Corpus | Matrix, block: int, previous: PreviousModel | None) -> Arrays:
+        """Return a block of the first W of all restarts."""
+        return {"W": np.concatenate([member.begin(data, block, None)["W"] for member in self.members], axis=1)}
+
+    def begin_shared(self, data: Corpus | Matrix, previous: PreviousModel | None) -> Arrays:
+        """Return the weights of words, and which restarts begin."""
+        n = len(self.members)
+        squares = self._squares[-1].stop
+        shared = self.members[0].begin_shared(data, None)
+        shared |= {name: np.zeros((n, self.max_iter)) for name in self._measures}
+        return shared | {
+            "restart_components": np.array(self.columns),
+            "restart_seeds": np.array([member.seed for member in self.members]),
+            "restart_epochs": np.zeros(n, np.int64),
+            "active": np.array(admit(self.columns, [], 0, self.max_columns)),
+            "S": np.zeros(squares),
+            "Q": np.zeros(squares),
+        }
+
+    @property
+    def _measures(self) -> Sequence[str]:
+        if self.members[0].convergence == "gradient":
+            return MEASURES
+        return MEASURES[:2]
+
+    def load_chunk(self, data: Corpus | Matrix, index: int, model: Model) -> PreparedRows:
+        """Read a chunk in the form that sweeps take."""
+        return self.members[0].load_chunk(data, index, model)
+
+    # --- an epoch ---
+
+    def sweep(
+        self,
+        model: Model,
+        chunk: PreparedRows,
+        state: Arrays | None,
+        deltas: list[Arrays] | None,
+        address: Address,
+    ) -> SweepResult:
+        """Update the chunk's rows of H of all active restarts, then compute P and Q."""
+        active = model.shared["active"].tolist()
+        places = consecutive([self.columns[member] for member in active])
+        A = by_row(chunk)
+        W = concatenate([model.block(block)["W"] for block in range(self.n_blocks)])
+        H = np.empty((n_rows_of(A), places[-1].stop), W.dtype)
+        P = np.empty((len(W), places[-1].stop), W.dtype)
+        Q = []
+        violation = np.zeros(len(self.members))
+        done = 0
+        for group in groups(self.columns, active):
+            where = slice(places[done].start, places[done + len(group) - 1].stop)
+            rows = np.concatenate([self._rows(member, state, A, address) for member in group], axis=1)
+            products = np.zeros((len(W), rows.shape[1]), W.dtype)
+            factor = np.concatenate([W[:, self._places[member]] for member in group], axis=1)
+            parts = self._parts(group, model.shared, factor)
+            nmf.sweep_side_by_side(chunk, factor, parts, rows, products, self.members[0].sweeps)
+            for member, part in zip(group, parts, strict=True):
+                Q.append(nmf.symmetric(part.Q).ravel())
+                violation[member] = part.scratch.violation[0]
+            H[:, where] = rows
+            P[:, where] = products
+            done += len(group)
+        entries = entries_of(A)
+        sums = {"norm": np.float64(nmf.inner_product(entries, entries)), "violation": violation}
+        return SweepResult({"H": H, "restarts": np.array(active)}, self._by_block(P, np.concatenate(Q), deltas), sums)
+
+    def _rows(self, member: int, state: Arrays | None, A: Rows, address: Address) -> np.ndarray:
+        """Return the H (D, K) of one restart: from the state, or random numbers if it begins now."""
+        if state is not None and member in state["restarts"]:
+            present = state["restarts"].tolist()
+            places = consecutive([self.columns[other] for other in present])
+            return state["H"][:, places[present.index(member)]]
+        algorithm = self.members[member]
+        # The address of the first epoch of a separate run.
+        return algorithm.random_first_rows(n_rows_of(A), Address(algorithm.seed, 1, address.chunk))
+
+    def _parts(self, group: list[int], shared: Arrays, W: np.ndarray) -> list[nmf.Columns]:
+        """Return what the kernel needs to sweep each restart of a group, given their columns of W."""
+        found = []
+        for member, where in zip(group, consecutive([self.columns[m] for m in group]), strict=True):
+            algorithm = self.members[member]
+            K = algorithm.n_components
+            S = shared["S"][self._squares[member]].reshape(K, K)
+            if shared["restart_epochs"][member] == 0:
+                S = algorithm.gram(np.ascontiguousarray(W[:, where]))
+            scratch = nmf.make_scratch(K, algorithm.dtype)
+            found.append(nmf.Columns(where, algorithm.rule(S, "H"), np.zeros((K, K)), scratch))
+        return found
+
+    def _by_block(self, P: np.ndarray, Q: np.ndarray, deltas: list[Arrays] | None) -> list[Arrays]:
+        """Cut P into blocks and add the deltas of the shard's chunks before."""
+        found = []
+        for block in range(self.n_blocks):
+            delta: Arrays = {"P": P[self.bounds[block] : self.bounds[block + 1]], "Q": Q}
+            if deltas is not None:
+                delta = self.merge(deltas[block], delta)
+            found.append(delta)
+        return found
+
+    def merge(self, left: Arrays, right: Arrays) -> Arrays:
+        """Add P and Q."""
+        return add(left, right)
+
+    def apply(self, block: Arrays, delta: Arrays, shared: Arrays) -> tuple[Arrays, Arrays]:
+        """Update a block of W of all active restarts."""
+        active = shared["active"].tolist()
+        W = block["W"].copy()
+        totals: Arrays = {name: np.zeros_like(shared[name]) for name in ("S", "Q")}
+        totals |= {name: np.zeros(len(self.members)) for name in ("explained", "violation")}
+        columns = consecutive([self.columns[member] for member in active])
+        squares = consecutive([self.columns[member] ** 2 for member in active])
+        for member, where, square in zip(active, columns, squares, strict=True):
+            K = self.columns[member]
+            own = {"W": np.ascontiguousarray(W[:, self._places[member]])}
+            products = {"P": np.ascontiguousarray(delta["P"][:, where]), "Q": delta["Q"][square].reshape(K, K)}
+            kept, found = self.members[member].apply(own, products, {})
+            W[:, self._places[member]] = kept["W"]
+            for name in ("S", "Q"):
+                totals[name][self._squares[member]] = found[name].ravel()
+            totals["explained"][member] = found["explained"]
+            totals["violation"][member] = found.get("violation", 0.0)
+        return {"W": W}, totals
+
+    def reduce_shared(self, shared: Arrays, totals: Arrays, sums: Arrays) -> tuple[Arrays, Metrics]:
+        """Record the errors of all active restarts; let those that have finished leave, and others begin."""
+        after = {name: array.copy() for name, array in shared.items()}
+        going = []
+        for member in shared["active"].tolist():
+            square = self._squares[member]
+            for name in ("S", "Q"):
+                after[name][square] = totals[name][square]
+            own_totals = {name: totals[name][member] for name in ("explained", "violation")}
+            own_sums = {"norm": sums["norm"], "violation": sums["violation"][member]}
+            _, metrics = self.members[member].reduce_shared({}, own_totals, own_sums)
+            epoch = int(after["restart_epochs"][member])
+            for name in self._measures:
+                after[name][member, epoch] = metrics[name]
+            after["restart_epochs"][member] += 1
+            if not self._has_finished(after, member):
+                going.append(member)
+        begun = int(np.count_nonzero(after["restart_epochs"]))
+        after["active"] = np.array(admit(self.columns, going, begun, self.max_columns), np.int64)
+        metrics = lowest_errors(after)
+        metrics["restarts_active"] = len(after["active"])
+        metrics["restarts_finished"] = begun - len(going)
+        return after, metrics
+
+    def _has_finished(self, shared: Arrays, member: int) -> bool:
+        epochs = int(shared["restart_epochs"][member])
+        if epochs == self.max_iter:
+            return True
+        return self.members[member].converged(restart_history(shared, member))
+
+    def converged(self, history: list[Metrics]) -> bool:
+        """Return whether all restarts have finished."""
+        return bool(history) and history[-1]["restarts_active"] == 0
+
+
+def last_errors(shared: Arrays, name: str = "error") -> np.ndarray:
+    """Return a measure of each restart after its last epoch: (restarts,) float64, infinite before its first."""
+    epochs = shared["restart_epochs"]
+    last = shared[name][np.arange(len(epochs)), np.maximum(epochs - 1, 0)]
+    return np.where(epochs == 0, np.inf, last)
+
+
+def lowest_errors(shared: Arrays) -> Metrics:
+    """Return the errors of the best restart so far."""
+    return {name: float(last_errors(shared, name).min()) for name in MEASURES[:2]}
+
+
+def restart_history(shared: Arrays, member: int) -> list[Metrics]:
+    """Return the metrics of each epoch of one restart."""
+    measures = [name for name in MEASURES if name in shared]
+    rows = []
+    for epoch in range(int(shared["restart_epochs"][member])):
+        measured = {name: float(shared[name][member, epoch]) for name in measures}
+        rows.append({"step": epoch + 1, "epoch": epoch + 1} | measured)
+    return rows
+
+
+def consecutive(sizes: Sequence[int]) -> list[slice]:
+    """Return ranges of these sizes, each beginning where the one before ends."""
+    stops = np.cumsum(sizes).tolist()
+    return [slice(stop - size, stop) for size, stop in zip(sizes, stops, strict=True)]

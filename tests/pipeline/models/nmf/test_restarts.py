@@ -1,0 +1,162 @@
+"""Restarts that are trained side by side equal separate runs, and finish, begin and resume on their own."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+from corpusmill import NMF
+from corpusmill.io.stores.matrix import MatrixChunkInfo, write_matrix
+from corpusmill.io.stores.store import DataError
+from corpusmill.pipeline.engine.run import RunStore
+from corpusmill.pipeline.models.nmf.side_by_side import GROUP_COLUMNS, admit, groups, most_epochs
+from helpers.models import interrupt_after
+from helpers.toy import write_topic_corpus
+
+#: Different numbers of components, also more than a group has, and more columns than are trained at the same time.
+RUNS = [(5, 0), (7, 1), (20, 2), (30, 3), (30, 4), (5, 9), (70, 1)]
+
+
+def cells(D=150, V=40, seed=0):
+    return scipy.sparse.random(D, V, 0.2, "csr", np.float32, random_state=seed)
+
+
+def small(**parameters):
+    return NMF(**({"max_iter": 12, "tol": 5e-3, "device": "cpu"} | parameters))
+
+
+def assert_same(found, expected):
+    assert found.n_iter_ == expected.n_iter_
+    np.testing.assert_array_equal(found.components_, expected.components_)
+    assert [row["error"] for row in found.history_] == [row["error"] for row in expected.history_]
+
+
+OPTIONS = [{}, {"convergence": "gradient", "tol": 0.1}, {"alpha_W": 0.01, "l1_ratio": 0.5, "n_blocks": 2}]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_each_restart_equals_its_separate_run(options, tmp_path):
+    # Several chunks, one of them larger than the part for which products are computed ahead.
+    matrix = write_matrix(tmp_path / "matrix", [cells(2000), cells(150)], chunk_numbers=16000)
+    assert len(matrix.chunks) > 1
+    found = small(**options).fit_restarts(matrix, RUNS, max_columns=80)
+    for (K, seed), model in zip(RUNS, found, strict=True):
+        assert_same(model, small(n_components=K, random_state=seed, **options).fit(matrix))
+    assert len({model.n_iter_ for model in found}) > 1
+
+
+def test_restarts_on_a_dense_matrix_equal_separate_runs_up_to_rounding():
+    A = cells().toarray()
+    found = small(tol=0, max_iter=10, dtype="float64").fit_restarts(A, RUNS[:4])
+    for (K, seed), model in zip(RUNS, found, strict=False):
+        expected = small(tol=0, max_iter=10, dtype="float64", n_components=K, random_state=seed).fit(A)
+        np.testing.assert_allclose(model.components_, expected.components_, rtol=1e-6, atol=1e-9)
+
+
+def test_restarts_on_weights_of_a_corpus_transform_documents(tmp_path):
+    corpus = write_topic_corpus(tmp_path / "corpus", 2)
+    options = {"weighting": "tfidf", "max_iter": 5}
+    (found,) = small(**options).fit_restarts(corpus, [(3, 4)])
+    expected = small(**options, n_components=3, random_state=4).fit(corpus)
+    assert_same(found, expected)
+    np.testing.assert_array_equal(found.transform(corpus), expected.transform(corpus))
+
+
+def test_an_interrupted_training_of_restarts_continues_to_the_same_factors(tmp_path):
+    A = cells()
+    matrix = write_matrix(tmp_path / "matrix", A)
+    expected = small().fit_restarts(matrix, RUNS, max_columns=80)
+    run = str(tmp_path / "run")
+    for epoch in (2, 7):
+        with pytest.raises(KeyboardInterrupt):
+            small().fit_restarts(matrix, RUNS, run=run, max_columns=80, callbacks=[interrupt_after(epoch)])
+        assert RunStore(run).step == epoch
+    found = small().fit_restarts(matrix, RUNS, run=run, max_columns=80)
+    for model, separate in zip(found, expected, strict=True):
+        assert_same(model, separate)
+    # The rows of the factor H of restarts that have left are not kept.
+    last = RunStore(run)
+    assert last.state(last.step, 0)["H"].shape[1] < sum(K for K, _ in RUNS)
+
+
+def test_a_cluster_gives_the_same_restarts(cluster_of, tmp_path):
+    matrix = write_matrix(tmp_path / "matrix", cells(), chunk_numbers=500)
+    expected = small(max_iter=5).fit_restarts(matrix, RUNS[:3])
+    found = small(max_iter=5).fit_restarts(matrix, RUNS[:3], client=cluster_of(2))
+    for model, separate in zip(found, expected, strict=True):
+        assert_same(model, separate)
+
+
+def test_fit_with_restarts_keeps_the_best(tmp_path):
+    A = cells()
+    matrix = write_matrix(tmp_path / "matrix", A)
+    model = small(n_components=4, restarts=5, random_state=3).fit(matrix, run=str(tmp_path / "run"))
+    errors = [restart.reconstruction_err_ for restart in model.restarts_]
+    assert [restart.random_state for restart in model.restarts_] == [3, 4, 5, 6, 7]
+    assert len(set(errors)) == 5
+    assert model.reconstruction_err_ == min(errors)
+    best = model.restarts_[int(np.argmin(errors))]
+    np.testing.assert_array_equal(model.components_, best.components_)
+    np.testing.assert_array_equal(NMF.from_run(str(tmp_path / "run")).components_, best.components_)
+    # Each restart is a model of its own.
+    best.save(str(tmp_path / "best"))
+    np.testing.assert_array_equal(NMF.load(str(tmp_path / "best")).transform(A), best.transform(A))
+    with pytest.raises(ValueError, match="columns"):
+        best.transform(A[:, :5])
+
+
+def test_a_single_factorisation_has_no_restarts():
+    assert small(n_components=2, max_iter=2).fit(cells()).restarts_ == []
+
+
+def test_wrong_restarts_are_refused():
+    A = cells()
+    with pytest.raises(ValueError, match="runs has 0 pairs"):
+        small().fit_restarts(A, [])
+    with pytest.raises(ValueError, match="runs has 2 pairs, 1 of them different"):
+        small().fit_restarts(A, [(2, 1), (2, 1)])
+    for options in ({"solver": "mu"}, {"order": "paper"}, {"extrapolate": True}, {"init": "nndsvd"}):
+        with pytest.raises(ValueError, match="several restarts need"):
+            small(**options).fit_restarts(A, [(2, 1), (2, 2)])
+        with pytest.raises(ValueError, match="several restarts need"):
+            small(**options).fit_restarts(A, [(2, 1)])
+    with pytest.raises(ValueError, match="no CUDA kernels"):
+        small(device="cuda").fit_restarts(A, [(2, 1)])
+    model = small(n_components=2, restarts=2, max_iter=2).fit(A)
+    with pytest.raises(ValueError, match="partial_fit continues one factorisation, but restarts is 2"):
+        model.partial_fit(A)
+
+
+def test_other_restarts_in_the_same_run_folder_are_refused(tmp_path):
+    A = cells()
+    small(max_iter=2).fit_restarts(A, [(2, 1)], run=str(tmp_path / "run"))
+    with pytest.raises(DataError, match="holds another run"):
+        small(max_iter=2).fit_restarts(A, [(2, 2)], run=str(tmp_path / "run"))
+
+
+def test_groups_are_packed_in_order_up_to_their_width():
+    assert GROUP_COLUMNS == 64
+    assert list(groups([20, 20, 20, 20, 100, 1], [0, 1, 2, 3, 4, 5])) == [[0, 1, 2], [3], [4], [5]]
+    # Restart 1 has left, so 3 joins the first group.
+    assert list(groups([20, 20, 20, 20, 100, 1], [0, 2, 3, 5])) == [[0, 2, 3, 5]]
+
+
+def test_restarts_begin_in_order_as_columns_become_free():
+    columns = [30, 30, 30, 100, 10]
+    assert admit(columns, [], 0, 64) == [0, 1]
+    assert admit(columns, [1], 2, 64) == [1, 2]
+    # The fourth is wider than the limit, so it is trained alone, and the last one waits for its turn.
+    assert admit(columns, [2], 3, 64) == [2]
+    assert admit(columns, [], 3, 64) == [3]
+    assert most_epochs(columns, 64, 7) == 4 * 7
+
+
+def test_the_memory_estimate_grows_with_the_columns_that_are_trained_at_once(tmp_path):
+    matrix = write_matrix(tmp_path / "matrix", cells())
+    chunk = MatrixChunkInfo(documents=1000, tokens=10_000, first_document=0)
+    totals = []
+    for max_columns in (64, 128):
+        trainer = small(restarts=10, n_components=20)
+        trainer._max_columns = max_columns
+        totals.append(trainer.algorithm(matrix).memory(matrix, chunk))
+    assert totals[1].state == 2 * totals[0].state == 2 * 1000 * 128 * 4
+    assert totals[1].delta > totals[0].delta
+    assert totals[1].model == totals[0].model

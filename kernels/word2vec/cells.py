@@ -36,13 +36,12 @@ from ..jit import kernel
 from ..random import draw
 from .batches import Batch, dots_by_four, empty_batch, repel
 from .pairs import LOW, SHIFT
+from .runs import PAIRS, REPEATED, RUNS, find_runs, stride_of
 from .strips import WIDTH, repulsions
 from .updates import move_rows, prefetch_row
 
 #: Pairs of a run.
 RUN = 4
-#: Runs of a batch.
-RUNS = 32
 #: Negatives that the runs of a batch share.
 SHARED = 16
 #: Most pairs of one centre in a batch, and in a run of a heavy centre.
@@ -63,8 +62,6 @@ TABLE_SHIFT = np.uint64(64 - TABLE_BITS)
 GROUP = 4
 #: Groups between the prefetch of a group's rows and its attraction.
 AHEAD = 2
-#: Distance of consecutive runs in the order of training, divided by the number of runs: the golden section.
-STRIDE = 0.618
 
 
 class CellOptions(NamedTuple):
@@ -136,20 +133,22 @@ def train_cell(W_in: np.ndarray, W_out: np.ndarray, pairs: np.ndarray, table: np
     )
     runs = np.empty(len(pairs), np.int64)
     limits = _limits(options)
-    n_runs, heavy = _find_runs(pairs, runs, limits.run)
+    n_runs, heavy = find_runs(pairs, runs, limits.run)
     done = 0
     for h in range(0, len(heavy), 2):
         done = _train_heavy(W_in, W_out, pairs, (heavy[h], heavy[h + 1]), table, options, limits, done, scratch)
-    stride = _stride(n_runs)
+    stride = stride_of(n_runs)
     k = 0
     at = 0
     while k < n_runs:
-        head = runs[at] >> 3
+        head = runs[at] >> 4
         B = 0
         while k < n_runs and B < RUNS and _add_run(pairs, runs[at], B, limits, scratch):
             B += 1
             k += 1
-            at = (at + stride) % n_runs
+            at += stride
+            if at >= n_runs:
+                at -= n_runs
         alpha = _learning_rate(options, done)
         done += scratch.ends[B]
         _prefetch_runs(0, min(AHEAD * limits.group, B), scratch, W_in, W_out)
@@ -166,84 +165,36 @@ def _learning_rate(options: CellOptions, done: int) -> np.float32:
     return np.float32(max(options.min_alpha, options.alpha - options.slope * done))
 
 
-# --- runs ---
-
-
-@kernel
-def _find_runs(pairs: np.ndarray, runs: np.ndarray, size: int) -> tuple[int, np.ndarray]:
-    """Cut the pairs into runs of up to ``size``. Return their number, and the bounds of heavy centres: (2 h,) int64.
-
-    A run is written to ``runs`` as first pair << 3 | pairs. Heavy centres have no runs.
-    """
-    n_runs = 0
-    first = 0
-    n_heavy = 0
-    while first < len(pairs):
-        last = _end_of_centre(pairs, first)
-        n_runs += (last - first + size - 1) // size
-        first = last
-    most = size * max(2, 2 * n_runs // RUNS)
-    heavy = np.empty(2 * (len(pairs) // (most + 1)), np.int64)
-    n_runs = 0
-    first = 0
-    while first < len(pairs):
-        last = _end_of_centre(pairs, first)
-        if last - first > most:
-            heavy[n_heavy] = first
-            heavy[n_heavy + 1] = last
-            n_heavy += 2
-        else:
-            for p in range(first, last, size):
-                runs[n_runs] = p << 3 | min(size, last - p)
-                n_runs += 1
-        first = last
-    return n_runs, heavy[:n_heavy]
-
-
-@kernel(inline="always")
-def _end_of_centre(pairs: np.ndarray, first: int) -> int:
-    """Return the end of the pairs that have the same centre as pair ``first``."""
-    last = first + 1
-    while last < len(pairs) and pairs[last] >> SHIFT == pairs[first] >> SHIFT:
-        last += 1
-    return last
-
-
-@kernel
-def _stride(n: int) -> int:
-    """Return a number near the golden section of n without a common divisor with n."""
-    stride = max(1, int(STRIDE * n))
-    while True:
-        a = stride
-        b = n
-        while b:
-            a, b = b, a % b
-        if a <= 1:
-            return stride
-        stride += 1
+# --- batches of runs ---
 
 
 @kernel(inline="always")
 def _add_run(pairs: np.ndarray, run: int, B: int, limits: Limits, scratch: Scratch) -> bool:
     """Add a run to the batch after B others, and return True, unless the batch would become too large."""
-    first = run >> 3
-    m = run & 7
+    first = run >> 4
+    m = run & PAIRS
     n = scratch.ends[B]
     centre = pairs[first] >> SHIFT
     if B:
         if n + m > limits.batch:
             return False
-        same = m
-        for b in range(B):
-            if scratch.batch.rows[b] == centre:
-                same += scratch.ends[b + 1] - scratch.ends[b]
-        if same > limits.centre:
+        if run & REPEATED and m + _pairs_of_centre(centre, B, scratch) > limits.centre:
             return False
     scratch.batch.rows[B] = centre
     for p in range(m):
         scratch.contexts[n + p] = pairs[first + p] & LOW
     scratch.ends[B + 1] = n + m
     return True
+
+
+@kernel(inline="always")
+def _pairs_of_centre(centre: np.uint32, B: int, scratch: Scratch) -> int:
+    """Return how many pairs of a centre the first B runs of the batch have."""
+    total = 0
+    for b in range(B):
+        if scratch.batch.rows[b] == centre:
+            total += scratch.ends[b + 1] - scratch.ends[b]
+    return total
 
 
 # --- one batch ---

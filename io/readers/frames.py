@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from ..matrices.memory import is_dask_array
 from ..stores.store import DataError
 from .batches import Batch, ReadOptions, column_at, column_batch
 from .reader import Reader
@@ -21,7 +22,8 @@ BATCH_ROWS = 4096
 
 def is_dask_collection(data: Any) -> bool:
     """Return whether an object is a Dask bag, series or data frame, which is computed part by part."""
-    return hasattr(data, "dask") and hasattr(data, "to_delayed") and hasattr(data, "npartitions")
+    is_collection = hasattr(data, "dask") and hasattr(data, "to_delayed") and hasattr(data, "npartitions")
+    return is_collection and not is_dask_array(data)
 
 
 def is_table(data: Any) -> bool:

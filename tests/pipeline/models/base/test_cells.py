@@ -183,3 +183,9 @@ def test_a_lazy_matrix_trains_on_a_cluster(adata, tmp_path, cluster_of):
     for data in (lazy.X, lazy, backed, path):
         for model, plain in zip(models(), models(), strict=True):
             gives_the_components_of(plain.fit(SPARSE), model, data, client=client)
+
+
+def test_dask_arrays_give_the_model_of_their_matrix():
+    array = pytest.importorskip("dask.array").from_array(COUNTS.astype(np.float32), chunks=(7, 2))
+    for model, plain in zip(models(), models(), strict=True):
+        gives_the_components_of(plain.fit(COUNTS.astype(np.float32)), model, array)

@@ -224,16 +224,20 @@ class OnDask(Executor):
         """Yield results as they arrive. Each future is released at once, which lets the scheduler forget its task."""
         from distributed import as_completed
 
-        futures = list(handles)
-        position = {future.key: i for i, future in enumerate(futures)}
-        stream = as_completed(futures, loop=self.client.loop, with_results=True)
-        with self._unless_stalled(lambda: list(position)):
-            # The iterator holds the only references now. Otherwise `release` would not free a result.
-            del futures
-            for future, result in stream:
-                if isinstance(result, BaseException):
-                    self._fail(future.key, result)
-                yield position[future.key], result
+        waiting = {future.key: future for future in handles}
+        position = {key: i for i, key in enumerate(waiting)}
+        stream = as_completed(list(waiting.values()), loop=self.client.loop, with_results=True)
+        try:
+            with self._unless_stalled(lambda: list(position)):
+                for future, result in stream:
+                    if isinstance(result, BaseException):
+                        self._fail(future.key, result)
+                    del waiting[future.key]
+                    yield position[future.key], result
+                    future.release()
+        finally:
+            # Not left to the garbage collector, because the traceback of an error refers to the futures.
+            for future in waiting.values():
                 future.release()
 
     def sweep(

@@ -177,7 +177,7 @@ class SkipGramConfig(Section):
     n_blocks: PositiveInt | None = Field(
         None,
         description="Number of blocks of words for method strata, a power of two: at most so many tasks run at the "
-        "same time. By default 16, and fewer for small corpora",
+        "same time. By default 8, fewer for small corpora, and 16 for very large ones",
     )
     device: Device = "auto"
 

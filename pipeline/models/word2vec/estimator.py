@@ -60,9 +60,9 @@ class Word2Vec(SkipGramEstimator):
         ``workers`` in gensim, where the default is 3.
     n_blocks : int, optional
         Number of blocks of words for the method "strata", a power of two. At most this number of tasks run at the same
-        time, and a task needs two groups of blocks in memory. None takes 16, and fewer for a small corpus. Choose 32
-        for more than eight workers and 64 for more than sixteen. The number of blocks changes the result; the
-        number of workers does not.
+        time, and a task needs two groups of blocks in memory. None takes 8, fewer for a small corpus, and 16 from 100
+        million tokens on. Choose 16 for more than eight workers, 32 for more than 16, and 64 for more than 32. The
+        number of blocks changes the result; the number of workers does not.
     device : {"auto", "cpu", "cuda"}, default="auto"
         Where the kernels run. "auto" takes the CUDA device of a worker that has one. Only "par" and "full" have CUDA
         kernels.

@@ -140,7 +140,7 @@ def test_the_grid_fits_the_corpus(tokens):
     assert size.n_blocks & (size.n_blocks - 1) == 0
     assert size.passes * size.rounds * 2 >= MIN_PASSES
     assert mass.sum() * 6 / size.rounds <= STEP_PAIRS or size.rounds == 256
-    assert size.n_blocks == {10**4: 2, 10**6: 16, 10**8: 16, 10**10: 16}[tokens]
+    assert size.n_blocks == {10**4: 2, 10**6: 8, 10**8: 16, 10**10: 16}[tokens]
 
 
 def test_vectors_that_became_infinite_are_an_error_that_names_the_learning_rate(corpus):

@@ -231,7 +231,7 @@ class RandomIndexingConfig(Section):
     dimension: Annotated[int, Field(ge=4, le=65536)] | Literal["auto"] = Field(
         2048, description="Number of dimensions of a vector. auto chooses by the size of the vocabulary"
     )
-    window: PositiveInt = Field(5, le=255, description="Number of words on each side that count as neighbours")
+    window: PositiveInt = Field(5, description="Number of words on each side that count as neighbours")
     seed_length: int = Field(
         10, ge=2, multiple_of=2, description="Number of non-zero positions in a seed, half of them +1 and half -1"
     )

@@ -110,7 +110,9 @@ def closing_patiently(resource: contextlib.AbstractContextManager[Opened]) -> It
     try:
         yield entered
     finally:
-        with contextlib.suppress(TimeoutError):
+        # If the scheduler has died, a connection attempt may end while the client closes. Python's timeout then raises
+        # RuntimeError.
+        with contextlib.suppress(TimeoutError, RuntimeError):
             resource.__exit__(None, None, None)
 
 

@@ -76,7 +76,7 @@ def contents(folder):
 
 def worse(**retraining):
     """Return a configuration whose later versions score worse, because they learn too fast."""
-    return configuration("word2vec", model={"alpha": 0.3, "min_alpha": 0.3, "epochs": 9}, **retraining)
+    return configuration("word2vec", model={"method": "sgns", "alpha": 0.5, "min_alpha": 0.5, "epochs": 9}, **retraining)
 
 
 def words_of(version):

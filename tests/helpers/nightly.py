@@ -76,7 +76,8 @@ def contents(folder):
 
 def worse(**retraining):
     """Return a configuration whose later versions score worse, because they learn too fast."""
-    return configuration("word2vec", model={"method": "sgns", "alpha": 0.5, "min_alpha": 0.5, "epochs": 9}, **retraining)
+    model = {"method": "sgns", "alpha": 0.5, "min_alpha": 0.5, "epochs": 9}
+    return configuration("word2vec", model=model, **retraining)
 
 
 def words_of(version):

@@ -67,10 +67,19 @@ def cluster_of():
         cluster = LocalCluster(n_workers=0, **options)
         client = Client(cluster, set_as_default=False)
 
-    def client_of(workers):
+    def is_scaled(workers):
         cluster.scale(workers)
+        deadline = time.monotonic() + 30
         while client.run_on_scheduler(_running) != workers:
+            if time.monotonic() > deadline:
+                return False
             time.sleep(0.05)
+        return True
+
+    def client_of(workers):
+        # After a test that kills workers, the cluster may count one that never comes back. Then all start anew.
+        while not is_scaled(workers):
+            is_scaled(0)
         return client
 
     with cluster, client:

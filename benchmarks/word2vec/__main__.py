@@ -35,11 +35,10 @@ def parse():
     parser.add_argument("--windows", type=int, nargs="+", default=[5, 8])
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--dimension", type=int, default=128)
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=2, help="of the peers and of strata; the others have one")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3, 4, 5])
-    parser.add_argument("--shards-per-round", type=int, nargs="+", default=[1], help="one row for each number")
     parser.add_argument("--chunk-tokens", type=int, default=None)
-    systems = ["par", "full", *filter(find_spec, PEERS)]
+    systems = ["strata", "par", "full", *filter(find_spec, PEERS)]
     parser.add_argument("--systems", nargs="+", default=systems, help="the default is all that are installed")
     parser.add_argument("--answers", type=int, default=30_000, help="analogies: number of candidate words")
     parser.add_argument("--json", type=Path)
@@ -55,15 +54,14 @@ def read_text(args):
     return text.split(None, args.words)[: args.words] if args.words else text.split()
 
 
-def train_corpusmill(method, corpus, args, window, seed, shards_per_round):
+def train_corpusmill(method, corpus, args, window, seed):
     model = Word2Vec(
         vector_size=args.dimension,
         window=window,
         epochs=args.epochs,
         seed=seed,
         method=method,
-        threads=args.threads,
-        shards_per_round=shards_per_round,
+        threads=args.threads if method == "strata" else 1,
     )
     return model.fit(corpus, evaluate_every=0).wv
 
@@ -102,7 +100,7 @@ def quality(wv, args):
     }
 
 
-def measure(system, inputs, args, window, seed, shards_per_round):
+def measure(system, inputs, args, window, seed):
     """Train once; return words per CPU-second, words per second, and the quality of the vectors."""
     corpus, sentences, path = inputs
     started = (time.process_time(), time.perf_counter())
@@ -111,7 +109,7 @@ def measure(system, inputs, args, window, seed, shards_per_round):
     elif system == "fasttext":
         wv = train_fasttext(path, args, window, seed)
     else:
-        wv = train_corpusmill(system, corpus, args, window, seed, shards_per_round)
+        wv = train_corpusmill(system, corpus, args, window, seed)
     cpu = time.process_time() - started[0]
     wall = time.perf_counter() - started[1]
     words = corpus.n_tokens * args.epochs
@@ -119,18 +117,16 @@ def measure(system, inputs, args, window, seed, shards_per_round):
 
 
 def rows_of(args):
-    """Yield the window, system and shards per round of each row of the table; peers have no shards."""
+    """Yield the window and the system of each row of the table."""
     for window in args.windows:
         for system in args.systems:
-            numbers = [0] if system in PEERS else args.shards_per_round
-            for shards_per_round in numbers:
-                yield window, system, shards_per_round
+            yield window, system
 
 
 def warm_up(sentences):
     """Compile the kernels, so that no measurement includes it."""
     corpus = corpus_from(sentences[:2])
-    for method in ("par", "full", "sgns"):
+    for method in ("strata", "par", "full", "sgns"):
         Word2Vec(vector_size=16, min_count=1, epochs=1, method=method).fit(corpus)
 
 
@@ -145,17 +141,17 @@ def score(found, peers, name):
 
 
 def print_table(runs):
-    """Print one row per window, system and number of shards: medians of speed, means of quality."""
-    print("window    system shards  M words/CPU-s  to gensim  M words/s  " + "".join(f"{m:20}" for m in METRICS))
-    for (window, system, shards_per_round), found in runs.items():
+    """Print one row per window and system: medians of speed, means of quality."""
+    print("window    system  M words/CPU-s  to gensim  M words/s  " + "".join(f"{m:20}" for m in METRICS))
+    for (window, system), found in runs.items():
         speed = statistics.median(run["words_per_cpu_second"] for run in found)
         wall = statistics.median(run["words_per_second"] for run in found)
-        peers = runs.get((window, "gensim", 0), [])
+        peers = runs.get((window, "gensim"), [])
         ratio = float("nan")
         if peers:
             ratio = speed / statistics.median(run["words_per_cpu_second"] for run in peers)
         scores = "  ".join(score(found, peers, name) for name in METRICS)
-        names = f"{window:6} {system:>9} {shards_per_round:6}"
+        names = f"{window:6} {system:>9}"
         print(f"{names} {speed / 1e6:14.2f} {ratio:10.1f} {wall / 1e6:10.2f}  {scores}")
 
 
@@ -173,14 +169,14 @@ def main():
         path = f"{folder}/text"
         Path(path).write_text("\n".join(" ".join(s) for s in sentences) + "\n")
         for seed in args.seeds:
-            for (window, system, shards), found in runs.items():
-                found.append(measure(system, (corpus, sentences, path), args, window, seed, shards))
+            for (window, system), found in runs.items():
+                found.append(measure(system, (corpus, sentences, path), args, window, seed))
                 shown = " ".join(f"{name} {value:.4g}" for name, value in found[-1].items())
-                print(f"seed {seed} window {window} {system} {shards}: {shown}", flush=True)
+                print(f"seed {seed} window {window} {system}: {shown}", flush=True)
     print(f"{len(words):,} words, {args.epochs} epochs, {args.threads} threads, d = {args.dimension}")
     print_table(runs)
     if args.json:
-        table = [dict(zip(("window", "system", "shards"), row, strict=True)) | {"runs": r} for row, r in runs.items()]
+        table = [dict(zip(("window", "system"), row, strict=True)) | {"runs": r} for row, r in runs.items()]
         write_json(args.json, table)
 
 

@@ -126,6 +126,5 @@ class SkipGramKernels(Protocol):
         options: "TrainingOptions",
         W_in: np.ndarray,
         W_out: np.ndarray,
-        documents: slice | None = None,
     ) -> None:
         """Train W_in and W_out (R, D) float32 in place on a text."""

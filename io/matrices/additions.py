@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..stores.store import DataError, Store
+from ..stores.store import DataError, Store, flush_path, remove_path
 from .anndata import check_anndata
 from .hierarchies import Group, consolidate_zarr, is_zarr, open_for_writing, open_hierarchy
 
@@ -58,7 +58,7 @@ def add_elements(url: str, elements: Mapping[str, Any], replace: bool = False) -
             raise DataError(f"{url}: another program changed the file meanwhile; run the command again")
         _put_in_place(copy, target)
     finally:
-        _delete(copy)
+        remove_path(copy)
 
 
 def check_absent(url: str, paths: Iterable[str]) -> None:
@@ -162,15 +162,11 @@ def _link(source: str, copy: str) -> None:
 def _flush(path: Path) -> None:
     """Write a file or all files of a folder from the system's cache to the disk."""
     for each in [*path.rglob("*"), path] if path.is_dir() else [path]:
-        descriptor = os.open(each, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        flush_path(each)
 
 
 def _put_in_place(copy: Path, target: Path) -> None:
-    """Let the copy take the place of the target. A folder stays behind under the name of the copy."""
+    """Rename the copy to the target's name. A folder that was the target is then deleted, or has the copy's name."""
     if not target.is_dir():
         copy.replace(target)
     elif not _exchanged(copy, target):
@@ -178,8 +174,8 @@ def _put_in_place(copy: Path, target: Path) -> None:
         old = target.with_name(f".old-{target.name}")
         target.rename(old)
         copy.rename(target)
-        _delete(old)
-    _flush_folder(target.parent)
+        remove_path(old)
+    flush_path(target.parent)
 
 
 def _exchanged(first: Path, second: Path) -> bool:
@@ -196,7 +192,7 @@ def _restore(target: Path) -> None:
     if not old.exists():
         return
     if target.exists():
-        _delete(old)
+        remove_path(old)
     else:
         old.rename(target)
 
@@ -205,23 +201,8 @@ def _delete_leftovers(target: Path) -> None:
     """Delete the copies of processes that were killed."""
     pattern = f".tmp-{'[0-9a-f]' * 32}-{_escaped(target.name)}"
     for path in target.parent.glob(pattern):
-        _delete(path)
+        remove_path(path)
 
 
 def _escaped(name: str) -> str:
     return "".join(f"[{character}]" if character in "*?[" else character for character in name)
-
-
-def _delete(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
-
-
-def _flush_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -1,7 +1,7 @@
 """Matrices whose arrays lie in an HDF5 file or a Zarr store: sparse by row, sparse by column, and dense."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -27,8 +27,11 @@ class StoredMatrix(RowBlocks):
                 raise DataError(f"{where}: {length:,} {name}s, but {len(names):,} {name} names; write the file again")
 
 
-class SparseByRow(StoredMatrix):
-    """A matrix in CSR form."""
+class CompressedMatrix(StoredMatrix):
+    """A sparse matrix that is stored row by row or column by column."""
+
+    #: Which axis ``indptr`` cuts: 0 for rows, 1 for columns.
+    axis: ClassVar[int]
 
     def __init__(
         self,
@@ -42,7 +45,13 @@ class SparseByRow(StoredMatrix):
         super().__init__(where, shape, row_names, column_names)
         self._data, self._indices, indptr = arrays
         self._indptr = np.asarray(indptr[:], np.int64)
-        check_pointers(self._indptr, shape[0], self._data.shape[0], self._indices.shape[0], where)
+        check_pointers(self._indptr, shape[self.axis], self._data.shape[0], self._indices.shape[0], where)
+
+
+class SparseByRow(CompressedMatrix):
+    """A matrix in CSR form."""
+
+    axis = 0
 
     def blocks(self, first: int = 0, stop: int | None = None, numbers: int = BLOCK_NUMBERS) -> Iterator[Block]:
         """Yield the rows."""
@@ -57,22 +66,10 @@ class SparseByRow(StoredMatrix):
         return list(cut_rows(self._indptr, 0, self.shape[0], numbers))
 
 
-class SparseByColumn(StoredMatrix):
+class SparseByColumn(CompressedMatrix):
     """A matrix in CSC form, which is transposed through temporary files."""
 
-    def __init__(
-        self,
-        where: str,
-        shape: tuple[int, int],
-        row_names: pa.Array | None,
-        column_names: list[str] | None,
-        arrays: tuple[StoredArray, StoredArray, StoredArray],
-    ):
-        """``arrays`` are data, indices and indptr."""
-        super().__init__(where, shape, row_names, column_names)
-        self._data, self._indices, indptr = arrays
-        self._indptr = np.asarray(indptr[:], np.int64)
-        check_pointers(self._indptr, shape[1], self._data.shape[0], self._indices.shape[0], where)
+    axis = 1
 
     def blocks(self, first: int = 0, stop: int | None = None, numbers: int = BLOCK_NUMBERS) -> Iterator[Block]:
         """Yield all rows; a range of them cannot be read alone."""

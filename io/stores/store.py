@@ -31,7 +31,7 @@ JsonObject = dict[str, Any]
 
 
 class DataError(ValueError):
-    """Input or a store that cannot be used. The message says what is wrong, where, and what to do about it."""
+    """Raised if input or a store cannot be used. The message says what is wrong, where, and what to do about it."""
 
 
 #: A password in a URL: a colon after "://", but neither a port nor the start of the next URL in a chain.
@@ -256,7 +256,7 @@ class Store:
         """Remove a file or folder if it exists."""
         where = self.where(name)
         if self.is_local:
-            _remove(Path(where))
+            remove_path(Path(where))
         elif self.fs.exists(where):
             self.fs.rm(where, recursive=True)
 
@@ -319,14 +319,14 @@ class Store:
         top = Path(self.where(name))
         for path in [*top.rglob("*"), top, *top.parents]:
             if path.is_relative_to(self.path):
-                _sync(path)
+                flush_path(path)
 
     def delete_leftovers(self) -> None:
         """Remove the temporary files of processes that were killed while they wrote (on a local path)."""
         if not self.is_local:
             return
         for path in Path(self.path).rglob(_TEMPORARY):
-            _remove(path)
+            remove_path(path)
 
 
 def make_folder(path: Path) -> None:
@@ -360,14 +360,16 @@ def _make_parents(file: str, made: set[str]) -> None:
     made.add(folder)
 
 
-def _remove(path: Path) -> None:
+def remove_path(path: Path) -> None:
+    """Delete a file or a folder with its content, if it exists."""
     if path.is_dir():
         shutil.rmtree(path, ignore_errors=True)
     else:
         path.unlink(missing_ok=True)
 
 
-def _sync(path: Path) -> None:
+def flush_path(path: Path) -> None:
+    """Write a file or the entries of a folder from the system's cache to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -57,12 +57,10 @@ def train(
     options: TrainingOptions,
     W_in: np.ndarray,
     W_out: np.ndarray,
-    documents: slice | None = None,
 ) -> None:
-    """Train W_in and W_out (R, D) float32 in place on a text or some of its documents; ``method`` is one of METHODS."""
-    first, last, _ = (documents or slice(None)).indices(len(text.ptr) - 1)
+    """Train W_in and W_out (R, D) float32 in place on a text; ``method`` is one of METHODS."""
     sweep = {"par": train_par, "full": train_full, "sgns": train_sgns}[method]
-    sweep(first, last, text, options, W_in, W_out)
+    sweep(0, len(text.ptr) - 1, text, options, W_in, W_out)
 
 
 @vector_kernel

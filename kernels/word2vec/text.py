@@ -8,7 +8,7 @@ Source: Mikolov et al., "Distributed representations of words and phrases" (NIPS
 of word2vec's and gensim's code.
 
 Layout: a text is the kept words of all documents, one after the other, with the position that each had in the chunk. A
-draw belongs to that position, so results do not depend on how a chunk's documents are divided among threads.
+draw belongs to that position, so it does not depend on which other tokens were dropped.
 
 Tests: tests/kernels/word2vec/test_skip_gram.py, against these formulas.
 """

@@ -1,4 +1,7 @@
-"""One ingest, and one model per number of topics. Complete models are skipped, and interrupted ones continue."""
+"""Ingest a matrix once, and train one LDA model for each number of topics.
+
+A call that is repeated skips complete models and continues interrupted ones.
+"""
 
 import hashlib
 import json

@@ -20,7 +20,7 @@ from .tasks import AppliedBlock, Job, StoredModel, write_block
 
 
 class Visit(NamedTuple):
-    """A group of rows, and its visits counted from 0."""
+    """Names one visit: the group of rows, and the number of its visits before this one."""
 
     grid: Grid
     number: int
@@ -52,7 +52,7 @@ def submit_visits(
     algorithm = grid_algorithm(job)
     capacities = executor.capacities()
     slots = sum(capacity.threads for capacity in capacities)
-    data = job.data.open()
+    data = job.open(job.data)
     least = max(algorithm.least_groups(data, available_bytes(algorithm, capacity)) for capacity in capacities)
     n_groups = max(least, count_groups(algorithm.n_blocks, slots))
     grid = Grid(job.seed, step, algorithm.n_blocks, n_groups, algorithm.passes)

@@ -120,7 +120,7 @@ class VersionRow(TypedDict):
 
 
 class Rollback(TypedDict):
-    """The version in use after and before a rollback, and the URL of the model in use."""
+    """The result of a rollback: the version that is now in use, the version before it, and the URL of the model."""
 
     url: str
     version: int

@@ -1,4 +1,4 @@
-"""Sums over a document's row of A on a CUDA device, in eight lanes and in the CPU's order.
+"""Draws from a document's topic counts on a CUDA device: sums in eight lanes, in the same order as on the CPU.
 
 A token's draw points a random number into a line of products A_dk φ_k. On the line come first the products of entries
 0, 8, 16, ... of the row, which make lane 0, then those of entries 1, 9, 17, ..., which make lane 1, and so on. The CPU

@@ -61,10 +61,10 @@ def sweep_sparse(
     sweeps: int,
     scratch: Scratch,
 ) -> None:
-    """Sweep H (D, K) for sparse A and W (V, K); add AᵀH to P (V, K), the upper half of HᵀH to Q (K, K) float64.
+    """Update the rows of H (D, K), given a sparse A and W (V, K), and add what the update of W needs to P and Q.
 
-    As on the CPU, H, P and Q change in place. Raises ValueError if K is too large for shared memory, and
-    DeviceError.
+    P (V, K) receives AᵀH, and Q (K, K) float64 the upper triangle of HᵀH, with the new H. As on the CPU, all three
+    change in place. Raises ValueError if K is too large for shared memory, and DeviceError.
     """
     if not len(H):
         return
@@ -75,8 +75,9 @@ def sweep_sparse(
 
 
 def sweep_rows(R: np.ndarray, rule: UpdateRule, H: np.ndarray, Q: np.ndarray, sweeps: int, scratch: Scratch) -> float:
-    """Sweep H (D, K) in place given R (D, K); add the upper half of HᵀH to Q (K, K) float64; return ⟨R, H⟩.
+    """Update the rows of H (D, K) in place, given the products R = A·W (D, K).
 
+    Q (K, K) float64 receives the upper triangle of HᵀH. Returns the sum of R · H over all entries, with the new H.
     Raises ValueError if K is too large for shared memory, and DeviceError.
     """
     if not len(H):
@@ -89,7 +90,7 @@ def sweep_rows(R: np.ndarray, rule: UpdateRule, H: np.ndarray, Q: np.ndarray, sw
 
 
 def _sweep(rows: SparseRows, X: DeviceArray, rule: UpdateRule, H: np.ndarray, sweeps: int) -> DeviceArray:
-    """Return the swept H on the device: for the products of sparse rows with X, or without rows for the products X."""
+    """Return the updated H on the device. Its products are those of the rows with X or, without rows, X itself."""
     K = H.shape[1]
     shared = 2 * K * COLUMNS * H.itemsize
     if shared > shared_memory_limit():

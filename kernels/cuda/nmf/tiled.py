@@ -39,7 +39,7 @@ class Factor(NamedTuple):
 
 
 def update(X: np.ndarray, P: np.ndarray, Q: np.ndarray, T: int, normalise: bool) -> None:
-    """Sweep X (V, K) in place in tiles of T columns, like the CPU function of this name. Raises DeviceError."""
+    """Update X (V, K) in place, T columns at a time, as the CPU function of this name does. Raises DeviceError."""
     floor = X.dtype.type(np.finfo(X.dtype).eps)
     blocks = -(-len(X) // THREADS)
     keep = np.diag(Q) if normalise else np.ones_like(Q[0])

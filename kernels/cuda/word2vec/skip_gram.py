@@ -29,9 +29,8 @@ def train(
     options: TrainingOptions,
     W_in: np.ndarray,
     W_out: np.ndarray,
-    documents: slice | None = None,
 ) -> None:
-    """Train W_in and W_out (R, D) float32 in place on a text, or on some of its documents; ``method`` full or par.
+    """Train W_in and W_out (R, D) float32 in place on a text; ``method`` is "full" or "par".
 
     Raises ValueError if a window's or a mini-batch's rows do not fit a block's shared memory, and DeviceError.
     """
@@ -39,8 +38,7 @@ def train(
     if D % PAD:
         # Each thread of a warp has a column, and all threads of a warp must take part in a product.
         raise ValueError(f"rows have {D} columns: pad them to a multiple of {PAD}")
-    first, last, _ = (documents or slice(None)).indices(len(text.ptr) - 1)
-    stretches = cut_stretches(text.ptr[first : last + 1])
+    stretches = cut_stretches(text.ptr)
     if not len(stretches):
         return
     function = full.train_full if method == "full" else par.train_par

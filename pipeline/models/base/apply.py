@@ -147,7 +147,7 @@ def score_chunk(model: ModelHandle, data: DataRef, index: int, options: ScoreOpt
 
 
 def match_halves_chunk(model: ModelHandle, data: DataRef, index: int) -> Arrays:
-    """Compare one half of each document with the other half and with those of the chunk's other documents.
+    """Count how often the two halves of a document are nearer to each other than to halves of other documents.
 
     Returns the sums ``pairs``, the pairs of documents, and ``won``, those in which a half is nearer to its own other
     half. Equal similarities count as half a win. At most MATCHED_DOCUMENTS of the chunk are compared.

@@ -166,14 +166,8 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
         return concatenate([model.block(block)[name] for block in range(self.n_blocks)])
 
     def by_block(self, P: np.ndarray, Q: np.ndarray, deltas: list[Arrays] | None) -> list[Arrays]:
-        """Cut P into blocks and add the deltas of the shard's chunks before."""
-        found = []
-        for block in range(self.n_blocks):
-            delta: Arrays = {"P": P[self.bounds[block] : self.bounds[block + 1]], "Q": Q}
-            if deltas is not None:
-                delta = self.merge(deltas[block], delta)
-            found.append(delta)
-        return found
+        """Return the shard's deltas with P and Q of this chunk added."""
+        return add_by_block(self.bounds, P, Q, deltas)
 
     def merge(self, left: Arrays, right: Arrays) -> Arrays:
         """Add P and Q. The order of the sum is that of the merge tree, so the rounding is always the same."""
@@ -222,3 +216,14 @@ def concatenate(parts: list[np.ndarray]) -> np.ndarray:
 def heaviest(weights: np.ndarray, n: int) -> np.ndarray:
     """Return the positions of the n largest of (V,) numbers, largest first, ties by position."""
     return np.argsort(-weights, kind="stable")[:n]
+
+
+def add_by_block(bounds: tuple[int, ...], P: np.ndarray, Q: np.ndarray, deltas: list[Arrays] | None) -> list[Arrays]:
+    """Cut P into blocks, and add it and Q to the deltas of the shard's chunks before, one per block."""
+    found = []
+    for block, (first, stop) in enumerate(zip(bounds[:-1], bounds[1:], strict=True)):
+        delta: Arrays = {"P": P[first:stop], "Q": Q}
+        if deltas is not None:
+            delta = add(deltas[block], delta)
+        found.append(delta)
+    return found

@@ -22,7 +22,7 @@ from ....io.stores.store import Arrays
 from ....kernels.nmf import hals as nmf
 from ...engine.algorithm import Address, Algorithm, MemoryEstimate, Metrics, Model, PreviousModel, SweepResult, add
 from ...engine.data import ChunkSize
-from .factorization import concatenate
+from .factorization import add_by_block, concatenate
 from .frobenius import Hals
 from .rows import PreparedRows, Rows, by_row, entries_of, n_rows_of
 
@@ -190,7 +190,9 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedRows]):
             done += len(group)
         entries = entries_of(A)
         sums = {"norm": np.float64(nmf.inner_product(entries, entries)), "violation": violation}
-        return SweepResult({"H": H, "restarts": np.array(active)}, self._by_block(P, np.concatenate(Q), deltas), sums)
+        return SweepResult(
+            {"H": H, "restarts": np.array(active)}, add_by_block(self.bounds, P, np.concatenate(Q), deltas), sums
+        )
 
     def _rows(self, member: int, state: Arrays | None, A: Rows, address: Address) -> np.ndarray:
         """Return the H (D, K) of one restart: from the state, or random numbers if it begins now."""
@@ -213,16 +215,6 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedRows]):
                 S = algorithm.gram(np.ascontiguousarray(W[:, where]))
             scratch = nmf.make_scratch(K, algorithm.dtype)
             found.append(nmf.Columns(where, algorithm.rule(S, "H"), np.zeros((K, K)), scratch))
-        return found
-
-    def _by_block(self, P: np.ndarray, Q: np.ndarray, deltas: list[Arrays] | None) -> list[Arrays]:
-        """Cut P into blocks and add the deltas of the shard's chunks before."""
-        found = []
-        for block in range(self.n_blocks):
-            delta: Arrays = {"P": P[self.bounds[block] : self.bounds[block + 1]], "Q": Q}
-            if deltas is not None:
-                delta = self.merge(deltas[block], delta)
-            found.append(delta)
         return found
 
     def merge(self, left: Arrays, right: Arrays) -> Arrays:

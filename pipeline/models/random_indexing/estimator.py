@@ -213,7 +213,7 @@ class RandomIndexing(TextEstimator):
 
     @property
     def wv(self) -> WordVectors:
-        """The vectors of the words that ``min_count``, ``max_count`` and ``stop_words`` keep."""
+        """The vectors of all words, except those that ``min_count``, ``max_count`` or ``stop_words`` exclude."""
         if self._wv is None:
             frequency = self._fitted().joined("statistics")[:, FREQUENCY]
             counted = frequency > 0

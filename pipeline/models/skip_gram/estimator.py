@@ -154,8 +154,8 @@ class SkipGramEstimator(TextEstimator):
         frequency = model.shared["frequency"]
         frequent = np.flatnonzero(frequency >= self.min_count)
         block = {name: model.joined(name) for name in MATRICES}
-        if "blocks" in model.shared:
-            block = in_order_of_words(model.shared["blocks"], block)
+        if "places" in model.shared:
+            block = in_order_of_words(model.shared["places"], block)
         if len(frequent) < len(frequency):
             block = {name: W[frequent] for name, W in block.items()}
         table = _with_term_frequency(model.vocabulary.take(frequent), frequency[frequent])

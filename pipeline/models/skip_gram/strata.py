@@ -21,7 +21,7 @@ from ....io.stores.store import Arrays
 from ....kernels import random
 from ....kernels.word2vec import skip_gram as kernels
 from ....kernels.word2vec.cells import CellOptions, train_cell
-from ....kernels.word2vec.dealing import arrange, block_negatives, deal
+from ....kernels.word2vec.dealing import Dealing, arrange, block_negatives, deal
 from ....kernels.word2vec.pairs import prepare_cell, split_pairs
 from ...engine.algorithm import Address, MemoryEstimate, Metrics, Model, PreviousModel, SweepResult
 from ...engine.grid import Cell, GridAlgorithm
@@ -39,9 +39,9 @@ TABLE_SIZE = 1 << 15
 class StrataSkipGram(SkipGram, GridAlgorithm[Corpus, Chunk]):
     """Skip-gram in cells of two blocks.
 
-    The rows of the model are in the order of the blocks, not of the vocabulary. Shared are, in addition, ``blocks``
-    (V,) uint16, the block of each word, and for each block the ``tables`` (P, size) uint16 of its negatives, their
-    ``weights`` (P,) and the share of the ``heaviest`` one (P,).
+    The rows of the model are in the order of the blocks, not of the vocabulary. Further shared arrays are ``places``
+    (V,) uint32 (block << 16 | row in the block, for each word) and, for each block, the ``tables`` (P, size) uint16 of
+    its negatives, their ``weights`` (P,) and the share of the ``heaviest`` one (P,).
 
     The delta of a block has the pairs of neighbours whose centre is in the block, in one segment per chunk and pass:
     ``pairs`` (n,) uint32, ``counts`` (segments, P) int64 of the pairs of each cell, and ``passes`` (segments,) int64.
@@ -74,7 +74,7 @@ class StrataSkipGram(SkipGram, GridAlgorithm[Corpus, Chunk]):
         )
 
     def _pair_bytes(self, tokens: int) -> int:
-        """Return the bytes of the pairs of this number of tokens, without downsampling."""
+        """Return the bytes that the pairs of ``tokens`` tokens take if no token is dropped."""
         return 4 * (self.window + 1) * tokens
 
     # --- before the first sweep ---
@@ -89,29 +89,29 @@ class StrataSkipGram(SkipGram, GridAlgorithm[Corpus, Chunk]):
 
     def begin_blocks(self, data: Corpus, blocks: range, previous: PreviousModel | None) -> Iterator[Arrays]:
         """Yield the first vectors of the words of several blocks."""
-        order = arrange(self._deal(total_frequencies(data, previous)), self.n_blocks).order
+        order = self._deal(total_frequencies(data, previous)).order
         for block in blocks:
             yield self._first_rows(data, order[self.bounds[block] : self.bounds[block + 1]], previous)
 
     def begin_shared(self, data: Corpus, previous: PreviousModel | None) -> Arrays:
         """Return the words' frequencies and blocks, and the negatives of the first step."""
         shared = super().begin_shared(data, previous)
-        shared["blocks"] = self._deal(shared["frequency"])
+        shared["places"] = self._deal(shared["frequency"]).places
         return shared | self._negatives(shared, 0)
 
     def mass(self, frequency: np.ndarray) -> np.ndarray:
         """Return how many occurrences of each word are kept, on average: (V,) float64."""
         return frequency * self._keep_probability(frequency).astype(np.float64)
 
-    def _deal(self, frequency: np.ndarray) -> np.ndarray:
-        return deal_words(self.mass(frequency[: self.n_rows]), self.n_blocks, self.seed)
+    def _deal(self, frequency: np.ndarray) -> Dealing:
+        return arrange(deal_words(self.mass(frequency[: self.n_rows]), self.n_blocks, self.seed), self.n_blocks)
 
     def _negatives(self, shared: Arrays, trained: int) -> Arrays:
         """Draw the tables of negatives of the next step, before which ``trained`` tokens were trained."""
         frequency = shared["frequency"]
         keep = self._keep_probability(frequency)
         frequent = frequency * (frequency >= self.min_count)
-        dealing = arrange(shared["blocks"], self.n_blocks)
+        dealing = arrange((shared["places"] >> 16).astype(np.uint16), self.n_blocks)
         key = random.key(self.seed, TABLES, trained)
         return block_negatives(dealing, frequent, keep, self.ns_exponent, TABLE_SIZE, key)._asdict()
 
@@ -123,7 +123,7 @@ class StrataSkipGram(SkipGram, GridAlgorithm[Corpus, Chunk]):
         """Divide the chunk's pairs of neighbours among the blocks of their centres."""
         keys = random.stream(random.key(*address), 2)
         keep = self._keep_probability(model.shared["frequency"])
-        places = arrange(model.shared["blocks"], self.n_blocks).places
+        places = model.shared["places"]
         added: list[list[np.ndarray]] = [[] for _ in range(self.n_blocks)]
         counts = np.empty((self.passes, self.n_blocks, self.n_blocks), np.int64)
         for grid_pass, documents in enumerate(self._parts(chunk)):
@@ -155,7 +155,7 @@ class StrataSkipGram(SkipGram, GridAlgorithm[Corpus, Chunk]):
     # --- the grid ---
 
     def prepare(self, row: int, delta: Arrays) -> Arrays:
-        """Return the ``pairs`` of each cell of a row, sorted by centre, and the ``ends`` (passes, P) of the cells."""
+        """Return the ``pairs`` of a row's cells, sorted by centre, and the cells' ``bounds`` (passes * P + 1,)."""
         n_rows = self.bounds[row + 1] - self.bounds[row]
         lengths = delta["counts"].ravel()
         segments = np.split(delta["pairs"], np.cumsum(lengths)[:-1])
@@ -164,17 +164,15 @@ class StrataSkipGram(SkipGram, GridAlgorithm[Corpus, Chunk]):
             own = np.flatnonzero(delta["passes"] == grid_pass) * self.n_blocks
             for column in range(self.n_blocks):
                 cells.append(prepare_cell([segments[first + column] for first in own], n_rows))
-        ends = np.cumsum([len(cell) for cell in cells]).reshape(self.passes, self.n_blocks)
-        return {"pairs": np.concatenate(cells), "ends": ends}
+        bounds = np.cumsum([0, *(len(cell) for cell in cells)])
+        return {"pairs": np.concatenate(cells), "bounds": bounds}
 
     def train_cell(
         self, rows: Arrays, columns: Arrays, prepared: Arrays, shared: Arrays, cell: Cell, step: int
     ) -> None:
         """Train the pairs of one cell."""
-        end = prepared["ends"][cell.grid_pass, cell.column]
-        before = prepared["ends"].ravel()[cell.grid_pass * self.n_blocks + cell.column - 1]
-        first = before if cell.grid_pass or cell.column else 0
-        pairs = prepared["pairs"][first:end]
+        number = cell.grid_pass * self.n_blocks + cell.column
+        pairs = prepared["pairs"][prepared["bounds"][number] : prepared["bounds"][number + 1]]
         options = self._options(shared, cell, step, len(pairs))
         train_cell(rows["W_in"], columns["W_out"], pairs, shared["tables"][cell.column], options)
 
@@ -208,7 +206,7 @@ class StrataSkipGram(SkipGram, GridAlgorithm[Corpus, Chunk]):
     # --- evaluation ---
 
     def _rows_of(self, model: Model, name: str, words: np.ndarray) -> np.ndarray:
-        places = arrange(model.shared["blocks"], self.n_blocks).places[words]
+        places = model.shared["places"][words]
         blocks = places >> 16
         rows = np.empty((len(words), kernels.padded(self.dimension)), np.float32)
         for block in range(self.n_blocks):
@@ -222,9 +220,13 @@ def deal_words(mass: np.ndarray, n_blocks: int, seed: int) -> np.ndarray:
     return deal(mass, n_blocks, random.key(seed, DEALING))
 
 
-def in_order_of_words(blocks: np.ndarray, dealt: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return matrices of dealt rows with their rows in the order of the words, whose blocks are ``blocks`` (V,)."""
-    order = np.argsort(blocks, kind="stable")
+def in_order_of_words(places: np.ndarray, dealt: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return matrices whose rows are in the order of the blocks with their rows in the order of the words.
+
+    ``places`` (V,) uint32 are those of the words; see `StrataSkipGram`.
+    """
+    # Places ascend with the rows of the model.
+    order = np.argsort(places)
     ordered = {}
     for name in MATRICES:
         ordered[name] = np.empty_like(dealt[name])

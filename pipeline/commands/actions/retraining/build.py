@@ -104,7 +104,7 @@ class VersionBuilder:
         return corpus
 
     def _check_files_unchanged(self) -> None:
-        """Raise DataError if a file changed while it was read: the batch may hold half of the old one."""
+        """Raise DataError if a file changed while it was read, because the batch may mix its old and new content."""
         assert self.config.source is not None  # there is a reader
         for file in open_source(self.config.source.path, ingest_options(self.config)).files:
             planned = self.plan.manifest.get(file.stored_url)

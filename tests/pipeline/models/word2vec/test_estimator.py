@@ -92,7 +92,7 @@ def test_cells_are_trained_as_the_kernel_trains_them(corpus):
     algorithm = small(n_blocks=2, epochs=1).algorithm(corpus)
     model = small(n_blocks=2, epochs=1).fit(corpus)
     shared = algorithm.begin_shared(corpus, None)
-    dealing = arrange(shared["blocks"], 2)
+    dealing = arrange((shared["places"] >> 16).astype(np.uint16), 2)
     blocks = [algorithm.begin(corpus, block, None) for block in range(2)]
     pieces = {}
     for c in range(len(corpus.chunks)):

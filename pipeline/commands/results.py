@@ -1,6 +1,6 @@
 """What the commands return. With ``--json`` they print exactly this, as one JSON object."""
 
-from typing import NotRequired, TypedDict
+from typing import Literal, NotRequired, TypedDict
 
 from ..topics import Topic
 
@@ -185,3 +185,13 @@ class VersionDiff(ModelDiff):
     new: int
     #: Scores of the old and of the new version.
     scores: list[VersionScore]
+
+
+class Finding(TypedDict):
+    """What one check of ``doctor`` found."""
+
+    check: str
+    #: "advice" slows work down or limits it. "problem" makes work impossible or results wrong.
+    status: Literal["fine", "advice", "problem"]
+    #: What was found; for advice and problems also what to do.
+    text: str

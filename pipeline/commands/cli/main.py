@@ -14,6 +14,7 @@ from . import models, retrain, runs, training
 from .cistopic import cistopic
 from .cnmf import cnmf
 from .config import config
+from .doctor import doctor
 from .errors import explain
 from .signals import Terminated, install_handlers
 
@@ -24,7 +25,7 @@ SECTIONS: dict[str, list[click.Command]] = {
     "Look at runs and data": [runs.inspect, runs.report, runs.watch],
     "Retrain on a schedule": [retrain.retrain, retrain.versions, retrain.rollback, retrain.diff],
     "Single-cell data": [cistopic, cnmf],
-    "Configuration": [config],
+    "Configuration": [config, doctor],
 }
 
 

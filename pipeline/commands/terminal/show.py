@@ -13,12 +13,14 @@ from ...formatting import format_duration, format_number, label, pluralize
 if TYPE_CHECKING:
     from ...models.versions import VersionRow
     from ...topics import Topic
-    from ..results import IngestResult, RetrainResult, Similar, TrainingResult, VersionDiff
+    from ..results import Finding, IngestResult, RetrainResult, Similar, TrainingResult, VersionDiff
 
 #: Topics listed by training and by diff.
 MAX_TOPICS = 40
 #: Files listed by retrain, for each kind of change.
 MAX_FILES = 5
+#: Colours of the states of a finding.
+STATUS_COLOURS = {"fine": "green", "advice": "yellow", "problem": "red"}
 #: New neighbours listed by diff, for each word.
 MAX_NEIGHBOURS = 6
 
@@ -219,6 +221,12 @@ def similar(found: "Sequence[Similar]") -> None:
     for entry in found:
         name = entry.get("word") or entry.get("document")
         click.echo(f"{entry['similarity']:.4f}  {name}")
+
+
+def finding(found: "Finding") -> None:
+    """Print what a check found on one line."""
+    status = click.style(f"{found['status']:<9}", fg=STATUS_COLOURS[found["status"]])
+    click.echo(status + click.style(f"{found['check']:<15}", bold=True) + found["text"])
 
 
 def facts(found: Mapping[str, object]) -> None:

@@ -1,0 +1,143 @@
+"""Checks of software: libraries here and on the workers, and the cache of compiled kernels."""
+
+import importlib.metadata
+import platform
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dask.utils import format_bytes
+from numba.core.caching import IndexDataCacheFile
+
+from .....io.stores.store import Store
+from .....kernels import random
+from ...results import Finding
+from .finding import advice, fine, problem
+from .machine import WORKER_BYTES
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+#: Libraries that must have the same version in all processes: results or messages between them depend on it.
+SHARED = ("corpusmill", "dask", "distributed", "msgpack", "cloudpickle", "numpy", "numba")
+
+
+def check_versions() -> Iterator[Finding]:
+    """Report the versions in this process."""
+    versions = [f"{name} {importlib.metadata.version(name)}" for name in ("corpusmill", "dask", "numba", "numpy")]
+    yield fine("versions", ", ".join([*versions, f"Python {platform.python_version()}"]))
+
+
+def check_cluster(client: "Client") -> Iterator[Finding]:
+    """Compare the versions on scheduler and workers with those here, and check the memory of the workers."""
+    found = client.get_versions(packages=list(SHARED))
+    processes = {"scheduler": found["scheduler"], **found["workers"]}
+    differences = version_differences(found["client"], processes)
+    if differences:
+        yield problem("workers", f"{differences}: install the same versions everywhere")
+        return
+    workers = client.scheduler_info(n_workers=-1)["workers"].values()
+    if not workers:
+        yield problem("workers", "the cluster has no worker: start some, or wait until the queue starts them")
+        return
+    smallest = min(worker["memory_limit"] for worker in workers)
+    text = f"{len(workers)} with the versions of this process"
+    if not smallest:
+        yield advice(
+            "workers", f"{text}; without a memory limit: start them with --memory-limit, so that runs can be planned"
+        )
+    elif smallest < WORKER_BYTES:
+        yield advice(
+            "workers", f"{text}; one has only {format_bytes(smallest)}: use fewer workers or raise memory_limit"
+        )
+    else:
+        yield fine("workers", f"{text}, {format_bytes(smallest)} each")
+
+
+def version_differences(ours: Mapping[str, Any], processes: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return a text on libraries whose versions differ from ours, such as "numpy is 2.1 here and 2.0 on ..."."""
+    texts = []
+    for name in ("python", *SHARED):
+        here = _version(ours, name)
+        others: dict[str, list[str]] = {}
+        for process, found in processes.items():
+            there = _version(found, name)
+            if there != here:
+                others.setdefault(there, []).append(process)
+        for there, names in others.items():
+            more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+            texts.append(f"{name} is {here} here and {there} on {names[0]}{more}")
+    return "; ".join(texts)
+
+
+def _version(found: Mapping[str, Any], name: str) -> str:
+    if name == "python":
+        # The patch release of Python does not matter.
+        version = str(dict(found["host"])["python"])
+        return ".".join(version.split(".")[:2])
+    return str(found["packages"].get(name) or "missing")
+
+
+def check_store_of_workers(client: "Client", store: Store) -> Iterator[Finding]:
+    """Check that every worker can write to the store and sees what this process wrote."""
+    store.write_bytes("from-client", b"here")
+    failures = {name: text for name, text in client.run(write_and_read, store.absolute).items() if text}
+    if failures:
+        worker, text = next(iter(failures.items()))
+        yield problem(
+            "shared store",
+            f"{len(failures)} of the workers cannot use {store.absolute}; {worker}: {text}: use a URL or "
+            f"folder that all machines share",
+        )
+        return
+    yield fine("shared store", "every worker reads and writes the store")
+
+
+def write_and_read(url: str) -> str:
+    """Read the client's file and write one; return an empty string, or what failed. Runs on a worker."""
+    try:
+        store = Store(url)
+        if store.read_bytes("from-client") != b"here":
+            return "a file of the client has other content here"
+        store.write_bytes("from-worker", b"there")
+    except Exception as error:  # the client needs the text of any error
+        return " ".join(f"{type(error).__name__}: {error}".split())
+    return ""
+
+
+def check_kernel_cache(folder: str | None = None) -> Iterator[Finding]:
+    """Check that compiled kernels are kept on disk, and that the files can be read."""
+    path = Path(folder or cache_folder())
+    indexes = sorted(path.rglob("*.nbi"))
+    stale = [index for index in indexes if not _is_readable(index)]
+    if stale:
+        yield problem(
+            "kernel cache",
+            f"{len(stale)} of {len(indexes)} files in {path} belong to another version: delete them with "
+            f"find {path} -name '*.nb[ic]' -delete",
+        )
+        return
+    n_bytes = sum(file.stat().st_size for file in path.rglob("*.nb[ic]"))
+    if not indexes:
+        yield fine("kernel cache", f"{path} is empty; the first run compiles its kernels in about half a minute")
+        return
+    yield fine("kernel cache", f"{len(indexes)} kernels, {format_bytes(n_bytes)} in {path}")
+
+
+def cache_folder() -> str:
+    """Return the folder that has the compiled kernels of all modules."""
+    used = Path(random.stream.stats.cache_path)
+    package = Path(random.__file__).parent
+    # Beside each module, or else in a folder of the user, which has one folder for each folder of modules.
+    if used.is_relative_to(package):
+        return str(package)
+    return str(used.parent)
+
+
+def _is_readable(index: Path) -> bool:
+    """Return whether numba can read an index of its cache. One of a class that was renamed since raises errors."""
+    try:
+        IndexDataCacheFile(str(index.parent), index.stem, None).load(None)
+    except Exception:  # what it raises depends on what has changed
+        return False
+    return True

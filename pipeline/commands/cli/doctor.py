@@ -1,0 +1,53 @@
+"""The command that checks a machine before the first run: doctor."""
+
+import json
+import sys
+import time
+from contextlib import nullcontext
+
+import click
+
+from ..results import Finding
+from ..terminal import show
+from .errors import ExitCode
+from .options import config_option, json_option, set_option
+from .session import load_config, open_session
+
+
+@click.command()
+@click.argument("store", default=".", required=False)
+@config_option("Also check the cluster of this configuration")
+@set_option
+@click.option("--no-self-test", is_flag=True, help="Do not train the tiny models that take most of the time.")
+@json_option
+def doctor(store: str, configs: tuple[str, ...], settings: tuple[str, ...], no_self_test: bool, as_json: bool) -> None:
+    """Check that this machine, a store and a cluster are fit for training.
+
+    STORE is the folder or URL where runs will be written; by default the current folder. Each check prints one line: what
+    it found and, for advice and problems, what to do. The exit code is 1 if there is a problem. The first call compiles
+    kernels and takes up to a minute.
+
+    \b
+    Examples:
+      corpusmill doctor
+      corpusmill doctor s3://bucket/runs
+      corpusmill doctor /shared/runs --config clusters/address --set cluster.address=tcp://10.0.0.1:8786
+    """
+    from ..actions.doctor.run import examine
+
+    start = time.monotonic()
+    findings: list[Finding] = []
+    with_cluster = bool(configs or settings)
+    session = open_session(load_config(configs, settings), as_json) if with_cluster else nullcontext()
+    with session as opened:
+        client = opened.client if opened is not None else None
+        for finding in examine(store, client, not no_self_test):
+            findings.append(finding)
+            if not as_json:
+                show.finding(finding)
+    problems = sum(finding["status"] == "problem" for finding in findings)
+    if as_json:
+        facts = {"store": store, "problems": problems, "seconds": time.monotonic() - start, "findings": findings}
+        click.echo(json.dumps(facts))
+    if problems:
+        sys.exit(ExitCode.FAILED)

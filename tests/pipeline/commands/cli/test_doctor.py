@@ -1,0 +1,147 @@
+"""The command doctor: one line per check, and what each check finds on a machine that has the problem."""
+
+import importlib.metadata
+import json
+import os
+import pickle
+import sys
+import types
+from pathlib import Path
+
+import numba
+import pytest
+from corpusmill.io.stores.store import Store
+from corpusmill.pipeline.commands.actions.doctor import machine, self_test, software, storage
+from corpusmill.pipeline.commands.actions.doctor.storage import Scratch
+from corpusmill.pipeline.engine.device import has_cuda
+
+
+def only(findings):
+    """Return status and text of the only finding."""
+    (found,) = findings
+    return found["status"], found["text"]
+
+
+def test_a_healthy_folder_gets_one_line_per_check_and_is_left_as_it_was(tmp_path, call):
+    store = tmp_path / "runs"
+    code, out, _ = call("doctor", store, "--no-self-test")
+    lines = out.splitlines()
+    assert code == 0
+    assert len(lines) == len({line[9:24] for line in lines}) >= 10
+    assert all(line.startswith(("fine ", "advice ")) for line in lines)
+    assert not store.exists()
+
+
+def test_json_has_every_finding_and_a_problem_gives_exit_code_1(tmp_path, call):
+    (tmp_path / "file").write_text("not a folder")
+    code, out, _ = call("doctor", tmp_path / "file", "--no-self-test", "--json")
+    facts = json.loads(out)
+    assert (code, facts["problems"]) == (1, 1)
+    (problem,) = [found for found in facts["findings"] if found["status"] == "problem"]
+    assert problem["check"] == "store"
+    assert "change its permissions, or name another place" in problem["text"]
+
+
+def test_a_control_group_below_the_limit_that_dask_sees_is_a_problem(tmp_path):
+    own = tmp_path / "own"
+    own.write_text("0::/jobs/17\n")
+    (tmp_path / "jobs" / "17").mkdir(parents=True)
+    (tmp_path / "jobs" / "17" / "memory.max").write_text("max\n")
+    assert machine.group_limit(tmp_path, own) is None
+    (tmp_path / "jobs" / "memory.max").write_text("536870912\n")
+    status, text = only(machine.check_memory(tmp_path, own))
+    assert status == "problem"
+    assert "allows 512.00 MiB" in text
+    assert "set cluster.memory_limit=" in text
+
+
+def test_a_busy_machine_and_kernels_for_another_processor_are_advice(monkeypatch):
+    monkeypatch.setattr(os, "getloadavg", lambda: (1e6, 1, 1))
+    monkeypatch.setenv("NUMBA_CPU_NAME", "generic")
+    assert only(machine.check_cores())[0] == "advice"
+    status, text = only(machine.check_vectors())
+    assert (status, "NUMBA_CPU_NAME is set" in text) == ("advice", True)
+
+
+def test_a_gpu_that_python_cannot_use_is_advice(tmp_path, monkeypatch):
+    program = tmp_path / "nvidia-smi"
+    program.write_text("#!/bin/sh\necho 'NVIDIA H200, 570.86, 143771 MiB'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    status, text = only(machine.check_gpu())
+    assert status == ("fine" if has_cuda() else "advice")
+    assert text.startswith("NVIDIA H200, driver 570.86, 143771 MiB")
+
+
+def test_a_kernel_cache_of_renamed_types_is_a_problem(tmp_path, monkeypatch):
+    assert only(software.check_kernel_cache(str(tmp_path)))[1].endswith("about half a minute")
+    module = types.ModuleType("renamed_since")
+    module.Old = type("Old", (), {"__module__": "renamed_since"})
+    monkeypatch.setitem(sys.modules, "renamed_since", module)
+    content = pickle.dumps(numba.__version__) + pickle.dumps((None, {module.Old(): "kernel.1.nbc"}))
+    (tmp_path / "kernel.nbi").write_bytes(content)
+    assert only(software.check_kernel_cache(str(tmp_path)))[0] == "fine"
+    del module.Old
+    status, text = only(software.check_kernel_cache(str(tmp_path)))
+    assert status == "problem"
+    assert f"find {tmp_path} -name '*.nb[ic]' -delete" in text
+
+
+def test_a_slow_disk_and_temporary_files_in_memory_are_advice(tmp_path, monkeypatch):
+    monkeypatch.setattr(storage, "SLOW_BYTES_PER_SECOND", 1e15)
+    monkeypatch.setattr(storage, "LOCAL_BYTES", 1000)
+    with Scratch(str(tmp_path)) as scratch:
+        assert only(storage.check_speed(scratch))[0] == "advice"
+        monkeypatch.setattr(storage, "FREE_BYTES", 1 << 70)
+        status, text = only(storage.check_space(scratch, str(tmp_path)))
+        assert (status, "set TMPDIR" in text) == ("advice", True)
+    mounts = tmp_path / "mounts"
+    mounts.write_text(f"/dev/sda / ext4 rw\ntmpfs {tmp_path} tmpfs rw\n")
+    assert storage.is_in_memory(str(tmp_path / "below"), str(mounts))
+    assert not storage.is_in_memory("/", str(mounts))
+
+
+def test_an_object_store_that_ignores_conditions_is_a_problem(bucket, monkeypatch):
+    with Scratch(f"{bucket}/runs") as scratch:
+        assert only(storage.check_conditional_writes(scratch)) == ("fine", "is refused")
+    with Scratch(f"{bucket}/runs") as scratch:
+        # An implementation of S3 that accepts the parameters of a condition and does not look at them.
+        original = scratch.store.fs.call_s3
+
+        def without_conditions(method, *arguments, **options):
+            kept = {name: value for name, value in options.items() if name not in ("IfMatch", "IfNoneMatch")}
+            return original(method, *arguments, **kept)
+
+        monkeypatch.setattr(scratch.store.fs, "call_s3", without_conditions)
+        status, text = only(storage.check_conditional_writes(scratch))
+        assert (status, "two jobs could overwrite each other" in text) == ("problem", True)
+
+
+def test_workers_with_other_versions_or_another_store_are_problems(cluster_of):
+    client = cluster_of(1)
+    assert only(software.check_cluster(client))[0] == "fine"
+    ours = client.get_versions(packages=list(software.SHARED))["client"]
+    theirs = {"host": ours["host"], "packages": {**ours["packages"], "numpy": "1.0"}}
+    text = software.version_differences(ours, {"scheduler": ours, "tcp://a": theirs, "tcp://b": theirs})
+    assert text == f"numpy is {importlib.metadata.version('numpy')} here and 1.0 on tcp://a and 1 more"
+    # Each process has its own memory, as each machine has its own /tmp.
+    status, text = only(software.check_store_of_workers(client, Store("memory://runs")))
+    assert (status, "all machines share" in text) == ("problem", True)
+
+
+def test_the_self_test_knows_its_results_here_and_on_a_cluster(cluster_of, monkeypatch):
+    assert only(self_test.check_models())[0] == "fine"
+    assert only(self_test.check_models_on(cluster_of(1)))[0] == "fine"
+    monkeypatch.setattr(self_test, "LDA_DIGEST", "another")
+    monkeypatch.setattr(self_test, "NMF_ERROR", 1.0)
+    status, text = only(self_test.check_models())
+    assert status == "problem"
+    assert text.startswith("LDA, NMF: ")
+    assert only(self_test.check_models_on(cluster_of(1)))[0] == "problem"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_read_only_folder_is_a_problem(tmp_path):
+    Path(tmp_path).chmod(0o500)
+    with Scratch(str(tmp_path)) as scratch:
+        assert only(storage.check_rights(scratch))[0] == "problem"

@@ -23,9 +23,9 @@ from .session import load_config, open_session
 def doctor(store: str, configs: tuple[str, ...], settings: tuple[str, ...], no_self_test: bool, as_json: bool) -> None:
     """Check that this machine, a store and a cluster are fit for training.
 
-    STORE is the folder or URL where runs will be written; by default the current folder. Each check prints one line: what
-    it found and, for advice and problems, what to do. The exit code is 1 if there is a problem. The first call compiles
-    kernels and takes up to a minute.
+    STORE is the folder or URL where runs will be written; by default the current folder. Each check prints one line:
+    what it found and, for advice and problems, what to do. The exit code is 1 if there is a problem. The first call
+    compiles kernels and takes up to a minute.
 
     \b
     Examples:

@@ -4,7 +4,7 @@ import importlib.metadata
 import platform
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from dask.utils import format_bytes
 from numba.core.caching import IndexDataCacheFile
@@ -30,7 +30,8 @@ def check_versions() -> Iterator[Finding]:
 
 def check_cluster(client: "Client") -> Iterator[Finding]:
     """Compare the versions on scheduler and workers with those here, and check the memory of the workers."""
-    found = client.get_versions(packages=list(SHARED))
+    # A coroutine only if the client is asynchronous.
+    found = cast("Mapping[str, Any]", client.get_versions(packages=list(SHARED)))
     processes = {"scheduler": found["scheduler"], **found["workers"]}
     differences = version_differences(found["client"], processes)
     if differences:

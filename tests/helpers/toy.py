@@ -5,7 +5,6 @@ from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.io.stores.corpus import Corpus, commit_corpus, write_chunk
 from corpusmill.io.stores.store import Store
@@ -32,8 +31,7 @@ def write_documents(url, parts, n_words, name):
                 frequency += np.bincount(words, minlength=n_words)
             infos[part].append(write_chunk(store, part, make_chunk(c, doc_ptr, words, group_tokens=200)))
         keys = pa.table({"key": [f"{part}:{i}" for i in range(sum(len(c) for c in chunks))]})
-        with store.fs.open(store.where(f"documents-{part}.parquet"), "wb") as file:
-            pq.write_table(keys, file)
+        store.write_parquet(f"documents-{part}.parquet", keys)
     vocabulary = vocabulary_table([f"w{i:03d}" for i in range(n_words)], frequency)
     commit_corpus(store, vocabulary, infos, True, name, {"source": "toy"})
     return Corpus(str(url))

@@ -1,0 +1,233 @@
+"""A simulated cluster, and an executor that runs the engine's tasks on it.
+
+As with Dask, the task of a worker that is lost runs again on another one, and the scheduler may believe that a worker
+is lost while it continues to work. Tasks may also be repeated without a reason.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from corpusmill.pipeline.engine.contributions import (
+    Contribution,
+    ContributionLost,
+    Pieces,
+    Source,
+    SweepPhase,
+    merge_blocks,
+    sweep_shards,
+    update_blocks,
+)
+from corpusmill.pipeline.engine.executors import Capacity, Executor, Handle, OnSwept, TaskLost, balanced_places
+from corpusmill.pipeline.engine.leases import Pool
+from corpusmill.pipeline.engine.tasks import AppliedBlock
+
+from .world import Process, World
+
+#: Deaths of its workers after which a task is given up. Dask gives up after the same number.
+ALLOWED_DEATHS = 3
+
+
+class SimulatedTask:
+    """A task and its result."""
+
+    def __init__(self, key: str, function: Callable[..., Any], arguments: tuple[Any, ...]):
+        self.key = key
+        self.function = function
+        self.arguments = arguments
+        self.deaths = 0
+        self.is_cancelled = False
+        self.is_done = False
+        self.result: Any = None
+        self.error: BaseException | None = None
+
+    def finish(self, result: Any, error: BaseException | None) -> None:
+        """Keep the result of the attempt that finishes first."""
+        if not self.is_done:
+            self.is_done = True
+            self.result = result
+            self.error = error
+
+
+class Worker:
+    """A worker with one thread. Its attempts at tasks wait for each other."""
+
+    def __init__(self, world: World, number: int):
+        self.process = world.start_process(f"worker-{number}")
+        self.address = self.process.name
+        self.is_member = True
+        self.is_busy = False
+        self.tasks: list[SimulatedTask] = []
+        self.data: dict[str, Contribution] = {}
+
+
+class Cluster:
+    """Workers that die, are believed dead, and are replaced."""
+
+    def __init__(self, world: World, n_workers: int):
+        self.world = world
+        self._started = 0
+        self.workers: list[Worker] = []
+        for _ in range(n_workers):
+            self._start_worker()
+        world.add_fault("worker killed", self._kill_worker)
+        world.add_fault("worker believed dead", self._lose_worker)
+        world.add_fault("task repeated", self._repeat_task)
+
+    # --- faults ---
+
+    def _start_worker(self) -> None:
+        self._started += 1
+        self.workers.append(Worker(self.world, self._started))
+
+    def _kill_worker(self) -> None:
+        worker = self.world.random.choice(self.workers)
+        self.world.note(f"kills {worker.address}")
+        self.world.kill(worker.process)
+        self._remove(worker)
+
+    def _lose_worker(self) -> None:
+        worker = self.world.random.choice(self.workers)
+        self.world.note(f"believes {worker.address} dead")
+        self._remove(worker)
+
+    def _remove(self, worker: Worker) -> None:
+        worker.is_member = False
+        self.workers.remove(worker)
+        self._start_worker()
+        for task in worker.tasks:
+            task.deaths += 1
+            if task.deaths > ALLOWED_DEATHS:
+                task.finish(None, TaskLost(f"simulated: {task.key}"))
+            elif not task.is_done and not task.is_cancelled:
+                self.place(task, None)
+
+    def _repeat_task(self) -> None:
+        running = [task for worker in self.workers for task in worker.tasks]
+        if running:
+            task = self.world.random.choice(running)
+            self.world.note(f"repeats {task.key}")
+            self.place(task, None)
+
+    # --- tasks ---
+
+    def place(self, task: SimulatedTask, near: str | None) -> None:
+        """Start an attempt at a task on a worker, preferably the one at the address ``near``."""
+        workers = [worker for worker in self.workers if worker.address == near] or self.workers
+        worker = self.world.random.choice(workers)
+        worker.tasks.append(task)
+        self.world.start(worker.address, worker.process, lambda: self._attempt(task, worker))
+
+    def _attempt(self, task: SimulatedTask, worker: Worker) -> None:
+        self.world.wait(lambda: not worker.is_busy)
+        if task.is_cancelled:
+            return
+        worker.is_busy = True
+        result = None
+        error: BaseException | None = None
+        try:
+            result = task.function(worker, *task.arguments)
+        except Exception as raised:
+            error = raised
+        worker.is_busy = False
+        worker.tasks.remove(task)
+        if worker.is_member:
+            task.finish(result, error)
+
+    def fetch(self, source: Source, indices: list[int]) -> Pieces:
+        """Return what a worker has swept; raise ContributionLost if it has died."""
+        self.world.pause()
+        for worker in self.workers:
+            if worker.address == source.address and source.identifier in worker.data:
+                return worker.data[source.identifier].pieces(indices)
+        raise ContributionLost(source.address)
+
+
+class Simulated(Executor):
+    """Runs the engine's tasks on a simulated cluster."""
+
+    def __init__(self, cluster: Cluster):
+        self.cluster = cluster
+        self.world = cluster.world
+        self._client = f"client-{id(self)}"
+
+    def capacities(self, devices: bool = False) -> list[Capacity]:
+        """Return the workers."""
+        return [Capacity(w.address, w.address, 1, 2 << 30) for w in self.cluster.workers]
+
+    def submit(self, function: Callable[..., Any], *arguments: object, key: str, near: str | None = None) -> Handle:
+        """Start a task."""
+        task = SimulatedTask(key, lambda worker, *given: function(*given), arguments)
+        self.cluster.place(task, near)
+        return task
+
+    def completed(self, handles: Iterable[Handle]) -> Iterator[tuple[int, Any]]:
+        """Yield results in any order; raise the first error, and cancel the tasks that have not begun."""
+        waiting = dict(enumerate(handles))
+        try:
+            while waiting:
+                self.world.wait(lambda: any(task.is_done for task in waiting.values()))
+                position = self.world.random.choice([p for p, task in waiting.items() if task.is_done])
+                task = waiting.pop(position)
+                if task.error is not None:
+                    raise task.error
+                yield position, task.result
+        finally:
+            for task in waiting.values():
+                task.is_cancelled = True
+
+    def sweep(
+        self, phase: SweepPhase, positions: list[int], tokens: list[int], on_swept: OnSwept
+    ) -> list[Contribution]:
+        """Sweep with one task per worker."""
+        homes: dict[str, list[int]] = {}
+        for position, address in zip(positions, balanced_places(tokens, self.capacities()), strict=True):
+            homes.setdefault(address, []).append(position)
+        pool = Pool.of(phase.name, phase.job.training, self._client, phase.shards, homes)
+        handles = []
+        for address in homes:
+            handles.append(SimulatedTask(f"sweep {phase.step} {address}", self._sweep, (phase, pool, on_swept)))
+            self.cluster.place(handles[-1], address)
+        return self.gather(handles)
+
+    def _sweep(self, worker: Worker, phase: SweepPhase, pool: Pool, on_swept: OnSwept) -> Contribution:
+        taken: list[int] = []
+
+        def take() -> int | None:
+            if not taken:
+                self.world.pause()
+                taken.extend(pool.take(worker.address, 1, self.world.now))
+            return taken.pop(0) if taken else None
+
+        found = sweep_shards(phase, take, on_swept, "key", worker.address)
+        worker.data[found.identifier] = found
+        # As on a real cluster, only the reports travel.
+        travelled = object.__new__(Contribution)
+        travelled.__dict__.update(found.__getstate__())
+        return travelled
+
+    def update(
+        self, phase: SweepPhase, contributions: list[Contribution], blocks: list[int]
+    ) -> Iterator[tuple[list[int], list[AppliedBlock]]]:
+        """Update each block in a task of its own."""
+        sources = [contribution.source for contribution in contributions]
+        fetch = self.cluster.fetch
+        handles = [
+            self.submit(update_blocks, phase, [block], sources, fetch, key=f"update {phase.step} {block}")
+            for block in blocks
+        ]
+        for position, applied in self.completed(handles):
+            yield [blocks[position]], applied
+
+    def merge(
+        self, phase: SweepPhase, contributions: list[Contribution], blocks: list[int], key: str, near: str
+    ) -> Handle:
+        """Start a task that merges deltas."""
+        sources = [contribution.source for contribution in contributions]
+        return self.submit(merge_blocks, phase, blocks, sources, self.cluster.fetch, key=key, near=near)
+
+
+def client_process(world: World, name: str, work: Callable[[], None]) -> Process:
+    """Start a process with one thread."""
+    process = world.start_process(name)
+    world.start(name, process, work)
+    return process

@@ -1,0 +1,133 @@
+"""Two nightly jobs and a rollback write the versions of one model. Whatever happens, HEAD names a complete version."""
+
+import numpy as np
+from corpusmill.io.stores.locks import Locked
+from corpusmill.io.stores.store import DataError
+from corpusmill.pipeline.models.versions import Versions
+
+from .calls import EXCUSED, Caller
+from .object_store import PROTOCOL, Bucket, SimulatedStore
+from .world import World
+
+NIGHTS = 3
+KEEP = 2
+MODEL = f"{PROTOCOL}://bucket/models"
+
+
+def model_of(name: str) -> np.ndarray:
+    """Return the model that belongs to the name of a version."""
+    return np.frombuffer(name.encode() * 4, np.uint8)
+
+
+class PublishingScenario:
+    """Publishes a version per night from two processes, rolls back once, and reads the version in use."""
+
+    def __init__(self, world: World):
+        self.world = world
+        SimulatedStore.bucket = Bucket()
+        SimulatedStore.bucket.watchers.append(self._watch)
+        self.in_use: dict[str, bytes] = {}
+        self.version = 0
+        self.publishers: list[str] = []
+        world.add_fault("process stopped", world.stop_a_process)
+        world.add_fault("clock moved", world.move_clock)
+        self.callers = [Caller(world, "job", lambda: self._publish(NIGHTS))]
+        if world.random.random() < 0.7:
+            self.callers.append(Caller(world, "other-job", lambda: self._publish(NIGHTS)))
+        if world.random.random() < 0.5:
+            self.callers.append(Caller(world, "rollback", self._roll_back))
+        world.start("reader", world.start_process("reader"), self._read)
+
+    # --- commands ---
+
+    def _publish(self, nights: int) -> None:
+        """Publish versions until there are enough."""
+        for _ in range(nights):
+            versions = Versions(MODEL)
+            with versions.locked() as check:
+                self._publish_one(versions, check, nights)
+
+    def _publish_one(self, versions, check, nights: int) -> None:
+        head = versions.head
+        published = versions.read(head.version) if head.version else None
+        night = published["documents"] + 1 if published else 1
+        if night > nights:
+            return
+        name = f"night-{night}-from-{head.version}"
+        versions.delete_unused(KEEP, name)
+        number = self._find(versions, name)
+        if not number:
+            number = max(versions.numbers, default=0) + 1
+            versions.begin(number, name)
+            versions.store.write_arrays(f"batches/{name}", {"documents": model_of(name)})
+            versions.store.write_arrays(f"versions/{number:06d}/model", {"model": model_of(name)})
+            facts = {"name": name, "previous": head.version, "batches": [name], "documents": night}
+            versions.finish(number, facts)
+        if number in head.withdrawn:
+            number = head.version
+        check()
+        versions.publish(number, head, head.withdrawn)
+        versions.delete_unused(KEEP)
+
+    def _find(self, versions: Versions, name: str) -> int:
+        for number in reversed(versions.numbers):
+            if versions.read(number)["name"] == name:
+                return number
+        return 0
+
+    def _roll_back(self) -> None:
+        Versions(MODEL).rollback()
+
+    def _read(self) -> None:
+        """Read the version in use from time to time, as a service does."""
+        while not all(caller.is_done for caller in self.callers):
+            self.world.sleep(self.world.random.choice((0.1, 3.0)))
+            try:
+                versions = Versions(MODEL)
+                number = versions.head.version
+                if number:
+                    self._read_version(versions, number)
+            except EXCUSED:
+                continue
+
+    # --- checks ---
+
+    def _read_version(self, versions: Versions, number: int) -> None:
+        """Check that a version is complete, and that its parts belong together."""
+        record = versions.read(number)
+        found = versions.store.read_arrays(f"versions/{number:06d}/model")["model"]
+        self.world.check(np.array_equal(found, model_of(record["name"])), f"version {number} is half of another one")
+        batch = versions.store.read_arrays(f"batches/{record['name']}")["documents"]
+        self.world.check(np.array_equal(batch, model_of(record["name"])), f"the batch of version {number} is another one")
+
+    def _watch(self, path: str, content: bytes | None) -> None:
+        if path in self.in_use:
+            self.world.check(content == self.in_use[path], f"{path} of the version in use was changed")
+        if not path.endswith("/HEAD"):
+            return
+        with self.world.observing():
+            versions = Versions(MODEL)
+            number = versions.head.version
+            try:
+                self._read_version(versions, number)
+            except DataError as error:
+                self.world.check(False, f"HEAD names an incomplete version: {error}")
+            needed = {f"batches/{versions.read(number)['name']}", f"versions/{number:06d}"}
+        objects = SimulatedStore.bucket.objects
+        folders = tuple(f"bucket/models/{folder}/" for folder in needed)
+        self.in_use = {name: found.content for name, found in objects.items() if name.startswith(folders)}
+        self._check_publisher()
+
+    def _check_publisher(self) -> None:
+        process = self.world.process
+        name = process.name if process is not None else "network"
+        if self.publishers and self.publishers[-1] != name:
+            # A job takes the lock again for each night, so only a process that was stopped can be too late.
+            self.world.note(f"{name} publishes after {self.publishers[-1]}")
+        self.publishers.append(name)
+
+    def check_end(self) -> None:
+        """Check the version in use after all processes have ended."""
+        with self.world.observing():
+            versions = Versions(MODEL)
+            self._read_version(versions, versions.head.version)

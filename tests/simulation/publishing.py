@@ -1,7 +1,6 @@
 """Two nightly jobs and a rollback write the versions of one model. Whatever happens, HEAD names a complete version."""
 
 import numpy as np
-from corpusmill.io.stores.locks import Locked
 from corpusmill.io.stores.store import DataError
 from corpusmill.pipeline.models.versions import Versions
 
@@ -98,7 +97,9 @@ class PublishingScenario:
         found = versions.store.read_arrays(f"versions/{number:06d}/model")["model"]
         self.world.check(np.array_equal(found, model_of(record["name"])), f"version {number} is half of another one")
         batch = versions.store.read_arrays(f"batches/{record['name']}")["documents"]
-        self.world.check(np.array_equal(batch, model_of(record["name"])), f"the batch of version {number} is another one")
+        self.world.check(
+            np.array_equal(batch, model_of(record["name"])), f"the batch of version {number} is another one"
+        )
 
     def _watch(self, path: str, content: bytes | None) -> None:
         if path in self.in_use:

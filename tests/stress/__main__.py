@@ -2,10 +2,14 @@
 
 python tests/stress --minutes 10
 
-The faults: a worker or the scheduler is killed; the command receives SIGKILL or SIGTERM; the disk (a small tmpfs) is
-full; a stored file is truncated, or one of its bits is flipped; the clocks of all processes jump; the same command is
-called twice at the same time. Whenever a command ends, everything that it committed must be complete. When a command
-ends with success, all bytes must equal those of an undisturbed run in one process.
+The faults: a worker or the scheduler is killed; a worker or the command is stopped for a while; the link between
+workers and scheduler is slow or interrupted; the scheduler believes that a worker has died while it works, so that its
+tasks run twice; something else takes the memory of a worker; the command receives SIGKILL or SIGTERM; the disk of the
+results, or that of the workers, is full (small tmpfs); a stored file is truncated, or one of its bits is flipped; the
+clocks of all processes jump; the same command is called twice at the same time.
+
+Whenever a command ends, everything that it committed must be complete. When a command ends with success, all bytes
+must equal those of an undisturbed run in one process.
 """
 
 import contextlib
@@ -24,6 +28,7 @@ import click
 import numpy as np
 import yaml
 from cluster import Clocks, Cluster
+from cluster_faults import ClusterFaults
 from trials import Night, Training, call, contents, zarr_chunks
 
 MODELS = {
@@ -36,6 +41,13 @@ NIGHTS = 3
 #: Exit codes that a command may end with after a fault, in addition to success.
 EXCUSED = {
     "worker killed": {1},
+    "worker stopped": {1},
+    "worker believed dead": {1},
+    "worker's memory taken": {1},
+    "worker's disk full": {1, 4},
+    "link slow": {1},
+    "link interrupted": {1},
+    "command stopped": set(),
     "scheduler killed": {1, 2},
     "clock jumps": {1},
     "command killed": {-signal.SIGKILL},
@@ -49,11 +61,13 @@ EXCUSED = {
 DATA = 4
 LOCKED = 75
 #: Seconds after which a command counts as hanging.
-HANGING_SECONDS = 300
+HANGING_SECONDS = 600
 #: Counters that make the stress test fail.
 PROBLEMS = ("other bytes", "damaged or incomplete", "unexpected ends", "damage not named")
 #: Bytes of the small disk.
 DISK = 64 << 20
+#: Bytes of the workers' disk.
+SCRATCH = 16 << 20
 
 
 @click.command()
@@ -79,7 +93,7 @@ def main(minutes, every, workers, documents, seed, target, quick):
     sys.exit(any(found[name] for name in PROBLEMS))
 
 
-class Soak:
+class Soak(ClusterFaults):
     """Runs trials one after another, injects faults, and counts what happens."""
 
     def __init__(self, folder, workers, every, chance, stack):
@@ -89,7 +103,13 @@ class Soak:
         self.environment = dict(os.environ)
         self.faults = {
             "worker killed": self.kill_worker,
+            "worker stopped": self.stop_worker,
+            "worker believed dead": self.remove_worker,
+            "worker's memory taken": self.take_memory,
+            "link slow": self.slow_link,
+            "link interrupted": self.interrupt_link,
             "scheduler killed": self.kill_scheduler,
+            "command stopped": self.stop,
             "command killed": self.kill,
             "command terminated": self.terminate,
             "file truncated": self.truncate,
@@ -105,6 +125,9 @@ class Soak:
             self.faults["clock jumps"] = self.jump
         self.cluster = Cluster(folder, workers, self.environment)
         stack.callback(self.cluster.close)
+        if os.system(f"mount -t tmpfs -o size={SCRATCH} tmpfs {self.cluster.scratch} 2> {os.devnull}") == 0:
+            stack.callback(os.system, f"umount -l {self.cluster.scratch}")
+            self.faults["worker's disk full"] = self.fill_scratch
 
     # --- preparation ---
 
@@ -214,14 +237,6 @@ class Soak:
 
     # --- faults ---
 
-    def kill_worker(self, trial, process):
-        """Kill a worker."""
-        self.cluster.kill_worker(self.chance)
-
-    def kill_scheduler(self, trial, process):
-        """Kill the scheduler."""
-        self.cluster.kill_scheduler()
-
     def kill(self, trial, process):
         """End the command by SIGKILL."""
         process.kill()
@@ -236,13 +251,8 @@ class Soak:
         self.clocks.jump(self.chance.choice([self.chance.randint(1, 86_400), -self.chance.randint(1, 10)]))
 
     def fill_disk(self, trial, process):
-        """Fill the disk for a while, except for a few bytes."""
-        ballast = self.disk / "ballast"
-        free = shutil.disk_usage(self.disk).free
-        with contextlib.suppress(OSError):  # the command used some of the space in the meantime
-            ballast.write_bytes(bytes(max(0, free - self.chance.randrange(1 << 17))))
-        self.cluster.wait(process, 4 * self.every)
-        ballast.unlink()
+        """Fill the disk of the results for a while, except for a few bytes."""
+        self.fill(self.disk, process)
 
     def call_twice(self, trial, process):
         """Call the same command a second time: one of the two gets the lock."""
@@ -291,11 +301,20 @@ class Soak:
 
     def figures(self):
         """Return all counters by name."""
-        names = ("runs", "nights", "epochs", *self.faults, "damage named", "damage not read", "second call locked out")
+        names = (
+            "runs",
+            "nights",
+            "epochs",
+            *self.faults,
+            "faults that failed",
+            "damage named",
+            "damage not read",
+            "second call locked out",
+        )
         codes = sorted(name for name in self.count if name.startswith("exit code"))
         figures = {name: self.count[name] for name in (*names, *codes, "called again", *PROBLEMS)}
         trials = self.count["runs"] + self.count["nights"]
-        figures["clusters that gave up"] = self.cluster.given_up
+        figures["workers started again"] = self.cluster.restarted
         return figures | {"seconds each": round(self.count["seconds"] / max(1, trials), 1)}
 
 

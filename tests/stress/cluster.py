@@ -1,6 +1,7 @@
 """A cluster of processes that can be killed, and whose clocks can be moved."""
 
 import contextlib
+import json
 import os
 import signal
 import struct
@@ -9,6 +10,8 @@ import sys
 import time
 
 import psutil
+from distributed import Client
+from link import Link
 
 #: C code of a library that adds the seconds in a file to the time of day, for all processes that load it.
 CLOCK = r"""
@@ -67,31 +70,48 @@ class Clocks:
 
 
 class Cluster:
-    """A scheduler and workers in processes of their own, which find each other through a file."""
+    """A scheduler and workers in processes of their own. The workers reach the scheduler through a link."""
 
     def __init__(self, folder, workers, environment):
         self.folder = folder
         self.file = folder / "scheduler.json"
-        self.workers = workers
+        self.through_link = folder / "scheduler-through-link.json"
+        #: Where workers keep data that does not fit in their memory.
+        self.scratch = folder / "dask"
+        self.scratch.mkdir()
+        self.n_workers = workers
         self.environment = environment
+        self.link = Link()
+        self.nannies = []
         self.processes = []
-        self.given_up = 0
+        self.restarted = 0
 
     def start(self):
         """Start a scheduler and its workers."""
         self.file.unlink(missing_ok=True)
-        common = ["--scheduler-file", str(self.file), "--no-dashboard"]
-        local = ["--nthreads", "1", "--memory-limit", "1GiB", "--local-directory", str(self.folder / "dask")]
-        self.scheduler = self._spawn("scheduler", *common, "--host", "127.0.0.1", "--port", "0")
-        self.nannies = self._spawn("worker", *common, "--nworkers", str(self.workers), *local)
+        options = ["--scheduler-file", str(self.file), "--no-dashboard", "--host", "127.0.0.1", "--port", "0"]
+        self.scheduler = self._spawn("scheduler", *options)
+        while not (self.file.exists() and self.file.read_text().strip().endswith("}")):
+            time.sleep(0.1)
+        found = json.loads(self.file.read_text())
+        self.link.target = int(found["address"].rpartition(":")[2])
+        self.through_link.write_text(json.dumps(found | {"address": f"tcp://127.0.0.1:{self.link.port}"}))
+        self.nannies = [self._start_worker() for _ in range(self.n_workers)]
+
+    def _start_worker(self):
+        options = ["--scheduler-file", str(self.through_link), "--no-dashboard", "--nthreads", "1"]
+        return self._spawn("worker", *options, "--memory-limit", "1GiB", "--local-directory", str(self.scratch))
 
     def wait(self, process, seconds):
-        """Wait at most ``seconds`` for a command to end. Restart the cluster if its scheduler or its nannies ended."""
+        """Wait at most ``seconds`` for a command to end. Start schedulers and workers that ended again."""
         end = time.monotonic() + seconds
         while process.poll() is None and time.monotonic() < end:
-            if self.scheduler.poll() is not None or self.nannies.poll() is not None:
-                self.given_up += 1
+            if self.scheduler.poll() is not None:
                 self.kill_scheduler()
+            for position, nanny in enumerate(self.nannies):
+                if nanny.poll() is not None:
+                    self.restarted += 1
+                    self.nannies[position] = self._start_worker()
             time.sleep(0.1)
 
     def _spawn(self, what, *arguments):
@@ -102,13 +122,18 @@ class Cluster:
         self.processes.append(process)
         return process
 
-    def kill_worker(self, chance):
-        """Kill a worker, if there is one. Its nanny starts another."""
-        children = psutil.Process(self.nannies.pid).children(recursive=True)
-        running = [child for child in children if "spawn_main" in " ".join(child.cmdline())]
-        if running:
-            chance.choice(running).kill()
-        return bool(running)
+    def running_workers(self):
+        """Return the processes of the workers; their nannies start another one when one ends."""
+        running = []
+        for nanny in self.nannies:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                children = psutil.Process(nanny.pid).children(recursive=True)
+                running += [child for child in children if "spawn_main" in " ".join(child.cmdline())]
+        return running
+
+    def client(self):
+        """Return a client of the scheduler, for faults that need one."""
+        return Client(scheduler_file=str(self.file), timeout=10, set_as_default=False)
 
     def kill_scheduler(self):
         """Kill the scheduler and start another cluster. The workers of the old one end by themselves."""

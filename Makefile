@@ -6,6 +6,7 @@
 #   make format       let ruff rewrite what it can
 #   make audit        look for known vulnerabilities of all packages in .venv (needs the network)
 #   make coverage     run all tests and print which lines they do not run (slow)
+#   make simulate     simulate faults in thousands of interleavings; SEED=... COUNT=1 replays one of them
 #   make bench-quick  run every benchmark once on tiny input
 #   make gpu          on a machine with a CUDA device: run the CUDA tests on it, then the benchmarks (GPU=cuda13 for CUDA 13)
 
@@ -18,7 +19,7 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
 BENCHMARKS := $(sort $(patsubst benchmarks/%/__main__.py,benchmarks.%,$(wildcard benchmarks/*/__main__.py))) benchmarks.lda.samplers
 FOLDERS := configs io kernels pipeline
 
-.PHONY: demo audit test lint mypy imports format coverage bench-quick gpu
+.PHONY: demo audit test lint mypy imports format coverage simulate bench-quick gpu
 
 demo: $(VENV)/.installed-demo
 	$(BIN)/corpusmill run configs/quickstart.yaml
@@ -56,6 +57,10 @@ coverage: $(VENV)/.installed-test
 		--numprocesses 3 --dist loadfile; status=$$?; rm -rf $$cache; exit $$status
 	$(BIN)/python -m coverage combine --quiet
 	$(BIN)/python -m coverage report --skip-covered
+
+simulate: $(VENV)/.installed-test
+	PYTHONPATH=tests $(BIN)/python -m simulation $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) \
+		$(if $(SECONDS),--seconds $(SECONDS)) $(if $(SCENARIO),--scenario $(SCENARIO))
 
 bench-quick: $(VENV)/.installed-benchmark
 	@set -e; for module in $(BENCHMARKS); do echo "== $$module"; $(BIN)/python -m $$module --quick; done

@@ -80,7 +80,7 @@ class PublishingScenario:
     def _read(self) -> None:
         """Read the version in use from time to time, as a service does."""
         while not all(caller.is_done for caller in self.callers):
-            self.world.sleep(self.world.random.choice((0.1, 3.0)))
+            self.world.sleep(self.world.random.choice((0.5, 3.0, 10.0)))
             try:
                 versions = Versions(MODEL)
                 number = versions.head.version

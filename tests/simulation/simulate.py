@@ -59,13 +59,13 @@ def simulate(seed: int, names: list[str]) -> Outcome:
 def simulate_many(first: int, count: int, seconds: float, names: list[str]) -> Iterator[Outcome]:
     """Run the simulations of consecutive seeds until all are done or the time is over."""
     end = time.monotonic() + seconds
-    gc.disable()
+    # Collections take longer than simulations, because the compiled kernels and their types are many objects.
+    gc.collect()
+    gc.freeze()
     try:
         for seed in range(first, first + count):
             yield simulate(seed, names)
             if time.monotonic() > end:
                 return
-            if seed % 50 == 0:
-                gc.collect()
     finally:
-        gc.enable()
+        gc.unfreeze()

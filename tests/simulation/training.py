@@ -117,7 +117,7 @@ class TrainingScenario:
     def _read(self) -> None:
         """Read the run from time to time, as a report does."""
         while not all(caller.is_done for caller in self.callers):
-            self.world.sleep(self.world.random.choice((0.1, 3.0)))
+            self.world.sleep(self.world.random.choice((0.5, 3.0, 10.0)))
             try:
                 run = RunStore(RUN)
                 step = run.step

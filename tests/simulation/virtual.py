@@ -6,11 +6,13 @@ import types
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from functools import cache
+from importlib.metadata import version
 from typing import Any
 from unittest import mock
 
 from corpusmill.io.stores import locks
-from corpusmill.pipeline.engine import contributions, tasks
+from corpusmill.pipeline.engine import contributions, run, tasks
 from corpusmill.pipeline.engine.cache import Cache
 
 from .world import Fiber, World
@@ -143,6 +145,7 @@ class CachePerProcess:
 
 
 _OUTSIDE = Cache()
+_version = cache(version)
 
 
 @contextlib.contextmanager
@@ -157,5 +160,7 @@ def virtual_library(seed: int) -> Iterator[None]:
                 if hasattr(module, name):
                     stack.enter_context(mock.patch.object(module, name, stand_in))
         stack.enter_context(mock.patch.object(tasks, "CACHE", CachePerProcess()))
+        # Looking for the versions of libraries reads many folders.
+        stack.enter_context(mock.patch.object(run, "version", _version))
         stack.enter_context(mock.patch.object(uuid, "uuid4", lambda: uuid.UUID(int=names.getrandbits(128), version=4)))
         yield

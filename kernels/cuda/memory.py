@@ -1,11 +1,13 @@
 """Memory of the CUDA device: who allocates it, what is copied, and how long it lives.
 
-The functions that launch kernels take and return NumPy arrays. They use four kinds of device arrays:
+The functions that launch kernels take and return NumPy arrays. They use five kinds of device arrays:
 
 - `allocate` returns an uninitialised array. It lives until its last reference is dropped.
 - `upload` returns a copy of a host array. Kernels may change it. It lives until its last reference is dropped.
 - `cached_copy` also returns a copy of a host array, but the same one again at the next call. Neither the copy nor the
   host array may be changed. It lives until the host array dies, or until the cache drops it (`caches.CopyCache`).
+- `resident` returns an array that takes the place of a host array. Kernels may change it. It lives until the engine
+  brings its contents back at the end of a shard (`residents.py`).
 - `workspace` returns an uninitialised array for intermediate results. It belongs to the host thread, which gets the
   same memory again when it requests the same name again. It lives as long as the thread.
 
@@ -16,6 +18,7 @@ Copies pass through pinned memory, which the device reads and writes directly. E
 ledger shows, in general the name of the array.
 """
 
+import functools
 import threading
 import weakref
 from collections.abc import Callable, Hashable, Iterator
@@ -26,10 +29,12 @@ from numba import cuda
 from numpy.typing import DTypeLike
 
 from ..errors import DeviceError
+from .array_map import Arrays, Value
 from .arrays import DeviceArray, Event, Shape
-from .caches import COPIES, DERIVED, Arrays, Value
+from .caches import COPIES, DERIVED
 from .launch import device_errors, new_event, stream, synchronize
 from .ledger import LEDGER, Operation
+from .residents import RESIDENTS, Resident
 
 #: Bytes of a pinned buffer. A larger copy is cut into parts of this size.
 BUFFER_BYTES = 4 << 20
@@ -181,7 +186,18 @@ def cached_copies(arrays: Fields, cause: str) -> Fields:
     return on_device(arrays, **copies)
 
 
-@device_errors()
+def resident(host: np.ndarray, cause: str) -> DeviceArray:
+    """Return the device array that has the contents of a host array until `RESIDENTS.bring_back`. Raises DeviceError.
+
+    The first call uploads them. Kernels may change the device array. The host array must be contiguous.
+    """
+    array = RESIDENTS.get(host)
+    if array is None:
+        array = upload(host, cause)
+        RESIDENTS.put(host, Resident(array, functools.partial(_copy_to_host, array, cause)))
+    return array
+
+
 def download(array: DeviceArray, cause: str, keep: bool = False) -> np.ndarray:
     """Return the contents of a device array.
 
@@ -189,8 +205,17 @@ def download(array: DeviceArray, cause: str, keep: bool = False) -> np.ndarray:
     for this thread's stream. If one of the kernels since the last wait failed, raises DeviceError, which names them.
     """
     host = np.empty(array.shape, array.dtype)
+    _copy_to_host(array, cause, host)
+    if keep and host.size:
+        COPIES.put(host, array)
+    return host
+
+
+@device_errors()
+def _copy_to_host(array: DeviceArray, cause: str, host: np.ndarray) -> None:
+    """Copy a device array to a contiguous host array of the same shape, and wait for this thread's stream."""
     if not host.size:
-        return host
+        return
     LEDGER.record(Operation.DOWNLOAD, cause, host.nbytes)
     # Parts that are being copied or in a pinned buffer: at most two, as there are two buffers.
     under_way: list[tuple[np.ndarray, np.ndarray]] = []
@@ -205,9 +230,6 @@ def download(array: DeviceArray, cause: str, keep: bool = False) -> np.ndarray:
     synchronize(cause)
     for part, buffer in under_way:
         np.copyto(part, buffer)
-    if keep:
-        COPIES.put(host, array)
-    return host
 
 
 def derived(sources: np.ndarray | Arrays, name: Hashable, compute: Callable[[], Value]) -> Value:

@@ -13,6 +13,7 @@ from typing import Any, TypedDict
 
 from ...io.stores.store import Arrays
 from ...kernels.cuda.ledger import LEDGER, by_operation
+from ...kernels.cuda.residents import RESIDENTS
 from ...kernels.errors import DeviceError
 from .algorithm import Address, AnyAlgorithm, PreviousModel, add, nbytes
 from .cache import CACHE
@@ -201,6 +202,10 @@ def sweep_shard(job: Job, chunks: Iterable[int], step: int, range_index: int) ->
             _write_state(job, step, index, result.state)
         watch.lap("write")
     assert deltas is not None
+    with LEDGER.recording() as traffic:
+        RESIDENTS.bring_back(array for delta in deltas for array in delta.values())
+    device.update(by_operation(traffic))
+    watch.lap("kernel")
     report: SweepReport = {
         "sums": sums,
         "seconds": watch.seconds,

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...word2vec.skip_gram import BATCH, PAD, Text, TrainingOptions
 from ..launch import launch, shared_memory_limit
-from ..memory import cached_copies, cached_copy, download, on_device, upload
+from ..memory import cached_copies, cached_copy, on_device, resident, upload
 from . import full, par
 
 #: Threads per block, at most: one per column.
@@ -32,6 +32,8 @@ def train(
 ) -> None:
     """Train W_in and W_out (R, D) float32 in place on a text; ``method`` is "full" or "par".
 
+    The matrices stay on the device; `RESIDENTS.bring_back` copies them to the host.
+
     Raises ValueError if a window's or a mini-batch's rows do not fit a block's shared memory, and DeviceError.
     """
     D = W_in.shape[1]
@@ -43,8 +45,6 @@ def train(
         return
     function = full.train_full if method == "full" else par.train_par
     shared = _shared_bytes(method, options, D)
-    device_in = upload(W_in, "W_in")
-    device_out = upload(W_out, "W_out")
     launch(
         function,
         min(BLOCKS, len(stretches)),
@@ -53,12 +53,10 @@ def train(
         cached_copies(text, "text"),
         on_device(options, table=cached_copy(options.table, "negatives")),
         D,
-        device_in.reshape(W_in.size),
-        device_out.reshape(W_out.size),
+        resident(W_in, "W_in").reshape(W_in.size),
+        resident(W_out, "W_out").reshape(W_out.size),
         shared=shared,
     )
-    W_in[:] = download(device_in, "W_in")
-    W_out[:] = download(device_out, "W_out")
 
 
 def _shared_bytes(method: str, options: TrainingOptions, D: int) -> int:

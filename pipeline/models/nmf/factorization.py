@@ -3,6 +3,7 @@
 H (D, K) is the state: each chunk keeps the rows of its documents. W (V, K) is the model, cut into blocks of rows.
 """
 
+import itertools
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -165,10 +166,6 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
         """Return one array of all blocks."""
         return concatenate([model.block(block)[name] for block in range(self.n_blocks)])
 
-    def by_block(self, P: np.ndarray, Q: np.ndarray, deltas: list[Arrays] | None) -> list[Arrays]:
-        """Return the shard's deltas with P and Q of this chunk added."""
-        return add_by_block(self.bounds, P, Q, deltas)
-
     def merge(self, left: Arrays, right: Arrays) -> Arrays:
         """Add P and Q. The order of the sum is that of the merge tree, so the rounding is always the same."""
         return add(left, right)
@@ -218,12 +215,20 @@ def heaviest(weights: np.ndarray, n: int) -> np.ndarray:
     return np.argsort(-weights, kind="stable")[:n]
 
 
-def add_by_block(bounds: tuple[int, ...], P: np.ndarray, Q: np.ndarray, deltas: list[Arrays] | None) -> list[Arrays]:
-    """Cut P into blocks, and add it and Q to the deltas of the shard's chunks before, one per block."""
-    found = []
-    for block, (first, stop) in enumerate(zip(bounds[:-1], bounds[1:], strict=True)):
-        delta: Arrays = {"P": P[first:stop], "Q": Q}
-        if deltas is not None:
-            delta = add(deltas[block], delta)
-        found.append(delta)
-    return found
+def shard_sums(shape: tuple[int, ...], like: np.ndarray, deltas: list[Arrays] | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return P and Q of the shard so far, to which a sweep adds: P as ``like`` (V, K), Q float64 of this shape.
+
+    They are zero for the shard's first chunk. All chunks add to the same arrays, so that kernels of a CUDA device can
+    keep them there.
+    """
+    if deltas is None:
+        return np.zeros(like.shape, like.dtype), np.zeros(shape)
+    # `cut_sums` has cut P into the blocks' deltas, without a copy.
+    P = deltas[0]["P"].base
+    assert P is not None
+    return P, deltas[0]["Q"]
+
+
+def cut_sums(bounds: tuple[int, ...], P: np.ndarray, Q: np.ndarray) -> list[Arrays]:
+    """Return the deltas of the blocks: each has its rows of P, as a view, and Q."""
+    return [{"P": P[first:stop], "Q": Q} for first, stop in itertools.pairwise(bounds)]

@@ -21,7 +21,7 @@ from ...engine.algorithm import Address, MemoryEstimate, Metrics, Model, Previou
 from ...engine.data import ChunkSize
 from ...engine.device import kernels
 from .extrapolation import extrapolate_step, starting_point
-from .factorization import FOLD_IN_SWEEPS, Factorization, concatenate, gram_matrix
+from .factorization import FOLD_IN_SWEEPS, Factorization, concatenate, cut_sums, gram_matrix, shard_sums
 from .rows import PreparedRows, Rows, by_row, entries_of, n_rows_of
 
 Factor = Literal["W", "H"]
@@ -89,14 +89,13 @@ class FrobeniusFactorization(Factorization):
         if S is None:
             S = self.gram(W)
         H = self.first_rows(model, A, address) if state is None else state["H"].copy()
-        P = np.zeros_like(W)
-        Q = np.zeros_like(S)
+        P, Q = shard_sums(S.shape, W, deltas)
         violation = self.update_rows(chunk, W, S, H, P, Q)
         entries = entries_of(A)
         sums: Arrays = {"norm": np.float64(nmf.inner_product(entries, entries))}
         if self.convergence == "gradient":
             sums["violation"] = np.float64(violation)
-        return SweepResult({"H": H}, self.by_block(P, nmf.symmetric(Q), deltas), sums)
+        return SweepResult({"H": H}, cut_sums(self.bounds, P, Q), sums)
 
     def update_rows(
         self, A: PreparedRows, W: np.ndarray, S: np.ndarray, H: np.ndarray, P: np.ndarray, Q: np.ndarray
@@ -113,7 +112,7 @@ class FrobeniusFactorization(Factorization):
             products.add_products(A.by_column, H, P)
         else:
             self.update(A @ W, S, H, "H", Q, violation)
-            np.matmul(A.T, H, out=P)
+            P += A.T @ H
         return float(violation[0])
 
     def apply(self, block: Arrays, delta: Arrays, shared: Arrays) -> tuple[Arrays, Arrays]:
@@ -123,7 +122,8 @@ class FrobeniusFactorization(Factorization):
         """
         W = starting_point(block).copy()
         P = delta["P"]
-        Q = delta["Q"]
+        own = nmf.symmetric(delta["Q"])
+        Q = own
         if self.continues:
             P = P + block["seen"]
             Q = Q + shared["seen"]
@@ -142,7 +142,7 @@ class FrobeniusFactorization(Factorization):
             # The reported error covers the new rows only.
             kept["seen"] = block["seen"]
             inner -= float(np.sum(block["seen"] * W, dtype=np.float64))
-        totals["explained"] = np.float64(2 * inner - np.sum(S * delta["Q"]))
+        totals["explained"] = np.float64(2 * inner - np.sum(S * own))
         return kept, totals
 
     def update_columns(

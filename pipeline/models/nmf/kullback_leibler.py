@@ -10,7 +10,7 @@ from ....io.stores.matrix import Matrix
 from ....io.stores.store import Arrays
 from ....kernels.nmf import products, solvers
 from ...engine.algorithm import Address, Metrics, Model, SweepResult
-from .factorization import FOLD_IN_SWEEPS, Factorization
+from .factorization import FOLD_IN_SWEEPS, Factorization, cut_sums, shard_sums
 from .rows import PreparedRows, Rows, by_row
 
 
@@ -44,12 +44,13 @@ class KullbackLeibler(Factorization):
             _multiply(A, W, S, H)
         ratio = products.SparseRows(A.indptr, A.indices, np.empty_like(A.data))
         logarithms = solvers.kullback_leibler_ratios(A, H, W, ratio.data)
-        P = np.zeros_like(W)
+        P, Q = shard_sums(S.shape, W, deltas)
         products.add_products(products.transposed(ratio, len(W)), H, P)
-        Q = H.sum(axis=0, dtype=np.float64)
+        sum_of_rows = H.sum(axis=0, dtype=np.float64)
+        Q += sum_of_rows
         total = np.sum(A.data, dtype=np.float64)
-        sums = {"divergence": logarithms - total + S @ Q, "norm": total}
-        return SweepResult({"H": H}, self.by_block(P, Q, deltas), sums)
+        sums = {"divergence": logarithms - total + S @ sum_of_rows, "norm": total}
+        return SweepResult({"H": H}, cut_sums(self.bounds, P, Q), sums)
 
     def gram(self, W: np.ndarray) -> np.ndarray:
         """Return the sum of the rows: (K,) float64."""

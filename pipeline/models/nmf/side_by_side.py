@@ -22,7 +22,7 @@ from ....io.stores.store import Arrays
 from ....kernels.nmf import hals as nmf
 from ...engine.algorithm import Address, Algorithm, MemoryEstimate, Metrics, Model, PreviousModel, SweepResult, add
 from ...engine.data import ChunkSize
-from .factorization import add_by_block, concatenate
+from .factorization import concatenate, cut_sums, shard_sums
 from .frobenius import Hals
 from .rows import PreparedRows, Rows, by_row, entries_of, n_rows_of
 
@@ -171,28 +171,26 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedRows]):
         A = by_row(chunk)
         W = concatenate([model.block(block)["W"] for block in range(self.n_blocks)])
         H = np.empty((n_rows_of(A), places[-1].stop), W.dtype)
-        P = np.empty((len(W), places[-1].stop), W.dtype)
-        Q = []
+        squares = consecutive([self.columns[member] ** 2 for member in active])
+        P, Q = shard_sums((squares[-1].stop,), np.empty((len(W), places[-1].stop), W.dtype), deltas)
         violation = np.zeros(len(self.members))
         done = 0
         for group in groups(self.columns, active):
             where = slice(places[done].start, places[done + len(group) - 1].stop)
             rows = np.concatenate([self._rows(member, state, A, address) for member in group], axis=1)
-            products = np.zeros((len(W), rows.shape[1]), W.dtype)
+            products = np.ascontiguousarray(P[:, where])
             factor = np.concatenate([W[:, self._places[member]] for member in group], axis=1)
-            parts = self._parts(group, model.shared, factor)
+            grams = [Q[square] for square in squares[done : done + len(group)]]
+            parts = self._parts(group, model.shared, factor, grams)
             nmf.sweep_side_by_side(chunk, factor, parts, rows, products, self.members[0].sweeps)
             for member, part in zip(group, parts, strict=True):
-                Q.append(nmf.symmetric(part.Q).ravel())
                 violation[member] = part.scratch.violation[0]
             H[:, where] = rows
             P[:, where] = products
             done += len(group)
         entries = entries_of(A)
         sums = {"norm": np.float64(nmf.inner_product(entries, entries)), "violation": violation}
-        return SweepResult(
-            {"H": H, "restarts": np.array(active)}, add_by_block(self.bounds, P, np.concatenate(Q), deltas), sums
-        )
+        return SweepResult({"H": H, "restarts": np.array(active)}, cut_sums(self.bounds, P, Q), sums)
 
     def _rows(self, member: int, state: Arrays | None, A: Rows, address: Address) -> np.ndarray:
         """Return the H (D, K) of one restart: from the state, or random numbers if it begins now."""
@@ -204,17 +202,18 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedRows]):
         # The address of the first epoch of a separate run.
         return algorithm.random_first_rows(n_rows_of(A), Address(algorithm.seed, 1, address.chunk))
 
-    def _parts(self, group: list[int], shared: Arrays, W: np.ndarray) -> list[nmf.Columns]:
-        """Return what the kernel needs to sweep each restart of a group, given their columns of W."""
+    def _parts(self, group: list[int], shared: Arrays, W: np.ndarray, grams: list[np.ndarray]) -> list[nmf.Columns]:
+        """Return what the kernel needs to sweep each restart of a group, given their columns of W and their Q."""
         found = []
-        for member, where in zip(group, consecutive([self.columns[m] for m in group]), strict=True):
+        places = consecutive([self.columns[member] for member in group])
+        for member, where, gram in zip(group, places, grams, strict=True):
             algorithm = self.members[member]
             K = algorithm.n_components
             S = shared["S"][self._squares[member]].reshape(K, K)
             if shared["restart_epochs"][member] == 0:
                 S = algorithm.gram(np.ascontiguousarray(W[:, where]))
             scratch = nmf.make_scratch(K, algorithm.dtype)
-            found.append(nmf.Columns(where, algorithm.rule(S, "H"), np.zeros((K, K)), scratch))
+            found.append(nmf.Columns(where, algorithm.rule(S, "H"), gram.reshape(K, K), scratch))
         return found
 
     def merge(self, left: Arrays, right: Arrays) -> Arrays:

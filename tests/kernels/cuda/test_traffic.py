@@ -20,6 +20,7 @@ from corpusmill.kernels.cuda.nmf import products as cuda_products
 from corpusmill.kernels.cuda.nmf import tiled as cuda_tiled
 from corpusmill.kernels.cuda.node2vec import walks as cuda_walks
 from corpusmill.kernels.cuda.random_indexing import accumulate as cuda_accumulate
+from corpusmill.kernels.cuda.residents import RESIDENTS
 from corpusmill.kernels.cuda.word2vec import skip_gram as cuda_skip_gram
 from corpusmill.kernels.lda import collapsed, esca
 from corpusmill.kernels.nmf import hals, products
@@ -247,7 +248,7 @@ def test_the_three_phases_launch_two_kernels_per_component():
 
 
 @pytest.mark.parametrize("method", ["full", "par"])
-def test_training_words_uploads_and_downloads_both_matrices(method):
+def test_matrices_in_training_are_copied_once_in_each_direction(method):
     rng = np.random.default_rng(4)
     ptr = np.r_[0, 5, 12].astype(np.int64)
     words = rng.integers(0, 9, 12).astype(np.uint32)
@@ -264,10 +265,18 @@ def test_training_words_uploads_and_downloads_both_matrices(method):
     matrices = {"W_in": W_in.nbytes, "W_out": W_out.nbytes}
     stretches = {"stretches": 2 * 4 * 8}
     assert first.uploads == matrices | stretches | sizes("text", text) | {"negatives": table.nbytes}
-    assert first.downloads == matrices
+    assert first.downloads == {}
     assert first.launches == {f"train_{method}": 1}
-    assert first.waits == {"W_in": 1, "W_out": 1}
-    assert Traffic(train).uploads == matrices | stretches
+    assert first.waits == {}
+    # A second chunk of the shard would upload its own text and negatives.
+    again = Traffic(train)
+    assert again.uploads == stretches
+    assert again.downloads == {}
+    last = Traffic(lambda: RESIDENTS.bring_back([W_in, W_out]))
+    assert last.downloads == matrices
+    assert last.uploads == {}
+    # After that, the matrices belong to the host again.
+    assert Traffic(lambda: RESIDENTS.bring_back([W_in, W_out])).downloads == {}
 
 
 # --- random indexing and walks ---

@@ -5,6 +5,7 @@ from unittest import mock
 import numpy as np
 import pytest
 from corpusmill.kernels import random
+from corpusmill.kernels.cuda.residents import RESIDENTS
 from corpusmill.kernels.cuda.word2vec import skip_gram as word2vec
 from corpusmill.kernels.word2vec import skip_gram as cpu
 from helpers.cuda_simulator import few_threads, on_device
@@ -16,6 +17,11 @@ def _few_threads():
     # One block, so that updates come in the CPU's order on a device too.
     with few_threads(word2vec, THREADS=64), mock.patch.object(word2vec, "BLOCKS", 1):
         yield
+
+
+def train(method, text, options, W_in, W_out):
+    word2vec.train(method, text, options, W_in, W_out)
+    RESIDENTS.bring_back([W_in, W_out])
 
 
 def small_case(lengths, window=3, negative=2, n_words=9):
@@ -36,7 +42,7 @@ def test_rows_equal_those_of_the_cpu(method, window, negative):
     expected, found = [a.copy() for a in W], [a.copy() for a in W]
     cpu.train(method, text, step, *expected)
     with mock.patch.object(word2vec, "STRETCH", 24):
-        word2vec.train(method, text, step, *found)
+        train(method, text, step, *found)
     for a, b, old in zip(found, expected, W, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-5)
         assert np.abs(a - old).max() > 1e-2
@@ -51,7 +57,7 @@ def test_blocks_side_by_side_lose_no_change(method):
     expected, found = [a.copy() for a in W], [a.copy() for a in W]
     cpu.train(method, text, step, *expected)
     with mock.patch.object(word2vec, "BLOCKS", 3):
-        word2vec.train(method, text, step, *found)
+        train(method, text, step, *found)
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-5)
 

@@ -69,8 +69,8 @@ class HalsKernels(Protocol):
         Q: np.ndarray,
         sweeps: int,
         scratch: "Scratch",
-    ) -> None:
-        """Sweep H (D, K) in place for a sparse matrix and W; add its products to P and Q."""
+    ) -> np.ndarray:
+        """Return the swept H (D, K) for a sparse matrix and W; add its products to P and Q."""
 
     def sweep_rows(
         self,

@@ -6,6 +6,7 @@ import click
 import numpy as np
 from corpusmill.kernels.cuda.nmf import hals as nmf_cuda
 from corpusmill.kernels.cuda.nmf import tiled as nmf_tiled
+from corpusmill.kernels.cuda.residents import RESIDENTS
 from corpusmill.kernels.nmf import hals as nmf_cpu
 from corpusmill.kernels.nmf import products
 
@@ -46,6 +47,7 @@ def epoch(module, A, W, H) -> None:
     K = W.shape[1]
     scratch = nmf_cpu.make_scratch(K, np.float32)
     P, Q, S = np.zeros_like(W), np.zeros((K, K)), np.zeros((K, K))
-    module.sweep_sparse(A, W, nmf_cpu.update_rule(W.T @ W, "separable", "H"), H.copy(), P, Q, 1, scratch)
+    module.sweep_sparse(A, W, nmf_cpu.update_rule(W.T @ W, "separable", "H"), H, P, Q, 1, scratch)
+    RESIDENTS.bring_back([P, Q])
     rule = nmf_cpu.update_rule(nmf_cpu.symmetric(Q), "separable", "W")
     module.sweep_rows(P, rule, W.copy(), S, 1, scratch)

@@ -96,7 +96,7 @@ class Blocks:
         scratch = nmf.make_scratch(K, np.float32)
         rule = nmf.update_rule(self.S, self.order, "H")
         if self.sparse:
-            nmf.sweep_sparse(A, W, rule, H, P, Q, self.sweeps, scratch)
+            H[:] = nmf.sweep_sparse(A, W, rule, H, P, Q, self.sweeps, scratch)
         else:
             nmf.sweep_rows(A @ W, rule, H, Q, self.sweeps, scratch)
             np.matmul(A.T, H, out=P)

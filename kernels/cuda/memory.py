@@ -211,6 +211,13 @@ def download(array: DeviceArray, cause: str, keep: bool = False) -> np.ndarray:
     return host
 
 
+def download_to(host: np.ndarray, array: DeviceArray, cause: str) -> None:
+    """Copy a device array to a contiguous host array, whose cached copy it becomes. Otherwise like `download`."""
+    _copy_to_host(array, cause, host)
+    if host.size:
+        COPIES.put(host, array)
+
+
 @device_errors()
 def _copy_to_host(array: DeviceArray, cause: str, host: np.ndarray) -> None:
     """Copy a device array to a contiguous host array of the same shape, and wait for this thread's stream."""

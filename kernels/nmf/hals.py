@@ -226,13 +226,15 @@ def sweep_sparse(
     Q: np.ndarray,
     sweeps: int,
     scratch: Scratch,
-) -> None:
-    """Sweep H (D, K) in place, for sparse A and W (V, K).
+) -> np.ndarray:
+    """Return the swept H (D, K), for sparse A and W (V, K).
 
     Adds AᵀH to P (V, K), the upper triangle of HᵀH to Q (K, K) float64, and the projected gradients to
     ``scratch.violation``.
     """
+    H = H.copy()
     sweep_side_by_side(A, W, [Columns(slice(0, H.shape[1]), rule, Q, scratch)], H, P, sweeps)
+    return H
 
 
 def sweep_side_by_side(

@@ -1,19 +1,20 @@
-"""FAST-HALS on a CUDA device: all components of a factor in one launch, one thread block per 32 rows.
+"""FAST-HALS on a CUDA device: all components of a factor in one launch, one thread block per 4 to 32 rows.
 
 Source: ALO-NMF (Moon et al., KDD 2020), section 4.2. The paper launches two kernels per component, because it
 normalises each component over all rows; that form is in `tiled.py`. Here components are not normalised during a sweep,
 so rows do not depend on each other, and a block sweeps its rows alone.
 
-Shared memory holds two arrays (K, 32) of the block's rows: x, the values, and y = r − penalty − S·x, where r is the
-row of A·W, of Aᵀ·H or of a given product. A row is a column of the arrays, and a warp's lane has one row.
+Shared memory holds two arrays (K, rows) of the block's rows: x, the values, and y = r − penalty − S·x, where r is the
+row of A·W, of Aᵀ·H or of a given product. A row is a column of the arrays, and a thread has one row. A block has 32
+rows, or fewer if K is too large for that.
 
 1. The warps compute r, or read it.
-2. The warps compute y, each for some of the components: phase 1 of Algorithm 2 for all tiles at once.
+2. The threads of a row compute y, each for some of the components: phase 1 of Algorithm 2 for all tiles at once.
 3. Component after component moves to max(floor, keep·x + step·y). Its change is subtracted from y of the other
    components: phases 2 and 3.
 
-A single row per lane means that no lane needs another lane's numbers. The arrays have 33 columns, so that threads of a
-warp use different banks, whether they are on one component or on one row.
+A single row per thread means that no lane needs another lane's numbers. The arrays have one column more than rows, so
+that threads of a warp use different banks, whether they are on one component or on one row.
 
 The results differ from the CPU's by rounding, since sums have another order. Tested to 1e-5 in the simulator and on a
 device: tests/kernels/cuda/nmf/test_hals.py. Reference implementation: tests/helpers/naive.py, `nmf_best_rows` and
@@ -31,14 +32,14 @@ from ...simd import tiles
 from ..arrays import DeviceArray
 from ..jit import kernel
 from ..launch import launch, shared_memory_limit
-from ..memory import cached_copies, cached_copy, download, upload
+from ..memory import allocate, cached_copies, cached_copy, download, download_to, resident, upload
 from ..warp import WARP
-from .products import sparse_product, upper_gram
+from .products import add_gram, add_sparse_product
 
 #: Threads per block.
 THREADS = 256
-#: Columns of the arrays in shared memory: 32 rows and one column that is not used.
-COLUMNS = WARP + 1
+#: Rows of a block, at least.
+MIN_ROWS = 4
 
 
 class DeviceRule(NamedTuple):
@@ -60,48 +61,68 @@ def sweep_sparse(
     Q: np.ndarray,
     sweeps: int,
     scratch: Scratch,
-) -> None:
-    """Update the rows of H (D, K), given a sparse A and W (V, K), and add what the update of W needs to P and Q.
+) -> np.ndarray:
+    """Return the updated H (D, K), given a sparse A and W (V, K), and add what the update of W needs to P and Q.
 
-    P (V, K) receives AᵀH, and Q (K, K) float64 the upper triangle of HᵀH, with the new H. As on the CPU, all three
-    change in place. Raises ValueError if K is too large for shared memory, and DeviceError.
+    P (V, K) receives AᵀH, and Q (K, K) float64 HᵀH, with the new H. P and Q stay on the device;
+    `RESIDENTS.bring_back` copies them to the host. Neither H nor the result may be changed, because their copies on the
+    device serve again. Raises ValueError if K is too large for shared memory, and DeviceError.
     """
     if not len(H):
-        return
-    swept = _sweep(cached_copies(A.by_row, "A"), cached_copy(W, "W"), rule, H, sweeps)
-    P += sparse_product(A.by_column, swept, P.shape, "P")
-    Q += upper_gram(swept, "Q")
-    H[:] = download(swept, "H")
+        return H
+    swept = allocate(H.shape, H.dtype, "H")
+    _sweep(cached_copies(A.by_row, "A"), cached_copy(W, "W"), rule, cached_copy(H, "H"), swept, sweeps)
+    add_sparse_product(A.by_column, swept, resident(P, "P"), "P")
+    add_gram(swept, resident(Q, "Q"), "Q")
+    return download(swept, "H", keep=True)
 
 
 def sweep_rows(R: np.ndarray, rule: UpdateRule, H: np.ndarray, Q: np.ndarray, sweeps: int, scratch: Scratch) -> float:
     """Update the rows of H (D, K) in place, given the products R = A·W (D, K).
 
-    Q (K, K) float64 receives the upper triangle of HᵀH. Returns the sum of R · H over all entries, with the new H.
-    Raises ValueError if K is too large for shared memory, and DeviceError.
+    Q (K, K) float64 receives HᵀH. Returns the sum of R · H over all entries, with the new H. Afterwards, H may not be
+    changed, because its copy on the device serves again. Raises ValueError if K is too large for shared memory, and
+    DeviceError.
     """
     if not len(H):
         return 0.0
     no_rows = SparseRows(np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, R.dtype))
-    swept = _sweep(cached_copies(no_rows, "no rows"), cached_copy(R, "R"), rule, H, sweeps)
-    Q += upper_gram(swept, "Q")
-    H[:] = download(swept, "H")
+    swept = upload(H, "H")
+    _sweep(cached_copies(no_rows, "no rows"), cached_copy(R, "R"), rule, swept, swept, sweeps)
+    gram = upload(np.zeros_like(Q), "Q")
+    add_gram(swept, gram, "Q")
+    Q += download(gram, "Q")
+    download_to(H, swept, "H")
     return float(np.einsum("dk,dk->", R, H, dtype=np.float64))
 
 
-def _sweep(rows: SparseRows, X: DeviceArray, rule: UpdateRule, H: np.ndarray, sweeps: int) -> DeviceArray:
-    """Return the updated H on the device. Its products are those of the rows with X or, without rows, X itself."""
-    K = H.shape[1]
-    shared = 2 * K * COLUMNS * H.itemsize
-    if shared > shared_memory_limit():
-        raise ValueError(
-            f"{K:,} components take {shared:,} bytes of a block's shared memory, which has "
-            f"{shared_memory_limit():,}: choose fewer, or device 'cpu'"
-        )
-    swept = upload(H, "H")
-    blocks = -(-len(H) // WARP)
-    launch(_sweep_block, blocks, THREADS, rows, X, _to_device_rule(rule, K), swept, sweeps, shared=shared)
-    return swept
+def _sweep(rows: SparseRows, X: DeviceArray, rule: UpdateRule, old: DeviceArray, new: DeviceArray, sweeps: int) -> None:
+    """Update ``old`` (n, K) into ``new``. Its products are those of the rows with X or, without rows, X itself."""
+    n, K = new.shape
+    block_rows = _rows_per_block(K, new.dtype.itemsize)
+    shared = _shared_bytes(K, block_rows, new.dtype.itemsize)
+    blocks = -(-n // block_rows)
+    device_rule = _to_device_rule(rule, K)
+    launch(_sweep_block, blocks, THREADS, rows, X, device_rule, old, new, block_rows, sweeps, shared=shared)
+
+
+def _shared_bytes(K: int, block_rows: int, itemsize: int) -> int:
+    return 2 * K * (block_rows + 1) * itemsize
+
+
+def _rows_per_block(K: int, itemsize: int) -> int:
+    """Return the most rows of a block that fit into shared memory, a power of two up to 32. Raises ValueError."""
+    limit = shared_memory_limit()
+    block_rows = WARP
+    while _shared_bytes(K, block_rows, itemsize) > limit:
+        block_rows //= 2
+        if block_rows < MIN_ROWS:
+            needed = _shared_bytes(K, MIN_ROWS, itemsize)
+            raise ValueError(
+                f"{K:,} components take {needed:,} bytes of a block's shared memory, which has {limit:,}: choose "
+                f"fewer, or device 'cpu'"
+            )
+    return block_rows
 
 
 def _to_device_rule(rule: UpdateRule, K: int) -> DeviceRule:
@@ -119,23 +140,32 @@ def _to_device_rule(rule: UpdateRule, K: int) -> DeviceRule:
 
 
 @kernel
-def _sweep_block(rows: SparseRows, X: DeviceArray, rule: DeviceRule, H: DeviceArray, sweeps: int) -> None:
-    """Sweep 32 rows in each block."""
+def _sweep_block(
+    rows: SparseRows,
+    X: DeviceArray,
+    rule: DeviceRule,
+    old: DeviceArray,
+    new: DeviceArray,
+    block_rows: int,
+    sweeps: int,
+) -> None:
+    """Sweep ``block_rows`` rows in each block. ``old`` and ``new`` may be the same array."""
     indptr, indices, data = rows
     S, keep, step, penalty, floor = rule
-    K = H.shape[1]
-    first = cuda.blockIdx.x * WARP
+    K = new.shape[1]
+    first = cuda.blockIdx.x * block_rows
     lane = cuda.threadIdx.x % WARP
     warp = cuda.threadIdx.x // WARP
     warps = cuda.blockDim.x // WARP
-    n = min(WARP, len(H) - first)
-    shared = cuda.shared.array(0, H.dtype)
-    x = shared[: K * COLUMNS]
-    y = shared[K * COLUMNS :]
+    n = min(block_rows, len(new) - first)
+    columns = block_rows + 1
+    shared = cuda.shared.array(0, new.dtype)
+    x = shared[: K * columns]
+    y = shared[K * columns :]
 
     # 1. r − penalty. A warp has a row, and its lanes have components, so that neighbouring lanes read neighbouring
     # numbers of X and H.
-    for d in range(warp, WARP, warps):
+    for d in range(warp, block_rows, warps):
         for k in range(lane, K, WARP):
             total = -penalty
             if d < n:
@@ -144,34 +174,37 @@ def _sweep_block(rows: SparseRows, X: DeviceArray, rule: DeviceRule, H: DeviceAr
                         total += data[i] * X[indices[i], k]
                 else:
                     total += X[first + d, k]
-            x[k * COLUMNS + d] = H[first + d, k] if d < n else 0
-            y[k * COLUMNS + d] = total
+            x[k * columns + d] = old[first + d, k] if d < n else 0
+            y[k * columns + d] = total
     cuda.syncthreads()
 
-    # 2. y = r − penalty − S·x. From here on a lane has a row, and a warp has components.
-    for k in range(warp, K, warps):
-        total = y[k * COLUMNS + lane]
+    # 2. y = r − penalty − S·x. From here on a thread has a row, and the threads of a row share the components.
+    row = cuda.threadIdx.x % block_rows
+    team = cuda.threadIdx.x // block_rows
+    teams = cuda.blockDim.x // block_rows
+    for k in range(team, K, teams):
+        total = y[k * columns + row]
         for j in range(K):
-            total -= S[k, j] * x[j * COLUMNS + lane]
-        y[k * COLUMNS + lane] = total
+            total -= S[k, j] * x[j * columns + row]
+        y[k * columns + row] = total
 
-    # 3. All warps compute the new value of component k; each subtracts its change from y of its own components.
+    # 3. All teams compute the new value of component k; each subtracts its change from y of its own components.
     for turn in range(sweeps):
         for k in range(K):
             cuda.syncthreads()
-            old = x[k * COLUMNS + lane]
-            new = max(floor, keep[k] * old + step[k] * y[k * COLUMNS + lane])
+            before = x[k * columns + row]
+            after = max(floor, keep[k] * before + step[k] * y[k * columns + row])
             # In the last sweep, y of the components up to k is not used any more.
             first_used = k + 1 if turn + 1 == sweeps else 0
-            for j in range(first_used + warp, K, warps):
+            for j in range(first_used + team, K, teams):
                 if j != k:
-                    y[j * COLUMNS + lane] -= S[k, j] * (new - old)
-            # x[k] and y[k] may change only after all warps have read them.
+                    y[j * columns + row] -= S[k, j] * (after - before)
+            # x[k] and y[k] may change only after all teams have read them.
             cuda.syncthreads()
-            if warp == 0:
-                x[k * COLUMNS + lane] = new
-                y[k * COLUMNS + lane] -= S[k, k] * (new - old)
+            if team == 0:
+                x[k * columns + row] = after
+                y[k * columns + row] -= S[k, k] * (after - before)
     cuda.syncthreads()
     for d in range(warp, n, warps):
         for k in range(lane, K, WARP):
-            H[first + d, k] = x[k * COLUMNS + d]
+            new[first + d, k] = x[k * columns + d]

@@ -15,7 +15,7 @@ from ..arrays import DeviceArray
 from ..jit import kernel
 from ..launch import device_errors, launch, stream
 from ..ledger import LEDGER, Operation
-from ..memory import allocate, cached_copies, download
+from ..memory import cached_copies
 from ..warp import WARP, warp_sum
 
 #: Blocks of a product, at most.
@@ -31,67 +31,61 @@ def has_cupy() -> bool:
 
 
 @device_errors()
-def multiply(compute: Callable[..., Cupy], cause: str, *arrays: DeviceArray | np.ndarray) -> np.ndarray:
-    """Return ``compute(cupy, *arrays)`` of device arrays as an array of the host. Raises DeviceError.
+def run_cupy(compute: Callable[..., None], cause: str, *arrays: DeviceArray | np.ndarray) -> None:
+    """Call ``compute(cupy, *arrays)``, which changes one of the device arrays. Raises DeviceError.
 
-    It runs on this thread's stream. The host waits for the result.
+    CuPy's arrays share the memory of the device arrays. It runs on this thread's stream, and the host does not wait.
     """
     import cupy
 
     LEDGER.record(Operation.LAUNCH, f"cupy: {cause}")
     with cupy.cuda.ExternalStream(int(stream().handle)):
-        product = compute(cupy, *(cupy.asarray(array) for array in arrays))
-        LEDGER.record(Operation.DOWNLOAD, cause, product.nbytes)
-        LEDGER.record(Operation.WAIT, cause)
-        host: np.ndarray = cupy.asnumpy(product)
-        return host
+        compute(cupy, *(cupy.asarray(array) for array in arrays))
 
 
-def sparse_product(A: SparseRows, X: DeviceArray, shape: tuple[int, int], cause: str) -> np.ndarray:
-    """Return A·X, of this shape and X's type, for sparse rows A on the host and X on the device."""
+def add_sparse_product(A: SparseRows, X: DeviceArray, out: DeviceArray, cause: str) -> None:
+    """Add A·X to ``out``, for sparse rows A on the host, and X and ``out`` on the device."""
     rows = cached_copies(A, "A")
     if has_cupy():
         from cupyx.scipy.sparse import csr_matrix
 
-        def by_cusparse(_: Cupy, indptr: Cupy, indices: Cupy, data: Cupy, dense: Cupy) -> Cupy:
-            return csr_matrix((data, indices, indptr.astype("i4")), (shape[0], X.shape[0])) @ dense
+        def by_cusparse(_: Cupy, indptr: Cupy, indices: Cupy, data: Cupy, dense: Cupy, out: Cupy) -> None:
+            out += csr_matrix((data, indices, indptr.astype("i4")), (out.shape[0], dense.shape[0])) @ dense
 
-        return multiply(by_cusparse, cause, *rows, X)
-    out = allocate(shape, X.dtype, cause)
-    launch(_multiply_rows, min(BLOCKS, shape[0]), WARP, rows, X, out)
-    return download(out, cause)
+        run_cupy(by_cusparse, cause, *rows, X, out)
+        return
+    launch(_multiply_rows, min(BLOCKS, len(out)), WARP, rows, X, out)
 
 
 @kernel
 def _multiply_rows(rows: SparseRows, X: DeviceArray, out: DeviceArray) -> None:
-    """Compute A·X. A block is one warp and takes row after row; a thread has every 32nd column."""
+    """Add A·X to ``out``. A block is one warp and takes row after row; a thread has every 32nd column."""
     indptr, indices, data = rows
     for i in range(cuda.blockIdx.x, len(out), cuda.gridDim.x):
         for k in range(cuda.threadIdx.x, out.shape[1], WARP):
             total = 0 * X[0, k]
             for j in range(indptr[i], indptr[i + 1]):
                 total += data[j] * X[indices[j], k]
-            out[i, k] = total
+            out[i, k] += total
 
 
-def upper_gram(X: DeviceArray, cause: str) -> np.ndarray:
-    """Return the upper triangle of XᵀX, (K, K) float64, for X (n, K) on the device."""
+def add_gram(X: DeviceArray, out: DeviceArray, cause: str) -> None:
+    """Add XᵀX to ``out`` (K, K) float64, for X (n, K); both on the device."""
     if has_cupy():
 
-        def by_cublas(cupy: Cupy, dense: Cupy) -> Cupy:
+        def by_cublas(cupy: Cupy, dense: Cupy, out: Cupy) -> None:
             wide = dense.astype(cupy.float64)
-            return wide.T @ wide
+            out += wide.T @ wide
 
-        return np.triu(multiply(by_cublas, cause, X))
+        run_cupy(by_cublas, cause, X, out)
+        return
     K = X.shape[1]
-    out = allocate((K, K), np.float64, cause)
     launch(_multiply_columns, min(BLOCKS, K * K), WARP, X, out)
-    return np.triu(download(out, cause))
 
 
 @kernel
 def _multiply_columns(X: DeviceArray, out: DeviceArray) -> None:
-    """Compute XᵀX in float64. A block is one warp and takes element after element of the result."""
+    """Add XᵀX to ``out``, summed in float64. A block is one warp and takes element after element of the result."""
     K = len(out)
     for element in range(cuda.blockIdx.x, K * K, cuda.gridDim.x):
         row = element // K
@@ -101,4 +95,4 @@ def _multiply_columns(X: DeviceArray, out: DeviceArray) -> None:
             total += float64(X[d, row]) * float64(X[d, column])
         total = warp_sum(total)
         if cuda.threadIdx.x == 0:
-            out[row, column] = total
+            out[row, column] += total

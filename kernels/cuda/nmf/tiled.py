@@ -23,7 +23,7 @@ from ..jit import kernel
 from ..launch import launch
 from ..memory import allocate, download, upload
 from ..warp import WARP, warp_sum
-from .products import Cupy, has_cupy, multiply
+from .products import Cupy, has_cupy, run_cupy
 
 #: Threads per block.
 THREADS = 256
@@ -49,25 +49,27 @@ def update(X: np.ndarray, P: np.ndarray, Q: np.ndarray, T: int, normalise: bool)
         Q=upload(Q, "Q"),
         keep=upload(keep, "keep"),
     )
+    squares = upload(np.zeros(X.shape[1]), "squares")
     for first in range(0, X.shape[1], T):
         last = min(first + T, X.shape[1])
         G = _tile_product(factor, first, last)
         for t in range(first, last):
-            squares = upload(np.zeros(1), "squares")
-            launch(_values, blocks, THREADS, G, t - first, floor, squares)
-            launch(_normalise, blocks, THREADS, factor.X, G, factor.Q, (first, last, t), squares, normalise)
+            square = squares[t : t + 1]
+            launch(_values, blocks, THREADS, G, t - first, floor, square)
+            launch(_normalise, blocks, THREADS, factor.X, G, factor.Q, (first, last, t), square, normalise)
     X[:] = download(factor.X, "X").T
 
 
 def _tile_product(factor: Factor, first: int, last: int) -> DeviceArray:
     """Return keep·X + P − Q·X of a tile's components, (T, V). X is new before the tile, and old from the tile on."""
+    G = allocate((last - first, factor.X.shape[1]), factor.P.dtype, "G")
     if has_cupy():
 
-        def by_cublas(_: Cupy, X: Cupy, P: Cupy, Q: Cupy, keep: Cupy) -> Cupy:
-            return keep[first:last, None] * X[first:last] + P[first:last] - Q[first:last] @ X
+        def by_cublas(_: Cupy, X: Cupy, P: Cupy, Q: Cupy, keep: Cupy, G: Cupy) -> None:
+            G[:] = keep[first:last, None] * X[first:last] + P[first:last] - Q[first:last] @ X
 
-        return upload(multiply(by_cublas, "G", *factor), "G")
-    G = allocate((last - first, factor.X.shape[1]), factor.P.dtype, "G")
+        run_cupy(by_cublas, "G", *factor, G)
+        return G
     launch(_multiply, -(-factor.X.shape[1] // THREADS), THREADS, *factor, first, G)
     return G
 
@@ -84,36 +86,36 @@ def _multiply(X: DeviceArray, P: DeviceArray, Q: DeviceArray, keep: DeviceArray,
 
 
 @kernel
-def _values(G: DeviceArray, t: int, floor: DeviceArray, squares: DeviceArray) -> None:
-    """Raise the values of component t to at least ``floor``, and add their squares to ``squares[0]``."""
+def _values(G: DeviceArray, t: int, floor: DeviceArray, square: DeviceArray) -> None:
+    """Raise the values of component t to at least ``floor``, and add their squares to ``square[0]``."""
     lane = cuda.threadIdx.x % WARP
     warp = cuda.threadIdx.x // WARP
     sums = cuda.shared.array(WARP, float64)  # of each warp of the block
     i = cuda.grid(1)
-    square = float64(0)
+    own = float64(0)
     if i < G.shape[1]:
         value = max(floor, G[t, i])
         G[t, i] = value
-        square = float64(value) * float64(value)
-    square = warp_sum(square)
+        own = float64(value) * float64(value)
+    own = warp_sum(own)
     if lane == 0:
-        sums[warp] = square
+        sums[warp] = own
     cuda.syncthreads()
     if warp == 0:
-        square = warp_sum(sums[lane] if lane < cuda.blockDim.x // WARP else float64(0))
+        own = warp_sum(sums[lane] if lane < cuda.blockDim.x // WARP else float64(0))
         if lane == 0:
-            cuda.atomic.add(squares, 0, square)
+            cuda.atomic.add(square, 0, own)
 
 
 @kernel
 def _normalise(
-    X: DeviceArray, G: DeviceArray, Q: DeviceArray, places: tuple[int, int, int], squares: DeviceArray, normalise: bool
+    X: DeviceArray, G: DeviceArray, Q: DeviceArray, places: tuple[int, int, int], square: DeviceArray, normalise: bool
 ) -> None:
     """Scale component t, and subtract its change from the products of the tile's later components."""
     first, last, t = places
     i = cuda.grid(1)
     if i < X.shape[1]:
-        value = G[t - first, i] / (squares[0] ** 0.5 if normalise else 1.0)
+        value = G[t - first, i] / (square[0] ** 0.5 if normalise else 1.0)
         change = value - X[t, i]
         X[t, i] = value
         for j in range(t + 1, last):

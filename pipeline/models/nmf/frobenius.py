@@ -88,9 +88,9 @@ class FrobeniusFactorization(Factorization):
         S = model.shared.get("extrapolated", model.shared.get("S"))
         if S is None:
             S = self.gram(W)
-        H = self.first_rows(model, A, address) if state is None else state["H"].copy()
+        before = self.first_rows(model, A, address) if state is None else state["H"]
         P, Q = shard_sums(S.shape, W, deltas)
-        violation = self.update_rows(chunk, W, S, H, P, Q)
+        H, violation = self.update_rows(chunk, W, S, before, P, Q)
         entries = entries_of(A)
         sums: Arrays = {"norm": np.float64(nmf.inner_product(entries, entries))}
         if self.convergence == "gradient":
@@ -99,12 +99,13 @@ class FrobeniusFactorization(Factorization):
 
     def update_rows(
         self, A: PreparedRows, W: np.ndarray, S: np.ndarray, H: np.ndarray, P: np.ndarray, Q: np.ndarray
-    ) -> float:
-        """Update H (D, K) in place; add AᵀH to P (V, K), and the upper triangle of HᵀH to Q (K, K).
+    ) -> tuple[np.ndarray, float]:
+        """Return the updated H (D, K) and the violation of `update`.
 
-        Returns the violation of `update`.
+        Adds AᵀH to P (V, K), and the upper triangle of HᵀH to Q (K, K).
         """
         violation = np.zeros(1)
+        H = H.copy()
         if isinstance(A, products.SparseMatrix):
             R = np.zeros_like(H)
             products.add_products(A.by_row, W, R)
@@ -113,7 +114,7 @@ class FrobeniusFactorization(Factorization):
         else:
             self.update(A @ W, S, H, "H", Q, violation)
             P += A.T @ H
-        return float(violation[0])
+        return H, float(violation[0])
 
     def apply(self, block: Arrays, delta: Arrays, shared: Arrays) -> tuple[Arrays, Arrays]:
         """Update a block of W from P and Q. Its totals are S, Q and its part of the error.
@@ -228,14 +229,14 @@ class Hals(FrobeniusFactorization):
 
     def update_rows(
         self, A: PreparedRows, W: np.ndarray, S: np.ndarray, H: np.ndarray, P: np.ndarray, Q: np.ndarray
-    ) -> float:
+    ) -> tuple[np.ndarray, float]:
         """Update H, P and Q as in the base class. For sparse rows, kernels do it in parts that fit the cache."""
         if not isinstance(A, products.SparseMatrix):
             return super().update_rows(A, W, S, H, P, Q)
         scratch = nmf.make_scratch(self.n_components, self.dtype)
         rule = self.rule(S, "H")
-        kernels("nmf.hals", self.device).sweep_sparse(A, W, rule, H, P, Q, self.sweeps, scratch)
-        return float(scratch.violation[0])
+        swept = kernels("nmf.hals", self.device).sweep_sparse(A, W, rule, H, P, Q, self.sweeps, scratch)
+        return swept, float(scratch.violation[0])
 
     def update(
         self, R: np.ndarray, S: np.ndarray, X: np.ndarray, factor: Factor, gram: np.ndarray, violation: np.ndarray

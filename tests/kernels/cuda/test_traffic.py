@@ -192,7 +192,7 @@ def test_mini_batches_upload_counts_and_download_topics():
 # --- NMF ---
 
 
-def test_a_sweep_of_sparse_rows_uploads_both_factors_and_downloads_one():
+def test_a_sweep_of_sparse_rows_downloads_only_the_new_rows():
     rng = np.random.default_rng(0)
     A = sparse.random(35, 9, 0.4, "csr", dtype=np.float32, random_state=rng)
     matrix = products.sparse_matrix(
@@ -201,22 +201,29 @@ def test_a_sweep_of_sparse_rows_uploads_both_factors_and_downloads_one():
     W, H = rng.random((9, 5), np.float32), rng.random((35, 5), np.float32)
     rule = hals.update_rule(W.T @ W, "separable", "H")
     P, Q = np.zeros_like(W), np.zeros((5, 5))
+    found = {"H": H}
 
     def sweep():
         with few_threads(cuda_hals, THREADS=64), few_threads(cuda_products, BLOCKS=2):
-            cuda_hals.sweep_sparse(matrix, W, rule, H, P, Q, 1, None)
+            found["H"] = cuda_hals.sweep_sparse(matrix, W, rule, found["H"], P, Q, 1, None)
 
     first = Traffic(sweep)
     both_orders = Counter(sizes("A", matrix.by_row)) + Counter(sizes("A", matrix.by_column))
     of_rule = {"S": 4 * 5 * 5, "keep": rule.keep.nbytes, "step": rule.step.nbytes}
-    assert first.uploads == both_orders | of_rule | {"W": W.nbytes, "H": H.nbytes}
-    assert first.downloads == {"P": W.nbytes, "Q": 8 * 5 * 5, "H": H.nbytes}
+    sums = {"P": P.nbytes, "Q": Q.nbytes}
+    assert first.uploads == both_orders | of_rule | sums | {"W": W.nbytes, "H": H.nbytes}
+    assert first.downloads == {"H": H.nbytes}
+    # In the next epoch, the new H is on the device. Another chunk of the shard adds to the same P and Q.
     again = Traffic(sweep)
-    assert again.uploads == of_rule | {"H": H.nbytes}
-    assert again.downloads == first.downloads
+    assert again.uploads == of_rule
+    assert again.downloads == {"H": H.nbytes}
     if not cuda_products.has_cupy():
         assert again.launches == {"sweep_block": 1, "multiply_rows": 1, "multiply_columns": 1}
-    assert again.waits == {"P": 1, "Q": 1, "H": 1}
+    assert again.waits == {"H": 1}
+    # A part of P brings back all of it.
+    last = Traffic(lambda: RESIDENTS.bring_back([P[:4], P[4:], Q]))
+    assert last.downloads == sums
+    assert last.waits == {"P": 1, "Q": 1}
 
 
 def test_a_sweep_of_products_uploads_them():
@@ -226,7 +233,7 @@ def test_a_sweep_of_products_uploads_them():
     with few_threads(cuda_hals, THREADS=64), few_threads(cuda_products, BLOCKS=2):
         found = Traffic(lambda: cuda_hals.sweep_rows(R, rule, H, np.zeros((5, 5)), 1, None))
     of_rule = {"S": 4 * 5 * 5, "keep": rule.keep.nbytes, "step": rule.step.nbytes}
-    assert found.uploads == of_rule | {"R": R.nbytes, "H": H.nbytes}
+    assert found.uploads == of_rule | {"R": R.nbytes, "H": H.nbytes, "Q": 8 * 5 * 5}
     assert found.downloads == {"Q": 8 * 5 * 5, "H": H.nbytes}
     assert found.waits == {"Q": 1, "H": 1}
 

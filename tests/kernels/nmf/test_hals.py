@@ -31,7 +31,8 @@ def epoch(A, W, H, sweep="separable", sweeps=1, l1=(0.0, 0.0), l2=(0.0, 0.0), de
         nmf.sweep_rows((A @ W).astype(dtype), rule, H, Q, sweeps, scratch)
         P = (A.T @ H).astype(dtype)
     else:
-        nmf.sweep_sparse(products.sparse_matrix(rows_of(A, dtype), len(W)), W, rule, H, P, Q, sweeps, scratch)
+        matrix = products.sparse_matrix(rows_of(A, dtype), len(W))
+        H[:] = nmf.sweep_sparse(matrix, W, rule, H, P, Q, sweeps, scratch)
     Q = nmf.symmetric(Q)
     if sweep == "paper":
         nmf_tiled.update(W, P, Q.astype(dtype), 8, True)

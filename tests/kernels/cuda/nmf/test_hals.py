@@ -7,6 +7,7 @@ import pytest
 from corpusmill.kernels.cuda.nmf import hals as nmf
 from corpusmill.kernels.cuda.nmf import products as nmf_products
 from corpusmill.kernels.cuda.nmf import tiled as nmf_tiled
+from corpusmill.kernels.cuda.residents import RESIDENTS
 from corpusmill.kernels.nmf import hals as cpu
 from corpusmill.kernels.nmf import products
 from corpusmill.kernels.nmf import tiled as cpu_tiled
@@ -30,22 +31,32 @@ def small_case(dtype, D=35, V=9, K=5):
 
 @on_device
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("block_rows", [4, 16, 32])
 @pytest.mark.parametrize(("sweep", "sweeps"), [("separable", 1), ("separable", 3), ("paper", 1)])
-def test_half_an_epoch_equals_that_of_the_cpu(sweep, sweeps, dtype):
+def test_half_an_epoch_equals_that_of_the_cpu(sweep, sweeps, block_rows, dtype):
     A, rows, W, old = small_case(dtype)
     S = W.T.astype(float) @ W
     rule, scratch = cpu.update_rule(S, sweep, "H", 0.01, 0.02, dtype), cpu.make_scratch(5, dtype)
-    expected, found = ((old.copy(), np.ones_like(W), np.ones((5, 5))) for _ in range(2))
-    cpu.sweep_sparse(rows, W, rule, *expected, sweeps, scratch)
-    nmf.sweep_sparse(rows, W, rule, *found, sweeps, scratch)
-    for a, b in zip(found[:2], expected[:2], strict=True):
-        np.testing.assert_allclose(a, b, atol=1e-5)
-    np.testing.assert_allclose(np.triu(found[2]), np.triu(expected[2]), atol=1e-5)
-    assert np.abs(found[0] - old).max() > 0.1
-    R, dense = A @ W, (old.copy(), np.ones((5, 5)))
-    inner = nmf.sweep_rows(R, rule, *dense, sweeps, scratch)
-    np.testing.assert_allclose(dense[0], expected[0], atol=1e-5)
-    np.testing.assert_allclose(inner, np.sum(R * expected[0]), rtol=1e-5)
+    expected, found = ((np.ones_like(W), np.ones((5, 5))) for _ in range(2))
+    enough = 2 * 5 * (block_rows + 1) * np.dtype(dtype).itemsize
+    H = cpu.sweep_sparse(rows, W, rule, old, *expected, sweeps, scratch)
+    with mock.patch.object(nmf, "shared_memory_limit", return_value=enough):
+        found_H = nmf.sweep_sparse(rows, W, rule, old, *found, sweeps, scratch)
+        RESIDENTS.bring_back(found)
+        R, dense = A @ W, (old.copy(), np.ones((5, 5)))
+        inner = nmf.sweep_rows(R, rule, *dense, sweeps, scratch)
+    np.testing.assert_allclose(found_H, H, atol=1e-5)
+    np.testing.assert_allclose(found[0], expected[0], atol=1e-5)
+    np.testing.assert_allclose(np.triu(found[1]), np.triu(expected[1]), atol=1e-5)
+    assert np.abs(H - old).max() > 0.1
+    np.testing.assert_allclose(dense[0], H, atol=1e-5)
+    np.testing.assert_allclose(np.triu(dense[1]), np.triu(expected[1]), atol=1e-5)
+    np.testing.assert_allclose(inner, np.sum(R * H), rtol=1e-5)
+
+
+@on_device
+def test_a_thousand_components_fit_the_shared_memory_that_every_device_grants():
+    assert nmf._rows_per_block(1024, 4) >= nmf.MIN_ROWS
 
 
 @on_device
@@ -65,8 +76,8 @@ def test_too_many_components_are_refused():
     _, rows, W, H = small_case("float32")
     rule = cpu.update_rule(W.T @ W, "separable", "H")
     with (
-        mock.patch.object(nmf, "shared_memory_limit", return_value=1000),
-        pytest.raises(ValueError, match=r"5 components take 1,320 bytes of a block's shared memory, which has 1,000"),
+        mock.patch.object(nmf, "shared_memory_limit", return_value=100),
+        pytest.raises(ValueError, match=r"5 components take 200 bytes of a block's shared memory, which has 100"),
     ):
         nmf.sweep_sparse(rows, W, rule, H, np.zeros_like(W), np.zeros((5, 5)), 1, None)
 

@@ -26,12 +26,15 @@ LOOK_SECONDS = 1.0
 
 
 def submit_graph(
-    client: "Client", calls: Mapping[str, tuple[Any, ...]], places: Mapping[str, str] | None = None
+    client: "Client",
+    calls: Mapping[str, tuple[Any, ...]],
+    places: Mapping[str, str] | None = None,
+    may_move: bool = True,
 ) -> "list[Future]":
     """Submit tasks with one message to the scheduler; return their futures in order.
 
     ``calls`` has the function and the arguments of each task by its key. ``places`` may have the address of the worker
-    that a task should run on. It runs elsewhere if that worker dies: with a hard restriction, it would wait for a
+    that a task should run on. If it may move, it runs elsewhere when that worker dies. Otherwise it would wait for a
     worker that may never come back.
     """
     graph = {key: DaskTask(key, *call) for key, call in calls.items()}
@@ -39,7 +42,7 @@ def submit_graph(
         return client.get(graph, list(graph), sync=False)
     layers = {}
     for key, task in graph.items():
-        annotations = {"workers": [places[key]], "allow_other_workers": True}
+        annotations = {"workers": [places[key]], "allow_other_workers": may_move}
         layers[key] = MaterializedLayer({key: task}, annotations=annotations)
     return client.get(HighLevelGraph(layers, {key: set() for key in layers}), list(graph), sync=False)
 

@@ -14,9 +14,20 @@ from . import tasks
 from .algorithm import MAX_SHARDS, AnyAlgorithm, Metrics, PreviousModel, add
 from .contributions import SweepPhase
 from .data import ChunkSize, TrainingData, reference
-from .events import Callback, Described, EpochFinished, EpochStarted, Event, RunFinished, RunStarted, ShardSwept
+from .events import (
+    Callback,
+    CellsTrained,
+    Described,
+    EpochFinished,
+    EpochStarted,
+    Event,
+    RunFinished,
+    RunStarted,
+    ShardSwept,
+)
 from .executors import Capacity, Executor
 from .finite import check_finite
+from .grid import GridAlgorithm
 from .plan import make_plan
 from .run import RunStore, describe
 from .sweeps import SweptRange
@@ -190,11 +201,13 @@ class _Engine:
                 _add_numbers(measured, {f"seconds_{cause}": value for cause, value in report["seconds"].items()})
                 _add_numbers(measured, report["device"])
             merging = time.perf_counter()
-            updated = swept.update(self.key(step, f"range-{range_index}"))
+            updated = swept.update()
             for applied in updated:
                 totals = add(totals, applied.totals)
                 _add_numbers(measured, applied.measured)
-            seconds_merge += time.perf_counter() - merging - _mean_kernel_seconds(updated)
+            # A grid is trained by all threads at the same time.
+            training = sum(applied.measured.get("seconds_kernel", 0.0) for applied in updated) / self.threads
+            seconds_merge += time.perf_counter() - merging - training
         metrics = self._reduce_shared(step, totals, sums, rows)
         elapsed = time.perf_counter() - started
         tokens = sum(self.shard_tokens[s] for s in shards)
@@ -217,18 +230,38 @@ class _Engine:
         n_ranges = self.algorithm.n_ranges
         phase = SweepPhase(self.job, step, range_index, shards, len(self.shards[0]), len(self.data.chunks))
         tokens = [self.shard_tokens[shard] for shard in shards]
+        swept_share, cell_tokens = self._shares_of_progress(sum(tokens))
 
         def emit(position: int, report: tasks.SweepProgress) -> None:
             # The shares of the ranges add up to the tokens of the shard.
             share = tokens[position] * (range_index + 1) // n_ranges - tokens[position] * range_index // n_ranges
             event = ShardSwept(
-                self._epoch_of(step), shards[position], share, report["worker"], report["seconds"], report["cached"]
+                self._epoch_of(step),
+                shards[position],
+                share * swept_share,
+                report["worker"],
+                report["seconds"],
+                report["cached"],
             )
             self._emit(event)
 
-        swept = SweptRange(self.executor, phase, tokens, emit)
+        def emit_cells(worker: str, cells: int, seconds: float) -> None:
+            self._emit(CellsTrained(self._epoch_of(step), cells, cells * cell_tokens, worker, {"kernel": seconds}))
+
+        swept = SweptRange(self.executor, phase, tokens, emit, emit_cells)
         swept.sweep()
         return swept
+
+    def _shares_of_progress(self, tokens: int) -> tuple[float, float]:
+        """Return the share of a step's progress that its sweeps are, and the tokens that a cell of its grid stands for.
+
+        ``tokens`` is the number of tokens of the step.
+        """
+        algorithm = self.algorithm
+        if not isinstance(algorithm, GridAlgorithm):
+            return 1, 0.0
+        n_cells = algorithm.passes * algorithm.n_blocks**2
+        return algorithm.sweep_share, (1 - algorithm.sweep_share) * tokens / n_cells
 
     def _epoch_of(self, step: int) -> int:
         return -(-step // self.algorithm.rounds)
@@ -295,12 +328,6 @@ class _Engine:
         """Call every callback; return whether one of them returned True."""
         answers = [callback(event) for callback in self.training.callbacks]
         return any(answers)
-
-
-def _mean_kernel_seconds(updated: list[tasks.AppliedBlock]) -> float:
-    """Return the time that the visits of a grid computed. Its groups compute at the same time, so it is their mean."""
-    seconds = [block.measured["seconds_kernel"] for block in updated if "seconds_kernel" in block.measured]
-    return sum(seconds) / max(1, len(seconds))
 
 
 def _add_numbers(sums: Metrics, numbers: Mapping[str, float]) -> None:

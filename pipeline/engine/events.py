@@ -35,10 +35,24 @@ class ShardSwept:
 
     epoch: int
     shard: int
-    tokens: int
+    tokens: float
     worker: str
     seconds: dict[str, float]  # read, kernel and write
     cached: int  # chunks and states that were found in the worker's cache
+
+
+@dataclass(frozen=True)
+class CellsTrained:
+    """A worker has trained some cells of a grid; ``tokens`` is their share of the epoch's tokens.
+
+    In a run that trains a grid, ``tokens`` of `ShardSwept` and of this event together are the tokens of the epoch.
+    """
+
+    epoch: int
+    cells: int
+    tokens: float
+    worker: str
+    seconds: dict[str, float]  # kernel
 
 
 @dataclass(frozen=True)
@@ -67,7 +81,7 @@ class RunFinished:
     metrics: Metrics = field(default_factory=dict)
 
 
-Event = RunStarted | EpochStarted | ShardSwept | EpochFinished | Described | RunFinished
+Event = RunStarted | EpochStarted | ShardSwept | CellsTrained | EpochFinished | Described | RunFinished
 
 #: A function that receives every event of a run. If it returns True for `EpochFinished`, training stops.
 Callback = Callable[[Event], bool | None]

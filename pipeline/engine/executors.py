@@ -9,6 +9,7 @@ from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -24,11 +25,11 @@ from .contributions import (
     Pieces,
     Source,
     SweepPhase,
-    merge_blocks,
     sweep_shards,
     update_blocks,
 )
 from .device import device_bytes
+from .grid_training import plan_grid, train_here
 from .tasks import AppliedBlock
 
 if TYPE_CHECKING:
@@ -45,6 +46,9 @@ Result = Any
 Task = Callable[..., Result]
 #: The arguments of one call of a task.
 Arguments = tuple[Any, ...]
+
+#: Receives the name of a worker, the number of grid cells that it has trained, and the seconds that its threads took.
+OnCells = Callable[[str, int, float], None]
 
 #: Seconds that all workers may be paused before their tasks are cancelled.
 STALLED_SECONDS = 60.0
@@ -73,8 +77,8 @@ class Executor(ABC):
         """Return the present workers. With ``devices``, each reports the memory of its CUDA device too."""
 
     @abstractmethod
-    def submit(self, function: Task, *arguments: object, key: str, near: str | None = None) -> Handle:
-        """Run a task, preferably on the worker at the address ``near``; return its handle."""
+    def submit(self, function: Task, *arguments: object, key: str) -> Handle:
+        """Run a task; return its handle."""
 
     @abstractmethod
     def completed(self, handles: Iterable[Handle]) -> Iterator[tuple[int, Result]]:
@@ -99,10 +103,11 @@ class Executor(ABC):
         """
 
     @abstractmethod
-    def merge(
-        self, phase: SweepPhase, contributions: list[Contribution], blocks: list[int], key: str, near: str
-    ) -> Handle:
-        """Return the handle of the merged deltas of some blocks, near a worker. The task may fail as `update` does."""
+    def train_grid(self, phase: SweepPhase, contributions: list[Contribution], on_cells: OnCells) -> list[AppliedBlock]:
+        """Train the cells of a grid, with the merged deltas of all contributions; return the result for each block.
+
+        Raises ContributionLost if a worker died before its rows were written.
+        """
 
     def guarded(self) -> contextlib.AbstractContextManager[None]:
         """Return a context that turns the errors of a lost scheduler into `TaskLost` with advice."""
@@ -132,7 +137,7 @@ class Synchronous(Executor):
 
         return [Capacity("this process", "", 1, MEMORY_LIMIT, device_bytes() if devices else 0)]
 
-    def submit(self, function: Task, *arguments: object, key: str, near: str | None = None) -> Handle:
+    def submit(self, function: Task, *arguments: object, key: str) -> Handle:
         """Return the result itself."""
         return function(*arguments)
 
@@ -159,12 +164,12 @@ class Synchronous(Executor):
         for block in blocks:
             yield [block], update_blocks(phase, [block], sources, _fetch_from(contributions))
 
-    def merge(
-        self, phase: SweepPhase, contributions: list[Contribution], blocks: list[int], key: str, near: str
-    ) -> Handle:
-        """Return the merged deltas themselves."""
+    def train_grid(self, phase: SweepPhase, contributions: list[Contribution], on_cells: OnCells) -> list[AppliedBlock]:
+        """Train all cells in this process."""
         sources = [contribution.source for contribution in contributions]
-        return merge_blocks(phase, blocks, sources, _fetch_from(contributions))
+        (capacity,) = self.capacities()
+        plan = plan_grid(phase, "", [capacity.address] * phase.job.algorithm.n_blocks, capacity.memory)
+        return train_here(plan, sources, _fetch_from(contributions), partial(on_cells, capacity.name))
 
 
 def _fetch_from(contributions: list[Contribution]) -> Fetch:
@@ -181,13 +186,14 @@ class OnDask(Executor):
     """Runs tasks on a Dask client's workers."""
 
     def __init__(self, client: "Client"):
+        from .column_exchange import ColumnExchange
         from .plugins import Exchange, FreeStrandedTasks, Leases
 
         self.client = client
         assert client.scheduler is not None, "the client is closed"
         self._address = client.scheduler.address
         self._stalled = False
-        for plugin in (FreeStrandedTasks(), Leases(), Exchange()):
+        for plugin in (FreeStrandedTasks(), Leases(), Exchange(), ColumnExchange()):
             client.register_plugin(plugin)
 
     def capacities(self, devices: bool = False) -> list[Capacity]:
@@ -205,13 +211,9 @@ class OnDask(Executor):
         )
         return sorted(found, key=lambda c: c.name)
 
-    def submit(self, function: Task, *arguments: object, key: str, near: str | None = None) -> Handle:
-        """Return a future. ``near`` is a preference: the task runs elsewhere if that worker has died or is busy."""
-        if near is None:
-            return self.client.submit(function, *arguments, key=key, pure=False)
-        # With a hard restriction, the task would wait for a worker that may never come back.
-        preference = {"workers": [near], "allow_other_workers": True}
-        return self.client.submit(function, *arguments, key=key, pure=False, **preference)
+    def submit(self, function: Task, *arguments: object, key: str) -> Handle:
+        """Return a future."""
+        return self.client.submit(function, *arguments, key=key, pure=False)
 
     def run(self, function: Task, arguments: Iterable[Arguments], key: str) -> Iterator[tuple[int, Result]]:
         """Run independent tasks, which are submitted with one message; yield (position, result) as they finish."""
@@ -263,14 +265,17 @@ class OnDask(Executor):
         for position, applied in self.completed(futures):
             yield groups[position], applied
 
-    def merge(
-        self, phase: SweepPhase, contributions: list[Contribution], blocks: list[int], key: str, near: str
-    ) -> Handle:
-        """Return a future."""
-        from .plugins import merge_on_worker
+    def train_grid(self, phase: SweepPhase, contributions: list[Contribution], on_cells: OnCells) -> list[AppliedBlock]:
+        """Train with one task per worker. Each worker trains consecutive rows, in proportion to its threads."""
+        from .cluster_grid import ClusterGrid
 
-        sources = [contribution.source for contribution in contributions]
-        return self.submit(merge_on_worker, phase, blocks, sources, key=key, near=near)
+        capacities = self.capacities()
+        addresses = balanced_places([1] * phase.job.algorithm.n_blocks, capacities)
+        memory = min(capacity.memory for capacity in capacities)
+        plan = plan_grid(phase, f"{phase.name}-{os.urandom(4).hex()}", addresses, memory)
+        grid = ClusterGrid(self.client, plan, contributions, on_cells, self._fail)
+        with self._unless_stalled(lambda: grid.keys):
+            return grid.run()
 
     def _fail(self, key: str, error: BaseException) -> NoReturn:
         """Raise the error of a task, or TaskLost if it is an error of the cluster."""

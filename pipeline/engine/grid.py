@@ -6,8 +6,8 @@ with some arrays of block j, the *columns*. Two cells without a common block can
 with a common block run in a fixed order. So the result is the same for any number of workers and threads.
 
 For P blocks, a power of two, the order has P *strata*. Stratum s has the cells (i, i xor s), of which no two share a
-block. The exclusive or makes the order hierarchical. If G workers (a power of two) take P / G consecutive rows each,
-then a worker keeps the same columns for P / G consecutive strata, and exchanges them G times in all.
+block. The exclusive or makes the order hierarchical: n consecutive rows, if n is a power of two and divides P, meet the
+same n columns in n consecutive strata. So a worker that trains n rows exchanges its columns P / n times per pass.
 
 Source: Gemulla, Nijkamp, Haas and Sismanis, "Large-scale matrix factorization with distributed stochastic gradient
 descent" (KDD 2011), section 4, for the strata.
@@ -16,6 +16,7 @@ descent" (KDD 2011), section 4, for the strata.
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Generic, NamedTuple
 
 from ...io.stores.store import Arrays
@@ -50,17 +51,20 @@ class GridAlgorithm(Algorithm[DataT, ChunkT], Generic[DataT, ChunkT]):
     passes : int, default=1
         Number of times that a step trains each cell. `Cell.grid_pass` counts them.
     threads : int, default=1
-        Number of cells that one task trains at the same time.
+        Number of cells that a worker trains at the same time, if the worker has fewer threads than that.
 
     Attributes
     ----------
     row_arrays, column_arrays : tuple of str
         Names of the arrays that a block's cells change, as a row of the grid and as a column.
+    sweep_share : float
+        Share of the sweeps in the time of a step, for the display of progress.
     """
 
     row_arrays: ClassVar[tuple[str, ...]]
     column_arrays: ClassVar[tuple[str, ...]]
-    # Trained blocks wait on a worker for their next visit. Dask writes them to disk if they exceed their share.
+    sweep_share: ClassVar[float] = 0.1
+    # Blocks wait in this share of a worker's memory for their next cell. Those that do not fit are written to disk.
     held_share: ClassVar[float] = 0.3
 
     passes: int = 1
@@ -74,24 +78,16 @@ class GridAlgorithm(Algorithm[DataT, ChunkT], Generic[DataT, ChunkT]):
             raise ValueError(f"{n} blocks: a grid needs a power of two, such as {below} or {2 * below}")
 
     def count_parallel(self, n_shards: int) -> int:
-        """Return how many tasks of a step can run at the same time: one per block."""
+        """Return how many cells can be trained at the same time: one per block."""
         return self.n_blocks
 
     @abstractmethod
-    def visit_memory(self, data: DataT, n_groups: int) -> MemoryEstimate:
-        """Return the bytes of a visit, which trains two groups of blocks, if there are ``n_groups`` groups."""
+    def cell_memory(self, data: DataT) -> MemoryEstimate:
+        """Return the bytes of one cell: what `prepare` takes and returns, a row block and a column block."""
 
     def largest_task(self, data: DataT, available: int) -> MemoryEstimate:
-        """Return the memory of the largest sweep or visit. Groups are made smaller until a visit fits."""
-        visit = self.visit_memory(data, self.least_groups(data, available))
-        return max(super().largest_task(data, available), visit, key=lambda estimate: estimate.total)
-
-    def least_groups(self, data: DataT, available: int) -> int:
-        """Return the smallest number of groups whose visits fit into ``available`` bytes, at most the blocks."""
-        n_groups = 1
-        while n_groups < self.n_blocks and self.visit_memory(data, n_groups).total > available:
-            n_groups *= 2
-        return n_groups
+        """Return the memory of the largest sweep or cell."""
+        return max(super().largest_task(data, available), self.cell_memory(data), key=lambda estimate: estimate.total)
 
     def prepare(self, row: int, delta: Arrays) -> Arrays:
         """Return what the cells of a row need, from the row's merged delta; by default the delta itself."""
@@ -110,61 +106,45 @@ AnyGridAlgorithm = GridAlgorithm[Any, Any]
 
 @dataclass(frozen=True)
 class Grid:
-    """The order of the cells of one step, and their division into visits.
+    """The order of the cells of one step. Strata are numbered from 0 over all passes of the step.
 
-    The blocks form ``n_groups`` groups of consecutive blocks. In a *visit*, one group of rows is trained with one group
-    of columns. The number of groups depends on the cluster. It changes neither the order nor the result.
+    A stratum has one cell of each row and one cell of each column. So the cells of a row, or of a column, are trained
+    in the order of their strata, and this is all that a result depends on.
     """
 
     seed: int
     step: int
     n_blocks: int
-    n_groups: int
     passes: int
 
     @property
-    def n_visits(self) -> int:
-        """Number of visits of each group. A single group needs no exchange, so it has one visit."""
-        if self.n_groups == 1:
-            return 1
-        return self.passes * self.n_groups
+    def n_strata(self) -> int:
+        """Number of strata in the step."""
+        return self.passes * self.n_blocks
 
-    def blocks(self, group: int) -> range:
-        """Return the blocks of a group."""
-        size = self.n_blocks // self.n_groups
-        return range(group * size, (group + 1) * size)
+    @cached_property
+    def _shifts(self) -> list[int]:
+        """One number per pass. It permutes the strata, so that no pair of blocks is the last one in each pass."""
+        draws = random.stream(random.key(self.seed, self.step, SHIFT), self.passes)
+        return [int(draw) % self.n_blocks for draw in draws]
 
-    def columns(self, visit: int, group: int) -> int:
-        """Return the group of columns that a group of rows is trained with."""
-        grid_pass, turn = divmod(visit, self.n_groups)
-        size = self.n_blocks // self.n_groups
-        return group ^ turn ^ (self._shift(grid_pass) // size)
+    def partner(self, number: int, block: int) -> int:
+        """Return the column of a row in stratum ``number``, which is also the row of the column ``block``."""
+        grid_pass, stratum = divmod(number, self.n_blocks)
+        return block ^ stratum ^ self._shifts[grid_pass]
 
-    def strata(self, visit: int, group: int) -> Iterator[list[Cell]]:
-        """Yield a visit's cells in order. The cells of one list have no block in common."""
-        if self.n_groups == 1:
-            numbers = range(self.passes * self.n_blocks)
-        else:
-            size = self.n_blocks // self.n_groups
-            numbers = range(visit * size, (visit + 1) * size)
-        for number in numbers:
-            grid_pass, stratum = divmod(number, self.n_blocks)
-            shifted = stratum ^ self._shift(grid_pass)
-            yield [Cell(grid_pass, stratum, row, row ^ shifted) for row in self.blocks(group)]
+    def cells(self, rows: range, size: int) -> Iterator[tuple[int, Cell]]:
+        """Yield the cells of some rows, and the numbers of their strata, in an order in which they can be trained.
 
-    def _shift(self, grid_pass: int) -> int:
-        """Return the number that permutes a pass's strata, so that no pair of blocks always comes last."""
-        key = random.key(self.seed, self.step, SHIFT)
-        return int(random.stream(key, grid_pass + 1)[grid_pass]) % self.n_blocks
-
-
-def count_groups(n_blocks: int, threads: int) -> int:
-    """Return the number of groups that keeps ``threads`` threads busy: a power of two, at most ``n_blocks``.
-
-    Fewer groups exchange fewer blocks. So it is the smallest number that keeps the threads busy for at least nine
-    tenths of the time that the best number would.
-    """
-    sizes = [1 << k for k in range(n_blocks.bit_length())]
-    busy = [size / (threads * -(-size // threads)) for size in sizes]
-    enough = 0.9 * max(busy)
-    return next(size for size, share in zip(sizes, busy, strict=True) if share >= enough)
+        ``size``, a power of two and at most the number of blocks, is the number of row blocks and of column blocks that
+        are used by turns. With a smaller size, fewer blocks have to be in memory. Workers that use the same size can
+        train their rows in these orders and exchange columns without ever waiting for each other in a circle, because
+        the orders are parts of one order of all cells.
+        """
+        for turn in range(0, self.n_strata, size):
+            for first in range(rows.start - rows.start % size, rows.stop, size):
+                own = range(max(first, rows.start), min(first + size, rows.stop))
+                for number in range(turn, turn + size):
+                    grid_pass, stratum = divmod(number, self.n_blocks)
+                    for row in own:
+                        yield number, Cell(grid_pass, stratum, row, self.partner(number, row))

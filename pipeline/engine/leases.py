@@ -45,6 +45,7 @@ class Pool:
     shards: range  # numbers of the step's shards; a position is an index of this range
     homes: dict[str, deque[int]]
     taken: set[int] = field(default_factory=set)
+    begun: set[str] = field(default_factory=set)  # addresses of the workers that train a grid
     paces: dict[str, _Pace] = field(default_factory=dict)
 
     @classmethod

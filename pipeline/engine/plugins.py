@@ -12,14 +12,12 @@ from distributed.diagnostics.plugin import SchedulerPlugin, WorkerPlugin
 from distributed.protocol import Serialize, to_serialize
 from distributed.utils import sync
 
-from ...io.stores.store import Arrays
 from .contributions import (
     Contribution,
     ContributionLost,
     Pieces,
     Source,
     SweepPhase,
-    merge_blocks,
     sweep_shards,
     update_blocks,
 )
@@ -62,6 +60,8 @@ class Leases(SchedulerPlugin):
         """Answer the workers' requests."""
         self.scheduler = scheduler
         scheduler.handlers["corpusmill_take"] = self.take
+        scheduler.handlers["corpusmill_begin"] = self.begin
+        scheduler.handlers["corpusmill_is_open"] = self.is_open
         scheduler.handlers["corpusmill_has_worker"] = self.has_worker
         scheduler.handlers["corpusmill_workers_wanted"] = self.workers_wanted
 
@@ -76,6 +76,18 @@ class Leases(SchedulerPlugin):
         if not threads:
             return []
         return found.take(address, threads) or None
+
+    def begin(self, pool: str, address: str) -> bool:
+        """Return whether a worker may begin to train its rows of a grid: once, while the pool is open."""
+        found = self.pools.get(pool)
+        if found is None or address in found.begun:
+            return False
+        found.begun.add(address)
+        return True
+
+    def is_open(self, pool: str) -> bool:
+        """Return whether a pool is open."""
+        return pool in self.pools
 
     def taken(self) -> list[int]:
         """Return the numbers of the shards that workers have taken."""
@@ -258,8 +270,3 @@ def sweep_on_worker(phase: SweepPhase, pool: str, key: str) -> Contribution:
 def update_on_worker(phase: SweepPhase, blocks: list[int], sources: list[Source]) -> list[AppliedBlock]:
     """Update some blocks, with deltas from all workers."""
     return update_blocks(phase, blocks, sources, _exchange().fetch)
-
-
-def merge_on_worker(phase: SweepPhase, blocks: list[int], sources: list[Source]) -> list[Arrays]:
-    """Return the merged deltas of some blocks, from all workers."""
-    return merge_blocks(phase, blocks, sources, _exchange().fetch)

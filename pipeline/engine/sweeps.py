@@ -7,10 +7,9 @@ computes it, and deltas are merged in an order that does not depend on it either
 from collections.abc import Callable
 
 from .contributions import Contribution, ContributionLost, SweepPhase
-from .executors import Executor, Handle, TaskLost
+from .executors import Executor, OnCells, TaskLost
 from .grid import GridAlgorithm
 from .tasks import AppliedBlock, SweepProgress, SweepReport
-from .visits import submit_visits
 
 #: A shard that was lost this many times in one step, with the worker that swept it, is not swept again.
 MAX_SWEEPS = 10
@@ -25,12 +24,15 @@ class SweptRange:
         phase: SweepPhase,
         tokens: list[int],
         emit: Callable[[int, SweepProgress], None],
+        emit_cells: OnCells,
     ):
         self._executor = executor
         self._phase = phase
         self._tokens = tokens
         self._emit = emit
+        self._emit_cells = emit_cells
         self._emitted: set[int] = set()
+        self._cells_emitted = 0
         self._sweeps = 0
         self._contributions: list[Contribution] = []
         self._applied: dict[int, AppliedBlock] = {}  # by block
@@ -74,16 +76,14 @@ class SweptRange:
             self._emitted.add(position)
             self._emit(position, report)
 
-    def update(self, name: str) -> list[AppliedBlock]:
-        """Update all blocks, and return the results in the order of the blocks. ``name`` is unique to the step."""
-        attempt = 0
+    def update(self) -> list[AppliedBlock]:
+        """Update all blocks, and return the results in the order of the blocks."""
         while True:
             try:
                 if isinstance(self._phase.job.algorithm, GridAlgorithm):
-                    return self._train_grid(f"{name}-{attempt}")
+                    return self._train_grid()
                 return self._update_blocks()
             except ContributionLost as lost:
-                attempt += 1
                 self._contributions = [c for c in self._contributions if c.address != lost.address]
                 self.sweep()
 
@@ -93,10 +93,16 @@ class SweptRange:
             self._applied.update(zip(blocks, results, strict=True))
         return [self._applied[block] for block in self._phase.blocks]
 
-    def _train_grid(self, name: str) -> list[AppliedBlock]:
-        def merge(blocks: list[int], near: str) -> Handle:
-            key = f"merge-{name}-{blocks[0]}"
-            return self._executor.merge(self._phase, self._contributions, blocks, key=key, near=near)
+    def _train_grid(self) -> list[AppliedBlock]:
+        trained = 0
 
-        groups = self._executor.gather(submit_visits(self._executor, self._phase.job, self._phase.step, merge, name))
-        return [applied for group in groups for applied in group]
+        def emit(worker: str, cells: int, seconds: float) -> None:
+            nonlocal trained
+            trained += cells
+            # After the loss of a worker, cells that were reported before are trained again.
+            new = min(cells, trained - self._cells_emitted)
+            if new > 0:
+                self._cells_emitted += new
+                self._emit_cells(worker, new, seconds)
+
+        return self._executor.train_grid(self._phase, self._contributions, emit)

@@ -63,14 +63,13 @@ class StrataSkipGram(SkipGram, GridAlgorithm[Corpus, Chunk]):
             scratch=22 * chunk.tokens + 12 * self.n_rows,
         )
 
-    def visit_memory(self, data: Corpus, n_groups: int) -> MemoryEstimate:
-        """Bytes of a visit: the pairs of a group, and the rows and columns of its two groups before and after."""
-        row = 2 * 4 * kernels.padded(self.dimension)
-        group = max(np.diff(self.bounds)) * self.n_blocks // n_groups * row
+    def cell_memory(self, data: Corpus) -> MemoryEstimate:
+        """Bytes of a cell: the pairs of its row before and after they are sorted, its blocks, and the next columns."""
+        block = int(max(np.diff(self.bounds))) * 4 * kernels.padded(self.dimension)
         return MemoryEstimate(
-            data=2 * self._pair_bytes(data.n_tokens // self.rounds) // n_groups,
-            model=int(group) + 12 * self.n_rows + 2 * TABLE_SIZE * self.n_blocks,
-            scratch=int(group),
+            data=2 * self._pair_bytes(data.n_tokens // self.rounds) // self.n_blocks,
+            model=2 * block,
+            scratch=block,
         )
 
     def _pair_bytes(self, tokens: int) -> int:

@@ -13,7 +13,7 @@ import pytest
 from corpusmill.pipeline.engine.algorithm import MemoryEstimate, SweepResult
 from corpusmill.pipeline.engine.epoch import Training, train
 from corpusmill.pipeline.engine.executors import OnDask, Synchronous
-from corpusmill.pipeline.engine.grid import Grid, GridAlgorithm, count_groups
+from corpusmill.pipeline.engine.grid import Grid, GridAlgorithm
 from corpusmill.pipeline.engine.run import RunStore
 from helpers.toy import equal_blocks, write_toy_corpus
 from hypothesis import given
@@ -41,8 +41,8 @@ class Neighbours(GridAlgorithm):
     def memory(self, data, chunk):
         return MemoryEstimate(data=8 * chunk.tokens, delta=16 * chunk.tokens, model=16 * self.n_rows)
 
-    def visit_memory(self, data, n_groups):
-        return MemoryEstimate(model=64 * self.n_rows // n_groups)
+    def cell_memory(self, data):
+        return MemoryEstimate(model=64 * self.n_rows // self.n_blocks)
 
     def begin(self, data, block, previous):
         words = np.arange(self.bounds[block], self.bounds[block + 1])
@@ -126,8 +126,8 @@ def trained_by_hand(corpus, algorithm):
     for block in range(algorithm.n_blocks):
         number[row_of_pair == block] = np.arange((row_of_pair == block).sum())
     for epoch in range(EPOCHS):
-        grid = Grid(7, epoch + 1, algorithm.n_blocks, 1, algorithm.passes)
-        for cell in itertools.chain(*grid.strata(0, 0)):
+        grid = Grid(7, epoch + 1, algorithm.n_blocks, algorithm.passes)
+        for _, cell in grid.cells(range(grid.n_blocks), grid.n_blocks):
             is_own = (row_of_pair == cell.row) & (block_of[pairs[:, 1]] == cell.column)
             for a, b in pairs[is_own & (number % algorithm.passes == cell.grid_pass)]:
                 move(left, a, right, b, epoch * len(pairs))
@@ -195,50 +195,40 @@ def test_a_grid_warns_of_idle_threads(corpus, tmp_path, cluster_of):
 sizes = st.integers(0, 5).flatmap(lambda k: st.tuples(st.just(1 << k), st.integers(0, k).map(lambda g: 1 << g)))
 
 
-def visits_in_order(grid):
-    for visit in range(grid.n_visits):
-        for group in range(grid.n_groups):
-            yield visit, group
-
-
 @given(sizes, st.integers(1, 3), st.integers(0, 9))
 def test_each_pass_trains_each_cell_once(sizes, passes, step):
-    grid = Grid(3, step, *sizes, passes)
-    cells = [cell for place in visits_in_order(grid) for cell in itertools.chain(*grid.strata(*place))]
-    every = itertools.product(range(passes), range(grid.n_blocks), range(grid.n_blocks))
+    n_blocks, size = sizes
+    grid = Grid(3, step, n_blocks, passes)
+    cells = [cell for _, cell in grid.cells(range(n_blocks), size)]
+    every = itertools.product(range(passes), range(n_blocks), range(n_blocks))
     assert sorted((cell.grid_pass, cell.row, cell.column) for cell in cells) == sorted(every)
 
 
 @given(sizes, st.integers(1, 3), st.integers(0, 9))
-def test_the_number_of_groups_does_not_change_the_order_of_a_block(sizes, passes, step):
-    def orders(grid):
-        rows, columns = {}, {}
-        for place in visits_in_order(grid):
-            for cell in itertools.chain(*grid.strata(*place)):
-                rows.setdefault(cell.row, []).append(cell)
-                columns.setdefault(cell.column, []).append(cell)
-        return rows, columns
-
-    grid = Grid(3, step, *sizes, passes)
-    assert orders(grid) == orders(replace(grid, n_groups=1))
+def test_cells_of_a_row_and_of_a_column_are_in_the_order_of_the_strata(sizes, passes, step):
+    n_blocks, size = sizes
+    numbers = {}
+    for number, cell in Grid(3, step, n_blocks, passes).cells(range(n_blocks), size):
+        numbers.setdefault(("row", cell.row), []).append(number)
+        numbers.setdefault(("column", cell.column), []).append(number)
+    assert len(numbers) == 2 * n_blocks
+    assert all(found == list(range(passes * n_blocks)) for found in numbers.values())
 
 
-@given(sizes, st.integers(1, 3))
-def test_cells_of_a_stratum_share_no_block(sizes, passes):
-    grid = Grid(3, 1, *sizes, passes)
-    for place in visits_in_order(grid):
-        for cells in grid.strata(*place):
-            assert len({cell.row for cell in cells}) == len({cell.column for cell in cells}) == len(cells)
-            assert {cell.column for cell in cells} <= set(grid.blocks(grid.columns(*place))) or grid.n_groups == 1
+@given(sizes, st.integers(1, 3), st.data())
+def test_workers_train_their_rows_in_one_common_order(sizes, passes, data):
+    n_blocks, size = sizes
+    first = data.draw(st.integers(0, n_blocks - 1))
+    rows = range(first, data.draw(st.integers(first + 1, n_blocks)))
+    grid = Grid(3, 1, n_blocks, passes)
+    common = [cell for _, cell in grid.cells(range(n_blocks), size) if cell.row in rows]
+    assert [cell for _, cell in grid.cells(rows, size)] == common
 
 
-def test_groups_are_made_smaller_until_a_visit_fits(corpus):
-    algorithm = algorithm_of(8)
-    whole = algorithm.visit_memory(corpus, 1).total
-    assert [algorithm.least_groups(corpus, n) for n in (whole, whole - 1, whole // 4, 0)] == [1, 2, 4, 8]
-    assert algorithm.largest_task(corpus, whole // 4).total >= algorithm.visit_memory(corpus, 4).total
-
-
-@pytest.mark.parametrize(("threads", "groups"), [(1, 1), (2, 2), (3, 8), (4, 4), (5, 4), (6, 16), (16, 16), (100, 16)])
-def test_groups_keep_the_threads_busy(threads, groups):
-    assert count_groups(16, threads) == groups
+@given(sizes, st.integers(1, 2))
+def test_few_blocks_are_used_by_turns(sizes, passes):
+    n_blocks, size = sizes
+    cells = [cell for _, cell in Grid(3, 1, n_blocks, passes).cells(range(n_blocks), size)]
+    for turn in range(0, len(cells), size * size):
+        used = cells[turn : turn + size * size]
+        assert len({cell.row for cell in used}) == len({cell.column for cell in used}) == size

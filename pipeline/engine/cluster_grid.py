@@ -1,0 +1,91 @@
+"""Trains the grid of a step on the workers of a Dask cluster: one task per worker."""
+
+import contextlib
+import queue
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from .cluster_sweep import LOOK_SECONDS, submit_graph
+from .column_exchange import train_on_worker, trained_topic
+from .contributions import Contribution, ContributionLost
+from .grid_training import GridPlan
+from .leases import Pool
+from .plugins import close_pool, open_pool
+from .tasks import AppliedBlock
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+
+class ClusterGrid:
+    """One attempt to train the grid of a step. It fails if one of its workers is lost."""
+
+    def __init__(
+        self,
+        client: "Client",
+        plan: GridPlan,
+        contributions: list[Contribution],
+        on_cells: Callable[[str, int, float], None],
+        fail: Callable[[str, BaseException], NoReturn],
+    ):
+        self._client = client
+        self._plan = plan
+        self._sources = [contribution.source for contribution in contributions]
+        self._on_cells = on_cells
+        self._fail = fail
+        self._places = {f"grid-{plan.attempt}-{a}": a for a in dict.fromkeys(plan.addresses)}
+        self._results: dict[str, list[AppliedBlock]] = {}  # by key of the task
+        # Futures of tasks that have finished, and messages of workers about cells that they have trained.
+        self._events: queue.SimpleQueue[Any] = queue.SimpleQueue()
+
+    @property
+    def keys(self) -> list[str]:
+        """Keys of the tasks that have not finished."""
+        return [key for key in self._places if key not in self._results]
+
+    def run(self) -> list[AppliedBlock]:
+        """Return the result for each block, in order; raise ContributionLost if a worker is lost."""
+        phase = self._plan.phase
+        self._client.run_on_scheduler(
+            open_pool, Pool.of(self._plan.attempt, phase.job.training, self._client.id, phase.shards, {})
+        )
+        self._client.subscribe_topic(trained_topic(phase.job.training), self._events.put)
+        calls = dict.fromkeys(self._places, (train_on_worker, self._plan, self._sources))
+        # A task that ran elsewhere would not have the columns that others request. So it may only run on its worker.
+        futures = submit_graph(self._client, calls, self._places, may_move=False)
+        try:
+            for future in futures:
+                future.add_done_callback(self._events.put)
+            look_at = time.monotonic() + LOOK_SECONDS
+            while len(self._results) < len(self._places):
+                with contextlib.suppress(queue.Empty):
+                    self._handle(self._events.get(timeout=LOOK_SECONDS))
+                if time.monotonic() > look_at:
+                    self._check_workers()
+                    look_at = time.monotonic() + LOOK_SECONDS
+        finally:
+            # Workers that are still training end soon after the pool is closed.
+            if self._client.status == "running":
+                with contextlib.suppress(OSError):
+                    self._client.run_on_scheduler(close_pool, self._plan.attempt)
+            for future in futures:
+                future.release()
+        return [applied for key in self._places for applied in self._results[key]]
+
+    def _handle(self, event: Any) -> None:
+        if isinstance(event, tuple):
+            message = event[1]
+            if message["attempt"] == self._plan.attempt:
+                self._on_cells(message["worker"], message["cells"], message["seconds"])
+            return
+        if event.status in ("error", "cancelled"):
+            self._fail(event.key, event.exception())
+        self._results[event.key] = event.result()
+
+    def _check_workers(self) -> None:
+        """Raise ContributionLost if the worker of a task has died."""
+        workers = self._client.scheduler_info(n_workers=-1)["workers"]
+        for key in self.keys:
+            if self._places[key] not in workers:
+                raise ContributionLost(self._places[key])

@@ -1,0 +1,266 @@
+"""Training the rows of a grid on one worker.
+
+Each worker trains the cells of some consecutive rows. The arrays of its rows stay on it for the whole step. The arrays
+of a column go from worker to worker: from the one that trained the column in a stratum straight to the one that trains
+it in the next stratum. A step reads its blocks from the store at its start and writes them at its end.
+"""
+
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar, cast
+
+from ...io.stores.store import Arrays
+from .contributions import FETCH_BYTES, Fetch, Source, SweepPhase, merge_blocks
+from .finite import check_finite
+from .grid import AnyGridAlgorithm, Cell, Grid
+from .held import HeldArrays, Key, aligned_copy
+from .tasks import AppliedBlock, StoredModel, write_block
+
+#: Seconds between two reports of a worker's progress.
+REPORT_SECONDS = 0.5
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class GridPlan:
+    """Who trains which rows in one attempt to train a step's grid."""
+
+    phase: SweepPhase
+    attempt: str  # a name that no other attempt has
+    addresses: tuple[str, ...]  # of the worker of each row; the rows of a worker are consecutive
+    size: int  # blocks that are used by turns; see `Grid.cells`
+    budget: int  # bytes of arrays that wait in each worker's memory
+
+    @property
+    def algorithm(self) -> AnyGridAlgorithm:
+        """The run's algorithm."""
+        return cast(AnyGridAlgorithm, self.phase.job.algorithm)
+
+    @property
+    def grid(self) -> Grid:
+        """The order of the step's cells."""
+        algorithm = self.algorithm
+        return Grid(self.phase.job.seed, self.phase.step, algorithm.n_blocks, algorithm.passes)
+
+    def rows(self, address: str) -> range:
+        """Return the rows of a worker."""
+        first = self.addresses.index(address)
+        return range(first, first + self.addresses.count(address))
+
+
+def plan_grid(phase: SweepPhase, attempt: str, addresses: list[str], memory: int) -> GridPlan:
+    """Plan an attempt. ``addresses`` has the worker of each row, ``memory`` the limit of the smallest worker or 0."""
+    algorithm = cast(AnyGridAlgorithm, phase.job.algorithm)
+    if not memory:
+        return GridPlan(phase, attempt, tuple(addresses), algorithm.n_blocks, 1 << 62)
+    held = int(memory * algorithm.held_share)
+    cell = algorithm.cell_memory(phase.job.open(phase.job.data)).total
+    most_rows = max(addresses.count(address) for address in set(addresses))
+    size = algorithm.n_blocks
+    while size > 1 and min(size, most_rows) * cell > held:
+        size //= 2
+    in_use = min(size, most_rows) * cell
+    if size < algorithm.n_blocks:
+        held = max(0, held - in_use)
+    return GridPlan(phase, attempt, tuple(addresses), size, held)
+
+
+#: Receives the number of cells that a worker has trained since the last call, and the seconds that its threads took.
+OnTrained = Callable[[int, float], None]
+#: Requests the arrays of a column from the worker at an address, and puts them into the held arrays when they arrive.
+RequestColumn = Callable[[str, Key], None]
+
+
+def train_here(plan: GridPlan, sources: list[Source], fetch: Fetch, on_trained: OnTrained) -> list[AppliedBlock]:
+    """Train all rows in this process."""
+
+    def request_column(address: str, key: Key) -> None:
+        raise AssertionError(f"all columns are in this process, {key} too")
+
+    with tempfile.TemporaryDirectory() as folder:
+        held = HeldArrays(plan.budget, Path(folder))
+        return GridTrainer(plan, "", held, 1, request_column, on_trained).train(sources, fetch)
+
+
+class GridTrainer:
+    """Trains the rows of one worker."""
+
+    def __init__(
+        self,
+        plan: GridPlan,
+        address: str,
+        held: HeldArrays,
+        threads: int,
+        request_column: RequestColumn,
+        on_trained: OnTrained,
+    ):
+        self._plan = plan
+        self._address = address
+        self._held = held
+        self._threads = max(threads, plan.algorithm.threads)
+        self._request_column = request_column
+        self._on_trained = on_trained
+        self._algorithm = plan.algorithm
+        self._grid = plan.grid
+        self._job = plan.phase.job
+        self._step = plan.phase.step
+        self._rows = plan.rows(address)
+        self._model = StoredModel(self._job, self._step - 1)
+        self._prepared: dict[int, Arrays] = {}  # by row
+        self._lock = threading.Lock()
+        self._cells = self._grid.cells(self._rows, plan.size)
+        self._arriving = self._columns_from_others()
+        self._cells_trained = 0
+        self._seconds = 0.0  # that threads have computed
+        self._cells_reported = 0
+        self._seconds_reported = 0.0
+        self._reported_at = time.monotonic()
+
+    def train(self, sources: list[Source], fetch: Fetch) -> list[AppliedBlock]:
+        """Train all cells of the rows, write their blocks, and return the result for each block."""
+        with ThreadPoolExecutor(self._threads) as pool:
+            try:
+                self._prepare(pool, sources, fetch)
+                # So many columns are on their way while the threads train.
+                for _ in range(min(self._plan.size, len(self._rows)) + self._threads):
+                    self._request_next_column()
+                _wait_for([_start(pool, self._train_cells) for _ in range(self._threads)])
+                self._report()
+                applied = _wait_for([_start(pool, self._apply, block) for block in self._rows])
+            except BaseException as error:
+                # Threads and other workers that wait for arrays end.
+                self._held.fail(error)
+                raise
+        applied[0].measured["seconds_kernel"] = self._seconds
+        return applied
+
+    # --- before the first cell ---
+
+    def _prepare(self, pool: ThreadPoolExecutor, sources: list[Source], fetch: Fetch) -> None:
+        """Merge the deltas of the rows, a few rows at a time, and prepare them."""
+        largest = max(source.nbytes for source in sources)
+        batch = max(1, FETCH_BYTES * self._grid.n_blocks // max(1, largest))
+        for first in range(self._rows.start, self._rows.stop, batch):
+            part = list(range(first, min(first + batch, self._rows.stop)))
+            deltas = merge_blocks(self._plan.phase, part, sources, fetch)
+            preparing = [_start(pool, self._prepare_row, row, delta) for row, delta in zip(part, deltas, strict=True)]
+            _wait_for(preparing)
+
+    def _prepare_row(self, row: int, delta: Arrays) -> None:
+        started = time.perf_counter()
+        prepared = self._algorithm.prepare(row, delta)
+        self._count(0, time.perf_counter() - started)
+        self._prepared[row] = self._held.keep(prepared)
+
+    # --- cells ---
+
+    def _train_cells(self) -> None:
+        """Train the next cell, again and again, until there is none. Several threads do this at the same time."""
+        shared = self._model.shared
+        try:
+            while (following := self._next_cell()) is not None:
+                number, cell = following
+                rows = self._take("row", cell.row, number)
+                columns = self._take("column", cell.column, number)
+                started = time.perf_counter()
+                self._algorithm.train_cell(rows, columns, self._prepared[cell.row], shared, cell, self._step)
+                self._count(1, time.perf_counter() - started)
+                self._put("row", cell.row, number + 1, rows)
+                self._put("column", cell.column, number + 1, columns)
+        except BaseException as error:
+            self._held.fail(error)
+            raise
+
+    def _next_cell(self) -> tuple[int, Cell] | None:
+        with self._lock:
+            return next(self._cells, None)
+
+    def _take(self, kind: str, block: int, number: int) -> Arrays:
+        """Return the arrays of a row or a column for stratum ``number``, when its cell of the last stratum is done."""
+        if number == 0:
+            # A copy, because other tasks may read the arrays of the last commit.
+            names = self._algorithm.row_arrays if kind == "row" else self._algorithm.column_arrays
+            arrays = self._model.block(block)
+            return {name: aligned_copy(arrays[name]) for name in names}
+        arrays = self._held.request((kind, block, number)).result()
+        if kind == "column" and self._grid.partner(number - 1, block) not in self._rows:
+            self._request_next_column()
+        return arrays
+
+    def _put(self, kind: str, block: int, number: int, arrays: Arrays) -> None:
+        """Hold arrays for stratum ``number``, in which this worker or another one uses them."""
+        size = self._plan.size
+        is_own = kind == "row" or (number < self._grid.n_strata and self._grid.partner(number, block) in self._rows)
+        is_in_use = is_own and number // size == (number - 1) // size
+        self._held.put((kind, block, number), arrays, soon=is_in_use)
+
+    # --- columns of other workers ---
+
+    def _columns_from_others(self) -> Iterator[tuple[str, Key]]:
+        """Yield the columns that other workers train before this one does: their addresses, and the columns' keys."""
+        for number, cell in self._grid.cells(self._rows, self._plan.size):
+            # Before the first stratum, columns are in the store.
+            if number == 0:
+                continue
+            before = self._grid.partner(number - 1, cell.column)
+            if before not in self._rows:
+                yield self._plan.addresses[before], ("column", cell.column, number)
+        # The worker of a row writes the block, so it needs the block's column too.
+        end = self._grid.n_strata
+        for block in self._rows:
+            before = self._grid.partner(end - 1, block)
+            if before not in self._rows:
+                yield self._plan.addresses[before], ("column", block, end)
+
+    def _request_next_column(self) -> None:
+        with self._lock:
+            following = next(self._arriving, None)
+        if following is not None:
+            self._request_column(*following)
+
+    # --- after the last cell ---
+
+    def _apply(self, block: int) -> AppliedBlock:
+        """Write the next arrays of a block."""
+        end = self._grid.n_strata
+        trained = self._take("row", block, end) | self._take("column", block, end)
+        arrays, totals = self._algorithm.apply(self._model.block(block), trained, self._model.shared)
+        check_finite(self._algorithm, self._step, f"block {block} of the model", arrays)
+        write_block(self._job, self._step, block, arrays)
+        return AppliedBlock(totals, {})
+
+    # --- progress ---
+
+    def _count(self, cells: int, seconds: float) -> None:
+        with self._lock:
+            self._cells_trained += cells
+            self._seconds += seconds
+            is_due = time.monotonic() - self._reported_at > REPORT_SECONDS
+        if is_due:
+            self._report()
+
+    def _report(self) -> None:
+        """Report the cells that were trained since the last report."""
+        with self._lock:
+            cells = self._cells_trained - self._cells_reported
+            seconds = self._seconds - self._seconds_reported
+            self._cells_reported = self._cells_trained
+            self._seconds_reported = self._seconds
+            self._reported_at = time.monotonic()
+        self._on_trained(cells, seconds)
+
+
+def _start(pool: ThreadPoolExecutor, function: Callable[..., Result], *arguments: object) -> "Future[Result]":
+    """Call a function in a thread of the pool. The context tells Dask in which worker the thread runs."""
+    return pool.submit(copy_context().run, function, *arguments)
+
+
+def _wait_for(futures: "list[Future[Result]]") -> list[Result]:
+    return [future.result() for future in futures]

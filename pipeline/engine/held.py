@@ -1,0 +1,137 @@
+"""Arrays that wait on a worker for the cell that uses them next, in memory or on the worker's disk."""
+
+import itertools
+import threading
+from concurrent.futures import Future
+from pathlib import Path
+
+import numpy as np
+
+from ...io.stores.store import Arrays
+from ...kernels.simd.aligned import empty_aligned
+from .algorithm import nbytes
+
+#: Kind of arrays ("row" or "column"), number of the block, and number of the stratum whose cell uses them next.
+Key = tuple[str, int, int]
+
+
+class HeldArrays:
+    """Arrays by key. Each key is put once and requested once, in any order; a request waits for the arrays.
+
+    ``budget`` is the number of bytes that may wait in memory. Arrays that do not fit are written to ``folder``, and
+    read when they are requested. New arrays are written rather than old ones, because blocks are used in turn: the
+    oldest one is needed next.
+    """
+
+    def __init__(self, budget: int, folder: Path):
+        self._budget = budget
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._taken = threading.Condition(self._lock)
+        self._arrays: dict[Key, Arrays] = {}
+        self._files: dict[Key, dict[str, Path]] = {}
+        self._requests: dict[Key, Future[Arrays]] = {}
+        self._bytes = 0
+        self._names = itertools.count()
+        self._error: BaseException | None = None
+        self.written = 0  # bytes, so far
+
+    def put(self, key: Key, arrays: Arrays, soon: bool = False) -> None:
+        """Give arrays to whoever requests them. If they are used soon, they stay in memory in any case."""
+        size = nbytes(arrays)
+        with self._lock:
+            request = self._requests.pop(key, None)
+            if request is None and (soon or self._bytes + size <= self._budget):
+                self._arrays[key] = arrays
+                self._bytes += size
+                return
+        if request is not None:
+            request.set_result(arrays)
+            return
+        files = self._write(arrays)
+        with self._lock:
+            # They may have been requested in the meantime.
+            request = self._requests.pop(key, None)
+            if request is None:
+                self._files[key] = files
+        if request is not None:
+            _delete(files)
+            request.set_result(arrays)
+
+    def request(self, key: Key) -> "Future[Arrays]":
+        """Return a future of the arrays. They are then no longer held."""
+        future: Future[Arrays] = Future()
+        with self._lock:
+            if self._error is not None:
+                future.set_exception(self._error)
+                return future
+            arrays = self._arrays.pop(key, None)
+            files = self._files.pop(key, None)
+            self._taken.notify_all()
+            if arrays is not None:
+                self._bytes -= nbytes(arrays)
+            elif files is None:
+                self._requests[key] = future
+                return future
+        if arrays is None:
+            assert files is not None
+            arrays = _read(files)
+            _delete(files)
+        future.set_result(arrays)
+        return future
+
+    def wait_until_empty(self, seconds: float) -> bool:
+        """Return whether all arrays have been requested; wait some seconds for it."""
+        with self._taken:
+            return self._taken.wait_for(lambda: not self._arrays and not self._files, seconds)
+
+    def withdraw(self, key: Key) -> bool:
+        """Cancel a request; return False if the arrays came before."""
+        with self._lock:
+            return self._requests.pop(key, None) is not None
+
+    def keep(self, arrays: Arrays) -> Arrays:
+        """Return the same arrays for reading: these if they fit into the budget, else mapped from a file."""
+        size = nbytes(arrays)
+        with self._lock:
+            if self._bytes + size <= self._budget:
+                self._bytes += size
+                return arrays
+        files = self._write(arrays)
+        return {name: np.load(path, mmap_mode="r") for name, path in files.items()}
+
+    def fail(self, error: BaseException) -> None:
+        """Raise an error in all present and later requests."""
+        with self._lock:
+            if self._error is None:
+                self._error = error
+            requests = list(self._requests.values())
+            self._requests.clear()
+        for request in requests:
+            request.set_exception(self._error)
+
+    def _write(self, arrays: Arrays) -> dict[str, Path]:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        files = {}
+        for name, array in arrays.items():
+            with self._lock:
+                files[name] = self._folder / f"{next(self._names)}.npy"
+                self.written += np.asarray(array).nbytes
+            np.save(files[name], array)
+        return files
+
+
+def _read(files: dict[str, Path]) -> Arrays:
+    return {name: aligned_copy(np.load(path, mmap_mode="r")) for name, path in files.items()}
+
+
+def _delete(files: dict[str, Path]) -> None:
+    for path in files.values():
+        path.unlink()
+
+
+def aligned_copy(array: np.ndarray) -> np.ndarray:
+    """Return a copy that begins with a cache line."""
+    copy = empty_aligned(array.shape, array.dtype)
+    copy[...] = array
+    return copy

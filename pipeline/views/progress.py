@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import click
 
-from ..engine.events import EpochFinished, Event, RunFinished, RunStarted, ShardSwept
+from ..engine.events import CellsTrained, EpochFinished, Event, RunFinished, RunStarted, ShardSwept
 from ..formatting import format_number, pluralize
 
 if TYPE_CHECKING:
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 #: Minimum number of seconds between two lines about epochs.
 LINE_SECONDS = 5.0
+#: Seconds without a line after which a line says how much of the epoch is done.
+SILENT_SECONDS = 30.0
 #: The stages of an ingest, in their order, with what a user reads.
 STAGES = {"tokens": "reading text", "words": "counting words", "ids": "numbering words", "chunks": "writing chunks"}
 
@@ -81,6 +83,9 @@ class LineDisplay(Display):
     def __init__(self) -> None:
         self._stage = ""
         self._epochs = 0
+        self._tokens_per_epoch = 1
+        #: Share of the epoch that is done.
+        self._done = 0.0
         #: Time of the last line about an epoch.
         self._last_line = 0.0
 
@@ -95,12 +100,24 @@ class LineDisplay(Display):
         match event:
             case RunStarted():
                 self._epochs = event.epochs
+                self._tokens_per_epoch = max(1, event.tokens)
+                self._last_line = time.monotonic() - LINE_SECONDS
                 for line in [describe_start(event), *notes_on_start(event, self.page)]:
                     click.echo(f"train: {line}", err=True)
+            case ShardSwept() | CellsTrained():
+                self._show_part(event)
             case EpochFinished():
+                self._done = 0.0
                 self._show_epoch(event)
             case RunFinished(reason=reason) if reason != "epochs":
                 click.echo(f"train: {reason} after epoch {event.epoch}", err=True)
+
+    def _show_part(self, event: ShardSwept | CellsTrained) -> None:
+        """Write a line about an epoch that takes long."""
+        self._done += event.tokens / self._tokens_per_epoch
+        if time.monotonic() - self._last_line >= SILENT_SECONDS:
+            self._last_line = time.monotonic()
+            click.echo(f"train: epoch {event.epoch}/{self._epochs}, {min(1.0, self._done):.0%} done", err=True)
 
     def _show_epoch(self, event: EpochFinished) -> None:
         now = time.monotonic()
@@ -110,7 +127,7 @@ class LineDisplay(Display):
 
 
 class BarDisplay(Display):
-    """Draws one bar for the ingest and one for the epochs, which also moves with every shard."""
+    """Draws one bar for the ingest and one for the epochs, which also moves with every shard and with grid cells."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -141,13 +158,13 @@ class BarDisplay(Display):
         self.bars.update(self._ingest_bar, completed=stages_before + share, note=STAGES[progress.stage])
 
     def train(self, event: Event) -> None:
-        """Move the bar with every shard, and show the metrics of every epoch."""
+        """Move the bar with shards and cells, and show the metrics of every epoch."""
         if isinstance(event, RunStarted):
             self._start(event)
         if self._train_bar is None:
             return
         match event:
-            case ShardSwept():
+            case ShardSwept() | CellsTrained():
                 self.bars.advance(self._train_bar, event.tokens / self._tokens_per_epoch)
             case EpochFinished():
                 self._note = describe_metrics(event.metrics, self._note)

@@ -5,7 +5,16 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypedDict, get_args
 
-from ..engine.events import Described, EpochFinished, EpochStarted, Event, RunFinished, RunStarted, ShardSwept
+from ..engine.events import (
+    CellsTrained,
+    Described,
+    EpochFinished,
+    EpochStarted,
+    Event,
+    RunFinished,
+    RunStarted,
+    ShardSwept,
+)
 
 #: Number of rows of metrics kept, which is also the largest number of points that the page draws.
 MAX_ROWS = 2000
@@ -39,6 +48,8 @@ class RunStatus:
     algorithm: str = ""
     epoch: int = 0
     epochs: int = 0
+    #: Share of the epoch that runs which is done, from 0 to 1.
+    done: float = 0.0
     tokens: int = 0
     #: "waiting" before training, "running", and then the reason why training ended.
     state: str = "waiting"
@@ -57,10 +68,18 @@ class RunStatus:
     @property
     def eta(self) -> float | None:
         """Seconds that the remaining epochs will take at the pace of the last few; None if unknown."""
-        recent = [row["seconds"] for row in self.rows[-_RECENT_EPOCHS:]]
+        recent = self.rows[-_RECENT_EPOCHS:]
         if not recent or self.state != "running":
             return None
-        return (self.epochs - self.epoch) * sum(recent) / len(recent)
+        # A row may be that of a round, which trains a part of the tokens.
+        tokens = sum(row.get("tokens", self.tokens) for row in recent)
+        seconds_per_token = sum(row["seconds"] for row in recent) / max(1, tokens)
+        return (self.epochs - self.epochs_done) * self.tokens * seconds_per_token
+
+    @property
+    def epochs_done(self) -> float:
+        """Number of epochs that are done, with the done share of the one that runs."""
+        return min(self.epochs, self.epoch + self.done)
 
     def as_json(self) -> dict[str, object]:
         """Return all fields and the ETA as plain values."""
@@ -84,8 +103,11 @@ class RunStatus:
                     self.shards[shard] = "waiting"
             case ShardSwept():
                 self._add_shard(event)
+            case CellsTrained():
+                self._add_work(event)
             case EpochFinished():
                 self.epoch = event.epoch
+                self.done = 0.0
                 # A new list: the page may iterate over the old one in another thread.
                 self.rows = [*self.rows, dict(event.metrics)][-MAX_ROWS:]
             case Described():
@@ -100,6 +122,7 @@ class RunStatus:
         self.algorithm = event.algorithm
         self.epoch = event.epoch
         self.epochs = event.epochs
+        self.done = 0.0
         self.tokens = event.tokens
         self.plan = dict(event.plan)
         self.state = "running"
@@ -110,10 +133,14 @@ class RunStatus:
 
     def _add_shard(self, event: ShardSwept) -> None:
         self.shards[event.shard] = "cached" if event.cached else "done"
+        self._add_work(event)
+        self.workers[event.worker]["shards"] += 1
+
+    def _add_work(self, event: ShardSwept | CellsTrained) -> None:
         worker = self.workers.setdefault(event.worker, {"tokens": 0.0, "seconds": 0.0, "shards": 0.0})
         worker["tokens"] += event.tokens
         worker["seconds"] += sum(event.seconds.values())
-        worker["shards"] += 1
+        self.done = min(1.0, self.done + event.tokens / max(1, self.tokens))
 
 
 # --- events as messages ---

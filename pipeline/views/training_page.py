@@ -205,7 +205,10 @@ def head_html(status: RunStatus) -> Markup:
         speed = f"{status.rows[-1]['tokens_per_second'] / 1e6:.2f} M tokens/s"
     if status.eta is not None:
         speed += f", about {format_duration(status.eta)} to go"
-    progress = f"epoch {status.epoch} of {status.epochs}, {status.tokens:,} tokens per epoch, {speed}; {status.state}"
+    done = f"epoch {status.epoch} of {status.epochs} complete, {status.done:.0%} of the next one"
+    if status.state != "running":
+        done = f"epoch {status.epoch} of {status.epochs}"
+    progress = f"{done}, {status.tokens:,} tokens per epoch, {speed}; {status.state}"
     return Markup("<div style='font: 15px sans-serif; padding: 8px 0'><b>{}</b> {}<br>{}<br>shards: {}</div>").format(
         status.algorithm, status.run, progress, _SHARD_KEY
     )

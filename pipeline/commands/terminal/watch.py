@@ -65,6 +65,8 @@ def _print_lines(states: Iterable[RunStatus]) -> None:
 def line(status: RunStatus) -> str:
     """Describe the state of a run in one line."""
     parts = [f"{status.algorithm} {status.run}: {status.state}, epoch {status.epoch} of {status.epochs}"]
+    if status.done and status.state == "running":
+        parts.append(f"{status.done:.0%} of the next one")
     if status.rows:
         parts.append(f"{format_number(status.rows[-1]['tokens_per_second'])} tokens/s")
     for name, title in (("log_likelihood", "training"), ("held_out_log_likelihood", "held out")):
@@ -126,8 +128,8 @@ def _progress(status: RunStatus) -> Table:
     table = Table.grid(padding=(0, 1), expand=True)
     table.add_column(ratio=1)
     table.add_column()
-    bar = ProgressBar(total=epochs, completed=status.epoch, complete_style="green")
-    table.add_row(bar, f"{min(1.0, status.epoch / epochs):.0%}")
+    bar = ProgressBar(total=epochs, completed=status.epochs_done, complete_style="green")
+    table.add_row(bar, f"{min(1.0, status.epochs_done / epochs):.0%}")
     return table
 
 

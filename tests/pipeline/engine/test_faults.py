@@ -1,12 +1,10 @@
 """Faults of production: after each one, nothing is lost or incomplete, and the result has the same bits."""
 
-import contextlib
 import json
 import os
 import random
 import shutil
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -20,6 +18,7 @@ from corpusmill.pipeline.engine.epoch import Training, train
 from corpusmill.pipeline.engine.events import EpochFinished, ShardSwept
 from corpusmill.pipeline.engine.executors import OnDask, Synchronous, TaskLost
 from corpusmill.pipeline.engine.run import RunStore
+from helpers.shell_cluster import shell_cluster
 from helpers.source_tree import files_below
 from helpers.toy import Tally, model_of, write_toy_corpus
 
@@ -134,30 +133,6 @@ def test_task_names_are_unique_even_if_the_clock_stands_still(corpus, expected, 
 
 
 # --- the cluster ---
-
-
-@contextlib.contextmanager
-def shell_cluster(folder, *arguments):
-    """Yield a scheduler's process and its file; workers are separate processes, too."""
-    file = folder / "scheduler.json"
-    module = [sys.executable, "-m"]
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    quiet["env"] = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
-    scheduler = [*module, "distributed.cli.dask_scheduler", "--port", "0", "--no-dashboard", "--host", "127.0.0.1"]
-    worker = [*module, "distributed.cli.dask_worker", "--nthreads", "1", "--no-dashboard", "--local-directory", folder]
-    given = ["--scheduler-file", str(file), *arguments]
-    with (
-        subprocess.Popen([*scheduler, *given], **quiet) as first,
-        subprocess.Popen([*worker, *given], **quiet) as second,
-    ):
-        try:
-            while not (file.exists() and file.read_text().strip().endswith("}")):
-                assert first.poll() is None
-                time.sleep(0.1)
-            yield first, file
-        finally:
-            for process in (first, second):
-                process.kill()
 
 
 @pytest.mark.parametrize("moment", [EpochFinished, ShardSwept])

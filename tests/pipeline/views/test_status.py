@@ -4,6 +4,7 @@ import json
 
 import pytest
 from corpusmill.pipeline.engine.events import (
+    CellsTrained,
     Described,
     EpochFinished,
     EpochStarted,
@@ -38,6 +39,17 @@ def test_a_status_follows_the_events():
     status.update(RunFinished("runs/news", 10, "converged"))
     assert status.state == "converged"
     assert status.eta is None
+
+
+def test_cells_of_a_grid_move_the_progress_of_a_long_epoch():
+    status = status_after([*EVENTS, CellsTrained(1, 8, 150.0, "w1", {"kernel": 2.0})])
+    assert status.done == pytest.approx(750 / 900)
+    assert status.workers["w1"] == {"tokens": 450, "seconds": 4.0, "shards": 1}
+    # A row of a round, which trained half of an epoch.
+    status.update(EpochFinished(1, {"epoch": 1, "tokens": 450, "seconds": 2.0, "tokens_per_second": 225.0}))
+    assert (status.done, status.eta) == (0.0, 36.0)
+    status.update(CellsTrained(2, 8, 450.0, "w1", {"kernel": 2.0}))
+    assert (status.epochs_done, status.eta) == (1.5, 34.0)
 
 
 def test_a_new_run_replaces_the_status_of_the_last_one():

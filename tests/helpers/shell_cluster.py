@@ -1,0 +1,32 @@
+"""A Dask cluster whose scheduler and worker are processes of their own, as started from a shell."""
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+
+@contextlib.contextmanager
+def shell_cluster(folder, *arguments):
+    """Yield a scheduler's process and its file; workers are separate processes, too."""
+    file = folder / "scheduler.json"
+    module = [sys.executable, "-m"]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    quiet["env"] = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
+    scheduler = [*module, "distributed.cli.dask_scheduler", "--port", "0", "--no-dashboard", "--host", "127.0.0.1"]
+    worker = [*module, "distributed.cli.dask_worker", "--nthreads", "1", "--no-dashboard", "--local-directory", folder]
+    given = ["--scheduler-file", str(file), *arguments]
+    with (
+        subprocess.Popen([*scheduler, *given], **quiet) as first,
+        subprocess.Popen([*worker, *given], **quiet) as second,
+    ):
+        try:
+            while not (file.exists() and file.read_text().strip().endswith("}")):
+                assert first.poll() is None
+                time.sleep(0.1)
+            yield first, file
+        finally:
+            for process in (first, second):
+                process.kill()

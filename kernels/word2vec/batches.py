@@ -6,9 +6,9 @@ For B rows V of W_in and n negatives U of W_out:
 
 with one strength per row of V. These are three small matrix products, in place of B n products of vectors.
 
-Layout: V and U are gathered into panels (D / STRIP, rows, STRIP), so that a strip of all rows is contiguous. Products
-are computed in tiles of four rows by TILE negatives, moves in tiles of STRIPS strips. Lists of rows are padded to whole
-tiles: the padding is some row, and its gradients are zero.
+Layout: U is gathered into panels (D / STRIP, n, STRIP), so that a strip of all negatives is contiguous. The rows V stay
+where they are. Products are computed in tiles of PRODUCT_ROWS rows by TILE negatives, moves in tiles of STRIPS strips.
+Lists of rows are padded to whole tiles: the padding is some row, and its gradients are zero.
 
 Source: Moon's dissertation (2019), Algorithm 22.
 
@@ -20,8 +20,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ..jit import kernel
-from ..simd.tiles import ROWS, transpose, zeros
+from ..simd.tiles import transpose, zeros
 from .strips import (
+    PRODUCT_ROWS,
+    PRODUCT_VECTORS,
     STRIP,
     WIDTH,
     add_products_of_four,
@@ -35,9 +37,8 @@ from .strips import (
     store_tile,
 )
 
-#: Vectors of a tile of products. Four rows of one wide vector, or of two of AVX2, keep all arithmetic units busy.
-VECTORS = 1 if WIDTH == 16 else 2
-TILE = VECTORS * WIDTH
+#: Negatives of a tile of products.
+TILE = PRODUCT_VECTORS * WIDTH
 #: Strips of a tile of moves: as many as fit into the registers.
 STRIPS = 4 if WIDTH == 16 else 3
 
@@ -45,10 +46,9 @@ STRIPS = 4 if WIDTH == 16 else 3
 class Batch(NamedTuple):
     """Buffers for up to R rows and N negatives; see `empty_batch`."""
 
-    rows: np.ndarray  # (R + STRIPS,) uint32: rows of W_in
+    rows: np.ndarray  # (R + padding,) uint32: rows of W_in
     strengths: np.ndarray  # (R,) float32: learning rate times weight of each row's repulsion
     negatives: np.ndarray  # (N + padding,) uint32: rows of W_out
-    V: np.ndarray  # (D / STRIP, R + padding, STRIP) float32: the rows of W_in, strip by strip
     U: np.ndarray  # (D / STRIP, N + padding, STRIP) float32: the rows of W_out, strip by strip
     turned: np.ndarray  # (D, N + padding) float32: the transpose of U
     G: np.ndarray  # (R + padding, N + padding) float32: gradients
@@ -57,7 +57,7 @@ class Batch(NamedTuple):
 @kernel
 def empty_batch(rows: int, negatives: int, D: int) -> Batch:
     """Return buffers for a number of rows and of negatives, each (D,) float32."""
-    R = (rows + ROWS - 1) // ROWS * ROWS + STRIPS
+    R = rows + max(PRODUCT_ROWS, STRIPS)
     # Whole tiles of products, and of moves.
     N = (negatives + TILE - 1) // TILE * TILE
     if N % STRIPS:
@@ -66,7 +66,6 @@ def empty_batch(rows: int, negatives: int, D: int) -> Batch:
         np.zeros(R, np.uint32),
         np.zeros(rows, np.float32),
         np.zeros(N, np.uint32),
-        np.zeros((D // STRIP, R, STRIP), np.float32),
         np.zeros((D // STRIP, N, STRIP), np.float32),
         np.zeros((D, N), np.float32),
         np.zeros((R, N), np.float32),
@@ -79,12 +78,11 @@ def repel(B: int, n: int, batch: Batch, W_in: np.ndarray, W_out: np.ndarray) -> 
 
     W_in and W_out are (any, D) float32.
     """
-    _gather(W_in, batch.rows, B, batch.V)
-    _gather(W_out, batch.negatives, n, batch.U)
-    _products(B, n, batch)
-    for b in range(B, B + STRIPS):
+    for b in range(B, len(batch.rows)):
         batch.rows[b] = batch.rows[0]
-        batch.G[b] = 0
+    _gather(W_out, batch.negatives, n, batch.U)
+    _products(B, n, batch, W_in)
+    batch.G[B:] = 0
     for o in range(n, -(-n // STRIPS) * STRIPS):
         batch.negatives[o] = batch.negatives[0]
         batch.G[:B, o] = 0
@@ -101,21 +99,19 @@ def _gather(W: np.ndarray, rows: np.ndarray, n: int, panels: np.ndarray) -> None
 
 
 @kernel(_nrt=False)
-def _products(B: int, n: int, batch: Batch) -> None:
+def _products(B: int, n: int, batch: Batch, W_in: np.ndarray) -> None:
     """Set G = −strength σ(V Uᵀ), up to whole tiles."""
-    V, U, turned, G = batch.V, batch.U, batch.turned, batch.G
+    U, turned, G = batch.U, batch.turned, batch.G
     D, N = turned.shape
     # With the negatives side by side, one vector holds one dimension of several of them.
     for o in range(0, n, WIDTH):
         for d in range(0, D, WIDTH):
             transpose(U, (d - d % STRIP) * N + o * STRIP + d % STRIP, STRIP, turned, d * N + o, N)
-    for b in range(0, B, ROWS):
+    for b in range(0, B, PRODUCT_ROWS):
         for o in range(0, n, TILE):
-            tile = zeros(G, VECTORS)
-            for first in range(0, D, STRIP):
-                for d in range(STRIP):
-                    at = first * V.shape[1] + b * STRIP + d
-                    tile = multiply_add_rows(tile, V, at, STRIP, turned, (first + d) * N + o)
+            tile = zeros(G, 2)
+            for d in range(D):
+                tile = multiply_add_rows(tile, W_in, batch.rows, b, d, turned, d * N + o)
             store_tile(tile, G, b * N + o, N)
     for b in range(B):
         for o in range(0, n, WIDTH):
@@ -125,13 +121,14 @@ def _products(B: int, n: int, batch: Batch) -> None:
 @kernel(_nrt=False)
 def _move(B: int, n: int, batch: Batch, W_in: np.ndarray, W_out: np.ndarray) -> None:
     """Add Gᵀ V to the negatives' rows of W_out and G U to the batch's rows of W_in."""
-    V, U, G = batch.V, batch.U, batch.G
+    U, G = batch.U, batch.G
     D, N = batch.turned.shape
     for d in range(0, D, STRIP):
+        # The negatives come first, because they need the old rows of W_in, of which there is no copy.
         for o in range(0, n, STRIPS):
             tile = zeros(G, STRIPS)
             for b in range(B):
-                tile = multiply_add_strips(tile, G, b * N + o, 1, V, d * V.shape[1] + b * STRIP)
+                tile = multiply_add_strips(tile, G, b * N + o, 1, W_in, np.int64(batch.rows[b]) * D + d)
             add_strips_to_rows(tile, W_out, batch.negatives, o, D, d)
         for b in range(0, B, STRIPS):
             tile = zeros(G, STRIPS)

@@ -31,6 +31,11 @@ def _as_strips(tile):
     return tile.reshape(-1, ROWS * tile.shape[1])
 
 
+def _as_products(tile):
+    width = tile.shape[1]
+    return tile.reshape(-1, width if width == 16 else 2 * width)
+
+
 def _plus(tile, products):
     return (tile.reshape(products.shape) + products).reshape(tile.shape).astype(tile.dtype)
 
@@ -254,10 +259,11 @@ def pull_strip(total, held, g, array, i):
     return _plus(total, (np.float32(g) * old).reshape(total.shape))
 
 
-def multiply_add_rows(tile, a, i, stride, b, j):
-    """Return the tile plus the product of four numbers of ``a``, every ``stride``-th, and the numbers from b[j]."""
-    width = _as_rows(tile).shape[1]
-    return _plus(tile, np.outer(_flat(a)[i :: stride or 1][:ROWS], _flat(b)[j : j + width]))
+def multiply_add_rows(tile, a, rows, r, d, b, j):
+    """Return a tile of products, plus those of column d of some rows of ``a`` with the numbers from b[j]."""
+    products = _as_products(tile)
+    count, width = products.shape
+    return _plus(tile, np.outer(a[rows[r : r + count], d], _flat(b)[j : j + width]).reshape(tile.shape))
 
 
 def multiply_add_strips(tile, a, i, stride, b, j):
@@ -268,8 +274,8 @@ def multiply_add_strips(tile, a, i, stride, b, j):
 
 
 def store_tile(tile, out, at, stride):
-    """Write the rows of the tile to ``out``."""
-    for row, values in enumerate(_as_rows(tile)):
+    """Write the rows of a tile of products to ``out``."""
+    for row, values in enumerate(_as_products(tile)):
         _flat(out)[at + row * stride : at + row * stride + len(values)] = values
 
 

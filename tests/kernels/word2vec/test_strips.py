@@ -5,6 +5,8 @@ import pytest
 from corpusmill.kernels.jit import kernel
 from corpusmill.kernels.simd.tiles import zeros
 from corpusmill.kernels.word2vec.strips import (
+    PRODUCT_ROWS,
+    PRODUCT_VECTORS,
     STRIP,
     WIDTH,
     add_products,
@@ -87,17 +89,19 @@ def test_two_rows_are_moved_by_the_values_that_both_had():
     close(b, expected[1])
 
 
-def test_a_tile_of_rows_with_a_stride_is_a_matrix_product():
+def test_a_tile_of_products_with_listed_rows_is_a_matrix_product():
     @compiled
-    def product(a, b, out):
+    def product(a, rows, b, out):
         tile = zeros(out, 2)
-        for k in range(a.shape[1]):
-            tile = multiply_add_rows(tile, a, k, a.shape[1], b, k * b.shape[1])
+        for d in range(a.shape[1]):
+            tile = multiply_add_rows(tile, a, rows, 1, d, b, d * b.shape[1])
         store_tile(tile, out, 0, out.shape[1])
 
-    a, b, out = random(4, 9), random(9, 2 * WIDTH, seed=1), random(4, 2 * WIDTH + 3)
-    product(a, b, out)
-    close(out[:, : 2 * WIDTH], a @ b)
+    n = PRODUCT_VECTORS * WIDTH
+    a, b, out = random(20, 9), random(9, n, seed=1), random(PRODUCT_ROWS, n + 3)
+    rows = np.random.default_rng(2).permutation(20)[: PRODUCT_ROWS + 1].astype(np.uint32)
+    product(a, rows, b, out)
+    close(out[:, :n], a[rows[1:]] @ b)
 
 
 def test_a_tile_of_strips_with_a_stride_is_a_matrix_product():

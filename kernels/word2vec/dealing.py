@@ -15,11 +15,11 @@ Layout: the place of a word is block << 16 | row in the block, for W_in and W_ou
 Tests: tests/kernels/word2vec/test_dealing.py, against these formulas.
 """
 
-import heapq
 from typing import NamedTuple
 
 import numpy as np
 
+from ..jit import kernel
 from ..random import key as make_key
 from ..random import stream
 from .text import negative_table
@@ -56,17 +56,31 @@ def deal(mass: np.ndarray, n_blocks: int, key: np.uint64) -> np.ndarray:
         raise ValueError(f"{n_blocks} blocks hold {n_blocks * BLOCK_ROWS:,} words, fewer than {len(mass):,}: take more")
     low, high = NOISE
     noise = low + (high - low) * (stream(key, len(mass)) >> np.uint64(11)) / 2.0**53
-    blocks = np.empty(len(mass), np.uint16)
-    rows = [0] * n_blocks
-    # Equal masses go to the block with fewer words, and then to the first.
-    lightest = [(0.0, 0, block) for block in range(n_blocks)]
-    for word in np.argsort(-mass * noise, kind="stable"):
-        total, _, block = heapq.heappop(lightest)
-        blocks[word] = block
-        rows[block] += 1
-        # A full block leaves the heap.
-        if rows[block] < BLOCK_ROWS:
-            heapq.heappush(lightest, (total + float(mass[word]), rows[block], block))
+    order = np.argsort(-mass * noise, kind="stable")
+    return _deal_in_order(order, mass.astype(np.float64), n_blocks)
+
+
+@kernel
+def _deal_in_order(order: np.ndarray, mass: np.ndarray, n_blocks: int) -> np.ndarray:
+    """Return the block of each word: (V,) uint16. The words are dealt in the order (V,) int64."""
+    blocks = np.empty(len(order), np.uint16)
+    rows = np.zeros(n_blocks, np.int64)
+    totals = np.zeros(n_blocks)
+    for word in order:
+        lightest = -1
+        for block in range(n_blocks):
+            if rows[block] == BLOCK_ROWS:
+                continue
+            # Equal masses go to the block with fewer words, and then to the first.
+            if (
+                lightest < 0
+                or totals[block] < totals[lightest]
+                or (totals[block] == totals[lightest] and rows[block] < rows[lightest])
+            ):
+                lightest = block
+        blocks[word] = lightest
+        rows[lightest] += 1
+        totals[lightest] += mass[word]
     return blocks
 
 

@@ -1,0 +1,285 @@
+"""Quality of word vectors: every system at every learning rate, window and number of epochs, with several seeds.
+
+    python -m benchmarks.word2vec.quality --data FOLDER --results results.jsonl
+    python -m benchmarks.word2vec.quality --data FOLDER --results verses.jsonl --text kjv
+
+All systems train the same sentences. Every hundredth sentence is held out. Scores are rank correlations with human
+judgments, the accuracy of analogies, and the loss of pairs of neighbours of the held-out sentences. Each training
+appends one line to the results, and trainings that are there already are not repeated, so a long comparison can be
+continued. A table of means and standard deviations over seeds follows at the end. With ``--table`` there is only the
+table.
+
+``--text kjv`` has short documents: the verses of the King James Bible, of 25 words. Their only score is the loss.
+"""
+
+import itertools
+import json
+import re
+import time
+from collections import defaultdict
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+import numpy as np
+from corpusmill import Corpus, Word2Vec
+from corpusmill.kernels import random
+from corpusmill.kernels.word2vec import skip_gram
+from corpusmill.kernels.word2vec.pairs import split_pairs
+from corpusmill.pipeline.ingest.ingest import corpus_from
+from corpusmill.pipeline.models.base.vectors import WordVectors
+from corpusmill.pipeline.models.base.word_evaluation import evaluate_analogies, evaluate_pairs
+
+from benchmarks.common import DATA, QUICK
+
+#: One sentence of this number is held out.
+HELD_OUT = 100
+HELD_OUT_PAIRS = 100_000
+MIN_COUNT = 5
+SAMPLE = 1e-3
+NEGATIVE = 5
+UNKNOWN = 2**32 - 1
+PAIR_FILES = {
+    "WordSim": "wordsim353.tsv",
+    "SimLex": "simlex999.txt",
+    "SimVerb": "SimVerb-3500.tsv",
+    "MTurk": "MTurk-771.tsv",
+}
+ANALOGIES = "questions-words.txt"
+#: Candidate words of an analogy.
+ANSWERS = 30_000
+DIMENSION = 128
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One training. A system is a method of Word2Vec, "strata:P" for strata of P blocks, or "gensim"."""
+
+    system: str
+    window: int
+    epochs: int
+    alpha: float
+    seed: int
+
+
+class Texts(NamedTuple):
+    """Sentences to train, sentences to score, and the same as a corpus."""
+
+    sentences: list[list[str]]
+    held_out: list[list[str]]
+    corpus: Corpus
+
+
+class Trained(NamedTuple):
+    """The vectors of a training, row by row for its words, and the CPU-seconds that it took."""
+
+    words: list[str]
+    W_in: np.ndarray
+    W_out: np.ndarray
+    cpu_seconds: float
+
+
+class Pairs(NamedTuple):
+    """Neighbours of the held-out sentences, and negatives, as numbers of words."""
+
+    words: list[str]
+    neighbours: np.ndarray  # (n, 2) int64
+    negatives: np.ndarray  # (n, NEGATIVE) int64
+
+
+@click.command(help=__doc__.split("\n")[0])
+@DATA
+@QUICK
+@click.option("--text", type=click.Choice(["wiki8", "kjv"]), default="wiki8", help="What is trained.")
+@click.option("--sentence", default=1000, help="Words of a sentence of wiki8.")
+@click.option("--words", type=int, help="Only this number of words from the start of wiki8.")
+@click.option("--results", type=click.Path(path_type=Path), help="File of results, one line for each training.")
+@click.option("--table", is_flag=True, help="Train nothing; print the table of the results.")
+@click.option("--system", "systems", multiple=True, default=["strata", "sgns", "par", "gensim"])
+@click.option("--alpha", "rates", type=float, multiple=True, default=[0.025, 0.05, 0.1])
+@click.option("--window", "windows", multiple=True, default=[5, 8])
+@click.option("--epochs", "epochs", multiple=True, default=[1, 3, 10])
+@click.option("--seed", "seeds", multiple=True, default=[1, 2, 3, 4, 5])
+def main(data, quick, text, sentence, words, results, table, systems, rates, windows, epochs, seeds):
+    if quick:
+        windows, epochs, rates, seeds = [5], [1], [0.05], [1, 2]
+    rows = read_results(results)
+    if not table:
+        folder = None if quick or text == "kjv" else data / "eval"
+        train_all(read_texts(data, quick, text, sentence, words), folder, results, rows, (
+            Setting(*values) for values in itertools.product(systems, windows, epochs, rates, seeds)
+        ))  # fmt: skip
+    print_table(rows)
+
+
+# --- texts ---
+
+
+def read_texts(data, quick, text, sentence, n_words):
+    """Read a text, and set every hundredth sentence aside."""
+    if text == "kjv":
+        lines = (data / "kjv.tsv").read_text().splitlines()
+        sentences = [re.findall("[a-z]+", line.split("\t")[3].lower()) for line in lines]
+    else:
+        if quick:
+            words = [f"w{i * i * 7919 % 211 % (1 + i % 97)}" for i in range(200_000)]
+        else:
+            words = (data / "wiki8.txt").read_text().split(None, n_words or -1)[:n_words]
+        sentences = [words[i : i + sentence] for i in range(0, len(words), sentence)]
+    kept = [s for number, s in enumerate(sentences) if number % HELD_OUT]
+    return Texts(kept, sentences[::HELD_OUT], corpus_from(kept, min_df=1))
+
+
+def held_out_pairs(texts):
+    """Return pairs of neighbours of the held-out sentences, with negatives of the trained sentences."""
+    vocabulary = texts.corpus.vocabulary
+    frequency = vocabulary["term_frequency"].to_numpy().astype(np.int64)
+    frequency = frequency[frequency >= MIN_COUNT]
+    words = vocabulary["word"].to_pylist()[: len(frequency)]
+    rank = {word: r for r, word in enumerate(words)}
+    tokens = np.array([rank.get(word, UNKNOWN) for sentence in texts.held_out for word in sentence], np.uint32)
+    ptr = np.r_[0, np.cumsum([len(sentence) for sentence in texts.held_out])].astype(np.int64)
+    keep = skip_gram.keep_probability(frequency, SAMPLE)
+    # Rows of a block have 16 bits, so the words lie in several blocks; all cells are joined again.
+    n_blocks = len(words) // (1 << 16) + 1
+    numbers = np.arange(len(words), dtype=np.uint32)
+    places = numbers % n_blocks << 16 | numbers // n_blocks
+    pairs, counts = split_pairs(ptr, tokens, places, keep, 5, random.key(1), random.key(2), n_blocks)
+    cells = np.repeat(np.arange(n_blocks * n_blocks), counts.ravel())
+    centres = (pairs >> 16) * n_blocks + cells // n_blocks
+    contexts = (pairs & 0xFFFF) * n_blocks + cells % n_blocks
+    rng = np.random.default_rng(0)
+    neighbours = rng.permutation(np.stack([contexts, centres], axis=1))[:HELD_OUT_PAIRS]
+    share = frequency**0.75 / (frequency**0.75).sum()
+    negatives = rng.choice(len(words), (len(neighbours), NEGATIVE), p=share)
+    return Pairs(words, neighbours.astype(np.int64), negatives)
+
+
+# --- training ---
+
+
+def train_all(texts, folder, results, rows, settings):
+    """Train what the results do not have yet, and add it to them and to ``rows``."""
+    pairs = held_out_pairs(texts)
+    found = {Setting(**{name: row[name] for name in asdict_names()}) for row in rows}
+    warmed = set()
+    for setting in settings:
+        if setting in found:
+            continue
+        if setting.system not in warmed:
+            warm_up(setting)
+            warmed.add(setting.system)
+        trained = train(setting, texts)
+        row = asdict(setting) | {"cpu": trained.cpu_seconds, "M words/CPU-s": texts.corpus.n_tokens * setting.epochs / trained.cpu_seconds / 1e6}
+        row |= scores(trained, pairs, folder)
+        rows.append(row)
+        print(" ".join(f"{name} {value:.4g}" if isinstance(value, float) else f"{value}" for name, value in row.items()), flush=True)
+        if results:
+            with results.open("a") as file:
+                file.write(json.dumps(row) + "\n")
+
+
+def asdict_names():
+    return Setting.__dataclass_fields__
+
+
+def train(setting, texts):
+    """Train with one system."""
+    if setting.system == "gensim":
+        return train_gensim(setting, texts.sentences)
+    method, _, n_blocks = setting.system.partition(":")
+    model = Word2Vec(
+        vector_size=DIMENSION,
+        window=setting.window,
+        epochs=setting.epochs,
+        alpha=setting.alpha,
+        seed=setting.seed,
+        negative=NEGATIVE,
+        sample=SAMPLE,
+        min_count=MIN_COUNT,
+        method=method,
+        n_blocks=int(n_blocks) if n_blocks else None,
+        device="cpu",
+    )
+    began = time.process_time()
+    model.fit(texts.corpus, evaluate_every=0)
+    cpu = time.process_time() - began
+    W_in, W_out = (model.model_.joined(name)[:, :DIMENSION] for name in ("W_in", "W_out"))
+    return Trained(model.words_, W_in, W_out, cpu)
+
+
+def train_gensim(setting, sentences):
+    """Train with gensim; its workers would share the vectors without locks, so there is one."""
+    from gensim.models import Word2Vec as Peer
+
+    peer = Peer(
+        vector_size=DIMENSION,
+        window=setting.window,
+        sg=1,
+        negative=NEGATIVE,
+        alpha=setting.alpha,
+        min_alpha=0.0001,
+        sample=SAMPLE,
+        workers=1,
+        seed=setting.seed,
+        min_count=MIN_COUNT,
+    )
+    peer.build_vocab(sentences)
+    began = time.process_time()
+    peer.train(sentences, total_examples=len(sentences), epochs=setting.epochs)
+    return Trained(peer.wv.index_to_key, peer.wv.vectors, peer.syn1neg, time.process_time() - began)
+
+
+def warm_up(setting):
+    """Compile the kernels, so that no measurement includes it."""
+    sentences = [[f"w{i}" for i in range(40)]] * 10
+    texts = Texts(sentences, [], corpus_from(sentences))
+    train(Setting(setting.system.partition(":")[0], 2, 1, 0.01, 1), texts)
+
+
+# --- scores ---
+
+
+def scores(trained, pairs, folder):
+    """Return the scores of vectors. ``folder`` has the judgments and the analogies, or is None."""
+    found = {}
+    if folder:
+        wv = WordVectors(trained.words, trained.W_in)
+        found |= {name: evaluate_pairs(wv, str(folder / file)).spearman for name, file in PAIR_FILES.items()}
+        found["Google"] = evaluate_analogies(wv, str(folder / ANALOGIES), ANSWERS).total.accuracy
+    row_of = {word: row for row, word in enumerate(trained.words)}
+    rows = np.array([row_of[word] for word in pairs.words])
+    W_in, W_out = (np.ascontiguousarray(W[rows]) for W in (trained.W_in, trained.W_out))
+    found["loss"] = float(skip_gram.loss(W_in, W_out, pairs.neighbours, pairs.negatives)) / len(pairs.neighbours)
+    return found
+
+
+def read_results(path):
+    """Return the rows of earlier runs."""
+    if path is None or not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def print_table(rows):
+    """Print means and standard deviations over seeds."""
+    groups = defaultdict(list)
+    for row in rows:
+        groups[row["window"], row["epochs"], row["alpha"], row["system"]].append(row)
+    names = [name for name in rows[0] if name not in asdict_names()] if rows else []
+    print("| window | epochs | rate | system | seeds | " + " | ".join(names) + " |")
+    print("|" + "---|" * (5 + len(names)))
+    for key, found in sorted(groups.items()):
+        cells = [*map(str, key), str(len(found))]
+        for name in names:
+            values = [row[name] for row in found]
+            cell = f"{np.mean(values):.1f}" if name == "cpu" else f"{np.mean(values):.3f}"
+            if len(values) > 1 and "cpu" not in name.lower():
+                cell += f" ± {np.std(values, ddof=1):.3f}"
+            cells.append(cell)
+        print("| " + " | ".join(cells) + " |")
+
+
+if __name__ == "__main__":
+    main()

@@ -17,7 +17,7 @@ import json
 import re
 import time
 from collections import defaultdict
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import NamedTuple
 
@@ -50,6 +50,7 @@ ANALOGIES = "questions-words.txt"
 #: Candidate words of an analogy.
 ANSWERS = 30_000
 DIMENSION = 128
+SPEED = "M words/CPU-s"
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,9 @@ class Setting:
     epochs: int
     alpha: float
     seed: int
+
+
+SETTING = [field.name for field in fields(Setting)]
 
 
 class Texts(NamedTuple):
@@ -107,9 +111,8 @@ def main(data, quick, text, sentence, words, results, table, systems, rates, win
     rows = read_results(results)
     if not table:
         folder = None if quick or text == "kjv" else data / "eval"
-        train_all(read_texts(data, quick, text, sentence, words), folder, results, rows, (
-            Setting(*values) for values in itertools.product(systems, windows, epochs, rates, seeds)
-        ))  # fmt: skip
+        settings = [Setting(*values) for values in itertools.product(systems, windows, epochs, rates, seeds)]
+        train_all(read_texts(data, quick, text, sentence, words), folder, results, rows, settings)
     print_table(rows)
 
 
@@ -162,7 +165,7 @@ def held_out_pairs(texts):
 def train_all(texts, folder, results, rows, settings):
     """Train what the results do not have yet, and add it to them and to ``rows``."""
     pairs = held_out_pairs(texts)
-    found = {Setting(**{name: row[name] for name in asdict_names()}) for row in rows}
+    found = {Setting(*(row[name] for name in SETTING)) for row in rows}
     warmed = set()
     for setting in settings:
         if setting in found:
@@ -171,17 +174,13 @@ def train_all(texts, folder, results, rows, settings):
             warm_up(setting)
             warmed.add(setting.system)
         trained = train(setting, texts)
-        row = asdict(setting) | {"cpu": trained.cpu_seconds, "M words/CPU-s": texts.corpus.n_tokens * setting.epochs / trained.cpu_seconds / 1e6}
-        row |= scores(trained, pairs, folder)
+        words = texts.corpus.n_tokens * setting.epochs
+        row = asdict(setting) | {SPEED: words / trained.cpu_seconds / 1e6} | scores(trained, pairs, folder)
         rows.append(row)
-        print(" ".join(f"{name} {value:.4g}" if isinstance(value, float) else f"{value}" for name, value in row.items()), flush=True)
+        print(", ".join(f"{name} {value:.4}" for name, value in row.items()), flush=True)
         if results:
             with results.open("a") as file:
                 file.write(json.dumps(row) + "\n")
-
-
-def asdict_names():
-    return Setting.__dataclass_fields__
 
 
 def train(setting, texts):
@@ -263,19 +262,19 @@ def read_results(path):
 
 
 def print_table(rows):
-    """Print means and standard deviations over seeds."""
+    """Print a row of means, with standard deviations over seeds, for each system and setting."""
     groups = defaultdict(list)
     for row in rows:
         groups[row["window"], row["epochs"], row["alpha"], row["system"]].append(row)
-    names = [name for name in rows[0] if name not in asdict_names()] if rows else []
+    names = [name for name in rows[0] if name not in SETTING] if rows else []
     print("| window | epochs | rate | system | seeds | " + " | ".join(names) + " |")
     print("|" + "---|" * (5 + len(names)))
-    for key, found in sorted(groups.items()):
-        cells = [*map(str, key), str(len(found))]
+    for setting, found in sorted(groups.items()):
+        cells = [*map(str, setting), str(len(found))]
         for name in names:
             values = [row[name] for row in found]
-            cell = f"{np.mean(values):.1f}" if name == "cpu" else f"{np.mean(values):.3f}"
-            if len(values) > 1 and "cpu" not in name.lower():
+            cell = f"{np.mean(values):.3f}"
+            if len(values) > 1 and name != SPEED:
                 cell += f" ± {np.std(values, ddof=1):.3f}"
             cells.append(cell)
         print("| " + " | ".join(cells) + " |")

@@ -12,7 +12,7 @@ from corpusmill.kernels import random
 from corpusmill.kernels.word2vec import skip_gram
 from corpusmill.kernels.word2vec.cells import CellOptions, train_cell
 from corpusmill.kernels.word2vec.dealing import arrange, block_negatives, deal
-from corpusmill.kernels.word2vec.pairs import prepare_cell, split_pairs
+from corpusmill.kernels.word2vec.pairs import join_cells, split_pairs
 from corpusmill.kernels.word2vec.text import empty_rows, first_vectors, keep_probability, negative_table, subsample
 
 #: Addresses of the streams of draws, after the seed.
@@ -171,7 +171,9 @@ class Strata:
         """Train cell (i, j) of stratum s; the learning rate falls within the round and within the cell."""
         number = i * self.P + j
         segments = [pairs[ends[number] : ends[number + 1]] for pairs, ends in split]
-        pairs = prepare_cell(segments, self.rows[i].stop - self.rows[i].start)
+        counts = np.array([[len(segment)] for segment in segments])
+        passes = np.zeros(len(segments), np.int64)
+        pairs, _ = join_cells(np.concatenate(segments), counts, passes, 1, self.rows[i].stop - self.rows[i].start)
         options = CellOptions(
             self.parameters.negative,
             self.negatives.weights[j],

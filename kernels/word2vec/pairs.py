@@ -17,8 +17,6 @@ Layout: a pair is a uint32, the centre's row in its block << 16 | the context's 
 Reference implementation: tests/helpers/naive_cells.py, `pairs_of`.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from ..jit import kernel
@@ -204,32 +202,46 @@ def _spread(contexts: np.ndarray, totals: np.ndarray, n_rows: int, ends: np.ndar
             c += 1
 
 
-def prepare_cell(segments: Sequence[np.ndarray], n_rows: int) -> np.ndarray:
-    """Join the pairs of one cell from several chunks, in the order of the chunks, and sort them stably by centre.
-
-    Returns (n,) uint32. ``n_rows`` is the number of rows of the centres' block. The result depends on the order of the
-    text alone, not on how it is cut into chunks and shards.
-    """
-    filled = [segment for segment in segments if len(segment)]
-    if not filled:
-        return np.empty(0, np.uint32)
-    # The pairs of one chunk are sorted already.
-    if len(filled) == 1:
-        return filled[0]
-    return _sort_by_centre(np.concatenate(filled), n_rows)
-
-
 @kernel
-def _sort_by_centre(pairs: np.ndarray, n_rows: int) -> np.ndarray:
-    """Return the pairs (n,) uint32 by a stable counting sort of their centres."""
-    ends = np.zeros(n_rows + 1, np.int64)
-    for p in range(len(pairs)):
-        ends[np.int64(pairs[p] >> SHIFT) + 1] += 1
-    for r in range(n_rows):
-        ends[r + 1] += ends[r]
-    out = np.empty_like(pairs)
-    for p in range(len(pairs)):
-        centre = np.int64(pairs[p] >> SHIFT)
-        out[ends[centre]] = pairs[p]
-        ends[centre] += 1
-    return out
+def join_cells(
+    pairs: np.ndarray, counts: np.ndarray, passes: np.ndarray, n_passes: int, n_rows: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Join the pairs of a row of cells from several segments of the text: return the pairs and the cells' bounds.
+
+    ``pairs`` (n,) uint32 has the segments in the order of the text, each with its cells one after the other. ``counts``
+    (segments, P) int64 are the numbers of their pairs, and ``passes`` (segments,) int64 is the pass that each segment
+    is trained in. The result (n,) uint32 has the cells of pass 0, then those of pass 1, and so on; each is sorted
+    stably by its centres, which are rows below ``n_rows``. The bounds are (n_passes * P + 1,) int64. The result depends
+    on the order of the text alone, not on how it is cut into chunks and shards.
+    """
+    n_segments, n_blocks = counts.shape
+    starts = np.empty((n_segments, n_blocks), np.int64)
+    n = 0
+    for s in range(n_segments):
+        for column in range(n_blocks):
+            starts[s, column] = n
+            n += counts[s, column]
+    joined = np.empty(len(pairs), np.uint32)
+    bounds = np.zeros(n_passes * n_blocks + 1, np.int64)
+    # Where the next pair of each row goes, and the row before it at index 0.
+    row_ends = np.empty(n_rows + 1, np.int64)
+    done = 0
+    for grid_pass in range(n_passes):
+        for column in range(n_blocks):
+            row_ends[:] = 0
+            for s in range(n_segments):
+                if passes[s] == grid_pass:
+                    for p in range(starts[s, column], starts[s, column] + counts[s, column]):
+                        row_ends[np.int64(pairs[p] >> SHIFT) + 1] += 1
+            row_ends[0] = done
+            for r in range(n_rows):
+                row_ends[r + 1] += row_ends[r]
+            done = row_ends[n_rows]
+            bounds[grid_pass * n_blocks + column + 1] = done
+            for s in range(n_segments):
+                if passes[s] == grid_pass:
+                    for p in range(starts[s, column], starts[s, column] + counts[s, column]):
+                        centre = np.int64(pairs[p] >> SHIFT)
+                        joined[row_ends[centre]] = pairs[p]
+                        row_ends[centre] += 1
+    return joined, bounds

@@ -22,7 +22,7 @@ from ....kernels import random
 from ....kernels.word2vec import skip_gram as kernels
 from ....kernels.word2vec.cells import CellOptions, train_cell
 from ....kernels.word2vec.dealing import Dealing, arrange, block_negatives, deal
-from ....kernels.word2vec.pairs import prepare_cell, split_pairs
+from ....kernels.word2vec.pairs import join_cells, split_pairs
 from ...engine.algorithm import Address, MemoryEstimate, Metrics, Model, PreviousModel, SweepResult
 from ...engine.grid import Cell, GridAlgorithm
 from .algorithm import MATRICES, SkipGram, total_frequencies
@@ -156,15 +156,8 @@ class StrataSkipGram(SkipGram, GridAlgorithm[Corpus, Chunk]):
     def prepare(self, row: int, delta: Arrays) -> Arrays:
         """Return the ``pairs`` of a row's cells, sorted by centre, and the cells' ``bounds`` (passes * P + 1,)."""
         n_rows = self.bounds[row + 1] - self.bounds[row]
-        lengths = delta["counts"].ravel()
-        segments = np.split(delta["pairs"], np.cumsum(lengths)[:-1])
-        cells = []
-        for grid_pass in range(self.passes):
-            own = np.flatnonzero(delta["passes"] == grid_pass) * self.n_blocks
-            for column in range(self.n_blocks):
-                cells.append(prepare_cell([segments[first + column] for first in own], n_rows))
-        bounds = np.cumsum([0, *(len(cell) for cell in cells)])
-        return {"pairs": np.concatenate(cells), "bounds": bounds}
+        pairs, bounds = join_cells(delta["pairs"], delta["counts"], delta["passes"], self.passes, n_rows)
+        return {"pairs": pairs, "bounds": bounds}
 
     def train_cell(
         self, rows: Arrays, columns: Arrays, prepared: Arrays, shared: Arrays, cell: Cell, step: int

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from corpusmill.kernels import random
 from corpusmill.kernels.word2vec.dealing import arrange
-from corpusmill.kernels.word2vec.pairs import prepare_cell, split_pairs
+from corpusmill.kernels.word2vec.pairs import join_cells, split_pairs
 from helpers import naive_cells
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -63,19 +63,29 @@ def test_pairs_of_some_documents_have_the_draws_of_the_chunk():
 
 
 @pytest.mark.parametrize("bounds", [(0, 8), (0, 3, 8), (0, 1, 2, 3, 4, 5, 6, 7, 8)])
-def test_a_prepared_cell_does_not_depend_on_how_documents_are_grouped_into_segments(bounds):
+def test_joined_cells_do_not_depend_on_how_documents_are_grouped_into_segments(bounds):
     ptr, words, places, keep = make_case([30] * 8, 30, 2, 0.5, 0)
-    n_rows = 30
     whole, counts = split_pairs(ptr, words, places, keep, 5, *KEYS, 2)
-    ends = np.cumsum(counts)
-    segments = []
+    segments, segment_counts = [], []
     for a, b in zip(bounds[:-1], bounds[1:], strict=True):
         pairs, part_counts = split_pairs(ptr[a : b + 1], words, places, keep, 5, *KEYS, 2)
-        part_ends = np.cumsum(part_counts)
-        segments.append(pairs[part_ends[1] : part_ends[2]])
-    np.testing.assert_array_equal(prepare_cell(segments, n_rows), whole[ends[1] : ends[2]])
+        segments.append(pairs[part_counts[0].sum() :])
+        segment_counts.append(part_counts[1])
+    passes = np.zeros(len(segments), np.int64)
+    joined, cells = join_cells(np.concatenate(segments), np.array(segment_counts), passes, 1, 30)
+    np.testing.assert_array_equal(joined, whole[counts[0].sum() :])
+    np.testing.assert_array_equal(cells, np.cumsum([0, *counts[1]]))
 
 
-def test_a_cell_without_segments_is_empty():
-    assert len(prepare_cell([], 5)) == 0
-    assert len(prepare_cell([np.empty(0, np.uint32)], 5)) == 0
+def test_joined_cells_come_pass_by_pass():
+    counts = np.array([[2, 1], [0, 1], [1, 1]])
+    pairs = np.array([3 << 16 | 1, 4 << 16 | 2, 1 << 16 | 3, 5, 2 << 16 | 4, 6], np.uint32)
+    joined, bounds = join_cells(pairs, counts, np.array([1, 0, 1]), 2, 5)
+    np.testing.assert_array_equal(joined, pairs[[3, 4, 0, 1, 5, 2]])
+    np.testing.assert_array_equal(bounds, [0, 0, 1, 4, 6])
+
+
+def test_joined_cells_without_pairs_are_empty():
+    joined, bounds = join_cells(np.empty(0, np.uint32), np.zeros((3, 2), np.int64), np.zeros(3, np.int64), 2, 5)
+    assert len(joined) == 0
+    assert not bounds.any()

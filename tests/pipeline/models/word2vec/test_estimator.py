@@ -11,7 +11,7 @@ from corpusmill.kernels import random
 from corpusmill.kernels.word2vec import skip_gram as kernels
 from corpusmill.kernels.word2vec.cells import CellOptions, train_cell
 from corpusmill.kernels.word2vec.dealing import arrange
-from corpusmill.kernels.word2vec.pairs import prepare_cell, split_pairs
+from corpusmill.kernels.word2vec.pairs import split_pairs
 from corpusmill.pipeline.engine.clusters import open_cluster
 from corpusmill.pipeline.engine.events import EpochFinished
 from corpusmill.pipeline.engine.grid import Grid
@@ -109,7 +109,8 @@ def test_cells_are_trained_as_the_kernel_trains_them(corpus):
     for number, cells in enumerate(Grid(1, 1, 2, 1, algorithm.passes).strata(0, 0)):
         for cell in cells:
             W_in, W_out = blocks[cell.row]["W_in"], blocks[cell.column]["W_out"]
-            own = prepare_cell(pieces[cell.grid_pass, cell.row, cell.column], len(W_in))
+            own = np.concatenate(pieces[cell.grid_pass, cell.row, cell.column])
+            own = own[np.argsort(own >> 16, kind="stable")]
             fall = (0.025 - 0.0001) / strata
             key = random.key(1, NEGATIVES, 1, cell.grid_pass, cell.row, cell.column)
             weight, heaviest = shared["weights"][cell.column], shared["heaviest"][cell.column]

@@ -85,6 +85,8 @@ class _GroupFiles:
 
     def read_small(self, names: Sequence[str]) -> dict[str, bytes]:
         """Read several files at the same time; files that do not exist are left out."""
+        if not names:
+            return {}
         # Ranges from byte 0: for whole files, some filesystems request each file's size first.
         paths = [f"{self._path}/{name}" for name in names]
         contents = self._store.fs.cat_ranges(paths, 0, None, on_error="return")

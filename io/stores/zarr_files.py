@@ -48,11 +48,21 @@ class _Layout(NamedTuple):
 
 def encode_group(arrays: Mapping[str, np.ndarray]) -> Iterator[tuple[str, list[Any]]]:
     """Yield the name of each file of a group, and the buffers that it consists of."""
-    # The names of the arrays are written to the group, so that a missing array is noticed.
-    metadata = {"attributes": {"arrays": list(arrays)}, "zarr_format": 3, "node_type": "group"}
+    layouts = {name: _Layout(array.shape, array.dtype, _chunk_shape(array.shape)) for name, array in arrays.items()}
+    # The metadata of all arrays is in the group too, so that a reader needs one round trip less.
+    metadata = {
+        "attributes": {"arrays": list(arrays)},
+        "zarr_format": 3,
+        "node_type": "group",
+        "consolidated_metadata": {
+            "kind": "inline",
+            "must_understand": False,
+            "metadata": {name: _array_metadata(layout) for name, layout in layouts.items()},
+        },
+    }
     yield "zarr.json", [_to_json(metadata)]
     for name, array in arrays.items():
-        layout = _Layout(array.shape, array.dtype, _chunk_shape(array.shape))
+        layout = layouts[name]
         yield f"{name}/zarr.json", [_encoded_metadata(layout)]
         for key, rows in _zarr_chunks(array, layout):
             content = _padded(rows, layout).reshape(-1).view(np.uint8)
@@ -68,18 +78,28 @@ def read_group(files: GroupFiles, only: Sequence[str] | None = None) -> dict[str
     found = files.read_small(["zarr.json"])
     if not found:
         raise FileNotFoundError("zarr.json")
-    names = _array_names(found["zarr.json"])
+    group = json.loads(found["zarr.json"])
+    names = _array_names(group)
     if only is not None:
         names = [name for name in names if name in only]
-    metadata = files.read_small([f"{name}/zarr.json" for name in names])
+    if "consolidated_metadata" in group:
+        metadata = group["consolidated_metadata"]["metadata"]
+    else:
+        metadata = _separate_metadata(files, names)
     # All metadata is checked before the first array is read, since arrays may be large.
     layouts = {}
     for name in names:
-        if f"{name}/zarr.json" not in metadata:
+        if name not in metadata:
             raise KeyError(name)
-        layouts[name] = _parse_layout(name, metadata[f"{name}/zarr.json"])
+        layouts[name] = _parse_layout(name, metadata[name])
     files.fetch(_small_chunks(layouts))
     return {name: _read_array(files, name, layout) for name, layout in layouts.items()}
+
+
+def _separate_metadata(files: GroupFiles, names: Sequence[str]) -> dict[str, Any]:
+    """Read the metadata of the arrays of a group that an earlier version wrote."""
+    found = files.read_small([f"{name}/zarr.json" for name in names])
+    return {name: json.loads(found[f"{name}/zarr.json"]) for name in names if f"{name}/zarr.json" in found}
 
 
 def _small_chunks(layouts: Mapping[str, _Layout]) -> list[str]:
@@ -100,19 +120,18 @@ def _n_bytes(layout: _Layout) -> int:
     return math.prod(layout.shape) * layout.dtype.itemsize
 
 
-def _array_names(group_metadata: bytes) -> list[str]:
+def _array_names(group: Any) -> list[str]:
     try:
-        return json.loads(group_metadata)["attributes"]["arrays"]
+        return group["attributes"]["arrays"]
     except (KeyError, TypeError):
         raise ValueError("this Zarr group was not written by corpusmill") from None
 
 
-def _parse_layout(name: str, array_metadata: bytes) -> _Layout:
-    found = json.loads(array_metadata)
+def _parse_layout(name: str, found: Any) -> _Layout:
     try:
         chunk_shape = tuple(found["chunk_grid"]["configuration"]["chunk_shape"])
         layout = _Layout(tuple(found["shape"]), np.dtype(found["data_type"]), chunk_shape)
-        is_known = found == json.loads(_to_json(_array_metadata(layout)))
+        is_known = found == json.loads(_encoded_metadata(layout))
     except (AttributeError, KeyError, TypeError):
         is_known = False
     if not is_known:

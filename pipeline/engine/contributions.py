@@ -6,17 +6,22 @@ model fetches the block's deltas from all contributions and merges them.
 
 import threading
 import uuid
-from collections.abc import Callable, Iterable
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor as Pool
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple
 
 from ...io.stores.store import Arrays
 from .algorithm import nbytes
 from .merging import Node, PartialSums
-from .tasks import AppliedBlock, Job, SweepProgress, SweepReport, apply_block, sweep_shard
+from .overlap import MAX_AHEAD
+from .tasks import AppliedBlock, Job, SweepProgress, SweepReport
+from .worker import Sweep, Update
 
 #: Contributions that a task fetches from at the same time. More would hide more latency and need more memory.
 FETCHES_AT_ONCE = 4
@@ -121,30 +126,58 @@ OnSwept = Callable[[int, SweepProgress], None]
 # --- sweeping ---
 
 
+class ShardSource(ABC):
+    """Hands out positions of shards to the threads of a worker."""
+
+    @abstractmethod
+    def next(self) -> int | None:
+        """Return the position of the next shard, or None if there is none left."""
+
+    @abstractmethod
+    def upcoming(self) -> list[int]:
+        """Return the positions of the shards that will probably be next, without taking them."""
+
+
+class ShardList(ShardSource):
+    """A list of positions, for one thread."""
+
+    def __init__(self, positions: Iterable[int]):
+        self._positions = deque(positions)
+
+    def next(self) -> int | None:
+        """Return the position of the next shard."""
+        return self._positions.popleft() if self._positions else None
+
+    def upcoming(self) -> list[int]:
+        """Return the positions that are left."""
+        return list(islice(self._positions, MAX_AHEAD))
+
+
 def sweep_shards(
     phase: SweepPhase,
-    take: Callable[[], int | None],
+    source: ShardSource,
     on_swept: OnSwept,
     key: str = "",
     address: str = "",
     helpers: tuple[Pool, int] | None = None,
 ) -> Contribution:
-    """Sweep the shards whose positions ``take`` returns, until it returns None.
+    """Sweep the shards of a source.
 
     ``key`` and ``address`` are those of the Dask task and of its worker. ``helpers`` is a pool of threads, and how many
-    of them sweep too.
+    of them sweep too. All states are on disk when this function returns.
     """
     sums = phase.partial_sums()
     reports: dict[int, SweepReport] = {}
     failed = threading.Event()
+    n_helpers = helpers[1] if helpers is not None else 0
 
-    def sweep_all() -> None:
+    def sweep_all(sweep: Sweep) -> None:
         try:
             while not failed.is_set():
-                position = take()
+                position = source.next()
                 if position is None:
                     return
-                swept = sweep_shard(phase.job, phase.chunks(position), phase.step, phase.range_index)
+                swept = sweep.shard(phase.chunks(position), lambda: _chunks_of(phase, source.upcoming()))
                 sums.add((position, position + 1), swept.deltas)
                 reports[position] = swept.report
                 on_swept(position, swept.report)
@@ -152,21 +185,27 @@ def sweep_shards(
             failed.set()
             raise
 
-    helping = []
-    if helpers is not None:
-        pool, n_threads = helpers
-        # The context tells Dask in which worker the thread runs.
-        helping = [pool.submit(copy_context().run, sweep_all) for _ in range(n_threads)]
-    try:
-        sweep_all()
-    finally:
-        # A helper that has not begun would find no shard. The pool may be busy with other tasks.
-        begun = [helper for helper in helping if not helper.cancel()]
+    with Sweep.opened(phase.job, phase.step, phase.range_index, 1 + n_helpers) as sweep:
+        helping = []
+        if helpers is not None:
+            pool, _ = helpers
+            # The context tells Dask in which worker the thread runs.
+            helping = [pool.submit(copy_context().run, sweep_all, sweep) for _ in range(n_helpers)]
+        try:
+            sweep_all(sweep)
+        finally:
+            # A helper that has not begun would find no shard. The pool may be busy with other tasks.
+            begun = [helper for helper in helping if not helper.cancel()]
+            for helper in begun:
+                helper.exception()  # waits
         for helper in begun:
-            helper.exception()  # waits
-    for helper in begun:
-        helper.result()
+            helper.result()
     return Contribution(key, address, reports, sums.items())
+
+
+def _chunks_of(phase: SweepPhase, positions: Iterable[int]) -> Iterator[int]:
+    for position in positions:
+        yield from phase.chunks(position)
 
 
 # --- merging ---
@@ -200,8 +239,11 @@ def update_blocks(phase: SweepPhase, blocks: list[int], sources: list[Source], f
     applied = []
     largest = max(source.nbytes for source in sources)
     batch = max(1, FETCH_BYTES * len(phase.blocks) // max(1, largest))
-    for start in range(0, len(blocks), batch):
-        part = blocks[start : start + batch]
-        for block, delta in zip(part, merge_blocks(phase, part, sources, fetch), strict=True):
-            applied.append(apply_block(phase.job, block, phase.step, delta))
+    with Update.opened(phase.job, phase.step) as update:
+        for start in range(0, len(blocks), batch):
+            part = blocks[start : start + batch]
+            # The blocks are read while their deltas are fetched.
+            update.read_ahead(part)
+            for block, delta in zip(part, merge_blocks(phase, part, sources, fetch), strict=True):
+                applied.append(update.apply(block, delta))
     return applied

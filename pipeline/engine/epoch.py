@@ -94,6 +94,7 @@ class _Engine:
             previous=training.previous,
             seed=training.seed,
             cache_bytes=self.plan.cache,
+            buffer_bytes=self.plan.buffers,
         )
 
     def _workers(self) -> list[Capacity]:

@@ -23,6 +23,7 @@ from .contributions import (
     Fetch,
     OnSwept,
     Pieces,
+    ShardList,
     Source,
     SweepPhase,
     sweep_shards,
@@ -153,8 +154,7 @@ class Synchronous(Executor):
         self, phase: SweepPhase, positions: list[int], tokens: list[int], on_swept: OnSwept
     ) -> list[Contribution]:
         """Sweep the shards in order."""
-        waiting = iter(positions)
-        return [sweep_shards(phase, lambda: next(waiting, None), on_swept)]
+        return [sweep_shards(phase, ShardList(positions), on_swept)]
 
     def update(
         self, phase: SweepPhase, contributions: list[Contribution], blocks: list[int]

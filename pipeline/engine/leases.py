@@ -8,6 +8,7 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 #: A worker takes one of this many parts of its remaining shards at a time: many at first, so that requests are few, and
 #: single shards at the end, which others can take over.
@@ -77,6 +78,10 @@ class Pool:
         pace.taken += len(shards)
         self.taken.update(shards)
         return shards
+
+    def upcoming(self, address: str, count: int) -> list[int]:
+        """Return up to ``count`` shards that a worker will probably take next. Others may take them before."""
+        return list(islice(self.homes.get(address, ()), count))
 
     def _is_too_slow(self, pace: _Pace, now: float) -> bool:
         known = [other for other in self.paces.values() if other.taken]

@@ -8,11 +8,14 @@ from ...io.stores.store import DataError
 from .algorithm import AnyAlgorithm, MemoryEstimate
 from .data import TrainingData
 from .executors import Capacity
+from .overlap import MAX_AHEAD
 
 #: Share of a worker's memory limit that a plan may use. Dask pauses a worker at 80%.
 PLANNED_SHARE = 0.7
 #: Bytes of a worker process before its first task: interpreter, libraries, compiled kernels.
 PROCESS_BYTES = 320 << 20
+#: Share of the memory that tasks leave, for buffers.
+BUFFERS_SHARE = 0.25
 #: Stands for the memory of a worker without a limit.
 UNLIMITED = 1 << 62
 
@@ -24,13 +27,14 @@ class Plan:
     process: int
     threads: int
     task: MemoryEstimate
+    buffers: int
     cache: int
     limit: int
 
     @property
     def total(self) -> int:
         """Expected peak of the worker's memory in bytes."""
-        return self.process + self.threads * self.task.total + self.cache
+        return self.process + self.threads * self.task.total + self.buffers + self.cache
 
     def as_numbers(self) -> dict[str, int]:
         """The plan as plain numbers, for events and reports."""
@@ -39,6 +43,7 @@ class Plan:
         return causes | {
             "process": self.process,
             "threads": self.threads,
+            "buffers": self.buffers,
             "cache": self.cache,
             "total": self.total,
             "limit": self.limit,
@@ -62,10 +67,15 @@ def make_plan(algorithm: AnyAlgorithm, data: TrainingData, capacity: Capacity) -
         _check_device(algorithm, max(estimate.device for estimate in estimates), capacity)
     if largest.total > available:
         raise DataError(_too_large(algorithm, largest, capacity, available))
-    # What is left is a cache. It never needs more than all chunks, all states and one model.
+    left = (available - largest.total) * capacity.threads
+    # Buffers for reading ahead and for writing behind: as many chunks as the slowest store needs, or a share of what is
+    # left, because a cache saves more.
+    in_transit = max(estimate.data + estimate.state for estimate in estimates) + largest.model
+    buffers = min(2 * MAX_AHEAD * capacity.threads * in_transit, int(left * BUFFERS_SHARE))
+    # The cache never needs more than all chunks, all states and one model.
     everything = sum(estimate.data + estimate.state for estimate in estimates) + largest.model
-    cache = min(everything, (available - largest.total) * capacity.threads)
-    return Plan(PROCESS_BYTES, capacity.threads, largest, int(cache), capacity.memory)
+    cache = min(everything, left - buffers)
+    return Plan(PROCESS_BYTES, capacity.threads, largest, int(buffers), int(cache), capacity.memory)
 
 
 def _check_device(algorithm: AnyAlgorithm, needed: int, capacity: Capacity) -> None:

@@ -5,6 +5,7 @@ import contextlib
 import threading
 import time
 from collections import deque
+from collections.abc import Sequence
 from typing import Any, cast
 
 from distributed import Scheduler, Status, Worker, get_worker
@@ -16,16 +17,20 @@ from .contributions import (
     Contribution,
     ContributionLost,
     Pieces,
+    ShardSource,
     Source,
     SweepPhase,
     sweep_shards,
     update_blocks,
 )
 from .leases import Pool
+from .overlap import MAX_AHEAD
 from .tasks import AppliedBlock, SweepProgress
 
 #: With this, the keys of all tasks that sweep begin.
 SWEEP_PREFIX = "sweep-"
+#: Positions of shards that a worker has taken, and of shards that it will probably take next.
+Lease = tuple[list[int], list[int]]
 #: Seconds after which a worker that waits for another one, or for memory, looks again whether to go on.
 LOOK_AGAIN_SECONDS = 1.0
 
@@ -65,17 +70,20 @@ class Leases(SchedulerPlugin):
         scheduler.handlers["corpusmill_has_worker"] = self.has_worker
         scheduler.handlers["corpusmill_workers_wanted"] = self.workers_wanted
 
-    def take(self, pool: str, address: str, threads: int) -> list[int] | None:
-        """Return positions of shards for a worker; None if the pool is closed or has nothing for this worker.
+    def take(self, pool: str, address: str, threads: int) -> Lease | None:
+        """Return shards for a worker; None if the pool is closed or has nothing for this worker.
 
-        A request for no threads returns an empty list while the pool is open.
+        A request for no threads returns an empty lease while the pool is open.
         """
         found = self.pools.get(pool)
         if found is None:
             return None
         if not threads:
-            return []
-        return found.take(address, threads) or None
+            return [], []
+        positions = found.take(address, threads)
+        if not positions:
+            return None
+        return positions, found.upcoming(address, threads * MAX_AHEAD)
 
     def begin(self, pool: str, address: str) -> bool:
         """Return whether a worker may begin to train its rows of a grid: once, while the pool is open."""
@@ -214,12 +222,12 @@ class Exchange(WorkerPlugin):
             self.worker.log_event(swept_topic(phase), {"pool": pool, "position": position, **small})
 
         try:
-            return sweep_shards(phase, taken.next, report, key, self.worker.address, helpers)
+            return sweep_shards(phase, taken, report, key, self.worker.address, helpers)
         finally:
             with self._lock:
                 self._pools.remove(pool)
 
-    def take(self, pool: str) -> list[int] | None:
+    def take(self, pool: str) -> Lease | None:
         """Request shards from the scheduler. While this worker is paused because its memory is full, wait."""
         take = self.worker.scheduler.corpusmill_take
         while self.worker.status is Status.paused:
@@ -230,7 +238,7 @@ class Exchange(WorkerPlugin):
         return sync(self.worker.loop, take, pool=pool, address=self.worker.address, threads=threads)
 
 
-class _Taken:
+class _Taken(ShardSource):
     """The shards that a worker has taken and not begun."""
 
     def __init__(self, exchange: Exchange, pool: str):
@@ -238,6 +246,7 @@ class _Taken:
         self._pool = pool
         self._lock = threading.Lock()
         self._positions: deque[int] = deque()
+        self._upcoming: Sequence[int] = ()
         self._is_empty = False
 
     def next(self) -> int | None:
@@ -248,10 +257,16 @@ class _Taken:
                 if found is None:
                     self._is_empty = True
                 else:
-                    self._positions.extend(found)
+                    positions, self._upcoming = found
+                    self._positions.extend(positions)
             if not self._positions:
                 return None
             return self._positions.popleft()
+
+    def upcoming(self) -> list[int]:
+        """Return the positions of the shards that this worker will probably sweep next, without taking them."""
+        # Without the lock, which a thread holds while it waits for the scheduler. Reading too much does no harm.
+        return [*tuple(self._positions), *self._upcoming]
 
 
 # --- tasks ---

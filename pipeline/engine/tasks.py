@@ -1,24 +1,20 @@
-"""The tasks of an epoch.
+"""What the tasks of an epoch have in common, and the small ones among them.
 
-Their arguments are names and numbers. They read arrays from the store or from the worker's cache, and write the
+The arguments of tasks are names and numbers. Tasks read arrays from the store or from the worker's cache, and write the
 results back to the store. A task can therefore run again on another worker when its own worker is lost.
 """
 
 import contextlib
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 from ...io.stores.store import Arrays
-from ...kernels.cuda.ledger import LEDGER, by_operation
-from ...kernels.cuda.residents import RESIDENTS
-from ...kernels.errors import DeviceError
-from .algorithm import Address, AnyAlgorithm, PreviousModel, add, nbytes
-from .cache import CACHE
+from .algorithm import Address, AnyAlgorithm, PreviousModel, nbytes
+from .cache import CACHE, Key
 from .data import DataRef, TrainingData
-from .finite import check_finite
+from .overlap import WriteBehind
 from .run import RunStore
 
 
@@ -34,6 +30,8 @@ class Job:
     previous: PreviousModel | None
     seed: int
     cache_bytes: int
+    #: Bytes of a worker for what is read ahead of its sweeps, and written behind them.
+    buffer_bytes: int = 0
 
     @property
     def store(self) -> RunStore:
@@ -84,11 +82,13 @@ class Stopwatch:
         self.cached = 0
         self._last = time.perf_counter()
 
-    def lap(self, cause: str) -> None:
-        """Add the time since the last lap to ``cause``."""
+    def lap(self, cause: str) -> float:
+        """Add the time since the last lap to ``cause``, and return it."""
         now = time.perf_counter()
-        self.seconds[cause] += now - self._last
+        elapsed = now - self._last
+        self.seconds[cause] += elapsed
         self._last = now
+        return elapsed
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[None]:
@@ -102,27 +102,56 @@ class Stopwatch:
             self._last += elapsed
 
 
-class StoredModel:
-    """The model that one step committed, read from the store on demand. The watch measures the time of reading."""
+class ModelPart(NamedTuple):
+    """Names the shared arrays ("shared", 0) or one block ("block", number)."""
 
-    def __init__(self, job: Job, step: int, watch: Stopwatch | None = None):
+    kind: str
+    number: int
+
+
+SHARED = ModelPart("shared", 0)
+
+
+def read_model(job: Job, step: int, part: ModelPart) -> Arrays:
+    """Read a part of a step's model from the store."""
+    if part == SHARED:
+        return job.store.shared(step)
+    return job.store.block(step, part.number)
+
+
+class StoredModel:
+    """The model that one step committed, read on demand.
+
+    The watch measures the time of reading. ``read`` reads a part that is not in the cache, by default from the store.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        step: int,
+        watch: Stopwatch | None = None,
+        read: Callable[[ModelPart], Arrays] | None = None,
+    ):
         self._job = job
         self._step = step
         self._watch = watch or Stopwatch()
+        self._read = read or (lambda part: read_model(job, step, part))
 
     @property
     def shared(self) -> Arrays:
         """The shared arrays."""
-        return self._load("shared", 0, lambda: self._job.store.shared(self._step))
+        return self._load(SHARED)
 
     def block(self, index: int) -> Arrays:
         """One block of rows."""
-        return self._load("block", index, lambda: self._job.store.block(self._step, index))
+        return self._load(ModelPart("block", index))
 
-    def _load(self, kind: str, index: int, read: Callable[[], Arrays]) -> Arrays:
-        key = (self._job.training, kind, index)
+    def _load(self, part: ModelPart) -> Arrays:
+        key = (self._job.training, *part)
         with self._watch.reading():
-            return CACHE.load(key, read, version=self._step, size=nbytes, budget=self._job.cache_bytes)
+            return CACHE.load(
+                key, lambda: self._read(part), version=self._step, size=nbytes, budget=self._job.cache_bytes
+            )
 
 
 def write_shared(job: Job, step: int, arrays: Arrays) -> None:
@@ -132,34 +161,25 @@ def write_shared(job: Job, step: int, arrays: Arrays) -> None:
     CACHE.put(key, arrays, version=step, nbytes=nbytes(arrays), budget=job.cache_bytes)
 
 
-def _read_chunk(job: Job, data: DataRef, index: int, model: StoredModel, watch: Stopwatch) -> Any:
-    """Return a chunk in the algorithm's form, from the cache or from the store."""
-    store = job.open(data)
-    key = (job.training, "chunk", *data, index)
-    chunk = CACHE.get(key)
-    if chunk is not None:
-        watch.cached += 1
-        return chunk
-    chunk = job.algorithm.load_chunk(store, index, model)
-    CACHE.put(key, chunk, nbytes=_chunk_bytes(chunk), budget=job.cache_bytes)
-    return chunk
+def chunk_key(job: Job, data: DataRef, index: int) -> Key:
+    """Return the key of a chunk in the cache."""
+    return (job.training, "chunk", *data, index)
+
+
+def state_key(job: Job, index: int) -> Key:
+    """Return the key of a chunk's state in the cache. The version is the step that wrote the state."""
+    return (job.training, "state", index)
+
+
+def keep_chunk(job: Job, data: DataRef, index: int, chunk: Any) -> None:
+    """Put a chunk into the cache, in the algorithm's form."""
+    CACHE.put(chunk_key(job, data, index), chunk, nbytes=_chunk_bytes(chunk), budget=job.cache_bytes)
 
 
 def _chunk_bytes(chunk: Any) -> int:
     if isinstance(chunk, tuple):
         return sum(_chunk_bytes(field) for field in chunk)
     return int(getattr(chunk, "nbytes", 0))
-
-
-def _read_state(job: Job, index: int, step: int, watch: Stopwatch) -> Arrays | None:
-    """Return the chunk's state after ``step``; None before its first sweep."""
-    if step < 1 or not job.algorithm.keeps_state:
-        return None
-    state = CACHE.get((job.training, "state", index), version=step)
-    if state is not None:
-        watch.cached += 1
-        return state
-    return job.store.state(step, index)
 
 
 def begin_blocks(job: Job, first: int, stop: int) -> None:
@@ -170,92 +190,33 @@ def begin_blocks(job: Job, first: int, stop: int) -> None:
         write_block(job, 0, block, arrays)
 
 
-def write_block(job: Job, step: int, block: int, arrays: Arrays) -> None:
+def write_block(job: Job, step: int, block: int, arrays: Arrays, behind: WriteBehind | None = None) -> None:
     """Write a block's arrays after a step, and keep them in the cache for the next one."""
-    job.store.write_block(step, block, arrays)
+    if behind is None:
+        job.store.write_block(step, block, arrays)
+    else:
+        behind.write(lambda: job.store.write_block(step, block, arrays), nbytes(arrays))
     key = (job.training, "block", block)
     CACHE.put(key, arrays, version=step, nbytes=nbytes(arrays), budget=job.cache_bytes)
 
 
-def sweep_shard(job: Job, chunks: Iterable[int], step: int, range_index: int) -> SweptShard:
-    """Sweep the chunks of a shard in order and write their next states."""
-    watch = Stopwatch()
-    algorithm = job.algorithm.for_range(range_index)
-    model = StoredModel(job, step - 1, watch)
-    deltas: list[Arrays] | None = None
-    sums: Arrays = {}
-    device: Counter[str] = Counter()
-    for index in chunks:
-        chunk = _read_chunk(job, job.data, index, model, watch)
-        state = _read_state(job, index, step - algorithm.rounds, watch)
-        watch.lap("read")
-        try:
-            with LEDGER.recording() as traffic:
-                result = algorithm.sweep(model, chunk, state, deltas, Address(job.seed, step, index))
-        except DeviceError as error:
-            raise DeviceError(f"chunk {index}: {error}") from error
-        device.update(by_operation(traffic))
-        deltas = result.deltas
-        sums = add(sums, result.sums)
-        watch.lap("kernel")
-        if result.state is not None:
-            _write_state(job, step, index, result.state)
-        watch.lap("write")
-    assert deltas is not None
-    with LEDGER.recording() as traffic:
-        RESIDENTS.bring_back(array for delta in deltas for array in delta.values())
-    device.update(by_operation(traffic))
-    watch.lap("kernel")
-    report: SweepReport = {
-        "sums": sums,
-        "seconds": watch.seconds,
-        "device": dict(device),
-        "cached": watch.cached,
-        "worker": _worker_name(),
-    }
-    return SweptShard(deltas, report)
-
-
-def _write_state(job: Job, step: int, chunk: int, state: Arrays) -> None:
-    job.store.write_state(step, chunk, state)
-    key = (job.training, "state", chunk)
-    CACHE.put(key, state, version=step, nbytes=nbytes(state), budget=job.cache_bytes)
-
-
-def apply_block(job: Job, block: int, step: int, delta: Arrays) -> AppliedBlock:
-    """Write a block's next arrays and return its small totals."""
-    algorithm = job.algorithm
-    model = StoredModel(job, step - 1)
-    constant = _constant_delta(job, block)
-    if constant is not None:
-        delta = algorithm.merge(constant, delta)
-    with LEDGER.recording() as traffic:
-        arrays, totals = algorithm.apply(model.block(block), delta, model.shared)
-    check_finite(algorithm, step, f"block {block} of the model", arrays)
-    write_block(job, step, block, arrays)
-    return AppliedBlock(totals, dict(by_operation(traffic)))
-
-
-def _constant_delta(job: Job, block: int) -> Arrays | None:
-    def make() -> Arrays | None:
-        return job.algorithm.constant_delta(job.open(job.data), block, job.previous)
-
-    def size(delta: Arrays | None) -> int:
-        return nbytes(delta or {})
-
-    return CACHE.load((job.training, "constant", block), make, size=size, budget=job.cache_bytes)
-
-
 def score_chunk(job: Job, data: DataRef, index: int, step: int, state_step: int) -> Arrays:
     """Score a training chunk with its state of ``state_step``, or a held-out chunk (``state_step`` 0)."""
-    watch = Stopwatch()
-    model = StoredModel(job, step, watch)
-    chunk = _read_chunk(job, data, index, model, watch)
-    state = _read_state(job, index, state_step, watch)
+    model = StoredModel(job, step)
+    chunk = CACHE.get(chunk_key(job, data, index))
+    if chunk is None:
+        chunk = job.algorithm.load_chunk(job.open(data), index, model)
+        keep_chunk(job, data, index, chunk)
+    state = None
+    if state_step >= 1 and job.algorithm.keeps_state:
+        state = CACHE.get(state_key(job, index), version=state_step)
+        if state is None:
+            state = job.store.state(state_step, index)
     return job.algorithm.score(model, chunk, state, Address(job.seed, step, index))
 
 
-def _worker_name() -> str:
+def worker_name() -> str:
+    """Return the name of the Dask worker that runs this task."""
     from distributed import get_worker
 
     try:

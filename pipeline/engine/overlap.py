@@ -1,0 +1,204 @@
+"""Reads data before a sweep needs them, and writes results while it continues.
+
+A request to an object store takes tens of milliseconds. A thread that reads, computes and writes in turn would wait
+for most of the time. How many reads are under way depends on the measured times of reading and computing. A store that
+does not make threads wait, such as a disk whose files are in memory, is read and written by the thread that computes:
+another thread would cost more than it saves.
+"""
+
+import math
+import threading
+import time
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
+from typing import Any, TypeVar
+
+#: Reads ahead for one thread that computes, at most.
+MAX_AHEAD = 16
+#: Threads that read, and threads that write, for one sweep.
+MAX_THREADS = 32
+#: A store whose requests make a thread wait for less than this is not worth another thread.
+LEAST_WAIT_SECONDS = 0.002
+#: The wait that is assumed of a store on another machine before the first request.
+REMOTE_WAIT_SECONDS = 0.03
+#: Weight of the newest measurement in a moving average.
+NEWEST = 0.3
+
+Value = TypeVar("Value")
+
+
+class Pace:
+    """How long a worker's threads wait for a store and compute, on average. One run on one worker has one of these.
+
+    Several threads update it without a lock. A lost update does not matter, because the times only decide how much is
+    read ahead.
+    """
+
+    def __init__(self, wait_seconds: float):
+        self.read_wait = wait_seconds  # for one chunk, state or block
+        self.write_wait = wait_seconds
+        self.kernel = 0.0  # for one chunk; 0 if none was measured yet
+        #: What sweeps have read of the model, in the order of the first reads.
+        self.model_parts: dict[Any, None] = {}
+
+    def note_kernel(self, seconds: float) -> None:
+        """Add a measurement of the kernel of a chunk."""
+        self.kernel = seconds if not self.kernel else self.kernel + NEWEST * (seconds - self.kernel)
+
+    def read(self, action: Callable[[], Value]) -> Value:
+        """Read, and measure for how long the thread waits."""
+        value, waited = _timed(action)
+        self.read_wait += NEWEST * (waited - self.read_wait)
+        return value
+
+    def write(self, action: Callable[[], None]) -> None:
+        """Write, and measure for how long the thread waits."""
+        _, waited = _timed(action)
+        self.write_wait += NEWEST * (waited - self.write_wait)
+
+    @property
+    def chunks_ahead(self) -> int:
+        """How many chunks to read ahead, so that the kernel of one thread never waits; 0 if reading does not wait."""
+        if self.read_wait < LEAST_WAIT_SECONDS:
+            return 0
+        kernel = self.kernel or self.read_wait
+        return min(MAX_AHEAD, 1 + math.ceil(self.read_wait / max(kernel, 1e-6)))
+
+    @property
+    def reads_ahead(self) -> bool:
+        """Whether reading makes a thread wait."""
+        return self.read_wait >= LEAST_WAIT_SECONDS
+
+    @property
+    def writes_behind(self) -> bool:
+        """Whether writing makes a thread wait."""
+        return self.write_wait >= LEAST_WAIT_SECONDS
+
+
+def _timed(action: Callable[[], Value]) -> tuple[Value, float]:
+    """Return the value of an action, and the seconds in which its thread did not compute."""
+    started = time.perf_counter()
+    computing = time.thread_time()
+    value = action()
+    return value, time.perf_counter() - started - (time.thread_time() - computing)
+
+
+class Budget:
+    """Bytes that buffers may occupy."""
+
+    def __init__(self, nbytes: int):
+        self.nbytes = nbytes
+        self._left = nbytes
+        self._changed = threading.Condition()
+
+    def try_take(self, nbytes: int) -> bool:
+        """Take bytes if as many are left; return whether."""
+        with self._changed:
+            if nbytes > self._left:
+                return False
+            self._left -= nbytes
+            return True
+
+    def take(self, nbytes: int) -> None:
+        """Take bytes; wait until as many are left. There must be as many in all."""
+        with self._changed:
+            self._changed.wait_for(lambda: nbytes <= self._left)
+            self._left -= nbytes
+
+    def give(self, nbytes: int) -> None:
+        """Give bytes back."""
+        with self._changed:
+            self._left += nbytes
+            self._changed.notify_all()
+
+
+class ReadAhead:
+    """Reads values before they are needed, as many as fit into a budget. Several threads may use it."""
+
+    def __init__(self, pace: Pace, nbytes: int):
+        self._pace = pace
+        self._budget = Budget(nbytes)
+        self._pool = ThreadPoolExecutor(MAX_THREADS, "corpusmill-read")
+        self._lock = threading.Lock()
+        self._started: dict[Hashable, tuple[Future[Any], int]] = {}
+
+    def start(self, key: Hashable, read: Callable[[], object], nbytes: int) -> bool:
+        """Start to read a value of about ``nbytes`` bytes, unless it was started before.
+
+        Return False if the budget is spent.
+        """
+        with self._lock:
+            if key in self._started:
+                return True
+            if not self._budget.try_take(nbytes):
+                return False
+            # The context tells Dask in which worker the thread runs.
+            reading = self._pool.submit(copy_context().run, self._pace.read, read)
+            self._started[key] = (reading, nbytes)
+        return True
+
+    def get(self, key: Hashable, read: Callable[[], Value]) -> Value:
+        """Return a value that was read ahead; if it was not, read it now."""
+        with self._lock:
+            started = self._started.pop(key, None)
+        if started is None:
+            return self._pace.read(read)
+        reading, nbytes = started
+        try:
+            # A read that no thread has begun is faster in this thread.
+            if reading.cancel():
+                return self._pace.read(read)
+            value: Value = reading.result()
+            return value
+        finally:
+            self._budget.give(nbytes)
+
+    def close(self) -> None:
+        """Begin no more reads. Those that were begun end by themselves; nobody needs their values."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+class WriteBehind:
+    """Writes values in other threads while the caller continues. Several threads may use it."""
+
+    def __init__(self, pace: Pace, nbytes: int):
+        self._pace = pace
+        self._budget = Budget(nbytes)
+        self._pool = ThreadPoolExecutor(MAX_THREADS, "corpusmill-write")
+        self._error: BaseException | None = None
+
+    def write(self, action: Callable[[], None], nbytes: int) -> None:
+        """Write a value of ``nbytes`` bytes; raise the first error of an earlier call.
+
+        Wait while the values that are not written yet occupy too much memory.
+        """
+        self._raise_error()
+        if not self._pace.writes_behind or nbytes > self._budget.nbytes:
+            self._pace.write(action)
+            return
+        self._budget.take(nbytes)
+        self._pool.submit(copy_context().run, self._write, action, nbytes)
+
+    def _write(self, action: Callable[[], None], nbytes: int) -> None:
+        try:
+            # After an error, the step fails in any case.
+            if self._error is None:
+                self._pace.write(action)
+        except BaseException as error:
+            self._error = error
+        finally:
+            self._budget.give(nbytes)
+
+    def _raise_error(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    def finish(self) -> None:
+        """Wait until all values are written; raise the first error."""
+        self._pool.shutdown()
+        self._raise_error()
+
+    def abandon(self) -> None:
+        """Drop the values that no thread has begun to write, and wait for the others."""
+        self._pool.shutdown(cancel_futures=True)

@@ -1,0 +1,164 @@
+"""What one worker reads and writes in one phase of a step: chunks, states, and parts of the model.
+
+The cache comes first. What is not in the cache is read from the store, ahead of the kernels if the store makes threads
+wait. See `overlap`.
+"""
+
+import contextlib
+import threading
+from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from ...io.stores.store import Arrays, Store
+from .algorithm import nbytes
+from .cache import CACHE
+from .overlap import MAX_AHEAD, REMOTE_WAIT_SECONDS, Pace, ReadAhead, WriteBehind
+from .tasks import SHARED, Job, ModelPart, Stopwatch, StoredModel, chunk_key, keep_chunk, read_model, state_key
+
+
+class Transfers:
+    """Reads ahead and writes behind for the threads of a worker."""
+
+    def __init__(self, job: Job, step: int, n_threads: int = 1):
+        self._job = job
+        self._step = step
+        self._n_threads = n_threads
+        self._data = job.open(job.data)
+        self.pace = CACHE.load((job.training, "pace"), partial(_first_pace, job))
+        # Half of the buffers for each direction, so that neither blocks the other one.
+        self._ahead = ReadAhead(self.pace, job.buffer_bytes // 2)
+        self.behind = WriteBehind(self.pace, job.buffer_bytes // 2)
+        self._lock = threading.Lock()
+        self._begun: set[int] = set()  # chunks that sweeps have begun with
+        self._largest_part = 0
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[None]:
+        """Context manager: at its end, everything is written."""
+        try:
+            yield
+            self.behind.finish()
+        except BaseException:
+            self.behind.abandon()
+            raise
+        finally:
+            self._ahead.close()
+
+    # --- chunks and states ---
+
+    def read_chunks_ahead(self, own: list[int], upcoming: Iterable[int]) -> None:
+        """Start to read a thread's next chunks and their states.
+
+        ``own`` are the chunks that are left of the thread's shard. ``upcoming`` are those of the worker's next shards.
+        """
+        n_ahead = self.pace.chunks_ahead
+        if not n_ahead:
+            return
+        chosen = own[:n_ahead]
+        if len(chosen) < n_ahead:
+            # The threads share the next shards.
+            chosen += islice(upcoming, self._n_threads * n_ahead)
+        for index in chosen:
+            if not self._start_chunk(index):
+                return
+
+    def _start_chunk(self, index: int) -> bool:
+        """Start to read a chunk and its state; return False if the buffers are full."""
+        job = self._job
+        estimate = job.algorithm.memory(self._data, self._data.chunks[index])
+        with self._lock:
+            if index in self._begun:
+                return True
+            is_started = True
+            if CACHE.get(chunk_key(job, job.data, index)) is None:
+                is_started = self._ahead.start(("chunk", index), partial(self._load_chunk, index), estimate.data)
+            state_step = self._state_step()
+            if is_started and state_step and CACHE.get(state_key(job, index), version=state_step) is None:
+                read = partial(job.store.state, state_step, index)
+                is_started = self._ahead.start(("state", index), read, estimate.state)
+        return is_started
+
+    def _load_chunk(self, index: int) -> Any:
+        return self._job.algorithm.load_chunk(self._data, index, self.model())
+
+    def chunk(self, index: int, watch: Stopwatch) -> Any:
+        """Return a chunk in the algorithm's form."""
+        job = self._job
+        with self._lock:
+            self._begun.add(index)
+        chunk = CACHE.get(chunk_key(job, job.data, index))
+        if chunk is not None:
+            watch.cached += 1
+            return chunk
+        chunk = self._ahead.get(("chunk", index), partial(self._load_chunk, index))
+        keep_chunk(job, job.data, index, chunk)
+        return chunk
+
+    def state(self, index: int, watch: Stopwatch) -> Arrays | None:
+        """Return the chunk's state after its last sweep; None before its first sweep."""
+        state_step = self._state_step()
+        if not state_step:
+            return None
+        state = CACHE.get(state_key(self._job, index), version=state_step)
+        if state is not None:
+            watch.cached += 1
+            return state
+        return self._ahead.get(("state", index), partial(self._job.store.state, state_step, index))
+
+    def _state_step(self) -> int:
+        """Return the step that wrote the states, or 0 if there are none."""
+        algorithm = self._job.algorithm
+        if not algorithm.keeps_state:
+            return 0
+        return max(0, self._step - algorithm.rounds)
+
+    def write_state(self, index: int, state: Arrays) -> None:
+        """Write a chunk's next state."""
+        job = self._job
+        self.behind.write(partial(job.store.write_state, self._step, index, state), nbytes(state))
+        CACHE.put(state_key(job, index), state, version=self._step, nbytes=nbytes(state), budget=job.cache_bytes)
+
+    # --- the model of the last step ---
+
+    def model(self, watch: Stopwatch | None = None, read_parts: dict[ModelPart, None] | None = None) -> StoredModel:
+        """Return the model that sweeps and updates read. Parts that it reads are added to ``read_parts``."""
+
+        def read(part: ModelPart) -> Arrays:
+            if read_parts is not None:
+                read_parts[part] = None
+            return self._read_part(part)
+
+        return StoredModel(self._job, self._step - 1, watch, read)
+
+    def read_parts_ahead(self, parts: Iterable[ModelPart]) -> None:
+        """Start to read parts of the model that are not in the cache."""
+        if not self.pace.reads_ahead:
+            return
+        for part in parts:
+            key = (self._job.training, *part)
+            if CACHE.get(key, version=self._step - 1) is not None:
+                continue
+            read = partial(read_model, self._job, self._step - 1, part)
+            if not self._ahead.start(part, read, max(self._largest_part, self._estimated_part)):
+                return
+
+    @property
+    def _estimated_part(self) -> int:
+        return self._job.algorithm.memory(self._data, self._data.chunks[0]).model
+
+    def _read_part(self, part: ModelPart) -> Arrays:
+        """Return a part of the model that is not in the cache, and start to read the blocks after it."""
+        if part != SHARED:
+            stop = min(part.number + MAX_AHEAD, self._job.algorithm.n_blocks)
+            self.read_parts_ahead(ModelPart("block", index) for index in range(part.number, stop))
+        arrays = self._ahead.get(part, partial(read_model, self._job, self._step - 1, part))
+        self._largest_part = max(self._largest_part, nbytes(arrays))
+        return arrays
+
+
+def _first_pace(job: Job) -> Pace:
+    """Return the pace of a worker that has not read anything yet."""
+    is_local = job.store.store.is_local and Store(job.data.url).is_local
+    return Pace(0.0 if is_local else REMOTE_WAIT_SECONDS)

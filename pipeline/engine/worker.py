@@ -1,0 +1,122 @@
+"""The work of one worker in a step: sweep chunks, and update blocks."""
+
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from ...io.stores.store import Arrays
+from ...kernels.cuda.ledger import LEDGER, by_operation
+from ...kernels.cuda.residents import RESIDENTS
+from ...kernels.errors import DeviceError
+from .algorithm import Address, add, nbytes
+from .cache import CACHE
+from .finite import check_finite
+from .tasks import SHARED, AppliedBlock, Job, ModelPart, Stopwatch, SweepReport, SweptShard, worker_name, write_block
+from .transfers import Transfers
+
+
+class Sweep:
+    """Sweeps shards with the threads of one worker."""
+
+    def __init__(self, job: Job, step: int, range_index: int, transfers: Transfers):
+        self._job = job
+        self._step = step
+        self._algorithm = job.algorithm.for_range(range_index)
+        self._transfers = transfers
+
+    @classmethod
+    @contextlib.contextmanager
+    def opened(cls, job: Job, step: int, range_index: int, n_threads: int) -> Iterator["Sweep"]:
+        """Context manager: at its end, the states of all chunks are on disk."""
+        transfers = Transfers(job, step, n_threads)
+        with transfers.opened():
+            # What sweeps read of the model depends on the algorithm, and is the same in each step.
+            transfers.read_parts_ahead(list(transfers.pace.model_parts))
+            yield cls(job, step, range_index, transfers)
+
+    def shard(self, chunks: Sequence[int], upcoming: Callable[[], Iterable[int]]) -> SweptShard:
+        """Sweep the chunks of a shard in order and write their next states.
+
+        ``upcoming`` returns the chunks of shards that this worker will probably sweep next.
+        """
+        watch = Stopwatch()
+        transfers = self._transfers
+        model = transfers.model(watch, transfers.pace.model_parts)
+        deltas: list[Arrays] | None = None
+        sums: Arrays = {}
+        device: Counter[str] = Counter()
+        for position, index in enumerate(chunks):
+            transfers.read_chunks_ahead(list(chunks[position:]), upcoming())
+            chunk = transfers.chunk(index, watch)
+            state = transfers.state(index, watch)
+            watch.lap("read")
+            try:
+                with LEDGER.recording() as traffic:
+                    address = Address(self._job.seed, self._step, index)
+                    result = self._algorithm.sweep(model, chunk, state, deltas, address)
+            except DeviceError as error:
+                raise DeviceError(f"chunk {index}: {error}") from error
+            device.update(by_operation(traffic))
+            deltas = result.deltas
+            sums = add(sums, result.sums)
+            transfers.pace.note_kernel(watch.lap("kernel"))
+            if result.state is not None:
+                transfers.write_state(index, result.state)
+            watch.lap("write")
+        assert deltas is not None
+        with LEDGER.recording() as traffic:
+            RESIDENTS.bring_back(array for delta in deltas for array in delta.values())
+        device.update(by_operation(traffic))
+        watch.lap("kernel")
+        report: SweepReport = {
+            "sums": sums,
+            "seconds": watch.seconds,
+            "device": dict(device),
+            "cached": watch.cached,
+            "worker": worker_name(),
+        }
+        return SweptShard(deltas, report)
+
+
+class Update:
+    """Updates blocks of the model with their merged deltas."""
+
+    def __init__(self, job: Job, step: int, transfers: Transfers):
+        self._job = job
+        self._step = step
+        self._transfers = transfers
+        self._model = transfers.model()
+
+    @classmethod
+    @contextlib.contextmanager
+    def opened(cls, job: Job, step: int) -> Iterator["Update"]:
+        """Context manager: at its end, all updated blocks are on disk."""
+        transfers = Transfers(job, step)
+        with transfers.opened():
+            yield cls(job, step, transfers)
+
+    def read_ahead(self, blocks: Iterable[int]) -> None:
+        """Start to read what the updates of some blocks need."""
+        self._transfers.read_parts_ahead([SHARED, *(ModelPart("block", block) for block in blocks)])
+
+    def apply(self, block: int, delta: Arrays) -> AppliedBlock:
+        """Write a block's next arrays and return its small totals."""
+        algorithm = self._job.algorithm
+        constant = _constant_delta(self._job, block)
+        if constant is not None:
+            delta = algorithm.merge(constant, delta)
+        with LEDGER.recording() as traffic:
+            arrays, totals = algorithm.apply(self._model.block(block), delta, self._model.shared)
+        check_finite(algorithm, self._step, f"block {block} of the model", arrays)
+        write_block(self._job, self._step, block, arrays, self._transfers.behind)
+        return AppliedBlock(totals, dict(by_operation(traffic)))
+
+
+def _constant_delta(job: Job, block: int) -> Arrays | None:
+    def make() -> Arrays | None:
+        return job.algorithm.constant_delta(job.open(job.data), block, job.previous)
+
+    def size(delta: Arrays | None) -> int:
+        return nbytes(delta or {})
+
+    return CACHE.load((job.training, "constant", block), make, size=size, budget=job.cache_bytes)

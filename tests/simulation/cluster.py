@@ -11,6 +11,7 @@ from corpusmill.pipeline.engine.contributions import (
     Contribution,
     ContributionLost,
     Pieces,
+    ShardSource,
     Source,
     SweepPhase,
     merge_blocks,
@@ -142,6 +143,27 @@ class Cluster:
         raise ContributionLost(source.address)
 
 
+class Taken(ShardSource):
+    """The shards that a worker has taken from a pool and not begun."""
+
+    def __init__(self, world: World, pool: Pool, address: str):
+        self._world = world
+        self._pool = pool
+        self._address = address
+        self._positions: list[int] = []
+
+    def next(self) -> int | None:
+        """Return the position of the next shard."""
+        if not self._positions:
+            self._world.pause()
+            self._positions.extend(self._pool.take(self._address, 1, self._world.now))
+        return self._positions.pop(0) if self._positions else None
+
+    def upcoming(self) -> list[int]:
+        """Return the shards that the worker will probably sweep next."""
+        return [*self._positions, *self._pool.upcoming(self._address, 4)]
+
+
 class Simulated(Executor):
     """Runs the engine's tasks on a simulated cluster."""
 
@@ -190,15 +212,7 @@ class Simulated(Executor):
         return self.gather(handles)
 
     def _sweep(self, worker: Worker, phase: SweepPhase, pool: Pool, on_swept: OnSwept) -> Contribution:
-        taken: list[int] = []
-
-        def take() -> int | None:
-            if not taken:
-                self.world.pause()
-                taken.extend(pool.take(worker.address, 1, self.world.now))
-            return taken.pop(0) if taken else None
-
-        found = sweep_shards(phase, take, on_swept, "key", worker.address)
+        found = sweep_shards(phase, Taken(self.world, pool, worker.address), on_swept, "key", worker.address)
         worker.data[found.identifier] = found
         # As on a real cluster, only the reports travel.
         travelled = object.__new__(Contribution)

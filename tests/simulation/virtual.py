@@ -12,7 +12,7 @@ from typing import Any
 from unittest import mock
 
 from corpusmill.io.stores import locks
-from corpusmill.pipeline.engine import contributions, run, tasks
+from corpusmill.pipeline.engine import contributions, overlap, run, tasks, transfers, worker
 from corpusmill.pipeline.engine.cache import Cache
 
 from .world import Fiber, World
@@ -27,6 +27,11 @@ class Clock(types.SimpleNamespace):
         return World.current.now
 
     perf_counter = monotonic
+
+    @staticmethod
+    def thread_time() -> float:
+        """Return the time in which the thread computed: none. All virtual time passes while threads wait."""
+        return 0.0
 
     @staticmethod
     def time() -> float:
@@ -99,8 +104,21 @@ class Lock:
         self._depth -= 1
 
 
+class Condition(Lock):
+    """Stands for threading.Condition."""
+
+    def wait_for(self, predicate: Callable[[], bool]) -> bool:
+        """Wait until a predicate is met. Only one fiber runs at a time, so the lock need not be released."""
+        return World.current.wait(predicate)
+
+    def notify_all(self) -> None:
+        """Do nothing: the scheduler looks at all predicates."""
+
+
 class Threading(types.SimpleNamespace):
     """Stands for the module threading."""
+
+    Condition = Condition
 
     Thread = Thread
     Event = Event
@@ -133,6 +151,70 @@ class InlinePool:
         """Do nothing: no call is left."""
 
 
+class FiberFuture:
+    """Stands for the future of a call in a `FiberPool`."""
+
+    def __init__(self) -> None:
+        self.state = "pending"
+        self.value: Any = None
+        self.error: BaseException | None = None
+
+    def run(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+        """Call the function, unless the future is cancelled."""
+        if self.state != "pending":
+            return
+        self.state = "running"
+        try:
+            self.value = function(*arguments)
+        except Exception as error:
+            self.error = error
+        self.state = "done"
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more will happen."""
+        return self.state in ("done", "cancelled")
+
+    def cancel(self) -> bool:
+        """Cancel the call if it has not begun; return whether."""
+        if self.state == "pending":
+            self.state = "cancelled"
+        return self.state == "cancelled"
+
+    def result(self) -> Any:
+        """Wait for the call."""
+        World.current.wait(lambda: self.is_over)
+        if self.error is not None:
+            raise self.error
+        return self.value
+
+
+class FiberPool:
+    """Stands for ThreadPoolExecutor. Each call runs in a fiber of the process that submits it."""
+
+    def __init__(self, max_workers: int, name: str):
+        self._name = name
+        self._futures: list[FiberFuture] = []
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> FiberFuture:
+        """Start a call."""
+        future = FiberFuture()
+        self._futures = [other for other in self._futures if not other.is_over] + [future]
+        process = World.current.process
+        World.current.start(
+            f"{process.name if process else ''} {self._name}", process, lambda: future.run(function, arguments)
+        )
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Wait for all calls."""
+        if cancel_futures:
+            for future in self._futures:
+                future.cancel()
+        if wait and self._futures:
+            World.current.wait(lambda: all(future.is_over for future in self._futures))
+
+
 class CachePerProcess:
     """Stands for the cache of the process that runs now."""
 
@@ -159,7 +241,11 @@ def virtual_library(seed: int) -> Iterator[None]:
             for name, stand_in in (("time", clock), ("threading", threading), ("ThreadPoolExecutor", InlinePool)):
                 if hasattr(module, name):
                     stack.enter_context(mock.patch.object(module, name, stand_in))
-        stack.enter_context(mock.patch.object(tasks, "CACHE", CachePerProcess()))
+        for module in (tasks, transfers, worker):
+            stack.enter_context(mock.patch.object(module, "CACHE", CachePerProcess()))
+        for name, stand_in in (("time", clock), ("threading", threading), ("ThreadPoolExecutor", FiberPool)):
+            stack.enter_context(mock.patch.object(overlap, name, stand_in))
+        stack.enter_context(mock.patch.object(transfers, "threading", threading))
         # Looking for the versions of libraries reads many folders.
         stack.enter_context(mock.patch.object(run, "version", _version))
         stack.enter_context(mock.patch.object(uuid, "uuid4", lambda: uuid.UUID(int=names.getrandbits(128), version=4)))

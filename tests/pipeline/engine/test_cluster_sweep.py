@@ -35,6 +35,7 @@ class Fragile(Tally):
     seconds: float = 0.0
     slow_worker: str = ""
     gate: str = ""  # a file that sweeps wait for; if there is one, only the first epoch takes time
+    waiting_workers: int = 0  # in the first epoch, sweeps wait until as many workers sweep
     is_tree: bool = True
 
     def is_exact(self, step):
@@ -54,6 +55,10 @@ class Fragile(Tally):
             os.kill(os.getpid(), signal.SIGKILL)
         while self.gate and chunk.number and not Path(self.gate).exists():
             time.sleep(0.1)
+        if self.waiting_workers and chunk.number and address.epoch == 1:
+            Path(self.folder, f"worker-{os.getpid()}").touch()
+            while len(list(Path(self.folder).glob("worker-*"))) < self.waiting_workers:
+                time.sleep(0.1)
         if self.seconds and not (self.gate and address.epoch > 1):
             is_slow = str(get_worker().name) == self.slow_worker
             time.sleep(self.seconds * (10 if is_slow else 1))
@@ -156,10 +161,9 @@ def test_a_worker_that_joins_is_used_in_the_same_epoch(corpus, expected, tmp_pat
                 swept.append(event.worker)
                 if len(swept) == 1:
                     client.cluster.scale(2)
-                    client.wait_for_workers(2)
-                    (tmp_path / "gate").touch()
 
-        algorithm = Fragile(seconds=0.4, gate=str(tmp_path / "gate"))
+        # Without a limit of time, because a worker takes long to start on a busy machine.
+        algorithm = Fragile(waiting_workers=2, folder=str(tmp_path))
         found = trained(corpus, tmp_path / "run", algorithm, OnDask(client), callbacks=[join])
     np.testing.assert_array_equal(found, expected)
     assert len(swept) == N_CHUNKS

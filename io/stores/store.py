@@ -142,7 +142,7 @@ class Store:
         return f"{self.path.rstrip('/')}/{name}" if name else self.path
 
     @contextlib.contextmanager
-    def _explained_errors(self, name: str) -> Iterator[None]:
+    def explained_errors(self, name: str) -> Iterator[None]:
         """Turn the errors of an object store into DataError. Its library has retried before it raises them."""
         try:
             yield
@@ -163,9 +163,9 @@ class Store:
 
     @contextlib.contextmanager
     def _explained_write_errors(self, name: str) -> Iterator[None]:
-        """As ``_explained_errors``, for writes to an object store: these need a bucket."""
+        """As ``explained_errors``, for writes to an object store: these need a bucket."""
         try:
-            with self._explained_errors(name):
+            with self.explained_errors(name):
                 yield
         except FileNotFoundError as error:
             raise DataError(f"{self.url}: cannot be written, because its bucket does not exist ({error})") from None
@@ -174,7 +174,7 @@ class Store:
 
     def exists(self, name: str = "") -> bool:
         """Return whether a file or folder exists."""
-        with self._explained_errors(name):
+        with self.explained_errors(name):
             return self.fs.exists(self.where(name))
 
     def names(self, name: str = "") -> list[str]:
@@ -202,7 +202,7 @@ class Store:
     def read_bytes(self, name: str) -> bytes:
         """Return the content of a file; raise DataError if it does not exist."""
         try:
-            with self._explained_errors(name):
+            with self.explained_errors(name):
                 return self.fs.cat_file(self.where(name))
         except FileNotFoundError:
             raise DataError(f"{self.where(name)}: no such file") from None
@@ -243,7 +243,7 @@ class Store:
     def read_parquet(self, name: str) -> pa.Table:
         """Return the table of a Parquet file; raise DataError if it does not exist or is damaged."""
         try:
-            with self._explained_errors(name), self.fs.open(self.where(name), "rb") as file:
+            with self.explained_errors(name), self.fs.open(self.where(name), "rb") as file:
                 return read_parquet(file)
         except FileNotFoundError:
             raise DataError(f"{self.where(name)}: missing; restore it or write the store again") from None
@@ -267,7 +267,7 @@ class Store:
     def read_arrays(self, name: str, only: Sequence[str] | None = None) -> Arrays:
         """Read all arrays of a group, or those named in ``only`` that it has; raise DataError for damage."""
         try:
-            with self._explained_errors(name):
+            with self.explained_errors(name):
                 return dict(read_group(_GroupFiles(self, name), only))
         except FileNotFoundError:
             raise DataError(

@@ -9,7 +9,8 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ...io.stores.store import Arrays, DataError, JsonObject, check_free
+from ...io.stores.commit import read_commit
+from ...io.stores.store import Arrays, DataError, JsonObject, check_format, check_free
 from . import tasks
 from .algorithm import MAX_SHARDS, AnyAlgorithm, Metrics, PreviousModel, add
 from .contributions import SweepPhase
@@ -29,7 +30,7 @@ from .executors import Capacity, Executor
 from .finite import check_finite
 from .grid import GridAlgorithm
 from .plan import make_plan
-from .run import RunStore, describe
+from .run import FORMAT, OwnedRun, RunStore, describe
 from .sweeps import SweptRange
 
 
@@ -71,12 +72,15 @@ def shards_of(chunks: Sequence[ChunkSize], most: int = MAX_SHARDS) -> list[list[
 class _Engine:
     """Trains one run. A *step* is one commit; an epoch has ``algorithm.rounds`` steps."""
 
+    #: The run and what its tasks need, once this process owns the run.
+    run: OwnedRun
+    job: tasks.Job
+
     def __init__(self, training: Training, executor: Executor):
         self.training = training
         self.executor = executor
         self.algorithm = training.algorithm
         self.data = training.data
-        self.run = training.run
         if not self.data.chunks:
             raise DataError(f"{self.data.title}: has no chunk to train on")
         self.shards = shards_of(self.data.chunks, self.algorithm.max_shards or self.algorithm.default_max_shards)
@@ -86,16 +90,6 @@ class _Engine:
         self.threads = sum(worker.threads for worker in workers)
         plans = [make_plan(self.algorithm, self.data, worker) for worker in workers]
         self.plan = min(plans, key=lambda plan: plan.cache)
-        self.job = tasks.Job(
-            training=uuid.uuid4().hex,
-            run=self.run.store.absolute,
-            data=reference(self.data),
-            algorithm=self.algorithm,
-            previous=training.previous,
-            seed=training.seed,
-            cache_bytes=self.plan.cache,
-            buffer_bytes=self.plan.buffers,
-        )
 
     def _workers(self) -> list[Capacity]:
         return self.executor.capacities(devices=self.algorithm.device != "cpu")
@@ -150,28 +144,39 @@ class _Engine:
         return ""
 
     def _open(self) -> int:
-        """Start the run, or check that the folder holds this run; return its last committed step."""
+        """Become the owner of the run, or of a new one in its folder; return its last committed step."""
         training = self.training
         description = describe(
             self.algorithm, self.data, training.previous, training.seed, self.shards, training.config
         )
-        store = self.run.store
+        store = training.run.store
         check_free(store, "corpus", "matrix", "graph")
-        if store.exists("run.json"):
-            found = self.run.meta
+        found, tag = read_commit(store, "run.json")
+        if found is not None:
+            check_format(found, "run", FORMAT, training.run.url)
             if found["fingerprint"] != description["fingerprint"]:
                 data = found["data"].get("title", found["data"]["url"])
                 raise DataError(
-                    f"{self.run.url}: holds another run ({found['algorithm']} on {data}) with other parameters, data "
-                    f"or seed: choose another folder, or delete that run (on the command line, use --overwrite)"
+                    f"{training.run.url}: holds another run ({found['algorithm']} on {data}) with other parameters, "
+                    f"data or seed: choose another folder, or delete that run (on the command line, use --overwrite)"
                 )
+        # Without run.json, HEAD is that of a run whose deletion was interrupted.
+        self.run = training.run.take_over(is_new=found is None)
         # Written again when a run is resumed: the data may have moved, and the number of epochs may be new.
-        store.write_json("run.json", description)
-        step = self.run.step
-        if step < 0:
+        self.run.write_meta(description, tag)
+        self.job = tasks.Job(
+            training=uuid.uuid4().hex,
+            run=RunStore(store.absolute, self.run.owner, self.run.owners),
+            data=reference(self.data),
+            algorithm=self.algorithm,
+            previous=training.previous,
+            seed=training.seed,
+            cache_bytes=self.plan.cache,
+            buffer_bytes=self.plan.buffers,
+        )
+        if self.run.step < 0:
             self._begin()
-            step = 0
-        return step
+        return self.run.step
 
     def _begin(self) -> None:
         self.run.write_shared(0, self.algorithm.begin_shared(self.data, self.training.previous))

@@ -2,23 +2,29 @@
 
 Layout below the URL::
 
-    run.json                      algorithm, data, shards and versions of the software
-    metrics.jsonl                 one row per committed step
-    HEAD                          the last committed step; written last
-    epochs/<step>/shared          Zarr group: the model's shared arrays
-    epochs/<step>/blocks/<j>      Zarr group: block j of the model
-    epochs/<step>/state/<chunk>   Zarr group: the chunk's state
+    run.json                              algorithm, data, shards and versions of the software
+    HEAD                                  the last committed step, and who wrote the steps that are kept; written last
+    epochs/<step>-<owner>/metrics.jsonl   one row per committed step
+    epochs/<step>-<owner>/shared          Zarr group: the model's shared arrays
+    epochs/<step>-<owner>/blocks/<j>      Zarr group: block j of the model
+    epochs/<step>-<owner>/state/<chunk>   Zarr group: the chunk's state
+
+The owner is the number of the process that wrote the step, see ``io.stores.commit``. Runs of early releases have no
+such numbers, and metrics.jsonl at the top.
 """
 
 import contextlib
 import hashlib
 import json
 import platform
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from importlib.metadata import version
 
+from ...io.stores.commit import CommitFile, read_commit, take_over
+from ...io.stores.conditional import write_if_unchanged
 from ...io.stores.locks import acquire_lock, is_locked
 from ...io.stores.store import Arrays, DataError, JsonObject, Store, check_format, to_json
 from .algorithm import AnyAlgorithm, Metrics, PreviousModel
@@ -26,13 +32,35 @@ from .data import DataRef, TrainingData
 
 FORMAT = 1
 LOCK = "run.lock"
+BUSY = "another process is training this run; wait for it or choose another run"
+
+#: The name of a step's folder; the owner is missing in runs of early releases.
+_STEP_FOLDER = re.compile(r"(\d{6,})(?:-(\d{4,}))?")
+
+
+@dataclass(frozen=True)
+class Head:
+    """The content of HEAD."""
+
+    #: The last committed step: 0 before the first sweep, -1 if not even the first model is committed.
+    step: int = -1
+    #: The number of the process that owns the run; 0 if the run is of an early release.
+    owner: int = 0
+    #: The owners who wrote the steps that are kept, by step.
+    owners: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class RunStore:
-    """The files of one run."""
+    """The files of one run.
+
+    The process that trains the run, and its tasks, give the number of the process and the owners of earlier steps. All
+    others read them from HEAD.
+    """
 
     url: str
+    owner: int = 0
+    owners: Mapping[int, int] = field(default_factory=dict)
 
     @cached_property
     def store(self) -> Store:
@@ -64,22 +92,42 @@ class RunStore:
         return DataRef(url, place["part"] or "train").open()
 
     @property
+    def head(self) -> Head:
+        """The current content of HEAD. Raises DataError if it is damaged."""
+        found, _ = read_commit(self.store, "HEAD")
+        return self._parse_head(found)
+
+    def _parse_head(self, found: JsonObject | None) -> Head:
+        if found is None:
+            return Head()
+        with self._naming_damage("HEAD"):
+            step = int(found["step"])
+            if "owner" not in found:
+                # A run of an early release. Which of its steps are kept is not known.
+                return Head(step, 0, dict.fromkeys(range(step + 1), 0))
+            owners = {int(step): int(owner) for step, owner in found["owners"].items()}
+            return Head(step, int(found["owner"]), owners)
+
+    @property
     def step(self) -> int:
         """The last committed step: 0 before the first sweep, -1 if not even the first model is committed."""
-        store = self.store
-        with self._naming_damage("HEAD"):
-            return int(store.read_json("HEAD")["step"]) if store.exists("HEAD") else -1
+        head = self.head
+        # Another process may have overwritten the run since this object read HEAD last.
+        self._known_owners.clear()
+        self._known_owners.update(head.owners)
+        return head.step
 
     @property
     def metrics(self) -> list[Metrics]:
-        """The rows of metrics.jsonl up to HEAD."""
-        store = self.store
-        if not store.exists("metrics.jsonl"):
+        """The rows of all committed steps."""
+        head = self.head
+        owner = head.owners.get(head.step, 0)
+        name = f"{step_folder(head.step, owner)}/metrics.jsonl" if owner else "metrics.jsonl"
+        if not self.store.exists(name):
             return []
-        step = self.step
-        with self._naming_damage("metrics.jsonl"):
-            rows = [json.loads(line) for line in store.read_bytes("metrics.jsonl").splitlines()]
-            return [row for row in rows if row["step"] <= step]
+        with self._naming_damage(name):
+            rows = [json.loads(line) for line in self.store.read_bytes(name).splitlines()]
+            return [row for row in rows if row["step"] <= head.step]
 
     @contextlib.contextmanager
     def _naming_damage(self, name: str) -> Iterator[None]:
@@ -94,38 +142,103 @@ class RunStore:
         """Whether a process is training the run now."""
         return is_locked(self.store, LOCK)
 
+    def folder(self, step: int) -> str:
+        """Return the folder of a committed step, or of the step that is being trained now."""
+        if self.owner:
+            return step_folder(step, self.owners.get(step, self.owner))
+        if step not in self._known_owners:
+            head = self.head
+            self._known_owners.update(head.owners)
+            if step not in head.owners:
+                return step_folder(step, head.owner)
+        return step_folder(step, self._known_owners[step])
+
+    @cached_property
+    def _known_owners(self) -> dict[int, int]:
+        """The owners of steps, as a reader found them in HEAD."""
+        return {}
+
     def shared(self, step: int) -> Arrays:
         """Read the shared arrays of a step."""
-        return self.store.read_arrays(f"epochs/{step:06d}/shared")
+        return self.store.read_arrays(f"{self.folder(step)}/shared")
 
     def write_shared(self, step: int, arrays: Arrays) -> None:
         """Write the shared arrays of a step."""
-        self.store.write_arrays(f"epochs/{step:06d}/shared", arrays)
+        self.store.write_arrays(f"{self.folder(step)}/shared", arrays)
 
     def block(self, step: int, index: int) -> Arrays:
         """Read one block of a step's model."""
-        return self.store.read_arrays(f"epochs/{step:06d}/blocks/{index:04d}")
+        return self.store.read_arrays(f"{self.folder(step)}/blocks/{index:04d}")
 
     def write_block(self, step: int, index: int, arrays: Arrays) -> None:
         """Write one block of a step's model."""
-        self.store.write_arrays(f"epochs/{step:06d}/blocks/{index:04d}", arrays)
+        self.store.write_arrays(f"{self.folder(step)}/blocks/{index:04d}", arrays)
 
     def state(self, step: int, chunk: int) -> Arrays:
         """Read a chunk's state as it was after a step."""
-        return self.store.read_arrays(f"epochs/{step:06d}/state/{chunk:06d}")
+        return self.store.read_arrays(f"{self.folder(step)}/state/{chunk:06d}")
 
     def write_state(self, step: int, chunk: int, arrays: Arrays) -> None:
         """Write a chunk's state."""
-        self.store.write_arrays(f"epochs/{step:06d}/state/{chunk:06d}", arrays)
+        self.store.write_arrays(f"{self.folder(step)}/state/{chunk:06d}", arrays)
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Lock the run for writing; raise `io.stores.locks.Locked` if another process trains it."""
+        with acquire_lock(self.store, LOCK, BUSY):
+            self.store.delete_leftovers()
+            yield
+
+    def take_over(self, is_new: bool = False) -> "OwnedRun":
+        """Become the owner of the run, and forget all steps of it if ``is_new``. Needs the lock.
+
+        Raises `io.stores.locks.Locked` if another process takes it over at this moment.
+        """
+
+        def begin(found: JsonObject | None) -> JsonObject:
+            head = Head() if is_new else self._parse_head(found)
+            return {"step": head.step, "owners": head.owners}
+
+        file = take_over(self.store, "HEAD", BUSY, begin)
+        return OwnedRun(self.url, file.owner, file.content["owners"], file=file)
+
+
+@dataclass(frozen=True)
+class OwnedRun(RunStore):
+    """A run that this process may write."""
+
+    file: CommitFile = field(kw_only=True)
+
+    @property
+    def step(self) -> int:
+        """The last committed step, as in `RunStore`."""
+        return int(self.file.content["step"])
+
+    def write_meta(self, description: JsonObject, tag: str) -> None:
+        """Write run.json, whose version had the tag ``tag`` before; raise Locked if another process has taken over."""
+        content = json.dumps(description | {"owner": self.owner}, indent=1, sort_keys=True, default=to_json) + "\n"
+        if not write_if_unchanged(self.store, "run.json", content.encode(), tag):
+            self.file.refuse()
 
     def commit(self, step: int, rows: list[Metrics], keep: int) -> None:
-        """Commit a step: write the metrics, then HEAD. Then delete steps that are ``keep`` or more steps older."""
+        """Commit a step: write the metrics, then HEAD. Then delete steps that are ``keep`` or more steps older.
+
+        Raises `io.stores.locks.Locked` if another process has taken over the run.
+        """
         store = self.store
-        store.write_bytes("metrics.jsonl", b"".join(self._line(row) for row in rows))
-        store.write_json("HEAD", {"step": step})
-        for other in store.numbers("epochs"):
-            if other <= step - keep or other > step:
-                store.delete(f"epochs/{other:06d}")
+        store.write_bytes(f"{self.folder(step)}/metrics.jsonl", b"".join(self._line(row) for row in rows))
+        known: Mapping[int, int] = self.file.content["owners"]
+        owners = {other: owner for other, owner in known.items() if step - keep < other < step}
+        owners[step] = self.owner
+        self.file.replace({"step": step, "owners": owners})
+        for name in store.names("epochs"):
+            match = _STEP_FOLDER.fullmatch(name)
+            if match is None:
+                continue
+            owner = int(match[2] or 0)
+            # Folders of a later owner must stay: this process may be paused here for any time.
+            if owner <= self.owner and owners.get(int(match[1])) != owner:
+                store.delete(f"epochs/{name}")
 
     @cached_property
     def _lines(self) -> dict[float, tuple[Metrics, bytes]]:
@@ -140,13 +253,12 @@ class RunStore:
             self._lines[row["step"]] = known
         return known[1]
 
-    @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
-        """Lock the run for writing; raise `io.stores.locks.Locked` if another process trains it."""
-        busy = "another process is training this run; wait for it or choose another run"
-        with acquire_lock(self.store, LOCK, busy):
-            self.store.delete_leftovers()
-            yield
+
+def step_folder(step: int, owner: int) -> str:
+    """Return the folder of a step that an owner wrote."""
+    if not owner:
+        return f"epochs/{step:06d}"
+    return f"epochs/{step:06d}-{owner:04d}"
 
 
 def describe(

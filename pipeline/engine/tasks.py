@@ -7,7 +7,7 @@ results back to the store. A task can therefore run again on another worker when
 import contextlib
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypedDict
 
 from ...io.stores.store import Arrays
@@ -24,7 +24,9 @@ class Job:
 
     #: Identifies one call of ``train`` in the cache, because a later call may use the same folder for another run.
     training: str
-    run: str
+    #: The files of the run, with the number of the process that the tasks work for. Tasks of an earlier owner may still
+    #: run; they write other files.
+    run: RunStore
     data: DataRef
     algorithm: AnyAlgorithm
     previous: PreviousModel | None
@@ -36,7 +38,8 @@ class Job:
     @property
     def store(self) -> RunStore:
         """The run's files, opened once per worker and run."""
-        return CACHE.load((self.training, "run", self.run), lambda: RunStore(self.run))
+        # A copy, because a store that is opened here must not travel with the job.
+        return CACHE.load((self.training, "run"), lambda: replace(self.run))
 
     def open(self, data: DataRef) -> TrainingData:
         """Open a store of data, once per worker and run."""

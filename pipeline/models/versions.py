@@ -20,7 +20,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal, NotRequired, TypedDict, get_args
 
-from ...io.stores.locks import Locked, acquire_lock, read_with_tag, write_if_unchanged
+from ...io.stores.conditional import read_with_tag, write_if_unchanged
+from ...io.stores.locks import Locked, acquire_lock
 from ...io.stores.store import DataError, Store, check_format
 
 FORMAT = 1

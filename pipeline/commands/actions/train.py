@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
 #: Everything that a run writes below its URL, except the model and the report, which are replaced when training ends.
-RUN_CONTENT = ("run.json", "HEAD", "metrics.jsonl", "epochs", "base", "walks", "restarts")
+RUN_CONTENT = ("run.json", "metrics.jsonl", "epochs", "base", "walks", "restarts")
 
 
 def train(
@@ -123,7 +123,10 @@ def _delete_run(url: str) -> None:
     store = Store(url)
     if not store.exists("run.json"):
         return
-    with RunStore(url).locked():
+    run = RunStore(url)
+    with run.locked():
+        # HEAD stays, with the number of its owner: a process that was paused must not take itself for the owner.
+        run.take_over(is_new=True)
         for name in RUN_CONTENT:
             store.delete(name)
 

@@ -113,8 +113,9 @@ def _shard_states(run: RunStore, meta: JsonObject) -> list[str]:
 
     A shard is done when the states of all its chunks are on disk.
     """
-    done = set(run.store.numbers(f"epochs/{run.step + 1:06d}/state"))
-    if not done and not run.store.exists(f"epochs/{run.step:06d}/state"):
+    step = run.step
+    done = set(run.store.numbers(f"{run.folder(step + 1)}/state"))
+    if not done and not run.store.exists(f"{run.folder(step)}/state"):
         return []
     return ["done" if done.issuperset(chunks) else "waiting" for chunks in meta["shards"]]
 

@@ -332,7 +332,7 @@ class Estimator(Transformer, ABC):
 
     def _take(self, run: RunStore, step: int, data: TrainingData) -> None:
         """Set the attributes of a trained model from one step of a run."""
-        blocks = [run.block(step, j) for j in run.store.numbers(f"epochs/{step:06d}/blocks")]
+        blocks = [run.block(step, j) for j in run.store.numbers(f"{run.folder(step)}/blocks")]
         rows = [row for row in run.metrics if row["step"] <= step]
         metadata = {"data": data.title, "data_hash": data.hash, "step": step, "metrics": rows[-1:]}
         metadata |= self._column_metadata(data)

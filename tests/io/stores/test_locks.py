@@ -4,7 +4,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from corpusmill.io.stores.locks import Lease, Locked, acquire_lock, is_locked, read_with_tag, write_if_unchanged
+from corpusmill.io.stores.conditional import read_with_tag, write_if_unchanged
+from corpusmill.io.stores.locks import Lease, Locked, acquire_lock, is_locked
 from corpusmill.io.stores.store import DataError, Store
 
 #: The server's clock counts whole seconds.
@@ -41,13 +42,15 @@ def test_one_of_many_concurrent_writers_wins(remote):
     _, tag = read_with_tag(remote, "HEAD")
     with ThreadPoolExecutor(8) as pool:
         won = list(pool.map(lambda i: write_if_unchanged(remote, "HEAD", f"{i}".encode(), tag), range(8)))
-    assert won.count(True) == 1
-    assert read_with_tag(remote, "HEAD")[0] == str(won.index(True)).encode()
+    winners = [i for i, tag in enumerate(won) if tag]
+    assert len(winners) == 1
+    assert read_with_tag(remote, "HEAD")[0] == str(winners[0]).encode()
 
 
 def test_a_write_counts_even_if_its_response_was_lost(remote):
     assert write_if_unchanged(remote, "HEAD", b"mine", "")
     assert write_if_unchanged(remote, "HEAD", b"mine", "")
+    assert not write_if_unchanged(remote, "HEAD", b"mine", "", is_unique=False)
 
 
 def test_a_lock_is_held_and_released(remote):
@@ -58,7 +61,7 @@ def test_a_lock_is_held_and_released(remote):
                 pass
     with acquire_lock(remote, "lock", "someone trains"):
         pass
-    assert remote.names() == []
+    assert not is_locked(remote, "lock")
 
 
 def test_only_the_lock_of_a_dead_owner_is_taken_over(remote):
@@ -72,7 +75,7 @@ def test_only_the_lock_of_a_dead_owner_is_taken_over(remote):
         with pytest.raises(Locked, match="lost its lock"):
             dead.check("someone trains")
         dead.release()
-        assert remote.names() == ["lock"]
+        assert is_locked(remote, "lock")
 
 
 def test_clocks_that_jump_do_not_free_a_lock(remote, monkeypatch):

@@ -40,7 +40,7 @@ def test_an_interrupted_run_on_s3_is_resumed_to_the_same_bits(corpus, bucket):
         fitted(corpus, run=f"{bucket}/run", callbacks=[stop_after_two_epochs])
     resumed = fitted(corpus, run=f"{bucket}/run")
     np.testing.assert_array_equal(resumed.components_, fitted(corpus).components_)
-    assert Store(f"{bucket}/run/epochs").names() == ["000002", "000003"]
+    assert Store(f"{bucket}/run/epochs").names() == ["000002-0001", "000003-0002"]
 
 
 def test_workers_read_and_write_s3(corpus, bucket):

@@ -168,18 +168,39 @@ def test_more_epochs_continue_from_the_last_commit(corpus, expected, tmp_path):
     np.testing.assert_array_equal(trained(corpus, tmp_path / "run", epochs=4), expected)
 
 
+def test_a_run_of_an_early_release_is_continued(corpus, expected, tmp_path):
+    """Early releases had no owners: one folder per step, and one metrics.jsonl."""
+    folder = tmp_path / "run"
+    trained(corpus, folder, epochs=2)
+    for path in sorted((folder / "epochs").iterdir()):
+        shutil.copy(path / "metrics.jsonl", folder)
+        path.rename(path.with_name(path.name.removesuffix("-0001")))
+    (folder / "HEAD").write_text('{"step": 2}')
+    run = RunStore(str(folder))
+    assert (run.step, len(run.metrics)) == (2, 2)
+    before = model_of(run, Tally())
+    np.testing.assert_array_equal(trained(corpus, folder, epochs=2), before)
+    np.testing.assert_array_equal(trained(corpus, folder), expected)
+    assert [row["epoch"] for row in run.metrics] == [1, 2, 3, 4]
+
+
 def test_files_of_other_programs_among_the_epochs_are_kept_and_ignored(corpus, expected, tmp_path):
     trained(corpus, tmp_path / "run", epochs=1)
     epochs = tmp_path / "run" / "epochs"
     (epochs / ".DS_Store").write_text("")
     (epochs / "my-backup").mkdir()
     np.testing.assert_array_equal(trained(corpus, tmp_path / "run", epochs=4), expected)
-    assert RunStore(str(tmp_path / "run")).store.names("epochs") == [".DS_Store", "000003", "000004", "my-backup"]
+    assert RunStore(str(tmp_path / "run")).store.names("epochs") == [
+        ".DS_Store",
+        "000003-0002",
+        "000004-0002",
+        "my-backup",
+    ]
 
 
 def test_only_the_last_two_versions_are_kept(corpus, tmp_path):
     trained(corpus, tmp_path / "run")
-    assert RunStore(str(tmp_path / "run")).store.names("epochs") == ["000003", "000004"]
+    assert RunStore(str(tmp_path / "run")).store.names("epochs") == ["000003-0001", "000004-0001"]
 
 
 def test_rounds_sweep_each_shard_once_per_epoch(corpus, tmp_path):
@@ -207,7 +228,7 @@ def test_events_report_every_shard_and_every_epoch(corpus, tmp_path):
 def test_two_runs_in_one_process_keep_their_models_separate(corpus, expected, tmp_path):
     for name, algorithm in (("a", Tally()), ("b", Tally(bounds=equal_blocks(2))), ("c", Tally())):
         run = RunStore(str(tmp_path / name))
-        store = tasks.StoredModel(tasks.Job(name, run.url, reference(corpus), algorithm, None, 7, 1 << 30), 1)
+        store = tasks.StoredModel(tasks.Job(name, run, reference(corpus), algorithm, None, 7, 1 << 30), 1)
         trained(corpus, tmp_path / name, algorithm=algorithm, epochs=1)
         np.testing.assert_array_equal(store.block(0)["counts"], run.block(1, 0)["counts"])
 
@@ -279,7 +300,7 @@ def test_places_are_balanced_consecutive_and_stable():
 def test_seconds_of_kernels_do_not_contain_the_reading_of_the_model(corpus, tmp_path):
     trained(corpus, tmp_path / "run", epochs=1)
     watch = tasks.Stopwatch()
-    job = tasks.Job("cold cache", str(tmp_path / "run"), reference(corpus), Tally(), None, 7, 0)
+    job = tasks.Job("cold cache", RunStore(str(tmp_path / "run")), reference(corpus), Tally(), None, 7, 0)
     model = tasks.StoredModel(job, 1, watch)
     for _ in range(20):
         model.block(0)  # is read each time, because the cache has no bytes
@@ -290,7 +311,7 @@ def test_seconds_of_kernels_do_not_contain_the_reading_of_the_model(corpus, tmp_
 def test_a_damaged_state_is_named(corpus, tmp_path):
     trained(corpus, tmp_path / "run", epochs=1)
     run = RunStore(str(tmp_path / "run"))
-    stored = next((tmp_path / "run" / "epochs" / "000001" / "state" / "000002").rglob("c/0"))
+    stored = next((tmp_path / "run" / "epochs" / "000001-0001" / "state" / "000002").rglob("c/0"))
     content = bytearray(stored.read_bytes())
     content[3] ^= 1
     stored.write_bytes(bytes(content))

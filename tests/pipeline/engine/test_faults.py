@@ -103,7 +103,7 @@ def test_a_damaged_chunk_is_named(tmp_path, array, damage):
 def test_files_of_a_killed_writer_are_removed_by_the_next_run(corpus, expected, tmp_path):
     run = tmp_path / "run"
     trained(corpus, run, callbacks=[stop_after_two])
-    begun = run / "epochs" / "000003" / f".tmp-{'0a' * 16}-state"
+    begun = run / "epochs" / "000003-0001" / f".tmp-{'0a' * 16}-state"
     begun.mkdir(parents=True)
     (begun / "zarr.json").write_text("{")
     (run / f".tmp-{'1b' * 16}-HEAD").write_text("{")

@@ -73,7 +73,7 @@ def test_an_interrupted_run_is_stopped_and_its_model_can_be_read(corpus, tmp_pat
     two = lda().set_params(max_iter=2).fit(corpus)
     assert found.components_.tolist() == two.components_.tolist()
     with pytest.raises(DataError, match="no epoch is committed"):
-        RunStore(run).store.write_json("HEAD", {"step": 0})
+        RunStore(run).store.write_json("HEAD", {"step": 0, "owner": 1, "owners": {}})
         LDA.from_run(run)
 
 

@@ -299,7 +299,7 @@ def test_a_term_matrix_larger_than_the_memory_limit_is_trained_within_the_estima
     with open_cluster("local", n_workers=1, memory_limit=limit) as client:
         train(training, OnDask(client))
         peak = max(client.run(peak_rss).values())
-    assert run.store.size("epochs/000001") > 4 * n_words * dimension > limit
+    assert run.store.size(run.folder(1)) > 4 * n_words * dimension > limit
     assert peak <= plans[0].plan["total"] <= limit
     block = run.block(1, 7)
     assert block["statistics"][:, 0].tolist() == [2] * (n_words // 60)

@@ -2,32 +2,33 @@
 
 Layout below the URL::
 
-    HEAD                        the version in use, and the versions that were withdrawn; written last
-    created.json                names of the versions, batches and runs that this program created
-    retrain.lock                held by the process that writes
-    versions/<n>/model          the saved model of version n
-    versions/<n>/version.json   what version n was made of, and how it was judged; written last
-    batches/<b>                 the corpus of the documents that one call ingested, while a version needs it
-    runs/<b>                    the training of a version that is not complete yet
+    HEAD                                the version in use, those that were withdrawn, and the folder of each version
+    created.json                        names of the versions, batches and runs that this program created
+    retrain.lock                        held by the process that writes
+    versions/<n>-<owner>/model          the saved model of version n
+    versions/<n>-<owner>/version.json   what version n was made of, and how it was judged
+    batches/<b>                         the corpus of the documents that one call ingested, while a version needs it
+    runs/<b>                            the training of a version that is not complete yet
 
-A version without version.json is incomplete and does not count. Only what created.json names is ever deleted, so files
-that other programs put into these folders are safe.
+The owner is the number of the process that wrote the version, see ``io.stores.commit``. HEAD and created.json are
+commit files. A version that HEAD does not name is incomplete and does not count. Only what created.json names is ever
+deleted, so files that other programs put into these folders are safe.
 """
 
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Literal, NotRequired, TypedDict, get_args
 
-from ...io.stores.conditional import read_with_tag, write_if_unchanged
-from ...io.stores.locks import Locked, acquire_lock
-from ...io.stores.store import DataError, Store, check_format
+from ...io.stores.commit import CommitFile, read_commit, take_over
+from ...io.stores.locks import acquire_lock
+from ...io.stores.store import DataError, JsonObject, Store, check_format
 
 FORMAT = 1
 BUSY = "another process is retraining this model; wait for it"
 
 Folder = Literal["versions", "batches", "runs"]
+FOLDERS: tuple[Folder, ...] = get_args(Folder)
 
 #: A section of the configuration; None for a section that was left out.
 Settings = dict[str, object] | None
@@ -131,11 +132,29 @@ class Rollback(TypedDict):
 
 @dataclass(frozen=True)
 class Head:
-    """The content of HEAD. ``version`` is 0 before the first one; ``tag`` identifies this state of the file."""
+    """The content of HEAD. ``version`` is 0 before the first one; ``folders`` has the complete versions by number."""
 
     version: int = 0
     withdrawn: tuple[int, ...] = ()
-    tag: str = ""
+    folders: Mapping[int, str] = field(default_factory=dict)
+
+    def as_json(self) -> JsonObject:
+        """Return the content of the file."""
+        return {
+            "kind": "head",
+            "version": self.version,
+            "withdrawn": [number for number in self.withdrawn if number in self.folders],
+            "folders": {str(number): folder for number, folder in self.folders.items()},
+        }
+
+
+@dataclass(frozen=True)
+class _Owner:
+    """What the process that may write needs."""
+
+    head: CommitFile
+    created: CommitFile
+    check_lock: Callable[[], None]
 
 
 class Versions:
@@ -144,6 +163,7 @@ class Versions:
     def __init__(self, url: str):
         self.url = url
         self.store = Store(url)
+        self._held: _Owner | None = None
 
     def exist(self) -> None:
         """Raise DataError if no version was ever published here."""
@@ -153,44 +173,64 @@ class Versions:
 
     @contextmanager
     def locked(self) -> Iterator[Callable[[], None]]:
-        """Hold the lock for writing; yield a function that raises Locked if the lock was lost meanwhile."""
+        """Become the owner; yield a function that raises Locked if another process has taken over meanwhile."""
         with acquire_lock(self.store, "retrain.lock", BUSY) as check:
             self.store.delete_leftovers()
-            yield check
+            head = take_over(self.store, "HEAD", BUSY, lambda found: self._parse_head(found).as_json())
+            created = take_over(self.store, "created.json", BUSY, self._parse_created)
+            self._held = _Owner(head, created, check)
+            try:
+                yield check
+            finally:
+                self._held = None
 
     # --- reading ---
 
     @property
     def head(self) -> Head:
         """The current content of HEAD."""
-        content, tag = read_with_tag(self.store, "HEAD")
-        if content is None:
+        return self._parse_head(read_commit(self.store, "HEAD")[0])
+
+    def _parse_head(self, found: JsonObject | None) -> Head:
+        if found is None:
             return Head()
         try:
-            found = json.loads(content)
-            return Head(int(found["version"]), tuple(int(n) for n in found["withdrawn"]), tag)
-        except (ValueError, KeyError, TypeError) as error:
+            version = int(found["version"])
+            withdrawn = tuple(int(number) for number in found["withdrawn"])
+            if "folders" not in found:
+                return Head(version, withdrawn, self._folders_of_early_releases())
+            return Head(version, withdrawn, {int(n): str(folder) for n, folder in found["folders"].items()})
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise DataError(f"{self.url}/HEAD: names no version ({error!r})") from None
+
+    def _folders_of_early_releases(self) -> dict[int, str]:
+        """Return the folders of complete versions. Early releases had no owners, and HEAD did not name folders."""
+        numbers = self.store.numbers("versions")
+        folders = {number: f"{number:06d}" for number in numbers}
+        return {n: name for n, name in folders.items() if self.store.exists(f"versions/{name}/version.json")}
 
     @property
     def numbers(self) -> list[int]:
         """Numbers of the complete versions, ascending."""
-        numbers = self.store.numbers("versions")
-        return [number for number in numbers if self.store.exists(f"{_version_folder(number)}/version.json")]
+        return sorted(self.head.folders)
 
     def read(self, number: int) -> VersionRecord:
         """Return version.json of a version; raise DataError if there is no such version."""
-        numbers = self.numbers
-        if number not in numbers:
-            known = ", ".join(str(n) for n in numbers) or "none"
+        folders = self.head.folders
+        if number not in folders:
+            known = ", ".join(str(n) for n in sorted(folders)) or "none"
             raise DataError(f"{self.url}: no version {number} here; versions: {known}")
-        found = self.store.read_json(f"{_version_folder(number)}/version.json")
+        found = self.store.read_json(f"versions/{folders[number]}/version.json")
         check_format(found, "version", FORMAT, f"{self.url}, version {number}")
         return found
 
+    def folder(self, number: int) -> str:
+        """Return the folder of a complete version, relative to the URL."""
+        return f"versions/{self.head.folders[number]}"
+
     def model(self, number: int) -> str:
-        """Return the URL of a version's model."""
-        return self.store.child(f"{_version_folder(number)}/model").url
+        """Return the URL of a complete version's model."""
+        return self.store.child(f"{self.folder(number)}/model").url
 
     def before(self, number: int) -> int:
         """Return the version that was in use before this one; raise DataError if it was deleted."""
@@ -209,7 +249,7 @@ class Versions:
 
     def _row(self, number: int, head: Head) -> VersionRow:
         found = self.read(number)
-        where = self.store.where(f"{_version_folder(number)}/version.json")
+        where = self.store.where(f"versions/{head.folders[number]}/version.json")
         return {
             "version": found["version"],
             "previous": found["previous"],
@@ -224,41 +264,53 @@ class Versions:
             "made": self.store.fs.modified(where).isoformat(timespec="seconds"),
         }
 
-    # --- writing, by the holder of the lock ---
+    # --- writing, by the owner ---
 
-    def begin(self, number: int, name: str) -> None:
-        """Record what version ``number`` is about to create, and delete what an interrupted call left of it.
+    @property
+    def _owner(self) -> _Owner:
+        assert self._held is not None, "versions are written only inside of locked()"
+        return self._held
+
+    def begin(self, number: int, name: str) -> str:
+        """Record what version ``number`` is about to create, and return the URL for its model.
 
         Raises DataError if another program put a folder where the version belongs.
         """
         created = self._created()
-        folder = _version_folder(number)
-        if self.store.exists(folder) and f"{number:06d}" not in created["versions"]:
+        folder = self._new_folder(number)
+        if self.store.exists(f"versions/{folder}") and folder not in created["versions"]:
             raise DataError(
-                f"{self.url}/{folder}: belongs to version {number}, but corpusmill did not create it; move it away"
+                f"{self.url}/versions/{folder}: belongs to version {number}, but corpusmill did not create it; move it "
+                f"away"
             )
         # Recorded before anything is created: after a kill, only recorded folders may be deleted.
-        created["versions"].add(f"{number:06d}")
+        created["versions"].add(folder)
         created["batches"].add(name)
         created["runs"].add(name)
         self._write_created(created)
-        self.store.delete(folder)
+        return self.store.child(f"versions/{folder}/model").url
 
     def finish(self, number: int, facts: VersionFacts) -> None:
-        """Complete a version: write its version.json."""
+        """Complete a version: write its version.json, and add it to HEAD."""
+        folder = self._new_folder(number)
         record: VersionRecord = {**facts, "kind": "version", "format": FORMAT, "version": number}
-        self.store.write_json(f"{_version_folder(number)}/version.json", record)
+        self.store.write_json(f"versions/{folder}/version.json", record)
+        head = self.head
+        self._write_head(replace(head, folders={**head.folders, number: folder}))
 
-    def publish(self, number: int, head: Head, withdrawn: tuple[int, ...]) -> None:
-        """Put a version in use, if HEAD is still ``head``; raise Locked if another process changed it."""
+    def _new_folder(self, number: int) -> str:
+        return f"{number:06d}-{self._owner.head.owner:04d}"
+
+    def publish(self, number: int, withdrawn: tuple[int, ...]) -> None:
+        """Put a version in use; raise Locked if another process has taken over."""
         # After a power cut, HEAD must not name a version whose files were never written to the disk.
-        self.store.flush(_version_folder(number))
+        self.store.flush(self.folder(number))
         for batch in self.read(number)["batches"]:
             self.store.flush(f"batches/{batch}")
-        still_there = sorted(set(withdrawn) & set(self.numbers))
-        content = json.dumps({"kind": "head", "version": number, "withdrawn": still_there}, sort_keys=True) + "\n"
-        if not write_if_unchanged(self.store, "HEAD", content.encode(), head.tag):
-            raise Locked(f"{self.url}: another process published a version meanwhile: {BUSY}")
+        self._write_head(replace(self.head, version=number, withdrawn=tuple(sorted(set(withdrawn)))))
+
+    def _write_head(self, head: Head) -> None:
+        self._owner.head.replace(head.as_json())
 
     def rollback(self, number: int | None = None) -> Rollback:
         """Put another version in use, by default the one before, and withdraw the one in use until now.
@@ -267,16 +319,15 @@ class Versions:
         DataError if there is no such version, Locked if another process writes.
         """
         self.exist()
-        with self.locked() as check:
+        with self.locked():
             head = self.head
             target = self.before(head.version) if number is None else number
             self.read(target)
             if target == head.version:
                 raise DataError(f"{self.url}: version {target} is in use already")
-            check()
             # A version that is chosen explicitly is no longer withdrawn.
             withdrawn = [n for n in head.withdrawn if n != target]
-            self.publish(target, head, (*withdrawn, head.version))
+            self.publish(target, (*withdrawn, head.version))
         return {"url": self.url, "version": target, "previous": head.version, "model": self.model(target)}
 
     def delete_unused(self, keep: int, current: str = "") -> None:
@@ -286,49 +337,60 @@ class Versions:
         that are named ``current``. Folders that created.json does not name are left alone.
         """
         created = self._created()
-        kept_versions = {f"{number:06d}" for number in (*self.numbers[-keep:], self.head.version)}
+        head = self.head
+        kept = {
+            number: head.folders[number]
+            for number in (*sorted(head.folders)[-keep:], head.version)
+            if number in head.folders
+        }
+        # HEAD first. From here on, nobody reads the versions that are deleted below.
+        self._write_head(replace(head, folders=kept))
+        kept_versions = set(kept.values())
         for name in sorted(created["versions"] - kept_versions):
-            # Deleting version.json first marks the version as incomplete, in case the rest is interrupted.
-            self.store.delete(f"versions/{name}/version.json")
-            self.store.delete(f"versions/{name}")
-        kept_batches = {batch for number in self.numbers for batch in self.read(number)["batches"]}
+            self._delete(f"versions/{name}")
+        kept_batches = {batch for number in kept for batch in self.read(number)["batches"]}
         for name in sorted(created["batches"] - kept_batches - {current}):
-            self.store.delete(f"batches/{name}")
+            self._delete(f"batches/{name}")
         for name in sorted(created["runs"] - {current}):
-            self.store.delete(f"runs/{name}")
+            self._delete(f"runs/{name}")
         created["versions"] &= kept_versions
         created["batches"] &= kept_batches | {current}
         created["runs"] &= {current}
         self._write_created(created)
 
+    def _delete(self, name: str) -> None:
+        # Deletions cannot be made conditional, so the owner makes sure just before each one that it has its lock.
+        self._owner.check_lock()
+        self.store.delete(name)
+
     def _created(self) -> dict[Folder, set[str]]:
         """Return the names in created.json by folder."""
-        folders: tuple[Folder, ...] = get_args(Folder)
-        if not self.store.exists("created.json"):
-            return self._created_by_early_releases()
-        found = self.store.read_json("created.json")
-        check_format(found, "created", FORMAT, f"{self.url}/created.json")
-        return {folder: set(found[folder]) for folder in folders}
-
-    def _created_by_early_releases(self) -> dict[Folder, set[str]]:
-        """Return the names in the records of complete versions. Early releases did not write created.json."""
-        records = [self.read(number) for number in self.numbers]
-        return {
-            "versions": {f"{record['version']:06d}" for record in records},
-            "batches": {batch for record in records for batch in record["batches"]},
-            "runs": {record["name"] for record in records},
-        }
+        return {folder: set(self._owner.created.content[folder]) for folder in FOLDERS}
 
     def _write_created(self, created: dict[Folder, set[str]]) -> None:
-        is_recorded = self.store.exists("created.json") or not any(created.values())
-        if is_recorded and created == self._created():
-            return
-        names = {folder: sorted(names) for folder, names in created.items()}
-        self.store.write_json("created.json", {"kind": "created", "format": FORMAT, **names})
+        if created != self._created():
+            self._owner.created.replace(_created_content(created))
+
+    def _parse_created(self, found: JsonObject | None) -> JsonObject:
+        if found is not None:
+            check_format(found, "created", FORMAT, f"{self.url}/created.json")
+            return _created_content({folder: set(found[folder]) for folder in FOLDERS})
+        # Early releases did not write created.json. The records of complete versions say what was created.
+        records = [self.read(number) for number in self.numbers]
+        return _created_content(
+            {
+                "versions": set(self.head.folders.values()),
+                "batches": {batch for record in records for batch in record["batches"]},
+                "runs": {record["name"] for record in records},
+            }
+        )
 
 
-def _version_folder(number: int) -> str:
-    return f"versions/{number:06d}"
+def _created_content(created: Mapping[Folder, set[str]]) -> JsonObject:
+    content: JsonObject = {"kind": "created", "format": FORMAT}
+    for folder in FOLDERS:
+        content[folder] = sorted(created[folder])
+    return content
 
 
 def _state(number: int, head: Head, found: VersionRecord) -> str:

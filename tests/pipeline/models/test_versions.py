@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from corpusmill.io.stores.locks import Locked
-from corpusmill.io.stores.store import DataError
+from corpusmill.io.stores.store import DataError, Store
 from corpusmill.pipeline.models.versions import Head, Versions, model_in_use
 
 
@@ -41,15 +41,22 @@ def facts(name, previous, batches):
 def make(versions, number, batches):
     """Write a complete version with its batch and its run, as retraining does; the last batch is its own."""
     name = batches[-1]
-    versions.begin(number, name)
-    for path in (f"batches/{name}/corpus.json", f"runs/{name}/run.json", f"versions/{number:06d}/model/model.json"):
+    model = Store(versions.begin(number, name))
+    model.write_json("model.json", {})
+    for path in (f"batches/{name}/corpus.json", f"runs/{name}/run.json"):
         versions.store.write_json(path, {})
     versions.finish(number, facts(name, number - 1, batches))
 
 
 def publish(versions, number):
     """Put a version in use."""
-    versions.publish(number, versions.head, versions.head.withdrawn)
+    versions.publish(number, versions.head.withdrawn)
+
+
+def delete_unused(versions, keep, current=""):
+    """Delete what nothing needs."""
+    with versions.locked():
+        versions.delete_unused(keep, current)
 
 
 @pytest.fixture
@@ -57,8 +64,9 @@ def versions(tmp_path):
     """Three versions, the last one in use; all need the first batch."""
     versions = Versions(str(tmp_path / "models"))
     for number in (1, 2, 3):
-        make(versions, number, sorted({"batch1", f"batch{number}"}))
-        publish(versions, number)
+        with versions.locked():
+            make(versions, number, sorted({"batch1", f"batch{number}"}))
+            publish(versions, number)
     return versions
 
 
@@ -81,23 +89,23 @@ def scatter(versions):
 
 
 def test_old_versions_are_deleted_with_the_batches_and_runs_that_only_they_need(versions):
-    versions.delete_unused(keep=1, current="batch3")
+    delete_unused(versions, keep=1, current="batch3")
     assert versions.numbers == [3]
     assert names(versions, "batches") == ["batch1", "batch3"]
     assert names(versions, "runs") == ["batch3"]
-    versions.delete_unused(keep=1)
+    delete_unused(versions, keep=1)
     assert names(versions, "runs") == []
 
 
 def test_the_version_in_use_is_kept_however_old_it_is(versions):
     versions.rollback(1)
-    versions.delete_unused(keep=1)
+    delete_unused(versions, keep=1)
     assert versions.numbers == [1, 3]
 
 
 def test_files_of_other_programs_are_never_deleted(versions):
     strays = scatter(versions)
-    versions.delete_unused(keep=1)
+    delete_unused(versions, keep=1)
     assert versions.numbers == [3]
     assert [path for path in strays if path.read_text() != "mine"] == []
 
@@ -105,59 +113,68 @@ def test_files_of_other_programs_are_never_deleted(versions):
 def test_stray_files_do_not_prevent_retraining(versions):
     scatter(versions)
     assert [row["version"] for row in versions.rows()] == [3, 2, 1]
-    make(versions, 4, ["batch1", "batch4"])
-    publish(versions, 4)
-    versions.delete_unused(keep=2)
+    with versions.locked():
+        make(versions, 4, ["batch1", "batch4"])
+        publish(versions, 4)
+    delete_unused(versions, keep=2)
     assert versions.rollback()["version"] == 3
     assert versions.numbers == [3, 4]
 
 
 def test_complete_versions_without_created_json_may_be_deleted(versions):
-    """Versions of the first releases have no created.json."""
+    """Versions of the first releases have no created.json, and no owners."""
     Path(versions.url, "created.json").unlink()
+    for folder in Path(versions.url, "versions").iterdir():
+        folder.rename(folder.with_name(folder.name[:6]))
+    Path(versions.url, "HEAD").write_text('{"kind": "head", "version": 3, "withdrawn": [2]}')
+    assert [(row["version"], row["state"]) for row in versions.rows()] == [(3, "in use"), (2, "withdrawn"), (1, "")]
     strays = scatter(versions)
-    versions.delete_unused(keep=1)
+    delete_unused(versions, keep=1)
     assert versions.numbers == [3]
     assert [path for path in strays if path.read_text() != "mine"] == []
     assert [name for name in names(versions, "batches") if name.startswith("batch")] == ["batch1", "batch3"]
     assert [name for name in names(versions, "runs") if name.startswith("batch")] == []
-    make(versions, 4, ["batch1", "batch4"])
-    publish(versions, 4)
-    versions.delete_unused(keep=1)
+    with versions.locked():
+        make(versions, 4, ["batch1", "batch4"])
+        publish(versions, 4)
+    delete_unused(versions, keep=1)
     assert versions.numbers == [4]
 
 
 def test_a_version_does_not_replace_a_folder_of_another_program(versions):
-    notes = Path(versions.url, "versions", "000004", "notes.txt")
+    notes = Path(versions.url, "versions", "000004-0004", "notes.txt")
     notes.parent.mkdir()
     notes.write_text("mine")
-    with pytest.raises(DataError, match="000004: belongs to version 4, but corpusmill did not create it"):
+    refusal = "000004-0004: belongs to version 4, but corpusmill did not create it"
+    with versions.locked(), pytest.raises(DataError, match=refusal):
         versions.begin(4, "batch4")
     assert notes.read_text() == "mine"
 
 
-def test_a_version_is_complete_when_its_record_is_written(versions):
-    versions.begin(4, "batch4")
-    versions.store.write_json("versions/000004/model/model.json", {})
+def test_a_version_is_complete_when_head_names_it(versions):
+    with versions.locked():
+        Store(versions.begin(4, "batch4")).write_json("model.json", {})
+    versions.store.write_json("versions/000004-0004/version.json", {})
     assert versions.numbers == [1, 2, 3]
     with pytest.raises(DataError, match="no version 4 here; versions: 1, 2, 3"):
         versions.read(4)
-    versions.delete_unused(keep=3)
-    assert names(versions, "versions") == ["000001", "000002", "000003"]
+    delete_unused(versions, keep=3)
+    assert names(versions, "versions") == ["000001-0001", "000002-0002", "000003-0003"]
 
 
-def test_a_version_that_is_started_again_begins_empty(versions):
-    versions.begin(4, "batch4")
-    versions.store.write_json("versions/000004/model/half.json", {})
-    versions.begin(4, "batch4")
-    assert not versions.store.exists("versions/000004")
+def test_a_version_that_is_started_again_gets_another_folder(versions):
+    with versions.locked():
+        first = versions.begin(4, "batch4")
+    with versions.locked():
+        assert versions.begin(4, "batch4") != first
 
 
 def test_each_version_is_one_row_with_its_state(versions):
     versions.rollback()
     refused = facts("other", 2, ["batch1"]) | {"refused": "worse"}
-    versions.begin(4, "other")
-    versions.finish(4, refused)
+    with versions.locked():
+        versions.begin(4, "other")
+        versions.finish(4, refused)
     assert [(row["version"], row["state"]) for row in versions.rows()] == [
         (4, "refused"),
         (3, "withdrawn"),
@@ -179,12 +196,26 @@ def test_each_version_is_one_row_with_its_state(versions):
     }
 
 
-def test_only_the_first_of_two_publishers_switches_head(versions):
-    head = versions.head
-    versions.publish(1, head, ())
-    with pytest.raises(Locked, match="published a version meanwhile"):
-        versions.publish(2, head, ())
-    assert versions.head.version == 1
+def test_an_owner_that_was_paused_changes_nothing(versions):
+    """On an object store, another process takes over when the lock expires. Here both have the lock at once."""
+    paused, other = Versions(versions.url), Versions(versions.url)
+    with paused.locked():
+        make(paused, 4, ["batch1", "batch4"])
+        Path(versions.url, "retrain.lock").unlink()
+        with other.locked():
+            before = Path(versions.url, "HEAD").read_text(), Path(versions.url, "created.json").read_text()
+            for write in (
+                lambda: paused.publish(4, ()),
+                lambda: paused.begin(5, "batch5"),
+                lambda: paused.finish(5, facts("batch5", 4, ["batch1"])),
+                lambda: paused.delete_unused(keep=1),
+            ):
+                with pytest.raises(Locked, match="was paused and lost its lock, and another one has taken over"):
+                    write()
+            assert before == (Path(versions.url, "HEAD").read_text(), Path(versions.url, "created.json").read_text())
+            make(other, 5, ["batch1", "batch5"])
+            publish(other, 5)
+    assert (versions.head.version, versions.numbers) == (5, [1, 2, 3, 4, 5])
 
 
 def test_rolling_back_beyond_the_first_version_is_refused(versions):
@@ -207,6 +238,6 @@ def test_a_url_without_versions_is_refused_and_a_damaged_head_is_named(versions,
 
 
 def test_the_model_in_use_is_found_by_the_url_of_its_versions(versions, tmp_path):
-    assert model_in_use(versions.url) == versions.model(3) == f"{versions.url}/versions/000003/model"
+    assert model_in_use(versions.url) == versions.model(3) == f"{versions.url}/versions/000003-0003/model"
     assert model_in_use(versions.model(2)) == versions.model(2)
     assert model_in_use(str(tmp_path / "elsewhere")) == str(tmp_path / "elsewhere")

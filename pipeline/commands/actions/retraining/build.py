@@ -4,7 +4,7 @@ All files are named by the plan, whose name is a digest of the input. A call tha
 the next one, with the same bytes. Nothing in the result depends on the time of day or on the speed of the machine.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -61,10 +61,11 @@ class VersionBuilder:
     versions: Versions
     client: "Client | None"
     listeners: Listeners
+    check_lock: Callable[[], None]
 
     def build(self, number: int) -> None:
         """Make the version and save it as ``number``."""
-        self.versions.begin(number, self.plan.name)
+        model_url = self.versions.begin(number, self.plan.name)
         corpus = self._ingest()
         held_out = self._held_out_batch(corpus)
         estimator = self._train(corpus, held_out)
@@ -72,7 +73,7 @@ class VersionBuilder:
         # Timings would make the saved model differ from call to call.
         estimator.history_ = [_without_timings(row) for row in estimator.history_]
         estimator.model_.metadata |= {"metrics": estimator.history_[-1:]}
-        estimator.save(self.versions.model(number))
+        estimator.save(model_url)
         self.versions.finish(number, facts)
 
     # --- documents ---
@@ -111,6 +112,7 @@ class VersionBuilder:
             if planned is None or planned.batch:
                 continue
             if describe_files([file], {file.stored_url: planned})[file.stored_url].digest != planned.digest:
+                self.check_lock()
                 self.versions.store.delete(f"batches/{self.plan.name}")
                 raise DataError(f"{file.url}: this file changed while it was read; run the same command again")
 

@@ -3,7 +3,6 @@
 HEAD is switched last. A call that is killed at any point is completed by the next one.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -46,13 +45,13 @@ def retrain(
     with versions.locked() as check:
         plan = make_plan(config, versions, request)
         versions.delete_unused(config.retrain.keep, plan.name)
-        builder = VersionBuilder(config, plan, versions, client, listeners or Listeners())
-        decision = _carry_out(builder, check)
+        builder = VersionBuilder(config, plan, versions, client, listeners or Listeners(), check)
+        decision = _carry_out(builder)
         versions.delete_unused(config.retrain.keep)
     return _result(config, request, plan, decision)
 
 
-def _carry_out(builder: VersionBuilder, check_lock: Callable[[], None]) -> Decision:
+def _carry_out(builder: VersionBuilder) -> Decision:
     """Build and publish what the plan needs; return the last decision."""
     plan, versions = builder.plan, builder.versions
     limits = builder.config.retrain
@@ -61,8 +60,7 @@ def _carry_out(builder: VersionBuilder, check_lock: Callable[[], None]) -> Decis
         builder.build(max(versions.numbers, default=0) + 1)
         decision = decide(plan, versions, limits)
     if decision.action == "publish" and decision.version is not None:
-        check_lock()
-        versions.publish(decision.version["version"], plan.head, plan.head.withdrawn)
+        versions.publish(decision.version["version"], plan.head.withdrawn)
     return decision
 
 

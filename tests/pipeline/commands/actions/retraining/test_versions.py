@@ -38,7 +38,7 @@ def test_a_rollback_lasts_until_a_file_is_new():
         "url": "models",
         "version": 2,
         "previous": 3,
-        "model": "models/versions/000002/model",
+        "model": "models/versions/000002-0002/model",
     }
     facts = retrain(configuration("lda"))
     assert (facts["status"], facts["version"]) == ("unchanged", 2)

@@ -8,7 +8,7 @@ never frees a lock on a local path while its owner lives.
 
 import hashlib
 import json
-import threading
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -18,9 +18,8 @@ from .store import DataError, Store
 
 #: Temporary credentials are fetched again after this time.
 _CREDENTIALS_LIFE = timedelta(minutes=10)
-#: The clients of obstore by filesystem and bucket, with the filesystem, whose id must not be used again.
-_CLIENTS: dict[tuple[int, str], tuple[Any, Any]] = {}
-_CLIENTS_LOCK = threading.Lock()
+#: The attribute of a filesystem that has its clients by bucket.
+_CLIENTS = "conditional_clients"
 
 
 def read_with_tag(store: Store, name: str) -> tuple[bytes | None, str]:
@@ -120,22 +119,20 @@ def _tag(meta: Any) -> str:
 def _object(store: Store, name: str) -> tuple[Any, str]:
     """Return the client of the store's bucket, and the object's key; None and "" if obstore has no client for it."""
     protocols = {store.fs.protocol} if isinstance(store.fs.protocol, str) else set(store.fs.protocol)
-    make = next((make for protocol, make in _MAKERS.items() if protocol in protocols), None)
-    if make is None:
+    makers = [make for protocol, make in MAKERS.items() if protocol in protocols]
+    if not makers:
         return None, ""
     bucket, _, key = store.where(name).partition("/")
-    with _CLIENTS_LOCK:
-        known = _CLIENTS.get((id(store.fs), bucket))
-        if known is None:
-            try:
-                known = (store.fs, make(store.fs, bucket))
-            except ImportError as error:
-                raise DataError(
-                    f"{store.url}: writing here needs obstore ({error}); install it with pip install obstore, or with "
-                    f"one of the extras s3, gcs and azure of corpusmill"
-                ) from None
-            _CLIENTS[id(store.fs), bucket] = known
-    return known[1], key
+    clients = vars(store.fs).setdefault(_CLIENTS, {})
+    if bucket not in clients:
+        try:
+            clients[bucket] = makers[0](store.fs, bucket)
+        except ImportError as error:
+            raise DataError(
+                f"{store.url}: writing here needs obstore ({error}); install it with pip install obstore, or with one "
+                f"of the extras s3, gcs and azure of corpusmill"
+            ) from None
+    return clients[bucket], key
 
 
 # --- one client per kind of object store, configured like its fsspec filesystem ---
@@ -215,4 +212,5 @@ def _azure_client(fs: Any, container: str) -> Any:
     return AzureStore(container, **options)
 
 
-_MAKERS = {"s3": _s3_client, "gs": _gcs_client, "abfs": _azure_client}
+#: The functions that make a client for a filesystem and a bucket, by protocol.
+MAKERS: dict[str, Callable[[Any, str], Any]] = {"s3": _s3_client, "gs": _gcs_client, "abfs": _azure_client}

@@ -216,17 +216,17 @@ class Versions:
 
     def read(self, number: int) -> VersionRecord:
         """Return version.json of a version; raise DataError if there is no such version."""
-        folders = self.head.folders
-        if number not in folders:
-            known = ", ".join(str(n) for n in sorted(folders)) or "none"
-            raise DataError(f"{self.url}: no version {number} here; versions: {known}")
-        found = self.store.read_json(f"versions/{folders[number]}/version.json")
+        found = self.store.read_json(f"{self.folder(number)}/version.json")
         check_format(found, "version", FORMAT, f"{self.url}, version {number}")
         return found
 
     def folder(self, number: int) -> str:
-        """Return the folder of a complete version, relative to the URL."""
-        return f"versions/{self.head.folders[number]}"
+        """Return the folder of a complete version, relative to the URL; raise DataError if there is no such version."""
+        folders = self.head.folders
+        if number not in folders:
+            known = ", ".join(str(n) for n in sorted(folders)) or "none"
+            raise DataError(f"{self.url}: no version {number} here; versions: {known}")
+        return f"versions/{folders[number]}"
 
     def model(self, number: int) -> str:
         """Return the URL of a complete version's model."""
@@ -295,6 +295,10 @@ class Versions:
         folder = self._new_folder(number)
         record: VersionRecord = {**facts, "kind": "version", "format": FORMAT, "version": number}
         self.store.write_json(f"versions/{folder}/version.json", record)
+        # After a power cut, HEAD must not name a version whose files were never written to the disk.
+        self.store.flush(f"versions/{folder}")
+        for batch in facts["batches"]:
+            self.store.flush(f"batches/{batch}")
         head = self.head
         self._write_head(replace(head, folders={**head.folders, number: folder}))
 
@@ -303,14 +307,12 @@ class Versions:
 
     def publish(self, number: int, withdrawn: tuple[int, ...]) -> None:
         """Put a version in use; raise Locked if another process has taken over."""
-        # After a power cut, HEAD must not name a version whose files were never written to the disk.
-        self.store.flush(self.folder(number))
-        for batch in self.read(number)["batches"]:
-            self.store.flush(f"batches/{batch}")
         self._write_head(replace(self.head, version=number, withdrawn=tuple(sorted(set(withdrawn)))))
 
     def _write_head(self, head: Head) -> None:
         self._owner.head.replace(head.as_json())
+        # What HEAD does not name any more may now be deleted. After a power cut, the old HEAD must not come back.
+        self.store.flush("HEAD")
 
     def rollback(self, number: int | None = None) -> Rollback:
         """Put another version in use, by default the one before, and withdraw the one in use until now.

@@ -79,7 +79,9 @@ def without_owners(text):
     """Replace the number of the owner in names of folders and in commit files."""
     if isinstance(text, str):
         return re.sub(r"/(\d{6})-\d{4}/", r"/\1-0000/", text)
-    return re.sub(rb'"(\d{6})-\d{4}"', rb'"\1-0000"', re.sub(rb'"owner": \d+', b'"owner": 0', text))
+    for pattern, without in ((rb'"owner": \d+', rb'"owner": 0'), (rb'"owners": {[^}]*}', rb'"owners": {}')):
+        text = re.sub(pattern, without, text)
+    return re.sub(rb'"(\d{6})-\d{4}"', rb'"\1-0000"', text)
 
 
 def worse(**retraining):

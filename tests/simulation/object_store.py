@@ -11,7 +11,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import fsspec
+from corpusmill.io.stores import conditional
 from fsspec.spec import AbstractFileSystem
+from obstore.exceptions import AlreadyExistsError, PreconditionError
 
 from .world import World
 
@@ -101,7 +103,9 @@ class SimulatedStore(AbstractFileSystem):
     def _arrive_late(self, what: str, path: str, effect: Callable[[], Any], delay: float) -> None:
         World.current.sleep(delay)
         World.current.note(f"{what} {path}: arrives late")
-        with contextlib.suppress(OSError):  # the condition of a write does not hold
+        with contextlib.suppress(
+            OSError, AlreadyExistsError, PreconditionError
+        ):  # the condition of a write does not hold
             effect()
 
     # --- reading ---
@@ -189,20 +193,45 @@ class SimulatedStore(AbstractFileSystem):
             if name in self.bucket.objects:
                 self._request("delete", name, lambda name=name: self.bucket.remove(name), is_write=True)
 
-    def call_s3(self, method: str, *, Bucket: str, Key: str, Body: bytes, **condition: str) -> str:
-        """Write an object under a condition, as S3 does."""
-        assert method == "put_object"
-        path = f"{Bucket}/{Key}"
-        return self._request("put if", path, lambda: self._put_if(path, Body, condition), is_write=True)
 
-    def _put_if(self, path: str, content: bytes, condition: dict[str, str]) -> str:
-        found = self.bucket.objects.get(path)
-        wanted = condition.get("IfMatch")
-        if (wanted is None) != (found is None) or (found is not None and found.tag != wanted):
-            # As of S3's client: a condition that does not hold is an error with the status 412.
-            raise FileExistsError(f"{path}: the condition does not hold")
-        self.bucket.put(path, content)
-        return self.bucket.objects[path].tag
+class Found(NamedTuple):
+    """The answer to a request for an object."""
+
+    content: bytes
+    meta: dict[str, Any]
+
+    def bytes(self) -> bytes:
+        """Return the content."""
+        return self.content
 
 
+class ConditionalClient:
+    """Conditional writes to the simulated store, as obstore sends them."""
+
+    def __init__(self, store: SimulatedStore, bucket: str):
+        self.store = store
+        self.bucket = bucket
+
+    def get(self, key: str) -> Found:
+        """Return an object and its tag."""
+        path = f"{self.bucket}/{key}"
+        found = self.store._request("get", path, lambda: self.store._found(path))
+        return Found(found.content, {"e_tag": found.tag, "version": None})
+
+    def put(self, key: str, content: bytes, mode: Any) -> dict[str, Any]:
+        """Write an object under a condition."""
+        path = f"{self.bucket}/{key}"
+        return self.store._request("put if", path, lambda: self._put_if(path, content, mode), is_write=True)
+
+    def _put_if(self, path: str, content: bytes, mode: Any) -> dict[str, Any]:
+        found = self.store.bucket.objects.get(path)
+        if mode == "create" and found is not None:
+            raise AlreadyExistsError(path)
+        if mode != "create" and (found is None or found.tag != mode["e_tag"]):
+            raise PreconditionError(path)
+        self.store.bucket.put(path, content)
+        return {"e_tag": self.store.bucket.objects[path].tag, "version": None}
+
+
+conditional.MAKERS[PROTOCOL] = ConditionalClient
 fsspec.register_implementation(PROTOCOL, SimulatedStore, clobber=True)

@@ -11,6 +11,7 @@ import google_crc32c
 from corpusmill.pipeline.commands.cli.main import main as corpusmill
 from corpusmill.pipeline.engine.run import RunStore
 from corpusmill.pipeline.models.versions import Versions
+from helpers.nightly import without_owners
 
 COMMAND = [sys.executable, "-c", "from corpusmill.pipeline.commands.cli.main import main; main()"]
 #: Files with times, which differ between runs.
@@ -67,9 +68,7 @@ class Training(Trial):
             return ""
         if [row["step"] for row in run.metrics] != list(range(1, run.step + 1)):
             return "rows of metrics are missing"
-        return ", ".join(
-            path for path in zarr_chunks(self.folder / "run/epochs" / f"{run.step:06d}") if not is_whole(path)
-        )
+        return ", ".join(path for path in zarr_chunks(self.folder / "run" / run.folder(run.step)) if not is_whole(path))
 
 
 class Night(Trial):
@@ -88,7 +87,7 @@ class Night(Trial):
         """Compare every version with that of an undisturbed run."""
         there = contents(self.folder)
         wanted = self.expected
-        names = (f"models/versions/{number:06d}/" for number in Versions(str(self.folder / "models")).numbers)
+        names = (f"models/versions/{number:06d}-0000/" for number in Versions(str(self.folder / "models")).numbers)
         return ", ".join(n for n in names if below(there, n) != below(wanted, n))
 
 
@@ -98,7 +97,8 @@ def contents(folder):
     names = {str(path.relative_to(folder)): path for path in files}
     timed = {n for n in names if Path(n).name in TIMED and not n.startswith("models/")}
     here = os.fsencode(folder)
-    return {name: path.read_bytes().replace(here, b".") for name, path in names.items() if name not in timed}
+    found = {name: path.read_bytes().replace(here, b".") for name, path in names.items() if name not in timed}
+    return {without_owners(name): without_owners(content) for name, content in found.items()}
 
 
 def below(files, start):

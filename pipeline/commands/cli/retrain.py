@@ -111,7 +111,7 @@ def versions(url: str, as_json: bool) -> None:
     Examples:
       corpusmill versions models/news
       corpusmill topics models/news                          topics of the version in use
-      corpusmill topics models/news/versions/000012/model    topics of another version
+      corpusmill topics models/news/versions/000012-0014/model    topics of another version
     """
     from ...models.versions import Versions
 

@@ -46,7 +46,7 @@ def report(url: str, other: str | None, out: str | None, as_json: bool) -> None:
     Examples:
       corpusmill report demo/run --out demo/report.html
       corpusmill report runs/100 runs/200
-      corpusmill report models/news/versions/000011/model models/news
+      corpusmill report models/news/versions/000011-0012/model models/news
     """
     from ..actions.report import write_comparison, write_report
 

@@ -102,5 +102,5 @@ def test_inspect_describes_versions(capsys):
     call("inspect", "models", "--json")
     found = json.loads(capsys.readouterr().out)
     assert (found["what"], found["kind"], found["kept"], found["in_use"]) == ("versions of a model", "lda", [1], 1)
-    assert found["model"] == "models/versions/000001/model"
+    assert found["model"] == "models/versions/000001-0001/model"
     assert found["partitions"] == 2

@@ -2,9 +2,12 @@
 
 Each protocol describes a module below ``kernels`` and the module of the same name below ``kernels.cuda``. A caller
 cannot tell which of the two it has: both take and return NumPy arrays. `pipeline.engine.device.kernels` chooses.
+
+Sums and matrices in training may stay on the device during a shard. Their NumPy arrays have no contents until the
+engine calls `RESIDENTS.bring_back` (``cuda/residents.py``). So a sweep must pass such arrays to kernels only.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -96,6 +99,9 @@ class RandomIndexingKernels(Protocol):
 
     def accumulate(self, tokens: "Tokens", window: "Window", seeds: np.ndarray, dimension: int) -> np.ndarray:
         """Sum sparse seeds: (words, dimension) int32."""
+
+    def sum_at(self, n_rows: int, parts: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+        """Sum rows (n, columns) at their positions: (n_rows, columns)."""
 
     def make_slabs(self, matrix: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Normalise rows of a matrix and cut them by columns, for `accumulate_dense`."""

@@ -198,6 +198,14 @@ def resident(host: np.ndarray, cause: str) -> DeviceArray:
     return array
 
 
+def leave_on_device(array: DeviceArray, cause: str) -> np.ndarray:
+    """Return a host array that has the contents of a device array after `RESIDENTS.bring_back`."""
+    # The operating system gives it memory only when somebody writes to it.
+    host = np.empty(array.shape, array.dtype)
+    RESIDENTS.put(host, Resident(array, functools.partial(_copy_to_host, array, cause)))
+    return host
+
+
 def download(array: DeviceArray, cause: str, keep: bool = False) -> np.ndarray:
     """Return the contents of a device array.
 

@@ -19,6 +19,7 @@ frequent rows of a slab stay in the second-level cache.
 Reference implementation: tests/helpers/naive.py, `ri_train`.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -48,6 +49,8 @@ PAIRS_PER_LINE = 16
 LOW = np.uint32(0xFFFF)
 HALF = np.uint32(16)
 INT32_MAX = 2**31 - 1
+#: Message of the error that a sum is too large.
+OVERFLOW = "a sum exceeds 2^31 - 1: exclude the most frequent words (stop_words, max_count)"
 
 
 class NeighbourLists(NamedTuple):
@@ -355,6 +358,21 @@ def add_rows(out: np.ndarray, rows: np.ndarray, sums: np.ndarray, sign: int) -> 
             row[k] = total
             exact &= row[k] == total
     return exact
+
+
+def sum_at(n_rows: int, parts: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+    """Return the sum (n_rows, columns) of several parts: the positions of some rows, and these rows (n, columns).
+
+    Raises OverflowError if a sum of integers exceeds their type.
+    """
+    first = parts[0][1]
+    total = np.zeros((n_rows, first.shape[1]), first.dtype)
+    for positions, rows in parts:
+        if first.dtype == np.float32:
+            total[positions] += rows
+        elif not add_rows(total, positions, rows, 1):
+            raise OverflowError(OVERFLOW)
+    return total
 
 
 @vector_kernel

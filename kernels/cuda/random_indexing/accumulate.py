@@ -16,16 +16,18 @@ Tested in the simulator and on a device against the CPU's sums: tests/kernels/cu
 Reference implementation: tests/helpers/naive.py, `ri_train` and `ri_normalised`.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
-from numba import cuda, float32, float64, int32
+from numba import cuda, float32, float64, int32, int64
 from numpy.typing import DTypeLike
 
-from ...random_indexing.accumulate import INT32_MAX, WIDTH
+from ...random_indexing.accumulate import INT32_MAX, OVERFLOW, WIDTH
 from ...random_indexing.text import Tokens, Window
 from ..arrays import DeviceArray
 from ..jit import device, kernel
 from ..launch import launch, shared_memory_limit
-from ..memory import allocate, cached_copy, download, upload
+from ..memory import allocate, cached_copy, download, leave_on_device, resident, upload
 from ..warp import WARP, warp_sum
 
 #: The padded text and the occurrences on the device.
@@ -95,7 +97,8 @@ def _clear(out: DeviceArray) -> None:
 def accumulate(tokens: Tokens, window: Window, seeds: np.ndarray, dimension: int) -> np.ndarray:
     """Sum equation 2.7 over the words of ``occurrence_ptr``: (words, dimension) int32, exactly.
 
-    Arguments, result and OverflowError are those of the CPU function. Raises also DeviceError.
+    The result stays on the device. Otherwise arguments, result and OverflowError are those of the CPU function. Raises
+    also DeviceError.
     """
     check_sums(tokens, window)
     out = zeros((len(tokens.occurrence_ptr) - 1, dimension), np.int32, "sums")
@@ -116,7 +119,7 @@ def accumulate(tokens: Tokens, window: Window, seeds: np.ndarray, dimension: int
             out,
             shared=4 * width,
         )
-    return download(out, "sums")
+    return leave_on_device(out, "sums")
 
 
 @kernel
@@ -165,14 +168,62 @@ def rotated(position: int, shift: int, dimension: int) -> int:
     return position - dimension if position >= dimension else position
 
 
+# --- sums of a shard ---
+
+
+def sum_at(n_rows: int, parts: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+    """Return the sum (n_rows, columns) of several parts, as the CPU function does. Parts and sum stay on the device.
+
+    For integers, the host waits for the answer whether one has overflowed. Raises OverflowError and DeviceError.
+    """
+    first = parts[0][1]
+    total = zeros((n_rows, first.shape[1]), first.dtype, "sums")
+    is_float = first.dtype == np.float32
+    overflow = upload(np.zeros(1, np.int32), "overflow")
+    for positions, rows in parts:
+        if not len(positions):
+            continue
+        where = upload(positions.astype(np.int64), "positions")
+        if is_float:
+            launch(_add_floats, len(positions), THREADS, where, resident(rows, "sums"), total)
+        else:
+            launch(_add_integers, len(positions), THREADS, where, resident(rows, "sums"), total, overflow)
+    if not is_float and download(overflow, "overflow")[0]:
+        raise OverflowError(OVERFLOW)
+    return leave_on_device(total, "sums")
+
+
+@kernel
+def _add_floats(positions: DeviceArray, rows: DeviceArray, total: DeviceArray) -> None:
+    """Add one row in each block."""
+    position = positions[cuda.blockIdx.x]
+    for k in range(cuda.threadIdx.x, total.shape[1], cuda.blockDim.x):
+        total[position, k] += rows[cuda.blockIdx.x, k]
+
+
+@kernel
+def _add_integers(positions: DeviceArray, rows: DeviceArray, total: DeviceArray, overflow: DeviceArray) -> None:
+    """Add one row in each block, and set ``overflow[0]`` if a sum does not fit into 32 bits."""
+    position = positions[cuda.blockIdx.x]
+    for k in range(cuda.threadIdx.x, total.shape[1], cuda.blockDim.x):
+        added = int64(total[position, k]) + int64(rows[cuda.blockIdx.x, k])
+        if added > INT32_MAX or added < -INT32_MAX - 1:
+            overflow[0] = 1
+        else:
+            total[position, k] = added
+
+
 # --- dense seeds ---
 
 
 def make_slabs(matrix: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Normalise the rows ``rows`` of (V, D) and cut them by columns: (D / WIDTH rounded up, n, WIDTH) float32."""
+    """Normalise the rows ``rows`` of (V, D) and cut them by columns: (D / WIDTH rounded up, n, WIDTH) float32.
+
+    The result stays on the device.
+    """
     slabs = allocate((-(-matrix.shape[1] // WIDTH), len(rows), WIDTH), np.float32, "slabs")
     launch(_make_slabs, len(rows), THREADS, cached_copy(matrix, "matrix"), upload(rows, "rows"), slabs)
-    return download(slabs, "slabs", keep=True)
+    return leave_on_device(slabs, "slabs")
 
 
 @kernel
@@ -208,14 +259,14 @@ def _scale(matrix: DeviceArray, row: int) -> np.float32:
 def accumulate_dense(tokens: Tokens, window: Window, slabs: np.ndarray, first: int, out: np.ndarray) -> None:
     """Add equation 2.7 with dense seeds to ``out`` (words, D) float32; slabs hold the words from number ``first`` on.
 
-    Neighbours outside of the slabs add nothing, so seeds may be passed block by block. Raises DeviceError.
+    Neighbours outside of the slabs add nothing, so seeds may be passed block by block. ``out`` stays on the device.
+    Raises DeviceError.
     """
     pieces = cut_pieces(tokens.occurrence_ptr)
     if not len(pieces):
         return
     dimension = out.shape[1]
     parts = allocate((len(pieces), dimension), np.float32, "sums of pieces")
-    sums = allocate(out.shape, np.float32, "sums")
     tiles = -(-dimension // THREADS)
     launch(
         _accumulate_dense,
@@ -224,13 +275,12 @@ def accumulate_dense(tokens: Tokens, window: Window, slabs: np.ndarray, first: i
         text_on_device(tokens),
         upload_window(window, dimension),
         upload(pieces, "pieces"),
-        cached_copy(slabs, "slabs"),
+        resident(slabs, "slabs"),
         first,
         parts,
     )
     heads = np.searchsorted(pieces[:, 0], np.arange(len(out) + 1)).astype(np.int64)
-    launch(_add_pieces, tiles * len(out), THREADS, upload(heads, "heads"), parts, sums)
-    out += download(sums, "sums")
+    launch(_add_pieces, tiles * len(out), THREADS, upload(heads, "heads"), parts, resident(out, "sums"))
 
 
 @kernel
@@ -265,14 +315,14 @@ def _accumulate_dense(
 
 @kernel
 def _add_pieces(heads: DeviceArray, parts: DeviceArray, sums: DeviceArray) -> None:
-    """Add the pieces of a word, (W, D) float32, in their order; each thread has one column."""
+    """Add the pieces of a word to its sums (W, D) float32, in their order; each thread has one column."""
     word = cuda.blockIdx.x % len(sums)
     k = cuda.blockIdx.x // len(sums) * cuda.blockDim.x + cuda.threadIdx.x
     if k < sums.shape[1]:
         total = float32(0)
         for p in range(heads[word], heads[word + 1]):
             total += parts[p, k]
-        sums[word, k] = total
+        sums[word, k] += total
 
 
 # --- rows ---

@@ -10,7 +10,6 @@ from ....io.text.vocabulary import rank
 from ....kernels.random_indexing import accumulate as ri
 from ....kernels.random_indexing import text as ri_text
 from ..base.saved import Fitted
-from .algorithm import check_exact
 
 #: Columns of a model's statistics: occurrences of the word, documents with it, and its share of the information.
 FREQUENCY, DOCUMENTS, INFORMATION = 0, 1, 2
@@ -74,5 +73,6 @@ def _align(left: list[str], right: list[str]) -> _Alignment:
 def _add_rows(alignment: _Alignment, left: np.ndarray, right: np.ndarray, sign: int) -> np.ndarray:
     total = np.zeros((len(alignment.words), left.shape[1]), left.dtype)
     total[alignment.left] = left
-    check_exact(ri.add_rows(total, alignment.right, right, sign))
+    if not ri.add_rows(total, alignment.right, right, sign):
+        raise DataError(ri.OVERFLOW)
     return total

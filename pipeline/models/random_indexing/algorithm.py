@@ -1,5 +1,6 @@
 """Random indexing as an algorithm of the engine (Polok et al. 2011, Algorithm 4.1)."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -116,7 +117,7 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
         else:
             delta["sums"] = self._sum_rows(model, focus)
         if deltas is not None:
-            delta = self.merge(deltas[0], delta)
+            delta = _merged(deltas[0], delta, kernels("random_indexing.accumulate", self.device).sum_at)
         sums: Arrays = {}
         if self.block == 0:
             sums["documents"] = np.int64(chunk.n_documents)
@@ -158,12 +159,7 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
 
     def merge(self, left: Arrays, right: Arrays) -> Arrays:
         """Add the rows of words, integers exactly. Raises DataError if a sum exceeds 32 bits."""
-        rows = np.union1d(left["rows"], right["rows"])
-        merged: Arrays = {"rows": rows}
-        for name in left:
-            if name != "rows":
-                merged[name] = _scatter_add(rows, (left, right), name)
-        return merged
+        return _merged(left, right, ri.sum_at)
 
     def is_exact(self, step: int) -> bool:
         """Return whether the sums are integers: those of sparse seeds are, in the first epoch."""
@@ -173,7 +169,9 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
         """Epoch 1 makes sums and statistics; each further epoch makes the vectors. The total is the number of rows."""
         is_first_epoch = "sums" not in block
         size = int(block["size"]) if is_first_epoch else len(block["sums"])
-        summed = {name: _scatter_add(np.arange(size), (delta,), name) for name in delta if name != "rows"}
+        summed = {}
+        for name in delta.keys() - {"rows"}:
+            summed[name] = _checked(ri.sum_at, size, [(delta["rows"], delta[name])])
         totals = {"rows": np.int64(len(delta["rows"]))}
         if is_first_epoch:
             return summed, totals
@@ -207,20 +205,24 @@ def last_rows(block: Arrays) -> np.ndarray:
     return block["sums"]
 
 
-def check_exact(is_exact: bool) -> None:
-    """Raise DataError unless integer sums were exact."""
-    if not is_exact:
-        raise DataError("a sum exceeds 2^31 - 1: exclude the most frequent words (stop_words, max_count)")
+#: Sums rows at their positions; see `ri.sum_at`.
+SumAt = Callable[[int, Sequence[tuple[np.ndarray, np.ndarray]]], np.ndarray]
 
 
-def _scatter_add(rows: np.ndarray, deltas: tuple[Arrays, ...], name: str) -> np.ndarray:
-    """Add one array of several deltas at the ascending rows ``rows``: (rows, columns)."""
-    first = deltas[0][name]
-    total = np.zeros((len(rows), first.shape[1]), first.dtype)
-    for delta in deltas:
-        positions = np.searchsorted(rows, delta["rows"])
-        if first.dtype == np.float32:
-            total[positions] += delta[name]
-        else:
-            check_exact(ri.add_rows(total, positions, delta[name], 1))
-    return total
+def _merged(left: Arrays, right: Arrays, sum_at: SumAt) -> Arrays:
+    """Add two deltas of the same block with this function. Raises DataError if a sum exceeds 32 bits."""
+    rows = np.union1d(left["rows"], right["rows"])
+    merged: Arrays = {"rows": rows}
+    places: list[np.ndarray] = [np.searchsorted(rows, delta["rows"]) for delta in (left, right)]  # type: ignore[misc]
+    for name in left.keys() - {"rows"}:
+        # Statistics are small, and always on the host.
+        function = sum_at if name == "sums" else ri.sum_at
+        merged[name] = _checked(function, len(rows), [(places[0], left[name]), (places[1], right[name])])
+    return merged
+
+
+def _checked(sum_at: SumAt, n_rows: int, parts: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+    try:
+        return sum_at(n_rows, parts)
+    except OverflowError as error:
+        raise DataError(str(error)) from None

@@ -289,7 +289,7 @@ def test_matrices_in_training_are_copied_once_in_each_direction(method):
 # --- random indexing and walks ---
 
 
-def test_random_indexing_uploads_text_and_seeds_once_and_downloads_sums():
+def test_random_indexing_downloads_the_sums_of_a_shard_once():
     rng = np.random.default_rng(0)
     words = np.minimum(rng.geometric(0.25, 60) - 1, 9).astype(np.uint32)
     chunk = make_chunk(0, np.array([0, 25, 26, 60]), words, group_tokens=40)
@@ -297,19 +297,31 @@ def test_random_indexing_uploads_text_and_seeds_once_and_downloads_sums():
     seeds = ri_text.make_seeds(random.stream(random.key(1), len(tokens.ids)), random.key(2), 41, 3)
     n_words = len(tokens.occurrence_ptr) - 1
 
+    found = {}
+
     def add():
         with few_threads(cuda_accumulate, THREADS=32):
-            cuda_accumulate.accumulate(tokens, window, seeds, 41)
+            sums = cuda_accumulate.accumulate(tokens, window, seeds, 41)
+            parts = [(np.arange(n_words), sums)]
+            if "sums" in found:
+                parts.insert(0, (np.arange(n_words), found["sums"]))
+            found["sums"] = cuda_accumulate.sum_at(n_words, parts)
 
     first = Traffic(add)
     of_window = sum(array.nbytes for array in (window.offsets, window.shifts, window.weights))
-    small = {"window": of_window, "pieces": 3 * 8 * n_words}
+    small = {"window": of_window, "pieces": 3 * 8 * n_words, "overflow": 4, "positions": 8 * n_words}
     text = {"text": tokens.text.nbytes, "occurrences": tokens.occurrences.nbytes, "seeds": seeds.nbytes}
     assert first.uploads == small | text
-    assert first.downloads == {"sums": 4 * n_words * 41}
-    assert first.launches == {"clear": 1, "accumulate": 1}
-    assert first.waits == {"sums": 1}
-    assert Traffic(add).uploads == small
+    assert first.downloads == {"overflow": 4}
+    assert first.launches == {"clear": 2, "accumulate": 1, "add_integers": 1}
+    assert first.waits == {"overflow": 1}
+    # The next chunk of the shard is added on the device.
+    again = Traffic(add)
+    assert again.uploads == small | {"positions": 2 * 8 * n_words}
+    assert again.downloads == first.downloads
+    last = Traffic(lambda: RESIDENTS.bring_back([found["sums"]]))
+    assert last.downloads == {"sums": 4 * n_words * 41}
+    assert last.waits == {"sums": 1}
 
 
 def test_walks_upload_the_graph_once_and_download_the_walks():

@@ -7,6 +7,7 @@ import pytest
 from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.kernels import random
 from corpusmill.kernels.cuda.random_indexing import accumulate as ri
+from corpusmill.kernels.cuda.residents import RESIDENTS
 from corpusmill.kernels.random_indexing import accumulate as cpu
 from corpusmill.kernels.random_indexing import text as ri_text
 from helpers.cuda_simulator import few_threads, on_device
@@ -30,16 +31,21 @@ def small_case(order="permutation", weighting="uniform", dimension=41):
     return tokens, window, seeds
 
 
+def on_host(array):
+    RESIDENTS.bring_back([array])
+    return array
+
+
 @on_device
 @pytest.mark.parametrize(("order", "weighting"), [("permutation", "uniform"), ("direction", "linear")])
 @pytest.mark.parametrize("shared_bytes", [80, 4096])
 def test_sums_equal_those_of_the_cpu(order, weighting, shared_bytes):
     tokens, window, seeds = small_case(order, weighting)
     with mock.patch.object(ri, "shared_memory_limit", return_value=shared_bytes):
-        found = ri.accumulate(tokens, window, seeds, 41)
+        found = on_host(ri.accumulate(tokens, window, seeds, 41))
     np.testing.assert_array_equal(found, cpu.accumulate(tokens, window, seeds, 41))
     some = tokens._replace(occurrence_ptr=tokens.occurrence_ptr[2:5])
-    np.testing.assert_array_equal(ri.accumulate(some, window, seeds, 41), found[2:4])
+    np.testing.assert_array_equal(on_host(ri.accumulate(some, window, seeds, 41)), found[2:4])
 
 
 @on_device
@@ -49,12 +55,37 @@ def test_dense_seeds_give_the_sums_of_the_cpu(order):
     matrix = cpu.accumulate(tokens, window, seeds, 41)
     for lo, hi in ((0, len(matrix)), (2, 6)):
         rows = np.arange(lo, hi, dtype=np.uint32)
-        slabs, expected = ri.make_slabs(matrix, rows), cpu.make_slabs(matrix, rows)
+        slabs, expected = on_host(ri.make_slabs(matrix, rows)), cpu.make_slabs(matrix, rows)
         np.testing.assert_allclose(slabs, expected, atol=1e-6)
         out, wanted = np.ones((len(matrix), 41), np.float32), np.ones((len(matrix), 41), np.float32)
         ri.accumulate_dense(tokens, window, slabs, lo, out)
         cpu.accumulate_dense(tokens, window, expected, lo, wanted)
-        np.testing.assert_allclose(out, wanted, atol=1e-5)
+        np.testing.assert_allclose(on_host(out), wanted, atol=1e-5)
+
+
+@on_device
+@pytest.mark.parametrize("dtype", [np.int32, np.float32])
+def test_rows_are_added_at_their_positions(dtype):
+    rng = np.random.default_rng(4)
+    parts = [(np.array([0, 3]), rng.integers(-9, 9, (2, 45)).astype(dtype)), (np.array([3]), np.ones((1, 45), dtype))]
+    parts.append((np.zeros(0, np.int64), np.zeros((0, 45), dtype)))
+    np.testing.assert_array_equal(on_host(ri.sum_at(5, parts)), cpu.sum_at(5, parts))
+
+
+@on_device
+@pytest.mark.parametrize("sign", [1, -1])
+def test_an_overflow_is_an_error(sign):
+    largest = np.full((1, 3), sign * 2**30, np.int32)
+    twice = [(np.zeros(1, np.int64), largest)] * 2
+    if sign == 1:
+        for module in (ri, cpu):
+            with pytest.raises(OverflowError, match="exclude the most frequent words"):
+                module.sum_at(1, twice)
+    else:
+        np.testing.assert_array_equal(on_host(ri.sum_at(1, twice)), cpu.sum_at(1, twice))
+        for module in (ri, cpu):
+            with pytest.raises(OverflowError, match="exclude the most frequent words"):
+                module.sum_at(1, [*twice, (np.zeros(1, np.int64), largest)])
 
 
 @on_device

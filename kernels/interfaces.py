@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from .chunk import Chunk
     from .lda.collapsed import CountTables
     from .lda.collapsed import Tokens as LdaTokens
-    from .lda.counts import WordCounts
     from .lda.model import ModelBlock
     from .nmf.hals import Scratch, UpdateRule
     from .nmf.products import SparseMatrix
@@ -38,10 +37,19 @@ class EscaKernels(Protocol):
     ) -> np.ndarray:
         """Draw the next topics of a chunk's tokens: (T,) uint16 in word order."""
 
-    def count_words(
-        self, word_ids: np.ndarray, word_ptr: np.ndarray, z: np.ndarray, words: tuple[int, int], n_topics: int
-    ) -> "WordCounts":
-        """Count the topics of a range of words."""
+    def add_words(
+        self,
+        word_ids: np.ndarray,
+        word_ptr: np.ndarray,
+        z: np.ndarray,
+        words: tuple[int, int],
+        n_topics: int,
+        before: dict[str, np.ndarray] | None,
+    ) -> dict[str, np.ndarray]:
+        """Add a chunk's topic counts of a range of words to those of the shard's chunks before."""
+
+    def finish_words(self, counts: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return the fields of `WordCounts` for the counts of a whole shard."""
 
 
 class MiniBatchKernels(Protocol):

@@ -1,5 +1,6 @@
 """Random corpora, and LDA on them, for the benchmarks on a CUDA device."""
 
+import functools
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -38,23 +39,30 @@ class Topics:
         from corpusmill.kernels.cuda.lda import esca as lda
         from corpusmill.kernels.lda import esca as cpu
 
-        def one(c):
-            chunk = self.chunks[c]
-            key = random.key(1, self.epoch, c)
-            z = lda.sweep(chunk, [self.model], self.z[c], key)
-            counts = lda.count_words(chunk.word_ids, chunk.word_ptr, z, (0, self.n_words), self.n_topics)
-            if streamed:
-                for array in (*chunk[1:], z):
-                    memory.COPIES.drop(array)
-            return z, counts
+        def sweep_shard(numbers):
+            """Return the new topics of some chunks, and their counts. The host gets the counts once."""
+            topics = []
+            counts = None
+            for c in numbers:
+                chunk = self.chunks[c]
+                z = lda.sweep(chunk, [self.model], self.z[c], random.key(1, self.epoch, c))
+                counts = lda.add_words(chunk.word_ids, chunk.word_ptr, z, (0, self.n_words), self.n_topics, counts)
+                topics.append(z)
+                if streamed:
+                    for array in (*chunk[1:], z):
+                        memory.COPIES.drop(array)
+            return topics, cpu.WordCounts(**lda.finish_words(counts))
 
+        # Two threads sweep one shard each.
+        n_shards = min(2, len(self.chunks)) if pool else 1
+        shards = [range(first, len(self.chunks), n_shards) for first in range(n_shards)]
         started = time.perf_counter()
-        swept = list((pool.map if pool else map)(one, range(len(self.chunks))))
+        swept = list((pool.map if pool else map)(sweep_shard, shards))
+        merged = functools.reduce(cpu.merge_counts, [counts for _, counts in swept])
         seconds = time.perf_counter() - started
-        merged = swept[0][1]
-        for _, counts in swept[1:]:
-            merged = cpu.merge_counts(merged, counts)
-        self.z = [z for z, _ in swept]
+        for numbers, (topics, _) in zip(shards, swept, strict=True):
+            for c, z in zip(numbers, topics, strict=True):
+                self.z[c] = z
         self.epoch += 1
         self._set(*merged)
         return seconds

@@ -72,6 +72,13 @@ def _allocate_or_explain(shape: tuple[int, ...], dtype: DTypeLike, nbytes: int) 
     return array
 
 
+@functools.cache
+def device_memory() -> int:
+    """Return the bytes of the device's whole memory. The device is asked once: the call is slow."""
+    # The simulator's memory is infinite.
+    return int(min(cuda.current_context().get_memory_info().total, 1 << 62))
+
+
 class _Workspaces(threading.local):
     """The workspaces of a host thread by name: arrays of bytes."""
 

@@ -264,6 +264,30 @@ def merge_counts(left: WordCounts, right: WordCounts) -> WordCounts:
     return WordCounts(*_merge_counts(left, right))
 
 
+def add_words(
+    word_ids: np.ndarray,
+    word_ptr: np.ndarray,
+    z: np.ndarray,
+    words: tuple[int, int],
+    n_topics: int,
+    before: dict[str, np.ndarray] | None,
+) -> dict[str, np.ndarray]:
+    """Add the counts of a chunk to those of the shard's chunks before; see `count_words`.
+
+    ``before`` is the last result, or None for the shard's first chunk. Pass the result of the last chunk to
+    `finish_words`.
+    """
+    counts = count_words(word_ids, word_ptr, z, words, n_topics)
+    if before is not None:
+        counts = merge_counts(WordCounts(**before), counts)
+    return counts._asdict()
+
+
+def finish_words(counts: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the fields of `WordCounts` for the counts of a whole shard. On the CPU, they are there already."""
+    return counts
+
+
 @kernel
 def _merge_counts(left: WordCounts, right: WordCounts) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Merge the sorted rows of two tables; return the fields of `WordCounts`."""

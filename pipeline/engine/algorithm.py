@@ -263,6 +263,14 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
         returned, or None for its first chunk. The sweep may overwrite ``deltas`` but not ``state``.
         """
 
+    def finish_shard(self, deltas: list[Arrays]) -> list[Arrays]:
+        """Return the deltas of a shard in the form that `merge` takes; by default as the last sweep returned them.
+
+        Override it if sweeps add to deltas in another form. Afterwards, the engine brings arrays back to the host that
+        kernels have left on a CUDA device.
+        """
+        return deltas
+
     @abstractmethod
     def merge(self, left: Arrays, right: Arrays) -> Arrays:
         """Add two deltas of the same block. Both must stay unchanged."""

@@ -65,6 +65,7 @@ class Sweep:
             watch.lap("write")
         assert deltas is not None
         with LEDGER.recording() as traffic:
+            deltas = self._algorithm.finish_shard(deltas)
             RESIDENTS.bring_back(array for delta in deltas for array in delta.values())
         device.update(by_operation(traffic))
         watch.lap("kernel")

@@ -6,6 +6,7 @@ import numpy as np
 from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.kernels import random
 from corpusmill.kernels.cuda.lda import collapsed as aga
+from corpusmill.kernels.cuda.lda import counts as lda_counts
 from corpusmill.kernels.cuda.lda import esca as lda
 from corpusmill.kernels.cuda.nmf import hals as nmf
 from corpusmill.kernels.cuda.nmf import products as nmf_products
@@ -35,7 +36,8 @@ def lda_launches(n_topics, answer):
     def call():
         for old in (None, z):
             lda.sweep(chunk, [model], old, random.key(1))
-        lda.count_words(chunk.word_ids, chunk.word_ptr, z, (0, 3), n_topics)
+        lda_counts.count_words(chunk.word_ids, chunk.word_ptr, z, (0, 3), n_topics)
+        lda.finish_words(lda.add_words(chunk.word_ids, chunk.word_ptr, z, (0, 3), n_topics, None))
 
     return recorded(call, answer)
 
@@ -56,7 +58,9 @@ def random_indexing_launches(dimension=2048):
     seeds, rows = np.zeros((1, 5), np.uint32), np.ones((1, dimension), np.int32)
 
     def call():
-        random_indexing.accumulate(tokens, window, seeds, dimension)
+        sums = random_indexing.accumulate(tokens, window, seeds, dimension)
+        random_indexing.sum_at(len(sums), [(np.arange(len(sums)), sums)])
+        random_indexing.sum_at(1, [(np.zeros(1, np.int64), np.ones((1, dimension), np.float32))])
         random_indexing_passes.accumulate(tokens, window, seeds, dimension)
         with mock.patch.object(random_indexing_passes, "SMALLEST", 1):
             random_indexing_passes.accumulate(tokens, window, seeds, dimension)

@@ -84,7 +84,7 @@ def count_documents(
     if len(z):
         shuffled = _shuffled_topics(word_to_doc_order, z)
         blocks = min(BLOCKS, n_documents)
-        in_shared_memory = _fits_shared_memory(2 * n_topics)
+        in_shared_memory = fits_shared_memory(2 * n_topics)
         launch(
             _COUNT_DOCUMENTS[in_shared_memory],
             blocks,
@@ -115,7 +115,7 @@ def _shuffled_topics(word_to_doc_order: np.ndarray, z: np.ndarray) -> DeviceArra
     return shuffled
 
 
-def _fits_shared_memory(table_size: int) -> bool:
+def fits_shared_memory(table_size: int) -> bool:
     """Return whether a block's tables of ``table_size`` int32 lie in shared memory."""
     return 4 * table_size <= SHARED_TABLE_BYTES
 
@@ -249,10 +249,8 @@ def count_words(
     word order.
     """
     n_words = words[1] - words[0]
-    order = word_order(word_ids, word_ptr)
-    starts, heads, longest_first = derived(
-        (word_ids, word_ptr), ("rows of B", words, n_topics), lambda: _word_places(order, words, n_topics)
-    )
+    heads = _word_heads(word_ids, word_ptr, words)
+    starts = derived(heads, ("starts", n_topics), lambda: _row_starts(word_ids, word_ptr, heads, n_topics))
     # No word of this range occurs in the chunk. A launch of zero blocks is an error.
     if not starts[-1]:
         return WordCounts(np.zeros(n_words + 1, np.int64), np.empty(0, np.uint16), np.empty(0, np.int32))
@@ -262,15 +260,9 @@ def count_words(
         counts=workspace("B.counts", starts[-1], np.int32),
         lengths=upload(np.zeros(n_words, np.int64), "B.lengths"),
     )
-    tokens = WordTokens(
-        longest_first=cached_copy(longest_first, "B.longest_first"),
-        heads=cached_copy(heads, "B.heads"),
-        segments=cached_copy(order.segments, "word order.segments"),
-        word_ptr=cached_copy(word_ptr, "word_ptr"),
-        z=cached_copy(z, "topics"),
-    )
-    blocks = min(BLOCKS, len(longest_first))
-    in_shared_memory = _fits_shared_memory(n_topics)
+    tokens = word_tokens(word_ids, word_ptr, z, words)
+    blocks = min(BLOCKS, len(tokens.longest_first))
+    in_shared_memory = fits_shared_memory(n_topics)
     launch(
         _COUNT_WORDS[in_shared_memory],
         blocks,
@@ -285,13 +277,40 @@ def count_words(
     return _compacted(rows, n_words)
 
 
-def _word_places(order: WordOrder, words: tuple[int, int], n_topics: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return ``starts`` of `WordRows`, and ``heads`` and ``longest_first`` of `WordTokens`."""
-    heads = np.searchsorted(order.words, np.arange(words[0], words[1] + 1)).astype(np.int64)
+def word_tokens(word_ids: np.ndarray, word_ptr: np.ndarray, z: np.ndarray, words: tuple[int, int]) -> WordTokens:
+    """Return what counting the words ``words[0] <= v < words[1]`` reads, on the device."""
+    order = word_order(word_ids, word_ptr)
+    heads = _word_heads(word_ids, word_ptr, words)
+    longest_first = derived(heads, "longest first", lambda: _longest_first(order, heads))
+    return WordTokens(
+        longest_first=cached_copy(longest_first, "B.longest_first"),
+        heads=cached_copy(heads, "B.heads"),
+        segments=cached_copy(order.segments, "word order.segments"),
+        word_ptr=cached_copy(word_ptr, "word_ptr"),
+        z=cached_copy(z, "topics"),
+    )
+
+
+def _word_heads(word_ids: np.ndarray, word_ptr: np.ndarray, words: tuple[int, int]) -> np.ndarray:
+    """Return ``heads`` of `WordTokens`. The same array again while the chunk lives."""
+
+    def compute() -> np.ndarray:
+        order = word_order(word_ids, word_ptr)
+        return np.searchsorted(order.words, np.arange(words[0], words[1] + 1)).astype(np.int64)
+
+    return derived((word_ids, word_ptr), ("heads of B", words), compute)
+
+
+def _longest_first(order: WordOrder, heads: np.ndarray) -> np.ndarray:
+    """Return ``longest_first`` of `WordTokens`."""
     tokens = np.diff(order.before[heads])
-    starts = np.r_[0, np.cumsum(np.minimum(tokens, n_topics))]
-    longest_first = np.argsort(-tokens, kind="stable")[: np.count_nonzero(tokens)]
-    return starts, heads, longest_first.astype(np.int64)
+    return np.argsort(-tokens, kind="stable")[: np.count_nonzero(tokens)].astype(np.int64)
+
+
+def _row_starts(word_ids: np.ndarray, word_ptr: np.ndarray, heads: np.ndarray, n_topics: int) -> np.ndarray:
+    """Return ``starts`` of `WordRows`."""
+    tokens = np.diff(word_order(word_ids, word_ptr).before[heads])
+    return np.r_[0, np.cumsum(np.minimum(tokens, n_topics))]
 
 
 def _make_count_words(in_shared_memory: bool) -> Compiled:

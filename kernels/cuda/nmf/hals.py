@@ -29,7 +29,7 @@ from numba import cuda
 from ...nmf.hals import Scratch, UpdateRule
 from ...nmf.products import SparseMatrix, SparseRows
 from ...simd import tiles
-from ..arrays import DeviceArray
+from ..arrays import Compiled, DeviceArray
 from ..jit import kernel
 from ..launch import launch, shared_memory_limit
 from ..memory import allocate, cached_copies, cached_copy, download, download_to, resident, upload
@@ -103,7 +103,7 @@ def _sweep(rows: SparseRows, X: DeviceArray, rule: UpdateRule, old: DeviceArray,
     shared = _shared_bytes(K, block_rows, new.dtype.itemsize)
     blocks = -(-n // block_rows)
     device_rule = _to_device_rule(rule, K)
-    launch(_sweep_block, blocks, THREADS, rows, X, device_rule, old, new, block_rows, sweeps, shared=shared)
+    launch(_SWEEP_BLOCK[block_rows], blocks, THREADS, rows, X, device_rule, old, new, sweeps, shared=shared)
 
 
 def _shared_bytes(K: int, block_rows: int, itemsize: int) -> int:
@@ -139,72 +139,74 @@ def _to_device_rule(rule: UpdateRule, K: int) -> DeviceRule:
     )
 
 
-@kernel
-def _sweep_block(
-    rows: SparseRows,
-    X: DeviceArray,
-    rule: DeviceRule,
-    old: DeviceArray,
-    new: DeviceArray,
-    block_rows: int,
-    sweeps: int,
-) -> None:
-    """Sweep ``block_rows`` rows in each block. ``old`` and ``new`` may be the same array."""
-    indptr, indices, data = rows
-    S, keep, step, penalty, floor = rule
-    K = new.shape[1]
-    first = cuda.blockIdx.x * block_rows
-    lane = cuda.threadIdx.x % WARP
-    warp = cuda.threadIdx.x // WARP
-    warps = cuda.blockDim.x // WARP
-    n = min(block_rows, len(new) - first)
-    columns = block_rows + 1
-    shared = cuda.shared.array(0, new.dtype)
-    x = shared[: K * columns]
-    y = shared[K * columns :]
+def _make_sweep_block(block_rows: int) -> Compiled:
+    """Return the kernel that sweeps ``block_rows`` rows in each block. ``old`` and ``new`` may be the same array."""
 
-    # 1. r − penalty. A warp has a row, and its lanes have components, so that neighbouring lanes read neighbouring
-    # numbers of X and H.
-    for d in range(warp, block_rows, warps):
-        for k in range(lane, K, WARP):
-            total = -penalty
-            if d < n:
-                if len(indptr):
-                    for i in range(indptr[first + d], indptr[first + d + 1]):
-                        total += data[i] * X[indices[i], k]
-                else:
-                    total += X[first + d, k]
-            x[k * columns + d] = old[first + d, k] if d < n else 0
-            y[k * columns + d] = total
-    cuda.syncthreads()
+    @kernel
+    def sweep_block(
+        rows: SparseRows, X: DeviceArray, rule: DeviceRule, old: DeviceArray, new: DeviceArray, sweeps: int
+    ) -> None:
+        indptr, indices, data = rows
+        S, keep, step, penalty, floor = rule
+        K = new.shape[1]
+        first = cuda.blockIdx.x * block_rows
+        lane = cuda.threadIdx.x % WARP
+        warp = cuda.threadIdx.x // WARP
+        warps = cuda.blockDim.x // WARP
+        n = min(block_rows, len(new) - first)
+        columns = block_rows + 1
+        shared = cuda.shared.array(0, new.dtype)
+        x = shared[: K * columns]
+        y = shared[K * columns :]
 
-    # 2. y = r − penalty − S·x. From here on a thread has a row, and the threads of a row share the components.
-    row = cuda.threadIdx.x % block_rows
-    team = cuda.threadIdx.x // block_rows
-    teams = cuda.blockDim.x // block_rows
-    for k in range(team, K, teams):
-        total = y[k * columns + row]
-        for j in range(K):
-            total -= S[k, j] * x[j * columns + row]
-        y[k * columns + row] = total
+        # 1. r − penalty. A warp has a row, and its lanes have components, so that neighbouring lanes read neighbouring
+        # numbers of X and H.
+        for d in range(warp, block_rows, warps):
+            for k in range(lane, K, WARP):
+                total = -penalty
+                if d < n:
+                    if len(indptr):
+                        for i in range(indptr[first + d], indptr[first + d + 1]):
+                            total += data[i] * X[indices[i], k]
+                    else:
+                        total += X[first + d, k]
+                x[k * columns + d] = old[first + d, k] if d < n else 0
+                y[k * columns + d] = total
+        cuda.syncthreads()
 
-    # 3. All teams compute the new value of component k; each subtracts its change from y of its own components.
-    for turn in range(sweeps):
-        for k in range(K):
-            cuda.syncthreads()
-            before = x[k * columns + row]
-            after = max(floor, keep[k] * before + step[k] * y[k * columns + row])
-            # In the last sweep, y of the components up to k is not used any more.
-            first_used = k + 1 if turn + 1 == sweeps else 0
-            for j in range(first_used + team, K, teams):
-                if j != k:
-                    y[j * columns + row] -= S[k, j] * (after - before)
-            # x[k] and y[k] may change only after all teams have read them.
-            cuda.syncthreads()
-            if team == 0:
-                x[k * columns + row] = after
-                y[k * columns + row] -= S[k, k] * (after - before)
-    cuda.syncthreads()
-    for d in range(warp, n, warps):
-        for k in range(lane, K, WARP):
-            new[first + d, k] = x[k * columns + d]
+        # 2. y = r − penalty − S·x. From here on a thread has a row, and the threads of a row share the components.
+        row = cuda.threadIdx.x % block_rows
+        team = cuda.threadIdx.x // block_rows
+        teams = cuda.blockDim.x // block_rows
+        for k in range(team, K, teams):
+            total = y[k * columns + row]
+            for j in range(K):
+                total -= S[k, j] * x[j * columns + row]
+            y[k * columns + row] = total
+
+        # 3. All teams compute the new value of component k; each subtracts its change from y of its own components.
+        for turn in range(sweeps):
+            for k in range(K):
+                cuda.syncthreads()
+                before = x[k * columns + row]
+                after = max(floor, keep[k] * before + step[k] * y[k * columns + row])
+                # In the last sweep, y of the components up to k is not used any more.
+                first_used = k + 1 if turn + 1 == sweeps else 0
+                for j in range(first_used + team, K, teams):
+                    if j != k:
+                        y[j * columns + row] -= S[k, j] * (after - before)
+                # x[k] and y[k] may change only after all teams have read them.
+                cuda.syncthreads()
+                if team == 0:
+                    x[k * columns + row] = after
+                    y[k * columns + row] -= S[k, k] * (after - before)
+        cuda.syncthreads()
+        for d in range(warp, n, warps):
+            for k in range(lane, K, WARP):
+                new[first + d, k] = x[k * columns + d]
+
+    return sweep_block
+
+
+#: Kernels by the rows of a block. A constant saves registers, which a division by a variable would take.
+_SWEEP_BLOCK = {block_rows: _make_sweep_block(block_rows) for block_rows in (4, 8, 16, 32)}

@@ -164,11 +164,14 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
         totals = []
         for j in range(self.n_blocks):
             words = (self.bounds[j], self.bounds[j + 1])
-            counts = esca.count_words(chunk.word_ids, chunk.word_ptr, z, words, self.n_topics)._asdict()
-            if deltas is not None:
-                counts = self.merge(deltas[j], counts)
-            totals.append(counts)
+            before = None if deltas is None else deltas[j]
+            totals.append(esca.add_words(chunk.word_ids, chunk.word_ptr, z, words, self.n_topics, before))
         return totals
+
+    def finish_shard(self, deltas: list[Arrays]) -> list[Arrays]:
+        """Return the counts as sparse rows."""
+        esca = kernels("lda.esca", self.device)
+        return [esca.finish_words(delta) for delta in deltas]
 
     def _count_documents(self, chunk: Chunk, z: np.ndarray, address: Address) -> Arrays:
         """Return histograms of the counts by document, in the epochs that learn priors."""

@@ -40,8 +40,11 @@ def swept(kernels, chunk, n_topics, epochs=4):
     model = model_of(chunk, np.zeros(chunk.n_tokens, np.uint16), n_topics)
     for epoch in range(epochs):
         z = kernels.sweep(chunk, [model], z, random.key(1, epoch))
-        counts = kernels.count_words(chunk.word_ids, chunk.word_ptr, z, (0, N_WORDS), n_topics)
-        model = model._replace(**counts._asdict(), totals=cpu.topic_totals(counts.topics, counts.counts, n_topics))
+        counts = kernels.finish_words(
+            kernels.add_words(chunk.word_ids, chunk.word_ptr, z, (0, N_WORDS), n_topics, None)
+        )
+        totals = cpu.topic_totals(counts["topics"], counts["counts"], n_topics)
+        model = model._replace(**counts, totals=totals)
     return z
 
 

@@ -13,6 +13,7 @@ from corpusmill.kernels import random
 from corpusmill.kernels.cuda.lda import collapsed as cuda_collapsed
 from corpusmill.kernels.cuda.lda import counts as cuda_counts
 from corpusmill.kernels.cuda.lda import esca as cuda_esca
+from corpusmill.kernels.cuda.lda import table as cuda_table
 from corpusmill.kernels.cuda.lda.order import make_jobs, word_order
 from corpusmill.kernels.cuda.ledger import LEDGER, Operation
 from corpusmill.kernels.cuda.nmf import hals as cuda_hals
@@ -145,25 +146,39 @@ def test_a_chunk_of_lda_is_uploaded_once_and_its_topics_never():
 
 
 @pytest.mark.usefixtures("_few_threads")
-def test_counts_of_words_are_downloaded_once_per_block():
+def test_counts_of_words_are_downloaded_once_per_block_and_shard():
     chunk = lda_case()
     z = np.random.default_rng(1).integers(0, K, chunk.n_tokens).astype(np.uint16)
-    found = {}
+    found = {"counts": None}
 
-    def count():
-        found["counts"] = cuda_esca.count_words(chunk.word_ids, chunk.word_ptr, z, (0, W), K)
+    def add():
+        with few_threads(cuda_table, THREADS=64, BLOCKS=2):
+            found["counts"] = cuda_esca.add_words(chunk.word_ids, chunk.word_ptr, z, (0, W), K, found["counts"])
 
-    count()
-    again = Traffic(count)
-    counts = found["counts"]
-    assert again.uploads == {"B.lengths": 8 * W, "cursor": 8, "B.row_ptr": 8 * (W + 1)}
-    assert again.downloads == {
+    def finish():
+        with few_threads(cuda_table, THREADS=64, BLOCKS=2):
+            found["finished"] = cuda_esca.finish_words(found["counts"])
+
+    first = Traffic(add)
+    assert first.downloads == {}
+    assert first.launches == {"clear": 1, "add_words": 1}
+    assert first.waits == {}
+    # A second chunk of the shard would upload its own tokens.
+    again = Traffic(add)
+    assert again.uploads == {"cursor": 8}
+    assert again.downloads == {}
+    assert again.launches == {"add_words": 1}
+    assert again.waits == {}
+    last = Traffic(finish)
+    counts = found["finished"]
+    assert last.uploads == {"B.row_ptr": 8 * (W + 1)}
+    assert last.downloads == {
         "B.lengths": 8 * W,
-        "B.topics": counts.topics.nbytes,
-        "B.counts": counts.counts.nbytes,
+        "B.topics": counts["topics"].nbytes,
+        "B.counts": counts["counts"].nbytes,
     }
-    assert again.launches == {"count_words": 1, "compact": 1}
-    assert again.waits == {"B.lengths": 1, "B.topics": 1, "B.counts": 1}
+    assert last.launches == {"count_entries": 1, "write_entries": 1}
+    assert last.waits == {"B.lengths": 1, "B.topics": 1, "B.counts": 1}
 
 
 def test_mini_batches_upload_counts_and_download_topics():

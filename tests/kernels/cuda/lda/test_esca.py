@@ -71,17 +71,6 @@ def test_topics_beyond_shared_memory(n_topics):
         np.testing.assert_array_equal(found, cpu.sweep(chunk, models, old, random.key(2)))
 
 
-@on_device
-@pytest.mark.parametrize("words", [(0, 12), (3, 9), (5, 5)])
-@pytest.mark.parametrize("n_topics", [80, 2100])
-def test_rows_of_words_equal_those_of_the_cpu(words, n_topics):
-    chunk, z = small_case(80)
-    expected = cpu.count_words(chunk.word_ids, chunk.word_ptr, z, words, n_topics)
-    found = lda.count_words(chunk.word_ids, chunk.word_ptr, z, words, n_topics)
-    for name in expected._fields:
-        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
-
-
 @pytest.mark.parametrize("words", [(0, 12), (3, 9)])
 def test_jobs_cover_every_token_of_their_words_once(words):
     chunk, _ = small_case(5, n_tokens=4000)
@@ -124,7 +113,7 @@ def test_training_on_a_device_equals_training_on_the_cpu(tmp_path):
     # The metrics of an epoch include the bytes that were copied: each chunk's topics, and the counts of each block.
     row = models["cuda"].history_[-1]
     assert row["device_download_bytes"] > 2 * corpus.n_tokens
-    assert row["device_launch_calls"] == len(corpus.chunks) * (2 + 1 + 2 + 2 * 2)
+    assert row["device_launch_calls"] == len(corpus.chunks) * (2 + 1 + 2 + 2 * 4)
     assert not [name for name in models["cpu"].history_[-1] if name.startswith("device")]
 
 

@@ -1,0 +1,56 @@
+"""Counts of a shard in a table on a device, against the CPU's sparse rows."""
+
+from unittest import mock
+
+import numpy as np
+import pytest
+from corpusmill.io.stores.chunk import make_chunk
+from corpusmill.kernels.cuda.lda import counts as lda_counts
+from corpusmill.kernels.cuda.lda import table
+from corpusmill.kernels.lda import counts as cpu
+from helpers.cuda_simulator import few_threads, on_device
+from helpers.toy import write_topic_corpus
+
+
+@pytest.fixture(autouse=True)
+def _few_threads():
+    with few_threads(table, THREADS=64, BLOCKS=2), few_threads(lda_counts, THREADS=64, BLOCKS=2):
+        yield
+
+
+def chunk_of(seed, n_tokens=50, n_words=12, n_documents=5):
+    rng = np.random.default_rng(seed)
+    doc_ptr = np.r_[0, np.sort(rng.integers(0, n_tokens, n_documents - 1)), n_tokens]
+    words = np.minimum(rng.geometric(0.2, n_tokens) - 1, n_words - 1).astype(np.uint32)
+    return make_chunk(seed, doc_ptr, words, group_tokens=40), rng.integers(0, 60, n_tokens).astype(np.uint16)
+
+
+def counted(module, chunks, words, n_topics):
+    counts = None
+    for chunk, z in chunks:
+        counts = module.add_words(chunk.word_ids, chunk.word_ptr, z, words, n_topics, counts)
+    return module.finish_words(counts)
+
+
+@on_device
+@pytest.mark.parametrize("fits", [True, False])
+@pytest.mark.parametrize("words", [(0, 12), (3, 9), (5, 5)])
+@pytest.mark.parametrize("n_topics", [80, 2100])
+def test_counts_of_a_shard_equal_those_of_the_cpu(n_topics, words, fits):
+    chunks = [chunk_of(seed) for seed in (1, 2, 3)]
+    with mock.patch.object(table, "TABLE_SHARE", table.TABLE_SHARE if fits else 0.0):
+        found = counted(table, chunks, words, n_topics)
+    expected = counted(cpu, chunks, words, n_topics)
+    assert expected.keys() == found.keys()
+    for name in expected:
+        np.testing.assert_array_equal(found[name], expected[name])
+        assert found[name].dtype == expected[name].dtype
+
+
+@on_device
+def test_a_run_on_a_device_merges_the_counts_of_a_shard_there(tmp_path):
+    from corpusmill import LDA
+
+    corpus = write_topic_corpus(str(tmp_path), 2, words_per_topic=3, n_chunks=3, documents=3, length=6)
+    found, expected = (LDA(5, max_iter=2, device=device, random_state=1).fit(corpus) for device in ("cuda", "cpu"))
+    np.testing.assert_array_equal(found.components_, expected.components_)

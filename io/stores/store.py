@@ -322,6 +322,17 @@ class Store:
         for path in [*top.rglob("*"), top, *top.parents]:
             if path.is_relative_to(self.path):
                 flush_path(path)
+        # The store's own entry. Folders above it may be closed to this user; somebody else made them.
+        with contextlib.suppress(PermissionError):
+            flush_path(Path(self.path).parent)
+
+    def flush_names(self, name: str) -> None:
+        """Write the names in a folder, but not the files, to the disk (on a local path).
+
+        Call this after deletions: otherwise a power failure could bring back what was deleted.
+        """
+        if self.is_local and self.exists(name):
+            flush_path(Path(self.where(name)))
 
     def delete_leftovers(self) -> None:
         """Remove the temporary files of processes that were killed while they wrote (on a local path)."""

@@ -193,8 +193,9 @@ class OnDask(Executor):
         assert client.scheduler is not None, "the client is closed"
         self._address = client.scheduler.address
         self._stalled = False
-        for plugin in (FreeStrandedTasks(), Leases(), Exchange(), ColumnExchange()):
-            client.register_plugin(plugin)
+        with self.guarded():
+            for plugin in (FreeStrandedTasks(), Leases(), Exchange(), ColumnExchange()):
+                client.register_plugin(plugin)
 
     def capacities(self, devices: bool = False) -> list[Capacity]:
         """Return the workers that the scheduler has. Wait up to two minutes for the first one."""

@@ -355,6 +355,8 @@ class Versions:
             self._delete(f"batches/{name}")
         for name in sorted(created["runs"] - {current}):
             self._delete(f"runs/{name}")
+        for folder in FOLDERS:
+            self.store.flush_names(folder)
         created["versions"] &= kept_versions
         created["batches"] &= kept_batches | {current}
         created["runs"] &= {current}
@@ -372,6 +374,9 @@ class Versions:
     def _write_created(self, created: dict[Folder, set[str]]) -> None:
         if created != self._created():
             self._owner.created.replace(_created_content(created))
+            # After a power cut, there must be no folder that the file does not name: it could not be told from a folder
+            # of another program, and nobody would delete it.
+            self.store.flush("created.json")
 
     def _parse_created(self, found: JsonObject | None) -> JsonObject:
         if found is not None:

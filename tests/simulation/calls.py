@@ -26,7 +26,7 @@ class Caller:
         self._process: Process | None = None
         self._is_over = True
         world.start(name, None, self._call_until_done)
-        world.add_fault("client killed", self._kill)
+        world.add_fault("client killed", self.kill)
 
     def _call_until_done(self) -> None:
         while not self.is_done:
@@ -50,7 +50,8 @@ class Caller:
         self.world.exit()
         self._is_over = True
 
-    def _kill(self) -> None:
+    def kill(self) -> None:
+        """Kill the process of the current call."""
         if self._process is not None and self._process.is_alive and not self._is_over:
             self.world.note(f"kills {self._process.name}")
             self.world.kill(self._process)

@@ -14,15 +14,14 @@ from corpusmill.pipeline.engine.contributions import (
     ShardSource,
     Source,
     SweepPhase,
-    merge_blocks,
     sweep_shards,
     update_blocks,
 )
-from corpusmill.pipeline.engine.executors import Capacity, Executor, Handle, OnSwept, TaskLost, balanced_places
+from corpusmill.pipeline.engine.executors import Capacity, Executor, Handle, OnCells, OnSwept, TaskLost, balanced_places
 from corpusmill.pipeline.engine.leases import Pool
 from corpusmill.pipeline.engine.tasks import AppliedBlock
 
-from .world import Process, World
+from .world import World
 
 #: Deaths of its workers after which a task is given up. Dask gives up after the same number.
 ALLOWED_DEATHS = 3
@@ -232,16 +231,6 @@ class Simulated(Executor):
         for position, applied in self.completed(handles):
             yield [blocks[position]], applied
 
-    def merge(
-        self, phase: SweepPhase, contributions: list[Contribution], blocks: list[int], key: str, near: str
-    ) -> Handle:
-        """Start a task that merges deltas."""
-        sources = [contribution.source for contribution in contributions]
-        return self.submit(merge_blocks, phase, blocks, sources, self.cluster.fetch, key=key, near=near)
-
-
-def client_process(world: World, name: str, work: Callable[[], None]) -> Process:
-    """Start a process with one thread."""
-    process = world.start_process(name)
-    world.start(name, process, work)
-    return process
+    def train_grid(self, phase: SweepPhase, contributions: list[Contribution], on_cells: OnCells) -> list[AppliedBlock]:
+        """Refuse: no simulated algorithm is a grid."""
+        raise NotImplementedError

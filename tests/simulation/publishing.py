@@ -3,7 +3,7 @@
 import contextlib
 
 import numpy as np
-from corpusmill.io.stores.store import DataError, Store
+from corpusmill.io.stores.store import DataError, JsonObject, Store
 from corpusmill.pipeline.models.versions import Versions
 
 from .calls import EXCUSED, Caller
@@ -12,7 +12,6 @@ from .world import World
 
 NIGHTS = 3
 KEEP = 2
-MODEL = f"{PROTOCOL}://bucket/models"
 
 
 def model_of(name: str) -> np.ndarray:
@@ -25,11 +24,11 @@ class PublishingScenario:
 
     def __init__(self, world: World):
         self.world = world
-        SimulatedStore.bucket = Bucket()
-        SimulatedStore.bucket.watchers.append(self._watch)
-        self.in_use: dict[str, bytes] = {}
-        self.version = 0
-        self.publishers: list[str] = []
+        self.owner = 0
+        #: What HEAD has contained, without the owners, and how many entries there were when the last call succeeded.
+        self.history: list[JsonObject] = []
+        self.acknowledged = 0
+        self.url = self._set_up_store()
         world.add_fault("process stopped", world.stop_a_process)
         world.add_fault("clock moved", world.move_clock)
         self.callers = [Caller(world, "job", lambda: self._publish(NIGHTS))]
@@ -37,16 +36,30 @@ class PublishingScenario:
             self.callers.append(Caller(world, "other-job", lambda: self._publish(NIGHTS)))
         if world.random.random() < 0.5:
             self.callers.append(Caller(world, "rollback", self._roll_back))
-        world.start("reader", world.start_process("reader"), self._read)
+        self._start_reader()
+
+    def _set_up_store(self) -> str:
+        """Make an empty store, and return the URL of the model."""
+        SimulatedStore.bucket = Bucket()
+        SimulatedStore.bucket.watchers.append(self._watch)
+        self.in_use: dict[str, bytes] = {}
+        return f"{PROTOCOL}://bucket/models"
+
+    def _start_reader(self) -> None:
+        self.world.start("reader", self.world.start_process("reader"), self._read)
+
+    def close(self) -> None:
+        """Free what the scenario holds."""
 
     # --- commands ---
 
     def _publish(self, nights: int) -> None:
         """Publish versions until there are enough."""
         for _ in range(nights):
-            versions = Versions(MODEL)
+            versions = Versions(self.url)
             with versions.locked():
                 self._publish_one(versions, nights)
+                self.acknowledged = len(self.history)
 
     def _publish_one(self, versions, nights: int) -> None:
         head = versions.head
@@ -78,14 +91,14 @@ class PublishingScenario:
     def _roll_back(self) -> None:
         # There may be no version before the one in use.
         with contextlib.suppress(DataError):
-            Versions(MODEL).rollback()
+            Versions(self.url).rollback()
 
     def _read(self) -> None:
         """Read the version in use from time to time, as a service does."""
         while not all(caller.is_done for caller in self.callers):
             self.world.sleep(self.world.random.choice((0.5, 3.0, 10.0)))
             try:
-                versions = Versions(MODEL)
+                versions = Versions(self.url)
                 number = versions.head.version
                 if number:
                     self._read_version(versions, number)
@@ -96,44 +109,46 @@ class PublishingScenario:
 
     def _read_version(self, versions: Versions, number: int) -> None:
         """Check that a version is complete, and that its parts belong together."""
-        record = versions.read(number)
-        found = Store(versions.model(number)).read_arrays("")["model"]
-        self.world.check(np.array_equal(found, model_of(record["name"])), f"version {number} is half of another one")
-        batch = versions.store.read_arrays(f"batches/{record['name']}")["documents"]
-        self.world.check(
-            np.array_equal(batch, model_of(record["name"])), f"the batch of version {number} is another one"
-        )
+        name = versions.read(number)["name"]
+        model = Store(versions.model(number)).read_arrays("")["model"]
+        batch = versions.store.read_arrays(f"batches/{name}")["documents"]
+        is_whole = np.array_equal(model, model_of(name)) and np.array_equal(batch, model_of(name))
+        self.world.check(is_whole, f"parts of version {number} do not belong together")
 
     def _watch(self, path: str, content: bytes | None) -> None:
         if path in self.in_use:
             self.world.check(content == self.in_use[path], f"{path} of the version in use was changed")
         if not path.endswith("/HEAD"):
             return
+        self._check_head()
         with self.world.observing():
-            versions = Versions(MODEL)
+            versions = Versions(self.url)
             number = versions.head.version
             if not number:
                 return
-            try:
-                self._read_version(versions, number)
-            except DataError as error:
-                self.world.check(False, f"HEAD names an incomplete version: {error}")
             needed = {f"batches/{versions.read(number)['name']}", versions.folder(number)}
         objects = SimulatedStore.bucket.objects
         folders = tuple(f"bucket/models/{folder}/" for folder in needed)
         self.in_use = {name: found.content for name, found in objects.items() if name.startswith(folders)}
-        self._check_publisher()
 
-    def _check_publisher(self) -> None:
-        process = self.world.process
-        name = process.name if process is not None else "network"
-        if self.publishers and self.publishers[-1] != name:
-            # A job takes the lock again for each night, so only a process that was stopped can be too late.
-            self.world.note(f"{name} publishes after {self.publishers[-1]}")
-        self.publishers.append(name)
+    def _check_head(self) -> None:
+        """Check HEAD and the version that it names."""
+        with self.world.observing():
+            versions = Versions(self.url)
+            content = versions.store.read_json("HEAD")
+            number = versions.head.version
+            try:
+                if number:
+                    self._read_version(versions, number)
+            except DataError as error:
+                self.world.check(False, f"HEAD names an incomplete version: {error}")
+        owner = content.pop("owner")
+        self.world.check(owner >= self.owner, f"owner {owner} writes HEAD after owner {self.owner}")
+        self.owner = owner
+        self.history.append(content)
 
     def check_end(self) -> None:
         """Check the version in use after all processes have ended."""
         with self.world.observing():
-            versions = Versions(MODEL)
+            versions = Versions(self.url)
             self._read_version(versions, versions.head.version)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from .power import PowerScenario
 from .publishing import PublishingScenario
 from .training import TrainingScenario
 from .virtual import virtual_library
@@ -16,6 +17,9 @@ from .world import World
 class Scenario(Protocol):
     """What happens in a world."""
 
+    def close(self) -> None:
+        """Free what the scenario holds."""
+
     def check_end(self) -> None:
         """Raise Violation if the result is wrong."""
 
@@ -23,6 +27,7 @@ class Scenario(Protocol):
 SCENARIOS: dict[str, Callable[[World], Scenario]] = {
     "training": TrainingScenario,
     "publishing": PublishingScenario,
+    "power": PowerScenario,
 }
 
 
@@ -44,12 +49,14 @@ def simulate(seed: int, names: list[str]) -> Outcome:
     outcome = Outcome(seed, scenario_name)
     with virtual_library(seed):
         world = World(seed)
+        scenario = SCENARIOS[scenario_name](world)
         try:
-            scenario = SCENARIOS[scenario_name](world)
             world.run()
             scenario.check_end()
         except Exception as error:
             outcome.error = error
+        finally:
+            scenario.close()
     outcome.digest = world.digest
     outcome.trace = list(world.trace)
     outcome.counts = world.counts

@@ -160,15 +160,13 @@ class TrainingScenario:
             self.world.check(name not in self.committers, f"{name} commits after {self.committers[-1]} took over")
         self.committers.append(name)
 
+    def close(self) -> None:
+        """Free what the scenario holds."""
+
     def check_end(self) -> None:
         """Check the run after all processes have ended."""
         with self.world.observing():
             run = RunStore(RUN)
-            step = self.world_check_step(run)
+            step = EPOCHS * self.algorithm.rounds
+            self.world.check(run.step == step, f"the run ends at step {run.step} of {step}")
             self._compare(step, read_step(run, step, self.algorithm.n_blocks))
-
-    def world_check_step(self, run: RunStore) -> int:
-        """Return the last step, which must be that of the last epoch."""
-        last = EPOCHS * self.algorithm.rounds
-        self.world.check(run.step == last, f"the run ends at step {run.step} of {last}")
-        return last

@@ -2,18 +2,20 @@
 
 import contextlib
 import random
+import sys
+import threading
+import time
 import types
 import uuid
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from functools import cache
 from importlib.metadata import version
 from typing import Any
 from unittest import mock
 
-from corpusmill.io.stores import locks
-from corpusmill.pipeline.engine import contributions, overlap, run, tasks, transfers, worker
-from corpusmill.pipeline.engine.cache import Cache
+from corpusmill.pipeline.engine import run
+from corpusmill.pipeline.engine.cache import CACHE, Cache
 
 from .world import Fiber, World
 
@@ -30,7 +32,7 @@ class Clock(types.SimpleNamespace):
 
     @staticmethod
     def thread_time() -> float:
-        """Return the time in which the thread computed: none. All virtual time passes while threads wait."""
+        """Return the time for which the thread has computed: simulated threads only wait."""
         return 0.0
 
     @staticmethod
@@ -92,127 +94,137 @@ class Lock:
         self._depth = 0
         self._owner: object = None
 
-    def __enter__(self) -> "Lock":
+    def acquire(self) -> bool:
+        """Wait until no other thread has the lock, and take it."""
         me = World.current.current_fiber
-        if self._owner is not me and self._depth:
+        if self._depth and self._owner is not me:
             World.current.wait(lambda: not self._depth)
         self._owner = me
         self._depth += 1
-        return self
+        return True
+
+    def release(self) -> None:
+        """Free the lock."""
+        self._depth -= 1
+
+    def __enter__(self) -> bool:
+        return self.acquire()
 
     def __exit__(self, *error: object) -> None:
-        self._depth -= 1
+        self.release()
 
 
 class Condition(Lock):
-    """Stands for threading.Condition."""
+    """Stands for threading.Condition. Waiting threads look again whenever they may run."""
 
-    def wait_for(self, predicate: Callable[[], bool]) -> bool:
-        """Wait until a predicate is met. Only one fiber runs at a time, so the lock need not be released."""
-        return World.current.wait(predicate)
+    def wait_for(self, predicate: Callable[[], bool], timeout: float | None = None) -> bool:
+        """Free the lock until the predicate holds."""
+        while not predicate():
+            self.release()
+            World.current.wait(lambda: not self._depth and predicate())
+            self.acquire()
+        return True
 
     def notify_all(self) -> None:
-        """Do nothing: the scheduler looks at all predicates."""
+        """Do nothing: waiting threads look again anyway."""
+
+    notify = notify_all
 
 
 class Threading(types.SimpleNamespace):
     """Stands for the module threading."""
 
-    Condition = Condition
-
     Thread = Thread
     Event = Event
     Lock = Lock
     RLock = Lock
+    Condition = Condition
 
 
-class InlinePool:
-    """Stands for ThreadPoolExecutor. Calls functions at once, in the thread that submits them."""
+class Promise:
+    """Stands for concurrent.futures.Future."""
 
-    def __init__(self, *_: object, **__: object):
-        pass
+    def __init__(self) -> None:
+        self._is_begun = False
+        self._is_done = False
+        self._result: Any = None
+        self._error: BaseException | None = None
 
-    def __enter__(self) -> "InlinePool":
+    def run(self, function: Callable[..., Any], arguments: tuple, options: dict[str, Any]) -> None:
+        """Call the function, unless it was cancelled."""
+        if self._is_done:
+            return
+        self._is_begun = True
+        try:
+            self._result = function(*arguments, **options)
+        except Exception as error:
+            self._error = error
+        self._is_done = True
+
+    def done(self) -> bool:
+        """Return whether the call has ended."""
+        return self._is_done
+
+    def cancel(self) -> bool:
+        """Cancel the call if it has not begun; return whether it is cancelled."""
+        if self._is_begun:
+            return False
+        self._is_done = True
+        self._error = CancelledError()
+        return True
+
+    def cancelled(self) -> bool:
+        """Return whether the call was cancelled."""
+        return isinstance(self._error, CancelledError)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Wait for the call, and return its error."""
+        if not self._is_done:
+            World.current.wait(self.done)
+        return self._error
+
+    def result(self, timeout: float | None = None) -> Any:
+        """Wait for the call, and return its result."""
+        if self.exception() is not None:
+            raise self._error
+        return self._result
+
+
+class ThreadPool:
+    """Stands for ThreadPoolExecutor. Each call is a thread of its own, which may have to wait for its turn."""
+
+    def __init__(self, max_workers: int = 8, *_: object, **__: object):
+        self._left = max_workers
+        self._promises: list[Promise] = []
+
+    def __enter__(self) -> "ThreadPool":
         return self
 
     def __exit__(self, *error: object) -> None:
-        pass
+        self.shutdown()
 
-    def submit(self, function: Callable[..., Any], *arguments: Any) -> "Future[Any]":
-        """Call a function and return its result as a future."""
-        future: Future[Any] = Future()
-        try:
-            future.set_result(function(*arguments))
-        except BaseException as error:
-            future.set_exception(error)
-        return future
-
-    def shutdown(self, **_: object) -> None:
-        """Do nothing: no call is left."""
-
-
-class FiberFuture:
-    """Stands for the future of a call in a `FiberPool`."""
-
-    def __init__(self) -> None:
-        self.state = "pending"
-        self.value: Any = None
-        self.error: BaseException | None = None
-
-    def run(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-        """Call the function, unless the future is cancelled."""
-        if self.state != "pending":
-            return
-        self.state = "running"
-        try:
-            self.value = function(*arguments)
-        except Exception as error:
-            self.error = error
-        self.state = "done"
-
-    @property
-    def is_over(self) -> bool:
-        """Whether nothing more will happen."""
-        return self.state in ("done", "cancelled")
-
-    def cancel(self) -> bool:
-        """Cancel the call if it has not begun; return whether."""
-        if self.state == "pending":
-            self.state = "cancelled"
-        return self.state == "cancelled"
-
-    def result(self) -> Any:
-        """Wait for the call."""
-        World.current.wait(lambda: self.is_over)
-        if self.error is not None:
-            raise self.error
-        return self.value
-
-
-class FiberPool:
-    """Stands for ThreadPoolExecutor. Each call runs in a fiber of the process that submits it."""
-
-    def __init__(self, max_workers: int, name: str):
-        self._name = name
-        self._futures: list[FiberFuture] = []
-
-    def submit(self, function: Callable[..., Any], *arguments: Any) -> FiberFuture:
+    def submit(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Promise:
         """Start a call."""
-        future = FiberFuture()
-        self._futures = [other for other in self._futures if not other.is_over] + [future]
-        process = World.current.process
-        World.current.start(
-            f"{process.name if process else ''} {self._name}", process, lambda: future.run(function, arguments)
-        )
-        return future
+        promise = Promise()
+        self._promises.append(promise)
 
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Wait for all calls."""
-        if cancel_futures:
-            for future in self._futures:
-                future.cancel()
-        if wait and self._futures:
-            World.current.wait(lambda: all(future.is_over for future in self._futures))
+        def work() -> None:
+            World.current.wait(lambda: self._left > 0)
+            self._left -= 1
+            promise.run(function, arguments, options)
+            self._left += 1
+
+        process = World.current.process
+        World.current.start(f"{process.name if process else ''} pool", process, work)
+        return promise
+
+    def shutdown(self, wait: bool = True, cancel_futures: bool = False) -> None:
+        """Wait for all calls that are not cancelled."""
+        for promise in self._promises:
+            if cancel_futures:
+                promise.cancel()
+            if wait:
+                promise.exception()
 
 
 class CachePerProcess:
@@ -230,22 +242,28 @@ _OUTSIDE = Cache()
 _version = cache(version)
 
 
+def _modules() -> list[types.ModuleType]:
+    """Return the modules of the engine and of the stores, and those of their locks."""
+    folders = ("corpusmill.io.stores.", "corpusmill.pipeline.engine.", "filelock.")
+    return [module for name, module in sorted(sys.modules.items()) if name.startswith(folders)]
+
+
 @contextlib.contextmanager
 def virtual_library(seed: int) -> Iterator[None]:
     """Replace clocks, threads, caches and random names while a world runs."""
     names = random.Random(seed)
-    clock = Clock()
-    threading = Threading()
+    stand_ins = {
+        "time": Clock(),
+        "threading": Threading(),
+        "ThreadPoolExecutor": ThreadPool,
+        "CACHE": CachePerProcess(),
+    }
+    real = {"time": time, "threading": threading, "ThreadPoolExecutor": ThreadPoolExecutor, "CACHE": CACHE}
     with contextlib.ExitStack() as stack:
-        for module in (locks, tasks, contributions):
-            for name, stand_in in (("time", clock), ("threading", threading), ("ThreadPoolExecutor", InlinePool)):
-                if hasattr(module, name):
+        for module in _modules():
+            for name, stand_in in stand_ins.items():
+                if getattr(module, name, None) is real[name]:
                     stack.enter_context(mock.patch.object(module, name, stand_in))
-        for module in (tasks, transfers, worker):
-            stack.enter_context(mock.patch.object(module, "CACHE", CachePerProcess()))
-        for name, stand_in in (("time", clock), ("threading", threading), ("ThreadPoolExecutor", FiberPool)):
-            stack.enter_context(mock.patch.object(overlap, name, stand_in))
-        stack.enter_context(mock.patch.object(transfers, "threading", threading))
         # Looking for the versions of libraries reads many folders.
         stack.enter_context(mock.patch.object(run, "version", _version))
         stack.enter_context(mock.patch.object(uuid, "uuid4", lambda: uuid.UUID(int=names.getrandbits(128), version=4)))

@@ -21,7 +21,7 @@ MAX_FAULTY_TURNS = 4_000
 #: Lines of the trace that are kept.
 TRACE_LINES = 200
 #: Seconds for which a process may be stopped. Locks on object stores expire after 60 seconds.
-STOPS = (1.0, 20.0)
+STOPS = (1.0, 20.0, 70.0, 300.0)
 
 
 class Violation(AssertionError):
@@ -151,7 +151,7 @@ class World:
         """Let others run. An operation of a store takes some milliseconds, now and then many seconds."""
         seconds = 0.02 * self.random.random()
         if self.faults_left and self.random.random() < 0.01:
-            seconds = self.random.choice((0.5, 5.0, 12.0))
+            seconds = self.random.choice((0.5, 5.0, 40.0))
         self.sleep(seconds)
 
     def wait(self, condition: Callable[[], bool], seconds: float = float("inf")) -> bool:

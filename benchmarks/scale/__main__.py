@@ -3,11 +3,12 @@
 python -m benchmarks.scale --help
 """
 
+import os
 import statistics
 import tempfile
-from pathlib import Path
 
 import click
+from corpusmill.io.stores.corpus import Corpus
 from corpusmill.pipeline.engine.epoch import Training, train
 from corpusmill.pipeline.engine.events import EpochFinished, RunStarted
 from corpusmill.pipeline.engine.executors import OnDask
@@ -16,6 +17,7 @@ from corpusmill.pipeline.engine.run import RunStore
 from benchmarks.common import JSON, QUICK, print_row, write_json
 from benchmarks.scale.cluster import SplitCluster
 from benchmarks.scale.costs import fit_costs, print_costs
+from benchmarks.scale.delayed import LATENCY, PROTOCOL
 from benchmarks.scale.sleeper import Sleeper, write_corpus
 
 COLUMNS = ("W", "S", "B", "ideal s", "epoch s", "overhead s", "tasks", "MB", "client s", "sched. s", "worker s")
@@ -32,22 +34,29 @@ COLUMNS = ("W", "S", "B", "ideal s", "epoch s", "overhead s", "tasks", "MB", "cl
 @click.option("--floats", is_flag=True, help="Merge along the fixed tree, as for sums that are rounded.")
 @click.option("--slowness", default=1.0, show_default=True, help="One worker takes this many times as long.")
 @click.option("--epochs", default=3, show_default=True, help="Epochs to measure, after one that is left out.")
+@click.option("--latency-ms", default=0.0, help="Keep corpus and run in a store whose requests take this time.")
+@click.option("--larger-than-memory", is_flag=True, help="Workers have no memory to keep chunks and states.")
 @click.option("--processes", default=2, show_default=True, help="Processes that the workers are divided over.")
 @JSON
 @QUICK
-def main(workers, threads, shards, blocks, seconds, target, quick, epochs, processes, **options):
+def main(workers, threads, shards, blocks, seconds, target, quick, epochs, processes, larger_than_memory, **options):
     """Print seconds, tasks, bytes and CPU time of an epoch, and fit the constants of the cost model."""
     if quick:
         workers, shards, blocks, seconds, epochs = [2, 3], [6], [1, 2], 0.1, 1
+    latency = options["latency_ms"]
+    os.environ[LATENCY] = str(latency)
     rows = []
     print_row(*COLUMNS, width=10)
     for n_workers in workers:
-        with SplitCluster(n_workers, threads, processes) as cluster, tempfile.TemporaryDirectory() as folder:
+        starting = SplitCluster(n_workers, threads, processes, larger_than_memory)
+        with starting as cluster, tempfile.TemporaryDirectory() as folder:
+            place = f"{PROTOCOL}://{folder}" if latency else folder
             for n_shards in shards or [8 * n_workers * threads]:
-                corpus = write_corpus(f"{folder}/corpus-{n_shards}", n_shards)
+                write_corpus(f"{folder}/corpus-{n_shards}", n_shards)
+                corpus = Corpus(f"{place}/corpus-{n_shards}")
                 for n_blocks in blocks:
                     case = {"W": n_workers, "T": threads, "S": n_shards, "B": n_blocks, "ideal": seconds}
-                    found = measure(cluster, corpus, Path(folder, f"run-{n_shards}-{n_blocks}"), case, options, epochs)
+                    found = measure(cluster, corpus, f"{place}/run-{n_shards}-{n_blocks}", case, options, epochs)
                     rows.append(case | found)
                     print_case(rows[-1])
     costs = fit_costs(rows)
@@ -75,7 +84,7 @@ def measure(cluster, corpus, folder, case, options, epochs):
         if isinstance(event, RunStarted | EpochFinished):
             counters.append(cluster.measure())
 
-    run = RunStore(str(folder))
+    run = RunStore(folder)
     training = Training(algorithm, corpus, run, epochs + 1, evaluate_every=0, callbacks=[count])
     train(training, OnDask(cluster.client))
     differences = [

@@ -15,11 +15,13 @@ from pathlib import Path
 import click
 import dask
 import psutil
-from corpusmill.pipeline.engine import tasks
+from corpusmill.pipeline.engine import tasks, transfers, worker
 from corpusmill.pipeline.engine.cache import Cache
 from corpusmill.pipeline.engine.clusters import dask_settings
 from distributed import Client, Scheduler, Worker, get_worker
 from distributed.diagnostics.plugin import SchedulerPlugin
+
+from benchmarks.scale import delayed  # noqa: F401  registers a file system
 
 
 class TaskCounter(SchedulerPlugin):
@@ -35,21 +37,33 @@ class TaskCounter(SchedulerPlugin):
         self.count += start == "processing" and finish == "memory"
 
 
+class SmallCache(Cache):
+    """A cache that has memory for the model, but not for chunks and states."""
+
+    def put(self, key, value, *, version=0, nbytes, budget):
+        """Keep a value unless it is a chunk or a state."""
+        if key[1] in ("chunk", "state"):
+            nbytes = budget + 1
+        super().put(key, value, version=version, nbytes=nbytes, budget=budget)
+
+
 class CachePerWorker:
     """Replaces the cache of the process, so that workers in one process do not share what they have read."""
 
-    def __init__(self):
+    def __init__(self, kind):
+        self.kind = kind
         self.caches = {}
 
     def __getattr__(self, name):
-        return getattr(self.caches.setdefault(get_worker().address, Cache()), name)
+        return getattr(self.caches.setdefault(get_worker().address, self.kind()), name)
 
 
 class SplitCluster:
     """A scheduler process and ``n_farms`` processes with the workers. Enter it to start it."""
 
-    def __init__(self, n_workers, threads, n_farms):
+    def __init__(self, n_workers, threads, n_farms, has_small_caches=False):
         self.n_workers = n_workers
+        self.cache = "small" if has_small_caches else "large"
         self.threads = threads
         self.n_farms = min(n_farms, n_workers)
         self.farms = []
@@ -64,7 +78,7 @@ class SplitCluster:
         address = json.loads(file.read_text())["address"]
         bounds = [self.n_workers * farm // self.n_farms for farm in range(self.n_farms + 1)]
         for first, stop in zip(bounds[:-1], bounds[1:], strict=True):
-            self.farms.append(self._start("workers", address, str(first), str(stop), str(self.threads)))
+            self.farms.append(self._start("workers", address, str(first), str(stop), str(self.threads), self.cache))
         self.client = self.stack.enter_context(Client(address, set_as_default=False))
         self.client.wait_for_workers(self.n_workers, timeout=120)
         self.counter = TaskCounter()
@@ -130,9 +144,12 @@ def scheduler(file):
 @click.argument("first", type=int)
 @click.argument("stop", type=int)
 @click.argument("threads", type=int)
-def workers(address, first, stop, threads):
+@click.argument("cache", type=click.Choice(["small", "large"]))
+def workers(address, first, stop, threads, cache):
     """Run the workers number FIRST to STOP - 1."""
-    tasks.CACHE = CachePerWorker()
+    caches = CachePerWorker(SmallCache if cache == "small" else Cache)
+    for module in (tasks, transfers, worker):
+        module.CACHE = caches
     # Every worker samples its threads for a profile; a hundred of them would do little else.
     settings = dask_settings() | {"distributed.worker.profile.enabled": False}
 

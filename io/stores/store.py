@@ -37,6 +37,9 @@ class DataError(ValueError):
 #: A password in a URL: a colon after "://", but neither a port nor the start of the next URL in a chain.
 _PASSWORD = re.compile(r"://[^/@\s:]*:(?!:|\d+(?:[/?]|$))")
 
+#: The numbers in the name of a chunk, a block or a step.
+_DIGITS = re.compile(r"\d+")
+
 #: Temporary names of files and folders while they are written.
 _TEMPORARY = f".tmp-{'[0-9a-f]' * 32}-*"
 
@@ -78,10 +81,13 @@ def filesystem_of(url: str) -> tuple[Any, str]:
 class _GroupFiles:
     """The files of one Zarr group in a store."""
 
-    def __init__(self, store: "Store", name: str):
+    def __init__(self, store: "Store", name: str, likely: Sequence[str] = ()):
         self._store = store
         self._path = store.where(name)
+        self._likely = likely
         self._fetched: dict[str, bytes] = {}
+        #: What `fetch` was called with.
+        self.needed: Sequence[str] = ()
 
     def read_small(self, names: Sequence[str]) -> dict[str, bytes]:
         """Read several files at the same time; files that do not exist are left out."""
@@ -99,10 +105,17 @@ class _GroupFiles:
             found[name] = content
         return found
 
+    def read_first(self, name: str) -> dict[str, bytes]:
+        """Read the file that says which others there are, and at the same time those that are likely."""
+        found = self.read_small([name, *self._likely])
+        self._fetched = {likely: found.pop(likely) for likely in self._likely if likely in found}
+        return found
+
     def fetch(self, names: Sequence[str]) -> None:
         """Fetch several files at once, because each request to an object store takes a round trip."""
         if not self._store.is_local:
-            self._fetched = self.read_small(names)
+            self.needed = names
+            self._fetched |= self.read_small([name for name in names if name not in self._fetched])
 
     def open(self, name: str) -> IO[bytes]:
         """Open one file."""
@@ -121,6 +134,9 @@ class Store:
         self.url = os.fspath(url)
         self.fs, self.path = filesystem_of(self.url)
         self.is_local = isinstance(self.fs, LocalFileSystem)
+        #: The files of the last group that was read, by the group's name without its numbers: another chunk, state or
+        #: block most likely has the same files. If it has not, reading takes one round trip more.
+        self._likely_files: dict[tuple[str, Sequence[str] | None], Sequence[str]] = {}
 
     def __repr__(self) -> str:
         return f"Store({self.url!r})"
@@ -266,9 +282,13 @@ class Store:
 
     def read_arrays(self, name: str, only: Sequence[str] | None = None) -> Arrays:
         """Read all arrays of a group, or those named in ``only`` that it has; raise DataError for damage."""
+        kind = (_DIGITS.sub("0", name), None if only is None else tuple(only))
+        files = _GroupFiles(self, name, self._likely_files.get(kind, ()))
         try:
             with self.explained_errors(name):
-                return dict(read_group(_GroupFiles(self, name), only))
+                arrays = dict(read_group(files, only))
+            self._likely_files[kind] = files.needed
+            return arrays
         except FileNotFoundError:
             raise DataError(
                 f"{self.where(name)}: missing from its store; restore it or write the store again"

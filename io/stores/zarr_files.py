@@ -31,6 +31,9 @@ class GroupFiles(Protocol):
     def read_small(self, names: Sequence[str]) -> dict[str, bytes]:
         """Return the contents of several small files. Files that do not exist have no entry."""
 
+    def read_first(self, name: str) -> dict[str, bytes]:
+        """Read one file, as `read_small` does, before any other."""
+
     def fetch(self, names: Sequence[str]) -> None:
         """Prepare to open several files. On an object store, fetch them all at once."""
 
@@ -75,7 +78,7 @@ def read_group(files: GroupFiles, only: Sequence[str] | None = None) -> dict[str
     Raises FileNotFoundError if there is no group, KeyError with the name of an array that is missing, and ValueError
     for a Zarr chunk that is missing or damaged and for a layout that this module does not write.
     """
-    found = files.read_small(["zarr.json"])
+    found = files.read_first("zarr.json")
     if not found:
         raise FileNotFoundError("zarr.json")
     group = json.loads(found["zarr.json"])

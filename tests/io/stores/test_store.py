@@ -66,9 +66,25 @@ def test_a_group_takes_two_round_trips_to_read_and_one_to_write(n_arrays):
     RoundTrips.calls.clear()
     found = store.read_arrays("group")
     assert RoundTrips.calls == ["cat_ranges"] * 2
-    store.fs.rm(store.path, recursive=True)
     for name, array in arrays.items():
         np.testing.assert_array_equal(found[name], array)
+    store.fs.rm(store.path, recursive=True)
+
+
+def test_a_group_like_the_last_one_takes_one_round_trip_to_read():
+    fsspec.register_implementation("round-trips", RoundTrips, clobber=True)
+    store = Store("round-trips://corpusmill-test")
+    other = {"a": np.arange(3), "c": np.ones((2, 2))}
+    for number, arrays in enumerate([{"a": np.arange(3)}, {"a": np.arange(50)}, other, {"a": np.arange(2)}]):
+        store.write_arrays(f"state/{number}", arrays)
+    trips = []
+    for number, length in enumerate([3, 50, 3, 2]):
+        RoundTrips.calls.clear()
+        assert store.read_arrays(f"state/{number}")["a"].tolist() == list(range(length))
+        trips.append(len(RoundTrips.calls))
+    store.fs.rm(store.path, recursive=True)
+    # The third group has an array that the second one does not have.
+    assert trips == [2, 1, 2, 1]
 
 
 def test_a_group_of_an_earlier_version_is_read(store):

@@ -222,6 +222,10 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
         """Return the memory of the largest task. ``available`` is the number of bytes that a thread may use."""
         return max((self.memory(data, chunk) for chunk in data.chunks), key=lambda estimate: estimate.total)
 
+    def held_memory(self, data: DataT) -> int:
+        """Return how many bytes wait for other tasks at most, if all of them fit into the share ``held_share``."""
+        return 0
+
     # --- before the first sweep ---
 
     @abstractmethod

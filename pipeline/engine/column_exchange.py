@@ -13,7 +13,7 @@ from distributed.utils import sync
 from ...io.stores.store import Arrays
 from .contributions import ContributionLost, Source
 from .grid_training import GridPlan, GridTrainer
-from .held import HeldArrays, Key, aligned_copy
+from .held import HeldArrays, Key, aligned_copy, release_files
 from .plugins import LOOK_AGAIN_SECONDS, Exchange
 from .tasks import AppliedBlock
 
@@ -54,7 +54,7 @@ class ColumnExchange(WorkerPlugin):
         if not request.done() and held.withdraw(column):
             return None
         try:
-            return to_serialize(await request)
+            return to_serialize(release_files(await request))
         except Exception:
             # This worker's training has failed. The client learns this from its task, and ends the attempt.
             await asyncio.sleep(LOOK_AGAIN_SECONDS)

@@ -89,6 +89,10 @@ class GridAlgorithm(Algorithm[DataT, ChunkT], Generic[DataT, ChunkT]):
         """Return the memory of the largest sweep or cell."""
         return max(super().largest_task(data, available), self.cell_memory(data), key=lambda estimate: estimate.total)
 
+    def held_memory(self, data: DataT) -> int:
+        """Return the bytes of all rows and columns, and of what their cells need."""
+        return self.n_blocks * self.cell_memory(data).total
+
     def prepare(self, row: int, delta: Arrays) -> Arrays:
         """Return what the cells of a row need, from the row's merged delta; by default the delta itself."""
         return delta

@@ -15,11 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar, cast
 
+import numpy as np
+
 from ...io.stores.store import Arrays
 from .contributions import FETCH_BYTES, Fetch, Source, SweepPhase, merge_blocks
 from .finite import check_finite
 from .grid import AnyGridAlgorithm, Cell, Grid
-from .held import HeldArrays, Key, aligned_copy
+from .held import HeldArrays, Key, aligned_copy, release_files
 from .tasks import AppliedBlock, StoredModel, write_block
 
 #: Seconds between two reports of a worker's progress.
@@ -157,7 +159,7 @@ class GridTrainer:
         started = time.perf_counter()
         prepared = self._algorithm.prepare(row, delta)
         self._count(0, time.perf_counter() - started)
-        self._prepared[row] = self._held.keep(prepared)
+        self._prepared[row] = _plain(self._held.keep(prepared))
 
     # --- cells ---
 
@@ -170,7 +172,8 @@ class GridTrainer:
                 rows = self._take("row", cell.row, number)
                 columns = self._take("column", cell.column, number)
                 started = time.perf_counter()
-                self._algorithm.train_cell(rows, columns, self._prepared[cell.row], shared, cell, self._step)
+                prepared = self._prepared[cell.row]
+                self._algorithm.train_cell(_plain(rows), _plain(columns), prepared, shared, cell, self._step)
                 self._count(1, time.perf_counter() - started)
                 self._put("row", cell.row, number + 1, rows)
                 self._put("column", cell.column, number + 1, columns)
@@ -230,7 +233,7 @@ class GridTrainer:
     def _apply(self, block: int) -> AppliedBlock:
         """Write the next arrays of a block."""
         end = self._grid.n_strata
-        trained = self._take("row", block, end) | self._take("column", block, end)
+        trained = release_files(self._take("row", block, end) | self._take("column", block, end))
         arrays, totals = self._algorithm.apply(self._model.block(block), trained, self._model.shared)
         check_finite(self._algorithm, self._step, f"block {block} of the model", arrays)
         write_block(self._job, self._step, block, arrays)
@@ -255,6 +258,11 @@ class GridTrainer:
             self._seconds_reported = self._seconds
             self._reported_at = time.monotonic()
         self._on_trained(cells, seconds)
+
+
+def _plain(arrays: Arrays) -> Arrays:
+    """Return arrays that compiled kernels take. Those that are mapped from files have a type of their own."""
+    return {name: np.asarray(array) for name, array in arrays.items()}
 
 
 def _start(pool: ThreadPoolExecutor, function: Callable[..., Result], *arguments: object) -> "Future[Result]":

@@ -18,9 +18,10 @@ Key = tuple[str, int, int]
 class HeldArrays:
     """Arrays by key. Each key is put once and requested once, in any order; a request waits for the arrays.
 
-    ``budget`` is the number of bytes that may wait in memory. Arrays that do not fit are written to ``folder``, and
-    read when they are requested. New arrays are written rather than old ones, because blocks are used in turn: the
-    oldest one is needed next.
+    ``budget`` is the number of bytes that may wait in memory. Arrays that do not fit are written to ``folder``. From
+    then on they are mapped from their files and changed in place, so that a cell reads and writes only the rows that it
+    trains, and the system keeps in memory what it has space for. New arrays are written rather than old ones, because
+    blocks are used in turn: the oldest one is needed next.
     """
 
     def __init__(self, budget: int, folder: Path):
@@ -39,8 +40,12 @@ class HeldArrays:
     def put(self, key: Key, arrays: Arrays, soon: bool = False) -> None:
         """Give arrays to whoever requests them. If they are used soon, they stay in memory in any case."""
         size = nbytes(arrays)
+        files = _files_of(arrays)
         with self._lock:
             request = self._requests.pop(key, None)
+            if request is None and files:
+                self._files[key] = files
+                return
             if request is None and (soon or self._bytes + size <= self._budget):
                 self._arrays[key] = arrays
                 self._bytes += size
@@ -55,8 +60,7 @@ class HeldArrays:
             if request is None:
                 self._files[key] = files
         if request is not None:
-            _delete(files)
-            request.set_result(arrays)
+            request.set_result(_map(files))
 
     def request(self, key: Key) -> "Future[Arrays]":
         """Return a future of the arrays. They are then no longer held."""
@@ -75,8 +79,7 @@ class HeldArrays:
                 return future
         if arrays is None:
             assert files is not None
-            arrays = _read(files)
-            _delete(files)
+            arrays = _map(files)
         future.set_result(arrays)
         return future
 
@@ -97,8 +100,7 @@ class HeldArrays:
             if self._bytes + size <= self._budget:
                 self._bytes += size
                 return arrays
-        files = self._write(arrays)
-        return {name: np.load(path, mmap_mode="r") for name, path in files.items()}
+        return _map(self._write(arrays))
 
     def fail(self, error: BaseException) -> None:
         """Raise an error in all present and later requests."""
@@ -121,13 +123,20 @@ class HeldArrays:
         return files
 
 
-def _read(files: dict[str, Path]) -> Arrays:
-    return {name: aligned_copy(np.load(path, mmap_mode="r")) for name, path in files.items()}
+def _map(files: dict[str, Path]) -> Arrays:
+    return {name: np.load(path, mmap_mode="r+") for name, path in files.items()}
 
 
-def _delete(files: dict[str, Path]) -> None:
-    for path in files.values():
+def _files_of(arrays: Arrays) -> dict[str, Path]:
+    """Return the files that the arrays are mapped from; none if they are in memory."""
+    return {name: Path(str(array.filename)) for name, array in arrays.items() if isinstance(array, np.memmap)}
+
+
+def release_files(arrays: Arrays) -> Arrays:
+    """Delete the files that arrays are mapped from. The arrays can still be read."""
+    for path in _files_of(arrays).values():
         path.unlink()
+    return {name: np.asarray(array) for name, array in arrays.items()}
 
 
 def aligned_copy(array: np.ndarray) -> np.ndarray:

@@ -30,11 +30,12 @@ class Plan:
     buffers: int
     cache: int
     limit: int
+    held: int = 0  # results that wait for other tasks
 
     @property
     def total(self) -> int:
         """Expected peak of the worker's memory in bytes."""
-        return self.process + self.threads * self.task.total + self.buffers + self.cache
+        return self.process + self.threads * self.task.total + self.buffers + self.held + self.cache
 
     def as_numbers(self) -> dict[str, int]:
         """The plan as plain numbers, for events and reports."""
@@ -44,6 +45,7 @@ class Plan:
             "process": self.process,
             "threads": self.threads,
             "buffers": self.buffers,
+            "held": self.held,
             "cache": self.cache,
             "total": self.total,
             "limit": self.limit,
@@ -75,7 +77,8 @@ def make_plan(algorithm: AnyAlgorithm, data: TrainingData, capacity: Capacity) -
     # The cache never needs more than all chunks, all states and one model.
     everything = sum(estimate.data + estimate.state for estimate in estimates) + largest.model
     cache = min(everything, left - buffers)
-    return Plan(PROCESS_BYTES, capacity.threads, largest, int(buffers), int(cache), capacity.memory)
+    held = min(int(capacity.memory * algorithm.held_share), algorithm.held_memory(data))
+    return Plan(PROCESS_BYTES, capacity.threads, largest, int(buffers), int(cache), capacity.memory, held)
 
 
 def _check_device(algorithm: AnyAlgorithm, needed: int, capacity: Capacity) -> None:

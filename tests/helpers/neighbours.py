@@ -87,6 +87,12 @@ class Neighbours(GridAlgorithm):
         return {"pairs": shared["pairs"] + sums["pairs"]}, {"moved": float(totals["moved"])}
 
 
+class OnDisk(Neighbours):
+    """The same with all blocks on disk between two cells."""
+
+    held_share: ClassVar[float] = 0.0
+
+
 def neighbours(chunk):
     """Return the pairs of neighbouring words of a chunk: (n, 2) int64."""
     words = chunk.words
@@ -99,8 +105,8 @@ def move(left, i, right, j, pairs):
     right[j] = 0.8 * right[j] + 0.2 * left[i]
 
 
-def algorithm_of(n_blocks, **parameters):
-    return Neighbours(bounds=equal_blocks(n_blocks), **parameters)
+def algorithm_of(n_blocks, kind=Neighbours, **parameters):
+    return kind(bounds=equal_blocks(n_blocks), **parameters)
 
 
 def trained(corpus, folder, algorithm, executor=None, epochs=EPOCHS, callbacks=()):

@@ -9,7 +9,7 @@ from corpusmill.pipeline.engine.events import CellsTrained, ShardSwept
 from corpusmill.pipeline.engine.executors import OnDask, Synchronous
 from corpusmill.pipeline.engine.grid import Grid
 from corpusmill.pipeline.engine.run import RunStore
-from helpers.neighbours import Neighbours, algorithm_of, assert_same, trained, trained_by_hand
+from helpers.neighbours import Neighbours, OnDisk, algorithm_of, assert_same, trained, trained_by_hand
 from helpers.toy import write_toy_corpus
 from hypothesis import given
 from hypothesis import strategies as st
@@ -42,6 +42,14 @@ def test_sweeps_and_cells_together_are_the_tokens_of_an_epoch(corpus, tmp_path):
     assert swept == pytest.approx(corpus.n_tokens * Neighbours.sweep_share)
     assert sum(event.cells for event in cells) == 3 * 4 * 4
     assert sum(event.tokens for event in cells) + swept == pytest.approx(corpus.n_tokens)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_blocks_that_do_not_fit_into_memory_give_the_same_bits(corpus, tmp_path, workers, cluster_of):
+    algorithm = algorithm_of(8, OnDisk, passes=2)
+    executor = OnDask(cluster_of(workers)) if workers else Synchronous()
+    result = trained(corpus, tmp_path / "run", algorithm, executor)
+    assert_same([trained_by_hand(corpus, algorithm_of(8, passes=2)), result])
 
 
 def test_same_bits_with_several_threads(corpus, tmp_path):

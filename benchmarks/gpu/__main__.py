@@ -12,6 +12,7 @@ from benchmarks.common import JSON, QUICK, open_session
 from benchmarks.gpu.lda import lda
 from benchmarks.gpu.measure import copy_rate, print_row, simulate
 from benchmarks.gpu.nmf import nmf
+from benchmarks.gpu.prediction import predict
 from benchmarks.gpu.random_indexing import random_indexing
 from benchmarks.gpu.walks import walks
 from benchmarks.gpu.word2vec import word2vec
@@ -20,7 +21,7 @@ from benchmarks.papers import full_w2v, saberlda_cuda, vector_lengths
 LDA = ["lda", "lda-parts", "lda-tuning", "lda-bandwidth"]
 #: Commands that need a GPU or the simulator.
 ON_DEVICE = ["copy", *LDA, "nmf", "word2vec", "random-indexing", "normalise", "walks"]
-ANYWHERE = ["batching", "traffic"]
+ANYWHERE = ["predict", "batching", "traffic"]
 
 
 @click.group(chain=True, invoke_without_command=True)
@@ -85,7 +86,7 @@ def copy(session):
     print_row("copy", "GB/s", copy_rate(session) / 1e9)
 
 
-MODELS = (lda, nmf, word2vec, random_indexing, walks)
+MODELS = (lda, nmf, word2vec, random_indexing, walks, predict)
 for command in (*MODELS, *saberlda_cuda.COMMANDS, *full_w2v.COMMANDS, *vector_lengths.COMMANDS):
     main.add_command(command)
 

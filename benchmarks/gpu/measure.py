@@ -55,14 +55,14 @@ def timed():
             spans.append((name, *events))
         return found
 
-    submit, multiply = launch.submit, products.multiply
+    submit, run_cupy = launch.submit, products.run_cupy
     with contextlib.ExitStack() as stack:
         stack.enter_context(
             mock.patch.object(launch, "submit", lambda submitted: marked(submitted.name, submit, submitted))
         )
         for module in (products, tiled):
             stack.enter_context(
-                mock.patch.object(module, "multiply", lambda *arguments: marked("product", multiply, *arguments))
+                mock.patch.object(module, "run_cupy", lambda *arguments: marked("product", run_cupy, *arguments))
             )
         yield total
     cuda.synchronize()
@@ -108,6 +108,7 @@ def simulate() -> None:
     """Add to Numba's simulator what it lacks, and use few threads: to see that the commands run, not how fast."""
     from corpusmill.kernels.cuda.lda import counts as lda_counts
     from corpusmill.kernels.cuda.lda import esca as lda
+    from corpusmill.kernels.cuda.lda import table as lda_table
     from corpusmill.kernels.cuda.nmf import hals as nmf
     from corpusmill.kernels.cuda.nmf import products as nmf_products
     from corpusmill.kernels.cuda.nmf import tiled as nmf_tiled
@@ -119,6 +120,6 @@ def simulate() -> None:
     from tests.helpers import cuda_simulator  # noqa: F401 installs itself
 
     warnings.filterwarnings("ignore", "overflow encountered")  # NumPy warns, a device does not
-    lda.WARPS = lda.BLOCKS = lda_counts.BLOCKS = nmf_products.BLOCKS = word2vec.BLOCKS = 1
-    for module in (lda_counts, nmf, nmf_tiled, random_indexing, passes, walks, word2vec):
+    lda.WARPS = lda.BLOCKS = lda_counts.BLOCKS = lda_table.BLOCKS = nmf_products.BLOCKS = word2vec.BLOCKS = 1
+    for module in (lda_counts, lda_table, nmf, nmf_tiled, random_indexing, passes, walks, word2vec):
         module.THREADS = 32

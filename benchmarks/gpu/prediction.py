@@ -1,0 +1,183 @@
+"""A time model of an epoch on a GPU: what each kernel reads, writes and computes, at the rates of the device.
+
+A kernel takes as long as the slowest of its four resources: device memory, shared memory, arithmetic, and atomic
+additions to device memory. To these times, the model adds launches and copies, which do not overlap with the kernels of
+the same thread. Latency is left out, so the times are lower bounds. The model needs no GPU. Where there is one, the other
+commands print what they measure.
+
+The counts of launches and of copied bytes are those of ``tests/kernels/cuda/test_traffic.py``.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import click
+
+from benchmarks.gpu.measure import print_row
+
+
+class Device(NamedTuple):
+    """Rates of a GPU and of the host that it is in, per second."""
+
+    memory: float  # bytes that kernels read and write
+    shared: float  # bytes of all shared memories
+    flops: float  # float32
+    atomics: float  # atomic additions to device memory
+    bus: float  # bytes that the host copies through pinned memory, in one direction
+    launches: float  # kernels that one host thread launches
+
+
+#: 4.3 TB/s is what a copy reaches. 132 multiprocessors at 1.98 GHz read 128 bytes of shared memory per clock. One host
+#: thread copies to and from pinned memory at 10 GB/s; the bus itself would allow 55. A launch with nested tuples takes
+#: Numba about 0.2 ms.
+H200 = Device(memory=4.3e12, shared=33.4e12, flops=67e12, atomics=150e9, bus=10e9, launches=5e3)
+#: A float in a sector of 32 bytes, which is what a scattered access moves.
+SECTOR = 32
+
+
+class Work(NamedTuple):
+    """What a part of an epoch does."""
+
+    name: str
+    memory: float = 0.0
+    shared: float = 0.0
+    flops: float = 0.0
+    atomics: float = 0.0
+    bus: float = 0.0
+    launches: float = 0.0
+
+    def seconds(self, device: Device) -> tuple[float, str]:
+        """Return the time of this part, and the resource that limits it."""
+        kernel = {
+            name: getattr(self, name) / getattr(device, name) for name in ("memory", "shared", "flops", "atomics")
+        }
+        limit = max(kernel, key=kernel.__getitem__)
+        outside = {name: getattr(self, name) / getattr(device, name) for name in ("bus", "launches")}
+        slowest = max(outside, key=outside.__getitem__)
+        if outside[slowest] > kernel[limit]:
+            limit = slowest
+        return max(kernel.values()) + sum(outside.values()), limit
+
+
+def lda_epoch(tokens: float, documents: float, words: int, topics: int, chunk_tokens: float) -> Iterator[Work]:
+    """ESCA. Assumes 30 topics per document, 60 entries of B per word or all topics, and chunks that stay resident."""
+    chunks = max(1.0, tokens / chunk_tokens)
+    row = 4.0 * min(topics, 30)  # bytes of a document's row of A
+    entries = words * min(topics, 60 + tokens / words / 20)
+    jobs = max(words, tokens / 128)
+    yield Work(
+        "draw topics",
+        # Document, old and new topic; a row of A in whole sectors; two probes of the row of B.
+        memory=tokens * (4 + 2 + 2 + max(SECTOR, row) + 2 * SECTOR),
+        # φ of each entry of the row, and φ of each job's word.
+        shared=tokens * row + jobs * 8 * topics,
+        flops=tokens * row / 2,
+        launches=chunks,
+    )
+    yield Work(
+        "count by document",
+        memory=tokens * (4 + 2 + SECTOR) + documents * row,
+        shared=tokens * 16 + documents * 8 * min(topics, 330),
+        launches=2 * chunks,
+    )
+    yield Work("count by word", memory=tokens * 2 + chunks * entries * 8, shared=tokens * 8, launches=chunks)
+    yield Work("compress the counts", memory=2 * 4.0 * words * topics + 6 * entries, launches=3)
+    yield Work("topics to the host", bus=2 * tokens)
+    yield Work("counts to the host and back", bus=2 * 6 * entries)
+
+
+def nmf_epoch(rows: int, columns: int, entries: int, K: int) -> Iterator[Work]:
+    """FAST-HALS on sparse rows in one chunk."""
+    factors = 4.0 * K * (rows + columns)
+    gathered = 4.0 * K * entries
+    yield Work(
+        "sweep H",
+        memory=gathered + 2 * 4.0 * K * rows + 12 * entries,
+        shared=4.0 * K * K * rows * 2,
+        flops=2 * entries * K + 4.0 * K * K * rows,
+        launches=1,
+    )
+    yield Work("P and Q", memory=gathered + 3 * factors, flops=2 * entries * K + 2.0 * K * K * rows, launches=2)
+    yield Work(
+        "sweep W",
+        memory=4 * 4.0 * K * columns,
+        shared=4.0 * K * K * columns * 2,
+        flops=4.0 * K * K * columns,
+        launches=2,
+    )
+    yield Work("H to the host", bus=4.0 * K * rows)
+    yield Work("P to the host and back, W to the host", bus=4 * 4.0 * K * columns)
+
+
+def word2vec_epoch(
+    tokens: float, words: int, D: int, window: int, negative: int, chunk_tokens: float
+) -> Iterator[Work]:
+    """FULL-W2V. A window has window + 1 contexts on average, and each meets the centre and the negatives."""
+    pairs = tokens * (window + 1) * (negative + 1)
+    chunks = max(1.0, tokens / chunk_tokens)
+    yield Work(
+        "train",
+        # A context row is read and written once while it is in the ring; a row of negatives once per window.
+        memory=tokens * 4 * D * 2 * (1 + negative + 1),
+        shared=pairs * 4 * D * 3,
+        flops=pairs * D * 6,
+        atomics=tokens * D * (negative + 2),
+        launches=chunks,
+    )
+    yield Work("text to the device", bus=tokens * 8)
+    yield Work("matrices, once in each direction", bus=4 * 4.0 * words * D)
+
+
+def random_indexing_epoch(tokens: float, words: int, D: int, radius: int, length: int) -> Iterator[Work]:
+    """Sums of sparse seeds."""
+    additions = tokens * 2 * radius * length
+    yield Work(
+        "accumulate",
+        memory=tokens * 2 * radius * (4 + 2 * length) + 2 * 4.0 * words * D,
+        shared=additions * 8,
+        atomics=min(additions, tokens * D / 1024),
+        launches=2,
+    )
+    yield Work("text to the device", bus=8 * tokens)
+    yield Work("sums to the host", bus=4.0 * words * D)
+
+
+class Epoch(NamedTuple):
+    """An epoch to predict."""
+
+    name: str
+    amount: float  # of work
+    unit: str
+    parts: list[Work]
+
+
+EPOCHS = (
+    Epoch("LDA, K = 1,024", 1e9, "tokens", list(lda_epoch(1e9, 3e6, 100_000, 1024, 64e6))),
+    Epoch("LDA, K = 5,000", 1e9, "tokens", list(lda_epoch(1e9, 3e6, 100_000, 5000, 64e6))),
+    Epoch("NMF, K = 256, 20 Newsgroups", 1_018_191, "non-zeros", list(nmf_epoch(11_314, 26_214, 1_018_191, 256))),
+    Epoch("FULL-W2V, D = 128", 8e8, "words", list(word2vec_epoch(8e8, 500_000, 128, 5, 5, 64e6))),
+    Epoch("Random indexing, D = 2,048", 1e9, "tokens", list(random_indexing_epoch(1e9, 100_000, 2048, 5, 10))),
+)
+HEAD = ("memory GB", "shared GB", "GFLOP", "atomics G", "bus GB", "launches", "ms", "limit")
+
+
+def _print_row(name: str, *cells: object) -> None:
+    print(f"{name:<40}", end="")
+    print_row(*cells, width=9)
+
+
+@click.command()
+@click.pass_obj
+def predict(session):
+    """Predicted time of an epoch on an H200: bytes, arithmetic, launches and copies of each kernel. Needs no GPU."""
+    for epoch in EPOCHS:
+        print()
+        _print_row(epoch.name, *HEAD)
+        total = 0.0
+        for part in epoch.parts:
+            seconds, limit = part.seconds(H200)
+            total += seconds
+            counted = [part.memory, part.shared, part.flops, part.atomics, part.bus]
+            _print_row(part.name, *(number / 1e9 for number in counted), int(part.launches), 1e3 * seconds, limit)
+        print(f"an epoch: {1e3 * total:,.1f} ms, {epoch.amount / total / 1e6:,.0f} million {epoch.unit} per second")
+        session.figures[f"predict {epoch.name}"] = total

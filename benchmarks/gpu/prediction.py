@@ -2,8 +2,8 @@
 
 A kernel takes as long as the slowest of its four resources: device memory, shared memory, arithmetic, and atomic
 additions to device memory. To these times, the model adds launches and copies, which do not overlap with the kernels of
-the same thread. Latency is left out, so the times are lower bounds. The model needs no GPU. Where there is one, the other
-commands print what they measure.
+the same thread. Latency is left out, so the times are lower bounds. The model needs no GPU. Where there is one, the
+other commands print what they measure.
 
 The counts of launches and of copied bytes are those of ``tests/kernels/cuda/test_traffic.py``.
 """

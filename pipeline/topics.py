@@ -12,8 +12,12 @@ class TopicWord(TypedDict):
 
 
 class Topic(TypedDict):
-    """One topic: its number, its share of the model (0 to 1), and its heaviest words, heaviest first."""
+    """One topic: its number, its share of the model (0 to 1), and its heaviest words, heaviest first.
+
+    ``name`` is the name that a user gave to it, if any.
+    """
 
     topic: int
+    name: NotRequired[str]
     size: float
     words: list[TopicWord]

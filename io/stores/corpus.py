@@ -183,6 +183,16 @@ class Corpus:
         word_order = dict.fromkeys(WORD_ORDER, np.empty(0, np.uint32))
         return Chunk(number=index, **arrays, **word_order)
 
+    def read_documents(self, index: int, first: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
+        """Read the documents ``first`` to ``stop - 1`` of chunk ``index``, without reading the rest of it.
+
+        Returns ``doc_ptr`` (n + 1,) int64, which begins with 0, and ``words`` (T,) uint32. Checksums are not verified.
+        """
+        name = self._chunk_name(index)
+        doc_ptr = self.store.read_array_rows(name, "doc_ptr", first, stop + 1)
+        words = self.store.read_array_rows(name, "words", int(doc_ptr[0]), int(doc_ptr[-1]))
+        return doc_ptr - doc_ptr[0], words
+
     def _chunk_name(self, index: int) -> str:
         return f"{self.part}/{index:06d}"
 

@@ -22,7 +22,7 @@ import pyarrow as pa
 from fsspec.implementations.local import LocalFileSystem
 
 from .parquet import parquet_bytes, read_parquet
-from .zarr_files import encode_group, read_group
+from .zarr_files import encode_group, read_group, read_rows
 
 #: Named NumPy arrays and scalars: a chunk's state, a block of a model, a shard's delta.
 Arrays = dict[str, Any]
@@ -125,6 +125,10 @@ class _GroupFiles:
         if name in self._fetched:
             return io.BytesIO(self._fetched.pop(name))
         return io.BytesIO(self._store.fs.cat_file(path))
+
+    def read_range(self, name: str, start: int, stop: int) -> bytes:
+        """Return the bytes ``start`` to ``stop - 1`` of a file."""
+        return self._store.fs.cat_file(f"{self._path}/{name}", start, stop)
 
 
 class Store:
@@ -299,6 +303,14 @@ class Store:
             ) from None
         except ValueError as error:
             raise DataError(f"{self.where(name)}: damaged ({error}); restore it or write the store again") from None
+
+    def read_array_rows(self, name: str, array: str, first: int, stop: int) -> np.ndarray:
+        """Read some rows of one array of a group, without verifying checksums; raise DataError for damage."""
+        try:
+            with self._explained_errors(name):
+                return read_rows(_GroupFiles(self, name), array, first, stop)
+        except (FileNotFoundError, ValueError) as error:
+            raise DataError(f"{self.where(name)}/{array}: cannot be read ({error}); write the store again") from None
 
     def write_arrays(self, name: str, arrays: Mapping[str, Any]) -> None:
         """Write or replace a Zarr group of arrays of numbers, with checksums.

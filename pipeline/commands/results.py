@@ -135,6 +135,8 @@ class TopicChange(TypedDict):
     """How one topic of the new version differs from the topic that it was matched with."""
 
     topic: int
+    #: The name that a user gave to it.
+    name: NotRequired[str]
     #: Number in the old version. None if the topic is new; then ``drift`` and ``size_before`` are None too.
     was: int | None
     #: Hellinger distance between the word distributions: 0 if they are equal, 1 if they share no word.

@@ -94,9 +94,12 @@ def _compare_topics(old: TopicModel, new: TopicModel, distances: np.ndarray, dif
     for topic in new_topics:
         was = old_number_of.get(topic["topic"])
         if was is None:
-            changes.append(_new_topic(topic))
+            change = _new_topic(topic)
         else:
-            changes.append(_topic_change(old_topics[was], topic, float(distances[was, topic["topic"]])))
+            change = _topic_change(old_topics[was], topic, float(distances[was, topic["topic"]]))
+        if "name" in topic:
+            change["name"] = topic["name"]
+        changes.append(change)
     drifts = [change["drift"] for change in changes if change["drift"] is not None]
     difference["mean_drift"] = float(np.mean(drifts)) if drifts else 0.0
     difference["topics"] = sorted(changes, key=_by_drift)

@@ -28,18 +28,22 @@ def export(model_url: str, out: str, file_format: str, corpus_url: str | None = 
 
 
 def write_tsv(model: TopicModel, out: str) -> list[str]:
-    """Write top-words.tsv, one line per topic and word, and return its name.
+    """Write top-words.tsv, one line per topic and word, and topics.tsv, one line per topic; return their names.
 
-    The last column is the word's probability in the topic for LDA, and its weight for NMF.
+    The last column of the words is the probability in the topic for LDA, and the weight for NMF. topics.tsv has the
+    names that users gave.
     """
     value = "probability" if isinstance(model, LDA) else "weight"
     lines = [f"topic\trank\tword\t{value}"]
+    topics = ["topic\tname\tsize"]
     for topic in model.topics(TSV_WORDS):
+        topics.append(f"{topic['topic']}\t{topic.get('name', '')}\t{topic['size']:.6g}")
         for rank, entry in enumerate(topic["words"], 1):
             number = entry.get("probability", entry.get("weight"))
             lines.append(f"{topic['topic']}\t{rank}\t{entry['word']}\t{number:.6g}")
     _write_lines(out, "top-words.tsv", lines)
-    return ["top-words.tsv"]
+    _write_lines(out, "topics.tsv", topics)
+    return ["top-words.tsv", "topics.tsv"]
 
 
 def write_mallet(model: LDA, out: str, corpus: Corpus | None = None) -> list[str]:

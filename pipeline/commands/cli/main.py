@@ -16,13 +16,14 @@ from .cnmf import cnmf
 from .config import config
 from .doctor import doctor
 from .errors import explain
+from .explore import explore
 from .signals import Terminated, install_handlers
 
 #: The commands in the order of the help text, by section.
 SECTIONS: dict[str, list[click.Command]] = {
     "Train": [training.run, training.ingest, training.graph, training.train, training.resume],
     "Use a model": [models.topics, models.similar, models.evaluate, models.transform, models.export],
-    "Look at runs and data": [runs.inspect, runs.report, runs.watch],
+    "Look at runs and data": [explore, runs.inspect, runs.report, runs.watch],
     "Retrain on a schedule": [retrain.retrain, retrain.versions, retrain.rollback, retrain.diff],
     "Single-cell data": [cistopic, cnmf],
     "Configuration": [config, doctor],

@@ -88,7 +88,10 @@ def topics(found: "Sequence[Topic]", most: int | None = None) -> None:
     click.echo("\n topic   size  words")
     for topic in found[:most]:
         words = " ".join(entry["word"] for entry in topic["words"])
-        click.echo(f"{topic['topic']:>6}  {topic['size']:>5.1%}  {words}")
+        name = ""
+        if "name" in topic:
+            name = click.style(f"{topic['name']}: ", bold=True)
+        click.echo(f"{topic['topic']:>6}  {topic['size']:>5.1%}  {name}{words}")
     if most is not None and len(found) > most:
         click.echo(f"        and {len(found) - most:,} smaller ones")
     click.echo()
@@ -199,6 +202,8 @@ def _topic_changes(found: "VersionDiff") -> None:
             was, drift = str(change["was"]), f"{change['drift']:.3f}"
         words = [f"+{word}" if word in change["entered"] else word for word in change["words"]]
         left = f"  removed: {' '.join(change['left'])}" if change["left"] else ""
+        if "name" in change:
+            words.insert(0, click.style(f"{change['name']}:", bold=True))
         click.echo(f"{change['topic']:>6} {was:>6}  {drift:>5} {change['size']:>6.1%}  {' '.join(words)}{left}")
     if len(found["topics"]) > MAX_TOPICS:
         click.echo(f"       and {len(found['topics']) - MAX_TOPICS:,} with a smaller drift")

@@ -3,7 +3,8 @@
 import inspect
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import pyarrow as pa
@@ -21,6 +22,7 @@ from ...engine.run import RunStore, versions
 from ..versions import model_in_use
 from .fit_options import FitOptions, run_folder
 from .inputs import DataLike, InputMatrix, check_columns, is_documents, is_matrix, named_matrix, read_matrix
+from .names import read_names, write_names
 from .saved import MODEL_FORMAT, Fitted, SavedModel, read_model_meta, write_arrays
 from .transformer import Transformer
 
@@ -44,6 +46,9 @@ class Estimator(Transformer, ABC):
 
     #: Where the model was loaded from or saved to last. Either may have changed since.
     saved_at: str = ""
+
+    #: Names that users gave to topics, by number. Empty for models without topics.
+    topic_names_: Mapping[int, str] = MappingProxyType({})
 
     history_: list[Metrics]
     n_iter_: int
@@ -235,6 +240,9 @@ class Estimator(Transformer, ABC):
         matrix = named_matrix(matrix, options.vocabulary)
         if matrix is not None and previous is not None:
             self._check_columns_of(matrix)
+        if previous is None:
+            # Names belong to the topics of an earlier fit.
+            self.topic_names_ = {}
         data = self.open(X if matrix is None else matrix)
         if not data.n_words:
             raise DataError(f"{data.title}: there is no word to train on; check what its documents contain")
@@ -413,6 +421,8 @@ class Estimator(Transformer, ABC):
         # model.json names the folder of the arrays, so this write switches from the old model to the new one in one
         # step.
         store.write_json("model.json", meta)
+        if self.topic_names_:
+            write_names(url, arrays, self.topic_names_)
         for name in store.names():
             if name.startswith("arrays-") and name != arrays:
                 store.delete(name)
@@ -444,6 +454,7 @@ class Estimator(Transformer, ABC):
         estimator.n_iter_ = meta["n_iter"]
         estimator.saved_at = Store(url).absolute
         estimator._trained_with = meta["parameters"]
+        estimator.topic_names_ = read_names(url, meta["arrays"])
         estimator.loaded()
         return estimator
 

@@ -2,6 +2,7 @@
 
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 class TopicModel(ABC):
     """Mixin for models of topics. ``isinstance(model, TopicModel)`` tests whether a model has topics."""
 
+    #: Names of topics by number, read and saved with the model.
+    topic_names_: Mapping[int, str]
+
     @property
     @abstractmethod
     def components_(self) -> np.ndarray:
@@ -39,6 +43,13 @@ class TopicModel(ABC):
     @abstractmethod
     def topics(self, n_words: int = 10) -> list[Topic]:
         """Return each topic's size and its ``n_words`` heaviest words, in the order of the components."""
+
+    def _named(self, topics: list[Topic]) -> list[Topic]:
+        """Add the names that users gave to topics."""
+        for topic in topics:
+            if topic["topic"] in self.topic_names_:
+                topic["name"] = self.topic_names_[topic["topic"]]
+        return topics
 
     def topic_words(self, n_words: int = 10) -> list[list[str]]:
         """Return the ``n_words`` heaviest words of each topic, heaviest first."""

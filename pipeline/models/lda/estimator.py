@@ -295,7 +295,7 @@ class LDA(TextEstimator, TopicModel):
                 {"word": names[v].as_py(), "probability": float((count + beta) / norms[k])} for v, count in pairs
             ]
             topics.append({"topic": k, "size": sizes[k], "words": words})
-        return topics
+        return self._named(topics)
 
     # --- further documents ---
 

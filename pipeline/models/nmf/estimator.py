@@ -375,7 +375,7 @@ class NMF(RestartedEstimator, TopicModel):
         W = self._W
         names = self._names()
         sizes = W.sum(axis=0) / max(float(W.sum()), np.finfo(float).tiny)
-        return [
+        topics: list[Topic] = [
             {
                 "topic": k,
                 "size": float(sizes[k]),
@@ -383,6 +383,7 @@ class NMF(RestartedEstimator, TopicModel):
             }
             for k in range(W.shape[1])
         ]
+        return self._named(topics)
 
     def _open_for_transform(self, X: DataLike) -> Corpus | Matrix:
         """Open the data of ``transform`` or ``score``. A model of a corpus finds named columns by their names."""

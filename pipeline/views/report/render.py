@@ -196,7 +196,7 @@ class WordLine:
 class TopicCard:
     """One topic. ``width`` is its size relative to the largest topic, in CSS."""
 
-    number: int
+    title: str
     size: str
     width: str
     words: list[WordLine]
@@ -208,9 +208,17 @@ def _topic_cards(topics: Sequence[Topic]) -> list[TopicCard]:
         return []
     largest = ranked[0]["size"] or 1.0
     return [
-        TopicCard(topic["topic"], f"{topic['size']:.1%}", f"{topic['size'] / largest:.1%}", _word_lines(topic["words"]))
+        TopicCard(
+            _topic_title(topic), f"{topic['size']:.1%}", f"{topic['size'] / largest:.1%}", _word_lines(topic["words"])
+        )
         for topic in ranked
     ]
+
+
+def _topic_title(topic: Topic) -> str:
+    if "name" in topic:
+        return f"{topic['topic']} {topic['name']}"
+    return f"Topic {topic['topic']}"
 
 
 def _word_lines(words: Sequence[TopicWord]) -> list[WordLine]:

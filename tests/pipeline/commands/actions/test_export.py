@@ -37,7 +37,7 @@ def saved(corpus, tmp_path_factory):
 
 @pytest.mark.parametrize(("kind", "value"), [("lda", "probability"), ("nmf", "weight")])
 def test_the_tsv_file_has_the_heaviest_words_of_each_topic(saved, tmp_path, kind, value):
-    assert export(saved(kind), str(tmp_path), "tsv") == {"out": str(tmp_path), "files": "top-words.tsv"}
+    assert export(saved(kind), str(tmp_path), "tsv") == {"out": str(tmp_path), "files": "top-words.tsv, topics.tsv"}
     head, *lines = (tmp_path / "top-words.tsv").read_text().splitlines()
     assert head.split("\t") == ["topic", "rank", "word", value]
     rows = [line.split("\t") for line in lines]
@@ -60,7 +60,7 @@ def test_the_mallet_files_have_topic_keys_and_document_weights(corpus, saved, tm
 
 def test_the_command_line_exports(saved, tmp_path, capsys):
     assert call("export", saved("nmf"), tmp_path / "out", "--json") == 0
-    assert json.loads(capsys.readouterr().out) == {"out": str(tmp_path / "out"), "files": "top-words.tsv"}
+    assert json.loads(capsys.readouterr().out) == {"out": str(tmp_path / "out"), "files": "top-words.tsv, topics.tsv"}
 
 
 @pytest.mark.parametrize("kind", ["lda", "nmf"])

@@ -1,0 +1,69 @@
+"""Open the explorer of a model in a browser, or write it into a file."""
+
+import asyncio
+import csv
+import io
+import signal
+import webbrowser
+from collections.abc import Callable
+
+from ....io.stores.store import DataError, Store
+from ...explorer.open import open_explorer, write_file
+from ...explorer.server import Server
+
+
+def serve(
+    url: str,
+    corpus: str | None,
+    limit: int,
+    labels: str | None,
+    port: int,
+    browser: bool,
+    report: Callable[[str], None],
+) -> None:
+    """Serve the page until the process is interrupted. ``report`` receives the address of the page."""
+    explorer = open_explorer(url, corpus, limit, _read_labels(labels))
+    server = Server(explorer, port)
+    explorer.start()
+    report(server.address)
+    if browser:
+        webbrowser.open(server.address)
+    try:
+        asyncio.run(_serve(server))
+    finally:
+        explorer.stop()
+
+
+async def _serve(server: Server) -> None:
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stopped.set)
+    await server.serve(stopped)
+
+
+def write_html(url: str, corpus: str | None, limit: int, labels: str | None, path: str) -> int:
+    """Write the page into one file and return its number of bytes."""
+    content = write_file(open_explorer(url, corpus, limit, _read_labels(labels))).encode()
+    folder, slash, name = path.rpartition("/")
+    Store(folder or slash or ".").write_bytes(name, content)
+    return len(content)
+
+
+def _read_labels(path: str | None) -> dict[str, str] | None:
+    """Read a file with a word or node and its label on each line, separated by a tab, a comma or blanks."""
+    if path is None:
+        return None
+    folder, slash, name = path.rpartition("/")
+    text = Store(folder or slash or ".").read_bytes(name).decode("utf-8", "replace")
+    lines = [line for line in text.splitlines() if line.strip()]
+    separator = next((mark for mark in "\t," if lines and mark in lines[0]), None)
+    if separator is None:
+        rows = [line.split(maxsplit=1) for line in lines]
+    else:
+        rows = list(csv.reader(io.StringIO("\n".join(lines)), delimiter=separator))
+    for number, row in enumerate(rows, 1):
+        if len(row) < 2:
+            raise DataError(f"{path}, line {number}: give a name and a label on each line")
+    # Of several labels, the first counts.
+    return {row[0]: row[1] for row in reversed(rows)}

@@ -1,0 +1,228 @@
+"""The documents of a corpus by their numbers, read in small ranges, so that a corpus of any size responds at once."""
+
+import re
+import threading
+import time
+from bisect import bisect_right
+from collections import OrderedDict
+from dataclasses import fields
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from ...io.readers.batches import Bag, ReadOptions
+from ...io.readers.open import open_source
+from ...io.readers.reader import Reader
+from ...io.readers.source import Partition
+from ...io.stores.corpus import Corpus
+from ...io.stores.store import DataError
+
+#: Columns of the table of documents that are not metadata.
+OWN_COLUMNS = ("key", "file", "chunk", "row")
+#: Row groups of the table of documents, and partitions of the source, that are kept in memory.
+KEPT = 4
+#: Seconds that the search for the text of a document may take.
+TEXT_SECONDS = 3.0
+#: Keys of other documents that are tried when a search for documents reads row groups.
+SEARCH_SECONDS = 0.15
+
+
+class DocumentTable:
+    """The documents of one part of a corpus, by their numbers from 0."""
+
+    def __init__(self, corpus: Corpus):
+        self.corpus = corpus
+        self._first = [chunk.first_document for chunk in corpus.chunks]
+        self._lock = threading.Lock()
+        self._groups: OrderedDict[int, pa.Table] = OrderedDict()
+
+    def __len__(self) -> int:
+        return self.corpus.n_documents
+
+    @cached_property
+    def _file(self) -> pq.ParquetFile:
+        store = self.corpus.store
+        path = store.where(f"documents-{self.corpus.part}.parquet")
+        return pq.ParquetFile(store.fs.open(path, "rb"), pre_buffer=False)
+
+    @cached_property
+    def _group_starts(self) -> list[int]:
+        metadata = self._file.metadata
+        rows = [metadata.row_group(index).num_rows for index in range(metadata.num_row_groups)]
+        return np.cumsum([0, *rows]).tolist()
+
+    @cached_property
+    def metadata_columns(self) -> list[str]:
+        """Names of the columns of metadata that ingest kept."""
+        return [name for name in self._file.schema_arrow.names if name not in OWN_COLUMNS]
+
+    def group(self, index: int) -> pa.Table:
+        """Return one row group of the table of documents."""
+        with self._lock:
+            if index not in self._groups:
+                self._groups[index] = self._file.read_row_group(index, use_threads=False)
+                if len(self._groups) > KEPT:
+                    self._groups.popitem(last=False)
+            self._groups.move_to_end(index)
+            return self._groups[index]
+
+    @property
+    def n_groups(self) -> int:
+        """Number of row groups of the table of documents."""
+        return len(self._group_starts) - 1
+
+    def row(self, number: int) -> dict[str, object]:
+        """Return the row of one document."""
+        index = bisect_right(self._group_starts, number) - 1
+        return self.group(index).slice(number - self._group_starts[index], 1).to_pylist()[0]
+
+    def rows(self, first: int, stop: int) -> pa.Table:
+        """Return some consecutive rows of the table of documents."""
+        parts = []
+        while first < stop:
+            index = bisect_right(self._group_starts, first) - 1
+            end = min(stop, self._group_starts[index + 1])
+            start = self._group_starts[index]
+            parts.append(self.group(index).slice(first - start, end - first))
+            first = end
+        return pa.concat_tables(parts)
+
+    def place(self, number: int) -> tuple[int, int]:
+        """Return the chunk of a document, and its row in the chunk."""
+        chunk = bisect_right(self._first, number) - 1
+        # An empty chunk has the same first document as the next one.
+        return chunk, number - self._first[chunk]
+
+    def words(self, number: int) -> np.ndarray:
+        """Return the words of one document: (T,) uint32 ids of the corpus."""
+        chunk, row = self.place(number)
+        return self.corpus.read_documents(chunk, row, row + 1)[1]
+
+    def find(self, text: str, limit: int) -> list[tuple[int, str]]:
+        """Return numbers and keys of documents whose key contains a text; stops after SEARCH_SECONDS."""
+        found: list[tuple[int, str]] = []
+        end = time.monotonic() + SEARCH_SECONDS
+        for index in range(self.n_groups):
+            keys = self.group(index)["key"]
+            matches = pc.match_substring(keys, text, ignore_case=True).to_numpy(zero_copy_only=False)
+            for row in np.flatnonzero(matches)[: limit - len(found)]:
+                found.append((self._group_starts[index] + int(row), keys[int(row)].as_py()))
+            if len(found) >= limit or time.monotonic() > end:
+                break
+        return found
+
+
+class SourceTexts:
+    """The texts of documents, read from the files that the corpus was made of, as long as these are unchanged."""
+
+    def __init__(self, table: DocumentTable):
+        self.table = table
+        self.corpus = table.corpus
+        self._lock = threading.Lock()
+        self._partitions: dict[str, list[Partition]] = {}
+        self._contents: OrderedDict[tuple[str, int], tuple[list[str], pa.Array]] = OrderedDict()
+
+    @cached_property
+    def identity(self) -> dict[str, object]:
+        """What the corpus was made of; empty for corpora that do not record it."""
+        return self.corpus.meta["about"].get("identity") or {}
+
+    @cached_property
+    def options(self) -> dict[str, object]:
+        """The options of the ingest."""
+        return dict(self.identity.get("options") or {})  # type: ignore[call-overload]  # JSON has no type
+
+    @cached_property
+    def _reader(self) -> Reader | None:
+        sources = self.identity.get("source")
+        if not isinstance(sources, list) or not sources:
+            return None
+        known = {field.name for field in fields(ReadOptions)}
+        options = ReadOptions(**{name: value for name, value in self.options.items() if name in known})  # type: ignore[arg-type]
+        try:
+            reader = open_source([source[0] for source in sources], options)
+        except (DataError, ValueError, OSError, ImportError):
+            return None
+        # Changed files may have other documents under the same keys.
+        if reader.describe() != sources:
+            return None
+        return reader
+
+    def text(self, number: int, row: dict[str, object]) -> str | None:
+        """Return the text of a document; None if its source is gone, has no text, or if the search takes too long."""
+        with self._lock:
+            reader = self._reader
+            if reader is None:
+                return None
+            try:
+                return self._find(reader, number, str(row["file"]), str(row["key"]))
+            except (DataError, OSError, ValueError, IndexError):
+                return None
+
+    def _find(self, reader: Reader, number: int, url: str, key: str) -> str | None:
+        partitions = self._partitions_of(reader, url)
+        end = time.monotonic() + TEXT_SECONDS
+        guess = round(self._share_of_file(number, url) * (len(partitions) - 1))
+        for index in sorted(range(len(partitions)), key=lambda index: abs(index - guess)):
+            keys, texts = self._read(reader, url, index, partitions[index])
+            if key in keys:
+                return str(texts[keys.index(key)].as_py())
+            if time.monotonic() > end:
+                return None
+        return None
+
+    def _partitions_of(self, reader: Reader, url: str) -> list[Partition]:
+        if url not in self._partitions:
+            files = [file for file in reader.files if file.stored_url == url]
+            self._partitions[url] = list(reader.only(files).partitions())
+        return self._partitions[url]
+
+    def _share_of_file(self, number: int, url: str) -> float:
+        """Return about which share of a file's documents comes before this one."""
+        if len(self._partitions[url]) < 2:
+            return 0.0
+        before = number
+        total = len(self.table)
+        files = self.table.row(0)["file"], self.table.row(total - 1)["file"]
+        if files[0] == files[1]:
+            return before / max(1, total)
+        return 0.5
+
+    def _read(self, reader: Reader, url: str, index: int, partition: Partition) -> tuple[list[str], pa.Array]:
+        name = (url, index)
+        if name not in self._contents:
+            keys: list[str] = []
+            contents: list[pa.Array] = []
+            for batch in reader.read(partition):
+                if isinstance(batch.content, Bag):
+                    raise ValueError("counted words have no text")
+                keys += batch.keys.to_pylist()
+                contents.append(_as_texts(batch.content))
+            self._contents[name] = (keys, pa.chunked_array(contents, pa.large_string()))
+            if len(self._contents) > KEPT:
+                self._contents.popitem(last=False)
+        return self._contents[name]
+
+    def tokens(self, text: str) -> list[tuple[int, int, str]]:
+        """Return the place of each token of a text, and the token as the vocabulary has it."""
+        pattern = re.compile(str(self.options.get("token_pattern") or r"(?u)\b\w\w+\b"))
+        lowered = text
+        if self.options.get("lowercase", True) and not self.options.get("tokens"):
+            lowered = text.lower()
+        if self.options.get("tokens"):
+            pattern = re.compile(r"\S+")
+        if len(lowered) != len(text):
+            # Some letters become two in lower case. Places would then be wrong.
+            return []
+        group = 1 if pattern.groups else 0
+        return [(match.start(group), match.end(group), match.group(group)) for match in pattern.finditer(lowered)]
+
+
+def _as_texts(content: pa.Array) -> pa.Array:
+    """Return texts as they are, and lists of tokens joined by blanks."""
+    if pa.types.is_large_list(content.type) or pa.types.is_list(content.type):
+        return pc.binary_join(content, " ").cast(pa.large_string())
+    return content.cast(pa.large_string())

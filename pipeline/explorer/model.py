@@ -1,0 +1,203 @@
+"""The model that a page shows: opened from a run or a folder, and read when its parts are needed."""
+
+import threading
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import scipy.sparse
+
+from ...io.stores.corpus import Corpus
+from ...io.stores.store import DataError, JsonObject, Store
+from ..engine.run import RunStore
+from ..models.base.estimator import Estimator
+from ..models.base.names import clean_name, read_names, write_names
+from ..models.base.saved import SavedModel, read_model_meta
+from ..models.lda.estimator import LDA
+from ..models.nmf.estimator import NMF
+from ..models.registry import load_model, model_of_run
+from ..models.versions import model_in_use
+from .table import Distributions
+
+
+class ExploredModel:
+    """A saved model, or the last commit of a run that has no saved model yet."""
+
+    def __init__(self, url: str):
+        self.given = url
+        self._lock = threading.Lock()
+        self._run: str | None = None
+        self.url = url
+        self.meta: JsonObject
+        if _has_model(url):
+            self.meta = read_model_meta(url)
+        elif _has_model(f"{url.rstrip('/')}/model"):
+            self.url = f"{url.rstrip('/')}/model"
+            self.meta = read_model_meta(self.url)
+        elif Store(url).exists("run.json"):
+            self._open_run(url)
+        else:
+            # Raises the error that says what is missing.
+            read_model_meta(url)
+
+    def _open_run(self, url: str) -> None:
+        self._run = url
+        run = RunStore(url).meta
+        place = run["config"].get("run", {}).get("model")
+        if place and _has_model(place):
+            self._run, self.url = None, place
+            self.meta = read_model_meta(place)
+            return
+        self.meta = {
+            "model": run["config"].get("model", {}).get("kind", run["algorithm"]),
+            "about": {"data": run["data"]["url"]},
+        }
+
+    @property
+    def kind(self) -> str:
+        """The kind of the model, such as "lda"."""
+        return str(self.meta["model"])
+
+    @property
+    def title(self) -> str:
+        """The last parts of the path: "news" of runs/news/model."""
+        parts = self.given.rstrip("/").split("/")
+        if parts[-1] == "model" and len(parts) > 1:
+            return parts[-2]
+        return parts[-1]
+
+    @property
+    def data(self) -> str:
+        """URL of the data that the model was trained on."""
+        return str(self.meta["about"]["data"])
+
+    @property
+    def is_saved(self) -> bool:
+        """Whether this is a saved model, beside which names can be stored."""
+        return self._run is None
+
+    @cached_property
+    def digest(self) -> str:
+        """Digest of the model's arrays and vocabulary."""
+        if self.is_saved:
+            return str(self.meta["arrays"]).removeprefix("arrays-")
+        return self.estimator.model_.digest()
+
+    @property
+    def estimator(self) -> Estimator:
+        """The model in memory. The first use reads it."""
+        with self._lock:
+            return self._estimator
+
+    @cached_property
+    def _estimator(self) -> Estimator:
+        if self._run is not None:
+            return model_of_run(self._run)
+        return load_model(self.url)
+
+    @cached_property
+    def vocabulary(self) -> pa.Table:
+        """The vocabulary: one row per word."""
+        if self.is_saved:
+            return SavedModel.open(self.url).vocabulary
+        return self.estimator.model_.vocabulary
+
+    @cached_property
+    def words(self) -> list[str]:
+        """The words in the order of their ids. Columns of a matrix without names are numbers."""
+        if (
+            isinstance(self.meta.get("about", {}).get("feature_names"), list)
+            or "word" not in self.vocabulary.column_names
+        ):
+            estimator = self.estimator
+            if isinstance(estimator, NMF):
+                return estimator.vectors_.index_to_key
+        return self.vocabulary["word"].to_pylist()
+
+    @cached_property
+    def _folded(self) -> pa.Array:
+        return pc.utf8_lower(pa.array(self.words, pa.large_string()))
+
+    def find_words(self, text: str, limit: int) -> list[int]:
+        """Return the ids of words that contain a text: the word itself first, then those that begin with it."""
+        wanted = text.lower()
+        matches = np.flatnonzero(pc.match_substring(self._folded, wanted).to_numpy(zero_copy_only=False))
+        # Ids are ranks by frequency, so the first are the most frequent.
+        best = matches[: 50 * limit].tolist()
+        if wanted in self._first_word:
+            best.insert(0, self._first_word[wanted])
+        order = {
+            word: (self.words[word].lower() != wanted, not self.words[word].lower().startswith(wanted)) for word in best
+        }
+        return sorted(order, key=lambda word: (*order[word], word))[:limit]
+
+    @cached_property
+    def _first_word(self) -> dict[str, int]:
+        return {word.lower(): number for number, word in reversed(list(enumerate(self.words)))}
+
+    @cached_property
+    def distributions(self) -> Distributions:
+        """The topics as sparse rows. The first use reads the model."""
+        estimator = self.estimator
+        if isinstance(estimator, LDA):
+            return _distributions_of_lda(estimator)
+        if isinstance(estimator, NMF):
+            return _distributions_of_nmf(estimator)
+        raise DataError(f"{self.given}: {self.kind} models have no topics")
+
+    # --- names ---
+
+    def read_names(self) -> dict[int, str]:
+        """Return the names that users gave to topics."""
+        if not self.is_saved:
+            return {}
+        return read_names(model_in_use(self.url), str(self.meta["arrays"]))
+
+    def name_topic(self, topic: int, name: str) -> dict[int, str]:
+        """Store the name of a topic, or remove it if it is empty, and return all names."""
+        if not self.is_saved:
+            raise DataError(f"{self.given}: this run is not finished, and names are stored with a finished model")
+        with self._lock:
+            names = self.read_names()
+            names.pop(topic, None)
+            if clean_name(name):
+                names[topic] = clean_name(name)
+            write_names(model_in_use(self.url), str(self.meta["arrays"]), names)
+            return names
+
+
+def _has_model(url: str) -> bool:
+    try:
+        read_model_meta(url)
+    except DataError:
+        return False
+    return True
+
+
+def _distributions_of_lda(estimator: LDA) -> Distributions:
+    model = estimator.model_
+    parts = []
+    totals = model.shared["totals"].astype(np.float64)
+    for block in model.blocks:
+        shape = (len(block["row_ptr"]) - 1, len(totals))
+        parts.append(scipy.sparse.csr_matrix((block["counts"], block["topics"], block["row_ptr"]), shape))
+    by_word = parts[0] if len(parts) == 1 else scipy.sparse.vstack(parts, format="csr")
+    prior = float(model.shared["beta"])
+    return Distributions(by_word, prior, totals + prior * by_word.shape[0], estimator.topic_sizes_)
+
+
+def _distributions_of_nmf(estimator: NMF) -> Distributions:
+    weights = np.ascontiguousarray(estimator.components_.T)
+    totals = weights.sum(axis=0, dtype=np.float64)
+    return Distributions(scipy.sparse.csr_matrix(weights), 0.0, totals, totals / max(float(totals.sum()), 1e-300))
+
+
+def corpus_of(model: ExploredModel, given: str | None) -> Corpus | None:
+    """Return the corpus that was given, or the one that the model was trained on if it still exists."""
+    if given is not None:
+        return Corpus(given)
+    try:
+        return Corpus(model.data)
+    except (DataError, ValueError):
+        return None

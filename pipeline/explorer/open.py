@@ -1,0 +1,85 @@
+"""Open the explorer of a model, and write it into one file."""
+
+from ...io.stores.corpus import Corpus
+from ...io.stores.store import DataError, JsonObject
+from ..models.lda.estimator import LDA
+from ..models.nmf.estimator import NMF
+from .model import ExploredModel, corpus_of
+from .page import Page
+from .server import answer
+from .topics import TopicExplorer
+from .vectors import VectorExplorer
+
+AnyExplorer = TopicExplorer | VectorExplorer
+
+#: Most topics of a page without a server, and documents of each topic that it contains.
+FILE_TOPICS = 500
+FILE_DOCUMENTS = 6
+#: Words of each topic whose own view is in the file.
+FILE_WORDS = 60
+
+
+def open_explorer(
+    url: str, corpus_url: str | None = None, limit: int = 100_000, labels: dict[str, str] | None = None
+) -> AnyExplorer:
+    """Return the explorer of a model or run.
+
+    ``limit`` is the number of documents to look at. ``labels`` are groups of words or nodes, which colour their map.
+    """
+    model = ExploredModel(url)
+    if model.kind in (LDA.kind, NMF.kind):
+        corpus: Corpus | None = corpus_of(model, corpus_url)
+        return TopicExplorer(model, corpus, limit)
+    if corpus_url is not None:
+        raise ValueError(f"{url}: --corpus applies to models of topics, and this is a {model.kind} model")
+    return VectorExplorer(model, labels)
+
+
+def write_file(explorer: AnyExplorer) -> str:
+    """Return the page with all its answers, which needs no server; raise DataError for a model that is too large."""
+    if isinstance(explorer, VectorExplorer):
+        return Page().render(_vector_answers(explorer))
+    if explorer.n_topics > FILE_TOPICS:
+        raise DataError(
+            f"{explorer.model.given}: {explorer.n_topics:,} topics are too many for one file, which may have "
+            f"{FILE_TOPICS:,}; use `corpusmill explore` without --html"
+        )
+    return Page().render(_topic_answers(explorer))
+
+
+def _vector_answers(explorer: VectorExplorer) -> JsonObject:
+    found: JsonObject = {"model": explorer.answer_model()}
+    numbers = found["model"]["ids"]
+    for number in numbers:
+        found[f"neighbours?word={number}"] = explorer.answer_neighbours(number)
+    # Neighbours that are not on the map have a name, but no view of their own.
+    vocabulary = {number: explorer.vectors.index_to_key[number] for number in numbers}
+    found["vocabulary"] = [[number, word] for number, word in vocabulary.items()]
+    return found
+
+
+def _topic_answers(explorer: TopicExplorer) -> JsonObject:
+    if explorer.scan is not None:
+        explorer.scan.start()
+        explorer.scan.wait()
+    found: JsonObject = {"model": explorer.answer_model()}
+    words: dict[int, str] = {}
+    documents: set[int] = set()
+    for topic in range(explorer.n_topics):
+        shown = answer(explorer, "topic", {"topic": str(topic)})
+        found[f"topic?topic={topic}"] = shown
+        words.update(zip(shown["ids"][:FILE_WORDS], shown["words"], strict=False))
+        if explorer.documents is None:
+            continue
+        listed = explorer.answer_documents(topic)
+        listed["documents"] = listed["documents"][:FILE_DOCUMENTS]
+        documents.update(entry["document"] for entry in listed["documents"])
+        found[f"documents?topic={topic}"] = listed
+        for column in explorer.documents.metadata_columns:
+            found[f"groups?topic={topic}&column={column}"] = explorer.answer_groups(topic, column)
+    for word in words:
+        found[f"word?word={word}"] = explorer.answer_word(word)
+    for document in sorted(documents):
+        found[f"document?document={document}"] = explorer.answer_document(document)
+    found["vocabulary"] = [[number, word] for number, word in words.items()]
+    return found

@@ -1,0 +1,285 @@
+"""Answers the questions of the page about a topic model."""
+
+import threading
+from functools import cached_property
+
+import numpy as np
+
+from ...io.stores.corpus import Corpus
+from ...io.stores.store import Arrays, DataError, JsonObject
+from ...io.text.vocabulary import find_word_ids
+from ..models.base import apply
+from ..models.base.similarity import top_indices
+from ..models.base.text import TextEstimator
+from .documents import DocumentTable, SourceTexts
+from .model import ExploredModel
+from .scan import Scan
+from .table import FORMAT, TopicTable, build_table, cached_arrays
+
+#: Words of a topic that are named in lists and on the map.
+TITLE_WORDS = 6
+#: Topics listed of a word and of a document.
+LISTED_TOPICS = 30
+DOCUMENT_TOPICS = 10
+#: Results of a search, of each kind.
+FOUND = 8
+#: Most characters and words of a document that are shown.
+SHOWN_CHARACTERS = 200_000
+SHOWN_WORDS = 20_000
+#: Characters of a document in a list.
+SNIPPET = 240
+
+
+class TopicExplorer:
+    """What the page asks about the topics of LDA and NMF. Each answer is a JSON object."""
+
+    def __init__(self, model: ExploredModel, corpus: Corpus | None, limit: int):
+        self.model = model
+        self.table = TopicTable.from_arrays(cached_arrays(f"topics-{FORMAT}-{model.kind}-{model.digest}", self._build))
+        self.documents: DocumentTable | None = None
+        self.scan: Scan | None = None
+        if corpus is not None and corpus.n_documents:
+            self._open(corpus, limit)
+
+    def _build(self) -> Arrays:
+        return build_table(self.model.distributions).as_arrays()
+
+    def _open(self, corpus: Corpus, limit: int) -> None:
+        self.documents = DocumentTable(corpus)
+        self.texts = SourceTexts(self.documents)
+        self.corpus = corpus
+        self.scan = Scan(self.documents, self._shares, self.n_topics, limit)
+
+    def start(self) -> None:
+        """Begin to read what later answers need. The page is usable meanwhile."""
+        if self.scan is not None:
+            self.scan.start()
+        else:
+            threading.Thread(target=lambda: self.model.distributions, daemon=True).start()
+
+    def stop(self) -> None:
+        """Stop looking at documents."""
+        if self.scan is not None:
+            self.scan.stop()
+
+    @property
+    def n_topics(self) -> int:
+        """Number of topics."""
+        return len(self.table.sizes)
+
+    @cached_property
+    def _names(self) -> dict[int, str]:
+        return self.model.read_names()
+
+    # --- answers ---
+
+    def answer_model(self) -> JsonObject:
+        """The model as a whole: the map, and a line for each topic."""
+        words = self.model.words
+        heads = [[words[v] for v in self.table.most_relevant(topic, TITLE_WORDS)] for topic in range(self.n_topics)]
+        return {
+            "type": "topics",
+            "kind": self.model.kind,
+            "title": self.model.title,
+            "words": len(words),
+            "x": _rounded(self.table.xy[:, 0], 4),
+            "y": _rounded(self.table.xy[:, 1], 4),
+            "radius": _rounded(self.table.radii, 5),
+            "size": _rounded(self.table.sizes, 6),
+            "heads": heads,
+            "names": {str(topic): name for topic, name in self._names.items()},
+            "can_name": self.model.is_saved,
+            "documents": len(self.documents) if self.documents is not None else 0,
+            "columns": self.documents.metadata_columns if self.documents is not None else [],
+        }
+
+    def answer_topic(self, topic: int) -> JsonObject:
+        """One topic: its words, the topics near it and those that occur with it."""
+        start, stop = self.table.word_ptr[topic], self.table.word_ptr[topic + 1]
+        ids = self.table.words[start:stop]
+        near = zip(self.table.near[topic].tolist(), _rounded(self.table.distances[topic], 3), strict=True)
+        return {
+            "topic": topic,
+            "size": float(self.table.sizes[topic]),
+            "ids": ids.tolist(),
+            "words": [self.model.words[v] for v in ids],
+            "probability": _rounded(self.table.probabilities[start:stop], 6),
+            "overall": _rounded(self.table.overall[ids], 8),
+            "near": [{"topic": other, "distance": distance} for other, distance in near],
+        }
+
+    def answer_documents(self, topic: int) -> JsonObject:
+        """The documents that have most of a topic, and topics that occur with it, as far as documents were seen."""
+        if self.scan is None or self.documents is None:
+            return {"seen": 0, "wanted": 0, "documents": [], "together": [], "failure": ""}
+        found = [self._listed(number, share) for number, share in self.scan.documents(topic)]
+        together = self.scan.together(topic, LISTED_TOPICS)
+        return {
+            "seen": self.scan.seen,
+            "wanted": self.scan.limit,
+            "documents": found,
+            "together": [{"topic": other, "ratio": round(ratio, 2), "documents": n} for other, ratio, n in together],
+            "failure": self.scan.failure,
+        }
+
+    def _listed(self, number: int, share: float) -> JsonObject:
+        assert self.documents is not None, "documents are listed only if there is a corpus"
+        row = self.documents.row(number)
+        return {"document": number, "key": str(row["key"]), "share": round(share, 4), "start": self._snippet(number)}
+
+    def _snippet(self, number: int) -> str:
+        """Return the first words of a document, as the vocabulary has them: texts would take too long for a list."""
+        assert self.documents is not None, "documents are listed only if there is a corpus"
+        ids = self.documents.words(number)[:40]
+        return " ".join(self._corpus_words[v] for v in ids)[:SNIPPET]
+
+    def answer_groups(self, topic: int, column: str) -> JsonObject:
+        """The mean share of a topic in groups of documents, by a column of metadata."""
+        if self.scan is None or self.documents is None or column not in self.documents.metadata_columns:
+            raise DataError(f"the corpus has no column {column!r}")
+        return {"column": column, "groups": self.scan.groups(column, topic)}
+
+    def answer_word(self, word: int) -> JsonObject:
+        """The topics of a word."""
+        shares = self.model.distributions.rows(np.array([word]))[0]
+        weights = shares * self.table.sizes
+        given_word = weights / max(float(weights.sum()), 1e-300)
+        best = top_indices(given_word, LISTED_TOPICS)
+        best = best[given_word[best] > 1e-4]
+        large = np.flatnonzero(given_word > 1e-3)
+        topics = zip(best.tolist(), _rounded(given_word[best], 5), _rounded(shares[best], 7), strict=True)
+        return {
+            "id": word,
+            "word": self.model.words[word],
+            "overall": float(self.table.overall[word]),
+            "topics": [{"topic": k, "share": share, "probability": p} for k, share, p in topics],
+            "map": {"topics": large.tolist(), "shares": _rounded(given_word[large], 4)},
+        }
+
+    def answer_document(self, document: int) -> JsonObject:
+        """A document: its metadata, its topics and its text, each word with its most likely topic."""
+        if self.documents is None or not 0 <= document < len(self.documents):
+            raise DataError(f"there is no document {document}")
+        row = self.documents.row(document)
+        corpus_ids = self.documents.words(document)
+        known = self._model_ids[corpus_ids]
+        shares = self._shares(np.array([0, len(corpus_ids)]), corpus_ids)[0]
+        best = [k for k in top_indices(shares, DOCUMENT_TOPICS).tolist() if shares[k] >= 0.01]
+        text = self.texts.text(document, row)
+        segments = self._colour_text(text, shares) if text else self._colour_words(corpus_ids, shares)
+        return {
+            "document": document,
+            "key": str(row["key"]),
+            "file": str(row["file"]),
+            "metadata": {name: str(row[name]) for name in self.documents.metadata_columns if row[name] is not None},
+            "tokens": len(corpus_ids),
+            "unknown": int((known < 0).sum()),
+            "topics": [{"topic": k, "share": round(float(shares[k]), 4)} for k in best],
+            "is_text": bool(text),
+            "is_bag": not self.corpus.is_ordered,
+            "segments": segments,
+        }
+
+    def answer_search(self, text: str) -> JsonObject:
+        """Words, topics and documents that contain a text."""
+        text = text.strip()[:100]
+        if not text:
+            return {"words": [], "topics": [], "documents": []}
+        ids = self.model.find_words(text, FOUND)
+        wanted = text.lower()
+        topics = [topic for topic, name in sorted(self._names.items()) if wanted in name.lower()]
+        if text.isdecimal() and int(text) < self.n_topics:
+            topics.insert(0, int(text))
+        found: list[tuple[int, str]] = []
+        if self.documents is not None:
+            found = self.documents.find(text, FOUND)
+        return {
+            "words": [{"id": v, "word": self.model.words[v]} for v in ids],
+            "topics": topics[:FOUND],
+            "documents": [{"document": number, "key": key} for number, key in found],
+        }
+
+    def store_name(self, topic: int, name: str) -> JsonObject:
+        """Store the name of a topic and return all names."""
+        if not 0 <= topic < self.n_topics:
+            raise DataError(f"there is no topic {topic}")
+        self._names = self.model.name_topic(topic, name)
+        return {"names": {str(number): text for number, text in self._names.items()}}
+
+    # --- documents ---
+
+    @cached_property
+    def _corpus_words(self) -> list[str]:
+        return self.corpus.vocabulary["word"].to_pylist()
+
+    @cached_property
+    def _model_ids(self) -> np.ndarray:
+        """The model's id of each word of the corpus, -1 for words that the model does not have."""
+        return find_word_ids(self.corpus.vocabulary["word"], self.model.vocabulary)
+
+    def _shares(self, doc_ptr: np.ndarray, corpus_ids: np.ndarray) -> np.ndarray:
+        """Return the topic shares of documents given by the ids of the corpus: (D, K), rows sum to one."""
+        estimator = self.model.estimator
+        if not isinstance(estimator, TextEstimator):
+            raise DataError(f"{self.model.kind} models cannot be applied to documents")
+        ids = self._model_ids[corpus_ids]
+        known = ids >= 0
+        pointers = np.r_[0, np.cumsum(known)][doc_ptr]
+        words = ids[known].astype(np.uint32)
+        rows = estimator.transform_chunk(pointers, words, apply.document_keys(estimator, pointers, words))
+        return rows / np.maximum(rows.sum(axis=1, keepdims=True), 1e-30)
+
+    def _topics_of_words(self, ids: np.ndarray, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the most likely topic of each word in a document, -1 for unknown words, and its probability."""
+        topics = np.full(len(ids), -1)
+        strengths = np.zeros(len(ids))
+        used, positions = np.unique(ids, return_inverse=True)
+        is_known = used >= 0
+        weights = self.model.distributions.rows(used[is_known]) * shares
+        sums = weights.sum(axis=1)
+        best = weights.argmax(axis=1)
+        of_used = np.full(len(used), -1)
+        strength_of_used = np.zeros(len(used))
+        of_used[is_known] = np.where(sums > 0, best, -1)
+        strength_of_used[is_known] = weights[np.arange(len(best)), best] / np.maximum(sums, 1e-300)
+        topics[:] = of_used[positions]
+        strengths[:] = strength_of_used[positions]
+        return topics, strengths
+
+    def _colour_text(self, text: str, shares: np.ndarray) -> list[list[object]]:
+        """Return the pieces of a text: [text, topic or -1, probability]."""
+        text = text[:SHOWN_CHARACTERS]
+        tokens = self.texts.tokens(text)
+        ids = find_word_ids([word for _, _, word in tokens], self.model.vocabulary)
+        topics, strengths = self._topics_of_words(ids, shares)
+        segments: list[list[object]] = []
+        position = 0
+        for (start, stop, _), topic, strength in zip(tokens, topics.tolist(), strengths.tolist(), strict=True):
+            if topic < 0:
+                continue
+            if start > position:
+                segments.append([text[position:start], -1, 0])
+            segments.append([text[start:stop], topic, round(strength, 2)])
+            position = stop
+        if position < len(text):
+            segments.append([text[position:], -1, 0])
+        return segments
+
+    def _colour_words(self, corpus_ids: np.ndarray, shares: np.ndarray) -> list[list[object]]:
+        """Return the words of a document without text: in their order, or once with their number in a bag of words."""
+        counts = np.ones(len(corpus_ids), np.int64)
+        if not self.corpus.is_ordered:
+            corpus_ids, counts = np.unique(corpus_ids, return_counts=True)
+            order = np.argsort(-counts, kind="stable")
+            corpus_ids, counts = corpus_ids[order], counts[order]
+        corpus_ids = corpus_ids[:SHOWN_WORDS]
+        topics, strengths = self._topics_of_words(self._model_ids[corpus_ids], shares)
+        segments: list[list[object]] = []
+        for word, count, topic, strength in zip(corpus_ids, counts, topics.tolist(), strengths.tolist(), strict=False):
+            text = self._corpus_words[word] + (f" ×{count}" if count > 1 else "")
+            segments += [[text, topic, round(strength, 2)], [" ", -1, 0]]
+        return segments
+
+
+def _rounded(values: np.ndarray, digits: int) -> list[float]:
+    return np.round(values.astype(np.float64), digits).tolist()

@@ -1,0 +1,171 @@
+"""Answers the questions of the page about word vectors, and about the nodes of a graph."""
+
+import threading
+from functools import cached_property
+
+import numpy as np
+
+from ...io.stores.store import Arrays, DataError, JsonObject
+from ..models.base.capabilities import HasWordVectors
+from ..models.base.similarity import top_indices
+from ..models.base.vectors import WordVectors
+from .layout import map_points, reduce
+from .model import ExploredModel
+from .table import cached_arrays
+
+#: Most frequent words on the map.
+MAP_WORDS = 1000
+#: Neighbours listed of a word, and kept in a page without a server.
+NEIGHBOURS = 25
+FOUND = 12
+#: Groups into which points of a map are divided if they have no labels.
+GROUPS = 12
+#: Changes with the content of the cached map.
+FORMAT = 1
+
+
+class VectorExplorer:
+    """What the page asks about Word2Vec, Node2Vec and random indexing. Each answer is a JSON object."""
+
+    def __init__(self, model: ExploredModel, labels: dict[str, str] | None = None):
+        self.model = model
+        self.labels = labels or {}
+        self._lock = threading.Lock()
+        self.map = cached_arrays(f"vectors-{FORMAT}-{MAP_WORDS}-{model.kind}-{model.digest}", self._build)
+
+    def start(self) -> None:
+        """Begin to read the vectors. The map is shown meanwhile."""
+        threading.Thread(target=lambda: self.vectors, daemon=True).start()
+
+    def stop(self) -> None:
+        """There is nothing to stop."""
+
+    def _build(self) -> Arrays:
+        vectors = self.vectors
+        counts = vectors.counts if vectors.counts is not None else -np.arange(len(vectors))
+        chosen = top_indices(counts, MAP_WORDS)
+        rows = vectors.vectors[chosen]
+        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+        features = reduce(rows / np.where(lengths > 0, lengths, 1))
+        xy = map_points(features, np.arange(len(chosen), 0, -1).astype(np.float64))
+        return {"ids": chosen.astype(np.int64), "xy": xy, "groups": cluster(features, GROUPS)}
+
+    @property
+    def vectors(self) -> WordVectors:
+        """The vectors. The first use reads the model."""
+        with self._lock:
+            return self._vectors
+
+    @cached_property
+    def _vectors(self) -> WordVectors:
+        estimator = self.model.estimator
+        if not isinstance(estimator, HasWordVectors):
+            raise DataError(f"{self.model.given}: {self.model.kind} models have neither topics nor vectors")
+        return estimator.wv
+
+    @cached_property
+    def _sorted(self) -> tuple[list[str], dict[str, int]]:
+        """The words in lower case, and the first word of each spelling."""
+        folded = [word.lower() for word in self.vectors.index_to_key]
+        return folded, {word: number for number, word in reversed(list(enumerate(folded)))}
+
+    # --- answers ---
+
+    def answer_model(self) -> JsonObject:
+        """The map of the most frequent words."""
+        words = self.vectors.index_to_key
+        ids = self.map["ids"].tolist()
+        names = [words[number] for number in ids]
+        answer: JsonObject = {
+            "type": "vectors",
+            "kind": self.model.kind,
+            "title": self.model.title,
+            "words": len(words),
+            "dimensions": self.vectors.vector_size,
+            "x": np.round(self.map["xy"][:, 0].astype(float), 4).tolist(),
+            "y": np.round(self.map["xy"][:, 1].astype(float), 4).tolist(),
+            "radius": [0.006] * len(ids),
+            "ids": ids,
+            "labels": names,
+            "names": {},
+        }
+        groups = self.map["groups"].tolist()
+        if self.labels:
+            labels = [self.labels.get(name, "no label") for name in names]
+            known = sorted(set(labels))
+            groups = [known.index(label) for label in labels]
+            answer["groups"] = labels
+        most = max(groups, default=0) + 1
+        answer["hues"] = [(20 + 360 * group // most) % 360 for group in groups]
+        return answer
+
+    def answer_neighbours(self, word: int) -> JsonObject:
+        """The nearest words of a word."""
+        vectors = self.vectors
+        name = vectors.index_to_key[word]
+        answer: JsonObject = {"id": word, "word": name, "near": self._near([word], [], NEIGHBOURS)}
+        if vectors.counts is not None:
+            answer["count"] = int(vectors.counts[word])
+        if name in self.labels:
+            answer["group"] = self.labels[name]
+        return answer
+
+    def answer_analogy(self, a: str, b: str, c: str) -> JsonObject:
+        """Words that are to ``c`` what ``b`` is to ``a``."""
+        numbers = [self._number(word) for word in (a, b, c)]
+        return {"near": self._near([numbers[1], numbers[2]], [numbers[0]], NEIGHBOURS)}
+
+    def answer_search(self, text: str) -> JsonObject:
+        """Words that contain a text: the word itself first, then those that begin with it."""
+        wanted = text.strip()[:100].lower()
+        folded = self._sorted[0]
+        found: list[int] = []
+        if wanted:
+            matches = [number for number, word in enumerate(folded) if wanted in word]
+            found = sorted(
+                matches, key=lambda number: (folded[number] != wanted, not folded[number].startswith(wanted))
+            )
+        words = [{"id": number, "word": self.vectors.index_to_key[number]} for number in found[:FOUND]]
+        return {"words": words, "topics": [], "documents": []}
+
+    def _number(self, word: str) -> int:
+        if not word:
+            raise DataError("fill in three words")
+        number = self.vectors.get_index(word, -1)
+        if number < 0:
+            number = self._sorted[1].get(word.lower(), -1)
+        if number < 0:
+            raise DataError(f"the word {word[:50]!r} is not in the vocabulary of this model")
+        return number
+
+    def _near(self, positive: list[int], negative: list[int], topn: int) -> list[JsonObject]:
+        found = self.vectors.most_similar(list(positive), list(negative), topn=topn)
+        number_of = self.vectors.key_to_index
+        return [
+            {"id": number_of[word], "word": word, "similarity": round(float(similarity), 4)}
+            for word, similarity in found
+        ]
+
+
+def cluster(features: np.ndarray, n_groups: int) -> np.ndarray:
+    """Divide points (n, D) into groups by k-means with the starts of k-means++: (n,) int64, the same in every call."""
+    rng = np.random.default_rng(0)
+    n_groups = min(n_groups, len(features))
+    centres = features[:1]
+    for _ in range(n_groups - 1):
+        least = _squares(features, centres).min(axis=1)
+        if least.sum() == 0:
+            break
+        centres = np.vstack([centres, features[rng.choice(len(features), p=least / least.sum())]])
+    groups = np.zeros(len(features), np.int64)
+    for _ in range(50):
+        groups = _squares(features, centres).argmin(axis=1)
+        means = [features[groups == g].mean(axis=0) if (groups == g).any() else centres[g] for g in range(len(centres))]
+        if np.allclose(means, centres):
+            break
+        centres = np.array(means)
+    return groups.astype(np.int64)
+
+
+def _squares(rows: np.ndarray, others: np.ndarray) -> np.ndarray:
+    return np.maximum((rows**2).sum(axis=1)[:, None] + (others**2).sum(axis=1) - 2 * rows @ others.T, 0)

@@ -158,7 +158,7 @@ class SourceTexts:
             if reader is None:
                 return None
             try:
-                return self._find(reader, number, str(row["file"]), str(row["key"]))
+                return self._find(reader, number, str(row.get("file", "")), str(row["key"]))
             except (DataError, OSError, ValueError, IndexError):
                 return None
 

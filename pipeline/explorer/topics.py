@@ -170,7 +170,7 @@ class TopicExplorer:
         return {
             "document": document,
             "key": str(row["key"]),
-            "file": str(row["file"]),
+            "file": str(row.get("file", "")),
             "metadata": {name: str(row[name]) for name in self.documents.metadata_columns if row[name] is not None},
             "tokens": len(corpus_ids),
             "unknown": int((known < 0).sum()),

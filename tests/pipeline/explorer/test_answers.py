@@ -1,0 +1,157 @@
+"""What the explorer answers about topics and documents, compared with the model itself."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from corpusmill import LDA, NMF, Corpus, RandomIndexing, ingest
+from corpusmill.pipeline.explorer.layout import fit_into_square, map_points, reduce, spread_circles
+from corpusmill.pipeline.explorer.open import open_explorer, write_file
+from corpusmill.pipeline.ingest.options import IngestOptions
+
+SEA = "Ship sea sailor harbour wave storm anchor"
+BREAD = "Bread oven flour baker dough crust yeast"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A source of two subjects, its corpus in several chunks, and an LDA model."""
+    folder = tmp_path_factory.mktemp("answers")
+    texts = [((SEA, BREAD)[number % 2] + ". ") * (1 + number % 5) for number in range(1200)]
+    lines = [json.dumps({"id": f"d{number}", "text": text}) for number, text in enumerate(texts)]
+    (folder / "texts.jsonl").write_text("\n".join(lines))
+    ingest(str(folder / "texts.jsonl"), str(folder / "corpus"), IngestOptions(key="id", chunk_tokens=9000))
+    corpus = Corpus(str(folder / "corpus"))
+    assert len(corpus.chunks) > 2
+    LDA(3, max_iter=20, random_state=1, doc_topic_prior=0.1).fit(corpus).save(str(folder / "lda"))
+    return folder
+
+
+def finished(explorer):
+    """Return an explorer that has looked at its documents."""
+    explorer.scan.start()
+    explorer.scan.wait()
+    assert explorer.scan.failure == ""
+    return explorer
+
+
+def test_words_and_their_topics_are_those_of_the_model(folder):
+    explorer = open_explorer(str(folder / "lda"))
+    model = LDA.load(str(folder / "lda"))
+    phi = model.components_ / model.components_.sum(axis=1, keepdims=True)
+    for topic in model.topics(10):
+        shown = explorer.answer_topic(topic["topic"])
+        assert shown["words"][0] == topic["words"][0]["word"]
+        # Only words with at least one token are listed.
+        assert shown["probability"] == pytest.approx(phi[topic["topic"], shown["ids"]], abs=1e-6)
+        assert shown["size"] == pytest.approx(topic["size"])
+    word = model.words_.index("harbour")
+    joint = phi[:, word] * model.topic_sizes_
+    found = {entry["topic"]: entry["share"] for entry in explorer.answer_word(word)["topics"]}
+    assert found == pytest.approx({k: p for k, p in enumerate(joint / joint.sum()) if p > 1e-4}, abs=1e-5)
+
+
+def test_documents_are_ranked_by_their_share_of_a_topic_and_show_their_text(folder):
+    explorer = finished(open_explorer(str(folder / "lda")))
+    weights = LDA.load(str(folder / "lda")).transform(Corpus(str(folder / "corpus")))
+    largest = int(weights.sum(axis=0).argmax())
+    listed = explorer.answer_documents(largest)
+    assert listed["seen"] == 1200
+    for entry in listed["documents"]:
+        assert entry["share"] == pytest.approx(weights[entry["document"], largest], abs=1e-4)
+        assert entry["key"] == f"d{entry['document']}"
+    for number in (0, 651, 1199):
+        shown = explorer.answer_document(number)
+        text = "".join(segment[0] for segment in shown["segments"])
+        assert shown["is_text"]
+        assert text == ((SEA, BREAD)[number % 2] + ". ") * (1 + number % 5)
+        shares = {entry["topic"]: entry["share"] for entry in shown["topics"]}
+        assert shares == pytest.approx({k: w for k, w in enumerate(weights[number]) if w >= 0.01}, abs=1e-4)
+        # Both subjects have words of their own, so each word belongs to the document's main topic.
+        topics = {segment[1] for segment in shown["segments"]} - {-1}
+        assert topics <= set(shares)
+
+
+def test_a_sample_of_documents_and_a_source_that_is_gone_are_no_error(folder, tmp_path):
+    explorer = finished(open_explorer(str(folder / "lda"), limit=600))
+    assert 600 <= explorer.answer_documents(0)["seen"] <= 1100
+    (folder / "texts.jsonl").rename(tmp_path / "moved.jsonl")
+    try:
+        shown = open_explorer(str(folder / "lda")).answer_document(3)
+    finally:
+        (tmp_path / "moved.jsonl").rename(folder / "texts.jsonl")
+    assert not shown["is_text"]
+    assert "".join(segment[0] for segment in shown["segments"]).split() == BREAD.lower().split() * 4
+
+
+def test_nmf_and_matrices_without_words_have_a_page(tmp_path):
+    counts = np.random.default_rng(0).poisson(1, (40, 9))
+    NMF(3, max_iter=5).fit(counts).save(str(tmp_path / "nmf"))
+    explorer = open_explorer(str(tmp_path / "nmf"))
+    assert explorer.answer_model()["documents"] == 0
+    assert explorer.answer_topic(0)["words"]
+    page = write_file(explorer)
+    assert "{{" not in page
+    assert len(page) < 1_000_000
+
+
+def test_search_finds_words_topics_and_documents(folder):
+    explorer = open_explorer(str(folder / "lda"))
+    found = explorer.answer_search("SA")
+    assert [entry["word"] for entry in found["words"]] == ["sailor"]
+    assert explorer.answer_search("2")["topics"] == [2]
+    assert explorer.answer_search("d1199")["documents"] == [{"document": 1199, "key": "d1199"}]
+    assert explorer.answer_search(" ") == {"words": [], "topics": [], "documents": []}
+
+
+def test_names_stay_with_a_model_that_is_trained_further_and_not_with_a_new_one(folder, tmp_path):
+    explorer = open_explorer(str(folder / "lda"))
+    explorer.store_name(1, "Second\tone")
+    try:
+        model = LDA.load(str(folder / "lda"))
+        model.partial_fit(Corpus(str(folder / "corpus"))).save(str(tmp_path / "next"))
+        assert LDA.load(str(tmp_path / "next")).topics()[1]["name"] == "Second one"
+        LDA(3, max_iter=1).fit(Corpus(str(folder / "corpus"))).save(str(tmp_path / "next"))
+        assert "name" not in LDA.load(str(tmp_path / "next")).topics()[1]
+        assert json.loads(Path(tmp_path / "next" / "names.json").read_text())["names"] == {"1": "Second one"}
+    finally:
+        explorer.store_name(1, "")
+    assert "name" not in LDA.load(str(folder / "lda")).topics()[1]
+
+
+def test_random_indexing_has_a_map_of_words(folder):
+    RandomIndexing(dimension=64).fit(Corpus(str(folder / "corpus"))).save(str(folder / "ri"))
+    explorer = open_explorer(str(folder / "ri"))
+    model = explorer.answer_model()
+    assert sorted(model["labels"]) == sorted((SEA + " " + BREAD).lower().split())
+    assert explorer.answer_neighbours(model["ids"][0])["near"]
+    assert len(write_file(explorer)) < 1_000_000
+
+
+# --- the map ---
+
+
+def test_a_map_keeps_groups_together_and_is_the_same_in_every_call():
+    rng = np.random.default_rng(3)
+    groups = np.repeat(np.arange(4), 30)
+    features = rng.normal(size=(4, 20))[groups] * 3 + rng.normal(size=(120, 20)) * 0.3
+    points = map_points(features, np.ones(120))
+    np.testing.assert_array_equal(points, map_points(features, np.ones(120)))
+    assert points.min() >= 0
+    assert points.max() <= 1
+    centres = np.array([points[groups == group].mean(axis=0) for group in range(4)])
+    nearest = np.linalg.norm(points[:, None] - centres, axis=2).argmin(axis=1)
+    assert (nearest == groups).all()
+    reduced = reduce(features, 5)
+    distances = np.linalg.norm(features[0] - features[1:], axis=1)
+    assert np.corrcoef(distances, np.linalg.norm(reduced[0] - reduced[1:], axis=1))[0, 1] > 0.95
+
+
+def test_circles_are_moved_apart():
+    radii = np.array([0.1, 0.2, 0.05])
+    moved = spread_circles(np.full((3, 2), 0.5), radii)
+    for a in range(3):
+        for b in range(a):
+            assert np.linalg.norm(moved[a] - moved[b]) >= 0.99 * (radii[a] + radii[b])
+    assert fit_into_square(np.zeros((1, 2))).tolist() == [[0.5, 0.5]]

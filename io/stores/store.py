@@ -307,7 +307,7 @@ class Store:
     def read_array_rows(self, name: str, array: str, first: int, stop: int) -> np.ndarray:
         """Read some rows of one array of a group, without verifying checksums; raise DataError for damage."""
         try:
-            with self._explained_errors(name):
+            with self.explained_errors(name):
                 return read_rows(_GroupFiles(self, name), array, first, stop)
         except (FileNotFoundError, ValueError) as error:
             raise DataError(f"{self.where(name)}/{array}: cannot be read ({error}); write the store again") from None

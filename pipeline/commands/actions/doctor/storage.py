@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 from dask.utils import format_bytes
 
-from .....io.stores.locks import Locked, acquire_lock, read_with_tag, write_if_unchanged
+from .....io.stores.conditional import honours_conditions, read_with_tag, write_if_unchanged
+from .....io.stores.locks import Locked, acquire_lock
 from .....io.stores.store import DataError, Store
 from ...results import Finding
 from .finding import advice, fine, problem
@@ -88,7 +89,8 @@ def check_conditional_writes(scratch: Scratch) -> Iterator[Finding]:
     stale = write_if_unchanged(store, "HEAD", b"3", tag)
     second = write_if_unchanged(store, "HEAD", b"4", "")
     content = read_with_tag(store, "HEAD")[0]
-    if not is_new or not is_replaced or stale or second or content != b"2":
+    is_refused = is_new and is_replaced and not stale and not second and content == b"2"
+    if not is_refused or not honours_conditions(store, "HEAD"):
         yield problem(
             "second writer",
             f"{scratch.url} ignores conditions of writes, so two jobs could overwrite each other: use S3 or "

@@ -6,23 +6,30 @@ import io
 import signal
 import webbrowser
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from ....io.stores.store import DataError, Store
-from ...explorer.open import open_explorer, write_file
+from ...explorer.open import AnyExplorer, open_explorer, write_file
 from ...explorer.server import Server
 
 
-def serve(
-    url: str,
-    corpus: str | None,
-    limit: int,
-    labels: str | None,
-    port: int,
-    browser: bool,
-    report: Callable[[str], None],
-) -> None:
+@dataclass(frozen=True)
+class Request:
+    """What to show: a run or model, the corpus of its documents, how many of these, and a file of labels."""
+
+    url: str
+    corpus: str | None = None
+    limit: int = 100_000
+    labels: str | None = None
+
+    def open(self) -> AnyExplorer:
+        """Return the explorer."""
+        return open_explorer(self.url, self.corpus, self.limit, _read_labels(self.labels))
+
+
+def serve(request: Request, port: int, browser: bool, report: Callable[[str], None]) -> None:
     """Serve the page until the process is interrupted. ``report`` receives the address of the page."""
-    explorer = open_explorer(url, corpus, limit, _read_labels(labels))
+    explorer = request.open()
     server = Server(explorer, port)
     explorer.start()
     report(server.address)
@@ -42,9 +49,9 @@ async def _serve(server: Server) -> None:
     await server.serve(stopped)
 
 
-def write_html(url: str, corpus: str | None, limit: int, labels: str | None, path: str) -> int:
+def write_html(request: Request, path: str) -> int:
     """Write the page into one file and return its number of bytes."""
-    content = write_file(open_explorer(url, corpus, limit, _read_labels(labels))).encode()
+    content = write_file(request.open()).encode()
     folder, slash, name = path.rpartition("/")
     Store(folder or slash or ".").write_bytes(name, content)
     return len(content)

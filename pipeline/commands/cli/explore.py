@@ -47,14 +47,15 @@ def explore(
       corpusmill explore demo/model --html topics.html
       corpusmill explore runs/graph/model --labels groups.tsv
     """
-    from ..actions.explore import serve, write_html
+    from ..actions.explore import Request, serve, write_html
 
+    request = Request(url, corpus, limit, labels)
     if html is not None:
-        facts = {"page": html, "bytes": write_html(url, corpus, limit, labels, html)}
+        facts = {"page": html, "bytes": write_html(request, html)}
         show.result(facts, as_json, lambda: show.facts(facts))
         return
 
     def report(address: str) -> None:
         show.result({"url": address}, as_json, lambda: click.echo(f"{address}\nCtrl-C ends the server."))
 
-    serve(url, corpus, limit, labels, port, not no_browser, report)
+    serve(request, port, not no_browser, report)

@@ -6,7 +6,7 @@ import json
 import re
 from importlib import resources
 
-from ...io.stores.store import JsonObject
+from ....io.stores.store import JsonObject
 
 #: The modules of the script. A module imports only from those before it.
 SCRIPTS = ("dom.js", "state.js", "map.js", "words.js", "topics.js", "documents.js", "vectors.js", "main.js")
@@ -18,7 +18,7 @@ class Page:
     """The parts of the page, and the policy that allows no other script and no other style."""
 
     def __init__(self) -> None:
-        folder = resources.files(__package__).joinpath("page")
+        folder = resources.files(__package__)
         self.markup = folder.joinpath("index.html").read_text("utf-8")
         self.style = folder.joinpath("style.css").read_text("utf-8")
         # Modules of one file need no imports. Their names are distinct, which a test checks.

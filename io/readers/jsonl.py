@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.json
 
@@ -122,9 +123,12 @@ def _as_array(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _is_utf8(data: bytes) -> bool:
+    offsets = np.array([0, len(data)], np.int64)
+    text = pa.LargeStringArray.from_buffers(1, pa.py_buffer(offsets), pa.py_buffer(data))
     try:
-        data.decode()
-    except UnicodeDecodeError:
+        # Unlike bytes.decode, this makes no copy.
+        text.validate(full=True)
+    except pa.ArrowInvalid:
         return False
     return True
 

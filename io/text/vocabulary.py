@@ -8,11 +8,9 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import scipy.sparse
 
 from ..stores.store import DataError
 from .stop_words import ENGLISH
-from .tokens import Tokens
 
 #: Ids are 32 bits wide.
 MAX_WORDS = 1 << 32
@@ -39,29 +37,6 @@ def count_table(words: pa.Array, term_frequency: np.ndarray, document_frequency:
             "document_frequency": np.asarray(document_frequency, np.int64),
         }
     )
-
-
-def count_words(tokens: Tokens, is_counted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return term and document frequencies, each (W,) int64, over the documents where ``is_counted`` (D,) is True."""
-    lengths = np.diff(tokens.doc_ptr)
-    ids = tokens.ids
-    if not is_counted.all():
-        ids = ids[np.repeat(is_counted, lengths)]
-    doc_ptr = np.append(0, np.cumsum(lengths * is_counted))
-    ones = np.ones(len(ids), np.int8)
-    # SciPy converts rows to columns by a counting sort, which keeps the documents of a word in order.
-    by_word = scipy.sparse.csr_matrix((ones, ids, doc_ptr), shape=(len(lengths), len(tokens.words))).tocsc()
-    first = by_word.indptr[:-1]
-    stop = by_word.indptr[1:]
-    term_frequency = np.diff(by_word.indptr).astype(np.int64)
-    # A token whose predecessor is the same word in the same document adds no document. repeats_before[i] is the number
-    # of such pairs among the first i tokens.
-    repeats_before = np.zeros(max(2, len(ids) + 1), np.int64)
-    if len(ids) > 1:
-        np.cumsum(by_word.indices[1:] == by_word.indices[:-1], out=repeats_before[2:])
-    # The pair of a word's first token and its predecessor belongs to two words, so counting begins after it.
-    repeats = repeats_before[np.maximum(stop, 1)] - repeats_before[np.minimum(first + 1, len(ids))]
-    return term_frequency, np.where(term_frequency > 0, term_frequency - repeats, 0)
 
 
 class WordCounts:

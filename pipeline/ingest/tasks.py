@@ -33,8 +33,8 @@ from ...io.readers.source import Partition
 from ...io.stores.chunk import make_chunk
 from ...io.stores.corpus import write_chunk
 from ...io.text import vocabulary as voc
-from ...io.text.tokens import tokenise
 from .job import BucketCounts, DocumentRange, EncodedCounts, Job, PartitionCounts, WrittenChunk
+from .words import PartitionWords
 from .work_files import read_batch, read_table, write_table
 
 #: Bytes of words that a task merges at once.
@@ -55,28 +55,25 @@ def run_and_record(function: Callable[..., Result], job: Job, stage: str, index:
 
 def count_partition(job: Job, index: int, reader: Reader, part: Partition) -> PartitionCounts:
     """Tokenise a partition. Write its tokens batch by batch, and its words with their counts."""
-    words = voc.WordCounts()
+    words = PartitionWords(job.options)
     counts = PartitionCounts(documents=0, counted=0, tokens=0, batches=0, bad_lines=0, bad_example="")
     bad: list[BadLine] = []
     for batch in reader.read(part):
         bad += batch.bad
-        tokens = tokenise(batch, job.options)
         held_out = is_held_out(batch.keys, job.options.held_out)
-        term_frequency, document_frequency = voc.count_words(tokens, ~held_out)
-        numbers = words.add(tokens.words, term_frequency, document_frequency)
+        doc_ptr, numbers = words.add(batch, ~held_out)
         columns = {
             "key": batch.keys,
             "held_out": held_out,
-            # Numbers are int32 and never negative, so that a view as uint32 is the same and copies nothing.
-            "tokens": _token_lists(tokens.doc_ptr, numbers[tokens.ids].view(np.uint32)),
+            "tokens": _token_lists(doc_ptr, numbers),
             "file": _file_column(batch.keys, part),
         }
         write_table(job.files, f"batches/{index:06d}/{counts['batches']:06d}.arrow", pa.table(columns))
         counts["batches"] += 1
         counts["documents"] += len(held_out)
         counts["counted"] += int(np.count_nonzero(~held_out))
-        counts["tokens"] += len(tokens.ids)
-    _write_counts(job, index, words)
+        counts["tokens"] += len(numbers)
+    _write_counts(job, index, words.table())
     if bad:
         counts["bad_lines"] = len(bad)
         counts["bad_example"] = bad[0].error
@@ -103,12 +100,12 @@ def _file_column(keys: pa.Array, part: Partition) -> pa.Array:
     return pa.array([urls[key] for key in keys.to_pylist()], pa.string())
 
 
-def _write_counts(job: Job, index: int, words: voc.WordCounts) -> None:
-    """Write the words of a partition, sorted by bucket, so that each merging task reads one record batch."""
-    buckets = voc.hash_buckets(words.words, job.n_buckets)
+def _write_counts(job: Job, index: int, words: pa.Table) -> None:
+    """Write the count table of a partition, sorted by bucket, so that each merging task reads one record batch."""
+    buckets = voc.hash_buckets(voc.words_of(words), job.n_buckets)
     order = np.argsort(buckets, kind="stable")
     numbers = pa.array(np.arange(len(order), dtype=np.uint32))
-    table = words.table().append_column("number", numbers)
+    table = words.append_column("number", numbers)
     if job.n_buckets > 1:
         table = table.take(order)
     bounds = np.searchsorted(buckets[order], np.arange(job.n_buckets + 1))

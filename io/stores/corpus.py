@@ -215,7 +215,9 @@ def write_chunk(store: Store, part: str, chunk: Chunk) -> ChunkInfo:
 
 def vocabulary_hash(words: Iterable[str]) -> str:
     """Return a digest of the words in the order of their ids."""
-    return hashlib.sha256("".join(f"{word}\n" for word in words).encode()).hexdigest()[:32]
+    # Every word is followed by a newline, the last one too.
+    lines = "\n".join([*words, ""])
+    return hashlib.sha256(lines.encode()).hexdigest()[:32]
 
 
 def commit_corpus(

@@ -65,7 +65,7 @@ class BucketCounts(TypedDict):
 
 
 class EncodedCounts(TypedDict):
-    """What `tasks.encode_partition` returns."""
+    """What `tasks.number_partition` returns."""
 
     tokens: int
     unseen: int  # tokens whose words are not in the vocabulary

@@ -88,7 +88,7 @@ class Ingest:
         counted = self._count_partitions()
         vocabulary = self._merge_words(counted)
         to_encode = [(index, counts["batches"]) for index, counts in enumerate(counted)]
-        encoded = self._run_stage("ids", tasks.encode_partition, to_encode)
+        encoded = self._run_stage("ids", tasks.number_partition, to_encode)
         chunk_tokens = self._chunk_tokens(encoded)
         written = self._write_chunks(len(counted), chunk_tokens)
         self._finish(vocabulary, written, _about(self.job, counted, encoded, chunk_tokens))

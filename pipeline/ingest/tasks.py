@@ -10,7 +10,7 @@ buckets by their hash::
     merged/<bucket>.arrow          words of a bucket that are kept, with counts over all partitions
     vocabulary.arrow               all words that are kept; a row's number is the id
     given.arrow                    the vocabulary that the caller gave, if there is one
-    encoded/<p>/<b>.arrow          like batches, with ids in place of numbers; other words are left out
+    word-ids/<p>.arrow             id of each word number of partition p, -1 for words that are not kept
     lengths/<p>.arrow              one row per document: held_out, number of tokens, batch
     keys/<part>-<c>.arrow          keys and files of the documents of chunk c
     bad/<p>.jsonl                  bad lines of partition p, if there are any
@@ -68,7 +68,7 @@ def count_partition(job: Job, index: int, reader: Reader, part: Partition) -> Pa
             "tokens": _token_lists(doc_ptr, numbers),
             "file": _file_column(batch.keys, part),
         }
-        write_table(job.files, f"batches/{index:06d}/{counts['batches']:06d}.arrow", pa.table(columns))
+        write_table(job.files, _batch_name(index, counts["batches"]), pa.table(columns))
         counts["batches"] += 1
         counts["documents"] += len(held_out)
         counts["counted"] += int(np.count_nonzero(~held_out))
@@ -139,24 +139,34 @@ def _kept_words(job: Job, merged: pa.Table, n_documents: int) -> pa.Table:
 # --- second pass: ids and chunks ---
 
 
-def encode_partition(job: Job, index: int, n_batches: int) -> EncodedCounts:
-    """Replace the word numbers of a partition by ids, without words that are not kept; write the documents' lengths."""
+def number_partition(job: Job, index: int, n_batches: int) -> EncodedCounts:
+    """Find the ids of the words of a partition. Write them, and the lengths of the documents without other words."""
     ids = _ids_of_numbers(job, index)
+    write_table(job.files, _ids_name(index), pa.table({"id": ids}))
+    are_all_kept = bool((ids >= 0).all())
     counts = EncodedCounts(tokens=0, unseen=0, longest=0)
     length_tables = [_length_table(pa.chunked_array([], pa.bool_()), np.empty(0, np.int64), 0)]
     for batch in range(n_batches):
-        table = read_table(job.files, f"batches/{index:06d}/{batch:06d}.arrow")
+        table = read_table(job.files, _batch_name(index, batch))
         doc_ptr, numbers = token_arrays(table)
-        new_ptr, kept = voc.encode(doc_ptr, numbers, ids)
-        encoded = table.set_column(2, "tokens", _token_lists(new_ptr, kept))
-        write_table(job.files, f"encoded/{index:06d}/{batch:06d}.arrow", encoded)
+        new_ptr = doc_ptr
+        if not are_all_kept:
+            new_ptr = voc.encode(doc_ptr, numbers, ids)[0]
         lengths = np.diff(new_ptr)
         length_tables.append(_length_table(table["held_out"], lengths, batch))
-        counts["tokens"] += len(kept)
-        counts["unseen"] += len(numbers) - len(kept)
+        counts["tokens"] += int(new_ptr[-1])
+        counts["unseen"] += len(numbers) - int(new_ptr[-1])
         counts["longest"] = max(counts["longest"], int(lengths.max(initial=0)))
     write_table(job.files, f"lengths/{index:06d}.arrow", pa.concat_tables(length_tables))
     return counts
+
+
+def _batch_name(partition: int, batch: int) -> str:
+    return f"batches/{partition:06d}/{batch:06d}.arrow"
+
+
+def _ids_name(partition: int) -> str:
+    return f"word-ids/{partition:06d}.arrow"
 
 
 def _ids_of_numbers(job: Job, index: int) -> np.ndarray:
@@ -190,17 +200,23 @@ def token_arrays(table: pa.Table) -> tuple[np.ndarray, np.ndarray]:
 
 def gather_chunk(job: Job, part: str, chunk: int, ranges: list[DocumentRange]) -> WrittenChunk:
     """Collect the documents of a chunk, sort their tokens by word as well, and write the chunk."""
-    tables = []
+    keys = []
+    lengths = [np.zeros(1, np.int64)]
+    words = []
     # Ranges are in the order of the source, so those of one batch are neighbours, and its file is read once.
     for (partition, batch), group in itertools.groupby(ranges, key=lambda r: (r.partition, r.batch)):
-        table = read_table(job.files, f"encoded/{partition:06d}/{batch:06d}.arrow")
-        tables += _rows_of_ranges(table, part, group)
-    documents = pa.concat_tables(tables)
-    write_table(job.files, f"keys/{part}-{chunk:06d}.arrow", documents.select(["key", "file"]))
-    doc_ptr, words = token_arrays(documents)
-    digest = hashlib.sha256(doc_ptr.tobytes())
-    digest.update(np.ascontiguousarray(words).data)
-    info = write_chunk(job.store, part, make_chunk(chunk, doc_ptr, words))
+        table = read_table(job.files, _batch_name(partition, batch))
+        ids = read_table(job.files, _ids_name(partition))["id"].to_numpy()
+        for rows in _rows_of_ranges(table, part, group):
+            doc_ptr, kept = voc.encode(*token_arrays(rows), ids)
+            keys.append(rows.select(["key", "file"]))
+            lengths.append(np.diff(doc_ptr))
+            words.append(kept)
+    write_table(job.files, f"keys/{part}-{chunk:06d}.arrow", pa.concat_tables(keys))
+    made = make_chunk(chunk, np.cumsum(np.concatenate(lengths)), np.concatenate(words))
+    digest = hashlib.sha256(made.doc_ptr.tobytes())
+    digest.update(made.words.data)
+    info = write_chunk(job.store, part, made)
     return WrittenChunk(info=asdict(info), digest=digest.hexdigest())
 
 

@@ -282,6 +282,45 @@ def _read_token(
     return i, end, hashed ^ eight, n_characters
 
 
+@kernel(inline="always")
+def _look_up(
+    words: Words,
+    keys: np.ndarray,
+    ends: np.ndarray,
+    n_read: int,
+    used: np.uint64,
+    n_words: np.uint64,
+    tokens: np.ndarray,
+    n_tokens: np.uint64,
+) -> tuple[np.uint64, np.uint64]:
+    """Look up a group of tokens, add the words that are new, and append the numbers of the words to ``tokens``.
+
+    Token k has the key ``keys[k]`` and ends at byte ``ends[k]`` of the arena. The first one begins at byte ``used``.
+    Returns ``used`` and ``n_words`` after the additions.
+    """
+    slots, arena, word_ptr, _ = words
+    start = used
+    for k in range(n_read):
+        length = ends[k] - start
+        slot = _find(slots, arena, word_ptr, keys[k], start, length)
+        entry = slots[slot + _1]
+        if entry == _0:
+            n_words += _1
+            entry = n_words << _HALF | min(length, LONG)
+            slots[slot] = keys[k]
+            slots[slot + _1] = entry
+            # The words before it in the group may have been known, so that their bytes are overwritten.
+            i = _0
+            while i < length:
+                arena[used + i] = arena[start + i]
+                i += _1
+            used += length
+            word_ptr[n_words] = used
+        start = ends[k]
+        tokens[n_tokens + np.uint64(k)] = (entry >> _HALF) - _1
+    return used, n_words
+
+
 @kernel
 def _split(
     data: np.ndarray,
@@ -325,24 +364,7 @@ def _split(
                     ends[n_read] = end
                     n_read += 1
                     start = end
-            start = used
-            for k in range(n_read):
-                length = ends[k] - start
-                slot = _find(slots, arena, word_ptr, keys[k], start, length)
-                entry = slots[slot + _1]
-                if entry == _0:
-                    n_words += _1
-                    entry = n_words << _HALF | min(length, LONG)
-                    slots[slot] = keys[k]
-                    slots[slot + _1] = entry
-                    j = _0
-                    while j < length:
-                        arena[used + j] = arena[start + j]
-                        j += _1
-                    used += length
-                    word_ptr[n_words] = used
-                start = ends[k]
-                tokens[n_tokens + np.uint64(k)] = (entry >> _HALF) - _1
+            used, n_words = _look_up(words, keys, ends, n_read, used, n_words, tokens, n_tokens)
             if is_counted[document]:
                 for k in range(n_read):
                     _count_token(statistics, np.uint64(tokens[n_tokens + np.uint64(k)]), first_document + document)

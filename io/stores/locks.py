@@ -24,7 +24,8 @@ import filelock
 from .conditional import honours_conditions, read_with_tag, write_if_unchanged
 from .store import DataError, Store, make_folder
 
-#: The owner of a lock on an object store counts as dead after this time without a heartbeat.
+#: The owner of a lock on an object store counts as dead after this time without a heartbeat. All processes that share a
+#: store must have the same value.
 EXPIRY_SECONDS = float(os.environ.get("CORPUSMILL_LOCK_SECONDS", "60"))
 #: How long an attempt to take a local lock waits: `is_locked` of another process may hold the lock for a moment.
 _LOCAL_WAIT_SECONDS = 0.2
@@ -37,18 +38,18 @@ class Locked(Exception):
 
 
 @contextlib.contextmanager
-def acquire_lock(store: Store, name: str, message: str, expiry: float = EXPIRY_SECONDS) -> Iterator[Callable[[], None]]:
+def acquire_lock(store: Store, name: str, message: str, expiry: float | None = None) -> Iterator[Callable[[], None]]:
     """Hold a lock of a store; yield a function that raises Locked once the lock is lost.
 
     Raises Locked with ``message`` if another process holds the lock, and Locked in place of any other error that occurs
     after the lock was lost. When the owner dies, a lock on a local path is free at once, and one on an object store
-    ``expiry`` seconds after the owner's last heartbeat.
+    ``expiry`` seconds after the owner's last heartbeat, by default EXPIRY_SECONDS.
     """
     if store.is_local:
         with _local_lock(store, name, message):
             yield lambda: None
         return
-    lease = Lease(store, name, expiry)
+    lease = Lease(store, name, expiry or EXPIRY_SECONDS)
     refusal = lease.try_acquire()
     if refusal:
         raise Locked(f"{store.url}: {message} ({refusal})")

@@ -40,7 +40,7 @@ def paused(command, is_reached):
     process = subprocess.Popen(
         [*COMMAND, command, "my.yaml"], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300
     while not is_reached() and time.monotonic() < deadline:
         time.sleep(0.02)
     process.send_signal(signal.SIGSTOP)

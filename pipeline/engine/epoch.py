@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ...io.stores.commit import read_commit
+from ...io.stores.in_memory import StoreInMemory
 from ...io.stores.store import Arrays, DataError, JsonObject, check_format, check_free
 from . import tasks
 from .algorithm import MAX_SHARDS, AnyAlgorithm, Metrics, PreviousModel, add
@@ -172,7 +173,8 @@ class _Engine:
             previous=training.previous,
             seed=training.seed,
             cache_bytes=self.plan.cache,
-            buffer_bytes=self.plan.buffers,
+            # Threads that read ahead and write behind would only cost time here.
+            buffer_bytes=0 if isinstance(store, StoreInMemory) else self.plan.buffers,
         )
         if self.run.step < 0:
             self._begin()

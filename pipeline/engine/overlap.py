@@ -173,6 +173,10 @@ class WriteBehind:
 
         Wait while the values that are not written yet occupy too much memory.
         """
+        if not self._budget.nbytes:
+            # Nothing can wait here, so a measurement would only cost time.
+            action()
+            return
         self._raise_error()
         if not self._pace.writes_behind or nbytes > self._budget.nbytes:
             self._pace.write(action)

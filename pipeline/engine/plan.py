@@ -7,7 +7,7 @@ from dask.utils import format_bytes
 from ...io.stores.store import DataError
 from .algorithm import AnyAlgorithm, MemoryEstimate
 from .data import TrainingData
-from .executors import Capacity
+from .executors import Capacity, Executor, Synchronous
 from .overlap import MAX_AHEAD
 
 #: Share of a worker's memory limit that a plan may use. Dask pauses a worker at 80%.
@@ -16,6 +16,9 @@ PLANNED_SHARE = 0.7
 PROCESS_BYTES = 320 << 20
 #: Share of the memory that tasks leave, for buffers.
 BUFFERS_SHARE = 0.25
+#: Maximum number of bytes of a run that is kept in memory, and the part of the memory limit that it may occupy.
+IN_MEMORY_BYTES = 128 << 20
+IN_MEMORY_SHARE = 1 / 16
 #: Stands for the memory of a worker without a limit.
 UNLIMITED = 1 << 62
 
@@ -105,3 +108,20 @@ def _too_large(algorithm: AnyAlgorithm, need: MemoryEstimate, capacity: Capacity
         f"for each of its {capacity.threads} threads ({format_bytes(capacity.memory)} memory limit): raise "
         f"memory_limit, use fewer threads per worker, {algorithm.size_hint}, or ingest with a smaller chunk_tokens"
     )
+
+
+def fits_in_memory(algorithm: AnyAlgorithm, data: TrainingData, executor: Executor) -> bool:
+    """Return whether a run may be kept in memory: it is trained in this process, and its model and states are small.
+
+    Training of small data would otherwise spend most of its time on files.
+    """
+    if not isinstance(executor, Synchronous) or not data.chunks:
+        return False
+    estimates = [algorithm.memory(data, chunk) for chunk in data.chunks]
+    # Two steps are kept while the next one is written.
+    needed = sum(2 * estimate.state for estimate in estimates) + 3 * max(estimate.model for estimate in estimates)
+    (worker,) = executor.capacities()
+    limit = IN_MEMORY_BYTES
+    if worker.memory:
+        limit = min(limit, int(IN_MEMORY_SHARE * worker.memory))
+    return needed <= limit

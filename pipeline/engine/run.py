@@ -25,6 +25,7 @@ from importlib.metadata import version
 
 from ...io.stores.commit import CommitFile, read_commit, take_over
 from ...io.stores.conditional import write_if_unchanged
+from ...io.stores.in_memory import open_store
 from ...io.stores.locks import acquire_lock, is_locked
 from ...io.stores.store import Arrays, DataError, JsonObject, Store, check_format, to_json
 from .algorithm import AnyAlgorithm, Metrics, PreviousModel
@@ -65,7 +66,7 @@ class RunStore:
     @cached_property
     def store(self) -> Store:
         """The store that has these files."""
-        return Store(self.url)
+        return open_store(self.url)
 
     @property
     def meta(self) -> JsonObject:

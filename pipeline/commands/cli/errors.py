@@ -9,7 +9,7 @@ from ....configs.redact import redact_urls
 from .signals import Terminated
 
 #: The extra that installs a library, by the library's name.
-EXTRAS = {"s3fs": "s3", "gcsfs": "gcs", "adlfs": "azure", "h5py": "h5ad"}
+EXTRAS = {"s3fs": "s3", "gcsfs": "gcs", "adlfs": "azure", "h5py": "h5ad", "sklearn": "cnmf", "matplotlib": "plot"}
 
 
 class ExitCode(IntEnum):

@@ -18,6 +18,7 @@ from ...engine.data import TrainingData
 from ...engine.epoch import Training, train
 from ...engine.events import Callback
 from ...engine.executors import executor_for
+from ...engine.plan import fits_in_memory
 from ...engine.run import RunStore, versions
 from ..versions import model_in_use
 from .fit_options import FitOptions, run_folder
@@ -248,9 +249,10 @@ class Estimator(Transformer, ABC):
             raise DataError(f"{data.title}: there is no word to train on; check what its documents contain")
         executor = executor_for(options.client)
         held_out = self._held_out_data(options.held_out, data)
-        with run_folder(options.run) as url:
+        algorithm = self.algorithm(data, previous)
+        with run_folder(options.run, fits_in_memory(algorithm, data, executor)) as url:
             training = Training(
-                algorithm=self.algorithm(data, previous),
+                algorithm=algorithm,
                 data=data,
                 run=RunStore(url),
                 epochs=self.planned_epochs(),

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ....io.stores.in_memory import url_in_memory
 from ....io.stores.store import JsonObject
 from ...engine.events import Callback
 from ...engine.executors import Executor, OnDask
@@ -57,10 +58,14 @@ def _shown(value: object) -> str:
 
 
 @contextmanager
-def run_folder(url: str | None) -> Iterator[str]:
-    """Yield ``url``, or a temporary folder that is removed afterwards."""
+def run_folder(url: str | None, is_small: bool = False) -> Iterator[str]:
+    """Yield ``url``, or a temporary folder that is removed afterwards. A small run has a store in memory instead."""
     if url is not None:
         yield url
+        return
+    if is_small:
+        with url_in_memory() as url:
+            yield url
         return
     with tempfile.TemporaryDirectory(prefix="corpusmill-run-", ignore_cleanup_errors=True) as folder:
         yield folder

@@ -8,7 +8,8 @@ import pytest
 import scipy.sparse
 import yaml
 from corpusmill.io.stores.store import DataError
-from corpusmill.pipeline.cnmf.factorize import Study, factorize, restarts
+from corpusmill.pipeline.cnmf.factorize import factorize
+from corpusmill.pipeline.cnmf.study import Study, plan_restarts
 from helpers.cells import write_h5ad
 
 pytest.importorskip("h5py")
@@ -48,7 +49,7 @@ def study(tmp_path):
 
 
 def test_restarts_have_the_seeds_that_prepare_draws():
-    found = restarts([3, 2], 2, 14)
+    found = plan_restarts([3, 2], 2, 14)
     np.random.seed(14)
     seeds = np.random.randint(low=1, high=(2**31) - 1, size=4)
     assert [restart[:2] for restart in found] == [(2, 0), (2, 1), (3, 0), (3, 1)]
@@ -56,7 +57,7 @@ def test_restarts_have_the_seeds_that_prepare_draws():
 
 
 def test_spectra_are_written_for_each_restart_and_find_the_programs(study):
-    planned = restarts([2, 3], 2, 1)
+    planned = plan_restarts([2, 3], 2, 1)
     assert factorize(study, planned) == planned
     programs = planted()[0]
     for restart in planned:
@@ -73,7 +74,7 @@ def test_spectra_are_written_for_each_restart_and_find_the_programs(study):
 
 
 def test_completed_restarts_are_skipped_on_request(study):
-    planned = restarts([2], 2, 1)
+    planned = plan_restarts([2], 2, 1)
     factorize(study, planned[:1])
     before = study.spectra(planned[0]).stat().st_mtime_ns
     assert factorize(study, planned, skip_completed=True) == planned[1:]
@@ -84,7 +85,7 @@ def test_completed_restarts_are_skipped_on_request(study):
 def test_other_losses_and_other_plans_are_refused(study):
     study.path("nmf_idvrun_params.yaml").write_text(yaml.safe_dump(PARAMETERS | {"beta_loss": "itakura-saito"}))
     with pytest.raises(ValueError, match="beta_loss is 'itakura-saito': choose frobenius or kullback-leibler"):
-        factorize(study, restarts([2], 1, 1))
+        factorize(study, plan_restarts([2], 1, 1))
     with pytest.raises(DataError, match="prepare planned 4 restarts, and the options give 6"):
         study.check_number(6)
     with pytest.raises(DataError, match="no such file; run `cnmf prepare` first"):
@@ -93,7 +94,7 @@ def test_other_losses_and_other_plans_are_refused(study):
 
 def test_a_frame_of_pandas_reads_the_spectra(study):
     pandas = pytest.importorskip("pandas")
-    (restart,) = factorize(study, restarts([2], 1, 1))
+    (restart,) = factorize(study, plan_restarts([2], 1, 1))
     with np.load(study.spectra(restart), allow_pickle=True) as arrays:
         frame = pandas.DataFrame(**arrays)
     assert frame.columns.tolist() == GENES
@@ -101,7 +102,7 @@ def test_a_frame_of_pandas_reads_the_spectra(study):
 
 
 def test_processes_share_the_restarts(study):
-    planned = restarts([2, 3], 2, 1)
+    planned = plan_restarts([2, 3], 2, 1)
     shares = [planned[worker::3] for worker in range(3)]
     assert sorted(itertools.chain(*shares)) == sorted(planned)
     assert json.dumps(shares[0])

@@ -25,7 +25,7 @@ class StoreInMemory(Store):
 
     @property
     def _groups(self) -> dict[str, Arrays]:
-        return _GROUPS.setdefault(self.url, {})
+        return _GROUPS.get(self.url, {})
 
     def exists(self, name: str = "") -> bool:
         """Return whether a file, a folder or a group of arrays exists."""
@@ -57,7 +57,7 @@ class StoreInMemory(Store):
 
     def write_arrays(self, name: str, arrays: Mapping[str, Any]) -> None:
         """Keep copies of a group of arrays."""
-        self._groups[name] = {key: np.array(array, order="C") for key, array in arrays.items()}
+        _GROUPS.setdefault(self.url, {})[name] = {key: np.array(array, order="C") for key, array in arrays.items()}
 
 
 def open_store(url: str) -> Store:

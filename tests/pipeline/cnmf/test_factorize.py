@@ -21,8 +21,9 @@ PARAMETERS = {
     "beta_loss": "frobenius",
     "solver": "cd",
     "init": "random",
-    "max_iter": 1000,
-    "tol": 0.0001,
+    # Few epochs, because a run in a folder writes to the disk after each.
+    "max_iter": 60,
+    "tol": 0.001,
 }
 GENES = [f"gene{column}" for column in range(30)]
 

@@ -1,0 +1,45 @@
+"""A small run that nobody can resume stays in memory, and has the same bits as one in a folder."""
+
+import tempfile
+
+import numpy as np
+import pytest
+import scipy.sparse
+from corpusmill import LDA, NMF
+from corpusmill.io.stores import in_memory
+from corpusmill.io.stores.matrix import write_matrix
+from corpusmill.pipeline.engine.executors import OnDask, Synchronous
+from corpusmill.pipeline.engine.plan import fits_in_memory
+
+COUNTS = scipy.sparse.random(60, 25, 0.3, "csr", np.float32, random_state=0, data_rvs=lambda n: np.arange(n) % 3 + 1)
+
+
+@pytest.mark.parametrize("model", [NMF(3, max_iter=4, device="cpu"), LDA(3, max_iter=4, device="cpu")], ids=["nmf", "lda"])
+def test_a_run_in_memory_has_the_bits_of_one_in_a_folder(model, tmp_path, monkeypatch):
+    name = "W" if isinstance(model, NMF) else "counts"
+    expected = type(model)(**model.get_params()).fit(COUNTS, run=str(tmp_path / "run"))
+    seen = []
+    # No folder for the run is made.
+    monkeypatch.setattr(tempfile, "TemporaryDirectory", _only_for_data(tempfile.TemporaryDirectory, seen))
+    found = model.fit(COUNTS)
+    assert not [prefix for prefix in seen if "run" in prefix]
+    np.testing.assert_array_equal(found.model_.joined(name), expected.model_.joined(name))
+    timeless = [{k: v for k, v in row.items() if "second" not in k} for row in found.history_]
+    assert timeless == [{k: v for k, v in row.items() if "second" not in k} for row in expected.history_]
+    assert not in_memory._GROUPS
+
+
+def _only_for_data(make, seen):
+    def note(*arguments, prefix="", **options):
+        seen.append(prefix)
+        return make(*arguments, prefix=prefix, **options)
+
+    return note
+
+
+def test_large_runs_and_runs_on_a_cluster_do_not_stay_in_memory(tmp_path, cluster_of):
+    matrix = write_matrix(tmp_path / "matrix", COUNTS)
+    small = NMF(3).algorithm(matrix)
+    assert fits_in_memory(small, matrix, Synchronous())
+    assert not fits_in_memory(NMF(500_000).algorithm(matrix), matrix, Synchronous())
+    assert not fits_in_memory(small, matrix, OnDask(cluster_of(2)))

@@ -14,8 +14,9 @@ from corpusmill.pipeline.engine.plan import fits_in_memory
 COUNTS = scipy.sparse.random(60, 25, 0.3, "csr", np.float32, random_state=0, data_rvs=lambda n: np.arange(n) % 3 + 1)
 
 
-@pytest.mark.parametrize("model", [NMF(3, max_iter=4, device="cpu"), LDA(3, max_iter=4, device="cpu")], ids=["nmf", "lda"])
-def test_a_run_in_memory_has_the_bits_of_one_in_a_folder(model, tmp_path, monkeypatch):
+@pytest.mark.parametrize("kind", [NMF, LDA])
+def test_a_run_in_memory_has_the_bits_of_one_in_a_folder(kind, tmp_path, monkeypatch):
+    model = kind(3, max_iter=4, device="cpu")
     name = "W" if isinstance(model, NMF) else "counts"
     expected = type(model)(**model.get_params()).fit(COUNTS, run=str(tmp_path / "run"))
     seen = []

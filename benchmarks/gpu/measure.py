@@ -94,6 +94,14 @@ def wall_seconds(call, turns=3) -> float:
     return min(seconds)
 
 
+def to_host_after(call, arrays=()) -> None:
+    """Run ``call``, and bring its result and some arrays back to the host, if kernels have left them on the device."""
+    from corpusmill.kernels.cuda.residents import RESIDENTS
+
+    result = call()
+    RESIDENTS.bring_back([*arrays] if result is None else [*arrays, result])
+
+
 def shared_rate() -> float:
     """Return the bytes per second of all shared memories: 128 per clock and multiprocessor. NaN in the simulator."""
     from numba import cuda

@@ -9,7 +9,7 @@ from corpusmill.kernels.cuda.word2vec import skip_gram as word2vec_cuda
 from corpusmill.kernels.word2vec import skip_gram as word2vec_cpu
 
 from benchmarks.gpu.data import random_documents
-from benchmarks.gpu.measure import copy_rate, kernel_seconds, print_row, report, wall_seconds
+from benchmarks.gpu.measure import copy_rate, kernel_seconds, print_row, report, to_host_after, wall_seconds
 from benchmarks.papers import word2vec_data_movement
 
 
@@ -25,10 +25,10 @@ def word2vec(session, words=17_005_207):
         train = partial(word2vec_cuda.train, method, text, step, *W)
         _, seconds = kernel_seconds(train)
         n = len(text.words)
-        rates = [n / s / 1e6 for s in (seconds, wall_seconds(train, 1))]
+        rates = [n / s / 1e6 for s in (seconds, wall_seconds(partial(to_host_after, train, W), 1))]
         moved = n * bytes_a_word(128, step)[method] / seconds
-        part = documents_of(text, 1_000_000)
-        cpu = documents_words(text, part) / wall_seconds(partial(word2vec_cpu.train, method, text, step, *W, part), 1)
+        part = first_documents(text, 1_000_000)
+        cpu = len(part.words) / wall_seconds(partial(word2vec_cpu.train, method, part, step, *W), 1)
         found = [*rates, moved / 1e9, moved / copy_rate(session), cpu / 1e6]
         report(session, "word2vec", method, *found, "8.6 x Wombat, V100" if method == "full" else "")
 
@@ -49,14 +49,11 @@ def step_of(n_words: int, dimension: int, window: int = 5, negative: int = 5):
     return step, [rng.normal(0, 0.1, (n_words, dimension)).astype(np.float32) for _ in range(2)]
 
 
-def documents_of(text, words: int) -> slice:
-    """Return the first documents that have about ``words`` words."""
-    return slice(0, int(np.searchsorted(text.ptr, min(words, text.ptr[-1]))))
-
-
-def documents_words(text, documents: slice) -> int:
-    """Return the number of words of these documents."""
-    return int(text.ptr[documents.stop])
+def first_documents(text, words: int):
+    """Return the text of the first documents, which have about ``words`` words."""
+    n_documents = int(np.searchsorted(text.ptr, min(words, text.ptr[-1])))
+    ptr = text.ptr[: n_documents + 1]
+    return word2vec_cpu.Text(ptr, text.words[: ptr[-1]], text.positions[: ptr[-1]])
 
 
 def bytes_a_word(dimension: int, step) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 import codecs
 import hashlib
+import io
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -11,6 +12,7 @@ from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 import fsspec
+import pyarrow as pa
 from fsspec.implementations.local import LocalFileSystem
 
 from ..stores.store import DataError, filesystem_of
@@ -19,6 +21,9 @@ from .stored_url import stored_url
 
 #: Extensions of compressed files, and fsspec's names of the compressions.
 COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zst": "zstd"}
+
+#: Bytes that are decompressed at once when a reader needs a single line.
+UNPACKED_BYTES = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -180,9 +185,15 @@ def _first_of(info: Mapping[str, Any], *names: str) -> str:
 @contextmanager
 def open_file(file: SourceFile, unpack: bool = True) -> Iterator[Any]:
     """Open a file for reading bytes, decompressed unless ``unpack`` is False; raise DataError if it is missing."""
+    compression = file.compression if unpack else None
+    # fsspec's stream for zstd reads the first frame only, takes a cut-off file as complete, and has no readline.
+    is_zstd = compression == "zstd"
     try:
-        with fsspec.open(file.url, "rb", compression=file.compression if unpack else None) as stream:
-            yield stream
+        with fsspec.open(file.url, "rb", compression=None if is_zstd else compression) as stream:
+            if is_zstd:
+                yield io.BufferedReader(pa.CompressedInputStream(stream, compression), UNPACKED_BYTES)
+            else:
+                yield stream
     except FileNotFoundError:
         raise DataError(f"{file.url}: no such file") from None
 

@@ -8,6 +8,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import zstandard
 from corpusmill.io.readers.batches import ReadOptions
 from corpusmill.io.readers.open import from_memory
 from corpusmill.io.stores.store import DataError
@@ -92,6 +93,13 @@ def test_truncated_gz(tmp_path, keep):
     packed = gzip.compress(b"".join(b"%d\n" % n for n in rng.integers(0, 10**9, 10_000)))
     path.write_bytes(packed[:keep])
     refuses(path, r"x\.txt\.gz, after line \d+: the gzip data is cut off")
+
+
+@pytest.mark.parametrize("keep", [3, 100, -1])
+def test_truncated_zst(tmp_path, keep):
+    path = tmp_path / "x.txt.zst"
+    path.write_bytes(zstandard.compress(b"".join(b"%d\n" % n for n in range(10_000)))[:keep])
+    refuses(path, r"x\.txt\.zst, after line \d+: the zstd data is cut off")
 
 
 @pytest.mark.parametrize("name", ["x.csv.gz", "x.jsonl.gz", "docword.x.txt.gz", "x.mtx.gz", "x.svm.gz", "folder/x.gz"])

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.io
 import scipy.sparse
+import zstandard
 from corpusmill.io.readers.batches import BATCH_TOKENS, ReadOptions
 from corpusmill.io.readers.open import from_memory, open_source
 from corpusmill.io.readers.reader import line_partitions
@@ -68,7 +69,19 @@ def test_a_compressed_file_is_not_cut(tmp_path):
     assert len(list(line_partitions(find_files(path)))) == 1
 
 
-@pytest.mark.parametrize("pack, ending", [(gzip.compress, ".gz"), (bz2.compress, ".bz2"), (lzma.compress, ".xz")])
+def test_all_frames_of_a_zst_file_are_read(tmp_path):
+    path = tmp_path / "x.txt.zst"
+    # Programs that compress with several threads write several frames. Blocks end within lines.
+    frames = [zstandard.compress(b"word %d\n" % i * 400_000) for i in range(3)]
+    path.write_bytes(b"".join(frames))
+    lines = b"".join(data for data, _ in line_blocks(find_files(path)[0], Partition(find_files(path)[0])))
+    assert lines == b"".join(b"word %d\n" % i * 400_000 for i in range(3))
+
+
+@pytest.mark.parametrize(
+    "pack, ending",
+    [(gzip.compress, ".gz"), (bz2.compress, ".bz2"), (lzma.compress, ".xz"), (zstandard.compress, ".zst")],
+)
 def test_compressed_lines(tmp_path, pack, ending):
     path = tmp_path / f"x.txt{ending}"
     path.write_bytes(pack("\n".join(DOCUMENTS).encode()))

@@ -61,6 +61,22 @@ def add_elements(url: str, elements: Mapping[str, Any], replace: bool = False) -
         remove_path(copy)
 
 
+def write_anndata(path: str, values: np.ndarray, rows: list[str], columns: list[str]) -> None:
+    """Write a new AnnData file (HDF5) with a dense matrix and the names of its rows and columns."""
+    import h5py
+
+    with h5py.File(path, "w") as root:
+        _encode(root, "anndata", "0.1.0")
+        _write(root, "X", values)
+        for table, names in (("obs", rows), ("var", columns)):
+            _write(root, f"{table}/_index", np.array(names, np.str_))
+            _encode(root[table], "dataframe", "0.2.0")
+            root[table].attrs["_index"] = "_index"
+            root[table].attrs["column-order"] = np.array([], "S1")
+        for name in ("layers", "obsm", "obsp", "uns", "varm", "varp"):
+            _write(root, name, {})
+
+
 def check_absent(url: str, paths: Iterable[str]) -> None:
     """Raise DataError if an AnnData file has one of the elements already."""
     with open_hierarchy(url) as root:

@@ -5,6 +5,8 @@ With P for ``{prefix}.{K}_topics``, C cells, R regions and K topics::
     P.cell_topic_probabilities.parquet   C rows, one column of lists of K float32: share of each topic in the cell
     P.region_topic_counts.parquet        K rows, one column of lists of R int32: tokens of each region in the topic
     P.stats.json                         see `statistics`
+    P_cell_topic_adata.h5ad              AnnData of C cells and K topics, written on request: the shares
+    P_region_topic_adata.h5ad            AnnData of R regions and K topics, written on request: shares of each topic
     P.parameters.json                    written last: its presence means that the bundle is complete
 """
 
@@ -22,11 +24,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import scipy.sparse
 
+from ...io.matrices.additions import write_anndata
 from ...io.stores.corpus import Corpus
 from ..engine.run import RunStore
 from ..models.lda.estimator import LDA
 from ..models.lda.interop import word_counts
-from .statistics import CellGroup, Statistics, statistics
+from .statistics import CellGroup, Statistics, shares_of, statistics
 
 #: Bytes of the shares of cells in one row group.
 GROUP_BYTES = 64 << 20
@@ -71,6 +74,8 @@ class Bundle:
         self.regions = Path(f"{self.base}.region_topic_counts.parquet")
         self.parameters = Path(f"{self.base}.parameters.json")
         self.statistics = Path(f"{self.base}.stats.json")
+        self.cells_anndata = Path(f"{self.base}_cell_topic_adata.h5ad")
+        self.regions_anndata = Path(f"{self.base}_region_topic_adata.h5ad")
 
     def is_complete(self, corpus: Corpus) -> bool:
         """Return whether the files exist and were made of the same corpus with the same parameters."""
@@ -83,13 +88,26 @@ class Bundle:
         """Write the files of a trained model. ``run`` has the topic of every token."""
         # A bundle with other parameters must not look complete while its files are replaced.
         self.parameters.unlink(missing_ok=True)
-        self.statistics.unlink(missing_ok=True)
+        for derived in (self.statistics, self.cells_anndata, self.regions_anndata):
+            derived.unlink(missing_ok=True)
         _write_lists(self.cells, "cell_topic_probabilities", _cell_shares(run, corpus, self.settings.n_topics), 0)
         counts = region_counts(model, corpus)
         _write_lists(self.regions, "region_topic_counts", iter(counts), counts.shape[1])
         with _replacing(self.parameters) as path:
             parameters = self._parameters(model, corpus, seconds, n_threads)
             path.write_text(json.dumps(parameters, indent=1) + "\n")
+
+    def write_anndata(self, corpus: Corpus) -> None:
+        """Write the two AnnData files of a complete bundle, unless they exist."""
+        topics = [f"Topic{number}" for number in range(1, self.settings.n_topics + 1)]
+        if not self.cells_anndata.exists():
+            cells = corpus.documents["key"].to_pylist()
+            with _replacing(self.cells_anndata) as path:
+                write_anndata(str(path), read_lists(self.cells), cells, topics)
+        if not self.regions_anndata.exists():
+            shares = shares_of(read_lists(self.regions))
+            with _replacing(self.regions_anndata) as path:
+                write_anndata(str(path), np.ascontiguousarray(shares.T), corpus.columns or [], topics)
 
     def _parameters(self, model: LDA, corpus: Corpus, seconds: float, n_threads: int) -> dict[str, Any]:
         settings = self.settings

@@ -53,7 +53,7 @@ def statistics(counts: np.ndarray, cells: Iterable[CellGroup], alpha: np.ndarray
     topic and of one region.
     """
     n_topics = len(counts)
-    phi = _shares(counts)
+    phi = shares_of(counts)
     top = np.argsort(phi, axis=1)[:, ::-1][:, :TOP_REGIONS]
     together = np.zeros((n_topics, top.shape[1], top.shape[1]), np.int64)
     weights = np.zeros(n_topics)
@@ -78,7 +78,7 @@ def statistics(counts: np.ndarray, cells: Iterable[CellGroup], alpha: np.ndarray
     }
 
 
-def _shares(counts: np.ndarray) -> np.ndarray:
+def shares_of(counts: np.ndarray) -> np.ndarray:
     """Return counts as shares of their row, (K, R) float32. A row without counts stays 0."""
     sums = counts.sum(axis=1, keepdims=True, dtype=np.int64)
     return (counts / np.maximum(sums, 1)).astype(np.float32)

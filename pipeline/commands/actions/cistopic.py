@@ -24,6 +24,7 @@ class GridRequest:
     regions: str | None = None
     with_statistics: bool = False
     plot: str | None = None
+    with_anndata: bool = False
     device: str = "auto"
     n_threads: int = 1
 
@@ -49,6 +50,9 @@ def cistopic(
         "n_topics": [bundle.settings.n_topics for bundle in bundles],
         "complete_before": sorted(skipped),
     }
+    if request.with_anndata:
+        for bundle in bundles:
+            bundle.write_anndata(corpus)
     if request.with_statistics or request.plot:
         comparison = compare(bundles, corpus)
         facts |= dict(comparison)

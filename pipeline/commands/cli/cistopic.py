@@ -27,6 +27,7 @@ from .session import load_config, open_session
 @click.option("-p", "--threads", default=1, show_default=True, type=click.IntRange(1), help="Worker processes.")
 @click.option("--stats", is_flag=True, help="Also compute the statistics by which a number of topics is chosen.")
 @click.option("--plot", metavar="FILE", help="Draw the statistics into this file, such as grid.png; needs matplotlib.")
+@click.option("--h5ad", is_flag=True, help="Also write AnnData files of cells by topics and of regions by topics.")
 @click.option("--device", type=click.Choice(("auto", "cpu", "cuda")), default="auto", show_default=True, help="Device.")
 @json_option
 def cistopic(
@@ -45,6 +46,7 @@ def cistopic(
     threads: int,
     stats: bool,
     plot: str | None,
+    h5ad: bool,
     device: str,
     as_json: bool,
 ) -> None:
@@ -76,7 +78,7 @@ def cistopic(
         optimize_interval=optimize_interval,
         random_seed=seed,
     )
-    request = GridRequest(matrices[0], prefix, numbers, cells, regions, stats, plot, device, threads)
+    request = GridRequest(matrices[0], prefix, numbers, cells, regions, stats, plot, h5ad, device, threads)
     cluster = {"kind": "synchronous"} if threads == 1 else {"kind": "local", "n_workers": threads}
     config = load_config((), (), {"cluster": cluster})
     with open_session(config, as_json) as session:

@@ -162,9 +162,11 @@ class RestartedEstimator(TextEstimator):
             member = type(self)(**self.get_params() | parameters).single_algorithm(data)
             # PaperHals and other solvers need more than a product and a sweep.
             if type(member) is not Hals or member.init != "random" or member.extrapolate:
-                raise ValueError(
-                    "several restarts need solver='hals', order='separable', init='random' and extrapolate=False"
-                )
+                needed = {"solver": "hals", "order": "separable", "init": "random", "extrapolate": False}
+                given = self.get_params()
+                wrong = [f"{name} is {given[name]!r}" for name, value in needed.items() if given[name] != value]
+                wanted = ", ".join(f"{name}={value!r}" for name, value in needed.items())
+                raise ValueError(f"{' and '.join(wrong)}, but several restarts need {wanted}")
             members.append(replace(member, device="cpu"))
         return SideBySide(
             bounds=members[0].bounds,

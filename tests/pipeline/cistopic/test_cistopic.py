@@ -1,7 +1,10 @@
 """Models of accessible regions in pycisTopic's files: their content, their statistics, and interruptions."""
 
 import json
+import multiprocessing
+import os
 import runpy
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +13,9 @@ import pytest
 import scipy.sparse
 from corpusmill.io.stores.store import DataError
 from corpusmill.pipeline.cistopic.bundle import Bundle, Settings, read_lists
-from corpusmill.pipeline.cistopic.grid import Execution, compare, make_corpus, train_grid
+from corpusmill.pipeline.cistopic.grid import Execution, compare, make_corpus, plot, train_grid
 from corpusmill.pipeline.cistopic.statistics import CellGroup, best_number, scaled, statistics
+from corpusmill.pipeline.engine.events import EpochFinished
 from helpers.cells import write_h5ad, write_market, write_names
 
 SETTINGS = Settings(n_topics=2, iterations=4)
@@ -138,6 +142,40 @@ def test_an_interrupted_grid_gives_the_same_files(files, tmp_path):
         np.testing.assert_array_equal(found, wanted)
 
 
+def train_until_killed(path, prefix, names, epoch):
+    """Train a grid in a process of its own, which is killed after an epoch of the smaller model."""
+
+    def kill(event):
+        # The model with more topics is trained first.
+        if isinstance(event, EpochFinished) and event.epoch == epoch and Bundle(prefix, Settings(3)).regions.exists():
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    corpus = make_corpus(path, prefix, *names)
+    train_grid(corpus, prefix, [2, 3], SETTINGS, Execution(callbacks=[kill]))
+
+
+def test_a_grid_that_was_killed_is_continued_to_the_same_files(files, tmp_path):
+    _, corpus, prefix = files
+    train_grid(corpus(), prefix, [2, 3], SETTINGS)
+    other = str(tmp_path / "killed")
+    names = (str(tmp_path / "cells.txt"), str(tmp_path / "regions.txt"))
+    arguments = (str(tmp_path / "row.mtx.gz"), other, names, 2)
+    process = multiprocessing.get_context("spawn").Process(target=train_until_killed, args=arguments)
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    assert Bundle(other, Settings(3)).parameters.exists()
+    assert not Bundle(other, Settings(2)).parameters.exists()
+    resumed = []
+    train_grid(corpus("killed"), other, [2, 3], SETTINGS, Execution(callbacks=[resumed.append]))
+    # Only the smaller model is continued, from its last epoch.
+    assert [event.epoch for event in resumed if isinstance(event, EpochFinished)] == [3, 4]
+    for number in (2, 3):
+        for found, wanted in zip(contents(other, number), contents(prefix, number), strict=True):
+            np.testing.assert_array_equal(found, wanted)
+    assert not list(tmp_path.glob("*.run-*"))
+
+
 def test_learned_priors_are_recorded_in_the_form_that_holds_them(files):
     _, corpus, prefix = files
     settings = Settings(2, iterations=4, optimize_interval=2)
@@ -156,6 +194,47 @@ def test_a_wrong_number_of_names_is_refused_with_both_numbers(tmp_path):
         make_corpus(path, str(tmp_path / "tm"), names, names)
     with pytest.raises(DataError, match="give the names of its cells and regions with --cells and --regions"):
         make_corpus(path, str(tmp_path / "tm"), names, None)
+
+
+def test_the_anndata_files_hold_shares_of_cells_and_of_topics(files):
+    h5py = pytest.importorskip("h5py")
+    _, corpus, prefix = files
+    (bundle,) = train_grid(corpus(), prefix, [3], SETTINGS)
+    bundle.write_anndata(corpus())
+    shares, counts = contents(prefix, 3)
+    for path, values, first in (
+        (bundle.cells_anndata, shares, "cell0"),
+        (bundle.regions_anndata, (counts / counts.sum(axis=1, keepdims=True)).T, "chr1:0-500"),
+    ):
+        with h5py.File(path) as file:
+            np.testing.assert_allclose(file["X"][:], values, rtol=1e-6)
+            assert file["X"].dtype == np.float32
+            assert file["obs/_index"].asstr()[0] == first
+            assert file["var/_index"].asstr()[:].tolist() == ["Topic1", "Topic2", "Topic3"]
+    # Files of other parameters do not stay.
+    train_grid(corpus(), prefix, [3], Settings(3, iterations=5))
+    assert not bundle.cells_anndata.exists()
+
+
+def test_the_library_anndata_reads_the_files(files):
+    anndata = pytest.importorskip("anndata")
+    _, corpus, prefix = files
+    (bundle,) = train_grid(corpus(), prefix, [3], SETTINGS)
+    bundle.write_anndata(corpus())
+    found = anndata.read_h5ad(bundle.regions_anndata)
+    assert found.shape == (90, 3)
+    assert found.obs_names[1] == "chr1:500-1000"
+    np.testing.assert_allclose(found.X.sum(axis=0), 1, rtol=1e-5)
+
+
+def test_the_plot_has_the_statistics_and_the_best_number(files, tmp_path):
+    pytest.importorskip("matplotlib")
+    _, corpus, prefix = files
+    comparison = compare(train_grid(corpus(), prefix, [2, 3, 5], SETTINGS), corpus())
+    plot(comparison, str(tmp_path / "grid.svg"))
+    drawn = (tmp_path / "grid.svg").read_text()
+    for label in ("Inv_Arun_2010", "Inv_Cao_Juan_2009", "Mimno_2011", "Loglikelihood", "Number of topics"):
+        assert label in drawn
 
 
 # --- statistics ---

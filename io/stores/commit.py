@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from .conditional import read_with_tag, write_if_unchanged
 from .locks import Locked
-from .store import DataError, JsonObject, Store, to_json
+from .store import DataError, JsonObject, Store, encode_json
 
 
 @dataclass
@@ -37,7 +37,7 @@ class CommitFile:
         ``is_first`` marks the first write of an owner. Another process may write the same content at that moment.
         """
         new = content | {"owner": self.owner}
-        tag = write_if_unchanged(self.store, self.name, _encode(new), self.tag, is_unique=not is_first)
+        tag = write_if_unchanged(self.store, self.name, encode_json(new), self.tag, is_unique=not is_first)
         if not tag:
             self.refuse()
         self.content = new
@@ -75,7 +75,3 @@ def read_commit(store: Store, name: str) -> tuple[JsonObject | None, str]:
     if not isinstance(found, dict):
         raise DataError(f"{store.url}/{name}: damaged; restore it, or delete the store and write it again")
     return found, tag
-
-
-def _encode(content: JsonObject) -> bytes:
-    return (json.dumps(content, indent=1, sort_keys=True, default=to_json) + "\n").encode()

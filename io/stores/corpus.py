@@ -13,7 +13,7 @@ The part is ``train`` or ``held_out``. Words are numbered by falling term freque
 
 import hashlib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
@@ -22,7 +22,9 @@ import numpy as np
 import pyarrow as pa
 
 from .chunk import Chunk
-from .store import DataError, Store, check_format
+from .conditional import write_if_unchanged
+from .locks import Locked
+from .store import DataError, Store, check_format, encode_json
 
 FORMAT = 1
 #: Name in the store of the array ``Chunk.word_to_doc_order``.
@@ -227,27 +229,34 @@ def commit_corpus(
     ordered: bool,
     content_hash: str,
     metadata: dict[str, Any],
+    check_lock: Callable[[], None] | None = None,
 ) -> None:
     """Write vocabulary.parquet and then corpus.json, which makes the folder a corpus.
+
+    A writer with a lock passes ``check_lock``, which raises Locked if the lock is lost. So does this function if there
+    is a corpus.json already, which only another writer can have written.
 
     The chunks and documents-<part>.parquet must exist already. ``metadata`` is what `inspect` shows in addition: the
     source, its options and the version.
     """
     # corpus.json comes last. A reader that finds it also finds everything that it describes.
     store.write_parquet("vocabulary.parquet", vocabulary)
-    store.write_json(
-        "corpus.json",
-        {
-            "kind": "corpus",
-            "format": FORMAT,
-            "n_words": vocabulary.num_rows,
-            "ordered": ordered,
-            "vocabulary_hash": vocabulary_hash(vocabulary["word"].to_pylist()),
-            "hash": content_hash,
-            "parts": {part: _chunk_table(chunks) for part, chunks in parts.items()},
-            "about": metadata,
-        },
-    )
+    content = {
+        "kind": "corpus",
+        "format": FORMAT,
+        "n_words": vocabulary.num_rows,
+        "ordered": ordered,
+        "vocabulary_hash": vocabulary_hash(vocabulary["word"].to_pylist()),
+        "hash": content_hash,
+        "parts": {part: _chunk_table(chunks) for part, chunks in parts.items()},
+        "about": metadata,
+    }
+    if check_lock is None:
+        store.write_json("corpus.json", content)
+        return
+    check_lock()
+    if not write_if_unchanged(store, "corpus.json", encode_json(content), tag=""):
+        raise Locked(f"{store.url}: this process lost its lock, and another one has written a corpus here")
 
 
 def _chunk_table(chunks: Sequence[ChunkInfo]) -> list[dict[str, int]]:

@@ -56,6 +56,11 @@ def to_json(value: Any) -> Any:
     raise TypeError(f"an object of type {type(value).__name__} cannot be written as JSON: {value!r}")
 
 
+def encode_json(value: Any) -> bytes:
+    """Return the content of a JSON file."""
+    return (json.dumps(value, indent=1, sort_keys=True, default=to_json) + "\n").encode()
+
+
 def without_password(url: str) -> str:
     """Return the URL; raise DataError if it has a password, because URLs are shown and written to files."""
     if _PASSWORD.search(url):
@@ -258,7 +263,7 @@ class Store:
 
     def write_json(self, name: str, value: Any) -> None:
         """Write or replace a JSON file in one step."""
-        self.write_bytes(name, (json.dumps(value, indent=1, sort_keys=True, default=to_json) + "\n").encode())
+        self.write_bytes(name, encode_json(value))
 
     def read_parquet(self, name: str) -> pa.Table:
         """Return the table of a Parquet file; raise DataError if it does not exist or is damaged."""

@@ -27,7 +27,7 @@ from ...io.stores.commit import CommitFile, read_commit, take_over
 from ...io.stores.conditional import write_if_unchanged
 from ...io.stores.in_memory import open_store
 from ...io.stores.locks import acquire_lock, is_locked
-from ...io.stores.store import Arrays, DataError, JsonObject, Store, check_format, to_json
+from ...io.stores.store import Arrays, DataError, JsonObject, Store, check_format, encode_json, to_json
 from .algorithm import AnyAlgorithm, Metrics, PreviousModel
 from .data import DataRef, TrainingData
 
@@ -217,8 +217,8 @@ class OwnedRun(RunStore):
 
     def write_meta(self, description: JsonObject, tag: str) -> None:
         """Write run.json, whose version had the tag ``tag`` before; raise Locked if another process has taken over."""
-        content = json.dumps(description | {"owner": self.owner}, indent=1, sort_keys=True, default=to_json) + "\n"
-        if not write_if_unchanged(self.store, "run.json", content.encode(), tag):
+        content = encode_json(description | {"owner": self.owner})
+        if not write_if_unchanged(self.store, "run.json", content, tag):
             self.file.refuse()
 
     def commit(self, step: int, rows: list[Metrics], keep: int) -> None:

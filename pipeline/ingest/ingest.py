@@ -119,8 +119,8 @@ def ingest(
     job = _new_job(corpus_url, reader, options, identity, vocabulary is not None, grow)
     executor = executor_for(client)
     message = "another process is ingesting into this corpus; wait for it"
-    with acquire_lock(job.store, "ingest.lock", message), executor.guarded():
-        return Ingest(reader, job, identity, executor, progress, vocabulary).run()
+    with acquire_lock(job.store, "ingest.lock", message) as check, executor.guarded():
+        return Ingest(reader, job, identity, executor, progress, vocabulary, check_lock=check).run()
 
 
 def corpus_from(data: InMemory, vocabulary: pa.Table | Sequence[str] | None = None, **options: Any) -> Corpus:

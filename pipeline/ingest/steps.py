@@ -60,6 +60,7 @@ class Ingest:
         progress: Listener | None = None,
         vocabulary: pa.Table | None = None,
         may_be_empty: bool = False,
+        check_lock: Callable[[], None] = lambda: None,
     ):
         self.reader = reader
         self.job = job
@@ -68,15 +69,18 @@ class Ingest:
         self.progress = progress
         self.given = vocabulary
         self.may_be_empty = may_be_empty or vocabulary is not None
+        self.check_lock = check_lock
 
     def run(self) -> Corpus:
         """Take the steps that are not done yet, and return the corpus."""
         if has_corpus(self.job, self.reader, self.identity):
             self._report("unchanged", 1, 1)
         else:
+            self.check_lock()
             prepare(self.job, self.reader)
             self._make_corpus()
             self._report("finished", 1, 1)
+        self.check_lock()
         self.job.store.delete(".work")
         return Corpus(self.job.corpus)
 
@@ -181,6 +185,8 @@ class Ingest:
 
     def _finish(self, vocabulary: pa.Table, written: dict[str, list[WrittenChunk]], about: dict[str, Any]) -> None:
         """Write the tables of documents, the vocabulary, and at last corpus.json."""
+        # A process that was paused must not replace the tables of the corpus that another one has written meanwhile.
+        self.check_lock()
         digest = hashlib.sha256(vocabulary_hash(vocabulary["word"].to_pylist()).encode())
         for part in PARTS:
             _write_documents(self.job, part, len(written[part]))
@@ -195,7 +201,7 @@ class Ingest:
         if self.job.options.on_bad_line == "quarantine" and about.get("bad_lines"):
             contents = [self.job.files.read_bytes(f"bad/{name}") for name in self.job.files.names("bad")]
             self.job.store.write_bytes(BAD_LINES, b"".join(contents))
-        commit_corpus(self.job.store, vocabulary, infos, self.reader.is_ordered, content_hash, about)
+        commit_corpus(self.job.store, vocabulary, infos, self.reader.is_ordered, content_hash, about, self.check_lock)
 
 
 def _write_documents(job: Job, part: str, n_chunks: int) -> None:

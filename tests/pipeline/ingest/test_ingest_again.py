@@ -14,7 +14,7 @@ from corpusmill.io.readers import open as formats
 from corpusmill.io.readers.lines import LinesReader
 from corpusmill.io.stores.corpus import Corpus
 from corpusmill.io.stores.locks import Locked
-from corpusmill.io.stores.store import DataError
+from corpusmill.io.stores.store import DataError, Store
 from corpusmill.pipeline.engine.clusters import open_cluster
 from corpusmill.pipeline.ingest.ingest import ingest
 from corpusmill.pipeline.ingest.options import IngestOptions
@@ -185,6 +185,19 @@ def test_work_files_of_another_ingest_are_not_used(tmp_path):
         ingest([["in"], ["memory"]], url, IngestOptions(chunk_tokens=2_000), progress=_stop_at("ids"))
     corpus = ingest(pattern, url, IngestOptions(chunk_tokens=5_000))
     assert bits(corpus) == bits(ingest(pattern, str(tmp_path / "fresh"), IngestOptions(chunk_tokens=5_000)))
+
+
+def test_an_ingest_that_lost_its_lock_commits_nothing(tmp_path):
+    store = Store(f"memory://{tmp_path.name}")
+
+    def be_paused(progress):
+        if progress.stage == "chunks":
+            store.write_bytes("ingest.lock", b"the lock of another process")
+
+    with pytest.raises(Locked, match="lost its lock: another process is ingesting into this corpus"):
+        ingest(write_source(tmp_path / "source"), store.url, progress=be_paused)
+    assert not store.exists("corpus.json")
+    assert store.exists(".work")
 
 
 def test_two_ingests_at_once_are_refused(tmp_path):

@@ -2,8 +2,11 @@
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+from typing import ClassVar
 
 import pytest
+from corpusmill.io.stores import conditional
 from corpusmill.io.stores.conditional import read_with_tag, write_if_unchanged
 from corpusmill.io.stores.locks import Lease, Locked, acquire_lock, is_locked
 from corpusmill.io.stores.store import DataError, Store
@@ -101,6 +104,42 @@ def test_a_local_lock_that_is_held_is_refused_with_the_message(tmp_path):
         with pytest.raises(Locked, match="someone trains"):
             with acquire_lock(Store(tmp_path), "lock", "someone trains"):
                 pass
+
+
+class Careless:
+    """A client of a server that accepts the conditions of writes and ignores them."""
+
+    objects: ClassVar[dict[str, bytes]] = {}
+
+    def __init__(self, *_):
+        pass
+
+    def get(self, key):
+        if key not in self.objects:
+            raise FileNotFoundError(key)
+        content = self.objects[key]
+        return SimpleNamespace(bytes=lambda: content, meta={"e_tag": "always the same", "version": None})
+
+    def put(self, key, content, mode):
+        self.objects[key] = content
+        return {"e_tag": "always the same", "version": None}
+
+
+def test_a_store_that_ignores_conditions_is_named(tmp_path, monkeypatch, caplog):
+    monkeypatch.setitem(conditional.MAKERS, "memory", Careless)
+    store = Store(f"memory://{tmp_path.name}")
+    with acquire_lock(store, "lock", "someone trains") as check:
+        check()
+    [record] = caplog.records
+    assert record.getMessage().startswith(f"{store.url}: this object store ignores the conditions of writes (If-Match")
+    monkeypatch.undo()
+    vars(store.fs).pop("conditional_clients")
+
+
+def test_stores_that_honour_conditions_are_not_warned_about(remote, caplog):
+    with acquire_lock(remote, "lock", "someone trains"):
+        pass
+    assert caplog.records == []
 
 
 def test_a_missing_bucket_is_not_reported_as_a_lock(bucket, tmp_path):

@@ -80,6 +80,7 @@ class Scratch(NamedTuple):
     """Buffers of a batch."""
 
     batch: Batch  # its rows are the centres of the runs
+    pairs_of_centre: np.ndarray  # (rows of W_in,) uint8: the batch's pairs of each centre
     ends: np.ndarray  # (RUNS + 1,) int64: run b has the contexts ends[b]:ends[b + 1]
     contexts: np.ndarray  # (RUNS * RUN + 4,) uint32
     g: np.ndarray  # (RUNS * RUN + 4 + WIDTH,) float32: gradients of the contexts
@@ -127,6 +128,7 @@ def train_cell(W_in: np.ndarray, W_out: np.ndarray, pairs: np.ndarray, table: np
     """
     scratch = Scratch(
         empty_batch(RUNS, SHARED, W_in.shape[1]),
+        np.zeros(len(W_in), np.uint8),
         np.zeros(RUNS + 1, np.int64),
         np.zeros(RUNS * RUN + 4, np.uint32),
         np.zeros(RUNS * RUN + 4 + WIDTH, np.float32),
@@ -155,6 +157,7 @@ def train_cell(W_in: np.ndarray, W_out: np.ndarray, pairs: np.ndarray, table: np
         _draw_negatives(head, table, options, scratch.batch.negatives, W_out)
         _attract(B, alpha, limits.group, scratch, W_in, W_out)
         for b in range(B):
+            scratch.pairs_of_centre[scratch.batch.rows[b]] = 0
             scratch.batch.strengths[b] = alpha * limits.weight * (scratch.ends[b + 1] - scratch.ends[b])
         repel(B, SHARED, scratch.batch, W_in, W_out)
 
@@ -178,23 +181,14 @@ def _add_run(pairs: np.ndarray, run: int, B: int, limits: Limits, scratch: Scrat
     if B:
         if n + m > limits.batch:
             return False
-        if run & REPEATED and m + _pairs_of_centre(centre, B, scratch) > limits.centre:
+        if m + scratch.pairs_of_centre[centre] > limits.centre:
             return False
     scratch.batch.rows[B] = centre
+    scratch.pairs_of_centre[centre] += m
     for p in range(m):
         scratch.contexts[n + p] = pairs[first + p] & LOW
     scratch.ends[B + 1] = n + m
     return True
-
-
-@kernel(inline="always")
-def _pairs_of_centre(centre: np.uint32, B: int, scratch: Scratch) -> int:
-    """Return how many pairs of a centre the first B runs of the batch have."""
-    total = 0
-    for b in range(B):
-        if scratch.batch.rows[b] == centre:
-            total += scratch.ends[b + 1] - scratch.ends[b]
-    return total
 
 
 # --- one batch ---

@@ -18,7 +18,8 @@ EXAMPLES ?= 100
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
-BENCHMARKS := $(sort $(patsubst benchmarks/%/__main__.py,benchmarks.%,$(wildcard benchmarks/*/__main__.py))) benchmarks.lda.samplers
+BENCHMARKS := $(sort $(patsubst benchmarks/%/__main__.py,benchmarks.%,$(wildcard benchmarks/*/__main__.py))) benchmarks.lda.samplers \
+	benchmarks.word2vec.quality benchmarks.word2vec.strata benchmarks.node2vec.links
 FOLDERS := configs io kernels pipeline
 
 .PHONY: demo audit test lint mypy imports format coverage simulate stateful bench-quick gpu

@@ -177,7 +177,8 @@ def train_all(texts, folder, results, rows, settings):
         words = texts.corpus.n_tokens * setting.epochs
         row = asdict(setting) | {SPEED: words / trained.cpu_seconds / 1e6} | scores(trained, pairs, folder)
         rows.append(row)
-        print(", ".join(f"{name} {value:.4}" for name, value in row.items()), flush=True)
+        shown = {name: round(value, 4) if isinstance(value, float) else value for name, value in row.items()}
+        print(", ".join(f"{name} {value}" for name, value in shown.items()), flush=True)
         if results:
             with results.open("a") as file:
                 file.write(json.dumps(row) + "\n")

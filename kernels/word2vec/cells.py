@@ -36,7 +36,7 @@ from ..jit import kernel
 from ..random import draw
 from .batches import Batch, dots_by_four, empty_batch, repel
 from .pairs import LOW, SHIFT
-from .runs import PAIRS, REPEATED, RUNS, find_runs, stride_of
+from .runs import PAIRS, RUNS, find_runs, stride_of
 from .strips import WIDTH, repulsions
 from .updates import move_rows, prefetch_row
 

@@ -65,7 +65,7 @@ class GridAlgorithm(Algorithm[DataT, ChunkT], Generic[DataT, ChunkT]):
     column_arrays: ClassVar[tuple[str, ...]]
     sweep_share: ClassVar[float] = 0.1
     # Blocks wait in this share of a worker's memory for their next cell. Those that do not fit are written to disk.
-    held_share: ClassVar[float] = 0.3
+    held_share: ClassVar[float] = 0.25
 
     passes: int = 1
     threads: int = 1

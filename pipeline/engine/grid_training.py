@@ -131,7 +131,7 @@ class GridTrainer:
             try:
                 self._prepare(pool, sources, fetch)
                 # So many columns are on their way while the threads train.
-                for _ in range(min(self._plan.size, len(self._rows)) + self._threads):
+                for _ in range(self._threads + min(self._plan.size, len(self._rows))):
                     self._request_next_column()
                 _wait_for([_start(pool, self._train_cells) for _ in range(self._threads)])
                 self._report()

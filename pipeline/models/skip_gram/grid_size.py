@@ -22,7 +22,9 @@ CELL_PAIRS = 2_000
 #: Minimum number of passes of a training, and of an epoch. Fewer passes cost quality, above all for analogies.
 MIN_PASSES = 32
 MIN_EPOCH_PASSES = 2
-#: Maximum number of tokens of a pass, and of pairs between two commits. A pair takes 4 bytes.
+#: Maximum number of tokens of a pass, and of pairs between two commits, for up to SMALL_BLOCKS blocks. A pair takes 4
+#: bytes. More blocks are for more workers, and these need more work between two exchanges and between two commits. So
+#: both maxima grow with the number of blocks.
 PASS_TOKENS = 2_000_000
 STEP_PAIRS = 1 << 25
 
@@ -43,12 +45,18 @@ def grid_size(
     ``n_blocks`` is the user's choice, or None.
     """
     pairs = float(mass.sum()) * (window + 1)
-    rounds = max(1, min(n_shards, math.ceil(pairs / STEP_PAIRS)))
-    wanted = max(MIN_PASSES / epochs, MIN_EPOCH_PASSES, n_tokens / PASS_TOKENS)
-    passes = math.ceil(wanted / rounds)
     if n_blocks is None:
-        n_blocks = _default_blocks(mass, n_tokens * epochs, pairs / (rounds * passes))
-    return GridSize(n_blocks, rounds, passes)
+        size = _commits_and_passes(pairs, n_tokens, n_shards, epochs, SMALL_BLOCKS)
+        n_blocks = _default_blocks(mass, n_tokens * epochs, pairs / (size.rounds * size.passes))
+    return _commits_and_passes(pairs, n_tokens, n_shards, epochs, n_blocks)
+
+
+def _commits_and_passes(pairs: float, n_tokens: int, n_shards: int, epochs: int, n_blocks: int) -> GridSize:
+    """Return the size of the grid for this number of blocks, and of pairs and tokens of an epoch."""
+    growth = max(1, n_blocks / SMALL_BLOCKS)
+    rounds = max(1, min(n_shards, math.ceil(pairs / (STEP_PAIRS * growth))))
+    wanted = max(MIN_PASSES / epochs, MIN_EPOCH_PASSES, n_tokens / (PASS_TOKENS * growth))
+    return GridSize(n_blocks, rounds, math.ceil(wanted / rounds))
 
 
 def _default_blocks(mass: np.ndarray, tokens: int, pass_pairs: float) -> int:

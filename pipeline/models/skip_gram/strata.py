@@ -64,12 +64,15 @@ class StrataSkipGram(SkipGram, GridAlgorithm[Corpus, Chunk]):
         )
 
     def cell_memory(self, data: Corpus) -> MemoryEstimate:
-        """Bytes of a cell: the pairs of its row before and after they are sorted, its blocks, and the next columns."""
+        """Bytes of a cell: the pairs of its row before and after they are sorted, its blocks, and columns on their way.
+
+        A column that comes or goes is in a message and in an array, and a block that is read has both of its matrices.
+        """
         block = int(max(np.diff(self.bounds))) * 4 * kernels.padded(self.dimension)
         return MemoryEstimate(
             data=2 * self._pair_bytes(data.n_tokens // self.rounds) // self.n_blocks,
             model=2 * block,
-            scratch=block,
+            scratch=3 * block,
         )
 
     def _pair_bytes(self, tokens: int) -> int:

@@ -21,6 +21,11 @@ from corpusmill.pipeline.engine.grid import Grid
 from benchmarks.common import JSON, QUICK, print_row, write_json
 from benchmarks.scale.large_model import write_random_corpus
 
+COLUMNS = (
+    *("P", "steps", "passes", "cell ms", "column MB", "workers", "threads"),
+    *("seconds", "sweeps", "coord.", "training", "speedup"),
+)
+
 
 @dataclass
 class Costs:
@@ -52,7 +57,7 @@ class Network:
 @click.option("--epochs", default=1, show_default=True)
 @click.option("--vector-size", default=128, show_default=True)
 @click.option("--bandwidth", default=1.25e9, show_default=True, help="Bytes per second.")
-@click.option("--message", default=0.001, show_default=True, help="Seconds of both workers per message.")
+@click.option("--message", default=0.0005, show_default=True, help="Seconds of both workers per message.")
 @JSON
 @QUICK
 def main(corpus, blocks, workers, threads, epochs, vector_size, bandwidth, message, target, quick):
@@ -64,7 +69,8 @@ def main(corpus, blocks, workers, threads, epochs, vector_size, bandwidth, messa
         data = Corpus(corpus)
     network = Network(bandwidth, message, step=0.1, worker=0.006)
     rows = []
-    print_row("P", "steps", "passes", "cell ms", "column MB", "workers", "threads", "seconds", "speedup", width=9)
+    print("seconds are those of all steps; sweeps, coordination and training are parts of them")
+    print_row(*COLUMNS, width=9)
     for n_blocks in blocks:
         model = Word2Vec(vector_size, epochs=epochs, n_blocks=n_blocks, min_count=1 if quick else 5, device="cpu")
         algorithm = model.algorithm(data)
@@ -72,9 +78,10 @@ def main(corpus, blocks, workers, threads, epochs, vector_size, bandwidth, messa
         steps = algorithm.steps
         alone = None
         for n_workers in workers:
-            seconds = steps * step_seconds(algorithm, costs, network, n_workers, threads)
+            parts = steps * step_seconds(algorithm, costs, network, n_workers, threads)
+            seconds = sum(parts)
             if alone is None:
-                alone = steps * step_seconds(algorithm, costs, network, 1, 1)
+                alone = sum(steps * step_seconds(algorithm, costs, network, 1, 1))
             row = {
                 "P": n_blocks,
                 "steps": steps,
@@ -84,6 +91,9 @@ def main(corpus, blocks, workers, threads, epochs, vector_size, bandwidth, messa
                 "workers": n_workers,
                 "threads": threads,
                 "seconds": seconds,
+                "sweeps": parts[0],
+                "coord.": parts[1],
+                "training": parts[2],
                 "speedup": alone / seconds,
             }
             rows.append(row)
@@ -161,7 +171,7 @@ class Clock:
 
 
 def step_seconds(algorithm, costs, network, n_workers, threads):
-    """Return the seconds of one step."""
+    """Return the seconds of one step: of sweeps, of coordination and exchange of pairs, and of rows and cells."""
     slots = n_workers * threads
     coordination = network.step + network.worker * n_workers
     deltas = costs.pair_bytes / n_workers * (1 - 1 / n_workers) / network.bandwidth
@@ -170,9 +180,8 @@ def step_seconds(algorithm, costs, network, n_workers, threads):
     by_row = (costs.prepare + costs.apply) / algorithm.n_blocks
     most = max(np.bincount(owners))
     rows = by_row * -(-most // threads)
-    return (
-        costs.sweeps / slots + coordination + deltas + rows + train_seconds(algorithm, costs, network, owners, threads)
-    )
+    training = rows + train_seconds(algorithm, costs, network, owners, threads)
+    return np.array([costs.sweeps / slots, coordination + deltas, training])
 
 
 def rows_of_workers(n_blocks, n_workers, threads):

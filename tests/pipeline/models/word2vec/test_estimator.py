@@ -140,8 +140,18 @@ def test_the_grid_fits_the_corpus(tokens):
     size = grid_size(mass, tokens, 256, epochs=2, window=5, n_blocks=None)
     assert size.n_blocks & (size.n_blocks - 1) == 0
     assert size.passes * size.rounds * 2 >= MIN_PASSES
-    assert mass.sum() * 6 / size.rounds <= STEP_PAIRS or size.rounds == 256
+    assert mass.sum() * 6 / size.rounds <= STEP_PAIRS * max(1, size.n_blocks / 8) or size.rounds == 256
     assert size.n_blocks == {10**4: 2, 10**6: 8, 10**8: 16, 10**10: 16}[tokens]
+
+
+def test_more_blocks_take_longer_steps_and_passes():
+    mass = np.full(10**5, 1e4)
+    sizes = [grid_size(mass, 10**9, 256, epochs=1, window=5, n_blocks=n_blocks) for n_blocks in (4, 8, 16, 32)]
+    assert sizes[0][1:] == sizes[1][1:]
+    for smaller, larger in zip(sizes[1:], sizes[2:], strict=False):
+        assert larger.rounds <= smaller.rounds / 2 + 1
+        assert larger.rounds * larger.passes <= 0.6 * smaller.rounds * smaller.passes
+    assert sizes[-1].rounds * sizes[-1].passes >= MIN_PASSES
 
 
 def test_vectors_that_became_infinite_are_an_error_that_names_the_learning_rate(corpus):

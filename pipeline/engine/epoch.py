@@ -7,6 +7,7 @@ computed in the current epoch.
 import time
 import uuid
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from ...io.stores.commit import read_commit
@@ -87,6 +88,7 @@ class _Engine:
         self.shards = shards_of(self.data.chunks, self.algorithm.max_shards or self.algorithm.default_max_shards)
         self.shard_tokens = [sum(self.data.chunks[c].tokens for c in shard) for shard in self.shards]
         self.shared: Arrays | None = None  # of the last step, once it is known
+        self._pruning: Future[None] | None = None
         workers = self._workers()
         self.threads = sum(worker.threads for worker in workers)
         plans = [make_plan(self.algorithm, self.data, worker) for worker in workers]
@@ -98,7 +100,14 @@ class _Engine:
     # --- the run ---
 
     def train(self) -> str:
-        step = self._open()
+        with ThreadPoolExecutor(1, "corpusmill-prune") as pool:
+            reason = self._train(pool)
+        # The run's folder is complete when training ends.
+        self._wait_for_pruning()
+        return reason
+
+    def _train(self, pool: ThreadPoolExecutor) -> str:
+        step = self._open(pool)
         rows = self.run.metrics
         rounds = self.algorithm.rounds
         self._emit(
@@ -118,7 +127,7 @@ class _Engine:
         while not reason:
             step += 1
             rows = [*rows, self._epoch(step, rows)]
-            self.run.commit(step, rows, keep=rounds + 1)
+            self._commit(step, rows, pool)
             reason = self._reason_to_end(step, rows)
             if step % rounds == 0:
                 stopped = self._emit(EpochFinished(step // rounds, rows[-1]))
@@ -144,7 +153,17 @@ class _Engine:
             return "epochs"
         return ""
 
-    def _open(self) -> int:
+    def _commit(self, step: int, rows: list[Metrics], pool: ThreadPoolExecutor) -> None:
+        """Commit a step. Its predecessors are deleted during the next step."""
+        self._wait_for_pruning()
+        self.run.commit(step, rows, keep=self.algorithm.rounds + 1)
+        self._pruning = pool.submit(self.run.prune)
+
+    def _wait_for_pruning(self) -> None:
+        if self._pruning is not None:
+            self._pruning.result()
+
+    def _open(self, pool: ThreadPoolExecutor) -> int:
         """Become the owner of the run, or of a new one in its folder; return its last committed step."""
         training = self.training
         description = describe(
@@ -177,15 +196,15 @@ class _Engine:
             buffer_bytes=0 if isinstance(store, StoreInMemory) else self.plan.buffers,
         )
         if self.run.step < 0:
-            self._begin()
+            self._begin(pool)
         return self.run.step
 
-    def _begin(self) -> None:
+    def _begin(self, pool: ThreadPoolExecutor) -> None:
         self.run.write_shared(0, self.algorithm.begin_shared(self.data, self.training.previous))
         ranges = [(self.job, blocks.start, blocks.stop) for blocks in self.algorithm.begin_ranges()]
         for _ in self.executor.run(tasks.begin_blocks, ranges, key=self.key(0, "begin")):
             pass
-        self.run.commit(0, [], keep=1)
+        self._commit(0, [], pool)
 
     # --- one step ---
 

@@ -222,24 +222,31 @@ class OwnedRun(RunStore):
             self.file.refuse()
 
     def commit(self, step: int, rows: list[Metrics], keep: int) -> None:
-        """Commit a step: write the metrics, then HEAD. Then delete steps that are ``keep`` or more steps older.
+        """Commit a step: write the metrics, then HEAD. From then on, only the last ``keep`` steps are valid.
 
         Raises `io.stores.locks.Locked` if another process has taken over the run.
         """
-        store = self.store
-        store.write_bytes(f"{self.folder(step)}/metrics.jsonl", b"".join(self._line(row) for row in rows))
+        content = b"".join(self._line(row) for row in rows)
+        self.store.write_bytes(f"{self.folder(step)}/metrics.jsonl", content)
         known: Mapping[int, int] = self.file.content["owners"]
         owners = {other: owner for other, owner in known.items() if step - keep < other < step}
         owners[step] = self.owner
         self.file.replace({"step": step, "owners": owners})
-        for name in store.names("epochs"):
+
+    def prune(self) -> None:
+        """Delete the folders of steps that are not valid, except those that this process writes now."""
+        step: int = self.file.content["step"]
+        owners: Mapping[int, int] = self.file.content["owners"]
+        for name in self.store.names("epochs"):
             match = _STEP_FOLDER.fullmatch(name)
             if match is None:
                 continue
+            number = int(match[1])
             owner = int(match[2] or 0)
+            is_in_use = owners.get(number) == owner or (number > step and owner == self.owner)
             # Folders of a later owner must stay: this process may be paused here for any time.
-            if owner <= self.owner and owners.get(int(match[1])) != owner:
-                store.delete(f"epochs/{name}")
+            if owner <= self.owner and not is_in_use:
+                self.store.delete(f"epochs/{name}")
 
     @cached_property
     def _lines(self) -> dict[float, tuple[Metrics, bytes]]:

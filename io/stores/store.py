@@ -453,12 +453,17 @@ def check_free(store: Store, *kinds: str) -> None:
             raise DataError(f"{store.url}: this folder already holds a {kind}; choose another folder")
 
 
-def check_format(found: dict[str, Any], kind: str, version: int, where: str) -> None:
-    """Raise DataError if a store is of another kind, or of a format version that this code cannot read."""
+def check_format(found: dict[str, Any], kind: str, version: int, where: str, oldest: int | None = None) -> None:
+    """Raise DataError if a store is of another kind, or of a format version that this code cannot read.
+
+    It can read the versions from ``oldest`` to ``version``; without ``oldest``, only ``version``.
+    """
     if found.get("kind") != kind:
         raise DataError(f"{where}: a {found.get('kind', 'unknown')!r} store where a {kind!r} store is needed")
-    if found.get("format") != version:
+    versions = range(version if oldest is None else oldest, version + 1)
+    if found.get("format") not in versions:
         raise DataError(
             f"{where}: {kind} format {found.get('format')} is not supported by this version of corpusmill, which "
-            f"reads format {version}; write the store again or install a matching version"
+            f"reads format {' and '.join(str(number) for number in versions)}; write the store again or install a "
+            f"matching version"
         )

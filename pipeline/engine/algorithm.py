@@ -287,6 +287,13 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
         """
         return False
 
+    def pack(self, arrays: Arrays) -> Arrays:
+        """Return a delta or a block in a smaller form, for the network and for the store; by default unchanged.
+
+        `engine.packing` has the forms, and undoes them wherever arrays are received or read.
+        """
+        return arrays
+
     def constant_delta(self, data: DataT, block: int, previous: PreviousModel | None) -> Arrays | None:
         """Return a delta that belongs to no chunk and is merged into the sum of every commit; by default None.
 

@@ -20,6 +20,7 @@ from ...io.stores.store import Arrays
 from .algorithm import nbytes
 from .merging import Node, PartialSums
 from .overlap import MAX_AHEAD
+from .packing import unpack
 from .tasks import AppliedBlock, Job, SweepProgress, SweepReport
 from .worker import Sweep, Update
 
@@ -72,7 +73,14 @@ class Contribution:
     the client has a future of the task, and only the reports travel.
     """
 
-    def __init__(self, key: str, address: str, reports: dict[int, SweepReport], pieces: Pieces):
+    def __init__(
+        self,
+        key: str,
+        address: str,
+        reports: dict[int, SweepReport],
+        pieces: Pieces,
+        pack: Callable[[Arrays], Arrays] | None = None,
+    ):
         self.identifier = uuid.uuid4().hex
         self.key = key  # of the Dask task
         self.address = address
@@ -81,9 +89,10 @@ class Contribution:
         self.nbytes = sum(nbytes(delta) for _, deltas in pieces for delta in deltas)
         self.has_deltas = True
         self._pieces = pieces
+        self._pack = pack
 
     def __getstate__(self) -> dict[str, object]:
-        return vars(self) | {"_pieces": [], "has_deltas": False}
+        return vars(self) | {"_pieces": [], "_pack": None, "has_deltas": False}
 
     def __sizeof__(self) -> int:
         # Dask shows the sizes of results on its dashboard.
@@ -98,6 +107,13 @@ class Contribution:
         """Return the deltas of some blocks, counted from the first block of the range."""
         chosen = list(indices)
         return [(node, [deltas[index] for index in chosen]) for node, deltas in self._pieces]
+
+    def packed_pieces(self, indices: Iterable[int]) -> Pieces:
+        """Return the same in the form in which deltas travel."""
+        pieces = self.pieces(indices)
+        if self._pack is None:
+            return pieces
+        return [(node, [self._pack(delta) for delta in deltas]) for node, deltas in pieces]
 
 
 class Source(NamedTuple):
@@ -200,7 +216,7 @@ def sweep_shards(
                 helper.exception()  # waits
         for helper in begun:
             helper.result()
-    return Contribution(key, address, reports, sums.items())
+    return Contribution(key, address, reports, sums.items(), phase.job.algorithm.pack)
 
 
 def _chunks_of(phase: SweepPhase, positions: Iterable[int]) -> Iterator[int]:
@@ -218,7 +234,7 @@ def merge_blocks(phase: SweepPhase, blocks: list[int], sources: list[Source], fe
 
     def add_pieces(source: Source) -> None:
         for node, deltas in fetch(source, indices):
-            sums.add(node, deltas)
+            sums.add(node, [unpack(delta) for delta in deltas])
 
     if len(sources) == 1:
         add_pieces(sources[0])

@@ -32,7 +32,7 @@ from .executors import Capacity, Executor
 from .finite import check_finite
 from .grid import GridAlgorithm
 from .plan import make_plan
-from .run import FORMAT, OwnedRun, RunStore, describe
+from .run import FORMAT, OLDEST_FORMAT, OwnedRun, RunStore, describe
 from .sweeps import SweptRange
 
 
@@ -173,7 +173,7 @@ class _Engine:
         check_free(store, "corpus", "matrix", "graph")
         found, tag = read_commit(store, "run.json")
         if found is not None:
-            check_format(found, "run", FORMAT, training.run.url)
+            check_format(found, "run", FORMAT, training.run.url, OLDEST_FORMAT)
             if found["fingerprint"] != description["fingerprint"]:
                 data = found["data"].get("title", found["data"]["url"])
                 raise DataError(

@@ -163,26 +163,28 @@ class Exchange(WorkerPlugin):
         self._pools: set[str] = set()  # those that this worker takes shards from
         worker.handlers["corpusmill_give"] = self.give
 
-    def give(self, source: Source, indices: list[int]) -> object:
+    async def give(self, source: Source, indices: list[int]) -> object:
         """Return the pieces of some blocks of a contribution, or None if this worker does not have it."""
-        pieces = self._own_pieces(Source(*source), indices)
-        if pieces is None:
+        contribution = self._own_contribution(Source(*source))
+        if contribution is None:
             return None
-        return to_serialize(pieces)
+        # In another thread, because packing takes long, and this one answers all requests.
+        return to_serialize(await asyncio.to_thread(contribution.packed_pieces, indices))
 
-    def _own_pieces(self, source: Source, indices: list[int]) -> Pieces | None:
+    def _own_contribution(self, source: Source) -> Contribution | None:
         contribution = self.worker.data.get(source.key)
         if not isinstance(contribution, Contribution) or contribution.identifier != source.identifier:
             return None
         if not contribution.has_deltas:
             # Dask moved the result to the disk of this worker, or to this worker from another one.
             return None
-        return contribution.pieces(indices)
+        return contribution
 
     def fetch(self, source: Source, indices: list[int]) -> Pieces:
         """Return the pieces of some blocks of a contribution; raise ContributionLost if its worker has died."""
         if source.address == self.worker.address:
-            pieces = self._own_pieces(source, indices)
+            contribution = self._own_contribution(source)
+            pieces = None if contribution is None else contribution.pieces(indices)
         else:
             pieces = sync(self.worker.loop, self._fetch, source, indices)
         if pieces is None:

@@ -30,8 +30,11 @@ from ...io.stores.locks import acquire_lock, is_locked
 from ...io.stores.store import Arrays, DataError, JsonObject, Store, check_format, encode_json, to_json
 from .algorithm import AnyAlgorithm, Metrics, PreviousModel
 from .data import DataRef, TrainingData
+from .packing import unpack
 
-FORMAT = 1
+#: Since format 2, blocks may be packed, see `packing`.
+FORMAT = 2
+OLDEST_FORMAT = 1
 LOCK = "run.lock"
 BUSY = "another process is training this run; wait for it or choose another run"
 
@@ -75,7 +78,7 @@ class RunStore:
         if not store.exists("run.json"):
             raise DataError(f"{self.url}: no run here (no run.json)")
         meta = store.read_json("run.json")
-        check_format(meta, "run", FORMAT, self.url)
+        check_format(meta, "run", FORMAT, self.url, OLDEST_FORMAT)
         return meta
 
     def open_data(self) -> TrainingData:
@@ -169,7 +172,7 @@ class RunStore:
 
     def block(self, step: int, index: int) -> Arrays:
         """Read one block of a step's model."""
-        return self.store.read_arrays(f"{self.folder(step)}/blocks/{index:04d}")
+        return unpack(self.store.read_arrays(f"{self.folder(step)}/blocks/{index:04d}"))
 
     def write_block(self, step: int, index: int, arrays: Arrays) -> None:
         """Write one block of a step's model."""

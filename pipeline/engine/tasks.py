@@ -195,10 +195,14 @@ def begin_blocks(job: Job, first: int, stop: int) -> None:
 
 def write_block(job: Job, step: int, block: int, arrays: Arrays, behind: WriteBehind | None = None) -> None:
     """Write a block's arrays after a step, and keep them in the cache for the next one."""
+
+    def write() -> None:
+        job.store.write_block(step, block, job.algorithm.pack(arrays))
+
     if behind is None:
-        job.store.write_block(step, block, arrays)
+        write()
     else:
-        behind.write(lambda: job.store.write_block(step, block, arrays), nbytes(arrays))
+        behind.write(write, nbytes(arrays))
     key = (job.training, "block", block)
     CACHE.put(key, arrays, version=step, nbytes=nbytes(arrays), budget=job.cache_bytes)
 

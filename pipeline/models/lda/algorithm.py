@@ -20,6 +20,7 @@ from ....kernels.lda.esca import log_likelihood
 from ....kernels.lda.model import ModelBlock
 from ...engine.algorithm import Address, Algorithm, MemoryEstimate, Metrics, Model, PreviousModel, SweepResult
 from ...engine.device import kernels
+from ...engine.packing import pack_counts
 from . import priors
 from .continuation import PreviousTopics
 from .inference import TrainedTopics, score_by_completion
@@ -186,6 +187,10 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
     def is_exact(self, step: int) -> bool:
         """Return True: all deltas are counts."""
         return True
+
+    def pack(self, arrays: Arrays) -> Arrays:
+        """Pack rows of counts into a quarter of their size or less."""
+        return pack_counts(arrays, "topics")
 
     def apply(self, block: Arrays, delta: Arrays, shared: Arrays) -> tuple[Arrays, Arrays]:
         """Replace the counts of a block: they are the sum of the counts of all shards."""

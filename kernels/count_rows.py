@@ -1,0 +1,166 @@
+"""Packs sparse rows of counts into bytes, for storage and for the network.
+
+A row is its length, and then its entries. An entry is the gap to the column of the entry before, and the count. In
+rows of topic counts, most gaps and most counts are small, so most entries take one or two bytes instead of six.
+
+All numbers are variable-length integers: seven bits per byte, the lowest first, and the highest bit of a byte says
+whether another byte follows (LEB128). The two lowest bits of an entry's number are its count minus one, up to 2; the
+value 3 means that the count minus four is a number of its own. The other bits are the gap.
+
+Reference implementation: tests/helpers/naive.py, `pack_rows`.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .jit import kernel
+
+#: Bytes of the numbers of rows and of entries, at the start.
+HEADER_BYTES = 16
+SEVEN = np.uint64(7)
+TWO = np.uint64(2)
+LOW_SEVEN = np.uint64(0x7F)
+MORE = np.uint64(0x80)
+#: The two lowest bits of an entry whose count follows.
+LARGE = np.uint64(3)
+
+
+class CountRows(NamedTuple):
+    """Sparse rows of counts; columns ascend inside a row, and counts are positive."""
+
+    row_ptr: np.ndarray  # (n_rows + 1,) int64
+    columns: np.ndarray  # (n_entries,) uint16
+    counts: np.ndarray  # (n_entries,) int32
+
+
+def pack_rows(rows: CountRows) -> np.ndarray | None:
+    """Return the bytes of some rows: (n,) uint8; None if their columns do not ascend or a count is not positive."""
+    size = _packed_size(rows.row_ptr, rows.columns, rows.counts)
+    if size < 0:
+        return None
+    packed = np.empty(HEADER_BYTES + size, np.uint8)
+    header = np.array([len(rows.row_ptr) - 1, len(rows.columns)], "<i8")
+    packed[:HEADER_BYTES] = header.view(np.uint8)
+    _pack(rows.row_ptr, rows.columns, rows.counts, packed)
+    return packed
+
+
+def unpack_rows(packed: np.ndarray) -> CountRows:
+    """Return the rows that `pack_rows` packed; raise ValueError if the bytes are not of that form."""
+    if len(packed) < HEADER_BYTES:
+        raise ValueError("rows of counts end early")
+    n_rows, n_entries = packed[:HEADER_BYTES].view("<i8").tolist()
+    # Each row and each entry has at least one byte. Without this check, a wrong header could ask for any memory.
+    if min(n_rows, n_entries) < 0 or n_rows + n_entries > len(packed):
+        raise ValueError("rows of counts have a wrong header")
+    rows = CountRows(np.zeros(n_rows + 1, np.int64), np.empty(n_entries, np.uint16), np.empty(n_entries, np.int32))
+    if _unpack(packed, rows.row_ptr, rows.columns, rows.counts) != len(packed):
+        raise ValueError("rows of counts have a wrong length")
+    return rows
+
+
+@kernel
+def _number_size(number: np.uint64) -> int:
+    size = 1
+    number >>= SEVEN
+    while number:
+        size += 1
+        number >>= SEVEN
+    return size
+
+
+@kernel
+def _entry(gap: int, count: int) -> np.uint64:
+    """Return the number of an entry."""
+    return np.uint64(gap) << TWO | np.uint64(min(count - 1, 3))
+
+
+@kernel
+def _packed_size(row_ptr: np.ndarray, columns: np.ndarray, counts: np.ndarray) -> int:
+    """Return the bytes of the rows; -1 if they cannot be packed."""
+    size = 0
+    for row in range(len(row_ptr) - 1):
+        start = row_ptr[row]
+        stop = row_ptr[row + 1]
+        size += _number_size(np.uint64(stop - start))
+        last = np.int64(-1)
+        for j in range(start, stop):
+            column = np.int64(columns[j])
+            count = np.int64(counts[j])
+            if column <= last or count < 1:
+                return -1
+            size += _number_size(_entry(column - last - 1, count))
+            if count > 3:
+                size += _number_size(np.uint64(count - 4))
+            last = column
+    return size
+
+
+@kernel
+def _put(packed: np.ndarray, end: int, number: np.uint64) -> int:
+    """Write a number; return where the next one begins."""
+    while number > LOW_SEVEN:
+        packed[end] = number & LOW_SEVEN | MORE
+        number >>= SEVEN
+        end += 1
+    packed[end] = number
+    return end + 1
+
+
+@kernel
+def _pack(row_ptr: np.ndarray, columns: np.ndarray, counts: np.ndarray, packed: np.ndarray) -> None:
+    end = HEADER_BYTES
+    for row in range(len(row_ptr) - 1):
+        start = row_ptr[row]
+        stop = row_ptr[row + 1]
+        end = _put(packed, end, np.uint64(stop - start))
+        last = np.int64(-1)
+        for j in range(start, stop):
+            column = np.int64(columns[j])
+            count = np.int64(counts[j])
+            end = _put(packed, end, _entry(column - last - 1, count))
+            if count > 3:
+                end = _put(packed, end, np.uint64(count - 4))
+            last = column
+
+
+@kernel
+def _get(packed: np.ndarray, start: int) -> tuple[np.uint64, int]:
+    """Read a number; return it and where the next one begins. Behind the last byte there are only zeros."""
+    number = np.uint64(0)
+    shift = np.uint64(0)
+    for j in range(start, len(packed)):
+        byte = np.uint64(packed[j])
+        number |= (byte & LOW_SEVEN) << shift
+        if byte < MORE:
+            return number, j + 1
+        shift += SEVEN
+    return number, len(packed) + 1
+
+
+@kernel
+def _unpack(packed: np.ndarray, row_ptr: np.ndarray, columns: np.ndarray, counts: np.ndarray) -> int:
+    """Fill the arrays of the rows; return where the bytes end, or -1 if they have more entries than the arrays."""
+    position = HEADER_BYTES
+    end = np.int64(0)
+    for row in range(len(row_ptr) - 1):
+        length, position = _get(packed, position)
+        if np.int64(length) < 0 or np.int64(length) > len(columns) - end:
+            return -1
+        last = np.int64(-1)
+        for j in range(end, end + np.int64(length)):
+            entry, position = _get(packed, position)
+            last += np.int64(entry >> TWO) + 1
+            columns[j] = last
+            small = entry & LARGE
+            if small == LARGE:
+                large, position = _get(packed, position)
+                counts[j] = np.int64(large) + 4
+            else:
+                counts[j] = np.int64(small) + 1
+        end += np.int64(length)
+        row_ptr[row + 1] = end
+    if end != len(columns):
+        return -1
+    return position

@@ -83,10 +83,12 @@ def test_similar_finds_words_by_vectors_and_documents_by_any_model_of_text(train
     assert (code, "have no topics" in err) == (2, True)
 
 
-@pytest.mark.parametrize(("where", "what"), [("corpus", "corpus"), ("run", "run"), ("run/model", "model")])
-def test_inspect_describes_corpora_runs_and_models(trained, call, where, what):
+@pytest.mark.parametrize(
+    ("where", "what", "version"), [("corpus", "corpus", 1), ("run", "run", 2), ("run/model", "model", 1)]
+)
+def test_inspect_describes_corpora_runs_and_models(trained, call, where, what, version):
     code, out, _ = call("inspect", where, "--json")
     found = json.loads(out)
     assert code == 0
-    assert (found["what"], found["format"]) == (what, 1)
+    assert (found["what"], found["format"]) == (what, version)
     assert found["bytes"] == sum(p.stat().st_size for p in Path(where).rglob("*") if p.is_file())

@@ -174,6 +174,7 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedRows]):
         squares = consecutive([self.columns[member] ** 2 for member in active])
         P, Q = shard_sums((squares[-1].stop,), np.empty((len(W), places[-1].stop), W.dtype), deltas)
         violation = np.zeros(len(self.members))
+        scratches = {K: nmf.make_scratch(K, W.dtype) for K in {self.columns[member] for member in active}}
         done = 0
         for group in groups(self.columns, active):
             where = slice(places[done].start, places[done + len(group) - 1].stop)
@@ -181,7 +182,7 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedRows]):
             products = np.ascontiguousarray(P[:, where])
             factor = np.concatenate([W[:, self._places[member]] for member in group], axis=1)
             grams = [Q[square] for square in squares[done : done + len(group)]]
-            parts = self._parts(group, model.shared, factor, grams)
+            parts = self._parts(group, model.shared, factor, grams, scratches)
             nmf.sweep_side_by_side(chunk, factor, parts, rows, products, self.members[0].sweeps)
             for member, part in zip(group, parts, strict=True):
                 violation[member] = part.scratch.violation[0]
@@ -202,8 +203,18 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedRows]):
         # The address of the first epoch of a separate run.
         return algorithm.random_first_rows(n_rows_of(A), Address(algorithm.seed, 1, address.chunk))
 
-    def _parts(self, group: list[int], shared: Arrays, W: np.ndarray, grams: list[np.ndarray]) -> list[nmf.Columns]:
-        """Return what the kernel needs to sweep each restart of a group, given their columns of W and their Q."""
+    def _parts(
+        self,
+        group: list[int],
+        shared: Arrays,
+        W: np.ndarray,
+        grams: list[np.ndarray],
+        scratches: dict[int, nmf.Scratch],
+    ) -> list[nmf.Columns]:
+        """Return what the kernel needs to sweep each restart of a group, given their columns of W and their Q.
+
+        ``scratches`` has buffers by number of components. Restarts are swept one after the other and share them.
+        """
         found = []
         places = consecutive([self.columns[member] for member in group])
         for member, where, gram in zip(group, places, grams, strict=True):
@@ -212,7 +223,7 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedRows]):
             S = shared["S"][self._squares[member]].reshape(K, K)
             if shared["restart_epochs"][member] == 0:
                 S = algorithm.gram(np.ascontiguousarray(W[:, where]))
-            scratch = nmf.make_scratch(K, algorithm.dtype)
+            scratch = scratches[K]._replace(violation=np.zeros(1))
             found.append(nmf.Columns(where, algorithm.rule(S, "H"), gram.reshape(K, K), scratch))
         return found
 

@@ -1,0 +1,153 @@
+"""LDA on generated cells and regions, against tomotopy: CPU seconds per epoch, and the joint log-likelihood.
+
+python -m benchmarks.cistopic --help
+
+The cells are drawn from an LDA model at the density of single-cell ATAC data. Both programs have the same priors and
+one thread. Hours of a whole data set are extrapolated in proportion to its accessible regions. Each epoch of both
+programs draws a topic for each of them.
+"""
+
+import os
+
+# One thread each, for BLAS as well. It reads these variables when NumPy is imported.
+os.environ.update(dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1"))
+
+import tempfile
+import time
+
+import click
+import numpy as np
+import scipy.sparse
+from corpusmill import LDA
+from corpusmill.pipeline.engine.events import EpochFinished
+from corpusmill.pipeline.engine.run import RunStore
+from corpusmill.pipeline.models.lda.interop import word_counts
+from scipy.special import gammaln
+
+from benchmarks.common import JSON, QUICK, print_row, write_json
+
+#: pycisTopic's priors: alpha of all topics together, and eta of each region.
+ALPHA = 50.0
+ETA = 0.1
+#: The data set and the epochs to which figures are extrapolated.
+CELLS = 200_000
+EPOCHS = 150
+
+
+def generate(n_cells, n_regions, per_cell, modules=40, seed=0):
+    """Return a binary matrix (cells, regions) of about ``per_cell`` accessible regions per cell."""
+    rng = np.random.default_rng(seed)
+    regions = rng.gamma(0.2, size=(modules, n_regions)) * rng.gamma(0.8, size=n_regions)
+    cumulative = np.cumsum(regions, axis=1)
+    cumulative /= cumulative[:, -1:]
+    rows = []
+    columns = []
+    for cell in range(n_cells):
+        length = int(per_cell * rng.gamma(4.0) / 4)
+        counts = rng.multinomial(length, rng.dirichlet(np.full(modules, 0.1)))
+        for module in np.flatnonzero(counts):
+            found = np.searchsorted(cumulative[module], rng.random(counts[module]))
+            rows.append(np.full(len(found), cell))
+            columns.append(np.minimum(found, n_regions - 1))
+    places = (np.concatenate(rows), np.concatenate(columns))
+    matrix = scipy.sparse.csr_matrix((np.ones(len(places[0]), np.int32), places), (n_cells, n_regions))
+    matrix.data[:] = 1
+    return matrix
+
+
+def joint_log_likelihood(by_cell, by_region, n_topics):
+    """Return the logarithm of the probability of all topics and regions, per accessible region.
+
+    ``by_cell`` (cells, K) and ``by_region`` (K, regions) are counts of topics.
+    """
+    total = 0.0
+    for counts, prior in ((by_cell, ALPHA / n_topics), (by_region, ETA)):
+        sums = counts.sum(axis=1)
+        width = counts.shape[1]
+        total += (gammaln(counts + prior) - gammaln(prior)).sum()
+        total += (gammaln(width * prior) - gammaln(sums + width * prior)).sum()
+    return float(total / by_cell.sum())
+
+
+def ours(matrix, n_topics, epochs):
+    """Train with corpusmill; return CPU-seconds per epoch and the log-likelihood."""
+    seconds = []
+    last = [time.process_time()]
+
+    def note(event):
+        if isinstance(event, EpochFinished):
+            seconds.append(time.process_time() - last[0])
+            last[0] = time.process_time()
+
+    with tempfile.TemporaryDirectory() as folder:
+        model = LDA(n_topics, doc_topic_prior=ALPHA / n_topics, topic_word_prior=ETA, max_iter=epochs, device="cpu")
+        corpus = model.open(matrix)
+        run = f"{folder}/run"
+        last[0] = time.process_time()
+        model.fit(corpus, run=run, callbacks=[note], evaluate_every=0)
+        by_cell = []
+        store = RunStore(run)
+        for index in range(len(corpus.chunks)):
+            chunk = corpus.read_chunk(index)
+            drawn = chunk.docs.astype(np.int64) * n_topics + store.state(store.step, index)["z"]
+            by_cell.append(np.bincount(drawn, minlength=chunk.n_documents * n_topics).reshape(-1, n_topics))
+        by_region = word_counts(model.model_)
+    return float(np.median(seconds[1:])), joint_log_likelihood(np.concatenate(by_cell), by_region, n_topics)
+
+
+def peer(matrix, n_topics, epochs):
+    """Train with tomotopy; return CPU-seconds per epoch and the log-likelihood."""
+    import tomotopy
+
+    model = tomotopy.LDAModel(k=n_topics, alpha=ALPHA / n_topics, eta=ETA, seed=1)
+    for cell in range(matrix.shape[0]):
+        regions = matrix.indices[matrix.indptr[cell] : matrix.indptr[cell + 1]]
+        if len(regions):
+            model.add_doc([str(region) for region in regions])
+    model.optim_interval = 0
+    model.train(1, workers=1)
+    seconds = []
+    for _ in range(epochs - 1):
+        began = time.process_time()
+        model.train(1, workers=1)
+        seconds.append(time.process_time() - began)
+    by_cell = np.zeros((len(model.docs), n_topics), np.int64)
+    by_region = np.zeros((n_topics, len(model.used_vocabs)), np.int64)
+    for row, document in enumerate(model.docs):
+        topics = np.asarray(document.topics)
+        by_cell[row] = np.bincount(topics, minlength=n_topics)
+        np.add.at(by_region, (topics, np.asarray(document.words)), 1)
+    return float(np.median(seconds)), joint_log_likelihood(by_cell, by_region, n_topics)
+
+
+@click.command()
+@click.option("--cells", default=1000)
+@click.option("--regions", default=80_000)
+@click.option("--per-cell", default=5000, help="Accessible regions of a cell, on average.")
+@click.option("--topics", "-t", multiple=True, type=int, default=(10, 50))
+@click.option("--epochs", default=20)
+@JSON
+@QUICK
+def main(cells, regions, per_cell, topics, epochs, target, quick):
+    """Compare CPU-seconds per epoch and log-likelihoods."""
+    if quick:
+        cells, regions, per_cell, topics, epochs = 60, 500, 80, (5,), 3
+    matrix = generate(cells, regions, per_cell)
+    ours(matrix[:20], topics[0], 2)  # compiles
+    print(f"{cells} cells x {regions} regions, {matrix.nnz} accessible; one thread")
+    print_row("topics", "program", "CPU s/epoch", "ns/token", "log-likelihood", "hours, all")
+    found = []
+    for n_topics in topics:
+        for name, train in (("corpusmill", ours), ("tomotopy", peer)):
+            seconds, log_likelihood = train(matrix, n_topics, epochs)
+            hours = seconds * CELLS / cells * EPOCHS / 3600
+            print_row(str(n_topics), name, seconds, 1e9 * seconds / matrix.nnz, f"{log_likelihood:.4f}", hours)
+            row = {"topics": n_topics, "name": name, "seconds": seconds, "log_likelihood": log_likelihood}
+            found.append(row | {"extrapolated_hours": hours})
+    print(f"hours, all: CPU-hours of one thread for {CELLS} cells and {EPOCHS} epochs, in proportion")
+    if target:
+        write_json(target, found)
+
+
+if __name__ == "__main__":
+    main()

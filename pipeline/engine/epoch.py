@@ -90,7 +90,9 @@ class _Engine:
         self.shared: Arrays | None = None  # of the last step, once it is known
         self._pruning: Future[None] | None = None
         workers = self._workers()
-        self.threads = sum(worker.threads for worker in workers)
+        # A worker trains a grid with more threads than it has for tasks, if the algorithm has more.
+        least = self.algorithm.threads if isinstance(self.algorithm, GridAlgorithm) else 1
+        self.threads = sum(max(worker.threads, least) for worker in workers)
         plans = [make_plan(self.algorithm, self.data, worker) for worker in workers]
         self.plan = min(plans, key=lambda plan: plan.cache)
 

@@ -23,7 +23,9 @@ from ...io.stores.store import DataError
 #: Columns of the table of documents that are not metadata.
 OWN_COLUMNS = ("key", "file", "chunk", "row")
 #: Row groups of the table of documents, and partitions of the source, that are kept in memory.
-KEPT = 4
+KEPT = 6
+#: Rows of single documents that are kept, for lists that are shown again.
+KEPT_ROWS = 5000
 #: Seconds that the search for the text of a document may take.
 TEXT_SECONDS = 3.0
 #: Keys of other documents that are tried when a search for documents reads row groups.
@@ -37,6 +39,7 @@ class DocumentTable:
         self.corpus = corpus
         self._first = [chunk.first_document for chunk in corpus.chunks]
         self._lock = threading.Lock()
+        self._rows: dict[int, dict[str, object]] = {}
         self._groups: OrderedDict[int, pa.Table] = OrderedDict()
 
     def __len__(self) -> int:
@@ -46,7 +49,8 @@ class DocumentTable:
     def _file(self) -> pq.ParquetFile:
         store = self.corpus.store
         path = store.where(f"documents-{self.corpus.part}.parquet")
-        return pq.ParquetFile(store.fs.open(path, "rb"), pre_buffer=False)
+        # A corpus has few files and many documents, so names of files are stored once each.
+        return pq.ParquetFile(store.fs.open(path, "rb"), pre_buffer=False, read_dictionary=["file"])
 
     @cached_property
     def _group_starts(self) -> list[int]:
@@ -63,7 +67,8 @@ class DocumentTable:
         """Return one row group of the table of documents."""
         with self._lock:
             if index not in self._groups:
-                self._groups[index] = self._file.read_row_group(index, use_threads=False)
+                columns = [name for name in self._file.schema_arrow.names if name not in ("chunk", "row")]
+                self._groups[index] = self._file.read_row_group(index, columns, use_threads=False)
                 if len(self._groups) > KEPT:
                     self._groups.popitem(last=False)
             self._groups.move_to_end(index)
@@ -76,8 +81,12 @@ class DocumentTable:
 
     def row(self, number: int) -> dict[str, object]:
         """Return the row of one document."""
-        index = bisect_right(self._group_starts, number) - 1
-        return self.group(index).slice(number - self._group_starts[index], 1).to_pylist()[0]
+        if number not in self._rows:
+            if len(self._rows) > KEPT_ROWS:
+                self._rows.clear()
+            index = bisect_right(self._group_starts, number) - 1
+            self._rows[number] = self.group(index).slice(number - self._group_starts[index], 1).to_pylist()[0]
+        return self._rows[number]
 
     def rows(self, first: int, stop: int) -> pa.Table:
         """Return some consecutive rows of the table of documents."""

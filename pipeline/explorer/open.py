@@ -20,19 +20,24 @@ FILE_WORDS = 60
 
 
 def open_explorer(
-    url: str, corpus_url: str | None = None, limit: int = 100_000, labels: dict[str, str] | None = None
+    url: str,
+    corpus_url: str | None = None,
+    limit: int = 100_000,
+    labels: dict[str, str] | None = None,
+    comparison: JsonObject | None = None,
 ) -> AnyExplorer:
     """Return the explorer of a model or run.
 
     ``limit`` is the number of documents to look at. ``labels`` are groups of words or nodes, which colour their map.
+    ``comparison`` is how the model differs from another one, as the command ``diff`` describes it.
     """
     model = ExploredModel(url)
     if model.kind in (LDA.kind, NMF.kind):
         corpus: Corpus | None = corpus_of(model, corpus_url)
-        return TopicExplorer(model, corpus, limit)
+        return TopicExplorer(model, corpus, limit, comparison)
     if corpus_url is not None:
         raise ValueError(f"{url}: --corpus applies to models of topics, and this is a {model.kind} model")
-    return VectorExplorer(model, labels)
+    return VectorExplorer(model, labels, comparison)
 
 
 def write_file(explorer: AnyExplorer) -> str:
@@ -49,6 +54,8 @@ def write_file(explorer: AnyExplorer) -> str:
 
 def _vector_answers(explorer: VectorExplorer) -> JsonObject:
     found: JsonObject = {"model": explorer.answer_model()}
+    if explorer.comparison is not None:
+        found["comparison"] = explorer.answer_comparison()
     numbers = found["model"]["ids"]
     for number in numbers:
         found[f"neighbours?word={number}"] = explorer.answer_neighbours(number)
@@ -63,6 +70,8 @@ def _topic_answers(explorer: TopicExplorer) -> JsonObject:
         explorer.scan.start()
         explorer.scan.wait()
     found: JsonObject = {"model": explorer.answer_model()}
+    if explorer.comparison is not None:
+        found["comparison"] = explorer.answer_comparison()
     words: dict[int, str] = {}
     documents: set[int] = set()
     for topic in range(explorer.n_topics):

@@ -9,10 +9,11 @@ import scipy.sparse
 
 from .documents import DocumentTable
 
-#: Documents that a scan transforms at a time.
+#: Most documents that a scan transforms at a time, and most numbers of their shares. Other answers wait for a batch.
 BATCH = 500
+BATCH_SHARES = 2_000_000
 #: Documents kept for each topic.
-TOP_DOCUMENTS = 30
+TOP_DOCUMENTS = 18
 #: A topic with a smaller share of a document does not count as occurring in it.
 LEAST_SHARE = 0.05
 #: Half of this weight is taken from a document of this many tokens, so that very short ones do not come first.
@@ -83,9 +84,10 @@ class Scan:
     def _sample(self) -> list[tuple[int, int, int]]:
         """Return batches (chunk, first row, row after the last), drawn at random without repetition."""
         batches = []
+        step = max(20, min(BATCH, BATCH_SHARES // self.n_topics))
         for number, chunk in enumerate(self.table.corpus.chunks):
-            starts = range(0, chunk.documents, BATCH)
-            batches += [(number, first, min(first + BATCH, chunk.documents)) for first in starts]
+            starts = range(0, chunk.documents, step)
+            batches += [(number, first, min(first + step, chunk.documents)) for first in starts]
         order = np.random.default_rng(0).permutation(len(batches))
         chosen = []
         n_documents = 0

@@ -1,5 +1,6 @@
 """Answers the questions of the page about a topic model."""
 
+import contextlib
 import threading
 from functools import cached_property
 
@@ -33,8 +34,9 @@ SNIPPET = 240
 class TopicExplorer:
     """What the page asks about the topics of LDA and NMF. Each answer is a JSON object."""
 
-    def __init__(self, model: ExploredModel, corpus: Corpus | None, limit: int):
+    def __init__(self, model: ExploredModel, corpus: Corpus | None, limit: int, comparison: JsonObject | None = None):
         self.model = model
+        self.comparison = comparison
         self.table = TopicTable.from_arrays(cached_arrays(f"topics-{FORMAT}-{model.kind}-{model.digest}", self._build))
         self.documents: DocumentTable | None = None
         self.scan: Scan | None = None
@@ -52,10 +54,16 @@ class TopicExplorer:
 
     def start(self) -> None:
         """Begin to read what later answers need. The page is usable meanwhile."""
+        threading.Thread(target=self._prepare, name="explorer-prepare", daemon=True).start()
         if self.scan is not None:
             self.scan.start()
-        else:
-            threading.Thread(target=lambda: self.model.distributions, daemon=True).start()
+
+    def _prepare(self) -> None:
+        """Read the model and the vocabulary, so that the first click need not wait for them."""
+        # An error is raised again by the answer that needs the model, which shows it.
+        with contextlib.suppress(DataError, OSError):
+            self.model.find_words("a", 1)
+            self.answer_word(0)
 
     def stop(self) -> None:
         """Stop looking at documents."""
@@ -88,10 +96,17 @@ class TopicExplorer:
             "size": _rounded(self.table.sizes, 6),
             "heads": heads,
             "names": {str(topic): name for topic, name in self._names.items()},
+            "compared": self.comparison is not None,
             "can_name": self.model.is_saved,
             "documents": len(self.documents) if self.documents is not None else 0,
             "columns": self.documents.metadata_columns if self.documents is not None else [],
         }
+
+    def answer_comparison(self) -> JsonObject:
+        """How the topics differ from those of another model."""
+        if self.comparison is None:
+            raise DataError("there is no other model to compare with: start with --compare MODEL")
+        return self.comparison
 
     def answer_topic(self, topic: int) -> JsonObject:
         """One topic: its words, the topics near it and those that occur with it."""

@@ -27,8 +27,11 @@ FORMAT = 1
 class VectorExplorer:
     """What the page asks about Word2Vec, Node2Vec and random indexing. Each answer is a JSON object."""
 
-    def __init__(self, model: ExploredModel, labels: dict[str, str] | None = None):
+    def __init__(
+        self, model: ExploredModel, labels: dict[str, str] | None = None, comparison: JsonObject | None = None
+    ):
         self.model = model
+        self.comparison = comparison
         self.labels = labels or {}
         self._lock = threading.Lock()
         self.map = cached_arrays(f"vectors-{FORMAT}-{MAP_WORDS}-{model.kind}-{model.digest}", self._build)
@@ -88,6 +91,7 @@ class VectorExplorer:
             "ids": ids,
             "labels": names,
             "names": {},
+            "compared": self.comparison is not None,
         }
         groups = self.map["groups"].tolist()
         if self.labels:
@@ -98,6 +102,14 @@ class VectorExplorer:
         most = max(groups, default=0) + 1
         answer["hues"] = [(20 + 360 * group // most) % 360 for group in groups]
         return answer
+
+    def answer_comparison(self) -> JsonObject:
+        """How the neighbours of words differ from those in another model."""
+        if self.comparison is None:
+            raise DataError("there is no other model to compare with: start with --compare MODEL")
+        ids = self.vectors.key_to_index
+        moved = [{**change, "id": ids.get(str(change["word"]), -1)} for change in self.comparison.get("moved", [])]
+        return {**self.comparison, "moved": moved}
 
     def answer_neighbours(self, word: int) -> JsonObject:
         """The nearest words of a word."""

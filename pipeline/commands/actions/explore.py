@@ -8,23 +8,31 @@ import webbrowser
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ....io.stores.store import DataError, Store
+from ....io.stores.store import DataError, JsonObject, Store
+from ...explorer.model import ExploredModel
 from ...explorer.open import AnyExplorer, open_explorer, write_file
 from ...explorer.server import Server
+from ...models.registry import load_model
+from .diff import compare_models
 
 
 @dataclass(frozen=True)
 class Request:
-    """What to show: a run or model, the corpus of its documents, how many of these, and a file of labels."""
+    """What to show: a run or model, the corpus of its documents, how many of these, a file of labels, another model."""
 
     url: str
     corpus: str | None = None
     limit: int = 100_000
     labels: str | None = None
+    compare: str | None = None
 
     def open(self) -> AnyExplorer:
         """Return the explorer."""
-        return open_explorer(self.url, self.corpus, self.limit, _read_labels(self.labels))
+        comparison: JsonObject | None = None
+        if self.compare is not None:
+            difference = compare_models(load_model(self.compare), ExploredModel(self.url).estimator)
+            comparison = {"with": self.compare, **difference}
+        return open_explorer(self.url, self.corpus, self.limit, _read_labels(self.labels), comparison)
 
 
 def serve(request: Request, port: int, browser: bool, report: Callable[[str], None]) -> None:

@@ -22,6 +22,7 @@ from .options import json_option
     help="Number of documents, drawn at random, in which topics are looked for.",
 )
 @click.option("--labels", metavar="FILE", help="Words or nodes and their labels, one pair per line, to colour the map.")
+@click.option("--compare", metavar="MODEL", help="Another model, such as an earlier version, to compare with.")
 @click.option("--port", default=0, type=click.IntRange(0, 65535), help="Port to listen on.  [default: a free one]")
 @click.option("--no-browser", is_flag=True, help="Only print the address.")
 @json_option
@@ -31,6 +32,7 @@ def explore(
     html: str | None,
     limit: int,
     labels: str | None,
+    compare: str | None,
     port: int,
     no_browser: bool,
     as_json: bool,
@@ -49,7 +51,7 @@ def explore(
     """
     from ..actions.explore import Request, serve, write_html
 
-    request = Request(url, corpus, limit, labels)
+    request = Request(url, corpus, limit, labels, compare)
     if html is not None:
         facts = {"page": html, "bytes": write_html(request, html)}
         show.result(facts, as_json, lambda: show.facts(facts))

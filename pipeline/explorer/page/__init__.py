@@ -9,7 +9,17 @@ from importlib import resources
 from ....io.stores.store import JsonObject
 
 #: The modules of the script. A module imports only from those before it.
-SCRIPTS = ("dom.js", "state.js", "map.js", "words.js", "topics.js", "documents.js", "vectors.js", "main.js")
+SCRIPTS = (
+    "dom.js",
+    "state.js",
+    "map.js",
+    "words.js",
+    "comparison.js",
+    "topics.js",
+    "documents.js",
+    "vectors.js",
+    "main.js",
+)
 _IMPORT = re.compile(r'^import \{[^}]*\} from "[^"]*";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export ", re.MULTILINE)
 

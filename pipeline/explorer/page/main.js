@@ -2,6 +2,7 @@ import { byId, count, debounced, el } from "./dom.js";
 import { answers, ask, failure, setHues, state, topicLink, topicTitle } from "./state.js";
 import { showGuide, showOverview, showTopic } from "./topics.js";
 import { showDocument, showWord } from "./documents.js";
+import { showComparison } from "./comparison.js";
 import { showNeighbours, showVectors, showVectorGuide } from "./vectors.js";
 
 // Starts the page, follows the part of the address after #, and searches.
@@ -9,7 +10,7 @@ import { showNeighbours, showVectors, showVectorGuide } from "./vectors.js";
 async function route() {
   const [, view, number] = location.hash.split("/");
   const isVectors = state.model.type === "vectors";
-  const views = isVectors ? { word: showNeighbours } : { topic: showTopic, word: showWord, document: showDocument };
+  const views = isVectors ? { word: showNeighbours, comparison: showComparison } : { comparison: showComparison, topic: showTopic, word: showWord, document: showDocument };
   const show = views[view];
   document.body.dataset.view = show ? view : "home";
   try {

@@ -123,7 +123,9 @@ export class CircleMap {
   }
 
   size(index) {
-    const grown = this.emphasis ? Math.sqrt(this.emphasis.get(index) || 0) * 0.13 : this.points[index].radius;
+    let grown = this.points[index].radius;
+    if (this.emphasis && this.bySize) grown = Math.sqrt(this.emphasis.get(index) || 0) * 0.13;
+    else if (this.emphasis && this.emphasis.has(index)) grown *= 1.6;
     const least = this.points.length > 2000 ? 1.5 : 3;
     return Math.max(least, grown * this.scale / Math.sqrt(this.zoom));
   }
@@ -212,7 +214,7 @@ export class CircleMap {
     let examined = 0;
     for (const index of first) {
       if (taken.length >= 160 || examined++ > 1500) break;
-      if (this.emphasis && !(this.emphasis.get(index) >= 0.01)) continue;
+      if (this.emphasis && !(this.emphasis.get(index) >= (this.bySize ? 0.01 : 0))) continue;
       const [x, y] = places[index];
       if (x < 0 || y < 0 || x > this.width || y > this.height) continue;
       const label = this.points[index].label;
@@ -244,9 +246,10 @@ export class CircleMap {
     this.draw();
   }
 
-  // Shows shares by point in place of sizes; null shows sizes again.
-  emphasise(shares) {
+  // Fades all points but some. Their numbers replace the sizes if "bySize" is true; null shows all points again.
+  emphasise(shares, bySize = true) {
     this.emphasis = shares;
+    this.bySize = bySize;
     this.draw();
   }
 }

@@ -2,6 +2,7 @@ import { byId, count, debounced, el, percent } from "./dom.js";
 import { answers, ask, crumb, failure, state, storeName, topicChip, topicLink, topicName, topicTitle } from "./state.js";
 import { CircleMap } from "./map.js";
 import { wordList } from "./words.js";
+import { comparisonLink } from "./comparison.js";
 
 // The overview of all topics, and the view of one topic.
 
@@ -195,7 +196,7 @@ export function showGuide() {
   const largest = model.size.map((_, topic) => topic).sort((a, b) => model.size[b] - model.size[a]).slice(0, 12);
   byId("detail").replaceChildren(el("h1", {}, count(model.x.length, "topic")),
     el("p", { class: "soft" }, count(model.words, "word") + (model.documents ? ", " + count(model.documents, "document") : "")),
-    el("h2", {}, "The largest"), el("div", { class: "chips" }, largest.map(topic => topicChip(topic, percent(model.size[topic])))),
+    comparisonLink(), el("h2", {}, "The largest"), el("div", { class: "chips" }, largest.map(topic => topicChip(topic, percent(model.size[topic])))),
     el("h2", {}, "How to read this page"),
     el("ul", { class: "guide" },
       el("li", {}, "Open a topic on the map or in the list to see its words and documents."),

@@ -1,6 +1,7 @@
 import { byId, count, el } from "./dom.js";
 import { answers, ask, crumb, failure, state } from "./state.js";
 import { CircleMap } from "./map.js";
+import { comparisonLink } from "./comparison.js";
 
 // The overview of word vectors or of the nodes of a graph, and the neighbours of one word.
 
@@ -16,6 +17,7 @@ export function showVectors() {
   })), `Map of ${count(model.x.length, noun())}.`);
   const hues = new Map();
   if (model.groups) model.groups.forEach((group, index) => hues.set(group, model.hues[index]));
+  wordMap.node.classList.add("tall");
   byId("overview").replaceChildren(wordMap.node,
     el("p", { class: "note" }, `The ${count(model.x.length, "most frequent " + noun())} of ${model.words.toLocaleString("en")}. Neighbours on the map have similar vectors; long distances mean little. Zoom in to see more names.`),
     hues.size > 1 && hues.size <= 40 ? el("div", { class: "chips" }, [...hues].map(([group, hue]) => el("span", { class: "chip" }, el("span", { class: "dot", "--hue": hue }), group))) : el("span", {}));
@@ -24,7 +26,7 @@ export function showVectors() {
 function mark(ids) {
   const places = new Map(state.model.ids.map((id, index) => [id, index]));
   wordMap.select(ids.length && places.has(ids[0]) ? places.get(ids[0]) : -1);
-  wordMap.emphasise(ids.length ? new Map(ids.filter(id => places.has(id)).map((id, rank) => [places.get(id), rank ? 0.06 : 0.1])) : null);
+  wordMap.emphasise(ids.length ? new Map(ids.filter(id => places.has(id)).map((id, rank) => [places.get(id), rank])) : null, false);
 }
 
 function bars(found) {
@@ -66,7 +68,7 @@ export function showVectorGuide() {
   mark([]);
   const model = state.model;
   byId("detail").replaceChildren(el("h1", {}, count(model.words, noun()) + ", " + count(model.dimensions, "dimension")),
-    el("h2", {}, "The most frequent"),
+    comparisonLink(), el("h2", {}, "The most frequent"),
     el("div", { class: "chips" }, model.labels.slice(0, 40).map((label, index) => el("a", { class: "chip", href: "#/word/" + model.ids[index] }, label))),
     answers ? el("span", {}) : analogyForm(""),
     el("h2", {}, "How to read this page"),

@@ -1,11 +1,16 @@
 """What the explorer answers about topics and documents, compared with the model itself."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from corpusmill import LDA, NMF, Corpus, RandomIndexing, ingest
+from corpusmill.io.stores.store import DataError
+from corpusmill.pipeline.commands.actions.explore import Request
 from corpusmill.pipeline.explorer.layout import fit_into_square, map_points, reduce, spread_circles
 from corpusmill.pipeline.explorer.open import open_explorer, write_file
 from corpusmill.pipeline.ingest.options import IngestOptions
@@ -127,6 +132,37 @@ def test_random_indexing_has_a_map_of_words(folder):
     assert sorted(model["labels"]) == sorted((SEA + " " + BREAD).lower().split())
     assert explorer.answer_neighbours(model["ids"][0])["near"]
     assert len(write_file(explorer)) < 1_000_000
+
+
+def test_columns_of_metadata_give_the_mean_share_of_a_topic_by_group(folder, tmp_path):
+    shutil.copytree(folder / "corpus", tmp_path / "corpus")
+    path = tmp_path / "corpus" / "documents-train.parquet"
+    table = pq.read_table(path)
+    years = [2000 + number % 4 for number in range(table.num_rows)]
+    pq.write_table(table.append_column("year", pa.array(years)), path)
+    explorer = finished(open_explorer(str(folder / "lda"), str(tmp_path / "corpus")))
+    assert explorer.answer_model()["columns"] == ["year"]
+    weights = LDA.load(str(folder / "lda")).transform(Corpus(str(folder / "corpus")))
+    groups = {group["name"]: group for group in explorer.answer_groups(1, "year")["groups"]}
+    assert sorted(groups) == ["2000", "2001", "2002", "2003"]
+    for year in range(4):
+        shares = weights[year::4, 1]
+        group = groups[str(2000 + year)]
+        assert group["mean"] == pytest.approx(shares.mean(), abs=1e-5)
+        assert group["error"] == pytest.approx(shares.std() / (len(shares) - 1) ** 0.5, abs=1e-5)
+    assert explorer.answer_document(2)["metadata"] == {"year": "2002"}
+    with pytest.raises(DataError, match="no column 'file'"):
+        explorer.answer_groups(1, "file")
+
+
+def test_two_models_are_compared(folder, tmp_path):
+    LDA(3, max_iter=2, random_state=7).fit(Corpus(str(folder / "corpus"))).save(str(tmp_path / "other"))
+    explorer = Request(str(folder / "lda"), compare=str(tmp_path / "other")).open()
+    found = explorer.answer_comparison()
+    assert {change["topic"] for change in found["topics"]} == {0, 1, 2}
+    assert json.loads(json.dumps(found)) == found
+    with pytest.raises(DataError, match="start with --compare"):
+        open_explorer(str(folder / "lda")).answer_comparison()
 
 
 # --- the map ---

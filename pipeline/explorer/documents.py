@@ -28,8 +28,8 @@ KEPT = 6
 KEPT_ROWS = 5000
 #: Seconds that the search for the text of a document may take.
 TEXT_SECONDS = 3.0
-#: Keys of other documents that are tried when a search for documents reads row groups.
-SEARCH_SECONDS = 0.15
+#: Seconds after which a search for documents by key reads no further row group.
+SEARCH_SECONDS = 0.08
 
 
 class DocumentTable:

@@ -13,15 +13,16 @@ from .layout import map_points, reduce
 from .model import ExploredModel
 from .table import cached_arrays
 
-#: Most frequent words on the map.
+#: Most frequent words on the map, and nodes of a graph. Names of nodes need less space, and colours tell more.
 MAP_WORDS = 1000
+MAP_NODES = 5000
 #: Neighbours listed of a word, and kept in a page without a server.
 NEIGHBOURS = 25
 FOUND = 12
 #: Groups into which points of a map are divided if they have no labels.
 GROUPS = 12
 #: Changes with the content of the cached map.
-FORMAT = 1
+FORMAT = 2
 
 
 class VectorExplorer:
@@ -34,7 +35,7 @@ class VectorExplorer:
         self.comparison = comparison
         self.labels = labels or {}
         self._lock = threading.Lock()
-        self.map = cached_arrays(f"vectors-{FORMAT}-{MAP_WORDS}-{model.kind}-{model.digest}", self._build)
+        self.map = cached_arrays(f"vectors-{FORMAT}-{model.kind}-{model.digest}", self._build)
 
     def start(self) -> None:
         """Begin to read the vectors. The map is shown meanwhile."""
@@ -46,7 +47,8 @@ class VectorExplorer:
     def _build(self) -> Arrays:
         vectors = self.vectors
         counts = vectors.counts if vectors.counts is not None else -np.arange(len(vectors))
-        chosen = top_indices(counts, MAP_WORDS)
+        n_points = MAP_NODES if self.model.kind == "node2vec" else MAP_WORDS
+        chosen = top_indices(counts, n_points)
         rows = vectors.vectors[chosen]
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         features = reduce(rows / np.where(lengths > 0, lengths, 1))

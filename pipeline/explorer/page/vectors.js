@@ -43,10 +43,12 @@ export async function showNeighbours(id) {
   byId("detail").replaceChildren(crumb(), el("h1", {}, found.word),
     el("div", { class: "facts" }, el("span", {}, noun() + " number " + (found.id + 1).toLocaleString("en") + " by frequency"),
       found.count ? el("span", {}, count(found.count, "occurrence")) : null, found.group ? el("span", {}, found.group) : null),
-    el("h2", {}, "Nearest " + noun() + "s", el("small", {}, "cosine similarity")), bars(found.near), answers ? el("span", {}) : analogyForm(found.word));
+    el("h2", {}, "Nearest " + noun() + "s", el("small", {}, "cosine similarity")), bars(found.near), analogyForm(found.word));
 }
 
+// Analogies need a server, and nodes of a graph have none.
 function analogyForm(first) {
+  if (answers || noun() === "node") return el("span", {});
   const field = (label, value) => el("input", { type: "text", "aria-label": label, placeholder: label, value, autocomplete: "off", spellcheck: "false" });
   const is = field("this word", first || ""), to = field("is to", ""), as = field("as this word", "");
   const result = el("div", {});
@@ -70,7 +72,7 @@ export function showVectorGuide() {
   byId("detail").replaceChildren(el("h1", {}, count(model.words, noun()) + ", " + count(model.dimensions, "dimension")),
     comparisonLink(), el("h2", {}, "The most frequent"),
     el("div", { class: "chips" }, model.labels.slice(0, 40).map((label, index) => el("a", { class: "chip", href: "#/word/" + model.ids[index] }, label))),
-    answers ? el("span", {}) : analogyForm(""),
+    analogyForm(""),
     el("h2", {}, "How to read this page"),
     el("ul", { class: "guide" },
       el("li", {}, `Open a ${noun()} on the map or by the search to see its nearest neighbours.`),

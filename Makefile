@@ -8,6 +8,7 @@
 #   make coverage     run all tests and print which lines they do not run (slow)
 #   make simulate     simulate faults in thousands of interleavings; SEED=... COUNT=1 replays one of them
 #   make stateful     run the tests of stores, owners, nights and models with EXAMPLES=100 times as many examples
+#   make fuzz         read changed files for SECONDS=60 and keep those that are neither read nor refused
 #   make bench-quick  run every benchmark once on tiny input
 #   make gpu          on a machine with a CUDA device: run the CUDA tests on it, then the benchmarks (GPU=cuda13 for CUDA 13)
 
@@ -22,7 +23,7 @@ BENCHMARKS := $(sort $(patsubst benchmarks/%/__main__.py,benchmarks.%,$(wildcard
 	benchmarks.word2vec.quality benchmarks.word2vec.strata benchmarks.node2vec.links
 FOLDERS := configs io kernels pipeline
 
-.PHONY: demo audit test lint mypy imports format coverage simulate stateful bench-quick gpu
+.PHONY: demo audit test lint mypy imports format coverage simulate fuzz stateful bench-quick gpu
 
 demo: $(VENV)/.installed-demo
 	$(BIN)/corpusmill run configs/quickstart.yaml
@@ -67,6 +68,9 @@ simulate: $(VENV)/.installed-test
 
 stateful: $(VENV)/.installed-test
 	CORPUSMILL_STATEFUL_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest tests/stateful --timeout 7200
+
+fuzz: $(VENV)/.installed-test
+	PYTHONPATH=tests $(BIN)/python -m fuzz $(if $(SECONDS),--seconds $(SECONDS))
 
 bench-quick: $(VENV)/.installed-benchmark
 	@set -e; for module in $(BENCHMARKS); do echo "== $$module"; $(BIN)/python -m $$module --quick; done

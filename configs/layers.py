@@ -94,6 +94,8 @@ def read_file(path: str | os.PathLike[str]) -> Layer:
         tree = _Loader(text).get_single_data()
     except yaml.YAMLError as error:
         raise ConfigError(_yaml_problem(name, error)) from None
+    except RecursionError:
+        raise ConfigError(f"{name}: not valid YAML: nested too deeply") from None
     if not isinstance(tree, dict):
         raise ConfigError(f"{name}: holds no sections; start from `corpusmill config example lda`")
     return Layer(name, tree, text)

@@ -1,5 +1,6 @@
 """Opens HDF5 files and Zarr stores, whose groups and arrays have the same interface for reading."""
 
+import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +12,10 @@ from ..stores.store import DataError, filesystem_of
 
 #: A group of h5py or Zarr.
 Group = Any
+#: What h5py raises for a damaged file, while anything of it is read.
+HDF5_ERRORS = (KeyError, RuntimeError, OSError, ValueError, TypeError)
+#: How the messages of HDF5 begin.
+HDF5_SENTENCE = re.compile(r"\b([Uu]nable to|[Cc]an't|[Uu]nspecified error)\b")
 
 
 @contextmanager
@@ -21,13 +26,18 @@ def open_hdf5(url: str) -> Iterator[Group]:
     filesystem, path = filesystem_of(url)
     if not filesystem.isfile(path):
         raise DataError(f"{url}: no such file")
-    if isinstance(filesystem, LocalFileSystem):
-        with _opened(h5py, path, url) as root:
+    try:
+        if isinstance(filesystem, LocalFileSystem):
+            with _opened(h5py, path, url) as root:
+                yield root
+            return
+        # HDF5 has its own access to local files. For remote ones, it reads from a stream of Python.
+        with filesystem.open(path, "rb") as stream, _opened(h5py, stream, url) as root:
             yield root
-        return
-    # HDF5 has its own access to local files. For remote ones, it reads from a stream of Python.
-    with filesystem.open(path, "rb") as stream, _opened(h5py, stream, url) as root:
-        yield root
+    except HDF5_ERRORS as error:
+        if not isinstance(error, DataError) and HDF5_SENTENCE.search(str(error)):
+            raise DataError(f"{url}: damaged ({error}); fetch the file again, or write it again") from None
+        raise
 
 
 def _opened(h5py: Any, file: Any, url: str) -> Any:

@@ -14,6 +14,8 @@ from ..stores.store import DataError
 BATCH_BYTES = 4 << 20
 #: Most tokens in a batch of counted words.
 BATCH_TOKENS = 1 << 21
+#: Most tokens of one document of counted words. A larger sum of counts is an error of the file, and would take memory.
+MAX_DOCUMENT_TOKENS = 1 << 26
 
 #: Names a row of a batch in an error message, such as "news.csv, row 7".
 RowName = Callable[[int], str]
@@ -94,7 +96,10 @@ def as_text(values: pa.Array, options: ReadOptions, row_name: RowName) -> pa.Arr
         value_type = pa.string() if pa.types.is_null(values.type) else values.type
         values = pc.fill_null(values.cast(value_type), pa.scalar("").cast(value_type))
     if not pa.types.is_binary(values.type) and not pa.types.is_large_binary(values.type):
-        return as_string(values, options.text, row_name)
+        texts = as_string(values, options.text, row_name)
+        if is_utf8(texts):
+            return texts
+        values = texts.cast(pa.large_binary())
     try:
         return values.cast(pa.large_string())
     except pa.ArrowInvalid:
@@ -124,6 +129,15 @@ def as_string(values: pa.Array, column: str, row_name: RowName) -> pa.Array:
         raise DataError(f"{row_name(0)}: column {column!r} is {values.type} where text is needed") from None
 
 
+def is_utf8(values: pa.Array) -> bool:
+    """Return whether all strings are UTF-8. A damaged Parquet file may have others, and Arrow does not check them."""
+    try:
+        values.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
 def as_token_lists(values: pa.Array, options: ReadOptions, row_name: RowName) -> pa.Array:
     """Return lists of strings as (D,) large_list<large_string>.
 
@@ -135,6 +149,8 @@ def as_token_lists(values: pa.Array, options: ReadOptions, row_name: RowName) ->
         raise DataError(
             f"{row_name(0)}: column {options.tokens!r} is {values.type} where lists of strings are needed"
         ) from None
+    if not is_utf8(lists):
+        raise DataError(f"{row_name(0)}: column {options.tokens!r} has tokens that are not UTF-8; write the file again")
     if lists.null_count and options.null_text == "error":
         row = lists.is_null().to_pylist().index(True)
         raise DataError(f"{row_name(row)}: no tokens; drop such rows, or ingest with null_text=empty")
@@ -208,6 +224,18 @@ def check_names(words: Sequence[str], where: str) -> pa.Array:
             raise DataError(f"{where}, line {line}: the word {word!r} occurs a second time")
         seen.add(word)
     return names
+
+
+def check_lengths(lengths: np.ndarray, row_name: RowName) -> None:
+    """Raise DataError if the counts of a document add up to more tokens than a document may have."""
+    # Sums that overflow are negative.
+    is_wrong = (lengths < 0) | (lengths > MAX_DOCUMENT_TOKENS)
+    if is_wrong.any():
+        where = row_name(int(is_wrong.argmax()))
+        raise DataError(
+            f"{where}: its counts add up to more than the {MAX_DOCUMENT_TOKENS:,} words that a document may have; "
+            f"correct the counts, or ingest with binarize"
+        )
 
 
 def batch_ranges(lengths: np.ndarray) -> Iterator[tuple[int, int]]:

@@ -138,7 +138,7 @@ def _parse_object(raw: bytes, encoding_errors: str, where: str) -> dict[str, Any
         found = json.loads(raw.decode("utf-8", encoding_errors))
     except UnicodeDecodeError as error:
         raise invalid_utf8(where, error) from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # the latter for lists in lists in lists and so on
         raise DataError(f"{where}: not valid JSON ({error}); each line must be an object") from None
     if not isinstance(found, dict):
         raise DataError(

@@ -1,5 +1,6 @@
 """Readers of matrices of counts: AnnData, 10x Genomics, SciPy's .npz, transposed MatrixMarket, and data in memory."""
 
+import textwrap
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -15,7 +16,7 @@ from ..matrices.memory import row_blocks
 from ..matrices.tenx import open_tenx
 from ..stores.store import DataError
 from .bags import read_names
-from .batches import Bag, Batch, ReadOptions, batch_ranges, check_names, row_keys
+from .batches import Bag, Batch, ReadOptions, batch_ranges, check_lengths, check_names, row_keys
 from .reader import Reader
 from .source import Partition, SourceFile, open_file
 
@@ -93,7 +94,8 @@ class NpzReader(MatrixFileReader):
             try:
                 matrix = scipy.sparse.load_npz(stream)
             except Exception as error:  # NumPy and zipfile have several classes of errors
-                raise DataError(f"{file.url}: not a sparse matrix of SciPy ({error})") from None
+                reason = textwrap.shorten(str(error), 200)
+                raise DataError(f"{file.url}: not a sparse matrix of SciPy ({reason})") from None
         if self.options.transpose:
             matrix = matrix.T
         names = read_names(self.options.vocabulary_file)
@@ -148,6 +150,7 @@ def count_batches(
         counts = whole_counts(block, matrix, first_row, options.binarize)
         tokens_before = np.append(0, np.cumsum(counts))
         doc_ptr = tokens_before[block.indptr]
+        check_lengths(np.diff(doc_ptr), lambda row, first=first_row: f"{matrix.where}, row {first + row + 1}")
         for first, stop in batch_ranges(np.diff(doc_ptr)):
             entries = slice(block.indptr[first], block.indptr[stop])
             # A document has a word as often as it is counted.

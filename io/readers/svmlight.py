@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 
 from ..stores.store import DataError
-from .bags import read_names, shown, whole_number
-from .batches import Bag, Batch, batch_ranges
+from .bags import MAX_COUNT, read_names, shown, whole_number
+from .batches import Bag, Batch, batch_ranges, check_lengths
 from .reader import Reader, line_partitions
 from .source import Partition, SourceFile, line_blocks
 
@@ -35,6 +35,7 @@ class SVMLightReader(Reader):
         columns: list[int] = []
         counts: list[int] = []
         lengths: list[int] = []
+        entry_ptr = [0]
         for line, text in enumerate(data.split(b"\n"), first_line):
             # Without label and comment.
             fields = text.split(b"#", 1)[0].split()
@@ -47,14 +48,17 @@ class SVMLightReader(Reader):
             columns += sorted(found)
             counts += [found[column] for column in sorted(found)]
             lengths.append(sum(found.values()))
+            entry_ptr.append(len(columns))
         # Words of a vocabulary file are numbered from 0; without one, a column's word is its number in the file.
         shift = self._first_column if names is not None else 0
-        tokens = np.repeat(np.array(columns, np.int64) - shift, np.array(counts, np.int64))
+        all_columns = np.array(columns, np.int64) - shift
+        all_counts = np.array(counts, np.int64)
         doc_ptr = np.append(0, np.cumsum(np.array(lengths, np.int64)))
         all_keys = pa.array(keys, pa.string())
         for first, stop in batch_ranges(np.diff(doc_ptr)):
-            start, end = doc_ptr[first], doc_ptr[stop]
-            yield Batch(all_keys[first:stop], Bag(doc_ptr[first : stop + 1] - start, tokens[start:end], names))
+            entries = slice(entry_ptr[first], entry_ptr[stop])
+            tokens = np.repeat(all_columns[entries], all_counts[entries])
+            yield Batch(all_keys[first:stop], Bag(doc_ptr[first : stop + 1] - doc_ptr[first], tokens, names))
 
     @property
     def _first_column(self) -> int:
@@ -78,4 +82,6 @@ class SVMLightReader(Reader):
             if column < first or (last is not None and column > last):
                 allowed = f"{first} or more" if last is None else f"{first}..{last}"
                 raise DataError(f"{where}: the column {column} is not {allowed} (zero_based={not first})")
+        if not self.options.binarize:
+            check_lengths(np.array([min(sum(found.values()), MAX_COUNT)]), lambda row: where)
         return found

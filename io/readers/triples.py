@@ -11,7 +11,7 @@ import pyarrow.csv
 
 from ..stores.store import DataError
 from .bags import read_names, shown, whole_number
-from .batches import Bag, Batch, batch_ranges, row_keys
+from .batches import Bag, Batch, batch_ranges, check_lengths, row_keys
 from .reader import Reader
 from .source import Partition, SourceFile, line_blocks
 
@@ -162,6 +162,7 @@ class _Collector:
         rows = documents - 1 - self.n_yielded
         lengths = np.zeros(n_documents, np.int64)
         np.add.at(lengths, rows, counts)
+        check_lengths(lengths, lambda row: f"{self.file.url}, document {self.n_yielded + 1 + row}")
         entry_ptr = np.append(0, np.cumsum(np.bincount(rows, minlength=n_documents)))
         for first, stop in batch_ranges(lengths):
             entries = slice(entry_ptr[first], entry_ptr[stop])

@@ -70,7 +70,7 @@ def read_commit(store: Store, name: str) -> tuple[JsonObject | None, str]:
         return None, ""
     try:
         found = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
         raise DataError(f"{store.url}/{name}: damaged; restore it, or delete the store and write it again")

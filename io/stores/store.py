@@ -258,7 +258,7 @@ class Store:
         content = self.read_bytes(name)
         try:
             return json.loads(content)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise DataError(f"{self.where(name)}: not valid JSON ({error})") from None
 
     def write_json(self, name: str, value: Any) -> None:

@@ -23,6 +23,8 @@ CHUNK_ELEMENTS = 1 << 26
 FETCHED_BYTES = 1 << 26
 #: Bytes of padding that are read at a time.
 PADDING_BYTES = 1 << 20
+#: Bytes of the checksum at the end of each Zarr chunk.
+CHECKSUM_BYTES = 4
 
 
 class GroupFiles(Protocol):
@@ -84,12 +86,12 @@ def read_group(files: GroupFiles, only: Sequence[str] | None = None) -> dict[str
     found = files.read_first("zarr.json")
     if not found:
         raise FileNotFoundError("zarr.json")
-    group = json.loads(found["zarr.json"])
+    group = _from_json(found["zarr.json"])
     names = _array_names(group)
     if only is not None:
         names = [name for name in names if name in only]
     if "consolidated_metadata" in group:
-        metadata = group["consolidated_metadata"]["metadata"]
+        metadata = _consolidated_metadata(group)
     else:
         metadata = _separate_metadata(files, names)
     # All metadata is checked before the first array is read, since arrays may be large.
@@ -105,7 +107,7 @@ def read_group(files: GroupFiles, only: Sequence[str] | None = None) -> dict[str
 def _separate_metadata(files: GroupFiles, names: Sequence[str]) -> dict[str, Any]:
     """Read the metadata of the arrays of a group that an earlier version wrote."""
     found = files.read_small([f"{name}/zarr.json" for name in names])
-    return {name: json.loads(found[f"{name}/zarr.json"]) for name in names if f"{name}/zarr.json" in found}
+    return {name: _from_json(found[f"{name}/zarr.json"]) for name in names if f"{name}/zarr.json" in found}
 
 
 def read_rows(files: GroupFiles, name: str, first: int, stop: int) -> np.ndarray:
@@ -151,17 +153,35 @@ def _n_bytes(layout: _Layout) -> int:
 
 def _array_names(group: Any) -> list[str]:
     try:
-        return group["attributes"]["arrays"]
+        names = group["attributes"]["arrays"]
     except (KeyError, TypeError):
         raise ValueError("this Zarr group was not written by corpusmill") from None
+    # A name is part of a path, which must not lead out of the group.
+    if not isinstance(names, list) or not all(_is_name(name) for name in names):
+        raise ValueError("this Zarr group has names of arrays that corpusmill does not write")
+    return names
+
+
+def _is_name(name: Any) -> bool:
+    return isinstance(name, str) and "/" not in name and name not in ("", ".", "..")
+
+
+def _consolidated_metadata(group: Any) -> dict[str, Any]:
+    try:
+        metadata = group["consolidated_metadata"]["metadata"]
+    except (KeyError, TypeError):
+        metadata = None
+    if not isinstance(metadata, dict):
+        raise ValueError("the metadata of this Zarr group are damaged")
+    return metadata
 
 
 def _parse_layout(name: str, found: Any) -> _Layout:
     try:
         chunk_shape = tuple(found["chunk_grid"]["configuration"]["chunk_shape"])
         layout = _Layout(tuple(found["shape"]), np.dtype(found["data_type"]), chunk_shape)
-        is_known = found == json.loads(_encoded_metadata(layout))
-    except (AttributeError, KeyError, TypeError):
+        is_known = found == json.loads(_encoded_metadata(layout)) and chunk_shape == _chunk_shape(layout.shape)
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
         is_known = False
     if not is_known:
         raise ValueError(f"the array {name} has a layout that corpusmill does not write")
@@ -169,8 +189,11 @@ def _parse_layout(name: str, found: Any) -> _Layout:
 
 
 def _read_array(files: GroupFiles, name: str, layout: _Layout) -> np.ndarray:
-    array = np.empty(layout.shape, layout.dtype)
-    size = math.prod(layout.chunk_shape) * array.itemsize
+    size = math.prod(layout.chunk_shape) * layout.dtype.itemsize
+    try:
+        array = np.empty(layout.shape, layout.dtype)
+    except MemoryError:
+        raise ValueError(f"the array {name} needs {_n_bytes(layout):,} bytes, and there is no memory for it") from None
     for key, rows in _zarr_chunks(array, layout):
         try:
             with files.open(f"{name}/{key}") as file:
@@ -187,6 +210,10 @@ def _fill(rows: np.ndarray, size: int, file: Any) -> None:
 
     The last chunk of an array is padded to full size. The checksum covers the padding as well.
     """
+    # Before the memory of a large array is used: the metadata may be damaged.
+    if file.seek(0, 2) != size + CHECKSUM_BYTES:
+        raise ValueError("wrong number of bytes")
+    file.seek(0)
     content = rows.reshape(-1).view(np.uint8)
     file.readinto(content)
     checksum = google_crc32c.value(content)
@@ -250,6 +277,13 @@ def _array_metadata(layout: _Layout) -> dict[str, Any]:
 def _encoded_metadata(layout: _Layout) -> bytes:
     """Return the metadata of an array as JSON. Training writes the same few layouts in each epoch."""
     return _to_json(_array_metadata(layout))
+
+
+def _from_json(content: bytes) -> Any:
+    try:
+        return json.loads(content)
+    except RecursionError:
+        raise ValueError("the metadata are nested too deeply") from None
 
 
 def _to_json(value: Any) -> bytes:

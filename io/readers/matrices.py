@@ -4,6 +4,7 @@ import textwrap
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -150,7 +151,7 @@ def count_batches(
         counts = whole_counts(block, matrix, first_row, options.binarize)
         tokens_before = np.append(0, np.cumsum(counts))
         doc_ptr = tokens_before[block.indptr]
-        check_lengths(np.diff(doc_ptr), lambda row, first=first_row: f"{matrix.where}, row {first + row + 1}")
+        check_lengths(np.diff(doc_ptr), partial(_row_name, matrix, first_row))
         for first, stop in batch_ranges(np.diff(doc_ptr)):
             entries = slice(block.indptr[first], block.indptr[stop])
             # A document has a word as often as it is counted.
@@ -158,6 +159,10 @@ def count_batches(
             keys = _keys(matrix, first_row + first, stop - first, file_name)
             yield Batch(keys, Bag(doc_ptr[first : stop + 1] - doc_ptr[first], columns, names))
         first_row += block.shape[0]
+
+
+def _row_name(matrix: RowBlocks, first: int, row: int) -> str:
+    return f"{matrix.where}, row {first + row + 1}"
 
 
 def _keys(matrix: RowBlocks, first: int, n_rows: int, file_name: str | None) -> pa.Array:

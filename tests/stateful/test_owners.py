@@ -69,6 +69,12 @@ class OwnersMachine(RuleBasedStateMachine):
         self.steps[step] = process.value
 
     @precondition(lambda self: self.processes)
+    @rule(data=st.data())
+    def prune(self, data):
+        """Delete old steps in a process that may have been paused since its last commit."""
+        data.draw(st.sampled_from(self.processes)).run.prune()
+
+    @precondition(lambda self: self.processes)
     @rule()
     def overwrite(self):
         self.processes.append(Process(self.url, is_new=True))

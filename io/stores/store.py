@@ -22,6 +22,7 @@ import pyarrow as pa
 from fsspec.implementations.local import LocalFileSystem
 
 from .parquet import parquet_bytes, read_parquet
+from .request_counter import REQUESTS
 from .zarr_files import encode_group, read_group, read_rows
 
 #: Named NumPy arrays and scalars: a chunk's state, a block of a model, a shard's delta.
@@ -100,6 +101,7 @@ class _GroupFiles:
             return {}
         # Ranges from byte 0: for whole files, some filesystems request each file's size first.
         paths = [f"{self._path}/{name}" for name in names]
+        self._store.count("read", len(paths))
         contents = self._store.fs.cat_ranges(paths, 0, None, on_error="return")
         found = {}
         for name, content in zip(names, contents, strict=True):
@@ -129,10 +131,12 @@ class _GroupFiles:
             return open(path, "rb")
         if name in self._fetched:
             return io.BytesIO(self._fetched.pop(name))
+        self._store.count("read")
         return io.BytesIO(self._store.fs.cat_file(path))
 
     def read_range(self, name: str, start: int, stop: int) -> bytes:
         """Return the bytes ``start`` to ``stop - 1`` of a file."""
+        self._store.count("read")
         return self._store.fs.cat_file(f"{self._path}/{name}", start, stop)
 
 
@@ -195,16 +199,23 @@ class Store:
         except FileNotFoundError as error:
             raise DataError(f"{self.url}: cannot be written, because its bucket does not exist ({error})") from None
 
+    def count(self, kind: str, number: int = 1) -> None:
+        """Count requests to an object store. Long listings, large files and retries take more requests than this."""
+        if not self.is_local:
+            REQUESTS.add(kind, number)
+
     # --- listing ---
 
     def exists(self, name: str = "") -> bool:
         """Return whether a file or folder exists."""
         with self.explained_errors(name):
+            self.count("list")
             return self.fs.exists(self.where(name))
 
     def names(self, name: str = "") -> list[str]:
         """List the files and folders directly below ``name``, sorted, without temporary ones."""
         where = self.where(name)
+        self.count("list", 2)
         if not self.fs.exists(where):
             return []
         self.fs.invalidate_cache(where)
@@ -228,6 +239,7 @@ class Store:
         """Return the content of a file; raise DataError if it does not exist."""
         try:
             with self.explained_errors(name):
+                self.count("read")
                 return self.fs.cat_file(self.where(name))
         except FileNotFoundError:
             raise DataError(f"{self.where(name)}: no such file") from None
@@ -237,6 +249,7 @@ class Store:
         where = self.where(name)
         if not self.is_local:
             with self._explained_write_errors(name):
+                self.count("write")
                 self.fs.pipe_file(where, bytes(content))
             return
         target = Path(where)
@@ -284,7 +297,10 @@ class Store:
         where = self.where(name)
         if self.is_local:
             remove_path(Path(where))
-        elif self.fs.exists(where):
+            return
+        self.count("list", 2)
+        if self.fs.exists(where):
+            self.count("delete")
             self.fs.rm(where, recursive=True)
 
     # --- groups of arrays ---
@@ -329,7 +345,9 @@ class Store:
             return
         where = self.where(name)
         with self._explained_write_errors(name):
-            self.fs.pipe({f"{where}/{file}": b"".join(buffers) for file, buffers in encode_group(storable)})
+            contents = {f"{where}/{file}": b"".join(buffers) for file, buffers in encode_group(storable)}
+            self.count("write", len(contents))
+            self.fs.pipe(contents)
 
     def _write_group_folder(self, target: Path, arrays: Mapping[str, np.ndarray]) -> None:
         make_folder(target.parent)

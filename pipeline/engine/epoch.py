@@ -11,6 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from ...io.stores.commit import read_commit
+from ...io.stores.request_counter import REQUESTS
 from ...io.stores.in_memory import StoreInMemory
 from ...io.stores.store import Arrays, DataError, JsonObject, check_format, check_free
 from . import tasks
@@ -229,6 +230,7 @@ class _Engine:
                 sums = add(sums, report["sums"])
                 _add_numbers(measured, {f"seconds_{cause}": value for cause, value in report["seconds"].items()})
                 _add_numbers(measured, report["device"])
+                _add_numbers(measured, report["requests"])
             merging = time.perf_counter()
             updated = swept.update()
             for applied in updated:
@@ -238,6 +240,8 @@ class _Engine:
             training = sum(applied.measured.get("seconds_kernel", 0.0) for applied in updated) / self.threads
             seconds_merge += time.perf_counter() - merging - training
         metrics = self._reduce_shared(step, totals, sums, rows)
+        # Those of this process: of this step, and of committing the last one.
+        _add_numbers(measured, REQUESTS.take())
         elapsed = time.perf_counter() - started
         tokens = sum(self.shard_tokens[s] for s in shards)
         before = rows[-1]["training_seconds"] if rows else 0.0

@@ -59,6 +59,7 @@ class SweepReport(SweepProgress):
 
     sums: Arrays
     device: dict[str, int]
+    requests: dict[str, int]  # of this worker to an object store, since its last report
 
 
 @dataclass

@@ -4,6 +4,7 @@ import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from ...io.stores.request_counter import REQUESTS
 from ...io.stores.store import Arrays
 from ...kernels.cuda.ledger import LEDGER, by_operation
 from ...kernels.cuda.residents import RESIDENTS
@@ -73,6 +74,7 @@ class Sweep:
             "sums": sums,
             "seconds": watch.seconds,
             "device": dict(device),
+            "requests": REQUESTS.take(),
             "cached": watch.cached,
             "worker": worker_name(),
         }
@@ -110,7 +112,7 @@ class Update:
             arrays, totals = algorithm.apply(self._model.block(block), delta, self._model.shared)
         check_finite(algorithm, self._step, f"block {block} of the model", arrays)
         write_block(self._job, self._step, block, arrays, self._transfers.behind)
-        return AppliedBlock(totals, dict(by_operation(traffic)))
+        return AppliedBlock(totals, by_operation(traffic) | REQUESTS.take())
 
 
 def _constant_delta(job: Job, block: int) -> Arrays | None:

@@ -11,8 +11,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from ...io.stores.commit import read_commit
-from ...io.stores.request_counter import REQUESTS
 from ...io.stores.in_memory import StoreInMemory
+from ...io.stores.request_counter import REQUESTS
 from ...io.stores.store import Arrays, DataError, JsonObject, check_format, check_free
 from . import tasks
 from .algorithm import MAX_SHARDS, AnyAlgorithm, Metrics, PreviousModel, add

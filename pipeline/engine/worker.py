@@ -112,7 +112,8 @@ class Update:
             arrays, totals = algorithm.apply(self._model.block(block), delta, self._model.shared)
         check_finite(algorithm, self._step, f"block {block} of the model", arrays)
         write_block(self._job, self._step, block, arrays, self._transfers.behind)
-        return AppliedBlock(totals, by_operation(traffic) | REQUESTS.take())
+        measured: dict[str, float] = {**by_operation(traffic), **REQUESTS.take()}
+        return AppliedBlock(totals, measured)
 
 
 def _constant_delta(job: Job, block: int) -> Arrays | None:

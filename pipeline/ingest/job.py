@@ -52,6 +52,7 @@ class PartitionCounts(TypedDict):
     documents: int
     counted: int  # documents that are not held out; only they count for the frequencies of words
     tokens: int
+    words: int  # distinct words
     batches: int
     bad_lines: int
     bad_example: str  # what is wrong with the first bad line; empty if there is none
@@ -65,7 +66,7 @@ class BucketCounts(TypedDict):
 
 
 class EncodedCounts(TypedDict):
-    """What `tasks.number_partition` returns."""
+    """What `tasks.number_partitions` returns."""
 
     tokens: int
     unseen: int  # tokens whose words are not in the vocabulary

@@ -2,7 +2,8 @@
 
 import hashlib
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any, TypeVar
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ...io.readers.reader import Reader
+from ...io.readers.source import Partition
 from ...io.stores.corpus import ChunkInfo, Corpus, commit_corpus, vocabulary_hash
 from ...io.stores.store import DataError
 from ...io.text import vocabulary as voc
@@ -23,6 +25,9 @@ from .destination import has_corpus, prepare
 from .identity import Identity
 from .job import BAD_LINES, PARTS, EncodedCounts, Job, PartitionCounts, WrittenChunk
 from .work_files import read_table, write_table
+
+#: Words of partitions that one task looks up in the vocabulary, about. They take some 100 bytes each.
+GROUP_WORDS = 1 << 20
 
 Result = TypeVar("Result")
 
@@ -38,11 +43,15 @@ class IngestProgress:
         complete already.
     done, total : int
         Number of finished tasks of the stage, and of all its tasks.
+    bytes_read, bytes_in_all : int
+        Bytes of the source that have been read, and bytes of all its files. Both are 0 for data in memory.
     """
 
     stage: str
     done: int
     total: int
+    bytes_read: int = 0
+    bytes_in_all: int = 0
 
 
 Listener = Callable[[IngestProgress], None]
@@ -70,6 +79,8 @@ class Ingest:
         self.given = vocabulary
         self.may_be_empty = may_be_empty or vocabulary is not None
         self.check_lock = check_lock
+        #: Bytes of the source per partition.
+        self._sizes: list[int] = []
 
     def run(self) -> Corpus:
         """Take the steps that are not done yet, and return the corpus."""
@@ -84,22 +95,29 @@ class Ingest:
         self.job.store.delete(".work")
         return Corpus(self.job.corpus)
 
-    def _report(self, stage: str, done: int, total: int) -> None:
-        if self.progress is not None:
-            self.progress(IngestProgress(stage, done, total))
+    def _report(self, stage: str, done: int, total: int, partitions_read: Iterable[int] | None = None) -> None:
+        """Report progress. All partitions have been read, unless ``partitions_read`` has those that have."""
+        if self.progress is None:
+            return
+        size = sum(self._sizes)
+        read = size
+        if partitions_read is not None:
+            read = sum(self._sizes[index] for index in partitions_read)
+        self.progress(IngestProgress(stage, done, total, read, size))
 
     def _make_corpus(self) -> None:
         counted = self._count_partitions()
         vocabulary = self._merge_words(counted)
-        to_encode = [(index, counts["batches"]) for index, counts in enumerate(counted)]
-        encoded = self._run_stage("ids", tasks.number_partition, to_encode)
+        encoded = self._run_stage("ids", tasks.number_partitions, _groups_of_partitions(counted))
         chunk_tokens = self._chunk_tokens(encoded)
         written = self._write_chunks(len(counted), chunk_tokens)
         self._finish(vocabulary, written, _about(self.job, counted, encoded, chunk_tokens))
 
     def _count_partitions(self) -> list[PartitionCounts]:
         reader = self.reader.for_tasks()
-        arguments = [(index, reader, part) for index, part in enumerate(self.reader.partitions())]
+        partitions = list(self.reader.partitions())
+        arguments = [(index, reader, part) for index, part in enumerate(partitions)]
+        self._sizes = _sizes_of(partitions)
         # Data in memory is not sent to workers.
         executor = self.executor if self.reader.is_repeatable else Synchronous()
         counted = self._run_stage("tokens", tasks.count_partition, arguments, executor)
@@ -174,14 +192,18 @@ class Ingest:
             if name in names_on_file:
                 results[index] = self.job.files.read_json(f"{stage}/{name}")
         missing = [index for index in range(len(arguments)) if index not in results]
-        self._report(stage, len(results), len(arguments))
+        self._report_stage(stage, results, len(arguments))
         calls = [(function, self.job, stage, index, *arguments[index]) for index in missing]
         # Dask must not take a task for one of an earlier ingest into the same folder, so the key contains the time.
         key = f"ingest-{stage}-{self.job.work}-{time.time_ns()}"
         for position, result in (executor or self.executor).run(tasks.run_and_record, calls, key=key):
             results[missing[position]] = result
-            self._report(stage, len(results), len(arguments))
+            self._report_stage(stage, results, len(arguments))
         return [results[index] for index in range(len(arguments))]
+
+    def _report_stage(self, stage: str, results: Mapping[int, object], total: int) -> None:
+        # In the first stage, task i reads partition i.
+        self._report(stage, len(results), total, results if stage == "tokens" else None)
 
     def _finish(self, vocabulary: pa.Table, written: dict[str, list[WrittenChunk]], about: dict[str, Any]) -> None:
         """Write the tables of documents, the vocabulary, and at last corpus.json."""
@@ -202,6 +224,29 @@ class Ingest:
             contents = [self.job.files.read_bytes(f"bad/{name}") for name in self.job.files.names("bad")]
             self.job.store.write_bytes(BAD_LINES, b"".join(contents))
         commit_corpus(self.job.store, vocabulary, infos, self.reader.is_ordered, content_hash, about, self.check_lock)
+
+
+def _sizes_of(partitions: Sequence[Partition]) -> list[int]:
+    """Return about how many bytes of files each partition reads: the partitions of one file have equal shares."""
+    n_partitions = Counter(part.file.url for part in partitions)
+    sizes = []
+    for part in partitions:
+        others = sum(file.size for file in part.more_files)
+        sizes.append(part.file.size // n_partitions[part.file.url] + others)
+    return sizes
+
+
+def _groups_of_partitions(counted: Sequence[PartitionCounts]) -> list[tuple[int, list[int]]]:
+    """Return the first partition of each group of partitions, and the number of batches of each partition in it."""
+    groups: list[tuple[int, list[int]]] = []
+    n_words = 0
+    for index, counts in enumerate(counted):
+        n_words += counts["words"]
+        if not groups or n_words > GROUP_WORDS:
+            groups.append((index, []))
+            n_words = counts["words"]
+        groups[-1][1].append(counts["batches"])
+    return groups
 
 
 def _write_documents(job: Job, part: str, n_chunks: int) -> None:

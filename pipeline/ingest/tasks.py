@@ -19,7 +19,7 @@ buckets by their hash::
 import hashlib
 import itertools
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from typing import TypeVar
 
@@ -56,7 +56,7 @@ def run_and_record(function: Callable[..., Result], job: Job, stage: str, index:
 def count_partition(job: Job, index: int, reader: Reader, part: Partition) -> PartitionCounts:
     """Tokenise a partition. Write its tokens batch by batch, and its words with their counts."""
     words = PartitionWords(job.options)
-    counts = PartitionCounts(documents=0, counted=0, tokens=0, batches=0, bad_lines=0, bad_example="")
+    counts = PartitionCounts(documents=0, counted=0, tokens=0, words=0, batches=0, bad_lines=0, bad_example="")
     bad: list[BadLine] = []
     for batch in reader.read(part):
         bad += batch.bad
@@ -73,7 +73,7 @@ def count_partition(job: Job, index: int, reader: Reader, part: Partition) -> Pa
         counts["documents"] += len(held_out)
         counts["counted"] += int(np.count_nonzero(~held_out))
         counts["tokens"] += len(numbers)
-    _write_counts(job, index, words.table())
+    counts["words"] = _write_counts(job, index, words.table())
     if bad:
         counts["bad_lines"] = len(bad)
         counts["bad_example"] = bad[0].error
@@ -100,8 +100,11 @@ def _file_column(keys: pa.Array, part: Partition) -> pa.Array:
     return pa.array([urls[key] for key in keys.to_pylist()], pa.string())
 
 
-def _write_counts(job: Job, index: int, words: pa.Table) -> None:
-    """Write the count table of a partition, sorted by bucket, so that each merging task reads one record batch."""
+def _write_counts(job: Job, index: int, words: pa.Table) -> int:
+    """Write the count table of a partition, and return its number of words.
+
+    It is sorted by bucket, so that each merging task reads one record batch.
+    """
     buckets = voc.hash_buckets(voc.words_of(words), job.n_buckets)
     order = np.argsort(buckets, kind="stable")
     numbers = pa.array(np.arange(len(order), dtype=np.uint32))
@@ -110,6 +113,7 @@ def _write_counts(job: Job, index: int, words: pa.Table) -> None:
         table = table.take(order)
     bounds = np.searchsorted(buckets[order], np.arange(job.n_buckets + 1))
     write_table(job.files, f"counts/{index:06d}.arrow", table, bounds)
+    return table.num_rows
 
 
 def merge_bucket(job: Job, bucket: int, n_partitions: int, n_documents: int) -> BucketCounts:
@@ -139,26 +143,34 @@ def _kept_words(job: Job, merged: pa.Table, n_documents: int) -> pa.Table:
 # --- second pass: ids and chunks ---
 
 
-def number_partition(job: Job, index: int, n_batches: int) -> EncodedCounts:
-    """Find the ids of the words of a partition. Write them, and the lengths of the documents without other words."""
-    ids = _ids_of_numbers(job, index)
-    write_table(job.files, _ids_name(index), pa.table({"id": ids}))
-    are_all_kept = bool((ids >= 0).all())
+def number_partitions(job: Job, first: int, n_batches: list[int]) -> EncodedCounts:
+    """Find the ids of the words of consecutive partitions. Write them, and the lengths of documents in kept words.
+
+    ``first`` is the first partition, and ``n_batches`` has the number of batches of each.
+    """
     counts = EncodedCounts(tokens=0, unseen=0, longest=0)
+    for index, ids in enumerate(_ids_of_numbers(job, first, len(n_batches)), first):
+        write_table(job.files, _ids_name(index), pa.table({"id": ids}))
+        _write_lengths(job, index, ids, n_batches[index - first], counts)
+    return counts
+
+
+def _write_lengths(job: Job, index: int, ids: np.ndarray, n_batches: int, counts: EncodedCounts) -> None:
+    """Write the lengths of a partition's documents, and add them to ``counts``."""
+    are_all_kept = bool((ids >= 0).all())
     length_tables = [_length_table(pa.chunked_array([], pa.bool_()), np.empty(0, np.int64), 0)]
     for batch in range(n_batches):
         table = read_table(job.files, _batch_name(index, batch))
         doc_ptr, numbers = token_arrays(table)
-        new_ptr = doc_ptr
+        n_read = len(numbers)
         if not are_all_kept:
-            new_ptr = voc.encode(doc_ptr, numbers, ids)[0]
-        lengths = np.diff(new_ptr)
+            doc_ptr, numbers = voc.encode(doc_ptr, numbers, ids)
+        lengths = np.diff(doc_ptr)
         length_tables.append(_length_table(table["held_out"], lengths, batch))
-        counts["tokens"] += int(new_ptr[-1])
-        counts["unseen"] += len(numbers) - int(new_ptr[-1])
+        counts["tokens"] += len(numbers)
+        counts["unseen"] += n_read - len(numbers)
         counts["longest"] = max(counts["longest"], int(lengths.max(initial=0)))
     write_table(job.files, f"lengths/{index:06d}.arrow", pa.concat_tables(length_tables))
-    return counts
 
 
 def _batch_name(partition: int, batch: int) -> str:
@@ -169,13 +181,19 @@ def _ids_name(partition: int) -> str:
     return f"word-ids/{partition:06d}.arrow"
 
 
-def _ids_of_numbers(job: Job, index: int) -> np.ndarray:
-    """Return the id of each word number of a partition: (W,) int64, -1 for words that are not kept."""
-    words = read_table(job.files, f"counts/{index:06d}.arrow")
-    ids = np.empty(words.num_rows, np.int64)
-    # The table is sorted by bucket, not by number.
-    ids[words["number"].to_numpy()] = voc.find_word_ids(words["word"], read_table(job.files, "vocabulary.arrow"))
-    return ids
+def _ids_of_numbers(job: Job, first: int, n_partitions: int) -> Iterator[np.ndarray]:
+    """Yield the id of each word number of each partition: (W,) int64, -1 for words that are not kept."""
+    tables = [read_table(job.files, f"counts/{index:06d}.arrow") for index in range(first, first + n_partitions)]
+    # One call for all partitions, because each call makes a hash table of the whole vocabulary.
+    words = pa.chunked_array([chunk for table in tables for chunk in table["word"].chunks], pa.large_string())
+    found = voc.find_word_ids(words, read_table(job.files, "vocabulary.arrow"))
+    start = 0
+    for table in tables:
+        ids = np.empty(table.num_rows, np.int64)
+        # The table is sorted by bucket, not by number.
+        ids[table["number"].to_numpy()] = found[start : start + table.num_rows]
+        start += table.num_rows
+        yield ids
 
 
 def _length_table(held_out: pa.ChunkedArray, lengths: np.ndarray, batch: int) -> pa.Table:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 import click
 
 from ..engine.events import CellsTrained, EpochFinished, Event, RunFinished, RunStarted, ShardSwept
-from ..formatting import format_number, pluralize
+from ..formatting import format_duration, format_number, pluralize
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
@@ -21,6 +21,8 @@ LINE_SECONDS = 5.0
 SILENT_SECONDS = 30.0
 #: The stages of an ingest, in their order, with what a user reads.
 STAGES = {"tokens": "reading text", "words": "counting words", "ids": "numbering words", "chunks": "writing chunks"}
+#: Share of the time of an ingest that each stage takes: measured with 400 MB of Wikipedia.
+STAGE_SHARES = {"tokens": 0.6, "words": 0.04, "ids": 0.04, "chunks": 0.32}
 
 
 class StageProgress(Protocol):
@@ -37,6 +39,14 @@ class StageProgress(Protocol):
     @property
     def total(self) -> int:
         """Number of tasks."""
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes of the source that have been read."""
+
+    @property
+    def bytes_in_all(self) -> int:
+        """Bytes of the source; 0 if that is not known."""
 
 
 class Display(ABC):
@@ -78,10 +88,12 @@ class SilentDisplay(Display):
 
 
 class LineDisplay(Display):
-    """Writes one line per stage of an ingest, and at most one line about epochs every few seconds."""
+    """Writes a line when a stage of an ingest begins, and at most one line about ingest or epochs every few seconds."""
 
     def __init__(self) -> None:
         self._stage = ""
+        #: When the ingest began, and the share that earlier calls had done.
+        self._began = (time.monotonic(), 0.0)
         self._epochs = 0
         self._tokens_per_epoch = 1
         #: Share of the epoch that is done.
@@ -90,10 +102,22 @@ class LineDisplay(Display):
         self._last_line = 0.0
 
     def ingest(self, progress: StageProgress) -> None:
-        """Write a line when a stage begins."""
-        if progress.stage != self._stage and progress.stage in STAGES:
+        """Write a line when a stage begins, and from time to time one with the bytes read and the remaining time."""
+        if progress.stage not in STAGES:
+            return
+        now = time.monotonic()
+        share = share_of_ingest(progress)
+        if not self._stage:
+            self._began = (now, share)
+        if progress.stage != self._stage:
             self._stage = progress.stage
+            self._last_line = now
             click.echo(f"ingest: {STAGES[progress.stage]}", err=True)
+        elif now - self._last_line >= LINE_SECONDS and share > self._began[1]:
+            self._last_line = now
+            began, share_before = self._began
+            left = (now - began) * (1 - share) / (share - share_before)
+            click.echo(f"ingest: {describe_stage(progress)}, about {format_duration(left)} left", err=True)
 
     def train(self, event: Event) -> None:
         """Write a line about the start, some of the epochs, the last epoch and an early end."""
@@ -146,16 +170,14 @@ class BarDisplay(Display):
         self._note = ""
 
     def ingest(self, progress: StageProgress) -> None:
-        """Move the bar. Every stage is an equal part of it."""
+        """Move the bar."""
         if progress.stage not in STAGES:
             if self._ingest_bar is not None:
-                self.bars.update(self._ingest_bar, completed=len(STAGES), note="done")
+                self.bars.update(self._ingest_bar, completed=1.0, note="done")
             return
         if self._ingest_bar is None:
-            self._ingest_bar = self.bars.add_task("ingest", total=len(STAGES), note="")
-        stages_before = list(STAGES).index(progress.stage)
-        share = progress.done / progress.total if progress.total else 0.0
-        self.bars.update(self._ingest_bar, completed=stages_before + share, note=STAGES[progress.stage])
+            self._ingest_bar = self.bars.add_task("ingest", total=1.0, note="")
+        self.bars.update(self._ingest_bar, completed=share_of_ingest(progress), note=describe_stage(progress))
 
     def train(self, event: Event) -> None:
         """Move the bar with shards and cells, and show the metrics of every epoch."""
@@ -181,7 +203,28 @@ class BarDisplay(Display):
         self._train_bar = self.bars.add_task("train", total=event.epochs, completed=event.epoch, note="")
 
 
+def share_of_ingest(progress: StageProgress) -> float:
+    """Return the share of an ingest that is done, between 0 and 1."""
+    share_before = 0.0
+    for stage, share in STAGE_SHARES.items():
+        if stage == progress.stage:
+            break
+        share_before += share
+    done = progress.done / max(1, progress.total)
+    if progress.stage == "tokens" and progress.bytes_in_all:
+        done = progress.bytes_read / progress.bytes_in_all
+    return share_before + STAGE_SHARES[progress.stage] * done
+
+
 # --- texts ---
+
+
+def describe_stage(progress: StageProgress) -> str:
+    """Describe a stage of an ingest, with the megabytes that have been read if the size of the source is known."""
+    text = STAGES[progress.stage]
+    if progress.stage != "tokens" or not progress.bytes_in_all:
+        return text
+    return f"{text}, {progress.bytes_read / 1e6:,.0f} of {progress.bytes_in_all / 1e6:,.0f} MB"
 
 
 def describe_start(event: RunStarted) -> str:

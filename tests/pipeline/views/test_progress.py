@@ -1,6 +1,9 @@
 """What users see on stderr while a model is trained."""
 
+import re
+
 from corpusmill.pipeline.engine.events import CellsTrained, EpochFinished, RunStarted, ShardSwept
+from corpusmill.pipeline.ingest.steps import IngestProgress
 from corpusmill.pipeline.views import progress
 
 LONG_EPOCH = [
@@ -9,6 +12,33 @@ LONG_EPOCH = [
     CellsTrained(1, 8, 150.0, "w1", {"kernel": 2.0}),
     EpochFinished(1, {"epoch": 1, "seconds": 4.0, "tokens_per_second": 250.0}),
 ]
+
+
+INGEST = [
+    IngestProgress("tokens", 0, 4, 0, 400_000_000),
+    IngestProgress("tokens", 1, 4, 100_000_000, 400_000_000),
+    IngestProgress("words", 0, 1, 400_000_000, 400_000_000),
+    IngestProgress("chunks", 1, 2, 400_000_000, 400_000_000),
+    IngestProgress("finished", 1, 1, 400_000_000, 400_000_000),
+]
+
+
+def test_a_long_ingest_writes_lines_about_its_bytes_and_the_remaining_time(monkeypatch, capsys):
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
+    display = progress.LineDisplay()
+    for step in INGEST:
+        display.ingest(step)
+    lines = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(r"ingest: reading text, 100 of 400 MB, about \d\.\d s left", lines.pop(1))
+    assert lines == ["ingest: reading text", "ingest: counting words", "ingest: writing chunks"]
+
+
+def test_the_share_of_an_ingest_grows_from_stage_to_stage():
+    shares = [progress.share_of_ingest(step) for step in INGEST[:-1]]
+    assert shares[0] == 0
+    assert shares == sorted(shares)
+    assert sum(progress.STAGE_SHARES.values()) == 1
+    assert list(progress.STAGE_SHARES) == list(progress.STAGES)
 
 
 def test_a_long_epoch_writes_lines_about_its_parts(monkeypatch, capsys):

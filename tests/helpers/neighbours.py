@@ -101,15 +101,18 @@ def neighbours(chunk):
 
 
 def move(left, i, right, j, pairs):
+    """Move two numbers towards each other, in place."""
     left[i] = 0.9 * left[i] + 0.1 * right[j] + pairs * 1e-9
     right[j] = 0.8 * right[j] + 0.2 * left[i]
 
 
 def algorithm_of(n_blocks, kind=Neighbours, **parameters):
+    """Return the algorithm for this number of blocks."""
     return kind(bounds=equal_blocks(n_blocks), **parameters)
 
 
 def trained(corpus, folder, algorithm, executor=None, epochs=EPOCHS, callbacks=()):
+    """Train, and return the arrays of the model."""
     run = RunStore(str(folder))
     train(Training(algorithm, corpus, run, epochs, seed=7, callbacks=callbacks), executor or Synchronous())
     blocks = [run.block(run.step, j) for j in range(algorithm.n_blocks)]
@@ -136,6 +139,7 @@ def trained_by_hand(corpus, algorithm):
 
 
 def assert_same(models):
+    """Check that all models have the same bits."""
     for name in models[0]:
         for other in models[1:]:
             np.testing.assert_array_equal(models[0][name], other[name])

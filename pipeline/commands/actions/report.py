@@ -7,6 +7,7 @@ from ....io.stores.open import open_data
 from ....io.stores.store import DataError, Store
 from ...engine.run import RunStore
 from ...formatting import pluralize
+from ...models.base.capabilities import HasWordVectors
 from ...models.base.estimator import Estimator
 from ...models.base.saved import read_model_meta
 from ...models.base.topics import TopicModel
@@ -18,6 +19,10 @@ from ...views.report.render import render
 
 #: Words shown for each topic.
 N_WORDS = 12
+#: Words whose neighbours are shown, taken evenly from the most frequent ones.
+SHOWN_WORDS = 30
+FREQUENT_WORDS = 600
+NEIGHBOURS = 8
 
 
 def write_report(url: str, path: str | None = None, estimator: Estimator | None = None, n_words: int = N_WORDS) -> str:
@@ -57,6 +62,7 @@ def _contents_of_model(url: str, n_words: int, estimator: Estimator | None) -> C
         lead=_lead(data),
         rows=meta["history"],
         topics=_topics(estimator, n_words),
+        neighbours=_neighbours(estimator),
         config={"model": {"kind": meta["model"]} | meta["parameters"]},
         versions=meta["versions"],
     )
@@ -72,6 +78,7 @@ def _contents_of_run(url: str, n_words: int, estimator: Estimator | None) -> Con
         lead=_lead(meta["data"]),
         rows=run.metrics,
         topics=_topics(estimator, n_words),
+        neighbours=_neighbours(estimator),
         config=meta["config"],
         versions=meta["versions"],
     )
@@ -81,6 +88,17 @@ def _topics(estimator: Estimator | None, n_words: int) -> list[Topic]:
     if isinstance(estimator, TopicModel):
         return estimator.topics(n_words)
     return []
+
+
+def _neighbours(estimator: Estimator | None) -> dict[str, list[str]]:
+    """Return the nearest words of some of the most frequent words."""
+    if not isinstance(estimator, HasWordVectors):
+        return {}
+    vectors = estimator.wv
+    # The very first are words such as "the", which have no neighbours worth reading.
+    step = max(1, min(len(vectors), FREQUENT_WORDS) // SHOWN_WORDS)
+    words = vectors.index_to_key[: step * SHOWN_WORDS : step]
+    return {word: [near for near, _ in vectors.most_similar(word, topn=NEIGHBOURS)] for word in words}
 
 
 def _is_model(url: str) -> bool:

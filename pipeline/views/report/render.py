@@ -1,6 +1,6 @@
 """The HTML report of one run or one model: summary, curves, times, topics and configuration."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ...formatting import capitalize, format_duration, format_number, label, with_minus_sign
@@ -37,6 +37,7 @@ def render(contents: Contents) -> str:
         "traffic": device_traffic(contents.rows),
         "topics": _topic_cards(contents.topics),
         "topics_note": _topics_note(contents.topics),
+        "neighbours": _neighbours(contents.neighbours),
         "config": contents.config,
         "versions": contents.versions,
     }
@@ -232,6 +233,14 @@ def _word_lines(words: Sequence[TopicWord]) -> list[WordLine]:
 
 def _weight(word: TopicWord) -> float:
     return word.get("probability", word.get("weight", 0.0))
+
+
+def _neighbours(neighbours: Mapping[str, Sequence[str]]) -> Table | None:
+    if not neighbours:
+        return None
+    return Table(
+        "Nearest words", ["of some frequent words"], {word: [", ".join(near)] for word, near in neighbours.items()}
+    )
 
 
 def _topics_note(topics: Sequence[Topic]) -> str:

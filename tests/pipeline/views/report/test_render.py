@@ -120,3 +120,11 @@ def test_traffic_of_devices_is_a_table_of_the_mean_epoch():
     assert "Waits of the host 3" in page.text
     assert "launched" not in page.text
     assert "CUDA" not in Page(render(Contents("A run", "", metric_rows(3)))).text
+
+
+def test_a_model_of_word_vectors_shows_neighbours_of_words():
+    contents = Contents("A run", "", metric_rows(), neighbours={"sea": ["ocean", EVIL], EVIL: []})
+    page = Page(render(contents))
+    assert "Nearest words" in page.text
+    assert f"ocean, {EVIL}" in page.text
+    assert page.tags.count("script") == 1

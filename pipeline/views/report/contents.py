@@ -20,8 +20,8 @@ class Contents:
     #: The rows of metrics.jsonl.
     rows: Sequence[MetricRow]
     topics: Sequence[Topic] = ()
-    #: The nearest words of some frequent words. Empty for models without word vectors.
-    neighbours: Mapping[str, Sequence[str]] = field(default_factory=dict)
     config: Settings = field(default_factory=dict)
     #: Versions of the libraries that the run used, by name.
     versions: Mapping[str, str] = field(default_factory=dict)
+    #: The nearest words of some frequent words. Empty for models without word vectors.
+    neighbours: Mapping[str, Sequence[str]] = field(default_factory=dict)

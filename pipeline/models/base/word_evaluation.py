@@ -6,7 +6,6 @@ from typing import NamedTuple, TypedDict
 
 import fsspec
 import numpy as np
-import scipy.stats
 
 from ....io.stores.store import DataError
 from .similarity import row_lengths
@@ -69,8 +68,11 @@ class JudgedPairs:
                 f"{self.path}: {len(self.human)} pairs of known words and {self.unknown} with an unknown word; a "
                 f"correlation needs at least two pairs"
             )
-        pearson = scipy.stats.pearsonr(self.human, self.model)
-        spearman = scipy.stats.spearmanr(self.human, self.model)
+        # scipy.stats takes as long to load as a third of a command such as `topics`, which also imports this module.
+        from scipy.stats import pearsonr, spearmanr
+
+        pearson = pearsonr(self.human, self.model)
+        spearman = spearmanr(self.human, self.model)
         return Correlation(*map(float, pearson)), Correlation(*map(float, spearman))
 
 

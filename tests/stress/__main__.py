@@ -26,6 +26,7 @@ from pathlib import Path
 
 import click
 import numpy as np
+import paths  # noqa: F401
 import yaml
 from cluster import Clocks, Cluster
 from cluster_faults import ClusterFaults

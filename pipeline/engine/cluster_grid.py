@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from .cluster_sweep import LOOK_SECONDS, submit_graph
+from .cluster_sweep import LOOK_SECONDS, submit_graph, workers_of
 from .column_exchange import train_on_worker, trained_topic
 from .contributions import Contribution, ContributionLost
 from .grid_training import GridPlan
@@ -85,7 +85,7 @@ class ClusterGrid:
 
     def _check_workers(self) -> None:
         """Raise ContributionLost if the worker of a task has died."""
-        workers = self._client.scheduler_info(n_workers=-1)["workers"]
+        workers = workers_of(self._client)
         for key in self.keys:
             if self._places[key] not in workers:
                 raise ContributionLost(self._places[key])

@@ -25,6 +25,15 @@ UPDATE_BYTES = 16 << 20
 LOOK_SECONDS = 1.0
 
 
+def workers_of(client: "Client") -> dict[str, Any]:
+    """Return the scheduler's description of each worker, by address.
+
+    `Client.scheduler_info` returns a field that another thread sets to a description without workers every two seconds.
+    """
+    assert client.scheduler is not None, "the client is closed"
+    return client.sync(client.scheduler.identity, n_workers=-1)["workers"]
+
+
 def submit_graph(
     client: "Client",
     calls: Mapping[str, tuple[Any, ...]],
@@ -165,7 +174,7 @@ class ClusterSweep:
 
     def _joined(self) -> list[str]:
         """Return the workers that have had no task of this sweep, if shards are left that nobody has taken."""
-        workers = self._client.scheduler_info(n_workers=-1)["workers"]
+        workers = workers_of(self._client)
         joined = sorted(workers.keys() - self._used)
         if not joined or not self._client.run_on_scheduler(n_left, self._pool):
             return []

@@ -199,10 +199,12 @@ class OnDask(Executor):
 
     def capacities(self, devices: bool = False) -> list[Capacity]:
         """Return the workers that the scheduler has. Wait up to two minutes for the first one."""
-        workers = self.client.scheduler_info(n_workers=-1)["workers"]
+        from .cluster_sweep import workers_of
+
+        workers = workers_of(self.client)
         if not workers:
             self.client.wait_for_workers(1, timeout=120)
-            workers = self.client.scheduler_info(n_workers=-1)["workers"]
+            workers = workers_of(self.client)
         device_memory: dict[str, int] = {}
         if devices:
             device_memory = self.client.run(device_bytes)
@@ -321,7 +323,9 @@ class OnDask(Executor):
             done.set()
 
     def _all_paused(self) -> bool:
-        workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
+        from .cluster_sweep import workers_of
+
+        workers = workers_of(self.client).values()
         return bool(workers) and all(w["status"] == "paused" for w in workers)
 
     @contextlib.contextmanager

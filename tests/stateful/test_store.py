@@ -109,4 +109,4 @@ class StoreMachine(RuleBasedStateMachine):
 
 
 TestStore = StoreMachine.TestCase
-TestStore.settings = few(examples=10, steps=20)
+TestStore.settings = few(examples=20, steps=20)

@@ -13,7 +13,7 @@ from pathlib import Path
 import dask
 import hypothesis
 import pytest
-from corpusmill.pipeline.engine.clusters import dask_settings
+from corpusmill.pipeline.engine.cluster.open import dask_settings
 from distributed import Client, LocalCluster
 from helpers import python_simd
 from numba import config as numba_config

@@ -6,7 +6,7 @@ from statistics import median
 import click
 import numpy as np
 from corpusmill import LDA
-from corpusmill.pipeline.engine.clusters import open_cluster
+from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.ingest.ingest import corpus_from
 
 from benchmarks.common import Clock, print_row

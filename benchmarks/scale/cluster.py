@@ -15,9 +15,10 @@ from pathlib import Path
 import click
 import dask
 import psutil
-from corpusmill.pipeline.engine import tasks, transfers, worker
-from corpusmill.pipeline.engine.cache import Cache
-from corpusmill.pipeline.engine.clusters import dask_settings
+from corpusmill.pipeline.engine.cluster.open import dask_settings
+from corpusmill.pipeline.engine.worker import step as worker
+from corpusmill.pipeline.engine.worker import tasks, transfers
+from corpusmill.pipeline.engine.worker.cache import Cache
 from distributed import Client, Scheduler, Worker, get_worker
 from distributed.diagnostics.plugin import SchedulerPlugin
 

@@ -14,9 +14,7 @@ from ...io.stores.commit import read_commit
 from ...io.stores.in_memory import StoreInMemory
 from ...io.stores.request_counter import REQUESTS
 from ...io.stores.store import Arrays, DataError, JsonObject, check_format, check_free
-from . import tasks
 from .algorithm import MAX_SHARDS, AnyAlgorithm, Metrics, PreviousModel, add
-from .contributions import SweepPhase
 from .data import ChunkSize, TrainingData, reference
 from .events import (
     Callback,
@@ -35,6 +33,8 @@ from .grid import GridAlgorithm
 from .plan import make_plan
 from .run import FORMAT, OLDEST_FORMAT, OwnedRun, RunStore, describe
 from .sweeps import SweptRange
+from .worker import tasks
+from .worker.contributions import SweepPhase
 
 
 @dataclass(frozen=True)

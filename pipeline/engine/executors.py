@@ -17,7 +17,8 @@ from dask.utils import format_bytes
 
 from ...io.stores.store import DataError
 from ...kernels.errors import DeviceError
-from .contributions import (
+from .device import device_bytes
+from .worker.contributions import (
     Contribution,
     ContributionLost,
     Fetch,
@@ -29,9 +30,8 @@ from .contributions import (
     sweep_shards,
     update_blocks,
 )
-from .device import device_bytes
-from .grid_training import plan_grid, train_here
-from .tasks import AppliedBlock
+from .worker.grid_training import plan_grid, train_here
+from .worker.tasks import AppliedBlock
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -186,8 +186,8 @@ class OnDask(Executor):
     """Runs tasks on a Dask client's workers."""
 
     def __init__(self, client: "Client"):
-        from .column_exchange import ColumnExchange
-        from .plugins import Exchange, FreeStrandedTasks, Leases
+        from .cluster.columns import ColumnExchange
+        from .cluster.plugins import Exchange, FreeStrandedTasks, Leases
 
         self.client = client
         assert client.scheduler is not None, "the client is closed"
@@ -199,7 +199,7 @@ class OnDask(Executor):
 
     def capacities(self, devices: bool = False) -> list[Capacity]:
         """Return the workers that the scheduler has. Wait up to two minutes for the first one."""
-        from .cluster_sweep import workers_of
+        from .cluster.sweep import workers_of
 
         workers = workers_of(self.client)
         if not workers:
@@ -220,7 +220,7 @@ class OnDask(Executor):
 
     def run(self, function: Task, arguments: Iterable[Arguments], key: str) -> Iterator[tuple[int, Result]]:
         """Run independent tasks, which are submitted with one message; yield (position, result) as they finish."""
-        from .cluster_sweep import submit_graph
+        from .cluster.sweep import submit_graph
 
         calls = {f"{key}-{position}": (function, *given) for position, given in enumerate(arguments)}
         return self.completed(submit_graph(self.client, calls))
@@ -249,7 +249,7 @@ class OnDask(Executor):
         self, phase: SweepPhase, positions: list[int], tokens: list[int], on_swept: OnSwept
     ) -> list[Contribution]:
         """Sweep with one task per worker. Each worker begins with shards near those that it swept before."""
-        from .cluster_sweep import ClusterSweep
+        from .cluster.sweep import ClusterSweep
 
         homes: dict[str, list[int]] = {}
         for position, address in zip(positions, balanced_places(tokens, self.capacities()), strict=True):
@@ -262,7 +262,7 @@ class OnDask(Executor):
         self, phase: SweepPhase, contributions: list[Contribution], blocks: list[int]
     ) -> Iterator[tuple[list[int], list[AppliedBlock]]]:
         """Update groups of blocks, each on another worker if there are enough."""
-        from .cluster_sweep import submit_updates
+        from .cluster.sweep import submit_updates
 
         groups, futures = submit_updates(self.client, phase, contributions, blocks)
         for position, applied in self.completed(futures):
@@ -270,7 +270,7 @@ class OnDask(Executor):
 
     def train_grid(self, phase: SweepPhase, contributions: list[Contribution], on_cells: OnCells) -> list[AppliedBlock]:
         """Train with one task per worker. Each worker trains consecutive rows, in proportion to its threads."""
-        from .cluster_grid import ClusterGrid
+        from .cluster.grid import ClusterGrid
 
         capacities = self.capacities()
         addresses = balanced_places([1] * phase.job.algorithm.n_blocks, capacities)
@@ -323,7 +323,7 @@ class OnDask(Executor):
             done.set()
 
     def _all_paused(self) -> bool:
-        from .cluster_sweep import workers_of
+        from .cluster.sweep import workers_of
 
         workers = workers_of(self.client).values()
         return bool(workers) and all(w["status"] == "paused" for w in workers)

@@ -8,7 +8,7 @@ from ...io.stores.store import DataError
 from .algorithm import AnyAlgorithm, MemoryEstimate
 from .data import TrainingData
 from .executors import Capacity, Executor, Synchronous
-from .overlap import MAX_AHEAD
+from .worker.overlap import MAX_AHEAD
 
 #: Share of a worker's memory limit that a plan may use. Dask pauses a worker at 80%.
 PLANNED_SHARE = 0.7

@@ -6,10 +6,10 @@ computes it, and deltas are merged in an order that does not depend on it either
 
 from collections.abc import Callable
 
-from .contributions import Contribution, ContributionLost, SweepPhase
 from .executors import Executor, OnCells, TaskLost
 from .grid import GridAlgorithm
-from .tasks import AppliedBlock, SweepProgress, SweepReport
+from .worker.contributions import Contribution, ContributionLost, SweepPhase
+from .worker.tasks import AppliedBlock, SweepProgress, SweepReport
 
 #: A shard that was lost this many times in one step, with the worker that swept it, is not swept again.
 MAX_SWEEPS = 10

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from corpusmill.io.stores.corpus import Corpus
-    from corpusmill.pipeline.engine.clusters import open_cluster
+    from corpusmill.pipeline.engine.cluster.open import open_cluster
     from corpusmill.pipeline.ingest.ingest import ingest
     from corpusmill.pipeline.ingest.options import IngestOptions
     from corpusmill.pipeline.models.base.vectors import WordVectors
@@ -30,7 +30,7 @@ _MODULES = {
     "Corpus": "corpusmill.io.stores.corpus",
     "IngestOptions": "corpusmill.pipeline.ingest.options",
     "ingest": "corpusmill.pipeline.ingest.ingest",
-    "open_cluster": "corpusmill.pipeline.engine.clusters",
+    "open_cluster": "corpusmill.pipeline.engine.cluster.open",
 }
 
 __all__ = [

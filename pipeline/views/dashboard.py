@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, ClassVar
 from distributed import Client, Scheduler
 from distributed.diagnostics.plugin import SchedulerPlugin
 
+from ..engine.cluster.plugins import Leases
 from ..engine.events import Callback, Event
-from ..engine.plugins import Leases
 from .metrics import metric_families
 from .status import EventMessage, RunStatus, event_from_message, event_message
 

@@ -9,7 +9,7 @@ from corpusmill.configs.layers import Layer, shipped
 from corpusmill.configs.resolve import load, resolve
 from corpusmill.configs.schema import Config, SourceConfig
 from corpusmill.io.readers.open import FORMATS
-from corpusmill.pipeline.engine.clusters import KINDS, dask_settings
+from corpusmill.pipeline.engine.cluster.open import KINDS, dask_settings
 from corpusmill.pipeline.ingest.options import IngestOptions
 from corpusmill.pipeline.models.registry import MODEL_KINDS, estimator_class
 

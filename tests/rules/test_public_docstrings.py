@@ -14,7 +14,7 @@ PUBLIC = {
     "corpusmill.io.stores.graph": ["Graph"],
     "corpusmill.io.stores.matrix": ["Matrix"],
     "corpusmill.pipeline.engine.algorithm": ["Algorithm"],
-    "corpusmill.pipeline.engine.clusters": ["open_cluster"],
+    "corpusmill.pipeline.engine.cluster.open": ["open_cluster"],
     "corpusmill.pipeline.ingest.ingest": ["ingest"],
     "corpusmill.pipeline.ingest.options": ["IngestOptions"],
     "corpusmill.pipeline.models.base.vectors": ["WordVectors"],

@@ -7,7 +7,9 @@ is lost while it continues to work. Tasks may also be repeated without a reason.
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from corpusmill.pipeline.engine.contributions import (
+from corpusmill.pipeline.engine.cluster.leases import Pool
+from corpusmill.pipeline.engine.executors import Capacity, Executor, Handle, OnCells, OnSwept, TaskLost, balanced_places
+from corpusmill.pipeline.engine.worker.contributions import (
     Contribution,
     ContributionLost,
     Pieces,
@@ -17,9 +19,7 @@ from corpusmill.pipeline.engine.contributions import (
     sweep_shards,
     update_blocks,
 )
-from corpusmill.pipeline.engine.executors import Capacity, Executor, Handle, OnCells, OnSwept, TaskLost, balanced_places
-from corpusmill.pipeline.engine.leases import Pool
-from corpusmill.pipeline.engine.tasks import AppliedBlock
+from corpusmill.pipeline.engine.worker.tasks import AppliedBlock
 
 from .world import World
 

@@ -85,7 +85,7 @@ def _exit_codes() -> dict[type[BaseException], ExitCode]:
     from ....io.stores.locks import Locked
     from ....io.stores.store import DataError
     from ....kernels.errors import DeviceError
-    from ...engine.clusters import ClusterError
+    from ...engine.cluster.open import ClusterError
     from ...engine.executors import TaskLost
 
     # The first class that matches decides, so subclasses come before their bases.

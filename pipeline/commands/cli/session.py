@@ -47,7 +47,7 @@ def load_config(
 @contextmanager
 def open_session(config: "Config", as_json: bool) -> Iterator[Session]:
     """Start or connect to the configured cluster, and show progress unless the output is JSON."""
-    from ...engine.clusters import await_worker, open_cluster
+    from ...engine.cluster.open import await_worker, open_cluster
     from ...views.progress import display
 
     debug = click.get_current_context().find_root().params["debug"]

@@ -15,9 +15,9 @@ from ....io.stores.corpus import Corpus
 from ....io.stores.store import Arrays, Store
 from ....io.text.vocabulary import find_word_ids
 from ....kernels import random
-from ...engine.cache import CACHE
 from ...engine.data import DataRef, reference
 from ...engine.executors import Executor, Result, Task, executor_for
+from ...engine.worker.cache import CACHE
 from .document_completion import select_tokens, split_mask
 from .similarity import row_lengths, top_indices, unit_vector
 

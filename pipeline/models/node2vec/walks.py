@@ -25,10 +25,10 @@ from ....io.stores.store import Arrays, DataError, Store
 from ....io.text.vocabulary import count_table, rank
 from ....kernels import random
 from ....kernels.node2vec import walks as kernels
-from ...engine.cache import CACHE
 from ...engine.device import kernels as kernels_on
 from ...engine.executors import Executor, executor_for
 from ...engine.plan import PLANNED_SHARE, PROCESS_BYTES
+from ...engine.worker.cache import CACHE
 from ...ingest.chunks import default_chunk_tokens
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from corpusmill import LDA, Corpus
 from corpusmill.io.stores.store import DataError, Store
-from corpusmill.pipeline.engine.clusters import open_cluster
+from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.engine.events import EpochFinished
 from corpusmill.pipeline.ingest.ingest import ingest
 from corpusmill.pipeline.ingest.options import IngestOptions

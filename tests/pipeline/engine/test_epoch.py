@@ -10,14 +10,15 @@ import numpy as np
 import pytest
 from corpusmill.io.stores.locks import Locked
 from corpusmill.io.stores.store import DataError
-from corpusmill.pipeline.engine import executors, tasks
-from corpusmill.pipeline.engine.clusters import open_cluster
+from corpusmill.pipeline.engine import executors
+from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.engine.data import reference
 from corpusmill.pipeline.engine.epoch import Training, shards_of, train
 from corpusmill.pipeline.engine.events import EpochFinished, RunFinished, RunStarted, ShardSwept
 from corpusmill.pipeline.engine.executors import Capacity, OnDask, Synchronous, TaskLost, balanced_places
 from corpusmill.pipeline.engine.plan import PROCESS_BYTES, make_plan
 from corpusmill.pipeline.engine.run import RunStore
+from corpusmill.pipeline.engine.worker import tasks
 from helpers.faults import Faulty
 from helpers.toy import Tally, equal_blocks, model_of, write_toy_corpus
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from corpusmill.io.stores.corpus import Corpus
 from corpusmill.io.stores.store import DataError
-from corpusmill.pipeline.engine.clusters import ClusterError, open_cluster
+from corpusmill.pipeline.engine.cluster.open import ClusterError, open_cluster
 from corpusmill.pipeline.engine.epoch import Training, train
 from corpusmill.pipeline.engine.events import EpochFinished, ShardSwept
 from corpusmill.pipeline.engine.executors import OnDask, Synchronous, TaskLost

@@ -1,7 +1,7 @@
 """Faults while a grid is trained: lost workers, schedulers and clients change no bit of the result."""
 
 import pytest
-from corpusmill.pipeline.engine.clusters import open_cluster
+from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.engine.events import CellsTrained
 from corpusmill.pipeline.engine.executors import OnDask, TaskLost
 from corpusmill.pipeline.engine.run import RunStore

@@ -11,8 +11,8 @@ from corpusmill.io.stores.corpus import Corpus
 from corpusmill.io.stores.store import DataError
 from corpusmill.pipeline.engine.epoch import Training, train
 from corpusmill.pipeline.engine.executors import Synchronous
-from corpusmill.pipeline.engine.overlap import Pace, ReadAhead, WriteBehind
 from corpusmill.pipeline.engine.run import RunStore
+from corpusmill.pipeline.engine.worker.overlap import Pace, ReadAhead, WriteBehind
 from fsspec.implementations.memory import MemoryFileSystem
 from helpers.toy import Tally, equal_blocks, model_of, write_toy_corpus
 

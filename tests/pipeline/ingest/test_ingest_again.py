@@ -15,7 +15,7 @@ from corpusmill.io.readers.lines import LinesReader
 from corpusmill.io.stores.corpus import Corpus
 from corpusmill.io.stores.locks import Locked
 from corpusmill.io.stores.store import DataError, Store
-from corpusmill.pipeline.engine.clusters import open_cluster
+from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.ingest.ingest import ingest
 from corpusmill.pipeline.ingest.options import IngestOptions
 from helpers.documents import bits, source_words, words_of, write_source

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from corpusmill import LDA
 from corpusmill.pipeline.commands.actions.report import write_report
-from corpusmill.pipeline.engine.clusters import open_cluster
+from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.engine.events import EpochFinished, EpochStarted, RunStarted
 from corpusmill.pipeline.ingest.ingest import ingest
 from corpusmill.pipeline.ingest.options import IngestOptions

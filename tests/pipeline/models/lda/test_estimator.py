@@ -11,7 +11,7 @@ from corpusmill import LDA
 from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.io.stores.corpus import Corpus, commit_corpus, write_chunk
 from corpusmill.io.stores.store import DataError, Store
-from corpusmill.pipeline.engine.clusters import open_cluster
+from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.engine.epoch import Training, train
 from corpusmill.pipeline.engine.executors import OnDask, Synchronous
 from corpusmill.pipeline.engine.run import RunStore

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from corpusmill import LDA
 from corpusmill.io.stores.store import DataError
-from corpusmill.pipeline.engine.clusters import open_cluster
+from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.engine.epoch import Training, train
 from corpusmill.pipeline.engine.executors import OnDask
 from corpusmill.pipeline.engine.run import RunStore

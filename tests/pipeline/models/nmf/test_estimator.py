@@ -13,7 +13,7 @@ from corpusmill.io.stores.store import DataError
 from corpusmill.kernels import random
 from corpusmill.kernels.nmf import hals as nmf
 from corpusmill.kernels.nmf import solvers as nmf_solvers
-from corpusmill.pipeline.engine.clusters import open_cluster
+from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.ingest.ingest import corpus_from
 from corpusmill.pipeline.models.base.saved import SavedModel
 from corpusmill.pipeline.models.registry import load_model

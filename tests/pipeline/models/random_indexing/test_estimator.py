@@ -9,7 +9,7 @@ from corpusmill import RandomIndexing
 from corpusmill.io.stores.store import DataError
 from corpusmill.kernels import random
 from corpusmill.kernels.random_indexing import text as ri_text
-from corpusmill.pipeline.engine.clusters import open_cluster
+from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.engine.epoch import Training, train
 from corpusmill.pipeline.engine.events import Described
 from corpusmill.pipeline.engine.executors import OnDask

@@ -12,7 +12,7 @@ from corpusmill.kernels.word2vec import skip_gram as kernels
 from corpusmill.kernels.word2vec.cells import CellOptions, train_cell
 from corpusmill.kernels.word2vec.dealing import arrange
 from corpusmill.kernels.word2vec.pairs import split_pairs
-from corpusmill.pipeline.engine.clusters import open_cluster
+from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.engine.events import EpochFinished
 from corpusmill.pipeline.engine.grid import Grid
 from corpusmill.pipeline.ingest.ingest import corpus_from

@@ -11,8 +11,8 @@ import dask
 import pytest
 from corpusmill import LDA, NMF, RandomIndexing, Word2Vec
 from corpusmill.configs.resolve import load
-from corpusmill.pipeline.engine import clusters
-from corpusmill.pipeline.engine.clusters import KINDS, ClusterError, await_worker, open_cluster
+from corpusmill.pipeline.engine.cluster import open as clusters
+from corpusmill.pipeline.engine.cluster.open import KINDS, ClusterError, await_worker, open_cluster
 from corpusmill.pipeline.engine.epoch import Training, train
 from corpusmill.pipeline.engine.events import EpochFinished
 from corpusmill.pipeline.engine.executors import OnDask, Synchronous, executor_for

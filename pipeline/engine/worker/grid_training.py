@@ -17,10 +17,10 @@ from typing import TypeVar, cast
 
 import numpy as np
 
-from ...io.stores.store import Arrays
+from ....io.stores.store import Arrays
+from ..finite import check_finite
+from ..grid import AnyGridAlgorithm, Cell, Grid
 from .contributions import FETCH_BYTES, Fetch, Source, SweepPhase, merge_blocks
-from .finite import check_finite
-from .grid import AnyGridAlgorithm, Cell, Grid
 from .held import HeldArrays, Key, aligned_copy, release_files
 from .tasks import AppliedBlock, StoredModel, write_block
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from corpusmill.pipeline.engine.clusters import open_cluster
+from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.engine.epoch import Training, train
 from corpusmill.pipeline.engine.events import EpochFinished, ShardSwept
 from corpusmill.pipeline.engine.executors import OnDask, Synchronous, TaskLost

@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
-from ...io.stores.store import Arrays
-from .algorithm import nbytes
+from ....io.stores.store import Arrays
+from ..algorithm import nbytes
+from ..packing import unpack
 from .merging import Node, PartialSums
 from .overlap import MAX_AHEAD
-from .packing import unpack
+from .step import Sweep, Update
 from .tasks import AppliedBlock, Job, SweepProgress, SweepReport
-from .worker import Sweep, Update
 
 #: Contributions that a task fetches from at the same time. More would hide more latency and need more memory.
 FETCHES_AT_ONCE = 4

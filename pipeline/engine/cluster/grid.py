@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from .cluster_sweep import LOOK_SECONDS, submit_graph, workers_of
-from .column_exchange import train_on_worker, trained_topic
-from .contributions import Contribution, ContributionLost
-from .grid_training import GridPlan
+from ..worker.contributions import Contribution, ContributionLost
+from ..worker.grid_training import GridPlan
+from ..worker.tasks import AppliedBlock
+from .columns import train_on_worker, trained_topic
 from .leases import Pool
 from .plugins import close_pool, open_pool
-from .tasks import AppliedBlock
+from .sweep import LOOK_SECONDS, submit_graph, workers_of
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 from dask.task_spec import Task as DaskTask
 
-from .contributions import Contribution, OnSwept, SweepPhase
+from ..worker.contributions import Contribution, OnSwept, SweepPhase
 from .leases import Pool
 from .plugins import SWEEP_PREFIX, close_pool, n_left, open_pool, sweep_on_worker, swept_topic, update_on_worker
 

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypedDict
 
-from ...io.stores.store import Arrays
-from .algorithm import Address, AnyAlgorithm, PreviousModel, nbytes
+from ....io.stores.store import Arrays
+from ..algorithm import Address, AnyAlgorithm, PreviousModel, nbytes
+from ..data import DataRef, TrainingData
+from ..run import RunStore
 from .cache import CACHE, Key
-from .data import DataRef, TrainingData
 from .overlap import WriteBehind
-from .run import RunStore
 
 
 @dataclass(frozen=True)

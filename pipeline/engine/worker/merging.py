@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable
 
-from ...io.stores.store import Arrays
+from ....io.stores.store import Arrays
 
 #: Consecutive shards of a step, from the first to the last plus one: a node of the merge tree.
 Node = tuple[int, int]

@@ -14,7 +14,7 @@ import yaml
 from dask.utils import parse_timedelta
 from distributed import Client
 
-from ..formatting import format_duration
+from ...formatting import format_duration
 
 KINDS = ("synchronous", "local", "address", "scheduler-file", "local-cuda", "jobqueue", "kubernetes")
 

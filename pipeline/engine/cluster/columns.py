@@ -10,12 +10,12 @@ from distributed.diagnostics.plugin import WorkerPlugin
 from distributed.protocol import Serialize, to_serialize
 from distributed.utils import sync
 
-from ...io.stores.store import Arrays
-from .contributions import ContributionLost, Source
-from .grid_training import GridPlan, GridTrainer
-from .held import HeldArrays, Key, aligned_copy, release_files
+from ....io.stores.store import Arrays
+from ..worker.contributions import ContributionLost, Source
+from ..worker.grid_training import GridPlan, GridTrainer
+from ..worker.held import HeldArrays, Key, aligned_copy, release_files
+from ..worker.tasks import AppliedBlock
 from .plugins import LOOK_AGAIN_SECONDS, Exchange
-from .tasks import AppliedBlock
 
 
 class AttemptEnded(Exception):

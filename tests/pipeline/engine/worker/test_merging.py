@@ -5,7 +5,7 @@ import threading
 
 import numpy as np
 import pytest
-from corpusmill.pipeline.engine.merging import PartialSums
+from corpusmill.pipeline.engine.worker.merging import PartialSums
 
 
 def join(left, right):

@@ -4,14 +4,14 @@ import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from ...io.stores.request_counter import REQUESTS
-from ...io.stores.store import Arrays
-from ...kernels.cuda.ledger import LEDGER, by_operation
-from ...kernels.cuda.residents import RESIDENTS
-from ...kernels.errors import DeviceError
-from .algorithm import Address, add, nbytes
+from ....io.stores.request_counter import REQUESTS
+from ....io.stores.store import Arrays
+from ....kernels.cuda.ledger import LEDGER, by_operation
+from ....kernels.cuda.residents import RESIDENTS
+from ....kernels.errors import DeviceError
+from ..algorithm import Address, add, nbytes
+from ..finite import check_finite
 from .cache import CACHE
-from .finite import check_finite
 from .tasks import SHARED, AppliedBlock, Job, ModelPart, Stopwatch, SweepReport, SweptShard, worker_name, write_block
 from .transfers import Transfers
 

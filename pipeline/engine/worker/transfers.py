@@ -11,8 +11,8 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from ...io.stores.store import Arrays, Store
-from .algorithm import nbytes
+from ....io.stores.store import Arrays, Store
+from ..algorithm import nbytes
 from .cache import CACHE
 from .overlap import MAX_AHEAD, REMOTE_WAIT_SECONDS, Pace, ReadAhead, WriteBehind
 from .tasks import SHARED, Job, ModelPart, Stopwatch, StoredModel, chunk_key, keep_chunk, read_model, state_key

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from corpusmill.pipeline.engine.held import HeldArrays, release_files
+from corpusmill.pipeline.engine.worker.held import HeldArrays, release_files
 
 ONE = ("row", 0, 1)
 TWO = ("column", 3, 1)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ...io.stores.store import Arrays
-from ...kernels.simd.aligned import empty_aligned
-from .algorithm import nbytes
+from ....io.stores.store import Arrays
+from ....kernels.simd.aligned import empty_aligned
+from ..algorithm import nbytes
 
 #: Kind of arrays ("row" or "column"), number of the block, and number of the stratum whose cell uses them next.
 Key = tuple[str, int, int]

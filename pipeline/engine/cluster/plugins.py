@@ -13,7 +13,7 @@ from distributed.diagnostics.plugin import SchedulerPlugin, WorkerPlugin
 from distributed.protocol import Serialize, to_serialize
 from distributed.utils import sync
 
-from .contributions import (
+from ..worker.contributions import (
     Contribution,
     ContributionLost,
     Pieces,
@@ -23,9 +23,9 @@ from .contributions import (
     sweep_shards,
     update_blocks,
 )
+from ..worker.overlap import MAX_AHEAD
+from ..worker.tasks import AppliedBlock, SweepProgress
 from .leases import Pool
-from .overlap import MAX_AHEAD
-from .tasks import AppliedBlock, SweepProgress
 
 #: With this, the keys of all tasks that sweep begin.
 SWEEP_PREFIX = "sweep-"

@@ -3,7 +3,7 @@
 import heapq
 
 import pytest
-from corpusmill.pipeline.engine.leases import Pool
+from corpusmill.pipeline.engine.cluster.leases import Pool
 
 
 def pool_of(n_shards, n_workers):

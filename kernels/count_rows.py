@@ -7,7 +7,7 @@ All numbers are variable-length integers: seven bits per byte, the lowest first,
 whether another byte follows (LEB128). The two lowest bits of an entry's number are its count minus one, up to 2; the
 value 3 means that the count minus four is a number of its own. The other bits are the gap.
 
-Reference implementation: tests/helpers/naive.py, `pack_rows`.
+Reference implementation: tests/helpers/naive_packing.py, `pack_rows`.
 """
 
 from typing import NamedTuple

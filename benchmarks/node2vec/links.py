@@ -45,7 +45,10 @@ OTHER_EDGES = 3000
 @click.option("--seed", "seeds", multiple=True, default=[1, 2, 3])
 @click.option("--quick", is_flag=True, help="Tiny input, to see that the program runs.")
 def main(graph, systems, rates, seeds, quick):
-    edges = read_edges(graph) if graph else circles(300 if quick else NODES)
+    if graph:
+        edges = read_edges(graph)
+    else:
+        edges = circles(300 if quick else NODES)
     n_nodes = int(edges.max()) + 1
     print(f"{n_nodes:,} nodes, {len(edges):,} edges, q = {Q}, window {WINDOW}, {EPOCHS} epochs")
     found = defaultdict(list)

@@ -17,6 +17,7 @@ BINS = 50
 def plot_selection(selection: Selection, path: Path) -> None:
     """Draw stability and error over the number of components, each with an axis of its own."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
     figure = Figure(figsize=(6, 4), layout="constrained")
     left = figure.add_subplot()
@@ -30,7 +31,7 @@ def plot_selection(selection: Selection, path: Path) -> None:
         axes.set_ylabel(label, color=color)
         axes.tick_params(axis="y", labelcolor=color)
     left.set_xlabel("Number of components")
-    left.xaxis.get_major_locator().set_params(integer=True)
+    left.xaxis.set_major_locator(MaxNLocator(integer=True))
     left.grid(True, axis="x")
     _save(figure, path)
 
@@ -50,7 +51,8 @@ def plot_clusters(group: Group, chosen: Filter, path: Path) -> None:
     image = square.imshow(group.between[np.ix_(order, order)], aspect="auto", interpolation="none", cmap="viridis")
     figure.colorbar(image, ax=square, location="bottom", shrink=0.6, label="Euclidean distance")
     histogram = figure.add_subplot(grid[0, 2])
-    histogram.hist(group.density, bins=np.linspace(0, max(1.0, float(group.density.max())), BINS))
+    edges = np.linspace(0, max(1.0, float(group.density.max())), BINS)
+    histogram.hist(group.density, bins=edges.tolist())
     histogram.axvline(chosen.threshold, linestyle="--", color="black")
     histogram.set_xlabel("Mean distance to nearest neighbours")
     histogram.set_ylabel("Spectra")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from corpusmill.kernels.count_rows import HEADER_BYTES, CountRows, pack_rows, unpack_rows
-from helpers import naive
+from helpers import naive_packing
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,7 +27,7 @@ def as_arrays(rows):
 def test_rows_are_packed_as_described_and_come_back(rows):
     arrays = as_arrays(rows)
     packed = pack_rows(arrays)
-    assert packed.tobytes() == naive.pack_rows(rows)
+    assert packed.tobytes() == naive_packing.pack_rows(rows)
     for found, array in zip(unpack_rows(packed), arrays, strict=True):
         assert found.dtype == array.dtype
         np.testing.assert_array_equal(found, array)

@@ -30,7 +30,7 @@ from ...nmf.hals import Scratch, UpdateRule
 from ...nmf.products import SparseMatrix, SparseRows
 from ...simd import tiles
 from ..arrays import Compiled, DeviceArray
-from ..jit import kernel
+from ..jit import device, kernel
 from ..launch import launch, shared_memory_limit
 from ..memory import allocate, cached_copies, cached_copy, download, download_to, resident, upload
 from ..warp import WARP
@@ -139,6 +139,23 @@ def _to_device_rule(rule: UpdateRule, K: int) -> DeviceRule:
     )
 
 
+@device
+def _dot(S: DeviceArray, k: int, x: DeviceArray, columns: int, row: int) -> float:
+    """Return row k of S times a column of x."""
+    total = 0 * S[0, 0]
+    for j in range(len(S)):
+        total += S[k, j] * x[j * columns + row]
+    return total
+
+
+@device
+def _store(new: DeviceArray, x: DeviceArray, first: int, n: int, columns: int) -> None:
+    """Write the block's values. A warp has a row, and its lanes have components."""
+    for d in range(cuda.threadIdx.x // WARP, n, cuda.blockDim.x // WARP):
+        for k in range(cuda.threadIdx.x % WARP, new.shape[1], WARP):
+            new[first + d, k] = x[k * columns + d]
+
+
 def _make_sweep_block(block_rows: int) -> Compiled:
     """Return the kernel that sweeps ``block_rows`` rows in each block. ``old`` and ``new`` may be the same array."""
 
@@ -150,9 +167,6 @@ def _make_sweep_block(block_rows: int) -> Compiled:
         S, keep, step, penalty, floor = rule
         K = new.shape[1]
         first = cuda.blockIdx.x * block_rows
-        lane = cuda.threadIdx.x % WARP
-        warp = cuda.threadIdx.x // WARP
-        warps = cuda.blockDim.x // WARP
         n = min(block_rows, len(new) - first)
         columns = block_rows + 1
         shared = cuda.shared.array(0, new.dtype)
@@ -161,8 +175,8 @@ def _make_sweep_block(block_rows: int) -> Compiled:
 
         # 1. r − penalty. A warp has a row, and its lanes have components, so that neighbouring lanes read neighbouring
         # numbers of X and H.
-        for d in range(warp, block_rows, warps):
-            for k in range(lane, K, WARP):
+        for d in range(cuda.threadIdx.x // WARP, block_rows, cuda.blockDim.x // WARP):
+            for k in range(cuda.threadIdx.x % WARP, K, WARP):
                 total = -penalty
                 if d < n:
                     if len(indptr):
@@ -179,10 +193,7 @@ def _make_sweep_block(block_rows: int) -> Compiled:
         team = cuda.threadIdx.x // block_rows
         teams = cuda.blockDim.x // block_rows
         for k in range(team, K, teams):
-            total = y[k * columns + row]
-            for j in range(K):
-                total -= S[k, j] * x[j * columns + row]
-            y[k * columns + row] = total
+            y[k * columns + row] -= _dot(S, k, x, columns, row)
 
         # 3. All teams compute the new value of component k; each subtracts its change from y of its own components.
         for turn in range(sweeps):
@@ -201,9 +212,7 @@ def _make_sweep_block(block_rows: int) -> Compiled:
                     x[k * columns + row] = after
                     y[k * columns + row] -= S[k, k] * (after - before)
         cuda.syncthreads()
-        for d in range(warp, n, warps):
-            for k in range(lane, K, WARP):
-                new[first + d, k] = x[k * columns + d]
+        _store(new, x, first, n, columns)
 
     return sweep_block
 

@@ -49,7 +49,7 @@ class Estimator(Transformer, ABC):
     saved_at: str = ""
 
     #: Names that users gave to topics, by number. Empty for models without topics.
-    topic_names_: Mapping[int, str] = MappingProxyType({})
+    _topic_names: Mapping[int, str] = MappingProxyType({})
 
     history_: list[Metrics]
     n_iter_: int
@@ -243,7 +243,7 @@ class Estimator(Transformer, ABC):
             self._check_columns_of(matrix)
         if previous is None:
             # Names belong to the topics of an earlier fit.
-            self.topic_names_ = {}
+            self._topic_names = {}
         data = self.open(X if matrix is None else matrix)
         if not data.n_words:
             raise DataError(f"{data.title}: there is no word to train on; check what its documents contain")
@@ -423,8 +423,8 @@ class Estimator(Transformer, ABC):
         # model.json names the folder of the arrays, so this write switches from the old model to the new one in one
         # step.
         store.write_json("model.json", meta)
-        if self.topic_names_:
-            write_names(url, arrays, self.topic_names_)
+        if self._topic_names:
+            write_names(url, arrays, self._topic_names)
         for name in store.names():
             if name.startswith("arrays-") and name != arrays:
                 store.delete(name)
@@ -456,7 +456,7 @@ class Estimator(Transformer, ABC):
         estimator.n_iter_ = meta["n_iter"]
         estimator.saved_at = Store(url).absolute
         estimator._trained_with = meta["parameters"]
-        estimator.topic_names_ = read_names(url, meta["arrays"])
+        estimator._topic_names = read_names(url, meta["arrays"])
         estimator.loaded()
         return estimator
 

@@ -29,7 +29,12 @@ class TopicModel(ABC):
     """Mixin for models of topics. ``isinstance(model, TopicModel)`` tests whether a model has topics."""
 
     #: Names of topics by number, read and saved with the model.
-    topic_names_: Mapping[int, str]
+    _topic_names: Mapping[int, str]
+
+    @property
+    def topic_names_(self) -> Mapping[int, str]:
+        """The names that users gave to topics, by number of the topic."""
+        return self._topic_names
 
     @property
     @abstractmethod

@@ -90,6 +90,8 @@ class LDA(TextEstimator, TopicModel):
         received, or of ``words_`` for a corpus or documents.
     topic_sizes_ : ndarray of shape (K,)
         Share of the tokens that each topic has, float64.
+    topic_names_ : mapping of int to str
+        Names that users gave to topics, by number of the topic; see ``corpusmill explore``.
     words_ : list of str
         The vocabulary, by falling frequency.
     history_ : list of dict

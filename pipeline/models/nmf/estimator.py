@@ -117,6 +117,8 @@ class NMF(RestartedEstimator, TopicModel):
         Columns of the matrix, or words of the corpus.
     feature_names_in_ : ndarray of shape (V,)
         Column names of the data frame that ``fit`` received, if it was one.
+    topic_names_ : mapping of int to str
+        Names that users gave to topics, by number of the topic; see ``corpusmill explore``.
     restarts_ : list of NMF
         All factorisations that were trained, if ``restarts`` is above 1.
     n_iter_ : int

@@ -64,6 +64,8 @@ class StoreMachine(RuleBasedStateMachine):
         paths = [path for path in (self.folder / "store/groups" / name).rglob("*") if path.is_file()]
         path = data.draw(st.sampled_from(sorted(paths)))
         content = bytearray(path.read_bytes())
+        if not content:
+            return
         place = data.draw(st.integers(0, len(content) - 1))
         if data.draw(st.booleans()):
             content[place] ^= 1 << bit

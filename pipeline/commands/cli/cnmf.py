@@ -102,6 +102,10 @@ def k_selection_plot(
     """Draw stability and error over the number of components.
 
     Takes the place of `cnmf combine` and `cnmf k_selection_plot`. The cells are read once, in blocks.
+
+    \b
+    Example:
+      corpusmill cnmf k_selection_plot --output-dir out --name study
     """
     from ...cnmf.consensus import numbers_of, select
     from ...cnmf.plots import plot_selection
@@ -148,6 +152,10 @@ def consensus(
 
     Takes the place of `cnmf combine` and `cnmf consensus`, and writes the same files. The cells are read three times in
     blocks, so that they need not fit in memory.
+
+    \b
+    Example:
+      corpusmill cnmf consensus --output-dir out --name study -k 6 --local-density-threshold 0.1
     """
     from ...cnmf.consensus import Filter, numbers_of
     from ...cnmf.consensus import consensus as find_consensus

@@ -129,7 +129,7 @@ def test_the_screen_is_as_wide_as_the_terminal_and_shows_everything(width, epoch
         for e in range(1, epochs + 1)
     ]
     worker = {"tokens": 1e6, "seconds": 1}
-    status = RunStatus("run", "lda", epochs, 1000, 9, "running", ["done"] * 200, rows, {"worker-one": worker})
+    status = RunStatus("run", "lda", epochs, 1000, 0.0, 9, "running", ["done"] * 200, rows, {"worker-one": worker})
     status.lines = ["long " * 50]
     lines = rendered(status, width)
     assert all(cell_len(shown) <= width for shown in lines)
@@ -194,5 +194,5 @@ def test_watching_something_else_than_a_run_fails():
 
 def test_a_line_describes_the_state_of_a_run():
     rows = [{"epoch": 2, "seconds": 3.0, "tokens_per_second": 2e6, "held_out_log_likelihood": -7.5}]
-    status = RunStatus("runs/a", "lda", 2, 12, 9, "running", [], rows)
+    status = RunStatus("runs/a", "lda", 2, 12, 0.0, 9, "running", [], rows)
     assert line(status) == "lda runs/a: running, epoch 2 of 12, 2 M tokens/s, held out -7.5000, about 30 s to go"

@@ -106,16 +106,15 @@ def test_cells_are_trained_as_the_kernel_trains_them(corpus):
             for cell, own in enumerate(np.split(pairs, ends[:-1])):
                 pieces.setdefault((grid_pass, *divmod(cell, 2)), []).append(own)
     strata = algorithm.passes * 2
-    for number, cells in enumerate(Grid(1, 1, 2, 1, algorithm.passes).strata(0, 0)):
-        for cell in cells:
-            W_in, W_out = blocks[cell.row]["W_in"], blocks[cell.column]["W_out"]
-            own = np.concatenate(pieces[cell.grid_pass, cell.row, cell.column])
-            own = own[np.argsort(own >> 16, kind="stable")]
-            fall = (0.025 - 0.0001) / strata
-            key = random.key(1, NEGATIVES, 1, cell.grid_pass, cell.row, cell.column)
-            weight, heaviest = shared["weights"][cell.column], shared["heaviest"][cell.column]
-            options = CellOptions(5, weight, heaviest, 0.025 - fall * number, fall / len(own), 0.0001, key)
-            train_cell(W_in, W_out, own, shared["tables"][cell.column], options)
+    for number, cell in Grid(1, 1, 2, algorithm.passes).cells(range(2), 2):
+        W_in, W_out = blocks[cell.row]["W_in"], blocks[cell.column]["W_out"]
+        own = np.concatenate(pieces[cell.grid_pass, cell.row, cell.column])
+        own = own[np.argsort(own >> 16, kind="stable")]
+        fall = (0.025 - 0.0001) / strata
+        key = random.key(1, NEGATIVES, 1, cell.grid_pass, cell.row, cell.column)
+        weight, heaviest = shared["weights"][cell.column], shared["heaviest"][cell.column]
+        options = CellOptions(5, weight, heaviest, 0.025 - fall * number, fall / len(own), 0.0001, key)
+        train_cell(W_in, W_out, own, shared["tables"][cell.column], options)
     for name in MATRICES:
         trained = np.concatenate([block[name] for block in blocks])
         np.testing.assert_array_equal(matrix(model, name)[dealing.order], trained)

@@ -11,6 +11,7 @@ from numba.core.caching import IndexDataCacheFile
 
 from .....io.stores.store import Store
 from .....kernels import random
+from ....engine.cluster.sweep import workers_of
 from ...results import Finding
 from .finding import advice, fine, problem
 from .machine import WORKER_BYTES
@@ -37,7 +38,7 @@ def check_cluster(client: "Client") -> Iterator[Finding]:
     if differences:
         yield problem("workers", f"{differences}: install the same versions everywhere")
         return
-    workers = client.scheduler_info(n_workers=-1)["workers"].values()
+    workers = workers_of(client).values()
     if not workers:
         yield problem("workers", "the cluster has no worker: start some, or wait until the queue starts them")
         return

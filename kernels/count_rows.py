@@ -127,7 +127,10 @@ def _pack(row_ptr: np.ndarray, columns: np.ndarray, counts: np.ndarray, packed: 
 
 @kernel
 def _get(packed: np.ndarray, start: int) -> tuple[np.uint64, int]:
-    """Read a number; return it and where the next one begins. Behind the last byte there are only zeros."""
+    """Read the number at ``start``; return it and the position of the next one.
+
+    If the bytes end within the number, the position lies beyond them, so that `unpack_rows` refuses them.
+    """
     number = np.uint64(0)
     shift = np.uint64(0)
     for j in range(start, len(packed)):

@@ -74,7 +74,7 @@ class Topics:
         return self
 
     def row_bytes(self) -> float:
-        """Return the mean bytes of the row of A that a token reads."""
+        """Return how many bytes of A, the topic counts of its document, the draw of a token reads on average."""
         from corpusmill.kernels.lda import esca as cpu
 
         total = 0.0

@@ -34,7 +34,7 @@ def is_table(data: Any) -> bool:
 
 
 def has_numbers_only(data: Any) -> bool:
-    """Return whether all columns of a table are numbers: such a table is a matrix."""
+    """Return whether all columns of a table are numbers. Then it is read as a matrix, and otherwise as documents."""
     if hasattr(data, "schema") and isinstance(data.schema, pa.Schema):
         return all(_is_number(field.type) for field in data.schema)
     dtypes = getattr(data, "dtypes", [])

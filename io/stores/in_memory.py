@@ -61,7 +61,7 @@ class StoreInMemory(Store):
 
 
 def open_store(url: str) -> Store:
-    """Return the store of a URL."""
+    """Open the store at a URL: one in memory if the URL begins with `PREFIX`."""
     if url.startswith(PREFIX):
         return StoreInMemory(url)
     return Store(url)

@@ -48,7 +48,7 @@ class Study:
 
     @property
     def folder(self) -> Path:
-        """The folder of the results."""
+        """The folder of this analysis, which cNMF and corpusmill write to."""
         return Path(self.output_dir) / self.name
 
     def path(self, rest: str) -> Path:

@@ -125,7 +125,7 @@ class WordList(TypedDict):
 
 
 class VersionScore(TypedDict):
-    """How a version was scored on the held-out documents."""
+    """The name of a version's measure of quality, and its value on the held-out documents."""
 
     measure: str
     score: float | None

@@ -76,7 +76,7 @@ class DocumentTable:
 
     @property
     def n_groups(self) -> int:
-        """Number of row groups of the table of documents."""
+        """Number of row groups (of Parquet) that hold the documents."""
         return len(self._group_starts) - 1
 
     def row(self, number: int) -> dict[str, object]:

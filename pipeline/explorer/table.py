@@ -114,7 +114,7 @@ def build_table(model: Distributions) -> TopicTable:
 
 
 def _spread(xy: np.ndarray, radii: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Move circles apart, and scale places and radii together so that all circles lie in the unit square."""
+    """Move circles until none overlap, then scale centres and radii by one factor to fit the unit square."""
     moved = spread_circles(xy, radii)
     low = (moved - radii[:, None]).min(axis=0)
     high = (moved + radii[:, None]).max(axis=0)

@@ -62,9 +62,9 @@ def sweep_sparse(
     sweeps: int,
     scratch: Scratch,
 ) -> np.ndarray:
-    """Return the updated H (D, K), given a sparse A and W (V, K), and add what the update of W needs to P and Q.
+    """Return the updated H (D, K), given a sparse A and W (V, K), and add AᵀH to P and HᵀH to Q.
 
-    P (V, K) receives AᵀH, and Q (K, K) float64 HᵀH, with the new H. P and Q stay on the device;
+    P (V, K) and Q (K, K) float64 are what the update of W needs. Both stay on the device;
     `RESIDENTS.bring_back` copies them to the host. Neither H nor the result may be changed, because their copies on the
     device serve again. Raises ValueError if K is too large for shared memory, and DeviceError.
     """

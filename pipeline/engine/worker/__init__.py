@@ -1,1 +1,1 @@
-"""The work of one worker in a step: its tasks, what they read and write, and what it keeps for other workers."""
+"""What one worker does in a step: it sweeps chunks, trains cells, merges deltas, and updates blocks of the model."""

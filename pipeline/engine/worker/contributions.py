@@ -143,7 +143,7 @@ OnSwept = Callable[[int, SweepProgress], None]
 
 
 class ShardSource(ABC):
-    """Hands out positions of shards to the threads of a worker."""
+    """Says which shard a thread of a worker sweeps next, by the position of the shard."""
 
     @abstractmethod
     def next(self) -> int | None:

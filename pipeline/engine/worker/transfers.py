@@ -19,7 +19,7 @@ from .tasks import SHARED, Job, ModelPart, Stopwatch, StoredModel, chunk_key, ke
 
 
 class Transfers:
-    """Reads ahead and writes behind for the threads of a worker."""
+    """Reads data before the threads of a worker need them, and writes results while the threads continue."""
 
     def __init__(self, job: Job, step: int, n_threads: int = 1):
         self._job = job

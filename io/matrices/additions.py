@@ -7,14 +7,14 @@ are not copied but linked.
 import ctypes
 import os
 import shutil
-import uuid
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..stores.store import DataError, Store, flush_path, remove_path
+from ..stores.local_files import flush_path, remove_path, temporary_path
+from ..stores.store import DataError, Store
 from .anndata import check_anndata
 from .hierarchies import Group, consolidate_zarr, is_zarr, open_for_writing, open_hierarchy
 
@@ -42,7 +42,7 @@ def add_elements(url: str, elements: Mapping[str, Any], replace: bool = False) -
     # The file is large and the copy takes time. Another program may write to the file in between.
     before = _version(target)
     _delete_leftovers(target)
-    copy = _temporary(target)
+    copy = temporary_path(target)
     try:
         _copy(target, copy)
         with open_for_writing(str(copy), is_zarr(url)) as root:
@@ -138,10 +138,6 @@ def _encode(element: Any, kind: str, version: str) -> None:
 
 
 # --- files ---
-
-
-def _temporary(target: Path) -> Path:
-    return target.with_name(f".tmp-{uuid.uuid4().hex}-{target.name}")
 
 
 def _version(path: Path) -> tuple[int, int, int]:

@@ -10,8 +10,6 @@ import io
 import json
 import os
 import re
-import shutil
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -21,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 from fsspec.implementations.local import LocalFileSystem
 
+from .local_files import TEMPORARY, flush_path, remove_path, replacing, temporary_path
 from .parquet import parquet_bytes, read_parquet
 from .request_counter import REQUESTS
 from .zarr_files import encode_group, read_group, read_rows
@@ -40,9 +39,6 @@ _PASSWORD = re.compile(r"://[^/@\s:]*:(?!:|\d+(?:[/?]|$))")
 
 #: The numbers in the name of a chunk, a block or a step.
 _DIGITS = re.compile(r"\d+")
-
-#: Temporary names of files and folders while they are written.
-_TEMPORARY = f".tmp-{'[0-9a-f]' * 32}-*"
 
 #: Errors that `Store` or its callers turn into messages of their own, which say more than a general one.
 _PASS_THROUGH_ERRORS = (DataError, FileNotFoundError, KeyError, ValueError)
@@ -254,17 +250,8 @@ class Store:
             return
         target = Path(where)
         make_folder(target.parent)
-        temporary = _temporary_name(target)
-        try:
-            with temporary.open("wb") as file:
-                file.write(content)
-                file.flush()
-                # After a power cut, the new name must not lead to a file without content.
-                os.fsync(file.fileno())
-            # Renaming is atomic, so a reader finds either the old content or the new one.
-            temporary.replace(target)
-        finally:
-            temporary.unlink(missing_ok=True)
+        with replacing(target) as temporary:
+            temporary.write_bytes(content)
 
     def read_json(self, name: str) -> Any:
         """Return the content of a JSON file; raise DataError if it does not exist or is damaged."""
@@ -351,7 +338,7 @@ class Store:
 
     def _write_group_folder(self, target: Path, arrays: Mapping[str, np.ndarray]) -> None:
         make_folder(target.parent)
-        temporary = _temporary_name(target)
+        temporary = temporary_path(target)
         made: set[str] = set()
         try:
             for file, buffers in encode_group(arrays):
@@ -360,7 +347,7 @@ class Store:
                     stream.writelines(buffers)
             _replace_folder(temporary, target)
         except BaseException:
-            shutil.rmtree(temporary, ignore_errors=True)
+            remove_path(temporary)
             raise
 
     # --- durability ---
@@ -393,7 +380,7 @@ class Store:
         """Remove the temporary files of processes that were killed while they wrote (on a local path)."""
         if not self.is_local:
             return
-        for path in Path(self.path).rglob(_TEMPORARY):
+        for path in Path(self.path).rglob(TEMPORARY):
             remove_path(path)
 
 
@@ -406,10 +393,6 @@ def make_folder(path: Path) -> None:
         while not file.exists():
             file = file.parent
         raise DataError(f"{file}: this is a file, and a folder is needed here; choose another path") from None
-
-
-def _temporary_name(target: Path) -> Path:
-    return target.with_name(f".tmp-{uuid.uuid4().hex}-{target.name}")
 
 
 def _make_parents(file: str, made: set[str]) -> None:
@@ -428,23 +411,6 @@ def _make_parents(file: str, made: set[str]) -> None:
     made.add(folder)
 
 
-def remove_path(path: Path) -> None:
-    """Delete a file or a folder with its content, if it exists."""
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
-
-
-def flush_path(path: Path) -> None:
-    """Write a file or the entries of a folder from the system's cache to the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def _storable(name: str, given: Any) -> np.ndarray:
     """Return an array in the form in which it is stored: numbers, row by row, little-endian."""
     array = np.asarray(given, order="C")
@@ -458,10 +424,10 @@ def _replace_folder(source: Path, target: Path) -> None:
         source.rename(target)
     except OSError:
         # The folder exists, from an earlier attempt. It is moved away as a whole, so that no reader sees a mixture.
-        old = _temporary_name(target)
+        old = temporary_path(target)
         target.rename(old)
         source.rename(target)
-        shutil.rmtree(old, ignore_errors=True)
+        remove_path(old)
 
 
 def check_free(store: Store, *kinds: str) -> None:

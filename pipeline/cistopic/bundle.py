@@ -11,9 +11,7 @@ With P for ``{prefix}.{K}_topics``, C cells, R regions and K topics::
 """
 
 import json
-import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -26,6 +24,7 @@ import scipy.sparse
 
 from ...io.matrices.additions import write_anndata
 from ...io.stores.corpus import Corpus
+from ...io.stores.local_files import replacing
 from ..engine.run import RunStore
 from ..models.lda.estimator import LDA
 from ..models.lda.interop import word_counts
@@ -93,7 +92,7 @@ class Bundle:
         _write_lists(self.cells, "cell_topic_probabilities", _cell_shares(run, corpus, self.settings.n_topics), 0)
         counts = region_counts(model, corpus)
         _write_lists(self.regions, "region_topic_counts", iter(counts), counts.shape[1])
-        with _replacing(self.parameters) as path:
+        with replacing(self.parameters) as path:
             parameters = self._parameters(model, corpus, seconds, n_threads)
             path.write_text(json.dumps(parameters, indent=1) + "\n")
 
@@ -102,11 +101,11 @@ class Bundle:
         topics = [f"Topic{number}" for number in range(1, self.settings.n_topics + 1)]
         if not self.cells_anndata.exists():
             cells = corpus.documents["key"].to_pylist()
-            with _replacing(self.cells_anndata) as path:
+            with replacing(self.cells_anndata) as path:
                 write_anndata(str(path), read_lists(self.cells), cells, topics)
         if not self.regions_anndata.exists():
             shares = shares_of(read_lists(self.regions))
-            with _replacing(self.regions_anndata) as path:
+            with replacing(self.regions_anndata) as path:
                 write_anndata(str(path), np.ascontiguousarray(shares.T), corpus.columns or [], topics)
 
     def _parameters(self, model: LDA, corpus: Corpus, seconds: float, n_threads: int) -> dict[str, Any]:
@@ -160,7 +159,7 @@ class Bundle:
             alpha = np.array(learned["alpha"])
             eta = learned["eta"]
         found = statistics(counts, _cell_groups(self.cells, corpus), alpha, eta)
-        with _replacing(self.statistics) as path:
+        with replacing(self.statistics) as path:
             path.write_text(json.dumps(found) + "\n")
         return found
 
@@ -225,7 +224,7 @@ def _cell_groups(path: Path, corpus: Corpus) -> Iterator[CellGroup]:
 def _write_lists(path: Path, name: str, rows: Iterator[np.ndarray], width: int) -> None:
     """Write a Parquet file with one column of lists. ``rows`` are blocks of lists, or lists of length ``width``."""
     writer = None
-    with _replacing(path) as temporary:
+    with replacing(path) as temporary:
         try:
             for block in rows:
                 lists = block.reshape(-1, width) if width else block
@@ -245,15 +244,3 @@ def read_lists(path: Path) -> np.ndarray:
     column = pq.read_table(path).column(0).combine_chunks()
     width = column.type.list_size
     return column.flatten().to_numpy(zero_copy_only=False).reshape(-1, width)
-
-
-@contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary path that takes the place of ``path`` in one step."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".tmp-{uuid.uuid4().hex}-{path.name}")
-    try:
-        yield temporary
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)

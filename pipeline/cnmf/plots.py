@@ -4,9 +4,9 @@ from pathlib import Path
 
 import numpy as np
 
+from ...io.stores.local_files import replacing
 from .clustering import order_of_rows
 from .consensus import Filter, Group, Selection
-from .study import replacing
 
 #: Dots per inch.
 RESOLUTION = 150

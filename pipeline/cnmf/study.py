@@ -5,9 +5,7 @@ with ``{name}.``. A file ``*.df.npz`` is a table: data (rows, columns), index (r
 """
 
 import csv
-import uuid
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -17,6 +15,7 @@ import numpy as np
 import yaml
 
 from ...io.matrices.files import MatrixFile
+from ...io.stores.local_files import replacing
 from ...io.stores.store import DataError
 
 #: Seeds of restarts are drawn from 1 to this number, without it.
@@ -155,14 +154,3 @@ def write_text(path: Path, table: Table) -> None:
         writer.writerow(["", *np.array(table.columns).tolist()])
         for name, row in zip(table.rows, table.data, strict=True):
             writer.writerow([name, *row.tolist()])
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary path that takes the place of ``path`` in one step."""
-    temporary = path.with_name(f".tmp-{uuid.uuid4().hex}-{path.name}")
-    try:
-        yield temporary
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -1,0 +1,52 @@
+"""Files and folders on a local disk: replaced in one step, deleted, and flushed."""
+
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+#: Pattern of the names that `temporary_path` returns.
+TEMPORARY = f".tmp-{'[0-9a-f]' * 32}-*"
+
+
+def temporary_path(target: Path) -> Path:
+    """Return a new path beside ``target``. Its name tells that the file is left over if the process is killed."""
+    return target.with_name(f".tmp-{uuid.uuid4().hex}-{target.name}")
+
+
+@contextmanager
+def replacing(target: Path) -> Iterator[Path]:
+    """Context manager: write the content of ``target`` to the temporary file whose path this yields.
+
+    At the end, the file takes the place of ``target`` in one step. After an error, ``target`` is unchanged. The folder
+    is made if it is missing.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = temporary_path(target)
+    try:
+        yield temporary
+        # After a power cut, the new name must not lead to a file without content.
+        flush_path(temporary)
+        # Renaming is atomic, so a reader finds either the old content or the new one.
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def remove_path(path: Path) -> None:
+    """Delete a file or a folder with its content, if it exists."""
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def flush_path(path: Path) -> None:
+    """Write a file or the entries of a folder from the system's cache to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

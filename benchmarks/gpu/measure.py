@@ -114,9 +114,8 @@ def shared_rate() -> float:
 
 def simulate() -> None:
     """Add to Numba's simulator what it lacks, and use few threads: to see that the commands run, not how fast."""
-    from corpusmill.kernels.cuda.lda import counts as lda_counts
+    from corpusmill.kernels.cuda.lda import document_counts, word_counts
     from corpusmill.kernels.cuda.lda import esca as lda
-    from corpusmill.kernels.cuda.lda import table as lda_table
     from corpusmill.kernels.cuda.nmf import hals as nmf
     from corpusmill.kernels.cuda.nmf import products as nmf_products
     from corpusmill.kernels.cuda.nmf import tiled as nmf_tiled
@@ -128,6 +127,6 @@ def simulate() -> None:
     from tests.helpers import cuda_simulator  # noqa: F401 installs itself
 
     warnings.filterwarnings("ignore", "overflow encountered")  # NumPy warns, a device does not
-    lda.WARPS = lda.BLOCKS = lda_counts.BLOCKS = lda_table.BLOCKS = nmf_products.BLOCKS = word2vec.BLOCKS = 1
-    for module in (lda_counts, lda_table, nmf, nmf_tiled, random_indexing, passes, walks, word2vec):
+    lda.WARPS = lda.BLOCKS = document_counts.BLOCKS = word_counts.BLOCKS = nmf_products.BLOCKS = word2vec.BLOCKS = 1
+    for module in (document_counts, word_counts, nmf, nmf_tiled, random_indexing, passes, walks, word2vec):
         module.THREADS = 32

@@ -6,7 +6,6 @@ import numpy as np
 from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.kernels import random
 from corpusmill.kernels.cuda.lda import collapsed as aga
-from corpusmill.kernels.cuda.lda import counts as lda_counts
 from corpusmill.kernels.cuda.lda import esca as lda
 from corpusmill.kernels.cuda.nmf import hals as nmf
 from corpusmill.kernels.cuda.nmf import products as nmf_products
@@ -36,7 +35,6 @@ def lda_launches(n_topics, answer):
     def call():
         for old in (None, z):
             lda.sweep(chunk, [model], old, random.key(1))
-        lda_counts.count_words(chunk.word_ids, chunk.word_ptr, z, (0, 3), n_topics)
         lda.finish_words(lda.add_words(chunk.word_ids, chunk.word_ptr, z, (0, 3), n_topics, None))
 
     return recorded(call, answer)

@@ -37,7 +37,7 @@ from ..launch import launch
 from ..memory import allocate, cached_copies, cached_copy, derived, download, upload
 from ..random import uniform64
 from ..warp import ALL_LANES, WARP, ballot, tree_search
-from .counts import DocumentRows, add_dense_rows, count_documents
+from .document_counts import DocumentRows, add_dense_rows, count_documents
 from .model import (
     DeviceModel,
     Word,
@@ -51,7 +51,7 @@ from .model import (
 )
 from .order import Jobs, WordOrder, make_jobs, word_order
 from .rows import LOW, find_entry, lane_ends
-from .table import add_words, finish_words
+from .word_counts import add_words, finish_words
 
 __all__ = ["add_words", "finish_words", "sweep"]
 

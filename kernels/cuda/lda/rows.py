@@ -20,7 +20,7 @@ from ..arrays import DeviceArray
 from ..exact import multiply32
 from ..jit import device
 from ..warp import ALL_LANES, ballot
-from .counts import DocumentRows
+from .document_counts import DocumentRows
 
 #: Selects the count of a packed entry.
 LOW = np.uint32(MAX_COUNT)

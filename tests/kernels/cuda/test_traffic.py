@@ -11,9 +11,8 @@ import pytest
 from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.kernels import random
 from corpusmill.kernels.cuda.lda import collapsed as cuda_collapsed
-from corpusmill.kernels.cuda.lda import counts as cuda_counts
+from corpusmill.kernels.cuda.lda import document_counts, word_counts
 from corpusmill.kernels.cuda.lda import esca as cuda_esca
-from corpusmill.kernels.cuda.lda import table as cuda_table
 from corpusmill.kernels.cuda.lda.order import make_jobs, word_order
 from corpusmill.kernels.cuda.ledger import LEDGER, Operation
 from corpusmill.kernels.cuda.nmf import hals as cuda_hals
@@ -88,7 +87,7 @@ def uploads_of_model(model, leave_out):
 
 @pytest.fixture
 def _few_threads():
-    with few_threads(cuda_esca, WARPS=2, BLOCKS=2), few_threads(cuda_counts, THREADS=64, BLOCKS=2):
+    with few_threads(cuda_esca, WARPS=2, BLOCKS=2), few_threads(document_counts, THREADS=64, BLOCKS=2):
         yield
 
 
@@ -152,11 +151,11 @@ def test_counts_of_words_are_downloaded_once_per_block_and_shard():
     found = {"counts": None}
 
     def add():
-        with few_threads(cuda_table, THREADS=64, BLOCKS=2):
+        with few_threads(word_counts, THREADS=64, BLOCKS=2):
             found["counts"] = cuda_esca.add_words(chunk.word_ids, chunk.word_ptr, z, (0, W), K, found["counts"])
 
     def finish():
-        with few_threads(cuda_table, THREADS=64, BLOCKS=2):
+        with few_threads(word_counts, THREADS=64, BLOCKS=2):
             found["finished"] = cuda_esca.finish_words(found["counts"])
 
     first = Traffic(add)

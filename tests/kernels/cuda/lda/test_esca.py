@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.kernels import random
-from corpusmill.kernels.cuda.lda import counts as lda_counts
+from corpusmill.kernels.cuda.lda import document_counts
 from corpusmill.kernels.cuda.lda import esca as lda
 from corpusmill.kernels.cuda.lda import model as lda_model
 from corpusmill.kernels.cuda.lda import order as lda_order
@@ -41,7 +41,7 @@ def small_case(n_topics, n_tokens=50, n_words=12, n_documents=5, seed=0):
 
 @pytest.fixture(autouse=True)
 def _few_threads():
-    with few_threads(lda, WARPS=2, BLOCKS=2), few_threads(lda_counts, THREADS=64, BLOCKS=2):
+    with few_threads(lda, WARPS=2, BLOCKS=2), few_threads(document_counts, THREADS=64, BLOCKS=2):
         yield
 
 

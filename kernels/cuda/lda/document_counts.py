@@ -1,17 +1,12 @@
-"""Counting topics on a CUDA device: rows of A by document, rows of B by word, with the CPU's entries in its order.
+"""Counting topics by document on a CUDA device: rows of A, with the CPU's entries in its order.
 
-Source: SaberLDA (Li et al., ASPLOS 2017), section 3.3. Every count is an exact integer.
-
-By document ("shuffle and segmented count"):
+Source: SaberLDA (Li et al., ASPLOS 2017), section 3.3, "shuffle and segmented count". Every count is an exact integer.
 
 1. `_shuffle` brings the topics from word order into document order. One thread per token.
 2. `count_documents` counts. A block is one warp and takes document after document. It has two tables of K integers:
    how many tokens have each topic, and which token is the first of its topic. The paper sorts a document's topics
    instead; here two atomic operations per token replace the sort, and the row's entries come in the order of their
    first tokens, as on the CPU.
-
-By word: `count_words` counts. A block of `THREADS` threads takes word after word, those with the most tokens first,
-and has one table of K integers. Then `_compact` removes the gaps between the rows.
 
 A block's tables lie in shared memory if they take no more than `SHARED_TABLE_BYTES`, otherwise in device memory. More
 shared memory per block would leave multiprocessors without enough active blocks.
@@ -25,14 +20,13 @@ from typing import NamedTuple
 import numpy as np
 from numba import cuda, int32
 
-from ...lda.counts import MAX_COUNT, PADDING, SIXTEEN, WordCounts
+from ...lda.counts import MAX_COUNT, PADDING, SIXTEEN
 from ...simd.lanes import LANES
 from ..arrays import Compiled, DeviceArray
 from ..jit import device, kernel
 from ..launch import launch
 from ..memory import cached_copy, derived, download, upload, workspace
 from ..warp import WARP, ballot
-from .order import WordOrder, word_order
 
 #: Blocks of a launch, at most. Each block takes several documents or words.
 BLOCKS = 2048
@@ -55,9 +49,6 @@ class DocumentRows(NamedTuple):
     lengths: DeviceArray  # (D,) int32, multiples of 8: the last entries have count zero
     entries: DeviceArray  # (row_ptr[-1],) uint32: topic << 16 | count
     dense: DeviceArray  # (D * K,) float32, A_dk + α_k, K rounded up to a multiple of 8; or empty, see `add_dense_rows`
-
-
-# --- by document ---
 
 
 def count_documents(
@@ -218,181 +209,6 @@ def _make_dense(rows: DocumentRows, alpha: DeviceArray, width: int, dense: Devic
                 dense[d * width + topic] = np.float64(alpha[topic]) + np.float64(count)
 
 
-# --- by word ---
-
-
-class WordTokens(NamedTuple):
-    """What counting by word reads, on the device."""
-
-    longest_first: DeviceArray  # (n,) int64: the words that occur in the chunk, those with the most tokens first
-    heads: DeviceArray  # (W + 1,) int64: where each word's segments begin in ``segments``
-    segments: DeviceArray  # (S,) int64
-    word_ptr: DeviceArray  # (S + 1,) int64
-    z: DeviceArray  # (T,) uint16
-
-
-class WordRows(NamedTuple):
-    """Rows of B on the device, with gaps. Word v has the entries ``starts[v] : starts[v] + lengths[v]``."""
-
-    starts: DeviceArray  # (W + 1,) int64
-    topics: DeviceArray  # (starts[-1],) uint16
-    counts: DeviceArray  # (starts[-1],) int32
-    lengths: DeviceArray  # (W,) int64
-
-
-def count_words(
-    word_ids: np.ndarray, word_ptr: np.ndarray, z: np.ndarray, words: tuple[int, int], n_topics: int
-) -> WordCounts:
-    """Count the topics of words ``words[0] <= v < words[1]`` over all segments of a chunk.
-
-    The result is the same as on the CPU. ``word_ids`` (S,) uint32, ``word_ptr`` (S + 1,) int64, ``z`` (T,) uint16 in
-    word order.
-    """
-    n_words = words[1] - words[0]
-    heads = _word_heads(word_ids, word_ptr, words)
-    starts = derived(heads, ("starts", n_topics), lambda: _row_starts(word_ids, word_ptr, heads, n_topics))
-    # No word of this range occurs in the chunk. A launch of zero blocks is an error.
-    if not starts[-1]:
-        return WordCounts(np.zeros(n_words + 1, np.int64), np.empty(0, np.uint16), np.empty(0, np.int32))
-    rows = WordRows(
-        starts=cached_copy(starts, "B.starts"),
-        topics=workspace("B.topics", starts[-1], np.uint16),
-        counts=workspace("B.counts", starts[-1], np.int32),
-        lengths=upload(np.zeros(n_words, np.int64), "B.lengths"),
-    )
-    tokens = word_tokens(word_ids, word_ptr, z, words)
-    blocks = min(BLOCKS, len(tokens.longest_first))
-    in_shared_memory = fits_shared_memory(n_topics)
-    launch(
-        _COUNT_WORDS[in_shared_memory],
-        blocks,
-        THREADS,
-        tokens,
-        workspace("word tables", (blocks, 0 if in_shared_memory else n_topics), np.int32),
-        n_topics,
-        upload(np.zeros(1, np.int64), "cursor"),
-        rows,
-        shared=4 * n_topics if in_shared_memory else 0,
-    )
-    return _compacted(rows, n_words)
-
-
-def word_tokens(word_ids: np.ndarray, word_ptr: np.ndarray, z: np.ndarray, words: tuple[int, int]) -> WordTokens:
-    """Return what counting the words ``words[0] <= v < words[1]`` reads, on the device."""
-    order = word_order(word_ids, word_ptr)
-    heads = _word_heads(word_ids, word_ptr, words)
-    longest_first = derived(heads, "longest first", lambda: _longest_first(order, heads))
-    return WordTokens(
-        longest_first=cached_copy(longest_first, "B.longest_first"),
-        heads=cached_copy(heads, "B.heads"),
-        segments=cached_copy(order.segments, "word order.segments"),
-        word_ptr=cached_copy(word_ptr, "word_ptr"),
-        z=cached_copy(z, "topics"),
-    )
-
-
-def _word_heads(word_ids: np.ndarray, word_ptr: np.ndarray, words: tuple[int, int]) -> np.ndarray:
-    """Return ``heads`` of `WordTokens`. The same array again while the chunk lives."""
-
-    def compute() -> np.ndarray:
-        order = word_order(word_ids, word_ptr)
-        return np.searchsorted(order.words, np.arange(words[0], words[1] + 1)).astype(np.int64)
-
-    return derived((word_ids, word_ptr), ("heads of B", words), compute)
-
-
-def _longest_first(order: WordOrder, heads: np.ndarray) -> np.ndarray:
-    """Return ``longest_first`` of `WordTokens`."""
-    tokens = np.diff(order.before[heads])
-    return np.argsort(-tokens, kind="stable")[: np.count_nonzero(tokens)].astype(np.int64)
-
-
-def _row_starts(word_ids: np.ndarray, word_ptr: np.ndarray, heads: np.ndarray, n_topics: int) -> np.ndarray:
-    """Return ``starts`` of `WordRows`."""
-    tokens = np.diff(word_order(word_ids, word_ptr).before[heads])
-    return np.r_[0, np.cumsum(np.minimum(tokens, n_topics))]
-
-
-def _make_count_words(in_shared_memory: bool) -> Compiled:
-    """Return the kernel that counts one word after another in each block, until none is left.
-
-    ``tables`` (blocks, K) int32.
-    """
-
-    @kernel
-    def count_words(
-        tokens: WordTokens, tables: DeviceArray, n_topics: int, cursor: DeviceArray, rows: WordRows
-    ) -> None:
-        thread = cuda.threadIdx.x
-        threads = cuda.blockDim.x
-        count = cuda.shared.array(0, int32) if in_shared_memory else tables[cuda.blockIdx.x]
-        taken = cuda.shared.array(1, int32)
-        for k in range(thread, n_topics, threads):
-            count[k] = 0
-        while True:
-            cuda.syncthreads()
-            if thread == 0:
-                taken[0] = cuda.atomic.add(cursor, 0, 1)
-            cuda.syncthreads()
-            if taken[0] >= len(tokens.longest_first):
-                return
-            v = tokens.longest_first[taken[0]]
-            shift = 0
-            for h in range(tokens.heads[v], tokens.heads[v + 1]):
-                segment = tokens.segments[h]
-                start = tokens.word_ptr[segment]
-                end = tokens.word_ptr[segment + 1]
-                # Segments are often shorter than the block. Each one begins at the thread at which the last one ended,
-                # so that all threads have work.
-                for i in range(start + (thread - shift) % threads, end, threads):
-                    cuda.atomic.add(count, tokens.z[i], 1)
-                shift = (shift + end - start) % threads
-            cuda.syncthreads()
-            if thread < WARP:
-                _write_word(v, n_topics, count, rows, thread)
-
-    return count_words
-
-
-@device
-def _write_word(v: int, n_topics: int, count: DeviceArray, rows: WordRows, lane: int) -> None:
-    """Write the topics of word v that occur, ascending, and clear their counts. One warp runs this."""
-    end = 0
-    for j in range(0, n_topics, WARP):
-        k = j + lane
-        found = count[k] if k < n_topics else 0
-        # Each lane counts the lanes before it that found a topic. This is its place, and keeps topics in ascending
-        # order.
-        votes = ballot(found > 0)
-        if found > 0:
-            place = rows.starts[v] + end + cuda.popc(votes & ((1 << lane) - 1))
-            rows.topics[place] = k
-            rows.counts[place] = found
-            count[k] = 0
-        end += cuda.popc(votes)
-    if lane == 0:
-        rows.lengths[v] = end
-
-
-def _compacted(rows: WordRows, n_words: int) -> WordCounts:
-    """Return the rows without gaps, on the host."""
-    row_ptr = np.r_[0, np.cumsum(download(rows.lengths, "B.lengths"))]
-    topics = workspace("B.compact topics", row_ptr[-1], np.uint16)
-    counts = workspace("B.compact counts", row_ptr[-1], np.int32)
-    launch(_compact, min(BLOCKS, n_words), WARP, upload(row_ptr, "B.row_ptr"), rows, topics, counts)
-    return WordCounts(row_ptr, download(topics, "B.topics"), download(counts, "B.counts"))
-
-
-@kernel
-def _compact(row_ptr: DeviceArray, rows: WordRows, topics: DeviceArray, counts: DeviceArray) -> None:
-    """Copy one row after another in each block, which is one warp."""
-    for v in range(cuda.blockIdx.x, len(row_ptr) - 1, cuda.gridDim.x):
-        for j in range(cuda.threadIdx.x, row_ptr[v + 1] - row_ptr[v], WARP):
-            topics[row_ptr[v] + j] = rows.topics[rows.starts[v] + j]
-            counts[row_ptr[v] + j] = rows.counts[rows.starts[v] + j]
-
-
 # Kernels by whether their tables lie in shared memory. Two kernels are faster than a test at run time: the compiler
 # emits instructions for shared memory only where it can infer that an address lies there.
 _COUNT_DOCUMENTS = {where: _make_count_documents(where) for where in (True, False)}
-_COUNT_WORDS = {where: _make_count_words(where) for where in (True, False)}

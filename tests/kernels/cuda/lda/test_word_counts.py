@@ -5,8 +5,8 @@ from unittest import mock
 import numpy as np
 import pytest
 from corpusmill.io.stores.chunk import make_chunk
-from corpusmill.kernels.cuda.lda import counts as lda_counts
-from corpusmill.kernels.cuda.lda import table
+from corpusmill.kernels.cuda import memory
+from corpusmill.kernels.cuda.lda import word_counts
 from corpusmill.kernels.lda import counts as cpu
 from helpers.cuda_simulator import few_threads, on_device
 from helpers.toy import write_topic_corpus
@@ -14,7 +14,7 @@ from helpers.toy import write_topic_corpus
 
 @pytest.fixture(autouse=True)
 def _few_threads():
-    with few_threads(table, THREADS=64, BLOCKS=2), few_threads(lda_counts, THREADS=64, BLOCKS=2):
+    with few_threads(word_counts, THREADS=64, BLOCKS=2):
         yield
 
 
@@ -38,8 +38,10 @@ def counted(module, chunks, words, n_topics):
 @pytest.mark.parametrize("n_topics", [80, 2100])
 def test_counts_of_a_shard_equal_those_of_the_cpu(n_topics, words, fits):
     chunks = [chunk_of(seed) for seed in (1, 2, 3)]
-    with mock.patch.object(table, "TABLE_SHARE", table.TABLE_SHARE if fits else 0.0):
-        found = counted(table, chunks, words, n_topics)
+    # If the table does not fit, it is cut into parts of five words.
+    share = word_counts.TABLE_SHARE if fits else 20.5 * n_topics / memory.device_memory()
+    with mock.patch.object(word_counts, "TABLE_SHARE", share):
+        found = counted(word_counts, chunks, words, n_topics)
     expected = counted(cpu, chunks, words, n_topics)
     assert expected.keys() == found.keys()
     for name in expected:

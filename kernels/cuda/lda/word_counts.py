@@ -1,13 +1,16 @@
-"""The topic counts of a shard's words in a table on a CUDA device: rows of B with all K topics.
+"""Counting topics by word on a CUDA device: the counts of a shard in a table, rows of B with all K topics.
 
 Each chunk of a shard adds its counts to the table, so that they are merged and copied to the host once per shard. At
 the end, the rows are compressed into those of `WordCounts`, which the CPU would have counted.
 
-If the table is too large for the device, each chunk's counts are compressed, copied and merged on the host instead.
+A block of `THREADS` threads counts word after word, those with the most tokens first. A table that is too large for the
+device is cut. Then each chunk's counts are compressed part by part, and merged on the host.
 
-Tested in the simulator and on a device against the CPU's arrays: tests/kernels/cuda/lda/test_table.py.
+Tested in the simulator and on a device against the CPU's arrays: tests/kernels/cuda/lda/test_word_counts.py.
 Reference implementation: tests/helpers/naive.py, `lda_counts`.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 from numba import cuda, int32
@@ -16,10 +19,25 @@ from ...lda.counts import WordCounts, merge_counts
 from ..arrays import Compiled, DeviceArray
 from ..jit import kernel
 from ..launch import launch
-from ..memory import allocate, device_memory, download, leave_on_device, resident, upload, workspace
+from ..memory import (
+    allocate,
+    cached_copy,
+    derived,
+    device_memory,
+    download,
+    leave_on_device,
+    resident,
+    upload,
+    workspace,
+)
 from ..warp import WARP, ballot
-from .counts import BLOCKS, THREADS, WordTokens, count_words, fits_shared_memory, word_tokens
+from .document_counts import fits_shared_memory
+from .order import WordOrder, word_order
 
+#: Blocks of a launch, at most. Each block takes several words.
+BLOCKS = 2048
+#: Threads per block.
+THREADS = 256
 #: The largest share of the device's memory that one table may take. A worker may train two shards at a time.
 TABLE_SHARE = 0.1
 
@@ -41,16 +59,15 @@ def add_words(
     DeviceError.
     """
     n_words = words[1] - words[0]
-    if 4 * n_words * n_topics > TABLE_SHARE * device_memory():
-        counts = count_words(word_ids, word_ptr, z, words, n_topics)
+    most_words = int(TABLE_SHARE * device_memory() / (4 * n_topics))
+    if n_words > most_words:
+        counts = _count_in_parts(word_ids, word_ptr, z, words, n_topics, max(1, most_words))
         if before is not None:
             counts = merge_counts(WordCounts(**before), counts)
         return counts._asdict()
     if before is None:
-        table = allocate((n_words, n_topics), np.int32, "B.table")
-        launch(_clear, min(BLOCKS, max(1, n_words)), THREADS, table)
-        before = {"table": leave_on_device(table, "B.table")}
-    _add(word_tokens(word_ids, word_ptr, z, words), resident(before["table"], "B.table"))
+        before = {"table": leave_on_device(_new_table(n_words, n_topics), "B.table")}
+    _add(_word_tokens(word_ids, word_ptr, z, words), resident(before["table"], "B.table"))
     return before
 
 
@@ -58,17 +75,86 @@ def finish_words(counts: Counts) -> Counts:
     """Return the fields of `WordCounts`, on the host, for the counts of a whole shard. Raises DeviceError."""
     if "table" not in counts:
         return counts
-    table = resident(counts["table"], "B.table")
+    return _compressed(resident(counts["table"], "B.table"))._asdict()
+
+
+def _count_in_parts(
+    word_ids: np.ndarray, word_ptr: np.ndarray, z: np.ndarray, words: tuple[int, int], n_topics: int, size: int
+) -> WordCounts:
+    """Count the topics of a chunk's words, ``size`` words at a time."""
+    row_ptr = [np.zeros(1, np.int64)]
+    topics = []
+    counts = []
+    for first in range(words[0], words[1], size):
+        part = (first, min(first + size, words[1]))
+        table = _new_table(part[1] - part[0], n_topics)
+        _add(_word_tokens(word_ids, word_ptr, z, part), table)
+        found = _compressed(table)
+        row_ptr.append(row_ptr[-1][-1] + found.row_ptr[1:])
+        topics.append(found.topics)
+        counts.append(found.counts)
+    return WordCounts(np.concatenate(row_ptr), np.concatenate(topics), np.concatenate(counts))
+
+
+def _new_table(n_words: int, n_topics: int) -> DeviceArray:
+    """Return a table of zeros."""
+    table = allocate((n_words, n_topics), np.int32, "B.table")
+    launch(_clear, min(BLOCKS, max(1, n_words)), THREADS, table)
+    return table
+
+
+def _compressed(table: DeviceArray) -> WordCounts:
+    """Return the counts of a table that are not zero, on the host."""
     n_words = len(table)
     if not n_words:
-        return WordCounts(np.zeros(1, np.int64), np.empty(0, np.uint16), np.empty(0, np.int32))._asdict()
+        return WordCounts(np.zeros(1, np.int64), np.empty(0, np.uint16), np.empty(0, np.int32))
     lengths = workspace("B.lengths", n_words, np.int64)
     launch(_count_entries, min(BLOCKS, n_words), WARP, table, lengths)
     row_ptr = np.r_[0, np.cumsum(download(lengths, "B.lengths"))]
     topics = workspace("B.topics", row_ptr[-1], np.uint16)
-    numbers = workspace("B.counts", row_ptr[-1], np.int32)
-    launch(_write_entries, min(BLOCKS, n_words), WARP, table, upload(row_ptr, "B.row_ptr"), topics, numbers)
-    return WordCounts(row_ptr, download(topics, "B.topics"), download(numbers, "B.counts"))._asdict()
+    counts = workspace("B.counts", row_ptr[-1], np.int32)
+    launch(_write_entries, min(BLOCKS, n_words), WARP, table, upload(row_ptr, "B.row_ptr"), topics, counts)
+    return WordCounts(row_ptr, download(topics, "B.topics"), download(counts, "B.counts"))
+
+
+class WordTokens(NamedTuple):
+    """What counting by word reads, on the device."""
+
+    longest_first: DeviceArray  # (n,) int64: the words that occur in the chunk, those with the most tokens first
+    heads: DeviceArray  # (W + 1,) int64: where each word's segments begin in ``segments``
+    segments: DeviceArray  # (S,) int64
+    word_ptr: DeviceArray  # (S + 1,) int64
+    z: DeviceArray  # (T,) uint16
+
+
+def _word_tokens(word_ids: np.ndarray, word_ptr: np.ndarray, z: np.ndarray, words: tuple[int, int]) -> WordTokens:
+    """Return what counting the words ``words[0] <= v < words[1]`` reads, on the device."""
+    order = word_order(word_ids, word_ptr)
+    heads = _word_heads(word_ids, word_ptr, words)
+    longest_first = derived(heads, "longest first", lambda: _longest_first(order, heads))
+    return WordTokens(
+        longest_first=cached_copy(longest_first, "B.longest_first"),
+        heads=cached_copy(heads, "B.heads"),
+        segments=cached_copy(order.segments, "word order.segments"),
+        word_ptr=cached_copy(word_ptr, "word_ptr"),
+        z=cached_copy(z, "topics"),
+    )
+
+
+def _word_heads(word_ids: np.ndarray, word_ptr: np.ndarray, words: tuple[int, int]) -> np.ndarray:
+    """Return ``heads`` of `WordTokens`. The same array again while the chunk lives."""
+
+    def compute() -> np.ndarray:
+        order = word_order(word_ids, word_ptr)
+        return np.searchsorted(order.words, np.arange(words[0], words[1] + 1)).astype(np.int64)
+
+    return derived((word_ids, word_ptr), ("heads of B", words), compute)
+
+
+def _longest_first(order: WordOrder, heads: np.ndarray) -> np.ndarray:
+    """Return ``longest_first`` of `WordTokens`."""
+    tokens = np.diff(order.before[heads])
+    return np.argsort(-tokens, kind="stable")[: np.count_nonzero(tokens)].astype(np.int64)
 
 
 def _add(tokens: WordTokens, table: DeviceArray) -> None:

@@ -5,7 +5,7 @@ python -m benchmarks.scale.grid_speed CORPUS
 Sweeps and cells of one step are run one by one in this process and timed by the CPU clock. A simulation then runs them
 on workers in the engine's order. A worker's threads take its cells in turn and wait for rows and columns. A column goes
 from worker to worker over a network; a message also occupies both workers' network threads for a while. The cost of
-coordination is that of docs/scaling.md.
+coordination is that of docs/explanation/scaling.md.
 """
 
 import time

@@ -102,7 +102,7 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
     and written to run.json, where its fields identify the run. File paths must not be among them.
 
     The two type variables are the store that the algorithm reads (``DataT``, such as `Corpus`) and the form in which
-    its sweeps take a chunk (``ChunkT``). docs/adding-a-model.md develops an algorithm step by step.
+    its sweeps take a chunk (``ChunkT``). docs/how-to/adding-a-model.md develops an algorithm step by step.
 
     Parameters
     ----------

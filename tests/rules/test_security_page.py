@@ -1,4 +1,4 @@
-"""The tests that docs/security.md names exist, and so do the commands and settings."""
+"""The tests that docs/explanation/security.md names exist, and so do the commands and settings."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,7 @@ from corpusmill.configs.cluster_schema import AddressConfig, LocalConfig
 from corpusmill.configs.schema import SourceConfig
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "security.md").read_text()
+PAGE = (ROOT / "docs" / "explanation" / "security.md").read_text()
 DEFINED = {
     name
     for path in (ROOT / "tests").rglob("test_*.py")

@@ -13,9 +13,9 @@ from ...models.base.saved import read_model_meta
 from ...models.base.topics import TopicModel
 from ...models.registry import load_model, model_of_run
 from ...topics import Topic
-from ...views.report.comparison import render_comparison
-from ...views.report.contents import Contents
-from ...views.report.render import render
+from ...views.pages.comparison import render_comparison
+from ...views.pages.contents import Contents
+from ...views.pages.report import render
 
 #: Words shown for each topic.
 N_WORDS = 12

@@ -3,8 +3,8 @@
 import re
 
 import pytest
-from corpusmill.pipeline.views.report.contents import Contents
-from corpusmill.pipeline.views.report.render import MAX_TOPICS, render
+from corpusmill.pipeline.views.pages.contents import Contents
+from corpusmill.pipeline.views.pages.report import MAX_TOPICS, render
 from helpers.browser import Browser
 from helpers.report_pages import EVIL, Page, metric_rows, topics
 

@@ -1,9 +1,9 @@
 """The report that compares two runs or models."""
 
 import pytest
-from corpusmill.pipeline.views.report.comparison import figures, render_comparison
-from corpusmill.pipeline.views.report.contents import Contents
-from corpusmill.pipeline.views.report.render import render
+from corpusmill.pipeline.views.pages.comparison import figures, render_comparison
+from corpusmill.pipeline.views.pages.contents import Contents
+from corpusmill.pipeline.views.pages.report import render
 from helpers.browser import Browser
 from helpers.report_pages import EVIL, Page, metric_rows
 

@@ -3,7 +3,7 @@
 import math
 
 from corpusmill.pipeline.views.history import metric_points
-from corpusmill.pipeline.views.report.charts import build_chart, nice_ticks
+from corpusmill.pipeline.views.pages.charts import build_chart, nice_ticks
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -4,6 +4,7 @@
 #   make test         install, then run the linters and all tests
 #   make lint         formatting, code style, types and import rules
 #   make format       let ruff rewrite what it can
+#   make docs         install, then build the documentation site in docs/_build/html; its code and commands are executed
 #   make audit        look for known vulnerabilities of all packages in .venv (needs the network)
 #   make coverage     run all tests and print which lines they do not run (slow)
 #   make simulate     simulate faults in thousands of interleavings; SEED=... COUNT=1 replays one of them
@@ -23,7 +24,7 @@ BENCHMARKS := $(sort $(patsubst benchmarks/%/__main__.py,benchmarks.%,$(wildcard
 	benchmarks.word2vec.quality benchmarks.word2vec.strata benchmarks.node2vec.links
 FOLDERS := configs io kernels pipeline
 
-.PHONY: demo audit test lint mypy imports format coverage simulate fuzz stateful bench-quick gpu
+.PHONY: demo docs audit test lint mypy imports format coverage simulate fuzz stateful bench-quick gpu
 
 demo: $(VENV)/.installed-demo
 	$(BIN)/corpusmill run configs/quickstart.yaml
@@ -45,6 +46,11 @@ mypy: $(VENV)/.installed-test $(VENV)/typing/corpusmill/__init__.py
 format: $(VENV)/.installed-test
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# Warnings are errors, such as a cell that fails or a link to a page that does not exist.
+docs: $(VENV)/.installed-docs
+	$(BIN)/python -m sphinx --fail-on-warning --quiet --jobs 2 --builder html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
 
 # In an environment of its own, so that pip-audit's dependencies are not audited as ours.
 audit: $(VENV)/.installed-test
@@ -90,6 +96,10 @@ $(VENV)/.installed-demo: pyproject.toml | $(BIN)/python
 
 $(VENV)/.installed-test: pyproject.toml | $(BIN)/python
 	$(PIP) --editable '.[test,lint,demo,dashboard,metrics]'
+	@touch $@
+
+$(VENV)/.installed-docs: pyproject.toml | $(BIN)/python
+	$(PIP) --editable '.[docs]'
 	@touch $@
 
 $(VENV)/.installed-benchmark: pyproject.toml | $(BIN)/python

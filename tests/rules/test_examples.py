@@ -3,6 +3,7 @@
 import ast
 import doctest
 import gzip
+import itertools
 import json
 import os
 import re
@@ -18,9 +19,10 @@ from corpusmill.pipeline.commands.cli.main import cli
 from corpusmill.pipeline.ingest.options import IngestOptions
 from helpers.source_tree import ROOT, SOURCES, files_below, module_of, tree_of
 
-DOCUMENTS = [ROOT / "README.md", *ROOT.glob("CONTRIBUTING.md"), *files_below(ROOT / "docs", pattern="*.md")]
+PAGES = [path for path in files_below(ROOT / "docs", pattern="*.md") if "_build" not in path.parts]
+DOCUMENTS = [ROOT / "README.md", *ROOT.glob("CONTRIBUTING.md"), *PAGES]
 #: A fenced block of a language: the comment before it, if any, and its lines.
-BLOCK = re.compile(r"(<!-- test: (?P<mark>.*?) -->\n)?```(?P<language>\w+)\n(?P<code>.*?)```", re.DOTALL)
+BLOCK = re.compile(r"(<!-- test: (?P<mark>.*?) -->\n)?```(?P<language>[\w{}]+)[ \w]*\n(?P<code>.*?)```", re.DOTALL)
 #: Settings that make training small, for the commands that train.
 SMALL = {
     "CORPUSMILL_MODEL__N_COMPONENTS": "3",
@@ -113,9 +115,13 @@ def test_python_code_of_documents_runs(path, project):
 
 
 def commands(code):
-    """Return the commands of a console block, without prompts and comments."""
-    lines = [line.removeprefix("$ ") for line in code.splitlines() if line.startswith("$ ")]
-    return [shlex.split(line, comments=True) for line in lines]
+    """Return the words of each command of a console block, without prompt, comment, redirection and pipe."""
+    found = []
+    for line in code.replace("\\\n", " ").splitlines():
+        if line.startswith("$ "):
+            words = shlex.split(line.removeprefix("$ "), comments=True)
+            found.append(list(itertools.takewhile(lambda word: word not in {">", "2>", "|"}, words)))
+    return found
 
 
 def console_blocks(mark=None):
@@ -124,13 +130,16 @@ def console_blocks(mark=None):
         for line, found, code in blocks(path, "console"):
             if mark in (None, found):
                 yield pytest.param(code, id=f"{path.name}:{line}")
+        for line, _, code in blocks(path, "{console}"):
+            if mark is None:
+                yield pytest.param(re.sub(r"(?m)^(?=.)", "$ ", code), id=f"{path.name}:{line}")
 
 
 @pytest.mark.parametrize("code", list(console_blocks()))
 def test_commands_of_documents_exist_with_their_options(code):
     for words in commands(code):
         if words[0] == "corpusmill":
-            words = words[1 : words.index(">")] if ">" in words else words[1:]
+            words = words[1:]
             command, context = cli, click.Context(cli)
             while isinstance(command, click.Group):
                 command, words = command.get_command(context, words[0]), words[1:]
@@ -147,3 +156,11 @@ def test_commands_of_documents_run(code, tmp_path, monkeypatch):
         write_articles("articles/2026-11-02.jsonl.gz", 5)
     for line in code.splitlines():
         call(line.removeprefix("$ "))
+
+
+def test_the_commands_of_the_quick_start_run_in_an_empty_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for _, _, code in blocks(ROOT / "docs" / "quickstart.md", "{console}"):
+        for command in code.splitlines():
+            call(command)
+    assert (tmp_path / "demo" / "report.html").exists()

@@ -1,0 +1,125 @@
+"""Parts of the reference that are generated from the code: commands and configuration."""
+
+import inspect
+import json
+from typing import get_args
+
+import click
+from corpusmill.configs.schema import Config
+from corpusmill.configs.section import Section
+from corpusmill.configs.validation import describe_values
+from corpusmill.pipeline.commands.cli import main
+from pydantic_core import PydanticUndefined
+
+
+def cell(text):
+    """Return text for a cell of a table."""
+    return " ".join(str(text).split()).replace("|", "\\|")
+
+
+def code(text):
+    """Return text as code, also if it has backquotes."""
+    return f"``{text}``" if "`" in str(text) else f"`{text}`"
+
+
+# --- commands ---
+
+
+def command_line():
+    """Return a section for each command: its usage, what it does, arguments, options and examples."""
+    parts = []
+    for title, commands in main.SECTIONS.items():
+        parts.append(f"## {title}\n")
+        for command in commands:
+            parts += describe_command(command, f"corpusmill {command.name}", "###")
+    return "\n".join(parts)
+
+
+def describe_command(command, name, level):
+    """Yield the lines about one command, and about those below it."""
+    context = click.Context(command, info_name=name)
+    yield f"{level} {name.removeprefix('corpusmill ')}\n"
+    usage = " ".join(command.collect_usage_pieces(context))
+    yield f"```text\n{name} {usage}\n```\n"
+    yield from help_text(command.help)
+    options = [row for row in (parameter.get_help_record(context) for parameter in command.params) if row]
+    if options:
+        yield "| option | meaning |\n|---|---|"
+        for names, meaning in options:
+            yield f"| {code(cell(names))} | {cell(meaning)} |"
+        yield ""
+    if isinstance(command, click.Group):
+        for child in command.commands.values():
+            yield from describe_command(child, f"{name} {child.name}", level + "#")
+
+
+def help_text(text):
+    """Yield the paragraphs of a help text. A paragraph that keeps its line breaks becomes a block of code."""
+    for paragraph in inspect.cleandoc(text or "").split("\n\n"):
+        if paragraph.startswith("\b\n"):
+            title, _, lines = paragraph.removeprefix("\b\n").partition("\n")
+            if lines:
+                yield f"{title}\n\n```text\n{inspect.cleandoc(lines)}\n```\n"
+            else:
+                yield f"{title}\n"
+        else:
+            yield f"{paragraph}\n"
+
+
+# --- configuration ---
+
+
+def configuration():
+    """Return a table of keys for each section of the configuration."""
+    parts = []
+    for name, field in Config.model_fields.items():
+        kinds = sections_of(field.annotation)
+        if field.description and len(kinds) == 1:
+            parts.append(f"## {name}\n\n{inspect.getdoc(kinds[0])} {field.description}.\n")
+        elif len(kinds) == 1:
+            parts.append(f"## {name}\n\n{inspect.getdoc(kinds[0])}\n")
+        else:
+            parts.append(f"## {name}\n\nThe key `kind` says which of the following sections this is.\n")
+        for kind in kinds:
+            if len(kinds) > 1:
+                parts.append(f"### {name}: {kind.model_fields['kind'].default}\n\n{inspect.getdoc(kind)}\n")
+            parts += keys_of(kind, name)
+    return "\n".join(parts)
+
+
+def sections_of(annotation):
+    """Return the classes of sections that an annotation allows."""
+    if isinstance(annotation, type) and issubclass(annotation, Section):
+        return [annotation]
+    return [section for part in get_args(annotation) for section in sections_of(part)]
+
+
+def keys_of(section, prefix):
+    """Yield a table with one row per key."""
+    yield "| key | meaning |\n|---|---|"
+    for name, field in section.model_fields.items():
+        if name == "kind":
+            continue
+        values = cell(values_of(field))
+        if field.default is not PydanticUndefined:
+            values += f"; default {code(as_yaml(field.default))}"
+        yield f"| {code(f'{prefix}.{name}')} | {cell(field.description or '')}.<br>*{values}* |"
+    yield ""
+
+
+def values_of(field):
+    """Return which values a key takes, with the constants of YAML instead of those of Python."""
+    return describe_values(field).replace("None", "null").replace("True or False", "true or false")
+
+
+def as_yaml(value):
+    """Return a default as a configuration file has it."""
+    if value is None:
+        return "null"
+    if isinstance(value, (bool, dict, list)):
+        return json.dumps(value)
+    return value
+
+
+#: Names of the places in pages.
+GENERATED = {"commands": command_line, "configuration": configuration}

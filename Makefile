@@ -11,6 +11,7 @@
 #   make stateful     run the tests of stores, owners, nights and models with EXAMPLES=100 times as many examples
 #   make fuzz         read changed files for SECONDS=60 and keep those that are neither read nor refused
 #   make bench-quick  run every benchmark once on tiny input
+#   make papers       measure every figure and table of the papers (DATA=folder of the corpora), and collect them on one page
 #   make gpu          on a machine with a CUDA device: run the CUDA tests on it, then the benchmarks (GPU=cuda13 for CUDA 13)
 
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
@@ -20,11 +21,11 @@ EXAMPLES ?= 100
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
-BENCHMARKS := $(sort $(patsubst benchmarks/%/__main__.py,benchmarks.%,$(wildcard benchmarks/*/__main__.py))) benchmarks.lda.samplers \
+BENCHMARKS := $(sort $(patsubst benchmarks/%/__main__.py,benchmarks.%,$(wildcard benchmarks/*/__main__.py))) \
 	benchmarks.word2vec.quality benchmarks.word2vec.strata benchmarks.node2vec.links
 FOLDERS := configs io kernels pipeline
 
-.PHONY: demo docs audit test lint mypy imports format coverage simulate fuzz stateful bench-quick gpu
+.PHONY: demo docs audit test lint mypy imports format coverage simulate fuzz stateful bench-quick papers gpu
 
 demo: $(VENV)/.installed-demo
 	$(BIN)/corpusmill run configs/quickstart.yaml
@@ -80,6 +81,9 @@ fuzz: $(VENV)/.installed-test
 
 bench-quick: $(VENV)/.installed-benchmark
 	@set -e; for module in $(BENCHMARKS); do echo "== $$module"; $(BIN)/python -m $$module --quick; done
+
+papers: $(VENV)/.installed-benchmark
+	$(BIN)/python -m benchmarks.papers --all $(if $(DATA),--data $(DATA))
 
 gpu: $(VENV)/.installed-$(GPU)
 	@$(BIN)/python -c 'import sys; from numba import cuda; cuda.is_available() or sys.exit("make: numba finds no CUDA device, see numba -s")'

@@ -3,6 +3,8 @@
 import contextlib
 import json
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,11 +14,15 @@ from typing import Any
 import click
 import psutil
 
+#: Where the corpora are: the environment variable, or the folder that the tests use as well.
+DEFAULT_DATA = Path(os.environ.get("CORPUSMILL_DATA") or "../shared/data")
+#: Where corpora are unpacked to.
+UNPACKED = Path("benchmarks/results/data")
 DATA = click.option(
     "--data",
     type=click.Path(path_type=Path),
-    default=os.environ.get("CORPUSMILL_DATA", "data"),
-    help="Folder of the unpacked corpora. The default is the environment variable CORPUSMILL_DATA.",
+    default=DEFAULT_DATA,
+    help="Folder of the corpora. The default is the environment variable CORPUSMILL_DATA, else ../shared/data.",
 )
 JSON = click.option("--json", "target", type=click.Path(path_type=Path), help="Write all figures to this file.")
 QUICK = click.option("--quick", is_flag=True, help="Tiny input, to see that the program runs.")
@@ -29,6 +35,18 @@ class Session:
     data: Path
     quick: bool
     figures: dict[str, Any] = field(default_factory=dict)
+
+
+def data_file(folder: Path, name: str) -> Path:
+    """Return the path of a corpus. If the folder has it packed, its own program unpacks it first."""
+    path = folder / name
+    program = folder / "unpack.py"
+    if path.exists() or not program.exists():
+        return path
+    unpacked = UNPACKED / name
+    if not unpacked.exists():
+        subprocess.run([sys.executable, program, UNPACKED, Path(name).stem], check=True)
+    return unpacked
 
 
 def open_session(context: click.Context, data: Path, quick: bool, target: Path | None) -> Session:

@@ -3,7 +3,7 @@
 import numpy as np
 import scipy.sparse
 
-from benchmarks.common import Session
+from benchmarks.common import Session, data_file
 
 #: Files of the corpora below the folder of the data.
 FILES = {
@@ -17,7 +17,7 @@ def read(session: Session, name: str, tokens: int = 0) -> scipy.sparse.csr_matri
     """Read a corpus as a (D, V) matrix of counts, or make a small random one if the session is quick."""
     if session.quick:
         return zipf_counts(1000, 20_000)
-    return load_counts(str(session.data / FILES[name]), tokens)
+    return load_counts(str(data_file(session.data, FILES[name])), tokens)
 
 
 def load_counts(path: str, tokens: int = 0, seed: int = 0) -> scipy.sparse.csr_matrix:

@@ -17,22 +17,36 @@ BETA = 0.01
 
 
 class Corpusmill:
-    """The kernels without the engine: one chunk per thread, counts merged after each pass."""
+    """The kernels without the engine: some chunks per thread, counts merged after each pass.
+
+    ``chunks`` is their number, one per thread if 0. ``alpha`` is the prior of each topic, 50 / K if 0.
+    """
 
     name = "corpusmill"
 
-    def __init__(self, matrix, n_topics: int, threads: int, leave_out: bool = True):
+    def __init__(
+        self,
+        matrix,
+        n_topics: int,
+        threads: int,
+        leave_out: bool = True,
+        chunks: int = 0,
+        alpha: float = 0.0,
+        beta: float = BETA,
+    ):
         self.n_topics = n_topics
         self.n_words = matrix.shape[1]
         self.leave_out = leave_out
+        self.beta = beta
         doc_ptr, words = tokens_of(matrix)
-        cuts = np.searchsorted(doc_ptr, np.arange(threads + 1) * (len(words) / threads))
+        n_chunks = chunks or threads
+        cuts = np.searchsorted(doc_ptr, np.arange(n_chunks + 1) * (len(words) / n_chunks))
         self.chunks = []
         for number, (first, last) in enumerate(zip(cuts[:-1], cuts[1:], strict=True)):
             start, end = doc_ptr[first], doc_ptr[last]
             self.chunks.append(make_chunk(number, doc_ptr[first : last + 1] - start, words[start:end]))
         self.pool = concurrent.futures.ThreadPoolExecutor(threads)
-        self.alpha = np.full(n_topics, 50 / n_topics, np.float32)
+        self.alpha = np.full(n_topics, alpha or 50 / n_topics, np.float32)
         self.start()
 
     def start(self) -> None:
@@ -72,12 +86,12 @@ class Corpusmill:
 
     def _model(self, table: lda.WordCounts) -> lda.ModelBlock:
         totals = lda.topic_totals(table.topics, table.counts, self.n_topics)
-        return lda.ModelBlock(*table, 0, totals, self.alpha, BETA, self.n_words)
+        return lda.ModelBlock(*table, 0, totals, self.alpha, self.beta, self.n_words)
 
     def phi(self) -> np.ndarray:
         """Return (K, V) float32 probabilities."""
         table = self.model
-        dense = np.full((self.n_topics, self.n_words), BETA, np.float32)
+        dense = np.full((self.n_topics, self.n_words), self.beta, np.float32)
         dense[table.topics, np.repeat(np.arange(self.n_words), np.diff(table.row_ptr))] += table.counts
         return dense / dense.sum(axis=1, keepdims=True)
 

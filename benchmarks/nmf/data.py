@@ -1,24 +1,23 @@
 """Matrices to factorise: 20 Newsgroups, TDT2 and faces from the folder CORPUSMILL_DATA, and generated ones."""
 
-import os
-from pathlib import Path
-
 import numpy as np
 import scipy.sparse
+
+from benchmarks.common import DEFAULT_DATA, data_file
 
 
 def load(name):
     """Return a float32 matrix (documents, words): CSR with words by falling frequency, or dense for faces."""
-    folder = Path(os.environ.get("CORPUSMILL_DATA", "data"))
+    folder = DEFAULT_DATA
     if name == "quick":
         return scipy.sparse.random(400, 300, 0.05, "csr", np.float32, random_state=0)
     if name.startswith("cells"):
         return cells(int(name.removeprefix("cells-")))
     if name == "faces":
-        stored = np.load(folder / "faces" / "att_faces_400x10304.npz")
+        stored = np.load(data_file(folder, "faces/att_faces_400x10304.npz"))
         return np.ascontiguousarray(stored[stored.files[0]], np.float32) / 255
-    path = folder / ("tdt2/tdt2_9394x36771.npz" if name == "tdt2" else "20news_bow_18846x26810.npz")
-    A = scipy.sparse.load_npz(path).tocsr().astype(np.float32)
+    path = "tdt2/tdt2_9394x36771.npz" if name == "tdt2" else "20news_bow_18846x26810.npz"
+    A = scipy.sparse.load_npz(data_file(folder, path)).tocsr().astype(np.float32)
     if name != "tdt2":
         A = A[:11314]  # the documents for training
     A = A[:, np.argsort(-np.bincount(A.indices, minlength=A.shape[1]), kind="stable")]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from corpusmill.kernels.random_indexing import text as ri_text
 
-from benchmarks.common import Session
+from benchmarks.common import Session, data_file
 
 
 class Text(NamedTuple):
@@ -26,14 +26,14 @@ def documents(session: Session, name: str) -> list[list[str]]:
         return [[f"w{i * i * 7919 % 211 % (1 + i % 97)}" for i in range(d, d + 200)] for d in range(20)]
     if name == "kjv":
         chapters: dict[tuple[str, str], list[str]] = {}
-        for line in (session.data / "kjv.tsv").read_text().splitlines():
+        for line in data_file(session.data, "kjv.tsv").read_text().splitlines():
             book, chapter, _, text = line.split("\t")
             chapters.setdefault((book, chapter), []).extend(re.findall("[a-z']+", text.lower()))
         return list(chapters.values())
     if name == "nips":
-        lines = (session.data / "nips.jsonl").read_text().splitlines()
+        lines = data_file(session.data, "nips.jsonl").read_text().splitlines()
         return [re.findall("[a-z']+", json.loads(line)["text"].lower()) for line in lines]
-    words = (session.data / "wiki8.txt").read_text().split()
+    words = data_file(session.data, "wiki8.txt").read_text().split()
     return [words[i : i + 1000] for i in range(0, len(words), 1000)]
 
 

@@ -1,16 +1,16 @@
-"""LDA's samplers as systems that train one pass at a time, and the likelihood of their topics."""
+"""LDA's samplers as systems that train one pass at a time."""
 
 import concurrent.futures
+from collections.abc import Callable
 
 import numpy as np
 from corpusmill.kernels import random
 from corpusmill.kernels.jit import kernel
 from corpusmill.kernels.lda import collapsed as lda_collapsed
-from corpusmill.kernels.lda import esca as lda
 from corpusmill.kernels.lda import uncollapsed as lda_uncollapsed
 
 from benchmarks.lda.systems import BETA, Corpusmill, Warp
-from benchmarks.papers import atomic_totals
+from benchmarks.papers import atomic_totals, update_times
 
 #: Groups of documents, and blocks of words, of sampler "cgs".
 PARTS = 8
@@ -43,9 +43,11 @@ def plain(order, docs, words, z, A, B, N, alpha, beta, key):
 class CurrentCounts(Corpusmill):
     """One chunk, with dense tables of counts that are updated after each token; threads share its tiles."""
 
-    def __init__(self, matrix, n_topics: int, threads: int, documents: int = 0):
-        self.documents = documents
-        super().__init__(matrix, n_topics, 1)
+    def __init__(
+        self, matrix, n_topics: int, threads: int = 1, parts: int = PARTS, alpha: float = 0.0, beta: float = BETA
+    ):
+        self.parts = parts
+        super().__init__(matrix, n_topics, 1, alpha=alpha, beta=beta)
         self.pool = concurrent.futures.ThreadPoolExecutor(threads)
 
     def start(self) -> None:
@@ -63,7 +65,7 @@ class CurrentCounts(Corpusmill):
         np.add.at(B, (self.tokens.words, self.z), 1)
         A = lda_collapsed.document_counts(self.tokens, self.z, self.chunks[0].n_documents, self.n_topics)
         self.tables = lda_collapsed.CountTables(
-            A, B, B.sum(axis=0, dtype=np.int32), self.alpha, BETA, self.n_words * BETA
+            A, B, B.sum(axis=0, dtype=np.int32), self.alpha, self.beta, self.n_words * self.beta
         )
 
     def run(self) -> None:
@@ -73,7 +75,12 @@ class CurrentCounts(Corpusmill):
 
     def draw(self, key) -> None:
         """Draw tile by tile."""
-        lda_collapsed.diagonals(self.tokens, self.tables, self.z, key, PARTS, self.pool)
+        lda_collapsed.diagonals(self.tokens, self.tables, self.z, key, self.parts, self.pool)
+
+    def finish(self) -> None:
+        """Bring the sparse model up to date with the topics."""
+        self.states = [self.z]
+        self._merge([self._count(self.chunks[0], self.z)])
 
 
 class AtomicTotals(CurrentCounts):
@@ -81,18 +88,35 @@ class AtomicTotals(CurrentCounts):
 
     def draw(self, key) -> None:
         """Draw tile by tile."""
-        atomic_totals.diagonals(self.tokens, self.tables, self.z, key, PARTS, self.pool)
+        atomic_totals.diagonals(self.tokens, self.tables, self.z, key, self.parts, self.pool)
 
 
 class Minibatch(CurrentCounts):
     """Counts that are updated after each mini-batch of documents."""
+
+    def __init__(self, *given, documents: int = 140, **others):
+        self.documents = documents
+        super().__init__(*given, **others)
 
     def draw(self, key) -> None:
         """Draw mini-batch by mini-batch."""
         lda_collapsed.minibatch(self.tokens, self.tables, self.z, key, self.chunks[0].doc_ptr, self.documents)
 
 
-class Reference(CurrentCounts):
+class UpdateTimes(Minibatch):
+    """Tables that change after each token or after each mini-batch, each table as chosen."""
+
+    def __init__(self, *given, immediate: update_times.Immediate, **others):
+        self.immediate = immediate
+        super().__init__(*given, **others)
+
+    def draw(self, key) -> None:
+        """Draw mini-batch by mini-batch."""
+        doc_ptr = self.chunks[0].doc_ptr
+        update_times.minibatches(self.tokens, self.tables, self.z, key, doc_ptr, self.documents, self.immediate)
+
+
+class Sequential(CurrentCounts):
     """The reference sampler that ships."""
 
     def draw(self, key) -> None:
@@ -107,7 +131,7 @@ class Plain(CurrentCounts):
         """Draw token by token."""
         A, B, N, *_ = self.tables
         docs, words = self.tokens.docs, self.tokens.words
-        plain(self.order, docs, words, self.z, A, B, N, float(self.alpha[0]), BETA, key)
+        plain(self.order, docs, words, self.z, A, B, N, float(self.alpha[0]), self.beta, key)
 
 
 class Uncollapsed(CurrentCounts):
@@ -119,27 +143,14 @@ class Uncollapsed(CurrentCounts):
         self.count_again()
 
 
-def makers(documents: int = 140) -> dict:
-    """Return functions of (matrix, topics, threads) that make each sampler."""
-    return {
-        "plain": Plain,
-        "reference": Reference,
-        "cgs": CurrentCounts,
-        "cgs, atomic": AtomicTotals,
-        "minibatch": lambda *given: Minibatch(*given, documents=documents),
-        "uncollapsed": Uncollapsed,
-        "esca": Corpusmill,
-        "esca, all counts": lambda *given: Corpusmill(*given, leave_out=False),
-        "warp": Warp,
-    }
-
-
-def likelihood(system) -> float:
-    """Return the log-likelihood of the training data per token (equation 2.4 of Moon's dissertation)."""
-    if isinstance(system, CurrentCounts):
-        system._merge([system._count(system.chunks[0], system.z)])
-        system.states = [system.z]
-    total = 0.0
-    for chunk, z in zip(system.chunks, system.states, strict=True):
-        total += lda.log_likelihood(chunk, lda.count_documents(chunk.doc_ptr, chunk.word_to_doc_order, z), system.model)
-    return total / sum(c.n_tokens for c in system.chunks)
+#: Systems by name. Each takes a matrix, the number of topics, the number of threads, and options by name.
+SAMPLERS: dict[str, Callable[..., Corpusmill]] = {
+    "plain": Plain,
+    "sequential": Sequential,
+    "cgs": CurrentCounts,
+    "cgs, atomic": AtomicTotals,
+    "minibatch": Minibatch,
+    "uncollapsed": Uncollapsed,
+    "esca": Corpusmill,
+    "warp": Warp,
+}

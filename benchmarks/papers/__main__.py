@@ -1,0 +1,162 @@
+"""Every figure and table of the five papers: list them, run some, or run all and collect them on one page.
+
+    python -m benchmarks.papers
+    python -m benchmarks.papers dissertation-figure-2.5 saberlda-table-2
+    python -m benchmarks.papers --all
+
+A run writes NAME.json (the measured values), NAME.svg (the picture) and NAME.md (the table) to the folder of results,
+and the page index.html with everything that is in the folder.
+"""
+
+import os
+
+# One thread each, for BLAS as well. It reads these variables when NumPy is imported.
+os.environ.update(dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1"))
+
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import click
+from numba import config
+
+from benchmarks.common import DATA, QUICK, Session
+from benchmarks.papers import page
+from benchmarks.papers.catalogue import FIGURES, NOT_MEASURED
+from benchmarks.papers.registry import Figure, Parameter, converted
+
+SIMULATOR = "NUMBA_ENABLE_CUDASIM"
+
+
+@click.command(help=__doc__.replace("\n    python", "\n\b\n    python", 1))
+@click.argument("names", nargs=-1, metavar="[FIGURE]...")
+@DATA
+@QUICK
+@click.option("--all", "every", is_flag=True, help="Run all figures, each in a process of its own.")
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Change a parameter; lists as 8,16.")
+@click.option("--page", "only_page", is_flag=True, help="Run nothing; write the page of the results that exist.")
+@click.option(
+    "--results",
+    type=click.Path(path_type=Path),
+    default=Path("benchmarks/results/papers"),
+    show_default=True,
+    help="Folder of the results.",
+)
+def main(names, data, quick, every, settings, only_page, results):
+    if not (names or every or only_page):
+        if quick:
+            with tempfile.TemporaryDirectory() as folder:
+                run_each(list(FIGURES), data, True, Path(folder))
+            return
+        print_list()
+        return
+    unknown = [name for name in names if name not in FIGURES]
+    if unknown:
+        raise click.UsageError(explain_unknown(unknown[0]))
+    failed = []
+    if every:
+        failed = run_each(list(FIGURES), data, quick, results)
+    for name in names:
+        run_here(FIGURES[name], Session(data, quick), settings, results)
+    if names and every:
+        raise click.UsageError("name figures, or use --all")
+    path = page.write_page(results, FIGURES, NOT_MEASURED)
+    print(f"page: {path}")
+    if failed:
+        raise click.ClickException(f"{len(failed)} figures failed: {', '.join(failed)}")
+
+
+def explain_unknown(name: str) -> str:
+    """Return why a figure cannot be run."""
+    if name in NOT_MEASURED:
+        return f"{name} is not measured: {NOT_MEASURED[name]}"
+    return f"no figure {name!r}; without arguments, the program lists all"
+
+
+def print_list() -> None:
+    """Print one line for each figure, with its parameters, and those that are not measured."""
+    for figure in FIGURES.values():
+        note = ", needs a GPU, without one: simulator" if figure.needs_device else ""
+        print(f"{figure.name}: {figure.title}")
+        print(f"    {figure.our_setting} ({figure.minutes:g} min of CPU time{note})")
+        print(f"    {', '.join(f'{name}={shown(value)}' for name, value in figure.parameters.items())}")
+    print("\nNot measured:")
+    for name, reason in NOT_MEASURED.items():
+        print(f"{name}: {reason}")
+
+
+def shown(value: Parameter) -> str:
+    """Return a parameter as `--set` takes it."""
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
+    return str(value)
+
+
+def run_each(names: list[str], data: Path, quick: bool, results: Path) -> list[str]:
+    """Run figures in processes of their own, so that none affects the memory of another; return those that failed."""
+    failed = []
+    for name in names:
+        print(f"== {name}", flush=True)
+        if run_in_process(name, data, quick, results, [], dict(os.environ)):
+            failed.append(name)
+    return failed
+
+
+def run_in_process(name, data, quick, results, settings, environment) -> int:
+    """Run one figure in a process of its own and return its exit code."""
+    command = [sys.executable, "-m", "benchmarks.papers", name, "--data", data, "--results", results]
+    if quick:
+        command.append("--quick")
+    for setting in settings:
+        command += ["--set", setting]
+    return subprocess.run(list(map(str, command)), env=environment, check=False).returncode
+
+
+def run_here(figure: Figure, session: Session, settings: tuple[str, ...], results: Path) -> None:
+    """Measure one figure, write its files and print its table."""
+    if figure.needs_device and not config.ENABLE_CUDASIM and not has_device():
+        environment = dict(os.environ) | {SIMULATOR: "1"}
+        code = run_in_process(figure.name, session.data, True, results, settings, environment)
+        if code:
+            raise click.ClickException(f"{figure.name} failed in the simulator")
+        return
+    if config.ENABLE_CUDASIM:
+        from benchmarks.gpu.measure import simulate
+
+        simulate()
+    changed = {}
+    for setting in settings:
+        name, _, text = setting.partition("=")
+        if name not in figure.parameters:
+            raise click.UsageError(f"{figure.name} has no parameter {name!r}")
+        changed[name] = converted(text, figure.parameters[name])
+    wall = time.perf_counter()
+    cpu = time.process_time()
+    parameters, measured = figure.measure(session, changed)
+    found = page.Result(
+        parameters={name: shown(value) for name, value in parameters.items()},
+        seconds=time.perf_counter() - wall,
+        cpu_seconds=time.process_time() - cpu,
+        simulated=bool(config.ENABLE_CUDASIM),
+        quick=session.quick,
+        measured=measured,
+    )
+    missing = set(figure.paper) - set(measured.values)
+    # Other parameters give other labels.
+    if missing and not (session.quick or settings):
+        raise click.ClickException(f"{figure.name}: no value of ours for {', '.join(sorted(missing))}")
+    page.write_figure(results, figure, found)
+    print(page.table_of(figure, measured), flush=True)
+
+
+def has_device() -> bool:
+    """Return whether numba finds a CUDA device."""
+    from corpusmill.pipeline.engine.device import has_cuda
+
+    return has_cuda()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""What the figures and tables of the papers have in common: what each shows, what it measures, and how it runs."""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import yaml
+
+from benchmarks.common import Session
+
+#: A parameter of a figure: one value, or several that are measured one after the other.
+Parameter = int | float | str | bool | tuple[int, ...] | tuple[float, ...] | tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Points that belong together. ``x`` are numbers, or the names of bars."""
+
+    label: str
+    x: Sequence[float] | Sequence[str]
+    y: Sequence[float]
+    from_paper: bool = False  # drawn dashed, or hatched
+
+
+@dataclass(frozen=True)
+class Chart:
+    """One panel of a picture: curves, or groups of bars."""
+
+    title: str
+    x_label: str
+    y_label: str
+    curves: list[Curve]
+    bars: bool = False
+    x_log: bool = False
+    y_log: bool = False
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a run found: values by the labels of the paper's values, and further ones; and panels of a picture."""
+
+    values: dict[str, float]
+    charts: list[Chart] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure, a table or a set of printed numbers of a paper, and the function that measures the same here."""
+
+    name: str  # such as saberlda-table-2
+    title: str  # what it shows
+    paper_setting: str  # corpus, size and machine of the paper
+    our_setting: str  # corpus and size here
+    unit: str  # of the values; "" if their labels have it
+    paper: Mapping[str, float | str]  # the printed values by label; words for what a reader sees in a plot
+    explanation: str  # why our values differ
+    minutes: float  # of CPU time on one core, about
+    run: Callable[..., Measured]  # takes a Session, and parameters by name
+    quick: Mapping[str, Parameter]  # parameters for tiny input
+    needs_device: bool = False  # without a CUDA device it runs in the simulator, at a tiny size
+
+    @property
+    def parameters(self) -> dict[str, Parameter]:
+        """The parameters with their defaults."""
+        given = inspect.signature(self.run).parameters.values()
+        return {one.name: one.default for one in given if one.default is not inspect.Parameter.empty}
+
+    def measure(self, session: Session, changed: Mapping[str, Parameter]) -> tuple[dict[str, Parameter], Measured]:
+        """Run with some parameters changed; return all parameters and what was found."""
+        chosen = self.parameters
+        if session.quick:
+            chosen |= self.quick
+        chosen |= changed
+        return chosen, self.run(session, **chosen)
+
+
+class Run(NamedTuple):
+    """The function of a figure, and its parameters for tiny input; the rest of a figure is in figures/*.yaml."""
+
+    function: Callable[..., Measured]
+    quick: Mapping[str, Parameter]
+    needs_device: bool = False
+
+
+def read_figures(path: Path, runs: Mapping[str, Run]) -> tuple[dict[str, Figure], dict[str, str]]:
+    """Read the figures of a file, and those that are not measured with the reason."""
+    content = yaml.safe_load(path.read_text())
+    not_measured = content.pop("not measured", {})
+    if set(content) != set(runs):
+        raise ValueError(f"{path}: texts without a function, or functions without a text: {set(content) ^ set(runs)}")
+    figures = {}
+    for name, text in content.items():
+        run = runs[name]
+        figures[name] = Figure(
+            name=name, run=run.function, quick=run.quick, needs_device=run.needs_device, **({"unit": ""} | text)
+        )
+    return figures, not_measured
+
+
+def compared(title: str, y_label: str, paper: Mapping[str, float | str], ours: Mapping[str, float]) -> Chart:
+    """Return a panel with one bar of the paper and one of ours for each value that the paper prints."""
+    labels = [label for label, value in paper.items() if not isinstance(value, str) and label in ours]
+    curves = [
+        Curve("paper", labels, [float(paper[label]) for label in labels], from_paper=True),
+        Curve("ours", labels, [ours[label] for label in labels]),
+    ]
+    return Chart(title, "", y_label, curves, bars=True)
+
+
+def converted(text: str, default: Parameter) -> Parameter:
+    """Return a parameter that is given as text, such as "8,16", in the type of its default."""
+    if isinstance(default, tuple):
+        kind = type(default[0])
+        return tuple(kind(part) for part in text.split(","))
+    if isinstance(default, bool):
+        return text.lower() in ("1", "true", "yes")
+    return type(default)(text)

@@ -61,24 +61,25 @@ def count_documents(doc_ptr: np.ndarray, word_to_doc_order: np.ndarray, z: np.nd
 
     ``doc_ptr`` (D + 1,) int64, ``word_to_doc_order`` (T,) uint32, topics ``z`` (T,) uint16 in word order.
     """
-    return DocumentCounts(*_count_documents(doc_ptr, _shuffle(word_to_doc_order, z)))
-
-
-@kernel
-def _shuffle(word_to_doc_order: np.ndarray, z: np.ndarray) -> np.ndarray:
-    """Bring topics from word order to document order: (T,) uint16."""
     shuffled = np.empty(len(z), np.uint16)
-    for i in range(len(z)):
-        shuffled[word_to_doc_order[i]] = z[i]
-    return shuffled
-
-
-@kernel
-def _count_documents(doc_ptr: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Count topics ``z`` in document order; return ``row_ptr`` and ``entries`` of `DocumentCounts`."""
-    count = np.zeros(MAX_TOPICS, np.int64)
+    _shuffle(word_to_doc_order, z, shuffled)
     row_ptr = np.zeros(len(doc_ptr), np.int64)
     entries = np.empty(_entries_bound(doc_ptr), np.uint32)
+    end = _count_documents(doc_ptr, shuffled, row_ptr, entries)
+    return DocumentCounts(row_ptr, entries[:end])
+
+
+@kernel
+def _shuffle(word_to_doc_order: np.ndarray, z: np.ndarray, shuffled: np.ndarray) -> None:
+    """Bring topics from word order to document order: ``shuffled`` (T,) uint16."""
+    for i in range(len(z)):
+        shuffled[word_to_doc_order[i]] = z[i]
+
+
+@kernel
+def _count_documents(doc_ptr: np.ndarray, z: np.ndarray, row_ptr: np.ndarray, entries: np.ndarray) -> int:
+    """Count topics ``z`` in document order; set the arrays of `DocumentCounts` and return the number of entries."""
+    count = np.zeros(MAX_TOPICS, np.int64)
     end = 0
     for d in range(len(doc_ptr) - 1):
         start = end
@@ -90,7 +91,7 @@ def _count_documents(doc_ptr: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np
             count[k] += 1
         end = _pack(entries, start, end, count)
         row_ptr[d + 1] = end
-    return row_ptr, entries[:end].copy()
+    return end
 
 
 @kernel
@@ -135,21 +136,40 @@ def count_words(
 
     ``word_ids`` (S,) uint32, ``word_ptr`` (S + 1,) int64, topics ``z`` (T,) uint16 in word order.
     """
-    return WordCounts(*_count_words(word_ids, word_ptr, z, words[0], words[1], n_topics))
+    head, segments = segments_by_word(word_ids, words[0], words[1])
+    tokens = _tokens_by_word(word_ptr, head, segments)
+    # One slack entry, because `_drain` writes one past the end.
+    table = _empty_table(words[1] - words[0], int(np.minimum(tokens, n_topics).sum()) + 1)
+    end = _count_words(head, segments, tokens, word_ptr, z, table, n_topics)
+    return _first_entries(table, end)
+
+
+def _empty_table(n_words: int, bound: int) -> WordCounts:
+    """Return a table for ``n_words`` rows and at most ``bound`` entries.
+
+    NumPy allocates the arrays, because it uses huge pages for large ones. Numba does not, and page faults then take
+    longer than merging. Pages that are never written take no memory, so the arrays need no copy of the right length.
+    """
+    return WordCounts(np.zeros(n_words + 1, np.int64), np.empty(bound, np.uint16), np.empty(bound, np.int32))
+
+
+def _first_entries(table: WordCounts, end: int) -> WordCounts:
+    """Return a table without its unused entries."""
+    return table._replace(topics=table.topics[:end], counts=table.counts[:end])
 
 
 @kernel
 def _count_words(
-    word_ids: np.ndarray, word_ptr: np.ndarray, z: np.ndarray, first: int, last: int, n_topics: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Count the topics of the words first to last; return the fields of `WordCounts`."""
-    head, segments = _segments_by_word(word_ids, first, last)
-    tokens = _tokens_by_word(word_ptr, head, segments)
-    # One slack entry, because `_drain` writes one past the end.
-    bound = np.minimum(tokens, n_topics).sum() + 1
-    topics = np.empty(bound, np.uint16)
-    counts = np.empty(bound, np.int32)
-    row_ptr = np.zeros(last - first + 1, np.int64)
+    head: np.ndarray,
+    segments: np.ndarray,
+    tokens: np.ndarray,
+    word_ptr: np.ndarray,
+    z: np.ndarray,
+    table: WordCounts,
+    n_topics: int,
+) -> int:
+    """Count the topics of the words with these segments; fill ``table`` and return its number of entries."""
+    row_ptr, topics, counts = table
     row = np.zeros(n_topics, np.int32)
     marks = np.zeros((n_topics + 63) // 64, np.uint64)
     end = np.uint64(0)
@@ -164,11 +184,11 @@ def _count_words(
         if tokens[v] > INSERTION_LIMIT:
             end = _drain(row, marks, topics, counts, end)
         row_ptr[v + 1] = end
-    return row_ptr, topics[:end].copy(), counts[:end].copy()
+    return np.int64(end)
 
 
 @kernel
-def _segments_by_word(word_ids: np.ndarray, first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
+def segments_by_word(word_ids: np.ndarray, first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
     """Sort the segments of the words first to last by word: (W + 1,) int64 row pointers and (n,) int64 segments."""
     head = np.zeros(last - first + 1, np.int64)
     for v in word_ids:
@@ -261,7 +281,8 @@ def _drain(row: np.ndarray, marks: np.ndarray, topics: np.ndarray, counts: np.nd
 
 def merge_counts(left: WordCounts, right: WordCounts) -> WordCounts:
     """Add two tables of the same words. In each row, topics must ascend in both tables, and they do in the sum."""
-    return WordCounts(*_merge_counts(left, right))
+    table = _empty_table(len(left.row_ptr) - 1, len(left.topics) + len(right.topics))
+    return _first_entries(table, _merge_counts(left, right, table))
 
 
 def add_words(
@@ -289,18 +310,15 @@ def finish_words(counts: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 @kernel
-def _merge_counts(left: WordCounts, right: WordCounts) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Merge the sorted rows of two tables; return the fields of `WordCounts`."""
+def _merge_counts(left: WordCounts, right: WordCounts, table: WordCounts) -> int:
+    """Merge the sorted rows of two tables; fill ``table`` and return its number of entries."""
     left_ptr = left.row_ptr
     left_topics = left.topics
     left_counts = left.counts
     right_ptr = right.row_ptr
     right_topics = right.topics
     right_counts = right.counts
-    bound = len(left_topics) + len(right_topics)
-    topics = np.empty(bound, np.uint16)
-    counts = np.empty(bound, np.int32)
-    row_ptr = np.zeros(len(left_ptr), np.int64)
+    row_ptr, topics, counts = table
     end = np.uint64(0)
     for v in range(len(left_ptr) - 1):
         i, i_end = np.uint64(left_ptr[v]), np.uint64(left_ptr[v + 1])
@@ -319,7 +337,7 @@ def _merge_counts(left: WordCounts, right: WordCounts) -> tuple[np.ndarray, np.n
         end = _append(left_topics, left_counts, i, i_end, topics, counts, end)
         end = _append(right_topics, right_counts, j, j_end, topics, counts, end)
         row_ptr[v + 1] = end
-    return row_ptr, topics[:end].copy(), counts[:end].copy()
+    return np.int64(end)
 
 
 @kernel(forceinline=True)

@@ -33,7 +33,8 @@ from ..chunk import Chunk
 from ..jit import kernel
 from ..simd.lanes import LANES, splat, store
 from ..simd.prefetch import prefetch
-from .model import ModelBlock, TokenOrder, block_segments, inlined, read_only, read_only_tuple, token_order
+from .counts import segments_by_word
+from .model import ModelBlock, TokenOrder, inlined, read_only, read_only_tuple, token_order
 
 #: Tokens between the prefetch of a token's packed topics and their use.
 AHEAD = np.uint64(16)
@@ -41,6 +42,8 @@ AHEAD = np.uint64(16)
 MAX_URN = 1 << 16
 #: An urn is written only if its length is at most this multiple of the row's entries plus the tokens that draw from it.
 URN_PER_USE = 32
+#: Positions of an urn that are written at once.
+FILLED = 4 * LANES
 #: Draws that a token takes: the word proposal; its acceptance with the document proposal; the acceptance of that.
 DRAWS = np.uint64(3)
 #: Shift of the topic, and mask of the proposal, in a packed uint32.
@@ -137,31 +140,37 @@ def _propose(
     row_ptr = model.row_ptr
     topics = model.topics
     counts = model.counts
-    origin = model.first
     K = len(prior.alpha)
     beta = prior.beta
     # The urn begins with each topic once, for proposals from β.
     near = np.zeros(K, np.uint16)
-    urn = np.zeros(K + MAX_URN + LANES, np.uint16)
+    urn = np.zeros(K + MAX_URN + FILLED, np.uint16)
     for k in range(K):
         urn[k] = k
     index = UrnIndex(np.zeros(K + 1, np.int64), np.zeros(K, np.int64), np.zeros(2 * K, np.uint16))
-    for group in range(len(order.group_ptr) - 1):
-        first, last = block_segments(order, group, model)
-        for s in range(np.uint64(first), np.uint64(last)):
-            v = np.uint64(np.int64(word_ids[s]) - origin)
-            head, end = np.uint64(row_ptr[v]), np.uint64(row_ptr[v + ONE])
-            start, stop = np.uint64(word_ptr[s]), np.uint64(word_ptr[s + ONE])
-            total = np.int64(0)
-            for e in range(head, end):
-                total += counts[e]
-            if total <= MAX_URN and total <= URN_PER_USE * np.int64(end - head + stop - start):
-                _fill_urn(near, urn, topics, counts, head, end)
-                _propose_from_urn(start, stop, word_to_doc_order, near, urn, total, beta, key, z, packed)
-            else:
-                shift = _index_urn(index, topics, counts, head, end)
-                draw = (total, beta, key)
-                _propose_from_index((start, stop), word_to_doc_order, index, topics[head:end], shift, draw, z, packed)
+    head, segments = segments_by_word(word_ids, model.first, model.first + len(row_ptr) - 1)
+    for v in range(len(row_ptr) - 1):
+        own = segments[head[v] : head[v + 1]]
+        if len(own) == 0:
+            continue
+        start, end = np.uint64(row_ptr[v]), np.uint64(row_ptr[v + 1])
+        total = np.int64(0)
+        for e in range(start, end):
+            total += counts[e]
+        n_tokens = np.int64(0)
+        for s in own:
+            n_tokens += word_ptr[s + 1] - word_ptr[s]
+        if total <= MAX_URN and total <= URN_PER_USE * (np.int64(end - start) + n_tokens):
+            _fill_urn(near, urn, topics, counts, start, end)
+            for s in own:
+                tokens = (np.uint64(word_ptr[s]), np.uint64(word_ptr[s + 1]))
+                _propose_from_urn(tokens, word_to_doc_order, near, urn, total, beta, key, z, packed)
+        else:
+            shift = _index_urn(index, topics, counts, start, end)
+            draw = (total, beta, key)
+            for s in own:
+                tokens = (np.uint64(word_ptr[s]), np.uint64(word_ptr[s + 1]))
+                _propose_from_index(tokens, word_to_doc_order, index, topics[start:end], shift, draw, z, packed)
 
 
 @inlined
@@ -179,8 +188,12 @@ def _fill_urn(
         k = topics[e]
         near[k] = position - origin
         stop = position + np.uint64(counts[e])
-        store(urn, position, splat(k))
-        position += eight
+        value = splat(k)
+        store(urn, position, value)
+        store(urn, position + eight, value)
+        store(urn, position + eight + eight, value)
+        store(urn, position + eight + eight + eight, value)
+        position += np.uint64(FILLED)
         while position < stop:
             store(urn, position, splat(k))
             position += eight
@@ -189,8 +202,7 @@ def _fill_urn(
 
 @inlined
 def _propose_from_urn(
-    start: np.uint64,
-    stop: np.uint64,
+    tokens: tuple[np.uint64, np.uint64],
     word_to_doc_order: np.ndarray,
     near: np.ndarray,
     urn: np.ndarray,
@@ -210,7 +222,7 @@ def _propose_from_urn(
     others = np.float64(total - 1)
     mass = others + n_topics * beta
     inverse = 1.0 / beta
-    for i in range(start, stop):
+    for i in range(tokens[0], tokens[1]):
         prefetch(packed, word_to_doc_order[min(i + AHEAD, last)])
         old = z[i]
         x = random.uniform64(key, DRAWS * i) * mass
@@ -388,29 +400,32 @@ def _accept(
     inverse = prior.inverse
     beta = np.float32(prior.beta)
     last = np.uint64(len(word_to_doc_order) - 1)
-    # φ_k at 2k, and φ_k with the token left out at 2k + 1. The second is read only at topics that the word has.
-    phi = inverse * beta
-    for group in range(len(order.group_ptr) - 1):
-        first, stop = block_segments(order, group, model)
-        for s in range(np.uint64(first), np.uint64(stop)):
-            v = np.uint64(np.int64(word_ids[s]) - model.first)
-            head, end = np.uint64(row_ptr[v]), np.uint64(row_ptr[v + ONE])
-            for e in range(head, end):
-                k = np.uint64(topics[e]) << ONE
-                count = counts[e]
-                phi[k] = (np.float32(count) + beta) * inverse[k]
-                phi[k | ONE] = (np.float32(np.int32(count - np.int32(1))) + beta) * inverse[k | ONE]
-            for i in range(np.uint64(word_ptr[s]), np.uint64(word_ptr[s + ONE])):
+    # The counts of one word by topic.
+    B = np.zeros(len(prior.alpha), np.int32)
+    head, segments = segments_by_word(word_ids, model.first, model.first + len(row_ptr) - 1)
+    for v in range(len(row_ptr) - 1):
+        own = segments[head[v] : head[v + 1]]
+        if len(own) == 0:
+            continue
+        start, end = np.uint64(row_ptr[v]), np.uint64(row_ptr[v + 1])
+        for e in range(start, end):
+            B[topics[e]] = counts[e]
+        for s in own:
+            for i in range(np.uint64(word_ptr[s]), np.uint64(word_ptr[s + 1])):
                 prefetch(packed, word_to_doc_order[min(i + AHEAD, last)])
                 both = packed[word_to_doc_order[i]]
                 now = both >> TOPIC
                 new = both & LOW
-                own = np.uint32(z[i])
-                u = random.uniform(key, DRAWS * i + np.uint64(2))
                 # The token is left out where the topic is the one that the model counted for it.
-                worse = phi[now << np.uint32(1) | np.uint32(now == own)]
-                better = phi[new << np.uint32(1) | np.uint32(new == own)]
+                worse = _word_weight(B, now, np.int32(now == z[i]), beta, inverse)
+                better = _word_weight(B, new, np.int32(new == z[i]), beta, inverse)
+                u = random.uniform(key, DRAWS * i + np.uint64(2))
                 out[i] = new if u * worse < better else now
-            for e in range(head, end):
-                k = np.uint64(topics[e]) << ONE
-                phi[k] = beta * inverse[k]
+        for e in range(start, end):
+            B[topics[e]] = 0
+
+
+@inlined
+def _word_weight(B: np.ndarray, k: np.uint32, own: np.int32, beta: np.float32, inverse: np.ndarray) -> np.float32:
+    """Return (B_k + β) / (N_k + Vβ), with both counts lowered by ``own``."""
+    return (np.float32(np.int32(B[k] - own)) + beta) * inverse[k << np.uint32(1) | np.uint32(own)]

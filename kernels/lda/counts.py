@@ -153,7 +153,7 @@ def _empty_table(n_words: int, bound: int) -> WordCounts:
     return WordCounts(np.zeros(n_words + 1, np.int64), np.empty(bound, np.uint16), np.empty(bound, np.int32))
 
 
-def _first_entries(table: WordCounts, end: int) -> WordCounts:
+def _first_entries(table: WordCounts, end: np.int64) -> WordCounts:
     """Return a table without its unused entries."""
     return table._replace(topics=table.topics[:end], counts=table.counts[:end])
 
@@ -167,7 +167,7 @@ def _count_words(
     z: np.ndarray,
     table: WordCounts,
     n_topics: int,
-) -> int:
+) -> np.int64:
     """Count the topics of the words with these segments; fill ``table`` and return its number of entries."""
     row_ptr, topics, counts = table
     row = np.zeros(n_topics, np.int32)
@@ -175,12 +175,13 @@ def _count_words(
     end = np.uint64(0)
     for v in range(len(tokens)):
         start = end
-        for s in segments[head[v] : head[v + 1]]:
-            own = z[word_ptr[s] : word_ptr[s + 1]]
+        for j in range(head[v], head[v + 1]):
+            first = np.uint64(word_ptr[segments[j]])
+            stop = np.uint64(word_ptr[segments[j] + 1])
             if tokens[v] <= INSERTION_LIMIT:
-                end = _insert(own, topics, counts, start, end)
+                end = _insert(z, first, stop, topics, counts, start, end)
             else:
-                _add(own, row, marks)
+                _add(z, first, stop, row, marks)
         if tokens[v] > INSERTION_LIMIT:
             end = _drain(row, marks, topics, counts, end)
         row_ptr[v + 1] = end
@@ -211,15 +212,24 @@ def _tokens_by_word(word_ptr: np.ndarray, head: np.ndarray, segments: np.ndarray
     """Return the number of tokens of each word: (W,) int64."""
     tokens = np.zeros(len(head) - 1, np.int64)
     for v in range(len(tokens)):
-        for s in segments[head[v] : head[v + 1]]:
-            tokens[v] += word_ptr[s + 1] - word_ptr[s]
+        for j in range(head[v], head[v + 1]):
+            tokens[v] += word_ptr[segments[j] + 1] - word_ptr[segments[j]]
     return tokens
 
 
 @kernel(forceinline=True)
-def _insert(own: np.ndarray, topics: np.ndarray, counts: np.ndarray, start: np.uint64, end: np.uint64) -> np.uint64:
-    """Add a few topics to the row that begins at ``start``, in ascending order; return the row's new end."""
-    for k in own:
+def _insert(
+    z: np.ndarray,
+    first: np.uint64,
+    stop: np.uint64,
+    topics: np.ndarray,
+    counts: np.ndarray,
+    start: np.uint64,
+    end: np.uint64,
+) -> np.uint64:
+    """Add the topics ``z[first:stop]`` to the row that begins at ``start``, in ascending order; return its new end."""
+    for i in range(first, stop):
+        k = z[i]
         at = end
         while at > start and topics[at - ONE] > k:
             at -= ONE
@@ -239,10 +249,13 @@ def _insert(own: np.ndarray, topics: np.ndarray, counts: np.ndarray, start: np.u
 
 
 @kernel(forceinline=True)
-def _add(own: np.ndarray, row: np.ndarray, marks: np.ndarray) -> None:
-    """Count topics in a dense row (K,) int32, and set their bits in ``marks``, which later lists them in order."""
-    for i in range(np.uint64(len(own))):
-        k = np.uint64(own[i])
+def _add(z: np.ndarray, first: np.uint64, stop: np.uint64, row: np.ndarray, marks: np.ndarray) -> None:
+    """Count the topics ``z[first:stop]`` in a dense row (K,) int32.
+
+    Their bits in ``marks`` are set, which later lists them in order.
+    """
+    for i in range(first, stop):
+        k = np.uint64(z[i])
         row[k] += np.int32(1)
         marks[k >> SIX] |= ONE << (k & np.uint64(63))
 
@@ -310,7 +323,7 @@ def finish_words(counts: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 @kernel
-def _merge_counts(left: WordCounts, right: WordCounts, table: WordCounts) -> int:
+def _merge_counts(left: WordCounts, right: WordCounts, table: WordCounts) -> np.int64:
     """Merge the sorted rows of two tables; fill ``table`` and return its number of entries."""
     left_ptr = left.row_ptr
     left_topics = left.topics

@@ -150,26 +150,27 @@ def _propose(
     index = UrnIndex(np.zeros(K + 1, np.int64), np.zeros(K, np.int64), np.zeros(2 * K, np.uint16))
     head, segments = segments_by_word(word_ids, model.first, model.first + len(row_ptr) - 1)
     for v in range(len(row_ptr) - 1):
-        own = segments[head[v] : head[v + 1]]
-        if len(own) == 0:
+        # Positions instead of slices, because a slice of an array changes its reference count.
+        mine = range(head[v], head[v + 1])
+        if head[v] == head[v + 1]:
             continue
         start, end = np.uint64(row_ptr[v]), np.uint64(row_ptr[v + 1])
         total = np.int64(0)
         for e in range(start, end):
             total += counts[e]
         n_tokens = np.int64(0)
-        for s in own:
-            n_tokens += word_ptr[s + 1] - word_ptr[s]
+        for j in mine:
+            n_tokens += word_ptr[segments[j] + 1] - word_ptr[segments[j]]
         if total <= MAX_URN and total <= URN_PER_USE * (np.int64(end - start) + n_tokens):
             _fill_urn(near, urn, topics, counts, start, end)
-            for s in own:
-                tokens = (np.uint64(word_ptr[s]), np.uint64(word_ptr[s + 1]))
+            for j in mine:
+                tokens = (np.uint64(word_ptr[segments[j]]), np.uint64(word_ptr[segments[j] + 1]))
                 _propose_from_urn(tokens, word_to_doc_order, near, urn, total, beta, key, z, packed)
         else:
             shift = _index_urn(index, topics, counts, start, end)
             draw = (total, beta, key)
-            for s in own:
-                tokens = (np.uint64(word_ptr[s]), np.uint64(word_ptr[s + 1]))
+            for j in mine:
+                tokens = (np.uint64(word_ptr[segments[j]]), np.uint64(word_ptr[segments[j] + 1]))
                 _propose_from_index(tokens, word_to_doc_order, index, topics[start:end], shift, draw, z, packed)
 
 
@@ -404,14 +405,15 @@ def _accept(
     B = np.zeros(len(prior.alpha), np.int32)
     head, segments = segments_by_word(word_ids, model.first, model.first + len(row_ptr) - 1)
     for v in range(len(row_ptr) - 1):
-        own = segments[head[v] : head[v + 1]]
-        if len(own) == 0:
+        # Positions instead of slices, because a slice of an array changes its reference count.
+        mine = range(head[v], head[v + 1])
+        if head[v] == head[v + 1]:
             continue
         start, end = np.uint64(row_ptr[v]), np.uint64(row_ptr[v + 1])
         for e in range(start, end):
             B[topics[e]] = counts[e]
-        for s in own:
-            for i in range(np.uint64(word_ptr[s]), np.uint64(word_ptr[s + 1])):
+        for j in mine:
+            for i in range(np.uint64(word_ptr[segments[j]]), np.uint64(word_ptr[segments[j] + 1])):
                 prefetch(packed, word_to_doc_order[min(i + AHEAD, last)])
                 both = packed[word_to_doc_order[i]]
                 now = both >> TOPIC

@@ -227,7 +227,7 @@ def _sweep_sparse(
                 # The old topic has the interval [-own, 0), so that the other pieces of the prior part start at 0.
                 x = random.uniform64(key, i) * (own + others + pick(ends, LAST)) - own
                 if x >= others:
-                    out[i] = _topic(entries[head + _find(sums, ends, x - others, n)], old)
+                    out[i] = _topic(entries[head + find(sums, ends, x - others, n)], old)
                 else:
                     out[i] = old if x < 0 else _draw_prior(x, word, model, prior, row, old)
             clear_word(word, model, prior, row)
@@ -265,7 +265,7 @@ def _products(
 
 
 @inlined
-def _find(sums: np.ndarray, ends: Lanes, x: float, n: int) -> int:
+def find(sums: np.ndarray, ends: Lanes, x: float, n: int) -> int:
     """Return the index below n of the item whose interval holds ``x``: first its lane, then its row within the lane."""
     lane = min(count_at_most(ends, x), LANES - 1)
     rest = splat(np.float32(x - pick(shift_up(ends), lane)))
@@ -290,17 +290,17 @@ def _draw_prior(x: float, word: WordScratch, model: ModelBlock, prior: PriorTerm
     smooth = prior.smooth[-1] - skipped
     start, end = model.row_ptr[row], model.row_ptr[row + 1]
     if x < smooth or start == end:
-        return _search(prior.smooth, x + skipped if x >= prior.smooth[old] else x)
+        return search(prior.smooth, x + skipped if x >= prior.smooth[old] else x)
     x -= smooth
     prefix = word.prefix[: end - start + 1]
     j = np.searchsorted(model.topics[start:end], old)
     if j < end - start and model.topics[start + j] == old and x >= prefix[j]:
         x += prefix[j + 1] - prefix[j]
-    return np.int64(model.topics[start + _search(prefix, x)])
+    return np.int64(model.topics[start + search(prefix, x)])
 
 
 @kernel
-def _search(prefix: np.ndarray, x: float) -> np.int64:
+def search(prefix: np.ndarray, x: float) -> np.int64:
     """Return which of the n intervals of (n + 1,) prefix sums holds ``x``; the last one for an x past the end."""
     return min(np.searchsorted(prefix, x, "right") - 1, np.int64(len(prefix) - 2))
 
@@ -338,7 +338,7 @@ def _sweep_dense(
                 if not _repeats(docs, z, start, i):
                     head = (np.int64(docs[i]) - first_doc) * width
                     ends = _dense_products(A, head, width, z[i], prior.subtract_a, phi, phi_old[z[i]], sums)
-                k = _find(sums, ends, random.uniform64(key, i) * pick(ends, LAST), width)
+                k = find(sums, ends, random.uniform64(key, i) * pick(ends, LAST), width)
                 # Rounding at the very end of the distribution can point into the padding: the topic stays then.
                 out[i] = k if k < n_topics else z[i]
             clear_word(word, model, prior, row)
@@ -397,9 +397,9 @@ def _first_sweep(order: TokenOrder, model: ModelBlock, prior: PriorTerms, key: n
             for i in range(order.word_ptr[s], order.word_ptr[s + 1]):
                 x = random.uniform64(key, i) * mass
                 if x < prior.smooth[-1] or start == end:
-                    out[i] = _search(prior.smooth, x)
+                    out[i] = search(prior.smooth, x)
                 else:
-                    out[i] = model.topics[start + _search(word.prefix[: end - start + 1], x - prior.smooth[-1])]
+                    out[i] = model.topics[start + search(word.prefix[: end - start + 1], x - prior.smooth[-1])]
             clear_word(word, model, prior, row)
 
 

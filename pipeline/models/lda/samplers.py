@@ -1,6 +1,7 @@
 """Samplers of LDA that read sparse counts of the last epoch: ESCA, WarpLDA, and one after the other.
 
-The samplers in `gibbs` follow every token with dense counts; they are slower and serve for comparison.
+The sampler in `word_order_gibbs` follows every token. Those in `gibbs` do so with dense counts; they are slower and
+serve for comparison.
 """
 
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from ...engine.algorithm import Address, Metrics, Model, PreviousModel
 from ...engine.device import kernels
 from .algorithm import LdaAlgorithm
 from .gibbs import DiagonalGibbs, MinibatchGibbs, SequentialGibbs, Uncollapsed
+from .word_order_gibbs import WordOrderGibbs
 
 #: `Auto` changes to ESCA when the likelihood rises by less than this share of its fastest rise.
 SLOW_SHARE = 0.5
@@ -114,6 +116,7 @@ def is_slow(curve: Sequence[tuple[float, float]]) -> bool:
 #: The values of ``LDA(sampler=...)``.
 SAMPLERS: dict[str, type[LdaAlgorithm]] = {
     "esca": Esca,
+    "gibbs": WordOrderGibbs,
     "warp": Warp,
     "auto": Auto,
     "cgs": DiagonalGibbs,

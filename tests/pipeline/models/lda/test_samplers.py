@@ -61,7 +61,7 @@ def workers(cluster_of):
     return cluster_of(2)
 
 
-@pytest.mark.parametrize("sampler", ["auto", "cgs", "minibatch", "uncollapsed"])
+@pytest.mark.parametrize("sampler", ["auto", "gibbs", "cgs", "minibatch", "uncollapsed"])
 def test_workers_and_blocks_do_not_change_the_result(corpus, workers, sampler):
     here = fitted(corpus, sampler).components_
     np.testing.assert_array_equal(fitted(corpus, sampler, workers).components_, here)
@@ -120,7 +120,7 @@ def test_the_likelihood_of_held_out_documents_is_preferred():
     assert likelihoods([]) == []
 
 
-@pytest.mark.parametrize("sampler", ["esca", "warp"])
+@pytest.mark.parametrize("sampler", ["esca", "gibbs", "warp"])
 def test_seeds_shape_their_topics_and_do_not_count_as_tokens(corpus, sampler):
     groups = [3, 0, 4]
     seeds = [[f"w{20 * group + i:03d}" for i in range(3)] for group in groups]
@@ -172,5 +172,5 @@ def test_held_out_documents_of_another_vocabulary_are_refused(corpus):
 
 
 def test_an_unknown_sampler_is_refused_with_the_names(corpus):
-    with pytest.raises(ValueError, match="choose one of esca, warp, auto"):
-        fitted(corpus, "gibbs")
+    with pytest.raises(ValueError, match="choose one of esca, gibbs, warp, auto"):
+        fitted(corpus, "metropolis")

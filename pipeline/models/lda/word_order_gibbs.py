@@ -1,0 +1,103 @@
+"""Collapsed Gibbs sampling in word order, in which the counts follow every token of a shard.
+
+Within a chunk, the kernel updates the counts. From one chunk of a shard to the next, the deltas carry the changes: the
+counts of the new topics, and those of the old ones, which are subtracted from the model. The changes of other shards
+arrive with the next epoch, as in AD-LDA (Newman, Asuncion, Smyth and Welling, JMLR 2009).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from ....io.stores.chunk import Chunk
+from ....io.stores.corpus import ChunkInfo, Corpus
+from ....io.stores.store import Arrays
+from ....kernels import random
+from ....kernels.lda import gibbs
+from ....kernels.lda.counts import WordCounts, topic_totals
+from ....kernels.lda.model import ModelBlock
+from ...engine.algorithm import Address, MemoryEstimate, Model, SweepResult
+from .algorithm import LdaAlgorithm
+
+#: Ends the name of an array of a delta that counts the topics before the sweep.
+BEFORE = "_before"
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordOrderGibbs(LdaAlgorithm):
+    """Collapsed Gibbs sampling in word order.
+
+    With more shards, more workers share an epoch, but the counts of each shard are older, and more epochs are needed.
+    """
+
+    default_max_shards: ClassVar[int] = 1
+    parallelism_hint: ClassVar[str] = "choose sampler esca, which trains all chunks at the same time"
+
+    def memory(self, data: Corpus, chunk: ChunkInfo) -> MemoryEstimate:
+        """Add to the estimate what the kernel changes, and the counts of the topics before the sweep.
+
+        The kernel takes all blocks of B at once, and copies rows of A and of B to rows with free places.
+        """
+        estimate = super().memory(data, chunk)
+        model = estimate.model * self.n_blocks
+        documents = 12 * chunk.tokens + 80 * chunk.documents
+        words = 2 * model + 6 * chunk.tokens
+        scratch = estimate.scratch + documents + words
+        return replace(estimate, model=model, delta=2 * estimate.delta, scratch=scratch)
+
+    def sweep(
+        self, model: Model, chunk: Chunk, state: Arrays | None, deltas: list[Arrays] | None, address: Address
+    ) -> SweepResult:
+        """Draw the topics of a chunk's tokens from the counts after the chunks of the shard before it."""
+        if state is None:
+            return super().sweep(model, chunk, state, deltas, address)
+        z = gibbs.sweep(chunk, self._current_blocks(model, deltas), state["z"], random.key(*address))
+        after = self._count_words(chunk, z, _tables(deltas, ""))
+        before = self._count_words(chunk, state["z"], _tables(deltas, BEFORE))
+        both = [new | _renamed(old, BEFORE) for new, old in zip(after, before, strict=True)]
+        return SweepResult({"z": z}, both, self._count_documents(chunk, z, address))
+
+    def draw_topics(self, model: Model, chunk: Chunk, z: np.ndarray, address: Address) -> np.ndarray:
+        """Draw each topic given all current topics of the chunk."""
+        return gibbs.sweep(chunk, self.kernel_blocks(model), z, random.key(*address))
+
+    def finish_shard(self, deltas: list[Arrays]) -> list[Arrays]:
+        """Return the counts of the new topics only."""
+        return super().finish_shard([_table(delta, "") for delta in deltas])
+
+    def _current_blocks(self, model: Model, deltas: list[Arrays] | None) -> Iterator[ModelBlock]:
+        """Read the blocks one after another, with the changes of the shard's chunks so far."""
+        if deltas is None:
+            yield from self.kernel_blocks(model)
+            return
+        gained = [WordCounts(**_table(delta, "")) for delta in deltas]
+        lost = [WordCounts(**_table(delta, BEFORE)) for delta in deltas]
+        totals = model.shared["totals"] + self._sum(gained) - self._sum(lost)
+        for block, more, less in zip(self.kernel_blocks(model), gained, lost, strict=True):
+            yield gibbs.with_changes(block, more, less, totals)
+
+    def _sum(self, tables: Sequence[WordCounts]) -> np.ndarray:
+        """Sum tables over all words: (K,) int64."""
+        total = np.zeros(self.n_topics, np.int64)
+        for table in tables:
+            total += topic_totals(table.topics, table.counts, self.n_topics)
+        return total
+
+
+def _tables(deltas: list[Arrays] | None, ending: str) -> list[Arrays] | None:
+    """Return one table of each delta, or None for the first chunk of a shard."""
+    if deltas is None:
+        return None
+    return [_table(delta, ending) for delta in deltas]
+
+
+def _table(delta: Arrays, ending: str) -> Arrays:
+    """Return the arrays of `WordCounts` whose names in a delta have this ending."""
+    return {name: delta[name + ending] for name in WordCounts._fields}
+
+
+def _renamed(arrays: Arrays, ending: str) -> Arrays:
+    """Return arrays with an ending of their names."""
+    return {name + ending: array for name, array in arrays.items()}

@@ -46,8 +46,8 @@ class LDAConfig(Section):
     n_blocks: Blocks = 1
     sampler: Literal["esca", "gibbs", "warp", "auto", "cgs", "minibatch", "reference", "uncollapsed"] = Field(
         "esca",
-        description="Algorithm that draws topics. warp suits thousands of topics; auto starts with warp and changes "
-        "to esca; the others are for comparison",
+        description="Algorithm that draws topics. gibbs suits few or short documents; warp suits thousands of topics; "
+        "auto starts with warp and changes to esca; the others are for comparison",
     )
     device: Device = "auto"
     learn_priors: Literal["none", "symmetric", "asymmetric"] = Field(

@@ -266,7 +266,10 @@ def _products(
 
 @inlined
 def find(sums: np.ndarray, ends: Lanes, x: float, n: int) -> int:
-    """Return the index below n of the item whose interval holds ``x``: first its lane, then its row within the lane."""
+    """Return the index below n of the item whose interval holds ``x``: first its lane, then its row within the lane.
+
+    ``sums`` (n,) float32 are the running sums of the lanes, and ``ends`` the prefix sums of their totals.
+    """
     lane = min(count_at_most(ends, x), LANES - 1)
     rest = splat(np.float32(x - pick(shift_up(ends), lane)))
     # Counts in all lanes at once, since eight comparisons cost as much as one.
@@ -301,7 +304,7 @@ def _draw_prior(x: float, word: WordScratch, model: ModelBlock, prior: PriorTerm
 
 @kernel
 def search(prefix: np.ndarray, x: float) -> np.int64:
-    """Return which of the n intervals of (n + 1,) prefix sums holds ``x``; the last one for an x past the end."""
+    """Return which of the n intervals of prefix sums, (n + 1,) float64, holds ``x``; the last one for a larger x."""
     return min(np.searchsorted(prefix, x, "right") - 1, np.int64(len(prefix) - 2))
 
 

@@ -46,6 +46,7 @@ class Settings:
     iterations: int = 150
     optimize_interval: int = 0
     random_seed: int = 555
+    sampler: str = "gibbs"
 
     def estimator(self, device: str = "auto") -> LDA:
         """Return the estimator with these parameters."""
@@ -58,6 +59,7 @@ class Settings:
             learn_priors="asymmetric" if learns else "none",
             learn_every=self.optimize_interval if learns else 10,
             random_state=self.random_seed,
+            sampler=self.sampler,
             device=device,
         )
 

@@ -5,9 +5,11 @@ A call that is repeated skips complete models and continues interrupted ones.
 
 import hashlib
 import json
+import multiprocessing
 import shutil
 import time
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypedDict
 
@@ -32,6 +34,7 @@ class Execution:
     callbacks: Sequence[Callback] = ()
     device: str = "auto"
     n_threads: int = 1  # as recorded in the files
+    processes: int = 1  # models trained at the same time, each in a process of its own
 
 
 def make_corpus(
@@ -62,19 +65,48 @@ def train_grid(
 
     ``report`` is called with the number of topics and whether the model was complete already.
     """
-    bundles = []
-    for number in sorted(set(numbers), reverse=True):
-        bundle = Bundle(prefix, replace(settings, n_topics=number))
-        is_complete = bundle.is_complete(corpus)
-        run = _run_folder(bundle, corpus)
-        if not is_complete:
-            _train(bundle, corpus, run, execution or Execution())
-        # Its files are complete, so the run is not needed any more.
-        shutil.rmtree(run, ignore_errors=True)
-        if report is not None:
-            report(number, is_complete)
-        bundles.append(bundle)
+    execution = execution or Execution()
+    bundles = [Bundle(prefix, replace(settings, n_topics=number)) for number in sorted(set(numbers), reverse=True)]
+    missing = []
+    for bundle in bundles:
+        if bundle.is_complete(corpus):
+            _finish(bundle, corpus, True, report)
+        else:
+            missing.append(bundle)
+    if execution.processes > 1 and len(missing) > 1:
+        _train_at_the_same_time(missing, corpus, execution, report)
+    else:
+        for bundle in missing:
+            _train(bundle, corpus, execution)
+            _finish(bundle, corpus, False, report)
     return bundles[::-1]
+
+
+def _train_at_the_same_time(
+    bundles: Sequence[Bundle], corpus: Corpus, execution: Execution, report: Callable[[int, bool], None] | None
+) -> None:
+    """Train each model in a process of its own, the first ones first."""
+    alone = replace(execution, client=None, callbacks=())
+    # A forked process would share locks with threads of this one.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(execution.processes, len(bundles)), context) as pool:
+        try:
+            futures = {pool.submit(_train, bundle, corpus, alone): bundle for bundle in bundles}
+            for future in as_completed(futures):
+                future.result()
+                _finish(futures[future], corpus, False, report)
+        except BaseException:
+            # Otherwise the end of the block would wait until all models are trained.
+            for process in multiprocessing.active_children():
+                process.terminate()
+            raise
+
+
+def _finish(bundle: Bundle, corpus: Corpus, was_complete: bool, report: Callable[[int, bool], None] | None) -> None:
+    """Delete the run of a model whose files are complete, and report the model."""
+    shutil.rmtree(_run_folder(bundle, corpus), ignore_errors=True)
+    if report is not None:
+        report(bundle.settings.n_topics, was_complete)
 
 
 def _run_folder(bundle: Bundle, corpus: Corpus) -> str:
@@ -83,9 +115,10 @@ def _run_folder(bundle: Bundle, corpus: Corpus) -> str:
     return f"{bundle.base}.run-{hashlib.sha256(identity.encode()).hexdigest()[:12]}"
 
 
-def _train(bundle: Bundle, corpus: Corpus, run: str, execution: Execution) -> None:
+def _train(bundle: Bundle, corpus: Corpus, execution: Execution) -> None:
     """Train a model, or continue its run, and write its files."""
     started = time.monotonic()
+    run = _run_folder(bundle, corpus)
     model = bundle.settings.estimator(execution.device)
     callbacks = execution.callbacks
     model.fit(corpus, client=execution.client, run=run, callbacks=callbacks, evaluate_every=0, dashboard=False)

@@ -1,6 +1,6 @@
 """Train a grid of models of accessible regions, and compare them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -30,17 +30,30 @@ class GridRequest:
 
 
 def cistopic(
-    request: GridRequest, settings: Settings, client: "Client | None" = None, callbacks: Sequence[Callback] = ()
+    request: GridRequest,
+    settings: Settings,
+    client: "Client | None" = None,
+    callbacks: Sequence[Callback] = (),
+    trained: Callable[[int], None] | None = None,
 ) -> Facts:
-    """Ingest the matrix, train the models that are not complete, and describe all of them."""
+    """Ingest the matrix, train the models that are not complete, and describe all of them.
+
+    ``trained`` is called with the number of topics of each model that a process of its own has trained.
+    """
     skipped: list[int] = []
 
     def note(number: int, was_complete: bool) -> None:
         if was_complete:
             skipped.append(number)
+        elif processes > 1 and trained is not None:
+            # A process of its own does not report its epochs.
+            trained(number)
+
+    # The sampler trains a model on one worker, so workers train different models.
+    processes = request.n_threads if settings.sampler == "gibbs" else 1
 
     corpus = make_corpus(request.matrix, request.prefix, request.cells, request.regions, client)
-    execution = Execution(client, callbacks, request.device, request.n_threads)
+    execution = Execution(client, callbacks, request.device, request.n_threads, processes)
     bundles = train_grid(corpus, request.prefix, request.numbers, settings, execution, note)
     facts: Facts = {
         "prefix": request.prefix,

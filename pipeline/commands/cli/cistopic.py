@@ -28,6 +28,13 @@ from .session import load_config, open_session
 @click.option("--stats", is_flag=True, help="Also compute the statistics by which a number of topics is chosen.")
 @click.option("--plot", metavar="FILE", help="Draw the statistics into this file, such as grid.png; needs matplotlib.")
 @click.option("--h5ad", is_flag=True, help="Also write AnnData files of cells by topics and of regions by topics.")
+@click.option(
+    "--sampler",
+    type=click.Choice(("gibbs", "esca", "warp", "auto")),
+    default="gibbs",
+    show_default=True,
+    help="gibbs finds better topics, on one worker per model. esca shares a model among the workers or runs on a GPU.",
+)
 @click.option("--device", type=click.Choice(("auto", "cpu", "cuda")), default="auto", show_default=True, help="Device.")
 @json_option
 def cistopic(
@@ -47,6 +54,7 @@ def cistopic(
     stats: bool,
     plot: str | None,
     h5ad: bool,
+    sampler: str,
     device: str,
     as_json: bool,
 ) -> None:
@@ -77,10 +85,16 @@ def cistopic(
         iterations=iterations,
         optimize_interval=optimize_interval,
         random_seed=seed,
+        sampler=sampler,
     )
     request = GridRequest(matrices[0], prefix, numbers, cells, regions, stats, plot, h5ad, device, threads)
     cluster = {"kind": "synchronous"} if threads == 1 else {"kind": "local", "n_workers": threads}
     config = load_config((), (), {"cluster": cluster})
     with open_session(config, as_json) as session:
-        facts = train_models(request, settings, session.client, [session.display.train])
+        facts = train_models(request, settings, session.client, [session.display.train], _note_model)
     show.result(facts, as_json, lambda: show.facts(facts))
+
+
+def _note_model(n_topics: int) -> None:
+    """Write a line about a model that was trained."""
+    click.echo(f"train: the model with {n_topics} topics is complete", err=True)

@@ -55,15 +55,18 @@ class LDA(TextEstimator, TopicModel):
     n_blocks : int, default=1
         Number of blocks of words that the model is split into. A task holds one block at a time, so use more than one
         if the model does not fit into the memory of a worker. The result is the same for any number.
-    sampler : {"esca", "warp", "auto", "cgs", "minibatch", "reference", "uncollapsed"}, default="esca"
+    sampler : {"esca", "gibbs", "warp", "auto", "cgs", "minibatch", "reference", "uncollapsed"}, default="esca"
         Algorithm that draws the topics:
 
         - "esca": the time per epoch grows with the number of topics in a document. For up to a few hundred topics.
+        - "gibbs": collapsed Gibbs sampling. Counts change after each token, instead of after each epoch. For few or
+          short documents, and words that occur rarely: it needs a third of the epochs or fewer, and reaches likelihoods
+          that "esca" may not reach. The chunks are trained one after the other, so a second worker does not help.
         - "warp": WarpLDA. The time per epoch does not depend on the number of topics. For a first look at thousands.
         - "auto": "warp" while the likelihood rises fast, then "esca". For a thousand topics or more. The likelihood is
           measured every ``evaluate_every`` epochs (see `fit`). If it is never measured, "esca" starts after 30 epochs.
-        - "cgs", "minibatch": collapsed Gibbs sampling within a chunk, for comparison. Counts change after each token,
-          or after each 256 documents.
+        - "cgs", "minibatch": collapsed Gibbs sampling within a chunk with dense counts, for comparison. Counts change
+          after each token, or after each 256 documents.
         - "reference", "uncollapsed": sequential collapsed Gibbs sampling, and Gibbs sampling that draws all
           distributions. For comparison on small corpora.
     device : {"auto", "cpu", "cuda"}, default="auto"

@@ -16,6 +16,7 @@ from ....io.stores.corpus import ChunkInfo, Corpus
 from ....io.stores.store import Arrays
 from ....kernels import random
 from ....kernels.lda import gibbs
+from ....kernels.lda.changing_rows import with_changes
 from ....kernels.lda.counts import WordCounts, topic_totals
 from ....kernels.lda.model import ModelBlock
 from ...engine.algorithm import Address, MemoryEstimate, Model, SweepResult
@@ -76,7 +77,7 @@ class WordOrderGibbs(LdaAlgorithm):
         lost = [WordCounts(**_table(delta, BEFORE)) for delta in deltas]
         totals = model.shared["totals"] + self._sum(gained) - self._sum(lost)
         for block, more, less in zip(self.kernel_blocks(model), gained, lost, strict=True):
-            yield gibbs.with_changes(block, more, less, totals)
+            yield with_changes(block, more, less, totals)
 
     def _sum(self, tables: Sequence[WordCounts]) -> np.ndarray:
         """Sum tables over all words: (K,) int64."""

@@ -6,7 +6,8 @@ from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.kernels import random
 from corpusmill.kernels.lda import esca, gibbs
 from helpers.lda_cases import chi_square, dense_counts, model_of, small_chunk, trained_topics, word_order, zipf_chunk
-from helpers.naive import lda_gibbs_sweep, lda_uniforms, lda_weights
+from helpers.naive import lda_uniforms, lda_weights
+from helpers.naive_gibbs import lda_gibbs_sweep
 
 BETA = 0.01
 KEY = random.key(5)

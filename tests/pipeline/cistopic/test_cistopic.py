@@ -120,6 +120,25 @@ def test_complete_models_are_skipped_and_others_are_made_again(files):
     assert notes == [(3, False)]
 
 
+def test_processes_of_their_own_write_the_same_files(files, tmp_path):
+    _, corpus, prefix = files
+    train_grid(corpus(), prefix, [2, 3], SETTINGS)
+    other = str(tmp_path / "other")
+    notes = []
+    train_grid(corpus(), other, [3, 2], SETTINGS, Execution(processes=2), lambda *note: notes.append(note))
+    assert sorted(notes) == [(2, False), (3, False)]
+    for number in (2, 3):
+        for found, expected in zip(contents(other, number), contents(prefix, number), strict=True):
+            np.testing.assert_array_equal(found, expected)
+
+
+def test_a_model_that_cannot_be_trained_ends_the_grid(files):
+    _, corpus, prefix = files
+    with pytest.raises(ValueError, match="sampler is 'none'"):
+        train_grid(corpus(), prefix, [2, 3], Settings(2, sampler="none"), Execution(processes=2))
+    assert not multiprocessing.active_children()
+
+
 class Stop(Exception):
     """Raised by a callback, as if the process were killed."""
 

@@ -88,6 +88,7 @@ CASES = {
     "lda-warp": lambda: lda(sampler="warp"),
     "lda-auto": lambda: lda(sampler="auto"),
     "lda-cgs": lambda: lda(sampler="cgs"),
+    "lda-gibbs": lambda: lda(sampler="gibbs"),
     "lda-minibatch": lambda: lda(sampler="minibatch"),
     "lda-reference": lambda: lda(sampler="reference"),
     "lda-uncollapsed": lambda: lda(sampler="uncollapsed"),

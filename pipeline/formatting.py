@@ -46,6 +46,12 @@ def capitalize(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+def model_title(kind: str) -> str:
+    """Write the kind of a model as a title: LDA, NMF, Word2vec, Random indexing."""
+    name = kind.replace("-", " ")
+    return name.upper() if len(name) <= 3 else name.capitalize()
+
+
 def with_minus_sign(number: str) -> str:
     """Replace the hyphens of formatted numbers by minus signs."""
     return number.replace("-", MINUS_SIGN)

@@ -1,6 +1,6 @@
 """Topics as models return them and as views show them."""
 
-from typing import NotRequired, TypedDict
+from typing import NamedTuple, NotRequired, TypedDict
 
 
 class TopicWord(TypedDict):
@@ -21,3 +21,11 @@ class Topic(TypedDict):
     name: NotRequired[str]
     size: float
     words: list[TopicWord]
+
+
+class WordGroup(NamedTuple):
+    """Words that belong together, as a person reads them: those of a topic, or the nearest ones to a word."""
+
+    #: The topic's share of the corpus, the component's number, or the word.
+    heading: str
+    words: list[str]

@@ -16,6 +16,7 @@ from corpusmill.pipeline.commands.actions.ingest import ingest
 from corpusmill.pipeline.commands.actions.train import train
 from corpusmill.pipeline.models.registry import MODEL_KINDS
 from corpusmill.pipeline.models.versions import Versions
+from corpusmill.pipeline.views.pages.live import render_content
 from corpusmill.pipeline.views.status import RunStatus
 from helpers.nightly import BOATS, BREAD, MODELS, call, write_configuration, write_day
 from helpers.source_tree import files_below
@@ -127,14 +128,11 @@ def test_a_script_in_a_document_is_text_in_the_report():
 
 
 def test_a_script_in_a_document_is_text_on_the_live_page():
-    pytest.importorskip("bokeh")
-    from corpusmill.pipeline.views.training_page import lines_html
-
     config, status = load(["my.yaml"]), RunStatus()
     ingest(config, None)
     train(config, None, [status.update])
-    assert any(SCRIPT in line for line in status.lines)
-    shown = lines_html(status)
+    assert any(SCRIPT in words for _, words in status.groups)
+    shown = render_content(status, status.shards, [])
     assert "<script" not in shown
     assert "&lt;script&gt;" in shown
 

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...io.stores.store import Arrays
+from ..topics import WordGroup
 from .data import TrainingData
 
 #: Numbers by name: one row of metrics.jsonl.
@@ -326,8 +327,8 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
         """Turn the scores, added up over all training chunks or all held-out chunks, into metrics."""
         return {}
 
-    def describe(self, model: Model, data: DataT) -> list[str]:
-        """Return a few lines that show a person what the model has learned so far."""
+    def describe(self, model: Model, data: DataT) -> list[WordGroup]:
+        """Return a few groups of words that show a person what the model has learned so far."""
         return []
 
     def converged(self, history: list[Metrics]) -> bool:

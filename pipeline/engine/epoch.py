@@ -319,8 +319,8 @@ class _Engine:
 
     def _describe(self, step: int) -> None:
         if self.training.callbacks and self._is_evaluated(step):
-            lines = self.algorithm.describe(tasks.StoredModel(self.job, step), self.data)
-            self._emit(Described(step // self.algorithm.rounds, lines))
+            groups = self.algorithm.describe(tasks.StoredModel(self.job, step), self.data)
+            self._emit(Described(step // self.algorithm.rounds, groups))
 
     def _scores(self, step: int) -> Metrics:
         if not self._is_evaluated(step):

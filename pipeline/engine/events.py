@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from ..topics import WordGroup
 from .algorithm import Metrics
 
 
@@ -65,10 +66,10 @@ class EpochFinished:
 
 @dataclass(frozen=True)
 class Described:
-    """The model so far, for people to read: one line per topic, factor or word."""
+    """The model so far, for people to read: one group of words per topic, component or word."""
 
     epoch: int
-    lines: list[str]
+    groups: list[WordGroup]
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,13 @@
 """The live page ``/training`` on the Dask dashboard, the same as JSON, and Prometheus gauges on ``/metrics``.
 
 The client logs every event of a run as a Dask event. A plugin of the scheduler receives these and keeps a RunStatus,
-which the page, the JSON and the gauges show. Nothing in Dask is patched. Training works without bokeh and without
-prometheus-client; the page or the gauges are then missing.
+which the page, the JSON and the gauges show. Nothing in Dask is patched. Without bokeh, the page is not in the menu of
+Dask's own pages. Without prometheus-client, there are no gauges.
 """
 
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, ClassVar
 
 from distributed import Client, Scheduler
@@ -16,6 +16,7 @@ from distributed.diagnostics.plugin import SchedulerPlugin
 from ..engine.cluster.plugins import Leases
 from ..engine.events import Callback, Event
 from .metrics import metric_families
+from .pages.live import WorkerMemory, render_content, render_frame
 from .status import EventMessage, RunStatus, event_from_message, event_message
 
 if TYPE_CHECKING:
@@ -51,12 +52,34 @@ class TrainingPage(SchedulerPlugin):
         self.status = RunStatus()
         if getattr(scheduler, "http_application", None) is None:
             return
-        scheduler.http_application.add_handlers(".*$", [("/training.json", _json_handler(), {"page": self})])
-        for add in (_add_page, _add_gauges):
+        handlers = [
+            ("/training", _handler("text/html", render_frame)),
+            ("/training/content", _handler("text/html", self.content)),
+            ("/training.json", _handler("application/json", self.as_json)),
+        ]
+        scheduler.http_application.add_handlers(".*$", handlers)
+        for add in (_add_link, _add_gauges):
             try:
                 add(self)
             except ImportError as error:
                 logger.info("the dashboard does without %s", error.name)
+
+    def content(self) -> str:
+        """Return what the live page shows."""
+        workers = [
+            WorkerMemory(str(worker.name), address, int(worker.metrics.get("memory", 0)), int(worker.memory_limit))
+            for address, worker in self.scheduler.workers.items()
+        ]
+        return render_content(self.status, self.shards(), sorted(workers, key=lambda worker: worker.name))
+
+    def as_json(self) -> str:
+        """Return the status as JSON."""
+        return json.dumps(self.status.as_json() | {"shards": self.shards()})
+
+    def remove_worker(self, scheduler: Scheduler, worker: str, **details: object) -> None:
+        """Count a worker that leaves while a run trains."""
+        if self.status.state == "running":
+            self.status.workers_lost += 1
 
     def log_event(self, topic: str, msg: EventMessage) -> None:
         """Apply an event that a client logged."""
@@ -77,18 +100,16 @@ class TrainingPage(SchedulerPlugin):
         return states
 
 
-def _json_handler() -> type:
+def _handler(content_type: str, render: Callable[[], str]) -> type:
+    """Return a handler of web requests that answers with what ``render`` returns."""
     from tornado.web import RequestHandler
 
-    class TrainingJSON(RequestHandler):
-        def initialize(self, page: TrainingPage) -> None:
-            self.page = page
-
+    class Handler(RequestHandler):
         def get(self) -> None:
-            self.set_header("Content-Type", "application/json")
-            self.write(json.dumps(self.page.status.as_json() | {"shards": self.page.shards()}))
+            self.set_header("Content-Type", f"{content_type}; charset=utf-8")
+            self.write(render())
 
-    return TrainingJSON
+    return Handler
 
 
 class _Collector:
@@ -112,19 +133,11 @@ def _add_gauges(page: TrainingPage) -> None:
     REGISTRY.register(_Collector.registered)
 
 
-def _add_page(page: TrainingPage) -> None:
-    from distributed.dashboard.core import BokehApplication
+def _add_link(page: TrainingPage) -> None:
+    """Link to the page in the menu of Dask's dashboard, which needs bokeh."""
     from distributed.dashboard.scheduler import template_variables
-    from tornado.ioloop import IOLoop
 
-    from .training_page import fill_document
-
-    variables = template_variables(page.scheduler)
     # The list is Dask's own, and one scheduler may serve several runs.
-    if "training" not in variables["pages"]:
-        variables["pages"].insert(1, "training")
-    pages = {"/training": lambda server, extra, document: fill_document(page, extra, document)}
-    application = BokehApplication(pages, page.scheduler, "/", variables)
-    page.scheduler.http_application.add_application(application)
-    application.initialize(IOLoop.current())
-    application.start()
+    pages = template_variables(page.scheduler)["pages"]
+    if "training" not in pages:
+        pages.insert(1, "training")

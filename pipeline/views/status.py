@@ -2,7 +2,8 @@
 
 import time
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, TypedDict, get_args
 
 from ..engine.events import (
@@ -15,6 +16,7 @@ from ..engine.events import (
     RunStarted,
     ShardSwept,
 )
+from ..topics import WordGroup
 
 #: Number of rows of metrics kept, which is also the largest number of points that the page draws.
 MAX_ROWS = 2000
@@ -58,10 +60,12 @@ class RunStatus:
     #: The latest rows of metrics.jsonl.
     rows: list[dict[str, float]] = field(default_factory=list)
     workers: dict[str, WorkerTotals] = field(default_factory=dict)
-    #: Lines that describe the model so far, such as one topic per line.
-    lines: list[str] = field(default_factory=list)
+    #: The model so far: groups of words, such as one for each of the largest topics.
+    groups: list[WordGroup] = field(default_factory=list)
     #: Memory that a worker needs in bytes, by cause.
     plan: dict[str, int] = field(default_factory=dict)
+    #: Number of workers that were lost since the run began. Their shards were swept by others.
+    workers_lost: int = 0
     #: Time of the last event in seconds since 1970.
     updated: float = 0.0
 
@@ -84,6 +88,13 @@ class RunStatus:
     def as_json(self) -> dict[str, object]:
         """Return all fields and the ETA as plain values."""
         return asdict(self) | {"eta_seconds": self.eta}
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> "RunStatus":
+        """Return the status that `as_json` gave."""
+        status = cls(**{field.name: found[field.name] for field in fields(cls)})
+        status.groups = [WordGroup(*group) for group in status.groups]
+        return status
 
     def summary(self) -> dict[str, object]:
         """Return what `as_json` has, but only the last row of metrics, and the number of shards in each state."""
@@ -111,7 +122,7 @@ class RunStatus:
                 # A new list: the page may iterate over the old one in another thread.
                 self.rows = [*self.rows, dict(event.metrics)][-MAX_ROWS:]
             case Described():
-                self.lines = list(event.lines)
+                self.groups = [WordGroup(*group) for group in event.groups]
             case RunFinished():
                 self.state = event.reason
         self.updated = time.time() if at is None else at
@@ -129,7 +140,8 @@ class RunStatus:
         self.shards = ["waiting"] * event.shards
         self.rows = [dict(row) for row in event.history[-MAX_ROWS:]]
         self.workers = {}
-        self.lines = []
+        self.workers_lost = 0
+        self.groups = []
 
     def _add_shard(self, event: ShardSwept) -> None:
         self.shards[event.shard] = "cached" if event.cached else "done"

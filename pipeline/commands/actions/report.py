@@ -6,7 +6,7 @@ from ....io.stores.corpus import Corpus
 from ....io.stores.open import open_data
 from ....io.stores.store import DataError, Store
 from ...engine.run import RunStore
-from ...formatting import pluralize
+from ...formatting import model_title, pluralize
 from ...models.base.capabilities import HasWordVectors
 from ...models.base.estimator import Estimator
 from ...models.base.saved import read_model_meta
@@ -119,12 +119,7 @@ def _last_model(url: str) -> Estimator | None:
 
 def _title(kind: str, data_url: str) -> str:
     """Return a title such as "LDA of demo/corpus" or "Random indexing of news"."""
-    name = kind.replace("-", " ")
-    if len(name) <= 3:
-        name = name.upper()
-    else:
-        name = name.capitalize()
-    return f"{name} of {data_url.rstrip('/')}"
+    return f"{model_title(kind)} of {data_url.rstrip('/')}"
 
 
 def _lead(data_meta: Mapping[str, str]) -> str:

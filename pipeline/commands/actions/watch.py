@@ -6,11 +6,11 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from dataclasses import fields
 
 from ....io.stores.store import DataError, JsonObject
 from ...engine.run import RunStore
 from ...models.registry import estimator_of_run
+from ...topics import WordGroup
 from ...views.status import RunStatus
 
 #: Seconds between two looks at a run.
@@ -28,7 +28,7 @@ class Watcher:
 
     def __init__(self, url: str):
         self.url = url
-        self._description: list[str] = []
+        self._description: list[WordGroup] = []
         self._described_epoch = 0
         self._next_description = 0.0
 
@@ -53,7 +53,7 @@ class Watcher:
             status.state = "stopped"
         status.shards = _shard_states(run, meta)
         status.updated = _last_change(run)
-        status.lines = self._describe(run, meta, status.epoch)
+        status.groups = self._describe(run, meta, status.epoch)
         return status
 
     def follow(self) -> Iterator[RunStatus]:
@@ -65,8 +65,8 @@ class Watcher:
                 return
             time.sleep(PAUSE_SECONDS)
 
-    def _describe(self, run: RunStore, meta: JsonObject, epoch: int) -> list[str]:
-        """Return lines about the model of the last epoch, or those of an earlier one if reading it would take long."""
+    def _describe(self, run: RunStore, meta: JsonObject, epoch: int) -> list[WordGroup]:
+        """Return words of the model of the last epoch, or those of an earlier one if reading it would take long."""
         if epoch == self._described_epoch or time.monotonic() < self._next_description:
             return self._description
         began = time.monotonic()
@@ -88,9 +88,9 @@ def _read_dashboard(url: str) -> RunStatus:
     try:
         with urllib.request.urlopen(f"{root}/training.json", timeout=DASHBOARD_TIMEOUT_SECONDS) as response:
             found = json.load(response)
-        return RunStatus(**{field.name: found[field.name] for field in fields(RunStatus)})
+        return RunStatus.from_json(found)
     except urllib.error.HTTPError as error:
-        reason = f"it answers {error.code} {error.reason}; corpusmill[dashboard] must be installed where the run is"
+        reason = f"it answers {error.code} {error.reason}"
     except (ValueError, KeyError, TypeError):
         reason = "its answer is not the state of a run"
     except OSError as error:

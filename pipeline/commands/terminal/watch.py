@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ...formatting import format_duration, format_number, label
+from ...topics import WordGroup
 from ...views.history import model_metrics
 from ...views.status import RunStatus, WorkerTotals
 
@@ -97,11 +98,20 @@ def draw(status: RunStatus) -> RenderableType:
     rates = _rates_by_worker(status.workers)
     if rates:
         parts.append(_workers(rates))
-    if status.lines:
-        # The lines contain words of the corpus. They must not be read as markup or as commands to the terminal.
-        text = Text("\n".join(_printable(row) for row in status.lines), no_wrap=True, overflow="ellipsis")
-        parts.append(Panel(text, title="the model so far", title_align="left"))
+    if status.groups:
+        # The groups contain words of the corpus. They must not be read as markup or as commands to the terminal.
+        parts.append(Panel(_groups(status.groups), title="the model so far", title_align="left"))
     return Group(*parts)
+
+
+def _groups(groups: Sequence[WordGroup]) -> Table:
+    """Return one line per group of words."""
+    table = Table.grid(padding=(0, 2), expand=True)
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
+    for heading, words in groups:
+        table.add_row(Text(_printable(heading)), Text(_printable(" ".join(words))))
+    return table
 
 
 def _printable(text: str) -> str:

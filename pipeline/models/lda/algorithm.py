@@ -21,6 +21,7 @@ from ....kernels.lda.model import ModelBlock
 from ...engine.algorithm import Address, Algorithm, MemoryEstimate, Metrics, Model, PreviousModel, SweepResult
 from ...engine.device import kernels
 from ...engine.packing import pack_counts
+from ...topics import WordGroup
 from . import priors
 from .continuation import PreviousTopics
 from .inference import TrainedTopics, score_by_completion
@@ -235,17 +236,17 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
         name = "held_out_log_likelihood" if held_out else "log_likelihood"
         return {name: float(sums["log_likelihood"] / max(1, sums["tokens"]))}
 
-    def describe(self, model: Model, data: Corpus) -> list[str]:
+    def describe(self, model: Model, data: Corpus) -> list[WordGroup]:
         """Return size and top words of the largest topics."""
         totals = model.shared["totals"] - model.shared["seeded"]
         shares = totals / max(1, totals.sum())
         best = top_words(self.stored_blocks(model), self.n_topics, _SHOWN_WORDS)
         names = data.vocabulary["word"]
-        lines = []
+        groups = []
         for k in np.argsort(-totals, kind="stable")[:_SHOWN_TOPICS]:
-            words = " ".join(names[word].as_py() for word, _ in best[k])
-            lines.append(f"{shares[k]:6.1%}  {words}")
-        return lines
+            words = [names[word].as_py() for word, _ in best[k]]
+            groups.append(WordGroup(f"{shares[k]:.1%}", words))
+        return groups
 
     # --- blocks of the model ---
 

@@ -19,6 +19,7 @@ from ....kernels.nmf import hals as nmf
 from ....kernels.nmf import products
 from ...engine.algorithm import Address, Algorithm, MemoryEstimate, Metrics, Model, PreviousModel, add
 from ...engine.data import ChunkSize
+from ...topics import WordGroup
 from .nndsvd import fill_zeros, nndsvd
 from .rows import PreparedRows, Rows, inverse_document_frequency, n_rows_of, prepare, rows_of
 from .start import previous_rows, random_rows
@@ -172,16 +173,17 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
 
     # --- evaluation ---
 
-    def describe(self, model: Model, data: Corpus | Matrix) -> list[str]:
+    def describe(self, model: Model, data: Corpus | Matrix) -> list[WordGroup]:
         """Return the heaviest words of the first components. A matrix has no words."""
         if not isinstance(data, Corpus):
             return []
         W = self.joined(model, "W")
         names = data.vocabulary["word"]
-        lines = []
-        for column in W.T[:DESCRIBED]:
-            lines.append(" ".join(names[int(word)].as_py() for word in heaviest(column, DESCRIBED_WORDS)))
-        return lines
+        groups = []
+        for k, column in enumerate(W.T[:DESCRIBED]):
+            words = [names[int(word)].as_py() for word in heaviest(column, DESCRIBED_WORDS)]
+            groups.append(WordGroup(str(k), words))
+        return groups
 
     def converged(self, history: list[Metrics]) -> bool:
         """Return whether the last epoch reduced the error by less than the share ``tol`` of it."""

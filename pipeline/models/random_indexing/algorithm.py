@@ -14,6 +14,7 @@ from ....kernels.random_indexing import accumulate as ri
 from ....kernels.random_indexing import text as ri_text
 from ...engine.algorithm import Address, Algorithm, MemoryEstimate, Metrics, Model, PreviousModel, SweepResult
 from ...engine.device import kernels
+from ...topics import WordGroup
 from ..base.vectors import WordVectors
 
 #: Words that `describe` shows.
@@ -181,7 +182,7 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
         """Count the documents; report the dimension, which may have been chosen automatically."""
         return shared | sums, {"words_indexed": float(totals["rows"]), "dimension": float(self.dimension)}
 
-    def describe(self, model: Model, data: Corpus) -> list[str]:
+    def describe(self, model: Model, data: Corpus) -> list[WordGroup]:
         """Return a few words with their nearest neighbours among the most frequent words."""
         rows = last_rows(model.block(0))[:NEIGHBOURS_AMONG]
         kept = np.flatnonzero(model.shared["kept"][: len(rows)])
@@ -190,12 +191,12 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
         vectors = WordVectors(data.vocabulary["word"].take(kept).to_pylist(), rows[kept])
         # Ranks in equal ratios, without the most frequent words, whose neighbours say little.
         ranks = np.unique(np.geomspace(1 + len(kept) // 50, len(kept), DESCRIBED).astype(int))
-        lines = []
+        groups = []
         for rank in ranks:
             word = vectors.index_to_key[rank - 1]
             neighbours = vectors.most_similar(word, topn=8)
-            lines.append(f"{word}: {' '.join(neighbour for neighbour, _ in neighbours)}")
-        return lines
+            groups.append(WordGroup(word, [neighbour for neighbour, _ in neighbours]))
+        return groups
 
 
 def last_rows(block: Arrays) -> np.ndarray:

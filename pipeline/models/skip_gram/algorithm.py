@@ -19,6 +19,7 @@ from ....io.text.vocabulary import find_word_ids
 from ....kernels import random
 from ....kernels.word2vec import skip_gram as kernels
 from ...engine.algorithm import Address, Algorithm, Metrics, Model, PreviousModel
+from ...topics import WordGroup
 from ..base.vectors import WordVectors
 
 #: The two matrices of the model: a word's vector as the centre of a window, and as a neighbour.
@@ -132,17 +133,17 @@ class SkipGram(Algorithm[Corpus, Chunk]):
         name = "held_out_loss" if held_out else "loss"
         return {name: float(sums["loss"] / max(1, sums["pairs"]))}
 
-    def describe(self, model: Model, data: Corpus) -> list[str]:
+    def describe(self, model: Model, data: Corpus) -> list[WordGroup]:
         """Return some frequent words with their nearest neighbours among the most frequent words."""
         words = data.vocabulary["word"].slice(0, min(self.n_rows, DESCRIBED_VOCABULARY)).to_pylist()
         W_in = self._rows_of(model, "W_in", np.arange(len(words)))
         vectors = WordVectors(words, W_in[:, : self.dimension])
         first = min(DESCRIBED_FROM, len(words) // 2)
-        lines = []
+        groups = []
         for word in words[first : first + DESCRIBED]:
             near = vectors.most_similar(word, topn=DESCRIBED_NEIGHBOURS)
-            lines.append(f"{word:>16}  " + " ".join(other for other, _ in near))
-        return lines
+            groups.append(WordGroup(word, [other for other, _ in near]))
+        return groups
 
 
 def total_frequencies(corpus: Corpus, previous: PreviousModel | None) -> np.ndarray:

@@ -1,13 +1,13 @@
-"""The page that all reports share: templates, style and script.
+"""What all pages share: templates, style and script.
 
-A page is self-contained. It loads nothing, and its Content-Security-Policy allows no script but its own, so that a
-word of the corpus cannot run as code even if it were not escaped.
+A page is self-contained: it loads nothing, but the live page fetches its content. Its Content-Security-Policy allows
+no script but its own, so that a word of the corpus cannot run as code even if it were not escaped.
 """
 
 import base64
 import functools
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import resources
 
 import yaml
@@ -17,9 +17,9 @@ from markupsafe import Markup
 from .contents import Settings
 
 
-def render_template(name: str, values: Mapping[str, object]) -> str:
-    """Fill in a template of this folder; every value is escaped."""
-    script = _read("page.js")
+def render_template(name: str, values: Mapping[str, object], scripts: Sequence[str] = ("page.js",)) -> str:
+    """Fill in a template of this folder; every value is escaped. ``scripts`` are files of this folder."""
+    script = "".join(_read(file) for file in scripts)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return (
         _environment()

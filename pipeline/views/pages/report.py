@@ -3,21 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ...formatting import capitalize, format_duration, format_number, label, with_minus_sign
+from ...formatting import capitalize, format_duration, format_number
 from ...topics import Topic, TopicWord
-from ..history import (
-    METRIC_LABELS,
-    MetricRow,
-    last_value,
-    likelihood_names,
-    median_speed,
-    metric_points,
-    model_metrics,
-    perplexity,
-    summary_metrics,
-)
-from .charts import HUES, Chart, build_chart
+from ..history import MetricRow, last_value, median_speed
 from .contents import Contents
+from .figures import Tile, quality_tiles, sum_of, time_bars, training_charts
 from .page import render_template
 from .table import Table
 
@@ -32,8 +22,8 @@ def render(contents: Contents) -> str:
         "lead": contents.lead,
         "version": contents.versions.get("corpusmill", ""),
         "tiles": _tiles(contents),
-        "charts": _charts(contents.rows),
-        "bars": _bars(contents.rows),
+        "charts": training_charts(contents.rows),
+        "bars": time_bars(contents.rows),
         "traffic": device_traffic(contents.rows),
         "topics": _topic_cards(contents.topics),
         "topics_note": _topics_note(contents.topics),
@@ -47,20 +37,11 @@ def render(contents: Contents) -> str:
 # --- summary ---
 
 
-@dataclass(frozen=True)
-class Tile:
-    """One figure of the summary."""
-
-    value: str
-    name: str
-    note: str = ""
-
-
 def _tiles(contents: Contents) -> list[Tile]:
     rows = contents.rows
     if not rows:
         return [Tile("0", "epochs", "nothing is committed yet")]
-    tiles = _quality_tiles(rows)
+    tiles = quality_tiles(rows)
     speed = median_speed(rows)
     if speed is not None:
         tiles.append(Tile(format_number(speed), "tokens per second", "the median epoch"))
@@ -70,75 +51,12 @@ def _tiles(contents: Contents) -> list[Tile]:
     return tiles
 
 
-def _quality_tiles(rows: Sequence[MetricRow]) -> list[Tile]:
-    tiles = []
-    held_out = last_value(rows, "held_out_log_likelihood")
-    if held_out is not None:
-        note = f"perplexity {format_number(perplexity(held_out))}"
-        tiles.append(Tile(with_minus_sign(f"{held_out:.4f}"), "held-out log-likelihood per token", note))
-    trained = last_value(rows, "log_likelihood")
-    if trained is not None:
-        tiles.append(Tile(with_minus_sign(f"{trained:.4f}"), "training log-likelihood per token"))
-    for name in summary_metrics(rows):
-        _, value = metric_points(rows, name)[-1]
-        tiles.append(Tile(format_number(value), label(name)))
-    return tiles
-
-
 def _training_time(rows: Sequence[MetricRow]) -> str:
     # The versions of a retrained model record no times.
     seconds = last_value(rows, "training_seconds")
     if seconds is None:
         return ""
     return f"in {format_duration(seconds)}"
-
-
-# --- curves ---
-
-
-def _charts(rows: Sequence[MetricRow]) -> list[Chart]:
-    likelihoods = {METRIC_LABELS[name]: metric_points(rows, name) for name in likelihood_names(rows)}
-    charts = [build_chart("Log-likelihood per token", likelihoods)]
-    for name in model_metrics(rows):
-        charts.append(build_chart(capitalize(label(name)), {label(name): metric_points(rows, name)}))
-    speed = {METRIC_LABELS["tokens_per_second"]: metric_points(rows, "tokens_per_second")}
-    charts.append(build_chart("Tokens per second", speed, from_zero=True))
-    return [chart for chart in charts if chart is not None]
-
-
-# --- times ---
-
-
-@dataclass(frozen=True)
-class BarPart:
-    """One part of a bar: its name, colour, width in CSS, and share and duration in words."""
-
-    name: str
-    hue: str
-    width: str
-    note: str
-
-
-@dataclass(frozen=True)
-class Bar:
-    """A bar that is divided by causes."""
-
-    title: str
-    parts: list[BarPart]
-
-
-def _bars(rows: Sequence[MetricRow]) -> list[Bar]:
-    """Return where the time went, for workers and for epochs; empty if the rows have no times."""
-    total = _sum(rows, "seconds")
-    if total <= 0:
-        return []
-    causes = ("seconds_kernel", "seconds_read", "seconds_write")
-    merging = _sum(rows, "seconds_merge")
-    epochs = {"sweeping": max(0.0, total - merging), "merging and applying": merging}
-    return [
-        _bar("Where the workers' time went", {METRIC_LABELS[cause]: _sum(rows, cause) for cause in causes}),
-        _bar("Where the epochs' time went", epochs),
-    ]
 
 
 # --- traffic of CUDA devices ---
@@ -157,28 +75,15 @@ def device_traffic(rows: Sequence[MetricRow]) -> Table | None:
     """Return a table of what the workers did on their CUDA devices in an epoch; None if they had none."""
     lines: dict[str, list[str]] = {}
     for operation, name in DEVICE_OPERATIONS.items():
-        calls = _sum(rows, f"device_{operation}_calls")
+        calls = sum_of(rows, f"device_{operation}_calls")
         if not calls:
             continue
-        nbytes = _sum(rows, f"device_{operation}_bytes")
+        nbytes = sum_of(rows, f"device_{operation}_bytes")
         per_epoch = [format_number(calls / len(rows)), format_number(nbytes / len(rows)) if nbytes else ""]
         lines[capitalize(name)] = per_epoch
     if not lines:
         return None
     return Table("CUDA devices, mean epoch", ["calls", "bytes"], lines)
-
-
-def _sum(rows: Sequence[MetricRow], name: str) -> float:
-    return sum(float(row.get(name, 0.0)) for row in rows)
-
-
-def _bar(title: str, seconds: dict[str, float]) -> Bar:
-    total = sum(seconds.values()) or 1.0
-    parts = []
-    for hue, (name, value) in zip(HUES, seconds.items(), strict=False):
-        share = value / total
-        parts.append(BarPart(name, hue, f"{share:.2%}", f"{share:.0%} · {format_duration(value)}"))
-    return Bar(title, parts)
 
 
 # --- topics ---

@@ -1,8 +1,11 @@
 """The live page: it updates during a run, shows no text as markup, and has the same numbers as its JSON and gauges."""
 
 import json
+import os
 import re
+import signal
 import threading
+import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -54,11 +57,12 @@ def test_the_pages_follow_a_run_and_execute_no_text_of_a_document(client, tmp_pa
     try:
         with Browser() as browser:
             browser.open(address(client, "training"))
-            browser.wait(f"({TEXT}).includes('epoch 3 of 5')", 60)
+            browser.wait(f"({TEXT}).includes('epoch 3 of 5 is complete')", 60)
             text = browser.evaluate(TEXT)
+            assert text.count(" tokens/s") >= 2  # the legend of the curve, and at least one worker
             seen.append(json.loads(fetch(client, "training.json"))["epoch"])
             pause.set()
-            browser.wait(f"({TEXT}).includes('epoch 5 of 5')", 60)
+            browser.wait(f"({TEXT}).includes('ended after epoch 5 of 5')", 60)
             assert browser.evaluate("document.title") == "corpusmill: training"
             thread.join()
             browser.open(f"file://{write_report(options['run'])}")
@@ -114,22 +118,35 @@ def test_every_metric_of_a_model_is_a_gauge(client):
     assert "seconds_read" not in figures
 
 
-def test_the_page_draws_the_metrics_of_the_model(client):
+def test_the_page_draws_the_metrics_of_the_model_and_fits_the_window(client):
     publish(client)
-    client.log_event("corpusmill", event_message(RunStarted("runs/nmf", "nmf", 0, 7, 3, 900, {})))
+    client.log_event("corpusmill", event_message(RunStarted("runs/nmf", "nmf", 0, 7, 3, 900, {"total": 1 << 30})))
     for epoch in (1, 2):
         measures = {"error": 900 / epoch, "relative_error": 0.5 / epoch, "held_out_relative_error": 0.6 / epoch}
         client.log_event("corpusmill", event_message(EpochFinished(epoch, ROW | {"epoch": epoch} | measures)))
-    sources = """Bokeh.documents[0].all_models ? [...Bokeh.documents[0].all_models].filter(
-        m => m.type === 'LegendItem' && m.visible).map(m => m.label.value).join() : ''"""
+    titles = "[...document.querySelectorAll('.chart h3')].map(h => h.textContent).join()"
     for width in (420, 1400):
         with Browser(width) as browser:
             size = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": False}
             browser.call("Emulation.setDeviceMetricsOverride", **size)
             browser.open(address(client, "training"))
-            browser.wait(f"window.Bokeh && Bokeh.documents.length && ({sources}).includes('relative error')", 60)
-            assert browser.evaluate(sources).startswith("relative error,held-out relative error,")
+            browser.wait(f"({titles}).includes('Relative error')", 60)
+            assert "1.00 GiB planned, limit 2.00 GiB" in browser.evaluate(TEXT)
+            assert browser.evaluate("document.querySelectorAll('.workers > div').length") == 2
             assert browser.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_the_page_counts_the_workers_that_were_lost(client):
+    publish(client)
+    client.log_event("corpusmill", event_message(RunStarted("runs/lost", "lda", 0, 7, 3, 900, {})))
+    victim = next(iter(client.run(os.getpid).values()))
+    os.kill(victim, signal.SIGKILL)
+    deadline = time.monotonic() + 60
+    while json.loads(fetch(client, "training.json"))["workers_lost"] == 0:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    client.wait_for_workers(2, timeout=60)
+    assert json.loads(fetch(client, "training.json"))["workers_lost"] == 1
 
 
 def test_the_page_accepts_no_input(client):

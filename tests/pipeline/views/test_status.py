@@ -12,6 +12,7 @@ from corpusmill.pipeline.engine.events import (
     RunStarted,
     ShardSwept,
 )
+from corpusmill.pipeline.topics import WordGroup
 from corpusmill.pipeline.views.status import RunStatus, event_from_message, event_message
 
 EVENTS = [
@@ -67,7 +68,9 @@ def test_a_run_that_is_resumed_shows_its_earlier_epochs():
     assert status.eta == 24.0
 
 
-@pytest.mark.parametrize("event", [*EVENTS, Described(1, ["a topic"]), RunFinished("runs/news", 10, "converged")])
+@pytest.mark.parametrize(
+    "event", [*EVENTS, Described(1, [WordGroup("8.4%", ["sea", "boat"])]), RunFinished("runs/news", 10, "converged")]
+)
 def test_an_event_travels_as_plain_values(event):
     message = json.loads(json.dumps(event_message(event)))
     status, received = status_after(EVENTS), status_after(EVENTS)

@@ -17,6 +17,7 @@ from corpusmill.pipeline.commands.terminal.watch import chart_rows, draw, line
 from corpusmill.pipeline.engine.events import EpochFinished
 from corpusmill.pipeline.engine.run import RunStore
 from corpusmill.pipeline.models.registry import model_of_run
+from corpusmill.pipeline.topics import WordGroup
 from corpusmill.pipeline.views.status import RunStatus
 from helpers.command_line import COMMAND
 from helpers.toy import write_topic_corpus
@@ -47,7 +48,7 @@ def test_a_run_can_be_watched_while_it_trains_and_afterwards(corpus, tmp_path):
     status = Watcher(run).look()
     assert (status.state, status.epoch, status.eta) == ("finished", 4, None)
     assert status.rows == fitted.history_
-    assert len(status.lines) == 2
+    assert len(status.groups) == 2
     assert [s.state for s in Watcher(run).follow()] == ["finished"]
 
 
@@ -108,10 +109,16 @@ def rendered(status, width):
 
 
 def test_words_of_the_corpus_are_neither_markup_nor_commands_to_the_terminal():
-    status = RunStatus(run="[red]x", algorithm="lda", state="running", lines=["[bold]word[/] \x1b[2Jgone"], epochs=2)
+    status = RunStatus(
+        run="[red]x",
+        algorithm="lda",
+        state="running",
+        groups=[WordGroup("1%", ["[bold]word[/]", "\x1b[2Jgone"])],
+        epochs=2,
+    )
     shown = "\n".join(rendered(status, 80))
     assert "lda [red]x" in shown
-    assert "[bold]word[/]  [2Jgone" in shown
+    assert "1%  [bold]word[/]  [2Jgone" in shown
 
 
 @pytest.mark.parametrize("width", [60, 88, 140])
@@ -130,7 +137,7 @@ def test_the_screen_is_as_wide_as_the_terminal_and_shows_everything(width, epoch
     ]
     worker = {"tokens": 1e6, "seconds": 1}
     status = RunStatus("run", "lda", epochs, 1000, 0.0, 9, "running", ["done"] * 200, rows, {"worker-one": worker})
-    status.lines = ["long " * 50]
+    status.groups = [WordGroup("word", ["long"] * 50)]
     lines = rendered(status, width)
     assert all(cell_len(shown) <= width for shown in lines)
     assert sum(shown.count("■") for shown in lines) == 200

@@ -234,12 +234,11 @@ def test_retraining_relates_words_that_share_no_neighbour():
 def test_training_finds_neighbours_of_a_few_words(corpus):
     events = []
     model = small(stop_words=["w000"]).fit(corpus, callbacks=[events.append])
-    lines = next(e.lines for e in events if isinstance(e, Described))
-    assert 1 < len(lines) <= 5
-    for line in lines:
-        word, near = line.split(": ")
-        assert near.split() == [w for w, _ in model.wv.most_similar(word, topn=8)]
-        assert "w000" not in line
+    groups = next(event.groups for event in events if isinstance(event, Described))
+    assert 1 < len(groups) <= 5
+    for word, near in groups:
+        assert near == [w for w, _ in model.wv.most_similar(word, topn=8)]
+        assert "w000" not in [word, *near]
 
 
 # --- documents ---

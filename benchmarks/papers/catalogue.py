@@ -2,13 +2,18 @@
 
 from pathlib import Path
 
-from benchmarks.papers import dissertation_lda
+from benchmarks.papers import dissertation_lda, nmf_figures, saberlda_figures, word2vec_figures
 from benchmarks.papers.registry import Figure, read_figures
 
 FOLDER = Path(__file__).parent / "figures"
 #: By file of texts: the functions that measure.
 RUNS = {
     "dissertation-2.yaml": dissertation_lda.RUNS,
+    "dissertation-3.yaml": nmf_figures.DISSERTATION_RUNS,
+    "dissertation-4.yaml": word2vec_figures.DISSERTATION_RUNS,
+    "saberlda.yaml": saberlda_figures.RUNS,
+    "alo.yaml": nmf_figures.ALO_RUNS,
+    "fullw2v.yaml": word2vec_figures.FULL_W2V_RUNS,
 }
 
 FIGURES: dict[str, Figure] = {}

@@ -11,18 +11,32 @@ from corpusmill.kernels.nmf.tiled import sweep_tile
 
 def update_in_phases(X: np.ndarray, P: np.ndarray, Q: np.ndarray, T: int, normalise: bool) -> None:
     """Sweep X (V, K) in place as Algorithm 2: phase 1 uses old values, phase 3 new ones."""
+    phases_2_and_3(X, phase_1(X, Q, T, normalise), P, Q, T, normalise)
+
+
+def phase_1(X: np.ndarray, Q: np.ndarray, T: int, normalise: bool) -> np.ndarray:
+    """Return what the old values of X (V, K) contribute to the tiles on their left, and X itself: (V, K)."""
     keep = np.diag(Q) if normalise else np.ones_like(Q[0])
     new = keep * X
-    floor = np.finfo(X.dtype).eps
-    tiles = [slice(first, min(first + T, X.shape[1])) for first in range(0, X.shape[1], T)]
-    for tile in tiles:
+    for tile in tiles_of(X.shape[1], T):
         new[:, : tile.start] -= X[:, tile] @ Q[tile, : tile.start]
-    for tile in tiles:
+    return new
+
+
+def phases_2_and_3(X: np.ndarray, new: np.ndarray, P: np.ndarray, Q: np.ndarray, T: int, normalise: bool) -> None:
+    """Sweep each tile of X (V, K), and add what its new values contribute to the tiles on its right to ``new``."""
+    floor = np.finfo(X.dtype).eps
+    for tile in tiles_of(X.shape[1], T):
         G = np.ascontiguousarray((new[:, tile] + P[:, tile] - X[:, tile] @ Q[tile, tile]).T)
         panel = np.ascontiguousarray(X[:, tile].T)
         sweep_tile(panel, G, np.ascontiguousarray(Q[tile, tile]), floor, normalise)
         X[:, tile] = panel.T
         new[:, tile.stop :] -= X[:, tile] @ Q[tile, tile.stop :]
+
+
+def tiles_of(K: int, T: int) -> list[slice]:
+    """Return the columns of each tile."""
+    return [slice(first, min(first + T, K)) for first in range(0, K, T)]
 
 
 def update_by_columns(X: np.ndarray, P: np.ndarray, Q: np.ndarray, normalise: bool) -> None:

@@ -12,7 +12,7 @@ import jinja2
 import numpy as np
 
 from benchmarks.common import figure_grid
-from benchmarks.papers.registry import Chart, Curve, Figure, Measured
+from benchmarks.papers.registry import Chart, Curve, Figure, Measured, compared
 
 #: Titles of the papers by the first part of a figure's name, in the order of the page.
 PAPERS = {
@@ -49,8 +49,9 @@ def write_figure(folder: Path, figure: Figure, result: Result) -> None:
     }
     (folder / f"{figure.name}.json").write_text(json.dumps(content, indent=1, default=plain) + "\n")
     (folder / f"{figure.name}.md").write_text(f"# {figure.title}\n\n{table_of(figure, result.measured)}\n")
-    if result.measured.charts:
-        draw(folder / f"{figure.name}.svg", result.measured.charts)
+    charts = result.measured.charts + compared(figure, result.measured.values)
+    if charts:
+        draw(folder / f"{figure.name}.svg", charts)
 
 
 def plain(value):

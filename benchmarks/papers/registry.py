@@ -6,12 +6,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import yaml
 
 from benchmarks.common import Session
 
 #: A parameter of a figure: one value, or several that are measured one after the other.
 Parameter = int | float | str | bool | tuple[int, ...] | tuple[float, ...] | tuple[str, ...]
+
+#: Values that differ by more than this factor are drawn on a logarithmic axis.
+WIDE_RANGE = 50
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,7 @@ class Figure:
     paper: Mapping[str, float | str]  # the printed values by label; words for what a reader sees in a plot
     explanation: str  # why our values differ
     minutes: float  # of CPU time on one core, about
+    bars: str  # the y axis of bars that compare the paper's numbers with ours; "" for none
     run: Callable[..., Measured]  # takes a Session, and parameters by name
     quick: Mapping[str, Parameter]  # parameters for tiny input
     needs_device: bool = False  # without a CUDA device it runs in the simulator, at a tiny size
@@ -94,19 +99,27 @@ def read_figures(path: Path, runs: Mapping[str, Run]) -> tuple[dict[str, Figure]
     for name, text in content.items():
         run = runs[name]
         figures[name] = Figure(
-            name=name, run=run.function, quick=run.quick, needs_device=run.needs_device, **({"unit": ""} | text)
+            name=name,
+            run=run.function,
+            quick=run.quick,
+            needs_device=run.needs_device,
+            **({"unit": "", "bars": ""} | text),
         )
     return figures, not_measured
 
 
-def compared(title: str, y_label: str, paper: Mapping[str, float | str], ours: Mapping[str, float]) -> Chart:
-    """Return a panel with one bar of the paper and one of ours for each value that the paper prints."""
-    labels = [label for label, value in paper.items() if not isinstance(value, str) and label in ours]
-    curves = [
-        Curve("paper", labels, [float(paper[label]) for label in labels], from_paper=True),
-        Curve("ours", labels, [ours[label] for label in labels]),
-    ]
-    return Chart(title, "", y_label, curves, bars=True)
+def compared(figure: Figure, ours: Mapping[str, float]) -> list[Chart]:
+    """Return a panel with bars of the paper and of ours for the values that both have; none without such values."""
+    pairs = []
+    for label, value in figure.paper.items():
+        if not isinstance(value, str) and np.isfinite(ours.get(label, np.nan)):
+            pairs.append((label, float(value), float(ours[label])))
+    if not figure.bars or not pairs:
+        return []
+    labels, theirs, own = zip(*pairs, strict=True)
+    curves = [Curve("paper", labels, theirs, from_paper=True), Curve("ours", labels, own)]
+    wide = max(*theirs, *own) > WIDE_RANGE * min(*theirs, *own)
+    return [Chart("paper and ours", "", figure.bars, curves, bars=True, y_log=wide)]
 
 
 def converted(text: str, default: Parameter) -> Parameter:

@@ -78,15 +78,19 @@ def start(text, parameters):
     return W_in, W_out, keep_probability(text.frequency, parameters.sample)
 
 
-def train_in_order(text, parameters, method):
-    """Train in the order of the text with one of the methods of skip_gram.train."""
+def train_in_order(text, parameters, method, sweep=skip_gram.train, after_epoch=None):
+    """Train in the order of the text with one of the methods of skip_gram.train.
+
+    ``sweep`` replaces that function. ``after_epoch`` is called with W_in and the CPU-seconds of training so far.
+    """
     seed, epochs = parameters.seed, parameters.epochs
     W_in, W_out, keep = start(text, parameters)
     table = negative_table(text.frequency, 0.75, TABLE, random.key(seed, TABLES))
     slope = (parameters.alpha - parameters.min_alpha) / (epochs * len(text.tokens))
     done = 0
-    began = time.process_time()
+    seconds = 0.0
     for epoch in range(epochs):
+        began = time.process_time()
         for chunk, (ptr, tokens) in enumerate(text.chunks(parameters.chunk_tokens)):
             kept = subsample(ptr, tokens, keep, random.key(seed, SUBSAMPLING, epoch, chunk))
             keys = [random.key(seed, stream, epoch, chunk) for stream in (WINDOWS, NEGATIVES)]
@@ -94,9 +98,12 @@ def train_in_order(text, parameters, method):
             options = skip_gram.TrainingOptions(
                 parameters.window, parameters.negative, table, *keys, alpha, slope, parameters.min_alpha
             )
-            skip_gram.train(method, kept, options, W_in, W_out)
+            sweep(method, kept, options, W_in, W_out)
             done += len(tokens)
-    return Trained(W_in, W_out, time.process_time() - began)
+        seconds += time.process_time() - began
+        if after_epoch is not None:
+            after_epoch(W_in, seconds)
+    return Trained(W_in, W_out, seconds)
 
 
 class Strata:

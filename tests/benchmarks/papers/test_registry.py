@@ -33,12 +33,13 @@ def test_a_figure_runs_on_tiny_input_and_draws_its_picture(figure, tmp_path):
     pytest.importorskip("matplotlib")
     _, measured = figure.measure(Session(Path("nowhere"), True), {})
     assert measured.values and all(isinstance(label, str) for label in measured.values)
-    assert measured.charts
+    assert measured.charts or figure.bars
     result = page.Result({}, 1.0, 1.0, False, True, measured)
     page.write_figure(tmp_path, figure, result)
     stored = json.loads((tmp_path / f"{figure.name}.json").read_text())
     assert stored["measured"]["values"].keys() == measured.values.keys()
-    assert "<svg" in (tmp_path / f"{figure.name}.svg").read_text()
+    if measured.charts:
+        assert "<svg" in (tmp_path / f"{figure.name}.svg").read_text()
     text = page.write_page(tmp_path, FIGURES, NOT_MEASURED).read_text()
     assert f"python -m benchmarks.papers {figure.name}" in text
 

@@ -48,12 +48,12 @@ def pair_scores(session: Session, wv: WordVectors) -> dict[str, float]:
 
 
 def analogy_scores(session: Session, wv: WordVectors) -> dict[str, float]:
-    """Return the accuracy of analogies by addition and by multiplication, in percent; zeros for random text."""
+    """Return the accuracy of analogies by addition and by multiplication; zeros for random text."""
     if session.quick:
         return {"COS-ADD": 0.0, "COS-MUL": 0.0}
     questions = str(data_file(session.data, "eval/questions-words.txt"))
     total = evaluate_analogies(wv, questions, ANSWERS).total
-    return {"COS-ADD": 100 * total.accuracy, "COS-MUL": 100 * total.accuracy_mul}
+    return {"COS-ADD": total.accuracy, "COS-MUL": total.accuracy_mul}
 
 
 def warm_up(session: Session, method: str, parameters: Parameters) -> None:

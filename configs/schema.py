@@ -40,6 +40,11 @@ class SourceConfig(Section):
     key: str | None = Field(
         None, description="Column or JSON key of a document's name. null makes names from file and row"
     )
+    keep: list[str] = Field(
+        default_factory=list,
+        description="Columns or JSON keys that are stored with the documents, such as [date, title, author]. Parquet, "
+        "JSONL and CSV have them; a folder of text files has none",
+    )
     vocabulary_file: str | None = Field(
         None, description="File with the words of a docword, svmlight, LDA-C, MatrixMarket or npz file, one per line"
     )

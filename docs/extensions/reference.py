@@ -1,6 +1,8 @@
-"""Parts of the reference that are generated from the code: commands and configuration."""
+"""Parts of the reference that are generated from the code: commands, configuration, exit codes, events, stores."""
 
+import dataclasses
 import inspect
+import itertools
 import json
 from typing import get_args
 
@@ -8,7 +10,11 @@ import click
 from corpusmill.configs.schema import Config
 from corpusmill.configs.section import Section
 from corpusmill.configs.validation import describe_values
-from corpusmill.pipeline.commands.cli import main
+from corpusmill.io.stores import corpus, graph, matrix
+from corpusmill.pipeline.commands.cli import errors, main
+from corpusmill.pipeline.engine import events, run
+from corpusmill.pipeline.models import versions
+from corpusmill.pipeline.models.base import saved
 from pydantic_core import PydanticUndefined
 
 
@@ -121,5 +127,77 @@ def as_yaml(value):
     return value
 
 
+# --- exit codes, events, formats ---
+
+#: What each exit code means, and what a script should do.
+EXIT_CODES = {
+    errors.ExitCode.DONE: ("Success, also if there was nothing to do.", "continue"),
+    errors.ExitCode.FAILED: ("Any other error, such as lost workers or too little memory.", "read the message"),
+    errors.ExitCode.USAGE: ("Invalid command, configuration or cluster; a library is missing.", "correct it"),
+    errors.ExitCode.REFUSED: (
+        "`retrain`: the new version is worse. The version in use stays.",
+        "look at both versions",
+    ),
+    errors.ExitCode.DATA: ("Invalid or damaged data, or a file that cannot be read or written.", "repair the data"),
+    errors.ExitCode.LOCKED: ("Another process uses the run, the corpus or the versions.", "try again later"),
+    errors.ExitCode.INTERRUPTED: ("Ctrl-C.", "call it again: it continues"),
+    errors.ExitCode.TERMINATED: ("SIGTERM.", "call it again: it continues"),
+}
+
+
+def exit_codes():
+    """Return a table of all exit codes."""
+    rows = ["| code | meaning | what to do |", "|---|---|---|"]
+    for number in errors.ExitCode:
+        meaning, advice = EXIT_CODES[number]
+        rows.append(f"| {int(number)} | {meaning} | {advice} |")
+    return "\n".join(rows)
+
+
+def event_classes():
+    """Return a table of the events of a run, with their fields."""
+    rows = ["| event | when | fields |", "|---|---|---|"]
+    for event in get_args(events.Event):
+        fields = ", ".join(code(field.name) for field in dataclasses.fields(event))
+        rows.append(f"| {code(event.__name__)} | {cell(inspect.getdoc(event)).replace('``', '`')} | {fields} |")
+    return "\n".join(rows)
+
+
+def formats():
+    """Return a table of the format number of each store."""
+    numbers = {
+        "corpus.json": corpus.FORMAT,
+        "matrix.json": matrix.FORMAT,
+        "graph.json": graph.FORMAT,
+        "run.json": run.FORMAT,
+        "model.json": saved.MODEL_FORMAT,
+        "HEAD and version.json of versions": versions.FORMAT,
+    }
+    rows = ["| file | format that this version writes |", "|---|---|"]
+    rows += [f"| {name} | {number} |" for name, number in numbers.items()]
+    return "\n".join(rows)
+
+
+def layout(module):
+    """Return the layout of a store as its module describes it."""
+    text = inspect.getdoc(module)
+    start = text.index("Layout below the URL::")
+    block = text[start:].split("::\n\n", 1)[1]
+    lines = list(itertools.takewhile(lambda line: not line or line.startswith("    "), block.splitlines()))
+    return "```text\n" + inspect.cleandoc("\n".join(lines)) + "\n```"
+
+
 #: Names of the places in pages.
-GENERATED = {"commands": command_line, "configuration": configuration}
+GENERATED = {
+    "commands": command_line,
+    "configuration": configuration,
+    "exit-codes": exit_codes,
+    "events": event_classes,
+    "formats": formats,
+    "layout-corpus": lambda: layout(corpus),
+    "layout-matrix": lambda: layout(matrix),
+    "layout-graph": lambda: layout(graph),
+    "layout-run": lambda: layout(run),
+    "layout-model": lambda: layout(saved),
+    "layout-versions": lambda: layout(versions),
+}

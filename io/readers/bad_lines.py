@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from ..stores.store import DataError
 from .batches import BadLine, Batch, ReadOptions
+from .kept import joined
 
 #: Characters of a bad line that are kept.
 KEPT_CHARACTERS = 10_000
@@ -55,7 +56,8 @@ def _parse_halves(
 def without_documents(bad: Sequence[BadLine], options: ReadOptions) -> Batch:
     """Return a batch of bad lines only."""
     content_type = pa.large_list(pa.large_string()) if options.tokens else pa.large_string()
-    return Batch(pa.array([], pa.string()), pa.array([], content_type), tuple(bad))
+    kept = pa.table({name: pa.nulls(0) for name in options.keep}) if options.keep else None
+    return Batch(pa.array([], pa.string()), pa.array([], content_type), tuple(bad), kept)
 
 
 def _join(batches: Sequence[Batch], options: ReadOptions) -> Batch:
@@ -64,7 +66,8 @@ def _join(batches: Sequence[Batch], options: ReadOptions) -> Batch:
     empty = without_documents([], options)
     keys = pa.concat_arrays([empty.keys, *(batch.keys for batch in batches)])
     content = pa.concat_arrays([empty.content, *(batch.content for batch in batches)])
-    return Batch(keys, content, tuple(line for batch in batches for line in batch.bad))
+    kept = joined([batch.kept for batch in batches if batch.kept is not None]) if options.keep else None
+    return Batch(keys, content, tuple(line for batch in batches for line in batch.bad), kept)
 
 
 def bad_line(file: str, line: int | None, error: str, text: bytes | str) -> BadLine:

@@ -42,6 +42,7 @@ class ReadOptions:
     null_text: str = "error"  # what to do with a row without text: "error" refuses it, "empty" reads an empty text
     on_bad_line: str = "error"  # what to do with a line that cannot be read: "error", "skip" or "quarantine"
     max_bad_lines: int | float = 0.1  # most lines to skip: a number (int) or a share of all lines (float)
+    keep: Sequence[str] = ()  # columns or fields that are stored with the documents, such as the date
 
 
 class Bag(NamedTuple):
@@ -67,6 +68,7 @@ class Batch(NamedTuple):
     keys: pa.Array  # (D,) string
     content: pa.Array | Bag  # (D,) large_string (texts) or large_list<large_string> (tokens), or counted words
     bad: tuple[BadLine, ...] = ()  # lines that were skipped
+    kept: pa.Table | None = None  # (D,) columns that the option keep names; None: it names none
 
 
 # --- keys ---
@@ -191,16 +193,17 @@ def column_batch(
     keys: pa.Array | None,
     row_name: RowName,
     first_row: int,
+    kept: pa.Table | None = None,
 ) -> Batch:
-    """Return the batch of a column of text or tokens and, if there is one, a column of keys."""
+    """Return the batch of a column of text or tokens, a column of keys if there is one, and the kept columns."""
     convert = as_token_lists if options.tokens else as_text
     content = convert(values, options, row_name)
     if keys is None:
-        return Batch(row_keys(file_name, first_row, len(values)), content)
+        return Batch(row_keys(file_name, first_row, len(values)), content, kept=kept)
     if keys.null_count:
         row = keys.is_null().to_pylist().index(True)
         raise DataError(f"{row_name(row)}: no key in {options.key!r}")
-    return Batch(as_string(keys, str(options.key), row_name).cast(pa.string()), content)
+    return Batch(as_string(keys, str(options.key), row_name).cast(pa.string()), content, kept=kept)
 
 
 def replace_surrogates(text: str) -> str:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from ..matrices.memory import is_dask_array
 from ..stores.store import DataError
 from .batches import Batch, ReadOptions, column_at, column_batch
+from .kept import kept_column
 from .reader import Reader
 from .source import Partition, SourceFile
 
@@ -63,6 +64,7 @@ class TableReader(Reader):
     """A table in memory. The options name its columns of text or tokens and of keys; a row without key is numbered."""
 
     kind = "Table"
+    has_columns = True
     is_repeatable = False
 
     def __init__(self, batches: Iterable[pa.RecordBatch], options: ReadOptions):
@@ -79,7 +81,11 @@ class TableReader(Reader):
         for batch in self._batches:
             values = _column(batch, self.options.tokens or self.options.text)
             keys = _column(batch, self.options.key) if self.options.key else _numbers(first, batch.num_rows)
-            yield column_batch(self.options, "table", values, keys, _row_name(first), first)
+            kept = None
+            if self.options.keep:
+                columns = {name: kept_column(_column(batch, name), name, "table") for name in self.options.keep}
+                kept = pa.table(columns)
+            yield column_batch(self.options, "table", values, keys, _row_name(first), first, kept)
             first += batch.num_rows
 
     def describe(self) -> list[list[str | int]]:
@@ -100,7 +106,7 @@ def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
     if column is None:
         raise DataError(
             f"the table has no column {name!r}; its columns are {', '.join(batch.schema.names)}; name one of them with "
-            f"the options text, tokens or key"
+            f"the options text, tokens, key or keep"
         )
     return column
 

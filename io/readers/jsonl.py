@@ -1,7 +1,7 @@
 """Reader of JSON lines."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +10,7 @@ import pyarrow.json
 
 from ..stores.store import DataError
 from .batches import Batch, ReadOptions, column_batch, invalid_utf8, replace_surrogates
+from .kept import values_column
 from .reader import LineBasedReader
 from .source import SourceFile
 
@@ -20,12 +21,14 @@ class _Parsed(NamedTuple):
     values: pa.Array  # (D,) string or list<string>
     keys: pa.Array | None  # (D,) string; None if the options name no field for it
     lines: Callable[[int], int]  # number of the line of each document
+    kept: pa.Table | None  # the fields that the option keep names
 
 
 class JSONLinesReader(LineBasedReader):
     """One JSON object per line; blank lines are skipped."""
 
     kind = "JSONLines"
+    has_columns = True
 
     def parse(self, file: SourceFile, data: bytes, line: int) -> Batch:
         """Return one document per object."""
@@ -34,7 +37,13 @@ class JSONLinesReader(LineBasedReader):
             parsed = self._parse_slowly(file, data, line)
         lines = parsed.lines
         return column_batch(
-            self.options, file.name, parsed.values, parsed.keys, lambda row: f"{file.url}, line {lines(row)}", line
+            self.options,
+            file.name,
+            parsed.values,
+            parsed.keys,
+            lambda row: f"{file.url}, line {lines(row)}",
+            line,
+            parsed.kept,
         )
 
     def _parse_quickly(self, data: bytes, line: int) -> _Parsed | None:
@@ -42,14 +51,15 @@ class JSONLinesReader(LineBasedReader):
         field = _field(self.options)
         key = self.options.key
         # A dot may be part of a name, or lead to a field of a nested object.
-        if not _is_utf8(data) or "." in field.name or (key and "." in key):
+        if not _is_utf8(data) or any("." in name for name in (field.name, key or "", *self.options.keep)):
             return None
+        others = _kept_fields(data, [name for name in self.options.keep if name not in (field.name, key)])
         if not key:
-            table = _parse_json(data, pa.schema([field]))
+            table = _parse_json(data, pa.schema([field, *others]))
             return self._accept(table, field, None, line)
         # Keys may be strings or integers.
         for key_type in (pa.string(), pa.int64()):
-            table = _parse_json(data, pa.schema([field, pa.field(key, key_type)]))
+            table = _parse_json(data, pa.schema([field, pa.field(key, key_type), *others]))
             parsed = self._accept(table, field, key, line)
             if parsed is not None:
                 return parsed
@@ -61,7 +71,8 @@ class JSONLinesReader(LineBasedReader):
         if table[field.name].null_count and self.options.null_text == "error":
             return None
         keys = _as_array(table[key]).cast(pa.string()) if key else None
-        return _Parsed(_as_array(table[field.name]), keys, lambda row: line + row)
+        kept = table.select(list(self.options.keep)) if self.options.keep else None
+        return _Parsed(_as_array(table[field.name]), keys, lambda row: line + row, kept)
 
     def _parse_slowly(self, file: SourceFile, data: bytes, first_line: int) -> _Parsed:
         """Parse line by line; raise DataError for the first bad line."""
@@ -70,6 +81,7 @@ class JSONLinesReader(LineBasedReader):
         values: list[Any] = []
         keys: list[str | None] = []
         lines: list[int] = []
+        kept: dict[str, list[Any]] = {name: [] for name in self.options.keep}
         # Not splitlines: it would also cut at carriage returns, and lines would be counted wrongly.
         for line, raw in enumerate(data.split(b"\n"), first_line):
             if not raw.strip():
@@ -82,7 +94,13 @@ class JSONLinesReader(LineBasedReader):
             values.append(_checked(value, field, where))
             keys.append(_key_text(_value_at(found, key)) if key else f"{file.name}:{line}")
             lines.append(line)
-        return _Parsed(pa.array(values, field.type), pa.array(keys, pa.string()), lines.__getitem__)
+            for name, column in kept.items():
+                column.append(_value_at(found, name))
+        table = None
+        if kept:
+            where = f"{file.url}, line {first_line} or after"
+            table = pa.table({name: values_column(column, name, where) for name, column in kept.items()})
+        return _Parsed(pa.array(values, field.type), pa.array(keys, pa.string()), lines.__getitem__, table)
 
 
 def _value_at(found: dict[str, Any], name: str) -> Any:
@@ -101,6 +119,16 @@ def _field(options: ReadOptions) -> pa.Field:
     if options.tokens:
         return pa.field(options.tokens, pa.list_(pa.string()))
     return pa.field(options.text, pa.string())
+
+
+def _kept_fields(data: bytes, names: Sequence[str]) -> list[pa.Field]:
+    """Return fields with the types of the first object. If later objects differ, the block is parsed line by line."""
+    try:
+        first = json.loads(data[: data.find(b"\n")])
+    except (ValueError, RecursionError):
+        first = {}
+    types = {bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
+    return [pa.field(name, types.get(type(_value_at(first, name)), pa.string())) for name in names]
 
 
 def _parse_json(data: bytes, schema: pa.Schema) -> pa.Table | None:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 
 from .bad_lines import bad_line, halve_block, parse_good_lines
 from .batches import BATCH_BYTES, Batch, ReadOptions
+from .kept import check_kept_names
 from .source import Partition, SourceFile, line_blocks, open_file
 
 #: Bytes of a partition. A partition is the unit of work that is repeated after an interruption.
@@ -29,8 +30,17 @@ class Reader(ABC):
     is_repeatable: ClassVar[bool] = True
     #: Whether bad lines can be skipped.
     can_skip: ClassVar[bool] = False
+    #: Whether a document is a row with further columns, which the option keep can name.
+    has_columns: ClassVar[bool] = False
+    #: Whether columns have types. If not, all values are text.
+    is_typed: ClassVar[bool] = True
 
     def __init__(self, files: Sequence[SourceFile], options: ReadOptions):
+        check_kept_names(options.keep)
+        if options.keep and not self.has_columns:
+            raise ValueError(
+                f"keep: {self.kind} has no columns besides the documents; Parquet, JSONL, CSV and tables in memory do"
+            )
         self.files = tuple(files)
         self.options = options
 

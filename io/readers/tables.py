@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from ..stores.store import DataError
 from .bad_lines import bad_line, parse_good_lines, without_documents
 from .batches import BATCH_BYTES, BadLine, Batch, ReadOptions, RowName, as_text, column_at, column_batch
+from .kept import kept_column
 from .reader import PARTITION_BYTES, Reader
 from .source import Partition, SourceFile, open_file, read_some
 
@@ -32,9 +33,10 @@ def _row_name(file: SourceFile, first_row: int) -> RowName:
 
 
 def _wanted_columns(options: ReadOptions) -> list[str]:
-    """Return the column of text or tokens and, if the options name one, that of the key."""
+    """Return the columns to read, each once: text or tokens, the key if the options name one, and those to keep."""
     content = options.tokens or options.text
-    return [content, options.key] if options.key else [content]
+    key = [options.key] if options.key else []
+    return list(dict.fromkeys([content, *key, *options.keep]))
 
 
 def _check_columns(file: SourceFile, present: list[str], wanted: list[str]) -> None:
@@ -43,10 +45,17 @@ def _check_columns(file: SourceFile, present: list[str], wanted: list[str]) -> N
         if name not in present:
             raise DataError(
                 f"{file.url}: no column {name!r}; the columns are {', '.join(present) or 'empty'}; "
-                f"name one of them with text, tokens or key"
+                f"name one of them with text, tokens, key or keep"
             )
         if present.count(name) > 1:
             raise DataError(f"{file.url}: {present.count(name)} columns have the name {name!r}; rename all but one")
+
+
+def _kept_table(block: pa.RecordBatch, options: ReadOptions, row_name: RowName) -> pa.Table | None:
+    """Return the columns that the options keep, or None if they keep none."""
+    if not options.keep:
+        return None
+    return pa.table({name: kept_column(column_at(block, name), name, row_name(0)) for name in options.keep})
 
 
 def _first_line(error: Exception) -> str:
@@ -62,6 +71,8 @@ class CSVReader(Reader):
 
     kind = "CSV"
     can_skip = True
+    has_columns = True
+    is_typed = False
 
     def partitions(self) -> Iterable[Partition]:
         """Return one partition per file: quoted fields may hold newlines, so a file cannot be cut at lines."""
@@ -103,8 +114,9 @@ class CSVReader(Reader):
         values = as_text(block.column(0), self.options, row_name)
         if self.options.tokens:
             values = pc.utf8_split_whitespace(values).cast(pa.large_list(pa.large_string()))
-        keys = block.column(1) if self.options.key else None
-        return column_batch(self.options, file.name, values, keys, row_name, first_row)
+        keys = block.column(self.options.key) if self.options.key else None
+        kept = _kept_table(block, self.options, row_name)
+        return column_batch(self.options, file.name, values, keys, row_name, first_row, kept)
 
 
 #: Rows of a table, and the number of the first one.
@@ -134,7 +146,7 @@ def _open_csv(
     stream: "_CheckedStream", delimiter: str, columns: list[str], skip: RowSkipper | None
 ) -> Iterable[pa.RecordBatch]:
     # Text is read as bytes, because `as_text` has its own message for invalid UTF-8.
-    types = dict(zip(columns, (pa.binary(), pa.string()), strict=False))
+    types = dict.fromkeys(columns, pa.string()) | {columns[0]: pa.binary()}
     return pyarrow.csv.open_csv(
         stream,
         pyarrow.csv.ReadOptions(use_threads=False, block_size=BATCH_BYTES),
@@ -184,6 +196,7 @@ class ParquetReader(Reader):
     """A column of text or of token lists in Parquet files."""
 
     kind = "Parquet"
+    has_columns = True
 
     def partitions(self) -> Iterable[Partition]:
         """Group consecutive row groups of a file into partitions of about PARTITION_BYTES."""
@@ -212,7 +225,9 @@ class ParquetReader(Reader):
     def _batch(self, file: SourceFile, block: pa.RecordBatch, first_row: int) -> Batch:
         values = column_at(block, self.options.tokens or self.options.text)
         keys = column_at(block, self.options.key) if self.options.key else None
-        return column_batch(self.options, file.name, values, keys, _row_name(file, first_row), first_row)
+        row_name = _row_name(file, first_row)
+        kept = _kept_table(block, self.options, row_name)
+        return column_batch(self.options, file.name, values, keys, row_name, first_row, kept)
 
 
 def _paths(schema: pa.Schema) -> list[str]:

@@ -5,7 +5,7 @@ Layout below the URL::
     corpus.json          kind, format, counts, chunk table, hash; written last: a folder without it is no corpus
     vocabulary.parquet   word, term_frequency, document_frequency; the row number is the word's id
     columns.parquet      word: the columns of the matrix that the corpus was made from, in its order, if they have names
-    documents-<part>.parquet   key, file, chunk, row; one row per document, in order
+    documents-<part>.parquet   key, file, chunk, row, and the columns that ingest kept; one row per document, in order
     <part>/<c>/          one Zarr group per chunk, see Chunk
 
 The part is ``train`` or ``held_out``. Words are numbered by falling term frequency.
@@ -170,9 +170,23 @@ class Corpus:
     def documents(self) -> pa.Table:
         """One row per document of this part, in order.
 
-        Columns: key (from the source, or ``file:row``), file (URL of the source file), chunk, and row (in the chunk).
+        Columns: key (from the source, or ``file:row``), file (URL of the source file), chunk, row (in the chunk), and
+        those that ingest kept.
         """
         return self.store.read_parquet(f"documents-{self.part}.parquet")
+
+    @cached_property
+    def kept_columns(self) -> list[str]:
+        """Names of the columns of the source that ingest kept, such as date and title."""
+        options = self.meta["about"].get("identity", {}).get("options", {})
+        return list(options.get("keep", []))
+
+    def read_rows(self, first: int, stop: int, columns: Sequence[str] | None = None) -> pa.Table:
+        """Read the documents ``first`` to ``stop - 1`` of the table of documents, without reading the rest of it.
+
+        ``columns`` are some of the columns of `documents`; by default, all.
+        """
+        return self.store.read_parquet_rows(f"documents-{self.part}.parquet", first, stop, columns)
 
     def read_chunk(self, index: int) -> Chunk:
         """Read chunk ``index`` of this part and verify its checksums."""

@@ -4,6 +4,8 @@ Arrow's threads may still hold Python objects when the interpreter exits, which 
 this happened to one of ten short processes (https://github.com/apache/arrow/issues/34314).
 """
 
+import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +16,19 @@ def read_parquet(source: Any) -> pa.Table:
     """Read a whole Parquet file from a path, stream or buffer; raise pyarrow.ArrowInvalid if it is not one."""
     with pq.ParquetFile(source, pre_buffer=False) as file:
         return file.read(use_threads=False)
+
+
+def read_parquet_rows(source: Any, first: int, stop: int, columns: Sequence[str] | None = None) -> pa.Table:
+    """Read some consecutive rows of a Parquet file; raise pyarrow.ArrowInvalid if it is not one."""
+    with pq.ParquetFile(source, pre_buffer=False) as file:
+        sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
+        ends = list(itertools.accumulate(sizes))
+        groups = [group for group, end in enumerate(ends) if end > first and end - sizes[group] < stop]
+        if not groups:
+            return file.schema_arrow.empty_table().select(list(columns or file.schema_arrow.names))
+        start = ends[groups[0]] - sizes[groups[0]]
+        table = file.read_row_groups(groups, None if columns is None else list(columns), use_threads=False)
+        return table.slice(first - start, stop - first)
 
 
 def parquet_bytes(table: pa.Table) -> bytes:

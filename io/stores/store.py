@@ -20,7 +20,7 @@ import pyarrow as pa
 from fsspec.implementations.local import LocalFileSystem
 
 from .local_files import TEMPORARY, flush_path, remove_path, replacing, temporary_path
-from .parquet import parquet_bytes, read_parquet
+from .parquet import parquet_bytes, read_parquet, read_parquet_rows
 from .request_counter import REQUESTS
 from .zarr_files import encode_group, read_group, read_rows
 
@@ -270,6 +270,16 @@ class Store:
         try:
             with self.explained_errors(name), self.fs.open(self.where(name), "rb") as file:
                 return read_parquet(file)
+        except FileNotFoundError:
+            raise DataError(f"{self.where(name)}: missing; restore it or write the store again") from None
+        except pa.ArrowInvalid as error:
+            raise DataError(f"{self.where(name)}: damaged ({error}); restore it or write the store again") from None
+
+    def read_parquet_rows(self, name: str, first: int, stop: int, columns: Sequence[str] | None = None) -> pa.Table:
+        """Return the rows ``first`` to ``stop - 1`` of a Parquet file. Only their row groups are read."""
+        try:
+            with self.explained_errors(name), self.fs.open(self.where(name), "rb") as file:
+                return read_parquet_rows(file, first, stop, columns)
         except FileNotFoundError:
             raise DataError(f"{self.where(name)}: missing; restore it or write the store again") from None
         except pa.ArrowInvalid as error:

@@ -24,6 +24,7 @@ LATER_OPTIONS = (
     "binarize",
     "on_bad_line",
     "max_bad_lines",
+    "keep",
 )
 #: Options that name a file, which may be a URL with a secret.
 FILE_OPTIONS = ("vocabulary_file", "keys_file")

@@ -56,6 +56,7 @@ class PartitionCounts(TypedDict):
     batches: int
     bad_lines: int
     bad_example: str  # what is wrong with the first bad line; empty if there is none
+    kept: list[list[str]]  # for each kept column, the kinds that the values of each batch fit, see io.readers.kept
 
 
 class BucketCounts(TypedDict):

@@ -60,6 +60,9 @@ class IngestOptions(ReadOptions, TokenOptions, VocabularyOptions):
         also writes it to ``bad-lines.jsonl`` in the corpus, with the reason.
     max_bad_lines : int or float, default=0.1
         More bad lines than this are an error in any case. An integer is a number, a float a share of all lines.
+    keep : list of str, optional
+        Columns or fields of the source that are stored with the documents, such as the date, the title and the author.
+        `Corpus.documents` has them, with types, and so do the files that ``corpusmill transform`` writes.
     held_out : float, default=0.0
         Share of the documents to set aside for evaluation. A hash of a document's key decides.
     chunk_tokens : int, optional

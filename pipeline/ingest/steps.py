@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ...io.readers.kept import KINDS, common_kind
 from ...io.readers.reader import Reader
 from ...io.readers.source import Partition
 from ...io.stores.corpus import ChunkInfo, Corpus, commit_corpus, vocabulary_hash
@@ -28,6 +29,9 @@ from .work_files import read_table, write_table
 
 #: Words of partitions that one task looks up in the vocabulary, about. They take some 100 bytes each.
 GROUP_WORDS = 1 << 20
+
+#: Documents of a row group of documents-<part>.parquet. A reader of one document reads its whole row group.
+DOCUMENTS_PER_GROUP = 1 << 16
 
 Result = TypeVar("Result")
 
@@ -110,8 +114,11 @@ class Ingest:
         vocabulary = self._merge_words(counted)
         encoded = self._run_stage("ids", tasks.number_partitions, _groups_of_partitions(counted))
         chunk_tokens = self._chunk_tokens(encoded)
-        written = self._write_chunks(len(counted), chunk_tokens)
-        self._finish(vocabulary, written, _about(self.job, counted, encoded, chunk_tokens))
+        kinds = [
+            common_kind(counts["kept"][column] for counts in counted) for column, _ in enumerate(self.job.options.keep)
+        ]
+        written = self._write_chunks(len(counted), chunk_tokens, kinds)
+        self._finish(vocabulary, written, kinds, _about(self.job, counted, encoded, chunk_tokens))
 
     def _count_partitions(self) -> list[PartitionCounts]:
         reader = self.reader.for_tasks()
@@ -167,13 +174,15 @@ class Ingest:
                 smallest = min(smallest, usable) if smallest else usable
         return smallest
 
-    def _write_chunks(self, n_partitions: int, chunk_tokens: int) -> dict[str, list[WrittenChunk]]:
+    def _write_chunks(
+        self, n_partitions: int, chunk_tokens: int, kinds: Sequence[str]
+    ) -> dict[str, list[WrittenChunk]]:
         """Write the chunks of all parts in one stage, so that workers need not wait between the parts."""
         ranges = cut_chunks(self.job, n_partitions, chunk_tokens)
-        arguments = [(part, chunk, ranges[part][chunk]) for part in PARTS for chunk in range(len(ranges[part]))]
+        arguments = [(part, chunk, ranges[part][chunk], kinds) for part in PARTS for chunk in range(len(ranges[part]))]
         results = self._run_stage("chunks", tasks.gather_chunk, arguments)
         written: dict[str, list[WrittenChunk]] = {part: [] for part in PARTS}
-        for (part, _, _), result in zip(arguments, results, strict=True):
+        for (part, *_), result in zip(arguments, results, strict=True):
             written[part].append(result)
         return written
 
@@ -205,13 +214,19 @@ class Ingest:
         # In the first stage, task i reads partition i.
         self._report(stage, len(results), total, results if stage == "tokens" else None)
 
-    def _finish(self, vocabulary: pa.Table, written: dict[str, list[WrittenChunk]], about: dict[str, Any]) -> None:
+    def _finish(
+        self,
+        vocabulary: pa.Table,
+        written: dict[str, list[WrittenChunk]],
+        kinds: Sequence[str],
+        about: dict[str, Any],
+    ) -> None:
         """Write the tables of documents, the vocabulary, and at last corpus.json."""
         # A process that was paused must not replace the tables of the corpus that another one has written meanwhile.
         self.check_lock()
         digest = hashlib.sha256(vocabulary_hash(vocabulary["word"].to_pylist()).encode())
         for part in PARTS:
-            _write_documents(self.job, part, len(written[part]))
+            _write_documents(self.job, part, len(written[part]), kinds)
             for chunk in written[part]:
                 digest.update(f"{part} {chunk['digest']}\n".encode())
         infos = {part: [ChunkInfo(**chunk["info"]) for chunk in written[part]] for part in PARTS}
@@ -249,9 +264,12 @@ def _groups_of_partitions(counted: Sequence[PartitionCounts]) -> list[tuple[int,
     return groups
 
 
-def _write_documents(job: Job, part: str, n_chunks: int) -> None:
-    """Write documents-<part>.parquet, chunk by chunk."""
-    schema = pa.schema([("key", pa.string()), ("file", pa.string()), ("chunk", pa.int32()), ("row", pa.int32())])
+def _write_documents(job: Job, part: str, n_chunks: int, kinds: Sequence[str]) -> None:
+    """Write documents-<part>.parquet, chunk by chunk. ``kinds`` has the kind of each kept column."""
+    names = list(job.options.keep)
+    kept = [(name, KINDS[kind]) for name, kind in zip(names, kinds, strict=True)]
+    own = [("key", pa.string()), ("file", pa.string()), ("chunk", pa.int32()), ("row", pa.int32())]
+    schema = pa.schema([*own, *kept])
     store = job.store
     store.fs.makedirs(store.path, exist_ok=True)
     with (
@@ -262,7 +280,8 @@ def _write_documents(job: Job, part: str, n_chunks: int) -> None:
             keys = read_table(job.files, f"keys/{part}-{chunk:06d}.arrow")
             chunk_column = np.full(keys.num_rows, chunk, np.int32)
             row_column = np.arange(keys.num_rows, dtype=np.int32)
-            writer.write_table(pa.table([keys["key"], keys["file"], chunk_column, row_column], schema=schema))
+            columns = [keys["key"], keys["file"], chunk_column, row_column, *(keys[name] for name in names)]
+            writer.write_table(pa.table(columns, schema=schema), row_group_size=DOCUMENTS_PER_GROUP)
 
 
 def check_bad_lines(counted: Sequence[PartitionCounts], limit: int | float) -> None:

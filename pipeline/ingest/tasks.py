@@ -5,21 +5,22 @@ Work files are in ``<corpus>/.work/<digest>/``, where the digest identifies the 
 buckets by their hash::
 
     <stage>/<i>.json               result of task i; it is written last, and marks the task as done
-    batches/<p>/<b>.arrow          one row per document of a batch: key, held_out, numbers of its words, file
+    batches/<p>/<b>.arrow          one row per document of a batch: key, held_out, numbers of its words, file, kept
+                                   columns
     counts/<p>.arrow               words of partition p, their counts and numbers: one record batch per bucket
     merged/<bucket>.arrow          words of a bucket that are kept, with counts over all partitions
     vocabulary.arrow               all words that are kept; a row's number is the id
     given.arrow                    the vocabulary that the caller gave, if there is one
     word-ids/<p>.arrow             id of each word number of partition p, -1 for words that are not kept
     lengths/<p>.arrow              one row per document: held_out, number of tokens, batch
-    keys/<part>-<c>.arrow          keys and files of the documents of chunk c
+    keys/<part>-<c>.arrow          keys, files and kept columns of the documents of chunk c
     bad/<p>.jsonl                  bad lines of partition p, if there are any
 """
 
 import hashlib
 import itertools
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import TypeVar
 
@@ -28,6 +29,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...io.readers.batches import BadLine
+from ...io.readers.kept import KINDS, as_kind, kinds_of
 from ...io.readers.reader import Reader
 from ...io.readers.source import Partition
 from ...io.stores.chunk import make_chunk
@@ -56,7 +58,8 @@ def run_and_record(function: Callable[..., Result], job: Job, stage: str, index:
 def count_partition(job: Job, index: int, reader: Reader, part: Partition) -> PartitionCounts:
     """Tokenise a partition. Write its tokens batch by batch, and its words with their counts."""
     words = PartitionWords(job.options)
-    counts = PartitionCounts(documents=0, counted=0, tokens=0, words=0, batches=0, bad_lines=0, bad_example="")
+    counts = PartitionCounts(documents=0, counted=0, tokens=0, words=0, batches=0, bad_lines=0, bad_example="", kept=[])
+    kinds = [list(KINDS) for _ in job.options.keep]
     bad: list[BadLine] = []
     for batch in reader.read(part):
         bad += batch.bad
@@ -68,12 +71,18 @@ def count_partition(job: Job, index: int, reader: Reader, part: Partition) -> Pa
             "tokens": _token_lists(doc_ptr, numbers),
             "file": _file_column(batch.keys, part),
         }
+        if batch.kept is not None:
+            columns |= {_kept_name(name): batch.kept[name] for name in job.options.keep}
+            for column, name in enumerate(job.options.keep):
+                fitting = kinds_of(batch.kept[name], reader.is_typed)
+                kinds[column] = [kind for kind in kinds[column] if kind in fitting]
         write_table(job.files, _batch_name(index, counts["batches"]), pa.table(columns))
         counts["batches"] += 1
         counts["documents"] += len(held_out)
         counts["counted"] += int(np.count_nonzero(~held_out))
         counts["tokens"] += len(numbers)
     counts["words"] = _write_counts(job, index, words.table())
+    counts["kept"] = kinds
     if bad:
         counts["bad_lines"] = len(bad)
         counts["bad_example"] = bad[0].error
@@ -216,8 +225,13 @@ def token_arrays(table: pa.Table) -> tuple[np.ndarray, np.ndarray]:
     return np.append(0, np.cumsum(lengths)), tokens
 
 
-def gather_chunk(job: Job, part: str, chunk: int, ranges: list[DocumentRange]) -> WrittenChunk:
-    """Collect the documents of a chunk, sort their tokens by word as well, and write the chunk."""
+def gather_chunk(
+    job: Job, part: str, chunk: int, ranges: list[DocumentRange], kinds: Sequence[str] = ()
+) -> WrittenChunk:
+    """Collect the documents of a chunk, sort their tokens by word as well, and write the chunk.
+
+    ``kinds`` has the kind of each kept column, see ``io.readers.kept``.
+    """
     keys = []
     lengths = [np.zeros(1, np.int64)]
     words = []
@@ -227,7 +241,10 @@ def gather_chunk(job: Job, part: str, chunk: int, ranges: list[DocumentRange]) -
         ids = read_table(job.files, _ids_name(partition))["id"].to_numpy()
         for rows in _rows_of_ranges(table, part, group):
             doc_ptr, kept = voc.encode(*token_arrays(rows), ids)
-            keys.append(rows.select(["key", "file"]))
+            columns = {"key": rows["key"], "file": rows["file"]}
+            for name, kind in zip(job.options.keep, kinds, strict=True):
+                columns[name] = as_kind(rows[_kept_name(name)], kind)
+            keys.append(pa.table(columns))
             lengths.append(np.diff(doc_ptr))
             words.append(kept)
     write_table(job.files, f"keys/{part}-{chunk:06d}.arrow", pa.concat_tables(keys))
@@ -236,6 +253,11 @@ def gather_chunk(job: Job, part: str, chunk: int, ranges: list[DocumentRange]) -
     digest.update(made.words.data)
     info = write_chunk(job.store, part, made)
     return WrittenChunk(info=asdict(info), digest=digest.hexdigest())
+
+
+def _kept_name(name: str) -> str:
+    """Return the name of a kept column in a file of a batch, which has columns of its own."""
+    return f"kept:{name}"
 
 
 def _rows_of_ranges(table: pa.Table, part: str, ranges: Iterable[DocumentRange]) -> list[pa.Table]:

@@ -44,6 +44,7 @@ def ingest_options(config: Config, overwrite: bool = False) -> IngestOptions:
     options = {key: value for key, value in sections.items() if key in names}
     if isinstance(options["stop_words"], list):
         options["stop_words"] = tuple(options["stop_words"])
+    options["keep"] = tuple(options["keep"])
     return IngestOptions(**options | {"overwrite": overwrite})
 
 

@@ -146,4 +146,4 @@ def transform(model_url: str, corpus_url: str, out: str, part: str, client: "Cli
     model = load_text_model(model_url)
     corpus = Corpus(corpus_url, part)
     counts = model.transform_to(corpus, out, client=client)
-    return {"out": out, "files": len(corpus.chunks), "columns": ["document", "weights"], **counts}
+    return {"out": out, "files": len(corpus.chunks), "columns": ["document", "weights", *corpus.kept_columns], **counts}

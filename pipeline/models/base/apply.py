@@ -105,21 +105,29 @@ def transform_chunk(model: ModelHandle, data: DataRef, index: int) -> np.ndarray
 
 
 def write_transformed_chunk(model: ModelHandle, data: DataRef, index: int, out: str) -> TransformCounts:
-    """Transform the documents of a chunk and write a Parquet file with the columns ``document`` and ``weights``."""
+    """Transform the documents of a chunk, and write a Parquet file.
+
+    Its columns are ``document``, ``weights``, and those that ingest kept.
+    """
     estimator, documents = _open(model, data, index)
     chunk = documents.chunk
-    names = documents.corpus.documents["key"].slice(documents.corpus.chunks[index].first_document, chunk.n_documents)
+    kept = documents.corpus.kept_columns
+    first = documents.corpus.chunks[index].first_document
+    known = documents.corpus.read_rows(first, first + chunk.n_documents, ["key", *kept])
     groups = _row_groups(estimator, documents)
     # The first group has no rows. It gives the type and the length of a row, which the schema needs.
     empty = next(groups)
     weights = pa.list_(pa.from_numpy_dtype(empty.dtype), empty.shape[1])
     sink = pa.BufferOutputStream()
-    with pq.ParquetWriter(sink, pa.schema({"document": names.type, "weights": weights})) as file:
+    types = {"document": known["key"].type, "weights": weights} | {name: known[name].type for name in kept}
+    with pq.ParquetWriter(sink, pa.schema(types)) as file:
         for rows in groups:
             group = pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), type=weights)
             # Each call writes one row group, so memory holds no more than one group of rows.
-            file.write_table(pa.table({"document": names[: len(rows)], "weights": group}, file.schema))
-            names = names[len(rows) :]
+            some = known[: len(rows)]
+            columns = [some["key"], group, *(some[name] for name in kept)]
+            file.write_table(pa.table(columns, schema=file.schema))
+            known = known[len(rows) :]
     Store(out).write_bytes(f"part-{index:06d}.parquet", sink.getvalue())
     return {
         "documents": chunk.n_documents,

@@ -33,6 +33,8 @@ PATTERNS = {
     "timestamp": r"^\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?$",
     "timestamp-utc": r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:?\d\d)$",
 }
+#: Tests for Arrow's types of text. CSV is read as binary, and polars has views.
+TEXT_TYPES = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_binary)
 #: Names of columns that a table of documents, or of their weights, has already.
 RESERVED = ("key", "file", "chunk", "row", "document", "weights")
 
@@ -51,7 +53,7 @@ def kept_column(column: pa.Array, name: str, where: str) -> pa.Array:
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     kind = column.type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind):
+    if any(is_of_kind(kind) for is_of_kind in TEXT_TYPES):
         return _as_utf8(column, name, where)
     is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
     is_time = pa.types.is_date(kind) or pa.types.is_timestamp(kind)

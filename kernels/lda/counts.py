@@ -11,12 +11,14 @@ reads it for every token; see `DocumentCounts`. A row of B has its topics in asc
 Reference implementation: tests/helpers/naive.py, `lda_counts`.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numba.cpython.unsafe.numbers import trailing_zeros
 
 from ..jit import kernel
+from ..simd.addresses import addresses, read_at
 
 #: The largest count of one packed entry. A larger count is split over several entries of the same topic.
 MAX_COUNT = (1 << 16) - 1
@@ -296,6 +298,65 @@ def merge_counts(left: WordCounts, right: WordCounts) -> WordCounts:
     """Add two tables of the same words. In each row, topics must ascend in both tables, and they do in the sum."""
     table = _empty_table(len(left.row_ptr) - 1, len(left.topics) + len(right.topics))
     return _first_entries(table, _merge_counts(left, right, table))
+
+
+def merge_many(tables: Sequence[WordCounts]) -> WordCounts:
+    """Add any number of tables of the same words, each with ascending topics in its rows.
+
+    Each entry is read once. Merging the tables one after the other would read the growing sum every time.
+    """
+    if len(tables) == 1:
+        return tables[0]
+    if len(tables) == 2:
+        return merge_counts(*tables)
+    bound = sum(len(table.topics) for table in tables)
+    # One slack entry, because `_drain` writes one past the end.
+    merged = _empty_table(len(tables[0].row_ptr) - 1, bound + 1)
+    n_topics = 1 + max(int(table.topics.max(initial=0)) for table in tables)
+    # The kernel reads raw memory, so each array must have its type. No array is copied that has it.
+    row_ptrs = [np.ascontiguousarray(table.row_ptr, np.int64) for table in tables]
+    topics = [np.ascontiguousarray(table.topics, np.uint16) for table in tables]
+    counts = [np.ascontiguousarray(table.counts, np.int32) for table in tables]
+    sources = WordCounts(addresses(row_ptrs), addresses(topics), addresses(counts))
+    return _first_entries(merged, _merge_many(sources, merged, n_topics))
+
+
+@kernel
+def _merge_many(sources: WordCounts, table: WordCounts, n_topics: int) -> np.int64:
+    """Add the tables at the addresses ``sources``, each (n,) uint64; return the number of entries of ``table``."""
+    row_ptrs, all_topics, all_counts = sources
+    row_ptr, topics, counts = table
+    n_tables = len(row_ptrs)
+    row = np.zeros(n_topics, np.int32)
+    marks = np.zeros((n_topics + 63) // 64, np.uint64)
+    end = np.uint64(0)
+    for v in range(len(row_ptr) - 1):
+        # A row that only one table has is copied.
+        filled = 0
+        only = 0
+        for t in range(n_tables):
+            if read_at(row_ptrs[t], v, row_ptr) < read_at(row_ptrs[t], v + 1, row_ptr):
+                filled += 1
+                only = t
+        first = only if filled == 1 else 0
+        last = only + 1 if filled == 1 else n_tables
+        for t in range(first, last):
+            from_topics = all_topics[t]
+            from_counts = all_counts[t]
+            for e in range(read_at(row_ptrs[t], v, row_ptr), read_at(row_ptrs[t], v + 1, row_ptr)):
+                k = np.uint64(read_at(from_topics, e, topics))
+                count = read_at(from_counts, e, counts)
+                if filled == 1:
+                    topics[end] = k
+                    counts[end] = count
+                    end += ONE
+                else:
+                    row[k] += count
+                    marks[k >> SIX] |= ONE << (k & np.uint64(63))
+        if filled > 1:
+            end = _drain(row, marks, topics, counts, end)
+        row_ptr[v + 1] = end
+    return np.int64(end)
 
 
 def add_words(

@@ -8,8 +8,9 @@ The rows of the model are cut into blocks, so that neither a sweep nor an update
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
@@ -132,6 +133,9 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
         Share of a worker's memory for results that wait on the worker for other tasks.
     parallelism_hint : str
         Advice that completes the warning that a round has fewer tasks than the cluster has threads.
+    merges_many : bool
+        Whether `merge_many` is faster than merging one delta after the other. Exact deltas then wait before they are
+        merged, in about as many bytes as their sum has.
     divergence_hint : str
         Advice that completes the error that the model has numbers that are not finite.
     size_hint : str
@@ -179,6 +183,7 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
     default_max_shards: ClassVar[int] = MAX_SHARDS
     held_share: ClassVar[float] = 0.0
     parallelism_hint: ClassVar[str] = "ingest with a smaller chunk_tokens"
+    merges_many: ClassVar[bool] = False
     divergence_hint: ClassVar[str] = "look for extreme numbers in the data and in the parameters"
     size_hint: ClassVar[str] = "cut the model with n_blocks"
 
@@ -287,6 +292,10 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
         merges move fewer bytes.
         """
         return False
+
+    def merge_many(self, deltas: Sequence[Arrays]) -> Arrays:
+        """Add deltas of the same block, whose order makes no difference; see `merges_many`."""
+        return reduce(self.merge, deltas)
 
     def pack(self, arrays: Arrays) -> Arrays:
         """Return a delta or a block in a smaller form, for the network and for the store; by default unchanged.

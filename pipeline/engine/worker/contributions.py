@@ -59,7 +59,9 @@ class SweepPhase:
     def partial_sums(self) -> PartialSums:
         """Return an empty sum of deltas."""
         algorithm = self.job.algorithm
-        return PartialSums(len(self.shards), algorithm.merge, algorithm.is_exact(self.step))
+        is_exact = algorithm.is_exact(self.step)
+        merge_many = algorithm.merge_many if algorithm.merges_many else None
+        return PartialSums(len(self.shards), algorithm.merge, is_exact, merge_many)
 
 
 #: The deltas of some blocks of a contribution, by node of the merge tree.

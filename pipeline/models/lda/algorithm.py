@@ -5,7 +5,7 @@ are the topics of tokens. There are K topics, V words, and T tokens in a chunk.
 """
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -15,7 +15,7 @@ from ....io.stores.chunk import Chunk
 from ....io.stores.corpus import ChunkInfo, Corpus
 from ....io.stores.store import Arrays
 from ....kernels import random
-from ....kernels.lda.counts import WordCounts, count_documents, merge_counts, topic_totals
+from ....kernels.lda.counts import WordCounts, count_documents, merge_counts, merge_many, topic_totals
 from ....kernels.lda.esca import log_likelihood
 from ....kernels.lda.model import ModelBlock
 from ...engine.algorithm import Address, Algorithm, MemoryEstimate, Metrics, Model, PreviousModel, SweepResult
@@ -54,6 +54,7 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
     name: ClassVar[str] = "lda"
     # Enough for a thousand threads. Sums of counts are the same for any number of shards.
     default_max_shards: ClassVar[int] = 4096
+    merges_many: ClassVar[bool] = True
     size_hint: ClassVar[str] = "lower n_components, cut the model with n_blocks"
     #: Whether the sampler has kernels for CUDA.
     has_cuda_kernels: ClassVar[bool] = False
@@ -184,6 +185,10 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
     def merge(self, left: Arrays, right: Arrays) -> Arrays:
         """Add counts, exactly."""
         return merge_counts(WordCounts(**left), WordCounts(**right))._asdict()
+
+    def merge_many(self, deltas: Sequence[Arrays]) -> Arrays:
+        """Add the counts of many chunks, exactly."""
+        return merge_many([WordCounts(**delta) for delta in deltas])._asdict()
 
     def is_exact(self, step: int) -> bool:
         """Return True: all deltas are counts."""

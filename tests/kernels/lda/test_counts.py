@@ -4,7 +4,7 @@ from collections import Counter
 
 import numpy as np
 from corpusmill.io.stores.chunk import make_chunk
-from corpusmill.kernels.lda.counts import count_documents, count_words, merge_counts, topic_totals
+from corpusmill.kernels.lda.counts import count_documents, count_words, merge_counts, merge_many, topic_totals
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -65,6 +65,21 @@ def test_merged_counts_are_those_of_the_union(case, seed):
     for merged in (merge_counts(left, right), merge_counts(right, left)):
         for found, expected in zip(merged, whole, strict=True):
             np.testing.assert_array_equal(found, expected)
+
+
+@settings(deadline=None, max_examples=40)
+@given(corpora(), st.integers(0, 2**32), st.integers(1, 5))
+def test_many_tables_merged_at_once_are_the_table_of_the_union(case, seed, n_tables):
+    chunk, z, n_words, n_topics = case
+    part = np.random.default_rng(seed).integers(n_tables, size=len(chunk.word_ids))
+    words = (0, n_words)
+    whole = count_words(chunk.word_ids, chunk.word_ptr, z, words, n_topics)
+    tables = []
+    for number in range(n_tables):
+        word_ids = np.where(part == number, chunk.word_ids, np.uint32(n_words))
+        tables.append(count_words(word_ids, chunk.word_ptr, z, words, n_topics))
+    for found, expected in zip(merge_many(tables), whole, strict=True):
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_a_count_that_one_entry_cannot_hold_is_split():

@@ -55,6 +55,24 @@ def test_exact_sums_are_merged_at_once():
     assert deltas == [{"sum": 109}, {"sum": 1090}]
 
 
+def test_exact_sums_wait_until_they_are_as_large_as_the_largest():
+    merges = []
+
+    def add_many(deltas):
+        merges.append(len(deltas))
+        return {"sum": sum(delta["sum"] for delta in deltas)}
+
+    sums = PartialSums(16, add, is_exact=True, merge_many=add_many)
+    sums.add((0, 1), [{"sum": np.ones(8, np.int64)}])
+    for shard in range(1, 9):
+        sums.add((shard, shard + 1), [{"sum": np.ones(1, np.int64)}])
+    assert merges == [9]
+    sums.add((9, 10), [{"sum": np.ones(1, np.int64)}])
+    (delta,) = sums.total()
+    assert merges == [9, 2]
+    np.testing.assert_array_equal(delta["sum"], np.full(8, 10))
+
+
 @pytest.mark.parametrize("is_exact", [False, True])
 def test_threads_lose_no_delta(is_exact):
     sums = PartialSums(256, add, is_exact)

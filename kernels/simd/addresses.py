@@ -1,0 +1,32 @@
+"""Arrays by their addresses, for kernels that read any number of arrays. See lowering.py before changes."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from .lowering import BaseContext, Lowering, Signature, TypingContext, Values
+
+
+def addresses(arrays: Sequence[np.ndarray]) -> np.ndarray:
+    """Return the addresses of C-contiguous arrays: (n,) uint64. They hold as long as the caller keeps the arrays."""
+    for array in arrays:
+        assert array.flags.c_contiguous
+    return np.array([array.ctypes.data for array in arrays], np.uint64)
+
+
+@intrinsic
+def read_at(typingctx: TypingContext, address: types.Integer, index: types.Integer, like: types.Array) -> Lowering:
+    """Return element ``index`` of the array at ``address``, whose elements have the type of those of ``like``."""
+    if not isinstance(like, types.Array):
+        return None
+
+    def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Values) -> ir.Value:
+        element = context.get_value_type(like.dtype)
+        pointer = builder.inttoptr(values[0], ir.PointerType(element))
+        position = context.cast(builder, values[1], signature.args[1], types.uintp)
+        return builder.load(builder.gep(pointer, [position]))
+
+    return like.dtype(address, index, like), codegen

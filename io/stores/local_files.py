@@ -17,18 +17,19 @@ def temporary_path(target: Path) -> Path:
 
 
 @contextmanager
-def replacing(target: Path) -> Iterator[Path]:
+def replacing(target: Path, is_flushed: bool = True) -> Iterator[Path]:
     """Context manager: write the content of ``target`` to the temporary file whose path this yields.
 
     At the end, the file takes the place of ``target`` in one step. After an error, ``target`` is unchanged. The folder
-    is made if it is missing.
+    is made if it is missing. A file that is not flushed may be empty after a power cut.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = temporary_path(target)
     try:
         yield temporary
         # After a power cut, the new name must not lead to a file without content.
-        flush_path(temporary)
+        if is_flushed:
+            flush_path(temporary)
         # Renaming is atomic, so a reader finds either the old content or the new one.
         temporary.replace(target)
     finally:

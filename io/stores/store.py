@@ -240,8 +240,11 @@ class Store:
         except FileNotFoundError:
             raise DataError(f"{self.where(name)}: no such file") from None
 
-    def write_bytes(self, name: str, content: bytes) -> None:
-        """Write or replace a file in one step."""
+    def write_bytes(self, name: str, content: bytes, is_flushed: bool = True) -> None:
+        """Write or replace a file in one step.
+
+        A local file that is not flushed may be empty after a power cut. Flushing takes milliseconds.
+        """
         where = self.where(name)
         if not self.is_local:
             with self._explained_write_errors(name):
@@ -250,7 +253,7 @@ class Store:
             return
         target = Path(where)
         make_folder(target.parent)
-        with replacing(target) as temporary:
+        with replacing(target, is_flushed) as temporary:
             temporary.write_bytes(content)
 
     def read_json(self, name: str) -> Any:

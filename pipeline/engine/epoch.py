@@ -106,7 +106,8 @@ class _Engine:
         with ThreadPoolExecutor(1, "corpusmill-prune") as pool:
             reason = self._train(pool)
         # The run's folder is complete when training ends.
-        self._wait_for_pruning()
+        self._check_pruning()
+        self.run.prune()
         return reason
 
     def _train(self, pool: ThreadPoolExecutor) -> str:
@@ -157,12 +158,15 @@ class _Engine:
         return ""
 
     def _commit(self, step: int, rows: list[Metrics], pool: ThreadPoolExecutor) -> None:
-        """Commit a step. Its predecessors are deleted during the next step."""
-        self._wait_for_pruning()
+        """Commit a step. Its predecessors are deleted during the next steps."""
         self.run.commit(step, rows, keep=self.algorithm.rounds + 1)
-        self._pruning = pool.submit(self.run.prune)
+        # If steps are shorter than a deletion, one deletion is for several of them.
+        if self._pruning is None or self._pruning.done():
+            self._check_pruning()
+            self._pruning = pool.submit(self.run.prune)
 
-    def _wait_for_pruning(self) -> None:
+    def _check_pruning(self) -> None:
+        """Wait for the last deletion, and raise its error."""
         if self._pruning is not None:
             self._pruning.result()
 
@@ -238,7 +242,7 @@ class _Engine:
                 _add_numbers(measured, applied.measured)
             # A grid is trained by all threads at the same time.
             training = sum(applied.measured.get("seconds_kernel", 0.0) for applied in updated) / self.threads
-            seconds_merge += time.perf_counter() - merging - training
+            seconds_merge += swept.seconds_update + time.perf_counter() - merging - training
         metrics = self._reduce_shared(step, totals, sums, rows)
         # Those of this process: of this step, and of committing the last one.
         _add_numbers(measured, REQUESTS.take())

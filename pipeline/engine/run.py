@@ -127,11 +127,14 @@ class RunStore:
         head = self.head
         owner = head.owners.get(head.step, 0)
         name = f"{step_folder(head.step, owner)}/metrics.jsonl" if owner else "metrics.jsonl"
-        if not self.store.exists(name):
+        if head.step <= 0:
             return []
         with self._naming_damage(name):
             rows = [json.loads(line) for line in self.store.read_bytes(name).splitlines()]
-            return [row for row in rows if row["step"] <= head.step]
+            committed = [row for row in rows if row["step"] <= head.step]
+            if head.step > 0 and (not committed or committed[-1]["step"] != head.step):
+                raise ValueError("rows are missing")
+            return committed
 
     @contextlib.contextmanager
     def _naming_damage(self, name: str) -> Iterator[None]:
@@ -230,7 +233,8 @@ class OwnedRun(RunStore):
         Raises `io.stores.locks.Locked` if another process has taken over the run.
         """
         content = b"".join(self._line(row) for row in rows)
-        self.store.write_bytes(f"{self.folder(step)}/metrics.jsonl", content)
+        # The arrays of a step are not flushed either. A reader notices if one of these files did not survive.
+        self.store.write_bytes(f"{self.folder(step)}/metrics.jsonl", content, is_flushed=False)
         known: Mapping[int, int] = self.file.content["owners"]
         owners = {other: owner for other, owner in known.items() if step - keep < other < step}
         owners[step] = self.owner
@@ -238,8 +242,10 @@ class OwnedRun(RunStore):
 
     def prune(self) -> None:
         """Delete the folders of steps that are not valid, except those that this process writes now."""
-        step: int = self.file.content["step"]
-        owners: Mapping[int, int] = self.file.content["owners"]
+        # Another thread may commit a step meanwhile. This thread works with one version of HEAD.
+        head = self.file.content
+        step: int = head["step"]
+        owners: Mapping[int, int] = head["owners"]
         for name in self.store.names("epochs"):
             match = _STEP_FOLDER.fullmatch(name)
             if match is None:

@@ -45,6 +45,11 @@ class SweptRange:
             found |= contribution.reports
         return [found[position] for position in range(len(self._phase.shards))]
 
+    @property
+    def seconds_update(self) -> float:
+        """Seconds in which workers that have swept all shards updated the blocks."""
+        return sum(contribution.seconds_update for contribution in self._contributions)
+
     def sweep(self) -> None:
         """Sweep all shards that no contribution has."""
         while missing := self._missing():
@@ -88,6 +93,10 @@ class SweptRange:
                 self.sweep()
 
     def _update_blocks(self) -> list[AppliedBlock]:
+        for contribution in self._contributions:
+            # One worker has swept all shards, and has updated the blocks too.
+            if contribution.applied is not None:
+                return contribution.applied
         waiting = [block for block in self._phase.blocks if block not in self._applied]
         for blocks, results in self._executor.update(self._phase, self._contributions, waiting):
             self._applied.update(zip(blocks, results, strict=True))

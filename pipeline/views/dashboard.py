@@ -5,6 +5,8 @@ which the page, the JSON and the gauges show. Nothing in Dask is patched. Withou
 Dask's own pages. Without prometheus-client, there are no gauges.
 """
 
+import asyncio
+import contextlib
 import json
 import logging
 from collections.abc import Callable, Iterator
@@ -14,7 +16,7 @@ from distributed import Client, Scheduler
 from distributed.diagnostics.plugin import SchedulerPlugin
 
 from ..engine.cluster.plugins import Leases
-from ..engine.events import Callback, Event
+from ..engine.events import Event, RunFinished
 from .metrics import metric_families
 from .pages.live import WorkerMemory, render_content, render_frame
 from .status import EventMessage, RunStatus, event_from_message, event_message
@@ -27,14 +29,47 @@ TOPIC = "corpusmill"
 logger = logging.getLogger(__name__)
 
 
-def publish(client: Client) -> Callback:
+def publish(client: Client) -> "Publisher":
     """Add the page to a cluster's dashboard; return a callback that sends it every event of a run."""
     client.register_plugin(TrainingPage())
+    return Publisher(client)
 
-    def send(event: Event) -> None:
-        client.log_event(TOPIC, event_message(event))
 
-    return send
+class Publisher:
+    """Sends events to the scheduler while training continues.
+
+    Each message takes a round trip, so the events that arrive during one travel together in the next.
+    """
+
+    def __init__(self, client: Client):
+        self._client = client
+        # Only the client's event loop uses these.
+        self._waiting: list[EventMessage] = []
+        self._sending: asyncio.Task[None] | None = None
+
+    def __call__(self, event: Event) -> None:
+        self._client.loop.add_callback(self._add, event_message(event))
+        if isinstance(event, RunFinished):
+            # The page is complete when training ends.
+            self._client.sync(self.finish)
+
+    def _add(self, message: EventMessage) -> None:
+        self._waiting.append(message)
+        if self._sending is None or self._sending.done():
+            self._sending = asyncio.ensure_future(self._send())
+
+    async def _send(self) -> None:
+        # If the scheduler is lost, training itself reports it.
+        with contextlib.suppress(OSError):
+            while self._waiting:
+                messages = self._waiting
+                self._waiting = []
+                await self._client.scheduler.log_event(topic=TOPIC, msg=messages)
+
+    async def finish(self) -> None:
+        """Wait until all events are sent."""
+        if self._sending is not None:
+            await self._sending
 
 
 class TrainingPage(SchedulerPlugin):
@@ -81,13 +116,14 @@ class TrainingPage(SchedulerPlugin):
         if self.status.state == "running":
             self.status.workers_lost += 1
 
-    def log_event(self, topic: str, msg: EventMessage) -> None:
-        """Apply an event that a client logged."""
+    def log_event(self, topic: str, msg: list[EventMessage]) -> None:
+        """Apply events that a client logged."""
         if topic != TOPIC:
             return
-        event = event_from_message(msg)
-        if event is not None:
-            self.status.update(event, msg["time"])
+        for message in msg:
+            event = event_from_message(message)
+            if event is not None:
+                self.status.update(event, message["time"])
 
     def shards(self) -> list[str]:
         """Return the states of the epoch's shards; those that a worker processes right now are "running"."""

@@ -59,11 +59,11 @@ class Pool:
         """Number of shards that no worker has taken."""
         return sum(len(home) for home in self.homes.values())
 
-    def take(self, address: str, threads: int, now: float | None = None) -> list[int]:
+    def take(self, address: str, threads: int, now: float | None = None, least: int = 0) -> list[int]:
         """Return the next shards for a worker that has swept all shards that it took before.
 
-        The list is empty if no shard is left, or if faster workers will have swept the rest before this one could
-        sweep another shard.
+        ``least`` is the number of shards for which a request is worth its time. The list is empty if no shard is left,
+        or if faster workers will have swept the rest before this one could sweep another shard.
         """
         now = time.monotonic() if now is None else now
         pace = self.paces.setdefault(address, _Pace(now, threads))
@@ -71,10 +71,10 @@ class Pool:
             return []
         home = self.homes.get(address)
         if home:
-            count = max(threads, len(home) // PARTS)
+            count = max(threads, least, len(home) // PARTS)
             shards = [home.popleft() for _ in range(min(count, len(home)))]
         else:
-            shards = self._steal(threads, now)
+            shards = self._steal(max(threads, least), now)
         pace.taken += len(shards)
         self.taken.update(shards)
         return shards

@@ -6,7 +6,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from distributed import Scheduler, Status, Worker, get_worker
 from distributed.diagnostics.plugin import SchedulerPlugin, WorkerPlugin
@@ -20,6 +20,7 @@ from ..worker.contributions import (
     ShardSource,
     Source,
     SweepPhase,
+    shard_seconds,
     sweep_shards,
     update_blocks,
 )
@@ -29,8 +30,19 @@ from .leases import Pool
 
 #: With this, the keys of all tasks that sweep begin.
 SWEEP_PREFIX = "sweep-"
-#: Positions of shards that a worker has taken, and of shards that it will probably take next.
-Lease = tuple[list[int], list[int]]
+
+
+class Lease(NamedTuple):
+    """Positions of shards."""
+
+    taken: list[int]
+    upcoming: list[int]  # that the worker will probably take next
+    is_last: bool  # whether no shard is left for anybody
+
+
+#: A worker takes at least as many shards at a time as its threads sweep in these seconds, because a request takes a few
+#: milliseconds.
+LEASE_SECONDS = 0.1
 #: Seconds after which a worker that waits for another one, or for memory, looks again whether to go on.
 LOOK_AGAIN_SECONDS = 1.0
 
@@ -70,8 +82,8 @@ class Leases(SchedulerPlugin):
         scheduler.handlers["corpusmill_has_worker"] = self.has_worker
         scheduler.handlers["corpusmill_workers_wanted"] = self.workers_wanted
 
-    def take(self, pool: str, address: str, threads: int) -> Lease | None:
-        """Return shards for a worker; None if the pool is closed or has nothing for this worker.
+    def take(self, pool: str, address: str, threads: int, least: int) -> Lease | None:
+        """Return shards for a worker, ``least`` at least; None if the pool is closed or has nothing for this worker.
 
         A request for no threads returns an empty lease while the pool is open.
         """
@@ -79,11 +91,11 @@ class Leases(SchedulerPlugin):
         if found is None:
             return None
         if not threads:
-            return [], []
-        positions = found.take(address, threads)
+            return Lease([], [], False)
+        positions = found.take(address, threads, least=least)
         if not positions:
             return None
-        return positions, found.upcoming(address, threads * MAX_AHEAD)
+        return Lease(positions, found.upcoming(address, threads * MAX_AHEAD), not found.left)
 
     def begin(self, pool: str, address: str) -> bool:
         """Return whether a worker may begin to train its rows of a grid: once, while the pool is open."""
@@ -216,7 +228,7 @@ class Exchange(WorkerPlugin):
                 # Dask repeats the task of a worker that died on another worker. This one takes its shards already.
                 return Contribution(key, self.worker.address, {}, [])
             self._pools.add(pool)
-        taken = _Taken(self, pool)
+        taken = _Taken(self, phase, pool)
         helpers = (self.worker.executors["default"], self.worker.state.nthreads - 1)
 
         def report(position: int, found: SweepProgress) -> None:
@@ -229,22 +241,33 @@ class Exchange(WorkerPlugin):
             with self._lock:
                 self._pools.remove(pool)
 
-    def take(self, pool: str) -> Lease | None:
+    def take(self, phase: SweepPhase, pool: str) -> Lease | None:
         """Request shards from the scheduler. While this worker is paused because its memory is full, wait."""
-        take = self.worker.scheduler.corpusmill_take
         while self.worker.status is Status.paused:
-            if sync(self.worker.loop, take, pool=pool, address=self.worker.address, threads=0) is None:
+            if self._take(pool, 0, 0) is None:
                 return None
             time.sleep(LOOK_AGAIN_SECONDS)
         threads = self.worker.state.nthreads
-        return sync(self.worker.loop, take, pool=pool, address=self.worker.address, threads=threads)
+        least = 0
+        seconds = shard_seconds(phase)
+        if seconds:
+            least = int(threads * LEASE_SECONDS / seconds)
+        return self._take(pool, threads, least)
+
+    def _take(self, pool: str, threads: int, least: int) -> Lease | None:
+        take = self.worker.scheduler.corpusmill_take
+        address = self.worker.address
+        found = sync(self.worker.loop, take, pool=pool, address=address, threads=threads, least=least)
+        # A message has a plain tuple in place of a named one.
+        return found and Lease(*found)
 
 
 class _Taken(ShardSource):
     """The shards that a worker has taken and not begun."""
 
-    def __init__(self, exchange: Exchange, pool: str):
+    def __init__(self, exchange: Exchange, phase: SweepPhase, pool: str):
         self._exchange = exchange
+        self._phase = phase
         self._pool = pool
         self._lock = threading.Lock()
         self._positions: deque[int] = deque()
@@ -255,12 +278,11 @@ class _Taken(ShardSource):
         """Return the position of the next shard, or None if there is none left."""
         with self._lock:
             if not self._positions and not self._is_empty:
-                found = self._exchange.take(self._pool)
-                if found is None:
-                    self._is_empty = True
-                else:
-                    positions, self._upcoming = found
-                    self._positions.extend(positions)
+                found = self._exchange.take(self._phase, self._pool)
+                self._is_empty = found is None or found.is_last
+                if found is not None:
+                    self._upcoming = found.upcoming
+                    self._positions.extend(found.taken)
             if not self._positions:
                 return None
             return self._positions.popleft()

@@ -5,6 +5,7 @@ model fetches the block's deltas from all contributions and merges them.
 """
 
 import threading
+import time
 import uuid
 from abc import ABC, abstractmethod
 from collections import deque
@@ -18,11 +19,13 @@ from typing import NamedTuple
 
 from ....io.stores.store import Arrays
 from ..algorithm import nbytes
+from ..grid import GridAlgorithm
 from ..packing import unpack
 from .merging import Node, PartialSums
 from .overlap import MAX_AHEAD
 from .step import Sweep, Update
 from .tasks import AppliedBlock, Job, SweepProgress, SweepReport
+from .transfers import pace_of
 
 #: Contributions that a task fetches from at the same time. More would hide more latency and need more memory.
 FETCHES_AT_ONCE = 4
@@ -87,6 +90,9 @@ class Contribution:
         self.key = key  # of the Dask task
         self.address = address
         self.reports = reports  # by position of the shard
+        #: The results of updating all blocks of the range, if this worker has swept all shards.
+        self.applied: list[AppliedBlock] | None = None
+        self.seconds_update = 0.0
         self.handle: object = None  # at the client: keeps the deltas on the worker
         self.nbytes = sum(nbytes(delta) for _, deltas in pieces for delta in deltas)
         self.has_deltas = True
@@ -109,6 +115,10 @@ class Contribution:
         """Return the deltas of some blocks, counted from the first block of the range."""
         chosen = list(indices)
         return [(node, [deltas[index] for index in chosen]) for node, deltas in self._pieces]
+
+    def give(self, source: "Source", indices: list[int]) -> Pieces:
+        """Return the deltas of some blocks to a task of the same process; see `Fetch`."""
+        return self.pieces(indices)
 
     def packed_pieces(self, indices: Iterable[int]) -> Pieces:
         """Return the same in the form in which deltas travel."""
@@ -142,6 +152,11 @@ OnSwept = Callable[[int, SweepProgress], None]
 
 
 # --- sweeping ---
+
+
+def shard_seconds(phase: SweepPhase) -> float:
+    """Return how long a thread of this worker computes for a shard, on average; 0 if it has not swept any yet."""
+    return pace_of(phase.job).kernel * phase.shard_size
 
 
 class ShardSource(ABC):
@@ -182,7 +197,8 @@ def sweep_shards(
     """Sweep the shards of a source.
 
     ``key`` and ``address`` are those of the Dask task and of its worker. ``helpers`` is a pool of threads, and how many
-    of them sweep too. All states are on disk when this function returns.
+    of them sweep too. All states are on disk when this function returns. If no other worker has deltas of these blocks,
+    the blocks are updated too.
     """
     sums = phase.partial_sums()
     reports: dict[int, SweepReport] = {}
@@ -218,7 +234,12 @@ def sweep_shards(
                 helper.exception()  # waits
         for helper in begun:
             helper.result()
-    return Contribution(key, address, reports, sums.items(), phase.job.algorithm.pack)
+    contribution = Contribution(key, address, reports, sums.items(), phase.job.algorithm.pack)
+    if len(reports) == len(phase.shards) and not isinstance(phase.job.algorithm, GridAlgorithm):
+        started = time.perf_counter()
+        contribution.applied = update_blocks(phase, list(phase.blocks), [contribution.source], contribution.give)
+        contribution.seconds_update = time.perf_counter() - started
+    return contribution
 
 
 def _chunks_of(phase: SweepPhase, positions: Iterable[int]) -> Iterator[int]:

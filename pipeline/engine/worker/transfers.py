@@ -26,7 +26,7 @@ class Transfers:
         self._step = step
         self._n_threads = n_threads
         self._data = job.open(job.data)
-        self.pace = CACHE.load((job.training, "pace"), partial(_first_pace, job))
+        self.pace = pace_of(job)
         # Half of the buffers for each direction, so that neither blocks the other one.
         self._ahead = ReadAhead(self.pace, job.buffer_bytes // 2)
         self.behind = WriteBehind(self.pace, job.buffer_bytes // 2)
@@ -156,6 +156,11 @@ class Transfers:
         arrays = self._ahead.get(part, partial(read_model, self._job, self._step - 1, part))
         self._largest_part = max(self._largest_part, nbytes(arrays))
         return arrays
+
+
+def pace_of(job: Job) -> Pace:
+    """Return the pace of this worker in a run."""
+    return CACHE.load((job.training, "pace"), partial(_first_pace, job))
 
 
 def _first_pace(job: Job) -> Pace:

@@ -14,11 +14,10 @@ import pytest
 from corpusmill import LDA
 from corpusmill.pipeline.commands.actions.report import write_report
 from corpusmill.pipeline.engine.cluster.open import open_cluster
-from corpusmill.pipeline.engine.events import EpochFinished, EpochStarted, RunStarted
+from corpusmill.pipeline.engine.events import EpochFinished, EpochStarted, RunFinished, RunStarted, ShardSwept
 from corpusmill.pipeline.ingest.ingest import ingest
 from corpusmill.pipeline.ingest.options import IngestOptions
 from corpusmill.pipeline.views.dashboard import publish
-from corpusmill.pipeline.views.status import event_message
 from helpers.browser import TEXT, Browser
 
 #: One row of metrics.
@@ -80,11 +79,10 @@ def test_the_pages_follow_a_run_and_execute_no_text_of_a_document(client, tmp_pa
 
 def test_the_gauges_have_the_numbers_of_the_status(client):
     pytest.importorskip("prometheus_client")
-    publish(client)
-    client.log_event("corpusmill", event_message(RunStarted("runs/gauge", "lda", 0, 7, 3, 900, {})))
-    client.log_event(
-        "corpusmill", event_message(EpochFinished(2, {"epoch": 2, "seconds": 4.0, "tokens_per_second": 225.0}))
-    )
+    send = publish(client)
+    send(RunStarted("runs/gauge", "lda", 0, 7, 3, 900, {}))
+    send(EpochFinished(2, {"epoch": 2, "seconds": 4.0, "tokens_per_second": 225.0}))
+    client.sync(send.finish)
     lines = fetch(client, "metrics").splitlines()
     labels = '{algorithm="lda",run="runs/gauge"}'
     assert f"corpusmill_epoch{labels} 2.0" in lines
@@ -92,12 +90,27 @@ def test_the_gauges_have_the_numbers_of_the_status(client):
     assert f"corpusmill_running{labels} 1.0" in lines
 
 
+def test_the_progress_of_shards_is_sent_in_few_messages(client):
+    send = publish(client)
+    n_before = len(client.get_events("corpusmill"))
+    send(RunStarted("runs/many", "lda", 0, 1, 200, 900, {}))
+    send(EpochStarted(1, tuple(range(200))))
+    for shard in range(200):
+        send(ShardSwept(1, shard, 4.5, "w0", {"kernel": 1.0}, 0))
+    send(RunFinished("runs/many", 1, "epochs"))
+    assert len(client.get_events("corpusmill")) - n_before <= 10
+    found = json.loads(fetch(client, "training.json"))
+    assert found["shards"] == ["done"] * 200
+    assert found["workers"]["w0"]["shards"] == 200
+
+
 def test_every_metric_in_the_grafana_dashboard_is_exposed_with_its_labels(client):
     pytest.importorskip("prometheus_client")
-    publish(client)
+    send = publish(client)
     scores = {"log_likelihood": -7.0, "held_out_log_likelihood": -7.5}
-    client.log_event("corpusmill", event_message(RunStarted("runs/gauge", "lda", 0, 7, 3, 900, {})))
-    client.log_event("corpusmill", event_message(EpochFinished(1, ROW | scores)))
+    send(RunStarted("runs/gauge", "lda", 0, 7, 3, 900, {}))
+    send(EpochFinished(1, ROW | scores))
+    client.sync(send.finish)
     exposed = fetch(client, "metrics")
     board = json.loads((Path(__file__).parents[3] / "configs" / "grafana.json").read_text())
     queries = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
@@ -110,20 +123,21 @@ def test_every_metric_in_the_grafana_dashboard_is_exposed_with_its_labels(client
 
 def test_every_metric_of_a_model_is_a_gauge(client):
     pytest.importorskip("prometheus_client")
-    publish(client)
-    client.log_event("corpusmill", event_message(RunStarted("runs/nmf", "nmf", 0, 7, 3, 900, {})))
-    client.log_event("corpusmill", event_message(EpochFinished(1, ROW | {"relative_error": 0.5, "seconds_read": 1.0})))
+    send = publish(client)
+    send(RunStarted("runs/nmf", "nmf", 0, 7, 3, 900, {}))
+    send(EpochFinished(1, ROW | {"relative_error": 0.5, "seconds_read": 1.0}))
+    client.sync(send.finish)
     figures = fetch(client, "metrics")
     assert 'corpusmill_relative_error{algorithm="nmf",run="runs/nmf"} 0.5' in figures
     assert "seconds_read" not in figures
 
 
 def test_the_page_draws_the_metrics_of_the_model_and_fits_the_window(client):
-    publish(client)
-    client.log_event("corpusmill", event_message(RunStarted("runs/nmf", "nmf", 0, 7, 3, 900, {"total": 1 << 30})))
+    send = publish(client)
+    send(RunStarted("runs/nmf", "nmf", 0, 7, 3, 900, {"total": 1 << 30}))
     for epoch in (1, 2):
         measures = {"error": 900 / epoch, "relative_error": 0.5 / epoch, "held_out_relative_error": 0.6 / epoch}
-        client.log_event("corpusmill", event_message(EpochFinished(epoch, ROW | {"epoch": epoch} | measures)))
+        send(EpochFinished(epoch, ROW | {"epoch": epoch} | measures))
     titles = "[...document.querySelectorAll('.chart h3')].map(h => h.textContent).join()"
     for width in (420, 1400):
         with Browser(width) as browser:

@@ -2,10 +2,11 @@
 
 Layout below the URL::
 
-    corpus.json          kind, format, counts, chunk table, hash; written last: a folder without it is no corpus
+    corpus.json          kind, format, counts, hash; written last: a folder without it is no corpus
     vocabulary.parquet   word, term_frequency, document_frequency; the row number is the word's id
     columns.parquet      word: the columns of the matrix that the corpus was made from, in its order, if they have names
     documents-<part>.parquet   key, file, chunk, row, and the columns that ingest kept; one row per document, in order
+    chunks-<part>.parquet   one row per chunk, see ChunkInfo
     <part>/<c>/          one Zarr group per chunk, see Chunk
 
 The part is ``train`` or ``held_out``. Words are numbered by falling term frequency.
@@ -14,7 +15,7 @@ The part is ``train`` or ``held_out``. Words are numbered by falling term freque
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import astuple, dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -26,7 +27,9 @@ from .conditional import write_if_unchanged
 from .locks import Locked
 from .store import DataError, Store, check_format, encode_json
 
-FORMAT = 1
+#: Since format 2, the rows of chunks are in a file of their own. In format 1, they are in corpus.json.
+FORMAT = 2
+OLDEST_FORMAT = 1
 #: Name in the store of the array ``Chunk.word_to_doc_order``.
 PERMUTATION = "place"
 #: The arrays of a chunk that hold its document order.
@@ -37,7 +40,7 @@ WORD_ORDER = ("group_ptr", "word_ids", "word_ptr", "docs", "word_to_doc_order")
 
 @dataclass(frozen=True)
 class ChunkInfo:
-    """One row of the chunk table in corpus.json."""
+    """One row of the chunk table."""
 
     documents: int
     tokens: int
@@ -46,11 +49,14 @@ class ChunkInfo:
     first_document: int  # row of its first document in documents-<part>.parquet
 
 
+_CHUNK_COLUMNS = [field.name for field in fields(ChunkInfo)]
+
+
 class Corpus:
     """A corpus store, open for reading.
 
-    `corpusmill.ingest` writes corpus stores. Opening one reads a single small file. The vocabulary, the table of
-    documents and the chunks are read when they are first used.
+    `corpusmill.ingest` writes corpus stores. Opening one reads a single small file. The vocabulary, the tables of
+    documents and chunks, and the chunks are read when they are first used.
 
     Parameters
     ----------
@@ -107,10 +113,9 @@ class Corpus:
                 f"{self.url}: no corpus here (no corpus.json); make one: corpusmill ingest SOURCE {self.url}"
             )
         self.meta: dict[str, Any] = self.store.read_json("corpus.json")
-        check_format(self.meta, "corpus", FORMAT, self.url)
+        check_format(self.meta, "corpus", FORMAT, self.url, OLDEST_FORMAT)
         if part not in self.meta["parts"]:
             raise ValueError(f"part={part!r} is not known: choose one of {', '.join(self.meta['parts'])}")
-        self.chunks = [ChunkInfo(**row) for row in self.meta["parts"][part]]
 
     def __repr__(self) -> str:
         counts = f"{self.n_documents} documents, {self.n_tokens} tokens, {self.n_words} words"
@@ -126,15 +131,32 @@ class Corpus:
         """Number of words in the vocabulary."""
         return self.meta["n_words"]
 
+    @cached_property
+    def chunks(self) -> list[ChunkInfo]:
+        """Numbers of documents and tokens of each chunk of this part."""
+        found = self.meta["parts"][self.part]
+        if self.meta["format"] == 1:
+            return [ChunkInfo(**row) for row in found]
+        name = f"chunks-{self.part}.parquet"
+        table = self.store.read_parquet(name)
+        if table.num_rows != found["chunks"] or table.column_names != _CHUNK_COLUMNS:
+            raise DataError(f"{self.url}/{name}: not the table of this corpus; restore it or write the store again")
+        return [ChunkInfo(*row) for row in zip(*(column.to_pylist() for column in table.columns), strict=True)]
+
     @property
     def n_documents(self) -> int:
         """Number of documents of this part, empty ones included."""
-        return sum(chunk.documents for chunk in self.chunks)
+        return self._total("documents")
 
     @property
     def n_tokens(self) -> int:
         """Number of tokens of this part whose words are in the vocabulary."""
-        return sum(chunk.tokens for chunk in self.chunks)
+        return self._total("tokens")
+
+    def _total(self, name: str) -> int:
+        if self.meta["format"] == 1:
+            return sum(getattr(chunk, name) for chunk in self.chunks)
+        return self.meta["parts"][self.part][name]
 
     @property
     def is_ordered(self) -> bool:
@@ -245,7 +267,7 @@ def commit_corpus(
     metadata: dict[str, Any],
     check_lock: Callable[[], None] | None = None,
 ) -> None:
-    """Write vocabulary.parquet and then corpus.json, which makes the folder a corpus.
+    """Write the vocabulary and the tables of chunks, and then corpus.json, which makes the folder a corpus.
 
     A writer with a lock passes ``check_lock``, which raises Locked if the lock is lost. So does this function if there
     is a corpus.json already, which only another writer can have written.
@@ -255,6 +277,8 @@ def commit_corpus(
     """
     # corpus.json comes last. A reader that finds it also finds everything that it describes.
     store.write_parquet("vocabulary.parquet", vocabulary)
+    for part, chunks in parts.items():
+        store.write_parquet(f"chunks-{part}.parquet", _chunk_table(chunks))
     content = {
         "kind": "corpus",
         "format": FORMAT,
@@ -262,7 +286,7 @@ def commit_corpus(
         "ordered": ordered,
         "vocabulary_hash": vocabulary_hash(vocabulary["word"].to_pylist()),
         "hash": content_hash,
-        "parts": {part: _chunk_table(chunks) for part, chunks in parts.items()},
+        "parts": {part: _totals(chunks) for part, chunks in parts.items()},
         "about": metadata,
     }
     if check_lock is None:
@@ -273,11 +297,21 @@ def commit_corpus(
         raise Locked(f"{store.url}: this process lost its lock, and another one has written a corpus here")
 
 
-def _chunk_table(chunks: Sequence[ChunkInfo]) -> list[dict[str, int]]:
-    """Return the rows of a part's chunk table, with the number of each chunk's first document."""
+def _totals(chunks: Sequence[ChunkInfo]) -> dict[str, int]:
+    """Return what readers need of a part without reading its table of chunks."""
+    return {
+        "chunks": len(chunks),
+        "documents": sum(chunk.documents for chunk in chunks),
+        "tokens": sum(chunk.tokens for chunk in chunks),
+    }
+
+
+def _chunk_table(chunks: Sequence[ChunkInfo]) -> pa.Table:
+    """Return a part's chunk table, with the number of each chunk's first document."""
     rows = []
     first_document = 0
     for chunk in chunks:
-        rows.append(asdict(chunk) | {"first_document": first_document})
+        rows.append(astuple(replace(chunk, first_document=first_document)))
         first_document += chunk.documents
-    return rows
+    columns = np.array(rows, np.int64).reshape(-1, len(_CHUNK_COLUMNS)).T
+    return pa.table(dict(zip(_CHUNK_COLUMNS, columns, strict=True)))

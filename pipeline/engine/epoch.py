@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import chain
 
 from ...io.stores.commit import read_commit
 from ...io.stores.in_memory import StoreInMemory
@@ -35,6 +36,10 @@ from .run import FORMAT, OLDEST_FORMAT, OwnedRun, RunStore, describe
 from .sweeps import SweptRange
 from .worker import tasks
 from .worker.contributions import SweepPhase
+
+
+#: Tasks that score chunks, for each thread of the workers. With one task per chunk, large corpora would have too many.
+SCORES_PER_THREAD = 4
 
 
 @dataclass(frozen=True)
@@ -94,7 +99,9 @@ class _Engine:
         # A worker trains a grid with more threads than it has for tasks, if the algorithm has more.
         least = self.algorithm.threads if isinstance(self.algorithm, GridAlgorithm) else 1
         self.threads = sum(max(worker.threads, least) for worker in workers)
-        plans = [make_plan(self.algorithm, self.data, worker) for worker in workers]
+        # Most workers are equal, and a plan looks at all chunks.
+        kinds = {(worker.threads, worker.memory, worker.device): worker for worker in workers}
+        plans = [make_plan(self.algorithm, self.data, worker) for worker in kinds.values()]
         self.plan = min(plans, key=lambda plan: plan.cache)
 
     def _workers(self) -> list[Capacity]:
@@ -346,10 +353,15 @@ class _Engine:
 
     def _score(self, data: TrainingData, step: int, state_steps: list[int], held_out: bool) -> Metrics:
         place = reference(data)
-        arguments = [(self.job, place, chunk, step, state_steps[chunk]) for chunk in range(len(data.chunks))]
-        scored = self.executor.map(tasks.score_chunk, arguments, name=self.key(step, f"score-{data.part}"))
+        n_chunks = len(data.chunks)
+        size = max(1, n_chunks // (SCORES_PER_THREAD * self.threads))
+        arguments = []
+        for first in range(0, n_chunks, size):
+            chunks = range(first, min(first + size, n_chunks))
+            arguments.append((self.job, place, chunks, step, state_steps[chunks.start : chunks.stop]))
+        scored = self.executor.map(tasks.score_chunks, arguments, name=self.key(step, f"score-{data.part}"))
         sums: Arrays = {}
-        for chunk_sums in scored:
+        for chunk_sums in chain.from_iterable(scored):
             sums = add(sums, chunk_sums)
         if not sums:
             return {}

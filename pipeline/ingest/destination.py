@@ -9,7 +9,13 @@ from .job import BAD_LINES, PARTS, Job
 #: While this file exists below ``.work``, all files of the names in CONTENT were written by an ingest.
 BEGUN = "begun.json"
 #: The files and folders of a corpus, without corpus.json.
-CONTENT = (*PARTS, *(f"documents-{part}.parquet" for part in PARTS), "vocabulary.parquet", "columns.parquet", BAD_LINES)
+CONTENT = (
+    *PARTS,
+    *(f"{table}-{part}.parquet" for table in ("documents", "chunks") for part in PARTS),
+    "vocabulary.parquet",
+    "columns.parquet",
+    BAD_LINES,
+)
 
 
 def has_corpus(job: Job, reader: Reader, identity: Identity) -> bool:

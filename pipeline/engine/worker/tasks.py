@@ -208,7 +208,12 @@ def write_block(job: Job, step: int, block: int, arrays: Arrays, behind: WriteBe
     CACHE.put(key, arrays, version=step, nbytes=nbytes(arrays), budget=job.cache_bytes)
 
 
-def score_chunk(job: Job, data: DataRef, index: int, step: int, state_step: int) -> Arrays:
+def score_chunks(job: Job, data: DataRef, chunks: range, step: int, state_steps: list[int]) -> list[Arrays]:
+    """Score some chunks; see `_score_chunk`. ``state_steps`` has a number for each chunk."""
+    return [_score_chunk(job, data, *each, step) for each in zip(chunks, state_steps, strict=True)]
+
+
+def _score_chunk(job: Job, data: DataRef, index: int, state_step: int, step: int) -> Arrays:
     """Score a training chunk with its state of ``state_step``, or a held-out chunk (``state_step`` 0)."""
     model = StoredModel(job, step)
     chunk = CACHE.get(chunk_key(job, data, index))

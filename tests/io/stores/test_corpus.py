@@ -1,0 +1,45 @@
+"""The table of chunks: read when it is needed, checked, and read from corpora of the first format."""
+
+from dataclasses import asdict
+
+import pyarrow as pa
+import pytest
+from corpusmill.io.stores.corpus import Corpus
+from corpusmill.io.stores.store import DataError
+from helpers.toy import write_toy_corpus
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    return write_toy_corpus(tmp_path / "corpus", n_chunks=3)
+
+
+def test_opening_a_corpus_does_not_read_its_table_of_chunks(corpus):
+    expected = (corpus.n_documents, corpus.n_tokens, len(corpus.chunks))
+    assert expected[:2] == (sum(c.documents for c in corpus.chunks), sum(c.tokens for c in corpus.chunks))
+    corpus.store.delete("chunks-train.parquet")
+    opened = Corpus(corpus.url)
+    assert (opened.n_documents, opened.n_tokens) == expected[:2]
+    assert opened.read_chunk(1).n_tokens == corpus.chunks[1].tokens
+    with pytest.raises(DataError, match=r"chunks-train.parquet: missing"):
+        _ = opened.chunks
+
+
+def test_a_corpus_of_the_first_format_is_read(corpus):
+    meta = corpus.store.read_json("corpus.json")
+    tokens = (corpus.n_tokens, corpus.held_out.n_tokens)
+    expected = corpus.chunks
+    parts = {part: [asdict(chunk) for chunk in Corpus(corpus.url, part).chunks] for part in meta["parts"]}
+    for part in parts:
+        corpus.store.delete(f"chunks-{part}.parquet")
+    corpus.store.write_json("corpus.json", meta | {"format": 1, "parts": parts})
+    old = Corpus(corpus.url)
+    assert old.chunks == expected
+    assert (old.n_tokens, old.held_out.n_tokens) == tokens
+
+
+@pytest.mark.parametrize("table", [pa.table({"documents": [1]}), pa.table({"x": [1, 2, 3]})])
+def test_a_table_of_other_chunks_is_refused(corpus, table):
+    corpus.store.write_parquet("chunks-train.parquet", table)
+    with pytest.raises(DataError, match="not the table of this corpus; restore it"):
+        _ = Corpus(corpus.url).chunks

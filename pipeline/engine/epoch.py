@@ -37,7 +37,6 @@ from .sweeps import SweptRange
 from .worker import tasks
 from .worker.contributions import SweepPhase
 
-
 #: Tasks that score chunks, for each thread of the workers. With one task per chunk, large corpora would have too many.
 SCORES_PER_THREAD = 4
 

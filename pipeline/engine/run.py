@@ -127,7 +127,7 @@ class RunStore:
         head = self.head
         owner = head.owners.get(head.step, 0)
         name = f"{step_folder(head.step, owner)}/metrics.jsonl" if owner else "metrics.jsonl"
-        if head.step <= 0:
+        if head.step <= 0 and not self.store.exists(name):
             return []
         with self._naming_damage(name):
             rows = [json.loads(line) for line in self.store.read_bytes(name).splitlines()]

@@ -42,13 +42,16 @@ class Publisher:
     """
 
     def __init__(self, client: Client):
+        assert client.loop is not None and client.scheduler is not None, "the client is closed"
         self._client = client
+        self._loop = client.loop
+        self._scheduler = client.scheduler
         # Only the client's event loop uses these.
         self._waiting: list[EventMessage] = []
         self._sending: asyncio.Task[None] | None = None
 
     def __call__(self, event: Event) -> None:
-        self._client.loop.add_callback(self._add, event_message(event))
+        self._loop.add_callback(self._add, event_message(event))
         if isinstance(event, RunFinished):
             # The page is complete when training ends.
             self._client.sync(self.finish)
@@ -64,7 +67,7 @@ class Publisher:
             while self._waiting:
                 messages = self._waiting
                 self._waiting = []
-                await self._client.scheduler.log_event(topic=TOPIC, msg=messages)
+                await self._scheduler.log_event(topic=TOPIC, msg=messages)
 
     async def finish(self) -> None:
         """Wait until all events are sent."""

@@ -151,8 +151,9 @@ def test_the_page_draws_the_metrics_of_the_model_and_fits_the_window(client):
 
 
 def test_the_page_counts_the_workers_that_were_lost(client):
-    publish(client)
-    client.log_event("corpusmill", event_message(RunStarted("runs/lost", "lda", 0, 7, 3, 900, {})))
+    send = publish(client)
+    send(RunStarted("runs/lost", "lda", 0, 7, 3, 900, {}))
+    client.sync(send.finish)
     victim = next(iter(client.run(os.getpid).values()))
     os.kill(victim, signal.SIGKILL)
     deadline = time.monotonic() + 60

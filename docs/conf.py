@@ -56,6 +56,7 @@ os.environ["COLUMNS"] = "100"
 live = FOLDER / "_build" / "live" / "live"
 live.mkdir(parents=True, exist_ok=True)
 os.environ["CORPUSMILL_DOCS_LIVE"] = str(live)
+os.environ["CORPUSMILL_DOCS"] = str(FOLDER)
 os.environ["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"
 
 # --- reference of the Python API ---

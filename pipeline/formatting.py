@@ -7,6 +7,9 @@ MINUS_SIGN = "\u2212"
 #: Coherence measures, whose names contain an underscore.
 MEASURES = ("c_v", "u_mass")
 
+#: Units of bytes, the largest first.
+_BINARY_UNITS = {"PiB": 2**50, "TiB": 2**40, "GiB": 2**30, "MiB": 2**20, "kiB": 2**10}
+
 
 def format_number(number: float) -> str:
     """Write a number with about four digits: 12.3 M, 4,321, 0.0123. Infinity and NaN are a dash."""
@@ -23,6 +26,14 @@ def format_number(number: float) -> str:
     if size >= 1000 or number == int(number):
         return f"{number:,.0f}"
     return f"{number:.4g}"
+
+
+def format_bytes(number: float) -> str:
+    """Write a number of bytes with a binary unit, as Dask does: 12.30 MiB. From 0.9 of a unit on, it is that unit."""
+    for name, size in _BINARY_UNITS.items():
+        if number >= 0.9 * size:
+            return f"{number / size:.2f} {name}"
+    return f"{number} B"
 
 
 def pluralize(number: int, noun: str) -> str:

@@ -13,11 +13,13 @@ from pathlib import Path
 from statistics import median
 
 import click
+import numpy as np
 import pyarrow as pa
 from corpusmill.io.readers.batches import BATCH_BYTES, Batch
-from corpusmill.io.text.tokens import TokenOptions, tokenise
+from corpusmill.io.text.tokens import TokenOptions
 from corpusmill.pipeline.ingest.ingest import ingest
 from corpusmill.pipeline.ingest.options import IngestOptions
+from corpusmill.pipeline.ingest.words import PartitionWords
 from sklearn.feature_extraction.text import CountVectorizer
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -86,8 +88,16 @@ def tokenisers(documents: Documents) -> dict[str, Callable[[], object]]:
         "CountVectorizer's analyzer": lambda: [analyze(d) for d in documents],
         "CountVectorizer.fit": lambda: CountVectorizer().fit(documents),
         "tokenizers.encode_batch_fast": lambda: words.encode_batch_fast(documents),
-        "corpusmill.io.text.tokens": lambda: [tokenise(b, TokenOptions()) for b in batches],
+        "corpusmill.pipeline.ingest.words": lambda: number_words(batches),
     }
+
+
+def number_words(batches: list[Batch]) -> pa.Table:
+    """Split the documents of one partition into words, number and count them; return the counts, as ingest does."""
+    words = PartitionWords(TokenOptions())
+    for batch in batches:
+        words.add(batch, np.ones(len(batch.content), bool))
+    return words.table()
 
 
 def as_batches(documents: Documents) -> Iterator[Batch]:

@@ -16,7 +16,6 @@ Reference implementation: tests/helpers/naive.py, `lda_learned_alpha`.
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import digamma
 
 from ..jit import kernel
 from .counts import MAX_COUNT, MAX_TOPICS, SIXTEEN, SURPLUS, DocumentCounts
@@ -99,6 +98,9 @@ def learn_alpha(alpha: np.ndarray, topics: Histogram, lengths: Histogram, symmet
     ``topics`` is the histogram of the documents' counts of each topic, ``lengths`` that of their lengths. With
     ``symmetric``, all topics have the same value.
     """
+    # Here, because this import takes a tenth of a second, and most runs learn no priors.
+    from scipy.special import digamma
+
     alpha = np.asarray(alpha, np.float64)
     # Topics without tokens add zero to the sum, and would only cost digammas.
     used = np.flatnonzero(topics.sums)
@@ -125,6 +127,9 @@ def learn_beta(beta: float, words: Histogram, totals: np.ndarray, n_words: int) 
 
     ``words`` is the histogram of the counts in B, ``totals`` (K,) int64 the tokens of each topic, ``n_words`` V.
     """
+    # Here, because this import takes a tenth of a second, and most runs learn no priors.
+    from scipy.special import digamma
+
     values = words.values()
     for _ in range(MAX_STEPS):
         gained = float(words.numbers @ (digamma(values + beta) - digamma(beta)))

@@ -13,10 +13,9 @@ from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from dask.utils import format_bytes
-
 from ...io.stores.store import DataError
 from ...kernels.errors import DeviceError
+from ..formatting import format_bytes
 from .device import device_bytes
 from .worker.contributions import (
     Contribution,

@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 
-from dask.utils import format_bytes
-
 from ...io.stores.store import DataError
+from ..formatting import format_bytes
 from .algorithm import AnyAlgorithm, MemoryEstimate
 from .data import TrainingData
 from .executors import Capacity, Executor, Synchronous

@@ -1,7 +1,8 @@
 """Numbers, durations and names as people read them."""
 
+import dask.utils
 import pytest
-from corpusmill.pipeline.formatting import format_duration, format_number, label, with_minus_sign
+from corpusmill.pipeline.formatting import format_bytes, format_duration, format_number, label, with_minus_sign
 
 
 @pytest.mark.parametrize(
@@ -18,6 +19,11 @@ from corpusmill.pipeline.formatting import format_duration, format_number, label
 )
 def test_numbers_have_about_four_digits(number, text):
     assert format_number(number) == text
+
+
+@pytest.mark.parametrize("size", [0, 5, 921, 922, 12_345, 7 * 2**20, 943_718, 943_719, 3 * 2**33, 2**45, 2**52])
+def test_bytes_are_written_as_in_dask(size):
+    assert format_bytes(size) == dask.utils.format_bytes(size)
 
 
 def test_durations_minus_signs_and_names():

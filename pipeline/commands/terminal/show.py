@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ...formatting import format_duration, format_number, label, pluralize
+from ...formatting import format_bytes, format_duration, format_number, label, pluralize
 
 # Only for annotations: these modules load numpy, and `corpusmill --help` must not wait for that.
 if TYPE_CHECKING:
@@ -252,7 +252,6 @@ def _held_out_label(measure: str) -> str:
 def _value(name: str, value: object) -> str:
     if name == "bytes" and isinstance(value, int):
         # Imported here, because this module is imported by `corpusmill --help`.
-        from dask.utils import format_bytes
 
         return format_bytes(value)
     if isinstance(value, dict):

@@ -10,7 +10,6 @@ from ....io.stores.in_memory import url_in_memory
 from ....io.stores.store import JsonObject
 from ...engine.events import Callback
 from ...engine.executors import Executor, OnDask
-from ...views.dashboard import publish
 from .inputs import DataLike
 
 if TYPE_CHECKING:
@@ -48,6 +47,9 @@ class FitOptions:
         """Return the callbacks, and that of the dashboard if it is wanted and the executor has one."""
         callbacks = list(self.callbacks)
         if self.dashboard and isinstance(executor, OnDask):
+            # This module imports distributed, which takes a third of a second.
+            from ...views.dashboard import publish
+
             callbacks.append(publish(executor.client))
         return callbacks
 

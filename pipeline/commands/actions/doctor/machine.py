@@ -9,11 +9,11 @@ from pathlib import Path
 
 import psutil
 from dask.system import cpu_count
-from dask.utils import format_bytes
 from distributed.system import memory_limit
 from llvmlite import binding
 
 from .....kernels.simd.tiles import register_bits
+from ....formatting import format_bytes
 from ...results import Finding
 from .finding import advice, fine, problem
 

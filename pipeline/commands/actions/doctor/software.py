@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from dask.utils import format_bytes
 from numba.core.caching import IndexDataCacheFile
 
 from .....io.stores.store import Store
 from .....kernels import random
 from ....engine.cluster.sweep import workers_of
+from ....formatting import format_bytes
 from ...results import Finding
 from .finding import advice, fine, problem
 from .machine import WORKER_BYTES

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from dask.utils import format_bytes
 
 from .....io.stores.conditional import honours_conditions, read_with_tag, write_if_unchanged
 from .....io.stores.locks import Locked, acquire_lock
 from .....io.stores.store import DataError, Store
+from ....formatting import format_bytes
 from ...results import Finding
 from .finding import advice, fine, problem
 

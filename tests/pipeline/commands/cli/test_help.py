@@ -47,3 +47,15 @@ assert not heavy, heavy
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_commands_that_read_a_model_do_not_import_dask():
+    # Dask and distributed take a third of a second of the start.
+    program = """
+import sys
+import corpusmill.pipeline.commands.actions.models
+heavy = {"dask", "distributed", "scipy.special"} & set(sys.modules)
+assert not heavy, heavy
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -8,6 +8,7 @@ from ...models.base.topics import TopicModel
 from ...models.lda.estimator import LDA
 from ..results import Facts
 from .capabilities import load_topic_model
+from .card import write_card
 
 #: Words per topic, as many as MALLET writes by default.
 MALLET_WORDS = 20
@@ -15,7 +16,12 @@ TSV_WORDS = 100
 
 
 def export(model_url: str, out: str, file_format: str, corpus_url: str | None = None, part: str = "train") -> Facts:
-    """Write a topic model below ``out``. Formats: "tsv", "mallet". Raises ValueError for models without topics."""
+    """Write a model below ``out``. Formats: "tsv", "mallet" and "card".
+
+    Raises ValueError for models without topics, unless the format is "card".
+    """
+    if file_format == "card":
+        return {"out": out, "files": ", ".join(write_card(model_url, out, corpus_url))}
     model = load_topic_model(model_url)
     if file_format == "tsv":
         names = write_tsv(model, out)

@@ -179,23 +179,30 @@ def transform(
 @click.option(
     "--format",
     "file_format",
-    type=click.Choice(("tsv", "mallet")),
+    type=click.Choice(("tsv", "mallet", "card")),
     default="tsv",
     show_default=True,
-    help="tsv: the heaviest words of each topic. mallet: MALLET's topic-keys.txt and, with --corpus, doc-topics.txt.",
+    help="tsv: the heaviest words of each topic. mallet: MALLET's topic-keys.txt and, with --corpus, doc-topics.txt. "
+    "card: a model card, README.md, with data, results, parameters and topics.",
 )
-@click.option("--corpus", metavar="CORPUS", help="Also write the topics of this corpus's documents (mallet only).")
+@click.option(
+    "--corpus",
+    metavar="CORPUS",
+    help="mallet: also write the topics of this corpus's documents. card: the corpus of the training, if it was moved.",
+)
 @part_option("train")
 @json_option
 def export(model: str, out: str, file_format: str, corpus: str | None, part: str, as_json: bool) -> None:
-    """Write the topics of a model as text files for other tools.
+    """Write the topics of a model as text files for other tools, or a model card.
 
-    MODEL is the folder or URL of an LDA or NMF model. OUT is the folder or URL to write to.
+    MODEL is the folder or URL of an LDA or NMF model; cards are for models of any kind. OUT is the folder or URL to
+    write to.
 
     \b
     Examples:
       corpusmill export demo/model topics/
       corpusmill export demo/model topics/ --format mallet --corpus demo/corpus
+      corpusmill export demo/model demo/model --format card
     """
     from ..actions.export import export as export_topics
 

@@ -91,3 +91,29 @@ def test_a_model_that_lacks_a_capability_is_refused_with_one_sentence(
     positional = {"export": [tmp_path / "out"], "evaluate": [corpus.url, "--set", "cluster.kind=synchronous"]}
     assert call(command, saved(kind), *positional.get(command, []), *options) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_a_card_has_data_results_parameters_and_topics(saved, corpus, tmp_path, kind):
+    assert export(saved(kind), str(tmp_path), "card") == {"out": str(tmp_path), "files": "README.md"}
+    card = (tmp_path / "README.md").read_text()
+    assert f"# {kind} model" in card
+    assert f"| documents | {corpus.n_documents:,} for training" in card
+    for name, value in MODELS[kind].get_params().items():
+        assert f"| {name.replace('_', chr(92) + '_')} | " in card, name
+        if isinstance(value, int) and not isinstance(value, bool):
+            assert f"| {value} |" in card
+    has_topics = kind != "word2vec"
+    assert ("## Topics" in card) == has_topics
+    if has_topics:
+        assert card.count("% | ") == N_TOPICS
+        assert MODELS[kind].topics(1)[0]["words"][0]["word"] in card
+
+
+def test_words_of_strangers_are_text_in_a_card(tmp_path):
+    evil = "<script>ran()</script>|`*"
+    LDA(2, max_iter=2).fit([[evil, "sea"], ["sea", evil]]).save(str(tmp_path / "model"))
+    export(str(tmp_path / "model"), str(tmp_path / "card"), "card")
+    card = (tmp_path / "card" / "README.md").read_text()
+    assert "<script>" not in card
+    assert r"&lt;script&gt;ran()&lt;/script&gt;\|\`\*" in card

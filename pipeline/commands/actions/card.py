@@ -1,0 +1,113 @@
+"""A model card: one Markdown file that says what a model is, what it was trained on, and how well it does."""
+
+import html
+import json
+from collections.abc import Iterator
+
+from ....io.stores.corpus import Corpus
+from ....io.stores.store import DataError, JsonObject, Store
+from ...formatting import capitalize, format_duration, format_number, label
+from ...models.base.saved import read_model_meta
+from ...models.base.topics import TopicModel
+from ...models.registry import load_model
+from ...views.history import is_engine_metric
+
+#: Words of a topic in the card.
+CARD_WORDS = 10
+
+
+def write_card(model_url: str, out: str, corpus_url: str | None = None) -> list[str]:
+    """Write README.md, where model hubs look for a card, and return its name.
+
+    ``corpus_url`` is the corpus that the model was trained on, if it was moved.
+    """
+    meta = read_model_meta(model_url)
+    lines = [*_head(meta), *_data(meta, corpus_url), *_quality(meta), *_parameters(meta)]
+    model = load_model(model_url)
+    if isinstance(model, TopicModel):
+        lines += _topics(model)
+    lines += _use(meta)
+    Store(out).write_bytes("README.md", "\n".join([*lines, ""]).encode())
+    return ["README.md"]
+
+
+def _head(meta: JsonObject) -> Iterator[str]:
+    yield "---"
+    yield "library_name: corpusmill"
+    yield f"tags: [corpusmill, {meta['model']}]"
+    yield "---"
+    yield ""
+    yield f"# {meta['model']} model"
+    yield ""
+    yield f"Trained by corpusmill {meta['versions']['corpusmill']} in {meta['n_iter']} epochs."
+
+
+def _data(meta: JsonObject, corpus_url: str | None) -> Iterator[str]:
+    about = meta["about"]
+    url = corpus_url or about.get("data")
+    yield from ("", "## Data", "")
+    rows = {"corpus": about.get("data", "data in memory"), "hash": about.get("data_hash", "")}
+    try:
+        corpus = Corpus(str(url))
+    except DataError:
+        # The corpus was moved or deleted, or the model was trained on a graph, a matrix or data in memory.
+        yield from _table(rows)
+        return
+    rows |= {
+        "documents": f"{corpus.n_documents:,} for training, {corpus.held_out.n_documents:,} held out",
+        "tokens": f"{corpus.n_tokens:,}",
+        "words": f"{corpus.n_words:,}",
+    }
+    yield from _table(rows)
+
+
+def _quality(meta: JsonObject) -> Iterator[str]:
+    """Yield the last value of each metric of the model. Its scores on held-out documents come with the epoch."""
+    last: dict[str, str] = {}
+    for row in meta["history"]:
+        for name, value in row.items():
+            if not is_engine_metric(name):
+                last[capitalize(label(name))] = f"{format_number(value)} (epoch {row['epoch']})"
+    seconds = meta["history"][-1].get("training_seconds") if meta["history"] else None
+    if seconds is not None:
+        last["Training time"] = format_duration(seconds)
+    yield from ("", "## Results", "")
+    yield from _table(last)
+
+
+def _parameters(meta: JsonObject) -> Iterator[str]:
+    yield from ("", "## Parameters", "")
+    yield from _table({name: json.dumps(value) for name, value in meta["parameters"].items()})
+
+
+def _topics(model: TopicModel) -> Iterator[str]:
+    yield from ("", "## Topics", "", "| topic | share | words |", "|---|---|---|")
+    for topic in sorted(model.topics(CARD_WORDS), key=lambda topic: -topic["size"]):
+        name = f"{topic['topic']}: {topic['name']}" if topic.get("name") else topic["topic"]
+        words = " ".join(entry["word"] for entry in topic["words"])
+        yield f"| {_escaped(name)} | {topic['size']:.1%} | {_escaped(words)} |"
+
+
+def _use(meta: JsonObject) -> Iterator[str]:
+    yield from ("", "## Use", "", "```python")
+    yield "from corpusmill.pipeline.models.registry import load_model"
+    yield ""
+    yield 'model = load_model("FOLDER")'
+    yield "```"
+    yield from ("", "Made with:", "")
+    yield from _table(meta["versions"])
+
+
+def _table(rows: dict[str, str]) -> Iterator[str]:
+    yield "| | |"
+    yield "|---|---|"
+    for name, value in rows.items():
+        yield f"| {_escaped(name)} | {_escaped(value)} |"
+
+
+def _escaped(text: object) -> str:
+    """Return text that is neither HTML nor Markdown: words of a corpus may come from strangers."""
+    shown = html.escape(" ".join(str(text).split()), quote=False)
+    for sign in "\\|`*_[]":
+        shown = shown.replace(sign, "\\" + sign)
+    return shown

@@ -22,7 +22,6 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
     "sphinx_design",
-    "sphinxcontrib.mermaid",
     "pages",
 ]
 exclude_patterns = ["_build", "extensions"]
@@ -34,7 +33,6 @@ suppress_warnings = ["ref.footnote"]
 
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
-myst_fence_as_directive = ["mermaid"]
 nb_execution_mode = "cache"
 # An error is a warning, which ends the build with an error after all pages were tried.
 nb_execution_raise_on_error = False
@@ -49,6 +47,8 @@ nb_render_markdown_format = "myst"
 profile = Path(tempfile.mkdtemp(prefix="corpusmill-docs-"))
 (profile / "profile_default" / "startup").mkdir(parents=True)
 shutil.copy(FOLDER / "extensions" / "console.py", profile / "profile_default" / "startup")
+# Each kernel would warn that its connection on this machine is not encrypted.
+(profile / "profile_default" / "ipython_kernel_config.py").write_text("c.IPKernelApp.log_level = 'ERROR'\n")
 os.environ["IPYTHONDIR"] = str(profile)
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 os.environ["COLUMNS"] = "100"

@@ -121,11 +121,22 @@ class NMFConfig(Section):
         description="Number of factorisations that are trained side by side, with consecutive seeds from random_state. "
         "The model is the one with the lowest error; all of them are saved below restarts inside the run",
     )
+    restart_components: list[PositiveInt] | None = Field(
+        None,
+        description="Numbers of components that are trained side by side, one of them n_components; each has restarts "
+        "seeds. The model is the best one with n_components",
+    )
     random_state: Seed = 0
     device: Device = "auto"
 
     @model_validator(mode="after")
     def _check_combinations(self) -> Self:
+        numbers = self.restart_components or [self.n_components]
+        if self.n_components not in numbers or len(set(numbers)) < len(numbers):
+            raise ValueError(
+                f"restart_components is {numbers}: give different numbers, with n_components, {self.n_components}"
+            )
+        has_restarts = self.restarts > 1 or len(numbers) > 1
         if self.order == "paper" and self.n_blocks > 1:
             raise ValueError("order='paper' updates all rows of W together: set n_blocks to 1")
         if self.beta_loss == "kullback-leibler" and self.solver != "mu":
@@ -136,7 +147,7 @@ class NMFConfig(Section):
             raise ValueError("alpha_W, alpha_H and extrapolate need solver='hals' and order='separable'")
         if self.convergence == "gradient" and not is_default_update:
             raise ValueError("convergence='gradient' needs solver='hals' and order='separable'")
-        if self.restarts > 1 and (not is_default_update or self.init != "random" or self.extrapolate):
+        if has_restarts and (not is_default_update or self.init != "random" or self.extrapolate):
             raise ValueError(
                 "several restarts need solver='hals', order='separable', init='random' and extrapolate=False"
             )

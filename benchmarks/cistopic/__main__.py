@@ -14,6 +14,7 @@ os.environ.update(dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL
 
 import tempfile
 import time
+from functools import partial
 
 import click
 import numpy as np
@@ -69,7 +70,7 @@ def joint_log_likelihood(by_cell, by_region, n_topics):
     return float(total / by_cell.sum())
 
 
-def ours(matrix, n_topics, epochs):
+def ours(matrix, n_topics, epochs, sampler):
     """Train with corpusmill; return CPU-seconds per epoch and the log-likelihood."""
     seconds = []
     last = [time.process_time()]
@@ -80,7 +81,8 @@ def ours(matrix, n_topics, epochs):
             last[0] = time.process_time()
 
     with tempfile.TemporaryDirectory() as folder:
-        model = LDA(n_topics, doc_topic_prior=ALPHA / n_topics, topic_word_prior=ETA, max_iter=epochs, device="cpu")
+        options = {"max_iter": epochs, "device": "cpu", "sampler": sampler}
+        model = LDA(n_topics, doc_topic_prior=ALPHA / n_topics, topic_word_prior=ETA, **options)
         corpus = model.open(matrix)
         run = f"{folder}/run"
         last[0] = time.process_time()
@@ -126,19 +128,24 @@ def peer(matrix, n_topics, epochs):
 @click.option("--per-cell", default=5000, help="Accessible regions of a cell, on average.")
 @click.option("--topics", "-t", multiple=True, type=int, default=(10, 50))
 @click.option("--epochs", default=20)
+@click.option("--sampler", "samplers", multiple=True, default=("gibbs", "esca"), help="Samplers of corpusmill.")
 @JSON
 @QUICK
-def main(cells, regions, per_cell, topics, epochs, target, quick):
+def main(cells, regions, per_cell, topics, epochs, samplers, target, quick):
     """Compare CPU-seconds per epoch and log-likelihoods."""
     if quick:
         cells, regions, per_cell, topics, epochs = 60, 500, 80, (5,), 3
     matrix = generate(cells, regions, per_cell)
-    ours(matrix[:20], topics[0], 2)  # compiles
+    contenders = {}
+    for sampler in samplers:
+        ours(matrix[:20], topics[0], 2, sampler)  # compiles
+        contenders[f"corpusmill {sampler}"] = partial(ours, sampler=sampler)
+    contenders["tomotopy"] = peer
     print(f"{cells} cells x {regions} regions, {matrix.nnz} accessible; one thread")
     print_row("topics", "program", "CPU s/epoch", "ns/token", "log-likelihood", "hours, all")
     found = []
     for n_topics in topics:
-        for name, train in (("corpusmill", ours), ("tomotopy", peer)):
+        for name, train in contenders.items():
             seconds, log_likelihood = train(matrix, n_topics, epochs)
             hours = seconds * CELLS / cells * EPOCHS / 3600
             print_row(str(n_topics), name, seconds, 1e9 * seconds / matrix.nnz, f"{log_likelihood:.4f}", hours)

@@ -21,6 +21,8 @@ from ..simd.rows import RowShape, add_multiple, add_multiple_to, load_row, panel
 
 #: Non-zeros between a prefetch and its use.
 AHEAD = 8
+#: A dense factor of at most this size stays in the second-level cache.
+CACHED_BYTES = 1 << 19
 
 
 class SparseRows(NamedTuple):
@@ -42,8 +44,22 @@ class SparseMatrix(NamedTuple):
     by_column: SparseRows  # the rows of Aᵀ
 
 
+def _check(A: SparseRows, *factors: np.ndarray) -> None:
+    """Raise ValueError unless the factors are C-contiguous and of the type of A. Kernels read them by flat index."""
+    for factor in factors:
+        if not factor.flags.c_contiguous or factor.dtype != A.data.dtype:
+            raise ValueError(
+                f"a factor of shape {factor.shape} and type {factor.dtype} is not a C-contiguous array of type "
+                f"{A.data.dtype}: convert it with np.ascontiguousarray"
+            )
+
+
 def add_products(A: SparseRows, X: np.ndarray, out: np.ndarray) -> None:
-    """Add A·X to ``out`` (n, K), for n sparse rows and X (m, K), all float32 or all float64 and C-contiguous."""
+    """Add A·X to ``out`` (n, K), for n sparse rows and X (m, K), all float32 or all float64 and C-contiguous.
+
+    Raises ValueError for other factors.
+    """
+    _check(A, X, out)
     for panel in panels(X.shape[1], X.dtype):
         _add_products(A, X, out, panel.start, panel.shape)
 
@@ -54,14 +70,15 @@ def add_transposed_products(A: SparseRows, X: np.ndarray, out: np.ndarray) -> No
     The result is that of ``add_products(transposed(A, m), X, out)``, bit for bit. This order is faster if ``out`` fits
     the cache and X does not.
     """
+    _check(A, X, out)
     for panel in panels(X.shape[1], X.dtype):
         _add_transposed_products(A, X, out, panel.start, panel.shape)
 
 
 def add_column_products(A: SparseMatrix, H: np.ndarray, P: np.ndarray) -> None:
     """Add AᵀH to P (V, K), for H (D, K), in the order that reads the smaller of both factors at random."""
-    # Rows of P are read and written, those of H only read.
-    if 2 * len(P) < len(H):
+    # Rows of P are read and written, those of H only read. While H fits the cache, it is the better one in any case.
+    if H.nbytes > CACHED_BYTES and 2 * len(P) < len(H):
         add_transposed_products(A.by_row, H, P)
     else:
         add_products(A.by_column, H, P)

@@ -289,8 +289,8 @@ def describe(
     """Return the content of run.json. Its fingerprint covers everything that determines the result, and no path."""
     parameters = asdict(algorithm)
     # A run may continue on another device or with other threads. Results have the same bits there, or differ by
-    # rounding.
-    for name in ("device", "threads"):
+    # rounding. It may also continue for longer.
+    for name in ("device", "threads", "max_iter"):
         parameters.pop(name, None)
     decisive: JsonObject = {
         "algorithm": algorithm.name,

@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -98,6 +99,9 @@ class NMF(RestartedEstimator, TopicModel):
     restarts : int, default=1
         Number of factorisations that are trained side by side, with the seeds ``random_state``, ``random_state + 1``
         and so on. The model is the one with the lowest error. See `fit_restarts`.
+    restart_components : sequence of int or None, default=None
+        Numbers of components that are trained side by side, one of them ``n_components``. Each has ``restarts`` seeds.
+        The model is the one with the lowest error among those with ``n_components``. None means only ``n_components``.
     random_state : int or None, default=0
         Seed of the first factors. None stands for 0, so results are always reproducible.
     device : {"auto", "cpu", "cuda"}, default="auto"
@@ -120,7 +124,7 @@ class NMF(RestartedEstimator, TopicModel):
     topic_names_ : mapping of int to str
         Names that users gave to topics, by number of the topic; see ``corpusmill explore``.
     restarts_ : list of NMF
-        All factorisations that were trained, if ``restarts`` is above 1.
+        All factorisations that were trained, if there was more than one.
     n_iter_ : int
         Epochs trained.
     history_ : list of dict
@@ -173,6 +177,7 @@ class NMF(RestartedEstimator, TopicModel):
         dtype: str = "float32",
         n_blocks: int = 1,
         restarts: int = 1,
+        restart_components: Sequence[int] | None = None,
         random_state: int | None = 0,
         device: str = "auto",
     ):
@@ -193,6 +198,7 @@ class NMF(RestartedEstimator, TopicModel):
         self.dtype = dtype
         self.n_blocks = n_blocks
         self.restarts = restarts
+        self.restart_components = restart_components
         self.random_state = random_state
         self.device = device
 

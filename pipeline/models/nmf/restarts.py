@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 #: Number of components and seed of a restart.
 Restart = tuple[int, int]
+#: Parameters of a single factorisation.
+ONE: dict[str, object] = {"restarts": 1, "restart_components": None}
 
 
 class RestartedEstimator(TextEstimator):
@@ -34,6 +36,7 @@ class RestartedEstimator(TextEstimator):
     n_components: int
     max_iter: int
     restarts: int
+    restart_components: Sequence[int] | None
     device: str
 
     #: Restarts that replace those of the parameter ``restarts``.
@@ -110,7 +113,7 @@ class RestartedEstimator(TextEstimator):
         pairs = [(int(components), int(seed)) for components, seed in runs]
         if not pairs or len(set(pairs)) < len(pairs):
             raise ValueError(f"runs has {len(pairs)} pairs, {len(set(pairs))} of them different: give each pair once")
-        trainer = type(self)(**self.get_params() | {"restarts": len(pairs)})
+        trainer = type(self)(**self.get_params() | {"restarts": len(pairs), "restart_components": None})
         trainer._chosen = pairs
         trainer._max_columns = max_columns
         trainer.fit(X, client=client, run=run, callbacks=callbacks, config=config, dashboard=dashboard)
@@ -127,7 +130,7 @@ class RestartedEstimator(TextEstimator):
         squares = consecutive([K * K for K in columns])
         found = []
         for member, seed in enumerate(everything.shared["restart_seeds"].tolist()):
-            parameters = {"n_components": columns[member], "random_state": seed, "restarts": 1}
+            parameters = {"n_components": columns[member], "random_state": seed} | ONE
             model = type(self)(**self.get_params() | parameters)
             model.model_ = _one_of(everything, member, places[member], squares[member])
             model.history_ = restart_history(everything.shared, member)
@@ -148,17 +151,22 @@ class RestartedEstimator(TextEstimator):
         """Return the restarts to train; empty for a single factorisation."""
         if self._chosen is not None:
             return self._chosen
-        if self.restarts == 1:
+        numbers = [self.n_components] if self.restart_components is None else list(self.restart_components)
+        if self.n_components not in numbers or len(set(numbers)) < len(numbers):
+            raise ValueError(
+                f"restart_components is {numbers}: give different numbers, with n_components, {self.n_components}"
+            )
+        if self.restarts == 1 and len(numbers) == 1:
             return []
         first = self.seed_number()
-        return [(self.n_components, seed) for seed in range(first, first + self.restarts)]
+        return [(number, seed) for number in numbers for seed in range(first, first + self.restarts)]
 
     def _side_by_side(self, data: Corpus | Matrix, restarts: Sequence[Restart]) -> SideBySide:
         """Return the algorithm that trains several restarts."""
         resolve_device(self.device, False, "training of several restarts")
         members = []
         for components, seed in restarts:
-            parameters = {"n_components": components, "random_state": seed, "restarts": 1}
+            parameters = {"n_components": components, "random_state": seed} | ONE
             member = type(self)(**self.get_params() | parameters).single_algorithm(data)
             # PaperHals and other solvers need more than a product and a sweep.
             if type(member) is not Hals or member.init != "random" or member.extrapolate:
@@ -183,7 +191,15 @@ class RestartedEstimator(TextEstimator):
         if "restart_epochs" not in model.shared:
             return
         self._all = model
-        self.model_ = self.restarts_[int(np.argmin(last_errors(model.shared)))].model_
+        errors = last_errors(model.shared)
+        if self._chosen is None:
+            # The error falls with the number of components, so it compares restarts with the same number only.
+            errors = np.where(model.shared["restart_components"] == self.n_components, errors, np.inf)
+        best = self.restarts_[int(np.argmin(errors))]
+        self.model_ = best.model_
+        if self.restart_components is not None:
+            # The history of the run has the lowest error of any number of components.
+            self.history_ = best.history_
         # One dictionary, so that what ``fit`` adds to it holds for all restarts.
         self.model_.metadata = model.metadata
 

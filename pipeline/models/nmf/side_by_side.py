@@ -5,11 +5,12 @@ packed into groups of up to 64 columns, whose products take one pass over the no
 because their rows leave the cache. Everything else is done for each restart on its own, by the functions of its own
 algorithm, so its factors are those of a separate run.
 
-Restarts begin in order, as many at a time as have ``max_columns`` columns together. One that has converged leaves, the
-next one takes its place, and the next sweep packs the groups anew.
+Restarts begin in order, as many at a time as have ``max_columns`` columns together. One that has converged, or had
+``max_iter`` epochs, leaves, the next one takes its place, and the next sweep packs the groups anew. If a run is
+continued with more epochs, those that have not converged return.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -34,14 +35,14 @@ MAX_COLUMNS = 1024
 MEASURES = ("error", "relative_error", "violation")
 
 
-def admit(columns: Sequence[int], active: Sequence[int], first: int, max_columns: int) -> list[int]:
-    """Return the active restarts and those from ``first`` on that fit beside them. ``columns`` has K of each restart.
+def admit(columns: Sequence[int], active: Sequence[int], waiting: Iterable[int], max_columns: int) -> list[int]:
+    """Return the active restarts and the first waiting ones that fit beside them. ``columns`` has K of each restart.
 
     If no restart is active, at least one is admitted.
     """
     admitted = list(active)
     used = sum(columns[member] for member in admitted)
-    for member in range(first, len(columns)):
+    for member in waiting:
         if admitted and used + columns[member] > max_columns:
             break
         admitted.append(member)
@@ -66,7 +67,7 @@ def most_epochs(columns: Sequence[int], max_columns: int, max_iter: int) -> int:
     waves = 0
     begun = 0
     while begun < len(columns):
-        begun += len(admit(columns, [], begun, max_columns))
+        begun += len(admit(columns, [], range(begun, len(columns)), max_columns))
         waves += 1
     return waves * max_iter
 
@@ -140,7 +141,7 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedRows]):
             "restart_components": np.array(self.columns),
             "restart_seeds": np.array([member.seed for member in self.members]),
             "restart_epochs": np.zeros(n, np.int64),
-            "active": np.array(admit(self.columns, [], 0, self.max_columns)),
+            "active": np.array(admit(self.columns, [], range(n), self.max_columns)),
             "S": np.zeros(squares),
             "Q": np.zeros(squares),
         }
@@ -166,7 +167,7 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedRows]):
         address: Address,
     ) -> SweepResult:
         """Update the chunk's rows of H of all active restarts, then compute P and Q."""
-        active = model.shared["active"].tolist()
+        active = self._active(model.shared)
         places = consecutive([self.columns[member] for member in active])
         A = by_row(chunk)
         W = concatenate([model.block(block)["W"] for block in range(self.n_blocks)])
@@ -178,9 +179,13 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedRows]):
         done = 0
         for group in groups(self.columns, active):
             where = slice(places[done].start, places[done + len(group) - 1].stop)
-            rows = np.concatenate([self._rows(member, state, A, address) for member in group], axis=1)
+            columns = [W[:, self._places[member]] for member in group]
+            pairs = zip(group, columns, strict=True)
+            rows = np.concatenate(
+                [self._rows(member, state, A, own, model.shared, address) for member, own in pairs], axis=1
+            )
             products = np.ascontiguousarray(P[:, where])
-            factor = np.concatenate([W[:, self._places[member]] for member in group], axis=1)
+            factor = np.concatenate(columns, axis=1)
             grams = [Q[square] for square in squares[done : done + len(group)]]
             parts = self._parts(group, model.shared, factor, grams, scratches)
             nmf.sweep_side_by_side(chunk, factor, parts, rows, products, self.members[0].sweeps)
@@ -193,13 +198,30 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedRows]):
         sums = {"norm": np.float64(nmf.inner_product(entries, entries)), "violation": violation}
         return SweepResult({"H": H, "restarts": np.array(active)}, cut_sums(self.bounds, P, Q), sums)
 
-    def _rows(self, member: int, state: Arrays | None, A: Rows, address: Address) -> np.ndarray:
+    def _active(self, shared: Arrays) -> list[int]:
+        """Return the restarts of the next epoch."""
+        # All had left, but there are more epochs now.
+        return shared["active"].tolist() or self._admit(shared, [])
+
+    def _admit(self, shared: Arrays, going: list[int]) -> list[int]:
+        """Return the restarts ``going`` and the first unfinished ones that fit beside them."""
+        others = [member for member in range(len(self.members)) if member not in going]
+        waiting = (member for member in others if not self._has_finished(shared, member))
+        return admit(self.columns, going, waiting, self.max_columns)
+
+    def _rows(
+        self, member: int, state: Arrays | None, A: Rows, W: np.ndarray, shared: Arrays, address: Address
+    ) -> np.ndarray:
         """Return the H (D, K) of one restart: from the state, or random numbers if it begins now."""
         if state is not None and member in state["restarts"]:
             present = state["restarts"].tolist()
             places = consecutive([self.columns[other] for other in present])
             return state["H"][:, places[present.index(member)]]
         algorithm = self.members[member]
+        if shared["restart_epochs"][member] > 0:
+            # It left when it had all its epochs, and has more now. Its rows of H were not kept.
+            W = np.ascontiguousarray(W)
+            return algorithm.fold_in(A, W, algorithm.gram(W))[0]
         # The address of the first epoch of a separate run.
         return algorithm.random_first_rows(n_rows_of(A), Address(algorithm.seed, 1, address.chunk))
 
@@ -233,7 +255,7 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedRows]):
 
     def apply(self, block: Arrays, delta: Arrays, shared: Arrays) -> tuple[Arrays, Arrays]:
         """Update a block of W of all active restarts."""
-        active = shared["active"].tolist()
+        active = self._active(shared)
         W = block["W"].copy()
         totals: Arrays = {name: np.zeros_like(shared[name]) for name in ("S", "Q")}
         totals |= {name: np.zeros(len(self.members)) for name in ("explained", "violation")}
@@ -254,8 +276,12 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedRows]):
     def reduce_shared(self, shared: Arrays, totals: Arrays, sums: Arrays) -> tuple[Arrays, Metrics]:
         """Record the errors of all active restarts; let those that have finished leave, and others begin."""
         after = {name: array.copy() for name, array in shared.items()}
+        for name in self._measures:
+            # A run may be continued with more epochs.
+            missing = max(0, self.max_iter - after[name].shape[1])
+            after[name] = np.pad(after[name], ((0, 0), (0, missing)))
         going = []
-        for member in shared["active"].tolist():
+        for member in self._active(shared):
             square = self._squares[member]
             for name in ("S", "Q"):
                 after[name][square] = totals[name][square]
@@ -269,21 +295,29 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedRows]):
             if not self._has_finished(after, member):
                 going.append(member)
         begun = int(np.count_nonzero(after["restart_epochs"]))
-        after["active"] = np.array(admit(self.columns, going, begun, self.max_columns), np.int64)
+        after["active"] = np.array(self._admit(after, going), np.int64)
         metrics = lowest_errors(after)
         metrics["restarts_active"] = len(after["active"])
         metrics["restarts_finished"] = begun - len(going)
+        metrics["restarts_converged"] = sum(self._has_converged(after, member) for member in range(len(self.members)))
+        metrics["max_iter"] = self.max_iter
         return after, metrics
 
     def _has_finished(self, shared: Arrays, member: int) -> bool:
+        return int(shared["restart_epochs"][member]) >= self.max_iter or self._has_converged(shared, member)
+
+    def _has_converged(self, shared: Arrays, member: int) -> bool:
         epochs = int(shared["restart_epochs"][member])
-        if epochs == self.max_iter:
-            return True
-        return self.members[member].converged(restart_history(shared, member))
+        # The criteria compare the last epoch with the one before it, or with the first one.
+        decisive = sorted({0, max(0, epochs - 2), max(0, epochs - 1)})
+        return epochs > 0 and self.members[member].converged(restart_history(shared, member, decisive))
 
     def converged(self, history: list[Metrics]) -> bool:
-        """Return whether all restarts have finished."""
-        return bool(history) and history[-1]["restarts_active"] == 0
+        """Return whether all restarts have finished: each has converged, or had all its epochs."""
+        if not history or history[-1]["restarts_active"] > 0:
+            return False
+        last = history[-1]
+        return last.get("restarts_converged") == len(self.members) or last.get("max_iter", 0) >= self.max_iter
 
 
 def last_errors(shared: Arrays, name: str = "error") -> np.ndarray:
@@ -298,11 +332,11 @@ def lowest_errors(shared: Arrays) -> Metrics:
     return {name: float(last_errors(shared, name).min()) for name in MEASURES[:2]}
 
 
-def restart_history(shared: Arrays, member: int) -> list[Metrics]:
-    """Return the metrics of each epoch of one restart."""
+def restart_history(shared: Arrays, member: int, epochs: Iterable[int] | None = None) -> list[Metrics]:
+    """Return the metrics of each epoch of one restart, or of some epochs, counted from 0."""
     measures = [name for name in MEASURES if name in shared]
     rows = []
-    for epoch in range(int(shared["restart_epochs"][member])):
+    for epoch in range(int(shared["restart_epochs"][member])) if epochs is None else epochs:
         measured = {name: float(shared[name][member, epoch]) for name in measures}
         rows.append({"step": epoch + 1, "epoch": epoch + 1} | measured)
     return rows

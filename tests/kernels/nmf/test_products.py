@@ -67,3 +67,16 @@ def test_sparse_rows_are_transposed(D, V, seed):
     np.testing.assert_array_equal(found.indptr, expected.indptr)
     np.testing.assert_array_equal(found.indices, expected.indices)
     np.testing.assert_array_equal(found.data, expected.data.astype(np.float32))
+
+
+@pytest.mark.parametrize("wrong", [np.asfortranarray, lambda X: X[:, ::2], lambda X: X.astype(np.float64)])
+def test_factors_in_another_layout_or_of_another_type_are_refused(wrong):
+    A = scipy.sparse.random(6, 5, 0.5, "csr", np.float32, random_state=0)
+    rows = products.SparseRows(A.indptr.astype(np.int64), A.indices, A.data)
+    W, H = np.ones((5, 4), np.float32), np.ones((6, 4), np.float32)
+    for product, X, out in ((products.add_products, W, H), (products.add_transposed_products, H, W)):
+        for factors in ((wrong(X), out), (X, wrong(out))):
+            with pytest.raises(ValueError, match="not a C-contiguous array of type float32"):
+                product(rows, *factors)
+    with pytest.raises(ValueError, match="not a C-contiguous array of type float32"):
+        products.add_column_products(products.sparse_matrix(rows, 5), wrong(H), W)

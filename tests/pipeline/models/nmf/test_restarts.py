@@ -77,6 +77,42 @@ def test_an_interrupted_training_of_restarts_continues_to_the_same_factors(tmp_p
     assert last.state(last.step, 0)["H"].shape[1] < sum(K for K, _ in RUNS)
 
 
+def test_a_run_of_restarts_continues_with_more_epochs(tmp_path):
+    matrix = write_matrix(tmp_path / "matrix", cells())
+    run = str(tmp_path / "run")
+    for max_iter in (2, 5, 12):
+        found = small(max_iter=max_iter).fit_restarts(matrix, RUNS, run=run)
+    for model, separate in zip(found, small().fit_restarts(matrix, RUNS), strict=True):
+        assert_same(model, separate)
+    steps = RunStore(run).step
+    small(max_iter=5).fit_restarts(matrix, RUNS, run=run)
+    assert RunStore(run).step == steps
+
+
+def test_restarts_whose_rows_were_not_kept_continue_too(tmp_path):
+    matrix = write_matrix(tmp_path / "matrix", cells())
+    run = str(tmp_path / "run")
+    few = small(max_iter=3).fit_restarts(matrix, RUNS, run=run, max_columns=70)
+    more = small(max_iter=12).fit_restarts(matrix, RUNS, run=run, max_columns=70)
+    for model, before, separate in zip(more, few, small().fit_restarts(matrix, RUNS), strict=True):
+        assert 3 < model.n_iter_ <= 12
+        assert model.reconstruction_err_ < before.reconstruction_err_
+        assert model.reconstruction_err_ < 1.01 * separate.reconstruction_err_
+
+
+def test_several_numbers_of_components_keep_the_best_of_the_chosen_number(tmp_path):
+    A = cells()
+    options = {"n_components": 4, "restarts": 3, "restart_components": [3, 4, 6], "max_iter": 5}
+    model = small(**options).fit(A)
+    assert [restart.n_components for restart in model.restarts_] == [3, 3, 3, 4, 4, 4, 6, 6, 6]
+    errors = [restart.reconstruction_err_ for restart in model.restarts_[3:6]]
+    assert model.reconstruction_err_ == min(errors)
+    assert model.components_.shape[0] == 4
+    for numbers in ([3, 6], [4, 4]):
+        with pytest.raises(ValueError, match="with n_components, 4"):
+            small(**options | {"restart_components": numbers}).fit(A)
+
+
 def test_a_cluster_gives_the_same_restarts(cluster_of, tmp_path):
     matrix = write_matrix(tmp_path / "matrix", cells(), chunk_numbers=500)
     expected = small(max_iter=5).fit_restarts(matrix, RUNS[:3])
@@ -141,11 +177,11 @@ def test_groups_are_packed_in_order_up_to_their_width():
 
 def test_restarts_begin_in_order_as_columns_become_free():
     columns = [30, 30, 30, 100, 10]
-    assert admit(columns, [], 0, 64) == [0, 1]
-    assert admit(columns, [1], 2, 64) == [1, 2]
+    assert admit(columns, [], range(5), 64) == [0, 1]
+    assert admit(columns, [1], range(2, 5), 64) == [1, 2]
     # The fourth is wider than the limit, so it is trained alone, and the last one waits for its turn.
-    assert admit(columns, [2], 3, 64) == [2]
-    assert admit(columns, [], 3, 64) == [3]
+    assert admit(columns, [2], range(3, 5), 64) == [2]
+    assert admit(columns, [], range(3, 5), 64) == [3]
     assert most_epochs(columns, 64, 7) == 4 * 7
 
 

@@ -156,6 +156,18 @@ def test_a_killed_scheduler_is_an_error_and_the_run_continues_on_another_cluster
     whole(tmp_path / "run")
 
 
+def test_a_scheduler_that_died_before_training_is_an_error_with_advice(tmp_path, monkeypatch):
+    monkeypatch.setenv("DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT", "1s")
+    with (
+        shell_cluster(tmp_path) as (scheduler, file),
+        open_cluster("scheduler-file", scheduler_file=str(file)) as client,
+    ):
+        scheduler.kill()
+        scheduler.wait()
+        with pytest.raises(TaskLost, match=r"scheduler at tcp://\S+ cannot be reached"):
+            OnDask(client)
+
+
 def test_a_scheduler_that_does_not_respond_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv("DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT", "1s")
     file = tmp_path / "scheduler.json"

@@ -10,7 +10,8 @@ from typing import ClassVar
 import numpy as np
 import pytest
 from corpusmill.pipeline.engine.cluster.open import open_cluster
-from corpusmill.pipeline.engine.epoch import Training, train
+from corpusmill.pipeline.engine.cluster.sweep import workers_of
+from corpusmill.pipeline.engine.epoch import Training, _Engine, train
 from corpusmill.pipeline.engine.events import EpochFinished, ShardSwept
 from corpusmill.pipeline.engine.executors import OnDask, Synchronous, TaskLost
 from corpusmill.pipeline.engine.run import RunStore
@@ -119,6 +120,58 @@ def test_an_epoch_takes_at_most_two_tasks_per_worker(corpus, expected, tmp_path)
     np.testing.assert_array_equal(found, expected)
     per_epoch = np.diff(counts)
     assert np.all((n_workers < per_epoch) & (per_epoch <= 2 * n_workers)), per_epoch
+
+
+def test_an_epoch_on_one_worker_takes_one_task(corpus, expected, tmp_path):
+    counts = []
+    with (
+        LocalCluster(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        client.register_plugin(TaskCounter())
+
+        def count(event):
+            if isinstance(event, EpochFinished):
+                counts.append(
+                    client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.plugins["task-counter"].count)
+                )
+
+        found = trained(corpus, tmp_path / "run", Fragile(), OnDask(client), callbacks=[count], evaluate_every=0)
+    np.testing.assert_array_equal(found, expected)
+    assert set(np.diff(counts)) == {1}
+
+
+def test_all_workers_are_found_although_dask_describes_five(tmp_path):
+    with (
+        LocalCluster(n_workers=7, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        # Another thread of the client replaces its description every two seconds.
+        client.sync(client._update_scheduler_info)
+        assert len(client._scheduler_identity["workers"]) < 7
+        assert sorted(workers_of(client)) == sorted(worker.address for worker in cluster.workers.values())
+        assert len(OnDask(client).capacities()) == 7
+
+
+def test_workers_are_planned_once_if_they_are_equal(corpus, tmp_path):
+    estimates = []
+
+    @dataclass(frozen=True, kw_only=True)
+    class Counted(Fragile):
+        def memory(self, data, chunk):
+            estimates.append(chunk)
+            return super().memory(data, chunk)
+
+    numbers = []
+    for n_workers in (1, 4):
+        with (
+            LocalCluster(n_workers=n_workers, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
+            Client(cluster, set_as_default=False) as client,
+        ):
+            estimates.clear()
+            _Engine(Training(Counted(), corpus, RunStore(str(tmp_path / "run")), 1), OnDask(client))
+            numbers.append(len(estimates))
+    assert numbers[0] == numbers[1]
 
 
 def test_threads_of_a_worker_sweep_together(corpus, expected, tmp_path):

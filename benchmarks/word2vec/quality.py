@@ -148,7 +148,9 @@ def held_out_pairs(texts):
     n_blocks = len(words) // (1 << 16) + 1
     numbers = np.arange(len(words), dtype=np.uint32)
     places = numbers % n_blocks << 16 | numbers // n_blocks
-    pairs, counts = split_pairs(ptr, tokens, places, keep, 5, random.key(1), random.key(2), n_blocks)
+    pairs, counts = split_pairs(
+        ptr, np.array([0, len(ptr) - 1]), tokens, places, keep, 5, random.key(1), random.key(2), n_blocks
+    )
     cells = np.repeat(np.arange(n_blocks * n_blocks), counts.ravel())
     centres = (pairs >> 16) * n_blocks + cells // n_blocks
     contexts = (pairs & 0xFFFF) * n_blocks + cells % n_blocks

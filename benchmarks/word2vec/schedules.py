@@ -161,7 +161,8 @@ class Strata:
         for number, ptr, tokens in chunks:
             keys = [random.key(self.parameters.seed, stream, epoch, number) for stream in (SUBSAMPLING, WINDOWS)]
             places, window = self.dealing.places, self.parameters.window
-            pairs, counts = split_pairs(ptr, tokens, places, self.keep, window, *keys, self.P)
+            whole = np.array([0, len(ptr) - 1])
+            pairs, counts = split_pairs(ptr, whole, tokens, places, self.keep, window, *keys, self.P)
             split.append((pairs, np.r_[0, np.cumsum(counts)]))
         tokens_of_round = sum(len(tokens) for _, _, tokens in chunks)
         self.seconds["pairs"] += time.process_time() - clock

@@ -8,9 +8,9 @@ Steps, per chunk:
 
 1. `_thin`: drop tokens of frequent words at random, look up the places of the others, and clip each window to its
    document.
-2. `_sort_by_row`: counting sort of the kept tokens by word.
-3. Per row block i: `_windows` writes the contexts of all its words, one word after the other, and `_spread` deals
-   them to the cells. So the pairs of a cell come out sorted by centre, without a sort of pairs.
+2. Per pass: `_sort_by_row`, a counting sort of the kept tokens by word.
+3. Per pass and row block i: `_windows` writes the contexts of all its words, one word after the other, and `_spread`
+   deals them to the cells. So the pairs of a cell come out sorted by centre, without a sort of pairs.
 
 Layout: a pair is a uint32, the centre's row in its block << 16 | the context's row in its block.
 
@@ -33,6 +33,7 @@ SHIFT = np.uint32(16)
 @kernel
 def split_pairs(
     ptr: np.ndarray,
+    passes: np.ndarray,
     words: np.ndarray,
     places: np.ndarray,
     keep: np.ndarray,
@@ -41,75 +42,83 @@ def split_pairs(
     windows_key: np.uint64,
     n_blocks: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the pairs of a chunk, cell after cell: (n,) uint32, and how many each cell has: (P, P) int64.
+    """Return the pairs of a chunk (n,) uint32, and how many each cell has in each pass: (passes, P, P) int64.
 
     ``ptr`` (D + 1,) int64 are the bounds of some or all of the chunk's documents, ``words`` (T,) uint32 its tokens in
-    document order; words from V on are dropped. ``places`` (V,) uint32 is block << 16 | row in the block, ``keep``
-    (V,) float32 the probability that a token is kept. ``window`` is at most 255. The cells (0, 0), (0, 1), ... follow
-    one another; within a cell, pairs are sorted by centre, and pairs of a centre are in the order of the text.
+    document order; words from V on are dropped. Pass p is trained with the documents ``passes[p]:passes[p + 1]``.
+    ``places`` (V,) uint32 is block << 16 | row in the block, ``keep`` (V,) float32 the probability that a token is
+    kept. ``window`` is at most 255.
+
+    The pairs of row block 0 come first, then those of row block 1, and so on. Those of a row block come pass by pass,
+    and those of a pass cell by cell. Within a cell, pairs are sorted by centre, and pairs of a centre are in the order
+    of the text.
     """
-    codes, spans, n, n_pairs = _thin(ptr, words, places, keep, window, subsampling_key, windows_key)
+    n_passes = len(passes) - 1
+    keys = (subsampling_key, windows_key)
+    codes, spans, bounds, sizes = _thin(ptr, passes, words, places, keep, window, keys, n_blocks)
     first_rows = _first_rows(places, n_blocks)
-    row_ends, entries = _sort_by_row(codes, spans, n, first_rows)
-    pairs = np.empty(n_pairs, np.uint32)
-    counts = np.zeros((n_blocks, n_blocks), np.int64)
+    pairs = np.empty(sizes.sum(), np.uint32)
+    counts = np.zeros((n_passes, n_blocks, n_blocks), np.int64)
     ends = np.zeros(n_blocks, np.int64)
-    contexts = np.empty(0, np.uint32)
-    totals = np.empty(0, np.int64)
-    done = 0
-    for i in range(n_blocks):
-        first, last = first_rows[i], first_rows[i + 1]
-        bound = _pairs_of_rows(entries, row_ends, first, last)
-        # The copy of a window writes whole vectors, so it may write LANES numbers too many.
-        if len(contexts) < bound + LANES:
-            contexts = np.empty(bound + bound // 8 + LANES, np.uint32)
-        if len(totals) < last - first:
-            totals = np.empty(last - first, np.int64)
-        _windows(codes, entries, row_ends, first, last, contexts, totals)
-        for r in range(bound):
-            counts[i, np.int64(contexts[r] >> SHIFT)] += 1
-        for j in range(n_blocks):
-            ends[j] = done
-            done += counts[i, j]
-        _spread(contexts, totals, last - first, ends, pairs)
+    # The copy of a window writes whole vectors, so it may write LANES numbers too many.
+    contexts = np.empty(sizes.max() + LANES, np.uint32)
+    totals = np.empty(np.diff(first_rows).max(), np.int64)
+    for p in range(n_passes):
+        row_ends, entries = _sort_by_row(codes, spans, bounds[p], bounds[p + 1], first_rows)
+        for i in range(n_blocks):
+            first, last = first_rows[i], first_rows[i + 1]
+            _windows(codes, entries, row_ends, first, last, contexts, totals)
+            for r in range(sizes[i, p]):
+                counts[p, i, np.int64(contexts[r] >> SHIFT)] += 1
+            done = sizes[:i].sum() + sizes[i, :p].sum()
+            for j in range(n_blocks):
+                ends[j] = done
+                done += counts[p, i, j]
+            _spread(contexts, totals, last - first, ends, pairs)
     return pairs, counts
 
 
 @kernel
 def _thin(
     ptr: np.ndarray,
+    passes: np.ndarray,
     words: np.ndarray,
     places: np.ndarray,
     keep: np.ndarray,
     window: int,
-    subsampling_key: np.uint64,
-    windows_key: np.uint64,
-) -> tuple[np.ndarray, np.ndarray, int, int]:
-    """Return the places of the kept tokens, their windows, their number, and the number of pairs.
+    keys: tuple[np.uint64, np.uint64],
+    n_blocks: int,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return the places of the kept tokens, their windows, each pass's bounds, and numbers of pairs (P, passes) int64.
 
     A window is left << 8 | right: how many neighbours a token has on each side. Documents with fewer than two tokens
-    are dropped.
+    are dropped. The bounds (passes + 1,) int64 are those of the kept tokens. The pairs are counted by the block of
+    their centres.
     """
-    bound = ptr[-1] - ptr[0]
-    codes = np.empty(bound + LANES, np.uint32)
-    spans = np.empty(bound + 1, np.uint16)
+    subsampling_key, windows_key = keys
+    most = ptr[-1] - ptr[0]
+    codes = np.empty(most + LANES, np.uint32)
+    spans = np.empty(most + 1, np.uint16)
+    bounds = np.zeros(len(passes), np.int64)
+    sizes = np.zeros((n_blocks, len(passes) - 1), np.int64)
     n = 0
-    n_pairs = 0
-    for d in range(len(ptr) - 1):
-        start = n
-        for i in range(ptr[d], ptr[d + 1]):
-            word = words[i]
-            if word < len(keep) and uniform(subsampling_key, i) < keep[word]:
-                codes[n] = places[word]
-                spans[n] = window - np.int64(draw(windows_key, i) % np.uint64(window))
-                n += 1
-        if n - start < 2:
-            n = start
-        for k in range(start, n):
-            span = _clipped(np.int64(spans[k]), k - start, n - 1 - k)
-            spans[k] = span
-            n_pairs += (span >> 8) + (span & 255)
-    return codes, spans, n, n_pairs
+    for p in range(len(passes) - 1):
+        for d in range(passes[p], passes[p + 1]):
+            start = n
+            for i in range(ptr[d], ptr[d + 1]):
+                word = words[i]
+                if word < len(keep) and uniform(subsampling_key, i) < keep[word]:
+                    codes[n] = places[word]
+                    spans[n] = window - np.int64(draw(windows_key, i) % np.uint64(window))
+                    n += 1
+            if n - start < 2:
+                n = start
+            for k in range(start, n):
+                span = _clipped(np.int64(spans[k]), k - start, n - 1 - k)
+                spans[k] = span
+                sizes[np.int64(codes[k] >> SHIFT), p] += (span >> 8) + (span & 255)
+        bounds[p + 1] = n
+    return codes, spans, bounds, sizes
 
 
 @kernel(inline="always")
@@ -130,32 +139,25 @@ def _first_rows(places: np.ndarray, n_blocks: int) -> np.ndarray:
 
 
 @kernel
-def _sort_by_row(codes: np.ndarray, spans: np.ndarray, n: int, first_rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the ends of all rows' tokens (V + 1,) int64, row 0 at index 1, and the tokens by row: (n,) int64.
+def _sort_by_row(
+    codes: np.ndarray, spans: np.ndarray, first: int, last: int, first_rows: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the ends of all rows' tokens (V + 1,) int64, row 0 at index 1, and the tokens by row (n,) int64.
 
-    A token is its position among the kept ones << 16 | its window.
+    Only the kept tokens from first to last are sorted. A token is its position among all kept ones << 16 | its window.
     """
     ends = np.zeros(first_rows[-1] + 2, np.int64)
-    for k in range(n):
+    for k in range(first, last):
         ends[first_rows[np.int64(codes[k] >> SHIFT)] + np.int64(codes[k] & LOW) + 2] += 1
     for r in range(1, len(ends)):
         ends[r] += ends[r - 1]
-    entries = np.empty(n, np.int64)
+    entries = np.empty(last - first, np.int64)
     # During the loop, ends[row + 1] is where the next token of the row goes. In the end it is the row's end.
-    for k in range(n):
+    for k in range(first, last):
         row = first_rows[np.int64(codes[k] >> SHIFT)] + np.int64(codes[k] & LOW)
         entries[ends[row + 1]] = k << 16 | np.int64(spans[k])
         ends[row + 1] += 1
     return ends[:-1], entries
-
-
-@kernel
-def _pairs_of_rows(entries: np.ndarray, row_ends: np.ndarray, first: int, last: int) -> int:
-    """Return the number of pairs whose centres are the rows first to last."""
-    n = 0
-    for t in range(row_ends[first], row_ends[last]):
-        n += (entries[t] >> 8 & 255) + (entries[t] & 255)
-    return n
 
 
 @kernel

@@ -11,7 +11,7 @@ from ..jit import kernel
 from .pairs import SHIFT
 
 #: Runs of a batch.
-RUNS = 32
+RUNS = 16
 #: The bits of a run that have its number of pairs.
 PAIRS = 7
 #: The bit of a run that is set if its centre has other runs.
@@ -42,9 +42,9 @@ def find_runs(pairs: np.ndarray, runs: np.ndarray, size: int) -> tuple[int, np.n
 def _remove_heavy(pairs: np.ndarray, runs: np.ndarray, n_runs: int) -> tuple[int, np.ndarray]:
     """Remove the runs of heavy centres. Return how many are left, and the bounds of heavy centres: (2 h,) int64.
 
-    A centre is heavy if it has more than two runs per batch, spread evenly.
+    A centre is heavy if it has more than one run per batch, spread evenly.
     """
-    most = max(2, 2 * n_runs // RUNS)
+    most = max(2, n_runs // RUNS)
     heavy = np.empty(2 * (n_runs // (most + 1)), np.int64)
     n_heavy = 0
     left = 0

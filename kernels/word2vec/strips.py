@@ -192,7 +192,7 @@ def multiply_add_rows(
         columns = builder.extract_value(columns, 1)
         vectors = [b.load(b.index(j, v * WIDTH)) for v in range(PRODUCT_VECTORS)]
         for row in range(PRODUCT_ROWS):
-            factor = a.broadcast(_start_of_strip(builder, rows, rows.index(r, row), columns, d))
+            factor = a.broadcast(start_of_strip(builder, rows, rows.index(r, row), columns, d))
             for v in range(PRODUCT_VECTORS):
                 at = row * PRODUCT_VECTORS + v
                 total = fma(builder, factor, vectors[v], builder.extract_value(sums, at))
@@ -274,7 +274,7 @@ def add_products_of_four(
         sums, a, i, b, rows, r, columns, d = memories(context, builder, signature, values)
         shared = _load_vectors(a, i)
         for row in range(ROWS):
-            strip = _load_vectors(b, _start_of_strip(builder, rows, rows.index(r, row), columns, d))
+            strip = _load_vectors(b, start_of_strip(builder, rows, rows.index(r, row), columns, d))
             for v, (x, y) in enumerate(zip(shared, strip, strict=True)):
                 which = row * tile.n + v % tile.n
                 total = fma(builder, x, y, builder.extract_value(sums, which))
@@ -285,7 +285,7 @@ def add_products_of_four(
     return tile(*kinds), codegen
 
 
-def _start_of_strip(builder: ir.IRBuilder, rows: Memory, r: ir.Value, columns: ir.Value, d: ir.Value) -> ir.Value:
+def start_of_strip(builder: ir.IRBuilder, rows: Memory, r: ir.Value, columns: ir.Value, d: ir.Value) -> ir.Value:
     """Return the index of column d of row ``rows[r]`` in a matrix with ``columns`` columns."""
     row = builder.zext(builder.load(builder.gep(rows.data, [r])), columns.type)
     return builder.add(builder.mul(row, columns), d)
@@ -354,7 +354,7 @@ def add_strips_to_rows(
     def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Values) -> ir.Value:
         tile_value, out, rows, r, columns, d = memories(context, builder, signature, values)
         for s in range(tile.n):
-            at = _start_of_strip(builder, rows, rows.index(r, s), columns, d)
+            at = start_of_strip(builder, rows, rows.index(r, s), columns, d)
             for v, old in enumerate(_load_vectors(out, at)):
                 total = builder.fadd(old, builder.extract_value(tile_value, s * VECTORS_PER_STRIP + v))
                 out.store(out.index(at, v * WIDTH), total)

@@ -232,6 +232,10 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
         """Return how many bytes wait for other tasks at most, if all of them fit into the share ``held_share``."""
         return 0
 
+    def swept_memory(self, data: DataT) -> int:
+        """Return the bytes of all deltas of a step, if they grow with the number of chunks that are merged."""
+        return 0
+
     # --- before the first sweep ---
 
     @abstractmethod

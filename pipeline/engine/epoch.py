@@ -100,7 +100,7 @@ class _Engine:
         self.threads = sum(max(worker.threads, least) for worker in workers)
         # Most workers are equal, and a plan looks at all chunks.
         kinds = {(worker.threads, worker.memory, worker.device): worker for worker in workers}
-        plans = [make_plan(self.algorithm, self.data, worker) for worker in kinds.values()]
+        plans = [make_plan(self.algorithm, self.data, worker, len(workers)) for worker in kinds.values()]
         self.plan = min(plans, key=lambda plan: plan.cache)
 
     def _workers(self) -> list[Capacity]:

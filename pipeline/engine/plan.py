@@ -62,8 +62,8 @@ def available_bytes(algorithm: AnyAlgorithm, capacity: Capacity) -> int:
     return max(0, planned - PROCESS_BYTES) // capacity.threads
 
 
-def make_plan(algorithm: AnyAlgorithm, data: TrainingData, capacity: Capacity) -> Plan:
-    """Return the memory plan of a worker; raise DataError, with the numbers, if its tasks do not fit."""
+def make_plan(algorithm: AnyAlgorithm, data: TrainingData, capacity: Capacity, n_workers: int = 1) -> Plan:
+    """Return the plan of one of ``n_workers`` workers; raise DataError, with the numbers, if its tasks do not fit."""
     estimates = [algorithm.memory(data, chunk) for chunk in data.chunks]
     available = available_bytes(algorithm, capacity)
     largest = algorithm.largest_task(data, available)
@@ -80,6 +80,8 @@ def make_plan(algorithm: AnyAlgorithm, data: TrainingData, capacity: Capacity) -
     everything = sum(estimate.data + estimate.state for estimate in estimates) + largest.model
     cache = min(everything, left - buffers)
     held = min(int(capacity.memory * algorithm.held_share), algorithm.held_memory(data))
+    # Each worker keeps what it has swept until the end of the step.
+    held += algorithm.swept_memory(data) // n_workers
     return Plan(PROCESS_BYTES, capacity.threads, largest, int(buffers), int(cache), capacity.memory, held)
 
 

@@ -34,7 +34,7 @@ def runs_of(pairs, size):
             groups[-1].append(p)
         else:
             groups.append([p])
-    most = size * max(2, 2 * sum(-(-len(group) // size) for group in groups) // 32)
+    most = size * max(2, sum(-(-len(group) // size) for group in groups) // 16)
     heavy = [group for group in groups if len(group) > most]
     light = [group for group in groups if len(group) <= most]
     runs = [group[a : a + size] for group in light for a in range(0, len(group), size)]
@@ -51,13 +51,13 @@ def stride_of(n):
 
 
 def batches_of(pairs, runs, centre, limit):
-    """Join runs to batches: at most 32 runs and ``limit`` pairs, and at most ``centre`` pairs of one centre."""
+    """Join runs to batches: at most 16 runs and ``limit`` pairs, and at most ``centre`` pairs of one centre."""
     batches = []
     for run in runs:
         batch = batches[-1] if batches else []
         joined = [p for other in [*batch, run] for p in other]
         same = sum(pairs[p][0] == pairs[run[0]][0] for p in joined)
-        if batch and len(batch) < 32 and len(joined) <= limit and same <= centre:
+        if batch and len(batch) < 16 and len(joined) <= limit and same <= centre:
             batch.append(run)
         else:
             batches.append([run])
@@ -69,7 +69,7 @@ def limits_of(alpha, per_pair, heaviest):
     same_context = max(1, 0.25 / (alpha * math.sqrt(heaviest)))
     centre = int(max(1, min(8, 2 / per_pair)))
     run = int(min(4, centre, same_context))
-    batch = int(max(run, min(128, 1 / (per_pair * heaviest))))
+    batch = int(max(run, min(64, 1 / (per_pair * heaviest))))
     return run, centre, batch, int(max(1, min(centre, same_context, 0.5 / (per_pair * heaviest))))
 
 
@@ -82,11 +82,11 @@ def train_cell(pairs, W_in, W_out, table, negative, weight, heaviest, rate, key)
     run_limit, centre_limit, batch_limit, heavy_limit = limits_of(rate(0), per_pair, heaviest)
     strength = per_pair / rate(0) / 16
     heavy, runs = runs_of(pairs, run_limit)
-    group_size = 4 if batch_limit == 128 else 1
     done = 0
 
     def negatives_at(head):
-        return [table[splitmix(key, head * 16 + o) // 2**48 % len(table)] for o in range(16)]
+        part = len(table) // 16
+        return [table[o * part + splitmix(key, head * 16 + o) // 2**48 % part] for o in range(16)]
 
     for group in heavy:
         for a in range(0, len(group), heavy_limit):
@@ -99,11 +99,10 @@ def train_cell(pairs, W_in, W_out, table, negative, weight, heaviest, rate, key)
             done += len(run)
     for batch in batches_of(pairs, runs, centre_limit, batch_limit):
         alpha = rate(done)
-        for a in range(0, len(batch), group_size):
-            group = [(pairs[run[0]][0], [pairs[p][1] for p in run]) for run in batch[a : a + group_size]]
-            errors = [word2vec_errors(W_in, v, W_out, contexts, [1] * len(contexts)) for v, contexts in group]
-            for (v, contexts), error in zip(group, errors, strict=True):
-                word2vec_move(W_in, v, W_out, contexts, error, alpha)
+        attracted = [(pairs[run[0]][0], [pairs[p][1] for p in run]) for run in batch]
+        errors = [word2vec_errors(W_in, v, W_out, contexts, [1] * len(contexts)) for v, contexts in attracted]
+        for (v, contexts), error in zip(attracted, errors, strict=True):
+            word2vec_move(W_in, v, W_out, contexts, error, alpha)
         centres, negatives = [pairs[run[0]][0] for run in batch], negatives_at(batch[0][0])
         V, U = W_in[centres].copy(), W_out[negatives].copy()
         weights = np.array([len(run) for run in batch]) * strength

@@ -87,8 +87,7 @@ class SkipGram(Algorithm[Corpus, Chunk]):
 
     def _keep_probability(self, frequency: np.ndarray) -> np.ndarray:
         """Return the probability that an occurrence is kept: (n_rows,) float32, 0 for words below min_count."""
-        is_frequent = frequency >= self.min_count
-        return is_frequent * kernels.keep_probability(frequency * is_frequent, self.sample)
+        return keep_probability(frequency, self.min_count, self.sample)
 
     def _documents(self, chunk: Chunk) -> np.ndarray:
         """Return the bounds of the texts that no window crosses: (n + 1,) int64."""
@@ -144,6 +143,12 @@ class SkipGram(Algorithm[Corpus, Chunk]):
             near = vectors.most_similar(word, topn=DESCRIBED_NEIGHBOURS)
             groups.append(WordGroup(word, [other for other, _ in near]))
         return groups
+
+
+def keep_probability(frequency: np.ndarray, min_count: int, sample: float) -> np.ndarray:
+    """Return the probability that an occurrence of each word is kept: (V,) float32, 0 for words below min_count."""
+    is_frequent = frequency >= min_count
+    return is_frequent * kernels.keep_probability(frequency * is_frequent, sample)
 
 
 def total_frequencies(corpus: Corpus, previous: PreviousModel | None) -> np.ndarray:

@@ -17,7 +17,7 @@ from ..base.vectors import WordVectors
 from .algorithm import MATRICES, SkipGram, total_frequencies
 from .grid_size import grid_size
 from .sequential import SequentialSkipGram
-from .strata import StrataSkipGram, deal_words, in_order_of_words
+from .strata import StrataSkipGram, deal_words, in_order_of_words, mass_of
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -93,8 +93,7 @@ class SkipGramEstimator(TextEstimator):
 
     def _strata(self, data: Corpus, frequency: np.ndarray, parameters: dict[str, Any]) -> StrataSkipGram:
         device = resolve_device(self.device, False, "method 'strata'")
-        # The number of blocks depends on the words, so they are found with an algorithm of one block.
-        mass = StrataSkipGram(bounds=(0, len(frequency)), **parameters).mass(frequency)
+        mass = mass_of(frequency, self.min_count, self.sample)
         size = grid_size(mass, data.n_tokens, len(shards_of(data.chunks)), self.epochs, self.window, self.n_blocks)
         blocks = deal_words(mass, size.n_blocks, self.seed)
         bounds = np.r_[0, np.cumsum(np.bincount(blocks, minlength=size.n_blocks))]

@@ -25,7 +25,7 @@ from ....kernels.word2vec.dealing import Dealing, arrange, block_negatives, deal
 from ....kernels.word2vec.pairs import join_cells, split_pairs
 from ...engine.algorithm import Address, MemoryEstimate, Metrics, Model, PreviousModel, SweepResult
 from ...engine.grid import Cell, GridAlgorithm
-from .algorithm import MATRICES, SkipGram, total_frequencies
+from .algorithm import MATRICES, SkipGram, keep_probability, total_frequencies
 
 #: Parts of the keys of draws that belong to no chunk: how words are dealt, tables of negatives, and negatives.
 DEALING = -3
@@ -43,8 +43,9 @@ class StrataSkipGram(SkipGram, GridAlgorithm[Corpus, Chunk]):
     (V,) uint32 (block << 16 | row in the block, for each word) and, for each block, the ``tables`` (P, size) uint16 of
     its negatives, their ``weights`` (P,) and the share of the ``heaviest`` one (P,).
 
-    The delta of a block has the pairs of neighbours whose centre is in the block, in one segment per chunk and pass:
-    ``pairs`` (n,) uint32, ``counts`` (segments, P) int64 of the pairs of each cell, and ``passes`` (segments,) int64.
+    The delta of a block has the pairs of neighbours whose centre is in the block. Each chunk has two arrays, with its
+    number in their names: ``pairs`` (n,) uint32, pass by pass, and their number in each cell, ``counts`` (passes, P)
+    int64.
     """
 
     row_arrays: ClassVar[tuple[str, ...]] = ("W_in",)
@@ -55,11 +56,11 @@ class StrataSkipGram(SkipGram, GridAlgorithm[Corpus, Chunk]):
     steps: int = 1  # of the whole training
 
     def memory(self, data: Corpus, chunk: ChunkInfo) -> MemoryEstimate:
-        """Bytes of a sweep: its chunk, the words' blocks and frequencies, and the pairs of its shard."""
+        """Bytes of a sweep: its chunk, the words' blocks and frequencies, and the pairs of the chunk."""
         return MemoryEstimate(
             data=4 * chunk.tokens + 8 * (chunk.documents + 1),
             model=12 * self.n_rows + 2 * TABLE_SIZE * self.n_blocks,
-            delta=2 * self._pair_bytes(chunk.tokens),
+            delta=self._pair_bytes(chunk.tokens),
             scratch=22 * chunk.tokens + 12 * self.n_rows,
         )
 
@@ -74,6 +75,10 @@ class StrataSkipGram(SkipGram, GridAlgorithm[Corpus, Chunk]):
             model=2 * block,
             scratch=3 * block,
         )
+
+    def swept_memory(self, data: Corpus) -> int:
+        """Bytes of the pairs of a step."""
+        return self._pair_bytes(data.n_tokens // self.rounds)
 
     def _pair_bytes(self, tokens: int) -> int:
         """Return the bytes that the pairs of ``tokens`` tokens take if no token is dropped."""
@@ -101,12 +106,9 @@ class StrataSkipGram(SkipGram, GridAlgorithm[Corpus, Chunk]):
         shared["places"] = self._deal(shared["frequency"]).places
         return shared | self._negatives(shared, 0)
 
-    def mass(self, frequency: np.ndarray) -> np.ndarray:
-        """Return how many occurrences of each word are kept, on average: (V,) float64."""
-        return frequency * self._keep_probability(frequency).astype(np.float64)
-
     def _deal(self, frequency: np.ndarray) -> Dealing:
-        return arrange(deal_words(self.mass(frequency[: self.n_rows]), self.n_blocks, self.seed), self.n_blocks)
+        mass = mass_of(frequency[: self.n_rows], self.min_count, self.sample)
+        return arrange(deal_words(mass, self.n_blocks, self.seed), self.n_blocks)
 
     def _negatives(self, shared: Arrays, trained: int) -> Arrays:
         """Draw the tables of negatives of the next step, before which ``trained`` tokens were trained."""
@@ -125,41 +127,48 @@ class StrataSkipGram(SkipGram, GridAlgorithm[Corpus, Chunk]):
         """Divide the chunk's pairs of neighbours among the blocks of their centres."""
         keys = random.stream(random.key(*address), 2)
         keep = self._keep_probability(model.shared["frequency"])
-        places = model.shared["places"]
-        added: list[list[np.ndarray]] = [[] for _ in range(self.n_blocks)]
-        counts = np.empty((self.passes, self.n_blocks, self.n_blocks), np.int64)
-        for grid_pass, documents in enumerate(self._parts(chunk)):
-            pairs, counts[grid_pass] = split_pairs(
-                documents, chunk.words, places, keep, self.window, keys[0], keys[1], self.n_blocks
-            )
-            ends = np.cumsum(counts[grid_pass].sum(axis=1))
-            for block, own in enumerate(np.split(pairs, ends[:-1])):
-                added[block].append(own)
+        documents, first_documents = self._parts(chunk)
+        pairs, counts = split_pairs(
+            documents,
+            first_documents,
+            chunk.words,
+            model.shared["places"],
+            keep,
+            self.window,
+            keys[0],
+            keys[1],
+            self.n_blocks,
+        )
+        ends = np.cumsum(counts.sum(axis=(0, 2)))
         new: list[Arrays] = []
-        for block in range(self.n_blocks):
-            passes = np.arange(self.passes)
-            new.append({"pairs": np.concatenate(added[block]), "counts": counts[:, block], "passes": passes})
+        for block, own in enumerate(np.split(pairs, ends[:-1])):
+            # The numbers have leading zeros, so that the order of names is the order of the text.
+            new.append({f"pairs {address.chunk:012}": own, f"counts {address.chunk:012}": counts[:, block]})
         if deltas is not None:
             new = [self.merge(old, delta) for old, delta in zip(deltas, new, strict=True)]
         return SweepResult(None, new, {"tokens": np.int64(chunk.n_tokens), "trained_pairs": counts.sum()})
 
-    def _parts(self, chunk: Chunk) -> Iterator[np.ndarray]:
-        """Yield the bounds of the documents of each pass. A document that lies in two passes is cut."""
+    def _parts(self, chunk: Chunk) -> tuple[np.ndarray, np.ndarray]:
+        """Return the documents' bounds, and the first document of each pass; a document in two passes is cut."""
         documents = self._documents(chunk)
         cuts = np.linspace(0, chunk.n_tokens, self.passes + 1).astype(np.int64)
-        for first, last in zip(cuts[:-1], cuts[1:], strict=True):
-            yield np.unique(np.clip(documents, first, last))
+        bounds = np.unique(np.concatenate([documents, cuts]))
+        return bounds, np.searchsorted(bounds, cuts)
 
     def merge(self, left: Arrays, right: Arrays) -> Arrays:
-        """Join the segments of two deltas of one block, in the order of the text."""
-        return {name: np.concatenate([left[name], right[name]]) for name in left}
+        """Join two deltas of one block. Nothing is copied, because each chunk's arrays have names of their own."""
+        return left | right
 
     # --- the grid ---
 
     def prepare(self, row: int, delta: Arrays) -> Arrays:
         """Return the ``pairs`` of a row's cells, sorted by centre, and the cells' ``bounds`` (passes * P + 1,)."""
         n_rows = self.bounds[row + 1] - self.bounds[row]
-        pairs, bounds = join_cells(delta["pairs"], delta["counts"], delta["passes"], self.passes, n_rows)
+        names = sorted(name for name in delta if name.startswith("pairs"))
+        counts = [delta[name.replace("pairs", "counts")] for name in names]
+        passes = np.tile(np.arange(self.passes), len(names))
+        joined = np.concatenate([delta[name] for name in names])
+        pairs, bounds = join_cells(joined, np.concatenate(counts), passes, self.passes, n_rows)
         return {"pairs": pairs, "bounds": bounds}
 
     def train_cell(
@@ -208,6 +217,11 @@ class StrataSkipGram(SkipGram, GridAlgorithm[Corpus, Chunk]):
             own = np.flatnonzero(blocks == block)
             rows[own] = model.block(block)[name][places[own] & 0xFFFF]
         return rows
+
+
+def mass_of(frequency: np.ndarray, min_count: int, sample: float) -> np.ndarray:
+    """Return how many occurrences of each word are kept, on average: (V,) float64."""
+    return frequency * keep_probability(frequency, min_count, sample).astype(np.float64)
 
 
 def deal_words(mass: np.ndarray, n_blocks: int, seed: int) -> np.ndarray:

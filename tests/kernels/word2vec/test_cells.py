@@ -91,8 +91,9 @@ def train_random_text(n_words, exponent, n_blocks, alpha, n_tokens=4000, rounds=
     negatives = block_negatives(dealing, frequency, keep, 0.75, 1 << 10, random.key(2))
     W_in, W_out = first_vectors(np.arange(n_words), 20, random.key(3)), np.zeros((n_words, padded(20)), np.float32)
     rows = [slice(a, b) for a, b in zip(dealing.bounds[:-1], dealing.bounds[1:], strict=True)]
+    ptr = np.arange(0, n_tokens + 1, 20)
     pairs, counts = split_pairs(
-        np.arange(0, n_tokens + 1, 20), words, dealing.places, keep, 5, random.key(4), random.key(5), n_blocks
+        ptr, np.array([0, len(ptr) - 1]), words, dealing.places, keep, 5, random.key(4), random.key(5), n_blocks
     )
     cells = np.split(pairs, np.cumsum(counts)[:-1])
     for step in range(rounds):

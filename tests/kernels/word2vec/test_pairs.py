@@ -38,6 +38,11 @@ def wanted_pairs(ptr, words, places, keep, window, n_blocks):
     return np.array(listed, np.uint32), counts
 
 
+def split_in_one_pass(ptr, *arguments):
+    pairs, counts = split_pairs(ptr, np.array([0, len(ptr) - 1]), *arguments)
+    return pairs, counts[0]
+
+
 @given(
     st.lists(st.integers(0, 40), max_size=8),
     st.sampled_from([1, 2, 5, 8, 9, 20, 255]),
@@ -48,7 +53,7 @@ def wanted_pairs(ptr, words, places, keep, window, n_blocks):
 @settings(max_examples=60)
 def test_each_cell_has_the_pairs_of_the_definition_sorted_by_centre(lengths, window, n_blocks, share, seed):
     ptr, words, places, keep = make_case(lengths, 30, n_blocks, share, seed)
-    pairs, counts = split_pairs(ptr, words, places, keep, window, *KEYS, n_blocks)
+    pairs, counts = split_in_one_pass(ptr, words, places, keep, window, *KEYS, n_blocks)
     wanted, wanted_counts = wanted_pairs(ptr, words, places, keep, window, n_blocks)
     np.testing.assert_array_equal(counts, wanted_counts)
     np.testing.assert_array_equal(pairs, wanted)
@@ -56,19 +61,29 @@ def test_each_cell_has_the_pairs_of_the_definition_sorted_by_centre(lengths, win
 
 def test_pairs_of_some_documents_have_the_draws_of_the_chunk():
     ptr, words, places, keep = make_case([9, 1, 20, 12], 30, 3, 0.5, 0)
-    whole, counts = split_pairs(ptr, words, places, keep, 5, *KEYS, 3)
-    parts = [split_pairs(ptr[part], words, places, keep, 5, *KEYS, 3) for part in (slice(0, 3), slice(2, 5))]
+    whole, counts = split_in_one_pass(ptr, words, places, keep, 5, *KEYS, 3)
+    parts = [split_in_one_pass(ptr[part], words, places, keep, 5, *KEYS, 3) for part in (slice(0, 3), slice(2, 5))]
     np.testing.assert_array_equal(counts, parts[0][1] + parts[1][1])
     assert sorted(whole) == sorted(np.concatenate([pairs for pairs, _ in parts]))
+
+
+def test_passes_have_the_pairs_of_their_documents_block_by_block():
+    ptr, words, places, keep = make_case([9, 1, 20, 12], 30, 3, 0.5, 0)
+    pairs, counts = split_pairs(ptr, np.array([0, 2, 2, 4]), words, places, keep, 5, *KEYS, 3)
+    parts = [split_in_one_pass(ptr[part], words, places, keep, 5, *KEYS, 3) for part in (slice(0, 3), slice(2, 5))]
+    np.testing.assert_array_equal(counts, [parts[0][1], np.zeros((3, 3)), parts[1][1]])
+    by_block = [np.split(own, np.cumsum(own_counts.sum(axis=1))[:-1]) for own, own_counts in parts]
+    wanted = [by_block[part][block] for block in range(3) for part in range(2)]
+    np.testing.assert_array_equal(pairs, np.concatenate(wanted))
 
 
 @pytest.mark.parametrize("bounds", [(0, 8), (0, 3, 8), (0, 1, 2, 3, 4, 5, 6, 7, 8)])
 def test_joined_cells_do_not_depend_on_how_documents_are_grouped_into_segments(bounds):
     ptr, words, places, keep = make_case([30] * 8, 30, 2, 0.5, 0)
-    whole, counts = split_pairs(ptr, words, places, keep, 5, *KEYS, 2)
+    whole, counts = split_in_one_pass(ptr, words, places, keep, 5, *KEYS, 2)
     segments, segment_counts = [], []
     for a, b in zip(bounds[:-1], bounds[1:], strict=True):
-        pairs, part_counts = split_pairs(ptr[a : b + 1], words, places, keep, 5, *KEYS, 2)
+        pairs, part_counts = split_in_one_pass(ptr[a : b + 1], words, places, keep, 5, *KEYS, 2)
         segments.append(pairs[part_counts[0].sum() :])
         segment_counts.append(part_counts[1])
     passes = np.zeros(len(segments), np.int64)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from corpusmill.kernels.jit import kernel
 from corpusmill.kernels.simd.tiles import zeros
+from corpusmill.kernels.word2vec.row_tiles import TILE_ROWS, add_products_of_tile, store_sums_of_tile
 from corpusmill.kernels.word2vec.strips import (
     PRODUCT_ROWS,
     PRODUCT_VECTORS,
@@ -59,6 +60,23 @@ def test_four_dot_products_at_a_time():
     expected = out.copy()
     expected[2:6] = B[[5, 0, 3, 3]] @ a
     dots(a, B, np.array([9, 5, 0, 3, 3], np.uint32), out)
+    close(out, expected)
+
+
+def test_products_of_listed_rows_with_four_others():
+    @compiled
+    def products(A, rows, B, others, out):
+        tile = zeros(A, TILE_ROWS)
+        for d in range(0, A.shape[1], WIDTH):
+            tile = add_products_of_tile(tile, A, rows, 1, B, others, 2, A.shape[1], d)
+        store_sums_of_tile(tile, out, 3, out.shape[1])
+
+    A, B, out = random(9, 3 * WIDTH), random(6, 3 * WIDTH, seed=1), random(TILE_ROWS + 1, 9, seed=2)
+    rows = np.random.default_rng(3).permutation(9)[: TILE_ROWS + 1].astype(np.uint32)
+    others = np.array([9, 9, 5, 0, 3, 3], np.uint32)
+    expected = out.copy()
+    expected[:TILE_ROWS, 3:7] = A[rows[1:]] @ B[others[2:]].T
+    products(A, rows, B, others, out)
     close(out, expected)
 
 

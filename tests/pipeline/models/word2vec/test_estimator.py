@@ -14,7 +14,9 @@ from corpusmill.kernels.word2vec.dealing import arrange
 from corpusmill.kernels.word2vec.pairs import split_pairs
 from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.engine.events import EpochFinished
+from corpusmill.pipeline.engine.executors import Capacity
 from corpusmill.pipeline.engine.grid import Grid
+from corpusmill.pipeline.engine.plan import make_plan
 from corpusmill.pipeline.ingest.ingest import corpus_from
 from corpusmill.pipeline.models.skip_gram.algorithm import MATRICES
 from corpusmill.pipeline.models.skip_gram.gensim_arguments import PARAMETERS
@@ -101,7 +103,8 @@ def test_cells_are_trained_as_the_kernel_trains_them(corpus):
         for grid_pass in range(algorithm.passes):
             ptr = np.unique(np.clip(chunk.doc_ptr, cuts[grid_pass], cuts[grid_pass + 1]))
             keep = np.ones(corpus.n_words, np.float32)
-            pairs, counts = split_pairs(ptr, chunk.words, dealing.places, keep, 3, *keys, 2)
+            whole = np.array([0, len(ptr) - 1])
+            pairs, counts = split_pairs(ptr, whole, chunk.words, dealing.places, keep, 3, *keys, 2)
             ends = np.cumsum(counts)
             for cell, own in enumerate(np.split(pairs, ends[:-1])):
                 pieces.setdefault((grid_pass, *divmod(cell, 2)), []).append(own)
@@ -130,6 +133,12 @@ def test_a_model_that_is_too_large_for_a_task_trains_by_blocks(tmp_path):
             small(**wide, n_blocks=1).fit(corpus, client=client)
         model = small(**wide, n_blocks=8).fit(corpus, client=client, evaluate_every=0)
     assert matrix(model, "W_out").any(axis=1).mean() > 0.1
+
+
+def test_the_plan_counts_the_pairs_that_a_worker_keeps_during_a_step(corpus):
+    algorithm = small(n_blocks=4).algorithm(corpus)
+    alone, shared = (make_plan(algorithm, corpus, Capacity("w0", "tcp://x", 1, 1 << 30), n) for n in (1, 2))
+    assert alone.held - shared.held == algorithm.swept_memory(corpus) // 2 > 0
 
 
 @pytest.mark.parametrize("tokens", [10**4, 10**6, 10**8, 10**10])

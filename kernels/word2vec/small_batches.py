@@ -61,7 +61,7 @@ class Workspace(NamedTuple):
 
 @kernel
 def empty_small_batch(runs: int, pairs: int, negatives: int) -> SmallBatch:
-    """Return buffers for a number of runs, of pairs of all runs, and of negatives."""
+    """Return buffers (any,) uint32 and int64 for a number of runs, of pairs of all runs, and of negatives."""
     return SmallBatch(
         np.zeros(_padded(runs), np.uint32),
         np.zeros(runs + 1, np.int64),

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 import scipy.sparse
 
 from ....io.matrices.blocks import RowBlocks
@@ -60,7 +61,7 @@ def is_matrix(data: DataLike) -> bool:
     if isinstance(data, list | tuple):
         return bool(data) and _is_row_of_numbers(data[0])
     if _is_arrow(data):
-        return False
+        return _is_table_of_numbers(data)
     return hasattr(data, "__array__") and not _holds_text(data)
 
 
@@ -89,12 +90,17 @@ def read_matrix(data: DataLike, owner: str) -> InputMatrix:
         names = _column_names(data)
         _check_frame(data, owner)
         data = data.to_numpy()
+    if _is_table_of_numbers(data):
+        names = list(data.schema.names)
+        data = _table_values(data)
     if is_anndata_file(data):
         data = MatrixFile(data)
     if _has_blocks(data):
         # Entries are checked block by block when they are written to a store.
         rows = annotated_rows(data) if is_annotated(data) else row_blocks(data, where="X")
         return InputMatrix(rows, rows.column_names)
+    if scipy.sparse.issparse(data):
+        _check_structure(data)
     values = data if scipy.sparse.issparse(data) else np.asarray(data)
     if values.dtype.kind == "c":
         raise ValueError(f"Complex data not supported by {owner}: pass real numbers")
@@ -241,6 +247,34 @@ def _check_frame(frame: DataLike, owner: str) -> None:
                 f"column {name!r} of the data frame holds text, but {owner} takes numbers from data frames: pass the "
                 f"column alone as a list, frame[{name!r}].to_list()"
             )
+
+
+def _is_table_of_numbers(data: DataLike) -> bool:
+    """Return whether ``data`` is an Arrow table of which all columns are numbers."""
+    if not isinstance(data, pa.Table | pa.RecordBatch) or not data.num_columns:
+        return False
+    kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)
+    return all(any(is_kind(field.type) for is_kind in kinds) for field in data.schema)
+
+
+def _table_values(table: pa.Table | pa.RecordBatch) -> np.ndarray:
+    """Return the numbers of a table: (rows, columns). Raises ValueError for nulls, which are no numbers."""
+    columns = []
+    for field, column in zip(table.schema, table.columns, strict=True):
+        if column.null_count:
+            raise ValueError(f"the column {field.name!r} has {column.null_count} nulls: fill them, for example with 0")
+        columns.append(column.to_numpy(zero_copy_only=False))
+    return np.column_stack(columns)
+
+
+def _check_structure(values: Matrix) -> None:
+    """Raise ValueError for a compressed sparse matrix whose arrays contradict each other; kernels would crash."""
+    if values.format not in ("csr", "csc"):
+        return
+    try:
+        values.check_format(full_check=True)
+    except ValueError as error:
+        raise ValueError(f"X is no valid sparse matrix ({error}): build its indptr, indices and data again") from error
 
 
 def _check_shape(values: Matrix, owner: str) -> None:

@@ -1,0 +1,70 @@
+"""Sparse matrices and Arrow tables that users pass to ``fit``: damaged ones are refused in one sentence."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import scipy.sparse
+from corpusmill import LDA, NMF
+
+ESTIMATORS = [NMF, LDA]
+
+
+def counts():
+    matrix = scipy.sparse.random(12, 6, 0.5, "csr", random_state=0)
+    matrix.data[:] = np.arange(len(matrix.data)) % 4 + 1
+    return matrix
+
+
+def fitted(estimator, X):
+    return estimator(2, max_iter=2, device="cpu").fit(X).components_
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("layout", ["csr", "csc"])
+def test_a_matrix_whose_arrays_contradict_each_other_is_refused(estimator, layout):
+    pointers = counts().asformat(layout)
+    pointers.indptr[2] = 99
+    falling = counts().asformat(layout)
+    falling.indptr[2] = 0
+    index = counts().asformat(layout)
+    index.indices[0] = 1000
+    for damaged in (pointers, falling, index):
+        with pytest.raises(
+            ValueError, match=r"X is no valid sparse matrix .*: build its indptr, indices and data again"
+        ):
+            fitted(estimator, damaged)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_unsorted_indices_and_duplicate_entries_are_read_as_scipy_reads_them(estimator):
+    matrix = counts()
+    expected = fitted(estimator, matrix)
+    unsorted = matrix.copy()
+    for row in range(12):
+        entries = slice(*unsorted.indptr[row : row + 2])
+        unsorted.indices[entries] = unsorted.indices[entries][::-1].copy()
+        unsorted.data[entries] = unsorted.data[entries][::-1].copy()
+    unsorted.has_sorted_indices = False
+    np.testing.assert_array_equal(fitted(estimator, unsorted), expected)
+    one = np.ones(int(matrix.data.sum()))
+    twice = scipy.sparse.csr_matrix(
+        (one, np.repeat(matrix.indices, matrix.data.astype(int)), np.r_[0, np.cumsum(matrix.data)][matrix.indptr]),
+        matrix.shape,
+    )
+    assert not twice.has_canonical_format
+    np.testing.assert_array_equal(fitted(estimator, twice), expected)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_a_table_of_numbers_is_a_matrix_with_names(estimator):
+    dense = counts().toarray()
+    names = [f"gene{column}" for column in range(6)]
+    table = pa.table({name: dense[:, column] for column, name in enumerate(names)})
+    for given in (table, table.to_batches()[0]):
+        model = estimator(2, max_iter=2, device="cpu").fit(given)
+        np.testing.assert_array_equal(model.components_, fitted(estimator, dense))
+        assert model.feature_names_in_.tolist() == names
+    with pytest.raises(ValueError, match="the column 'a' has 1 nulls: fill them"):
+        fitted(estimator, pa.table({"a": [1, None], "b": [1, 2]}))
+    with pytest.raises(ValueError, match="pass the column with the text alone"):
+        fitted(estimator, pa.table({"text": ["a b", "b c"], "n": [1, 2]}))

@@ -89,6 +89,7 @@ gpu: $(VENV)/.installed-$(GPU)
 	@$(BIN)/python -c 'import sys; from numba import cuda; cuda.is_available() or sys.exit("make: numba finds no CUDA device, see numba -s")'
 	$(BIN)/python -m pytest tests/kernels/cuda
 	$(BIN)/python -m benchmarks.gpu --json benchmarks/results/gpu.json all
+	$(BIN)/python -m benchmarks.papers --gpu
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "make: Python 3.11 or newer is needed, and none was found"; exit 1; }

@@ -16,12 +16,10 @@ from benchmarks.gpu.prediction import predict
 from benchmarks.gpu.random_indexing import random_indexing
 from benchmarks.gpu.walks import walks
 from benchmarks.gpu.word2vec import word2vec
-from benchmarks.papers import full_w2v, saberlda_cuda, vector_lengths
 
-LDA = ["lda", "lda-parts", "lda-tuning", "lda-bandwidth"]
 #: Commands that need a GPU or the simulator.
-ON_DEVICE = ["copy", *LDA, "nmf", "word2vec", "random-indexing", "normalise", "walks"]
-ANYWHERE = ["predict", "batching", "traffic"]
+ON_DEVICE = ["copy", "lda", "nmf", "word2vec", "random-indexing", "walks"]
+ANYWHERE = ["predict"]
 
 
 @click.group(chain=True, invoke_without_command=True)
@@ -87,7 +85,7 @@ def copy(session):
 
 
 MODELS = (lda, nmf, word2vec, random_indexing, walks, predict)
-for command in (*MODELS, *saberlda_cuda.COMMANDS, *full_w2v.COMMANDS, *vector_lengths.COMMANDS):
+for command in MODELS:
     main.add_command(command)
 
 

@@ -18,6 +18,11 @@ from benchmarks.papers import word2vec_data_movement
 @click.pass_obj
 def word2vec(session, words=17_005_207):
     """FULL-W2V and PAR-Word2Vec, d = 128, window 5, 5 negative samples: M words per second, and one CPU thread."""
+    measure_methods(session, words)
+
+
+def measure_methods(session, words: int) -> None:
+    """Measure both methods on random documents of ``words`` words."""
     n_words, text = text_of(session, words)
     print_row("method", "M words/s", "with transfers", "GB/s counted", "over copy", "CPU, 1 thread", "paper")
     for method in ("full", "par"):

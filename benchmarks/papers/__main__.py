@@ -35,6 +35,7 @@ SIMULATOR = "NUMBA_ENABLE_CUDASIM"
 @DATA
 @QUICK
 @click.option("--all", "every", is_flag=True, help="Run all figures, each in a process of its own.")
+@click.option("--gpu", is_flag=True, help="Run the figures that need a CUDA device.")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Change a parameter; lists as 8,16.")
 @click.option("--page", "only_page", is_flag=True, help="Run nothing; write the page of the results that exist.")
 @click.option(
@@ -44,8 +45,8 @@ SIMULATOR = "NUMBA_ENABLE_CUDASIM"
     show_default=True,
     help="Folder of the results.",
 )
-def main(names, data, quick, every, settings, only_page, results):
-    if not (names or every or only_page):
+def main(names, data, quick, every, gpu, settings, only_page, results):
+    if not (names or every or gpu or only_page):
         if quick:
             with tempfile.TemporaryDirectory() as folder:
                 run_each(list(FIGURES), data, True, Path(folder))
@@ -55,13 +56,12 @@ def main(names, data, quick, every, settings, only_page, results):
     unknown = [name for name in names if name not in FIGURES]
     if unknown:
         raise click.UsageError(explain_unknown(unknown[0]))
-    failed = []
-    if every:
-        failed = run_each(list(FIGURES), data, quick, results)
+    if sum(map(bool, (names, every, gpu))) > 1:
+        raise click.UsageError("name figures, or use --all, or use --gpu")
+    chosen = [name for name, figure in FIGURES.items() if every or (gpu and figure.needs_device)]
+    failed = run_each(chosen, data, quick, results)
     for name in names:
         run_here(FIGURES[name], Session(data, quick), settings, results)
-    if names and every:
-        raise click.UsageError("name figures, or use --all")
     path = page.write_page(results, FIGURES, NOT_MEASURED)
     print(f"page: {path}")
     if failed:

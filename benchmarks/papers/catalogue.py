@@ -2,7 +2,15 @@
 
 from pathlib import Path
 
-from benchmarks.papers import dissertation_lda, nmf_figures, saberlda_figures, word2vec_figures
+from benchmarks.papers import (
+    device_figures,
+    dissertation_lda,
+    full_w2v,
+    nmf_figures,
+    random_indexing_figures,
+    saberlda_figures,
+    word2vec_figures,
+)
 from benchmarks.papers.registry import Figure, read_figures
 
 FOLDER = Path(__file__).parent / "figures"
@@ -11,9 +19,10 @@ RUNS = {
     "dissertation-2.yaml": dissertation_lda.RUNS,
     "dissertation-3.yaml": nmf_figures.DISSERTATION_RUNS,
     "dissertation-4.yaml": word2vec_figures.DISSERTATION_RUNS,
-    "saberlda.yaml": saberlda_figures.RUNS,
+    "saberlda.yaml": saberlda_figures.RUNS | device_figures.SABERLDA_RUNS,
     "alo.yaml": nmf_figures.ALO_RUNS,
-    "fullw2v.yaml": word2vec_figures.FULL_W2V_RUNS,
+    "fullw2v.yaml": word2vec_figures.FULL_W2V_RUNS | full_w2v.RUNS | device_figures.FULL_W2V_RUNS,
+    "ri.yaml": random_indexing_figures.RUNS | device_figures.RANDOM_INDEXING_RUNS,
 }
 
 FIGURES: dict[str, Figure] = {}

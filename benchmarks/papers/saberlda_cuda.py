@@ -5,7 +5,6 @@ import time
 from statistics import median
 from unittest import mock
 
-import click
 import numpy as np
 from corpusmill.kernels import random
 from corpusmill.kernels.cuda.exact import multiply64
@@ -31,10 +30,6 @@ PARTS = {
 }
 
 
-@click.command("lda-parts")
-@click.option("--tokens", default=50_000_000)
-@click.option("--topics", "n_topics", default=1000)
-@click.pass_obj
 def lda_parts(session, tokens=50_000_000, n_topics=1000):
     """Figure 9 of SaberLDA: milliseconds per epoch as optimisations are added, G0 to G4; then with resident chunks.
 
@@ -233,10 +228,6 @@ def _draw_with_own_word(rows, token, words, model, lane):
     return k
 
 
-@click.command("lda-tuning")
-@click.option("--tokens", default=50_000_000)
-@click.option("--topics", multiple=True, type=int, default=[1000, 3000, 5000])
-@click.pass_obj
 def lda_tuning(session, tokens=50_000_000, topics=(1000, 3000, 5000)):
     """Figure 10 of SaberLDA: seconds per epoch by number of chunks, by streams (10 chunks), by threads per block."""
     from corpusmill.kernels.cuda.lda import esca as kernels
@@ -275,9 +266,6 @@ def report_point(session, what, n_topics, number, seconds) -> None:
 SABER = {"global and L2": "144 and 203", "shared": "458"}
 
 
-@click.command("lda-bandwidth")
-@click.option("--tokens", default=50_000_000)
-@click.pass_obj
 def lda_bandwidth(session, tokens=50_000_000):
     """Table 4 of SaberLDA by counted bytes: what draws read from device memory and its caches, and shared memory."""
     state = trained(session, 1000, tokens)
@@ -290,6 +278,3 @@ def lda_bandwidth(session, tokens=50_000_000):
         rate = state.n_tokens * each / seconds
         print_row(name, rate / 1e9, rate / copy_rate(session), SABER[name])
         session.figures[f"lda-bandwidth {name}"] = rate
-
-
-COMMANDS = (lda_parts, lda_tuning, lda_bandwidth)

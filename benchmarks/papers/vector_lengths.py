@@ -1,6 +1,5 @@
 """Figures 6.1 and 6.2 of "Random indexing on GPU" (Polok and Smrž 2011), on a CUDA device."""
 
-import click
 import numpy as np
 from corpusmill.kernels.cuda.jit import kernel
 from corpusmill.kernels.cuda.launch import launch, synchronize
@@ -13,9 +12,6 @@ from benchmarks.gpu.measure import copy_rate, kernel_seconds, print_row, report
 THREADS = 256
 
 
-@click.command()
-@click.option("--numbers", default=1 << 26)
-@click.pass_obj
 def normalise(session, numbers=1 << 26):
     """Figures 6.1 and 6.2 of the paper: GB/s of vector lengths, one launch, thread or block each, and of scaling."""
     numbers = 1 << 11 if session.quick else numbers
@@ -92,6 +88,3 @@ FORMS = {
     "scale a number": (_scale_a_number, "number", 2),
     "scale a block": (_scale_a_block, "block", 2),
 }
-
-
-COMMANDS = (normalise,)

@@ -1,0 +1,123 @@
+"""Section 7 of "Implementing Random Indexing on GPU" (Polok and Smrž, 2011), on a CPU."""
+
+import numba
+import numpy as np
+from corpusmill.kernels.random_indexing import accumulate as ri
+
+from benchmarks.common import Clock, Session
+from benchmarks.papers.registry import Chart, Curve, Measured, Run
+from benchmarks.random_indexing.comparison import one_dense, one_sparse
+from benchmarks.random_indexing.texts import Text, encode
+
+OURS = "corpusmill"
+LOOP = "plain loop"
+
+
+def over_dimensions(title: str, seconds: dict[str, list[float]], dimensions: tuple[int, ...]) -> Chart:
+    """Return a panel of CPU-seconds over the dimension."""
+    curves = [Curve(label, dimensions, found) for label, found in seconds.items()]
+    return Chart(title, "dimension of a vector", "CPU-seconds", curves, x_log=True, y_log=True)
+
+
+def from_sparse_seeds(
+    session: Session,
+    dimensions: tuple[int, ...] = (256, 512, 1024, 2048, 4096),
+    seed_lengths: tuple[int, ...] = (10, 100),
+    systems: tuple[str, ...] = (OURS, LOOP),
+    corpus: str = "kjv",
+    tokens: int = 300_000,
+) -> Measured:
+    """Figure 7.1: time of training from sparse seeds."""
+    text = encode(session, corpus, tokens)
+    values = {}
+    charts = []
+    for length in seed_lengths:
+        seconds = {name: [] for name in systems}
+        for dimension in dimensions:
+            found = one_sparse(text, dimension, length, list(systems), 1)
+            for name in systems:
+                seconds[name].append(found[name][1])
+            ratio = found[LOOP][1] / found[OURS][1]
+            values[f"seed length {length}, D = {dimension}: plain loop over corpusmill"] = ratio
+        charts.append(over_dimensions(f"{corpus}, seed length {length}", seconds, dimensions))
+    return Measured(values, charts)
+
+
+def from_dense_seeds(
+    session: Session,
+    dimensions: tuple[int, ...] = (256, 1024, 4096),
+    systems: tuple[str, ...] = (OURS, LOOP),
+    corpus: str = "kjv",
+    tokens: int = 200_000,
+) -> Measured:
+    """Figure 7.2: time of retraining from the vectors of the last pass."""
+    text = encode(session, corpus, tokens)
+    values = {}
+    seconds = {name: [] for name in systems}
+    for dimension in dimensions:
+        found = one_dense(text, dimension, list(systems), 1)
+        for name in systems:
+            seconds[name].append(found[name][1])
+        values[f"D = {dimension}: plain loop over corpusmill"] = found[LOOP][1] / found[OURS][1]
+    return Measured(values, [over_dimensions(corpus, seconds, dimensions)])
+
+
+@numba.njit(nogil=True, cache=True)
+def plain_lengths(rows):
+    """Scale rows (n, D) float32 to length 1, as one would write it down."""
+    for i in range(len(rows)):
+        square = 0.0
+        for k in range(rows.shape[1]):
+            square += rows[i, k] * rows[i, k]
+        scale = np.float32(1 / np.sqrt(square))
+        for k in range(rows.shape[1]):
+            rows[i, k] *= scale
+
+
+def normalisation(
+    session: Session,
+    numbers: int = 1 << 24,
+    widths: tuple[int, ...] = (128, 500, 2048, 4096, 16_384, 131_072, 1_048_576),
+) -> Measured:
+    """Figure 7.3: time of scaling vectors to length 1, by their dimension."""
+    values = {}
+    ratios = []
+    rates = {LOOP: [], OURS: []}
+    for width in widths:
+        rows = np.random.default_rng(0).random((max(1, numbers // width), width), np.float32)
+        loop = min(Clock().time(lambda rows=rows: plain_lengths(rows))[1] for _ in range(3))
+        ours = min(Clock().time(lambda rows=rows: ri.normalised(rows))[1] for _ in range(3))
+        ratios.append(loop / ours)
+        values[f"D = {width}: plain loop over corpusmill"] = ratios[-1]
+        for name, seconds in ((LOOP, loop), (OURS, ours)):
+            rates[name].append(8 * rows.size / seconds / 1e9)
+    values["largest ratio"] = max(ratios)
+    curves = [Curve(name, widths, found) for name, found in rates.items()]
+    speed = Chart("normalisation", "dimension of a vector", "GB read and written per CPU-second", curves, x_log=True)
+    return Measured(values, [speed])
+
+
+def large_text(
+    session: Session, dimension: int = 2048, seed_length: int = 10, corpus: str = "wikipedia", tokens: int = 300_000
+) -> Measured:
+    """Table 7.1: training and retraining on a larger vocabulary."""
+    text: Text = encode(session, corpus, tokens)
+    systems = [OURS, LOOP]
+    sparse = one_sparse(text, dimension, seed_length, systems, 1)
+    dense = one_dense(text, dimension, systems, 1)
+    millions = len(text.ids) / 1e6
+    values = {}
+    for name, found in (("training", sparse), ("retraining", dense)):
+        values[f"{name}: plain loop over ours"] = found[LOOP][1] / found[OURS][1]
+        values[f"{name}: plain loop, CPU-seconds per million tokens"] = found[LOOP][1] / millions
+        values[f"{name}: ours, CPU-seconds per million tokens"] = found[OURS][1] / millions
+    return Measured(values | {"words": len(text.words)})
+
+
+SMALL = {"dimensions": (64,)}
+RUNS = {
+    "ri-figure-7.1": Run(from_sparse_seeds, SMALL | {"seed_lengths": (10,)}),
+    "ri-figure-7.2": Run(from_dense_seeds, SMALL),
+    "ri-figure-7.3": Run(normalisation, {"numbers": 1 << 12, "widths": (128, 500)}),
+    "ri-table-7.1": Run(large_text, {"dimension": 64}),
+}

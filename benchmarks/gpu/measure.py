@@ -124,9 +124,11 @@ def simulate() -> None:
     from corpusmill.kernels.cuda.word2vec import skip_gram as word2vec
 
     from benchmarks.papers import random_indexing_passes as passes
+    from benchmarks.papers import vector_lengths
     from tests.helpers import cuda_simulator  # noqa: F401 installs itself
 
     warnings.filterwarnings("ignore", "overflow encountered")  # NumPy warns, a device does not
     lda.WARPS = lda.BLOCKS = document_counts.BLOCKS = word_counts.BLOCKS = nmf_products.BLOCKS = word2vec.BLOCKS = 1
-    for module in (document_counts, word_counts, nmf, nmf_tiled, random_indexing, passes, walks, word2vec):
+    with_threads = (document_counts, word_counts, nmf, nmf_tiled, random_indexing, passes, walks, word2vec)
+    for module in (*with_threads, vector_lengths):
         module.THREADS = 32

@@ -6,9 +6,8 @@ import scipy.sparse
 from benchmarks.common import DEFAULT_DATA, data_file
 
 
-def load(name):
+def load(name, folder=DEFAULT_DATA):
     """Return a float32 matrix (documents, words): CSR with words by falling frequency, or dense for faces."""
-    folder = DEFAULT_DATA
     if name == "quick":
         return scipy.sparse.random(400, 300, 0.05, "csr", np.float32, random_state=0)
     if name.startswith("cells"):

@@ -24,7 +24,7 @@ COLUMNS = "FAST-HALS by columns"
 
 def matrix_of(session: Session, name: str):
     """Read a matrix (documents, words), or make a small one if the session is quick."""
-    return load("quick" if session.quick else name)
+    return load("quick" if session.quick else name, session.data)
 
 
 def cpu_seconds(call: Callable[[], object], turns: int = 3) -> float:

@@ -64,14 +64,16 @@ def from_dense_seeds(
 
 @numba.njit(nogil=True, cache=True)
 def plain_lengths(rows):
-    """Scale rows (n, D) float32 to length 1, as one would write it down."""
+    """Return rows (n, D) float32 scaled to length 1, as one would write it down."""
+    out = np.empty_like(rows)
     for i in range(len(rows)):
         square = 0.0
         for k in range(rows.shape[1]):
             square += rows[i, k] * rows[i, k]
         scale = np.float32(1 / np.sqrt(square))
         for k in range(rows.shape[1]):
-            rows[i, k] *= scale
+            out[i, k] = rows[i, k] * scale
+    return out
 
 
 def normalisation(

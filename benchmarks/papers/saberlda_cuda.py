@@ -266,9 +266,9 @@ def report_point(session, what, n_topics, number, seconds) -> None:
 SABER = {"global and L2": "144 and 203", "shared": "458"}
 
 
-def lda_bandwidth(session, tokens=50_000_000):
+def lda_bandwidth(session, tokens=50_000_000, n_topics=1000):
     """Table 4 of SaberLDA by counted bytes: what draws read from device memory and its caches, and shared memory."""
-    state = trained(session, 1000, tokens)
+    state = trained(session, n_topics, tokens)
     with timed() as spent:
         state.sweep()
     seconds = max(1e-9, spent.get("draw", 0.0) / 1e3)

@@ -127,13 +127,14 @@ def race(
     systems: tuple[str, ...] = ("esca", "warp", "auto", "tomotopy"),
     corpora: tuple[str, ...] = ("nips",),
     tokens: int = 700_000,
+    test_documents: int = 15,
 ) -> Measured:
     """Figure 11: held-out likelihood over time."""
     makers = {"esca": Corpusmill, "warp": Warp, "auto": SYSTEMS["auto"], "tomotopy": SYSTEMS["tomotopy"]}
     values = {}
     charts = []
     for corpus in corpora:
-        train, first, second = split(read(session, corpus, tokens), most=50)
+        train, first, second = split(read(session, corpus, tokens), most=test_documents)
         curves = {}
         for name in systems:
             limit = peer_seconds if name == "tomotopy" else seconds

@@ -14,8 +14,8 @@ THREADS = 256
 
 def normalise(session, numbers=1 << 26):
     """Figures 6.1 and 6.2 of the paper: GB/s of vector lengths, one launch, thread or block each, and of scaling."""
-    numbers = 1 << 11 if session.quick else numbers
-    widths = (128, 500) if session.quick else (128, 500, 512, 2048, 4000, 4096, 16_384, 131_072, 1_048_576)
+    numbers = 1 << 9 if session.quick else numbers
+    widths = (64, 100) if session.quick else (128, 500, 512, 2048, 4000, 4096, 16_384, 131_072, 1_048_576)
     print_row("D", *FORMS, "over copy, best", "GTX 260")
     for width in widths:
         found = [_bandwidth(form, numbers // width, width) for form in FORMS.values()]

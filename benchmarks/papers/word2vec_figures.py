@@ -26,13 +26,13 @@ SENTENCE = 1000
 TEXT8 = 16_718_843
 
 
-def text_of(session: Session, words: int) -> Sentences:
-    """Read the first words of Wikipedia, in sentences of 1,000 words; a random text if the session is quick."""
+def text_of(session: Session, words: int, sentence: int = SENTENCE) -> Sentences:
+    """Read the first words of Wikipedia, in sentences of ``sentence`` words; a random text if the session is quick."""
     if session.quick:
         found = [f"w{i * i * 7919 % 211 % (1 + i % 97)}" for i in range(4000)]
     else:
         found = data_file(session.data, "wiki8.txt").read_text()[: 8 * words].split()[:words]
-    return count_words([found[i : i + SENTENCE] for i in range(0, len(found), SENTENCE)])
+    return count_words([found[i : i + sentence] for i in range(0, len(found), sentence)])
 
 
 def vectors(text: Sentences, W_in: np.ndarray) -> WordVectors:
@@ -67,14 +67,15 @@ def warm_up(session: Session, method: str, parameters: Parameters) -> None:
 
 def words_per_batch(
     session: Session,
-    batches: tuple[int, ...] = (4, 8, 24, 48, 96),
+    batches: tuple[int, ...] = (4, 8, 16, 24, 48),
     window: int = 8,
     epochs: int = 2,
     alpha: float = 0.05,
+    sentence: int = 25,
     words: int = 2_000_000,
 ) -> Measured:
     """Figure 4.4: quality and time by the number of words that share negative samples."""
-    text = text_of(session, words)
+    text = text_of(session, words, sentence)
     parameters = Parameters(dimension=DIMENSION, window=window, alpha=alpha, epochs=epochs)
     small = text_of(Session(session.data, True), 0)
     values = {}

@@ -3,6 +3,7 @@
 python -m benchmarks.ingest --data FOLDER
 """
 
+import importlib.util
 import json
 import os
 import random
@@ -11,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import median
+from typing import TYPE_CHECKING
 
 import click
 import numpy as np
@@ -21,6 +23,9 @@ from corpusmill.pipeline.ingest.ingest import ingest
 from corpusmill.pipeline.ingest.options import IngestOptions
 from corpusmill.pipeline.ingest.words import PartitionWords
 from sklearn.feature_extraction.text import CountVectorizer
+
+if TYPE_CHECKING:
+    import tokenizers
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("RAYON_NUM_THREADS", "1")
@@ -76,20 +81,28 @@ def made_up(megabytes: float) -> Documents:
 
 def tokenisers(documents: Documents) -> dict[str, Callable[[], object]]:
     """Text in memory to numbers of words."""
+    batches = list(as_batches(documents))
+    analyze = CountVectorizer().build_analyzer()
+    systems: dict[str, Callable[[], object]] = {
+        "CountVectorizer's analyzer": lambda: [analyze(d) for d in documents],
+        "CountVectorizer.fit": lambda: CountVectorizer().fit(documents),
+        "corpusmill.pipeline.ingest.words": lambda: number_words(batches),
+    }
+    if importlib.util.find_spec("tokenizers") is not None:
+        words = fast_tokenizer(documents)
+        systems["tokenizers.encode_batch_fast"] = lambda: words.encode_batch_fast(documents)
+    return systems
+
+
+def fast_tokenizer(documents: Documents) -> "tokenizers.Tokenizer":
+    """Return a tokenizer of Hugging Face that splits as CountVectorizer does."""
     import tokenizers
 
-    batches = list(as_batches(documents))
     known = CountVectorizer().fit(documents).vocabulary_ | {"[UNK]": 1 << 30}
     words = tokenizers.Tokenizer(tokenizers.models.WordLevel({w: i for i, w in enumerate(known)}, unk_token="[UNK]"))
     words.normalizer = tokenizers.normalizers.Lowercase()
     words.pre_tokenizer = tokenizers.pre_tokenizers.Split(tokenizers.Regex(r"\b\w\w+\b"), "removed", invert=True)
-    analyze = CountVectorizer().build_analyzer()
-    return {
-        "CountVectorizer's analyzer": lambda: [analyze(d) for d in documents],
-        "CountVectorizer.fit": lambda: CountVectorizer().fit(documents),
-        "tokenizers.encode_batch_fast": lambda: words.encode_batch_fast(documents),
-        "corpusmill.pipeline.ingest.words": lambda: number_words(batches),
-    }
+    return words
 
 
 def number_words(batches: list[Batch]) -> pa.Table:

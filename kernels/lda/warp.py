@@ -17,6 +17,9 @@ after the previous epoch, over all chunks; A is counted from the chunk. Hence a 
 chunks do in the same epoch. Two things differ from WarpLDA: the token is left out of the counts, both for proposing and
 for accepting, and no proposal is carried over to the next sweep.
 
+The passes in word order take the words one after the other, each in all groups of documents of the chunk. So a row of B
+is expanded once per chunk. With a large vocabulary, expanding rows takes longer than drawing.
+
 Layout: topic and proposal of one token are packed into one uint32, stored in document order. The passes in word order
 reach it through ``word_to_doc_order``, one cache line per token, which they prefetch. To propose from counts, a
 position is drawn in an *urn*: an array that holds the topic of every token of the word or of the document.

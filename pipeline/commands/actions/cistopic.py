@@ -40,6 +40,9 @@ def cistopic(
 
     ``trained`` is called with the number of topics of each model that a process of its own has trained.
     """
+    if request.plot:
+        # If the library is missing, say so before the models are trained.
+        import matplotlib.figure  # noqa: F401
     skipped: list[int] = []
 
     def note(number: int, was_complete: bool) -> None:

@@ -11,7 +11,7 @@ block j:
 So each pair repels as strongly as ``negative`` negatives of its own would, and the pairs of a run share n products.
 The negatives are a stratified sample: the table of negatives is sorted by frequency, and each of n equal parts of it
 gives one. Then every batch has frequent and rare words in the right proportion, and steps vary less than with
-independent draws. With these, vectors were worse at judging similarity and analogies.
+independent draws. With these, vectors answered fewer analogies.
 
 Batches are bounded, because the steps of one batch add up without seeing each other:
 

@@ -124,14 +124,25 @@ def draw(path: Path, charts: list[Chart]) -> None:
         axis.set(title=chart.title, xlabel=chart.x_label, ylabel=chart.y_label)
         if chart.x_log:
             axis.set_xscale("log")
+            label_steps(axis.xaxis)
         if chart.y_log:
             axis.set_yscale("log")
+            label_steps(axis.yaxis)
         axis.grid(alpha=0.25)
         if len(chart.curves) > 1 or chart.curves[0].label:
             axis.legend(fontsize=8, frameon=False)
     figure.tight_layout()
     figure.savefig(path, metadata={"Date": None})
     pyplot.close(figure)
+
+
+def label_steps(axis) -> None:
+    """Label 1, 2 and 5 times the powers of ten of a logarithmic axis, as plain numbers."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=8))
+    axis.set_major_formatter("{x:g}")
+    axis.set_minor_formatter(NullFormatter())
 
 
 def draw_curve(axis, curve: Curve) -> None:

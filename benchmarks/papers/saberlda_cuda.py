@@ -168,7 +168,7 @@ def every_word(model):
 
 def draw_by_documents(chunk, z, model, words, key) -> np.ndarray:
     """Return a chunk's next topics."""
-    from corpusmill.kernels.cuda.lda.counts import count_documents
+    from corpusmill.kernels.cuda.lda.document_counts import count_documents
     from corpusmill.kernels.cuda.memory import allocate, cached_copy, derived, download
 
     places = derived(chunk.word_to_doc_order, "by document", lambda: np.argsort(chunk.word_to_doc_order))

@@ -55,7 +55,11 @@ class _Layout(NamedTuple):
 
 
 def encode_group(arrays: Mapping[str, np.ndarray]) -> Iterator[tuple[str, list[Any]]]:
-    """Yield the name of each file of a group, and the buffers that it consists of."""
+    """Yield the name of each file of a group, and the buffers that it consists of.
+
+    The same arrays always give the same bytes: in files, arrays have the order of their names.
+    """
+    arrays = {name: arrays[name] for name in sorted(arrays)}
     layouts = {name: _Layout(array.shape, array.dtype, _chunk_shape(array.shape)) for name, array in arrays.items()}
     # The metadata of all arrays is in the group too, so that a reader needs one round trip less.
     metadata = {

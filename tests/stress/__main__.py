@@ -37,7 +37,11 @@ MODELS = {
     "nmf": {"n_components": 10, "max_iter": 12},
     "word2vec": {"vector_size": 32, "epochs": 4, "n_blocks": 8},
     "random-indexing": {"dimension": 256},
+    "node2vec": {"vector_size": 16, "epochs": 4, "num_walks": 4, "walk_length": 20},
 }
+#: Nodes and edges of the graph for Node2Vec.
+NODES = 400
+EDGES = 3000
 NIGHTS = 3
 #: Exit codes that a command may end with after a fault, in addition to success.
 EXCUSED = {
@@ -140,6 +144,8 @@ class Soak(ClusterFaults):
             texts = [" ".join(f"w{w}" for w in np.minimum(draw.zipf(1.3, 80), 3000)) for _ in range(number)]
             lines = "".join(json.dumps({"text": text}) + "\n" for text in texts)
             (self.folder / "days" / f"2026-11-{day + 1:02d}.jsonl").write_text(lines)
+        ends = draw.integers(0, NODES, (EDGES, 2))
+        (self.folder / "edges.csv").write_text("".join(f"n{first},n{second}\n" for first, second in ends))
         self.kinds, self.expected = kinds, {}
         self.cluster.start()
 
@@ -161,12 +167,18 @@ class Soak(ClusterFaults):
             "report": None,
             "retrain": {"url": "models", "tolerance": 1e9, "max_new_words": 1.0, "keep": NIGHTS},
         }
+        if kind == "node2vec":
+            tree["corpus"] = {"url": f"{self.folder}/edges.csv"}
+            del tree["source"], tree["retrain"], tree["run"]["evaluate_every"]
         (folder / "my.yaml").write_text(yaml.safe_dump(tree))
         return folder
 
     def trials(self, kind, folder, cluster):
-        """Yield the trials of a folder in order: one run, then the nights."""
+        """Yield the trials of a folder in order: one run, then the nights. A graph has no nights."""
         options = ["--json", "--set", f"cluster={json.dumps(cluster)}"]
+        if kind == "node2vec":
+            yield Training(kind, folder, ["train", "my.yaml", *options], self.expected.get((kind, 0)))
+            return
         yield Training(kind, folder, ["run", "my.yaml", *options], self.expected.get((kind, 0)))
         for night in range(1, NIGHTS + 1):
             until = ["--as-of", f"2026-11-{night:02d}"]

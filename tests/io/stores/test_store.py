@@ -116,6 +116,15 @@ def test_arrays_come_back_as_they_were(tmp_path_factory, data):
         np.testing.assert_array_equal(found[name], array)
 
 
+def test_the_order_in_which_arrays_are_given_does_not_change_a_file(tmp_path):
+    arrays = {"b": np.arange(3), "a": np.ones(2), "c": np.float64(1)}
+    Store(tmp_path / "one").write_arrays("group", arrays)
+    Store(tmp_path / "other").write_arrays("group", dict(sorted(arrays.items())))
+    for path in (tmp_path / "one").rglob("*"):
+        if path.is_file():
+            assert path.read_bytes() == (tmp_path / "other" / path.relative_to(tmp_path / "one")).read_bytes()
+
+
 def test_files_and_arrays_on_any_file_system(store):
     store.write_json("a/b.json", {"x": 1})
     store.write_arrays("c", {"v": np.arange(3)})

@@ -3,6 +3,10 @@
 Layout below the URL::
 
     corpus.json          kind, format, counts, hash; written last: a folder without it is no corpus
+    content-<digest>/    everything else; corpus.json has the name, and without one, the files are beside it
+
+Layout of the content::
+
     vocabulary.parquet   word, term_frequency, document_frequency; the row number is the word's id
     columns.parquet      word: the columns of the matrix that the corpus was made from, in its order, if they have names
     documents-<part>.parquet   key, file, chunk, row, and the columns that ingest kept; one row per document, in order
@@ -10,6 +14,9 @@ Layout below the URL::
     <part>/<c>/          one Zarr group per chunk, see Chunk
 
 The part is ``train`` or ``held_out``. Words are numbered by falling term frequency.
+
+The digest is that of the source and the options. So a process that was paused, and continues after another one has
+written a different corpus here, writes only files that nobody reads.
 """
 
 import hashlib
@@ -25,7 +32,7 @@ import pyarrow as pa
 from .chunk import Chunk
 from .conditional import write_if_unchanged
 from .locks import Locked
-from .store import DataError, Store, check_format, encode_json
+from .store import DataError, JsonObject, Store, check_format, encode_json
 
 #: Since format 2, the rows of chunks are in a file of their own. In format 1, they are in corpus.json.
 FORMAT = 2
@@ -116,6 +123,8 @@ class Corpus:
         check_format(self.meta, "corpus", FORMAT, self.url, OLDEST_FORMAT)
         if part not in self.meta["parts"]:
             raise ValueError(f"part={part!r} is not known: choose one of {', '.join(self.meta['parts'])}")
+        #: The folder of all files except corpus.json.
+        self.content = content_store(self.store, self.meta)
 
     def __repr__(self) -> str:
         counts = f"{self.n_documents} documents, {self.n_tokens} tokens, {self.n_words} words"
@@ -138,9 +147,9 @@ class Corpus:
         if self.meta["format"] == 1:
             return [ChunkInfo(**row) for row in found]
         name = f"chunks-{self.part}.parquet"
-        table = self.store.read_parquet(name)
+        table = self.content.read_parquet(name)
         if table.num_rows != found["chunks"] or table.column_names != _CHUNK_COLUMNS:
-            raise DataError(f"{self.url}/{name}: not the table of this corpus; restore it or write the store again")
+            raise DataError(f"{self.content.url}/{name}: not the table of this corpus; restore it or write the store again")
         return [ChunkInfo(*row) for row in zip(*(column.to_pylist() for column in table.columns), strict=True)]
 
     @property
@@ -176,7 +185,7 @@ class Corpus:
     @cached_property
     def vocabulary(self) -> pa.Table:
         """Columns word, term_frequency and document_frequency. A word's row number is its id."""
-        return self.store.read_parquet("vocabulary.parquet")
+        return self.content.read_parquet("vocabulary.parquet")
 
     @cached_property
     def columns(self) -> list[str] | None:
@@ -184,9 +193,9 @@ class Corpus:
 
         None if the corpus was not made from a matrix, or from one without names.
         """
-        if not self.store.exists("columns.parquet"):
+        if not self.content.exists("columns.parquet"):
             return None
-        return self.store.read_parquet("columns.parquet")["word"].to_pylist()
+        return self.content.read_parquet("columns.parquet")["word"].to_pylist()
 
     @cached_property
     def documents(self) -> pa.Table:
@@ -195,7 +204,7 @@ class Corpus:
         Columns: key (from the source, or ``file:row``), file (URL of the source file), chunk, row (in the chunk), and
         those that ingest kept.
         """
-        return self.store.read_parquet(f"documents-{self.part}.parquet")
+        return self.content.read_parquet(f"documents-{self.part}.parquet")
 
     @cached_property
     def kept_columns(self) -> list[str]:
@@ -212,12 +221,12 @@ class Corpus:
 
     def read_chunk(self, index: int) -> Chunk:
         """Read chunk ``index`` of this part and verify its checksums."""
-        arrays = self.store.read_arrays(self._chunk_name(index))
+        arrays = self.content.read_arrays(self._chunk_name(index))
         return Chunk(number=index, word_to_doc_order=arrays.pop(PERMUTATION), **arrays)
 
     def read_document_order(self, index: int) -> Chunk:
         """Read chunk ``index`` in document order only. The arrays of its word order are empty."""
-        arrays = self.store.read_arrays(self._chunk_name(index), DOCUMENT_ORDER)
+        arrays = self.content.read_arrays(self._chunk_name(index), DOCUMENT_ORDER)
         word_order = dict.fromkeys(WORD_ORDER, np.empty(0, np.uint32))
         return Chunk(number=index, **arrays, **word_order)
 
@@ -227,16 +236,25 @@ class Corpus:
         Returns ``doc_ptr`` (n + 1,) int64, which begins with 0, and ``words`` (T,) uint32. Checksums are not verified.
         """
         name = self._chunk_name(index)
-        doc_ptr = self.store.read_array_rows(name, "doc_ptr", first, stop + 1)
-        words = self.store.read_array_rows(name, "words", int(doc_ptr[0]), int(doc_ptr[-1]))
+        doc_ptr = self.content.read_array_rows(name, "doc_ptr", first, stop + 1)
+        words = self.content.read_array_rows(name, "words", int(doc_ptr[0]), int(doc_ptr[-1]))
         return doc_ptr - doc_ptr[0], words
 
     def _chunk_name(self, index: int) -> str:
         return f"{self.part}/{index:06d}"
 
 
+def content_store(store: Store, meta: Mapping[str, Any]) -> Store:
+    """Return the folder of a corpus's content, given its corpus.json."""
+    folder = meta.get("content", "")
+    return store.child(folder) if folder else store
+
+
 def write_chunk(store: Store, part: str, chunk: Chunk) -> ChunkInfo:
-    """Write a chunk and return its row of the chunk table; `commit_corpus` sets ``first_document``."""
+    """Write a chunk and return its row of the chunk table; `commit_corpus` sets ``first_document``.
+
+    ``store`` is the folder of the corpus's content.
+    """
     arrays = chunk._asdict()
     del arrays["number"]
     arrays[PERMUTATION] = arrays.pop("word_to_doc_order")
@@ -266,20 +284,18 @@ def commit_corpus(
     content_hash: str,
     metadata: dict[str, Any],
     check_lock: Callable[[], None] | None = None,
+    folder: str = "",
 ) -> None:
     """Write the vocabulary and the tables of chunks, and then corpus.json, which makes the folder a corpus.
 
     A writer with a lock passes ``check_lock``, which raises Locked if the lock is lost. So does this function if there
     is a corpus.json already, which only another writer can have written.
 
-    The chunks and documents-<part>.parquet must exist already. ``metadata`` is what `inspect` shows in addition: the
-    source, its options and the version.
+    The chunks and documents-<part>.parquet must exist already, in ``folder`` below the store. ``metadata`` is what
+    `inspect` shows in addition: the source, its options and the version.
     """
     # corpus.json comes last. A reader that finds it also finds everything that it describes.
-    store.write_parquet("vocabulary.parquet", vocabulary)
-    for part, chunks in parts.items():
-        store.write_parquet(f"chunks-{part}.parquet", _chunk_table(chunks))
-    content = {
+    content: JsonObject = {
         "kind": "corpus",
         "format": FORMAT,
         "n_words": vocabulary.num_rows,
@@ -289,6 +305,12 @@ def commit_corpus(
         "parts": {part: _totals(chunks) for part, chunks in parts.items()},
         "about": metadata,
     }
+    if folder:
+        content["content"] = folder
+    files = content_store(store, content)
+    files.write_parquet("vocabulary.parquet", vocabulary)
+    for part, chunks in parts.items():
+        files.write_parquet(f"chunks-{part}.parquet", _chunk_table(chunks))
     if check_lock is None:
         store.write_json("corpus.json", content)
         return

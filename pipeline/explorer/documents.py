@@ -47,7 +47,7 @@ class DocumentTable:
 
     @cached_property
     def _file(self) -> pq.ParquetFile:
-        store = self.corpus.store
+        store = self.corpus.content
         path = store.where(f"documents-{self.corpus.part}.parquet")
         # A corpus has few files and many documents, so names of files are stored once each.
         return pq.ParquetFile(store.fs.open(path, "rb"), pre_buffer=False, read_dictionary=["file"])

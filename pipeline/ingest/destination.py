@@ -1,14 +1,16 @@
 """What the folder of a new corpus holds already: the same corpus, another one, an unfinished one, or other files."""
 
+from collections.abc import Iterable, Sequence
+
 from ...io.readers.reader import Reader
 from ...io.stores.corpus import Corpus
-from ...io.stores.store import DataError, check_free
+from ...io.stores.store import DataError, JsonObject, check_free
 from .identity import Identity, describe_difference
-from .job import BAD_LINES, PARTS, Job
+from .job import BAD_LINES, PARTS, Job, content_folder
 
 #: While this file exists below ``.work``, all files of the names in CONTENT were written by an ingest.
 BEGUN = "begun.json"
-#: The files and folders of a corpus, without corpus.json.
+#: The files and folders of a corpus of an earlier version, without corpus.json, and the file of bad lines.
 CONTENT = (
     *PARTS,
     *(f"{table}-{part}.parquet" for table in ("documents", "chunks") for part in PARTS),
@@ -44,20 +46,64 @@ def prepare(job: Job, reader: Reader) -> None:
     """
     check_free(job.store, "run", "model", "matrix", "graph")
     work_names = job.store.names(".work")
-    content = [name for name in CONTENT if job.store.exists(name)]
-    if content and not work_names and not job.store.exists("corpus.json"):
+    replaced = None
+    if job.store.exists("corpus.json"):
+        replaced = job.store.read_json("corpus.json")
+    content = [name for name in _loose_names(job, replaced) if job.store.exists(name)]
+    if content and not work_names and replaced is None:
         raise DataError(
             f"{job.corpus}: {', '.join(content)} would be overwritten, and no ingest wrote that; choose another folder"
         )
     # The mark comes before the first deletion. If this process is killed in between, the next ingest finds files
     # without corpus.json, and must recognise them as its own.
-    job.store.write_json(f".work/{BEGUN}", {})
+    job.store.write_json(f".work/{BEGUN}", {"content": True})
+    if replaced is not None:
+        work_names = _mark_replaced(job, replaced, work_names)
     job.store.delete("corpus.json")
     own_work = job.work.rpartition("/")[2]
     if reader.is_repeatable and set(work_names) == {BEGUN, own_work}:
         return
     for name in content:
         job.store.delete(name)
-    for name in work_names:
-        if name != BEGUN:
-            job.store.delete(f".work/{name}")
+    _delete_work(job, work_names)
+
+
+def clean(job: Job) -> None:
+    """Delete all work files of a finished corpus, and what ingests wrote that did not become this corpus."""
+    corpus = job.store.read_json("corpus.json")
+    _delete_work(job, job.store.names(".work"), kept=corpus.get("content", ""))
+    job.store.delete(".work")
+
+
+def _loose_names(job: Job, replaced: JsonObject | None) -> Sequence[str]:
+    """Return the names of files and folders that an earlier ingest may have written outside a folder of content."""
+    begun = f".work/{BEGUN}"
+    if replaced is None and job.store.exists(begun):
+        replaced = job.store.read_json(begun)
+    if replaced is not None and "content" in replaced:
+        return [BAD_LINES]
+    return CONTENT
+
+
+def _mark_replaced(job: Job, replaced: JsonObject, work_names: list[str]) -> list[str]:
+    """Return the names of work files, with one for the content of the corpus that will be replaced.
+
+    While work files of this name exist, the content has to be deleted.
+    """
+    prefix = content_folder("")
+    folder = str(replaced.get("content", ""))
+    if not folder.startswith(prefix):
+        return work_names
+    name = folder.removeprefix(prefix)
+    job.store.write_json(f".work/{name}/replaced.json", {})
+    return sorted({*work_names, name})
+
+
+def _delete_work(job: Job, names: Iterable[str], kept: str = "") -> None:
+    """Delete the work files of these names, and the content that belongs to each, except the folder ``kept``."""
+    for name in names:
+        if name == BEGUN:
+            continue
+        if content_folder(name) != kept:
+            job.store.delete(content_folder(name))
+        job.store.delete(f".work/{name}")

@@ -14,6 +14,7 @@ interrupted can be continued. corpus.json is written last: without it, a folder 
 import os
 import shutil
 import tempfile
+import uuid
 import weakref
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
@@ -180,9 +181,13 @@ def _new_job(
 ) -> Job:
     source_bytes = sum(file.size for file in reader.files)
     n_buckets = source_bytes // (BYTES_PER_WORD_BYTE * tasks.BUCKET_BYTES)
+    # Data in memory of any content has the same identity.
+    digest = uuid.uuid4().hex[:16]
+    if reader.is_repeatable:
+        digest = digest_of(identity)
     return Job(
         corpus=Store(url).absolute,
-        work=f".work/{digest_of(identity)}",
+        work=f".work/{digest}",
         options=options,
         n_buckets=min(max(1, n_buckets), MAX_BUCKETS),
         has_vocabulary=has_vocabulary,

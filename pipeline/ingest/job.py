@@ -12,6 +12,11 @@ PARTS = ("train", "held_out")
 BAD_LINES = "bad-lines.jsonl"
 
 
+def content_folder(digest: str) -> str:
+    """Return the name of the folder of content that an ingest with this folder of work files writes."""
+    return f"content-{digest}"
+
+
 @dataclass(frozen=True)
 class Job:
     """An ingest as its tasks see it. Every task gets a copy, so it is small."""
@@ -27,6 +32,16 @@ class Job:
     def store(self) -> Store:
         """The corpus store."""
         return Store(self.corpus)
+
+    @property
+    def folder(self) -> str:
+        """Name in the store of the folder of the corpus's content."""
+        return content_folder(self.work.rpartition("/")[2])
+
+    @property
+    def content(self) -> Store:
+        """The content of the corpus: chunks and tables."""
+        return self.store.child(self.folder)
 
     @property
     def files(self) -> Store:

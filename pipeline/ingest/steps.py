@@ -22,7 +22,7 @@ from ..engine.executors import Executor, Synchronous
 from ..engine.plan import PLANNED_SHARE, PROCESS_BYTES
 from . import tasks
 from .chunks import cut_chunks, default_chunk_tokens
-from .destination import has_corpus, prepare
+from .destination import clean, has_corpus, prepare
 from .identity import Identity
 from .job import BAD_LINES, PARTS, EncodedCounts, Job, PartitionCounts, WrittenChunk
 from .work_files import read_table, write_table
@@ -96,7 +96,7 @@ class Ingest:
             self._make_corpus()
             self._report("finished", 1, 1)
         self.check_lock()
-        self.job.store.delete(".work")
+        clean(self.job)
         return Corpus(self.job.corpus)
 
     def _report(self, stage: str, done: int, total: int, partitions_read: Iterable[int] | None = None) -> None:
@@ -234,11 +234,20 @@ class Ingest:
         about["identity"] = self.identity
         columns = self.reader.column_names()
         if columns is not None:
-            self.job.store.write_parquet("columns.parquet", pa.table({"word": pa.array(columns, pa.large_string())}))
+            self.job.content.write_parquet("columns.parquet", pa.table({"word": pa.array(columns, pa.large_string())}))
         if self.job.options.on_bad_line == "quarantine" and about.get("bad_lines"):
             contents = [self.job.files.read_bytes(f"bad/{name}") for name in self.job.files.names("bad")]
             self.job.store.write_bytes(BAD_LINES, b"".join(contents))
-        commit_corpus(self.job.store, vocabulary, infos, self.reader.is_ordered, content_hash, about, self.check_lock)
+        commit_corpus(
+            self.job.store,
+            vocabulary,
+            infos,
+            self.reader.is_ordered,
+            content_hash,
+            about,
+            self.check_lock,
+            self.job.folder,
+        )
 
 
 def _sizes_of(partitions: Sequence[Partition]) -> list[int]:
@@ -270,7 +279,7 @@ def _write_documents(job: Job, part: str, n_chunks: int, kinds: Sequence[str]) -
     kept = [(name, KINDS[kind]) for name, kind in zip(names, kinds, strict=True)]
     own = [("key", pa.string()), ("file", pa.string()), ("chunk", pa.int32()), ("row", pa.int32())]
     schema = pa.schema([*own, *kept])
-    store = job.store
+    store = job.content
     store.fs.makedirs(store.path, exist_ok=True)
     with (
         store.fs.open(store.where(f"documents-{part}.parquet"), "wb") as file,

@@ -251,7 +251,7 @@ def gather_chunk(
     made = make_chunk(chunk, np.cumsum(np.concatenate(lengths)), np.concatenate(words))
     digest = hashlib.sha256(made.doc_ptr.tobytes())
     digest.update(made.words.data)
-    info = write_chunk(job.store, part, made)
+    info = write_chunk(job.content, part, made)
     return WrittenChunk(info=asdict(info), digest=digest.hexdigest())
 
 

@@ -9,6 +9,7 @@ from typing import Any, Self, TypeAlias, TypedDict
 import scipy.sparse
 
 from ....configs.validation import validate_model
+from ....io.readers.stored_url import stored_url
 from ....io.stores.corpus import Corpus
 from ....io.stores.graph import Graph
 from ....io.stores.store import Store
@@ -212,7 +213,7 @@ class Node2Vec(SkipGramEstimator):
             graph = open_graph(X, f"{folder}/graph")
             # A run keeps its walks, so that they are not drawn again when it is resumed or read.
             url = self.walks or f"{options.run or folder}/walks"
-            yield write_walks(graph, url, self._walk_options(), options.client, self.device)
+            yield write_walks(graph, url, self._walk_options(), options.client, self.device, _source_of(X))
 
     def _walk_options(self) -> WalkOptions:
         return WalkOptions(
@@ -268,6 +269,15 @@ def _are_walks(X: object) -> bool:
         return Store(X).exists("corpus.json")
     # Pairs of nodes are usually tuples. They are edges, not walks, so that only lists are accepted.
     return isinstance(X, Corpus) or (isinstance(X, list) and all(isinstance(walk, list) for walk in X))
+
+
+def _source_of(data: object) -> str:
+    """Return what a graph is made from, for the record."""
+    if isinstance(data, Graph):
+        return data.url
+    if isinstance(data, str | os.PathLike):
+        return stored_url(os.fspath(data))
+    return "edges in memory"
 
 
 def open_graph(data: GraphSource, url: str) -> Graph:

@@ -79,10 +79,12 @@ def write_walks(
     options: WalkOptions | None = None,
     client: "Client | None" = None,
     device: str = "cpu",
+    source: str = "",
 ) -> Corpus:
     """Walk over a graph and write the walks as a corpus, or return the corpus if it already has these walks.
 
-    ``device`` is "cpu", "cuda" or "auto"; the walks are the same on both.
+    ``device`` is "cpu", "cuda" or "auto"; the walks are the same on both. The corpus records ``source``: what the graph
+    was made from, if its own URL is that of a temporary folder.
 
     Raises DataError if the graph does not fit into a worker's memory, if its alias tables would exceed
     ``table_memory``, or if another corpus is at ``url``.
@@ -104,7 +106,7 @@ def write_walks(
     written = executor.map(_write_chunk, tasks, f"{job.key}-write")
     _write_documents(store, graph, options, ranges)
     parts = {"train": [chunk.info for chunk in written], "held_out": []}
-    about = {"source": graph.url, "identity": identity, "version": version("corpusmill")}
+    about = {"source": source or graph.url, "identity": identity, "version": version("corpusmill")}
     commit_corpus(store, vocabulary, parts, True, _digest(vocabulary, written), about)
     store.delete(".work")
     return Corpus(url)

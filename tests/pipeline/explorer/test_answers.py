@@ -136,7 +136,7 @@ def test_random_indexing_has_a_map_of_words(folder):
 
 def test_columns_of_metadata_give_the_mean_share_of_a_topic_by_group(folder, tmp_path):
     shutil.copytree(folder / "corpus", tmp_path / "corpus")
-    path = tmp_path / "corpus" / "documents-train.parquet"
+    path = Path(Corpus(str(tmp_path / "corpus")).content.path, "documents-train.parquet")
     table = pq.read_table(path)
     years = [2000 + number % 4 for number in range(table.num_rows)]
     pq.write_table(table.append_column("year", pa.array(years)), path)

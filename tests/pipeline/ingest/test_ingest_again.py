@@ -6,8 +6,11 @@ import multiprocessing
 import os
 import re
 import signal
+from collections.abc import Callable
 from pathlib import Path
+from typing import ClassVar
 
+import fsspec
 import numpy as np
 import pytest
 from corpusmill.io.readers import open as formats
@@ -18,6 +21,7 @@ from corpusmill.io.stores.store import DataError, Store
 from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.ingest.ingest import ingest
 from corpusmill.pipeline.ingest.options import IngestOptions
+from fsspec.implementations.memory import MemoryFileSystem
 from helpers.documents import bits, source_words, words_of, write_source
 
 
@@ -198,6 +202,57 @@ def test_an_ingest_that_lost_its_lock_commits_nothing(tmp_path):
         ingest(write_source(tmp_path / "source"), store.url, progress=be_paused)
     assert not store.exists("corpus.json")
     assert store.exists(".work")
+
+
+class Pausing(MemoryFileSystem):
+    """A file system in memory. Just before chunk 1 is written for the first time, another process does something."""
+
+    protocol = "pausing"
+    meanwhile: ClassVar[list[Callable[[], None]]] = []
+
+    def pipe(self, path, value=None, **options):
+        if isinstance(path, dict) and any("/train/000001/" in name for name in path):
+            while self.meanwhile:
+                self.meanwhile.pop()()
+        super().pipe(path, value, **options)
+
+
+@pytest.mark.parametrize("same", [True, False], ids=["the same source", "another source"])
+def test_an_ingest_that_is_paused_while_it_writes_a_chunk_harms_nobody(tmp_path, same):
+    fsspec.register_implementation("pausing", Pausing, clobber=True)
+    patterns = [write_source(tmp_path / "mine"), write_source(tmp_path / "other", seed=1)]
+    store = Store(f"pausing://{tmp_path.name}-{same}")
+    options = IngestOptions(chunk_tokens=2_000, overwrite=True)
+    theirs = patterns[0 if same else 1]
+    expected = ingest(theirs, str(tmp_path / "expected"), options)
+
+    def take_over():
+        store.write_bytes("ingest.lock", b'{"released": true}')  # it has expired
+        ingest(theirs, store.url, options)
+
+    Pausing.meanwhile.append(take_over)
+    with pytest.raises(Locked, match="lost its lock"):
+        ingest(patterns[0], store.url, options)
+    found = Corpus(store.url)
+    assert found.hash == expected.hash
+    assert words_of(found) == words_of(expected)
+    # The next ingest removes what the paused one wrote after it had lost its lock.
+    ingest(theirs, store.url, options)
+    assert store.names() == [found.content.path.rpartition("/")[2], "corpus.json", "ingest.lock"]
+
+
+def test_a_corpus_of_an_earlier_version_is_read_and_replaced(tmp_path):
+    pattern, url = write_source(tmp_path / "source"), str(tmp_path / "corpus")
+    corpus = ingest(pattern, url, IngestOptions(min_df=2))
+    for path in Path(corpus.content.path).iterdir():
+        path.rename(Path(url, path.name))
+    Path(corpus.content.path).rmdir()
+    meta = json.loads(Path(url, "corpus.json").read_text())
+    Path(url, "corpus.json").write_text(json.dumps({name: meta[name] for name in meta if name != "content"}))
+    assert words_of(Corpus(url)) == words_of(ingest(pattern, str(tmp_path / "fresh"), IngestOptions(min_df=2)))
+    replaced = ingest(pattern, url, IngestOptions(overwrite=True))
+    names = sorted(path.name for path in Path(url).iterdir())
+    assert names == sorted([Path(replaced.content.path).name, "corpus.json", "ingest.lock"])
 
 
 def test_two_ingests_at_once_are_refused(tmp_path):

@@ -70,6 +70,13 @@ def test_other_data_is_refused(data, kind):
         Node2Vec(**SMALL).fit(data)
 
 
+def test_walks_record_the_file_of_edges_and_not_a_temporary_folder(tmp_path):
+    edges = tmp_path / "edges.csv"
+    edges.write_text("a,b\nb,c\n")
+    Node2Vec(**SMALL, walks=str(tmp_path / "walks")).fit(str(edges))
+    assert Corpus(str(tmp_path / "walks")).meta["about"]["source"] == str(edges)
+
+
 def test_an_invalid_parameter_is_refused_before_the_walks(graph, tmp_path):
     walks = tmp_path / "walks"
     with pytest.raises(ValueError, match="vector_size is 0"):

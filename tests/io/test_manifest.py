@@ -1,6 +1,8 @@
 """Changes of a source since its files were last listed."""
 
 import datetime
+import gzip
+import hashlib
 import os
 import time
 from dataclasses import replace
@@ -39,6 +41,12 @@ def test_a_file_of_which_only_the_time_differs_is_not_changed(tmp_path):
     after = manifest_of(tmp_path, before)
     assert after != before
     assert compare_manifests(before, after).to_ingest == []
+
+
+def test_the_digest_is_that_of_the_stored_bytes_also_of_a_compressed_file(tmp_path):
+    path = tmp_path / "a.txt.gz"
+    path.write_bytes(gzip.compress(b"text"))
+    assert manifest_of(tmp_path)[str(path)].digest == hashlib.sha256(path.read_bytes()).hexdigest()[:32]
 
 
 def test_a_file_with_known_size_and_time_is_not_read_again(tmp_path):

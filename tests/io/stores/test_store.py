@@ -11,6 +11,7 @@ import fsspec
 import numpy as np
 import pytest
 import zarr
+from corpusmill.io.stores import zarr_files
 from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.io.stores.corpus import Corpus
 from corpusmill.io.stores.store import DataError, Store
@@ -172,6 +173,49 @@ def test_an_array_of_several_zarr_chunks_is_checked_to_its_end(tmp_path, shape):
         file.write(b"\1")
     with pytest.raises(DataError, match=r"wrong checksum in the Zarr chunk v/c/1/0"):
         store.read_arrays("group")
+
+
+def test_some_rows_of_an_array_are_read(tmp_path):
+    store = Store(tmp_path)
+    rows = np.arange(20, dtype=np.int16).reshape(10, 2)
+    store.write_arrays("group", {"v": rows})
+    for first, stop in ((0, 10), (3, 6), (8, 99), (7, 7)):
+        np.testing.assert_array_equal(store.read_array_rows("group", "v", first, stop), rows[first:stop])
+    (tmp_path / "group/v/c/0/0").write_bytes(bytes(30))
+    np.testing.assert_array_equal(store.read_array_rows("group", "v", 0, 7), np.zeros((7, 2)))
+    with pytest.raises(DataError, match=r"group/v: cannot be read \(the Zarr chunk v/c/0/0 is too short\)"):
+        store.read_array_rows("group", "v", 7, 8)
+
+
+def test_rows_are_read_across_zarr_chunks(tmp_path, monkeypatch):
+    monkeypatch.setattr(zarr_files, "CHUNK_ELEMENTS", 4)
+    rows = np.arange(14).reshape(7, 2)
+    Store(tmp_path).write_arrays("group", {"v": rows})
+    np.testing.assert_array_equal(Store(tmp_path).read_array_rows("group", "v", 1, 6), rows[1:6])
+
+
+@pytest.mark.parametrize("metadata", [None, [], "v"])
+def test_a_group_with_damaged_metadata_is_refused(tmp_path, metadata):
+    store = Store(tmp_path)
+    store.write_arrays("group", {"v": np.arange(3)})
+    group = store.read_json("group/zarr.json")
+    group["consolidated_metadata"]["metadata"] = metadata
+    store.write_json("group/zarr.json", group)
+    with pytest.raises(DataError, match="the metadata of this Zarr group are damaged"):
+        store.read_arrays("group")
+
+
+def test_large_arrays_are_not_fetched_before_they_are_read(monkeypatch):
+    fsspec.register_implementation("round-trips", RoundTrips, clobber=True)
+    store = Store("round-trips://large")
+    arrays = {"small": np.arange(3), "large": np.arange(100), "larger": np.arange(200)}
+    store.write_arrays("group", arrays)
+    monkeypatch.setattr(zarr_files, "FETCHED_BYTES", 100)
+    RoundTrips.calls.clear()
+    found = store.read_arrays("group")
+    assert RoundTrips.calls == ["cat_ranges", "cat_ranges", "cat_file", "cat_file"]
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(found[name], array)
 
 
 def test_a_group_that_another_program_wrote_is_refused(tmp_path):

@@ -65,3 +65,58 @@ def test_a_single_slow_worker_sweeps_everything():
     pool = pool_of(10, 2)
     _, swept = sweep(pool, {"w0": 1.0, "w1": 100.0})
     assert len(swept["w0"]) + len(swept["w1"]) == 10
+
+
+# --- single decisions, with exact numbers ---
+
+
+def test_a_worker_takes_an_eighth_of_its_shards_but_one_for_each_thread_at_least():
+    pool = pool_of(64, 1)
+    assert pool.take("w0", 1, 0.0) == list(range(8))
+    assert pool.take("w0", 20, 1.0) == list(range(8, 28))
+    assert pool.left == 36
+
+
+def test_upcoming_shards_are_not_taken():
+    pool = pool_of(8, 2)
+    assert pool.upcoming("w1", 3) == [4, 5, 6]
+    assert pool.upcoming("w2", 3) == []
+    assert pool.left == 8
+    assert not pool.taken
+
+
+def test_half_of_another_home_is_taken_at_most_and_from_its_end():
+    pool = pool_of(3, 1)
+    assert pool.take("w1", 4, 0.0) == [2, 1]
+    assert pool.take("w1", 4, 1.0) == [0]
+    assert pool.take("w1", 4, 2.0) == []
+
+
+def test_shards_are_taken_from_the_worker_that_would_need_longest():
+    pool = Pool.of("pool", "run", "client", range(100), {"w0": range(80), "w1": range(80, 100)})
+    pool.take("w0", 10, 0.0)  # 10 shards
+    pool.take("w1", 2, 0.0)  # 2 shards
+    # At 1 s, each thread has swept one shard. w0 needs 70 / 10 s for the rest, and w1 needs 18 / 2 s.
+    assert pool.take("w2", 1, 1.0) == [99]
+
+
+def test_shards_are_taken_from_a_worker_that_has_begun_nothing_before_others():
+    pool = Pool.of("pool", "run", "client", range(100), {"w0": range(99), "w1": [99]})
+    pool.take("w0", 1, 0.0)
+    assert pool.take("w2", 1, 1.0) == [99]
+
+
+@pytest.mark.parametrize(("left", "is_served"), [(9, False), (10, True)])
+def test_a_slow_worker_gets_no_shard_that_faster_ones_would_sweep_before(left, is_served):
+    pool = Pool.of("pool", "run", "client", range(30), {"w0": range(10), "w1": range(10, 11 + left)})
+    assert pool.take("w1", 1, 0.0) == [10]
+    for now in range(10):
+        pool.take("w0", 1, float(now))
+    # At 9 s, w0 needs 0.9 s for a shard, and w1 needs 9 s. They sweep 1.22 shards per second, so 9 shards last 7.4 s.
+    assert bool(pool.take("w1", 1, 9.0)) is is_served
+
+
+def test_without_a_time_the_clock_decides():
+    pool = pool_of(2, 1)
+    assert pool.take("w0", 1) == [0]
+    assert pool.take("w0", 1) == [1]

@@ -2,21 +2,23 @@
 
 Layout below the URL::
 
-    corpus.json          kind, format, counts, hash; written last: a folder without it is no corpus
-    content-<digest>/    everything else; corpus.json has the name, and without one, the files are beside it
-
-Layout of the content::
-
-    vocabulary.parquet   word, term_frequency, document_frequency; the row number is the word's id
-    columns.parquet      word: the columns of the matrix that the corpus was made from, in its order, if they have names
-    documents-<part>.parquet   key, file, chunk, row, and the columns that ingest kept; one row per document, in order
-    chunks-<part>.parquet   one row per chunk, see ChunkInfo
-    <part>/<c>/          one Zarr group per chunk, see Chunk
+    corpus.json                  kind, format, counts, hash, and the name of the folder of content; written last: a
+                                 folder without it is no corpus
+    content-<digest>/            the content: all other files
+        vocabulary.parquet       word, term_frequency, document_frequency; the row number is the word's id
+        columns.parquet          word: the columns of the matrix that the corpus was made from, in its order, if they
+                                 have names
+        documents-<part>.parquet key, file, chunk, row, and kept columns of the source; one row per document, in order
+        chunks-<part>.parquet    one row per chunk, see ChunkInfo
+        <part>/<c>/              one Zarr group per chunk, see Chunk
 
 The part is ``train`` or ``held_out``. Words are numbered by falling term frequency.
 
-The digest is that of the source and the options. So a process that was paused, and continues after another one has
-written a different corpus here, writes only files that nobody reads.
+The digest is that of the source and the options. Corpora of walks, selections and earlier versions have no folder of
+content: all files lie below the URL.
+
+A process that was paused, and continues after another one has written a different corpus here, writes only files that
+nobody reads, because the folders of their content differ.
 """
 
 import hashlib
@@ -217,7 +219,7 @@ class Corpus:
 
         ``columns`` are some of the columns of `documents`; by default, all.
         """
-        return self.store.read_parquet_rows(f"documents-{self.part}.parquet", first, stop, columns)
+        return self.content.read_parquet_rows(f"documents-{self.part}.parquet", first, stop, columns)
 
     def read_chunk(self, index: int) -> Chunk:
         """Read chunk ``index`` of this part and verify its checksums."""

@@ -151,7 +151,9 @@ class Corpus:
         name = f"chunks-{self.part}.parquet"
         table = self.content.read_parquet(name)
         if table.num_rows != found["chunks"] or table.column_names != _CHUNK_COLUMNS:
-            raise DataError(f"{self.content.url}/{name}: not the table of this corpus; restore it or write the store again")
+            raise DataError(
+                f"{self.content.url}/{name}: not the table of this corpus; restore it or write the store again"
+            )
         return [ChunkInfo(*row) for row in zip(*(column.to_pylist() for column in table.columns), strict=True)]
 
     @property

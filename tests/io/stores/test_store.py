@@ -190,8 +190,10 @@ def test_some_rows_of_an_array_are_read(tmp_path):
 def test_rows_are_read_across_zarr_chunks(tmp_path, monkeypatch):
     monkeypatch.setattr(zarr_files, "CHUNK_ELEMENTS", 4)
     rows = np.arange(14).reshape(7, 2)
-    Store(tmp_path).write_arrays("group", {"v": rows})
-    np.testing.assert_array_equal(Store(tmp_path).read_array_rows("group", "v", 1, 6), rows[1:6])
+    store = Store(tmp_path)
+    store.write_arrays("group", {"v": rows, "u": np.arange(7)})
+    np.testing.assert_array_equal(store.read_array_rows("group", "v", 1, 6), rows[1:6])
+    assert store.names("group/u/c") == ["0", "1"]
 
 
 @pytest.mark.parametrize("metadata", [None, [], "v"])

@@ -1,13 +1,8 @@
-"""Changes of the input, or of the machine, that must not change a model; one invariant per test.
+"""Changes of the input that must not change a model; one invariant per test.
 
 `test_contract` has others: the number of workers, and a run that is resumed after each of its epochs. The tests of
 random indexing have those of merging and forgetting.
 """
-
-import os
-import platform
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -95,25 +90,3 @@ def test_permuted_documents_get_the_same_rows(kind):
 def test_a_document_that_is_alone_gets_the_same_row_of_lda_as_among_others():
     model = ESTIMATORS["lda"]().fit(DOCUMENTS)
     np.testing.assert_allclose(model.transform(DOCUMENTS[:1]), model.transform(DOCUMENTS)[:1], rtol=TOLERANCE)
-
-
-#: Trains a model on random counts, and writes its numbers to a file.
-PROGRAM = """
-import numpy as np
-from corpusmill import NMF
-counts = np.random.default_rng(5).poisson(1.0, (40, 24)).astype(float)
-np.savetxt({path!r}, NMF(5, max_iter=4, tol=0, random_state=1).fit(counts).components_)
-"""
-
-
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="needs a processor that has AVX2")
-def test_another_vector_width_gives_the_same_model_within_a_tolerance(tmp_path):
-    found = []
-    for processor in ("default", "haswell"):  # haswell has vectors of 256 bits
-        path = str(tmp_path / processor)
-        environment = dict(os.environ)
-        if processor != "default":
-            environment |= {"NUMBA_CPU_NAME": processor, "NUMBA_CPU_FEATURES": "+sse4.2,+avx,+avx2,+fma"}
-        subprocess.run([sys.executable, "-c", PROGRAM.format(path=path)], env=environment, check=True)
-        found.append(np.loadtxt(path))
-    np.testing.assert_allclose(found[0], found[1], rtol=TOLERANCE, atol=1e-5)

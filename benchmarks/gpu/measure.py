@@ -128,7 +128,8 @@ def simulate() -> None:
     from tests.helpers import cuda_simulator  # noqa: F401 installs itself
 
     warnings.filterwarnings("ignore", "overflow encountered")  # NumPy warns, a device does not
-    lda.WARPS = lda.BLOCKS = document_counts.BLOCKS = word_counts.BLOCKS = nmf_products.BLOCKS = word2vec.BLOCKS = 1
+    lda.WARPS = lda.BLOCKS = document_counts.WARPS = document_counts.BLOCKS = word_counts.BLOCKS = 1
+    nmf_products.BLOCKS = word2vec.BLOCKS = 1
     with_threads = (document_counts, word_counts, nmf, nmf_tiled, random_indexing, passes, walks, word2vec)
     for module in (*with_threads, vector_lengths):
         module.THREADS = 32

@@ -12,7 +12,7 @@ from corpusmill.kernels.cuda.jit import device, kernel, lean_kernel
 from corpusmill.kernels.cuda.launch import launch
 from corpusmill.kernels.cuda.lda import esca as by_words
 from corpusmill.kernels.cuda.lda.esca import LANES, TOKENS
-from corpusmill.kernels.cuda.lda.model import Word, to_device_model, tree_nodes
+from corpusmill.kernels.cuda.lda.model import Word, phi_without_token, to_device_model, tree_nodes
 from corpusmill.kernels.cuda.lda.rows import LOW, find_entry, lane_ends
 from corpusmill.kernels.cuda.random import uniform64
 from corpusmill.kernels.cuda.warp import ALL_LANES, WARP, ballot
@@ -26,7 +26,7 @@ from benchmarks.gpu.measure import copy_rate, kernel_seconds, print_row, timed
 PARTS = {
     "draws": ("draw",),
     "A": ("shuffle", "count_documents", "make_dense"),
-    "B": ("clear", "add_words", "count_entries", "write_entries"),
+    "B": ("add_words", "add_rare_words", "count_entries", "write_entries"),
 }
 
 
@@ -153,17 +153,28 @@ def documents_milliseconds(state) -> float:
 
 
 def every_word(model):
-    """Return φ of all words, (V, K) float32, and their trees: (nnz,) and (nodes,) float64, (V + 1,) int64."""
+    """Return φ and counts of all words, (V, K) float32 and int32, and their trees.
+
+    The trees are the leaves (nnz,) and nodes, float64, and where a word's nodes begin, (V + 1,) int64.
+    """
     from corpusmill.kernels.lda.model import make_prior
 
     prior, ends = make_prior(model, 1, 1), model.row_ptr[1:]
     phi = np.tile(prior.base, (len(ends), 1))
     rows = np.repeat(np.arange(len(ends)), np.diff(model.row_ptr))
     phi[rows, model.topics] = (model.counts + model.beta) * prior.inverse[model.topics]
+    counts = np.zeros(phi.shape, np.int32)
+    counts[rows, model.topics] = model.counts
     masses = (prior.word_factor[model.topics] * model.counts + prior.grain) - prior.grain
     leaves = [np.cumsum(masses[first:end]) for first, end in zip(model.row_ptr, ends, strict=False)]
     nodes = [tree_nodes(some) for some in leaves]
-    return phi, np.concatenate(leaves), np.concatenate(nodes), np.r_[0, np.cumsum([len(some) for some in nodes])]
+    return (
+        phi,
+        counts,
+        np.concatenate(leaves),
+        np.concatenate(nodes),
+        np.r_[0, np.cumsum([len(some) for some in nodes])],
+    )
 
 
 def draw_by_documents(chunk, z, model, words, key) -> np.ndarray:
@@ -173,7 +184,7 @@ def draw_by_documents(chunk, z, model, words, key) -> np.ndarray:
 
     places = derived(chunk.word_to_doc_order, "by document", lambda: np.argsort(chunk.word_to_doc_order))
     tokens = tuple(cached_copy(array, "tokens") for array in (chunk.docs, chunk.words, places))
-    old = count_documents(chunk.doc_ptr, chunk.word_to_doc_order, z, len(model.alpha))[0], cached_copy(z, "topics")
+    old = count_documents(chunk.doc_ptr, chunk.word_to_doc_order, z, len(model.alpha)), cached_copy(z, "topics")
     out, threads = allocate(len(z), np.uint16, "new topics"), by_words.WARPS * WARP
     blocks = min(by_words.BLOCKS, -(-len(z) * LANES // threads))
     launch(_draw_by_documents, blocks, threads, tokens, words, to_device_model(model, 1), old, np.uint64(key), out)
@@ -200,10 +211,9 @@ def _draw_by_documents(tokens, words, model, old, key, out):
 def _draw_with_own_word(rows, token, words, model, lane):
     """Draw as `_draw_sparse` of kernels/cuda/lda/esca.py does, but the tokens of a warp may be of four words."""
     d, v, old, u = token
-    phi, leaves, nodes, node_ptr = words
+    phi, counts, leaves, nodes, node_ptr = words
     prior, first, n = model.prior, model.row_ptr[v], model.row_ptr[v + 1] - model.row_ptr[v]
-    count = np.float64(model.counts[first + by_words._count_below(model.topics, first, n, old)])
-    phi_old = np.float32((count - prior.subtract_b + model.beta) * prior.lowered[old])
+    phi_old = phi_without_token(Word(phi[v], counts[v], leaves, nodes), model, old)
     head, size = rows.row_ptr[d], np.int64(rows.lengths[d])
     ends = lane_ends(False, rows, head, size, phi[v], phi_old, old, prior.subtract_a, lane)
     own = multiply64(prior.alpha[old], np.float64(phi_old))
@@ -219,7 +229,7 @@ def _draw_with_own_word(rows, token, words, model, lane):
         waiting &= waiting - 1
         w = cuda.shfl_sync(ALL_LANES, v, source)
         a, b = model.row_ptr[w], model.row_ptr[w + 1]
-        word = Word(phi[w], phi[w], leaves[a:b], nodes[node_ptr[w] : node_ptr[w + 1]])
+        word = Word(phi[w], counts[w], leaves[a:b], nodes[node_ptr[w] : node_ptr[w + 1]])
         drawn = by_words._draw_prior(
             word, model, w, b - a, cuda.shfl_sync(ALL_LANES, old, source), cuda.shfl_sync(ALL_LANES, x, source), lane
         )

@@ -109,6 +109,11 @@ def device_errors() -> Iterator[None]:
         raise DeviceError(f"CUDA kernel {names}: {error}") from error
 
 
+def multiprocessors() -> int:
+    """Return how many multiprocessors this device has. The simulator has one, since it runs block after block."""
+    return int(getattr(cuda.current_context().device, "MULTIPROCESSOR_COUNT", 1))
+
+
 def shared_memory_limit() -> int:
     """Return how many bytes of dynamic shared memory a block of this device may have."""
     device = cuda.current_context().device

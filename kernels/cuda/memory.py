@@ -26,6 +26,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numba import cuda
+from numba.cuda.cudadrv.driver import device_memset
 from numpy.typing import DTypeLike
 
 from ..errors import DeviceError
@@ -105,6 +106,20 @@ def workspace(name: str, shape: Shape, dtype: DTypeLike) -> DeviceArray:
         # A little more than needed, since the next chunk may be a little larger.
         held[name] = allocate(nbytes + nbytes // 8, np.uint8, name)
     return held[name][:nbytes].view(dtype).reshape(shape)
+
+
+def zeros(name: str, shape: Shape, dtype: DTypeLike) -> DeviceArray:
+    """Return a workspace of zeros. The device clears it after this thread's kernels so far; the host does not wait."""
+    array = workspace(name, shape, dtype)
+    clear(array)
+    return array
+
+
+def clear(array: DeviceArray) -> None:
+    """Set a contiguous device array to zeros, after this thread's kernels so far."""
+    if array.size:
+        LEDGER.record(Operation.LAUNCH, "clear")
+        device_memset(array, 0, array.size * array.dtype.itemsize, stream=stream())
 
 
 def _as_tuple(shape: Shape) -> tuple[int, ...]:

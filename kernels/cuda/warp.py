@@ -42,6 +42,13 @@ def first_where(predicate: bool) -> int:
 
 
 @device
+def lanes_with(value: int) -> np.uint32:
+    """Return the lanes that have the same value as this one, as uint32: bit i for lane i."""
+    # Numba types the result as int32, like a vote's.
+    return np.uint32(cuda.match_any_sync(ALL_LANES, np.int32(value)))
+
+
+@device
 def prefix_sum(x: Any, lane: int) -> Any:
     """Return the sum of ``x`` over the lanes up to this one, this one included."""
     step = 1

@@ -96,6 +96,7 @@ def recorded(call: Callable[[], None], answer: int = 0) -> list[Launch]:
         for module in (caches, launch, memory):
             stack.enter_context(mock.patch.object(module, "cuda", host))
         stack.enter_context(mock.patch.object(memory, "COPIES", caches.CopyCache()))
+        stack.enter_context(mock.patch.object(memory, "device_memset", lambda array, *_, **__: array.fill(0)))
         stack.enter_context(mock.patch.object(launch, "submit", launches.append))
         with ThreadPoolExecutor(1) as pool:
             pool.submit(call).result()

@@ -152,6 +152,11 @@ def _ballot(self, mask, predicate):
     return sum(1 << lane for lane, vote in enumerate(brought) if vote)
 
 
+def _match_any(self, mask, value):
+    brought, lane = _exchange(mask, value)
+    return sum(1 << other for other, theirs in enumerate(brought) if theirs == brought[lane])
+
+
 class Swap:
     """Replaces ``cuda`` in a module by the simulator's object while any thread runs a function of that module.
 
@@ -194,6 +199,7 @@ def _install():
     FakeCUDAModule.shfl_down_sync = _shuffle(lambda lane, delta: lane + delta)
     FakeCUDAModule.shfl_xor_sync = _shuffle(lambda lane, bits: lane ^ bits)
     FakeCUDAModule.ballot_sync = _ballot
+    FakeCUDAModule.match_any_sync = _match_any
     FakeCUDAModule.any_sync = lambda self, mask, predicate: bool(_ballot(self, mask, predicate))
     FakeCUDAModule.all_sync = lambda self, mask, predicate: all(_exchange(mask, bool(predicate))[0])
 

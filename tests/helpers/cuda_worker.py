@@ -7,6 +7,6 @@ def simulate():
     from corpusmill.kernels.cuda.lda import esca as lda
     from helpers import cuda_simulator  # noqa: F401 installs itself
 
-    lda.WARPS = lda.BLOCKS = 1
+    lda.WARPS = lda.BLOCKS = document_counts.WARPS = 1
     for module in (document_counts, word_counts):
         module.THREADS, module.BLOCKS = 32, 1

@@ -2,9 +2,9 @@
 
 Source: SaberLDA (Li et al., ASPLOS 2017), section 3.
 
-Grid. A launch has up to `BLOCKS` blocks of `WARPS` warps. A block takes job after job (`order.Jobs`), each a run of
-tokens of one word, until none is left. It spreads the word's φ over shared memory (`model.py`); its warps draw the
-tokens.
+Grid. A launch has up to `BLOCKS` blocks of `WARPS` warps or more. A block takes job after job (`order.Jobs`), each a
+run of tokens of one word, until none is left. It prepares the word in shared memory (`model.py`); its warps take tokens
+from a counter, since some documents have much longer rows than others.
 
 Warp. The paper's warp draws one token and reads 32 entries of its document's row of A at a time. Here a warp draws four
 tokens, with eight threads each. Rows have some ten to a hundred entries, so 32 threads would often be idle; and eight
@@ -20,10 +20,11 @@ Reference implementation: tests/helpers/naive.py, `lda_sweep`.
 """
 
 from collections.abc import Iterable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from numba import cuda, int64
+from numba import cuda, int32, int64
 
 from ...chunk import Chunk
 from ...lda.counts import SIXTEEN
@@ -34,19 +35,23 @@ from ..arrays import Compiled, DeviceArray
 from ..exact import multiply64
 from ..jit import device, lean_kernel
 from ..launch import launch
-from ..memory import allocate, cached_copies, cached_copy, derived, download, upload
+from ..memory import allocate, cached_copies, cached_copy, derived, download, zeros
 from ..random import uniform64
 from ..warp import ALL_LANES, WARP, ballot, tree_search
-from .document_counts import DocumentRows, add_dense_rows, count_documents
+from .document_counts import DocumentRows, add_dense_rows, count_documents, entry_bounds
 from .model import (
+    PLACES,
     DeviceModel,
+    Place,
     Word,
     WordScratch,
+    choose_layout,
     clear_word,
     expand_word,
-    fits_shared_memory,
+    make_new_word,
     make_word_scratch,
-    new_word,
+    phi_without_token,
+    prior_weight,
     to_device_model,
 )
 from .order import Jobs, WordOrder, make_jobs, word_order
@@ -57,7 +62,7 @@ __all__ = ["add_words", "finish_words", "sweep"]
 
 #: Tokens that a warp draws at a time.
 TOKENS = WARP // LANES
-#: Warps of a block: 256 threads, the best of SaberLDA's figure 10c.
+#: Warps of a block, at least: 256 threads, the best of SaberLDA's figure 10c. See `model.choose_layout`.
 WARPS = 8
 #: Blocks of a launch, at most: enough for every multiprocessor, since each block takes jobs until none is left.
 BLOCKS = 1024
@@ -78,6 +83,7 @@ class OldTopics(NamedTuple):
 
     rows: DocumentRows
     z: DeviceArray  # (T,) uint16, in word order
+    most_sparse: int  # rows with more entries than this in all are drawn from in dense form
 
 
 def sweep(
@@ -94,28 +100,33 @@ def sweep(
     )
     out = allocate(len(chunk.docs), np.uint16, "new topics")
     old: OldTopics | int = 0
-    kind = "first"
+    kinds: tuple[str, ...] = ("first",)
     for model in models:
         # The rows of A are the same for all blocks of the model. The first block counts them.
-        if z is not None and kind == "first":
-            rows, kind = _old_rows(chunk, z, model.alpha)
-            old = OldTopics(rows, cached_copy(z, "topics"))
-        _draw_block(kind, order, tokens, model, int(leave_out and z is not None), old, np.uint64(key), out)
+        if z is not None and kinds == ("first",):
+            old, kinds = _old_topics(chunk, z, model.alpha)
+        _draw_block(kinds, order, tokens, model, int(leave_out and z is not None), old, np.uint64(key), out)
     return download(out, "topics", keep=True)
 
 
-def _old_rows(chunk: Chunk, z: np.ndarray, alpha: np.ndarray) -> tuple[DocumentRows, str]:
-    """Count topics by document; return the rows, and "dense" or "sparse": how the CPU would draw from them."""
+def _old_topics(chunk: Chunk, z: np.ndarray, alpha: np.ndarray) -> tuple[OldTopics, tuple[str, ...]]:
+    """Count topics by document; return the rows, and the kinds of draws to launch: "sparse", "dense" or both.
+
+    The CPU chooses by the number of entries. Here only the device has this number, and the host does not wait for it:
+    if both kinds are possible, both kernels are launched, and one of them returns at once.
+    """
     n_topics = len(alpha)
-    n_documents = len(chunk.doc_ptr) - 1
-    rows, n_entries = count_documents(chunk.doc_ptr, chunk.word_to_doc_order, z, n_topics)
-    if DENSE * n_entries > n_topics * n_documents:
-        return add_dense_rows(rows, cached_copy(alpha, "alpha"), n_topics), "dense"
-    return rows, "sparse"
+    most_sparse = n_topics * (len(chunk.doc_ptr) - 1) // DENSE
+    fewest, most = entry_bounds(chunk.doc_ptr, n_topics)
+    kinds = ("sparse",) if most <= most_sparse else ("dense",) if fewest > most_sparse else ("sparse", "dense")
+    rows = count_documents(chunk.doc_ptr, chunk.word_to_doc_order, z, n_topics)
+    if "dense" in kinds:
+        rows = add_dense_rows(rows, cached_copy(alpha, "alpha"), n_topics, most_sparse)
+    return OldTopics(rows, cached_copy(z, "topics"), most_sparse), kinds
 
 
 def _draw_block(
-    kind: str,
+    kinds: tuple[str, ...],
     order: WordOrder,
     tokens: Tokens,
     model: ModelBlock,
@@ -126,37 +137,39 @@ def _draw_block(
 ) -> None:
     """Draw the tokens whose words lie in one block of the model."""
     words = model.first, model.first + len(model.row_ptr) - 1
-    # Each job expands the row of its word before it draws, so it should have several tokens per warp.
-    smallest = TOKENS * WARPS * 4
-    jobs = derived(order.segments, ("jobs", words), lambda: make_jobs(order, words, smallest, JOBS))
-    if not len(jobs.rows):
-        return
-    n_topics = len(model.alpha)
-    n_blocks = min(BLOCKS, len(jobs.rows))
-    in_shared_memory = fits_shared_memory(n_topics)
-    scratch = make_word_scratch(model, n_blocks)
-    cursor = upload(np.zeros(1, np.int64), "cursor")
-    launch(
-        _DRAW[kind, in_shared_memory],
-        n_blocks,
-        WARPS * WARP,
-        cached_copies(jobs, "jobs"),
-        tokens,
-        to_device_model(model, subtract),
-        scratch,
-        old,
-        key,
-        cursor,
-        out,
-        shared=4 * n_topics if in_shared_memory else 0,
-    )
+    for kind in kinds:
+        layout = choose_layout(model, WARPS, kind)
+        # Each job expands the row of its word before it draws, so it should have several tokens per warp.
+        smallest = TOKENS * layout.warps * 4
+        name = "jobs", words, smallest
+        jobs = derived(order.segments, name, partial(make_jobs, order, words, smallest, JOBS))
+        if not len(jobs.rows):
+            return
+        n_blocks = min(BLOCKS, len(jobs.rows))
+        launch(
+            _DRAW[kind, layout.place],
+            n_blocks,
+            layout.warps * WARP,
+            cached_copies(jobs, "jobs"),
+            tokens,
+            to_device_model(model, subtract),
+            make_word_scratch(layout, len(model.alpha), n_blocks),
+            old,
+            key,
+            zeros("cursor", 1, np.int64),
+            out,
+            shared=layout.shared,
+        )
 
 
 # --- kernels ---
 
 
-def _make_kernel(draw_job: Compiled, in_shared_memory: bool) -> Compiled:
+def _make_kernel(kind: str, draw_job: Compiled, place: Place) -> Compiled:
     """Return the kernel whose blocks take jobs until none is left, and draw each job's tokens by ``draw_job``."""
+    new_word = make_new_word(place)
+    is_first = kind == "first"
+    is_dense = kind == "dense"
 
     @lean_kernel
     def draw(
@@ -170,30 +183,47 @@ def _make_kernel(draw_job: Compiled, in_shared_memory: bool) -> Compiled:
         out: DeviceArray,
     ) -> None:
         thread = cuda.threadIdx.x
-        word = new_word(scratch, model.prior, thread, in_shared_memory)
+        # The kernel of the other kind draws these tokens; see `_old_topics`.
+        if not is_first and (old.rows.n_entries[0] > old.most_sparse) != is_dense:
+            return
+        word = new_word(scratch, model.prior, thread)
+        drawn = cuda.shared.array(1, int32)
         while True:
-            job = _take_job(jobs, cursor, thread)
+            job = _take_job(jobs, cursor, thread, drawn)
             # Jobs are taken from a counter until none is left, which balances words of very different frequency.
             if job == len(jobs.rows):
                 return
             positions = jobs.starts[job], jobs.ends[job], jobs.segments[job]
             n = expand_word(word, model, jobs.rows[job], thread)
-            draw_job(word, model, jobs.rows[job], n, tokens, positions, old, key, out)
+            draw_job(word, model, jobs.rows[job], n, tokens, positions, drawn, old, key, out)
             clear_word(word, model, jobs.rows[job], thread)
 
     return draw
 
 
 @device
-def _take_job(jobs: Jobs, cursor: DeviceArray, thread: int) -> int:
-    """Take the next job for the block; return its number, or the number of all jobs if none is left."""
+def _take_job(jobs: Jobs, cursor: DeviceArray, thread: int, drawn: DeviceArray) -> int:
+    """Take the next job for the block; return its number, or the number of all jobs if none is left.
+
+    ``drawn[0]``, the number of the job's tokens that warps have taken, begins at 0.
+    """
     taken = cuda.shared.array(1, int64)
     # The first barrier: every thread has read the last job's number. The second one: this job's number is written.
     cuda.syncthreads()
     if thread == 0:
         taken[0] = cuda.atomic.add(cursor, 0, 1)
+        drawn[0] = 0
     cuda.syncthreads()
     return min(taken[0], len(jobs.rows))
+
+
+@device
+def _take_tokens(drawn: DeviceArray, n: int, lane: int) -> int:
+    """Take ``n`` tokens of the job for the warp; return how many tokens other warps have taken before."""
+    before = 0
+    if lane == 0:
+        before = cuda.atomic.add(drawn, 0, n)
+    return np.int64(cuda.shfl_sync(ALL_LANES, before, 0))
 
 
 @device
@@ -216,6 +246,7 @@ def _draw_first(
     n: int,
     tokens: Tokens,
     positions: tuple[int, int, int],
+    drawn: DeviceArray,
     old: OldTopics,
     key: np.uint64,
     out: DeviceArray,
@@ -223,10 +254,12 @@ def _draw_first(
     """Draw first topics from p(k) ∝ α_k φ_k; each warp draws one token at a time."""
     start, end, segment = positions
     lane = cuda.threadIdx.x % WARP
-    warp = cuda.threadIdx.x // WARP
     smooth = model.smooth[len(model.smooth) - 1]
     mass = smooth + word.leaves[n - 1] if n > 0 else smooth
-    for t in range(start + warp, end, cuda.blockDim.x // WARP):
+    while True:
+        t = start + _take_tokens(drawn, 1, lane)
+        if t >= end:
+            return
         segment, i = _find_token(tokens, segment, t)
         x = multiply64(uniform64(key, i), mass)
         if x < smooth or n == 0:
@@ -249,15 +282,18 @@ def _make_draw_next(dense: bool) -> Compiled:
         n: int,
         tokens: Tokens,
         positions: tuple[int, int, int],
+        drawn: DeviceArray,
         old: OldTopics,
         key: np.uint64,
         out: DeviceArray,
     ) -> None:
         start, end, segment = positions
         lane = cuda.threadIdx.x % WARP
-        warp = cuda.threadIdx.x // WARP
-        rows, z = old
-        for first in range(start + TOKENS * warp, end, cuda.blockDim.x // LANES):
+        rows, z, _ = old
+        while True:
+            first = start + _take_tokens(drawn, TOKENS, lane)
+            if first >= end:
+                return
             t = first + lane // LANES
             # After the job's end, threads draw its last token once more, since all of a warp must take part in its
             # operations. They do not write it.
@@ -266,7 +302,7 @@ def _make_draw_next(dense: bool) -> Compiled:
             old_topic = np.int64(z[i])
             u = uniform64(key, i)
             if dense:
-                k = _draw_dense(rows, d, word, model.prior.subtract_a, old_topic, u, lane)
+                k = _draw_dense(rows, d, word, model, old_topic, u, lane)
             else:
                 k = _draw_sparse(rows, d, word, model, row, n, old_topic, u, lane)
             if lane % LANES == 0 and t < end:
@@ -283,7 +319,7 @@ def _draw_sparse(
     prior = model.prior
     head = rows.row_ptr[d]
     size = np.int64(rows.lengths[d])
-    phi_old = word.phi_old[old]
+    phi_old = phi_without_token(word, model, old)
     ends = lane_ends(False, rows, head, size, word.phi, phi_old, old, prior.subtract_a, lane)
     own = multiply64(prior.alpha[old], np.float64(phi_old))
     smooth = model.smooth[len(model.smooth) - 1]
@@ -316,12 +352,15 @@ def _draw_sparse(
 
 
 @device
-def _draw_dense(rows: DocumentRows, d: int, word: Word, subtract: int, old: int, u: float, lane: int) -> int | np.int64:
+def _draw_dense(
+    rows: DocumentRows, d: int, word: Word, model: DeviceModel, old: int, u: float, lane: int
+) -> int | np.int64:
     """Draw from the line that holds (A_dk + α_k) φ_k of all topics."""
     n_topics = len(word.phi)
     size = (n_topics + LANES - 1) // LANES * LANES
     head = d * size
-    phi_old = word.phi_old[old]
+    subtract = model.prior.subtract_a
+    phi_old = phi_without_token(word, model, old)
     ends = lane_ends(True, rows, head, size, word.phi, phi_old, old, subtract, lane)
     x = multiply64(u, cuda.shfl_sync(ALL_LANES, ends, lane | (LANES - 1)))
     k = find_entry(True, rows, head, size, word.phi, phi_old, old, subtract, ends, x, lane)
@@ -341,36 +380,23 @@ def _draw_prior(word: Word, model: DeviceModel, row: int, n: int, old: int, x: f
         y = x + skipped if x >= smooth[old] else x
         return np.int64(tree_search(model.smooth, model.smooth_nodes, len(model.smooth), y, lane))
     x -= mass
-    j = _count_below(model.topics, head, n, old)
-    if j < n and model.topics[head + j] == old:
-        # Likewise, skip the old topic's interval among the word's own counts.
-        before = word.leaves[j - 1] if j > 0 else 0.0
-        if x >= before:
-            x += word.leaves[j] - before
-    return np.int64(model.topics[head + tree_search(word.leaves, word.nodes, n, x, lane)])
+    k = np.int64(model.topics[head + tree_search(word.leaves, word.nodes, n, x, lane)])
+    count = word.counts[old]
+    if count > 0 and k >= old:
+        # Likewise, skip the old topic's interval among the word's own counts. Sums of weights are exact, so this is the
+        # interval between the topic's leaf and the one before. A topic below the old one needs no second search.
+        x += prior_weight(model.prior, old, count)
+        k = np.int64(model.topics[head + tree_search(word.leaves, word.nodes, n, x, lane)])
+    return k
 
 
-@device
-def _count_below(topics: DeviceArray, head: int, n: int, topic: int) -> int:
-    """Return how many of a row's ascending topics lie below ``topic``: a binary search, the same in all lanes."""
-    low = 0
-    high = n
-    while low < high:
-        middle = (low + high) // 2
-        if topics[head + middle] < topic:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-def _make_kernels() -> dict[tuple[str, bool], Compiled]:
-    """Return the kernels by the kind of draw, and by whether φ lies in shared memory."""
+def _make_kernels() -> dict[tuple[str, Place], Compiled]:
+    """Return the kernels by the kind of draw, and by what lies in shared memory."""
     draws = {"first": _draw_first, "sparse": _make_draw_next(False), "dense": _make_draw_next(True)}
     found = {}
     for kind, draw_job in draws.items():
-        for in_shared_memory in (True, False):
-            found[kind, in_shared_memory] = _make_kernel(draw_job, in_shared_memory)
+        for place in PLACES[kind]:
+            found[kind, place] = _make_kernel(kind, draw_job, place)
     return found
 
 

@@ -1,23 +1,26 @@
 """What LDA's kernels read of the model on a device, and the word that a thread block works on.
 
-A block spreads the row of B of its word over K floats, φ, as the CPU does (`expand_word`), draws the word's tokens, and
-sets φ back by the row's non-zeros (`clear_word`).
+A block prepares its word before it draws the word's tokens (`expand_word`). It spreads the row of B over K floats, φ,
+as the CPU does, and over K counts, and it builds the word's search tree. Afterwards it sets φ and the counts back by
+the row's non-zeros (`clear_word`).
 
-φ lies in the block's dynamic shared memory, because the draws read it at random places. Where a device has too little
-shared memory for K floats, φ lies in device memory and is read through the caches. Tiles of K topics would not need
-more shared memory, but they would visit the entries of a document's row in another order than the CPU's sums do.
+All of that lies in the block's dynamic shared memory, because the draws read it at random places. If it does not fit,
+only φ lies there, and if φ does not fit either, nothing does; the rest lies in device memory and is read through the
+caches. Tiles of K topics would not need more shared memory, but they would visit the entries of a document's row in
+another order than the CPU's sums do.
 
 Tested in the simulator and on a device against the CPU's topics: tests/kernels/cuda/lda/test_esca.py.
 Reference implementation: tests/helpers/naive.py, `lda_weights`.
 """
 
+from enum import Enum
 from typing import NamedTuple
 
 import numpy as np
-from numba import cuda, float32
+from numba import cuda, float32, float64, int32
 
 from ...lda.model import ModelBlock, PriorTerms, make_prior
-from ..arrays import DeviceArray
+from ..arrays import Compiled, DeviceArray
 from ..exact import multiply64
 from ..jit import device
 from ..launch import shared_memory_limit
@@ -37,22 +40,51 @@ class DeviceModel(NamedTuple):
     smooth_nodes: DeviceArray  # (K / 32 rounded up,) float64: its nodes, see `tree_search`
 
 
+class Place(Enum):
+    """What lies in a block's shared memory."""
+
+    ALL = "all"  # φ, the counts and the tree
+    PHI = "phi"  # only φ
+    NOTHING = "nothing"
+
+
+#: The places for which each kind of draw is compiled. First topics do not need φ, and dense rows have few topics.
+PLACES = {
+    "first": (Place.ALL, Place.NOTHING),
+    "sparse": (Place.ALL, Place.PHI, Place.NOTHING),
+    "dense": (Place.ALL, Place.NOTHING),
+}
+
+
 class Word(NamedTuple):
     """The word that a thread block works on. Its row of B has n entries."""
 
-    phi: DeviceArray  # (K,) float32, in shared memory or in device memory
-    phi_old: DeviceArray  # (K,) float32: φ without the token's own count, where the word has the topic
+    phi: DeviceArray  # (K,) float32
+    counts: DeviceArray  # (K,) int32: the row of B with all topics
     leaves: DeviceArray  # (n,) float64: prefix sums of α_k B_vk / (N_k + Vβ), the leaves of the word's search tree
     nodes: DeviceArray  # (n / 32 rounded up,) float64: its nodes
 
 
 class WordScratch(NamedTuple):
-    """Device memory for the words of all thread blocks: one row of each array per thread block. See `Word`."""
+    """Device memory for the words of all thread blocks: one row of each array per thread block. See `Word`.
 
-    phi: DeviceArray  # one column where φ lies in shared memory
-    phi_old: DeviceArray
+    An array has one column if its contents lie in shared memory.
+    """
+
+    phi: DeviceArray
+    counts: DeviceArray
     leaves: DeviceArray
     nodes: DeviceArray
+    longest: int  # entries of the longest row of B
+
+
+class Layout(NamedTuple):
+    """Where the words of a launch lie, and how many warps a block should have."""
+
+    place: Place
+    longest: int  # entries of the longest row of B
+    shared: int  # bytes of dynamic shared memory per block
+    warps: int
 
 
 def to_device_model(model: ModelBlock, subtract: int) -> DeviceModel:
@@ -82,75 +114,149 @@ def tree_nodes(leaves: np.ndarray) -> np.ndarray:
     return leaves[np.minimum(last, len(leaves) - 1)]
 
 
-def fits_shared_memory(n_topics: int) -> bool:
-    """Return whether φ of all topics fits a block's shared memory."""
-    return 4 * n_topics <= shared_memory_limit()
+def choose_layout(model: ModelBlock, warps: int, kind: str) -> Layout:
+    """Return the layout of one kind of draw. ``warps`` is the number of warps of a block that needs little memory.
 
-
-def make_word_scratch(model: ModelBlock, n_blocks: int) -> WordScratch:
-    """Return scratch for the words of ``n_blocks`` thread blocks."""
+    Blocks that need much shared memory have up to four times as many warps. Otherwise too few warps would be active,
+    since a multiprocessor would have memory for few of these blocks.
+    """
     n_topics = len(model.alpha)
     longest = max(1, int(np.diff(model.row_ptr).max(initial=1)))
-    columns = 1 if fits_shared_memory(n_topics) else n_topics
+    limit = shared_memory_limit()
+    tree = 8 * (longest + -(-longest // WARP))
+    sizes = {Place.ALL: tree + 8 * n_topics, Place.PHI: 4 * n_topics, Place.NOTHING: 0}
+    # The last place always fits.
+    place = next(place for place in PLACES[kind] if sizes[place] <= limit)
+    quarters = max(1, -(-4 * sizes[place] // limit))
+    return Layout(place, longest, sizes[place], warps * (4 if quarters == 3 else quarters))
+
+
+def make_word_scratch(layout: Layout, n_topics: int, n_blocks: int) -> WordScratch:
+    """Return scratch for the words of ``n_blocks`` thread blocks."""
+    shared = layout.place is Place.ALL
     return WordScratch(
-        phi=workspace("phi", (n_blocks, columns), np.float32),
-        phi_old=workspace("phi_old", (n_blocks, n_topics), np.float32),
-        leaves=workspace("leaves", (n_blocks, longest), np.float64),
-        nodes=workspace("nodes", (n_blocks, -(-longest // WARP)), np.float64),
+        phi=workspace("phi", (n_blocks, n_topics if layout.place is Place.NOTHING else 1), np.float32),
+        counts=workspace("counts of words", (n_blocks, 1 if shared else n_topics), np.int32),
+        leaves=workspace("leaves", (n_blocks, 1 if shared else layout.longest), np.float64),
+        nodes=workspace("nodes", (n_blocks, 1 if shared else -(-layout.longest // WARP)), np.float64),
+        longest=layout.longest,
     )
 
 
+def make_new_word(place: Place) -> Compiled:
+    """Return the device function that returns the block's `Word`, with φ and counts as for a word without tokens."""
+    phi_is_shared = place is not Place.NOTHING
+    all_is_shared = place is Place.ALL
+
+    @device
+    def new_word(scratch: WordScratch, prior: PriorTerms, thread: int) -> Word:
+        """All threads of the block call it."""
+        n_topics = len(prior.base)
+        block = cuda.blockIdx.x
+        # Size 0 means the dynamic shared memory, whose size the launch gives. All three names are the same memory. The
+        # float64 numbers come first, because they must lie at a multiple of eight bytes.
+        floats = cuda.shared.array(0, float32)
+        doubles = cuda.shared.array(0, float64)
+        integers = cuda.shared.array(0, int32)
+        if all_is_shared:
+            n_nodes = (scratch.longest + WARP - 1) // WARP
+            leaves = doubles[: scratch.longest]
+            nodes = doubles[scratch.longest : scratch.longest + n_nodes]
+            after = 2 * (scratch.longest + n_nodes)
+            phi = floats[after : after + n_topics]
+            counts = integers[after + n_topics : after + 2 * n_topics]
+        else:
+            leaves = scratch.leaves[block]
+            nodes = scratch.nodes[block]
+            counts = scratch.counts[block]
+            if phi_is_shared:
+                phi = floats[:n_topics]
+            else:
+                phi = scratch.phi[block]
+        word = Word(phi, counts, leaves, nodes)
+        for k in range(thread, n_topics, cuda.blockDim.x):
+            word.phi[k] = prior.base[k]
+            word.counts[k] = 0
+        return word
+
+    return new_word
+
+
 @device
-def new_word(scratch: WordScratch, prior: PriorTerms, thread: int, in_shared_memory: bool) -> Word:
-    """Return the block's `Word`, with φ as for a word without counts. All threads of the block call it."""
-    n_topics = len(prior.base)
-    # Size 0 means the dynamic shared memory, whose size the launch gives.
-    floats = cuda.shared.array(0, float32)
-    block = cuda.blockIdx.x
-    phi = floats[:n_topics] if in_shared_memory else scratch.phi[block]
-    word = Word(phi, scratch.phi_old[block], scratch.leaves[block], scratch.nodes[block])
-    for k in range(thread, n_topics, cuda.blockDim.x):
-        word.phi[k] = prior.base[k]
-        word.phi_old[k] = prior.base[k]
-    return word
+def phi_without_token(word: Word, model: DeviceModel, k: int) -> np.float32:
+    """Return φ_k of the word without one token, or φ_k as it is if the word does not have the topic."""
+    prior = model.prior
+    count = word.counts[k]
+    if count == 0:
+        return prior.base[k]
+    return np.float32((np.float64(count) - prior.subtract_b + model.beta) * prior.lowered[k])
+
+
+@device
+def prior_weight(prior: PriorTerms, k: int, count: int) -> float:
+    """Return α_k B_vk / (N_k + Vβ), rounded as on the CPU: `grain` makes it a multiple of a power of two.
+
+    So sums of these numbers are exact, and their order does not matter.
+    """
+    product = multiply64(prior.word_factor[k], np.float64(count))
+    return (product + prior.grain) - prior.grain
 
 
 @device
 def expand_word(word: Word, model: DeviceModel, row: int, thread: int) -> int:
-    """Spread a row of B over φ, build its search tree, return how many entries it has. All threads call it."""
+    """Spread a row of B over φ and the counts, build its search tree, return how many entries it has.
+
+    All threads of the block call it. A warp builds the leaves of one node at a time (SaberLDA, section 3.2.4).
+    """
     prior = model.prior
     head = model.row_ptr[row]
     n = model.row_ptr[row + 1] - head
-    for j in range(thread, n, cuda.blockDim.x):
-        k = model.topics[head + j]
-        count = np.float64(model.counts[head + j])
-        word.phi[k] = (count + model.beta) * prior.inverse[k]
-        word.phi_old[k] = (count - prior.subtract_b + model.beta) * prior.lowered[k]
-    if thread < WARP:
-        # The first warp builds the tree: 32 prefix sums at a time, and the last one of them is a node. The sums are
-        # the CPU's, although the order differs: `grain` makes every product a multiple of a power of two.
-        carry = 0.0
-        for j in range(0, n, WARP):
-            x = 0.0
-            if j + thread < n:
-                k = model.topics[head + j + thread]
-                product = multiply64(prior.word_factor[k], np.float64(model.counts[head + j + thread]))
-                x = (product + prior.grain) - prior.grain
-            x = carry + prefix_sum(x, thread)
-            if j + thread < n:
-                word.leaves[j + thread] = x
-            carry = cuda.shfl_sync(ALL_LANES, x, WARP - 1)
-            if thread == 0:
-                word.nodes[j // WARP] = carry
+    lane = thread % WARP
+    # All lanes take part in the prefix sum, also after the last entry.
+    for first in range(thread - lane, n, cuda.blockDim.x):
+        j = first + lane
+        weight = 0.0
+        if j < n:
+            k = model.topics[head + j]
+            count = model.counts[head + j]
+            word.phi[k] = (np.float64(count) + model.beta) * prior.inverse[k]
+            word.counts[k] = count
+            weight = prior_weight(prior, k, count)
+        weight = prefix_sum(weight, lane)
+        if j < n:
+            word.leaves[j] = weight
+        if lane == WARP - 1:
+            word.nodes[first // WARP] = weight
     cuda.syncthreads()
+    # A word with one node, as most words have, is complete.
+    if n > WARP:
+        _add_nodes(word, n, thread)
     return n
 
 
 @device
+def _add_nodes(word: Word, n: int, thread: int) -> None:
+    """Replace the sums of each node's own leaves by sums of all leaves so far."""
+    if thread < WARP:
+        carry = 0.0
+        n_nodes = (n + WARP - 1) // WARP
+        for first in range(0, n_nodes, WARP):
+            node = first + thread
+            weight = carry + prefix_sum(word.nodes[node] if node < n_nodes else 0.0, thread)
+            if node < n_nodes:
+                word.nodes[node] = weight
+            carry = cuda.shfl_sync(ALL_LANES, weight, WARP - 1)
+    cuda.syncthreads()
+    for j in range(WARP + thread, n, cuda.blockDim.x):
+        word.leaves[j] += word.nodes[j // WARP - 1]
+    cuda.syncthreads()
+
+
+@device
 def clear_word(word: Word, model: DeviceModel, row: int, thread: int) -> None:
-    """Set φ back to that of a word without counts, once all warps have drawn. All threads of the block call it."""
+    """Set φ and the counts back to those of a word without tokens, once all warps have drawn. All threads call it."""
     cuda.syncthreads()
     for j in range(model.row_ptr[row] + thread, model.row_ptr[row + 1], cuda.blockDim.x):
         k = model.topics[j]
         word.phi[k] = model.prior.base[k]
-        word.phi_old[k] = model.prior.base[k]
+        word.counts[k] = 0

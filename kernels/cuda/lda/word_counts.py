@@ -3,8 +3,11 @@
 Each chunk of a shard adds its counts to the table, so that they are merged and copied to the host once per shard. At
 the end, the rows are compressed into those of `WordCounts`, which the CPU would have counted.
 
-A block of `THREADS` threads counts word after word, those with the most tokens first. A table that is too large for the
-device is cut. Then each chunk's counts are compressed part by part, and merged on the host.
+A frequent word is counted by a block, and a rare word by a warp, which adds its tokens to the word's row one by one. So
+no topic is visited that no token has, except when the table is compressed, once per shard.
+
+A table that is too large for the device is cut. Then each chunk's counts are compressed part by part, and merged on the
+host.
 
 Tested in the simulator and on a device against the CPU's arrays: tests/kernels/cuda/lda/test_word_counts.py.
 Reference implementation: tests/helpers/naive.py, `lda_counts`.
@@ -22,6 +25,7 @@ from ..launch import launch
 from ..memory import (
     allocate,
     cached_copy,
+    clear,
     derived,
     device_memory,
     download,
@@ -29,15 +33,19 @@ from ..memory import (
     resident,
     upload,
     workspace,
+    zeros,
 )
 from ..warp import WARP, ballot
-from .document_counts import fits_shared_memory
 from .order import WordOrder, word_order
 
 #: Blocks of a launch, at most. Each block takes several words.
 BLOCKS = 2048
 #: Threads per block.
 THREADS = 256
+#: A word with more tokens than this in a chunk is counted by a block. Its counts lie in the block's shared memory if
+#: they take no more than `SHARED_BYTES`: then the row in device memory gets one addition per topic and not per token.
+RARE = 256
+SHARED_BYTES = 8 << 10
 #: The largest share of the device's memory that one table may take. A worker may train two shards at a time.
 TABLE_SHARE = 0.1
 
@@ -99,7 +107,7 @@ def _count_in_parts(
 def _new_table(n_words: int, n_topics: int) -> DeviceArray:
     """Return a table of zeros."""
     table = allocate((n_words, n_topics), np.int32, "B.table")
-    launch(_clear, min(BLOCKS, max(1, n_words)), THREADS, table)
+    clear(table)
     return table
 
 
@@ -125,19 +133,21 @@ class WordTokens(NamedTuple):
     segments: DeviceArray  # (S,) int64
     word_ptr: DeviceArray  # (S + 1,) int64
     z: DeviceArray  # (T,) uint16
+    n_frequent: int  # words of ``longest_first`` that have more than `RARE` tokens
 
 
 def _word_tokens(word_ids: np.ndarray, word_ptr: np.ndarray, z: np.ndarray, words: tuple[int, int]) -> WordTokens:
     """Return what counting the words ``words[0] <= v < words[1]`` reads, on the device."""
     order = word_order(word_ids, word_ptr)
     heads = _word_heads(word_ids, word_ptr, words)
-    longest_first = derived(heads, "longest first", lambda: _longest_first(order, heads))
+    longest_first, n_frequent = derived(heads, ("longest first", RARE), lambda: _longest_first(order, heads))
     return WordTokens(
         longest_first=cached_copy(longest_first, "B.longest_first"),
         heads=cached_copy(heads, "B.heads"),
         segments=cached_copy(order.segments, "word order.segments"),
         word_ptr=cached_copy(word_ptr, "word_ptr"),
         z=cached_copy(z, "topics"),
+        n_frequent=n_frequent,
     )
 
 
@@ -151,39 +161,34 @@ def _word_heads(word_ids: np.ndarray, word_ptr: np.ndarray, words: tuple[int, in
     return derived((word_ids, word_ptr), ("heads of B", words), compute)
 
 
-def _longest_first(order: WordOrder, heads: np.ndarray) -> np.ndarray:
-    """Return ``longest_first`` of `WordTokens`."""
+def _longest_first(order: WordOrder, heads: np.ndarray) -> tuple[np.ndarray, int]:
+    """Return ``longest_first`` and ``n_frequent`` of `WordTokens`."""
     tokens = np.diff(order.before[heads])
-    return np.argsort(-tokens, kind="stable")[: np.count_nonzero(tokens)].astype(np.int64)
+    longest_first = np.argsort(-tokens, kind="stable")[: np.count_nonzero(tokens)].astype(np.int64)
+    return longest_first, int(np.count_nonzero(tokens > RARE))
 
 
 def _add(tokens: WordTokens, table: DeviceArray) -> None:
-    n_words = len(tokens.longest_first)
+    n_rare = len(tokens.longest_first) - tokens.n_frequent
     # A launch of zero blocks is an error.
-    if not n_words:
-        return
-    in_shared_memory = fits_shared_memory(table.shape[1])
-    launch(
-        _ADD_WORDS[in_shared_memory],
-        min(BLOCKS, n_words),
-        THREADS,
-        tokens,
-        upload(np.zeros(1, np.int64), "cursor"),
-        table,
-        shared=4 * table.shape[1] if in_shared_memory else 0,
-    )
-
-
-@kernel
-def _clear(table: DeviceArray) -> None:
-    """Clear one row after another in each block."""
-    for v in range(cuda.blockIdx.x, len(table), cuda.gridDim.x):
-        for k in range(cuda.threadIdx.x, table.shape[1], cuda.blockDim.x):
-            table[v, k] = 0
+    if tokens.n_frequent:
+        nbytes = 4 * table.shape[1]
+        in_shared_memory = nbytes <= SHARED_BYTES
+        launch(
+            _ADD_WORDS[in_shared_memory],
+            min(BLOCKS, tokens.n_frequent),
+            THREADS,
+            tokens,
+            zeros("cursor", 1, np.int64),
+            table,
+            shared=nbytes if in_shared_memory else 0,
+        )
+    if n_rare:
+        launch(_add_rare_words, min(BLOCKS, -(-n_rare * WARP // THREADS)), THREADS, tokens, table)
 
 
 def _make_add_words(in_shared_memory: bool) -> Compiled:
-    """Return the kernel that counts one word after another in each block, until none is left.
+    """Return the kernel that counts one frequent word after another in each block, until none is left.
 
     A block has a word alone. With few topics it counts in shared memory, and then adds the counts to the word's row.
     """
@@ -203,7 +208,7 @@ def _make_add_words(in_shared_memory: bool) -> Compiled:
             if thread == 0:
                 taken[0] = cuda.atomic.add(cursor, 0, 1)
             cuda.syncthreads()
-            if taken[0] >= len(tokens.longest_first):
+            if taken[0] >= tokens.n_frequent:
                 return
             v = tokens.longest_first[taken[0]]
             row = table[v]
@@ -228,6 +233,20 @@ def _make_add_words(in_shared_memory: bool) -> Compiled:
                         shared[k] = 0
 
     return add_words
+
+
+@kernel
+def _add_rare_words(tokens: WordTokens, table: DeviceArray) -> None:
+    """Count one rare word after another in each warp: one atomic addition per token."""
+    lane = cuda.threadIdx.x % WARP
+    first = tokens.n_frequent + cuda.grid(1) // WARP
+    for number in range(first, len(tokens.longest_first), cuda.gridsize(1) // WARP):
+        v = tokens.longest_first[number]
+        row = table[v]
+        for h in range(tokens.heads[v], tokens.heads[v + 1]):
+            segment = tokens.segments[h]
+            for i in range(tokens.word_ptr[segment] + lane, tokens.word_ptr[segment + 1], WARP):
+                cuda.atomic.add(row, tokens.z[i], 1)
 
 
 @kernel

@@ -1,13 +1,15 @@
 """FAST-HALS over whole factors on a CUDA device, tile by tile: the three phases of ALO-NMF (KDD 2020), section 4.2.
 
-Phases 1 and 3 are one matrix product per tile. Phase 2 takes two launches per component, since a component is
-normalised over all rows:
+Phases 1 and 3 are one matrix product per tile. Phase 2 (`_sweep_tile`) is one launch per tile. For one component after
+another, it does what the papers do in two launches:
 
-1. `_values` (Algorithm 5) computes the new values and the sum of their squares: in each warp by shuffles, in each block
-   through shared memory, over the blocks by atomic additions.
-2. `_normalise` (Algorithm 6) scales the values, and subtracts the component's change from the tile's later components.
+1. Algorithm 5 computes the new values and the sum of their squares: in each warp by shuffles, in each block through
+   shared memory, over the blocks by atomic additions.
+2. Algorithm 6 scales the values, and subtracts the component's change from the tile's later components.
 
-In both, a thread has one row. The factor is transposed, so that neighbouring threads read neighbouring numbers.
+A component is normalised over all rows. So between the two steps, all blocks wait for each other (`_wait_for_grid`).
+That takes a few microseconds, and a launch ten times as long. A thread has the same rows in all steps, so it needs
+nothing else of other threads. The factor is transposed, so that neighbouring threads read neighbouring numbers.
 
 The results differ from the CPU's by rounding. Tested to 1e-5 in the simulator and on a device:
 tests/kernels/cuda/nmf/test_hals.py. Reference implementation: tests/helpers/naive.py, `nmf_fast_hals`.
@@ -19,9 +21,9 @@ import numpy as np
 from numba import cuda, float64
 
 from ..arrays import DeviceArray
-from ..jit import kernel
-from ..launch import launch
-from ..memory import allocate, download, upload
+from ..jit import device, kernel
+from ..launch import launch, multiprocessors
+from ..memory import download, upload, workspace, zeros
 from ..warp import WARP, warp_sum
 from .products import Cupy, has_cupy, run_cupy
 
@@ -41,7 +43,9 @@ class Factor(NamedTuple):
 def update(X: np.ndarray, P: np.ndarray, Q: np.ndarray, T: int, normalise: bool) -> None:
     """Update X (V, K) in place, T columns at a time, as the CPU function of this name does. Raises DeviceError."""
     floor = X.dtype.type(np.finfo(X.dtype).eps)
-    blocks = -(-len(X) // THREADS)
+    # All blocks of a sweep must be active at the same time, because they wait for each other. A multiprocessor has
+    # registers for three of them. With one for two multiprocessors, six host threads may sweep at a time.
+    blocks = min(max(1, multiprocessors() // 2), -(-len(X) // THREADS))
     keep = np.diag(Q) if normalise else np.ones_like(Q[0])
     factor = Factor(
         X=upload(np.ascontiguousarray(X.T), "X"),
@@ -49,20 +53,18 @@ def update(X: np.ndarray, P: np.ndarray, Q: np.ndarray, T: int, normalise: bool)
         Q=upload(Q, "Q"),
         keep=upload(keep, "keep"),
     )
-    squares = upload(np.zeros(X.shape[1]), "squares")
+    squares = zeros("squares", X.shape[1], np.float64)
+    arrived = zeros("arrived", 1, np.int32)
     for first in range(0, X.shape[1], T):
         last = min(first + T, X.shape[1])
         G = _tile_product(factor, first, last)
-        for t in range(first, last):
-            square = squares[t : t + 1]
-            launch(_values, blocks, THREADS, G, t - first, floor, square)
-            launch(_normalise, blocks, THREADS, factor.X, G, factor.Q, (first, last, t), square, normalise)
+        launch(_sweep_tile, blocks, THREADS, factor.X, G, factor.Q, (first, last), floor, normalise, squares, arrived)
     X[:] = download(factor.X, "X").T
 
 
 def _tile_product(factor: Factor, first: int, last: int) -> DeviceArray:
     """Return keep·X + P − Q·X of a tile's components, (T, V). X is new before the tile, and old from the tile on."""
-    G = allocate((last - first, factor.X.shape[1]), factor.P.dtype, "G")
+    G = workspace("G", (last - first, factor.X.shape[1]), factor.P.dtype)
     if has_cupy():
 
         def by_cublas(_: Cupy, X: Cupy, P: Cupy, Q: Cupy, keep: Cupy, G: Cupy) -> None:
@@ -86,17 +88,46 @@ def _multiply(X: DeviceArray, P: DeviceArray, Q: DeviceArray, keep: DeviceArray,
 
 
 @kernel
-def _values(G: DeviceArray, t: int, floor: DeviceArray, square: DeviceArray) -> None:
-    """Raise the values of component t to at least ``floor``, and add their squares to ``square[0]``."""
+def _sweep_tile(
+    X: DeviceArray,
+    G: DeviceArray,
+    Q: DeviceArray,
+    tile: tuple[int, int],
+    floor: DeviceArray,
+    normalise: bool,
+    squares: DeviceArray,
+    arrived: DeviceArray,
+) -> None:
+    """Update the components ``tile[0] <= t < tile[1]`` of X (K, V) one after another; see the top of this file.
+
+    ``squares`` (K,) float64 and ``arrived`` (1,) int32 are zero before the first tile.
+    """
+    first, last = tile
+    n_rows = X.shape[1]
+    for t in range(first, last):
+        own = float64(0)
+        for i in range(cuda.grid(1), n_rows, cuda.gridsize(1)):
+            value = max(floor, G[t - first, i])
+            G[t - first, i] = value
+            own += float64(value) * float64(value)
+        length = 1.0
+        if normalise:
+            _add_block(own, squares, t)
+            length = _wait_for_grid(squares, t, arrived) ** 0.5
+        for i in range(cuda.grid(1), n_rows, cuda.gridsize(1)):
+            value = G[t - first, i] / length
+            change = value - X[t, i]
+            X[t, i] = value
+            for j in range(t + 1, last):
+                G[j - first, i] -= Q[t, j] * change
+
+
+@device
+def _add_block(own: float, squares: DeviceArray, t: int) -> None:
+    """Add a number of each thread of the block to ``squares[t]``."""
+    sums = cuda.shared.array(WARP, float64)  # of each warp of the block
     lane = cuda.threadIdx.x % WARP
     warp = cuda.threadIdx.x // WARP
-    sums = cuda.shared.array(WARP, float64)  # of each warp of the block
-    i = cuda.grid(1)
-    own = float64(0)
-    if i < G.shape[1]:
-        value = max(floor, G[t, i])
-        G[t, i] = value
-        own = float64(value) * float64(value)
     own = warp_sum(own)
     if lane == 0:
         sums[warp] = own
@@ -104,19 +135,23 @@ def _values(G: DeviceArray, t: int, floor: DeviceArray, square: DeviceArray) -> 
     if warp == 0:
         own = warp_sum(sums[lane] if lane < cuda.blockDim.x // WARP else float64(0))
         if lane == 0:
-            cuda.atomic.add(square, 0, own)
+            cuda.atomic.add(squares, t, own)
 
 
-@kernel
-def _normalise(
-    X: DeviceArray, G: DeviceArray, Q: DeviceArray, places: tuple[int, int, int], square: DeviceArray, normalise: bool
-) -> None:
-    """Scale component t, and subtract its change from the products of the tile's later components."""
-    first, last, t = places
-    i = cuda.grid(1)
-    if i < X.shape[1]:
-        value = G[t - first, i] / (square[0] ** 0.5 if normalise else 1.0)
-        change = value - X[t, i]
-        X[t, i] = value
-        for j in range(t + 1, last):
-            G[j - first, i] -= Q[t, j] * change
+@device
+def _wait_for_grid(squares: DeviceArray, t: int, arrived: DeviceArray) -> float:
+    """Wait until all blocks have added to ``squares[t]``, and return it. All threads call this.
+
+    The first thread has added the block's part, so it is also the one that counts the block as arrived. Both numbers
+    are read by atomic operations, because a plain read could find an older value in a cache.
+    """
+    total = cuda.shared.array(1, float64)
+    if cuda.threadIdx.x == 0:
+        cuda.threadfence()
+        cuda.atomic.add(arrived, 0, 1)
+        everybody = (t + 1) * cuda.gridDim.x
+        while cuda.atomic.add(arrived, 0, 0) < everybody:
+            pass
+        total[0] = cuda.atomic.add(squares, t, 0.0)
+    cuda.syncthreads()
+    return total[0]

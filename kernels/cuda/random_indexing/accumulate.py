@@ -27,7 +27,7 @@ from ...random_indexing.text import Tokens, Window
 from ..arrays import DeviceArray
 from ..jit import device, kernel
 from ..launch import launch, shared_memory_limit
-from ..memory import allocate, cached_copy, download, leave_on_device, resident, upload
+from ..memory import allocate, cached_copy, clear, download, leave_on_device, resident, upload
 from ..warp import WARP, warp_sum
 
 #: The padded text and the occurrences on the device.
@@ -80,15 +80,8 @@ def check_sums(tokens: Tokens, window: Window) -> None:
 def zeros(shape: tuple[int, int], dtype: DTypeLike, cause: str) -> DeviceArray:
     """Return an array of zeros on the device."""
     out = allocate(shape, dtype, cause)
-    if min(shape):
-        launch(_clear, -(-shape[0] * shape[1] // THREADS), THREADS, out)
+    clear(out)
     return out
-
-
-@kernel
-def _clear(out: DeviceArray) -> None:
-    for i in range(cuda.grid(1), out.size, cuda.gridsize(1)):
-        out[i // out.shape[1], i % out.shape[1]] = 0
 
 
 # --- sparse seeds ---

@@ -87,7 +87,7 @@ def uploads_of_model(model, leave_out):
 
 @pytest.fixture
 def _few_threads():
-    with few_threads(cuda_esca, WARPS=2, BLOCKS=2), few_threads(document_counts, THREADS=64, BLOCKS=2):
+    with few_threads(cuda_esca, WARPS=2, BLOCKS=2), few_threads(document_counts, THREADS=64, BLOCKS=2, WARPS=2):
         yield
 
 
@@ -114,10 +114,9 @@ def test_a_chunk_of_lda_is_uploaded_once_and_its_topics_never():
         (4 + 8) * S + 8 * (S + 1)  # the order of segments, and the tokens before each
         + 8 * (S + 1) + 4 * T  # word_ptr, docs
         + 4 * 8 * n_jobs
-        + 8  # the cursor
     )  # fmt: skip
     assert first.downloads == {"topics": 2 * T}
-    assert first.launches == {"draw": 1}
+    assert first.launches == {"clear": 1, "draw": 1}
     assert first.waits == {"topics": 1}
 
     # The second sweep of the chunk needs its documents, too. The topics are on the device already.
@@ -127,18 +126,20 @@ def test_a_chunk_of_lda_is_uploaded_once_and_its_topics_never():
     assert sum(second.uploads.values()) - model_bytes(second.uploads) == (
         8 * (D + 1) + 4 * T  # doc_ptr, word_to_doc_order
         + 8 * (D + 1)  # where the rows of A begin
+        + (8 + 4) * D  # the documents by the size of their tables, and these sizes
         + 4 * K  # alpha, for dense rows
-        + 8 + 8  # cursor, number of entries
     )  # fmt: skip
-    assert second.downloads == {"topics": 2 * T, "A.n_entries": 8}
-    assert second.launches == {"shuffle": 1, "count_documents": 1, "make_dense": 1, "draw": 1}
-    assert second.waits == {"topics": 1, "A.n_entries": 1}
+    assert second.downloads == {"topics": 2 * T}
+    # So few topics are always drawn from dense rows. Cleared are the number of entries and the cursor of the jobs.
+    assert second.launches == {"clear": 2, "shuffle": 1, "count_documents": 1, "make_dense": 1, "draw": 1}
+    # The host does not wait before the draws.
+    assert second.waits == {"topics": 1}
 
     # From then on, no array of the chunk is copied.
     third_model = model_of(chunk, topics[1])
     third = Traffic(lambda: sweep(third_model, 2))
     # The model of this test has a new alpha in each epoch.
-    assert sum(third.uploads.values()) - model_bytes(third.uploads) == 4 * K + 8 + 8
+    assert sum(third.uploads.values()) - model_bytes(third.uploads) == 4 * K
     assert third.downloads == second.downloads
     assert third.launches == second.launches
     assert third.waits == second.waits
@@ -160,13 +161,14 @@ def test_counts_of_words_are_downloaded_once_per_block_and_shard():
 
     first = Traffic(add)
     assert first.downloads == {}
-    assert first.launches == {"clear": 1, "add_words": 1}
+    # All words of this text are rare, and are counted by one warp each.
+    assert first.launches == {"clear": 1, "add_rare_words": 1}
     assert first.waits == {}
     # A second chunk of the shard would upload its own tokens.
     again = Traffic(add)
-    assert again.uploads == {"cursor": 8}
+    assert again.uploads == {}
     assert again.downloads == {}
-    assert again.launches == {"add_words": 1}
+    assert again.launches == {"add_rare_words": 1}
     assert again.waits == {}
     last = Traffic(finish)
     counts = found["finished"]
@@ -253,15 +255,16 @@ def test_a_sweep_of_products_uploads_them():
 
 
 @pytest.mark.skipif(cuda_products.has_cupy(), reason="CuPy's products replace kernels")
-def test_the_three_phases_launch_two_kernels_per_component():
+def test_the_three_phases_launch_two_kernels_per_tile():
     rng = np.random.default_rng(1)
     X, P = (rng.random((70, 7)).astype(np.float32) for _ in range(2))
     Q = (X.T @ X).astype(np.float32)
     with few_threads(cuda_tiled, THREADS=64):
         found = Traffic(lambda: cuda_tiled.update(X, P, Q, 3, True))
-    assert found.uploads == {"X": X.nbytes, "P": P.nbytes, "Q": Q.nbytes, "keep": 4 * 7, "squares": 8 * 7}
+    assert found.uploads == {"X": X.nbytes, "P": P.nbytes, "Q": Q.nbytes, "keep": 4 * 7}
     assert found.downloads == {"X": X.nbytes}
-    assert found.launches == {"multiply": 3, "values": 7, "normalise": 7}
+    # Cleared are the sums of squares, and the number of blocks that have arrived.
+    assert found.launches == {"clear": 2, "multiply": 3, "sweep_tile": 3}
     assert found.waits == {"X": 1}
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.kernels import random
+from corpusmill.kernels.cuda import memory
 from corpusmill.kernels.cuda.lda import document_counts
 from corpusmill.kernels.cuda.lda import esca as lda
 from corpusmill.kernels.cuda.lda import model as lda_model
@@ -41,7 +42,7 @@ def small_case(n_topics, n_tokens=50, n_words=12, n_documents=5, seed=0):
 
 @pytest.fixture(autouse=True)
 def _few_threads():
-    with few_threads(lda, WARPS=2, BLOCKS=2), few_threads(document_counts, THREADS=64, BLOCKS=2):
+    with few_threads(lda, WARPS=2, BLOCKS=2), few_threads(document_counts, THREADS=64, BLOCKS=2, WARPS=2):
         yield
 
 
@@ -61,14 +62,96 @@ def test_sweeps_equal_those_of_the_cpu(n_topics, cuts, leave_out):
 
 @on_device
 @pytest.mark.parametrize("n_topics", [7, 300])
-def test_topics_beyond_shared_memory(n_topics):
-    # First topics, and next topics from dense rows (7 topics) and from sparse rows (300 topics).
+@pytest.mark.parametrize("bytes_per_topic", [4, 3.9])
+def test_topics_beyond_shared_memory(n_topics, bytes_per_topic):
+    # First topics, and next topics from dense rows (7 topics) and from sparse rows (300 topics). Only φ fits into four
+    # bytes per topic.
     chunk, z = small_case(n_topics, n_tokens=30)
     models = [model_of(chunk, z, n_topics, 12)]
     for old in (None, z):
-        with mock.patch.object(lda_model, "shared_memory_limit", return_value=4 * n_topics - 1):
+        with mock.patch.object(lda_model, "shared_memory_limit", return_value=int(bytes_per_topic * n_topics)):
             found = lda.sweep(chunk, models, old, random.key(2))
         np.testing.assert_array_equal(found, cpu.sweep(chunk, models, old, random.key(2)))
+
+
+@on_device
+def test_rows_of_either_kind_are_drawn_as_on_the_cpu():
+    """Here the host cannot tell whether the CPU draws from dense or from sparse rows: the device decides."""
+    for n_different in (1, 30):
+        chunk, _ = small_case(40, n_tokens=60, n_documents=2)
+        z = np.random.default_rng(4).integers(0, n_different, chunk.n_tokens).astype(np.uint16)
+        model = model_of(chunk, z, 40, 12)
+        _, kinds = lda._old_topics(chunk, z, model.alpha)
+        assert kinds == ("sparse", "dense")
+        assert cpu.is_dense(cpu.count_documents(chunk.doc_ptr, chunk.word_to_doc_order, z), 40) == (n_different == 30)
+        found = lda.sweep(chunk, [model], z, random.key(2))
+        np.testing.assert_array_equal(found, cpu.sweep(chunk, [model], z, random.key(2)))
+
+
+@on_device
+def test_words_with_more_topics_than_a_node_of_the_tree_has_leaves():
+    # One word with more than 32 * 32 topics. Large alpha: most draws are made in its tree.
+    n_topics, n_tokens = 2000, 2500
+    chunk = make_chunk(0, np.array([0, 1250, n_tokens]), np.zeros(n_tokens, np.uint32))
+    z = np.random.default_rng(3).integers(0, n_topics, n_tokens).astype(np.uint16)
+    model = model_of(chunk, z, n_topics, 1)._replace(alpha=np.full(n_topics, 5.0, np.float32))
+    assert model.row_ptr[1] > 32 * 32
+    few = make_chunk(0, np.array([0, 25, 40]), np.zeros(40, np.uint32))
+    for old in (None, z[:40]):
+        found = lda.sweep(few, [model], old, random.key(2))
+        np.testing.assert_array_equal(found, cpu.sweep(few, [model], old, random.key(2)))
+
+
+def test_blocks_with_much_shared_memory_have_more_warps():
+    row = np.array([0, 3])
+    model = cpu.ModelBlock(row, None, None, 0, None, np.zeros(1000, np.float32), BETA, 1)
+    layouts = {}
+    for n_topics in (100, 2000, 5000, 9000, 15_000):
+        with mock.patch.object(lda_model, "shared_memory_limit", return_value=46 << 10):
+            layouts[n_topics] = lda_model.choose_layout(
+                model._replace(alpha=np.zeros(n_topics, np.float32)), 8, "sparse"
+            )
+    assert [layout.warps for layout in layouts.values()] == [8, 16, 32, 32, 8]
+    places = [layout.place for layout in layouts.values()]
+    assert places == [lda_model.Place.ALL] * 3 + [lda_model.Place.PHI, lda_model.Place.NOTHING]
+
+
+# --- counts by document ---
+
+
+@on_device
+@pytest.mark.parametrize("n_topics", [7, 60, 1500])
+@pytest.mark.parametrize("shared_bytes", [46 << 10, 4 << 10])
+def test_rows_of_documents_have_the_entries_of_the_cpu_in_its_order(n_topics, shared_bytes, monkeypatch):
+    monkeypatch.setattr(document_counts, "shared_memory_limit", lambda: shared_bytes)
+    monkeypatch.setattr(document_counts, "SHORT_SLOTS", 128)
+    lengths = [0, 1, 31, 32, 33, 100, 700, 0, 5]
+    doc_ptr = np.r_[0, np.cumsum(lengths)]
+    rng = np.random.default_rng(0)
+    # Topics with the same lowest bits, and neighbours, share slots of a table.
+    z = (rng.choice([1, 2, 3, 64, 128, 129, 256, 1024, 1025], doc_ptr[-1]) % n_topics).astype(np.uint16)
+    z[300:600] = rng.integers(0, n_topics, 300)
+    order = rng.permutation(len(z)).astype(np.uint32)
+    expected = cpu.count_documents(doc_ptr, order, z)
+    rows = document_counts.count_documents(doc_ptr, order, z, n_topics)
+    found = {name: memory.download(getattr(rows, name), name) for name in ("lengths", "entries", "n_entries")}
+    assert found["n_entries"][0] == len(expected.entries)
+    np.testing.assert_array_equal(found["lengths"], np.diff(expected.row_ptr))
+    row_ptr = document_counts.make_row_ptr(doc_ptr, n_topics)
+    for d, length in enumerate(found["lengths"]):
+        row = found["entries"][row_ptr[d] : row_ptr[d] + length]
+        np.testing.assert_array_equal(row, expected.entries[expected.row_ptr[d] : expected.row_ptr[d + 1]])
+
+
+def test_tables_grow_with_a_document_and_not_with_the_topics():
+    doc_ptr = np.r_[0, np.cumsum([0, 10, 100, 5000, 512])]
+    short, long = document_counts.by_table_size(doc_ptr, 20_000)
+    assert dict(zip(short.numbers.tolist(), short.slots.tolist(), strict=True)) == {4: 1024, 2: 256, 0: 32, 1: 32}
+    assert dict(zip(long.numbers.tolist(), long.slots.tolist(), strict=True)) == {3: 16384}
+    # With few topics there is one slot for each.
+    short, long = document_counts.by_table_size(doc_ptr, 1000)
+    assert short.slots.max() == 1024
+    assert not len(long.numbers)
 
 
 @pytest.mark.parametrize("words", [(0, 12), (3, 9)])
@@ -113,7 +196,9 @@ def test_training_on_a_device_equals_training_on_the_cpu(tmp_path):
     # The metrics of an epoch include the bytes that were copied: each chunk's topics, and the counts of each block.
     row = models["cuda"].history_[-1]
     assert row["device_download_bytes"] > 2 * corpus.n_tokens
-    assert row["device_launch_calls"] == len(corpus.chunks) * (2 + 1 + 2 + 2 * 4)
+    # Per chunk: rows of documents by four launches. Per block of the model: the draws and the counts, and, at the end
+    # of the shard, the rows of B. Each draw has a cursor, and each shard a table, which are cleared.
+    assert row["device_launch_calls"] == len(corpus.chunks) * (4 + 2 * 2 + 2 * (2 + 2))
     assert not [name for name in models["cpu"].history_[-1] if name.startswith("device")]
 
 
@@ -143,7 +228,8 @@ def test_a_late_error_names_the_kernels_before_it(where, call):
     with (
         mock.patch.object(getattr(cuda, where), call, side_effect=RuntimeError("an illegal address")),
         pytest.raises(
-            DeviceError, match=r"^CUDA kernel (shuffle, then count_documents: |of another thread: )an illegal address$"
+            DeviceError,
+            match=r"^CUDA kernel (shuffle, then .* then draw: |of another thread: )an illegal address$",
         ),
     ):
         lda.sweep(chunk, [model_of(chunk, z, 5, 12)], z, random.key(0))

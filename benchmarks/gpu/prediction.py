@@ -1,9 +1,10 @@
 """A time model of an epoch on a GPU: what each kernel reads, writes and computes, at the rates of the device.
 
 A kernel takes as long as the slowest of its four resources: device memory, shared memory, arithmetic, and atomic
-additions to device memory. To these times, the model adds launches and copies, which do not overlap with the kernels of
-the same thread. Latency is left out, so the times are lower bounds. The model needs no GPU. Where there is one, the
-other commands print what they measure.
+additions to device memory. To these times, the model adds launches, copies and barriers, which do not overlap with the
+kernels of the same thread. Memory that is set to zero counts as no launch: that takes a few microseconds. Latency is
+left out, so the times are lower bounds. The model needs no GPU. Where there is one, the other commands print what they
+measure.
 
 The counts of launches and of copied bytes are those of ``tests/kernels/cuda/test_traffic.py``.
 """
@@ -25,12 +26,13 @@ class Device(NamedTuple):
     atomics: float  # atomic additions to device memory
     bus: float  # bytes that the host copies through pinned memory, in one direction
     launches: float  # kernels that one host thread launches
+    barriers: float  # times that all blocks of a kernel wait for each other
 
 
 #: 4.3 TB/s is what a copy reaches. 132 multiprocessors at 1.98 GHz read 128 bytes of shared memory per clock. One host
 #: thread copies to and from pinned memory at 10 GB/s; the bus itself would allow 55. A launch with nested tuples takes
-#: Numba about 0.2 ms.
-H200 = Device(memory=4.3e12, shared=33.4e12, flops=67e12, atomics=150e9, bus=10e9, launches=5e3)
+#: Numba about 0.2 ms. All blocks wait for each other in about 3 µs.
+H200 = Device(memory=4.3e12, shared=33.4e12, flops=67e12, atomics=150e9, bus=10e9, launches=5e3, barriers=3e5)
 #: A float in a sector of 32 bytes, which is what a scattered access moves.
 SECTOR = 32
 
@@ -45,6 +47,7 @@ class Work(NamedTuple):
     atomics: float = 0.0
     bus: float = 0.0
     launches: float = 0.0
+    barriers: float = 0.0
 
     def seconds(self, device: Device) -> tuple[float, str]:
         """Return the time of this part, and the resource that limits it."""
@@ -52,11 +55,16 @@ class Work(NamedTuple):
             name: getattr(self, name) / getattr(device, name) for name in ("memory", "shared", "flops", "atomics")
         }
         limit = max(kernel, key=kernel.__getitem__)
-        outside = {name: getattr(self, name) / getattr(device, name) for name in ("bus", "launches")}
+        outside = {name: getattr(self, name) / getattr(device, name) for name in ("bus", "launches", "barriers")}
         slowest = max(outside, key=outside.__getitem__)
         if outside[slowest] > kernel[limit]:
             limit = slowest
         return max(kernel.values()) + sum(outside.values()), limit
+
+
+#: LDA: the share of draws that fall into the prior part, and of tokens whose words are counted one by one.
+PRIOR_SHARE = 0.1
+RARE_SHARE = 0.1
 
 
 def lda_epoch(tokens: float, documents: float, words: int, topics: int, chunk_tokens: float) -> Iterator[Work]:
@@ -65,23 +73,34 @@ def lda_epoch(tokens: float, documents: float, words: int, topics: int, chunk_to
     row = 4.0 * min(topics, 30)  # bytes of a document's row of A
     entries = words * min(topics, 60 + tokens / words / 20)
     jobs = max(words, tokens / 128)
+    job_entries = min(topics, entries / words * 4)  # frequent words have more jobs, and longer rows
     yield Work(
         "draw topics",
-        # Document, old and new topic; a row of A in whole sectors; two probes of the row of B.
-        memory=tokens * (4 + 2 + 2 + max(SECTOR, row) + 2 * SECTOR),
-        # φ of each entry of the row, and φ of each job's word.
-        shared=tokens * row + jobs * 8 * topics,
+        # Document, old and new topic; a row of A in whole sectors. A job reads its row of B.
+        memory=tokens * (4 + 2 + 2 + max(SECTOR, row)) + jobs * job_entries * 6,
+        # φ of each entry of the row. Two searches in a tree, of three times 32 numbers, for the prior part. A job sets
+        # and clears φ and the counts of its entries, and builds the leaves.
+        shared=tokens * (row + PRIOR_SHARE * 2 * 3 * 256) + jobs * job_entries * (4 * 4 + 3 * 8),
         flops=tokens * row / 2,
         launches=chunks,
     )
     yield Work(
         "count by document",
-        memory=tokens * (4 + 2 + SECTOR) + documents * row,
-        shared=tokens * 16 + documents * 8 * min(topics, 330),
-        launches=2 * chunks,
+        # Order, topic, scattered topic, topic in document order; the row is written, read and written again.
+        memory=tokens * (4 + 2 + SECTOR + 2) + 3 * documents * row,
+        # A slot is read and written per token. A table has about three slots per token, each cleared once.
+        shared=tokens * (8 + 3 * 4),
+        launches=3 * chunks,  # the topics in document order; short and long documents
     )
-    yield Work("count by word", memory=tokens * 2 + chunks * entries * 8, shared=tokens * 8, launches=chunks)
-    yield Work("compress the counts", memory=2 * 4.0 * words * topics + 6 * entries, launches=3)
+    in_memory = 1.0 if topics > 2048 else RARE_SHARE
+    yield Work(
+        "count by word",
+        memory=tokens * 2 + chunks * entries * 8,
+        shared=tokens * 8,
+        atomics=tokens * in_memory,
+        launches=2 * chunks,  # frequent and rare words
+    )
+    yield Work("compress the counts", memory=3 * 4.0 * words * topics + 6 * entries, launches=2)
     yield Work("topics to the host", bus=2 * tokens)
     yield Work("counts to the host and back", bus=2 * 6 * entries)
 
@@ -107,6 +126,53 @@ def nmf_epoch(rows: int, columns: int, entries: int, K: int) -> Iterator[Work]:
     )
     yield Work("H to the host", bus=4.0 * K * rows)
     yield Work("P to the host and back, W to the host", bus=4 * 4.0 * K * columns)
+
+
+def tiled_nmf_epoch(rows: int, columns: int, entries: int, K: int, T: int) -> Iterator[Work]:
+    """FAST-HALS in the papers' order: H in blocks of rows, and W in tiles of T components that are normalised."""
+    yield from list(nmf_epoch(rows, columns, entries, K))[:2]
+    tiles = K / T
+    yield Work(
+        "products of tiles of W",
+        memory=tiles * 4.0 * K * columns + 3 * 4.0 * K * columns,
+        flops=2.0 * K * K * columns,
+        launches=tiles,
+    )
+    yield Work(
+        "phase 2 of W",
+        # A component is read and written twice, and changes half of the tile's components on average.
+        memory=4.0 * columns * K * (4 + T),
+        flops=2.0 * columns * K * (T / 2 + 3),
+        launches=tiles,
+        barriers=K,
+    )
+    yield Work("W and P, both to the device, W to the host", bus=3 * 4.0 * K * columns)
+
+
+def par_epoch(tokens: float, words: int, D: int, window: int, negative: int, chunk_tokens: float) -> Iterator[Work]:
+    """PAR-Word2Vec. A mini-batch has 24 words and shares as many negatives as one word would have."""
+    contexts = window + 1
+    negatives = contexts * negative
+    chunks = max(1.0, tokens / chunk_tokens)
+    row = 4.0 * D
+    yield Work(
+        "attract",
+        # A pair reads both rows for the product, and one of them again and changes it.
+        memory=tokens * contexts * row * (2 + 2),
+        flops=tokens * contexts * D * 6,
+        atomics=tokens * D * (contexts + 1),
+    )
+    yield Work(
+        "repel",
+        memory=tokens * row * 2 + tokens * negatives / 24 * row * 2,
+        # Three products. Five numbers are read for four additions.
+        shared=tokens * negatives * row * 3 * 1.25,
+        flops=tokens * negatives * D * 6,
+        atomics=tokens * D * (1 + negatives / 24),
+        launches=chunks,
+    )
+    yield Work("text to the device", bus=tokens * 8)
+    yield Work("matrices, once in each direction", bus=4 * 4.0 * words * D)
 
 
 def word2vec_epoch(
@@ -154,11 +220,19 @@ class Epoch(NamedTuple):
 EPOCHS = (
     Epoch("LDA, K = 1,024", 1e9, "tokens", list(lda_epoch(1e9, 3e6, 100_000, 1024, 64e6))),
     Epoch("LDA, K = 5,000", 1e9, "tokens", list(lda_epoch(1e9, 3e6, 100_000, 5000, 64e6))),
+    Epoch("LDA, K = 20,000", 1e9, "tokens", list(lda_epoch(1e9, 3e6, 100_000, 20_000, 64e6))),
     Epoch("NMF, K = 256, 20 Newsgroups", 1_018_191, "non-zeros", list(nmf_epoch(11_314, 26_214, 1_018_191, 256))),
+    Epoch(
+        "NMF in the papers' order, K = 256",
+        1_018_191,
+        "non-zeros",
+        list(tiled_nmf_epoch(11_314, 26_214, 1_018_191, 256, 16)),
+    ),
+    Epoch("PAR-Word2Vec, D = 128", 8e8, "words", list(par_epoch(8e8, 500_000, 128, 5, 5, 64e6))),
     Epoch("FULL-W2V, D = 128", 8e8, "words", list(word2vec_epoch(8e8, 500_000, 128, 5, 5, 64e6))),
     Epoch("Random indexing, D = 2,048", 1e9, "tokens", list(random_indexing_epoch(1e9, 100_000, 2048, 5, 10))),
 )
-HEAD = ("memory GB", "shared GB", "GFLOP", "atomics G", "bus GB", "launches", "ms", "limit")
+HEAD = ("memory GB", "shared GB", "GFLOP", "atomics G", "bus GB", "launches", "barriers", "ms", "limit")
 
 
 def _print_row(name: str, *cells: object) -> None:
@@ -178,6 +252,12 @@ def predict(session):
             seconds, limit = part.seconds(H200)
             total += seconds
             counted = [part.memory, part.shared, part.flops, part.atomics, part.bus]
-            _print_row(part.name, *(number / 1e9 for number in counted), int(part.launches), 1e3 * seconds, limit)
+            _print_row(
+                part.name,
+                *(number / 1e9 for number in counted),
+                *(int(n) for n in (part.launches, part.barriers)),
+                1e3 * seconds,
+                limit,
+            )
         print(f"an epoch: {1e3 * total:,.1f} ms, {epoch.amount / total / 1e6:,.0f} million {epoch.unit} per second")
         session.figures[f"predict {epoch.name}"] = total

@@ -18,5 +18,9 @@ kernel = partial(cuda.jit)
 #: threads can be active on it. The simulator compiles nothing and does not accept the option.
 lean_kernel = kernel if config.ENABLE_CUDASIM else partial(cuda.jit, launch_bounds=1024)
 
+#: Decorator of a kernel with up to 128 threads per block that is limited to 96 registers per thread. So five blocks can
+#: be active on a multiprocessor.
+medium_kernel = kernel if config.ENABLE_CUDASIM else partial(cuda.jit, launch_bounds=(128, 5))
+
 #: Decorator of a function that kernels call.
 device = partial(cuda.jit, device=True)

@@ -218,7 +218,7 @@ def _take_job(jobs: Jobs, cursor: DeviceArray, thread: int, drawn: DeviceArray) 
 
 
 @device
-def _take_tokens(drawn: DeviceArray, n: int, lane: int) -> int:
+def _take_tokens(drawn: DeviceArray, n: int, lane: int) -> np.int64:
     """Take ``n`` tokens of the job for the warp; return how many tokens other warps have taken before."""
     before = 0
     if lane == 0:

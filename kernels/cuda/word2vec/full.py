@@ -12,9 +12,9 @@ Shared memory, float32 unless said otherwise, for D columns and S slots, where S
 ``ring.rows``       2 S D    the rows of W_in in the window, then the same rows as they were read
 ``sample_row``      D        the sample's row of W_out
 ``gradients``       S        one for each word of the window
-``ring.slots``      S int64  the slot of each position of the window, in a ring
-``ring.users``      S int64  how many positions of the window use a slot
-``samples``         int64    the word itself and its negatives
+``ring.slots``      S int32  the slot of each position of the window, in a ring
+``ring.users``      S int32  how many positions of the window use a slot
+``samples``         int32    the word itself and its negatives
 ==================  =======  =====================================================================
 
 A word that occurs twice in the window has one slot. When the last of its positions leaves, the difference between its
@@ -27,10 +27,10 @@ Reference implementation: tests/helpers/naive.py, `word2vec_full`.
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import cuda, float32, int64
+from numba import cuda, float32, int32
 
 from ...word2vec.skip_gram import TrainingOptions
-from ..jit import device, kernel
+from ..jit import device, medium_kernel
 from ..warp import WARP
 from .updates import dot, gradient, learning_rate, negative_at
 
@@ -65,7 +65,7 @@ def fits_static_arrays(options: TrainingOptions) -> bool:
     return window_size(options.window) <= MAX_SLOTS and options.negative + 1 <= MAX_SAMPLES
 
 
-@kernel
+@medium_kernel
 def train_full(stretches: Any, text: Any, options: Any, D: int, W_in: Any, W_out: Any) -> None:
     """Train on ``stretches`` (n, 4) int64, one after another in each block; W_in and W_out (R * D,) float32."""
     reach = (options.window + 1) // 2
@@ -74,9 +74,9 @@ def train_full(stretches: Any, text: Any, options: Any, D: int, W_in: Any, W_out
     rows = shared[: 2 * size * D]
     sample_row = shared[2 * size * D : (2 * size + 1) * D]
     gradients = shared[(2 * size + 1) * D : (2 * size + 1) * D + size]
-    slots = cuda.shared.array(MAX_SLOTS, int64)
-    users = cuda.shared.array(MAX_SLOTS, int64)
-    samples = cuda.shared.array(MAX_SAMPLES, int64)
+    slots = cuda.shared.array(MAX_SLOTS, int32)
+    users = cuda.shared.array(MAX_SLOTS, int32)
+    samples = cuda.shared.array(MAX_SAMPLES, int32)
     ring = Ring(slots, users, rows, size, D)
     for s in range(cuda.blockIdx.x, len(stretches), cuda.gridDim.x):
         start, end, first, last = stretches[s, 0], stretches[s, 1], stretches[s, 2], stretches[s, 3]
@@ -96,11 +96,19 @@ def train_full(stretches: Any, text: Any, options: Any, D: int, W_in: Any, W_out
             for k in range(options.negative + 1):
                 # A negative that is the word itself is left out.
                 if k == 0 or samples[k] != samples[0]:
-                    _train_sample(ring, window, samples[k], float32(k == 0), alpha, W_out, sample_row, gradients)
+                    _train_sample(
+                        ring, window, np.int64(samples[k]), float32(k == 0), alpha, W_out, sample_row, gradients
+                    )
             if i - reach >= start:
                 _leave(ring, i - reach, text.words, W_in)
         for i in range(max(start, last - reach), min(end, last + reach)):
             _leave(ring, i, text.words, W_in)
+
+
+@device
+def _place_in_ring(i: int, size: int) -> np.int64:
+    """Return i modulo the size of the ring. A division of 64 bits would take many registers, and far more time."""
+    return np.int64(np.uint32(i) % np.uint32(size))
 
 
 @device
@@ -111,16 +119,16 @@ def _enter(ring: Any, i: int, oldest: int, words: Any, W_in: Any) -> None:
         slot = np.int64(-1)
         for j in range(oldest, i):
             if words[j] == words[i]:
-                slot = slots[j % size]
+                slot = slots[_place_in_ring(j, size)]
         if slot < 0:
             # There is always a free one: the window has no more positions than the ring has slots.
             slot = np.int64(0)
             while users[slot] > 0:
                 slot += 1
-        slots[i % size] = slot
+        slots[_place_in_ring(i, size)] = slot
         users[slot] += 1
     cuda.syncthreads()
-    slot = slots[i % size]
+    slot = np.int64(slots[_place_in_ring(i, size)])
     if users[slot] == 1:
         for k in range(cuda.threadIdx.x, D, cuda.blockDim.x):
             value = W_in[np.int64(words[i]) * D + k]
@@ -133,7 +141,7 @@ def _enter(ring: Any, i: int, oldest: int, words: Any, W_in: Any) -> None:
 def _leave(ring: Any, i: int, words: Any, W_in: Any) -> None:
     """Free the slot of position i. Add what its row has changed by, unless a later position has the same word."""
     slots, users, rows, size, D = ring
-    slot = slots[i % size]
+    slot = np.int64(slots[_place_in_ring(i, size)])
     if users[slot] == 1:
         for k in range(cuda.threadIdx.x, D, cuda.blockDim.x):
             cuda.atomic.add(W_in, np.int64(words[i]) * D + k, rows[slot * D + k] - rows[(size + slot) * D + k])
@@ -168,7 +176,7 @@ def _train_sample(
     # Products: a warp has a word of the window.
     for c in range(thread // WARP, last - first, cuda.blockDim.x // WARP):
         if first + c != focus:
-            product = dot(rows, slots[(first + c) % size] * D, sample_row, 0, D, lane)
+            product = dot(rows, np.int64(slots[_place_in_ring(first + c, size)]) * D, sample_row, 0, D, lane)
             if lane == 0:
                 gradients[c] = gradient(product, label, alpha)
     cuda.syncthreads()
@@ -178,7 +186,7 @@ def _train_sample(
         change = float32(0)
         for c in range(last - first):
             if first + c != focus:
-                place = slots[(first + c) % size] * D + k
+                place = np.int64(slots[_place_in_ring(first + c, size)]) * D + k
                 change += gradients[c] * rows[place]
                 rows[place] += gradients[c] * value
         cuda.atomic.add(W_out, sample * D + k, change)

@@ -2,20 +2,30 @@
 
 Source: Moon's dissertation (2019), section 4.5, Algorithms 23 to 26.
 
-Grid. A block trains stretch after stretch, mini-batch by mini-batch. For products, a warp has a pair of rows; for
-updates, a thread has a column, so that no thread reads what another thread of the block writes.
+Grid. A block trains stretch after stretch, mini-batch by mini-batch. For attraction, a warp has a pair of rows at a
+time; for updates, a thread has a column, so that no thread reads what another thread of the block writes.
 
-Shared memory, float32, for D columns and a mini-batch of B words: the words' rows of W_in (B, D), their changes (B, D),
-and the gradients of the products that are being computed.
+Repulsion (Algorithm 26) is three products of small matrices: of rows of words, of rows of negatives, and of gradients.
+Each negative is drawn once, and its row is read once into shared memory, `NEGATIVES` at a time. A thread computes four
+numbers of a product at once: it reads five numbers for four additions.
+
+Shared memory, float32 unless said otherwise, for D columns and a mini-batch of B words with n negatives:
+
+=============  ============  ===========================================================================
+``rows``       B (D + 1)     the words' rows of W_in; the odd stride puts a column's numbers into different banks
+``negatives``  N (D + 1)     the rows of up to N = NEGATIVES negatives
+``gradients``  n B           of repulsion; or one per pair, of attraction
+``drawn``      n int32       the negatives
+=============  ============  ===========================================================================
 
 Tested in the simulator and on a device against the CPU's rows: tests/kernels/cuda/word2vec/test_skip_gram.py.
 Reference implementation: tests/helpers/naive.py, `word2vec_par`.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numba import cuda, float32
+from numba import cuda, float32, int32
 
 from ...word2vec.skip_gram import BATCH, TrainingOptions
 from ..jit import device, kernel
@@ -23,20 +33,52 @@ from ..random import draw
 from ..warp import WARP
 from .updates import dot, first_negative, gradient, learning_rate, negative_at, number_of_negatives
 
+#: Negatives whose rows are in shared memory at a time. With windows of five and five negatives, these are all.
+NEGATIVES = 32
+#: Numbers of a product that a thread computes at once. A mini-batch has a multiple of it.
+TILE = 4
+
+
+class Batch(NamedTuple):
+    """A mini-batch in shared memory; see the table above."""
+
+    rows: Any
+    negatives: Any
+    gradients: Any
+    drawn: Any
+
 
 def shared_floats(options: TrainingOptions, D: int) -> int:
     """Return how many numbers a block has in dynamic shared memory."""
-    attractions = 2 * options.window + 1  # per word
-    repulsions = (options.window + 1) * options.negative  # the largest `number_of_negatives`
-    return 2 * BATCH * D + BATCH * max(repulsions, attractions)
+    drawn = _most_negatives(options)
+    gradients = BATCH * max(2 * options.window + 1, drawn)  # of attraction or of repulsion
+    return (BATCH + NEGATIVES) * (D + 1) + gradients + drawn
+
+
+def _most_negatives(options: TrainingOptions) -> int:
+    """Return the largest `number_of_negatives`, rounded up to a multiple of `TILE`."""
+    most = (options.window + 1) * options.negative
+    return (most + TILE - 1) // TILE * TILE
+
+
+_most_negatives_device = device(_most_negatives)
 
 
 @kernel
 def train_par(stretches: Any, text: Any, options: Any, D: int, W_in: Any, W_out: Any) -> None:
     """Train on ``stretches`` (n, 4) int64, one after another in each block; W_in and W_out (R * D,) float32."""
     shared = cuda.shared.array(0, float32)
-    rows = shared[: 2 * BATCH * D]
-    gradients = shared[2 * BATCH * D :]
+    integers = cuda.shared.array(0, int32)  # the same memory
+    first_negative_row = BATCH * (D + 1)
+    first_gradient = first_negative_row + NEGATIVES * (D + 1)
+    most = _most_negatives_device(options)
+    first_drawn = first_gradient + BATCH * max(2 * options.window + 1, most)
+    memory = Batch(
+        rows=shared[:first_negative_row],
+        negatives=shared[first_negative_row:first_gradient],
+        gradients=shared[first_gradient:first_drawn],
+        drawn=integers[first_drawn : first_drawn + most],
+    )
     for s in range(cuda.blockIdx.x, len(stretches), cuda.gridDim.x):
         start, end, first, last = stretches[s, 0], stretches[s, 1], stretches[s, 2], stretches[s, 3]
         if end - start < 2:
@@ -45,10 +87,10 @@ def train_par(stretches: Any, text: Any, options: Any, D: int, W_in: Any, W_out:
             batch = start, head, min(head + BATCH, end), end
             position = np.int64(text.positions[head])
             alpha = learning_rate(options, position)
-            _attract(batch, text, options, alpha, D, W_in, W_out, gradients)
+            _attract(batch, text, options, alpha, D, W_in, W_out, memory.gradients)
             n = number_of_negatives(head - start, batch[2] - start, end - start, options)
             base = first_negative(position, options)
-            _repel(batch, text.words, options, (n, base, alpha), D, W_in, W_out, rows, gradients)
+            _repel(batch, text.words, options, (n, base, alpha), D, W_in, W_out, memory)
 
 
 @device
@@ -91,17 +133,7 @@ def _attract(batch: Any, text: Any, options: Any, alpha: Any, D: int, W_in: Any,
 
 
 @device
-def _repel(
-    batch: Any,
-    words: Any,
-    options: Any,
-    negatives: Any,
-    D: int,
-    W_in: Any,
-    W_out: Any,
-    rows: Any,
-    gradients: Any,
-) -> None:
+def _repel(batch: Any, words: Any, options: Any, negatives: Any, D: int, W_in: Any, W_out: Any, memory: Batch) -> None:
     """Train the words of a mini-batch with the negatives that they share (Algorithm 26), in three products.
 
     ``negatives``: how many, the index of the first one's draw, and the learning rate.
@@ -109,32 +141,104 @@ def _repel(
     _, head, tail, _ = batch
     n, base, alpha = negatives
     size = tail - head
-    lane = cuda.threadIdx.x % WARP
+    for o in range(cuda.threadIdx.x, n, cuda.blockDim.x):
+        memory.drawn[o] = negative_at(options, base + o)
     for k in range(cuda.threadIdx.x, D, cuda.blockDim.x):
-        for b in range(size):
-            rows[b * D + k] = W_in[np.int64(words[head + b]) * D + k]
-            rows[(BATCH + b) * D + k] = 0
+        for b in range(BATCH):
+            # Rows after the last word are zero, and so are their gradients.
+            memory.rows[b * (D + 1) + k] = W_in[np.int64(words[head + b]) * D + k] if b < size else float32(0)
     cuda.syncthreads()
-    # First product: gradients (n, size).
-    for e in range(cuda.threadIdx.x // WARP, n * size, cuda.blockDim.x // WARP):
-        o = e // size
-        product = dot(W_out, np.int64(negative_at(options, base + o)) * D, rows, e % size * D, D, lane)
-        if lane == 0:
-            gradients[e] = gradient(product, float32(0), alpha)
+    # All negatives' rows are read before any of them changes, because a word may be drawn twice.
+    for first in range(0, n, NEGATIVES):
+        last = min(first + NEGATIVES, n)
+        _read_negatives(memory, first, last, D, W_out)
+        _compute_gradients(memory, first, last, size, alpha, D)
+        _move_words(memory, first, last, head, size, words, D, W_in)
+    _move_negatives(memory, n, D, W_out)
     cuda.syncthreads()
+
+
+@device
+def _four_sums(x: Any, x_first: int, x_step: int, y: Any, y_first: int, y_next: int, y_step: int, n: int) -> Any:
+    """Return four dot products of n numbers, of x with four rows or columns of y that are ``y_next`` apart."""
+    first = float32(0)
+    second = float32(0)
+    third = float32(0)
+    fourth = float32(0)
+    for s in range(n):
+        value = x[x_first + s * x_step]
+        place = y_first + s * y_step
+        first += value * y[place]
+        second += value * y[place + y_next]
+        third += value * y[place + 2 * y_next]
+        fourth += value * y[place + 3 * y_next]
+    return first, second, third, fourth
+
+
+@device
+def _read_negatives(memory: Batch, first: int, last: int, D: int, W_out: Any) -> None:
+    """Copy the rows of some negatives to shared memory."""
     for k in range(cuda.threadIdx.x, D, cuda.blockDim.x):
-        # Second product: the changes of W_in. It reads all negatives' rows before any of them changes, because a word
-        # may be drawn twice.
-        for o in range(n):
-            value = W_out[np.int64(negative_at(options, base + o)) * D + k]
-            for b in range(size):
-                rows[(BATCH + b) * D + k] += gradients[o * size + b] * value
-        # Third product: the changes of W_out.
-        for o in range(n):
-            change = float32(0)
-            for b in range(size):
-                change += gradients[o * size + b] * rows[b * D + k]
-            cuda.atomic.add(W_out, np.int64(negative_at(options, base + o)) * D + k, change)
-        for b in range(size):
-            cuda.atomic.add(W_in, np.int64(words[head + b]) * D + k, rows[(BATCH + b) * D + k])
+        for o in range(first, last):
+            memory.negatives[(o - first) * (D + 1) + k] = W_out[np.int64(memory.drawn[o]) * D + k]
     cuda.syncthreads()
+
+
+@device
+def _compute_gradients(memory: Batch, first: int, last: int, size: int, alpha: Any, D: int) -> None:
+    """Compute the gradients of some negatives with all words: the first product. A thread has one negative, four words.
+
+    Threads side by side have different negatives and the same words.
+    """
+    count = last - first
+    for e in range(cuda.threadIdx.x, count * (BATCH // TILE), cuda.blockDim.x):
+        o = e % count
+        b = e // count * TILE
+        products = _four_sums(memory.negatives, o * (D + 1), 1, memory.rows, b * (D + 1), D + 1, 1, D)
+        place = (first + o) * BATCH + b
+        memory.gradients[place] = _repulsion(products[0], b, size, alpha)
+        memory.gradients[place + 1] = _repulsion(products[1], b + 1, size, alpha)
+        memory.gradients[place + 2] = _repulsion(products[2], b + 2, size, alpha)
+        memory.gradients[place + 3] = _repulsion(products[3], b + 3, size, alpha)
+    cuda.syncthreads()
+
+
+@device
+def _repulsion(product: Any, b: int, size: int, alpha: Any) -> Any:
+    """Return the gradient of word b with label 0, or zero after the last word."""
+    if b >= size:
+        return float32(0)
+    return gradient(product, float32(0), alpha)
+
+
+@device
+def _move_words(memory: Batch, first: int, last: int, head: int, size: int, words: Any, D: int, W_in: Any) -> None:
+    """Add the changes of W_in by some negatives: the second product. A thread has a column of four words at a time."""
+    for k in range(cuda.threadIdx.x, D, cuda.blockDim.x):
+        for b in range(0, size, TILE):
+            changes = _four_sums(
+                memory.negatives, k, D + 1, memory.gradients, first * BATCH + b, 1, BATCH, last - first
+            )
+            _add(W_in, words, head + b, head + size, D, k, changes)
+    cuda.syncthreads()
+
+
+@device
+def _move_negatives(memory: Batch, n: int, D: int, W_out: Any) -> None:
+    """Add the changes of W_out: the third product. A thread has one column of four negatives at a time."""
+    for k in range(cuda.threadIdx.x, D, cuda.blockDim.x):
+        for o in range(0, n, TILE):
+            changes = _four_sums(memory.rows, k, D + 1, memory.gradients, o * BATCH, BATCH, 1, BATCH)
+            _add(W_out, memory.drawn, o, n, D, k, changes)
+
+
+@device
+def _add(W: Any, words: Any, first: int, last: int, D: int, k: int, changes: Any) -> None:
+    """Add four numbers to column k of the rows of ``words[first:first + 4]``, up to the word before ``last``."""
+    cuda.atomic.add(W, np.int64(words[first]) * D + k, changes[0])
+    if first + 1 < last:
+        cuda.atomic.add(W, np.int64(words[first + 1]) * D + k, changes[1])
+    if first + 2 < last:
+        cuda.atomic.add(W, np.int64(words[first + 2]) * D + k, changes[2])
+    if first + 3 < last:
+        cuda.atomic.add(W, np.int64(words[first + 3]) * D + k, changes[3])

@@ -15,8 +15,9 @@ from ..launch import launch, shared_memory_limit
 from ..memory import cached_copies, cached_copy, on_device, resident, upload
 from . import full, par
 
-#: Threads per block, at most: one per column.
+#: Threads per block, at most: one per column. FULL-W2V has fewer, because it needs more registers: `medium_kernel`.
 THREADS = 256
+FULL_THREADS = 128
 #: Blocks of a launch, at most. The more blocks are active, the older are the rows that a block reads.
 BLOCKS = 2048
 #: Words of a stretch. Longer documents are cut, between mini-batches.
@@ -43,12 +44,17 @@ def train(
     stretches = cut_stretches(text.ptr)
     if not len(stretches):
         return
-    function = full.train_full if method == "full" else par.train_par
+    if method == "full":
+        function = full.train_full
+        threads = min(FULL_THREADS, THREADS, D)
+    else:
+        function = par.train_par
+        threads = min(THREADS, D)
     shared = _shared_bytes(method, options, D)
     launch(
         function,
         min(BLOCKS, len(stretches)),
-        min(THREADS, D),
+        threads,
         upload(stretches, "stretches"),
         cached_copies(text, "text"),
         on_device(options, table=cached_copy(options.table, "negatives")),

@@ -7,13 +7,15 @@ import pytest
 from helpers.cuda_simulator import FULL, run_simulated
 from numba import config, cuda
 
+#: Tests that need a device, or the compiler.
+OTHERS = ("test_gpu.py", "test_gpu_large.py", "test_ptx.py")
 simulated = pytest.mark.skipif(not config.ENABLE_CUDASIM, reason="runs in a process with NUMBA_ENABLE_CUDASIM=1")
 
 
 @pytest.mark.skipif(bool(config.ENABLE_CUDASIM), reason="this is the inner process")
 def test_all_cuda_tests_in_the_simulator():
     here = Path(__file__).parent
-    paths = [path for path in sorted(here.rglob("test_*.py")) if path.name not in ("test_gpu.py", "test_ptx.py")]
+    paths = [path for path in sorted(here.rglob("test_*.py")) if path.name not in OTHERS]
     run_simulated(*paths, here.parents[1] / "benchmarks" / "papers" / "test_random_indexing_passes.py")
 
 

@@ -21,11 +21,12 @@ ledger shows, in general the name of the array.
 import functools
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from numba import cuda
+from numba import config, cuda
 from numba.cuda.cudadrv.driver import device_memset
 from numpy.typing import DTypeLike
 
@@ -37,6 +38,9 @@ from .launch import device_errors, new_event, stream, synchronize
 from .ledger import LEDGER, Operation
 from .residents import RESIDENTS, Resident
 
+#: Dead arrays whose memory waits to be freed, at most, and the largest part of the device's memory that they may have.
+MANY_DEAD = 256
+DEAD_SHARE = 0.1
 #: Bytes of a pinned buffer. A larger copy is cut into parts of this size.
 BUFFER_BYTES = 4 << 20
 
@@ -51,6 +55,7 @@ def allocate(shape: Shape, dtype: DTypeLike, cause: str) -> DeviceArray:
     shape = _as_tuple(shape)
     nbytes = _nbytes(shape, dtype)
     COPIES.free_dropped()
+    _DEAD.free_if_many()
     try:
         array: DeviceArray = cuda.device_array(shape, dtype, stream=stream())
     except Exception:
@@ -58,10 +63,45 @@ def allocate(shape: Shape, dtype: DTypeLike, cause: str) -> DeviceArray:
         # show here, too: then `synchronize` raises it.
         COPIES.clear()
         synchronize("memory is short")
+        _DEAD.free()
         array = _allocate_or_explain(shape, dtype, nbytes)
     LEDGER.record(Operation.ALLOCATE, cause, nbytes)
-    weakref.finalize(array, LEDGER.record_free, cause, nbytes).atexit = False
+    weakref.finalize(array, _note_death, cause, nbytes).atexit = False
     return array
+
+
+def _note_death(cause: str, nbytes: int) -> None:
+    """Note that an array has died. Finalizers call this, so it takes no lock; see `Ledger.record_free`."""
+    LEDGER.record_free(cause, nbytes)
+    _DEAD.nbytes.append(nbytes)
+
+
+class _DeadArrays:
+    """Arrays that have died, and whose memory Numba has not freed yet.
+
+    The whole device waits when memory is freed. So it is freed only when there is much of it, and by one thread at a
+    time, because Numba's list of such memory has no lock.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.nbytes: deque[int] = deque()  # of each array; to append to it is atomic
+
+    def free_if_many(self) -> None:
+        """Free the memory if there are many arrays, or if it is a large part of the device's memory."""
+        waiting = list(self.nbytes)
+        if len(waiting) >= MANY_DEAD or sum(waiting) > DEAD_SHARE * device_memory():
+            self.free()
+
+    def free(self) -> None:
+        """Free the memory."""
+        with self._lock:
+            self.nbytes.clear()
+            if not config.ENABLE_CUDASIM:
+                cuda.current_context().deallocations.clear()
+
+
+_DEAD = _DeadArrays()
 
 
 def _allocate_or_explain(shape: tuple[int, ...], dtype: DTypeLike, nbytes: int) -> DeviceArray:

@@ -1,6 +1,10 @@
 """Copies, allocations and launches on a device."""
 
 import importlib.util
+import inspect
+import threading
+import time
+import types
 
 import numpy as np
 import pytest
@@ -90,6 +94,46 @@ def test_launches_are_counted_by_kernel():
     assert memory.download(array, "x").tolist() == [0, 2, 4, 6, 8]
 
 
+class PendingDeallocations:
+    """Replaces Numba's list of memory to be freed. It has no lock either, and notices two threads at a time."""
+
+    def __init__(self):
+        self.calls = 0
+        self.users = 0
+        self.most_users = 0
+
+    def clear(self):
+        self.users += 1
+        self.most_users = max(self.most_users, self.users)
+        time.sleep(0.01)
+        self.users -= 1
+        self.calls += 1
+
+
+@pytest.mark.skipif(bool(config.ENABLE_CUDASIM), reason="the simulator frees memory at once")
+def test_memory_of_many_dead_arrays_is_freed_at_once_and_by_one_thread_at_a_time(monkeypatch):
+    host = HostCuda(0)
+    pending = PendingDeallocations()
+    context = types.SimpleNamespace(deallocations=pending, **vars(host.current_context()))
+    monkeypatch.setattr(host, "current_context", lambda: context)
+    monkeypatch.setattr(memory, "cuda", host)
+    monkeypatch.setattr(memory, "device_memory", lambda: 1 << 40)
+    dead = memory._DeadArrays()
+    dead.nbytes.extend([100] * (memory.MANY_DEAD - 1))
+    dead.free_if_many()
+    assert pending.calls == 0
+    dead.nbytes.append(100)
+    dead.free_if_many()
+    assert (pending.calls, len(dead.nbytes)) == (1, 0)
+    dead.nbytes.append(1 << 39)
+    threads = [threading.Thread(target=dead.free) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (pending.calls, pending.most_users) == (5, 1)
+
+
 class CompiledKernel:
     """Replaces Numba's compiled kernel, with only what a request for shared memory uses."""
 
@@ -138,7 +182,7 @@ def test_large_shared_memory_is_requested_from_the_driver(answer, monkeypatch):
 @pytest.mark.skipif(
     bool(config.ENABLE_CUDASIM) or not importlib.util.find_spec("numba_cuda"), reason="needs the compiler, numba-cuda"
 )
-def test_numba_has_what_a_request_for_shared_memory_uses():
+def test_numba_has_what_these_files_use():
     """Without a device, no other test would notice that an update of numba-cuda removes them."""
     codegen = pytest.importorskip("numba.cuda.codegen")
     dispatcher = pytest.importorskip("numba.cuda.dispatcher")
@@ -146,3 +190,7 @@ def test_numba_has_what_a_request_for_shared_memory_uses():
     assert callable(dispatcher.CUDADispatcher.typeof_pyval)
     assert isinstance(dispatcher._Kernel.library, property)
     assert callable(codegen.CUDACodeLibrary.get_cufunc)
+    driver = pytest.importorskip("numba.cuda.cudadrv.driver")
+    assert callable(driver.device_memset)
+    assert callable(driver._PendingDeallocs.clear)
+    assert "deallocations" in inspect.getsource(driver.Context)

@@ -16,9 +16,11 @@ from benchmarks.gpu.prediction import predict
 from benchmarks.gpu.random_indexing import random_indexing
 from benchmarks.gpu.walks import walks
 from benchmarks.gpu.word2vec import word2vec
+from benchmarks.papers.aga_lda import aga
+from benchmarks.papers.full_register import ring
 
 #: Commands that need a GPU or the simulator.
-ON_DEVICE = ["copy", "lda", "nmf", "word2vec", "random-indexing", "walks"]
+ON_DEVICE = ["copy", "lda", "aga", "nmf", "word2vec", "ring", "random-indexing", "walks"]
 ANYWHERE = ["predict"]
 
 
@@ -84,7 +86,7 @@ def copy(session):
     print_row("copy", "GB/s", copy_rate(session) / 1e9)
 
 
-MODELS = (lda, nmf, word2vec, random_indexing, walks, predict)
+MODELS = (lda, aga, nmf, word2vec, ring, random_indexing, walks, predict)
 for command in MODELS:
     main.add_command(command)
 

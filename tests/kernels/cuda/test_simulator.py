@@ -16,7 +16,8 @@ simulated = pytest.mark.skipif(not config.ENABLE_CUDASIM, reason="runs in a proc
 def test_all_cuda_tests_in_the_simulator():
     here = Path(__file__).parent
     paths = [path for path in sorted(here.rglob("test_*.py")) if path.name not in OTHERS]
-    run_simulated(*paths, here.parents[1] / "benchmarks" / "papers" / "test_random_indexing_passes.py")
+    papers = here.parents[1] / "benchmarks" / "papers"
+    run_simulated(*paths, papers / "test_random_indexing_passes.py", papers / "test_gpu_variants.py")
 
 
 def launched(body, threads=32, blocks=1):

@@ -44,7 +44,7 @@ def update(X: np.ndarray, P: np.ndarray, Q: np.ndarray, T: int, normalise: bool)
     """Update X (V, K) in place, T columns at a time, as the CPU function of this name does. Raises DeviceError."""
     floor = X.dtype.type(np.finfo(X.dtype).eps)
     # All blocks of a sweep must be active at the same time, because they wait for each other. A multiprocessor has
-    # registers for three of them. With one for two multiprocessors, six host threads may sweep at a time.
+    # registers for two of them at least. With one for two multiprocessors, four host threads may sweep at a time.
     blocks = min(max(1, multiprocessors() // 2), -(-len(X) // THREADS))
     keep = np.diag(Q) if normalise else np.ones_like(Q[0])
     factor = Factor(

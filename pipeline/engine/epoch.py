@@ -31,7 +31,7 @@ from .events import (
 from .executors import Capacity, Executor
 from .finite import check_finite
 from .grid import GridAlgorithm
-from .plan import make_plan
+from .plan import describe_devices, make_plan
 from .run import FORMAT, OLDEST_FORMAT, OwnedRun, RunStore, describe
 from .sweeps import SweptRange
 from .worker import tasks
@@ -102,6 +102,7 @@ class _Engine:
         kinds = {(worker.threads, worker.memory, worker.device): worker for worker in workers}
         plans = [make_plan(self.algorithm, self.data, worker, len(workers)) for worker in kinds.values()]
         self.plan = min(plans, key=lambda plan: plan.cache)
+        self.devices = describe_devices(self.algorithm, workers)
 
     def _workers(self) -> list[Capacity]:
         return self.executor.capacities(devices=self.algorithm.device != "cpu")
@@ -131,6 +132,7 @@ class _Engine:
                 plan=self.plan.as_numbers(),
                 idle=self._idle_warning(),
                 history=tuple(rows),
+                devices=self.devices,
             )
         )
         reason = self._reason_to_end(step, rows)

@@ -20,6 +20,7 @@ class RunStarted:
     plan: dict[str, int]
     idle: str = ""  # warning that some workers will be idle (too few shards), with advice; empty if none
     history: tuple[Metrics, ...] = ()  # metrics of the epochs that were committed before
+    devices: str = ""  # how many CUDA devices train, and how their deltas are merged; empty if none
 
 
 @dataclass(frozen=True)

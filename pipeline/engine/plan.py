@@ -1,5 +1,6 @@
 """The memory plan of a run: how many bytes a worker will hold. It is made, and checked, before the first task."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...io.stores.store import DataError
@@ -100,6 +101,23 @@ def _check_device(algorithm: AnyAlgorithm, needed: int, capacity: Capacity) -> N
             f"use fewer threads per worker, {algorithm.size_hint}, ingest with a smaller chunk_tokens, or choose "
             f"device 'cpu'"
         )
+
+
+def describe_devices(algorithm: AnyAlgorithm, workers: Sequence[Capacity]) -> str:
+    """Return how many devices train, and how their deltas are merged; nothing if no worker has a device to use.
+
+    Each worker has one device, where it keeps the state of its shards (``kernels/cuda/residents.py``). At the end of a
+    shard, its deltas are copied to the memory of the host. Workers fetch them from each other by the cluster's
+    protocol.
+    """
+    devices = [worker for worker in workers if worker.device]
+    if algorithm.device == "cpu" or not devices:
+        return ""
+    if len(devices) == 1:
+        return "1 device; its deltas are merged in the memory of the host"
+    protocols = " and ".join(sorted({worker.address.partition("://")[0] for worker in devices}))
+    merging = f"their deltas are merged through the memory of the host, by {protocols}"
+    return f"{len(devices)} devices, one per worker; {merging}"
 
 
 def _too_large(algorithm: AnyAlgorithm, need: MemoryEstimate, capacity: Capacity, available: int) -> str:

@@ -245,6 +245,8 @@ def notes_on_start(event: RunStarted, page: str) -> list[str]:
     notes = []
     if event.idle:
         notes.append(event.idle)
+    if event.devices:
+        notes.append(event.devices)
     if page:
         notes.append(f"live page {page}")
     return notes

@@ -13,9 +13,11 @@ from corpusmill.kernels import interfaces
 from corpusmill.kernels.errors import DeviceError
 from corpusmill.pipeline.engine.device import has_cuda, kernels, resolve_device
 from corpusmill.pipeline.engine.epoch import Training, train
+from corpusmill.pipeline.engine.events import RunStarted
 from corpusmill.pipeline.engine.executors import Capacity, Synchronous
-from corpusmill.pipeline.engine.plan import make_plan
+from corpusmill.pipeline.engine.plan import describe_devices, make_plan
 from corpusmill.pipeline.engine.run import RunStore
+from corpusmill.pipeline.views.progress import notes_on_start
 from helpers.toy import Tally, write_topic_corpus, write_toy_corpus
 
 
@@ -137,3 +139,20 @@ def test_only_workers_touch_a_device(corpus, tmp_path):
     assert done.returncode == 0, done.stderr
     expected = LDA(3, max_iter=2, device="cpu").fit(corpus, evaluate_every=0)
     np.testing.assert_array_equal(LDA.load(str(tmp_path / "model")).components_, expected.components_)
+
+
+def test_the_plan_says_how_the_deltas_of_devices_are_merged(corpus):
+    algorithm = LDA(5).algorithm(corpus)
+    without = Capacity("w0", "tcp://x:1", 2, 0)
+    devices = [
+        Capacity(f"w{i}", f"{protocol}://x:1", 2, 0, device=1 << 30) for i, protocol in enumerate(["tcp", "ucx"])
+    ]
+    assert describe_devices(algorithm, [without]) == ""
+    assert describe_devices(LDA(5, device="cpu").algorithm(corpus), devices) == ""
+    assert describe_devices(algorithm, [without, devices[0]]).startswith("1 device; its deltas")
+    assert describe_devices(algorithm, [devices[1]] * 4) == (
+        "4 devices, one per worker; their deltas are merged through the memory of the host, by ucx"
+    )
+    assert describe_devices(algorithm, devices).endswith("by tcp and ucx")
+    started = RunStarted("runs/news", "lda", 0, 10, 3, 900, {}, devices="2 devices")
+    assert notes_on_start(started, "") == ["2 devices"]

@@ -13,8 +13,8 @@ CAPABILITIES = (7, 5), (8, 0), (9, 0)
 EXPECTED = {"lda": 16, "lda, mini-batches": 3, "random indexing": 10, "word2vec": 2, "walks": 1, "nmf": 5}
 #: Bytes that a kernel may store and load because it has too few registers.
 SPILLS = {
-    # At most four numbers, on 7.5 and 8.0, where the tree lies in device memory. In return, 64 registers are enough, and
-    # half of a multiprocessor's warps can be active on 8.0 and 9.0, instead of three eighths.
+    # At most four numbers, on 7.5 and 8.0, where the tree lies in device memory. In return, 64 registers are enough,
+    # and half of a multiprocessor's warps can be active on 8.0 and 9.0, instead of three eighths.
     "lda.esca._make_kernel.draw": 32,
 }
 #: Registers per thread of the kernels that take more than 64.

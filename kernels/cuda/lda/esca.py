@@ -118,7 +118,11 @@ def _old_topics(chunk: Chunk, z: np.ndarray, alpha: np.ndarray) -> tuple[OldTopi
     n_topics = len(alpha)
     most_sparse = n_topics * (len(chunk.doc_ptr) - 1) // DENSE
     fewest, most = entry_bounds(chunk.doc_ptr, n_topics)
-    kinds = ("sparse",) if most <= most_sparse else ("dense",) if fewest > most_sparse else ("sparse", "dense")
+    kinds: tuple[str, ...] = ("sparse", "dense")
+    if most <= most_sparse:
+        kinds = ("sparse",)
+    elif fewest > most_sparse:
+        kinds = ("dense",)
     rows = count_documents(chunk.doc_ptr, chunk.word_to_doc_order, z, n_topics)
     if "dense" in kinds:
         rows = add_dense_rows(rows, cached_copy(alpha, "alpha"), n_topics, most_sparse)

@@ -1,144 +1,104 @@
-"""Gibbs samplers of LDA with dense counts, after Moon's dissertation (2019), chapter 2. They serve for comparison.
+"""Collapsed Gibbs sampling in word order, in which the counts follow every token of a shard.
 
-Chunks are sampled in parallel: the changes of other chunks arrive with the next epoch, as in AD-LDA.
+Within a chunk, the kernel updates the counts. From one chunk of a shard to the next, the deltas carry the changes: the
+counts of the new topics, and those of the old ones, which are subtracted from the model. The changes of other shards
+arrive with the next epoch, as in AD-LDA (Newman, Asuncion, Smyth and Welling, JMLR 2009).
 """
 
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 
 from ....io.stores.chunk import Chunk
 from ....io.stores.corpus import ChunkInfo, Corpus
+from ....io.stores.store import Arrays
 from ....kernels import random
-from ....kernels.lda import collapsed, uncollapsed
-from ...engine.algorithm import Address, MemoryEstimate, Model
-from ...engine.device import kernels
-from ..base.sparse_rows import row_of_each_entry
+from ....kernels.lda import gibbs
+from ....kernels.lda.changing_rows import with_changes
+from ....kernels.lda.counts import WordCounts, topic_totals
+from ....kernels.lda.model import ModelBlock
+from ...engine.algorithm import Address, MemoryEstimate, Model, SweepResult
 from .algorithm import LdaAlgorithm
-from .word_topics import gather_rows
 
-#: Takes the place of the chunk in the address of the draws of φ, which are the same for all chunks.
-_ALL_CHUNKS = -1
-
-
-class DenseCounts(NamedTuple):
-    """A chunk as the kernels of this module take it."""
-
-    tokens: collapsed.Tokens
-    tables: collapsed.CountTables  # the kernels update them
+#: Ends the name of an array of a delta that counts the topics before the sweep.
+BEFORE = "_before"
 
 
 @dataclass(frozen=True, kw_only=True)
-class DenseSampler(LdaAlgorithm):
-    """Base class of the samplers that hold the counts of a chunk as dense tables."""
+class WordOrderGibbs(LdaAlgorithm):
+    """Collapsed Gibbs sampling in word order.
+
+    With more shards, more workers share an epoch, but the counts of each shard are older, and more epochs are needed.
+    """
+
+    default_max_shards: ClassVar[int] = 1
+    parallelism_hint: ClassVar[str] = "choose sampler esca, which trains all chunks at the same time"
 
     def memory(self, data: Corpus, chunk: ChunkInfo) -> MemoryEstimate:
-        """Add dense counts of the chunk's documents and words, and all blocks of B, to the estimate."""
-        sparse = super().memory(data, chunk)
-        return replace(
-            sparse,
-            model=sparse.model * self.n_blocks,
-            scratch=sparse.scratch + 16 * chunk.tokens + 4 * self.n_topics * self.dense_rows(chunk),
-        )
+        """Add to the estimate what the kernel changes, and the counts of the topics before the sweep.
 
-    def dense_rows(self, chunk: ChunkInfo) -> int:
-        """Return an upper bound of the number of rows in A and B together."""
-        return chunk.documents + min(chunk.segments, self.n_words)
+        The kernel takes all blocks of B at once, and copies rows of A and of B to rows with free places.
+        """
+        estimate = super().memory(data, chunk)
+        model = estimate.model * self.n_blocks
+        documents = 12 * chunk.tokens + 80 * chunk.documents
+        words = 2 * model + 6 * chunk.tokens
+        scratch = estimate.scratch + documents + words
+        return replace(estimate, model=model, delta=2 * estimate.delta, scratch=scratch)
 
-    def dense_counts(self, model: Model, chunk: Chunk, z: np.ndarray, words: np.ndarray) -> DenseCounts:
-        """Return the counts of a chunk. Row i of B belongs to the word ``words[i]``; words ascend."""
-        rows = gather_rows(words, self.stored_blocks(model))
-        B = np.zeros((len(words), self.n_topics), np.int32)
-        B[row_of_each_entry(rows["row_ptr"]), rows["topics"]] = rows["counts"]
-        # Dense rows exist only for the words of the chunk, so tokens refer to rows instead of ids.
-        row_of_token = np.searchsorted(words, chunk.words).astype(np.uint32)
-        tokens = collapsed.Tokens(chunk.docs, row_of_token[chunk.word_to_doc_order], chunk.word_to_doc_order)
-        beta = float(model.shared["beta"])
-        tables = collapsed.CountTables(
-            A=collapsed.document_counts(tokens, z, chunk.n_documents, self.n_topics),
-            B=B,
-            N=model.shared["totals"].astype(np.int32),
-            alpha=np.array(model.shared["alpha"]),
-            beta=beta,
-            mass=self.n_words * beta,
-        )
-        return DenseCounts(tokens, tables)
-
-
-@dataclass(frozen=True, kw_only=True)
-class SequentialGibbs(DenseSampler):
-    """Collapsed Gibbs sampling, token by token in document order (Moon 2019, algorithm 1)."""
+    def sweep(
+        self, model: Model, chunk: Chunk, state: Arrays | None, deltas: list[Arrays] | None, address: Address
+    ) -> SweepResult:
+        """Draw the topics of a chunk's tokens from the counts after the chunks of the shard before it."""
+        if state is None:
+            return super().sweep(model, chunk, state, deltas, address)
+        z = gibbs.sweep(chunk, self._current_blocks(model, deltas), state["z"], random.key(*address))
+        after = self._count_words(chunk, z, _tables(deltas, ""))
+        before = self._count_words(chunk, state["z"], _tables(deltas, BEFORE))
+        both = [new | _renamed(old, BEFORE) for new, old in zip(after, before, strict=True)]
+        return SweepResult({"z": z}, both, self._count_documents(chunk, z, address))
 
     def draw_topics(self, model: Model, chunk: Chunk, z: np.ndarray, address: Address) -> np.ndarray:
         """Draw each topic given all current topics of the chunk."""
-        z = z.copy()
-        counts = self.dense_counts(model, chunk, z, np.unique(chunk.words))
-        collapsed.sequential(counts.tokens, counts.tables, z, random.key(*address))
-        return z
+        return gibbs.sweep(chunk, self.kernel_blocks(model), z, random.key(*address))
+
+    def finish_shard(self, deltas: list[Arrays]) -> list[Arrays]:
+        """Return the counts of the new topics only."""
+        return super().finish_shard([_table(delta, "") for delta in deltas])
+
+    def _current_blocks(self, model: Model, deltas: list[Arrays] | None) -> Iterator[ModelBlock]:
+        """Read the blocks one after another, with the changes of the shard's chunks so far."""
+        if deltas is None:
+            yield from self.kernel_blocks(model)
+            return
+        gained = [WordCounts(**_table(delta, "")) for delta in deltas]
+        lost = [WordCounts(**_table(delta, BEFORE)) for delta in deltas]
+        totals = model.shared["totals"] + self._sum(gained) - self._sum(lost)
+        for block, more, less in zip(self.kernel_blocks(model), gained, lost, strict=True):
+            yield with_changes(block, more, less, totals)
+
+    def _sum(self, tables: Sequence[WordCounts]) -> np.ndarray:
+        """Sum tables over all words: (K,) int64."""
+        total = np.zeros(self.n_topics, np.int64)
+        for table in tables:
+            total += topic_totals(table.topics, table.counts, self.n_topics)
+        return total
 
 
-@dataclass(frozen=True, kw_only=True)
-class DiagonalGibbs(DenseSampler):
-    """Collapsed Gibbs sampling in tiles of documents and words (Moon 2019, algorithm 3).
-
-    The tiles of a diagonal share no document and no word, so they can be sampled in parallel.
-    """
-
-    tiles: int = 8  # groups of documents, and blocks of words, in a chunk
-
-    def draw_topics(self, model: Model, chunk: Chunk, z: np.ndarray, address: Address) -> np.ndarray:
-        """Draw each topic given the current topics of its tile, diagonal by diagonal."""
-        z = z.copy()
-        counts = self.dense_counts(model, chunk, z, np.unique(chunk.words))
-        # One thread is enough, because other chunks run in parallel. The result is the same for any number of threads.
-        with ThreadPoolExecutor(1) as pool:
-            collapsed.diagonals(counts.tokens, counts.tables, z, random.key(*address), self.tiles, pool)
-        return z
+def _tables(deltas: list[Arrays] | None, ending: str) -> list[Arrays] | None:
+    """Return one table of each delta, or None for the first chunk of a shard."""
+    if deltas is None:
+        return None
+    return [_table(delta, ending) for delta in deltas]
 
 
-@dataclass(frozen=True, kw_only=True)
-class MinibatchGibbs(DenseSampler):
-    """Collapsed Gibbs sampling with counts that change after each mini-batch (Moon 2019, algorithms 4 to 7)."""
-
-    has_cuda_kernels: ClassVar[bool] = True
-
-    documents: int = 256  # in a mini-batch
-
-    def memory(self, data: Corpus, chunk: ChunkInfo) -> MemoryEstimate:
-        """Add the tables on the device to the estimate."""
-        estimate = super().memory(data, chunk)
-        rows = self.dense_rows(chunk) + self.documents
-        return replace(estimate, device=estimate.device + 24 * chunk.tokens + 4 * self.n_topics * rows)
-
-    def draw_topics(self, model: Model, chunk: Chunk, z: np.ndarray, address: Address) -> np.ndarray:
-        """Draw each topic given the topics after the last mini-batch."""
-        z = z.copy()
-        counts = self.dense_counts(model, chunk, z, np.unique(chunk.words))
-        kernel = kernels("lda.collapsed", self.device).minibatch
-        kernel(counts.tokens, counts.tables, z, random.key(*address), chunk.doc_ptr, self.documents)
-        return z
+def _table(delta: Arrays, ending: str) -> Arrays:
+    """Return the arrays of `WordCounts` whose names in a delta have this ending."""
+    return {name: delta[name + ending] for name in WordCounts._fields}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Uncollapsed(DenseSampler):
-    """Gibbs sampling that also draws θ and φ (Moon 2019, algorithm 2 and equation 2.2).
-
-    φ is the same for all chunks. So this sampler is exact for any number of chunks, but it mixes slowly.
-    """
-
-    def memory(self, data: Corpus, chunk: ChunkInfo) -> MemoryEstimate:
-        """Add the counts of all words, and a gamma variate for each entry of θ and φ, to the estimate."""
-        estimate = super().memory(data, chunk)
-        variates = self.n_topics * (chunk.documents + self.n_words)
-        return replace(estimate, scratch=estimate.scratch + 24 * variates)
-
-    def draw_topics(self, model: Model, chunk: Chunk, z: np.ndarray, address: Address) -> np.ndarray:
-        """Draw θ of the chunk's documents and φ, then each topic given both."""
-        new_z = np.empty_like(z)
-        counts = self.dense_counts(model, chunk, z, np.arange(self.n_words))
-        shared_address = address._replace(chunk=_ALL_CHUNKS)
-        keys = (random.key(*address), random.key(*shared_address))
-        uncollapsed.sample(counts.tokens, counts.tables, keys, new_z)
-        return new_z
+def _renamed(arrays: Arrays, ending: str) -> Arrays:
+    """Return arrays with an ending of their names."""
+    return {name + ending: array for name, array in arrays.items()}

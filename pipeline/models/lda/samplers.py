@@ -1,6 +1,6 @@
 """Samplers of LDA that read sparse counts of the last epoch: ESCA, WarpLDA, and one after the other.
 
-The sampler in `word_order_gibbs` follows every token. Those in `gibbs` do so with dense counts; they are slower and
+The sampler in `gibbs` follows every token. Those in `dense_gibbs` do so with dense counts; they are slower and
 serve for comparison.
 """
 
@@ -19,8 +19,8 @@ from ....kernels.lda import warp
 from ...engine.algorithm import Address, Metrics, Model, PreviousModel
 from ...engine.device import kernels
 from .algorithm import LdaAlgorithm
-from .gibbs import DiagonalGibbs, MinibatchGibbs, SequentialGibbs, Uncollapsed
-from .word_order_gibbs import WordOrderGibbs
+from .dense_gibbs import DiagonalGibbs, MinibatchGibbs, SequentialGibbs, Uncollapsed
+from .gibbs import WordOrderGibbs
 
 #: `Auto` changes to ESCA when the likelihood rises by less than this share of its fastest rise.
 SLOW_SHARE = 0.5

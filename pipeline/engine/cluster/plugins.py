@@ -23,6 +23,7 @@ from ..worker.contributions import (
     shard_seconds,
     sweep_shards,
     update_blocks,
+    update_if_complete,
 )
 from ..worker.overlap import MAX_AHEAD
 from ..worker.tasks import AppliedBlock, SweepProgress
@@ -236,7 +237,10 @@ class Exchange(WorkerPlugin):
             self.worker.log_event(swept_topic(phase), {"pool": pool, "position": position, **small})
 
         try:
-            return sweep_shards(phase, taken, report, key, self.worker.address, helpers)
+            contribution = sweep_shards(phase, taken, report, key, self.worker.address, helpers)
+            # A second task for the blocks would cost more than it shares among workers.
+            update_if_complete(phase, contribution)
+            return contribution
         finally:
             with self._lock:
                 self._pools.remove(pool)

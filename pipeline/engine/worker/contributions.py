@@ -197,8 +197,7 @@ def sweep_shards(
     """Sweep the shards of a source.
 
     ``key`` and ``address`` are those of the Dask task and of its worker. ``helpers`` is a pool of threads, and how many
-    of them sweep too. All states are on disk when this function returns. If no other worker has deltas of these blocks,
-    the blocks are updated too.
+    of them sweep too. All states are on disk when this function returns.
     """
     sums = phase.partial_sums()
     reports: dict[int, SweepReport] = {}
@@ -234,12 +233,16 @@ def sweep_shards(
                 helper.exception()  # waits
         for helper in begun:
             helper.result()
-    contribution = Contribution(key, address, reports, sums.items(), phase.job.algorithm.pack)
-    if len(reports) == len(phase.shards) and not isinstance(phase.job.algorithm, GridAlgorithm):
-        started = time.perf_counter()
-        contribution.applied = update_blocks(phase, list(phase.blocks), [contribution.source], contribution.give)
-        contribution.seconds_update = time.perf_counter() - started
-    return contribution
+    return Contribution(key, address, reports, sums.items(), phase.job.algorithm.pack)
+
+
+def update_if_complete(phase: SweepPhase, contribution: Contribution) -> None:
+    """Update the blocks here if this worker has swept all shards. No other worker has deltas of these blocks then."""
+    if len(contribution.reports) < len(phase.shards) or isinstance(phase.job.algorithm, GridAlgorithm):
+        return
+    started = time.perf_counter()
+    contribution.applied = update_blocks(phase, list(phase.blocks), [contribution.source], contribution.give)
+    contribution.seconds_update = time.perf_counter() - started
 
 
 def _chunks_of(phase: SweepPhase, positions: Iterable[int]) -> Iterator[int]:

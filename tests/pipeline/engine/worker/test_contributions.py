@@ -7,7 +7,7 @@ import pytest
 from corpusmill.pipeline.engine.epoch import Training, train
 from corpusmill.pipeline.engine.executors import Synchronous
 from corpusmill.pipeline.engine.run import RunStore
-from corpusmill.pipeline.engine.worker.contributions import Contribution
+from corpusmill.pipeline.engine.worker.contributions import Contribution, update_if_complete
 from helpers.toy import Tally, equal_blocks, write_toy_corpus
 
 
@@ -27,14 +27,16 @@ def test_one_worker_updates_the_blocks_that_it_has_swept_alone(tmp_path, n_range
     corpus = write_toy_corpus(tmp_path / "corpus", n_chunks=3, documents=4)
 
     class Watched(Synchronous):
-        """Notes the contributions of all sweeps, and fails if an update is requested."""
+        """Updates as a worker does that has swept all shards, and fails if an update is requested again."""
 
         def __init__(self):
             self.found = []
 
-        def sweep(self, *arguments):
-            self.found += super().sweep(*arguments)
-            return self.found[-1:]
+        def sweep(self, phase, *arguments):
+            (contribution,) = super().sweep(phase, *arguments)
+            update_if_complete(phase, contribution)
+            self.found.append(contribution)
+            return [contribution]
 
         def update(self, *arguments):
             raise AssertionError("the blocks are updated already")

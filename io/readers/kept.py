@@ -24,15 +24,18 @@ KINDS: dict[str, pa.DataType] = {
     "timestamp-utc": pa.timestamp("us", "UTC"),
     "string": pa.string(),
 }
-#: Text that is taken for a value of a kind. A number with a leading zero is text, such as a postal code.
+#: Text that is taken for a value of a kind. A number with a leading zero is text, such as a postal code. So is a number
+#: with more digits than its type has, such as a long identifier.
 PATTERNS = {
     "bool": r"^([Tt]rue|[Ff]alse)$",
-    "int64": r"^(0|-?[1-9]\d{0,17})$",
-    "double": r"^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$",
+    "int64": r"^(0|-?[1-9]\d{0,18})$",
+    "double": r"^-?(0|[1-9]\d{0,14})(\.\d+)?([eE][+-]?(\d{1,2}|[12]\d\d|30[0-7]))?$",
     "date": r"^\d{4}-\d\d-\d\d$",
     "timestamp": r"^\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?$",
     "timestamp-utc": r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:?\d\d)$",
 }
+#: Decimal digits that every double keeps.
+DOUBLE_DIGITS = 15
 #: Tests for Arrow's types of text. CSV is read as binary, and polars has views.
 TEXT_TYPES = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_binary)
 #: Names of columns that a table of documents, or of their weights, has already.
@@ -104,6 +107,8 @@ def kinds_of(column: pa.Array | pa.ChunkedArray, is_typed: bool) -> list[str]:
         return ["bool", "string"]
     if pa.types.is_integer(kind):
         return _those_that_fit(column, ["int64", "double", "string"])
+    if pa.types.is_decimal(kind) and kind.precision > DOUBLE_DIGITS:
+        return ["string"]
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return ["double", "string"]
     if pa.types.is_date(kind):
@@ -112,6 +117,8 @@ def kinds_of(column: pa.Array | pa.ChunkedArray, is_typed: bool) -> list[str]:
         return ["timestamp-utc" if kind.tz else "timestamp", "string"]
     wanted = list(PATTERNS) if not is_typed else ["date", "timestamp", "timestamp-utc"]
     texts = _without_empty(column)
+    if texts.null_count == len(texts):
+        return list(KINDS)
     matching = [name for name in wanted if pc.all(pc.match_substring_regex(texts, PATTERNS[name])).as_py() is not False]
     return [*_those_that_fit(texts, matching), "string"]
 
@@ -163,6 +170,11 @@ def joined(tables: Sequence[pa.Table]) -> pa.Table:
 
 
 def _join_columns(columns: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
+    types = {column.type for column in columns if len(column) and not pa.types.is_null(column.type)}
+    if len(types) <= 1:
+        # The kind is decided when all batches are read, so the values stay as they are.
+        common = types.pop() if types else columns[0].type
+        return pa.chunked_array([chunk for column in columns for chunk in column.cast(common).chunks], common)
     kind = common_kind(kinds_of(column, is_typed=True) for column in columns)
     same = [as_kind(column, kind) for column in columns]
     return pa.chunked_array([chunk for column in same for chunk in column.chunks], KINDS[kind])

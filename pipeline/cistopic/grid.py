@@ -89,6 +89,7 @@ def _train_at_the_same_time(
     alone = replace(execution, client=None, callbacks=())
     # A forked process would share locks with threads of this one.
     context = multiprocessing.get_context("spawn")
+    others = multiprocessing.active_children()
     with ProcessPoolExecutor(min(execution.processes, len(bundles)), context) as pool:
         try:
             futures = {pool.submit(_train, bundle, corpus, alone): bundle for bundle in bundles}
@@ -98,7 +99,8 @@ def _train_at_the_same_time(
         except BaseException:
             # Otherwise the end of the block would wait until all models are trained.
             for process in multiprocessing.active_children():
-                process.terminate()
+                if process not in others:
+                    process.terminate()
             raise
 
 

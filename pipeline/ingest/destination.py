@@ -10,6 +10,8 @@ from .job import BAD_LINES, PARTS, Job, content_folder
 
 #: While this file exists below ``.work``, all files of the names in CONTENT were written by an ingest.
 BEGUN = "begun.json"
+#: What it contains when all files but that of bad lines are in folders of content.
+IN_FOLDER = {"content": True}
 #: The files and folders of a corpus of an earlier version, without corpus.json, and the file of bad lines.
 CONTENT = (
     *PARTS,
@@ -49,14 +51,15 @@ def prepare(job: Job, reader: Reader) -> None:
     replaced = None
     if job.store.exists("corpus.json"):
         replaced = job.store.read_json("corpus.json")
-    content = [name for name in _loose_names(job, replaced) if job.store.exists(name)]
+    loose_names = _loose_names(job, replaced)
+    content = [name for name in loose_names if job.store.exists(name)]
     if content and not work_names and replaced is None:
         raise DataError(
             f"{job.corpus}: {', '.join(content)} would be overwritten, and no ingest wrote that; choose another folder"
         )
     # The mark comes before the first deletion. If this process is killed in between, the next ingest finds files
-    # without corpus.json, and must recognise them as its own.
-    job.store.write_json(f".work/{BEGUN}", {"content": True})
+    # without corpus.json, and must recognise them as its own. It says whether they can be outside a folder of content.
+    job.store.write_json(f".work/{BEGUN}", {} if loose_names == CONTENT else IN_FOLDER)
     if replaced is not None:
         work_names = _mark_replaced(job, replaced, work_names)
     job.store.delete("corpus.json")
@@ -66,6 +69,7 @@ def prepare(job: Job, reader: Reader) -> None:
     for name in content:
         job.store.delete(name)
     _delete_work(job, work_names)
+    job.store.write_json(f".work/{BEGUN}", IN_FOLDER)
 
 
 def clean(job: Job) -> None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from ...io.readers.reader import Reader
 from ...io.readers.stored_url import stored_url
-from ...io.stores.corpus import vocabulary_hash
+from ...io.stores.corpus import FORMAT, vocabulary_hash
 from .options import IngestOptions
 
 #: Options that were added after the first corpora were made.
@@ -75,8 +75,8 @@ def _recorded(options: IngestOptions) -> dict[str, object]:
 
 
 def digest_of(identity: Identity) -> str:
-    """Return a name for the work files. Files of another version of corpusmill get another name."""
-    content = dict(identity) | {"version": version("corpusmill")}
+    """Return a name for the work files. Those of another version, or for another format, get another name."""
+    content = dict(identity) | {"version": version("corpusmill"), "format": FORMAT}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 

@@ -251,8 +251,6 @@ def _held_out_label(measure: str) -> str:
 
 def _value(name: str, value: object) -> str:
     if name == "bytes" and isinstance(value, int):
-        # Imported here, because this module is imported by `corpusmill --help`.
-
         return format_bytes(value)
     if isinstance(value, dict):
         return ", ".join(f"{key} {item}" for key, item in value.items())

@@ -65,7 +65,9 @@ class RestartedEstimator(TextEstimator):
 
         Each result equals that of a separate ``fit`` with the same number of components and seed, up to rounding. All
         other parameters are those of this estimator, which itself does not change. A restart that has converged leaves,
-        and the next one begins. All of them share one run, which is resumed as a whole.
+        and the next one begins. All of them share one run, which is resumed as a whole. If ``max_iter`` is raised for a
+        run that has ended, restarts that left it early go on with new weights of the rows, and differ from a separate
+        ``fit``.
 
         Parameters
         ----------

@@ -7,7 +7,8 @@ algorithm, so its factors are those of a separate run.
 
 Restarts begin in order, as many at a time as have ``max_columns`` columns together. One that has converged, or had
 ``max_iter`` epochs, leaves, the next one takes its place, and the next sweep packs the groups anew. If a run is
-continued with more epochs, those that have not converged return.
+continued with more epochs, those that have not converged return. The rows of H of those that left early are computed
+anew, so their factors then differ from those of a separate run.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

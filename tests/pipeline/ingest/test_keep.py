@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from corpusmill import LDA, Corpus, IngestOptions, ingest
-from corpusmill.io.stores.store import DataError
+from corpusmill.io.stores.store import DataError, Store
 from corpusmill.pipeline.commands.cli.main import main
 
 DAYS = [datetime.date(2026, 11, 1) + datetime.timedelta(days=i) for i in range(40)]
@@ -197,3 +197,76 @@ def test_retrain_keeps_columns_in_every_batch(tmp_path, monkeypatch):
     assert len(batches) == 2
     for batch in batches:
         assert Corpus(str(batch)).documents.schema.field("date").type == pa.date32()
+
+
+# --- values that must stay as they are ---
+
+
+def kept_from(folder, name, lines, **options):
+    (folder / name).write_text("".join(f"{line}\n" for line in lines))
+    corpus = ingest(str(folder / name), str(folder / "corpus"), IngestOptions(keep=["value"], min_df=1, **options))
+    return corpus.documents["value"]
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (["1234567890123456789", "-7"], pa.int64()),
+        (["12345678901234567890", "-7"], pa.string()),
+        (["0.5", "1234567890123456"], pa.string()),
+        (["0.30000000000000004", "1e-300"], pa.float64()),
+        (["1e400", "1"], pa.string()),
+    ],
+)
+def test_no_number_of_a_csv_file_loses_digits(tmp_path, values, kind):
+    kept = kept_from(tmp_path, "in.csv", ["text,value", *(f"ship sea,{value}" for value in values)])
+    assert kept.type == kind
+    exact = [float(value) for value in values] if kind == pa.float64() else values
+    assert [value if kind == pa.float64() else str(value) for value in kept.to_pylist()] == exact
+
+
+def test_long_decimals_of_parquet_become_text(tmp_path):
+    values = pa.array([12345678901234567890], pa.decimal128(20, 0))
+    pq.write_table(pa.table({"text": ["ship sea"], "value": values}), tmp_path / "in.parquet")
+    options = IngestOptions(keep=["value"], min_df=1)
+    corpus = ingest(str(tmp_path / "in.parquet"), str(tmp_path / "corpus"), options)
+    assert corpus.documents["value"].to_pylist() == ["12345678901234567890"]
+
+
+def test_empty_texts_of_jsonl_stay_empty(tmp_path):
+    kept = kept_from(tmp_path, "in.jsonl", ['{"text": "ship sea", "value": ""}'] * 3)
+    assert kept.to_pylist() == ["", "", ""]
+
+
+def test_a_bad_line_does_not_change_the_values_of_others(tmp_path):
+    lines = ["text,value", *("ship sea,2024-01-01 10:00" for _ in range(50)), "sea", "ship sea,noon"]
+    kept = kept_from(tmp_path, "in.csv", lines, on_bad_line="skip", max_bad_lines=0.5)
+    assert set(kept.to_pylist()) == {"2024-01-01 10:00", "noon"}
+
+
+def test_after_a_kill_an_overwrite_deletes_the_files_of_an_older_layout(tmp_path, monkeypatch):
+    folder = tmp_path / "corpus"
+    (tmp_path / "in.txt").write_text("ship sea\n" * 3)
+    ingest(str(tmp_path / "in.txt"), str(folder), IngestOptions(min_df=1))
+    # The layout of format 1: no folder of content.
+    meta = json.loads((folder / "corpus.json").read_text())
+    content = folder / meta.pop("content")
+    for path in content.iterdir():
+        path.rename(folder / path.name)
+    content.rmdir()
+    (folder / "corpus.json").write_text(json.dumps(meta))
+    (tmp_path / "in.txt").write_text("boat\n" * 5)
+    delete = Store.delete
+
+    def delete_once(self, name):
+        delete(self, name)
+        if name == "corpus.json":
+            raise KeyboardInterrupt
+
+    options = IngestOptions(min_df=1, overwrite=True)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Store, "delete", delete_once)
+        ingest(str(tmp_path / "in.txt"), str(folder), options)
+    assert ingest(str(tmp_path / "in.txt"), str(folder), options).n_documents == 5
+    names = {path.name for path in folder.iterdir() if path.suffix != ".lock"}
+    assert names == {"corpus.json", json.loads((folder / "corpus.json").read_text())["content"]}

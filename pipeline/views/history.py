@@ -21,8 +21,9 @@ METRIC_LABELS = {
 }
 #: Metrics that the engine measures. All others come from the model.
 ENGINE_METRICS = {"step", "epoch", "tokens", "seconds", "tokens_per_second", "training_seconds", "seconds_merge"}
-#: The beginnings of the names of metrics that the engine adds up over workers: times, and traffic of CUDA devices.
-ENGINE_PREFIXES = ("seconds_", "device_")
+#: The beginnings of the names of metrics that the engine adds up over workers: times, traffic of CUDA devices, and
+#: requests to object stores.
+ENGINE_PREFIXES = ("seconds_", "device_", "requests_")
 
 
 def is_engine_metric(name: str) -> bool:

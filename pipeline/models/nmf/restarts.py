@@ -1,5 +1,6 @@
 """Training of many factorisations at once, for the estimator NMF."""
 
+import operator
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
@@ -112,9 +113,7 @@ class RestartedEstimator(TextEstimator):
         >>> [model.components_.shape for model in models]
         [(2, 20), (2, 20), (3, 20)]
         """
-        pairs = [(int(components), int(seed)) for components, seed in runs]
-        if not pairs or len(set(pairs)) < len(pairs):
-            raise ValueError(f"runs has {len(pairs)} pairs, {len(set(pairs))} of them different: give each pair once")
+        pairs = _checked_pairs(runs)
         trainer = type(self)(**self.get_params() | {"restarts": len(pairs), "restart_components": None})
         trainer._chosen = pairs
         trainer._max_columns = max_columns
@@ -214,3 +213,21 @@ def _one_of(everything: Fitted, member: int, columns: slice, square: slice) -> F
     if "idf" in everything.shared:
         shared["idf"] = everything.shared["idf"]
     return Fitted(blocks, shared, everything.vocabulary, everything.metadata)
+
+
+def _checked_pairs(runs: Sequence[Restart]) -> list[Restart]:
+    """Return ``runs`` as pairs of integers; raise ValueError for anything else."""
+    pairs: list[Restart] = []
+    for run in runs:
+        try:
+            components, seed = map(operator.index, run)
+        except (TypeError, ValueError):
+            raise ValueError(f"runs has {run!r}: give pairs of whole numbers (n_components, random_state)") from None
+        if components < 1:
+            raise ValueError(f"runs has {run!r}: a factorisation has at least 1 component")
+        pairs.append((components, seed))
+    if not pairs:
+        raise ValueError("runs is empty: give at least one pair (n_components, random_state)")
+    if len(set(pairs)) < len(pairs):
+        raise ValueError(f"runs has {len(pairs)} pairs, {len(set(pairs))} of them different: give each pair once")
+    return pairs

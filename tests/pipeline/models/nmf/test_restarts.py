@@ -145,8 +145,6 @@ def test_a_single_factorisation_has_no_restarts():
 
 def test_wrong_restarts_are_refused():
     A = cells()
-    with pytest.raises(ValueError, match="runs has 0 pairs"):
-        small().fit_restarts(A, [])
     with pytest.raises(ValueError, match="runs has 2 pairs, 1 of them different"):
         small().fit_restarts(A, [(2, 1), (2, 1)])
     for options in ({"solver": "mu"}, {"order": "paper"}, {"extrapolate": True}, {"init": "nndsvd"}):
@@ -196,3 +194,18 @@ def test_the_memory_estimate_grows_with_the_columns_that_are_trained_at_once(tmp
     assert totals[1].state == 2 * totals[0].state == 2 * 1000 * 128 * 4
     assert totals[1].delta > totals[0].delta
     assert totals[1].model == totals[0].model
+
+
+@pytest.mark.parametrize(
+    ("runs", "message"),
+    [
+        ([], "runs is empty"),
+        ([5, 6], "runs has 5: give pairs of whole numbers"),
+        ([(5.9, 0)], "give pairs of whole numbers"),
+        ([("a", 0)], "give pairs of whole numbers"),
+        ([(0, 1)], "at least 1 component"),
+    ],
+)
+def test_what_is_not_a_pair_of_numbers_is_refused(runs, message):
+    with pytest.raises(ValueError, match=message):
+        NMF().fit_restarts(np.ones((4, 3)), runs)

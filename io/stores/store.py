@@ -275,7 +275,7 @@ class Store:
                 return read_parquet(file)
         except FileNotFoundError:
             raise DataError(f"{self.where(name)}: missing; restore it or write the store again") from None
-        except pa.ArrowInvalid as error:
+        except (pa.ArrowInvalid, UnicodeDecodeError) as error:
             raise DataError(f"{self.where(name)}: damaged ({error}); restore it or write the store again") from None
 
     def read_parquet_rows(self, name: str, first: int, stop: int, columns: Sequence[str] | None = None) -> pa.Table:
@@ -285,7 +285,7 @@ class Store:
                 return read_parquet_rows(file, first, stop, columns)
         except FileNotFoundError:
             raise DataError(f"{self.where(name)}: missing; restore it or write the store again") from None
-        except pa.ArrowInvalid as error:
+        except (pa.ArrowInvalid, UnicodeDecodeError) as error:
             raise DataError(f"{self.where(name)}: damaged ({error}); restore it or write the store again") from None
 
     def write_parquet(self, name: str, table: pa.Table) -> None:

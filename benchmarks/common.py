@@ -40,13 +40,15 @@ class Session:
 def data_file(folder: Path, name: str) -> Path:
     """Return the path of a corpus. If the folder has it packed, its own program unpacks it first."""
     path = folder / name
-    program = folder / "unpack.py"
-    if path.exists() or not program.exists():
+    if path.exists():
         return path
+    program = folder / "unpack.py"
     unpacked = UNPACKED / name
-    if not unpacked.exists():
+    if program.exists() and not unpacked.exists():
         subprocess.run([sys.executable, program, UNPACKED, Path(name).stem], check=True)
-    return unpacked
+    if unpacked.exists():
+        return unpacked
+    raise click.ClickException(f"there is no file {path}; name the folder of the corpora by CORPUSMILL_DATA or --data")
 
 
 def open_session(context: click.Context, data: Path, quick: bool, target: Path | None) -> Session:

@@ -24,6 +24,8 @@ from corpusmill.pipeline.ingest.options import IngestOptions
 from corpusmill.pipeline.ingest.words import PartitionWords
 from sklearn.feature_extraction.text import CountVectorizer
 
+from benchmarks.common import DATA, JSON, QUICK, data_file, write_json
+
 if TYPE_CHECKING:
     import tokenizers
 
@@ -32,18 +34,21 @@ os.environ.setdefault("RAYON_NUM_THREADS", "1")
 
 Documents = list[str]
 
+#: Files of documents, one JSON object on each line.
+FILES = {"nips": "nips.jsonl", "20news": "20news-bydate.jsonl"}
+
 
 @click.command()
-@click.option("--data", default=os.environ.get("CORPUSMILL_DATA", "data"), help="Folder of the unpacked corpora.")
+@DATA
 @click.option("--corpus", "names", multiple=True, default=["wiki8", "nips", "20news"])
 @click.option("--megabytes", default=24.0, help="At most so much of each corpus.")
 @click.option("--repeats", default=5)
-@click.option("--json", "target", type=click.Path(), help="Write every figure here.")
-@click.option("--quick", is_flag=True, help="A megabyte of made-up words, once: does it run?")
+@JSON
+@QUICK
 def main(data, names, megabytes, repeats, target, quick):
     """Print megabytes of text per CPU-second, medians of runs that take turns, and ratios to CountVectorizer."""
     found = {}
-    corpora = {"made-up": made_up(1.0)} if quick else {n: load(Path(data), n, megabytes) for n in names}
+    corpora = {"made-up": made_up(1.0)} if quick else {n: load(data, n, megabytes) for n in names}
     for name, documents in corpora.items():
         size = sum(len(d.encode()) for d in documents) / 1e6
         with tempfile.TemporaryDirectory() as folder:
@@ -53,17 +58,17 @@ def main(data, names, megabytes, repeats, target, quick):
             }
         report(name, size, found[name])
     if target:
-        Path(target).write_text(json.dumps(found, indent=1))
+        write_json(target, found)
 
 
 def load(data: Path, name: str, megabytes: float) -> Documents:
     """Return documents of a corpus: lines of 1,000 words of wiki8, else the field ``text``."""
     limit = int(megabytes * 1e6)
     if name == "wiki8":
-        words = (data / "wiki8.txt").read_text()[:limit].split()
+        words = data_file(data, "wiki8.txt").read_text()[:limit].split()
         return [" ".join(words[i : i + 1000]) for i in range(0, len(words), 1000)]
     documents, size = [], 0
-    with (data / {"nips": "nips.jsonl", "20news": "20news-bydate.jsonl"}[name]).open() as lines:
+    with data_file(data, FILES[name]).open() as lines:
         for line in lines:
             documents.append(json.loads(line)["text"])
             size += len(documents[-1])

@@ -1,19 +1,19 @@
 """Random walks against pecanpy and fastnode2vec: steps per CPU-second on one thread, medians of several rounds.
 
-    python -m benchmarks.node2vec GRAPH.tsv ...      lists of edges, such as those of PPI and BlogCatalog
-    python -m benchmarks.node2vec --quality FOLDER   quality of node vectors, on NAME.edges.tsv and NAME.labels.tsv
-    python -m benchmarks.node2vec --quick            a small random graph
+    python -m benchmarks.node2vec              PPI and BlogCatalog
+    python -m benchmarks.node2vec GRAPH.tsv    a list of edges
+    python -m benchmarks.node2vec --quality    F1 of labels that are predicted from vectors of PPI and BlogCatalog
 
 The systems take turns. Those that are not installed are left out (pip install pecanpy fastnode2vec).
 """
 
-import argparse
 import json
 import statistics
 import tempfile
 import time
 from pathlib import Path
 
+import click
 import numpy as np
 import scipy.sparse
 from corpusmill import Node2Vec
@@ -21,7 +21,7 @@ from corpusmill.kernels import random
 from corpusmill.kernels.node2vec import walks
 from corpusmill.pipeline.ingest.graph import ingest_graph
 
-from benchmarks.common import write_json
+from benchmarks.common import DATA, JSON, QUICK, data_file, write_json
 
 #: Names of NumPy 1 that pecanpy's dependencies still use, and their names in NumPy 2.
 OLD_NAMES = {
@@ -106,11 +106,10 @@ def measure(graph, p, q, length, rounds):
     return {name: statistics.median(found) for name, found in rates.items()}
 
 
-def judge(folder, names, seeds):
+def judge(data, seeds):
     """Yield one row per training: F1 of node labels, F1 and AUC of edges, with the settings of the dissertation."""
-    for name in names:
-        p, q, paper = PAPER[name]
-        edges, labels = (f"{folder}/{name}.{what}.tsv" for what in ("edges", "labels"))
+    for name, (p, q, paper) in PAPER.items():
+        edges, labels = (str(data_file(data, f"graphs/{name}.{what}.tsv")) for what in ("edges", "labels"))
         for seed in seeds:
             model = Node2Vec(p=p, q=q, epochs=10, seed=seed).fit(edges, evaluate_every=0)
             found = model.evaluate(labels=labels, graph=edges)
@@ -124,37 +123,40 @@ def small_graph(folder):
     return ingest_graph(scipy.sparse.triu(rng.random((300, 300)) < 0.05, 1).tocsr(), f"{folder}/quick")
 
 
-def main():
-    """Print millions of steps per CPU-second, and the ratio of corpusmill to each other system."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("graphs", nargs="*", help="lists of edges; with --quality, ppi, blogcatalog or both")
-    parser.add_argument("--quality", metavar="FOLDER", help="train and evaluate vectors instead")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1], help="one training for each")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--length", type=int, default=80)
-    parser.add_argument("--quick", action="store_true", help="a small random graph, a few seconds")
-    parser.add_argument("--json", metavar="PATH", help="write all figures to this file")
-    options = parser.parse_args()
-    if options.quality:
-        for row in judge(options.quality, options.graphs or PAPER, options.seeds):
-            print(json.dumps(row), flush=True)
-        return
-    if not options.graphs and not options.quick:
-        parser.error("name lists of edges, or use --quick or --quality")
+def read_graphs(folder, data, paths, quick):
+    """Return the graphs to walk by name. Their stores are written into ``folder``."""
+    if quick:
+        return {"quick": small_graph(folder)}
+    paths = paths or [str(data_file(data, f"graphs/{name}.edges.tsv")) for name in PAPER]
+    return {Path(path).name: ingest_graph(path, f"{folder}/{number}") for number, path in enumerate(paths)}
+
+
+@click.command(help=__doc__.split("\n")[0])
+@click.argument("graphs", nargs=-1, type=click.Path(exists=True))
+@DATA
+@JSON
+@QUICK
+@click.option("--quality", is_flag=True, help="Train and evaluate vectors instead.")
+@click.option("--seed", "seeds", multiple=True, default=[1], help="One training for each.")
+@click.option("--rounds", default=3)
+@click.option("--length", default=80, help="Steps of a walk.")
+def main(graphs, data, target, quick, quality, seeds, rounds, length):
     rows = []
-    with tempfile.TemporaryDirectory() as folder:
-        graphs = {Path(g).name: ingest_graph(g, f"{folder}/{i}") for i, g in enumerate(options.graphs)}
-        if options.quick:
-            graphs["quick"] = small_graph(folder)
-        print(f"{'graph':24} {'p':>5} {'q':>5}  M steps per CPU-second (corpusmill over this system)")
-        for name, graph in graphs.items():
-            for p, q in PARAMETERS[: 1 if options.quick else None]:
-                found = measure(graph, p, q, options.length, options.rounds)
-                rows.append({"graph": name, "p": p, "q": q, "steps_per_second": found})
-                shown = (f"{s} {r / 1e6:.2f} ({found['corpusmill'] / r:.1f})" for s, r in found.items())
-                print(f"{name:24} {p:5} {q:5}  " + "   ".join(shown), flush=True)
-    if options.json:
-        write_json(Path(options.json), rows)
+    if quality:
+        for row in judge(data, seeds):
+            print(json.dumps(row), flush=True)
+            rows.append(row)
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            print(f"{'graph':24} {'p':>5} {'q':>5}  M steps per CPU-second (corpusmill over this system)")
+            for name, graph in read_graphs(folder, data, graphs, quick).items():
+                for p, q in PARAMETERS[: 1 if quick else None]:
+                    found = measure(graph, p, q, length, rounds)
+                    rows.append({"graph": name, "p": p, "q": q, "steps_per_second": found})
+                    shown = (f"{s} {r / 1e6:.2f} ({found['corpusmill'] / r:.1f})" for s, r in found.items())
+                    print(f"{name:24} {p:5} {q:5}  " + "   ".join(shown), flush=True)
+    if target:
+        write_json(target, rows)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import scipy.stats
 from corpusmill import RandomIndexing
 from corpusmill.pipeline.ingest.ingest import corpus_from
 
-from benchmarks.common import print_row
+from benchmarks.common import data_file, print_row
 from benchmarks.random_indexing.systems import RADIUS
 from benchmarks.random_indexing.texts import documents
 
@@ -44,7 +44,7 @@ def quality(session, dimension, orders, window, max_count, retrain):
         for passes in range(retrain + 1):
             model = RandomIndexing(dimension, window, order=order, retrain=passes, max_count=max_count)
             wv = model.fit(corpus, evaluate_every=0).wv
-            found = evaluate(session.data / "eval", wv)
+            found = evaluate(session.data, wv)
             print_row(order, str(passes), *found.values())
             for word in ("king", "three", "paris"):
                 if word in wv:
@@ -56,9 +56,9 @@ def evaluate(folder: Path, wv) -> dict[str, float]:
     """Return rank correlations with human judgements, and the accuracy of choosing a synonym out of four words."""
     scores = {}
     pairs = {}
-    for name, file in (("wordsim", "wordsim353.tsv"), ("simlex", "simlex999.txt")):
+    for name, file in (("wordsim", "eval/wordsim353.tsv"), ("simlex", "eval/simlex999.txt")):
         pairs[name] = []
-        for line in (folder / file).read_text().splitlines():
+        for line in data_file(folder, file).read_text().splitlines():
             if line[0] != "#":
                 first, second, score = line.split("\t")
                 if first in wv and second in wv:

@@ -7,120 +7,111 @@ take turns seed by seed. Seconds are CPU-seconds of the whole process, input and
 one line, and a table follows at the end.
 """
 
-import argparse
+import itertools
 import statistics
 import tempfile
 import time
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+import click
 import numpy as np
 from corpusmill import Word2Vec
 from corpusmill.pipeline.ingest.ingest import corpus_from
 from corpusmill.pipeline.models.base.vectors import WordVectors
 from corpusmill.pipeline.models.base.word_evaluation import evaluate_analogies, evaluate_pairs
 
-from benchmarks.common import write_json
+from benchmarks.common import DATA, JSON, QUICK, data_file, write_json
 
 SENTENCE = 1000
 METRICS = ("ws353", "simlex", "analogies")
 PEERS = ("gensim", "fasttext")
+SYSTEMS = ("strata", "par", "full", *filter(find_spec, PEERS))
 
 
-def parse():
-    """Return the arguments of the command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, help="folder with wiki8.txt and eval/")
-    parser.add_argument("--words", type=int, default=0, help="use only this many words from the start")
-    parser.add_argument("--windows", type=int, nargs="+", default=[5, 8])
-    parser.add_argument("--epochs", type=int, default=5)
-    parser.add_argument("--dimension", type=int, default=128)
-    parser.add_argument("--threads", type=int, default=2, help="of the peers and of strata; the others have one")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3, 4, 5])
-    parser.add_argument("--chunk-tokens", type=int, default=None)
-    systems = ["strata", "par", "full", *filter(find_spec, PEERS)]
-    parser.add_argument("--systems", nargs="+", default=systems, help="the default is all that are installed")
-    parser.add_argument("--answers", type=int, default=30_000, help="analogies: number of candidate words")
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--quick", action="store_true", help="random text of a few thousand words")
-    return parser.parse_args()
+@dataclass(frozen=True)
+class Comparison:
+    """What is trained, and how."""
+
+    data: Path
+    quick: bool
+    words: int | None
+    epochs: int
+    dimension: int
+    threads: int
+    answers: int
 
 
-def read_text(args):
+def read_text(comparison):
     """Return the words of the text."""
-    if args.quick:
+    if comparison.quick:
         return [f"w{i * i * 7919 % 211 % (1 + i % 97)}" for i in range(20_000)]
-    text = (args.data / "wiki8.txt").read_text()
-    return text.split(None, args.words)[: args.words] if args.words else text.split()
+    text = data_file(comparison.data, "wiki8.txt").read_text()
+    return text.split(None, comparison.words or -1)[: comparison.words]
 
 
-def train_corpusmill(method, corpus, args, window, seed):
+def train_corpusmill(method, corpus, comparison, window, seed):
     model = Word2Vec(
-        vector_size=args.dimension,
+        vector_size=comparison.dimension,
         window=window,
-        epochs=args.epochs,
+        epochs=comparison.epochs,
         seed=seed,
         method=method,
-        threads=args.threads if method == "strata" else 1,
+        threads=comparison.threads if method == "strata" else 1,
     )
     return model.fit(corpus, evaluate_every=0).wv
 
 
-def train_gensim(sentences, args, window, seed):
+def train_gensim(sentences, comparison, window, seed):
     """Return when training began, after gensim has built its vocabulary, and the vectors."""
     from gensim.models import Word2Vec as Peer
 
-    peer = Peer(vector_size=args.dimension, window=window, sg=1, negative=5, workers=args.threads, seed=seed)
+    peer = Peer(
+        vector_size=comparison.dimension, window=window, sg=1, negative=5, workers=comparison.threads, seed=seed
+    )
     peer.build_vocab(sentences)
     started = time.process_time(), time.perf_counter()
-    peer.train(sentences, total_examples=peer.corpus_count, epochs=args.epochs)
+    peer.train(sentences, total_examples=peer.corpus_count, epochs=comparison.epochs)
     return started, WordVectors(peer.wv.index_to_key, peer.wv.vectors)
 
 
-def train_fasttext(path, args, window, seed):
+def train_fasttext(path, comparison, window, seed):
     import fasttext
 
     del seed  # fastText's Python module has none to set
     peer = fasttext.train_unsupervised(
-        path, model="skipgram", dim=args.dimension, ws=window, epoch=args.epochs, neg=5, maxn=0, lr=0.025, t=1e-3,
-        thread=args.threads, minCount=5, verbose=0,
+        path, model="skipgram", dim=comparison.dimension, ws=window, epoch=comparison.epochs, neg=5, maxn=0, lr=0.025,
+        t=1e-3, thread=comparison.threads, minCount=5, verbose=0,
     )  # fmt: skip
     return WordVectors(peer.words, [peer.get_word_vector(word) for word in peer.words])
 
 
-def quality(wv, args):
+def quality(wv, comparison):
     """Return rank correlations with human judgements, and the accuracy of analogies."""
-    if args.quick:
+    if comparison.quick:
         return dict.fromkeys(METRICS, float("nan"))
-    folder = args.data / "eval"
-    return {
-        "ws353": evaluate_pairs(wv, str(folder / "wordsim353.tsv")).spearman,
-        "simlex": evaluate_pairs(wv, str(folder / "simlex999.txt")).spearman,
-        "analogies": evaluate_analogies(wv, str(folder / "questions-words.txt"), args.answers).total.accuracy,
-    }
+    pairs = {"ws353": "wordsim353.tsv", "simlex": "simlex999.txt"}
+    paths = {name: str(data_file(comparison.data, f"eval/{file}")) for name, file in pairs.items()}
+    questions = str(data_file(comparison.data, "eval/questions-words.txt"))
+    found = {name: evaluate_pairs(wv, path).spearman for name, path in paths.items()}
+    return found | {"analogies": evaluate_analogies(wv, questions, comparison.answers).total.accuracy}
 
 
-def measure(system, inputs, args, window, seed):
+def measure(system, inputs, comparison, window, seed):
     """Train once; return words per CPU-second, words per second, and the quality of the vectors."""
     corpus, sentences, path = inputs
     started = (time.process_time(), time.perf_counter())
     if system == "gensim":
-        started, wv = train_gensim(sentences, args, window, seed)
+        started, wv = train_gensim(sentences, comparison, window, seed)
     elif system == "fasttext":
-        wv = train_fasttext(path, args, window, seed)
+        wv = train_fasttext(path, comparison, window, seed)
     else:
-        wv = train_corpusmill(system, corpus, args, window, seed)
+        wv = train_corpusmill(system, corpus, comparison, window, seed)
     cpu = time.process_time() - started[0]
     wall = time.perf_counter() - started[1]
-    words = corpus.n_tokens * args.epochs
-    return {"words_per_cpu_second": words / cpu, "words_per_second": words / wall} | quality(wv, args)
-
-
-def rows_of(args):
-    """Yield the window and the system of each row of the table."""
-    for window in args.windows:
-        for system in args.systems:
-            yield window, system
+    words = corpus.n_tokens * comparison.epochs
+    return {"words_per_cpu_second": words / cpu, "words_per_second": words / wall} | quality(wv, comparison)
 
 
 def warm_up(sentences):
@@ -155,29 +146,41 @@ def print_table(runs):
         print(f"{names} {speed / 1e6:14.2f} {ratio:10.1f} {wall / 1e6:10.2f}  {scores}")
 
 
-def main():
-    """Train every system with every seed, and print the table."""
-    args = parse()
-    if args.quick:
-        args.epochs, args.seeds, args.dimension = 1, [1], 16
-    words = read_text(args)
-    sentences = [words[i : i + SENTENCE] for i in range(0, len(words), SENTENCE)]
-    corpus = corpus_from(sentences, chunk_tokens=args.chunk_tokens)
-    runs = {row: [] for row in rows_of(args)}
+@click.command(help=__doc__.split("\n")[0])
+@DATA
+@JSON
+@QUICK
+@click.option("--words", type=int, help="Only this number of words from the start of wiki8.")
+@click.option("--window", "windows", multiple=True, default=[5, 8])
+@click.option("--epochs", default=5)
+@click.option("--dimension", default=128)
+@click.option("--threads", default=2, help="Of the peers and of strata. The others have one.")
+@click.option("--seed", "seeds", multiple=True, default=[1, 2, 3, 4, 5])
+@click.option("--chunk-tokens", type=int)
+@click.option("--system", "systems", multiple=True, default=SYSTEMS, help="The default is all that are installed.")
+@click.option("--answers", default=30_000, help="Candidate words of an analogy.")
+def main(data, target, quick, words, windows, epochs, dimension, threads, seeds, chunk_tokens, systems, answers):
+    if quick:
+        epochs, seeds, dimension = 1, [1], 16
+    comparison = Comparison(data, quick, words, epochs, dimension, threads, answers)
+    text = read_text(comparison)
+    sentences = [text[i : i + SENTENCE] for i in range(0, len(text), SENTENCE)]
+    corpus = corpus_from(sentences, chunk_tokens=chunk_tokens)
+    runs = {row: [] for row in itertools.product(windows, systems)}
     warm_up(sentences)
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/text"
         Path(path).write_text("\n".join(" ".join(s) for s in sentences) + "\n")
-        for seed in args.seeds:
+        for seed in seeds:
             for (window, system), found in runs.items():
-                found.append(measure(system, (corpus, sentences, path), args, window, seed))
+                found.append(measure(system, (corpus, sentences, path), comparison, window, seed))
                 shown = " ".join(f"{name} {value:.4g}" for name, value in found[-1].items())
                 print(f"seed {seed} window {window} {system}: {shown}", flush=True)
-    print(f"{len(words):,} words, {args.epochs} epochs, {args.threads} threads, d = {args.dimension}")
+    print(f"{len(text):,} words, {epochs} epochs, {threads} threads, d = {dimension}")
     print_table(runs)
-    if args.json:
+    if target:
         table = [dict(zip(("window", "system"), row, strict=True)) | {"runs": r} for row, r in runs.items()]
-        write_json(args.json, table)
+        write_json(target, table)
 
 
 if __name__ == "__main__":

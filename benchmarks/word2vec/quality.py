@@ -31,7 +31,7 @@ from corpusmill.pipeline.ingest.ingest import corpus_from
 from corpusmill.pipeline.models.base.vectors import WordVectors
 from corpusmill.pipeline.models.base.word_evaluation import evaluate_analogies, evaluate_pairs
 
-from benchmarks.common import DATA, QUICK
+from benchmarks.common import DATA, QUICK, data_file
 
 #: One sentence of this number is held out.
 HELD_OUT = 100
@@ -41,12 +41,12 @@ SAMPLE = 1e-3
 NEGATIVE = 5
 UNKNOWN = 2**32 - 1
 PAIR_FILES = {
-    "WordSim": "wordsim353.tsv",
-    "SimLex": "simlex999.txt",
-    "SimVerb": "SimVerb-3500.tsv",
-    "MTurk": "MTurk-771.tsv",
+    "WordSim": "eval/wordsim353.tsv",
+    "SimLex": "eval/simlex999.txt",
+    "SimVerb": "eval/SimVerb-3500.tsv",
+    "MTurk": "eval/MTurk-771.tsv",
 }
-ANALOGIES = "questions-words.txt"
+ANALOGIES = "eval/questions-words.txt"
 #: Candidate words of an analogy.
 ANSWERS = 30_000
 DIMENSION = 128
@@ -110,7 +110,7 @@ def main(data, quick, text, sentence, words, results, table, systems, rates, win
         windows, epochs, rates, seeds = [5], [1], [0.05], [1, 2]
     rows = read_results(results)
     if not table:
-        folder = None if quick or text == "kjv" else data / "eval"
+        folder = None if quick or text == "kjv" else data
         settings = [Setting(*values) for values in itertools.product(systems, windows, epochs, rates, seeds)]
         train_all(read_texts(data, quick, text, sentence, words), folder, results, rows, settings)
     print_table(rows)
@@ -122,13 +122,13 @@ def main(data, quick, text, sentence, words, results, table, systems, rates, win
 def read_texts(data, quick, text, sentence, n_words):
     """Read a text, and set every hundredth sentence aside."""
     if text == "kjv":
-        lines = (data / "kjv.tsv").read_text().splitlines()
+        lines = data_file(data, "kjv.tsv").read_text().splitlines()
         sentences = [re.findall("[a-z]+", line.split("\t")[3].lower()) for line in lines]
     else:
         if quick:
             words = [f"w{i * i * 7919 % 211 % (1 + i % 97)}" for i in range(200_000)]
         else:
-            words = (data / "wiki8.txt").read_text().split(None, n_words or -1)[:n_words]
+            words = data_file(data, "wiki8.txt").read_text().split(None, n_words or -1)[:n_words]
         sentences = [words[i : i + sentence] for i in range(0, len(words), sentence)]
     kept = [s for number, s in enumerate(sentences) if number % HELD_OUT]
     return Texts(kept, sentences[::HELD_OUT], corpus_from(kept, min_df=1))
@@ -244,12 +244,13 @@ def warm_up(setting):
 
 
 def scores(trained, pairs, folder):
-    """Return the scores of vectors. ``folder`` has the judgments and the analogies, or is None."""
+    """Return the scores of vectors. ``folder`` is that of the corpora, with judgments and analogies, or None."""
     found = {}
     if folder:
         wv = WordVectors(trained.words, trained.W_in)
-        found |= {name: evaluate_pairs(wv, str(folder / file)).spearman for name, file in PAIR_FILES.items()}
-        found["Google"] = evaluate_analogies(wv, str(folder / ANALOGIES), ANSWERS).total.accuracy
+        for name, file in PAIR_FILES.items():
+            found[name] = evaluate_pairs(wv, str(data_file(folder, file))).spearman
+        found["Google"] = evaluate_analogies(wv, str(data_file(folder, ANALOGIES)), ANSWERS).total.accuracy
     row_of = {word: row for row, word in enumerate(trained.words)}
     rows = np.array([row_of[word] for word in pairs.words])
     W_in, W_out = (np.ascontiguousarray(W[rows]) for W in (trained.W_in, trained.W_out))

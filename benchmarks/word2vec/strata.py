@@ -13,7 +13,7 @@ from dataclasses import replace
 import click
 import numpy as np
 
-from benchmarks.common import DATA, JSON, QUICK, write_json
+from benchmarks.common import DATA, JSON, QUICK, data_file, write_json
 from benchmarks.word2vec.schedules import Parameters, Sentences, Strata, train_in_order
 
 SENTENCE = 1000
@@ -36,7 +36,7 @@ def read_wiki8(data, quick):
     if quick:
         words = [f"w{i * i * 7919 % 211 % (1 + i % 97)}" for i in range(20_000)]
     else:
-        words = (data / "wiki8.txt").read_text().split()
+        words = data_file(data, "wiki8.txt").read_text().split()
     return count_words([words[i : i + SENTENCE] for i in range(0, len(words), SENTENCE)])
 
 

@@ -22,7 +22,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
 BENCHMARKS := $(sort $(patsubst benchmarks/%/__main__.py,benchmarks.%,$(wildcard benchmarks/*/__main__.py))) \
-	benchmarks.word2vec.quality benchmarks.word2vec.strata benchmarks.node2vec.links
+	benchmarks.word2vec.quality benchmarks.node2vec.links
 FOLDERS := configs io kernels pipeline
 
 .PHONY: demo docs audit test lint mypy imports format coverage simulate fuzz stateful bench-quick papers gpu

@@ -13,8 +13,7 @@ from benchmarks.common import Session, data_file
 from benchmarks.papers import word2vec_data_movement as movement
 from benchmarks.papers.registry import Chart, Curve, Measured, Run
 from benchmarks.papers.word2vec_batches import train_with_batches
-from benchmarks.word2vec.schedules import Parameters, Sentences, train_in_order
-from benchmarks.word2vec.strata import count_words
+from benchmarks.papers.word2vec_in_order import Parameters, Sentences, count_words, train_in_order
 
 PAIRS = {"WordSim-353": "eval/wordsim353.tsv", "SimLex-999": "eval/simlex999.txt"}
 #: Candidate words of an analogy.

@@ -1,26 +1,20 @@
-"""Train skip-gram in one process without the engine: in the order of the text, and in strata of cells.
-
-Both take a `Sentences` and parameters, and return W_in (V, D) float32 in the order of the words.
-"""
+"""Train skip-gram in one process without the engine, in the order of the text."""
 
 import time
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import dataclass
 
 import numpy as np
 from corpusmill.kernels import random
 from corpusmill.kernels.word2vec import skip_gram
-from corpusmill.kernels.word2vec.cells import CellOptions, train_cell
-from corpusmill.kernels.word2vec.dealing import arrange, block_negatives, deal
-from corpusmill.kernels.word2vec.pairs import join_cells, split_pairs
 from corpusmill.kernels.word2vec.text import empty_rows, first_vectors, keep_probability, negative_table, subsample
 
 #: Addresses of the streams of draws, after the seed.
-VECTORS, SUBSAMPLING, WINDOWS, NEGATIVES, TABLES, DEALING = range(6)
-#: Entries of a block's table of negatives.
-BLOCK_TABLE = 1 << 15
-#: Entries of the table of negatives of the whole vocabulary.
+VECTORS, SUBSAMPLING, WINDOWS, NEGATIVES, TABLES = range(5)
+#: Entries of the table of negatives.
 TABLE = 1 << 20
+#: The token of a word that is not in the vocabulary.
+UNKNOWN = 2**32 - 1
 
 
 @dataclass
@@ -65,7 +59,17 @@ class Trained:
     W_in: np.ndarray
     W_out: np.ndarray
     cpu_seconds: float
-    parts: dict = field(default_factory=dict)
+
+
+def count_words(documents, min_count=5):
+    """Return the text of documents, which are lists of words; rare words become tokens outside the vocabulary."""
+    counts = Counter(word for document in documents for word in document)
+    kept = [(-count, word) for word, count in counts.items() if count >= min_count]
+    vocabulary = [word for _, word in sorted(kept)]
+    rank = {word: r for r, word in enumerate(vocabulary)}
+    tokens = np.array([rank.get(word, UNKNOWN) for document in documents for word in document], np.uint32)
+    ptr = np.r_[0, np.cumsum([len(document) for document in documents])].astype(np.int64)
+    return Sentences(vocabulary, np.array([counts[word] for word in vocabulary]), ptr, tokens)
 
 
 def start(text, parameters):
@@ -104,93 +108,3 @@ def train_in_order(text, parameters, method, sweep=skip_gram.train, after_epoch=
         if after_epoch is not None:
             after_epoch(W_in, seconds)
     return Trained(W_in, W_out, seconds)
-
-
-class Strata:
-    """Training in strata of cells: ``rounds`` rounds, each over an equal part of the chunks of all epochs."""
-
-    def __init__(self, text, parameters, n_blocks, rounds, threads=1):
-        self.text, self.parameters, self.P = text, parameters, n_blocks
-        self.rounds = rounds
-        self.pool = ThreadPoolExecutor(threads)
-        seed = parameters.seed
-        self.W_in, self.W_out, self.keep = start(text, parameters)
-        mass = text.frequency * self.keep.astype(np.float64)
-        self.dealing = arrange(deal(mass, n_blocks, random.key(seed, DEALING)), n_blocks)
-        self.negatives = block_negatives(
-            self.dealing, text.frequency, self.keep, 0.75, BLOCK_TABLE, random.key(seed, TABLES)
-        )
-        bounds = self.dealing.bounds
-        self.rows = [slice(bounds[b], bounds[b + 1]) for b in range(n_blocks)]
-        self.blocks_in = self.W_in[self.dealing.order]
-        self.blocks_out = self.W_out[self.dealing.order]
-        self.total = parameters.epochs * len(text.tokens)
-        self.slope = (parameters.alpha - parameters.min_alpha) / self.total
-        self.done = 0
-        self.step = 0
-        self.seconds = {"pairs": 0.0, "cells": 0.0, "cells, wall": 0.0}
-
-    def train(self):
-        """Train all epochs and return the vectors in the order of the words."""
-        began = time.process_time()
-        for epoch in range(self.parameters.epochs):
-            for chunks in self._rounds_of_epoch():
-                self._train_round(epoch, chunks)
-        cpu = time.process_time() - began
-        self.W_in[self.dealing.order] = self.blocks_in
-        self.W_out[self.dealing.order] = self.blocks_out
-        return Trained(self.W_in, self.W_out, cpu, self.seconds)
-
-    def _rounds_of_epoch(self):
-        """Yield lists of (number, ptr, tokens) of the chunks of each round."""
-        size = -(-self.total // self.rounds)
-        chunks = []
-        tokens_of_round = 0
-        for number, (ptr, tokens) in enumerate(self.text.chunks(min(self.parameters.chunk_tokens, size))):
-            chunks.append((number, ptr, tokens))
-            tokens_of_round += len(tokens)
-            if tokens_of_round >= size:
-                yield chunks
-                chunks, tokens_of_round = [], 0
-        if chunks:
-            yield chunks
-
-    def _train_round(self, epoch, chunks):
-        clock = time.process_time()
-        split = []
-        for number, ptr, tokens in chunks:
-            keys = [random.key(self.parameters.seed, stream, epoch, number) for stream in (SUBSAMPLING, WINDOWS)]
-            places, window = self.dealing.places, self.parameters.window
-            whole = np.array([0, len(ptr) - 1])
-            pairs, counts = split_pairs(ptr, whole, tokens, places, self.keep, window, *keys, self.P)
-            split.append((pairs, np.r_[0, np.cumsum(counts)]))
-        tokens_of_round = sum(len(tokens) for _, _, tokens in chunks)
-        self.seconds["pairs"] += time.process_time() - clock
-        clock, wall = time.process_time(), time.perf_counter()
-        for s in range(self.P):
-            cells = [(i, (i + s) % self.P, s) for i in range(self.P)]
-            list(self.pool.map(lambda cell: self._train_cell(*cell, split, tokens_of_round), cells))
-        self.seconds["cells"] += time.process_time() - clock
-        self.seconds["cells, wall"] += time.perf_counter() - wall
-        self.done += tokens_of_round
-        self.step += 1
-
-    def _train_cell(self, i, j, s, split, tokens_of_round):
-        """Train cell (i, j) of stratum s; the learning rate falls within the round and within the cell."""
-        number = i * self.P + j
-        segments = [pairs[ends[number] : ends[number + 1]] for pairs, ends in split]
-        counts = np.array([[len(segment)] for segment in segments])
-        passes = np.zeros(len(segments), np.int64)
-        pairs, _ = join_cells(np.concatenate(segments), counts, passes, 1, self.rows[i].stop - self.rows[i].start)
-        options = CellOptions(
-            self.parameters.negative,
-            self.negatives.weights[j],
-            self.negatives.heaviest[j],
-            self.parameters.alpha - self.slope * (self.done + tokens_of_round * s / self.P),
-            self.slope * tokens_of_round / self.P / max(1, len(pairs)),
-            self.parameters.min_alpha,
-            random.key(self.parameters.seed, NEGATIVES, self.step, i, j),
-        )
-        train_cell(
-            self.blocks_in[self.rows[i]], self.blocks_out[self.rows[j]], pairs, self.negatives.tables[j], options
-        )

@@ -133,9 +133,11 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
         Share of a worker's memory for results that wait on the worker for other tasks.
     parallelism_hint : str
         Advice that completes the warning that a round has fewer tasks than the cluster has threads.
-    merges_many : bool
-        Whether `merge_many` is faster than merging one delta after the other. Exact deltas then wait before they are
-        merged, in about as many bytes as their sum has.
+    waits_to_merge : bool
+        Whether exact deltas wait until there are several for `merge_many`, in about as many bytes as their sum has. By
+        default, two deltas are merged as soon as they are on the same worker.
+    sweep_share : float
+        Share of the sweeps in the time of a step, for the display of progress. Cells take the rest; see `n_cells`.
     divergence_hint : str
         Advice that completes the error that the model has numbers that are not finite.
     size_hint : str
@@ -183,7 +185,8 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
     default_max_shards: ClassVar[int] = MAX_SHARDS
     held_share: ClassVar[float] = 0.0
     parallelism_hint: ClassVar[str] = "ingest with a smaller chunk_tokens"
-    merges_many: ClassVar[bool] = False
+    waits_to_merge: ClassVar[bool] = False
+    sweep_share: ClassVar[float] = 1
     divergence_hint: ClassVar[str] = "look for extreme numbers in the data and in the parameters"
     size_hint: ClassVar[str] = "cut the model with n_blocks"
 
@@ -203,6 +206,14 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
         """Number of rows of the model."""
         return self.bounds[-1]
 
+    @property
+    def n_cells(self) -> int:
+        """Number of cells that a step trains after its sweeps. With 0, the summed deltas update the blocks.
+
+        Only a `GridAlgorithm` (engine/grid.py) has cells.
+        """
+        return 0
+
     def blocks_of(self, range_index: int) -> range:
         """Return the blocks that belong to one of the ``n_ranges`` ranges."""
         first = range_index * self.n_blocks // self.n_ranges
@@ -219,6 +230,10 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
     def count_parallel(self, n_shards: int) -> int:
         """Return how many tasks of a step can run at the same time, if the step has ``n_shards`` shards."""
         return n_shards * self.n_ranges
+
+    def worker_threads(self, threads: int) -> int:
+        """Return how many threads train on a worker that has ``threads`` threads for tasks."""
+        return threads
 
     @abstractmethod
     def memory(self, data: DataT, chunk: Any) -> MemoryEstimate:
@@ -292,13 +307,16 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
     def is_exact(self, step: int) -> bool:
         """Return whether the order of merging a step's deltas makes no difference, as for sums of integers.
 
-        By default False: the engine merges along a tree of fixed shape, so that rounding is always the same. Exact
-        merges move fewer bytes.
+        By default False: the engine calls `merge` along a tree of fixed shape, so that rounding is always the same. If
+        True, it calls `merge_many`, which moves fewer bytes.
         """
         return False
 
     def merge_many(self, deltas: Sequence[Arrays]) -> Arrays:
-        """Add deltas of the same block, whose order makes no difference; see `merges_many`."""
+        """Add exact deltas of the same block; by default one after the other with `merge`.
+
+        If adding all of them at once is faster, override it and set ``waits_to_merge``.
+        """
         return reduce(self.merge, deltas)
 
     def pack(self, arrays: Arrays) -> Arrays:

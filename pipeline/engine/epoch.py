@@ -30,7 +30,6 @@ from .events import (
 )
 from .executors import Capacity, Executor
 from .finite import check_finite
-from .grid import GridAlgorithm
 from .plan import describe_devices, make_plan
 from .run import FORMAT, OLDEST_FORMAT, OwnedRun, RunStore, describe
 from .sweeps import SweptRange
@@ -95,9 +94,7 @@ class _Engine:
         self.shared: Arrays | None = None  # of the last step, once it is known
         self._pruning: Future[None] | None = None
         workers = self._workers()
-        # A worker trains a grid with more threads than it has for tasks, if the algorithm has more.
-        least = self.algorithm.threads if isinstance(self.algorithm, GridAlgorithm) else 1
-        self.threads = sum(max(worker.threads, least) for worker in workers)
+        self.threads = sum(self.algorithm.worker_threads(worker.threads) for worker in workers)
         # Most workers are equal, and a plan looks at all chunks.
         kinds = {(worker.threads, worker.memory, worker.device): worker for worker in workers}
         plans = [make_plan(self.algorithm, self.data, worker, len(workers)) for worker in kinds.values()]
@@ -298,15 +295,13 @@ class _Engine:
         return swept
 
     def _shares_of_progress(self, tokens: int) -> tuple[float, float]:
-        """Return the share of a step's progress that its sweeps are, and the tokens that a cell of its grid stands for.
+        """Return the sweeps' share of the progress of a step, and the number of tokens that one cell counts for.
 
         ``tokens`` is the number of tokens of the step.
         """
         algorithm = self.algorithm
-        if not isinstance(algorithm, GridAlgorithm):
-            return 1, 0.0
-        n_cells = algorithm.passes * algorithm.n_blocks**2
-        return algorithm.sweep_share, (1 - algorithm.sweep_share) * tokens / n_cells
+        tokens_of_cells = (1 - algorithm.sweep_share) * tokens
+        return algorithm.sweep_share, tokens_of_cells / max(1, algorithm.n_cells)
 
     def _epoch_of(self, step: int) -> int:
         return -(-step // self.algorithm.rounds)

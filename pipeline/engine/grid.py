@@ -57,8 +57,6 @@ class GridAlgorithm(Algorithm[DataT, ChunkT], Generic[DataT, ChunkT]):
     ----------
     row_arrays, column_arrays : tuple of str
         Names of the arrays that a block's cells change, as a row of the grid and as a column.
-    sweep_share : float
-        Share of the sweeps in the time of a step, for the display of progress.
     """
 
     row_arrays: ClassVar[tuple[str, ...]]
@@ -76,6 +74,15 @@ class GridAlgorithm(Algorithm[DataT, ChunkT], Generic[DataT, ChunkT]):
         if n & (n - 1):
             below = 1 << (n.bit_length() - 1)
             raise ValueError(f"{n} blocks: a grid needs a power of two, such as {below} or {2 * below}")
+
+    @property
+    def n_cells(self) -> int:
+        """Number of cells that a step trains: one per pair of blocks and pass."""
+        return self.passes * self.n_blocks**2
+
+    def worker_threads(self, threads: int) -> int:
+        """Return how many cells a worker trains at the same time."""
+        return max(threads, self.threads)
 
     def count_parallel(self, n_shards: int) -> int:
         """Return how many cells can be trained at the same time: one per block."""

@@ -7,7 +7,6 @@ computes it, and deltas are merged in an order that does not depend on it either
 from collections.abc import Callable
 
 from .executors import Executor, OnCells, TaskLost
-from .grid import GridAlgorithm
 from .worker.contributions import Contribution, ContributionLost, SweepPhase
 from .worker.tasks import AppliedBlock, SweepProgress, SweepReport
 
@@ -85,7 +84,7 @@ class SweptRange:
         """Update all blocks, and return the results in the order of the blocks."""
         while True:
             try:
-                if isinstance(self._phase.job.algorithm, GridAlgorithm):
+                if self._phase.job.algorithm.n_cells:
                     return self._train_grid()
                 return self._update_blocks()
             except ContributionLost as lost:

@@ -19,7 +19,6 @@ from typing import NamedTuple
 
 from ....io.stores.store import Arrays
 from ..algorithm import nbytes
-from ..grid import GridAlgorithm
 from ..packing import unpack
 from .merging import Node, PartialSums
 from .overlap import MAX_AHEAD
@@ -62,9 +61,9 @@ class SweepPhase:
     def partial_sums(self) -> PartialSums:
         """Return an empty sum of deltas."""
         algorithm = self.job.algorithm
-        is_exact = algorithm.is_exact(self.step)
-        merge_many = algorithm.merge_many if algorithm.merges_many else None
-        return PartialSums(len(self.shards), algorithm.merge, is_exact, merge_many)
+        if algorithm.is_exact(self.step):
+            return PartialSums(len(self.shards), algorithm.merge, algorithm.merge_many, algorithm.waits_to_merge)
+        return PartialSums(len(self.shards), algorithm.merge)
 
 
 #: The deltas of some blocks of a contribution, by node of the merge tree.
@@ -238,7 +237,10 @@ def sweep_shards(
 
 def update_if_complete(phase: SweepPhase, contribution: Contribution) -> None:
     """Update the blocks here if this worker has swept all shards. No other worker has deltas of these blocks then."""
-    if len(contribution.reports) < len(phase.shards) or isinstance(phase.job.algorithm, GridAlgorithm):
+    if len(contribution.reports) < len(phase.shards):
+        return
+    # Cells are trained by all workers.
+    if phase.job.algorithm.n_cells:
         return
     started = time.perf_counter()
     contribution.applied = update_blocks(phase, list(phase.blocks), [contribution.source], contribution.give)

@@ -106,7 +106,7 @@ class GridTrainer:
         self._plan = plan
         self._address = address
         self._held = held
-        self._threads = max(threads, plan.algorithm.threads)
+        self._threads = plan.algorithm.worker_threads(threads)
         self._request_column = request_column
         self._on_trained = on_trained
         self._algorithm = plan.algorithm

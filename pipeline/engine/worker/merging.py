@@ -2,13 +2,14 @@
 
 import threading
 from collections.abc import Callable, Sequence
-from functools import reduce
 
 from ....io.stores.store import Arrays
 from ..algorithm import nbytes
 
 #: Consecutive shards of a step, from the first to the last plus one: a node of the merge tree.
 Node = tuple[int, int]
+#: Adds deltas of one block whose order makes no difference.
+MergeMany = Callable[[Sequence[Arrays]], Arrays]
 
 
 class PartialSums:
@@ -18,9 +19,9 @@ class PartialSums:
     whose shape is fixed: the children of a node are its first and its second half. Two sums are merged as soon as both
     children of a node are here.
 
-    If merging is exact, any sums may be merged. With ``merge_many``, sums wait until they are together as large as the
-    largest of them, and are then merged at once. So the largest sum, which grows with each merge, is read only a few
-    times. Without ``merge_many``, any two sums are merged as soon as they are here.
+    If merging is exact, the caller passes ``merge_many``, and any two sums are merged as soon as they are here. With
+    ``waits``, sums wait until the others together are as large as the largest one, and are merged all at once. So the
+    largest sum, which grows with each merge, is read only a few times.
 
     Several threads may add sums at the same time.
     """
@@ -29,21 +30,21 @@ class PartialSums:
         self,
         n_shards: int,
         merge: Callable[[Arrays, Arrays], Arrays],
-        is_exact: bool,
-        merge_many: Callable[[Sequence[Arrays]], Arrays] | None = None,
+        merge_many: MergeMany | None = None,
+        waits: bool = False,
     ):
         self._root = (0, n_shards)
         self._merge = merge
-        self._is_exact = is_exact
         self._merge_many = merge_many
+        self._waits = waits
         self._lock = threading.Lock()
         self._sums: dict[Node, list[Arrays]] = {}
         self._waiting: list[list[Arrays]] = []  # exact sums
 
     def add(self, node: Node, deltas: list[Arrays]) -> None:
         """Add the merged deltas of a node's shards, one per block."""
-        if self._is_exact:
-            self._add_exact(deltas)
+        if self._merge_many is not None:
+            self._add_exact(deltas, self._merge_many)
             return
         while True:
             sibling, parent = _relatives(self._root, node)
@@ -59,7 +60,7 @@ class PartialSums:
                 deltas = [self._merge(a, b) for a, b in zip(deltas, other, strict=True)]
             node = parent
 
-    def _add_exact(self, deltas: list[Arrays]) -> None:
+    def _add_exact(self, deltas: list[Arrays], merge_many: MergeMany) -> None:
         """Add deltas whose order makes no difference."""
         while True:
             with self._lock:
@@ -68,26 +69,20 @@ class PartialSums:
                     return
                 waiting = self._waiting
                 self._waiting = []
-            deltas = self._merge_exact(waiting)
+            deltas = _merge_blocks(waiting, merge_many)
 
     def _are_enough(self) -> bool:
         """Return whether the waiting sums are worth a merge."""
-        if self._merge_many is None:
+        if not self._waits:
             return len(self._waiting) > 1
         sizes = [sum(nbytes(delta) for delta in deltas) for deltas in self._waiting]
         return len(sizes) > 1 and sum(sizes) >= 2 * max(sizes)
 
-    def _merge_exact(self, waiting: list[list[Arrays]]) -> list[Arrays]:
-        """Merge waiting sums, block by block."""
-        if self._merge_many is not None:
-            return [self._merge_many(deltas) for deltas in zip(*waiting, strict=True)]
-        return [reduce(self._merge, deltas) for deltas in zip(*waiting, strict=True)]
-
     def items(self) -> list[tuple[Node, list[Arrays]]]:
         """Return the sums that are left, in the order of their shards."""
         with self._lock:
-            if self._waiting:
-                self._waiting = [self._merge_exact(self._waiting)]
+            if self._waiting and self._merge_many is not None:
+                self._waiting = [_merge_blocks(self._waiting, self._merge_many)]
                 return [(self._root, self._waiting[0])]
             return sorted(self._sums.items(), key=lambda item: item[0])
 
@@ -96,6 +91,11 @@ class PartialSums:
         ((node, deltas),) = self.items()
         assert node == self._root, f"shards {node} of {self._root}"
         return deltas
+
+
+def _merge_blocks(sums: list[list[Arrays]], merge_many: MergeMany) -> list[Arrays]:
+    """Merge sums block by block. Each of them has one delta per block."""
+    return [merge_many(deltas) for deltas in zip(*sums, strict=True)]
 
 
 def _relatives(root: Node, node: Node) -> tuple[Node, Node]:

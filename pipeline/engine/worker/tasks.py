@@ -210,10 +210,13 @@ def write_block(job: Job, step: int, block: int, arrays: Arrays, behind: WriteBe
 
 def score_chunks(job: Job, data: DataRef, chunks: range, step: int, state_steps: list[int]) -> list[Arrays]:
     """Score some chunks; see `_score_chunk`. ``state_steps`` has a number for each chunk."""
-    return [_score_chunk(job, data, *each, step) for each in zip(chunks, state_steps, strict=True)]
+    scores = []
+    for index, state_step in zip(chunks, state_steps, strict=True):
+        scores.append(_score_chunk(job, data, index, step, state_step))
+    return scores
 
 
-def _score_chunk(job: Job, data: DataRef, index: int, state_step: int, step: int) -> Arrays:
+def _score_chunk(job: Job, data: DataRef, index: int, step: int, state_step: int) -> Arrays:
     """Score a training chunk with its state of ``state_step``, or a held-out chunk (``state_step`` 0)."""
     model = StoredModel(job, step)
     chunk = CACHE.get(chunk_key(job, data, index))

@@ -54,7 +54,7 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
     name: ClassVar[str] = "lda"
     # Enough for a thousand threads. Sums of counts are the same for any number of shards.
     default_max_shards: ClassVar[int] = 4096
-    merges_many: ClassVar[bool] = True
+    waits_to_merge: ClassVar[bool] = True
     size_hint: ClassVar[str] = "lower n_components, cut the model with n_blocks"
     #: Whether the sampler has kernels for CUDA.
     has_cuda_kernels: ClassVar[bool] = False

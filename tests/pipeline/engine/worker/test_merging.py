@@ -17,6 +17,10 @@ def add(left, right):
     return {"sum": left["sum"] + right["sum"]}
 
 
+def add_all(deltas):
+    return {"sum": sum(delta["sum"] for delta in deltas)}
+
+
 def tree(first, stop):
     """Return the merge tree of the shards first to stop - 1, written with parentheses."""
     if stop - first == 1:
@@ -29,11 +33,11 @@ def tree(first, stop):
 @pytest.mark.parametrize("n_holders", [1, 3, 26])
 def test_the_order_of_merging_is_that_of_the_tree(n_shards, n_holders):
     draw = random.Random(n_shards * n_holders)
-    holders = [PartialSums(n_shards, join, is_exact=False) for _ in range(n_holders)]
+    holders = [PartialSums(n_shards, join) for _ in range(n_holders)]
     for shard in draw.sample(range(n_shards), n_shards):
         draw.choice(holders).add((shard, shard + 1), [{"text": chr(ord("a") + shard)}])
     draw.shuffle(holders)
-    total = PartialSums(n_shards, join, is_exact=False)
+    total = PartialSums(n_shards, join)
     for holder in holders:
         for node, deltas in holder.items():
             total.add(node, deltas)
@@ -41,14 +45,14 @@ def test_the_order_of_merging_is_that_of_the_tree(n_shards, n_holders):
 
 
 def test_consecutive_shards_leave_few_sums():
-    sums = PartialSums(1024, join, is_exact=False)
+    sums = PartialSums(1024, join)
     for shard in range(300, 300 + 64):
         sums.add((shard, shard + 1), [{"text": "x"}])
     assert len(sums.items()) <= 12
 
 
 def test_exact_sums_are_merged_at_once():
-    sums = PartialSums(100, add, is_exact=True)
+    sums = PartialSums(100, add, add_all)
     for shard in (7, 99, 3):
         sums.add((shard, shard + 1), [{"sum": shard}, {"sum": 10 * shard}])
     ((_, deltas),) = sums.items()
@@ -60,9 +64,9 @@ def test_exact_sums_wait_until_they_are_as_large_as_the_largest():
 
     def add_many(deltas):
         merges.append(len(deltas))
-        return {"sum": sum(delta["sum"] for delta in deltas)}
+        return add_all(deltas)
 
-    sums = PartialSums(16, add, is_exact=True, merge_many=add_many)
+    sums = PartialSums(16, add, add_many, waits=True)
     sums.add((0, 1), [{"sum": np.ones(8, np.int64)}])
     for shard in range(1, 9):
         sums.add((shard, shard + 1), [{"sum": np.ones(1, np.int64)}])
@@ -73,9 +77,9 @@ def test_exact_sums_wait_until_they_are_as_large_as_the_largest():
     np.testing.assert_array_equal(delta["sum"], np.full(8, 10))
 
 
-@pytest.mark.parametrize("is_exact", [False, True])
-def test_threads_lose_no_delta(is_exact):
-    sums = PartialSums(256, add, is_exact)
+@pytest.mark.parametrize("merge_many", [None, add_all])
+def test_threads_lose_no_delta(merge_many):
+    sums = PartialSums(256, add, merge_many)
 
     def add_some(first):
         for shard in range(first, 256, 4):

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..stores.corpus import DOCUMENT_COLUMNS
 from ..stores.store import DataError
 
 #: The types of kept columns in a corpus, by kind. The first kind that fits is taken.
@@ -39,7 +40,7 @@ DOUBLE_DIGITS = 15
 #: Tests for Arrow's types of text. CSV is read as binary, and polars has views.
 TEXT_TYPES = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_binary)
 #: Names of columns that a table of documents, or of their weights, has already.
-RESERVED = ("key", "file", "chunk", "row", "document", "weights")
+RESERVED = (*DOCUMENT_COLUMNS, "document", "weights")
 
 
 def check_kept_names(names: Sequence[str]) -> None:

@@ -39,6 +39,8 @@ from .store import DataError, JsonObject, Store, check_format, encode_json
 #: Since format 2, the rows of chunks are in a file of their own. In format 1, they are in corpus.json.
 FORMAT = 2
 OLDEST_FORMAT = 1
+#: Columns of every table of documents. Its other columns are those that ingest kept.
+DOCUMENT_COLUMNS = ("key", "file", "chunk", "row")
 #: Name in the store of the array ``Chunk.word_to_doc_order``.
 PERMUTATION = "place"
 #: The arrays of a chunk that hold its document order.
@@ -83,7 +85,7 @@ class Corpus:
     chunks : list of ChunkInfo
         Numbers of documents and tokens of each chunk of this part.
     meta : dict
-        Content of ``corpus.json``.
+        The values of ``corpus.json``.
 
     Raises
     ------
@@ -125,7 +127,7 @@ class Corpus:
         check_format(self.meta, "corpus", FORMAT, self.url, OLDEST_FORMAT)
         if part not in self.meta["parts"]:
             raise ValueError(f"part={part!r} is not known: choose one of {', '.join(self.meta['parts'])}")
-        #: The folder of all files except corpus.json.
+        #: The content: the folder of all files except corpus.json.
         self.content = content_store(self.store, self.meta)
 
     def __repr__(self) -> str:
@@ -213,8 +215,8 @@ class Corpus:
     @cached_property
     def kept_columns(self) -> list[str]:
         """Names of the columns of the source that ingest kept, such as date and title."""
-        options = self.meta["about"].get("identity", {}).get("options", {})
-        return list(options.get("keep", []))
+        # Reading no row reads the schema only.
+        return [name for name in self.read_rows(0, 0).column_names if name not in DOCUMENT_COLUMNS]
 
     def read_rows(self, first: int, stop: int, columns: Sequence[str] | None = None) -> pa.Table:
         """Read the documents ``first`` to ``stop - 1`` of the table of documents, without reading the rest of it.
@@ -249,7 +251,7 @@ class Corpus:
 
 
 def content_store(store: Store, meta: Mapping[str, Any]) -> Store:
-    """Return the folder of a corpus's content, given its corpus.json."""
+    """Return the folder of a corpus's content, given the values of its corpus.json."""
     folder = meta.get("content", "")
     return store.child(folder) if folder else store
 
@@ -285,8 +287,8 @@ def commit_corpus(
     vocabulary: pa.Table,
     parts: Mapping[str, Sequence[ChunkInfo]],
     ordered: bool,
-    content_hash: str,
-    metadata: dict[str, Any],
+    corpus_hash: str,
+    about: dict[str, Any],
     check_lock: Callable[[], None] | None = None,
     folder: str = "",
 ) -> None:
@@ -295,31 +297,31 @@ def commit_corpus(
     A writer with a lock passes ``check_lock``, which raises Locked if the lock is lost. So does this function if there
     is a corpus.json already, which only another writer can have written.
 
-    The chunks and documents-<part>.parquet must exist already, in ``folder`` below the store. ``metadata`` is what
-    `inspect` shows in addition: the source, its options and the version.
+    The chunks and documents-<part>.parquet must exist already, in ``folder``, which is the folder of content below the
+    store. ``about`` is what `inspect` shows in addition: the source, its options and the version.
     """
     # corpus.json comes last. A reader that finds it also finds everything that it describes.
-    content: JsonObject = {
+    meta: JsonObject = {
         "kind": "corpus",
         "format": FORMAT,
         "n_words": vocabulary.num_rows,
         "ordered": ordered,
         "vocabulary_hash": vocabulary_hash(vocabulary["word"].to_pylist()),
-        "hash": content_hash,
+        "hash": corpus_hash,
         "parts": {part: _totals(chunks) for part, chunks in parts.items()},
-        "about": metadata,
+        "about": about,
     }
     if folder:
-        content["content"] = folder
-    files = content_store(store, content)
-    files.write_parquet("vocabulary.parquet", vocabulary)
+        meta["content"] = folder
+    content = content_store(store, meta)
+    content.write_parquet("vocabulary.parquet", vocabulary)
     for part, chunks in parts.items():
-        files.write_parquet(f"chunks-{part}.parquet", _chunk_table(chunks))
+        content.write_parquet(f"chunks-{part}.parquet", _chunk_table(chunks))
     if check_lock is None:
-        store.write_json("corpus.json", content)
+        store.write_json("corpus.json", meta)
         return
     check_lock()
-    if not write_if_unchanged(store, "corpus.json", encode_json(content), tag=""):
+    if not write_if_unchanged(store, "corpus.json", encode_json(meta), tag=""):
         raise Locked(f"{store.url}: this process lost its lock, and another one has written a corpus here")
 
 

@@ -36,6 +36,7 @@ def _write_selection(store: Store, corpus: Corpus, is_wanted: np.ndarray) -> Non
         document_frequency += counts.getnnz(axis=0)
         infos.append(write_chunk(store, "train", chunk))
     store.write_parquet("documents-train.parquet", corpus.documents.filter(pa.array(is_wanted)))
+    store.write_parquet("documents-held_out.parquet", corpus.documents.slice(0, 0))
     vocabulary = pa.table(
         {
             "word": corpus.vocabulary["word"],
@@ -43,10 +44,10 @@ def _write_selection(store: Store, corpus: Corpus, is_wanted: np.ndarray) -> Non
             "document_frequency": document_frequency,
         }
     )
-    # Which documents of which corpus: this decides the content, and needs no second pass over the chunks.
+    # The corpus and the choice of documents decide the selection, so their digest needs no second pass over the chunks.
     digest = hashlib.sha256(corpus.hash.encode() + np.packbits(is_wanted).tobytes()).hexdigest()[:32]
     commit_corpus(
-        store, vocabulary, {"train": infos, "held_out": []}, corpus.is_ordered, digest, metadata={"of": corpus.url}
+        store, vocabulary, {"train": infos, "held_out": []}, corpus.is_ordered, digest, about={"of": corpus.url}
     )
 
 

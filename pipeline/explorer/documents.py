@@ -20,8 +20,6 @@ from ...io.readers.source import Partition
 from ...io.stores.corpus import Corpus
 from ...io.stores.store import DataError
 
-#: Columns of the table of documents that are not metadata.
-OWN_COLUMNS = ("key", "file", "chunk", "row")
 #: Row groups of the table of documents, and partitions of the source, that are kept in memory.
 KEPT = 6
 #: Rows of single documents that are kept, for lists that are shown again.
@@ -57,11 +55,6 @@ class DocumentTable:
         metadata = self._file.metadata
         rows = [metadata.row_group(index).num_rows for index in range(metadata.num_row_groups)]
         return np.cumsum([0, *rows]).tolist()
-
-    @cached_property
-    def metadata_columns(self) -> list[str]:
-        """Names of the columns of metadata that ingest kept."""
-        return [name for name in self._file.schema_arrow.names if name not in OWN_COLUMNS]
 
     def group(self, index: int) -> pa.Table:
         """Return one row group of the table of documents."""

@@ -84,7 +84,7 @@ def _topic_answers(explorer: TopicExplorer) -> JsonObject:
         listed["documents"] = listed["documents"][:FILE_DOCUMENTS]
         documents.update(entry["document"] for entry in listed["documents"])
         found[f"documents?topic={topic}"] = listed
-        for column in explorer.documents.metadata_columns:
+        for column in explorer.documents.corpus.kept_columns:
             found[f"groups?topic={topic}&column={column}"] = explorer.answer_groups(topic, column)
     for word in words:
         found[f"word?word={word}"] = explorer.answer_word(word)

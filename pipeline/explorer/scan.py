@@ -54,7 +54,7 @@ class Scan:
         self._ranks = np.empty(0)
         self._together = scipy.sparse.csr_matrix((n_topics, n_topics), dtype=np.float32)
         self._occurrences = np.zeros(n_topics)
-        self._groups = {name: Groups({}, [], [], []) for name in table.metadata_columns}
+        self._groups = {name: Groups({}, [], [], []) for name in table.corpus.kept_columns}
         self._thread = threading.Thread(target=self._run, name="explorer-scan", daemon=True)
 
     def start(self) -> None:

@@ -99,7 +99,7 @@ class TopicExplorer:
             "compared": self.comparison is not None,
             "can_name": self.model.is_saved,
             "documents": len(self.documents) if self.documents is not None else 0,
-            "columns": self.documents.metadata_columns if self.documents is not None else [],
+            "columns": self.documents.corpus.kept_columns if self.documents is not None else [],
         }
 
     def answer_comparison(self) -> JsonObject:
@@ -150,7 +150,7 @@ class TopicExplorer:
 
     def answer_groups(self, topic: int, column: str) -> JsonObject:
         """The mean share of a topic in groups of documents, by a column of metadata."""
-        if self.scan is None or self.documents is None or column not in self.documents.metadata_columns:
+        if self.scan is None or self.documents is None or column not in self.documents.corpus.kept_columns:
             raise DataError(f"the corpus has no column {column!r}")
         return {"column": column, "groups": self.scan.groups(column, topic)}
 
@@ -186,7 +186,7 @@ class TopicExplorer:
             "document": document,
             "key": str(row["key"]),
             "file": str(row.get("file", "")),
-            "metadata": {name: str(row[name]) for name in self.documents.metadata_columns if row[name] is not None},
+            "metadata": {name: str(row[name]) for name in self.documents.corpus.kept_columns if row[name] is not None},
             "tokens": len(corpus_ids),
             "unknown": int((known < 0).sum()),
             "topics": [{"topic": k, "share": round(float(shares[k]), 4)} for k in best],

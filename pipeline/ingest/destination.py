@@ -1,4 +1,4 @@
-"""What the folder of a new corpus holds already: the same corpus, another one, an unfinished one, or other files."""
+"""Looks at the folder of a new corpus. It may hold the same corpus, another one, an unfinished one, or other files."""
 
 from collections.abc import Iterable, Sequence
 
@@ -8,12 +8,13 @@ from ...io.stores.store import DataError, JsonObject, check_free
 from .identity import Identity, describe_difference
 from .job import BAD_LINES, PARTS, Job, content_folder
 
-#: While this file exists below ``.work``, all files of the names in CONTENT were written by an ingest.
+#: While this file exists below ``.work``, an ingest has written all files of the names in LOOSE_NAMES.
 BEGUN = "begun.json"
-#: What it contains when all files but that of bad lines are in folders of content.
+#: The value of this file when only bad lines are outside a folder of content.
 IN_FOLDER = {"content": True}
-#: The files and folders of a corpus of an earlier version, without corpus.json, and the file of bad lines.
-CONTENT = (
+#: Files and folders that are not in a folder of content: those of a corpus of an earlier version, without corpus.json,
+#: and the file of bad lines.
+LOOSE_NAMES = (
     *PARTS,
     *(f"{table}-{part}.parquet" for table in ("documents", "chunks") for part in PARTS),
     "vocabulary.parquet",
@@ -30,7 +31,7 @@ def has_corpus(job: Job, reader: Reader, identity: Identity) -> bool:
     if not job.store.exists("corpus.json"):
         return False
     found: Identity | None = Corpus(job.corpus).meta["about"].get("identity")
-    # The content of data in memory is not compared, so such a corpus is never taken for the same.
+    # Data in memory is not compared, so a corpus of such data is never taken for the same.
     is_same = found == identity and reader.is_repeatable
     if not is_same and not job.options.overwrite:
         raise DataError(
@@ -52,21 +53,21 @@ def prepare(job: Job, reader: Reader) -> None:
     if job.store.exists("corpus.json"):
         replaced = job.store.read_json("corpus.json")
     loose_names = _loose_names(job, replaced)
-    content = [name for name in loose_names if job.store.exists(name)]
-    if content and not work_names and replaced is None:
+    present = [name for name in loose_names if job.store.exists(name)]
+    if present and not work_names and replaced is None:
         raise DataError(
-            f"{job.corpus}: {', '.join(content)} would be overwritten, and no ingest wrote that; choose another folder"
+            f"{job.corpus}: {', '.join(present)} would be overwritten, and no ingest wrote that; choose another folder"
         )
     # The mark comes before the first deletion. If this process is killed in between, the next ingest finds files
     # without corpus.json, and must recognise them as its own. It says whether they can be outside a folder of content.
-    job.store.write_json(f".work/{BEGUN}", {} if loose_names == CONTENT else IN_FOLDER)
+    job.store.write_json(f".work/{BEGUN}", {} if loose_names == LOOSE_NAMES else IN_FOLDER)
     if replaced is not None:
         work_names = _mark_replaced(job, replaced, work_names)
     job.store.delete("corpus.json")
     own_work = job.work.rpartition("/")[2]
     if reader.is_repeatable and set(work_names) == {BEGUN, own_work}:
         return
-    for name in content:
+    for name in present:
         job.store.delete(name)
     _delete_work(job, work_names)
     job.store.write_json(f".work/{BEGUN}", IN_FOLDER)
@@ -86,7 +87,7 @@ def _loose_names(job: Job, replaced: JsonObject | None) -> Sequence[str]:
         replaced = job.store.read_json(begun)
     if replaced is not None and "content" in replaced:
         return [BAD_LINES]
-    return CONTENT
+    return LOOSE_NAMES
 
 
 def _mark_replaced(job: Job, replaced: JsonObject, work_names: list[str]) -> list[str]:

@@ -31,7 +31,7 @@ FILE_OPTIONS = ("vocabulary_file", "keys_file")
 
 
 class Identity(TypedDict):
-    """Everything that decides the content of a corpus. It is stored in corpus.json, and never has other keys."""
+    """Everything that decides which corpus is made. It is stored in corpus.json, and never has other keys."""
 
     source: list[list[str | int]]  # name, size and version of each file
     reader: str
@@ -58,12 +58,12 @@ def identity_of(reader: Reader, options: IngestOptions, vocabulary: pa.Table | N
 
 
 def _recorded(options: IngestOptions) -> dict[str, object]:
-    """Return the options that decide the content. Later ones are included only if they are used.
+    """Return the options that decide which corpus is made. Later ones are included only if they are used.
 
     A corpus of an earlier version, which does not have them, is then recognised.
     """
     defaults = IngestOptions()
-    # Whether a corpus may be overwritten, or when an ingest gives up, does not change its content.
+    # Whether a corpus may be overwritten, or when an ingest gives up, does not change the corpus.
     recorded = asdict(replace(options, overwrite=False, max_bad_lines=defaults.max_bad_lines))
     for name in LATER_OPTIONS:
         if not recorded[name] or recorded[name] == getattr(defaults, name):
@@ -76,8 +76,8 @@ def _recorded(options: IngestOptions) -> dict[str, object]:
 
 def digest_of(identity: Identity) -> str:
     """Return a name for the work files. Those of another version, or for another format, get another name."""
-    content = dict(identity) | {"version": version("corpusmill"), "format": FORMAT}
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+    values = dict(identity) | {"version": version("corpusmill"), "format": FORMAT}
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def describe_difference(found: Identity | None, wanted: Identity) -> str:

@@ -181,7 +181,7 @@ def _new_job(
 ) -> Job:
     source_bytes = sum(file.size for file in reader.files)
     n_buckets = source_bytes // (BYTES_PER_WORD_BYTE * tasks.BUCKET_BYTES)
-    # Data in memory of any content has the same identity.
+    # All data in memory has the same identity.
     digest = uuid.uuid4().hex[:16]
     if reader.is_repeatable:
         digest = digest_of(identity)

@@ -230,7 +230,7 @@ class Ingest:
             for chunk in written[part]:
                 digest.update(f"{part} {chunk['digest']}\n".encode())
         infos = {part: [ChunkInfo(**chunk["info"]) for chunk in written[part]] for part in PARTS}
-        content_hash = digest.hexdigest()[:32]
+        corpus_hash = digest.hexdigest()[:32]
         about["identity"] = self.identity
         columns = self.reader.column_names()
         if columns is not None:
@@ -243,7 +243,7 @@ class Ingest:
             vocabulary,
             infos,
             self.reader.is_ordered,
-            content_hash,
+            corpus_hash,
             about,
             self.check_lock,
             self.job.folder,

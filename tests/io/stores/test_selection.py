@@ -34,3 +34,14 @@ def test_a_selection_is_made_once(tmp_path):
     again = select_documents(corpus, ["something else"], tmp_path / "selected")
     assert again.hash == first.hash
     np.testing.assert_array_equal(again.read_chunk(0).words, first.read_chunk(0).words)
+
+
+def test_a_selection_has_the_kept_columns(tmp_path):
+    rows = "text,title\nred fish,first\nblue fish,second\n"
+    (tmp_path / "a.csv").write_text(rows)
+    options = IngestOptions(text="text", keep=("title",))
+    corpus = ingest(str(tmp_path / "a.csv"), str(tmp_path / "corpus"), options)
+    selected = select_documents(corpus, [str(tmp_path / "a.csv")], tmp_path / "selected")
+    assert selected.kept_columns == corpus.kept_columns == ["title"]
+    assert selected.documents["title"].to_pylist() == ["first", "second"]
+    assert selected.held_out.kept_columns == ["title"]

@@ -4,11 +4,13 @@ The store is the only truth. Tasks exchange names, numbers and deltas, so a lost
 computed in the current epoch.
 """
 
+import contextlib
 import time
 import uuid
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 
 from ...io.stores.commit import read_commit
@@ -34,7 +36,7 @@ from .plan import describe_devices, make_plan
 from .run import FORMAT, OLDEST_FORMAT, OwnedRun, RunStore, describe
 from .sweeps import SweptRange
 from .worker import tasks
-from .worker.contributions import SweepPhase
+from .worker.contributions import Meanwhile, SweepPhase, SweepStopped, do_nothing
 
 #: Tasks that score chunks, for each thread of the workers. With one task per chunk, large corpora would have too many.
 SCORES_PER_THREAD = 4
@@ -109,9 +111,9 @@ class _Engine:
     def train(self) -> str:
         with ThreadPoolExecutor(1, "corpusmill-prune") as pool:
             reason = self._train(pool)
-        # The run's folder is complete when training ends.
+        # The run's folder is complete when training ends, without a step that was begun and not needed.
         self._check_pruning()
-        self.run.prune()
+        self.run.prune(is_over=True)
         return reason
 
     def _train(self, pool: ThreadPoolExecutor) -> str:
@@ -133,17 +135,37 @@ class _Engine:
             )
         )
         reason = self._reason_to_end(step, rows)
+        finish_last = do_nothing
         while not reason:
             step += 1
-            rows = [*rows, self._epoch(step, rows)]
-            self._commit(step, rows, pool)
+            try:
+                # During its sweeps, the step before is committed.
+                row = self._epoch(step, rows, finish_last)
+            except SweepStopped:
+                return self._end(step - 1, rows, "stopped")
+            rows = [*rows, row]
             reason = self._reason_to_end(step, rows)
-            if step % rounds == 0:
-                stopped = self._emit(EpochFinished(step // rounds, rows[-1]))
-                self._describe(step)
-                if stopped and not reason:
-                    reason = "stopped"
-        self._emit(RunFinished(self.run.url, step // rounds, reason, rows[-1] if rows else {}))
+            finish_last = partial(self._finish, step, rows, pool)
+        # A callback that stops training changes nothing here.
+        with contextlib.suppress(SweepStopped):
+            finish_last()
+        return self._end(step, rows, reason)
+
+    def _finish(self, step: int, rows: list[Metrics], pool: ThreadPoolExecutor) -> None:
+        """Commit a step, and report the epoch if this was its last step; raise SweepStopped if a callback says so."""
+        self._commit(step, rows, pool)
+        rounds = self.algorithm.rounds
+        if step % rounds:
+            return
+        is_stopped = self._emit(EpochFinished(step // rounds, rows[-1]))
+        self._describe(step)
+        if is_stopped:
+            raise SweepStopped
+
+    def _end(self, step: int, rows: list[Metrics], reason: str) -> str:
+        """Report the end of training, and return its reason."""
+        epoch = step // self.algorithm.rounds
+        self._emit(RunFinished(self.run.url, epoch, reason, rows[-1] if rows else {}))
         return reason
 
     def _idle_warning(self) -> str:
@@ -220,19 +242,29 @@ class _Engine:
 
     # --- one step ---
 
-    def _epoch(self, step: int, rows: list[Metrics]) -> Metrics:
+    def _epoch(self, step: int, rows: list[Metrics], finish_last: Meanwhile) -> Metrics:
+        """Train a step, and return its row of metrics. ``finish_last`` commits the step before.
+
+        It is called while workers sweep, so that they do not wait for the disk or the store. They need only the blocks
+        and the shared arrays of the last step, which are written.
+        """
         started = time.perf_counter()
         rounds = self.algorithm.rounds
         # Each round sweeps every rounds-th shard, so all shards are swept once per epoch.
         shards = range((step - 1) % rounds, len(self.shards), rounds)
         epoch = self._epoch_of(step)
-        self._emit(EpochStarted(epoch, tuple(shards)))
+
+        def begin() -> None:
+            finish_last()
+            self._emit(EpochStarted(epoch, tuple(shards)))
+
         sums: Arrays = {}
         totals: Arrays = {}
         measured: Metrics = {}
         seconds_merge = 0.0
+        seconds_waited = 0.0
         for range_index in range(self.algorithm.n_ranges):
-            swept = self._sweep(step, shards, range_index)
+            swept = self._sweep(step, shards, range_index, begin if range_index == 0 else do_nothing)
             # In the order of the shards, and then of the blocks, so that floating-point sums have the same bits in
             # every run.
             for report in swept.reports:
@@ -240,6 +272,7 @@ class _Engine:
                 _add_numbers(measured, {f"seconds_{cause}": value for cause, value in report["seconds"].items()})
                 _add_numbers(measured, report["device"])
                 _add_numbers(measured, report["requests"])
+            seconds_waited += swept.seconds_waited
             merging = time.perf_counter()
             updated = swept.update()
             for applied in updated:
@@ -251,7 +284,7 @@ class _Engine:
         metrics = self._reduce_shared(step, totals, sums, rows)
         # Those of this process: of this step, and of committing the last one.
         _add_numbers(measured, REQUESTS.take())
-        elapsed = time.perf_counter() - started
+        elapsed = time.perf_counter() - started - seconds_waited
         tokens = sum(self.shard_tokens[s] for s in shards)
         before = rows[-1]["training_seconds"] if rows else 0.0
         row = {
@@ -267,8 +300,8 @@ class _Engine:
         }
         return row | self._scores(step)
 
-    def _sweep(self, step: int, shards: range, range_index: int) -> SweptRange:
-        """Sweep the shards for one range of blocks, and emit an event per shard."""
+    def _sweep(self, step: int, shards: range, range_index: int, meanwhile: Meanwhile) -> SweptRange:
+        """Sweep the shards for one range of blocks, and emit an event per shard; call ``meanwhile`` before."""
         n_ranges = self.algorithm.n_ranges
         phase = SweepPhase(self.job, step, range_index, shards, len(self.shards[0]), len(self.data.chunks))
         tokens = [self.shard_tokens[shard] for shard in shards]
@@ -291,7 +324,7 @@ class _Engine:
             self._emit(CellsTrained(self._epoch_of(step), cells, cells * cell_tokens, worker, {"kernel": seconds}))
 
         swept = SweptRange(self.executor, phase, tokens, emit, emit_cells)
-        swept.sweep()
+        swept.sweep(meanwhile)
         return swept
 
     def _shares_of_progress(self, tokens: int) -> tuple[float, float]:

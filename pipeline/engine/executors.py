@@ -21,11 +21,13 @@ from .worker.contributions import (
     Contribution,
     ContributionLost,
     Fetch,
+    Meanwhile,
     OnSwept,
     Pieces,
     ShardList,
     Source,
     SweepPhase,
+    Swept,
     sweep_shards,
     update_blocks,
 )
@@ -86,11 +88,18 @@ class Executor(ABC):
 
     @abstractmethod
     def sweep(
-        self, phase: SweepPhase, positions: list[int], tokens: list[int], on_swept: OnSwept
-    ) -> list[Contribution]:
+        self,
+        phase: SweepPhase,
+        positions: list[int],
+        tokens: list[int],
+        on_swept: OnSwept,
+        meanwhile: Meanwhile,
+    ) -> Swept:
         """Sweep the shards at these positions, and return what the workers contribute.
 
         ``tokens`` has the size of each shard. Shards of workers that died during the sweep are in no contribution.
+        ``meanwhile`` is called once, before the first call of ``on_swept``. The workers sweep during this call, if
+        they are other processes. If it raises an error, such as `SweepStopped`, the sweep ends.
         """
 
     @abstractmethod
@@ -150,10 +159,18 @@ class Synchronous(Executor):
         return ((i, function(*a)) for i, a in enumerate(arguments))
 
     def sweep(
-        self, phase: SweepPhase, positions: list[int], tokens: list[int], on_swept: OnSwept
-    ) -> list[Contribution]:
+        self,
+        phase: SweepPhase,
+        positions: list[int],
+        tokens: list[int],
+        on_swept: OnSwept,
+        meanwhile: Meanwhile,
+    ) -> Swept:
         """Sweep the shards in order."""
-        return [sweep_shards(phase, ShardList(positions), on_swept)]
+        started = time.perf_counter()
+        meanwhile()
+        waited = time.perf_counter() - started
+        return Swept([sweep_shards(phase, ShardList(positions), on_swept)], waited)
 
     def update(
         self, phase: SweepPhase, contributions: list[Contribution], blocks: list[int]
@@ -245,8 +262,13 @@ class OnDask(Executor):
                 future.release()
 
     def sweep(
-        self, phase: SweepPhase, positions: list[int], tokens: list[int], on_swept: OnSwept
-    ) -> list[Contribution]:
+        self,
+        phase: SweepPhase,
+        positions: list[int],
+        tokens: list[int],
+        on_swept: OnSwept,
+        meanwhile: Meanwhile,
+    ) -> Swept:
         """Sweep with one task per worker. Each worker begins with shards near those that it swept before."""
         from .cluster.sweep import ClusterSweep
 
@@ -255,7 +277,7 @@ class OnDask(Executor):
             homes.setdefault(address, []).append(position)
         sweep = ClusterSweep(self.client, phase, homes, on_swept, self._fail)
         with self._unless_stalled(lambda: sweep.keys):
-            return sweep.run()
+            return sweep.run(meanwhile)
 
     def update(
         self, phase: SweepPhase, contributions: list[Contribution], blocks: list[int]

@@ -240,8 +240,8 @@ class OwnedRun(RunStore):
         owners[step] = self.owner
         self.file.replace({"step": step, "owners": owners})
 
-    def prune(self) -> None:
-        """Delete the folders of steps that are not valid, except those that this process writes now."""
+    def prune(self, is_over: bool = False) -> None:
+        """Delete the folders of steps that are not valid, except those that this process writes if it is not over."""
         # Another thread may commit a step meanwhile. This thread works with one version of HEAD.
         head = self.file.content
         step: int = head["step"]
@@ -252,7 +252,8 @@ class OwnedRun(RunStore):
                 continue
             number = int(match[1])
             owner = int(match[2] or 0)
-            is_in_use = owners.get(number) == owner or (number > step and owner == self.owner)
+            is_being_written = not is_over and number > step and owner == self.owner
+            is_in_use = owners.get(number) == owner or is_being_written
             # Folders of a later owner must stay: this process may be paused here for any time.
             if owner <= self.owner and not is_in_use:
                 self.store.delete(f"epochs/{name}")

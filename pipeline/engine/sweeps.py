@@ -7,7 +7,7 @@ computes it, and deltas are merged in an order that does not depend on it either
 from collections.abc import Callable
 
 from .executors import Executor, OnCells, TaskLost
-from .worker.contributions import Contribution, ContributionLost, SweepPhase
+from .worker.contributions import Contribution, ContributionLost, Meanwhile, SweepPhase, do_nothing
 from .worker.tasks import AppliedBlock, SweepProgress, SweepReport
 
 #: A shard that was lost this many times in one step, with the worker that swept it, is not swept again.
@@ -33,6 +33,8 @@ class SweptRange:
         self._emitted: set[int] = set()
         self._cells_emitted = 0
         self._sweeps = 0
+        #: Seconds in which nothing was swept because the client did something else.
+        self.seconds_waited = 0.0
         self._contributions: list[Contribution] = []
         self._applied: dict[int, AppliedBlock] = {}  # by block
 
@@ -49,8 +51,8 @@ class SweptRange:
         """Seconds in which workers that have swept all shards updated the blocks."""
         return sum(contribution.seconds_update for contribution in self._contributions)
 
-    def sweep(self) -> None:
-        """Sweep all shards that no contribution has."""
+    def sweep(self, meanwhile: Meanwhile = do_nothing) -> None:
+        """Sweep all shards that no contribution has. ``meanwhile`` is called once, while the workers sweep."""
         while missing := self._missing():
             if self._sweeps == MAX_SWEEPS:
                 raise TaskLost(
@@ -59,7 +61,10 @@ class SweptRange:
                 )
             self._sweeps += 1
             tokens = [self._tokens[position] for position in missing]
-            self._contributions += self._executor.sweep(self._phase, missing, tokens, self._report)
+            swept = self._executor.sweep(self._phase, missing, tokens, self._report, meanwhile)
+            self._contributions += swept.contributions
+            self.seconds_waited += swept.seconds_waited
+            meanwhile = do_nothing
         for position, report in enumerate(self.reports):
             self._report(position, report)
 

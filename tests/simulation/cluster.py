@@ -8,14 +8,24 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from corpusmill.pipeline.engine.cluster.leases import Pool
-from corpusmill.pipeline.engine.executors import Capacity, Executor, Handle, OnCells, OnSwept, TaskLost, balanced_places
+from corpusmill.pipeline.engine.executors import (
+    Capacity,
+    Executor,
+    Handle,
+    OnCells,
+    OnSwept,
+    TaskLost,
+    balanced_places,
+)
 from corpusmill.pipeline.engine.worker.contributions import (
     Contribution,
     ContributionLost,
+    Meanwhile,
     Pieces,
     ShardSource,
     Source,
     SweepPhase,
+    Swept,
     sweep_shards,
     update_blocks,
 )
@@ -197,8 +207,13 @@ class Simulated(Executor):
                 task.is_cancelled = True
 
     def sweep(
-        self, phase: SweepPhase, positions: list[int], tokens: list[int], on_swept: OnSwept
-    ) -> list[Contribution]:
+        self,
+        phase: SweepPhase,
+        positions: list[int],
+        tokens: list[int],
+        on_swept: OnSwept,
+        meanwhile: Meanwhile,
+    ) -> Swept:
         """Sweep with one task per worker."""
         homes: dict[str, list[int]] = {}
         for position, address in zip(positions, balanced_places(tokens, self.capacities()), strict=True):
@@ -208,7 +223,14 @@ class Simulated(Executor):
         for address in homes:
             handles.append(SimulatedTask(f"sweep {phase.step} {address}", self._sweep, (phase, pool, on_swept)))
             self.cluster.place(handles[-1], address)
-        return self.gather(handles)
+        # Every request to the store pauses, so the workers sweep while the client commits.
+        try:
+            meanwhile()
+        except BaseException:
+            for task in handles:
+                task.is_cancelled = True
+            raise
+        return Swept(self.gather(handles), 0.0)
 
     def _sweep(self, worker: Worker, phase: SweepPhase, pool: Pool, on_swept: OnSwept) -> Contribution:
         found = sweep_shards(phase, Taken(self.world, pool, worker.address), on_swept, "key", worker.address)

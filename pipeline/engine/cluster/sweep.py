@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 from dask.task_spec import Task as DaskTask
 
-from ..worker.contributions import Contribution, OnSwept, SweepPhase
+from ..worker.contributions import Contribution, Meanwhile, OnSwept, SweepPhase, SweepStopped, Swept
 from .leases import Pool
 from .plugins import SWEEP_PREFIX, close_pool, n_left, open_pool, sweep_on_worker, swept_topic, update_on_worker
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 UPDATE_BYTES = 16 << 20
 #: Seconds between two looks whether workers joined.
 LOOK_SECONDS = 1.0
+#: Seconds to wait for the workers' present shards if a sweep is not needed any more.
+STOP_SECONDS = 5.0
 
 
 def workers_of(client: "Client") -> dict[str, Any]:
@@ -100,28 +102,50 @@ class ClusterSweep:
         self._futures: list[Future] = []  # Dask cancels a task whose future is gone
         self._look_at = time.monotonic() + LOOK_SECONDS
         self._found: list[Contribution] = []
+        self._finished = 0.0  # time at which the last task finished
 
     @property
     def keys(self) -> list[str]:
         """Keys of the tasks that have not finished."""
         return list(self._running)
 
-    def run(self) -> list[Contribution]:
-        """Return the contributions of the workers. Shards of workers that died are in none of them."""
+    def run(self, meanwhile: Meanwhile) -> Swept:
+        """Return the contributions of the workers. Shards of workers that died are in none of them.
+
+        ``meanwhile`` is called when the workers have their tasks.
+        """
         pool = Pool.of(self._pool, self._phase.job.training, self._client.id, self._phase.shards, self._homes)
         self._client.run_on_scheduler(open_pool, pool)
         self._client.subscribe_topic(swept_topic(self._phase), self._events.put)
         try:
             self._submit(list(self._homes))
+            meanwhile()
+            done_meanwhile = time.perf_counter()
             while self._running:
                 self._handle_events()
-        except BaseException:
-            # A closed pool ends the sweeps of all workers. If the scheduler is lost, they have ended already.
-            if self._client.status == "running":
-                with contextlib.suppress(OSError):
-                    self._client.run_on_scheduler(close_pool, self._pool)
+        except SweepStopped:
+            self._close_pool()
+            self._await_end()
             raise
-        return self._found
+        except BaseException:
+            self._close_pool()
+            raise
+        return Swept(self._found, max(0.0, done_meanwhile - self._finished))
+
+    def _await_end(self) -> None:
+        """Wait a moment for the workers, which then write no more states."""
+        # A long shard must not keep a user waiting. The next owner of the run deletes what its sweep writes.
+        deadline = time.monotonic() + STOP_SECONDS
+        while time.monotonic() < deadline and not all(future.done() for future in self._futures):
+            with contextlib.suppress(queue.Empty):
+                self._events.get(timeout=0.1)
+
+    def _close_pool(self) -> None:
+        """End the sweeps of all workers after their present shards."""
+        # If the scheduler is lost, they have ended already.
+        if self._client.status == "running":
+            with contextlib.suppress(OSError):
+                self._client.run_on_scheduler(close_pool, self._pool)
 
     def _submit(self, addresses: list[str]) -> None:
         """Submit one task per address."""
@@ -135,7 +159,12 @@ class ClusterSweep:
             self._used.add(address)
         for future in submit_graph(self._client, calls, self._running):
             self._futures.append(future)
-            future.add_done_callback(self._events.put)
+            future.add_done_callback(self._note_end)
+
+    def _note_end(self, future: "Future") -> None:
+        """Handle a task that has finished. A thread of Dask calls this, whatever the main thread does."""
+        self._finished = time.perf_counter()
+        self._events.put(future)
 
     def _handle_events(self) -> None:
         """Wait for events, and handle them. From time to time, use the workers that have joined."""

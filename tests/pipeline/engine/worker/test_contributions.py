@@ -33,10 +33,11 @@ def test_one_worker_updates_the_blocks_that_it_has_swept_alone(tmp_path, n_range
             self.found = []
 
         def sweep(self, phase, *arguments):
-            (contribution,) = super().sweep(phase, *arguments)
+            swept = super().sweep(phase, *arguments)
+            (contribution,) = swept.contributions
             update_if_complete(phase, contribution)
             self.found.append(contribution)
-            return [contribution]
+            return swept
 
         def update(self, *arguments):
             raise AssertionError("the blocks are updated already")

@@ -14,10 +14,10 @@ from ...engine.run import RunStore
 from ...models.base.estimator import Estimator
 from ...models.nmf.restarts import RestartedEstimator
 from ...models.registry import estimator_class
+from ...report import write_report
 from ...views.history import is_engine_metric, last_value
 from ..results import RestartResult, TrainingResult
 from .models import topics_by_size
-from .report import write_report
 
 if TYPE_CHECKING:
     from distributed import Client

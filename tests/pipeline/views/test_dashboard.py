@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 from corpusmill import LDA
-from corpusmill.pipeline.commands.actions.report import write_report
 from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.engine.events import EpochFinished, EpochStarted, RunFinished, RunStarted, ShardSwept
 from corpusmill.pipeline.ingest.ingest import ingest
 from corpusmill.pipeline.ingest.options import IngestOptions
+from corpusmill.pipeline.report import write_report
 from corpusmill.pipeline.views.dashboard import publish
 from helpers.browser import TEXT, Browser
 

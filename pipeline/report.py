@@ -2,20 +2,20 @@
 
 from collections.abc import Mapping
 
-from ....io.stores.corpus import Corpus
-from ....io.stores.open import open_data
-from ....io.stores.store import DataError, Store
-from ...engine.run import RunStore
-from ...formatting import model_title, pluralize
-from ...models.base.capabilities import HasWordVectors
-from ...models.base.estimator import Estimator
-from ...models.base.saved import read_model_meta
-from ...models.base.topics import TopicModel
-from ...models.registry import load_model, model_of_run
-from ...topics import Topic
-from ...views.pages.comparison import render_comparison
-from ...views.pages.contents import Contents
-from ...views.pages.report import render
+from ..io.stores.corpus import Corpus
+from ..io.stores.open import open_data
+from ..io.stores.store import DataError, Store
+from .engine.run import RunStore
+from .formatting import model_title, pluralize
+from .models.base.capabilities import HasWordVectors
+from .models.base.estimator import Estimator
+from .models.base.saved import read_model_meta
+from .models.base.topics import TopicModel
+from .models.registry import load_model, model_of_run
+from .topics import Topic
+from .views.pages.comparison import render_comparison
+from .views.pages.contents import Contents
+from .views.pages.report import render
 
 #: Words shown for each topic.
 N_WORDS = 12

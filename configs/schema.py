@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, field_validator
 
 from .cluster_schema import AnyClusterConfig, LocalConfig
 from .model_schema import AnyModelConfig, LDAConfig
@@ -162,6 +162,27 @@ class ReportConfig(Section):
     n_words: PositiveInt = Field(12, description="Number of words shown of each topic")
 
 
+class MLflowConfig(Section):
+    """Logging of training to MLflow. It needs the extra mlflow."""
+
+    experiment: str = Field("corpusmill", description="Name of the experiment, which is created if it is missing")
+    tracking_uri: str | None = Field(
+        None,
+        description="Where MLflow stores runs, such as http://localhost:5000 or sqlite:///mlflow.db. null means "
+        "MLflow's own setting, such as the variable MLFLOW_TRACKING_URI",
+    )
+
+    @field_validator("tracking_uri")
+    @classmethod
+    def _has_no_password(cls, uri: str | None) -> str | None:
+        if uri is not None and "@" in uri:
+            raise ValueError(
+                "a URI with a name or a password: set the environment variable MLFLOW_TRACKING_URI instead, because "
+                "configurations are stored"
+            )
+        return uri
+
+
 class Config(Section):
     """A whole configuration: which model to train on which data, where, and what to write."""
 
@@ -172,6 +193,7 @@ class Config(Section):
     retrain: RetrainConfig = RetrainConfig()
     cluster: AnyClusterConfig = Field(LocalConfig(), discriminator="kind")
     report: ReportConfig | None = Field(ReportConfig(), description="null means no report")
+    mlflow: MLflowConfig | None = Field(None, description="null means no logging to MLflow")
 
     @property
     def model_url(self) -> str:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
 #: Everything that a run writes below its URL, except the model and the report, which are replaced when training ends.
-RUN_CONTENT = ("run.json", "metrics.jsonl", "epochs", "base", "walks", "restarts")
+RUN_CONTENT = ("run.json", "metrics.jsonl", "epochs", "base", "walks", "restarts", "mlflow.json")
 
 
 def train(

@@ -8,7 +8,7 @@ import click
 from ..terminal import show
 from .errors import ExitCode
 from .options import configs_argument, json_option, set_option
-from .session import job_metrics, load_config, open_session
+from .session import job_metrics, load_config, mlflow_of, open_session
 
 
 @click.command()
@@ -85,10 +85,16 @@ def retrain(
     if dry_run:
         # A dry run must not report success to the monitoring.
         config.run.metrics_file = None
+        config.mlflow = None
     with job_metrics(config, config.retrain.url) as job, open_session(config, as_json) as session:
         request = Request(as_of.date() if as_of else None, fresh, dry_run, verify_digests=verify == "digest")
-        listeners = Listeners(session.display.ingest, [session.display.train, job.observe])
-        found = retrain_model(config, session.client, request, listeners)
+        with mlflow_of(config) as callback:
+            training = [session.display.train, job.observe]
+            if callback is not None:
+                training.append(callback)
+            found = retrain_model(config, session.client, request, Listeners(session.display.ingest, training))
+            if callback is not None and found["status"] in ("published", "refused"):
+                callback.log_version(config.retrain.url, found)
         if found["status"] == "refused":
             job.exit_status = ExitCode.REFUSED
     show.result(found, as_json, lambda: show.retraining(found))

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from ....configs.layers import Layer
     from ....configs.schema import Config
+    from ...mlflow import MLflowCallback
     from ...views.metrics import Job
     from ...views.progress import Display
 
@@ -92,3 +93,15 @@ def job_metrics(config: "Config", url: str) -> Iterator["Job"]:
         except BaseException as error:
             job.exit_status = explain(error).code
             raise
+
+
+@contextmanager
+def mlflow_of(config: "Config") -> "Iterator[MLflowCallback | None]":
+    """Yield the callback that logs to MLflow; None if the configuration does not want it."""
+    if config.mlflow is None:
+        yield None
+        return
+    from ...mlflow import MLflowCallback
+
+    with MLflowCallback(config.mlflow.experiment, tracking_uri=config.mlflow.tracking_uri) as callback:
+        yield callback

@@ -7,7 +7,7 @@ import click
 
 from ..terminal import show
 from .options import config_option, configs_argument, json_option, overwrite_option, set_option
-from .session import Session, job_metrics, load_config, open_session
+from .session import Session, job_metrics, load_config, mlflow_of, open_session
 
 if TYPE_CHECKING:
     from ....configs.schema import Config
@@ -185,4 +185,8 @@ def _train(config: "Config", session: Session, job: "Job", overwrite: bool) -> "
     # Without Bokeh, Dask serves no pages.
     if session.client is not None and session.client.dashboard_link and find_spec("bokeh"):
         session.display.page = session.client.dashboard_link.replace("/status", "/training")
-    return train_model(config, session.client, [session.display.train, job.observe], overwrite)
+    with mlflow_of(config) as callback:
+        callbacks = [session.display.train, job.observe]
+        if callback is not None:
+            callbacks.append(callback)
+        return train_model(config, session.client, callbacks, overwrite)

@@ -1,0 +1,177 @@
+"""The callback that logs to MLflow, with MLflow's own client and a database of runs in a file."""
+
+import logging
+from pathlib import Path
+
+import pytest
+from corpusmill import LDA
+from corpusmill.pipeline.engine.events import EpochFinished
+from corpusmill.pipeline.models.registry import load_model
+from corpusmill.pipeline.models.versions import Versions
+from helpers.nightly import BOATS, BREAD, call, write_configuration, write_day
+
+mlflow = pytest.importorskip("mlflow")
+pytest.importorskip("sqlalchemy")
+
+from corpusmill.pipeline.mlflow import MLflowCallback  # noqa: E402  # it needs MLflow
+
+DOCUMENTS = [BOATS, BREAD] * 8
+
+
+@pytest.fixture(scope="module")
+def uri(tmp_path_factory):
+    """Return where runs are stored. All tests share the database, because MLflow takes seconds to make one."""
+    return f"sqlite:///{tmp_path_factory.mktemp('mlflow')}/mlflow.db"
+
+
+@pytest.fixture
+def client(uri, tmp_path, monkeypatch):
+    """Return MLflow's client, in an empty working directory, which receives the artifacts."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+    return mlflow.MlflowClient(tracking_uri=uri)
+
+
+@pytest.fixture
+def experiment(client, tmp_path):
+    """Return the name of a new experiment."""
+    client.create_experiment(tmp_path.name, artifact_location=f"{tmp_path}/artifacts")
+    return tmp_path.name
+
+
+@pytest.fixture
+def callback(uri, experiment):
+    """Return a callback."""
+    return MLflowCallback(experiment, tracking_uri=uri)
+
+
+def epochs_of(client, run_id):
+    """Return the epochs that a run of MLflow has, in the order of logging."""
+    return [metric.step for metric in client.get_metric_history(run_id, "tokens_per_second")]
+
+
+def runs_of(client, experiment):
+    """Return the runs of an experiment, oldest first."""
+    found = client.get_experiment_by_name(experiment)
+    return client.search_runs([found.experiment_id], order_by=["attributes.start_time"])
+
+
+def stop_after(epoch):
+    """Return a callback that stops training after an epoch."""
+    return lambda event: isinstance(event, EpochFinished) and event.epoch == epoch
+
+
+def test_a_run_has_parameters_and_metrics_by_epoch_and_the_model_and_the_report(client, callback, tmp_path):
+    model = LDA(2, max_iter=4, random_state=7).fit(DOCUMENTS, evaluate_every=2, callbacks=[callback])
+    run = client.get_run(callback.run_id)
+    assert run.info.status == "FINISHED"
+    assert run.data.params["model.n_components"] == "2"
+    assert run.data.params["seed"] == "7"
+    assert run.data.params["data"] == "documents in memory"
+    assert epochs_of(client, callback.run_id) == [1, 2, 3, 4]
+    scores = {m.step: m.value for m in client.get_metric_history(callback.run_id, "log_likelihood")}
+    assert scores == {row["epoch"]: row["log_likelihood"] for row in model.history_ if "log_likelihood" in row}
+    logged = load_model(client.download_artifacts(callback.run_id, "model", str(tmp_path)))
+    assert logged.model_.digest() == model.model_.digest()
+    report = client.download_artifacts(callback.run_id, "report.html", str(tmp_path))
+    assert "LDA of documents in memory" in Path(report).read_text()
+
+
+def test_a_resumed_run_continues_its_run_in_mlflow(client, callback, uri, experiment):
+    LDA(2, max_iter=5).fit(DOCUMENTS, run="run", callbacks=[callback, stop_after(2)])
+    again = MLflowCallback(experiment, tracking_uri=uri)
+    LDA(2, max_iter=6).fit(DOCUMENTS, run="run", callbacks=[again])
+    assert again.run_id == callback.run_id
+    assert epochs_of(client, again.run_id) == [1, 2, 3, 4, 5, 6]
+    run = client.get_run(again.run_id)
+    # MLflow's parameters cannot be changed.
+    assert run.data.params["model.max_iter"] == "5"
+    assert run.data.tags["corpusmill.model.max_iter"] == "6"
+    assert run.data.tags["corpusmill.ended"] == "epochs"
+
+
+def test_epochs_that_were_trained_without_the_callback_are_logged_later(client, callback):
+    LDA(2, max_iter=3).fit(DOCUMENTS, run="run")
+    LDA(2, max_iter=4).fit(DOCUMENTS, run="run", callbacks=[callback])
+    assert epochs_of(client, callback.run_id) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(("error", "status"), [(ValueError, "FAILED"), (KeyboardInterrupt, "KILLED")])
+def test_a_run_that_ends_by_an_error_says_so_and_can_be_resumed(client, callback, error, status):
+    def fail(event):
+        if isinstance(event, EpochFinished) and event.epoch == 2:
+            raise error
+
+    with pytest.raises(error), callback:
+        LDA(2, max_iter=3).fit(DOCUMENTS, run="run", callbacks=[callback, fail])
+    assert client.get_run(callback.run_id).info.status == status
+    LDA(2, max_iter=3).fit(DOCUMENTS, run="run", callbacks=[callback])
+    assert client.get_run(callback.run_id).info.status == "FINISHED"
+    assert epochs_of(client, callback.run_id) == [1, 2, 3]
+
+
+def test_training_goes_on_if_mlflow_refuses_figures(client, callback, caplog):
+    def delete_its_run(event):
+        if isinstance(event, EpochFinished) and event.epoch == 1:
+            client.delete_run(callback.run_id)
+
+    with caplog.at_level(logging.WARNING):
+        model = LDA(2, max_iter=3).fit(DOCUMENTS, run="run", callbacks=[callback, delete_its_run])
+    assert model.n_iter_ == 3
+    assert "training does not stop" in caplog.text
+    deleted = callback.run_id
+    # The same call trains nothing, and logs what is missing.
+    LDA(2, max_iter=3).fit(DOCUMENTS, run="run", callbacks=[callback])
+    assert callback.run_id != deleted
+    assert epochs_of(client, callback.run_id) == [1, 2, 3]
+
+
+def test_the_command_line_logs_to_mlflow_and_overwriting_starts_another_run(client, uri, experiment):
+    write_day(1, DOCUMENTS)
+    write_configuration("lda", run={"url": "run"}, mlflow={"experiment": experiment, "tracking_uri": uri})
+    assert call("run", "my.yaml", "--json") == 0
+    assert call("resume", "run", "--set", "model.max_iter=4", "--json") == 0
+    assert call("run", "my.yaml", "--overwrite", "--json") == 0
+    first, second = runs_of(client, experiment)
+    assert [epochs_of(client, run.info.run_id) for run in (first, second)] == [[1, 2, 3, 4], [1, 2, 3]]
+    assert first.data.params["source.path"] == "days/*.jsonl"
+    assert [a.path for a in client.list_artifacts(second.info.run_id)] == ["model", "report.html"]
+
+
+def test_retraining_logs_each_version(client, uri, experiment, tmp_path):
+    write_day(1, DOCUMENTS)
+    write_configuration("lda", mlflow={"experiment": experiment, "tracking_uri": uri})
+    assert call("retrain", "my.yaml", "--json") == 0
+    write_day(2, [BOATS] * 4)
+    assert call("retrain", "my.yaml", "--dry-run", "--json") == 0
+    assert call("retrain", "my.yaml", "--json") == 0
+    assert call("retrain", "my.yaml", "--json") == 0
+    runs = runs_of(client, experiment)
+    assert [run.info.run_name for run in runs] == ["version 1", "version 2"]
+    for number, run in enumerate(runs, 1):
+        facts = Versions("models").read(number)
+        assert run.data.tags["corpusmill.status"] == "published"
+        assert run.data.tags["corpusmill.model_version"] == str(number)
+        assert run.data.metrics["version_score"] == pytest.approx(facts["score"])
+        logged = load_model(client.download_artifacts(run.info.run_id, "model", str(tmp_path)))
+        assert logged.model_.digest() == load_model(Versions("models").model(number)).model_.digest()
+
+
+def test_a_version_that_only_forgets_documents_is_logged_too(client, uri, experiment):
+    write_day(1, DOCUMENTS)
+    write_day(2, DOCUMENTS)
+    write_configuration("random-indexing", mlflow={"experiment": experiment, "tracking_uri": uri})
+    assert call("retrain", "my.yaml", "--json") == 0
+    Path("days/2026-11-02.jsonl").unlink()
+    assert call("retrain", "my.yaml", "--json") == 0
+    second = runs_of(client, experiment)[1]
+    assert second.info.run_name == "version 2"
+    assert second.info.status == "FINISHED"
+    assert [a.path for a in client.list_artifacts(second.info.run_id)] == ["model", "report.html"]
+
+
+def test_a_configuration_stores_no_password_of_the_tracking_server(uri, client, capsys):
+    write_day(1, DOCUMENTS)
+    write_configuration("lda", mlflow={"tracking_uri": "postgresql://me:secret@host/runs"})
+    assert call("run", "my.yaml") == 2
+    assert "MLFLOW_TRACKING_URI" in capsys.readouterr().err

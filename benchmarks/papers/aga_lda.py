@@ -18,6 +18,7 @@ from numba import cuda, int32
 
 from benchmarks.gpu.data import random_documents
 from benchmarks.gpu.measure import kernel_seconds, print_row, report
+from benchmarks.papers.lda_samplers import count_tables
 
 
 def minibatch(*arguments):
@@ -108,10 +109,8 @@ def aga(session, tokens=2_000_000, n_topics=256, documents=256, passes=20):
 
 def tables_of(tokens, z, n_documents, n_words, n_topics):
     """Return the counts of topics ``z``."""
-    A, B = cpu.document_counts(tokens, z, n_documents, n_topics), np.zeros((n_words, n_topics), np.int32)
-    np.add.at(B, (tokens.words, z), 1)
     alpha = np.full(n_topics, 50 / n_topics, np.float32)
-    return cpu.CountTables(A, B, B.sum(axis=0, dtype=np.int32), alpha, 0.01, 0.01 * n_words)
+    return count_tables(tokens, z, n_documents, n_words, alpha, 0.01)
 
 
 def log_likelihood(tokens, z, n_documents, n_words, n_topics) -> float:

@@ -1,6 +1,7 @@
 """Chapter 2 of Moon's dissertation: parallel collapsed Gibbs sampling on multi-core processors."""
 
 import heapq
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -10,6 +11,7 @@ from corpusmill.kernels.lda import collapsed
 from benchmarks.common import Clock, Session
 from benchmarks.lda.data import read, tokens_of
 from benchmarks.papers.lda_curves import (
+    Split,
     over_passes,
     over_time,
     passes_to,
@@ -27,9 +29,30 @@ BETA = 0.1
 BATCH_DOCUMENTS = {"kos": 330, "nips": 140, "wikipedia": 300}
 
 
-def split_of(session: Session, corpus: str, tokens: int, test_documents: int):
-    """Read a corpus, and set test documents aside."""
-    return split_documents(read(session, corpus, tokens), test_documents)
+#: Documents of each corpus that are set aside for the likelihood.
+TEST_DOCUMENTS = 60
+
+
+def sampler(name: str, topics: int, threads: int = 1, **options) -> Callable:
+    """Return a function that makes a sampler of a matrix, with the prior of the dissertation."""
+    return partial(SAMPLERS[name], n_topics=topics, threads=threads, beta=BETA, **options)
+
+
+def measure_corpora(
+    session: Session,
+    corpora: tuple[str, ...],
+    tokens: int,
+    measure: Callable[[str, Split], tuple[dict[str, float], Chart]],
+) -> Measured:
+    """Call ``measure`` with the name and the documents of each corpus; join the values and charts that it returns."""
+    values = {}
+    charts = []
+    for corpus in corpora:
+        split = split_documents(read(session, corpus, tokens), TEST_DOCUMENTS)
+        found, chart = measure(corpus, split)
+        values |= {f"{corpus}: {name}": value for name, value in found.items()}
+        charts.append(chart)
+    return Measured(values, charts)
 
 
 # --- tiles ---
@@ -45,23 +68,18 @@ def convergence_of_tiles(
     tokens: int = 1_000_000,
 ) -> Measured:
     """Figure 2.4: sequential and tiled sampling over passes."""
-    values = {}
-    charts = []
-    for corpus in corpora:
-        split = split_of(session, corpus, tokens, 60)
-        systems = {
-            "sequential": partial(SAMPLERS["sequential"], n_topics=topics, threads=1, beta=BETA),
-            f"{parts} x {parts} tiles": partial(
-                SAMPLERS["cgs"], n_topics=topics, threads=threads, parts=parts, beta=BETA
-            ),
+
+    def measure(corpus: str, split: Split) -> tuple[dict[str, float], Chart]:
+        one = progress(sampler("sequential", topics), split, passes)
+        tiled = progress(sampler("cgs", topics, threads, parts=parts), split, passes)
+        values = {
+            "tiles minus sequential": tiled.values[-1] - one.values[-1],
+            "sequential, last pass": one.values[-1],
+            "gain of sequential, first to last pass": one.values[-1] - one.values[0],
         }
-        found = {label: progress(make, split, passes) for label, make in systems.items()}
-        one, tiled = found.values()
-        values[f"{corpus}: tiles minus sequential"] = tiled.values[-1] - one.values[-1]
-        values[f"{corpus}: sequential, last pass"] = one.values[-1]
-        values[f"{corpus}: gain of sequential, first to last pass"] = one.values[-1] - one.values[0]
-        charts.append(over_passes(corpus, found))
-    return Measured(values, charts)
+        return values, over_passes(corpus, {"sequential": one, f"{parts} x {parts} tiles": tiled})
+
+    return measure_corpora(session, corpora, tokens, measure)
 
 
 def makespan(tokens: np.ndarray, threads: int) -> float:
@@ -112,11 +130,8 @@ def convergence_by_parts(
     balance = {}
     for label, by_tokens in (("equal ranges (paper)", False), ("equal numbers of tokens (corpusmill)", True)):
         balance[label] = [counted_speedup(docs, words, p, counted_threads, by_tokens) for p in parts]
-    split = split_documents(matrix, 60)
-    found = {}
-    for p in parts:
-        make = partial(SAMPLERS["cgs"], n_topics=topics, threads=threads, parts=p, beta=BETA)
-        found[f"P = {p}"] = progress(make, split, passes)
+    split = split_documents(matrix, TEST_DOCUMENTS)
+    found = {f"P = {p}": progress(sampler("cgs", topics, threads, parts=p), split, passes) for p in parts}
     values = {}
     for label, speedups in balance.items():
         values[f"time of the fewest parts over that of the most, {label}"] = speedups[-1] / speedups[0]
@@ -145,9 +160,9 @@ def speed_of_threads(
     for corpus in corpora:
         matrix = read(session, corpus, tokens)
         systems = {
-            "sequential": SAMPLERS["plain"](matrix, topics, 1, beta=BETA),
-            "1 thread": SAMPLERS["cgs"](matrix, topics, 1, parts=parts, beta=BETA),
-            "2 threads": SAMPLERS["cgs"](matrix, topics, 2, parts=parts, beta=BETA),
+            "sequential": sampler("plain", topics)(matrix),
+            "1 thread": sampler("cgs", topics, 1, parts=parts)(matrix),
+            "2 threads": sampler("cgs", topics, 2, parts=parts)(matrix),
         }
         times = {label: [] for label in systems}
         for turn in range(passes + 1):  # the first turn compiles
@@ -181,21 +196,19 @@ def convergence_by_threads(
     corpora: tuple[str, ...] = ("nips", "wikipedia"),
 ) -> Measured:
     """Figure 2.6: likelihood over seconds for several numbers of threads."""
-    values = {}
-    charts = []
-    for corpus in corpora:
-        split = split_of(session, corpus, tokens, 60)
-        found = {}
-        for n in threads:
-            make = partial(SAMPLERS["cgs"], n_topics=topics, threads=n, parts=parts, beta=BETA)
-            found[f"{n} threads"] = progress(make, split, passes)
+
+    def measure(corpus: str, split: Split) -> tuple[dict[str, float], Chart]:
+        found = {f"{n} threads": progress(sampler("cgs", topics, n, parts=parts), split, passes) for n in threads}
         goal = min(one.values[-1] for one in found.values())
         first, *_, last = found.values()
         ratio = time_to(first, goal, "seconds") / time_to(last, goal, "seconds")
-        values[f"{corpus}: time of {threads[0]} over {threads[-1]} threads, to equal likelihood"] = ratio
-        values[f"{corpus}: largest difference in likelihood"] = abs(first.values[-1] - last.values[-1])
-        charts.append(over_time(corpus, found, "seconds"))
-    return Measured(values, charts)
+        values = {
+            f"time of {threads[0]} over {threads[-1]} threads, to equal likelihood": ratio,
+            "largest difference in likelihood": abs(first.values[-1] - last.values[-1]),
+        }
+        return values, over_time(corpus, found, "seconds")
+
+    return measure_corpora(session, corpora, tokens, measure)
 
 
 def totals_with_and_without_atomics(
@@ -208,12 +221,10 @@ def totals_with_and_without_atomics(
     tokens: int = 1_000_000,
 ) -> Measured:
     """Figure 2.7: one array of totals with atomic additions against one copy for each tile."""
-    split = split_of(session, corpus, tokens, 60)
-    found = {}
-    for label, name in (("atomic additions", "cgs, atomic"), ("a copy of NT for each tile", "cgs")):
-        make = partial(SAMPLERS[name], n_topics=topics, threads=threads, parts=parts, beta=BETA)
-        found[label] = progress(make, split, passes)
-    atomic, free = found.values()
+    split = split_documents(read(session, corpus, tokens), TEST_DOCUMENTS)
+    atomic = progress(sampler("cgs, atomic", topics, threads, parts=parts), split, passes)
+    free = progress(sampler("cgs", topics, threads, parts=parts), split, passes)
+    found = {"atomic additions": atomic, "a copy of NT for each tile": free}
     goal = min(atomic.values[-1], free.values[-1])
     values = {
         "time with atomics over time without": time_to(atomic, goal) / time_to(free, goal),
@@ -233,20 +244,18 @@ def update_combinations(
     tokens: int = 350_000,
 ) -> Measured:
     """Figure 2.8: all combinations of immediate and delayed updates, and uncollapsed sampling."""
-    values = {}
-    charts = []
-    for corpus in corpora:
-        split = split_of(session, corpus, tokens, 60)
+
+    def measure(corpus: str, split: Split) -> tuple[dict[str, float], Chart]:
         found = {}
         for label, immediate in COMBINATIONS.items():
             make = partial(UpdateTimes, n_topics=topics, threads=1, immediate=immediate, beta=BETA)
             found[label] = progress(partial(make, documents=BATCH_DOCUMENTS[corpus]), split, passes)
-        make = partial(SAMPLERS["uncollapsed"], n_topics=topics, threads=1, beta=BETA)
-        found["uncollapsed (UCGS)"] = progress(make, split, passes)
+        found["uncollapsed (UCGS)"] = progress(sampler("uncollapsed", topics), split, passes)
         first = found["all immediate (CGS)"].values[-1]
-        values |= {f"{corpus}: {label}, minus CGS": one.values[-1] - first for label, one in found.items()}
-        charts.append(over_passes(corpus, found))
-    return Measured(values, charts)
+        values = {f"{label}, minus CGS": one.values[-1] - first for label, one in found.items()}
+        return values, over_passes(corpus, found)
+
+    return measure_corpora(session, corpora, tokens, measure)
 
 
 def sizes_of_minibatches(
@@ -258,11 +267,10 @@ def sizes_of_minibatches(
     tokens: int = 700_000,
 ) -> Measured:
     """Figure 2.9: likelihood over time, and time of all passes, by the size of a mini-batch."""
-    split = split_of(session, corpus, tokens, 100)
+    split = split_documents(read(session, corpus, tokens), 100)
     found = {}
     for size in documents:
-        make = partial(SAMPLERS["minibatch"], n_topics=topics, threads=1, documents=size, beta=BETA)
-        found[f"{size} documents"] = progress(make, split, passes)
+        found[f"{size} documents"] = progress(sampler("minibatch", topics, documents=size), split, passes)
     goal = min(one.values[-1] for one in found.values())
     first, *_, last = found.values()
     values = {"time of the smallest over that of the largest": first.cpu_seconds[-1] / last.cpu_seconds[-1]}
@@ -285,31 +293,30 @@ def samplers_over_time(
     alpha: float = 0.1,
 ) -> Measured:
     """Figures 2.12 and 2.13: likelihood over time, and times to equal likelihood."""
-    values = {}
-    charts = []
-    for corpus in corpora:
-        split = split_of(session, corpus, tokens, 60)
-        found = {}
-        for label, name in (
-            ("sequential CGS", "plain"),
-            ("mini-batches (AGA-LDA's algorithm)", "minibatch"),
-            ("ESCA", "esca"),
-            ("WarpLDA", "warp"),
-        ):
-            make = partial(SAMPLERS[name], n_topics=topics, threads=1, alpha=alpha, beta=BETA)
-            if name == "minibatch":
-                make = partial(make, documents=BATCH_DOCUMENTS[corpus])
-            found[label] = progress(make, split, passes, seconds)
-        goal = found["sequential CGS"].values[-1]
-        baseline = time_to(found["sequential CGS"], goal)
-        slowest = found["sequential CGS"].cpu_seconds[-1] / found["sequential CGS"].passes[-1]
+
+    def measure(corpus: str, split: Split) -> tuple[dict[str, float], Chart]:
+        samplers = {
+            "sequential CGS": sampler("plain", topics, alpha=alpha),
+            "mini-batches (AGA-LDA's algorithm)": sampler(
+                "minibatch", topics, alpha=alpha, documents=BATCH_DOCUMENTS[corpus]
+            ),
+            "ESCA": sampler("esca", topics, alpha=alpha),
+            "WarpLDA": sampler("warp", topics, alpha=alpha),
+        }
+        found = {label: progress(make, split, passes, seconds) for label, make in samplers.items()}
+        sequential = found["sequential CGS"]
+        goal = sequential.values[-1]
+        baseline = time_to(sequential, goal)
+        slowest = sequential.cpu_seconds[-1] / sequential.passes[-1]
+        values = {}
         for label, one in found.items():
-            values[f"{corpus}: {label}, last likelihood"] = one.values[-1]
+            values[f"{label}, last likelihood"] = one.values[-1]
             speed = slowest * one.passes[-1] / one.cpu_seconds[-1]
-            values[f"{corpus}: tokens per CPU-second of {label} over sequential CGS"] = speed
-            values[f"{corpus}: time of sequential CGS over that of {label}"] = baseline / time_to(one, goal)
-        charts.append(over_time(corpus, found))
-    return Measured(values, charts)
+            values[f"tokens per CPU-second of {label} over sequential CGS"] = speed
+            values[f"time of sequential CGS over that of {label}"] = baseline / time_to(one, goal)
+        return values, over_time(corpus, found)
+
+    return measure_corpora(session, corpora, tokens, measure)
 
 
 TINY = {"topics": 8, "passes": 2}

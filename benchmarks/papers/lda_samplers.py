@@ -16,6 +16,15 @@ from benchmarks.papers import atomic_totals, update_times
 PARTS = 8
 
 
+def count_tables(tokens, z, n_documents, n_words, alpha, beta) -> lda_collapsed.CountTables:
+    """Return the tables of the topics ``z`` (T,), given alpha (K,) and beta."""
+    n_topics = len(alpha)
+    A = lda_collapsed.document_counts(tokens, z, n_documents, n_topics)
+    B = np.zeros((n_words, n_topics), np.int32)
+    np.add.at(B, (tokens.words, z), 1)
+    return lda_collapsed.CountTables(A, B, B.sum(axis=0, dtype=np.int32), alpha, beta, n_words * beta)
+
+
 @kernel
 def plain(order, docs, words, z, A, B, N, alpha, beta, key):
     """Collapsed Gibbs sampling as one would write it down: running sums and a linear search."""
@@ -61,12 +70,8 @@ class CurrentCounts(Corpusmill):
 
     def count_again(self) -> None:
         """Count the topics into new tables."""
-        B = np.zeros((self.n_words, self.n_topics), np.int32)
-        np.add.at(B, (self.tokens.words, self.z), 1)
-        A = lda_collapsed.document_counts(self.tokens, self.z, self.chunks[0].n_documents, self.n_topics)
-        self.tables = lda_collapsed.CountTables(
-            A, B, B.sum(axis=0, dtype=np.int32), self.alpha, self.beta, self.n_words * self.beta
-        )
+        n_documents = self.chunks[0].n_documents
+        self.tables = count_tables(self.tokens, self.z, n_documents, self.n_words, self.alpha, self.beta)
 
     def run(self) -> None:
         """Train one pass."""

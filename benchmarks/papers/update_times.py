@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 from corpusmill.kernels import random
-from corpusmill.kernels.jit import kernel, vector_kernel
-from corpusmill.kernels.lda.collapsed import STRIDE, CountTables, Tokens, document_order, draw_index
+from corpusmill.kernels.jit import kernel
+from corpusmill.kernels.lda import collapsed
+from corpusmill.kernels.lda.collapsed import STRIDE, CountTables, Tokens, draw_index, invert_totals, weigh_counts
 
 
 class Immediate(NamedTuple):
@@ -45,10 +46,7 @@ def minibatches(
     immediate: Immediate,
 ) -> None:
     """Draw ``z`` (T,) uint16, in word order, by mini-batches of ``documents``; update it and the tables."""
-    order = document_order(tokens)
-    for first in range(0, len(doc_ptr) - 1, documents):
-        last = min(first + documents, len(doc_ptr) - 1)
-        batch = order[doc_ptr[first] : doc_ptr[last]]
+    for batch in collapsed.minibatches(tokens, doc_ptr, documents):
         old = z[batch]
         _draw(batch, tokens, tables, z, key, immediate)
         _catch_up(batch, tokens, tables, old, z, immediate)
@@ -61,15 +59,14 @@ def _draw(batch, tokens, tables, z, key, immediate):
     mass = np.float32(tables.mass)
     p = np.zeros((K + STRIDE - 1) // STRIDE * STRIDE, np.float32)
     inverse = np.empty(K, np.float32)
-    for k in range(K):
-        inverse[k] = np.float32(1) / (np.float32(N[k]) + mass)
+    invert_totals(N, mass, inverse)
     for i in batch:
         a, b, old = A[docs[i]], B[words[i]], z[i]
         a[old] -= 1
         b[old] -= 1
         N[old] -= 1
         inverse[old] = 1 / (np.float32(N[old]) + mass)
-        _weigh(a, b, inverse, alpha, np.float32(beta), p)
+        weigh_counts(a, b, inverse, alpha, np.float32(beta), p)
         new = z[i] = min(draw_index(p, random.uniform64(key, i)), K - 1)
         # A table that changes later gets the token back as it was.
         a[new if immediate.documents else old] += 1
@@ -78,12 +75,6 @@ def _draw(batch, tokens, tables, z, key, immediate):
         N[kept] += 1
         inverse[old] = 1 / (np.float32(N[old]) + mass)
         inverse[kept] = 1 / (np.float32(N[kept]) + mass)
-
-
-@vector_kernel
-def _weigh(a, b, inverse, alpha, beta, p):
-    for k in range(len(alpha)):
-        p[k] = (np.float32(a[k]) + alpha[k]) * (np.float32(b[k]) + beta) * inverse[k]
 
 
 @kernel

@@ -16,6 +16,7 @@ Layout: A and B are dense, 4DK and 4WK bytes for a chunk of D documents and W di
 Reference implementation: tests/helpers/naive.py, `lda_collapsed` and `lda_minibatch`.
 """
 
+from collections.abc import Iterator
 from concurrent.futures import Executor
 from typing import NamedTuple
 
@@ -113,14 +114,19 @@ def _cut(ids: np.ndarray, parts: int) -> np.ndarray:
     return (before * parts // max(1, len(ids)))[ids]
 
 
+def minibatches(tokens: Tokens, doc_ptr: np.ndarray, documents: int) -> Iterator[np.ndarray]:
+    """Yield the tokens of each mini-batch of ``documents`` documents, in document order: (n,) int64."""
+    order = document_order(tokens)
+    for first in range(0, len(doc_ptr) - 1, documents):
+        last = min(first + documents, len(doc_ptr) - 1)
+        yield order[doc_ptr[first] : doc_ptr[last]]
+
+
 def minibatch(
     tokens: Tokens, tables: CountTables, z: np.ndarray, key: np.uint64, doc_ptr: np.ndarray, documents: int
 ) -> None:
     """Draw ``z`` (T,) uint16 by mini-batches of ``documents``, each token left out of its own counts."""
-    order = document_order(tokens)
-    for first in range(0, len(doc_ptr) - 1, documents):
-        last = min(first + documents, len(doc_ptr) - 1)
-        batch = order[doc_ptr[first] : doc_ptr[last]]
+    for batch in minibatches(tokens, doc_ptr, documents):
         old = z[batch]
         # All tokens of the batch are drawn from the same counts, which are updated afterwards.
         _delayed(batch, tokens, tables, z, key)
@@ -141,21 +147,22 @@ def _collapsed(batch: np.ndarray, tokens: Tokens, tables: CountTables, z: np.nda
     p = np.zeros((K + STRIDE - 1) // STRIDE * STRIDE, np.float32)
     # A token changes N at two topics, so that two divisions replace K.
     inverse = np.empty(K, np.float32)
-    _invert(N, mass, inverse)
+    invert_totals(N, mass, inverse)
     for i in batch:
         a = A[docs[i]]
         b = B[words[i]]
         old = z[i]
         _add(a, b, N, old, -1)
         inverse[old] = 1 / (np.float32(N[old]) + mass)
-        _weigh(a, b, inverse, alpha, np.float32(beta), p)
+        weigh_counts(a, b, inverse, alpha, np.float32(beta), p)
         new = z[i] = min(draw_index(p, random.uniform64(key, i)), K - 1)
         _add(a, b, N, new, 1)
         inverse[new] = 1 / (np.float32(N[new]) + mass)
 
 
 @vector_kernel
-def _invert(N: np.ndarray, mass: np.float32, inverse: np.ndarray) -> None:
+def invert_totals(N: np.ndarray, mass: np.float32, inverse: np.ndarray) -> None:
+    """Set inverse_k to 1 / (N_k + Vβ)."""
     for k in range(len(N)):
         inverse[k] = np.float32(1) / (np.float32(N[k]) + mass)
 
@@ -169,7 +176,7 @@ def _add(a: np.ndarray, b: np.ndarray, N: np.ndarray, k: int, step: int) -> None
 
 
 @vector_kernel
-def _weigh(
+def weigh_counts(
     a: np.ndarray, b: np.ndarray, inverse: np.ndarray, alpha: np.ndarray, beta: np.float32, p: np.ndarray
 ) -> None:
     """Set p_k to (a_k + α_k) (b_k + β) / (N_k + Vβ)."""

@@ -6,6 +6,7 @@ from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.kernels import random
 from corpusmill.kernels.lda import collapsed
 
+from benchmarks.papers.lda_samplers import count_tables
 from benchmarks.papers.update_times import COMBINATIONS, minibatches
 
 KEY = random.key(5, 1, 0)
@@ -24,10 +25,7 @@ def example():
 
 def tables_of(tokens, z):
     """Count the topics ``z`` of the tokens."""
-    B = np.zeros((40, 7), np.int32)
-    np.add.at(B, (tokens.words, z), 1)
-    A = collapsed.document_counts(tokens, z, 12, 7)
-    return collapsed.CountTables(A, B, B.sum(axis=0, dtype=np.int32), np.full(7, 0.5, np.float32), 0.1, 4.0)
+    return count_tables(tokens, z, 12, 40, np.full(7, 0.5, np.float32), 0.1)
 
 
 @pytest.mark.parametrize("name", COMBINATIONS)

@@ -101,11 +101,13 @@ class TaskCounter(SchedulerPlugin):
         self.count += start == "processing" and finish == "memory"
 
 
-def test_an_epoch_takes_at_most_two_tasks_per_worker(corpus, expected, tmp_path):
-    n_workers = 5
+def train_and_count_tasks(corpus, folder, n_workers, threads):
+    """Train on a cluster of threads; return the model, and the number of tasks of each epoch after the first."""
     counts = []
     with (
-        LocalCluster(n_workers=n_workers, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
+        LocalCluster(
+            n_workers=n_workers, threads_per_worker=threads, processes=False, dashboard_address=None
+        ) as cluster,
         Client(cluster, set_as_default=False) as client,
     ):
         client.register_plugin(TaskCounter())
@@ -116,29 +118,21 @@ def test_an_epoch_takes_at_most_two_tasks_per_worker(corpus, expected, tmp_path)
                     client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.plugins["task-counter"].count)
                 )
 
-        found = trained(corpus, tmp_path / "run", Fragile(), OnDask(client), callbacks=[count], evaluate_every=0)
+        found = trained(corpus, folder, Fragile(), OnDask(client), callbacks=[count], evaluate_every=0)
+    return found, np.diff(counts)
+
+
+def test_an_epoch_takes_at_most_two_tasks_per_worker(corpus, expected, tmp_path):
+    n_workers = 5
+    found, per_epoch = train_and_count_tasks(corpus, tmp_path / "run", n_workers, threads=1)
     np.testing.assert_array_equal(found, expected)
-    per_epoch = np.diff(counts)
     assert np.all((n_workers < per_epoch) & (per_epoch <= 2 * n_workers)), per_epoch
 
 
 def test_an_epoch_on_one_worker_takes_one_task(corpus, expected, tmp_path):
-    counts = []
-    with (
-        LocalCluster(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None) as cluster,
-        Client(cluster, set_as_default=False) as client,
-    ):
-        client.register_plugin(TaskCounter())
-
-        def count(event):
-            if isinstance(event, EpochFinished):
-                counts.append(
-                    client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.plugins["task-counter"].count)
-                )
-
-        found = trained(corpus, tmp_path / "run", Fragile(), OnDask(client), callbacks=[count], evaluate_every=0)
+    found, per_epoch = train_and_count_tasks(corpus, tmp_path / "run", 1, threads=2)
     np.testing.assert_array_equal(found, expected)
-    assert set(np.diff(counts)) == {1}
+    assert set(per_epoch) == {1}
 
 
 def test_all_workers_are_found_although_dask_describes_five(tmp_path):

@@ -38,7 +38,7 @@ class Session:
 
 
 def data_file(folder: Path, name: str) -> Path:
-    """Return the path of a corpus. If the folder has it packed, its own program unpacks it first."""
+    """Return the path of a corpus. If it is missing, unpack.py in the same folder unpacks it first."""
     path = folder / name
     if path.exists():
         return path

@@ -187,8 +187,8 @@ class SkipGramConfig(Section):
     )
     n_blocks: PositiveInt | None = Field(
         None,
-        description="Number of blocks of words for method strata, a power of two: at most so many tasks run at the "
-        "same time. By default 8, fewer for small corpora, and 16 for very large ones",
+        description="Number of blocks of words for method strata, a power of two: at most this number of tasks run at "
+        "the same time. By default 8, fewer for small corpora, and 16 for very large ones",
     )
     device: Device = "auto"
 

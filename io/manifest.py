@@ -91,7 +91,7 @@ def _wait_for_clock(file: SourceFile) -> None:
 
 
 def _digest(file: SourceFile) -> str:
-    """Return a digest of a file's content; an object store's tag of the content serves as one."""
+    """Return a digest of a file's content: the tag of the content if an object store has one, else a hash."""
     if file.tag:
         return file.tag
     digest = hashlib.sha256()
@@ -102,7 +102,7 @@ def _digest(file: SourceFile) -> str:
 
 
 def compare_manifests(known: Mapping[str, FileVersion], found: Mapping[str, FileVersion]) -> Changes:
-    """Return which files were added, changed and removed. Another time alone does not count as a change."""
+    """Return which files were added, changed and removed. The time of a file alone does not matter."""
     return Changes(
         added=sorted(found.keys() - known.keys()),
         changed=sorted(url for url in found.keys() & known.keys() if found[url].digest != known[url].digest),

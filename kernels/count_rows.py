@@ -1,11 +1,14 @@
 """Packs sparse rows of counts into bytes, for storage and for the network.
 
-A row is its length, and then its entries. An entry is the gap to the column of the entry before, and the count. In
-rows of topic counts, most gaps and most counts are small, so most entries take one or two bytes instead of six.
+A row is stored as its length, followed by its entries. An entry has a count, and the gap between its column and that of
+the previous entry. In rows of topic counts, most gaps and counts are small, so most entries take one or two bytes
+instead of six.
 
-All numbers are variable-length integers: seven bits per byte, the lowest first, and the highest bit of a byte says
-whether another byte follows (LEB128). The two lowest bits of an entry's number are its count minus one, up to 2; the
-value 3 means that the count minus four is a number of its own. The other bits are the gap.
+Lengths and entries are stored as integers of variable length (LEB128): seven bits per byte, the lowest first. The
+highest bit of a byte says whether another byte follows.
+
+An entry is one such integer. Its two lowest bits are the count minus one, and the other bits are the gap. A count above
+3 does not fit: then the two bits are 3, and a second integer follows, which is the count minus four.
 
 Reference implementation: tests/helpers/naive_packing.py, `pack_rows`.
 """
@@ -16,13 +19,13 @@ import numpy as np
 
 from .jit import kernel
 
-#: Bytes of the numbers of rows and of entries, at the start.
+#: The header has two integers of 8 bytes: the number of rows and the number of entries.
 HEADER_BYTES = 16
 SEVEN = np.uint64(7)
 TWO = np.uint64(2)
 LOW_SEVEN = np.uint64(0x7F)
 MORE = np.uint64(0x80)
-#: The two lowest bits of an entry whose count follows.
+#: The two lowest bits of an entry whose count follows as a second integer.
 LARGE = np.uint64(3)
 
 
@@ -72,13 +75,13 @@ def _number_size(number: np.uint64) -> int:
 
 @kernel
 def _entry(gap: int, count: int) -> np.uint64:
-    """Return the number of an entry."""
+    """Return an entry as an integer."""
     return np.uint64(gap) << TWO | np.uint64(min(count - 1, 3))
 
 
 @kernel
 def _packed_size(row_ptr: np.ndarray, columns: np.ndarray, counts: np.ndarray) -> int:
-    """Return the bytes of the rows; -1 if they cannot be packed."""
+    """Return how many bytes the rows take, without the header; -1 if they cannot be packed."""
     size = 0
     for row in range(len(row_ptr) - 1):
         start = row_ptr[row]
@@ -99,7 +102,7 @@ def _packed_size(row_ptr: np.ndarray, columns: np.ndarray, counts: np.ndarray) -
 
 @kernel
 def _put(packed: np.ndarray, end: int, number: np.uint64) -> int:
-    """Write a number; return where the next one begins."""
+    """Write an integer; return the index of the byte after it."""
     while number > LOW_SEVEN:
         packed[end] = number & LOW_SEVEN | MORE
         number >>= SEVEN
@@ -127,9 +130,9 @@ def _pack(row_ptr: np.ndarray, columns: np.ndarray, counts: np.ndarray, packed: 
 
 @kernel
 def _get(packed: np.ndarray, start: int) -> tuple[np.uint64, int]:
-    """Read the number at ``start``; return it and the position of the next one.
+    """Read the integer that begins at ``start``; return it and the index of the byte after it.
 
-    If the bytes end within the number, the position lies beyond them, so that `unpack_rows` refuses them.
+    If the bytes end within the integer, the index is too large, and `unpack_rows` raises an error.
     """
     number = np.uint64(0)
     shift = np.uint64(0)
@@ -144,7 +147,7 @@ def _get(packed: np.ndarray, start: int) -> tuple[np.uint64, int]:
 
 @kernel
 def _unpack(packed: np.ndarray, row_ptr: np.ndarray, columns: np.ndarray, counts: np.ndarray) -> int:
-    """Fill the arrays of the rows; return where the bytes end, or -1 if they have more entries than the arrays."""
+    """Fill the arrays; return the index after the last byte that was read, or -1 if there are too many entries."""
     position = HEADER_BYTES
     end = np.int64(0)
     for row in range(len(row_ptr) - 1):

@@ -2,7 +2,7 @@
 
 import math
 
-#: A minus sign is as wide as a digit; a hyphen is narrower.
+#: A minus sign (U+2212), which is as wide as a digit. A hyphen is narrower.
 MINUS_SIGN = "\u2212"
 #: Coherence measures, whose names contain an underscore.
 MEASURES = ("c_v", "u_mass")
@@ -29,7 +29,7 @@ def format_number(number: float) -> str:
 
 
 def format_bytes(number: float) -> str:
-    """Write a number of bytes with a binary unit, as Dask does: 12.30 MiB. From 0.9 of a unit on, it is that unit."""
+    """Write a number of bytes with a binary unit, as Dask does: 12.30 MiB. The unit is GiB from 0.9 GiB on."""
     for name, size in _BINARY_UNITS.items():
         if number >= 0.9 * size:
             return f"{number / size:.2f} {name}"

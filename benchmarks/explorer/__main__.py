@@ -24,7 +24,7 @@ from benchmarks.common import JSON, QUICK, print_row, write_json
 #: Documents of a chunk, and tokens of a document.
 CHUNK_DOCUMENTS = 500_000
 TOKENS = 20
-#: Questions asked of each kind.
+#: Number of requests of each kind.
 REPEATS = 7
 
 
@@ -65,7 +65,7 @@ def measure(model, topics, documents, words):
     explorer.answer_model()
     found["first picture s"] = time.perf_counter() - start
     explorer.start()
-    # The page asks for documents again until they are there. A user reads meanwhile.
+    # The page repeats its request until it gets documents. A user reads meanwhile.
     while explorer.scan.seen < min(5000, explorer.scan.limit):
         time.sleep(0.1)
     found["until documents s"] = time.perf_counter() - start

@@ -76,7 +76,7 @@ def time_to(row, error):
 
 
 def print_table(title, table, work, moved):
-    """Print seconds, errors, and how many times the CPU-seconds of scikit-learn each row's seconds fit."""
+    """Print seconds, errors, and how many times as fast as scikit-learn each row is."""
     base = fastest(table[-1], "cpu")
     goal = table[0]["errors"][-1]
     rate = sgemm_rate()

@@ -1,4 +1,4 @@
-"""Likelihood of test documents as LDA trains: what the figures of chapter 2 of Moon's dissertation show."""
+"""Likelihood of test documents while LDA trains, as in the figures of chapter 2 of Moon's dissertation."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -24,7 +24,7 @@ class Documents(NamedTuple):
 
 
 class Split(NamedTuple):
-    """A corpus without its test documents, and these."""
+    """The training documents and the test documents of a corpus."""
 
     train: scipy.sparse.csr_matrix
     test: Documents
@@ -40,7 +40,7 @@ class Progress(NamedTuple):
 
 
 def split_documents(matrix: scipy.sparse.csr_matrix, most: int, share: float = 0.1) -> Split:
-    """Set a tenth of the documents aside, and at most ``most`` of them for tests. Words of the test alone are left."""
+    """Set a tenth of the documents aside, at most ``most`` of them for tests. Drop words that only they have."""
     order = np.random.default_rng(0).permutation(matrix.shape[0])
     count = max(1, int(share * matrix.shape[0]))
     train = matrix[np.sort(order[count:])]

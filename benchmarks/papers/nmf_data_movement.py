@@ -36,7 +36,7 @@ def moved(V: int, K: int, T: int, C: float) -> float:
 
 
 def slope(K: int, T: float, C: float) -> float:
-    """Equation 10: what the derivative of equation 9 by T is proportional to, falling through 0 at the best tile."""
+    """Equation 10: a multiple of the derivative of equation 9 by T. It is 0 at the best tile."""
     return T * T * (2 / math.sqrt(C) - 1) + K
 
 

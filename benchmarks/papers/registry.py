@@ -1,4 +1,4 @@
-"""What the figures and tables of the papers have in common: what each shows, what it measures, and how it runs."""
+"""The registry of the figures and tables of the papers: the content of each, its values, and how it is measured."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence

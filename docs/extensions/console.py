@@ -20,7 +20,7 @@ def commands_of(cell):
 
 @register_cell_magic
 def console(line, cell):
-    """Run each command; stop the build if one fails. Options: ``quiet`` leaves out stderr, ``fails`` wants an error."""
+    """Run each command; stop the build if one fails. Option ``quiet`` leaves out stderr, ``fails`` expects an error."""
     options = set(line.split())
     shown = []
     for command in commands_of(cell):

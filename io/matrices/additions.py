@@ -178,11 +178,14 @@ def _flush(path: Path) -> None:
 
 
 def _put_in_place(copy: Path, target: Path) -> None:
-    """Rename the copy to the target's name. A folder that was the target is then deleted, or has the copy's name."""
+    """Rename the copy to the target's name.
+
+    A file is replaced. A folder exchanges its name with the copy if the system can do that, and is deleted otherwise.
+    """
     if not target.is_dir():
         copy.replace(target)
     elif not _exchanged(copy, target):
-        # Two steps. After a kill in between, `_restore` completes them.
+        # If the process is killed between the two renames, `_restore` brings the old folder back.
         old = target.with_name(f".old-{target.name}")
         target.rename(old)
         copy.rename(target)
@@ -199,7 +202,7 @@ def _exchanged(first: Path, second: Path) -> bool:
 
 
 def _restore(target: Path) -> None:
-    """Undo a replacement of a folder that was interrupted between its two steps."""
+    """Undo a replacement of a folder that was interrupted between its two renames; see `_put_in_place`."""
     old = target.with_name(f".old-{target.name}")
     if not old.exists():
         return

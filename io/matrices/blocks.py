@@ -1,4 +1,4 @@
-"""What a source of rows is: a matrix with names that is read block by block, and the checks of its entries."""
+"""The base class of matrices that are read as blocks of rows, and checks of their entries."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator

@@ -15,7 +15,7 @@ StoredArray = Any
 
 
 class StoredMatrix(RowBlocks):
-    """Base of the forms: what they are called, and the names of their rows and columns."""
+    """Base class of matrices in a file: how messages call the matrix, its shape, and its names."""
 
     def __init__(self, where: str, shape: tuple[int, int], row_names: pa.Array | None, column_names: list[str] | None):
         self.where = where

@@ -55,7 +55,7 @@ def check_unique(names: pa.Array, where: str, advice: str) -> None:
 
 
 def numbered_apart(names: list[str]) -> list[str]:
-    """Return the names with "-1", "-2" and so on appended to the second, third and so on of equal ones, as anndata."""
+    """Make names unique as anndata does: append "-1" to the second of equal names, "-2" to the third, and so on."""
     taken = set(names)
     counts: dict[str, int] = {}
     result = []

@@ -1,4 +1,4 @@
-"""Transposes a sparse matrix that does not fit in memory: entries in any order in, rows in ascending order out.
+"""Sorts the entries of a sparse matrix that does not fit in memory into rows.
 
 The entries are distributed to files by their row, so that each file has the entries of consecutive rows. One file
 after another is then read and sorted.

@@ -1,4 +1,4 @@
-"""What readers of counted words share: the words of the columns, and whole numbers in text."""
+"""Functions that readers of counted words share: they read the words of the columns and parse whole numbers."""
 
 import pyarrow as pa
 

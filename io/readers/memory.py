@@ -73,7 +73,7 @@ def _estimated_bytes(document: Document) -> int:
 def _documents_batch(documents: Sequence[Document], options: ReadOptions, first: int) -> Batch:
     """Return documents, the first of which has number ``first``, as a batch."""
     documents = [None if _is_missing(document) else document for document in documents]
-    # The first document that is not missing decides for all of them.
+    # The first document that is not missing shows whether documents are texts or token lists.
     are_texts = isinstance(next((d for d in documents if d is not None), ""), str)
     for row, document in enumerate(documents, first):
         if document is not None and not _is_document(document, are_texts):

@@ -1,4 +1,4 @@
-"""What a reader is: it cuts a source into partitions, and reads each partition in batches of bounded size."""
+"""Base classes of readers. A reader cuts a source into partitions, and reads each one in batches of bounded size."""
 
 import copy
 from abc import ABC, abstractmethod

@@ -37,7 +37,7 @@ class StoreInMemory(Store):
         return sorted(groups.union(super().names(name)))
 
     def _below(self, name: str) -> list[str]:
-        """Return the names of the groups below a folder, from there."""
+        """Return the names of the groups below a folder, relative to that folder."""
         prefix = f"{name}/" if name else ""
         return [found.removeprefix(prefix) for found in self._groups if found.startswith(prefix)]
 

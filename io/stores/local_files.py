@@ -12,7 +12,7 @@ TEMPORARY = f".tmp-{'[0-9a-f]' * 32}-*"
 
 
 def temporary_path(target: Path) -> Path:
-    """Return a new path beside ``target``. Its name tells that the file is left over if the process is killed."""
+    """Return a new path beside ``target``. If the process is killed, its name shows that the file is left over."""
     return target.with_name(f".tmp-{uuid.uuid4().hex}-{target.name}")
 
 

@@ -147,7 +147,8 @@ class Lease:
     def check(self, message: str, cause: Exception | None = None) -> None:
         """Send a heartbeat; raise Locked, because of ``cause`` if given, if the lock is lost.
 
-        No clock decides here. The clock of a virtual machine that was frozen shows no pause.
+        The heartbeat is sent whatever the clock says, because the clock of a virtual machine that was frozen shows no
+        pause.
         """
         too_late = time.monotonic() - self._last_heartbeat > self.expiry
         if too_late or self._lost or not self._beat():
@@ -165,7 +166,7 @@ class Lease:
     def _check_conditions(self) -> None:
         if honours_conditions(self.store, self.name):
             return
-        # The question has overwritten the lock.
+        # `honours_conditions` has overwritten the lock, so its tag is another one.
         _, self._tag = read_with_tag(self.store, self.name)
         self._beat()
         logging.getLogger("corpusmill").warning(

@@ -1,4 +1,4 @@
-"""Whole Parquet files: tables to bytes, and bytes to tables without Arrow's threads.
+"""Read and write Parquet files without Arrow's threads.
 
 Arrow's threads may still hold Python objects when the interpreter exits, which aborts the process. On a busy machine
 this happened to one of ten short processes (https://github.com/apache/arrow/issues/34314).

@@ -31,10 +31,11 @@ JsonObject = dict[str, Any]
 
 
 class DataError(ValueError):
-    """Raised if input or a store cannot be used. The message says what is wrong, where, and what to do about it."""
+    """Raised if input or a store cannot be used. The message names the place and the error, and says what to do."""
 
 
-#: A password in a URL: a colon after "://", but neither a port nor the start of the next URL in a chain.
+#: A user name with a password, as in "s3://user:password@host". A colon before a port does not match, nor does the one
+#: in "simplecache::s3://", which joins two URLs.
 _PASSWORD = re.compile(r"://[^/@\s:]*:(?!:|\d+(?:[/?]|$))")
 
 #: The numbers in the name of a chunk, a block or a step.
@@ -109,7 +110,7 @@ class _GroupFiles:
         return found
 
     def read_first(self, name: str) -> dict[str, bytes]:
-        """Read the file that says which others there are, and at the same time those that are likely."""
+        """Read the file that lists the others, and at the same time the files that the group probably has."""
         found = self.read_small([name, *self._likely])
         self._fetched = {likely: found.pop(likely) for likely in self._likely if likely in found}
         return found

@@ -1,4 +1,4 @@
-"""What is kept for a host array as long as that array lives: its copy on the device, and values computed from it.
+"""Values that are kept while a host array lives: its copy on the device, and what was computed from it.
 
 Arrays that are used as keys must not be changed.
 """
@@ -102,7 +102,7 @@ class CopyCache:
             self._drop(copy)
 
     def _largest(self) -> float:
-        """Return the bytes that copies may take. The device's memory is asked for once: the call is slow."""
+        """Return the bytes that copies may take. The device's size is read once, because the call is slow."""
         if not self._limit:
             self._limit = COPY_SHARE * cuda.current_context().get_memory_info().total
         return self._limit
@@ -119,7 +119,7 @@ class _Derived:
 class DerivedValues:
     """Values computed from host arrays, such as an order of the tokens. They are kept as long as all the arrays live.
 
-    The arrays among the values stay the same objects, so their copies on the device serve again, too.
+    The arrays among the values stay the same objects, so their copies on the device can be used again.
     """
 
     def __init__(self) -> None:
@@ -129,7 +129,7 @@ class DerivedValues:
     def get(self, sources: Arrays, name: Hashable, compute: Callable[[], Value]) -> Value:
         """Return the value ``name`` of these arrays; compute it at the first call.
 
-        A second thread that wants the same value waits for the first one instead of computing it again.
+        If two threads need the same value, the second one waits for the first instead of computing it again.
         """
         with self._lock:
             for dead in self._derived.pop_dead():

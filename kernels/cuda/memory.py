@@ -11,7 +11,7 @@ The functions that launch kernels take and return NumPy arrays. They use five ki
 - `workspace` returns an uninitialised array for intermediate results. It belongs to the host thread, which gets the
   same memory again when it requests the same name again. It lives as long as the thread.
 
-A chunk is read only, and so are the topics that a sweep returns. So their cached copies serve in the next sweep, and
+Chunks are only read, and so are the topics that a sweep returns. So the next sweep uses their cached copies, and
 nothing is uploaded again.
 
 Copies pass through pinned memory, which the device reads and writes directly. Every function takes the cause that the
@@ -115,7 +115,7 @@ def _allocate_or_explain(shape: tuple[int, ...], dtype: DTypeLike, nbytes: int) 
 
 @functools.cache
 def device_memory() -> int:
-    """Return the bytes of the device's whole memory. The device is asked once: the call is slow."""
+    """Return the bytes of the device's whole memory. It is read once, because the call is slow."""
     # The simulator's memory is infinite.
     return int(min(cuda.current_context().get_memory_info().total, 1 << 62))
 

@@ -1,4 +1,4 @@
-"""What random indexing sums: windows, seeds of words, and a chunk's tokens by word.
+"""The input of the sums of random indexing: windows, seeds of words, and a chunk's tokens by word.
 
     S_w: ``n_pairs`` positions with +1 and as many with -1, all different, drawn from the word's hash (equation 2.4)
     window: the offsets j with |j| <= radius, j != 0, and their weights (equation 2.5)

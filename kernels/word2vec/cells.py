@@ -13,7 +13,7 @@ The negatives are a stratified sample: the table of negatives is sorted by frequ
 gives one. Then every batch has frequent and rare words in the right proportion, and steps vary less than with
 independent draws. With these, vectors answered fewer analogies.
 
-Batches are bounded, because the steps of one batch add up without seeing each other:
+Batches are bounded, because all steps of a batch start from the same values and then add up:
 
 - Runs are trained in an order of fixed stride, which spreads the runs of a centre over the cell. A batch has at most
   CENTRE_PAIRS pairs of one centre.
@@ -78,16 +78,16 @@ class CellOptions(NamedTuple):
 
 
 class Order(NamedTuple):
-    """The runs of a cell in the order of training, and how far they have been joined to batches."""
+    """The runs of a cell, the order in which they are trained, and counts for the batch that is being filled."""
 
     pairs: np.ndarray  # (n,) uint32: pairs of the cell
     runs: np.ndarray  # (runs,) int64: see runs.py
     stride: int  # the run after run r is (r + stride) mod runs
-    pairs_of_centre: np.ndarray  # (rows of W_in,) uint8: pairs of each centre in the batch that is being joined
+    pairs_of_centre: np.ndarray  # (rows of W_in,) uint8: pairs of each centre in the batch that is being filled
 
 
 class Limits(NamedTuple):
-    """The largest numbers of pairs that are trained without seeing each other's steps, and the weight of negatives."""
+    """The largest numbers of pairs that are trained from the same values, and the weight of negatives."""
 
     run: int  # of a run
     centre: int  # of one centre in a batch
@@ -134,10 +134,10 @@ def train_cell(W_in: np.ndarray, W_out: np.ndarray, pairs: np.ndarray, table: np
     for h in range(0, len(heavy), 2):
         done = _train_heavy(W_in, W_out, pairs, (heavy[h], heavy[h + 1]), table, options, limits, done, batch, g)
     order = Order(pairs, runs[:n_runs], stride_of(n_runs), np.zeros(len(W_in), np.uint8))
-    B, k, at = _join_runs(order, 0, 0, limits, options, table, batch, W_in)
+    B, k, at = _fill_batch(order, 0, 0, limits, options, table, batch, W_in)
     while B:
-        # The next batch is joined in advance, because its rows are prefetched during this one.
-        next_B, k, at = _join_runs(order, k, at, limits, options, table, next_batch, W_in)
+        # The next batch is filled in advance, because its rows are prefetched during this one.
+        next_B, k, at = _fill_batch(order, k, at, limits, options, table, next_batch, W_in)
         alpha = _learning_rate(options, done)
         done += batch.ends[B]
         _attract(B, alpha, batch, g, W_in, W_out)
@@ -159,7 +159,7 @@ def _learning_rate(options: CellOptions, done: int) -> np.float32:
 
 
 @kernel(_nrt=False)
-def _join_runs(
+def _fill_batch(
     order: Order,
     k: int,
     at: int,
@@ -169,10 +169,10 @@ def _join_runs(
     batch: SmallBatch,
     W_in: np.ndarray,
 ) -> tuple[int, int, int]:
-    """Join the runs from number k, at index ``at``, to a batch. Return its number of runs, and the next run's k and at.
+    """Fill a batch with runs, draw its negatives, and prefetch its rows of W_in.
 
-    The negatives of the batch are drawn too, and its rows of W_in are prefetched. Without a run there are no negatives
-    to draw, and the list keeps old ones.
+    The first run is number k in the order of training, and has the index ``at``. Returns the number of runs in the
+    batch, and k and ``at`` of the next run. If no run is left, the batch keeps its old negatives.
     """
     n_runs = len(order.runs)
     head = 0

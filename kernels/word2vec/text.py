@@ -1,4 +1,4 @@
-"""What skip-gram trains on: a text without its most frequent tokens, a table of negatives, and first vectors.
+"""The input of skip-gram: a text from which frequent tokens are dropped, a table of negatives, and first vectors.
 
     P(keep w) = min(1, sqrt(s / f_w) + s / f_w),    P(negative w) ∝ n_w^0.75
 

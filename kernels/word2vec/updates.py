@@ -1,4 +1,4 @@
-"""What the three orders of updates share: learning rate, negatives, contexts, and moving rows towards each other.
+"""Functions for all three orders of updates: learning rate, negatives, contexts, and moving rows towards each other.
 
 A pair of rows a and b with label 1 (words that occur together) or 0 (a negative) moves by
 

@@ -1,4 +1,4 @@
-"""What the engine needs of a store of training data: a corpus, a matrix, or a corpus of random walks."""
+"""Stores of training data as the engine uses them: a corpus, a matrix, or a corpus of random walks."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
@@ -32,7 +32,7 @@ class TrainingData(Protocol):
 
     @property
     def part(self) -> str:
-        """Which of the store's documents these are: "train" or "held_out"."""
+        """The part of the store: "train" or "held_out"."""
 
     @property
     def kind(self) -> str:

@@ -226,7 +226,7 @@ class _Engine:
             previous=training.previous,
             seed=training.seed,
             cache_bytes=self.plan.cache,
-            # Threads that read ahead and write behind would only cost time here.
+            # A store in memory does not make threads wait, so other threads would only cost time.
             buffer_bytes=0 if isinstance(store, StoreInMemory) else self.plan.buffers,
         )
         if self.run.step < 0:

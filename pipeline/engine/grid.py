@@ -149,8 +149,8 @@ class Grid:
 
         ``size``, a power of two and at most the number of blocks, is the number of row blocks and of column blocks that
         are used by turns. With a smaller size, fewer blocks have to be in memory. Workers that use the same size can
-        train their rows in these orders and exchange columns without ever waiting for each other in a circle, because
-        the orders are parts of one order of all cells.
+        train their rows in these orders and exchange columns without a deadlock, because the orders are parts of one
+        order of all cells.
         """
         for turn in range(0, self.n_strata, size):
             for first in range(rows.start - rows.start % size, rows.stop, size):

@@ -26,7 +26,7 @@ MAX_BODY = 10_000
 
 
 class Explorer(Protocol):
-    """What a page can ask. The method ``answer_x`` answers the path ``api/x``; the query has its parameters."""
+    """Answers a page's requests. The method ``answer_x`` answers the path ``api/x``; the query has its parameters."""
 
     def answer_model(self) -> JsonObject:
         """The model as a whole."""

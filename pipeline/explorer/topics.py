@@ -32,7 +32,7 @@ SNIPPET = 240
 
 
 class TopicExplorer:
-    """What the page asks about the topics of LDA and NMF. Each answer is a JSON object."""
+    """Answers requests of the page about the topics of LDA and NMF. Each answer is a JSON object."""
 
     def __init__(self, model: ExploredModel, corpus: Corpus | None, limit: int, comparison: JsonObject | None = None):
         self.model = model

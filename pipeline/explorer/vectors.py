@@ -26,7 +26,7 @@ FORMAT = 2
 
 
 class VectorExplorer:
-    """What the page asks about Word2Vec, Node2Vec and random indexing. Each answer is a JSON object."""
+    """Answers requests about the vectors of Word2Vec, Node2Vec and random indexing. Each answer is a JSON object."""
 
     def __init__(
         self, model: ExploredModel, labels: dict[str, str] | None = None, comparison: JsonObject | None = None

@@ -58,9 +58,9 @@ def identity_of(reader: Reader, options: IngestOptions, vocabulary: pa.Table | N
 
 
 def _recorded(options: IngestOptions) -> dict[str, object]:
-    """Return the options that decide which corpus is made. Later ones are included only if they are used.
+    """Return the options that decide which corpus is made.
 
-    A corpus of an earlier version, which does not have them, is then recognised.
+    Options that were added later are included only if they are used. So a corpus of an earlier version is recognised.
     """
     defaults = IngestOptions()
     # Whether a corpus may be overwritten, or when an ingest gives up, does not change the corpus.
@@ -75,7 +75,7 @@ def _recorded(options: IngestOptions) -> dict[str, object]:
 
 
 def digest_of(identity: Identity) -> str:
-    """Return a name for the work files. Those of another version, or for another format, get another name."""
+    """Return the name of the folder of work files. It differs between versions of corpusmill and formats of corpora."""
     values = dict(identity) | {"version": version("corpusmill"), "format": FORMAT}
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
 

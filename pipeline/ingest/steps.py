@@ -1,4 +1,4 @@
-"""The steps of an ingest, which the client takes; it leaves the work on documents to tasks."""
+"""The steps of an ingest. They run in the client's process, and submit the work on documents as tasks."""
 
 import hashlib
 import time

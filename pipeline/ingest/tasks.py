@@ -136,7 +136,11 @@ def merge_bucket(job: Job, bucket: int, n_partitions: int, n_documents: int) -> 
 
 
 def _kept_words(job: Job, merged: pa.Table, n_documents: int) -> pa.Table:
-    """Return the rows of ``merged`` whose words the options admit or the given vocabulary has."""
+    """Return the rows of ``merged`` whose words become part of the vocabulary.
+
+    Without a given vocabulary, the options decide. Words of a given vocabulary are always kept. If it grows, the
+    options decide about all other words.
+    """
     if not job.has_vocabulary:
         voc.check_limits(job.options, n_documents)
         return voc.prune(merged, job.options, n_documents)
@@ -144,7 +148,7 @@ def _kept_words(job: Job, merged: pa.Table, n_documents: int) -> pa.Table:
     given = merged.filter(is_given)
     if not job.grows:
         return given
-    # The limits are not checked here: a small update of a large corpus may well have no new word that they admit.
+    # No call of `check_limits`: a small update of a large corpus may have no new word within the limits.
     new = voc.prune(merged.filter(pc.invert(is_given)), job.options, n_documents)
     return pa.concat_tables([given, new])
 

@@ -50,7 +50,7 @@ class RunStatus:
     algorithm: str = ""
     epoch: int = 0
     epochs: int = 0
-    #: Share of the epoch that runs which is done, from 0 to 1.
+    #: Finished share of the current epoch, from 0 to 1.
     done: float = 0.0
     tokens: int = 0
     #: "waiting" before training, "running", and then the reason why training ended.
@@ -82,7 +82,7 @@ class RunStatus:
 
     @property
     def epochs_done(self) -> float:
-        """Number of epochs that are done, with the done share of the one that runs."""
+        """Number of finished epochs, plus the finished share of the current one."""
         return min(self.epochs, self.epoch + self.done)
 
     def as_json(self) -> dict[str, object]:
@@ -119,7 +119,7 @@ class RunStatus:
             case EpochFinished():
                 self.epoch = event.epoch
                 self.done = 0.0
-                # A new list: the page may iterate over the old one in another thread.
+                # The list is replaced, not changed, because the page may iterate over it in another thread.
                 self.rows = [*self.rows, dict(event.metrics)][-MAX_ROWS:]
             case Described():
                 self.groups = [WordGroup(*group) for group in event.groups]
@@ -128,7 +128,7 @@ class RunStatus:
         self.updated = time.time() if at is None else at
 
     def _start(self, event: RunStarted) -> None:
-        """Reset the status, because one scheduler shows several runs, one after another."""
+        """Replace the status of the previous run: a scheduler shows several runs, one after another."""
         self.run = event.run
         self.algorithm = event.algorithm
         self.epoch = event.epoch

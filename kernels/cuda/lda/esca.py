@@ -12,8 +12,9 @@ threads are the eight lanes in which the CPU sums a row (`simd/lanes.py`). In th
 its warp, and the "lanes" of a row are those eight partial sums. Threads whose row ends early wait for the longest of
 the four rows.
 
-A token's draw points a uniform number into the same line as on the CPU. What falls into the prior part is looked up by
-the whole warp, one token after another, in a search tree (section 3.2.4): that of the prior, or that of the word.
+A token's draw points a uniform number into the same line as on the CPU. If the number falls into the prior part, the
+whole warp looks the topic up, one token after another, in a search tree (section 3.2.4): that of the prior,
+or that of the word.
 
 Tested in the simulator and on a device against the CPU's topics: tests/kernels/cuda/lda/test_esca.py.
 Reference implementation: tests/helpers/naive.py, `lda_sweep`.

@@ -1,4 +1,4 @@
-"""What LDA's kernels read of the model on a device, and the word that a thread block works on.
+"""The model on a device as LDA's kernels read it, and the arrays of the word that a thread block draws.
 
 A block prepares its word before it draws the word's tokens (`expand_word`). It spreads the row of B over K floats, φ,
 as the CPU does, and over K counts, and it builds the word's search tree. Afterwards it sets φ and the counts back by

@@ -43,7 +43,7 @@ MIN_ROWS = 4
 
 
 class DeviceRule(NamedTuple):
-    """An `UpdateRule` on the device."""
+    """The arrays and numbers of an `UpdateRule`, as kernels of the device take them."""
 
     S: DeviceArray  # (K, K)
     keep: DeviceArray  # (K,)
@@ -64,9 +64,9 @@ def sweep_sparse(
 ) -> np.ndarray:
     """Return the updated H (D, K), given a sparse A and W (V, K), and add AᵀH to P and HᵀH to Q.
 
-    P (V, K) and Q (K, K) float64 are what the update of W needs. Both stay on the device;
-    `RESIDENTS.bring_back` copies them to the host. Neither H nor the result may be changed, because their copies on the
-    device serve again. Raises ValueError if K is too large for shared memory, and DeviceError.
+    The update of W needs P (V, K) and Q (K, K) float64. Both stay on the device; `RESIDENTS.bring_back` copies them to
+    the host. The device keeps copies of H and of the result for the next call, so neither array may be changed. Raises
+    ValueError if K is too large for shared memory, and DeviceError.
     """
     if not len(H):
         return H
@@ -80,9 +80,9 @@ def sweep_sparse(
 def sweep_rows(R: np.ndarray, rule: UpdateRule, H: np.ndarray, Q: np.ndarray, sweeps: int, scratch: Scratch) -> float:
     """Update the rows of H (D, K) in place, given the products R = A·W (D, K).
 
-    Q (K, K) float64 receives HᵀH. Returns the sum of R · H over all entries, with the new H. Afterwards, H may not be
-    changed, because its copy on the device serves again. Raises ValueError if K is too large for shared memory, and
-    DeviceError.
+    Q (K, K) float64 receives HᵀH. Returns the sum of R · H over all entries, with the new H. The device
+    keeps a copy of the new H for the next call, so H may not be changed afterwards. Raises ValueError if K is too large
+    for shared memory, and DeviceError.
     """
     if not len(H):
         return 0.0
@@ -97,7 +97,11 @@ def sweep_rows(R: np.ndarray, rule: UpdateRule, H: np.ndarray, Q: np.ndarray, sw
 
 
 def _sweep(rows: SparseRows, X: DeviceArray, rule: UpdateRule, old: DeviceArray, new: DeviceArray, sweeps: int) -> None:
-    """Update ``old`` (n, K) into ``new``. Its products are those of the rows with X or, without rows, X itself."""
+    """Write the updated rows of ``old`` (n, K) to ``new``.
+
+    The update needs the product of the data with the other factor. If there are ``rows`` of data, X is that factor.
+    Otherwise X is the product.
+    """
     n, K = new.shape
     block_rows = _rows_per_block(K, new.dtype.itemsize)
     shared = _shared_bytes(K, block_rows, new.dtype.itemsize)
@@ -111,7 +115,7 @@ def _shared_bytes(K: int, block_rows: int, itemsize: int) -> int:
 
 
 def _rows_per_block(K: int, itemsize: int) -> int:
-    """Return the most rows of a block that fit into shared memory, a power of two up to 32. Raises ValueError."""
+    """Return how many rows of a block fit into shared memory: a power of two up to 32. Raises ValueError for none."""
     limit = shared_memory_limit()
     block_rows = WARP
     while _shared_bytes(K, block_rows, itemsize) > limit:

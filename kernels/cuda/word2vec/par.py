@@ -160,7 +160,11 @@ def _repel(batch: Any, words: Any, options: Any, negatives: Any, D: int, W_in: A
 
 @device
 def _four_sums(x: Any, x_first: int, x_step: int, y: Any, y_first: int, y_next: int, y_step: int, n: int) -> Any:
-    """Return four dot products of n numbers, of x with four rows or columns of y that are ``y_next`` apart."""
+    """Return the dot products of n numbers of x with four rows or columns of y.
+
+    The numbers of x have the indices ``x_first``, ``x_first + x_step`` and so on. Those of the first row or column of y
+    have the indices ``y_first``, ``y_first + y_step`` and so on. Each further row or column begins ``y_next`` later.
+    """
     first = float32(0)
     second = float32(0)
     third = float32(0)

@@ -1,4 +1,4 @@
-"""What both of Word2Vec's orders of updates share on a CUDA device: products, gradients, learning rate, negatives.
+"""Functions for both of Word2Vec's orders of updates on a CUDA device: products, gradients, learning rate, negatives.
 
 The learning rate and the negatives are computed by the CPU's functions, compiled for the device. Products and updates
 of rows have code of their own, because the CPU's functions use vector instructions.

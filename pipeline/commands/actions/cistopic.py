@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GridRequest:
-    """What the command is asked to make."""
+    """The arguments of the command."""
 
     matrix: str
     prefix: str

@@ -1,4 +1,4 @@
-"""What surrounds the work of a command: its configuration, cluster, progress display, logging and job metrics."""
+"""The session of a command: its configuration, cluster, progress display, logging and job metrics."""
 
 import logging
 import warnings

@@ -98,7 +98,7 @@ def topics(found: "Sequence[Topic]", most: int | None = None) -> None:
 
 
 def retraining(found: "RetrainResult") -> None:
-    """Print what a call of retrain did, or would do."""
+    """Print the result of the command retrain, or the plan of its dry run."""
     _line(found["status"], f"{found['url']}: {_retraining_summary(found)}")
     _files("added", found["added"])
     _files("changed", found["changed"])

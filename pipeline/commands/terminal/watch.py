@@ -175,7 +175,7 @@ class Chart:
         yield Text("")
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        """Ask for CHART_WIDTH columns. The layout puts as many charts side by side as fit, and widens them evenly."""
+        """Request CHART_WIDTH columns. The layout puts as many charts side by side as fit, and widens them evenly."""
         width = min(CHART_WIDTH, options.max_width)
         return Measurement(width, width)
 

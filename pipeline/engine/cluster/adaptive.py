@@ -1,12 +1,13 @@
-"""Grows and shrinks a cluster by the shards that wait."""
+"""Grows and shrinks a cluster by the number of shards that no worker has taken."""
 
 from distributed.deploy import Adaptive
 
 
 class AdaptToShards(Adaptive):
-    """Dask's adaptive scaling, which sees one long task per worker and no shards that wait, and these shards.
+    """Dask's adaptive scaling, extended by the shards that no worker has taken.
 
-    The scheduler must have the plugin `plugins.Leases`.
+    Dask itself counts tasks. A sweep is one long task per worker, however many shards wait, so Dask alone would not add
+    workers. The scheduler must have the plugin `plugins.Leases`.
     """
 
     async def target(self) -> int:

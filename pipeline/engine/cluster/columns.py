@@ -1,4 +1,4 @@
-"""Training a grid on the workers of a Dask cluster: the task, and a plugin that gives columns from worker to worker."""
+"""Training a grid on the workers of a Dask cluster: the task, and a plugin that sends columns between workers."""
 
 import asyncio
 import shutil
@@ -28,13 +28,13 @@ def trained_topic(training: str) -> str:
 
 
 class ColumnExchange(WorkerPlugin):
-    """Gives the columns that this worker has trained to the workers that train them next."""
+    """Sends the columns that this worker has trained to the workers that train them next."""
 
     name = "corpusmill-columns"
     idempotent = True
 
     def setup(self, worker: Worker) -> None:
-        """Answer the requests of other workers."""
+        """Register the handler of other workers' requests."""
         self.worker = worker
         self._held: dict[str, HeldArrays] = {}  # by attempt
         worker.handlers["corpusmill_column"] = self.give
@@ -105,7 +105,7 @@ class ColumnExchange(WorkerPlugin):
     def train(self, plan: GridPlan, sources: list[Source]) -> list[AppliedBlock]:
         """Train the rows of this worker."""
         address = self.worker.address
-        # If Dask repeats the task of a worker that died and came back at the same address, the columns are lost.
+        # A worker that died may come back at the same address. Its columns are lost if Dask repeats its task there.
         if not self._ask("begin", pool=plan.attempt, address=address):
             raise ContributionLost(address)
         for earlier in self._held.values():
@@ -129,7 +129,7 @@ class ColumnExchange(WorkerPlugin):
             trainer = GridTrainer(plan, address, held, self.worker.state.nthreads, request, report)
             deltas = cast(Exchange, self.worker.plugins[Exchange.name])
             applied = trainer.train(sources, deltas.fetch)
-            # Other workers have yet to take the columns that they train last.
+            # Wait until other workers have taken the last columns that this worker has trained.
             while not held.wait_until_empty(LOOK_AGAIN_SECONDS):
                 if not self._ask("is_open", pool=plan.attempt):
                     raise AttemptEnded(plan.attempt)
@@ -145,8 +145,8 @@ class ColumnExchange(WorkerPlugin):
 
 def train_on_worker(plan: GridPlan, sources: list[Source]) -> list[AppliedBlock]:
     """Train the rows of this worker in one attempt. The task waits for the tasks of other workers."""
-    # Its slot becomes free. If tasks of two runs waited in their slots, each could keep the other's partner from
-    # starting.
+    # `secede` frees the task's thread for another task. Otherwise tasks of two runs could occupy the threads of two
+    # workers, and each would wait for a task that cannot start.
     secede()
     exchange = cast(ColumnExchange, get_worker().plugins[ColumnExchange.name])
     return exchange.train(plan, sources)

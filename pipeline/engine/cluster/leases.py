@@ -1,4 +1,4 @@
-"""Hands out the shards of a step to the workers, a few at a time.
+"""Distributes the shards of a step to the workers, a few at a time.
 
 If the shards were divided once, the slowest worker would set the pace of every epoch. Here, each worker begins with the
 shards whose data its cache may have. A worker that has swept its own shards takes over shards of another worker.
@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-#: A worker takes one of this many parts of its remaining shards at a time: many at first, so that requests are few, and
-#: single shards at the end, which others can take over.
+#: A worker takes the remaining shards divided by this number at a time. It takes many shards at first, so that requests
+#: are few, and single shards at the end, so that others can take over the rest.
 PARTS = 8
 #: A worker is slow if a shard takes it this many times as long as the fastest worker.
 SLOW = 1.5
@@ -36,12 +36,12 @@ class _Pace:
 class Pool:
     """The shards of a step that no worker has taken yet.
 
-    ``homes`` has the positions of the shards that each worker should sweep, by its address. ``taken`` has those that a
-    worker has taken.
+    ``homes`` has the positions of the shards that each worker should sweep, by its address. ``taken`` has the positions
+    that were taken from it.
     """
 
     name: str
-    run: str  # of which only one pool is in use
+    run: str  # a run has one open pool at a time
     client: str
     shards: range  # numbers of the step's shards; a position is an index of this range
     homes: dict[str, deque[int]]
@@ -92,7 +92,7 @@ class Pool:
         return pace.seconds(now) > SLOW * fastest + self.left / shards_per_second
 
     def _steal(self, count: int, now: float) -> list[int]:
-        """Take shards from the end of the home that would take longest, so that their owner keeps consecutive ones."""
+        """Take the last shards of the worker that would finish last. It keeps the shards before them."""
         homes = {address: home for address, home in self.homes.items() if home}
         if not homes:
             return []

@@ -105,7 +105,7 @@ def _adapt(client: Client, kind: str, limits: Options) -> None:
 
 @contextlib.contextmanager
 def closing_patiently(resource: contextlib.AbstractContextManager[Opened]) -> Iterator[Opened]:
-    """Enter a cluster or client and leave it. A timeout while it closes is ignored, because all work is done."""
+    """Open a cluster or client, and close it at the end. A timeout of closing is ignored, because all work is done."""
     entered = resource.__enter__()
     try:
         yield entered
@@ -153,7 +153,7 @@ def await_worker(client: Client, notify: Callable[[str], None]) -> None:
 
 
 def dask_settings() -> Options:
-    """Return Dask's settings: its defaults, over them configs/dask.yaml, over both the user's own settings."""
+    """Return Dask's defaults, overridden by configs/dask.yaml, which the user's own settings override."""
     text = resources.files("corpusmill.configs").joinpath("dask.yaml").read_text()
     return dask.config.merge(dask.config.config, yaml.safe_load(text), dask.config.collect())
 

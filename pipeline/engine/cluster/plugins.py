@@ -1,4 +1,4 @@
-"""Plugins for Dask's scheduler and workers: they hand out shards, and give deltas from worker to worker."""
+"""Plugins for Dask's scheduler and workers: they distribute shards, and send deltas between workers."""
 
 import asyncio
 import contextlib
@@ -29,15 +29,15 @@ from ..worker.overlap import MAX_AHEAD
 from ..worker.tasks import AppliedBlock, SweepProgress
 from .leases import Pool
 
-#: With this, the keys of all tasks that sweep begin.
+#: Prefix of the keys of all tasks that sweep.
 SWEEP_PREFIX = "sweep-"
 
 
 class Lease(NamedTuple):
-    """Positions of shards."""
+    """Positions of shards that the scheduler has assigned to a worker."""
 
     taken: list[int]
-    upcoming: list[int]  # that the worker will probably take next
+    upcoming: list[int]  # shards that the worker will probably take next
     is_last: bool  # whether no shard is left for anybody
 
 
@@ -75,7 +75,7 @@ class Leases(SchedulerPlugin):
         self.pools: dict[str, Pool] = {}
 
     async def start(self, scheduler: Scheduler) -> None:
-        """Answer the workers' requests."""
+        """Register the handlers of the workers' requests."""
         self.scheduler = scheduler
         scheduler.handlers["corpusmill_take"] = self.take
         scheduler.handlers["corpusmill_begin"] = self.begin
@@ -84,7 +84,7 @@ class Leases(SchedulerPlugin):
         scheduler.handlers["corpusmill_workers_wanted"] = self.workers_wanted
 
     def take(self, pool: str, address: str, threads: int, least: int) -> Lease | None:
-        """Return shards for a worker, ``least`` at least; None if the pool is closed or has nothing for this worker.
+        """Return at least ``least`` shards for a worker; None if the pool is closed or has no shard for this worker.
 
         A request for no threads returns an empty lease while the pool is open.
         """
@@ -119,9 +119,10 @@ class Leases(SchedulerPlugin):
         return address in self.scheduler.workers
 
     def workers_wanted(self) -> int:
-        """Return how many workers can be used now: those that have contributions or sweep, and one per waiting shard.
+        """Return how many workers can be used now: the used ones, and one for each shard that nobody has taken.
 
-        A worker that has swept its shards is idle until the blocks are updated, but its deltas are needed.
+        A worker is used if it sweeps, or if it has a contribution. A worker that has swept its shards may be idle, but
+        its deltas are needed until the blocks are updated.
         """
         used = 0
         for worker in self.scheduler.workers.values():
@@ -170,7 +171,7 @@ class Exchange(WorkerPlugin):
     idempotent = True
 
     def setup(self, worker: Worker) -> None:
-        """Answer the requests of other workers."""
+        """Register the handler of other workers' requests."""
         self.worker = worker
         self._lock = threading.Lock()
         self._pools: set[str] = set()  # those that this worker takes shards from
@@ -208,7 +209,7 @@ class Exchange(WorkerPlugin):
         giving = asyncio.ensure_future(
             self.worker.rpc(source.address).corpusmill_give(source=tuple(source), indices=indices)
         )
-        # Dask tries for half a minute to connect to a worker that has died. The scheduler knows earlier.
+        # Dask tries for half a minute to connect to a worker that has died. The scheduler notices its death earlier.
         while True:
             done, _ = await asyncio.wait({giving}, timeout=LOOK_AGAIN_SECONDS)
             if done:
@@ -226,7 +227,7 @@ class Exchange(WorkerPlugin):
         """Sweep shards of a pool with all threads of this worker, until it has none left for this worker."""
         with self._lock:
             if pool in self._pools:
-                # Dask repeats the task of a worker that died on another worker. This one takes its shards already.
+                # If a worker dies, Dask repeats its task on another worker, which may sweep this pool already.
                 return Contribution(key, self.worker.address, {}, [])
             self._pools.add(pool)
         taken = _Taken(self, phase, pool)
@@ -238,7 +239,7 @@ class Exchange(WorkerPlugin):
 
         try:
             contribution = sweep_shards(phase, taken, report, key, self.worker.address, helpers)
-            # A second task for the blocks would cost more than it shares among workers.
+            # Tasks that update blocks on other workers as well would take longer than the update on this one.
             update_if_complete(phase, contribution)
             return contribution
         finally:
@@ -293,7 +294,8 @@ class _Taken(ShardSource):
 
     def upcoming(self) -> list[int]:
         """Return the positions of the shards that this worker will probably sweep next, without taking them."""
-        # Without the lock, which a thread holds while it waits for the scheduler. Reading too much does no harm.
+        # The lock is not taken, because a thread holds it while it waits for the scheduler. A list that is out of date
+        # does no harm.
         return [*tuple(self._positions), *self._upcoming]
 
 

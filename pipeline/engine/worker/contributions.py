@@ -71,7 +71,7 @@ Pieces = list[tuple[Node, list[Arrays]]]
 
 
 class Contribution:
-    """What one worker has swept: a report per shard, and the merged deltas.
+    """What one worker has swept: one report per shard, and the merged deltas.
 
     A pickled contribution has no deltas. Dask keeps the result of a task on its worker, so the deltas stay there while
     the client has a future of the task, and only the reports travel.

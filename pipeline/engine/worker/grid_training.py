@@ -32,11 +32,11 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class GridPlan:
-    """Who trains which rows in one attempt to train a step's grid."""
+    """The rows of each worker, and its memory, in one attempt to train a step's grid."""
 
     phase: SweepPhase
     attempt: str  # a name that no other attempt has
-    addresses: tuple[str, ...]  # of the worker of each row; the rows of a worker are consecutive
+    addresses: tuple[str, ...]  # for each row, that of its worker; the rows of a worker are consecutive
     size: int  # blocks that are used by turns; see `Grid.cells`
     budget: int  # bytes of arrays that wait in each worker's memory
 
@@ -130,14 +130,14 @@ class GridTrainer:
         with ThreadPoolExecutor(self._threads) as pool:
             try:
                 self._prepare(pool, sources, fetch)
-                # So many columns are on their way while the threads train.
+                # These columns arrive while the threads train. Each one that is used requests another one.
                 for _ in range(self._threads + min(self._plan.size, len(self._rows))):
                     self._request_next_column()
                 _wait_for([_start(pool, self._train_cells) for _ in range(self._threads)])
                 self._report()
                 applied = _wait_for([_start(pool, self._apply, block) for block in self._rows])
             except BaseException as error:
-                # Threads and other workers that wait for arrays end.
+                # This also ends threads and other workers that wait for arrays.
                 self._held.fail(error)
                 raise
         applied[0].measured["seconds_kernel"] = self._seconds

@@ -31,7 +31,7 @@ class Sweep:
         """Context manager: at its end, the states of all chunks are on disk."""
         transfers = Transfers(job, step, n_threads)
         with transfers.opened():
-            # What sweeps read of the model depends on the algorithm, and is the same in each step.
+            # Sweeps read the same parts of the model in each step.
             transfers.read_parts_ahead(list(transfers.pace.model_parts))
             yield cls(job, step, range_index, transfers)
 

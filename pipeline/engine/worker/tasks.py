@@ -1,4 +1,4 @@
-"""What the tasks of an epoch have in common, and the small ones among them.
+"""The job that all tasks of an epoch share, the model as tasks read it, and the small tasks.
 
 The arguments of tasks are names and numbers. Tasks read arrays from the store or from the worker's cache, and write the
 results back to the store. A task can therefore run again on another worker when its own worker is lost.
@@ -20,7 +20,7 @@ from .overlap import WriteBehind
 
 @dataclass(frozen=True)
 class Job:
-    """What every task of a run needs."""
+    """The arguments that all tasks of a run share."""
 
     #: Identifies one call of ``train`` in the cache, because a later call may use the same folder for another run.
     training: str
@@ -32,7 +32,7 @@ class Job:
     previous: PreviousModel | None
     seed: int
     cache_bytes: int
-    #: Bytes of a worker for what is read ahead of its sweeps, and written behind them.
+    #: Bytes of a worker for data that is read before sweeps need it, and for results that are not written yet.
     buffer_bytes: int = 0
 
     @property

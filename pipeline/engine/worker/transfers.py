@@ -1,7 +1,7 @@
 """What one worker reads and writes in one phase of a step: chunks, states, and parts of the model.
 
-The cache comes first. What is not in the cache is read from the store, ahead of the kernels if the store makes threads
-wait. See `overlap`.
+Data that is not in the worker's cache is read from the store. If the store makes threads wait, other threads read the
+data before the kernels need it. See `overlap`.
 """
 
 import contextlib

@@ -117,10 +117,10 @@ class Estimator(Transformer, ABC):
         """Return the seed of all random draws."""
 
     def loaded(self) -> None:
-        """Set what is derived from ``model_``."""
+        """Set the attributes that are computed from ``model_``."""
 
     def merge_previous(self, previous: Fitted) -> None:
-        """After `partial_fit`: add what the previous model has and the new one lacks, such as words."""
+        """Complete the model after `partial_fit`: add what only the previous model has, such as words."""
 
     # --- training ---
 

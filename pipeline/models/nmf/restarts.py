@@ -88,8 +88,8 @@ class RestartedEstimator(TextEstimator):
         dashboard : bool, default=True
             Whether to add the page ``/training`` to the dashboard of the client's scheduler.
         max_columns : int, default=1024
-            Maximum number of components of all factorisations that are trained at the same time. A worker holds so many
-            columns of H for each chunk.
+            Maximum number of components of all factorisations that are trained at the same time. A worker holds this
+            number of columns of H for each chunk.
 
         Returns
         -------

@@ -40,8 +40,8 @@ DESCRIBED_VOCABULARY = 20_000
 class SkipGram(Algorithm[Corpus, Chunk]):
     """Skip-gram with negative sampling.
 
-    Chunks have no state. Each block of the model has W_in and W_out, (rows, padded D) float32. Shared are the words'
-    frequencies and the number of tokens trained so far.
+    Chunks have no state. Each block of the model has W_in and W_out, (rows, padded D) float32. The shared arrays are
+    the words' frequencies and the number of tokens trained so far.
     """
 
     name: ClassVar[str] = "word2vec"

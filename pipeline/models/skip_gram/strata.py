@@ -65,9 +65,10 @@ class StrataSkipGram(SkipGram, GridAlgorithm[Corpus, Chunk]):
         )
 
     def cell_memory(self, data: Corpus) -> MemoryEstimate:
-        """Bytes of a cell: the pairs of its row before and after they are sorted, its blocks, and columns on their way.
+        """Bytes of a cell: the pairs of its row before and after they are sorted, its blocks, and columns in transfer.
 
-        A column that comes or goes is in a message and in an array, and a block that is read has both of its matrices.
+        A column that is sent or received takes memory twice: in a message and in an array. A block that is read from
+        the store has both of its matrices.
         """
         block = int(max(np.diff(self.bounds))) * 4 * kernels.padded(self.dimension)
         return MemoryEstimate(
@@ -230,7 +231,7 @@ def deal_words(mass: np.ndarray, n_blocks: int, seed: int) -> np.ndarray:
 
 
 def in_order_of_words(places: np.ndarray, dealt: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return matrices whose rows are in the order of the blocks with their rows in the order of the words.
+    """Return matrices with their rows in the order of the words. The rows of ``dealt`` are in the order of the blocks.
 
     ``places`` (V,) uint32 are those of the words; see `StrataSkipGram`.
     """

@@ -45,7 +45,7 @@ def test_quarantine_keeps_the_lines_and_the_reasons(source, tmp_path):
     assert "not valid JSON" in rows[0]["error"]
     before = bits(corpus)
     assert bits(ingest(source, corpus.url, options)) == before
-    # A corpus without bad lines leaves none behind.
+    # Lines that are only skipped are not written, and the file of the replaced corpus is deleted.
     replaced = ingest(source, corpus.url, IngestOptions(on_bad_line="skip", overwrite=True))
     assert not Path(replaced.url, "bad-lines.jsonl").exists()
 

@@ -32,7 +32,7 @@ ADVICE = "install corpusmill and its libraries again in a new environment, and r
 
 
 def documents() -> list[list[str]]:
-    """Return 80 documents of 30 words each. Every other document uses the second half of the 40 words.
+    """Return 80 documents of 30 words each. Even documents use the first 20 of 40 words, odd ones the other 20.
 
     The numbers come from a linear congruential generator, so they do not depend on any library.
     """

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ..stores.messages import listed
 from ..stores.store import DataError
 from .blocks import RowBlocks
 from .compressed import Dense, SparseByColumn, SparseByRow
@@ -48,7 +49,7 @@ def names_of(root: Group, axis: str, url: str) -> Any:
 def _matrix(root: Group, layer: str, url: str) -> RowBlocks:
     known = _layers(root)
     if layer not in known:
-        raise DataError(f"{url}: no layer {layer!r}; choose one of {', '.join(known)}")
+        raise DataError(f"{url}: no layer {layer!r}; choose one of {listed(known)}")
     row_names = names_of(root, "obs", url)
     var = "raw/var" if layer == "raw/X" else "var"
     column_names = names_of(root, var, url)

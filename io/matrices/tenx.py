@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import numpy as np
 import pyarrow as pa
 
+from ..stores.messages import listed
 from ..stores.store import DataError
 from .blocks import RowBlocks, SelectedColumns
 from .compressed import SparseByRow
@@ -46,7 +47,7 @@ def _matrix_group(root: Group, url: str) -> Group:
         return root[genomes[0]]
     if not genomes:
         raise DataError(f"{url}: not a feature-barcode matrix of 10x Genomics (no group 'matrix')")
-    raise DataError(f"{url}: matrices of {len(genomes)} genomes ({', '.join(genomes)}); write one file for each")
+    raise DataError(f"{url}: matrices of {len(genomes)} genomes ({listed(genomes)}); write one file for each")
 
 
 def _features(group: Group, url: str) -> tuple[pa.Array, pa.Array]:
@@ -74,6 +75,6 @@ def select_features(matrix: RowBlocks, types: pa.Array, feature_type: str) -> Ro
     """Return the columns of one type; raise DataError if there is none."""
     columns = np.flatnonzero(np.array(types.to_pylist(), object) == feature_type)
     if not len(columns):
-        known = ", ".join(sorted(set(types.to_pylist())))
+        known = listed(sorted(set(types.to_pylist())))
         raise DataError(f"{matrix.where}: no feature of type {feature_type!r}; choose one of {known}")
     return SelectedColumns(matrix, columns)

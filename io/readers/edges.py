@@ -14,6 +14,7 @@ import scipy.io
 import scipy.sparse
 
 from ..stores.graph import Edges
+from ..stores.messages import listed
 from ..stores.parquet import read_parquet
 from ..stores.store import DataError
 from .source import Partition, SourceFile, find_files, line_blocks, open_file
@@ -225,12 +226,12 @@ def _read_parquet(file: SourceFile, options: EdgeOptions) -> Iterator[_Pairs]:
 def _node_columns(file: SourceFile, present: list[str], options: EdgeOptions) -> tuple[str, str]:
     """Return the names of the columns of an edge's two nodes."""
     if len(present) < 2:
-        raise DataError(f"{file.url}: an edge needs two columns, but this file has {', '.join(present) or 'none'}")
+        raise DataError(f"{file.url}: an edge needs two columns, but this file has {listed(present)}")
     columns = options.source or present[0], options.target or present[1]
     for name in columns:
         if name not in present:
             raise DataError(
-                f"{file.url}: no column {name!r} among {', '.join(present)}; name the columns of the two nodes with "
+                f"{file.url}: no column {name!r} among {listed(present)}; name the columns of the two nodes with "
                 f"source and target"
             )
     return columns

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from ..matrices.memory import is_dask_array
+from ..stores.messages import listed
 from ..stores.store import DataError
 from .batches import Batch, ReadOptions, column_at, column_batch
 from .kept import kept_column
@@ -105,7 +106,7 @@ def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
     column = column_at(batch, name)
     if column is None:
         raise DataError(
-            f"the table has no column {name!r}; its columns are {', '.join(batch.schema.names)}; name one of them with "
+            f"the table has no column {name!r}; its columns are {listed(batch.schema.names)}; name one of them with "
             f"the options text, tokens, key or keep"
         )
     return column

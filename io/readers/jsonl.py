@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.json
 
+from ..stores.messages import listed
 from ..stores.store import DataError
 from .batches import Batch, ReadOptions, column_batch, invalid_utf8, replace_surrogates
 from .kept import values_column
@@ -181,7 +182,7 @@ def _missing_field(field: pa.Field, found: dict[str, Any], where: str) -> str:
     if field.name in found:
         reason = f"{field.name!r} is null"
     else:
-        reason = f"the object has {', '.join(found) or 'no fields'}"
+        reason = f"the object has {listed(found, 'no fields')}"
     return f"{where}: no {option} ({reason}); name the field with {option}=..., or ingest with null_text=empty"
 
 

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from ..stores.messages import listed
 from ..stores.store import DataError
 from .bad_lines import bad_line, parse_good_lines, without_documents
 from .batches import BATCH_BYTES, BadLine, Batch, ReadOptions, RowName, as_text, column_at, column_batch
@@ -44,7 +45,7 @@ def _check_columns(file: SourceFile, present: list[str], wanted: list[str]) -> N
     for name in wanted:
         if name not in present:
             raise DataError(
-                f"{file.url}: no column {name!r}; the columns are {', '.join(present) or 'empty'}; "
+                f"{file.url}: no column {name!r}; the columns are {listed(present, 'empty')}; "
                 f"name one of them with text, tokens, key or keep"
             )
         if present.count(name) > 1:

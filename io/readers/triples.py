@@ -17,6 +17,9 @@ from .source import Partition, SourceFile, line_blocks
 
 #: Bytes at the start of a file in which its header must be.
 HEADER_BYTES = 1 << 16
+#: Documents without words that a block of lines may have. Their number comes from the header or from a line, so
+#: without a limit, a damaged digit would take all memory.
+MOST_EMPTY_DOCUMENTS = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,10 @@ class TriplesReader(Reader):
         """Yield the documents, including those without words."""
         file = part.file
         header = self.header(file)
+        if header.n_documents < 0 or header.n_words < 0:
+            raise DataError(
+                f"{file.url}, line {header.n_lines}: a negative number of documents or words; correct the header"
+            )
         names = read_names(self.options.vocabulary_file)
         if names is not None and len(names) != header.n_words:
             raise DataError(
@@ -159,6 +166,7 @@ class _Collector:
         """Yield the documents up to number ``last_document``, to which the triples belong, in several batches."""
         documents, words, counts = triples
         n_documents = last_document - self.n_yielded
+        self._check_number(n_documents, len(documents))
         rows = documents - 1 - self.n_yielded
         lengths = np.zeros(n_documents, np.int64)
         np.add.at(lengths, rows, counts)
@@ -170,6 +178,15 @@ class _Collector:
             keys = row_keys(self.file.name, self.n_yielded + 1 + first, stop - first)
             yield Batch(keys, Bag(doc_ptr, np.repeat(words[entries] - 1, counts[entries]), self.names))
         self.n_yielded = last_document
+
+    def _check_number(self, n_documents: int, n_entries: int) -> None:
+        """Raise DataError if there are too many documents for this number of entries."""
+        if n_documents > n_entries + MOST_EMPTY_DOCUMENTS:
+            raise DataError(
+                f"{self.file.url}: {n_documents:,} documents after number {self.n_yielded:,} have {n_entries:,} "
+                f"entries together; correct the number of documents in the header (line {self.header.n_lines}) and in "
+                f"the lines"
+            )
 
     def _check(self, triples: np.ndarray, line: int) -> None:
         """Raise DataError with the number of the first line that has a bad number; a block begins at ``line``."""

@@ -54,6 +54,8 @@ OnCells = Callable[[str, int, float], None]
 
 #: Seconds that all workers may be paused before their tasks are cancelled.
 STALLED_SECONDS = 60.0
+#: Seconds without a connection to the scheduler after which waits end. Dask itself gives up after 30 s.
+LOST_SECONDS = 90.0
 
 
 @dataclass(frozen=True)
@@ -354,9 +356,11 @@ class OnDask(Executor):
         """Context manager: raise `TaskLost` in place of the errors that a lost scheduler causes."""
         from distributed.comm import CommClosedError
 
+        done = threading.Event()
+        threading.Thread(target=self._cancel_if_lost, args=[done], name="corpusmill-lost", daemon=True).start()
         try:
             yield
-        except (TaskLost, OSError, CancelledError) as error:
+        except (TaskLost, OSError, CancelledError, RuntimeError) as error:
             # The scheduler is reachable, so the error has another cause, such as a full disk.
             if self.client.status == "running" and not isinstance(error, CommClosedError):
                 raise
@@ -364,6 +368,28 @@ class OnDask(Executor):
                 f"the scheduler at {self._address} cannot be reached; committed epochs are safe: start a cluster and "
                 f"give the same command again, or resume the run"
             ) from error
+        finally:
+            done.set()
+
+    def _cancel_if_lost(self, done: threading.Event) -> None:
+        """Cancel all futures if the client has had no connection for LOST_SECONDS, and close it.
+
+        Dask does this itself after 30 s. But if its task that reconnects fails, a wait for results would never end.
+        """
+        since = time.monotonic()
+        while not done.wait(LOST_SECONDS / 12):
+            if self.client.status == "running":
+                since = time.monotonic()
+            elif time.monotonic() - since > LOST_SECONDS:
+                assert self.client.loop is not None, "the client was never started"
+                self.client.loop.add_callback(self._cancel_all)
+                with contextlib.suppress(Exception):
+                    self.client.close()
+                return
+
+    def _cancel_all(self) -> None:
+        for state in list(self.client.futures.values()):
+            state.cancel()
 
 
 def executor_for(client: "Client | None") -> Executor:

@@ -169,5 +169,8 @@ TARGETS: dict[str, Target] = {
     "stored json": Target("corpus.json", _given(b'{"kind": "corpus", "format": 1}\n'), _read_stored_json),
     "configuration": Target("my.yaml", _given(CONFIGURATION), _read_configuration),
 }
+#: libhdf5 itself may hang or crash on a damaged file, and cannot be interrupted. `make fuzz` tries these formats, each
+#: input in a process of its own.
+IN_C = ("h5ad", "10x-h5")
 #: Errors that a target may raise: those that the command line turns into one sentence about the data.
 REFUSALS = (DataError, OSError)

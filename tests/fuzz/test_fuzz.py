@@ -11,13 +11,11 @@ from corpusmill.io.stores.parquet import parquet_bytes
 from corpusmill.io.stores.store import DataError, Store
 from fuzz.check import check
 from fuzz.mutations import mutate
-from fuzz.targets import TARGETS
+from fuzz.targets import IN_C, TARGETS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numcodecs.zstd import Zstd
 
-#: libhdf5 itself may hang or crash on a damaged file, and cannot be interrupted. `make fuzz` tries these formats.
-IN_C = ("h5ad", "10x-h5")
 #: Bytes of the line that a file of some hundred kilobytes expands to.
 BOMB = 64 << 20
 
@@ -69,6 +67,26 @@ def refused(name, content, match):
 )
 def test_counts_that_would_fill_the_memory_are_refused(name, content, where):
     refused(name, content, f"{where}: its counts add up to more than the 67,108,864 words that a document may have")
+
+
+@pytest.mark.parametrize(
+    "content, match",
+    [
+        (b"4294967297\n3\n1\n1 1 1\n", "4,294,967,297 documents after number 0 have 1 entries together"),
+        (b"4294967297\n3\n2\n1 1 1\n4294967296 1 1\n", "documents after number 0 have 1 entries together"),
+        (b"-1\n3\n0\n", "line 3: a negative number of documents or words"),
+    ],
+)
+def test_numbers_of_documents_that_would_fill_the_memory_are_refused(content, match):
+    refused("docword", content, match)
+
+
+@pytest.mark.parametrize("name", ["csv", "jsonl"])
+def test_a_message_shows_only_the_start_of_names_in_a_file(name):
+    names = ["x" * 500, *(f"y{number}" for number in range(200))]
+    content = ",".join(names) if name == "csv" else json.dumps(dict.fromkeys(names, "fish"))
+    check(TARGETS[name], f"{content}\n".encode())
+    refused(name, f"{content}\n{content}\n".encode(), r"xxx\.\.\., y0, .*y18, and 181 more")
 
 
 def test_strings_in_parquet_that_are_not_utf8_are_refused():

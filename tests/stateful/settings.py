@@ -2,10 +2,14 @@
 
 import os
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 #: Factor of the number of examples.
 EXAMPLES = int(os.environ.get("CORPUSMILL_STATEFUL_EXAMPLES", "1"))
+
+
+#: With few examples, a failure is shown as it was found. To make it smaller takes longer than a test may take.
+PHASES = [Phase.generate] if EXAMPLES == 1 else list(Phase)
 
 
 def few(examples, steps):
@@ -13,6 +17,7 @@ def few(examples, steps):
     return settings(
         max_examples=examples * EXAMPLES,
         stateful_step_count=steps,
+        phases=PHASES,
         deadline=None,
         # A step trains a model, so drawing and shrinking take long compared with other tests.
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],

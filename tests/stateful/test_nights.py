@@ -109,10 +109,21 @@ class NightsMachine(RuleBasedStateMachine):
             assert (result["status"], result["reason"]) == ("unchanged", None)
         elif result["status"] == "unchanged":
             assert "was withdrawn" in result["reason"]
+        elif result["status"] == "refused":
+            assert "are words that version" in result["reason"]
+            assert self.share_of_new_words() > 0.5
         else:
             assert result["status"] == "published"
             assert result["version"] == Versions("models").head.version
         self.take_notes()
+
+    def share_of_new_words(self):
+        """Return the share of tokens in new and changed files that the version in use does not have."""
+        covered = self.versions[self.in_use]
+        old = {word for texts in covered.values() for text in texts for word in text.split()}
+        new = [texts for texts in self.files.values() if texts not in covered.values()]
+        words = [word for texts in new for text in texts for word in text.split()]
+        return sum(word not in old for word in words) / max(1, len(words))
 
     @rule()
     def train_on_all_files_again(self):

@@ -136,7 +136,7 @@ def await_worker(client: Client, notify: Callable[[str], None]) -> None:
     """Wait for the cluster's first worker.
 
     Waits as long as Dask's setting no-workers-timeout allows. If it takes longer than a few seconds, ``notify`` is
-    called with a sentence for the user. Raises ClusterError if no worker comes.
+    called with a sentence for the user. Raises ClusterError if no worker comes, or if the scheduler ends.
     """
     limit = parse_timedelta(dask.config.get("distributed.scheduler.no-workers-timeout") or "1000 days")
     assert client.scheduler is not None, "the client is closed"
@@ -150,6 +150,9 @@ def await_worker(client: Client, notify: Callable[[str], None]) -> None:
         client.wait_for_workers(1, timeout=limit)
     except TimeoutError:
         raise ClusterError(f"no worker of {where} started within {format_duration(limit)}: {advice}") from None
+    # TimeoutError is an OSError, so it must come first.
+    except OSError as error:
+        raise ClusterError(f"the scheduler at {where} cannot be reached ({error}): start one again") from error
 
 
 def dask_settings() -> Options:

@@ -32,7 +32,8 @@ def workers_of(client: "Client") -> dict[str, Any]:
 
     `Client.scheduler_info` returns a field that another thread sets to a description without workers every two seconds.
     """
-    assert client.scheduler is not None, "the client is closed"
+    if client.scheduler is None:
+        raise ConnectionError("the client is closed")
     return client.sync(client.scheduler.identity, n_workers=-1)["workers"]
 
 

@@ -90,7 +90,7 @@ def map_chunks(
     """Return ``task(model, data, chunk, *options)`` for every chunk of a corpus, in order."""
     executor = executor_for(client)
     data = reference(corpus)
-    with model_for_tasks(estimator, executor) as model:
+    with executor.guarded(), model_for_tasks(estimator, executor) as model:
         arguments = [(model, data, chunk, *options) for chunk in range(len(corpus.chunks))]
         return executor.map(task, arguments, name=task.__name__)
 

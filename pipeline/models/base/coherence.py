@@ -96,11 +96,12 @@ def _count_pairs(corpus: Corpus, ids: np.ndarray, window: int, client: "Client |
     tasks = [(url, corpus.part, chunk, ids, window) for chunk in range(len(corpus.chunks))]
     pairs = np.zeros((len(ids), len(ids)), np.int64)
     n_contexts = 0
-    for _, (chunk_pairs, chunk_contexts) in executor_for(client).run(
-        _count_pairs_of_chunk, tasks, key=f"coherence-{os.urandom(4).hex()}"
-    ):
-        pairs += chunk_pairs
-        n_contexts += chunk_contexts
+    executor = executor_for(client)
+    with executor.guarded():
+        counted = executor.run(_count_pairs_of_chunk, tasks, key=f"coherence-{os.urandom(4).hex()}")
+        for _, (chunk_pairs, chunk_contexts) in counted:
+            pairs += chunk_pairs
+            n_contexts += chunk_contexts
     return pairs, n_contexts
 
 

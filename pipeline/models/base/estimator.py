@@ -250,7 +250,7 @@ class Estimator(Transformer, ABC):
         executor = executor_for(options.client)
         held_out = self._held_out_data(options.held_out, data)
         algorithm = self.algorithm(data, previous)
-        with run_folder(options.run, fits_in_memory(algorithm, data, executor)) as url:
+        with executor.guarded(), run_folder(options.run, fits_in_memory(algorithm, data, executor)) as url:
             training = Training(
                 algorithm=algorithm,
                 data=data,

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 import safetensors
 import safetensors.numpy
 
+from ....io.stores.messages import listed
 from ....io.stores.parquet import read_parquet
 from ....io.stores.store import DataError, Store, check_format
 
@@ -91,8 +92,8 @@ def read_safetensors(path: str) -> VectorTable:
             metadata = file.metadata() or {}
             if "vectors" not in names or "words" not in metadata:
                 raise DataError(
-                    f"{path}: has the tensors {', '.join(names) or '(none)'} and the metadata "
-                    f"{', '.join(sorted(metadata)) or '(none)'}; word vectors need the tensor 'vectors' and the "
+                    f"{path}: has the tensors {listed(names, '(none)')} and the metadata "
+                    f"{listed(sorted(metadata), '(none)')}; word vectors need the tensor 'vectors' and the "
                     f"metadata 'words'"
                 )
             # A slice is lazy. The type is checked before any data is read, because NumPy has no bfloat16.

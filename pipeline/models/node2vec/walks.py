@@ -95,6 +95,20 @@ def write_walks(
     if store.exists("corpus.json"):
         return _existing_walks(url, identity)
     executor = executor_for(client)
+    with executor.guarded():
+        return _write_corpus(graph, store, executor, options, identity, source, device)
+
+
+def _write_corpus(
+    graph: Graph,
+    store: Store,
+    executor: Executor,
+    options: WalkOptions,
+    identity: Mapping[str, object],
+    source: str,
+    device: str,
+) -> Corpus:
+    """Draw walks in tasks, and write them as a corpus."""
     chunk_tokens = options.chunk_tokens or _default_chunk_tokens(graph, options, executor)
     _check_memory(graph, options, executor, chunk_tokens)
     job = WalkJob(f"walks-{os.urandom(4).hex()}", Store(graph.url).absolute, store.absolute, options, device)
@@ -109,7 +123,7 @@ def write_walks(
     about = {"source": source or graph.url, "identity": identity, "version": version("corpusmill")}
     commit_corpus(store, vocabulary, parts, True, _digest(vocabulary, written), about)
     store.delete(".work")
-    return Corpus(url)
+    return Corpus(store.url)
 
 
 def _existing_walks(url: str, identity: Mapping[str, object]) -> Corpus:

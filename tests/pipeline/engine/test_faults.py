@@ -5,6 +5,7 @@ import os
 import random
 import shutil
 import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 from corpusmill.io.stores.corpus import Corpus
 from corpusmill.io.stores.store import DataError
+from corpusmill.pipeline.engine import executors
 from corpusmill.pipeline.engine.cluster.open import ClusterError, open_cluster
 from corpusmill.pipeline.engine.epoch import Training, train
 from corpusmill.pipeline.engine.events import EpochFinished, ShardSwept
@@ -166,6 +168,26 @@ def test_a_scheduler_that_died_before_training_is_an_error_with_advice(tmp_path,
         scheduler.wait()
         with pytest.raises(TaskLost, match=r"scheduler at tcp://\S+ cannot be reached"):
             OnDask(client)
+
+
+@pytest.mark.timeout(60)
+def test_a_lost_scheduler_is_an_error_although_the_task_of_dask_that_reconnects_fails(tmp_path, monkeypatch):
+    monkeypatch.setattr(executors, "LOST_SECONDS", 1.0)
+    with (
+        shell_cluster(tmp_path) as (scheduler, file),
+        open_cluster("scheduler-file", scheduler_file=str(file)) as client,
+    ):
+        executor = OnDask(client)
+
+        async def fail():
+            client.status = "connecting"
+            raise RuntimeError("dictionary changed size during iteration")
+
+        monkeypatch.setattr(client, "_reconnect", fail)
+        with pytest.raises(TaskLost, match=r"scheduler at tcp://\S+ cannot be reached"), executor.guarded():
+            results = executor.run(time.sleep, [(60,)], "sleep")
+            threading.Timer(1.0, scheduler.kill).start()
+            list(results)
 
 
 def test_a_scheduler_that_does_not_respond_is_named(tmp_path, monkeypatch):

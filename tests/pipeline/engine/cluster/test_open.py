@@ -17,6 +17,7 @@ from corpusmill.pipeline.engine.epoch import Training, train
 from corpusmill.pipeline.engine.events import EpochFinished
 from corpusmill.pipeline.engine.executors import OnDask, Synchronous, executor_for
 from corpusmill.pipeline.engine.run import RunStore
+from helpers.shell_cluster import shell_cluster
 from helpers.toy import Tally, model_of, write_toy_corpus
 
 
@@ -170,6 +171,22 @@ def test_waiting_for_workers_is_reported(monkeypatch):
         r"tcp://.* has no worker yet, waiting up to 0\.3 s for one: check .*\(dask worker tcp:.*", messages[0]
     )
     assert [re.findall(r"up to (.*?) for", sentence) for sentence in messages] == [["0.3 s"], ["5 min"]]
+
+
+def test_a_scheduler_that_ends_while_a_command_waits_for_workers_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(clusters, "PATIENCE_SECONDS", 0.1)
+    options = {"distributed.comm.timeouts.connect": "1s"}
+    with shell_cluster(tmp_path) as (scheduler, file), dask.config.set(options):
+        with open_cluster("scheduler-file", scheduler_file=str(file)) as client:
+            client.wait_for_workers(1)
+            client.retire_workers()
+
+            def kill(sentence):
+                scheduler.kill()
+                scheduler.wait()
+
+            with pytest.raises(ClusterError, match=r"scheduler at tcp://\S+ cannot be reached .*: start one again"):
+                await_worker(client, kill)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,21 @@
+"""What messages of errors show of the content of files, which may be long or damaged."""
+
+from collections.abc import Collection
+from itertools import islice
+
+#: Names that a message lists, and the characters that it shows of each.
+MOST_NAMES = 20
+MOST_CHARACTERS = 40
+
+
+def listed(names: Collection[str], without: str = "none") -> str:
+    """Return the first names of a file, each shortened, and how many others there are; ``without`` if there is none."""
+    if not names:
+        return without
+    shown = []
+    for name in islice(names, MOST_NAMES):
+        shown.append(name if len(name) <= MOST_CHARACTERS else f"{name[:MOST_CHARACTERS]}...")
+    others = len(names) - len(shown)
+    if others:
+        shown.append(f"and {others:,} more")
+    return ", ".join(shown)

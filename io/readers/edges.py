@@ -15,7 +15,7 @@ import scipy.sparse
 
 from ..stores.graph import Edges
 from ..stores.messages import listed
-from ..stores.parquet import read_parquet
+from ..stores.parquet import DAMAGED, read_parquet
 from ..stores.store import DataError
 from .source import Partition, SourceFile, find_files, line_blocks, open_file
 
@@ -211,7 +211,7 @@ def _read_parquet(file: SourceFile, options: EdgeOptions) -> Iterator[_Pairs]:
     with open_file(file, unpack=False) as stream:
         try:
             table = read_parquet(stream)
-        except pa.ArrowInvalid as error:
+        except DAMAGED as error:
             raise DataError(f"{file.url}: not a Parquet file ({error})") from None
     columns = _node_columns(file, table.column_names, options)
     source, target = (_as_array(table[name].cast(pa.string())) for name in columns)

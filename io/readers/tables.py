@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from ..stores.messages import listed
+from ..stores.messages import listed, shortened
+from ..stores.parquet import DAMAGED
 from ..stores.store import DataError
 from .bad_lines import bad_line, parse_good_lines, without_documents
 from .batches import BATCH_BYTES, BadLine, Batch, ReadOptions, RowName, as_text, column_at, column_batch
@@ -61,7 +62,7 @@ def _kept_table(block: pa.RecordBatch, options: ReadOptions, row_name: RowName) 
 
 def _first_line(error: Exception) -> str:
     """Return the first line of Arrow's message."""
-    return str(error).strip().strip("'\"").splitlines()[0]
+    return shortened(error).strip().strip("'\"").splitlines()[0]
 
 
 # --- CSV ---
@@ -220,7 +221,7 @@ class ParquetReader(Reader):
                 ):
                     yield self._batch(file, block, row)
                     row += block.num_rows
-            except (pa.ArrowInvalid, OSError) as error:
+            except (*DAMAGED, OSError) as error:
                 raise DataError(f"{file.url}, at row {row} or after: {_first_line(error)}") from None
 
     def _batch(self, file: SourceFile, block: pa.RecordBatch, first_row: int) -> Batch:
@@ -248,7 +249,7 @@ def _paths(schema: pa.Schema) -> list[str]:
 def _open_parquet(file: SourceFile, stream: Any) -> pq.ParquetFile:
     try:
         return pq.ParquetFile(stream, buffer_size=PARQUET_BUFFER_BYTES)
-    except (pa.ArrowInvalid, OSError) as error:
+    except (*DAMAGED, OSError) as error:
         raise DataError(f"{file.url}: not a Parquet file ({_first_line(error)})") from None
 
 

@@ -6,6 +6,8 @@ from itertools import islice
 #: Names that a message lists, and the characters that it shows of each.
 MOST_NAMES = 20
 MOST_CHARACTERS = 40
+#: Characters that a message shows of an error of a library, which may quote the file.
+MOST_OF_AN_ERROR = 200
 
 
 def listed(names: Collection[str], without: str = "none") -> str:
@@ -19,3 +21,9 @@ def listed(names: Collection[str], without: str = "none") -> str:
     if others:
         shown.append(f"and {others:,} more")
     return ", ".join(shown)
+
+
+def shortened(error: Exception) -> str:
+    """Return the start of the message of a library's error."""
+    text = str(error)
+    return text if len(text) <= MOST_OF_AN_ERROR else f"{text[:MOST_OF_AN_ERROR]}..."

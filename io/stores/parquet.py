@@ -11,15 +11,18 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+#: Errors of damaged files. Names and types in a damaged schema may be invalid in other ways than its structure.
+DAMAGED = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, UnicodeDecodeError)
+
 
 def read_parquet(source: Any) -> pa.Table:
-    """Read a whole Parquet file from a path, stream or buffer; raise pyarrow.ArrowInvalid if it is not one."""
+    """Read a whole Parquet file from a path, stream or buffer; raise one of DAMAGED if it is not one."""
     with pq.ParquetFile(source, pre_buffer=False) as file:
         return file.read(use_threads=False)
 
 
 def read_parquet_rows(source: Any, first: int, stop: int, columns: Sequence[str] | None = None) -> pa.Table:
-    """Read some consecutive rows of a Parquet file; raise pyarrow.ArrowInvalid if it is not one."""
+    """Read some consecutive rows of a Parquet file; raise one of DAMAGED if it is not one."""
     with pq.ParquetFile(source, pre_buffer=False) as file:
         sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
         ends = list(itertools.accumulate(sizes))

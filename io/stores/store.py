@@ -20,7 +20,7 @@ import pyarrow as pa
 from fsspec.implementations.local import LocalFileSystem
 
 from .local_files import TEMPORARY, flush_path, remove_path, replacing, temporary_path
-from .parquet import parquet_bytes, read_parquet, read_parquet_rows
+from .parquet import DAMAGED, parquet_bytes, read_parquet, read_parquet_rows
 from .request_counter import REQUESTS
 from .zarr_files import encode_group, read_group, read_rows
 
@@ -276,7 +276,7 @@ class Store:
                 return read_parquet(file)
         except FileNotFoundError:
             raise DataError(f"{self.where(name)}: missing; restore it or write the store again") from None
-        except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+        except DAMAGED as error:
             raise DataError(f"{self.where(name)}: damaged ({error}); restore it or write the store again") from None
 
     def read_parquet_rows(self, name: str, first: int, stop: int, columns: Sequence[str] | None = None) -> pa.Table:
@@ -286,7 +286,7 @@ class Store:
                 return read_parquet_rows(file, first, stop, columns)
         except FileNotFoundError:
             raise DataError(f"{self.where(name)}: missing; restore it or write the store again") from None
-        except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+        except DAMAGED as error:
             raise DataError(f"{self.where(name)}: damaged ({error}); restore it or write the store again") from None
 
     def write_parquet(self, name: str, table: pa.Table) -> None:

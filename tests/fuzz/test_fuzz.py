@@ -95,6 +95,18 @@ def test_strings_in_parquet_that_are_not_utf8_are_refused():
     refused("parquet", content, "row 2: invalid UTF-8 at byte 0")
 
 
+@pytest.mark.parametrize("name", ["vectors in parquet", "stored parquet", "parquet"])
+def test_a_parquet_file_whose_column_has_a_name_that_is_not_utf8_is_refused(name, seeds):
+    column = b"text" if b"text" in seeds[name][0] else b"word"
+    refused(name, seeds[name][0].replace(column, b"\xed\xa0\x80!"), "damaged|not a Parquet file|no column")
+
+
+def test_a_message_shows_only_the_start_of_an_invalid_number():
+    content = b"1 2\nfish 1 2" + b"x" * 3000
+    check(TARGETS["word2vec text"], content)
+    refused("word2vec text", content, r"could not convert string to float: .{,200}x\.\.\.\)")
+
+
 def test_a_damaged_object_in_hdf5_is_named(seeds):
     content = seeds["h5ad"][0]
     damaged = content.replace(b"TREE", b"EERT")

@@ -19,8 +19,8 @@ import pyarrow.parquet as pq
 import safetensors
 import safetensors.numpy
 
-from ....io.stores.messages import listed
-from ....io.stores.parquet import read_parquet
+from ....io.stores.messages import listed, shortened
+from ....io.stores.parquet import DAMAGED, read_parquet
 from ....io.stores.store import DataError, Store, check_format
 
 #: Functions that compress bytes, by the ending of a file's name.
@@ -142,14 +142,15 @@ def write_parquet(path: str, table: VectorTable) -> None:
 def read_parquet_vectors(path: str) -> VectorTable:
     """Read a file written by `write_parquet`. Raises DataError for any other file."""
     store, name = folder_and_name(path)
+    content = store.read_bytes(name)
     try:
-        found = read_parquet(pa.BufferReader(store.read_bytes(name)))
+        found = read_parquet(pa.BufferReader(content))
         vectors = found["vector"].combine_chunks()
         counts = found["count"].to_numpy() if "count" in found.column_names else None
         rows = vectors.flatten().to_numpy().reshape(len(vectors), -1)
         return VectorTable(found["word"].to_pylist(), rows, counts)
-    except (KeyError, pa.ArrowInvalid) as error:
-        raise DataError(f"{path}: not a Parquet file of word vectors ({error})") from None
+    except (KeyError, AttributeError, ValueError, *DAMAGED) as error:
+        raise DataError(f"{path}: not a Parquet file of word vectors ({shortened(error)})") from None
 
 
 # --- Zarr ---

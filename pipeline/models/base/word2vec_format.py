@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ....io.stores.messages import shortened
 from ....io.stores.store import DataError, filesystem_of
 from .vector_files import VectorTable, write_file
 
@@ -93,8 +94,8 @@ def read_word2vec(
         raise DataError(f"{path}: no such file") from None
     except (ValueError, EOFError, OSError, MemoryError) as error:
         raise DataError(
-            f"{path}: not a complete file of word vectors in word2vec's {name} format ({error}); check the argument "
-            f"binary, or write the file again"
+            f"{path}: not a complete file of word vectors in word2vec's {name} format ({shortened(error)}); check the "
+            f"argument binary, or write the file again"
         ) from None
     counts = None
     if vocabulary_path is not None:

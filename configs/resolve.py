@@ -68,7 +68,9 @@ def _merge(under: Tree, over: Tree) -> Tree:
 
 def _without_stale_overrides(under: Tree, over: Tree) -> Tree:
     """Drop retrain.model if ``over`` names another kind of model: it holds parameters of the model."""
-    old, new, retrain = under.get("model"), over.get("model"), under.get("retrain")
+    old = under.get("model")
+    new = over.get("model")
+    retrain = under.get("retrain")
     if not (isinstance(old, dict) and isinstance(new, dict) and isinstance(retrain, dict)):
         return under
     if not _changes_kind("model", old, new):

@@ -82,7 +82,7 @@ def _table_columns(file: SourceFile) -> list[pa.Array]:
 
 
 class MarketColumns(RowBlocks):
-    """The columns of a MatrixMarket file as rows, which a transposition through temporary files gives."""
+    """The columns of a MatrixMarket file. A transposition through temporary files makes rows of them."""
 
     def __init__(
         self, file: SourceFile, options: ReadOptions, row_names: pa.Array | None, column_names: list[str] | None

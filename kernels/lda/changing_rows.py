@@ -53,7 +53,7 @@ def dense_rows(docs: np.ndarray, z: np.ndarray, n_documents: int, width: int) ->
 
 
 @kernel
-def roomy_documents(doc_ptr: np.ndarray, rows: DocumentCounts, n_topics: int) -> DocumentRows:
+def growable_documents(doc_ptr: np.ndarray, rows: DocumentCounts, n_topics: int) -> DocumentRows:
     """Copy rows of A to rows with a place for each topic that the document's tokens can have.
 
     ``doc_ptr`` (D + 1,) int64 counts the tokens of the documents.
@@ -87,7 +87,7 @@ def roomy_documents(doc_ptr: np.ndarray, rows: DocumentCounts, n_topics: int) ->
 
 
 @kernel
-def roomy_words(order: TokenOrder, model: ModelBlock) -> WordRows:
+def growable_words(order: TokenOrder, model: ModelBlock) -> WordRows:
     """Copy the rows of B, (W, K), to rows with a place for each topic that a word can have in this chunk."""
     n_topics = len(model.alpha)
     W = len(model.row_ptr) - 1

@@ -73,14 +73,17 @@ def count_documents(doc_ptr: np.ndarray, word_to_doc_order: np.ndarray, z: np.nd
 
 @kernel
 def _shuffle(word_to_doc_order: np.ndarray, z: np.ndarray, shuffled: np.ndarray) -> None:
-    """Bring topics from word order to document order: ``shuffled`` (T,) uint16."""
+    """Write the topics ``z`` (T,), which are in word order, to ``shuffled`` (T,) uint16 in document order."""
     for i in range(len(z)):
         shuffled[word_to_doc_order[i]] = z[i]
 
 
 @kernel
 def _count_documents(doc_ptr: np.ndarray, z: np.ndarray, row_ptr: np.ndarray, entries: np.ndarray) -> int:
-    """Count topics ``z`` in document order; set the arrays of `DocumentCounts` and return the number of entries."""
+    """Count the topics ``z`` (T,) in document order, and fill the arrays of `DocumentCounts`.
+
+    Returns the number of entries. It is less than the length of ``entries``, which has space for the largest number.
+    """
     count = np.zeros(MAX_TOPICS, np.int64)
     end = 0
     for d in range(len(doc_ptr) - 1):
@@ -192,13 +195,17 @@ def _count_words(
 
 @kernel
 def segments_by_word(word_ids: np.ndarray, first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
-    """Sort the segments of the words first to last by word: (W + 1,) int64 row pointers and (n,) int64 segments."""
+    """Return the segments of the W words ``first`` to ``last - 1``, grouped by word.
+
+    Segment s has tokens of the word ``word_ids[s]``. Word ``first + w`` has the segments ``found[ptr[w]:ptr[w + 1]]``,
+    where ptr (W + 1,) int64 and found (n,) int64 are the two results.
+    """
     head = np.zeros(last - first + 1, np.int64)
     for v in word_ids:
         if first <= v < last:
             head[v - first + 1] += 1
     head = np.cumsum(head)
-    # Counting sort: the next free place of each word. Segments of a word stay in order.
+    # A counting sort. ``cursor`` has the next free index of each word, so segments of a word stay in order.
     cursor = head[:-1].copy()
     segments = np.empty(head[-1], np.int64)
     for s in range(len(word_ids)):

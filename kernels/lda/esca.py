@@ -178,7 +178,7 @@ def log_likelihood(chunk: Chunk, rows: DocumentCounts, model: ModelBlock) -> flo
 
 
 @inlined
-def _repeats(docs: np.ndarray, z: np.ndarray, start: int, i: int) -> bool:
+def repeats(docs: np.ndarray, z: np.ndarray, start: int, i: int) -> bool:
     """Return whether token i has the word, document and topic of the token before it, and so the same distribution.
 
     In real text this is frequent, because words are repeated within a document.
@@ -217,7 +217,7 @@ def _sweep_sparse(
                 ahead = row_ptr[docs[min(i + AHEAD, len(z) - 1)]]
                 prefetch(entries, ahead)
                 prefetch(entries, ahead + 16)
-                if not _repeats(docs, z, start, i):
+                if not repeats(docs, z, start, i):
                     old = np.int64(z[i])
                     head = row_ptr[docs[i]]
                     n = row_ptr[docs[i] + 1] - head
@@ -338,7 +338,7 @@ def _sweep_dense(
             start, end = order.word_ptr[s], order.word_ptr[s + 1]
             for i in range(start, end):
                 prefetch(A, (np.int64(docs[min(i + AHEAD, len(z) - 1)]) - first_doc) * width)
-                if not _repeats(docs, z, start, i):
+                if not repeats(docs, z, start, i):
                     head = (np.int64(docs[i]) - first_doc) * width
                     ends = _dense_products(A, head, width, z[i], prior.subtract_a, phi, phi_old[z[i]], sums)
                 k = find(sums, ends, random.uniform64(key, i) * pick(ends, LAST), width)

@@ -47,13 +47,13 @@ from .changing_rows import (
     DocumentRows,
     WordRows,
     dense_rows,
+    growable_documents,
+    growable_words,
     move_in_row,
     padded,
-    roomy_documents,
-    roomy_words,
 )
 from .counts import count_documents
-from .esca import AHEAD, EIGHT_TOPICS, LAST, ZERO, find, is_dense, search
+from .esca import AHEAD, EIGHT_TOPICS, LAST, ZERO, find, is_dense, repeats, search
 from .model import (
     ModelBlock,
     PriorTerms,
@@ -96,7 +96,7 @@ def sweep(chunk: Chunk, models: Iterable[ModelBlock], z: np.ndarray, key: np.uin
     totals = Totals(model.totals.astype(np.int64), prior.inverse.copy(), prior.lowered.copy())
     block = read_only_tuple(model)
     A = _changing_rows(chunk, z, len(model.alpha))
-    B = roomy_words(order, block)
+    B = growable_words(order, block)
     draw = _sweep_dense if isinstance(A, np.ndarray) else _sweep_sparse
     draw(order, A, B, totals, block, prior, z, np.uint64(key))
     return z
@@ -117,7 +117,7 @@ def _changing_rows(chunk: Chunk, z: np.ndarray, n_topics: int) -> DocumentRows |
     rows = count_documents(chunk.doc_ptr, chunk.word_to_doc_order, z)
     if is_dense(rows, n_topics):
         return dense_rows(chunk.docs, z, chunk.n_documents, padded(n_topics))
-    return roomy_documents(chunk.doc_ptr, read_only_tuple(rows), n_topics)
+    return growable_documents(chunk.doc_ptr, read_only_tuple(rows), n_topics)
 
 
 # --- the current word ---
@@ -198,12 +198,6 @@ def _invert(N: np.ndarray, inverse: np.ndarray, lowered: np.ndarray, smoothing: 
     lowered[k] = 1.0 / (max(total - 1.0, 0.0) + smoothing)
 
 
-@inlined
-def _repeats(docs: np.ndarray, z: np.ndarray, start: int, i: int) -> bool:
-    """Return whether token i has the document and topic of the token before it, of the same word."""
-    return (i > start) & (docs[i] == docs[i - 1]) & (z[i] == z[i - 1])
-
-
 # --- dense rows ---
 
 
@@ -243,7 +237,7 @@ def _sweep_dense(
             old = np.int64(z[i])
             head = np.int64(docs[i]) * width
             # If the token before it has stayed, this one has the same distribution.
-            if moved or not _repeats(docs, z, start, i):
+            if moved or not repeats(docs, z, start, i):
                 own = np.float32((counts[old] - 1 + beta) * lowered[old])
                 ends = _dense_products(A, alpha, head, width, old, phi, own, sums)
             new = np.int64(find(sums, ends, random.uniform64(key, i) * pick(ends, LAST), width))
@@ -330,7 +324,7 @@ def _sweep_sparse(
             old = np.int64(z[i])
             head = row_ptr[d]
             length = lengths[d]
-            if moved or not _repeats(docs, z, start, i):
+            if moved or not repeats(docs, z, start, i):
                 own = np.float32((counts[old] - 1 + beta) * lowered[old])
                 ends = _sparse_products(topics, tokens, head, length, old, phi, own, sums)
                 own_weight = np.float32(alpha[old] * (counts[old] - 1) * lowered[old])

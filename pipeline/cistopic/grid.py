@@ -112,7 +112,7 @@ def _finish(bundle: Bundle, corpus: Corpus, was_complete: bool, report: Callable
 
 
 def _run_folder(bundle: Bundle, corpus: Corpus) -> str:
-    """Return the folder of a model's run. Other parameters and other data have another, so that no run mixes them."""
+    """Return the folder of a model's run. Its name depends on parameters and data, so no run mixes different ones."""
     identity = json.dumps([vars(bundle.settings), corpus.hash])
     return f"{bundle.base}.run-{hashlib.sha256(identity.encode()).hexdigest()[:12]}"
 

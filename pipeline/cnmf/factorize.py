@@ -123,6 +123,6 @@ def _train_alone(pair: tuple[int, int], estimator: NMF, matrix: Matrix, run: Pat
 
 
 def _run_folder(study: Study, wave: Sequence[Restart], estimator: NMF, matrix: Matrix) -> Path:
-    """Return the folder of a wave's run. Other restarts, parameters and data have another, so that none are mixed."""
+    """Return the folder of a wave's run. Its name depends on restarts, parameters and data, so that none are mixed."""
     identity = json.dumps([wave, estimator.get_params(), matrix.hash])
     return study.path(f"corpusmill-run-{hashlib.sha256(identity.encode()).hexdigest()[:12]}")

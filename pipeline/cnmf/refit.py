@@ -22,7 +22,7 @@ from ...kernels.nmf import hals, products
 #: Called with the numbers of cells that are done and of all cells.
 Progress = Callable[[int, int], None]
 
-#: Sweeps of coordinate descent between two looks at the gradient, and at most.
+#: Sweeps of coordinate descent between two tests of the gradient, and the maximum number of sweeps.
 SWEEPS = 20
 MOST_SWEEPS = 4000
 #: Coordinate descent ends when the projected gradient is at most this share of that of the first sweep.

@@ -1,8 +1,8 @@
 """The contract between the engine and a model. The engine trains any `Algorithm` and has no code for a particular one.
 
-An epoch has four steps. ``sweep`` updates every chunk against the model of the previous epoch and returns deltas.
-``merge`` adds up the deltas along a tree of fixed shape. ``apply`` updates each block of the model with its summed
-delta. ``reduce_shared`` updates the small arrays that all blocks share.
+In each epoch, the engine calls four methods. ``sweep`` updates each chunk against the model of the previous epoch, and
+returns deltas. ``merge`` adds up the deltas along a tree of fixed shape. ``apply`` updates each block of the model with
+its summed delta. ``reduce_shared`` updates the small arrays that all blocks share.
 
 The rows of the model are cut into blocks, so that neither a sweep nor an update has to hold the whole model.
 """

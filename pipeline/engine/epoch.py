@@ -146,7 +146,7 @@ class _Engine:
             rows = [*rows, row]
             reason = self._reason_to_end(step, rows)
             finish_last = partial(self._finish, step, rows, pool)
-        # A callback that stops training changes nothing here.
+        # Training ends anyway, so a callback that stops it changes nothing.
         with contextlib.suppress(SweepStopped):
             finish_last()
         return self._end(step, rows, reason)
@@ -187,7 +187,7 @@ class _Engine:
     def _commit(self, step: int, rows: list[Metrics], pool: ThreadPoolExecutor) -> None:
         """Commit a step. Its predecessors are deleted during the next steps."""
         self.run.commit(step, rows, keep=self.algorithm.rounds + 1)
-        # If steps are shorter than a deletion, one deletion is for several of them.
+        # If a deletion takes longer than a step, the next one deletes the files of several steps.
         if self._pruning is None or self._pruning.done():
             self._check_pruning()
             self._pruning = pool.submit(self.run.prune)
@@ -214,7 +214,7 @@ class _Engine:
                     f"{training.run.url}: holds another run ({found['algorithm']} on {data}) with other parameters, "
                     f"data or seed: choose another folder, or delete that run (on the command line, use --overwrite)"
                 )
-        # Without run.json, HEAD is that of a run whose deletion was interrupted.
+        # A HEAD without run.json is left over from a run whose deletion was interrupted.
         self.run = training.run.take_over(is_new=found is None)
         # Written again when a run is resumed: the data may have moved, and the number of epochs may be new.
         self.run.write_meta(description, tag)
@@ -282,7 +282,7 @@ class _Engine:
             training = sum(applied.measured.get("seconds_kernel", 0.0) for applied in updated) / self.threads
             seconds_merge += swept.seconds_update + time.perf_counter() - merging - training
         metrics = self._reduce_shared(step, totals, sums, rows)
-        # Those of this process: of this step, and of committing the last one.
+        # The requests of this process: those of this step, and those of the commit of the last one.
         _add_numbers(measured, REQUESTS.take())
         elapsed = time.perf_counter() - started - seconds_waited
         tokens = sum(self.shard_tokens[s] for s in shards)
@@ -301,7 +301,7 @@ class _Engine:
         return row | self._scores(step)
 
     def _sweep(self, step: int, shards: range, range_index: int, meanwhile: Meanwhile) -> SweptRange:
-        """Sweep the shards for one range of blocks, and emit an event per shard; call ``meanwhile`` before."""
+        """Sweep the shards for one range of blocks, and emit one event per shard; call ``meanwhile`` before."""
         n_ranges = self.algorithm.n_ranges
         phase = SweepPhase(self.job, step, range_index, shards, len(self.shards[0]), len(self.data.chunks))
         tokens = [self.shard_tokens[shard] for shard in shards]

@@ -74,7 +74,7 @@ class TaskLost(Exception):
 
 
 class Executor(ABC):
-    """Submits tasks whose arguments may be other tasks' handles."""
+    """Runs single tasks, and the parts of a step: sweeps, updates of blocks, and the training of a grid."""
 
     @abstractmethod
     def capacities(self, devices: bool = False) -> list[Capacity]:

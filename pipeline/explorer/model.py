@@ -38,7 +38,7 @@ class ExploredModel:
         elif Store(url).exists("run.json"):
             self._open_run(url)
         else:
-            # Raises the error that says what is missing.
+            # There is no model, and this call raises the error that names the missing file.
             read_model_meta(url)
 
     def _open_run(self, url: str) -> None:
@@ -46,7 +46,8 @@ class ExploredModel:
         run = RunStore(url).meta
         place = run["config"].get("run", {}).get("model")
         if place and _has_model(place):
-            self._run, self.url = None, place
+            self._run = None
+            self.url = place
             self.meta = read_model_meta(place)
             return
         self.meta = {

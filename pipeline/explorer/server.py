@@ -140,12 +140,13 @@ class _AnswerHandler(_Handler):
 
     async def post(self, name: str) -> None:
         store = getattr(self.explorer, "store_name", None)
-        # A page of another site cannot send this type without a permission that this server does not give.
+        # A browser lets a page of another site send this type only if the server permits it. This server never does.
         if name != "name" or store is None or self.request.headers.get("Content-Type") != "application/json":
             raise HTTPError(404)
         try:
             given = json.loads(self.request.body)
-            topic, text = int(given["topic"]), str(given["name"])
+            topic = int(given["topic"])
+            text = str(given["name"])
         except (ValueError, KeyError, TypeError):
             raise HTTPError(400) from None
         await self._respond(lambda _, topic, text: store(topic, text), topic, text)

@@ -20,7 +20,7 @@ from ..topics import WordGroup
 
 #: Number of rows of metrics kept, which is also the largest number of points that the page draws.
 MAX_ROWS = 2000
-#: Number of epochs whose durations the remaining time is estimated from.
+#: Number of the last epochs that the remaining time is estimated from.
 _RECENT_EPOCHS = 5
 _EVENT_TYPES: dict[str, type[Event]] = {event_type.__name__: event_type for event_type in get_args(Event)}
 

@@ -13,7 +13,7 @@ from ...models.registry import estimator_of_run
 from ...topics import WordGroup
 from ...views.status import RunStatus
 
-#: Seconds between two looks at a run.
+#: Seconds between two reads of the state of a run.
 PAUSE_SECONDS = 1.0
 #: A description of the model may take at most one part in this many of the time: reading a large model takes long.
 DESCRIPTION_SHARE = 10

@@ -104,7 +104,8 @@ def retraining(found: "RetrainResult") -> None:
     _files("changed", found["changed"])
     _files("removed", found["removed"], _note_on_removed(found))
     if found["documents"] and found["tokens"] and found["words"]:
-        documents, tokens = pluralize(found["documents"], "document"), pluralize(found["tokens"], "token")
+        documents = pluralize(found["documents"], "document")
+        tokens = pluralize(found["tokens"], "token")
         new_words = pluralize(found["new_words"] or 0, "new word")
         _line("learned", f"{documents}, {tokens}, {new_words} of {found['words']:,}")
     if found["bad_lines"]:
@@ -196,12 +197,16 @@ def _topic_changes(found: "VersionDiff") -> None:
     _line("drift", f"{found['mean_drift']:.3f} on average")
     click.echo("\n topic    was  drift   size  words")
     for change in found["topics"][:MAX_TOPICS]:
-        # A topic that has no match in the old model.
-        was, drift = "new", ""
+        # A new topic has no match in the old model, and no drift.
+        was = "new"
+        drift = ""
         if change["was"] is not None:
-            was, drift = str(change["was"]), f"{change['drift']:.3f}"
+            was = str(change["was"])
+            drift = f"{change['drift']:.3f}"
         words = [f"+{word}" if word in change["entered"] else word for word in change["words"]]
-        left = f"  removed: {' '.join(change['left'])}" if change["left"] else ""
+        left = ""
+        if change["left"]:
+            left = f"  removed: {' '.join(change['left'])}"
         if "name" in change:
             words.insert(0, click.style(f"{change['name']}:", bold=True))
         click.echo(f"{change['topic']:>6} {was:>6}  {drift:>5} {change['size']:>6.1%}  {' '.join(words)}{left}")

@@ -1,7 +1,7 @@
-"""Samplers of LDA that read sparse counts of the last epoch: ESCA, WarpLDA, and one after the other.
+"""Samplers of LDA that read sparse counts of the last epoch: ESCA, WarpLDA, and WarpLDA followed by ESCA.
 
-The sampler in `gibbs` follows every token. Those in `dense_gibbs` do so with dense counts; they are slower and
-serve for comparison.
+The counts of the sampler in `gibbs` change with every token. The samplers in `dense_gibbs` have dense counts; they are
+slower and serve for comparison.
 """
 
 from collections.abc import Sequence

@@ -5,10 +5,10 @@ packed into groups of up to 64 columns, whose products take one pass over the no
 because their rows leave the cache. Everything else is done for each restart on its own, by the functions of its own
 algorithm, so its factors are those of a separate run.
 
-Restarts begin in order, as many at a time as have ``max_columns`` columns together. One that has converged, or had
-``max_iter`` epochs, leaves, the next one takes its place, and the next sweep packs the groups anew. If a run is
-continued with more epochs, those that have not converged return. The rows of H of those that left early are computed
-anew, so their factors then differ from those of a separate run.
+Restarts begin in order. Those that are active at the same time have at most ``max_columns`` columns together. A restart
+leaves when it has converged, or has had ``max_iter`` epochs. Then the next one takes its place, and the next sweep
+packs the groups again. If a run is continued with more epochs, restarts that have not converged return. Rows of H of
+restarts that left early are computed again, so their factors then differ from those of a separate run.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

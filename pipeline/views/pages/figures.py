@@ -1,4 +1,4 @@
-"""What the pages show of a run's metrics: figures of the summary, curves, and where the time went."""
+"""A run's metrics as the pages show them: figures of the summary, curves, and times by cause."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

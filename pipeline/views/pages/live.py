@@ -21,7 +21,7 @@ SHARD_HUES = {"done": "var(--one)", "cached": "var(--three)", "running": "var(--
 
 @dataclass(frozen=True)
 class WorkerMemory:
-    """A worker of the cluster and its memory in bytes. A limit of 0 means that there is none."""
+    """A worker of the cluster and its memory in bytes. A limit of 0 means no limit."""
 
     name: str
     address: str
@@ -130,7 +130,7 @@ def _worker_lines(status: RunStatus, workers: Sequence[WorkerMemory]) -> list[Wo
 
 def _speed(status: RunStatus, worker: WorkerMemory) -> str:
     """Return the tokens per second of the worker's own time; an empty string before its first shard."""
-    # A worker without a name of its own calls itself by its address, but the scheduler may number it.
+    # A worker without a name reports its address as its name, but the scheduler may have given it a number.
     totals = status.workers.get(worker.name, status.workers.get(worker.address))
     if totals is None or not totals["seconds"]:
         return ""

@@ -1,4 +1,4 @@
-"""What all pages share: templates, style and script.
+"""The base of all pages: templates, style and script.
 
 A page is self-contained: it loads nothing, but the live page fetches its content. Its Content-Security-Policy allows
 no script but its own, so that a word of the corpus cannot run as code even if it were not escaped.

@@ -137,7 +137,7 @@ def cache_folder() -> str:
 
 
 def _is_readable(index: Path) -> bool:
-    """Return whether numba can read an index of its cache. One of a class that was renamed since raises errors."""
+    """Return whether numba can read an index of its cache. The index of a renamed class cannot be read."""
     try:
         IndexDataCacheFile(str(index.parent), index.stem, None).load(None)
     except Exception:  # what it raises depends on what has changed

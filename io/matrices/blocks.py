@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import scipy.sparse
+import scipy
 
 from ..stores.store import DataError
 
@@ -110,14 +110,14 @@ def checked_rows(data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, sour
     return block
 
 
-def _is_ascending(block: scipy.sparse.csr_matrix) -> bool:
+def _is_ascending(block: "scipy.sparse.csr_matrix") -> bool:
     falls = np.diff(block.indices) < 0
     starts = block.indptr[1:-1]
     falls[starts[(starts > 0) & (starts <= len(falls))] - 1] = False
     return not falls.any()
 
 
-def check_duplicates(block: scipy.sparse.csr_matrix, source: RowBlocks, first: int) -> None:
+def check_duplicates(block: "scipy.sparse.csr_matrix", source: RowBlocks, first: int) -> None:
     """Raise DataError if an entry of rows with sorted columns occurs twice."""
     is_repeated = np.diff(block.indices) == 0
     starts = block.indptr[1:-1]
@@ -150,7 +150,7 @@ def cut_rows(numbers_before: np.ndarray, first: int, stop: int, numbers: int) ->
 # --- what the entries are ---
 
 
-def whole_counts(block: scipy.sparse.csr_matrix, source: RowBlocks, first: int, binarize: bool) -> np.ndarray:
+def whole_counts(block: "scipy.sparse.csr_matrix", source: RowBlocks, first: int, binarize: bool) -> np.ndarray:
     """Return the entries of rows as int64; raise DataError for one that is not 0, 1, 2 and so on.
 
     With ``binarize``, every entry above 0 counts 1.

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import scipy.sparse
+import scipy
 
 from ..stores.store import DataError
 from .blocks import BLOCK_NUMBERS, Block, RowBlocks, cut_rows

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse
+import scipy
 
 from .blocks import RowBlocks, check_duplicates
 
@@ -37,7 +37,7 @@ def transposed(
     source: RowBlocks,
     value_type: npt.DTypeLike,
     bucket_entries: int = BUCKET_ENTRIES,
-) -> Iterator[scipy.sparse.csr_matrix]:
+) -> "Iterator[scipy.sparse.csr_matrix]":
     """Yield all rows of ``source`` in order, in blocks of about ``bucket_entries`` entries with ascending columns.
 
     ``entries`` are all entries, about ``n_entries`` of them. Values are stored as ``value_type``. Raises DataError if
@@ -59,7 +59,7 @@ class _Transposition:
 
     def rows(
         self, entries: Iterable[Entries], n_entries: int, rows: tuple[int, int], folder: Path
-    ) -> Iterator[scipy.sparse.csr_matrix]:
+    ) -> "Iterator[scipy.sparse.csr_matrix]":
         """Distribute the entries of a range of rows to files, then yield the rows of each file."""
         first, stop = rows
         n_buckets = max(1, min(MAX_BUCKETS, stop - first, -(-n_entries // self.bucket_entries)))
@@ -108,7 +108,7 @@ class _Transposition:
                     return
                 yield Entries(records["row"], records["column"], records["value"])
 
-    def _sorted_rows(self, records: np.ndarray, rows: tuple[int, int]) -> scipy.sparse.csr_matrix:
+    def _sorted_rows(self, records: np.ndarray, rows: tuple[int, int]) -> "scipy.sparse.csr_matrix":
         """Return the rows ``rows[0]:rows[1]`` from their entries."""
         first, stop = rows
         # SciPy's conversion of one long row to columns is a counting sort by column, which compares nothing.

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import scipy.sparse
+import scipy
 
 from ..matrices.anndata import open_anndata
 from ..matrices.blocks import RowBlocks, whole_counts

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
-import scipy.sparse
+import scipy
 
 from ..matrices.blocks import RowBlocks
 from ..matrices.hierarchies import is_zarr

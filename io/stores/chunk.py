@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse
+import scipy  # it loads scipy.sparse at the first use, because that takes a tenth of the start of a command
 
 #: Tokens of a group of documents. The topic counts of a group's documents stay in a core's cache while its tokens are
 #: visited in word order.
@@ -38,7 +38,7 @@ class Chunk(NamedTuple):
         """Number of tokens."""
         return int(self.doc_ptr[-1])
 
-    def counts(self, n_words: int) -> scipy.sparse.csr_matrix:
+    def counts(self, n_words: int) -> "scipy.sparse.csr_matrix":
         """Return how often each word occurs in each document: (D, n_words) int32."""
         ones = np.ones(self.n_tokens, np.int32)
         shape = (self.n_documents, n_words)

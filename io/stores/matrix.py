@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import scipy.sparse
+import scipy
 
 from .store import DataError, Store, check_format
 

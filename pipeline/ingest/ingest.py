@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 import numpy as np
 import pyarrow as pa
-import scipy.sparse
+import scipy
 
 from ...io.readers.memory import Document
 from ...io.readers.open import from_memory, open_source
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 #: A file, folder, glob or URL, or several of these.
 Paths: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 #: Documents, or a matrix of counts with one row per document.
-InMemory: TypeAlias = Iterable[Document] | np.ndarray | scipy.sparse.sparray | scipy.sparse.spmatrix
+InMemory: TypeAlias = "Iterable[Document] | np.ndarray | scipy.sparse.sparray | scipy.sparse.spmatrix"
 
 #: The distinct words of a text take about a sixteenth of its bytes at most.
 BYTES_PER_WORD_BYTE = 16
@@ -52,7 +52,7 @@ MAX_BUCKETS = 256
 
 
 def ingest(
-    source: Paths | InMemory | Reader,
+    source: "Paths | InMemory | Reader",
     corpus_url: str,
     options: IngestOptions | None = None,
     client: "Client | None" = None,
@@ -155,7 +155,7 @@ def corpus_from(data: InMemory, vocabulary: pa.Table | Sequence[str] | None = No
     return corpus
 
 
-def _open_reader(source: Paths | InMemory, corpus_url: str, options: IngestOptions) -> Reader:
+def _open_reader(source: "Paths | InMemory", corpus_url: str, options: IngestOptions) -> Reader:
     """Return the reader of a source; raise DataError if the corpus would lie in the folder of its documents."""
     if not _are_paths(source):
         return from_memory(source, options)
@@ -169,7 +169,7 @@ def _open_reader(source: Paths | InMemory, corpus_url: str, options: IngestOptio
     return open_source(source, options)
 
 
-def _are_paths(source: Paths | InMemory) -> TypeGuard[Paths]:
+def _are_paths(source: "Paths | InMemory") -> TypeGuard[Paths]:
     """Return whether a source is a path or a list of paths. A list of texts counts as one."""
     if isinstance(source, list | tuple):
         return all(isinstance(one, str | os.PathLike) for one in source)

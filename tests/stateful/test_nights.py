@@ -18,9 +18,9 @@ from corpusmill.configs.resolve import resolve
 from corpusmill.io.stores.locks import Locked
 from corpusmill.io.stores.store import DataError
 from corpusmill.pipeline.commands.actions.diff import compare_versions
-from corpusmill.pipeline.commands.actions.models import transform
 from corpusmill.pipeline.commands.actions.retraining.plan import Request
 from corpusmill.pipeline.commands.actions.retraining.retrain import retrain
+from corpusmill.pipeline.commands.actions.transform import transform
 from corpusmill.pipeline.models.registry import load_model
 from corpusmill.pipeline.models.versions import Versions
 from helpers.faults import Changes

@@ -1,4 +1,4 @@
-"""Use a trained model: topics, similar words and documents, scores, document weights."""
+"""Look into a trained model: topics, similar words and documents, scores."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -9,7 +9,6 @@ import numpy as np
 
 from ....io.stores.corpus import Corpus
 from ....io.stores.store import DataError
-from ...anndata import annotate_file
 from ...models.base.estimator import Estimator
 from ...models.base.topics import TopicModel
 from ...models.lda.estimator import LDA
@@ -124,26 +123,3 @@ def _coherence(model_url: str, corpus: Corpus, measures: Iterable[str], client: 
         facts[f"coherence_{measure}"] = float(np.nanmean(model.coherence(corpus, measure, client=client)))
     facts["diversity"] = model.diversity()
     return facts
-
-
-def transform_into(
-    model_url: str,
-    data: str,
-    into: str,
-    layer: str | None = None,
-    key: str | None = None,
-    replace: bool = False,
-    client: "Client | None" = None,
-) -> Facts:
-    """Store weights of cells and genes in an AnnData file; ``data`` is that file, another one, or a corpus."""
-    model = load_text_model(model_url)
-    keys = annotate_file(into, model, data, layer, key, client=client, replace=replace)
-    return {"into": into, "obsm": keys.obsm, "varm": keys.varm, "uns": f"corpusmill/{keys.uns}"}
-
-
-def transform(model_url: str, corpus_url: str, out: str, part: str, client: "Client | None" = None) -> Facts:
-    """Write the weights of each document of a corpus as Parquet files below ``out``, one file per chunk."""
-    model = load_text_model(model_url)
-    corpus = Corpus(corpus_url, part)
-    counts = model.transform_to(corpus, out, client=client)
-    return {"out": out, "files": len(corpus.chunks), "columns": ["document", "weights", *corpus.kept_columns], **counts}

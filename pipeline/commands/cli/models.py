@@ -159,8 +159,8 @@ def transform(
       python -c "import pandas; print(pandas.read_parquet('demo/weights'))"
       corpusmill transform runs/cells/model cells.h5ad --into cells.h5ad
     """
-    from ..actions.models import transform as transform_corpus
-    from ..actions.models import transform_into
+    from ..actions.transform import transform as transform_corpus
+    from ..actions.transform import transform_into
 
     if (out is None) == (into is None):
         raise click.UsageError("give either OUT or --into FILE")

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import scipy.sparse
+import scipy
 
 from ....io.matrices.blocks import RowBlocks
 from ....io.matrices.files import MatrixFile, is_anndata_file

@@ -49,12 +49,13 @@ assert not heavy, heavy
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_commands_that_read_a_model_do_not_import_dask():
-    # Dask and distributed take a third of a second of the start.
+def test_commands_that_read_a_model_import_neither_dask_nor_sparse_matrices():
+    # Dask and distributed take a third of a second of the start, and scipy.sparse a tenth.
     program = """
 import sys
 import corpusmill.pipeline.commands.actions.models
-heavy = {"dask", "distributed", "scipy.special"} & set(sys.modules)
+import corpusmill.pipeline.models.lda.estimator
+heavy = {"dask", "distributed", "scipy.sparse", "corpusmill.pipeline.anndata"} & set(sys.modules)
 assert not heavy, heavy
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)

@@ -113,7 +113,8 @@ def _put(packed: np.ndarray, end: int, number: np.uint64) -> int:
 
 @kernel
 def _pack(row_ptr: np.ndarray, columns: np.ndarray, counts: np.ndarray, packed: np.ndarray) -> None:
-    end = HEADER_BYTES
+    # A literal has a type of its own, for which `_put` would be compiled again.
+    end = np.int64(HEADER_BYTES)
     for row in range(len(row_ptr) - 1):
         start = row_ptr[row]
         stop = row_ptr[row + 1]
@@ -148,7 +149,7 @@ def _get(packed: np.ndarray, start: int) -> tuple[np.uint64, int]:
 @kernel
 def _unpack(packed: np.ndarray, row_ptr: np.ndarray, columns: np.ndarray, counts: np.ndarray) -> int:
     """Fill the arrays; return the index after the last byte that was read, or -1 if there are too many entries."""
-    position = HEADER_BYTES
+    position = np.int64(HEADER_BYTES)
     end = np.int64(0)
     for row in range(len(row_ptr) - 1):
         length, position = _get(packed, position)

@@ -7,8 +7,12 @@ per Dask thread.
 """
 
 from functools import partial
+from typing import NamedTuple, TypeVar
 
 import numba
+import numpy as np
+
+Arrays = TypeVar("Arrays", bound=NamedTuple)
 
 #: Exact IEEE arithmetic in the order of the source. For samplers, whose results must be the same bit for bit.
 kernel = partial(numba.njit, nogil=True, cache=True, error_model="numpy")
@@ -16,3 +20,20 @@ kernel = partial(numba.njit, nogil=True, cache=True, error_model="numpy")
 #: The compiler may reorder and fuse additions, so that sums run in vector registers. The result is the same in every
 #: run on one type of processor, but may differ in the last bit between types.
 vector_kernel = partial(kernel, fastmath={"reassoc", "contract", "nsz", "arcp"})
+
+
+def read_only_tuple(arrays: Arrays) -> Arrays:
+    """Return a named tuple with read-only views of its arrays.
+
+    Whether an array is writable is part of its numba type, and arrays from a store are not. With read-only views
+    one compiled function serves arrays of any origin.
+    """
+    views = (read_only(field) if isinstance(field, np.ndarray) else field for field in arrays)
+    return arrays._make(views)
+
+
+def read_only(array: np.ndarray) -> np.ndarray:
+    """Return a view that cannot be written to."""
+    view = array.view()
+    view.flags.writeable = False
+    return view

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..jit import kernel
+from ..jit import kernel, read_only_tuple
 from ..simd.lanes import LANES
 from .counts import MAX_TOPICS, SIXTEEN, DocumentCounts, WordCounts
-from .model import ModelBlock, TokenOrder, inlined, read_only_tuple
+from .model import ModelBlock, TokenOrder, inlined
 
 #: The bits of a packed entry of A that hold its count.
 LOW = np.uint32(0xFFFF)

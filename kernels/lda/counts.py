@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numba.cpython.unsafe.numbers import trailing_zeros
 
-from ..jit import kernel
+from ..jit import kernel, read_only
 from ..simd.addresses import addresses, read_at
 
 #: The largest count of one packed entry. A larger count is split over several entries of the same topic.
@@ -55,6 +55,13 @@ class WordCounts(NamedTuple):
     counts: np.ndarray  # (nnz,) int32
 
 
+class RowScratch(NamedTuple):
+    """A dense row of counts. NumPy allocates it, because numba compiles each allocation anew."""
+
+    row: np.ndarray  # (K,) int32, zeros between two rows
+    marks: np.ndarray  # (K / 64,) uint64: one bit per topic that the row has
+
+
 # --- rows of A ---
 
 
@@ -67,7 +74,7 @@ def count_documents(doc_ptr: np.ndarray, word_to_doc_order: np.ndarray, z: np.nd
     _shuffle(word_to_doc_order, z, shuffled)
     row_ptr = np.zeros(len(doc_ptr), np.int64)
     entries = np.empty(_entries_bound(doc_ptr), np.uint32)
-    end = _count_documents(doc_ptr, shuffled, row_ptr, entries)
+    end = _count_documents(doc_ptr, shuffled, row_ptr, entries, np.zeros(MAX_TOPICS, np.int64))
     return DocumentCounts(row_ptr, entries[:end])
 
 
@@ -79,13 +86,16 @@ def _shuffle(word_to_doc_order: np.ndarray, z: np.ndarray, shuffled: np.ndarray)
 
 
 @kernel
-def _count_documents(doc_ptr: np.ndarray, z: np.ndarray, row_ptr: np.ndarray, entries: np.ndarray) -> int:
+def _count_documents(
+    doc_ptr: np.ndarray, z: np.ndarray, row_ptr: np.ndarray, entries: np.ndarray, count: np.ndarray
+) -> int:
     """Count the topics ``z`` (T,) in document order, and fill the arrays of `DocumentCounts`.
 
     Returns the number of entries. It is less than the length of ``entries``, which has space for the largest number.
+    ``count`` (MAX_TOPICS,) int64 are zeros before and after.
     """
-    count = np.zeros(MAX_TOPICS, np.int64)
-    end = 0
+    # A literal 0 has a type of its own, for which `_pack` would be compiled again.
+    end = np.int64(0)
     for d in range(len(doc_ptr) - 1):
         start = end
         for i in range(doc_ptr[d], doc_ptr[d + 1]):
@@ -142,10 +152,12 @@ def count_words(
     ``word_ids`` (S,) uint32, ``word_ptr`` (S + 1,) int64, topics ``z`` (T,) uint16 in word order.
     """
     head, segments = segments_by_word(word_ids, words[0], words[1])
-    tokens = _tokens_by_word(word_ptr, head, segments)
+    tokens = np.zeros(len(head) - 1, np.int64)
+    _tokens_by_word(word_ptr, head, segments, tokens)
     # One slack entry, because `_drain` writes one past the end.
     table = _empty_table(words[1] - words[0], int(np.minimum(tokens, n_topics).sum()) + 1)
-    end = _count_words(head, segments, tokens, word_ptr, z, table, n_topics)
+    scratch = RowScratch(np.zeros(n_topics, np.int32), np.zeros((n_topics + 63) // 64, np.uint64))
+    end = _count_words(head, segments, tokens, word_ptr, z, table, scratch)
     return _first_entries(table, end)
 
 
@@ -171,12 +183,11 @@ def _count_words(
     word_ptr: np.ndarray,
     z: np.ndarray,
     table: WordCounts,
-    n_topics: int,
+    scratch: RowScratch,
 ) -> np.int64:
     """Count the topics of the words with these segments; fill ``table`` and return its number of entries."""
     row_ptr, topics, counts = table
-    row = np.zeros(n_topics, np.int32)
-    marks = np.zeros((n_topics + 63) // 64, np.uint64)
+    row, marks = scratch
     end = np.uint64(0)
     for v in range(len(tokens)):
         start = end
@@ -193,7 +204,6 @@ def _count_words(
     return np.int64(end)
 
 
-@kernel
 def segments_by_word(word_ids: np.ndarray, first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the segments of the W words ``first`` to ``last - 1``, grouped by word.
 
@@ -201,29 +211,38 @@ def segments_by_word(word_ids: np.ndarray, first: int, last: int) -> tuple[np.nd
     where ptr (W + 1,) int64 and found (n,) int64 are the two results.
     """
     head = np.zeros(last - first + 1, np.int64)
-    for v in word_ids:
-        if first <= v < last:
-            head[v - first + 1] += 1
-    head = np.cumsum(head)
-    # A counting sort. ``cursor`` has the next free index of each word, so segments of a word stay in order.
-    cursor = head[:-1].copy()
-    segments = np.empty(head[-1], np.int64)
-    for s in range(len(word_ids)):
-        v = np.int64(word_ids[s]) - first
-        if 0 <= v < last - first:
-            segments[cursor[v]] = s
-            cursor[v] += 1
-    return head, segments
+    segments = np.empty(len(word_ids), np.int64)
+    _segments_by_word(read_only(word_ids), first, head, np.empty(last - first, np.int64), segments)
+    return head, segments[: head[-1]]
 
 
 @kernel
-def _tokens_by_word(word_ptr: np.ndarray, head: np.ndarray, segments: np.ndarray) -> np.ndarray:
-    """Return the number of tokens of each word: (W,) int64."""
-    tokens = np.zeros(len(head) - 1, np.int64)
+def _segments_by_word(
+    word_ids: np.ndarray, first: int, head: np.ndarray, cursor: np.ndarray, segments: np.ndarray
+) -> None:
+    """Count and sort the segments of the words from ``first`` on; ``cursor`` (W,) is scratch."""
+    n_words = len(cursor)
+    for s in range(len(word_ids)):
+        v = np.int64(word_ids[s]) - first
+        if 0 <= v < n_words:
+            head[v + 1] += 1
+    # Counting sort: the next free place of each word. Segments of a word stay in order.
+    for v in range(n_words):
+        cursor[v] = head[v]
+        head[v + 1] += head[v]
+    for s in range(len(word_ids)):
+        v = np.int64(word_ids[s]) - first
+        if 0 <= v < n_words:
+            segments[cursor[v]] = s
+            cursor[v] += 1
+
+
+@kernel
+def _tokens_by_word(word_ptr: np.ndarray, head: np.ndarray, segments: np.ndarray, tokens: np.ndarray) -> None:
+    """Add the number of tokens of each word to ``tokens`` (W,) int64."""
     for v in range(len(tokens)):
         for j in range(head[v], head[v + 1]):
             tokens[v] += word_ptr[segments[j] + 1] - word_ptr[segments[j]]
-    return tokens
 
 
 @kernel(forceinline=True)

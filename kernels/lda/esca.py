@@ -26,7 +26,8 @@ import numpy as np
 
 from .. import random
 from ..chunk import Chunk
-from ..jit import kernel
+from ..jit import kernel, read_only, read_only_tuple
+from ..search import rank
 from ..simd.lanes import (
     LANES,
     Lanes,
@@ -69,8 +70,6 @@ from .model import (
     inlined,
     make_prior,
     new_word_scratch,
-    read_only,
-    read_only_tuple,
     token_order,
 )
 
@@ -144,8 +143,8 @@ def sample(
     subtract = int(leave_out)
     # With few topics, most entries of a row are above zero, and dense rows need no gather.
     draw = _sweep_dense if is_dense(rows, len(model.alpha)) else _sweep_sparse
-    prior = make_prior(model, subtract, subtract)
-    draw(token_order(chunk), read_only_tuple(rows), read_only_tuple(model), prior, read_only(z), np.uint64(key), out)
+    block = _open_block(chunk, model, subtract)
+    draw(*block, read_only_tuple(rows), read_only(z), np.uint64(key), out)
     return out
 
 
@@ -161,7 +160,7 @@ def draw_initial(chunk: Chunk, model: ModelBlock, key: np.uint64, out: np.ndarra
     which the tokens of other blocks stay unchanged.
     """
     out = np.zeros(len(chunk.docs), np.uint16) if out is None else out
-    _first_sweep(token_order(chunk), read_only_tuple(model), make_prior(model, 0, 0), np.uint64(key), out)
+    _first_sweep(*_open_block(chunk, model, 0), np.uint64(key), out)
     return out
 
 
@@ -171,7 +170,16 @@ def log_likelihood(chunk: Chunk, rows: DocumentCounts, model: ModelBlock) -> flo
     The sum over all blocks and chunks is the logarithm of equation 2.3 of Moon's dissertation (2019). Divided by the
     number of tokens it is equation 2.4.
     """
-    return _log_likelihood(token_order(chunk), read_only_tuple(rows), read_only_tuple(model), make_prior(model, 0, 0))
+    return _log_likelihood(*_open_block(chunk, model, 0), read_only_tuple(rows))
+
+
+def _open_block(
+    chunk: Chunk, model: ModelBlock, subtract: int
+) -> tuple[TokenOrder, np.ndarray, ModelBlock, PriorTerms, WordScratch]:
+    """Return what all sweeps over the tokens of a block read, and their scratch."""
+    order = token_order(chunk)
+    prior = make_prior(model, subtract, subtract)
+    return order, block_segments(order, model), read_only_tuple(model), prior, new_word_scratch(chunk.doc_ptr, prior)
 
 
 # --- sparse rows ---
@@ -189,9 +197,11 @@ def repeats(docs: np.ndarray, z: np.ndarray, start: int, i: int) -> bool:
 @kernel
 def _sweep_sparse(
     order: TokenOrder,
-    rows: DocumentCounts,
+    segments: np.ndarray,
     model: ModelBlock,
     prior: PriorTerms,
+    word: WordScratch,
+    rows: DocumentCounts,
     z: np.ndarray,
     key: np.uint64,
     out: np.ndarray,
@@ -202,13 +212,11 @@ def _sweep_sparse(
     row_ptr = rows.row_ptr
     entries = rows.entries
     alpha = prior.alpha
-    word = new_word_scratch(order.doc_ptr, prior)
     phi = word.phi
     phi_old = word.phi_old
     sums = word.sums
-    for group in range(len(order.group_ptr) - 1):
-        first, stop = block_segments(order, group, model)
-        for s in range(first, stop):
+    for group in range(len(segments)):
+        for s in range(segments[group, 0], segments[group, 1]):
             row = np.int64(order.word_ids[s]) - model.first
             mass = expand_word(word, model, prior, row)
             start, end = order.word_ptr[s], order.word_ptr[s + 1]
@@ -293,19 +301,36 @@ def _draw_prior(x: float, word: WordScratch, model: ModelBlock, prior: PriorTerm
     smooth = prior.smooth[-1] - skipped
     start, end = model.row_ptr[row], model.row_ptr[row + 1]
     if x < smooth or start == end:
-        return search(prior.smooth, x + skipped if x >= prior.smooth[old] else x)
+        return search(prior.smooth, len(prior.alpha), x + skipped if x >= prior.smooth[old] else x)
     x -= smooth
-    prefix = word.prefix[: end - start + 1]
-    j = np.searchsorted(model.topics[start:end], old)
+    prefix = word.prefix
+    j = _entry_of(model.topics, start, end, old) - start
     if j < end - start and model.topics[start + j] == old and x >= prefix[j]:
         x += prefix[j + 1] - prefix[j]
-    return np.int64(model.topics[start + search(prefix, x)])
+    return np.int64(model.topics[start + search(prefix, end - start, x)])
 
 
-@kernel
-def search(prefix: np.ndarray, x: float) -> np.int64:
-    """Return which of the n intervals of prefix sums, (n + 1,) float64, holds ``x``; the last one for a larger x."""
-    return min(np.searchsorted(prefix, x, "right") - 1, np.int64(len(prefix) - 2))
+@inlined
+def _entry_of(topics: np.ndarray, start: int, end: int, k: int) -> int:
+    """Return the first entry from ``start`` to ``end`` whose topic is ``k`` or more; topics ascend."""
+    low = np.int64(start)
+    high = np.int64(end)
+    while low < high:
+        middle = (low + high) >> 1
+        if np.int64(topics[middle]) < k:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@inlined
+def search(prefix: np.ndarray, n: int, x: float) -> np.int64:
+    """Return which of the first n intervals of ``prefix`` holds ``x``; the last of them for a larger x.
+
+    ``prefix`` float64 are n + 1 prefix sums, and may have more elements.
+    """
+    return min(rank(prefix, n + 1, x) - 1, np.int64(n - 1))
 
 
 # --- dense rows ---
@@ -314,25 +339,25 @@ def search(prefix: np.ndarray, x: float) -> np.int64:
 @kernel
 def _sweep_dense(
     order: TokenOrder,
-    rows: DocumentCounts,
+    segments: np.ndarray,
     model: ModelBlock,
     prior: PriorTerms,
+    word: WordScratch,
+    rows: DocumentCounts,
     z: np.ndarray,
     key: np.uint64,
     out: np.ndarray,
 ) -> None:
     """Draw from the distribution with one interval per topic, over dense rows of A + α."""
     docs = order.docs
-    word = new_word_scratch(order.doc_ptr, prior)
     phi = word.phi
     phi_old = word.phi_old
     sums = word.sums
     n_topics = len(prior.alpha)
     width = (n_topics + LANES - 1) // LANES * LANES
-    for group in range(len(order.group_ptr) - 1):
-        first, stop = block_segments(order, group, model)
+    for group in range(len(segments)):
         A, first_doc = _dense_rows(order, rows, prior, group, width)
-        for s in range(first, stop):
+        for s in range(segments[group, 0], segments[group, 1]):
             row = np.int64(order.word_ids[s]) - model.first
             expand_word(word, model, prior, row)
             start, end = order.word_ptr[s], order.word_ptr[s + 1]
@@ -354,15 +379,19 @@ def _dense_rows(
     """Return A_dk + α_k of a group's documents, flat float32 with ``width`` numbers per document, and the first one."""
     first_token = order.word_ptr[order.group_ptr[group]]
     stop_token = order.word_ptr[order.group_ptr[group + 1]]
-    first = np.searchsorted(order.doc_ptr, first_token, "right") - 1
-    stop = np.searchsorted(order.doc_ptr, stop_token)
-    A = np.zeros((max(stop - first, 0), width), np.float32)
+    n_documents = len(order.doc_ptr) - 1
+    first = rank(order.doc_ptr, n_documents + 1, first_token) - 1
+    stop = rank(order.doc_ptr, n_documents + 1, stop_token - 1)
+    A = np.zeros(max(stop - first, 0) * width, np.float32)
     for d in range(first, stop):
-        A[d - first, : len(prior.alpha)] = prior.alpha
-        for entry in rows.entries[rows.row_ptr[d] : rows.row_ptr[d + 1]]:
+        head = (d - first) * width
+        for k in range(len(prior.alpha)):
+            A[head + k] = prior.alpha[k]
+        for e in range(rows.row_ptr[d], rows.row_ptr[d + 1]):
+            entry = rows.entries[e]
             if entry & LOW:
-                A[d - first, _topic(entry, 0)] += entry & LOW
-    return A.ravel(), first
+                A[head + _topic(entry, 0)] += entry & LOW
+    return A, first
 
 
 @inlined
@@ -388,36 +417,50 @@ def _dense_products(
 
 
 @kernel
-def _first_sweep(order: TokenOrder, model: ModelBlock, prior: PriorTerms, key: np.uint64, out: np.ndarray) -> None:
+def _first_sweep(
+    order: TokenOrder,
+    segments: np.ndarray,
+    model: ModelBlock,
+    prior: PriorTerms,
+    word: WordScratch,
+    key: np.uint64,
+    out: np.ndarray,
+) -> None:
     """Draw from α_k φ_k: the piece of β first, then that of the word's counts."""
-    word = new_word_scratch(order.doc_ptr, prior)
-    for group in range(len(order.group_ptr) - 1):
-        first, stop = block_segments(order, group, model)
-        for s in range(first, stop):
+    for group in range(len(segments)):
+        for s in range(segments[group, 0], segments[group, 1]):
             row = np.int64(order.word_ids[s]) - model.first
             mass = expand_word(word, model, prior, row)
             start, end = model.row_ptr[row], model.row_ptr[row + 1]
             for i in range(order.word_ptr[s], order.word_ptr[s + 1]):
                 x = random.uniform64(key, i) * mass
                 if x < prior.smooth[-1] or start == end:
-                    out[i] = search(prior.smooth, x)
+                    out[i] = search(prior.smooth, len(prior.alpha), x)
                 else:
-                    out[i] = model.topics[start + search(word.prefix[: end - start + 1], x - prior.smooth[-1])]
+                    out[i] = model.topics[start + search(word.prefix, end - start, x - prior.smooth[-1])]
             clear_word(word, model, prior, row)
 
 
 @kernel
-def _log_likelihood(order: TokenOrder, rows: DocumentCounts, model: ModelBlock, prior: PriorTerms) -> float:
+def _log_likelihood(
+    order: TokenOrder,
+    segments: np.ndarray,
+    model: ModelBlock,
+    prior: PriorTerms,
+    word: WordScratch,
+    rows: DocumentCounts,
+) -> float:
     """Sum log((Σ_k α_k φ_k + Σ_k A_dk φ_k) / (n_d + Σ α_k)) over tokens."""
-    word = new_word_scratch(order.doc_ptr, prior)
-    alpha = prior.alpha.sum()
+    alpha = 0.0
+    for k in range(len(prior.alpha)):
+        alpha += prior.alpha[k]
     total = 0.0
-    for group in range(len(order.group_ptr) - 1):
-        first, stop = block_segments(order, group, model)
-        for s in range(first, stop):
+    for group in range(len(segments)):
+        for s in range(segments[group, 0], segments[group, 1]):
             row = np.int64(order.word_ids[s]) - model.first
             mass = expand_word(word, model, prior, row)
-            for d in order.docs[order.word_ptr[s] : order.word_ptr[s + 1]]:
+            for i in range(order.word_ptr[s], order.word_ptr[s + 1]):
+                d = order.docs[i]
                 head = rows.row_ptr[d]
                 length = order.doc_ptr[d + 1] - order.doc_ptr[d]
                 n = rows.row_ptr[d + 1] - head

@@ -28,7 +28,7 @@ import numpy as np
 
 from .. import random
 from ..chunk import Chunk
-from ..jit import kernel
+from ..jit import kernel, read_only_tuple
 from ..simd.lanes import (
     LANES,
     Lanes,
@@ -60,7 +60,6 @@ from .model import (
     TokenOrder,
     inlined,
     make_prior,
-    read_only_tuple,
     token_order,
 )
 
@@ -425,7 +424,7 @@ def _draw_prior(
     In the second part, which is that of the word's own counts, the old topic has the place ``own``.
     """
     if x >= mass:
-        return search(smooth, x - mass)
+        return search(smooth, len(smooth) - 1, x - mass)
     kept = weights[own]
     weights[own] = own_weight
     total = splat(ZERO)

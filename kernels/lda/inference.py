@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..jit import kernel, vector_kernel
-from .model import ModelBlock, inlined, read_only, read_only_tuple
+from ..jit import kernel, read_only, read_only_tuple, vector_kernel
+from .model import ModelBlock, inlined
 
 #: Sweeps over a document, at most.
 MAX_SWEEPS = 50

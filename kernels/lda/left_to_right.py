@@ -15,6 +15,7 @@ import numpy as np
 
 from .. import random
 from ..jit import kernel
+from ..search import rank
 
 
 @kernel
@@ -61,4 +62,4 @@ def _accumulate(phi: np.ndarray, alpha: np.ndarray, counts: np.ndarray, ends: np
 @kernel
 def _draw(ends: np.ndarray, u: float) -> int:
     """Return the topic that a uniform number u falls on."""
-    return min(np.searchsorted(ends, u * ends[-1], "right"), len(ends) - 1)
+    return min(rank(ends, len(ends), u * ends[-1]), len(ends) - 1)

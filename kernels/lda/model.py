@@ -14,16 +14,15 @@ Reference implementation: tests/helpers/naive.py, `lda_weights`.
 """
 
 from functools import partial
-from typing import NamedTuple, TypeVar
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
 from ..chunk import Chunk
-from ..jit import kernel
+from ..jit import kernel, read_only_tuple
 from ..simd.lanes import LANES
 from .counts import MAX_COUNT, MAX_TOPICS, SURPLUS
-
-Arrays = TypeVar("Arrays", bound=NamedTuple)
 
 #: For functions inside a loop over tokens, which LLVM by its own judgement would not inline.
 inlined = partial(kernel, forceinline=True)
@@ -85,23 +84,6 @@ def token_order(chunk: Chunk) -> TokenOrder:
     return read_only_tuple(order)
 
 
-def read_only_tuple(arrays: Arrays) -> Arrays:
-    """Return a named tuple with read-only views of its arrays.
-
-    Whether an array is writable is part of its numba type, and arrays from a store are not. With read-only views
-    one compiled function serves arrays of any origin.
-    """
-    views = (read_only(field) if isinstance(field, np.ndarray) else field for field in arrays)
-    return arrays._make(views)
-
-
-def read_only(array: np.ndarray) -> np.ndarray:
-    """Return a view that cannot be written to."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
-
-
 def make_prior(model: ModelBlock, subtract_a: int, subtract_b: int) -> PriorTerms:
     """Return the terms of the draws that depend only on the topic, not on the word or the document.
 
@@ -128,13 +110,13 @@ def make_prior(model: ModelBlock, subtract_a: int, subtract_b: int) -> PriorTerm
     )
 
 
-@kernel
 def new_word_scratch(doc_ptr: np.ndarray, prior: PriorTerms) -> WordScratch:
-    """Return scratch in which ``phi`` (65536,) float32 is that of a word without counts."""
+    """Return scratch in which ``phi`` (65536,) float32 is that of a word without counts.
+
+    Not compiled: numba takes longer to compile an assignment to a slice than any of the samplers.
+    """
     n_topics = len(prior.alpha)
-    longest = 0
-    for d in range(len(doc_ptr) - 1):
-        longest = max(longest, doc_ptr[d + 1] - doc_ptr[d])
+    longest = int(np.diff(doc_ptr).max(initial=0))
     phi = np.zeros(2 * MAX_TOPICS, np.float32)
     phi[:n_topics] = prior.base
     # The upper half is for surplus entries, whose topics have the bit SURPLUS set.
@@ -188,13 +170,13 @@ def clear_word(word: WordScratch, model: ModelBlock, prior: PriorTerms, row: int
             phi[k | SURPLUS] = base[k]
 
 
-@kernel
-def block_segments(order: TokenOrder, group: int, model: ModelBlock) -> tuple[int, int]:
-    """Return the first segment, and the one after the last, of a group whose words are in the model's block.
+def block_segments(order: TokenOrder, model: ModelBlock) -> np.ndarray:
+    """Return the segments of each group whose words are in the model's block: (G, 2) int64, first and one after last.
 
     ``word_ids`` (S,) uint32 ascend inside a group.
     """
-    start, end = order.group_ptr[group], order.group_ptr[group + 1]
-    words = order.word_ids[start:end]
-    stop = model.first + len(model.row_ptr) - 1
-    return start + np.searchsorted(words, model.first), start + np.searchsorted(words, stop)
+    words = [model.first, model.first + len(model.row_ptr) - 1]
+    bounds = np.empty((len(order.group_ptr) - 1, 2), np.int64)
+    for group, (start, end) in enumerate(pairwise(order.group_ptr.tolist())):
+        bounds[group] = start + np.searchsorted(order.word_ids[start:end], words)
+    return bounds

@@ -33,11 +33,12 @@ import numpy as np
 
 from .. import random
 from ..chunk import Chunk
-from ..jit import kernel
+from ..jit import kernel, read_only, read_only_tuple
+from ..search import rank
 from ..simd.lanes import LANES, splat, store
 from ..simd.prefetch import prefetch
 from .counts import segments_by_word
-from .model import ModelBlock, TokenOrder, inlined, read_only, read_only_tuple, token_order
+from .model import ModelBlock, TokenOrder, inlined, token_order
 
 #: Tokens between the prefetch of a token's packed topics and their use.
 AHEAD = np.uint64(16)
@@ -76,6 +77,22 @@ class UrnIndex(NamedTuple):
     entries: np.ndarray  # (2K,) uint16: the entry at each position g << shift
 
 
+class UrnScratch(NamedTuple):
+    """Arrays for the current word. NumPy allocates them, because numba compiles each allocation anew."""
+
+    near: np.ndarray  # (K,) uint16: the first position of each topic in the urn
+    urn: np.ndarray  # (K + MAX_URN + FILLED,) uint16, which begins with all topics
+    index: UrnIndex
+
+
+class DocumentScratch(NamedTuple):
+    """Arrays for the current document."""
+
+    A: np.ndarray  # (K,) int32: its counts by topic
+    drawn: np.ndarray  # (longest document,) int32: random bits, and then positions in the urn
+    urn: np.ndarray  # (K + longest document,) uint16, which begins with all topics
+
+
 def make_prior(model: ModelBlock) -> ProposalTerms:
     """Return the terms of the proposals that depend only on the topic, not on the word or the document."""
     alpha = model.alpha.astype(np.float64)
@@ -104,7 +121,16 @@ def propose(chunk: Chunk, model: ModelBlock, z: np.ndarray, key: np.uint64, pack
     ``z`` (T,) uint16 in word order; sets ``packed`` (T,) uint32, in document order, to (topic << 16 | proposal). Token
     i in word order takes draw 3i of ``key``.
     """
-    _propose(token_order(chunk), read_only_tuple(model), make_prior(model), read_only(z), np.uint64(key), packed)
+    order = token_order(chunk)
+    n_topics = len(model.alpha)
+    # The urn begins with each topic once, for proposals from β.
+    urn = np.zeros(n_topics + MAX_URN + FILLED, np.uint16)
+    urn[:n_topics] = np.arange(n_topics)
+    index = UrnIndex(np.zeros(n_topics + 1, np.int64), np.zeros(n_topics, np.int64), np.zeros(2 * n_topics, np.uint16))
+    scratch = UrnScratch(np.zeros(n_topics, np.uint16), urn, index)
+    segments = _segments(order, model)
+    block = read_only_tuple(model)
+    _propose(order, segments, block, make_prior(model), scratch, read_only(z), np.uint64(key), packed)
 
 
 def accept_and_propose(doc_ptr: np.ndarray, model: ModelBlock, key: np.uint64, packed: np.ndarray) -> None:
@@ -113,7 +139,13 @@ def accept_and_propose(doc_ptr: np.ndarray, model: ModelBlock, key: np.uint64, p
     Token j in document order takes draw 3j + 1 of ``key``. Only totals and priors are read, so any block of the model
     serves.
     """
-    _accept_and_propose(read_only(doc_ptr), make_prior(model), np.uint64(key), packed)
+    n_topics = len(model.alpha)
+    longest = int(np.diff(doc_ptr).max(initial=0))
+    # The document's urn: each topic once, for proposals from α, then the topics of its tokens.
+    urn = np.zeros(n_topics + longest, np.uint16)
+    urn[:n_topics] = np.arange(n_topics)
+    scratch = DocumentScratch(np.zeros(n_topics, np.int32), np.zeros(longest, np.int32), urn)
+    _accept_and_propose(read_only(doc_ptr), make_prior(model), scratch, np.uint64(key), packed)
 
 
 def accept(chunk: Chunk, model: ModelBlock, z: np.ndarray, key: np.uint64, packed: np.ndarray, out: np.ndarray) -> None:
@@ -124,7 +156,15 @@ def accept(chunk: Chunk, model: ModelBlock, z: np.ndarray, key: np.uint64, packe
     """
     order = token_order(chunk)
     block = read_only_tuple(model)
-    _accept(order, block, make_prior(model), read_only(z), np.uint64(key), read_only(packed), out)
+    # The counts of one word by topic.
+    B = np.zeros(len(model.alpha), np.int32)
+    segments = _segments(order, model)
+    _accept(order, segments, block, make_prior(model), B, read_only(z), np.uint64(key), read_only(packed), out)
+
+
+def _segments(order: TokenOrder, model: ModelBlock) -> tuple[np.ndarray, np.ndarray]:
+    """Return the segments of the block's words, sorted by word; see `segments_by_word`."""
+    return segments_by_word(order.word_ids, model.first, model.first + len(model.row_ptr) - 1)
 
 
 # --- step 1, proposals in word order ---
@@ -132,26 +172,26 @@ def accept(chunk: Chunk, model: ModelBlock, z: np.ndarray, key: np.uint64, packe
 
 @kernel
 def _propose(
-    order: TokenOrder, model: ModelBlock, prior: ProposalTerms, z: np.ndarray, key: np.uint64, packed: np.ndarray
+    order: TokenOrder,
+    segments_of_words: tuple[np.ndarray, np.ndarray],
+    model: ModelBlock,
+    prior: ProposalTerms,
+    scratch: UrnScratch,
+    z: np.ndarray,
+    key: np.uint64,
+    packed: np.ndarray,
 ) -> None:
     """Propose from q(k) ∝ B_vk + β for all tokens of the block's words."""
     # Local names, because each access to an array inside a tuple changes its reference count. Indices are unsigned,
     # because a signed index may count from the end, which numba tests at every access.
-    word_ids = order.word_ids
     word_ptr = order.word_ptr
     word_to_doc_order = order.word_to_doc_order
     row_ptr = model.row_ptr
     topics = model.topics
     counts = model.counts
-    K = len(prior.alpha)
     beta = prior.beta
-    # The urn begins with each topic once, for proposals from β.
-    near = np.zeros(K, np.uint16)
-    urn = np.zeros(K + MAX_URN + FILLED, np.uint16)
-    for k in range(K):
-        urn[k] = k
-    index = UrnIndex(np.zeros(K + 1, np.int64), np.zeros(K, np.int64), np.zeros(2 * K, np.uint16))
-    head, segments = segments_by_word(word_ids, model.first, model.first + len(row_ptr) - 1)
+    near, urn, index = scratch
+    head, segments = segments_of_words
     for v in range(len(row_ptr) - 1):
         # Positions instead of slices, because a slice of an array changes its reference count.
         mine = range(head[v], head[v + 1])
@@ -303,18 +343,12 @@ def _propose_from_index(
 
 
 @kernel
-def _accept_and_propose(doc_ptr: np.ndarray, prior: ProposalTerms, key: np.uint64, packed: np.ndarray) -> None:
+def _accept_and_propose(
+    doc_ptr: np.ndarray, prior: ProposalTerms, scratch: DocumentScratch, key: np.uint64, packed: np.ndarray
+) -> None:
     """Finish step 1 and begin step 2 document by document."""
     K = len(prior.alpha)
-    longest = 0
-    for d in range(len(doc_ptr) - 1):
-        longest = max(longest, doc_ptr[d + 1] - doc_ptr[d])
-    A = np.zeros(K, np.int32)
-    drawn = np.zeros(longest, np.int32)
-    # The document's urn: each topic once, for proposals from α, then the topics of its tokens.
-    urn = np.zeros(K + longest, np.uint16)
-    for k in range(K):
-        urn[k] = k
+    A, drawn, urn = scratch
     for d in range(np.uint64(len(doc_ptr) - 1)):
         start, end = np.uint64(doc_ptr[d]), np.uint64(doc_ptr[d + ONE])
         for j in range(start, end):
@@ -378,7 +412,7 @@ def _draw_positions(n: np.uint64, prior: ProposalTerms, drawn: np.ndarray) -> No
             if x < others:
                 drawn[i] = position + np.int32(position >= np.int32(i)) + n_topics
             else:
-                drawn[i] = min(np.searchsorted(ends, x - others, "right"), n_topics - 1)
+                drawn[i] = min(rank(ends, len(ends), x - others), n_topics - 1)
 
 
 # --- step 2, acceptance in word order ---
@@ -387,8 +421,10 @@ def _draw_positions(n: np.uint64, prior: ProposalTerms, drawn: np.ndarray) -> No
 @kernel
 def _accept(
     order: TokenOrder,
+    segments_of_words: tuple[np.ndarray, np.ndarray],
     model: ModelBlock,
     prior: ProposalTerms,
+    B: np.ndarray,
     z: np.ndarray,
     key: np.uint64,
     packed: np.ndarray,
@@ -398,15 +434,12 @@ def _accept(
     row_ptr = model.row_ptr
     topics = model.topics
     counts = model.counts
-    word_ids = order.word_ids
     word_ptr = order.word_ptr
     word_to_doc_order = order.word_to_doc_order
     inverse = prior.inverse
     beta = np.float32(prior.beta)
     last = np.uint64(len(word_to_doc_order) - 1)
-    # The counts of one word by topic.
-    B = np.zeros(len(prior.alpha), np.int32)
-    head, segments = segments_by_word(word_ids, model.first, model.first + len(row_ptr) - 1)
+    head, segments = segments_of_words
     for v in range(len(row_ptr) - 1):
         # Positions instead of slices, because a slice of an array changes its reference count.
         mine = range(head[v], head[v + 1])

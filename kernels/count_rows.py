@@ -130,7 +130,7 @@ def _pack(row_ptr: np.ndarray, columns: np.ndarray, counts: np.ndarray, packed: 
 
 
 @kernel
-def _get(packed: np.ndarray, start: int) -> tuple[np.uint64, int]:
+def _get(packed: np.ndarray, start: np.int64) -> tuple[np.uint64, np.int64]:
     """Read the integer that begins at ``start``; return it and the index of the byte after it.
 
     If the bytes end within the integer, the index is too large, and `unpack_rows` raises an error.
@@ -141,20 +141,20 @@ def _get(packed: np.ndarray, start: int) -> tuple[np.uint64, int]:
         byte = np.uint64(packed[j])
         number |= (byte & LOW_SEVEN) << shift
         if byte < MORE:
-            return number, j + 1
+            return number, np.int64(j + 1)
         shift += SEVEN
-    return number, len(packed) + 1
+    return number, np.int64(len(packed) + 1)
 
 
 @kernel
-def _unpack(packed: np.ndarray, row_ptr: np.ndarray, columns: np.ndarray, counts: np.ndarray) -> int:
+def _unpack(packed: np.ndarray, row_ptr: np.ndarray, columns: np.ndarray, counts: np.ndarray) -> np.int64:
     """Fill the arrays; return the index after the last byte that was read, or -1 if there are too many entries."""
     position = np.int64(HEADER_BYTES)
     end = np.int64(0)
     for row in range(len(row_ptr) - 1):
         length, position = _get(packed, position)
         if np.int64(length) < 0 or np.int64(length) > len(columns) - end:
-            return -1
+            return np.int64(-1)
         last = np.int64(-1)
         for j in range(end, end + np.int64(length)):
             entry, position = _get(packed, position)
@@ -169,5 +169,5 @@ def _unpack(packed: np.ndarray, row_ptr: np.ndarray, columns: np.ndarray, counts
         end += np.int64(length)
         row_ptr[row + 1] = end
     if end != len(columns):
-        return -1
+        return np.int64(-1)
     return position

@@ -9,8 +9,8 @@ from .jit import kernel
 
 
 @kernel(forceinline=True)
-def rank(values: np.ndarray, n: int, x: float) -> int:
-    """Return how many of the first ``n`` ascending ``values`` (m,) are at most ``x``."""
+def rank(values: np.ndarray, n: int, x: float) -> np.int64:
+    """Return how many of the first ``n`` ascending ``values``, (m,) float64 or int64 with m >= n, are at most ``x``."""
     low = np.int64(0)
     high = np.int64(n)
     while low < high:

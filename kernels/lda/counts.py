@@ -88,7 +88,7 @@ def _shuffle(word_to_doc_order: np.ndarray, z: np.ndarray, shuffled: np.ndarray)
 @kernel
 def _count_documents(
     doc_ptr: np.ndarray, z: np.ndarray, row_ptr: np.ndarray, entries: np.ndarray, count: np.ndarray
-) -> int:
+) -> np.int64:
     """Count the topics ``z`` (T,) in document order, and fill the arrays of `DocumentCounts`.
 
     Returns the number of entries. It is less than the length of ``entries``, which has space for the largest number.
@@ -122,7 +122,7 @@ def _entries_bound(doc_ptr: np.ndarray) -> int:
 
 
 @kernel
-def _pack(entries: np.ndarray, start: int, end: int, count: np.ndarray) -> int:
+def _pack(entries: np.ndarray, start: np.int64, end: np.int64, count: np.ndarray) -> np.int64:
     """Replace the topics of one row by packed entries, clear their counts and pad the row; return its end."""
     last = end
     for j in range(start, end):
@@ -227,9 +227,9 @@ def _segments_by_word(
         if 0 <= v < n_words:
             head[v + 1] += 1
     # Counting sort: the next free place of each word. Segments of a word stay in order.
-    for v in range(n_words):
-        cursor[v] = head[v]
-        head[v + 1] += head[v]
+    for row in range(n_words):
+        cursor[row] = head[row]
+        head[row + 1] += head[row]
     for s in range(len(word_ids)):
         v = np.int64(word_ids[s]) - first
         if 0 <= v < n_words:

@@ -311,7 +311,7 @@ def _draw_prior(x: float, word: WordScratch, model: ModelBlock, prior: PriorTerm
 
 
 @inlined
-def _entry_of(topics: np.ndarray, start: int, end: int, k: int) -> int:
+def _entry_of(topics: np.ndarray, start: int, end: int, k: int) -> np.int64:
     """Return the first entry from ``start`` to ``end`` whose topic is ``k`` or more; topics ascend."""
     low = np.int64(start)
     high = np.int64(end)

@@ -82,7 +82,7 @@ class UrnScratch(NamedTuple):
 
     near: np.ndarray  # (K,) uint16: the first position of each topic in the urn
     urn: np.ndarray  # (K + MAX_URN + FILLED,) uint16, which begins with all topics
-    index: UrnIndex
+    long_urn: UrnIndex
 
 
 class DocumentScratch(NamedTuple):

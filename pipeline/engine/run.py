@@ -58,8 +58,8 @@ class Head:
 class RunStore:
     """The files of one run.
 
-    The process that trains the run, and its tasks, give the number of the process and the owners of earlier steps. All
-    others read them from HEAD.
+    The process that trains the run passes its own number, ``owner``, and the ``owners`` of earlier steps. So do its
+    tasks. All others leave them out, and this class reads them from HEAD.
     """
 
     url: str
@@ -82,7 +82,7 @@ class RunStore:
         return meta
 
     def open_data(self) -> TrainingData:
-        """Open the data that the run trains on; raise DataError if it is not there any more."""
+        """Open the data that the run trains on; raise DataError if it no longer exists."""
         place = self.meta["data"]
         url = place["url"]
         if not Store(url).exists():

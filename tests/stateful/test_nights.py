@@ -43,6 +43,14 @@ def nightly(**retraining):
     return resolve([Layer("here", tree_of("random-indexing", **sections))])
 
 
+def words_of_files(files):
+    """Return all words of files, each of which is a list of texts."""
+    words = []
+    for texts in files:
+        words += " ".join(texts).split()
+    return words
+
+
 class NightsMachine(RuleBasedStateMachine):
     """Compares the versions of a model with the texts that each of them covers."""
 
@@ -120,10 +128,10 @@ class NightsMachine(RuleBasedStateMachine):
     def share_of_new_words(self):
         """Return the share of tokens in new and changed files that the version in use does not have."""
         covered = self.versions[self.in_use]
-        old = {word for texts in covered.values() for text in texts for word in text.split()}
         new = [texts for texts in self.files.values() if texts not in covered.values()]
-        words = [word for texts in new for text in texts for word in text.split()]
-        return sum(word not in old for word in words) / max(1, len(words))
+        old_words = set(words_of_files(covered.values()))
+        words = words_of_files(new)
+        return sum(word not in old_words for word in words) / max(1, len(words))
 
     @rule()
     def train_on_all_files_again(self):

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -94,9 +94,10 @@ def write_walks(
     store = Store(url)
     if store.exists("corpus.json"):
         return _existing_walks(url, identity)
+    about = {"source": source or graph.url, "identity": identity, "version": version("corpusmill")}
     executor = executor_for(client)
     with executor.guarded():
-        return _write_corpus(graph, store, executor, options, identity, source, device)
+        return _write_corpus(graph, store, executor, options, about, device)
 
 
 def _write_corpus(
@@ -104,11 +105,10 @@ def _write_corpus(
     store: Store,
     executor: Executor,
     options: WalkOptions,
-    identity: Mapping[str, object],
-    source: str,
+    about: dict[str, Any],
     device: str,
 ) -> Corpus:
-    """Draw walks in tasks, and write them as a corpus."""
+    """Draw walks in tasks, and write them as a corpus. ``about`` is what `commit_corpus` writes to corpus.json."""
     chunk_tokens = options.chunk_tokens or _default_chunk_tokens(graph, options, executor)
     _check_memory(graph, options, executor, chunk_tokens)
     job = WalkJob(f"walks-{os.urandom(4).hex()}", Store(graph.url).absolute, store.absolute, options, device)
@@ -120,7 +120,6 @@ def _write_corpus(
     written = executor.map(_write_chunk, tasks, f"{job.key}-write")
     _write_documents(store, graph, options, ranges)
     parts = {"train": [chunk.info for chunk in written], "held_out": []}
-    about = {"source": source or graph.url, "identity": identity, "version": version("corpusmill")}
     commit_corpus(store, vocabulary, parts, True, _digest(vocabulary, written), about)
     store.delete(".work")
     return Corpus(store.url)

@@ -129,7 +129,7 @@ def _clipped(reach: int, before: int, after: int) -> int:
 
 @kernel
 def _first_rows(places: np.ndarray, n_blocks: int) -> np.ndarray:
-    """Return the bounds of the blocks if their rows follow one another: (P + 1,) int64."""
+    """Return the first row of each block, for blocks that are stored one after another: (P + 1,) int64."""
     first_rows = np.zeros(n_blocks + 1, np.int64)
     for word in range(len(places)):
         first_rows[np.int64(places[word] >> SHIFT) + 1] += 1
@@ -142,9 +142,10 @@ def _first_rows(places: np.ndarray, n_blocks: int) -> np.ndarray:
 def _sort_by_row(
     codes: np.ndarray, spans: np.ndarray, first: int, last: int, first_rows: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the ends of all rows' tokens (V + 1,) int64, row 0 at index 1, and the tokens by row (n,) int64.
+    """Sort the kept tokens ``first`` to ``last - 1`` by the row of their word.
 
-    Only the kept tokens from first to last are sorted. A token is its position among all kept ones << 16 | its window.
+    Returns ``ends`` (V + 1,) int64 and ``entries`` (n,) int64. Row r has the entries ``ends[r]:ends[r + 1]``. An entry
+    is the token's position among all kept tokens << 16 | its window.
     """
     ends = np.zeros(first_rows[-1] + 2, np.int64)
     for k in range(first, last):
@@ -152,7 +153,7 @@ def _sort_by_row(
     for r in range(1, len(ends)):
         ends[r] += ends[r - 1]
     entries = np.empty(last - first, np.int64)
-    # During the loop, ends[row + 1] is where the next token of the row goes. In the end it is the row's end.
+    # During the loop, ends[row + 1] is the index of the row's next entry. At the end of the loop, it is the row's end.
     for k in range(first, last):
         row = first_rows[np.int64(codes[k] >> SHIFT)] + np.int64(codes[k] & LOW)
         entries[ends[row + 1]] = k << 16 | np.int64(spans[k])
@@ -181,7 +182,7 @@ def _windows(
             k = entries[t] >> 16
             left = entries[t] >> 8 & 255
             right = entries[t] & 255
-            # Whole vectors are copied: the next copy overwrites what was too much.
+            # Whole vectors are copied. The next copy overwrites the numbers after the end of the window.
             for q in range(0, left, LANES):
                 store(contexts, n + q, load(codes, k - left + q))
             n += left

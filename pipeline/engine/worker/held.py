@@ -38,7 +38,7 @@ class HeldArrays:
         self.written = 0  # bytes, so far
 
     def put(self, key: Key, arrays: Arrays, soon: bool = False) -> None:
-        """Give arrays to whoever requests them. If they are used soon, they stay in memory in any case."""
+        """Hold arrays until they are requested. With ``soon``, they stay in memory, even beyond the budget."""
         size = nbytes(arrays)
         files = _files_of(arrays)
         with self._lock:
@@ -103,7 +103,7 @@ class HeldArrays:
         return _map(self._write(arrays))
 
     def fail(self, error: BaseException) -> None:
-        """Raise an error in all present and later requests."""
+        """Make all present and later requests raise an error."""
         with self._lock:
             if self._error is None:
                 self._error = error

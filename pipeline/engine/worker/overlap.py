@@ -14,13 +14,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from typing import Any, TypeVar
 
-#: Reads ahead for one thread that computes, at most.
+#: Maximum number of chunks that are read ahead for one computing thread.
 MAX_AHEAD = 16
-#: Threads that read, and threads that write, for one sweep.
+#: Maximum number of reading threads, and of writing threads, of one sweep.
 MAX_THREADS = 32
-#: A store whose requests make a thread wait for less than this is not worth another thread.
+#: If requests make a thread wait for less than this, the computing thread reads and writes by itself.
 LEAST_WAIT_SECONDS = 0.002
-#: The wait that is assumed of a store on another machine before the first request.
+#: Assumed waiting time of a store on another machine, until the first request is measured.
 REMOTE_WAIT_SECONDS = 0.03
 #: Weight of the newest measurement in a moving average.
 NEWEST = 0.3
@@ -29,17 +29,17 @@ Value = TypeVar("Value")
 
 
 class Pace:
-    """How long a worker's threads wait for a store and compute, on average. One run on one worker has one of these.
+    """Average times of a worker's threads: how long they wait for the store, and how long a kernel computes.
 
-    Several threads update it without a lock. A lost update does not matter, because the times only decide how much is
-    read ahead.
+    A worker has one of these for each run. Several threads update it without a lock. A lost update does not matter,
+    because the times only decide how much is read ahead.
     """
 
     def __init__(self, wait_seconds: float):
         self.read_wait = wait_seconds  # for one chunk, state or block
         self.write_wait = wait_seconds
         self.kernel = 0.0  # for one chunk; 0 if none was measured yet
-        #: What sweeps have read of the model, in the order of the first reads.
+        #: The parts of the model that sweeps have read, in the order of the first reads.
         self.model_parts: dict[Any, None] = {}
 
     def note_kernel(self, seconds: float) -> None:
@@ -93,7 +93,7 @@ class Budget:
         self._changed = threading.Condition()
 
     def try_take(self, nbytes: int) -> bool:
-        """Take bytes if as many are left; return whether."""
+        """Reserve bytes if they are free; return whether they were."""
         with self._changed:
             if nbytes > self._left:
                 return False
@@ -101,13 +101,13 @@ class Budget:
             return True
 
     def take(self, nbytes: int) -> None:
-        """Take bytes; wait until as many are left. There must be as many in all."""
+        """Reserve bytes; wait until they are free. ``nbytes`` must not exceed the whole budget."""
         with self._changed:
             self._changed.wait_for(lambda: nbytes <= self._left)
             self._left -= nbytes
 
     def give(self, nbytes: int) -> None:
-        """Give bytes back."""
+        """Free reserved bytes."""
         with self._changed:
             self._left += nbytes
             self._changed.notify_all()
@@ -126,7 +126,7 @@ class ReadAhead:
     def start(self, key: Hashable, read: Callable[[], object], nbytes: int) -> bool:
         """Start to read a value of about ``nbytes`` bytes, unless it was started before.
 
-        Return False if the budget is spent.
+        Return False if the budget does not have enough free bytes.
         """
         with self._lock:
             if key in self._started:
@@ -174,7 +174,7 @@ class WriteBehind:
         Wait while the values that are not written yet occupy too much memory.
         """
         if not self._budget.nbytes:
-            # Nothing can wait here, so a measurement would only cost time.
+            # Without a buffer, all values are written here, and measuring would only cost time.
             action()
             return
         self._raise_error()

@@ -1,4 +1,4 @@
-"""What one worker reads and writes in one phase of a step: chunks, states, and parts of the model.
+"""The reads and writes of one worker in one phase of a step: chunks, states, and parts of the model.
 
 Data that is not in the worker's cache is read from the store. If the store makes threads wait, other threads read the
 data before the kernels need it. See `overlap`.
@@ -31,7 +31,7 @@ class Transfers:
         self._ahead = ReadAhead(self.pace, job.buffer_bytes // 2)
         self.behind = WriteBehind(self.pace, job.buffer_bytes // 2)
         self._lock = threading.Lock()
-        self._begun: set[int] = set()  # chunks that sweeps have begun with
+        self._begun: set[int] = set()  # chunks whose sweeps have begun
         self._largest_part = 0
 
     @contextlib.contextmanager

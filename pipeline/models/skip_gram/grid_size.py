@@ -1,6 +1,7 @@
-"""How many blocks, commits and passes the training by strata takes. The cluster plays no part, so results are the same.
+"""The numbers of blocks, commits and passes of training by strata.
 
-The numbers come from measurements with ``benchmarks/word2vec``.
+They do not depend on the cluster, so that results do not either. The constants were measured with
+``benchmarks/word2vec``.
 """
 
 import math

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .lda.model import ModelBlock
     from .nmf.hals import Scratch, UpdateRule
     from .nmf.products import SparseMatrix
+    from .nmf.slices import SlicedMatrix
     from .node2vec.walks import Walker
     from .random_indexing.text import Tokens, Window
     from .word2vec.skip_gram import Text, TrainingOptions
@@ -72,7 +73,7 @@ class HalsKernels(Protocol):
 
     def sweep_sparse(
         self,
-        A: "SparseMatrix",
+        A: "SparseMatrix | SlicedMatrix",
         W: np.ndarray,
         rule: "UpdateRule",
         H: np.ndarray,
@@ -81,7 +82,7 @@ class HalsKernels(Protocol):
         sweeps: int,
         scratch: "Scratch",
     ) -> np.ndarray:
-        """Return the swept H (D, K) for a sparse matrix and W; add its products to P and Q."""
+        """Return the swept H (D, K) for sparse A and W; add its products to P and Q. A device takes no slices."""
 
     def sweep_rows(
         self,

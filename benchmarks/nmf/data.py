@@ -36,9 +36,12 @@ def cells(D, V=2000, programs=30, density=0.07, seed=0):
     mean *= -np.log(1 - density) / mean.mean()
     counts = scipy.sparse.csr_matrix(rng.poisson(rng.gamma(2.0, size=(D, 1)) * mean).astype(np.float32))
     squares = np.asarray(counts.multiply(counts).mean(axis=0)).ravel() - np.asarray(counts.mean(axis=0)).ravel() ** 2
-    return scipy.sparse.csr_matrix(
+    scaled = scipy.sparse.csr_matrix(
         counts @ scipy.sparse.diags(1 / np.sqrt(np.maximum(squares, 1e-6))), dtype=np.float32
     )
+    # As in a store of matrices, which sorts the entries when they are written.
+    scaled.sort_indices()
+    return scaled
 
 
 def tfidf(A):

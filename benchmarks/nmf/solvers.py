@@ -12,6 +12,7 @@ from corpusmill.kernels.nmf import solvers as nmf_solvers
 from corpusmill.kernels.nmf import tiled as nmf_tiled
 from corpusmill.pipeline.models.nmf.extrapolation import extrapolate_step
 from corpusmill.pipeline.models.nmf.factorization import gram_matrix
+from corpusmill.pipeline.models.nmf.rows import prepare_for_hals
 
 from benchmarks.nmf.data import squared_norm
 from benchmarks.papers import nmf_sweeps
@@ -32,9 +33,9 @@ def start(A, K, normalise=False):
     return W, H
 
 
-def _both_orders(A):
+def _prepared(A, K):
     rows = nmf_products.SparseRows(A.indptr.astype(np.int64), A.indices.astype(np.int32), A.data)
-    return nmf_products.sparse_matrix(rows, A.shape[1])
+    return prepare_for_hals(rows, A.shape[1], K)
 
 
 class Blocks:
@@ -52,7 +53,7 @@ class Blocks:
         self.parts = [A[i:j] for i, j in zip(cuts[:-1], cuts[1:], strict=True)]
         self.sparse = scipy.sparse.issparse(A)
         if self.sparse:
-            self.parts = [_both_orders(part) for part in self.parts]
+            self.parts = [_prepared(part, W.shape[1]) for part in self.parts]
         self.rows = cuts
         self.pool = ThreadPoolExecutor(threads)
         self.columns = np.linspace(0, A.shape[1], threads + 1).astype(int)

@@ -20,11 +20,13 @@ keeps it in the cache:
 R is computed for some thousand rows at a time. P += AᵀH runs afterwards, see `products.add_column_products`. An epoch
 moves about 12(V + D)K bytes, in addition to A.
 
-Layout: sparse A is kept in both orders, see `products.SparseMatrix`. K is padded to whole tiles, see `padded`.
+Layout: sparse A is kept in both orders, see `products.SparseMatrix`, or in slices, see `slices.SlicedMatrix`. K is
+padded to whole tiles, see `padded`.
 
 Reference implementation: tests/helpers/naive.py, `nmf_fast_hals`, `nmf_best_rows` and `nmf_extrapolated`.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -35,7 +37,9 @@ from ..jit import kernel, vector_kernel
 from ..simd import tiles
 from ..simd.aligned import empty_aligned
 from ..simd.tiles import add_to, descend, multiply_add, transpose, zeros
+from . import slices
 from .products import SparseMatrix, add_column_products, add_products
+from .slices import BLOCK_ROWS, SlicedMatrix
 
 #: Vectors in a row of a strip. Times the four rows of a tile, they fill the registers.
 STRIP = 3
@@ -163,18 +167,27 @@ def _to_rows(strips: np.ndarray, rows: np.ndarray, lanes: int) -> None:
                 transpose(strips, (s * Kp + k) * width + b, width, rows, (s * width + b) * ld + k, ld)
 
 
+@vector_kernel(inline="always")
+def _copy_columns(X: np.ndarray, first: int, last: int, column: int, K: int, rows: np.ndarray) -> None:
+    """Copy K columns of the rows ``first`` to ``last - 1`` of X to the columns of ``rows`` from 0 on."""
+    for i in range(first, last):
+        for k in range(K):
+            rows[i - first, k] = X[i, column + k]
+
+
 @vector_kernel
-def _sweep_block(H: np.ndarray, first: int, last: int, rule: UpdateRule, sweeps: int, scratch: Scratch) -> None:
-    """Sweep the rows first to last of H (D, K).
+def _sweep_block(
+    H: np.ndarray, first: int, last: int, column: int, K: int, rule: UpdateRule, sweeps: int, scratch: Scratch
+) -> None:
+    """Sweep K columns of the rows ``first`` to ``last - 1`` of H, from ``column`` on.
 
     ``scratch.rows`` holds their rows of R, and gets their new values.
     """
-    K = H.shape[1]
     n = last - first
     # Rows of zeros past the last one have no gradient.
     scratch.rows[n:] = 0
     _to_strips(scratch.rows, scratch.r, scratch.lanes)
-    scratch.rows[:n, :K] = H[first:last]
+    _copy_columns(H, first, last, column, K, scratch.rows)
     scratch.rows[n:] = 0
     _to_strips(scratch.rows, scratch.x, scratch.lanes)
     for _ in range(sweeps):
@@ -218,7 +231,7 @@ def _flush(gram: np.ndarray, Q: np.ndarray) -> None:
 
 
 def sweep_sparse(
-    A: SparseMatrix,
+    A: SparseMatrix | SlicedMatrix,
     W: np.ndarray,
     rule: UpdateRule,
     H: np.ndarray,
@@ -232,38 +245,57 @@ def sweep_sparse(
     Adds AᵀH to P (V, K), the upper triangle of HᵀH to Q (K, K) float64, and the projected gradients to
     ``scratch.violation``.
     """
-    H = H.copy()
-    sweep_side_by_side(A, W, [Columns(slice(0, H.shape[1]), rule, Q, scratch)], H, P, sweeps)
-    return H
+    swept = empty_aligned(H.shape, H.dtype)
+    swept[...] = H
+    sweep_side_by_side(A, W, [Columns(slice(0, H.shape[1]), rule, Q, scratch)], swept, 0, P, sweeps)
+    return swept
 
 
 def sweep_side_by_side(
-    A: SparseMatrix | np.ndarray, W: np.ndarray, parts: Sequence[Columns], H: np.ndarray, P: np.ndarray, sweeps: int
+    A: SparseMatrix | SlicedMatrix | np.ndarray,
+    W: np.ndarray,
+    parts: Sequence[Columns],
+    H: np.ndarray,
+    column: int,
+    P: np.ndarray,
+    sweeps: int,
 ) -> None:
-    """Sweep several factorisations of A at once, which are ranges of columns of W (V, K), H (D, K) and P (V, K).
+    """Sweep several factorisations of A at once, which are ranges of columns of W (V, K) and P (V, K).
 
-    Products with A take all columns together. Each range is swept on its own. For sparse A, its result is that of
-    `sweep_sparse` for this range alone, bit for bit.
+    In H, which may have more columns, they begin at ``column``. Products with A take all columns together. Each range
+    is swept on its own. For sparse A, its result is that of `sweep_sparse` for this range alone, bit for bit.
     """
-    D, K = H.shape
-    group = FLUSH * len(parts[0].scratch.rows)
-    # Whole groups, because Q is summed group by group.
+    D = len(H)
+    K = W.shape[1]
+    # Whole groups, because Q is summed group by group, and whole blocks of slices.
+    group = math.lcm(FLUSH * len(parts[0].scratch.rows), BLOCK_ROWS)
     size = group * max(1, CACHED_BYTES // (group * K * H.itemsize))
     R = empty_aligned((min(size, D), K), H.dtype)
     for first in range(0, D, size):
         rows = slice(first, min(first + size, D))
         products = R[: rows.stop - first]
         _start_from_penalties(products, parts)
-        if isinstance(A, SparseMatrix):
-            add_products(A.by_row.part(first, rows.stop), W, products)
-        else:
-            products += A[rows] @ W
+        _add_products(A, rows, W, products)
         for part in parts:
-            _sweep_columns(products, part, H[rows], sweeps)
+            _sweep_columns(products, part, H[rows], column, sweeps)
+    if isinstance(A, SlicedMatrix):
+        slices.add_column_products(A, H, P, column)
+        return
+    own = np.ascontiguousarray(H[:, column : column + K])
     if isinstance(A, SparseMatrix):
-        add_column_products(A, H, P)
+        add_column_products(A, own, P)
     else:
-        P += A.T @ H
+        P += A.T @ own
+
+
+def _add_products(A: SparseMatrix | SlicedMatrix | np.ndarray, rows: slice, W: np.ndarray, R: np.ndarray) -> None:
+    """Add the given rows of A·W to R (n, K)."""
+    if isinstance(A, SparseMatrix):
+        add_products(A.by_row.part(rows.start, rows.stop), W, R)
+    elif isinstance(A, SlicedMatrix):
+        slices.add_row_products(A, rows.start, rows.stop, W, R)
+    else:
+        R += A[rows] @ W
 
 
 def _start_from_penalties(R: np.ndarray, parts: Sequence[Columns]) -> None:
@@ -272,37 +304,50 @@ def _start_from_penalties(R: np.ndarray, parts: Sequence[Columns]) -> None:
         R[:, part.where] = -part.rule.penalty
 
 
-def _sweep_columns(R: np.ndarray, part: Columns, H: np.ndarray, sweeps: int) -> None:
-    """Sweep one range of columns of H (n, K) in place, given R (n, K), from which the penalty is subtracted."""
+def _sweep_columns(R: np.ndarray, part: Columns, H: np.ndarray, column: int, sweeps: int) -> None:
+    """Sweep one range of columns in place, given R (n, K), from which the penalty is subtracted already."""
     without_penalty = part.rule._replace(penalty=H.dtype.type(0))
-    # The kernel is compiled for contiguous rows. If the range is all of H, these are no copies.
-    products = np.ascontiguousarray(R[:, part.where])
-    columns = np.ascontiguousarray(H[:, part.where])
-    sweep_rows(products, without_penalty, columns, part.Q, sweeps, part.scratch)
-    if columns.base is None:
-        H[:, part.where] = columns
+    at = part.where.start
+    _sweep_range(R, at, without_penalty, H, column + at, part.Q, sweeps, part.scratch)
 
 
-@vector_kernel
 def sweep_rows(R: np.ndarray, rule: UpdateRule, H: np.ndarray, Q: np.ndarray, sweeps: int, scratch: Scratch) -> float:
     """Sweep H (D, K) in place given R (D, K); return ⟨R, H⟩ float64.
 
     Adds the upper triangle of HᵀH to Q (K, K) float64, and the projected gradients to ``scratch.violation``.
     """
+    return _sweep_range(R, 0, rule, H, 0, Q, sweeps, scratch)
+
+
+@vector_kernel
+def _sweep_range(
+    R: np.ndarray,
+    column_R: int,
+    rule: UpdateRule,
+    H: np.ndarray,
+    column_H: int,
+    Q: np.ndarray,
+    sweeps: int,
+    scratch: Scratch,
+) -> float:
+    """Sweep as many columns of H as Q (K, K) has, in place. They begin at ``column_H`` in H and ``column_R`` in R."""
     D = len(H)
     size = len(scratch.rows)
-    K = H.shape[1]
+    K = len(Q)
     total = 0.0
     for first in range(0, D, size):
         last = min(first + size, D)
-        scratch.rows[: last - first, :K] = R[first:last] - rule.penalty
-        _sweep_block(H, first, last, rule, sweeps, scratch)
+        for d in range(first, last):
+            for k in range(K):
+                scratch.rows[d - first, k] = R[d, column_R + k] - rule.penalty
+        _sweep_block(H, first, last, column_H, K, rule, sweeps, scratch)
         _add_gram(scratch.rows, scratch.gram, scratch.lanes)
-        H[first:last] = scratch.rows[: last - first, :K]
         for d in range(first, last):
             dot = R.dtype.type(0)
             for k in range(K):
-                dot += R[d, k] * H[d, k]
+                x = scratch.rows[d - first, k]
+                H[d, column_H + k] = x
+                dot += R[d, column_R + k] * x
             total += dot
         if first // size % FLUSH == FLUSH - 1 or last == D:
             _flush(scratch.gram, Q)

@@ -12,7 +12,7 @@ order of the loops, nor on the width of the vectors.
 Reference implementation: tests/helpers/naive.py, `sparse_products`.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -44,13 +44,13 @@ class SparseMatrix(NamedTuple):
     by_column: SparseRows  # the rows of Aᵀ
 
 
-def _check(A: SparseRows, *factors: np.ndarray) -> None:
-    """Raise ValueError unless the factors are C-contiguous and of the type of A. Kernels read them by flat index."""
+def check_layout(dtype: np.dtype[Any], *factors: np.ndarray) -> None:
+    """Raise ValueError unless the factors are C-contiguous and of this type. Kernels read them by flat index."""
     for factor in factors:
-        if not factor.flags.c_contiguous or factor.dtype != A.data.dtype:
+        if not factor.flags.c_contiguous or factor.dtype != dtype:
             raise ValueError(
                 f"a factor of shape {factor.shape} and type {factor.dtype} is not a C-contiguous array of type "
-                f"{A.data.dtype}: convert it with np.ascontiguousarray"
+                f"{dtype}: convert it with np.ascontiguousarray"
             )
 
 
@@ -59,7 +59,7 @@ def add_products(A: SparseRows, X: np.ndarray, out: np.ndarray) -> None:
 
     Raises ValueError for other factors.
     """
-    _check(A, X, out)
+    check_layout(A.data.dtype, X, out)
     for panel in panels(X.shape[1], X.dtype):
         _add_products(A, X, out, panel.start, panel.shape)
 
@@ -70,7 +70,7 @@ def add_transposed_products(A: SparseRows, X: np.ndarray, out: np.ndarray) -> No
     The result is that of ``add_products(transposed(A, m), X, out)``, bit for bit. This order is faster if ``out`` fits
     the cache and X does not.
     """
-    _check(A, X, out)
+    check_layout(A.data.dtype, X, out)
     for panel in panels(X.shape[1], X.dtype):
         _add_transposed_products(A, X, out, panel.start, panel.shape)
 

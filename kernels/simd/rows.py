@@ -56,13 +56,17 @@ class Panel(NamedTuple):
     shape: RowShape
 
 
-def panels(K: int, dtype: Any) -> list[Panel]:
-    """Cut rows of K numbers into as few panels as possible, of about the same number of vectors."""
+def panels(K: int, dtype: Any, most: int | None = None) -> list[Panel]:
+    """Cut rows of K numbers into as few panels as possible, of about the same number of vectors.
+
+    ``most`` is the greatest number of vectors in a panel. By default, a row of sums leaves some registers free.
+    """
     width = 1
     while 2 * width <= min(K, lanes(dtype)):
         width *= 2
     vectors = -(-K // width)
-    most = MAX_VECTORS_512 if tiles.BITS == 512 else MAX_VECTORS
+    if most is None:
+        most = MAX_VECTORS_512 if tiles.BITS == 512 else MAX_VECTORS
     n = -(-vectors // most)
     cuts = [width * (vectors * panel // n) for panel in range(n)] + [K]
     return [Panel(start, RowShape(stop - start, width)) for start, stop in pairwise(cuts)]

@@ -57,9 +57,14 @@ def kernels(module: str, device: str) -> object:
 
     ``module`` is a name below ``corpusmill.kernels``. The types of the results are in ``kernels/interfaces.py``.
     """
-    if device == "cuda" or (device == "auto" and has_cuda()):
+    if runs_on_cuda(device):
         module = f"cuda.{module}"
     return importlib.import_module(f"...kernels.{module}", __package__)
+
+
+def runs_on_cuda(device: str) -> bool:
+    """Return whether `kernels` returns those of a CUDA device. Call it inside a task."""
+    return device == "cuda" or (device == "auto" and has_cuda())
 
 
 @functools.cache

@@ -61,8 +61,8 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
             copies_of_W += 1
         gram = 16 * self.n_components**2
         return MemoryEstimate(
-            # The chunk by row and by column.
-            data=32 * chunk.tokens + 16 * chunk.documents,
+            # The chunk by row and by column, or by row and in slices.
+            data=(24 + 2 * item) * chunk.tokens + 16 * chunk.documents,
             # H before and after the sweep.
             state=2 * chunk.documents * self.n_components * item,
             model=factor * copies_of_W,

@@ -19,10 +19,10 @@ from ....kernels.nmf import products, solvers
 from ....kernels.nmf.tiled import tile_size
 from ...engine.algorithm import Address, MemoryEstimate, Metrics, Model, PreviousModel, SweepResult
 from ...engine.data import ChunkSize
-from ...engine.device import kernels
+from ...engine.device import kernels, runs_on_cuda
 from .extrapolation import extrapolate_step, starting_point
 from .factorization import FOLD_IN_SWEEPS, Factorization, concatenate, cut_sums, gram_matrix, shard_sums
-from .rows import PreparedRows, Rows, by_row, entries_of, n_rows_of
+from .rows import PreparedRows, Rows, by_row, entries_of, n_rows_of, prepare_for_hals
 
 Factor = Literal["W", "H"]
 
@@ -227,11 +227,17 @@ class FrobeniusFactorization(Factorization):
 class Hals(FrobeniusFactorization):
     """FAST-HALS that sets each entry to its optimum while all others are fixed, as scikit-learn's solver "cd" does."""
 
+    def load_chunk(self, data: Corpus | Matrix, index: int, model: Model) -> PreparedRows:
+        """Read a chunk in the form that is fastest where it is swept."""
+        if runs_on_cuda(self.device):
+            return super().load_chunk(data, index, model)
+        return prepare_for_hals(self.rows(data, index, model.shared), self.n_rows, self.n_components)
+
     def update_rows(
         self, A: PreparedRows, W: np.ndarray, S: np.ndarray, H: np.ndarray, P: np.ndarray, Q: np.ndarray
     ) -> tuple[np.ndarray, float]:
         """Update H, P and Q as in the base class. For sparse rows, kernels do it in parts that fit the cache."""
-        if not isinstance(A, products.SparseMatrix):
+        if isinstance(A, np.ndarray):
             return super().update_rows(A, W, S, H, P, Q)
         scratch = nmf.make_scratch(self.n_components, self.dtype)
         rule = self.rule(S, "H")

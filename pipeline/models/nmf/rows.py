@@ -9,7 +9,7 @@ from ....io.stores.chunk import Chunk
 from ....io.stores.corpus import Corpus
 from ....io.stores.matrix import CHUNK_NUMBERS, DenseRows, SparseRows
 from ....io.text.vocabulary import find_word_ids
-from ....kernels.nmf import products
+from ....kernels.nmf import products, slices
 from ...engine.algorithm import PreviousModel
 from ..base.inputs import DataLike
 
@@ -17,8 +17,8 @@ from ..base.inputs import DataLike
 StoredRows = Chunk | SparseRows | DenseRows
 #: Rows of A: sparse, or a dense array (D, V).
 Rows = products.SparseRows | np.ndarray
-#: Rows of A as sweeps take them: sparse ones both by row and by column.
-PreparedRows = products.SparseMatrix | np.ndarray
+#: Rows of A as sweeps take them: sparse ones both by row and by column, or as slices for both products.
+PreparedRows = products.SparseMatrix | slices.SlicedMatrix | np.ndarray
 
 
 def rows_of(chunk: StoredRows, idf: np.ndarray | None, dtype: str) -> Rows:
@@ -37,11 +37,18 @@ def prepare(rows: Rows, n_columns: int) -> PreparedRows:
     return rows
 
 
+def prepare_for_hals(rows: Rows, n_columns: int, K: int) -> PreparedRows:
+    """Return rows in the form in which kernels of the processor multiply them fastest by factors of K columns."""
+    if isinstance(rows, products.SparseRows) and slices.pays_off(rows, n_columns, K):
+        return slices.sliced(rows, n_columns, K)
+    return prepare(rows, n_columns)
+
+
 def by_row(prepared: PreparedRows) -> Rows:
     """Return prepared rows in row order."""
-    if isinstance(prepared, products.SparseMatrix):
-        return prepared.by_row
-    return prepared
+    if isinstance(prepared, np.ndarray):
+        return prepared
+    return prepared.by_row
 
 
 def n_rows_of(rows: Rows) -> int:

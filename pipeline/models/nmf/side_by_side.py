@@ -26,7 +26,7 @@ from ...engine.algorithm import Address, Algorithm, MemoryEstimate, Metrics, Mod
 from ...engine.data import ChunkSize
 from .factorization import concatenate, cut_sums, shard_sums
 from .frobenius import Hals
-from .rows import PreparedRows, Rows, by_row, entries_of, n_rows_of
+from .rows import PreparedRows, Rows, by_row, entries_of, n_rows_of, prepare_for_hals
 
 #: Columns of a group, unless one restart has more.
 GROUP_COLUMNS = 64
@@ -93,6 +93,13 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedRows]):
         """Number of components of each restart."""
         return [member.n_components for member in self.members]
 
+    @property
+    def _group_columns(self) -> int:
+        """The most columns of a group."""
+        widest = max(self.columns)
+        active = min(sum(self.columns), max(self.max_columns, widest))
+        return min(active, max(GROUP_COLUMNS, widest))
+
     @cached_property
     def _places(self) -> list[slice]:
         """The columns of each restart in W."""
@@ -109,10 +116,10 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedRows]):
         total = sum(self.columns)
         widest = max(self.columns)
         active = min(total, max(self.max_columns, widest))
-        group = min(active, max(GROUP_COLUMNS, widest))
+        group = self._group_columns
         grams = 8 * sum(K * K for K in self.columns)
         return MemoryEstimate(
-            data=32 * chunk.tokens + 16 * chunk.documents,
+            data=(24 + 2 * item) * chunk.tokens + 16 * chunk.documents,
             # H before and after the sweep.
             state=2 * chunk.documents * active * item,
             # W before and after the update.
@@ -155,7 +162,8 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedRows]):
 
     def load_chunk(self, data: Corpus | Matrix, index: int, model: Model) -> PreparedRows:
         """Read a chunk in the form that sweeps take."""
-        return self.members[0].load_chunk(data, index, model)
+        rows = self.members[0].rows(data, index, model.shared)
+        return prepare_for_hals(rows, self.n_rows, self._group_columns)
 
     # --- an epoch ---
 
@@ -172,7 +180,7 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedRows]):
         places = consecutive([self.columns[member] for member in active])
         A = by_row(chunk)
         W = concatenate([model.block(block)["W"] for block in range(self.n_blocks)])
-        H = np.empty((n_rows_of(A), places[-1].stop), W.dtype)
+        H = self._all_rows(active, state, A, W, model.shared, address)
         squares = consecutive([self.columns[member] ** 2 for member in active])
         P, Q = shard_sums((squares[-1].stop,), np.empty((len(W), places[-1].stop), W.dtype), deltas)
         violation = np.zeros(len(self.members))
@@ -181,18 +189,13 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedRows]):
         for group in groups(self.columns, active):
             where = slice(places[done].start, places[done + len(group) - 1].stop)
             columns = [W[:, self._places[member]] for member in group]
-            pairs = zip(group, columns, strict=True)
-            rows = np.concatenate(
-                [self._rows(member, state, A, own, model.shared, address) for member, own in pairs], axis=1
-            )
             products = np.ascontiguousarray(P[:, where])
             factor = np.concatenate(columns, axis=1)
             grams = [Q[square] for square in squares[done : done + len(group)]]
             parts = self._parts(group, model.shared, factor, grams, scratches)
-            nmf.sweep_side_by_side(chunk, factor, parts, rows, products, self.members[0].sweeps)
+            nmf.sweep_side_by_side(chunk, factor, parts, H, where.start, products, self.members[0].sweeps)
             for member, part in zip(group, parts, strict=True):
                 violation[member] = part.scratch.violation[0]
-            H[:, where] = rows
             P[:, where] = products
             done += len(group)
         entries = entries_of(A)
@@ -209,6 +212,15 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedRows]):
         others = [member for member in range(len(self.members)) if member not in going]
         waiting = (member for member in others if not self._has_finished(shared, member))
         return admit(self.columns, going, waiting, self.max_columns)
+
+    def _all_rows(
+        self, active: list[int], state: Arrays | None, A: Rows, W: np.ndarray, shared: Arrays, address: Address
+    ) -> np.ndarray:
+        """Return a new H (D, K) of all active restarts before the sweep."""
+        if state is not None and state["restarts"].tolist() == active:
+            return state["H"].copy()
+        parts = [self._rows(member, state, A, W[:, self._places[member]], shared, address) for member in active]
+        return np.concatenate(parts, axis=1)
 
     def _rows(
         self, member: int, state: Arrays | None, A: Rows, W: np.ndarray, shared: Arrays, address: Address

@@ -171,8 +171,11 @@ def _to_rows(strips: np.ndarray, rows: np.ndarray, lanes: int) -> None:
 def _copy_columns(X: np.ndarray, first: int, last: int, column: int, K: int, rows: np.ndarray) -> None:
     """Copy K columns of the rows ``first`` to ``last - 1`` of X to the columns of ``rows`` from 0 on."""
     for i in range(first, last):
+        # One row at a time, because a part of a row is contiguous.
+        source = X[i][column : column + K]
+        target = rows[i - first]
         for k in range(K):
-            rows[i - first, k] = X[i, column + k]
+            target[k] = source[k]
 
 
 @vector_kernel
@@ -338,16 +341,21 @@ def _sweep_range(
     for first in range(0, D, size):
         last = min(first + size, D)
         for d in range(first, last):
+            r = R[d][column_R : column_R + K]
+            row = scratch.rows[d - first]
             for k in range(K):
-                scratch.rows[d - first, k] = R[d, column_R + k] - rule.penalty
+                row[k] = r[k] - rule.penalty
         _sweep_block(H, first, last, column_H, K, rule, sweeps, scratch)
         _add_gram(scratch.rows, scratch.gram, scratch.lanes)
         for d in range(first, last):
+            r = R[d][column_R : column_R + K]
+            h = H[d][column_H : column_H + K]
+            row = scratch.rows[d - first]
+            for k in range(K):
+                h[k] = row[k]
             dot = R.dtype.type(0)
             for k in range(K):
-                x = scratch.rows[d - first, k]
-                H[d, column_H + k] = x
-                dot += R[d, column_R + k] * x
+                dot += r[k] * row[k]
             total += dot
         if first // size % FLUSH == FLUSH - 1 or last == D:
             _flush(scratch.gram, Q)

@@ -44,6 +44,10 @@ MIN_SEGMENT = 8
 AHEAD = 256
 
 
+#: The arrays of `Slices`, in the same order.
+SliceArrays = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
 class Slices(NamedTuple):
     """Sparse rows in the order of their tiles. A slice is a pair of segments."""
 
@@ -81,10 +85,15 @@ def pays_off(A: SparseRows, n_columns: int, K: int) -> bool:
 def sliced(A: SparseRows, n_columns: int, K: int) -> SlicedMatrix:
     """Return sparse rows as slices for products with factors of K columns. The indices of each row must ascend."""
     tile = tile_columns(K, A.data.dtype)
-    rows = Slices(*_slice_rows(A, n_columns, tile, BLOCK_ROWS), tile, -(-n_columns // tile), n_columns)
     n_rows = len(A.indptr) - 1
-    columns = Slices(*_slice_columns(A, n_columns, tile), tile, -(-n_rows // tile), n_rows)
+    rows = _slices(_slice_rows(A, n_columns, tile, BLOCK_ROWS), tile, n_columns)
+    columns = _slices(_slice_columns(A, n_columns, tile), tile, n_rows)
     return SlicedMatrix(A, rows, columns)
+
+
+def _slices(arrays: SliceArrays, tile: int, n_columns: int) -> Slices:
+    first, rows, begin, positions, data = arrays
+    return Slices(first, rows, begin, positions, data, tile, -(-n_columns // tile), n_columns)
 
 
 # --- preparation ---
@@ -139,7 +148,7 @@ def _fill_up(
 
 
 @kernel
-def _slice_rows(A: SparseRows, n_columns: int, tile: int, block: int) -> tuple[np.ndarray, ...]:
+def _slice_rows(A: SparseRows, n_columns: int, tile: int, block: int) -> SliceArrays:
     """Return the first five fields of `Slices` for A, in blocks of rows and tiles of columns."""
     n_rows = len(A.indptr) - 1
     n_tiles = (n_columns + tile - 1) // tile
@@ -181,7 +190,7 @@ def _slice_rows(A: SparseRows, n_columns: int, tile: int, block: int) -> tuple[n
 
 
 @kernel
-def _slice_columns(A: SparseRows, n_columns: int, tile: int) -> tuple[np.ndarray, ...]:
+def _slice_columns(A: SparseRows, n_columns: int, tile: int) -> SliceArrays:
     """Return the first five fields of `Slices` for Aᵀ, in one block of all columns of A and tiles of its rows."""
     n_rows = len(A.indptr) - 1
     n_tiles = (n_rows + tile - 1) // tile
@@ -274,9 +283,7 @@ def _add_slices(
             at_b = (np.int64(A.rows[s, 1]) - first) * K + in_out
             a = load_row(out, at_a, shape)
             b = load_row(out, at_b, shape)
-            begin = np.uint64(A.begin[s])
-            for pair in range((np.uint64(A.begin[s + np.uint64(1)]) - begin) >> np.uint64(1)):
-                i = begin + (pair << np.uint64(1))
+            for i in range(np.uint64(A.begin[s]), np.uint64(A.begin[s + np.uint64(1)]), np.uint64(2)):
                 j = i + np.uint64(1)
                 prefetch(A.data, i + np.uint64(AHEAD))
                 prefetch(A.positions, i + np.uint64(AHEAD))

@@ -16,6 +16,7 @@ from ....io.stores.store import Arrays
 from ....kernels import random
 from ....kernels.nmf import hals as nmf
 from ....kernels.nmf import products, solvers
+from ....kernels.nmf.slices import SlicedMatrix
 from ....kernels.nmf.tiled import tile_size
 from ...engine.algorithm import Address, MemoryEstimate, Metrics, Model, PreviousModel, SweepResult
 from ...engine.data import ChunkSize
@@ -104,6 +105,8 @@ class FrobeniusFactorization(Factorization):
 
         Adds AᵀH to P (V, K), and the upper triangle of HᵀH to Q (K, K).
         """
+        # Only coordinate descent takes slices.
+        assert not isinstance(A, SlicedMatrix)
         violation = np.zeros(1)
         H = H.copy()
         if isinstance(A, products.SparseMatrix):

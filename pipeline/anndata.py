@@ -4,7 +4,7 @@ Keys, as scanpy names its own results::
 
     obsm["X_topics"] or obsm["X_nmf"]   weights of each cell: (cells, K) float32; rows of LDA sum to 1
     varm["topics"] or varm["NMF"]       weights of each gene: (genes, K) float32; columns of LDA sum to 1
-    uns["corpusmill"][name]             parameters, version, digest of the model, history
+    uns["corpusmill"][name]             parameters, version, digest of the model, history; names of topics, if any
 """
 
 import os
@@ -205,10 +205,13 @@ def weights_of_genes(model: TopicEstimator, genes: list[str]) -> np.ndarray:
 
 
 def description(model: TopicEstimator) -> dict[str, Any]:
-    """Return parameters, version, digest and history of a trained model. Parameters that are None are left out."""
+    """Return parameters, version, digest and history of a trained model, and the names of its topics if it has some.
+
+    Parameters that are None are left out.
+    """
     measure = "log_likelihood" if isinstance(model, LDA) else "error"
     rows = [row for row in model.history_ if measure in row]
-    return {
+    found: dict[str, Any] = {
         "params": {name: _storable(value) for name, value in model.get_params().items() if value is not None},
         "version": version("corpusmill"),
         "model": model._fitted().digest(),
@@ -217,6 +220,10 @@ def description(model: TopicEstimator) -> dict[str, Any]:
             measure: np.array([row[measure] for row in rows], np.float64),
         },
     }
+    if model.topic_names_:
+        # One entry per topic, so that they can be the labels of the columns of obsm.
+        found["topic_names"] = np.array([model.topic_names_.get(k, "") for k in range(len(model.components_))])
+    return found
 
 
 def _storable(value: Any) -> Any:

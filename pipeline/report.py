@@ -112,9 +112,12 @@ def _is_model(url: str) -> bool:
 def _last_model(url: str) -> Estimator | None:
     """Return the model of the last committed epoch; None if there is no epoch yet, or if the data was deleted."""
     try:
-        return model_of_run(url)
+        model = model_of_run(url)
     except DataError:
         return None
+    # Names of topics are stored with the saved model.
+    model.adopt_names(RunStore(url).meta["config"].get("run", {}).get("model") or f"{url.rstrip('/')}/model")
+    return model
 
 
 def _title(kind: str, data_url: str) -> str:

@@ -137,6 +137,8 @@ class TopicChange(TypedDict):
     topic: int
     #: The name that a user gave to it.
     name: NotRequired[str]
+    #: The name that the matched topic of the old version has.
+    name_before: NotRequired[str]
     #: Number in the old version. None if the topic is new; then ``drift`` and ``size_before`` are None too.
     was: int | None
     #: Hellinger distance between the word distributions: 0 if they are equal, 1 if they share no word.

@@ -99,6 +99,8 @@ def _compare_topics(old: TopicModel, new: TopicModel, distances: np.ndarray, dif
             change = _topic_change(old_topics[was], topic, float(distances[was, topic["topic"]]))
         if "name" in topic:
             change["name"] = topic["name"]
+        if was is not None and "name" in old_topics[was]:
+            change["name_before"] = old_topics[was]["name"]
         changes.append(change)
     drifts = [change["drift"] for change in changes if change["drift"] is not None]
     difference["mean_drift"] = float(np.mean(drifts)) if drifts else 0.0

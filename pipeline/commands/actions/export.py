@@ -6,6 +6,7 @@ from ....io.stores.corpus import Corpus
 from ....io.stores.store import Store
 from ...models.base.topics import TopicModel
 from ...models.lda.estimator import LDA
+from ...topics import Topic
 from ..results import Facts
 from .capabilities import load_topic_model
 from .card import write_card
@@ -41,19 +42,21 @@ def write_tsv(model: TopicModel, out: str) -> list[str]:
     """
     value = "probability" if isinstance(model, LDA) else "weight"
     lines = [f"topic\trank\tword\t{value}"]
-    topics = ["topic\tname\tsize"]
-    for topic in model.topics(TSV_WORDS):
-        topics.append(f"{topic['topic']}\t{topic.get('name', '')}\t{topic['size']:.6g}")
+    topics = model.topics(TSV_WORDS)
+    for topic in topics:
         for rank, entry in enumerate(topic["words"], 1):
             number = entry.get("probability", entry.get("weight"))
             lines.append(f"{topic['topic']}\t{rank}\t{entry['word']}\t{number:.6g}")
     _write_lines(out, "top-words.tsv", lines)
-    _write_lines(out, "topics.tsv", topics)
+    _write_lines(out, "topics.tsv", _topic_lines(topics))
     return ["top-words.tsv", "topics.tsv"]
 
 
 def write_mallet(model: LDA, out: str, corpus: Corpus | None = None) -> list[str]:
-    """Write MALLET's topic-keys.txt and, with a corpus, doc-topics.txt, and return their names."""
+    """Write MALLET's topic-keys.txt and, with a corpus, doc-topics.txt, and return their names.
+
+    MALLET's files have no place for the names that users gave to topics. With such names, topics.tsv has them.
+    """
     alpha = model.model_.shared["alpha"]
     keys = []
     for topic in model.topics(MALLET_WORDS):
@@ -61,10 +64,21 @@ def write_mallet(model: LDA, out: str, corpus: Corpus | None = None) -> list[str
         words = " ".join(entry["word"] for entry in topic["words"])
         keys.append(f"{number}\t{alpha[number]:.5f}\t{words} ")  # MALLET ends each line with a space
     _write_lines(out, "topic-keys.txt", keys)
-    if corpus is None:
-        return ["topic-keys.txt"]
-    _write_lines(out, "doc-topics.txt", _document_lines(model, corpus))
-    return ["topic-keys.txt", "doc-topics.txt"]
+    written = ["topic-keys.txt"]
+    if corpus is not None:
+        _write_lines(out, "doc-topics.txt", _document_lines(model, corpus))
+        written.append("doc-topics.txt")
+    if model.topic_names_:
+        _write_lines(out, "topics.tsv", _topic_lines(model.topics(MALLET_WORDS)))
+        written.append("topics.tsv")
+    return written
+
+
+def _topic_lines(topics: Iterable[Topic]) -> Iterator[str]:
+    """Yield the lines of topics.tsv: number, name and size of each topic."""
+    yield "topic\tname\tsize"
+    for topic in topics:
+        yield f"{topic['topic']}\t{topic.get('name', '')}\t{topic['size']:.6g}"
 
 
 def _document_lines(model: LDA, corpus: Corpus) -> Iterator[str]:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from ....io.stores.corpus import Corpus
 from ...anndata import annotate_file
+from ...models.base.topics import TopicModel
 from ..results import Facts
 from .capabilities import load_text_model
 
@@ -31,4 +32,8 @@ def transform(model_url: str, corpus_url: str, out: str, part: str, client: "Cli
     model = load_text_model(model_url)
     corpus = Corpus(corpus_url, part)
     counts = model.transform_to(corpus, out, client=client)
-    return {"out": out, "files": len(corpus.chunks), "columns": ["document", "weights", *corpus.kept_columns], **counts}
+    columns = ["document", "weights", *corpus.kept_columns]
+    facts: Facts = {"out": out, "files": len(corpus.chunks), "columns": columns, **counts}
+    if isinstance(model, TopicModel) and model.topic_names_:
+        facts["topic_names"] = dict(model.topic_names_)
+    return facts

@@ -209,6 +209,9 @@ def _topic_changes(found: "VersionDiff") -> None:
             left = f"  removed: {' '.join(change['left'])}"
         if "name" in change:
             words.insert(0, click.style(f"{change['name']}:", bold=True))
+        elif "name_before" in change:
+            # A fresh model has no names. Those of the matched topics help to find the old ones.
+            words.insert(0, click.style(f"(was {change['name_before']})", bold=True))
         click.echo(f"{change['topic']:>6} {was:>6}  {drift:>5} {change['size']:>6.1%}  {' '.join(words)}{left}")
     if len(found["topics"]) > MAX_TOPICS:
         click.echo(f"       and {len(found['topics']) - MAX_TOPICS:,} with a smaller drift")

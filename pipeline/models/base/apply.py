@@ -1,8 +1,9 @@
 """Applies a trained model to the documents of a corpus: tasks that run on workers, one per chunk."""
 
+import json
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 #: Files that ``transform_to`` writes.
 OUTPUT = re.compile(r"part-\d{6}\.parquet")
+#: Key of the names of topics in the metadata of these files.
+TOPIC_NAMES = "topic_names"
 #: Most documents of a chunk whose halves are compared: the work grows with the square.
 MATCHED_DOCUMENTS = 512
 #: Bytes of document rows that a task holds at once; they become one row group of a file.
@@ -104,10 +107,13 @@ def transform_chunk(model: ModelHandle, data: DataRef, index: int) -> np.ndarray
     return estimator.transform_chunk(documents.doc_ptr, documents.words, documents.keys)
 
 
-def write_transformed_chunk(model: ModelHandle, data: DataRef, index: int, out: str) -> TransformCounts:
+def write_transformed_chunk(
+    model: ModelHandle, data: DataRef, index: int, out: str, names: Mapping[int, str]
+) -> TransformCounts:
     """Transform the documents of a chunk, and write a Parquet file.
 
-    Its columns are ``document``, ``weights``, and those that ingest kept.
+    Its columns are ``document``, ``weights``, and those that ingest kept. ``names`` of topics by number become metadata
+    of its schema.
     """
     estimator, documents = _open(model, data, index)
     chunk = documents.chunk
@@ -120,7 +126,8 @@ def write_transformed_chunk(model: ModelHandle, data: DataRef, index: int, out: 
     weights = pa.list_(pa.from_numpy_dtype(empty.dtype), empty.shape[1])
     sink = pa.BufferOutputStream()
     types = {"document": known["key"].type, "weights": weights} | {name: known[name].type for name in kept}
-    with pq.ParquetWriter(sink, pa.schema(types)) as file:
+    metadata = {TOPIC_NAMES: json.dumps(dict(names))} if names else None
+    with pq.ParquetWriter(sink, pa.schema(types, metadata)) as file:
         for rows in groups:
             group = pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), type=weights)
             # Each call writes one row group, so memory holds no more than one group of rows.

@@ -112,9 +112,14 @@ class TextEstimator(Estimator):
         return self.transform_chunk(np.zeros(1, np.int64), np.empty(0, np.uint32), np.empty(0, np.uint64)).shape[1]
 
     def transform_to(self, corpus: Corpus, out: str, *, client: "Client | None" = None) -> TransformCounts:
-        """Write one Parquet file per chunk, with the columns ``document`` and ``weights``; return what was counted."""
+        """Write one Parquet file per chunk, with the columns ``document`` and ``weights``; return what was counted.
+
+        Names that users gave to topics are in the metadata of the files, as JSON by number, with the key
+        ``topic_names``.
+        """
         target = Store(out)
-        counts = apply.map_chunks(self, corpus, client, apply.write_transformed_chunk, target.absolute)
+        names = dict(self._topic_names)
+        counts = apply.map_chunks(self, corpus, client, apply.write_transformed_chunk, target.absolute, names)
         written = {f"part-{chunk:06d}.parquet" for chunk in range(len(corpus.chunks))}
         for name in target.names():
             # Delete the files of an earlier corpus with more chunks.

@@ -20,6 +20,11 @@ def test_topics_are_matched_by_their_words(tmp_path):
     found = compare_models(old, new)
     assert {row["topic"]: row["was"] for row in found["topics"]} == dict(enumerate(order.tolist()))
     assert found["mean_drift"] < 1e-3
+    # A fresh model has no names, and the old ones say which topic this is.
+    old._topic_names = {2: "Fruit"}
+    new._topic_names = {}
+    changes = {row["topic"]: row.get("name_before") for row in compare_models(old, new)["topics"]}
+    assert changes == {0: "Fruit", 1: None, 2: None}
     assert all(not row["entered"] and not row["left"] for row in found["topics"])
 
 

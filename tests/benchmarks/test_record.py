@@ -1,0 +1,59 @@
+"""The records of the short benchmarks, from which the page of benchmarks is made."""
+
+import datetime
+import json
+import shlex
+from importlib.util import find_spec
+
+import pytest
+
+from benchmarks.record import BENCHMARKS, FOLDER, OURS, machine, ratios_of
+
+RECORDS = sorted(FOLDER.glob("*.json"))
+PARTS = {
+    "title": str,
+    "command": str,
+    "date": str,
+    "machine": dict,
+    "versions": dict,
+    "unit": str,
+    "rates": dict,
+    "ratios": dict,
+}
+
+
+def test_every_short_benchmark_has_a_record():
+    assert [path.stem for path in RECORDS] == sorted(BENCHMARKS)
+
+
+@pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
+def test_a_record_says_what_was_measured_where_and_when(path):
+    record = json.loads(path.read_text())
+    assert {name: type(value) for name, value in record.items()} == PARTS
+    assert record["machine"].keys() == machine().keys()
+    assert all(record["machine"].values())
+    assert {"python", "corpusmill", "numpy"} <= record["versions"].keys()
+    assert datetime.date.fromisoformat(record["date"]) >= datetime.date(2026, 11, 22)
+
+
+@pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
+def test_the_ratios_of_a_record_follow_from_its_rates(path):
+    record = json.loads(path.read_text())
+    assert record["rates"]
+    for rates in record["rates"].values():
+        assert OURS in rates
+        assert len(rates) > 1
+        assert min(rates.values()) > 0
+    expected = ratios_of(record["rates"])
+    assert record["ratios"].keys() == expected.keys()
+    for case, ratios in record["ratios"].items():
+        assert ratios == pytest.approx(expected[case])
+
+
+@pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
+def test_the_command_of_a_record_is_the_one_that_is_measured(path):
+    record = json.loads(path.read_text())
+    benchmark = BENCHMARKS[path.stem]
+    assert record["command"] == f"python -m {benchmark.arguments}"
+    assert (record["title"], record["unit"]) == (benchmark.title, benchmark.unit)
+    assert find_spec(shlex.split(benchmark.arguments)[0]) is not None

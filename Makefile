@@ -105,6 +105,7 @@ $(VENV)/.installed-test: pyproject.toml | $(BIN)/python
 
 $(VENV)/.installed-docs: pyproject.toml | $(BIN)/python
 	$(PIP) --editable '.[docs]'
+	$(PIP) --no-deps bertopic==0.17.4
 	@touch $@
 
 $(VENV)/.installed-benchmark: pyproject.toml | $(BIN)/python

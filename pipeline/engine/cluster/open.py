@@ -1,6 +1,7 @@
 """Opens Dask clusters. The library of a kind of cluster is imported only when that kind is opened."""
 
 import contextlib
+import inspect
 import ssl
 from collections.abc import Callable, Iterator
 from importlib import resources
@@ -222,7 +223,24 @@ def _kubernetes(stack: contextlib.ExitStack, options: Options) -> Options:
         raise ClusterError(
             "cluster kind 'kubernetes' needs dask-kubernetes: pip install 'corpusmill[kubernetes]'"
         ) from None
+    options.setdefault("custom_cluster_spec", pods_of(options))
     return {"address": stack.enter_context(closing_patiently(KubeCluster(**options)))}
+
+
+def pods_of(options: Options) -> Options:
+    """Return the manifest of a DaskCluster for the options of a KubeCluster, with the current commands of Dask.
+
+    dask-kubernetes starts ``dask-scheduler`` and ``dask-worker``, which newer releases of Dask do not install.
+    """
+    from dask_kubernetes.operator import make_cluster_spec
+
+    known = inspect.signature(make_cluster_spec).parameters
+    given = {name: value for name, value in options.items() if name in known}
+    manifest: Options = make_cluster_spec(**{"worker_command": ["dask", "worker"]} | given)
+    scheduler = manifest["spec"]["scheduler"]["spec"]["containers"][0]
+    if scheduler["args"][0] == "dask-scheduler":
+        scheduler["args"][:1] = ["dask", "scheduler"]
+    return manifest
 
 
 _START = {

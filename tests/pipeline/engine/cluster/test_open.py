@@ -129,10 +129,9 @@ def test_jobs_of_a_local_queue_work():
 
 
 def test_the_manifest_of_pods_requests_the_configured_resources():
-    operator = pytest.importorskip("dask_kubernetes.operator")
+    pytest.importorskip("dask_kubernetes.operator")
     configured = load(["clusters/kubernetes"], ["cluster.env={CORPUSMILL_MODEL__MAX_ITER: '9'}"], {}).cluster
-    arguments = {k: v for k, v in configured.arguments().items() if k not in ("kind", "namespace")}
-    manifest = operator.make_cluster_spec(**arguments)
+    manifest = clusters.pods_of(configured.arguments())
     assert (manifest["kind"], manifest["metadata"]["name"]) == ("DaskCluster", "corpusmill")
     assert manifest["spec"]["worker"]["replicas"] == 8
     for part in ("scheduler", "worker"):

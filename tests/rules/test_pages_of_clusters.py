@@ -1,0 +1,229 @@
+"""The commands of the pages about S3, TLS, SLURM and Kubernetes, as far as they run on one machine."""
+
+import contextlib
+import json
+import os
+import re
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from corpusmill.configs.resolve import load
+from corpusmill.pipeline.engine.cluster.open import pods_of
+from helpers.source_tree import ROOT
+
+PAGES = ROOT / "docs" / "how-to"
+BLOCK = re.compile(r"^( *)```(?P<language>\w+)\n(?P<code>.*?)^\1```", re.DOTALL | re.MULTILINE)
+DOCUMENT = json.dumps({"text": "the sailor steers the boat over the sea and the baker bakes the bread in the oven"})
+SMALL = """
+source: {path: articles.jsonl}
+corpus: {url: corpus, held_out: 0}
+model: {kind: lda, n_components: 2, max_iter: 2}
+run: {url: run}
+"""
+#: Takes the place of SLURM's srun: starts the program of its arguments once, on this machine.
+SRUN = """#!/bin/bash
+while [[ $1 == --* ]]; do shift; done
+exec "$@"
+"""
+
+
+def blocks(page, language):
+    """Return the code of each fenced block of a language, without the indentation of a list."""
+    found = BLOCK.finditer((PAGES / page).read_text())
+    wanted = [match for match in found if match["language"] == language]
+    return [re.sub(rf"(?m)^{match[1]}", "", match["code"]) for match in wanted]
+
+
+def commands(page, program):
+    """Return the commands of the console blocks that begin with a program."""
+    lines = [line.removeprefix("$ ") for code in blocks(page, "console") for line in code.splitlines()]
+    return [line for line in lines if line.startswith(f"{program} ")]
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path, monkeypatch):
+    """Write documents and a small configuration into the working directory."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{Path(sys.executable).parent}:{os.environ['PATH']}")
+    Path("bin").mkdir()
+    Path("articles.jsonl").write_text(f"{DOCUMENT}\n" * 30)
+    Path("my.yaml").write_text(SMALL)
+
+
+def shell(command, codes=(0,), **environment):
+    """Run a command of a page; return what it printed."""
+    done = subprocess.run(
+        ["bash", "-c", command],
+        capture_output=True,
+        text=True,
+        env=os.environ | environment,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode in codes, f"{command}\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+@contextlib.contextmanager
+def started(command):
+    """Run a command of a page in the background, with all processes that it starts."""
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(["bash", "-c", command], start_new_session=True, **quiet) as process:
+        try:
+            yield
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def free_port():
+    """Return a port that no program uses."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+# --- S3 ---
+
+
+def test_the_commands_of_the_page_about_s3_run_on_a_server(bucket):
+    import s3fs
+
+    files = s3fs.S3FileSystem(skip_instance_cache=True)
+    doctor, run = commands("s3.md", "corpusmill")
+    for name in set(re.findall(r"s3://(\w+)", f"{doctor} {run}")):
+        files.mkdir(name)
+    files.pipe("news/monday.jsonl", f"{DOCUMENT}\n".encode() * 30)
+    # The variables that the page exports are those that the server of this test needs.
+    for line in commands("s3.md", "export"):
+        assert shlex.split(line)[1].partition("=")[0] in os.environ
+    # This machine may have problems that are not the store's.
+    found = json.loads(shell(f"{doctor} --no-self-test --json", codes=(0, 1)))
+    status = {finding["check"]: finding["status"] for finding in found["findings"]}
+    assert (status["store"], status["second writer"]) == ("fine", "fine")
+    shell(run.replace("*.jsonl.gz", "*.jsonl"), CORPUSMILL_CLUSTER__KIND="synchronous")
+    assert files.exists("work/corpus/corpus.json")
+    assert files.exists("work/run/model/model.json")
+
+
+# --- TLS ---
+
+
+def test_the_commands_of_the_page_about_tls_train_and_refuse_who_has_no_certificate():
+    address = f"tls://127.0.0.1:{free_port()}"
+    certificates, scheduler, worker = blocks("tls.md", "bash")
+    shell(certificates)
+    assert {"ca.pem", "cert.pem", "key.pem"} <= {path.name for path in Path().iterdir()}
+    port = address.rpartition(":")[2]
+    scheduler = scheduler.replace("--port 8786", f"--port {port} --host 127.0.0.1 --no-dashboard")
+    assert port in scheduler
+    worker = worker.replace("tls://scheduler:8786", f"{address} --no-dashboard --nworkers 1 --nthreads 1")
+    (configuration,) = blocks("tls.md", "yaml")
+    Path("secure.yaml").write_text(configuration.replace("tls://scheduler:8786", address))
+    with started(scheduler), started(worker):
+        (run,) = commands("tls.md", "corpusmill")
+        shell(run)
+        assert Path("run/model/model.json").exists()
+        # Certificates of another authority.
+        Path("other").mkdir()
+        shell(f"cd other\n{certificates}")
+        Path("other.yaml").write_text(
+            Path("secure.yaml").read_text().replace(": c", ": other/c").replace(": k", ": other/k")
+        )
+        refused = subprocess.run(
+            ["corpusmill", "run", "my.yaml", "other.yaml", "--set", "run.url=stolen"],
+            capture_output=True,
+            text=True,
+            env=os.environ | {"DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "5s"},
+            timeout=120,
+            check=False,
+        )
+    assert refused.returncode != 0
+    assert not Path("stolen").exists()
+
+
+# --- SLURM ---
+
+
+def test_the_job_of_the_page_about_slurm_requests_what_the_page_configures():
+    jobqueue = pytest.importorskip("dask_jobqueue")
+    (configuration,) = blocks("slurm.md", "yaml")
+    Path("cluster.yaml").write_text(configuration)
+    wanted = yaml.safe_load(configuration)["cluster"]
+    arguments = load(["cluster.yaml"]).cluster.arguments()
+    options = {name: value for name, value in arguments.items() if name not in ("kind", "scheduler", "n_workers")}
+    with jobqueue.SLURMCluster(n_workers=0, **options) as cluster:
+        script = cluster.job_script()
+    requests = {line.removeprefix("#SBATCH ") for line in script.splitlines() if line.startswith("#SBATCH")}
+    assert {
+        f"-p {wanted['queue']}",
+        f"-A {wanted['account']}",
+        f"--cpus-per-task={wanted['cores']}",
+        f"-t {wanted['walltime']}",
+        *wanted["options"]["job_extra_directives"],
+    } <= requests
+    assert "--mem=16G" in requests
+    assert "--memory-limit 16.00GiB" in script
+
+
+def test_the_script_of_the_page_about_slurm_trains_on_its_workers():
+    Path("bin/srun").write_text(SRUN)
+    Path("bin/srun").chmod(0o755)
+    (script,) = blocks("slurm.md", "bash")
+    # The pages of Dask would take ports that others use.
+    script = script.replace("dask scheduler ", "dask scheduler --no-dashboard --host 127.0.0.1 --port 0 ")
+    script = script.replace("dask worker ", "dask worker --no-dashboard ")
+    Path("job.sh").write_text(script)
+    with Path("errors").open("wb") as errors:
+        job = subprocess.Popen(["bash", "job.sh"], start_new_session=True, stdout=errors, stderr=errors)
+        try:
+            # SLURM ends the scheduler and the workers with the script.
+            assert job.wait(200) == 0, Path("errors").read_text()
+        finally:
+            os.killpg(job.pid, signal.SIGKILL)
+    assert Path("run/model/model.json").exists()
+
+
+# --- Kubernetes ---
+
+
+@pytest.fixture
+def manifest():
+    """Return what dask-kubernetes sends to the operator for the configuration of the page."""
+    pytest.importorskip("dask_kubernetes.operator")
+    (configuration,) = blocks("kubernetes.md", "yaml")
+    Path("cluster.yaml").write_text(configuration)
+    arguments = load(["cluster.yaml"]).cluster.arguments()
+    return pods_of(arguments)
+
+
+def test_the_pods_of_the_page_about_kubernetes_are_valid(manifest):
+    validator = pytest.importorskip("kubernetes_validate")
+    for part in ("scheduler", "worker"):
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": part}, "spec": manifest["spec"][part]["spec"]}
+        validator.validate(pod, "1.30", strict=True)
+    assert manifest["spec"]["worker"]["replicas"] == 8
+    assert manifest["spec"]["worker"]["spec"]["containers"][0]["resources"]["limits"]["memory"] == "8Gi"
+    recipe = yaml.safe_load((ROOT / "configs" / "recipes" / "cronjob.yaml").read_text())
+    validator.validate(recipe, "1.30", strict=True)
+    recipe["spec"]["jobTemplate"]["spec"]["backoffLimits"] = 3
+    with pytest.raises(validator.ValidationError):
+        validator.validate(recipe, "1.30", strict=True)
+
+
+def test_the_commands_of_the_pods_train_a_model(manifest):
+    programs = {part: manifest["spec"][part]["spec"]["containers"][0]["args"] for part in ("scheduler", "worker")}
+    port = free_port()
+    scheduler = shlex.join(programs["scheduler"]) + f" --port {port} --no-dashboard"
+    # The operator sets these variables in the pods.
+    worker = " ".join(programs["worker"]).replace("$(DASK_WORKER_NAME)", "worker-0").replace("8788", "0")
+    worker = f"DASK_SCHEDULER_ADDRESS=tcp://127.0.0.1:{port} {worker} --nthreads 1"
+    settings = f"--set cluster.kind=address --set cluster.address=tcp://127.0.0.1:{port}"
+    with started(scheduler), started(worker):
+        shell(f"corpusmill run my.yaml {settings}")
+    assert Path("run/model/model.json").exists()

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .nmf.slices import SlicedMatrix
     from .node2vec.walks import Walker
     from .random_indexing.text import Tokens, Window
+    from .word2vec.cells import CellOptions
     from .word2vec.skip_gram import Text, TrainingOptions
 
 
@@ -129,6 +130,18 @@ class WalkKernels(Protocol):
 
     def walk(self, walker: "Walker", starts: np.ndarray, length: int, key: np.uint64) -> tuple[np.ndarray, np.ndarray]:
         """Walk once from each start: doc_ptr (D + 1,) int64 and the nodes (T,) uint32."""
+
+
+class CellKernels(Protocol):
+    """``word2vec.cells``: training of word vectors by strata."""
+
+    def has_memory_for(self, D: int) -> bool:
+        """Return whether rows of D numbers are short enough for the kernel."""
+
+    def train_cell(
+        self, W_in: np.ndarray, W_out: np.ndarray, pairs: np.ndarray, table: np.ndarray, options: "CellOptions"
+    ) -> None:
+        """Train the blocks W_in and W_out (rows, D) float32 in place on the pairs of a cell."""
 
 
 class SkipGramKernels(Protocol):

@@ -3,8 +3,8 @@
 A kernel takes as long as the slowest of its four resources: device memory, shared memory, arithmetic, and atomic
 additions to device memory. To these times, the model adds launches, copies and barriers, which do not overlap with the
 kernels of the same thread. Memory that is set to zero counts as no launch: that takes a few microseconds. Latency is
-left out, so the times are lower bounds. The model needs no GPU. Where there is one, the other commands print what they
-measure.
+left out but for cells of strata, so the other times are lower bounds. The model needs no GPU. Where there is one, the
+other commands print what they measure.
 
 The counts of launches and of copied bytes are those of ``tests/kernels/cuda/test_traffic.py``.
 """
@@ -13,6 +13,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import click
+from corpusmill.kernels.word2vec.cells import SHARED
+from corpusmill.kernels.word2vec.sub_cells import GROUPS
+from corpusmill.pipeline.models.skip_gram.strata import TABLE_SIZE
 
 from benchmarks.gpu.measure import print_row
 
@@ -27,12 +30,23 @@ class Device(NamedTuple):
     bus: float  # bytes that the host copies through pinned memory, in one direction
     launches: float  # kernels that one host thread launches
     barriers: float  # times that all blocks of a kernel wait for each other
+    batches: float  # batches of a cell of strata that one block trains
 
 
 #: 4.3 TB/s is what a copy reaches. 132 multiprocessors at 1.98 GHz read 128 bytes of shared memory per clock. One host
 #: thread copies to and from pinned memory at 10 GB/s; the bus itself would allow 55. A launch with nested tuples takes
-#: Numba about 0.2 ms. All blocks wait for each other in about 3 µs.
-H200 = Device(memory=4.3e12, shared=33.4e12, flops=67e12, atomics=150e9, bus=10e9, launches=5e3, barriers=3e5)
+#: Numba about 0.2 ms. All blocks wait for each other in about 3 µs. A batch of a cell takes one block about 4 µs, which
+#: is the latency of reading its rows, of nine barriers of the block, and of moves that follow one another.
+H200 = Device(
+    memory=4.3e12,
+    shared=33.4e12,
+    flops=67e12,
+    atomics=150e9,
+    bus=10e9,
+    launches=5e3,
+    barriers=3e5,
+    batches=2.5e5,
+)
 #: A float in a sector of 32 bytes, which is what a scattered access moves.
 SECTOR = 32
 
@@ -48,11 +62,13 @@ class Work(NamedTuple):
     bus: float = 0.0
     launches: float = 0.0
     barriers: float = 0.0
+    batches: float = 0.0  # one after another, in the block that has most
 
     def seconds(self, device: Device) -> tuple[float, str]:
         """Return the time of this part, and the resource that limits it."""
         kernel = {
-            name: getattr(self, name) / getattr(device, name) for name in ("memory", "shared", "flops", "atomics")
+            name: getattr(self, name) / getattr(device, name)
+            for name in ("memory", "shared", "flops", "atomics", "batches")
         }
         limit = max(kernel, key=kernel.__getitem__)
         outside = {name: getattr(self, name) / getattr(device, name) for name in ("bus", "launches", "barriers")}
@@ -175,6 +191,37 @@ def par_epoch(tokens: float, words: int, D: int, window: int, negative: int, chu
     yield Work("matrices, once in each direction", bus=4 * 4.0 * words * D)
 
 
+#: Strata: pairs of a batch of a sub-cell, runs of a batch, and the share of the time of a diagonal in which an average
+#: block works: measured on random pairs with eight groups.
+BATCH_PAIRS = 20
+BATCH_RUNS = 16
+BALANCE = 0.87
+
+
+def strata_epoch(tokens: float, words: int, D: int, pairs: float, n_blocks: int, passes: int) -> Iterator[Work]:
+    """Strata. ``pairs`` per token after subsampling; the cells of a stratum are trained at the same time.
+
+    Both blocks stay on the device, so a row is read and written once per batch, and not once per pair.
+    """
+    n_batches = tokens * pairs / BATCH_PAIRS
+    row = 4.0 * D
+    rows = BATCH_RUNS + BATCH_PAIRS + SHARED
+    moves = 3 * BATCH_RUNS * SHARED
+    yield Work(
+        "train cells",
+        memory=n_batches * 2 * rows * row,
+        # Rows in and out, products and moves of pairs. Products of repulsion read five numbers for four additions, and
+        # moves two for four, of which one is the same for the whole warp.
+        shared=n_batches * row * (2 * rows + BATCH_PAIRS * 5 + BATCH_RUNS * SHARED * (1.25 + 2 * 0.5)),
+        flops=n_batches * D * 2 * (3 * BATCH_PAIRS + moves),
+        launches=passes * n_blocks**2,
+        batches=n_batches / (n_blocks * GROUPS) / BALANCE,
+    )
+    yield Work("pairs to the device", bus=4 * tokens * pairs)
+    yield Work("negatives to the device", bus=2.0 * TABLE_SIZE * passes * n_blocks**2)
+    yield Work("matrices, once in each direction per step", bus=4 * 4.0 * words * D)
+
+
 def word2vec_epoch(
     tokens: float, words: int, D: int, window: int, negative: int, chunk_tokens: float
 ) -> Iterator[Work]:
@@ -230,9 +277,10 @@ EPOCHS = (
     ),
     Epoch("PAR-Word2Vec, D = 128", 8e8, "words", list(par_epoch(8e8, 500_000, 128, 5, 5, 64e6))),
     Epoch("FULL-W2V, D = 128", 8e8, "words", list(word2vec_epoch(8e8, 500_000, 128, 5, 5, 64e6))),
+    Epoch("Strata, D = 128, 16 blocks", 8e8, "words", list(strata_epoch(8e8, 500_000, 128, 4.9, 16, 200))),
     Epoch("Random indexing, D = 2,048", 1e9, "tokens", list(random_indexing_epoch(1e9, 100_000, 2048, 5, 10))),
 )
-HEAD = ("memory GB", "shared GB", "GFLOP", "atomics G", "bus GB", "launches", "barriers", "ms", "limit")
+HEAD = ("memory GB", "shared GB", "GFLOP", "atomics G", "bus GB", "launches", "barriers", "batches", "ms", "limit")
 
 
 def _print_row(name: str, *cells: object) -> None:
@@ -255,7 +303,7 @@ def predict(session):
             _print_row(
                 part.name,
                 *(number / 1e9 for number in counted),
-                *(int(n) for n in (part.launches, part.barriers)),
+                *(int(n) for n in (part.launches, part.barriers, part.batches)),
                 1e3 * seconds,
                 limit,
             )

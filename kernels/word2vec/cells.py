@@ -32,6 +32,7 @@ Layout: rows are numbers within a block; W_in and W_out are the blocks (rows, D)
 Reference implementation: tests/helpers/naive_cells.py, `train_cell`.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -108,12 +109,17 @@ def _limits(options: CellOptions) -> Limits:
     weight = min(options.negative * options.weight, PAIR_FORCE / alpha)
     per_pair = alpha * weight
     # The share of a word among the contexts is larger than among the negatives, but hardly larger than the square root.
-    same_context = max(1, ATTRACTION / (alpha * np.sqrt(options.heaviest)))
+    same_context = max(1, ATTRACTION / (alpha * math.sqrt(options.heaviest)))
     centre = int(max(1, min(CENTRE_PAIRS, CENTRE_FORCE / per_pair)))
     run = int(min(RUN, centre, same_context))
     batch = int(max(run, min(RUNS * RUN, NEGATIVE_FORCE / (per_pair * options.heaviest))))
     heavy = int(max(1, min(centre, same_context, PRODUCT_FORCE / (per_pair * options.heaviest))))
     return Limits(run, centre, batch, heavy, weight / SHARED)
+
+
+def has_memory_for(D: int) -> bool:
+    """Return whether rows of D numbers are short enough for this processor: always."""
+    return True
 
 
 @kernel

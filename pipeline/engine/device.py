@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, overload
 
 if TYPE_CHECKING:
     from ...kernels.interfaces import (
+        CellKernels,
         EscaKernels,
         HalsKernels,
         MiniBatchKernels,
@@ -50,6 +51,8 @@ def kernels(module: Literal["nmf.tiled"], device: str) -> "TiledHalsKernels": ..
 def kernels(module: Literal["node2vec.walks"], device: str) -> "WalkKernels": ...
 @overload
 def kernels(module: Literal["random_indexing.accumulate"], device: str) -> "RandomIndexingKernels": ...
+@overload
+def kernels(module: Literal["word2vec.cells"], device: str) -> "CellKernels": ...
 @overload
 def kernels(module: Literal["word2vec.skip_gram"], device: str) -> "SkipGramKernels": ...
 def kernels(module: str, device: str) -> object:

@@ -185,8 +185,9 @@ class Synchronous(Executor):
     def train_grid(self, phase: SweepPhase, contributions: list[Contribution], on_cells: OnCells) -> list[AppliedBlock]:
         """Train all cells in this process."""
         sources = [contribution.source for contribution in contributions]
-        (capacity,) = self.capacities()
-        plan = plan_grid(phase, "", [capacity.address] * phase.job.algorithm.n_blocks, capacity.memory)
+        (capacity,) = self.capacities(devices=phase.job.algorithm.device != "cpu")
+        addresses = [capacity.address] * phase.job.algorithm.n_blocks
+        plan = plan_grid(phase, "", addresses, capacity.memory, capacity.device)
         return train_here(plan, sources, _fetch_from(contributions), partial(on_cells, capacity.name))
 
 
@@ -295,10 +296,11 @@ class OnDask(Executor):
         """Train with one task per worker. Each worker trains consecutive rows, in proportion to its threads."""
         from .cluster.grid import ClusterGrid
 
-        capacities = self.capacities()
+        capacities = self.capacities(devices=phase.job.algorithm.device != "cpu")
         addresses = balanced_places([1] * phase.job.algorithm.n_blocks, capacities)
         memory = min(capacity.memory for capacity in capacities)
-        plan = plan_grid(phase, f"{phase.name}-{os.urandom(4).hex()}", addresses, memory)
+        device = min((capacity.device for capacity in capacities if capacity.device), default=0)
+        plan = plan_grid(phase, f"{phase.name}-{os.urandom(4).hex()}", addresses, memory, device)
         grid = ClusterGrid(self.client, plan, contributions, on_cells, self._fail)
         with self._unless_stalled(lambda: grid.keys):
             return grid.run()

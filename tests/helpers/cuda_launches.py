@@ -12,6 +12,7 @@ from corpusmill.kernels.cuda.nmf import products as nmf_products
 from corpusmill.kernels.cuda.nmf import tiled as nmf_tiled
 from corpusmill.kernels.cuda.node2vec import walks
 from corpusmill.kernels.cuda.random_indexing import accumulate as random_indexing
+from corpusmill.kernels.cuda.word2vec import cells
 from corpusmill.kernels.cuda.word2vec import skip_gram as word2vec
 from corpusmill.kernels.lda import collapsed as lda_collapsed
 from corpusmill.kernels.lda.model import ModelBlock
@@ -20,6 +21,7 @@ from corpusmill.kernels.nmf import products
 from corpusmill.kernels.node2vec import walks as walks_cpu
 from corpusmill.kernels.random_indexing import text as ri_text
 from corpusmill.kernels.word2vec import skip_gram as word2vec_cpu
+from corpusmill.kernels.word2vec.cells import CellOptions
 
 from benchmarks.papers import random_indexing_passes
 
@@ -72,7 +74,7 @@ def random_indexing_launches(dimension=2048):
 
 
 def word2vec_launches(dimension=128):
-    """Train by FULL-W2V and by PAR-Word2Vec."""
+    """Train by FULL-W2V and by PAR-Word2Vec, and a cell of strata."""
     text = word2vec_cpu.Text(np.array([0, 3]), np.zeros(3, np.uint32), np.zeros(3, np.uint32))
     table = np.zeros(4, np.uint32)
     options = word2vec_cpu.TrainingOptions(5, 5, table, random.key(1), random.key(2), 0.025, 1e-6, 1e-4)
@@ -81,6 +83,9 @@ def word2vec_launches(dimension=128):
     def call():
         for method in ("full", "par"):
             word2vec.train(method, text, options, W_in, W_out)
+        cell = CellOptions(5, 1.0, 0.1, 0.025, 1e-6, 1e-4, random.key(1))
+        with mock.patch.object(cells, "shared_memory_limit", return_value=227 << 10):
+            cells.train_cell(W_in, W_out, np.zeros(1, np.uint32), np.zeros(64, np.uint16), cell)
 
     return recorded(call)
 

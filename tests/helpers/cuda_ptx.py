@@ -149,7 +149,8 @@ def memory_spaces(text: str) -> Counter[str]:
     "generic" has no name: the device then finds out at run time whether an address lies in shared or in global memory.
     """
     found: Counter[str] = Counter()
-    for qualifiers in re.findall(r"\b(?:ld|st|atom|red)((?:\.\w+)+)", text):
+    # Not "bar.red", which is a vote of a block.
+    for qualifiers in re.findall(r"(?<![.\w])(?:ld|st|atom|red)((?:\.\w+)+)", text):
         spaces = [name for name in qualifiers.split(".") if name in SPACES]
         found[spaces[0] if spaces else "generic"] += 1
     return found

@@ -3,11 +3,16 @@
 Each worker trains the cells of some consecutive rows. The arrays of its rows stay on it for the whole step. The arrays
 of a column go from worker to worker: from the one that trained the column in a stratum straight to the one that trains
 it in the next stratum. A step reads its blocks from the store at its start and writes them at its end.
+
+Where a CUDA device trains, a row or a column stays on it until another worker or the store needs it, or until the
+blocks that are used by turns change.
 """
 
+import contextlib
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
@@ -18,12 +23,19 @@ from typing import TypeVar, cast
 import numpy as np
 
 from ....io.stores.store import Arrays
+from ....kernels.cuda.ledger import LEDGER, by_operation
+from ....kernels.cuda.residents import RESIDENTS
+from ....kernels.errors import DeviceError
 from ..finite import check_finite
 from ..grid import AnyGridAlgorithm, Cell, Grid
 from .contributions import FETCH_BYTES, Fetch, Source, SweepPhase, merge_blocks
 from .held import HeldArrays, Key, aligned_copy, release_files
 from .tasks import AppliedBlock, StoredModel, write_block
 
+#: Share of a CUDA device's memory that blocks may take which stay on it.
+DEVICE_SHARE = 0.6
+#: Stands for memory without a limit.
+UNLIMITED = 1 << 62
 #: Seconds between two reports of a worker's progress.
 REPORT_SECONDS = 0.5
 
@@ -57,20 +69,33 @@ class GridPlan:
         return range(first, first + self.addresses.count(address))
 
 
-def plan_grid(phase: SweepPhase, attempt: str, addresses: list[str], memory: int) -> GridPlan:
-    """Plan an attempt. ``addresses`` has the worker of each row, ``memory`` the limit of the smallest worker or 0."""
+def plan_grid(phase: SweepPhase, attempt: str, addresses: list[str], memory: int, device: int = 0) -> GridPlan:
+    """Plan an attempt. ``addresses`` has the worker of each row.
+
+    ``memory`` is the limit of the smallest worker, and ``device`` the memory of the smallest CUDA device. Zero stands
+    for no limit.
+    """
     algorithm = cast(AnyGridAlgorithm, phase.job.algorithm)
-    if not memory:
-        return GridPlan(phase, attempt, tuple(addresses), algorithm.n_blocks, 1 << 62)
-    held = int(memory * algorithm.held_share)
-    cell = algorithm.cell_memory(phase.job.open(phase.job.data)).total
+    if not memory and not device:
+        return GridPlan(phase, attempt, tuple(addresses), algorithm.n_blocks, UNLIMITED)
+    held = UNLIMITED
+    if memory:
+        held = int(memory * algorithm.held_share)
+    on_device = UNLIMITED
+    if device:
+        on_device = int(device * DEVICE_SHARE)
+    estimate = algorithm.cell_memory(phase.job.open(phase.job.data))
     most_rows = max(addresses.count(address) for address in set(addresses))
+
+    def fits(size: int) -> bool:
+        in_use = min(size, most_rows)
+        return in_use * estimate.total <= held and in_use * estimate.device <= on_device
+
     size = algorithm.n_blocks
-    while size > 1 and min(size, most_rows) * cell > held:
+    while size > 1 and not fits(size):
         size //= 2
-    in_use = min(size, most_rows) * cell
-    if size < algorithm.n_blocks:
-        held = max(0, held - in_use)
+    if memory and size < algorithm.n_blocks:
+        held = max(0, held - min(size, most_rows) * estimate.total)
     return GridPlan(phase, attempt, tuple(addresses), size, held)
 
 
@@ -121,6 +146,7 @@ class GridTrainer:
         self._arriving = self._columns_from_others()
         self._cells_trained = 0
         self._seconds = 0.0  # that threads have computed
+        self._device: Counter[str] = Counter()  # what was done on the CUDA device
         self._cells_reported = 0
         self._seconds_reported = 0.0
         self._reported_at = time.monotonic()
@@ -141,6 +167,7 @@ class GridTrainer:
                 self._held.fail(error)
                 raise
         applied[0].measured["seconds_kernel"] = self._seconds
+        applied[0].measured.update(self._device)
         return applied
 
     # --- before the first cell ---
@@ -172,14 +199,34 @@ class GridTrainer:
                 rows = self._take("row", cell.row, number)
                 columns = self._take("column", cell.column, number)
                 started = time.perf_counter()
-                prepared = self._prepared[cell.row]
-                self._algorithm.train_cell(_plain(rows), _plain(columns), prepared, shared, cell, self._step)
+                self._train_cell(rows, columns, shared, cell)
                 self._count(1, time.perf_counter() - started)
                 self._put("row", cell.row, number + 1, rows)
                 self._put("column", cell.column, number + 1, columns)
         except BaseException as error:
             self._held.fail(error)
             raise
+
+    def _train_cell(self, rows: Arrays, columns: Arrays, shared: Arrays, cell: Cell) -> None:
+        plain_rows = _plain(rows)
+        plain_columns = _plain(columns)
+        with self._counting_device():
+            try:
+                prepared = self._prepared[cell.row]
+                self._algorithm.train_cell(plain_rows, plain_columns, prepared, shared, cell, self._step)
+            except DeviceError as error:
+                raise DeviceError(f"cell ({cell.row}, {cell.column}): {error}") from error
+            # Arrays that are mapped from files are other objects in the next cell, so they cannot stay on the device.
+            for arrays, plain in ((rows, plain_rows), (columns, plain_columns)):
+                RESIDENTS.bring_back(plain[name] for name in arrays if isinstance(arrays[name], np.memmap))
+
+    @contextlib.contextmanager
+    def _counting_device(self) -> Iterator[None]:
+        """Context manager: add what this thread does on the CUDA device to the step's counts."""
+        with LEDGER.recording() as traffic:
+            yield
+        with self._lock:
+            self._device.update(by_operation(traffic))
 
     def _next_cell(self) -> tuple[int, Cell] | None:
         with self._lock:
@@ -202,6 +249,14 @@ class GridTrainer:
         size = self._plan.size
         is_own = kind == "row" or (number < self._grid.n_strata and self._grid.partner(number, block) in self._rows)
         is_in_use = is_own and number // size == (number - 1) // size
+        # If all blocks fit, those of this worker are in use in all turns.
+        stays = is_in_use or (is_own and number < self._grid.n_strata and size == self._grid.n_blocks)
+        if stays and any(RESIDENTS.get(array) is not None for array in arrays.values()):
+            # On the host there is only memory for them, so they must not be written to a file.
+            is_in_use = True
+        else:
+            with self._counting_device():
+                RESIDENTS.bring_back(arrays.values())
         self._held.put((kind, block, number), arrays, soon=is_in_use)
 
     # --- columns of other workers ---

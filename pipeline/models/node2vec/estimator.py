@@ -93,7 +93,7 @@ class Node2Vec(SkipGramEstimator):
         workers does not.
     device : {"auto", "cpu", "cuda"}, default="auto"
         Where the kernels run. "auto" takes the CUDA device of a worker that has one. Walks are the same on both.
-        Only the methods "par" and "full" train on a device.
+        All methods but "sgns" train on a device.
 
     Attributes
     ----------

@@ -92,7 +92,7 @@ class SkipGramEstimator(TextEstimator):
         )
 
     def _strata(self, data: Corpus, frequency: np.ndarray, parameters: dict[str, Any]) -> StrataSkipGram:
-        device = resolve_device(self.device, False, "method 'strata'")
+        device = resolve_device(self.device, True, "method 'strata'")
         mass = mass_of(frequency, self.min_count, self.sample)
         size = grid_size(mass, data.n_tokens, len(shards_of(data.chunks)), self.epochs, self.window, self.n_blocks)
         blocks = deal_words(mass, size.n_blocks, self.seed)

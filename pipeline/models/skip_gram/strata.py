@@ -20,10 +20,12 @@ from ....io.stores.corpus import ChunkInfo, Corpus
 from ....io.stores.store import Arrays
 from ....kernels import random
 from ....kernels.word2vec import skip_gram as kernels
-from ....kernels.word2vec.cells import CellOptions, train_cell
+from ....kernels.word2vec.cells import CellOptions
 from ....kernels.word2vec.dealing import Dealing, arrange, block_negatives, deal
 from ....kernels.word2vec.pairs import join_cells, split_pairs
+from ....kernels.word2vec.sub_cells import device_bytes
 from ...engine.algorithm import Address, MemoryEstimate, Metrics, Model, PreviousModel, SweepResult
+from ...engine.device import kernels as kernels_on
 from ...engine.grid import Cell, GridAlgorithm
 from .algorithm import MATRICES, SkipGram, keep_probability, total_frequencies
 
@@ -62,6 +64,7 @@ class StrataSkipGram(SkipGram, GridAlgorithm[Corpus, Chunk]):
             model=12 * self.n_rows + 2 * TABLE_SIZE * self.n_blocks,
             delta=self._pair_bytes(chunk.tokens),
             scratch=22 * chunk.tokens + 12 * self.n_rows,
+            device=self.cell_memory(data).device,
         )
 
     def cell_memory(self, data: Corpus) -> MemoryEstimate:
@@ -71,10 +74,12 @@ class StrataSkipGram(SkipGram, GridAlgorithm[Corpus, Chunk]):
         the store has both of its matrices.
         """
         block = int(max(np.diff(self.bounds))) * 4 * kernels.padded(self.dimension)
+        row_bytes = self._pair_bytes(data.n_tokens // self.rounds) // self.n_blocks
         return MemoryEstimate(
-            data=2 * self._pair_bytes(data.n_tokens // self.rounds) // self.n_blocks,
+            data=2 * row_bytes,
             model=2 * block,
             scratch=3 * block,
+            device=2 * block + device_bytes(row_bytes // 4 // self.passes, self.n_blocks),
         )
 
     def swept_memory(self, data: Corpus) -> int:
@@ -179,7 +184,11 @@ class StrataSkipGram(SkipGram, GridAlgorithm[Corpus, Chunk]):
         number = cell.grid_pass * self.n_blocks + cell.column
         pairs = prepared["pairs"][prepared["bounds"][number] : prepared["bounds"][number + 1]]
         options = self._options(shared, cell, step, len(pairs))
-        train_cell(rows["W_in"], columns["W_out"], pairs, shared["tables"][cell.column], options)
+        table = shared["tables"][cell.column]
+        cells = kernels_on("word2vec.cells", self.device)
+        if self.device == "auto" and not cells.has_memory_for(rows["W_in"].shape[1]):
+            cells = kernels_on("word2vec.cells", "cpu")
+        cells.train_cell(rows["W_in"], columns["W_out"], pairs, table, options)
 
     def _options(self, shared: Arrays, cell: Cell, step: int, n_pairs: int) -> CellOptions:
         """Return the options of a cell. The learning rate falls from stratum to stratum, and within each."""

@@ -65,8 +65,8 @@ class Word2Vec(SkipGramEstimator):
         cluster or a model that is larger than its memory. The number of blocks changes the result; the number of
         workers does not.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Where the kernels run. "auto" takes the CUDA device of a worker that has one. Only "par" and "full" have CUDA
-        kernels.
+        Where the kernels run. "auto" takes the CUDA device of a worker that has one. All methods but
+        "sgns" have CUDA kernels.
 
     Attributes
     ----------

@@ -21,12 +21,15 @@ from corpusmill.kernels.cuda.nmf import tiled as cuda_tiled
 from corpusmill.kernels.cuda.node2vec import walks as cuda_walks
 from corpusmill.kernels.cuda.random_indexing import accumulate as cuda_accumulate
 from corpusmill.kernels.cuda.residents import RESIDENTS
+from corpusmill.kernels.cuda.word2vec import cells as cuda_cells
 from corpusmill.kernels.cuda.word2vec import skip_gram as cuda_skip_gram
 from corpusmill.kernels.lda import collapsed, esca
 from corpusmill.kernels.nmf import hals, products
 from corpusmill.kernels.node2vec import walks
 from corpusmill.kernels.random_indexing import text as ri_text
 from corpusmill.kernels.word2vec import skip_gram
+from corpusmill.kernels.word2vec.cells import CellOptions
+from corpusmill.kernels.word2vec.sub_cells import number_of_groups
 from helpers.cuda_simulator import few_threads, on_device
 from helpers.graphs import adjacency, random_graph
 from scipy import sparse
@@ -356,3 +359,32 @@ def test_walks_upload_the_graph_once_and_download_the_walks():
     assert first.launches == {"walk": 1}
     assert first.waits == {"lengths": 1, "walks": 1}
     assert Traffic(walk).uploads == {"starts": starts.nbytes}
+
+
+# --- strata ---
+
+
+def test_a_cell_uploads_its_pairs_and_negatives_and_leaves_both_blocks_on_the_device():
+    rng = np.random.default_rng(0)
+    rows, n, size, G = 200, 30, 256, 2
+    W = [rng.normal(0, 0.3, (rows, 64)).astype(np.float32) for _ in range(2)]
+    pairs = np.sort(rng.integers(0, rows, n)).astype(np.uint32) << 16 | rng.integers(0, rows, n).astype(np.uint32)
+    table = np.sort(rng.integers(0, rows, size)).astype(np.uint16)
+    options = CellOptions(5, 1.0, 0.1, 0.025, 1e-6, 1e-4, random.key(1))
+    assert number_of_groups(rows, rows) == G
+    with few_threads(cuda_cells, THREADS=32):
+        first, again = (Traffic(lambda: cuda_cells.train_cell(*W, pairs, table, options)) for _ in range(2))
+    of_cell = {
+        "pairs": 4 * n,
+        "bounds": 8 * (G * G + 1),
+        "negatives": 2 * size,
+        "weights": 8 * G,
+        "heaviest": 8 * G,
+    }
+    assert first.uploads == of_cell | {"W_in": W[0].nbytes, "W_out": W[1].nbytes}
+    assert again.uploads == of_cell
+    assert first.launches == again.launches == {"clear": 1, "train_sub_cells": 1}
+    assert first.waits == again.waits == {"cell": 1}
+    assert first.downloads == {}
+    end = Traffic(lambda: RESIDENTS.bring_back(W))
+    assert end.downloads == {"W_in": W[0].nbytes, "W_out": W[1].nbytes}

@@ -7,7 +7,8 @@ import pyarrow as pa
 
 from ..stores.store import DataError
 from .batches import BadLine, Batch, ReadOptions
-from .kept import joined
+from .kept import KeptColumn, joined
+from .kinds import no_values
 
 #: Characters of a bad line that are kept.
 KEPT_CHARACTERS = 10_000
@@ -56,7 +57,9 @@ def _parse_halves(
 def without_documents(bad: Sequence[BadLine], options: ReadOptions) -> Batch:
     """Return a batch of bad lines only."""
     content_type = pa.large_list(pa.large_string()) if options.tokens else pa.large_string()
-    kept = pa.table({name: pa.nulls(0) for name in options.keep}) if options.keep else None
+    kept = None
+    if options.keep:
+        kept = {name: KeptColumn(pa.nulls(0), no_values(is_present=False)) for name in options.keep}
     return Batch(pa.array([], pa.string()), pa.array([], content_type), tuple(bad), kept)
 
 

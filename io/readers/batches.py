@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..stores.store import DataError
+from .kept import KeptColumns
 
 #: Bytes of text in a batch. Tokenising a batch takes about ten times as much memory.
 BATCH_BYTES = 4 << 20
@@ -45,6 +46,13 @@ class ReadOptions:
     keep: Sequence[str] = ()  # columns or fields that are stored with the documents, such as the date
 
 
+def wanted_columns(options: ReadOptions) -> list[str]:
+    """Return the columns to read, each once: text or tokens, the key if the options name one, and those to keep."""
+    content = options.tokens or options.text
+    key = [options.key] if options.key else []
+    return list(dict.fromkeys([content, *key, *options.keep]))
+
+
 class Bag(NamedTuple):
     """Documents as counted words, with one entry per token. D documents, T tokens."""
 
@@ -68,7 +76,7 @@ class Batch(NamedTuple):
     keys: pa.Array  # (D,) string
     content: pa.Array | Bag  # (D,) large_string (texts) or large_list<large_string> (tokens), or counted words
     bad: tuple[BadLine, ...] = ()  # lines that were skipped
-    kept: pa.Table | None = None  # (D,) columns that the option keep names; None: it names none
+    kept: KeptColumns | None = None  # columns that the option keep names; None: it names none
 
 
 # --- keys ---
@@ -193,7 +201,7 @@ def column_batch(
     keys: pa.Array | None,
     row_name: RowName,
     first_row: int,
-    kept: pa.Table | None = None,
+    kept: KeptColumns | None = None,
 ) -> Batch:
     """Return the batch of a column of text or tokens, a column of keys if there is one, and the kept columns."""
     convert = as_token_lists if options.tokens else as_text

@@ -4,17 +4,19 @@ Tables of pandas, polars and pyarrow, and Dask data frames, give Arrow batches. 
 lists of dictionaries are iterated, and give one dictionary per row.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
 from ..matrices.memory import is_dask_array
 from ..stores.messages import listed
 from ..stores.store import DataError
-from .batches import Batch, ReadOptions, column_at, column_batch
-from .kept import kept_column
+from .batches import Batch, ReadOptions, RowName, column_at, column_batch, wanted_columns
+from .fields import ABSENT, field_names, value_at
+from .kept import KeptColumn, is_missing, kept_column, values_column
 from .reader import Reader
 from .source import Partition, SourceFile
 
@@ -68,9 +70,10 @@ class TableReader(Reader):
     has_columns = True
     is_repeatable = False
 
-    def __init__(self, batches: Iterable[pa.RecordBatch], options: ReadOptions):
+    def __init__(self, parts: Iterable["TablePart"], options: ReadOptions):
         super().__init__((), options)
-        self._batches = batches
+        self._parts = parts
+        self._names: dict[str, None] = {}
 
     def partitions(self) -> Iterable[Partition]:
         """Return one partition: the table is not sent to workers."""
@@ -79,22 +82,30 @@ class TableReader(Reader):
     def read(self, part: Partition) -> Iterator[Batch]:
         """Yield the rows."""
         first = 0
-        for batch in self._batches:
-            values = _column(batch, self.options.tokens or self.options.text)
-            keys = _column(batch, self.options.key) if self.options.key else _numbers(first, batch.num_rows)
+        for rows in self._parts:
+            self._names |= dict.fromkeys(rows.names)
+            row_name = _row_name(first)
+            values = rows.column(self.options.tokens or self.options.text, row_name)
+            if self.options.key:
+                keys = rows.column(self.options.key, row_name)
+            else:
+                keys = _numbers(first, len(values))
             kept = None
             if self.options.keep:
-                columns = {name: kept_column(_column(batch, name), name, "table") for name in self.options.keep}
-                kept = pa.table(columns)
-            yield column_batch(self.options, "table", values, keys, _row_name(first), first, kept)
-            first += batch.num_rows
+                kept = {name: rows.kept(name, row_name) for name in self.options.keep}
+            yield column_batch(self.options, "table", values, keys, row_name, first, kept)
+            first += len(values)
 
     def describe(self) -> list[list[str | int]]:
         """Return a fixed text: a table in memory has no version that could be compared."""
         return [["table in memory"]]
 
+    def field_names(self) -> list[str]:
+        """Return the names of the columns that were read."""
+        return list(self._names)
 
-def _row_name(first: int) -> Any:
+
+def _row_name(first: int) -> RowName:
     return lambda row: f"table, row {first + row}"
 
 
@@ -102,23 +113,128 @@ def _numbers(first: int, n_rows: int) -> pa.Array:
     return pa.array([str(row) for row in range(first, first + n_rows)], pa.string())
 
 
-def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
-    column = column_at(batch, name)
-    if column is None:
-        raise DataError(
-            f"the table has no column {name!r}; its columns are {listed(batch.schema.names)}; name one of them with "
-            f"the options text, tokens, key or keep"
-        )
-    return column
+class TablePart(Protocol):
+    """Some consecutive rows of a table."""
+
+    names: list[str]
+
+    def column(self, name: str, row_name: RowName) -> pa.Array:
+        """Return a column of text, tokens or keys; raise DataError if there is none, or for values of several types."""
+
+    def kept(self, name: str, row_name: RowName) -> KeptColumn:
+        """Return a column that the option keep names."""
 
 
-def table_batches(data: Any) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a table as Arrow batches."""
+def _describe_missing(name: str, names: Iterable[str]) -> str:
+    return (
+        f"the table has no column {name!r}; its columns are {listed(names)}; name one of them with the options "
+        f"text, tokens, key or keep"
+    )
+
+
+class ArrowRows:
+    """The rows of an Arrow batch, all of whose values in a column have one type."""
+
+    def __init__(self, batch: pa.RecordBatch):
+        self._batch = batch
+        self.names = list(batch.schema.names)
+
+    def column(self, name: str, row_name: RowName) -> pa.Array:
+        """Return a column, or a field of nested columns."""
+        column = column_at(self._batch, name)
+        if column is None:
+            raise DataError(_describe_missing(name, self.names))
+        return column
+
+    def kept(self, name: str, row_name: RowName) -> KeptColumn:
+        """Return a column that the option keep names."""
+        return kept_column(self.column(name, row_name), name, row_name(0))
+
+
+class DictionaryRows:
+    """Rows that are dictionaries. A column may be missing in some of them, and its values may have several types."""
+
+    def __init__(self, rows: Sequence[Mapping[str, Any]]):
+        self._rows = rows
+        self.names = field_names(rows)
+
+    def column(self, name: str, row_name: RowName) -> pa.Array:
+        """Return a column of text, tokens or keys, whose values must have one type."""
+        values, is_present = self._values(name)
+        if not is_present:
+            raise DataError(_describe_missing(name, self.names))
+        try:
+            column = pa.array(values, from_pandas=True)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
+            raise DataError(_describe_types(name, values, row_name)) from None
+        return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+
+    def kept(self, name: str, row_name: RowName) -> KeptColumn:
+        """Return a column that the option keep names."""
+        values, is_present = self._values(name)
+        return values_column(values, name, row_name, is_present)
+
+    def _values(self, name: str) -> tuple[list[Any], bool]:
+        """Return the values of a column, and whether any row has it."""
+        values = [value_at(row, name) for row in self._rows]
+        is_present = any(value is not ABSENT for value in values)
+        return [None if value is ABSENT else value for value in values], is_present
+
+
+def _describe_types(name: str, values: Sequence[Any], row_name: RowName) -> str:
+    """Say which types the values of a column have, how many values have each, and where the second type begins."""
+    first_of: dict[str, int] = {}
+    number: Counter[str] = Counter()
+    for row, value in enumerate(values):
+        if not is_missing(value):
+            first_of.setdefault(type(value).__name__, row)
+            number[type(value).__name__] += 1
+    types = ", ".join(f"{kind} ({number[kind]:,})" for kind in first_of)
+    where = row_name(list(first_of.values())[min(1, len(first_of) - 1)])
+    return f"{where}: column {name!r} has values of several types, {types}; convert the column to text"
+
+
+def table_parts(data: Any, options: ReadOptions) -> Iterator[TablePart]:
+    """Yield the rows of a table in parts. Only the columns that the options name are converted."""
     if is_dask_collection(data):
-        for part in data.to_delayed():
-            yield from pa.RecordBatchReader.from_stream(part.compute())
+        for part in _select(data, options).to_delayed():
+            yield from _parts_of(part.compute(), options)
     else:
-        yield from pa.RecordBatchReader.from_stream(data)
+        yield from _parts_of(_select(data, options), options)
+
+
+def _parts_of(data: Any, options: ReadOptions) -> Iterator[TablePart]:
+    try:
+        batches = pa.RecordBatchReader.from_stream(data)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
+        # A column of pandas may have values of several types.
+        if not hasattr(data, "to_dict"):
+            raise
+        for first in range(0, len(data), BATCH_ROWS):
+            yield DictionaryRows(data[first : first + BATCH_ROWS].to_dict("records"))
+        return
+    for batch in batches:
+        yield ArrowRows(batch)
+
+
+def _select(data: Any, options: ReadOptions) -> Any:
+    """Return the columns of a table that the options name; raise DataError if one is missing or occurs twice."""
+    is_arrow = isinstance(data, pa.Table | pa.RecordBatch)
+    present = list(data.column_names if is_arrow else data.columns)
+    names = [str(name) for name in present]
+    wanted: dict[Any, None] = {}
+    for name in wanted_columns(options):
+        root = name if name in names else name.partition(".")[0]
+        if root not in names:
+            raise DataError(_describe_missing(name, names))
+        if names.count(root) > 1:
+            raise DataError(f"table: {names.count(root)} columns have the name {root!r}; rename all but one")
+        wanted[present[names.index(root)]] = None
+    if is_arrow or hasattr(data, "get_column"):
+        return data.select(list(wanted))
+    if hasattr(data, "loc"):
+        return data[list(wanted)]
+    return data
 
 
 def rows_or_documents(data: Iterable[Any]) -> tuple[bool, Iterator[Any]]:
@@ -129,10 +245,10 @@ def rows_or_documents(data: Iterable[Any]) -> tuple[bool, Iterator[Any]]:
     return are_rows, chain(first, items)
 
 
-def row_batches(rows: Iterator[Mapping[str, Any]]) -> Iterator[pa.RecordBatch]:
-    """Yield dictionaries, one per row, as Arrow batches."""
+def row_parts(rows: Iterator[Mapping[str, Any]]) -> Iterator[TablePart]:
+    """Yield dictionaries, one per row, in parts."""
     while True:
-        some = [dict(row) for row in islice(rows, BATCH_ROWS)]
+        some = list(islice(rows, BATCH_ROWS))
         if not some:
             return
-        yield pa.RecordBatch.from_pylist(some)
+        yield DictionaryRows(some)

@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,9 +13,14 @@ import pyarrow.json
 from ..stores.messages import listed
 from ..stores.store import DataError
 from .batches import Batch, ReadOptions, column_batch, invalid_utf8, replace_surrogates
-from .kept import values_column
+from .fields import ABSENT, field_names, value_at
+from .kept import KeptColumn, KeptColumns, kept_column, values_column
+from .kinds import no_values
 from .reader import LineBasedReader
-from .source import SourceFile
+from .source import SourceFile, open_file
+
+#: Objects whose fields a message names.
+SHOWN_OBJECTS = 100
 
 
 class _Parsed(NamedTuple):
@@ -22,7 +29,7 @@ class _Parsed(NamedTuple):
     values: pa.Array  # (D,) string or list<string>
     keys: pa.Array | None  # (D,) string; None if the options name no field for it
     lines: Callable[[int], int]  # number of the line of each document
-    kept: pa.Table | None  # the fields that the option keep names
+    kept: KeptColumns | None  # the fields that the option keep names
 
 
 class JSONLinesReader(LineBasedReader):
@@ -57,22 +64,28 @@ class JSONLinesReader(LineBasedReader):
         others = _kept_fields(data, [name for name in self.options.keep if name not in (field.name, key)])
         if not key:
             table = _parse_json(data, pa.schema([field, *others]))
-            return self._accept(table, field, None, line)
+            return self._accept(data, table, field, None, line)
         # Keys may be strings or integers.
         for key_type in (pa.string(), pa.int64()):
             table = _parse_json(data, pa.schema([field, pa.field(key, key_type), *others]))
-            parsed = self._accept(table, field, key, line)
+            parsed = self._accept(data, table, field, key, line)
             if parsed is not None:
                 return parsed
         return None
 
-    def _accept(self, table: pa.Table | None, field: pa.Field, key: str | None, line: int) -> _Parsed | None:
+    def _accept(
+        self, data: bytes, table: pa.Table | None, field: pa.Field, key: str | None, line: int
+    ) -> _Parsed | None:
         if table is None:
             return None
         if table[field.name].null_count and self.options.null_text == "error":
             return None
+        if key and table[key].null_count:
+            return None
         keys = _as_array(table[key]).cast(pa.string()) if key else None
-        kept = table.select(list(self.options.keep)) if self.options.keep else None
+        kept = None
+        if self.options.keep:
+            kept = {name: _kept_column(data, table[name], name) for name in self.options.keep}
         return _Parsed(_as_array(table[field.name]), keys, lambda row: line + row, kept)
 
     def _parse_slowly(self, file: SourceFile, data: bytes, first_line: int) -> _Parsed:
@@ -80,40 +93,67 @@ class JSONLinesReader(LineBasedReader):
         field = _field(self.options)
         key = self.options.key
         values: list[Any] = []
-        keys: list[str | None] = []
+        keys: list[str] = []
         lines: list[int] = []
-        kept: dict[str, list[Any]] = {name: [] for name in self.options.keep}
+        objects: list[dict[str, Any]] = []
         # Not splitlines: it would also cut at carriage returns, and lines would be counted wrongly.
         for line, raw in enumerate(data.split(b"\n"), first_line):
             if not raw.strip():
                 continue
             where = f"{file.url}, line {line}"
             found = _parse_object(raw, self.options.encoding_errors, where)
-            value = _value_at(found, field.name)
+            value = _value_or_none(found, field.name)
             if value is None and self.options.null_text == "error":
-                raise DataError(_missing_field(field, found, where))
+                option = "tokens" if self.options.tokens else "text"
+                raise DataError(_missing_field(option, field.name, found, where) + ", or ingest with null_text=empty")
             values.append(_checked(value, field, where))
-            keys.append(_key_text(_value_at(found, key)) if key else f"{file.name}:{line}")
+            keys.append(_key_of(found, key, where) if key else f"{file.name}:{line}")
             lines.append(line)
-            for name, column in kept.items():
-                column.append(_value_at(found, name))
-        table = None
-        if kept:
-            where = f"{file.url}, line {first_line} or after"
-            table = pa.table({name: values_column(column, name, where) for name, column in kept.items()})
-        return _Parsed(pa.array(values, field.type), pa.array(keys, pa.string()), lines.__getitem__, table)
+            objects.append(found)
+        kept = None
+        if self.options.keep:
+            kept = {
+                name: _column_of(objects, name, lambda row: f"{file.url}, line {lines[row]}")
+                for name in self.options.keep
+            }
+        return _Parsed(pa.array(values, field.type), pa.array(keys, pa.string()), lines.__getitem__, kept)
+
+    def field_names(self) -> list[str]:
+        """Return the names of the fields of the first objects."""
+        objects = []
+        for file in self.files[:1]:
+            with open_file(file) as stream:
+                for raw in islice(stream, SHOWN_OBJECTS):
+                    with suppress(ValueError, RecursionError):
+                        objects.append(json.loads(raw))
+        return field_names(each for each in objects if isinstance(each, dict))
 
 
-def _value_at(found: dict[str, Any], name: str) -> Any:
-    """Return a field, or one of a nested object such as "article.body"; None if there is none."""
-    if name in found:
-        return found[name]
-    value: Any = found
-    for part in name.split("."):
-        if not isinstance(value, dict) or part not in value:
-            return None
-        value = value[part]
-    return value
+def _value_or_none(found: dict[str, Any], name: str) -> Any:
+    value = value_at(found, name)
+    return None if value is ABSENT else value
+
+
+def _column_of(objects: Sequence[dict[str, Any]], name: str, where: Callable[[int], str]) -> KeptColumn:
+    found = [value_at(each, name) for each in objects]
+    values = [None if value is ABSENT else value for value in found]
+    return values_column(values, name, where, is_present=any(value is not ABSENT for value in found))
+
+
+def _kept_column(data: bytes, column: pa.ChunkedArray, name: str) -> KeptColumn:
+    """Return a field of a block that Arrow has parsed. Arrow gives nulls also for a field that no object has."""
+    kept = kept_column(column, name, name)
+    if not kept.fits["values"] and column.null_count == len(column):
+        return kept._replace(fits=no_values(_has_field(data, name)))
+    return kept
+
+
+def _has_field(data: bytes, name: str) -> bool:
+    """Return whether an object of a block has a field, if only with the value null."""
+    forms = {json.dumps(name).encode(), json.dumps(name, ensure_ascii=False).encode()}
+    # Most blocks without values do not have the name at all, so few lines are parsed.
+    candidates = (raw for raw in data.split(b"\n") if any(form in raw for form in forms))
+    return any(name in json.loads(raw) for raw in candidates)
 
 
 def _field(options: ReadOptions) -> pa.Field:
@@ -129,7 +169,7 @@ def _kept_fields(data: bytes, names: Sequence[str]) -> list[pa.Field]:
     except (ValueError, RecursionError):
         first = {}
     types = {bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
-    return [pa.field(name, types.get(type(_value_at(first, name)), pa.string())) for name in names]
+    return [pa.field(name, types.get(type(_value_or_none(first, name)), pa.string())) for name in names]
 
 
 def _parse_json(data: bytes, schema: pa.Schema) -> pa.Table | None:
@@ -176,14 +216,13 @@ def _parse_object(raw: bytes, encoding_errors: str, where: str) -> dict[str, Any
     return found
 
 
-def _missing_field(field: pa.Field, found: dict[str, Any], where: str) -> str:
-    """Return the message for an object without text or tokens."""
-    option = "tokens" if pa.types.is_list(field.type) else "text"
-    if field.name in found:
-        reason = f"{field.name!r} is null"
+def _missing_field(option: str, name: str, found: dict[str, Any], where: str) -> str:
+    """Return the message for an object without text, tokens or key."""
+    if value_at(found, name) is None:
+        reason = f"{name!r} is null"
     else:
-        reason = f"the object has {listed(found, 'no fields')}"
-    return f"{where}: no {option} ({reason}); name the field with {option}=..., or ingest with null_text=empty"
+        reason = f"the object has {listed(field_names([found]), 'no fields')}"
+    return f"{where}: no {option} ({reason}); name the field with {option}=..."
 
 
 def _checked(value: Any, field: pa.Field, where: str) -> Any:
@@ -201,5 +240,8 @@ def _checked(value: Any, field: pa.Field, where: str) -> Any:
     raise DataError(f"{where}: field {field.name!r} is {json.dumps(value)[:40]} where {wanted} is needed")
 
 
-def _key_text(key: Any) -> str | None:
-    return None if key is None else replace_surrogates(str(key))
+def _key_of(found: dict[str, Any], name: str, where: str) -> str:
+    key = _value_or_none(found, name)
+    if key is None:
+        raise DataError(_missing_field("key", name, found, where))
+    return replace_surrogates(str(key))

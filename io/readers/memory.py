@@ -1,6 +1,5 @@
 """Reader of documents in memory: strings, or lists of tokens."""
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -9,6 +8,7 @@ import pyarrow as pa
 
 from ..stores.store import DataError
 from .batches import BATCH_BYTES, Batch, ReadOptions, as_text, as_token_lists, replace_surrogates
+from .kept import is_missing
 from .reader import Reader
 from .source import Partition, SourceFile
 
@@ -72,7 +72,7 @@ def _estimated_bytes(document: Document) -> int:
 
 def _documents_batch(documents: Sequence[Document], options: ReadOptions, first: int) -> Batch:
     """Return documents, the first of which has number ``first``, as a batch."""
-    documents = [None if _is_missing(document) else document for document in documents]
+    documents = [None if is_missing(document) else document for document in documents]
     # The first document that is not missing shows whether documents are texts or token lists.
     are_texts = isinstance(next((d for d in documents if d is not None), ""), str)
     for row, document in enumerate(documents, first):
@@ -93,15 +93,6 @@ def _documents_batch(documents: Sequence[Document], options: ReadOptions, first:
     convert = as_text if are_texts else as_token_lists
     keys = pa.array([str(row) for row in range(first, first + len(documents))], pa.string())
     return Batch(keys, convert(values, options, lambda row: f"document {first + row}"))
-
-
-def _is_missing(document: object) -> bool:
-    """Return whether a document is None, or how pandas represents a missing value: NaN, NA or NaT."""
-    if isinstance(document, str | list):
-        return False
-    if isinstance(document, float):
-        return math.isnan(document)
-    return document is None or type(document).__name__ in ("NAType", "NaTType")
 
 
 def _is_document(document: Any, are_texts: bool) -> bool:

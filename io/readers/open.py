@@ -14,7 +14,7 @@ from ..stores.store import DataError
 from . import demo
 from .batches import ReadOptions
 from .content import check_is_text
-from .frames import TableReader, has_numbers_only, is_table, row_batches, rows_or_documents, table_batches
+from .frames import TableReader, has_numbers_only, is_table, row_parts, rows_or_documents, table_parts
 from .jsonl import JSONLinesReader
 from .lda_c import LDACReader
 from .lines import LinesReader, TextFilesReader
@@ -117,7 +117,7 @@ def from_memory(data: Any, options: ReadOptions, names: Sequence[str] | None = N
     if is_matrix:
         return MatrixReader(row_blocks(data, names), options)
     if is_table(data) and not has_numbers_only(data):
-        return TableReader(table_batches(data), options)
+        return TableReader(table_parts(data, options), options)
     if getattr(data, "ndim", 1) == 2:
         return MatrixReader(row_blocks(data, names), options)
     if isinstance(data, Sequence) and data and isinstance(data[0], str | Sequence):
@@ -125,7 +125,7 @@ def from_memory(data: Any, options: ReadOptions, names: Sequence[str] | None = N
     # An iterator can be read only once, so its first item decides and is put back.
     are_rows, items = rows_or_documents(data)
     if are_rows:
-        return TableReader(row_batches(items), options)
+        return TableReader(row_parts(items), options)
     return DocumentsReader(items, options)
 
 

@@ -32,8 +32,6 @@ class Reader(ABC):
     can_skip: ClassVar[bool] = False
     #: Whether a document is a row with further columns, which the option keep can name.
     has_columns: ClassVar[bool] = False
-    #: Whether columns have types. If not, all values are text.
-    is_typed: ClassVar[bool] = True
 
     def __init__(self, files: Sequence[SourceFile], options: ReadOptions):
         check_kept_names(options.keep)
@@ -59,6 +57,10 @@ class Reader(ABC):
     def column_names(self) -> list[str] | None:
         """Return the names of the columns if the source is a matrix whose columns have names, else None."""
         return None
+
+    def field_names(self) -> list[str]:
+        """Return the names of the fields of the first documents, for messages; none if documents have no fields."""
+        return []
 
     def only(self, files: Iterable[SourceFile]) -> Self:
         """Return the reader of some of these files. Their documents have the same keys as before."""

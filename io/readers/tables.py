@@ -14,8 +14,8 @@ from ..stores.messages import listed, shortened
 from ..stores.parquet import DAMAGED
 from ..stores.store import DataError
 from .bad_lines import bad_line, parse_good_lines, without_documents
-from .batches import BATCH_BYTES, BadLine, Batch, ReadOptions, RowName, as_text, column_at, column_batch
-from .kept import kept_column
+from .batches import BATCH_BYTES, BadLine, Batch, ReadOptions, RowName, as_text, column_at, column_batch, wanted_columns
+from .kept import KeptColumns, kept_column
 from .reader import PARTITION_BYTES, Reader
 from .source import Partition, SourceFile, open_file, read_some
 
@@ -34,13 +34,6 @@ def _row_name(file: SourceFile, first_row: int) -> RowName:
     return lambda row: f"{file.url}, row {first_row + row}"
 
 
-def _wanted_columns(options: ReadOptions) -> list[str]:
-    """Return the columns to read, each once: text or tokens, the key if the options name one, and those to keep."""
-    content = options.tokens or options.text
-    key = [options.key] if options.key else []
-    return list(dict.fromkeys([content, *key, *options.keep]))
-
-
 def _check_columns(file: SourceFile, present: list[str], wanted: list[str]) -> None:
     """Raise DataError unless each wanted column occurs once; Arrow would read the first of several."""
     for name in wanted:
@@ -53,11 +46,11 @@ def _check_columns(file: SourceFile, present: list[str], wanted: list[str]) -> N
             raise DataError(f"{file.url}: {present.count(name)} columns have the name {name!r}; rename all but one")
 
 
-def _kept_table(block: pa.RecordBatch, options: ReadOptions, row_name: RowName) -> pa.Table | None:
+def _kept_columns(block: pa.RecordBatch, options: ReadOptions, row_name: RowName, is_typed: bool) -> KeptColumns | None:
     """Return the columns that the options keep, or None if they keep none."""
     if not options.keep:
         return None
-    return pa.table({name: kept_column(column_at(block, name), name, row_name(0)) for name in options.keep})
+    return {name: kept_column(column_at(block, name), name, row_name(0), is_typed) for name in options.keep}
 
 
 def _first_line(error: Exception) -> str:
@@ -74,7 +67,6 @@ class CSVReader(Reader):
     kind = "CSV"
     can_skip = True
     has_columns = True
-    is_typed = False
 
     def partitions(self) -> Iterable[Partition]:
         """Return one partition per file: quoted fields may hold newlines, so a file cannot be cut at lines."""
@@ -84,8 +76,11 @@ class CSVReader(Reader):
         """Yield the rows."""
         file = part.file
         row = part.first_row
-        columns = _wanted_columns(self.options)
-        _check_columns(file, _csv_header(file, self.options), columns)
+        columns = wanted_columns(self.options)
+        header = _csv_header(file, self.options)
+        if not header:
+            raise DataError(f"{file.url}: an empty file; a CSV file begins with the names of its columns")
+        _check_columns(file, header, columns)
         bad: list[BadLine] = []
         skip = None if self.options.on_bad_line == "error" else _row_skipper(file, bad)
         with open_file(file) as stream:
@@ -117,7 +112,7 @@ class CSVReader(Reader):
         if self.options.tokens:
             values = pc.utf8_split_whitespace(values).cast(pa.large_list(pa.large_string()))
         keys = block.column(self.options.key) if self.options.key else None
-        kept = _kept_table(block, self.options, row_name)
+        kept = _kept_columns(block, self.options, row_name, is_typed=False)
         return column_batch(self.options, file.name, values, keys, row_name, first_row, kept)
 
 
@@ -204,7 +199,7 @@ class ParquetReader(Reader):
         """Group consecutive row groups of a file into partitions of about PARTITION_BYTES."""
         for file in self.files:
             with open_file(file) as stream, _open_parquet(file, stream) as found:
-                _check_columns(file, _paths(found.schema_arrow), _wanted_columns(self.options))
+                _check_columns(file, _paths(found.schema_arrow), wanted_columns(self.options))
                 yield from _row_group_ranges(file, found.metadata)
 
     def read(self, part: Partition) -> Iterator[Batch]:
@@ -212,7 +207,7 @@ class ParquetReader(Reader):
         file = part.file
         row = part.first_row
         groups = range(part.start, part.stop)
-        columns = _wanted_columns(self.options)
+        columns = wanted_columns(self.options)
         with open_file(file) as stream, _open_parquet(file, stream) as found:
             batch_rows = _rows_per_batch(found.metadata, groups)
             try:
@@ -228,7 +223,7 @@ class ParquetReader(Reader):
         values = column_at(block, self.options.tokens or self.options.text)
         keys = column_at(block, self.options.key) if self.options.key else None
         row_name = _row_name(file, first_row)
-        kept = _kept_table(block, self.options, row_name)
+        kept = _kept_columns(block, self.options, row_name, is_typed=True)
         return column_batch(self.options, file.name, values, keys, row_name, first_row, kept)
 
 

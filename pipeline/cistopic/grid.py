@@ -3,6 +3,7 @@
 A call that is repeated skips complete models and continues interrupted ones.
 """
 
+import glob
 import hashlib
 import json
 import multiprocessing
@@ -11,11 +12,13 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypedDict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from ...io.stores.corpus import Corpus
 from ...io.stores.store import DataError
 from ..engine.events import Callback
+from ..engine.executors import Synchronous
 from ..engine.run import RunStore
 from ..ingest.ingest import ingest
 from ..ingest.options import IngestOptions
@@ -35,21 +38,30 @@ class Execution:
     device: str = "auto"
     n_threads: int = 1  # as recorded in the files
     processes: int = 1  # models trained at the same time, each in a process of its own
+    replace: bool = False  # whether models with other parameters are trained again
 
 
 def make_corpus(
-    matrix: str, prefix: str, cells: str | None, regions: str | None, client: "Client | None" = None
+    matrix: str,
+    prefix: str,
+    cells: str | None,
+    regions: str | None,
+    client: "Client | None" = None,
+    overwrite: bool = False,
 ) -> Corpus:
     """Ingest a matrix of accessibility: regions by cells in MatrixMarket or .npz, or cells by regions in AnnData.
 
     Counts above 1 become 1. ``cells`` and ``regions`` are files with one name per line; AnnData has names of its own.
+    ``overwrite`` replaces the corpus of another matrix.
     """
     if matrix.lower().rstrip("/").endswith((".h5ad", ".zarr")):
-        options = IngestOptions(binarize=True)
+        options = IngestOptions(binarize=True, overwrite=overwrite)
     elif cells is None or regions is None:
         raise DataError(f"{matrix}: give the names of its cells and regions with --cells and --regions")
     else:
-        options = IngestOptions(binarize=True, transpose=True, keys_file=cells, vocabulary_file=regions)
+        options = IngestOptions(
+            binarize=True, transpose=True, keys_file=cells, vocabulary_file=regions, overwrite=overwrite
+        )
     return ingest(matrix, f"{prefix}.corpus", options, client)
 
 
@@ -63,10 +75,13 @@ def train_grid(
 ) -> list[Bundle]:
     """Train one model per number of topics, the largest first, and write its files; return the bundles, ascending.
 
-    ``report`` is called with the number of topics and whether the model was complete already.
+    ``report`` is called with the number of topics and whether the model was complete already. Raises DataError if there
+    are models with other parameters or of another matrix, unless ``execution`` replaces all of them.
     """
+    numbers = sorted(set(numbers), reverse=True)
     execution = execution or Execution()
-    bundles = [Bundle(prefix, replace(settings, n_topics=number)) for number in sorted(set(numbers), reverse=True)]
+    _check_same_models(prefix, settings, numbers, corpus, execution.replace)
+    bundles = [Bundle(prefix, replace(settings, n_topics=number)) for number in numbers]
     missing = []
     for bundle in bundles:
         if bundle.is_complete(corpus):
@@ -82,6 +97,44 @@ def train_grid(
     return bundles[::-1]
 
 
+def _check_same_models(
+    prefix: str, settings: Settings, numbers: Sequence[int], corpus: Corpus, may_replace: bool
+) -> None:
+    """Raise DataError if the files of a prefix would be of models with several parameters, or of several matrices.
+
+    pycisTopic compares all models of a prefix.
+    """
+    others: dict[int, str] = {}
+    for path in sorted(Path(prefix).parent.glob(f"{glob.escape(Path(prefix).name)}.*_topics.parameters.json")):
+        found = json.loads(path.read_text()).get("corpusmill")
+        if found is None:
+            # A model of pycisTopic itself, or of a tool that also writes its files.
+            number = path.name.removeprefix(f"{Path(prefix).name}.").partition("_")[0]
+            others[int(number) if number.isdecimal() else 0] = "trained by another program"
+            continue
+        number = int(found["settings"]["n_topics"])
+        difference = _describe_difference(found, replace(settings, n_topics=number), corpus)
+        if difference:
+            others[number] = difference
+    if not others or (may_replace and others.keys() <= set(numbers)):
+        return
+    shown = ", ".join(map(str, sorted(others)))
+    first = others[min(others)]
+    raise DataError(
+        f"{prefix}: there are models of other inputs ({first}) with these numbers of topics: {shown}; choose another "
+        f"prefix, or train all of them again with --replace"
+    )
+
+
+def _describe_difference(found: dict[str, Any], settings: Settings, corpus: Corpus) -> str:
+    """Say how the inputs of a model differ from those of this call; return an empty text if they are equal."""
+    if found["data"] != corpus.hash:
+        return "another matrix"
+    wanted = vars(settings)
+    changed = [name for name in wanted if found["settings"].get(name) != wanted[name]]
+    return ", ".join(f"{name} {found['settings'].get(name)}, now {wanted[name]}" for name in changed)
+
+
 def _train_at_the_same_time(
     bundles: Sequence[Bundle], corpus: Corpus, execution: Execution, report: Callable[[int, bool], None] | None
 ) -> None:
@@ -90,7 +143,8 @@ def _train_at_the_same_time(
     # A forked process would share locks with threads of this one.
     context = multiprocessing.get_context("spawn")
     others = multiprocessing.active_children()
-    with ProcessPoolExecutor(min(execution.processes, len(bundles)), context) as pool:
+    n_processes = min(execution.processes, len(bundles))
+    with ProcessPoolExecutor(n_processes, context, Synchronous.share_memory, (n_processes,)) as pool:
         try:
             futures = {pool.submit(_train, bundle, corpus, alone): bundle for bundle in bundles}
             for future in as_completed(futures):

@@ -27,6 +27,8 @@ class CorpusResult(TypedDict):
     note: NotRequired[str]
     #: Lines of the source that could not be read and were skipped.
     bad_lines: NotRequired[int]
+    #: What a user should look at, such as a column that became text because of a few values.
+    warnings: NotRequired[list[str]]
     version: NotRequired[str]
 
 

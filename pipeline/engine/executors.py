@@ -11,7 +11,7 @@ from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from ...io.stores.store import DataError
 from ...kernels.errors import DeviceError
@@ -142,11 +142,20 @@ class Executor(ABC):
 class Synchronous(Executor):
     """Runs each task immediately in this process, without Dask. The results are the same."""
 
+    #: Number of processes that train at the same time on this machine, and divide its memory.
+    processes: ClassVar[int] = 1
+
+    @classmethod
+    def share_memory(cls, processes: int) -> None:
+        """Let this process plan with one of ``processes`` equal shares of the memory."""
+        cls.processes = processes
+
     def capacities(self, devices: bool = False) -> list[Capacity]:
-        """One worker with one thread and this process's memory limit."""
+        """One worker with one thread and this process's memory limit, or its share of it."""
         from distributed.system import MEMORY_LIMIT
 
-        return [Capacity("this process", "", 1, MEMORY_LIMIT, device_bytes() if devices else 0)]
+        device = device_bytes() // self.processes if devices else 0
+        return [Capacity("this process", "", 1, MEMORY_LIMIT // self.processes, device)]
 
     def submit(self, function: Task, *arguments: object, key: str) -> Handle:
         """Return the result itself."""

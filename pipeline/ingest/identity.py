@@ -28,6 +28,8 @@ LATER_OPTIONS = (
 )
 #: Options that name a file, which may be a URL with a secret.
 FILE_OPTIONS = ("vocabulary_file", "keys_file")
+#: Format of the work files and of the results of tasks.
+WORK_FORMAT = 2
 
 
 class Identity(TypedDict):
@@ -76,7 +78,7 @@ def _recorded(options: IngestOptions) -> dict[str, object]:
 
 def digest_of(identity: Identity) -> str:
     """Return the name of the folder of work files. It differs between versions of corpusmill and formats of corpora."""
-    values = dict(identity) | {"version": version("corpusmill"), "format": FORMAT}
+    values = dict(identity) | {"version": version("corpusmill"), "format": FORMAT, "work": WORK_FORMAT}
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
 
 

@@ -15,6 +15,7 @@ import os
 import shutil
 import tempfile
 import uuid
+import warnings
 import weakref
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
@@ -121,7 +122,10 @@ def ingest(
     executor = executor_for(client)
     message = "another process is ingesting into this corpus; wait for it"
     with acquire_lock(job.store, "ingest.lock", message) as check, executor.guarded():
-        return Ingest(reader, job, identity, executor, progress, vocabulary, check_lock=check).run()
+        corpus = Ingest(reader, job, identity, executor, progress, vocabulary, check_lock=check).run()
+    for notice in corpus.meta["about"].get("warnings", []):
+        warnings.warn(f"{corpus_url}: {notice}", stacklevel=2)
+    return corpus
 
 
 def corpus_from(data: InMemory, vocabulary: pa.Table | Sequence[str] | None = None, **options: Any) -> Corpus:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple, TypedDict
 
+from ...io.readers.kinds import Fits
 from ...io.stores.store import Store
 from .options import IngestOptions
 
@@ -71,7 +72,7 @@ class PartitionCounts(TypedDict):
     batches: int
     bad_lines: int
     bad_example: str  # what is wrong with the first bad line; empty if there is none
-    kept: list[list[str]]  # for each kept column, the kinds that the values of each batch fit, see io.readers.kept
+    kept: list[Fits]  # for each kept column, how its values fit the kinds, see io.readers.kinds
 
 
 class BucketCounts(TypedDict):

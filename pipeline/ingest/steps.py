@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ...io.readers.kept import KINDS, common_kind
+from ...io.readers.kinds import Fits, describe_odd_values, kind_of, merged_fits, type_of
 from ...io.readers.reader import Reader
 from ...io.readers.source import Partition
 from ...io.stores.corpus import ChunkInfo, Corpus, commit_corpus, vocabulary_hash
@@ -111,14 +111,29 @@ class Ingest:
 
     def _make_corpus(self) -> None:
         counted = self._count_partitions()
+        kept = self._merge_kept(counted)
         vocabulary = self._merge_words(counted)
         encoded = self._run_stage("ids", tasks.number_partitions, _groups_of_partitions(counted))
         chunk_tokens = self._chunk_tokens(encoded)
-        kinds = [
-            common_kind(counts["kept"][column] for counts in counted) for column, _ in enumerate(self.job.options.keep)
-        ]
+        kinds = [kind_of(fits) for fits in kept.values()]
         written = self._write_chunks(len(counted), chunk_tokens, kinds)
-        self._finish(vocabulary, written, kinds, _about(self.job, counted, encoded, chunk_tokens))
+        about = _about(self.job, counted, encoded, chunk_tokens)
+        notices = [describe_odd_values(name, fits) for name, fits in kept.items()]
+        if any(notices):
+            about["warnings"] = [notice for notice in notices if notice]
+        self._finish(vocabulary, written, kinds, about)
+
+    def _merge_kept(self, counted: list[PartitionCounts]) -> dict[str, Fits]:
+        """Return how the values of each kept column fit the kinds; raise DataError for a column that is nowhere."""
+        names = self.job.options.keep
+        kept = {name: merged_fits(part["kept"][column] for part in counted) for column, name in enumerate(names)}
+        absent = [name for name, fits in kept.items() if not fits["is_present"]]
+        # New files that are added to a vocabulary may well be few, and none may have an optional field.
+        if absent and self.given is None:
+            raise DataError(
+                f"keep: no document has the field {absent[0]!r}; the fields are {', '.join(self.reader.field_names())}"
+            )
+        return kept
 
     def _count_partitions(self) -> list[PartitionCounts]:
         reader = self.reader.for_tasks()
@@ -276,7 +291,7 @@ def _groups_of_partitions(counted: Sequence[PartitionCounts]) -> list[tuple[int,
 def _write_documents(job: Job, part: str, n_chunks: int, kinds: Sequence[str]) -> None:
     """Write documents-<part>.parquet, chunk by chunk. ``kinds`` has the kind of each kept column."""
     names = list(job.options.keep)
-    kept = [(name, KINDS[kind]) for name, kind in zip(names, kinds, strict=True)]
+    kept = [(name, type_of(kind)) for name, kind in zip(names, kinds, strict=True)]
     own = [("key", pa.string()), ("file", pa.string()), ("chunk", pa.int32()), ("row", pa.int32())]
     schema = pa.schema([*own, *kept])
     store = job.content
@@ -346,7 +361,10 @@ def _describe_nothing_left(reader: Reader, counted: list[PartitionCounts]) -> st
     if not n_documents:
         return f"{where}: there is no document in it"
     if not n_tokens:
+        fields = reader.field_names()
+        present = f" (the fields are {', '.join(fields)})" if fields else ""
         return (
-            f"{where}: none of {n_documents:,} documents has a word; check the options text, tokens and token_pattern"
+            f"{where}: none of {n_documents:,} documents has a word; check the options text, tokens and "
+            f"token_pattern{present}"
         )
     return f"{where}: no word of {n_tokens:,} tokens is left; lower min_df, raise max_df or shorten stop_words"

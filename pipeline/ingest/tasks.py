@@ -29,7 +29,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...io.readers.batches import BadLine
-from ...io.readers.kept import KINDS, as_kind, kinds_of
+from ...io.readers.kinds import Fits, as_kind, merged_fits
 from ...io.readers.reader import Reader
 from ...io.readers.source import Partition
 from ...io.stores.chunk import make_chunk
@@ -59,7 +59,7 @@ def count_partition(job: Job, index: int, reader: Reader, part: Partition) -> Pa
     """Tokenise a partition. Write its tokens batch by batch, and its words with their counts."""
     words = PartitionWords(job.options)
     counts = PartitionCounts(documents=0, counted=0, tokens=0, words=0, batches=0, bad_lines=0, bad_example="", kept=[])
-    kinds = [list(KINDS) for _ in job.options.keep]
+    fits: list[list[Fits]] = [[] for _ in job.options.keep]
     bad: list[BadLine] = []
     for batch in reader.read(part):
         bad += batch.bad
@@ -72,17 +72,16 @@ def count_partition(job: Job, index: int, reader: Reader, part: Partition) -> Pa
             "file": _file_column(batch.keys, part),
         }
         if batch.kept is not None:
-            columns |= {_kept_name(name): batch.kept[name] for name in job.options.keep}
-            for column, name in enumerate(job.options.keep):
-                fitting = kinds_of(batch.kept[name], reader.is_typed)
-                kinds[column] = [kind for kind in kinds[column] if kind in fitting]
+            for found, name in zip(fits, job.options.keep, strict=True):
+                columns[_kept_name(name)] = batch.kept[name].values
+                found.append(batch.kept[name].fits)
         write_table(job.files, _batch_name(index, counts["batches"]), pa.table(columns))
         counts["batches"] += 1
         counts["documents"] += len(held_out)
         counts["counted"] += int(np.count_nonzero(~held_out))
         counts["tokens"] += len(numbers)
     counts["words"] = _write_counts(job, index, words.table())
-    counts["kept"] = kinds
+    counts["kept"] = [merged_fits(found) for found in fits]
     if bad:
         counts["bad_lines"] = len(bad)
         counts["bad_example"] = bad[0].error
@@ -234,7 +233,7 @@ def gather_chunk(
 ) -> WrittenChunk:
     """Collect the documents of a chunk, sort their tokens by word as well, and write the chunk.
 
-    ``kinds`` has the kind of each kept column, see ``io.readers.kept``.
+    ``kinds`` has the kind of each kept column, see ``io.readers.kinds``.
     """
     keys = []
     lengths = [np.zeros(1, np.int64)]

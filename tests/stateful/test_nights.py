@@ -188,7 +188,7 @@ class NightsMachine(RuleBasedStateMachine):
     def transform(self):
         batch = Versions("models").read(self.in_use)["corpus"]
         shutil.rmtree("weights", ignore_errors=True)
-        facts = transform("models", f"models/batches/{batch}", "weights", "train")
+        facts = transform("models", f"models/batches/{batch}", "weights", "train", replace=True)
         assert facts["documents"] > 0
 
     @rule()

@@ -27,6 +27,15 @@ class GridRequest:
     with_anndata: bool = False
     device: str = "auto"
     n_threads: int = 1
+    replace: bool = False
+
+    def processes(self, sampler: str) -> int:
+        """Return how many models are trained at the same time, each in a process of its own.
+
+        Only the sampler gibbs trains a model on one worker. Models of the others are trained one after another, each on
+        all workers.
+        """
+        return self.n_threads if sampler == "gibbs" else 1
 
 
 def cistopic(
@@ -52,11 +61,11 @@ def cistopic(
             # A process of its own does not report its epochs.
             trained(number)
 
-    # The sampler trains a model on one worker, so workers train different models.
-    processes = request.n_threads if settings.sampler == "gibbs" else 1
-
-    corpus = make_corpus(request.matrix, request.prefix, request.cells, request.regions, client)
-    execution = Execution(client, callbacks, request.device, request.n_threads, processes)
+    processes = request.processes(settings.sampler)
+    corpus = make_corpus(
+        request.matrix, request.prefix, request.cells, request.regions, client, overwrite=request.replace
+    )
+    execution = Execution(client, callbacks, request.device, request.n_threads, processes, request.replace)
     bundles = train_grid(corpus, request.prefix, request.numbers, settings, execution, note)
     facts: Facts = {
         "prefix": request.prefix,

@@ -57,6 +57,8 @@ def describe_corpus(url: str) -> CorpusResult:
         result["bad_lines"] = about["bad_lines"]
     if about.get("note"):
         result["note"] = about["note"]
+    if about.get("warnings"):
+        result["warnings"] = about["warnings"]
     if about.get("version"):
         result["version"] = about["version"]
     return result

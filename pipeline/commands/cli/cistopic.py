@@ -24,7 +24,14 @@ from .session import load_config, open_session
     "--optimize-interval", default=0, show_default=True, help="Epochs between estimates of the priors. 0: none."
 )
 @click.option("-s", "--seed", default=555, show_default=True, help="Seed of all random draws.")
-@click.option("-p", "--threads", default=1, show_default=True, type=click.IntRange(1), help="Worker processes.")
+@click.option(
+    "-p",
+    "--threads",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Processes. With the sampler gibbs, each trains a model of its own, and they divide the memory.",
+)
 @click.option("--stats", is_flag=True, help="Also compute the statistics by which a number of topics is chosen.")
 @click.option("--plot", metavar="FILE", help="Draw the statistics into this file, such as grid.png; needs matplotlib.")
 @click.option("--h5ad", is_flag=True, help="Also write AnnData files of cells by topics and of regions by topics.")
@@ -36,6 +43,7 @@ from .session import load_config, open_session
     help="gibbs finds better topics, on one worker per model. esca shares a model among the workers or runs on a GPU.",
 )
 @click.option("--device", type=click.Choice(("auto", "cpu", "cuda")), default="auto", show_default=True, help="Device.")
+@click.option("--replace", is_flag=True, help="Train the models again whose parameters or matrix have changed.")
 @json_option
 def cistopic(
     arguments: tuple[str, ...],
@@ -56,13 +64,15 @@ def cistopic(
     h5ad: bool,
     sampler: str,
     device: str,
+    replace: bool,
     as_json: bool,
 ) -> None:
     """Train topic models of accessible regions, and write the files that pycisTopic reads.
 
     MATRIX has a row per region and a column per cell (MatrixMarket or .npz), or a row per cell (AnnData). Its counts
     above 1 are read as 1. One model is trained for each number of topics K. Models that are complete are skipped, and
-    an interrupted command continues where it stopped.
+    an interrupted command continues where it stopped. All models of a PREFIX have the same matrix and parameters but K;
+    another --iterations needs another PREFIX, or --replace.
 
     \b
     Example:
@@ -87,8 +97,10 @@ def cistopic(
         random_seed=seed,
         sampler=sampler,
     )
-    request = GridRequest(matrices[0], prefix, numbers, cells, regions, stats, plot, h5ad, device, threads)
-    cluster = {"kind": "synchronous"} if threads == 1 else {"kind": "local", "n_workers": threads}
+    request = GridRequest(matrices[0], prefix, numbers, cells, regions, stats, plot, h5ad, device, threads, replace)
+    cluster: dict[str, object] = {"kind": "synchronous"}
+    if threads > 1 and request.processes(sampler) == 1:
+        cluster = {"kind": "local", "n_workers": threads}
     config = load_config((), (), {"cluster": cluster})
     with open_session(config, as_json) as session:
         facts = train_models(request, settings, session.client, [session.display.train], _note_model)

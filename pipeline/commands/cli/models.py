@@ -127,7 +127,7 @@ def evaluate(
     "--layer", help="Matrix of an AnnData file to transform: X, raw/X, or such as layers/counts.  [default: X]"
 )
 @click.option("--key", metavar="NAME", help="Name of the results in the file.  [default: topics for lda, nmf for nmf]")
-@click.option("--replace", is_flag=True, help="Replace results of the same name in the file.")
+@click.option("--replace", is_flag=True, help="Replace earlier results in OUT, or of the same name in the file.")
 @config_option("Configuration of the cluster, such as clusters/local")
 @set_option
 @json_option
@@ -147,7 +147,8 @@ def transform(
     """Write the topic weights of each document as Parquet files, or into an AnnData file.
 
     MODEL, CORPUS and OUT are folders or URLs. OUT receives one file per chunk of the corpus, with the columns document
-    (its key) and weights. For models of word vectors, the weights are the vector of the document.
+    (its key) and weights. For models of word vectors, the weights are the vector of the document. The same command may
+    be repeated; an OUT with other files, or with results of another model or corpus, needs --replace.
 
     With --into, CORPUS may also be an AnnData file with the same cells. The file receives the weights of cells in obsm,
     the weights of genes in varm, and the parameters and the history of the model in uns. If the command is killed, the
@@ -167,7 +168,7 @@ def transform(
     config = load_config(configs, settings)
     with open_session(config, as_json) as session:
         if into is None:
-            facts = transform_corpus(model, corpus, str(out), part, session.client)
+            facts = transform_corpus(model, corpus, str(out), part, replace, session.client)
         else:
             facts = transform_into(model, corpus, into, layer, key, replace, session.client)
     show.result(facts, as_json, lambda: show.facts(facts))

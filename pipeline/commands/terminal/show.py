@@ -49,6 +49,8 @@ def corpus(found: "IngestResult") -> None:
     if not found["changed"]:
         sizes.append("already complete")
     _line("corpus", f"{found['url']}: {', '.join(sizes)}")
+    for warning in found.get("warnings", []):
+        _line("warning", warning)
 
 
 def training(found: "TrainingResult") -> None:

@@ -1,7 +1,6 @@
 """Applies a trained model to the documents of a corpus: tasks that run on workers, one per chunk."""
 
 import json
-import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
 
     from .text import TextEstimator
 
-#: Files that ``transform_to`` writes.
-OUTPUT = re.compile(r"part-\d{6}\.parquet")
 #: Key of the names of topics in the metadata of these files.
 TOPIC_NAMES = "topic_names"
 #: Most documents of a chunk whose halves are compared: the work grows with the square.

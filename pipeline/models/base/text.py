@@ -17,6 +17,7 @@ from .apply import TransformCounts
 from .estimator import Estimator
 from .inputs import DataLike, InputMatrix, check_is_path, is_matrix, read_documents, read_matrix
 from .similarity import unit_vector
+from .weights_folder import claim, delete_others, origin_of
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -111,20 +112,21 @@ class TextEstimator(Estimator):
         """Number of columns of ``transform``, for `Transformer`."""
         return self.transform_chunk(np.zeros(1, np.int64), np.empty(0, np.uint32), np.empty(0, np.uint64)).shape[1]
 
-    def transform_to(self, corpus: Corpus, out: str, *, client: "Client | None" = None) -> TransformCounts:
+    def transform_to(
+        self, corpus: Corpus, out: str, *, client: "Client | None" = None, replace: bool = False
+    ) -> TransformCounts:
         """Write one Parquet file per chunk, with the columns ``document`` and ``weights``; return what was counted.
 
         Names that users gave to topics are in the metadata of the files, as JSON by number, with the key
-        ``topic_names``.
+        ``topic_names``. The same call may be repeated. Raises DataError if the folder ``out`` has other files, or
+        weights of another model or of other documents, unless ``replace`` is True. Files that are no weights are never
+        deleted.
         """
         target = Store(out)
+        claim(target, origin_of(self, corpus), replace)
         names = dict(self._topic_names)
         counts = apply.map_chunks(self, corpus, client, apply.write_transformed_chunk, target.absolute, names)
-        written = {f"part-{chunk:06d}.parquet" for chunk in range(len(corpus.chunks))}
-        for name in target.names():
-            # Delete the files of an earlier corpus with more chunks.
-            if apply.OUTPUT.fullmatch(name) and name not in written:
-                target.delete(name)
+        delete_others(target, len(corpus.chunks))
         return {
             "documents": sum(chunk["documents"] for chunk in counts),
             "tokens": sum(chunk["tokens"] for chunk in counts),

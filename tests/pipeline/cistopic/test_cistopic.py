@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import os
+import resource
 import runpy
 import signal
 from pathlib import Path
@@ -115,9 +116,37 @@ def test_complete_models_are_skipped_and_others_are_made_again(files):
     train_grid(corpus(), prefix, [2, 3], SETTINGS, report=lambda *note: notes.append(note))
     assert notes == [(3, True), (2, False)]
     assert [path.read_bytes() for path in sorted(Path(prefix).parent.glob("tm.3_topics*"))] == before
-    notes.clear()
-    train_grid(corpus(), prefix, [3], Settings(3, iterations=5), report=lambda *note: notes.append(note))
-    assert notes == [(3, False)]
+
+
+def test_models_of_other_parameters_are_not_mixed_under_one_prefix(files):
+    _, corpus, prefix = files
+    train_grid(corpus(), prefix, [2], SETTINGS)
+    longer = Settings(2, iterations=5)
+    with pytest.raises(
+        DataError, match=r"\(iterations 4, now 5\) with these numbers of topics: 2; choose .*--replace$"
+    ):
+        train_grid(corpus(), prefix, [3], longer)
+    # Models that the call does not train would still be those of other parameters.
+    with pytest.raises(DataError, match="numbers of topics: 2"):
+        train_grid(corpus(), prefix, [3], longer, Execution(replace=True))
+    notes = []
+    train_grid(corpus(), prefix, [2, 3], longer, Execution(replace=True), lambda *note: notes.append(note))
+    assert notes == [(3, False), (2, False)]
+    # Another prefix that begins with the same letters has models of its own.
+    train_grid(corpus(), prefix[:-1], [2], SETTINGS)
+
+
+def test_processes_that_train_at_the_same_time_divide_the_memory(files):
+    _, corpus, prefix = files
+    data = corpus()
+    before = resource.getrlimit(resource.RLIMIT_RSS)
+    # Linux does not enforce this limit, but new processes plan with it. One model fits, two at the same time do not.
+    resource.setrlimit(resource.RLIMIT_RSS, (700 << 20, before[1]))
+    try:
+        with pytest.raises(DataError, match="350 MiB memory limit"):
+            train_grid(data, prefix, [2, 3], SETTINGS, Execution(processes=2))
+    finally:
+        resource.setrlimit(resource.RLIMIT_RSS, before)
 
 
 def test_processes_of_their_own_write_the_same_files(files, tmp_path):

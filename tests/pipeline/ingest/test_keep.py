@@ -225,14 +225,6 @@ def test_no_number_of_a_csv_file_loses_digits(tmp_path, values, kind):
     assert [value if kind == pa.float64() else str(value) for value in kept.to_pylist()] == exact
 
 
-def test_long_decimals_of_parquet_become_text(tmp_path):
-    values = pa.array([12345678901234567890], pa.decimal128(20, 0))
-    pq.write_table(pa.table({"text": ["ship sea"], "value": values}), tmp_path / "in.parquet")
-    options = IngestOptions(keep=["value"], min_df=1)
-    corpus = ingest(str(tmp_path / "in.parquet"), str(tmp_path / "corpus"), options)
-    assert corpus.documents["value"].to_pylist() == ["12345678901234567890"]
-
-
 def test_empty_texts_of_jsonl_stay_empty(tmp_path):
     kept = kept_from(tmp_path, "in.jsonl", ['{"text": "ship sea", "value": ""}'] * 3)
     assert kept.to_pylist() == ["", "", ""]

@@ -51,5 +51,7 @@ def test_a_grid_of_models_of_accessible_regions(tmp_path, call):
     code, out, _ = call(*command, "-t", "2", "-t", "3")
     assert code == 0
     assert "complete before" in out
+    code, _, err = call("cistopic", matrix, *names, "-o", tmp_path / "out" / "tm", "-n", "4", "-t", "7")
+    assert (code, "(iterations 3, now 4" in err) == (4, True)
     code, _, err = call("cistopic", matrix, "-o", tmp_path / "other", "-t", "2")
     assert (code, "give the names of its cells and regions" in err) == (4, True)

@@ -120,7 +120,7 @@ def test_workers_read_the_saved_model_only_if_it_equals_the_one_in_memory(corpus
 def test_transform_to_writes_bounded_groups_of_rows(corpus, model, tmp_path, monkeypatch):
     monkeypatch.setattr(apply, "GROUP_BYTES", 4 * model.n_components * 7)
     model.transform_to(corpus, str(tmp_path))
-    files = [pq.ParquetFile(path) for path in sorted(tmp_path.iterdir())]
+    files = [pq.ParquetFile(path) for path in sorted(tmp_path.glob("part-*"))]
     sizes = [file.metadata.row_group(g).num_rows for file in files for g in range(file.num_row_groups)]
     assert max(sizes) == 7 and sum(sizes) == corpus.n_documents
     rows = np.concatenate([np.stack(file.read()["weights"].to_numpy()) for file in files])

@@ -46,7 +46,7 @@ SHOWN_CHARACTERS = 40
 class Misfits(NamedTuple):
     """The values of a column that do not fit a kind."""
 
-    count: int
+    number: int
     first: str  # the beginning of the first of them, as Python writes it
 
 
@@ -82,7 +82,7 @@ def fits_of(column: pa.Array | pa.ChunkedArray, is_typed: bool) -> Fits:
     every = Misfits(len(values), _shown(values[0]))
     for kind in KINDS:
         misfits = fitting.get(kind, every)
-        if misfits.count:
+        if misfits.number:
             fits["misfits"][kind] = misfits
     if pa.types.is_decimal(column.type):
         fits["whole_digits"] = max(0, column.type.precision - column.type.scale)
@@ -121,7 +121,7 @@ def _text_misfits(texts: pa.Array | pa.ChunkedArray, is_typed: bool) -> dict[str
         others = texts.filter(pc.invert(matches))
         uncastable = _uncastable(texts.filter(matches) if len(others) else texts, KINDS[name])
         first = _shown(others[0]) if len(others) else uncastable.first
-        found[name] = Misfits(len(others) + uncastable.count, first)
+        found[name] = Misfits(len(others) + uncastable.number, first)
     return found
 
 
@@ -135,7 +135,7 @@ def _uncastable(values: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> Misfit
         middle = len(values) // 2
         left = _uncastable(values[:middle], kind)
         right = _uncastable(values[middle:], kind)
-        return Misfits(left.count + right.count, left.first or right.first)
+        return Misfits(left.number + right.number, left.first or right.first)
     return Misfits(0, "")
 
 
@@ -157,9 +157,9 @@ def merged_fits(parts: Iterable[Fits]) -> Fits:
         whole["whole_digits"] = max(whole["whole_digits"], part["whole_digits"])
         whole["fraction_digits"] = max(whole["fraction_digits"], part["fraction_digits"])
         # Fits that were read from JSON have lists in place of tuples.
-        for kind, (count, first) in part["misfits"].items():
+        for kind, (number, first) in part["misfits"].items():
             before = whole["misfits"].get(kind, Misfits(0, first))
-            whole["misfits"][kind] = Misfits(before.count + count, before.first)
+            whole["misfits"][kind] = Misfits(before.number + number, before.first)
     return whole
 
 
@@ -203,13 +203,13 @@ def describe_odd_values(name: str, fits: Fits) -> str | None:
     if not n_values or kind_of(fits) != "string":
         return None
     narrower: Sequence[str] = [kind for kind in KINDS if kind != "string"]
-    counts = [fits["misfits"].get(kind, Misfits(0, "")).count for kind in narrower]
+    counts = [fits["misfits"].get(kind, Misfits(0, "")).number for kind in narrower]
     kind = narrower[int(np.argmin(counts))]
     misfits = fits["misfits"].get(kind)
-    if misfits is None or 2 * misfits.count >= n_values:
+    if misfits is None or 2 * misfits.number >= n_values:
         return None
-    verb = "is" if misfits.count == 1 else "are"
+    verb = "is" if misfits.number == 1 else "are"
     return (
-        f"column {name!r} is kept as text, because {misfits.count:,} of its {n_values:,} values {verb} no {kind}; the "
+        f"column {name!r} is kept as text, because {misfits.number:,} of its {n_values:,} values {verb} no {kind}; the "
         f"first is {misfits.first}"
     )

@@ -109,8 +109,8 @@ def _check_same_models(
         found = json.loads(path.read_text()).get("corpusmill")
         if found is None:
             # A model of pycisTopic itself, or of a tool that also writes its files.
-            number = path.name.removeprefix(f"{Path(prefix).name}.").partition("_")[0]
-            others[int(number) if number.isdecimal() else 0] = "trained by another program"
+            name = path.name.removeprefix(f"{Path(prefix).name}.").removesuffix("_topics.parameters.json")
+            others[int(name) if name.isdecimal() else 0] = "trained by another program"
             continue
         number = int(found["settings"]["n_topics"])
         difference = _describe_difference(found, replace(settings, n_topics=number), corpus)

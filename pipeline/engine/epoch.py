@@ -214,6 +214,7 @@ class _Engine:
                     f"{training.run.url}: holds another run ({found['algorithm']} on {data}) with other parameters, "
                     f"data or seed: choose another folder, or delete that run (on the command line, use --overwrite)"
                 )
+            self._check_length()
         # A HEAD without run.json is left over from a run whose deletion was interrupted.
         self.run = training.run.take_over(is_new=found is None)
         # Written again when a run is resumed: the data may have moved, and the number of epochs may be new.
@@ -232,6 +233,20 @@ class _Engine:
         if self.run.step < 0:
             self._begin(pool)
         return self.run.step
+
+    def _check_length(self) -> None:
+        """Raise DataError if the run is longer than wanted: its model is another one than this number of epochs gives.
+
+        A model of fewer epochs would otherwise be the longer one or not, depending on what was trained before.
+        """
+        step = self.training.run.step
+        if step > self.training.epochs * self.algorithm.rounds:
+            trained = -(-step // self.algorithm.rounds)
+            raise DataError(
+                f"{self.training.run.url}: has {trained} epochs already, and max_iter is {self.training.epochs}: raise "
+                f"max_iter to {trained}, choose another folder, or delete that run (on the command line, use "
+                f"--overwrite)"
+            )
 
     def _begin(self, pool: ThreadPoolExecutor) -> None:
         self.run.write_shared(0, self.algorithm.begin_shared(self.data, self.training.previous))

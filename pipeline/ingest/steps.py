@@ -16,6 +16,7 @@ from ...io.readers.kinds import Fits, describe_odd_values, kind_of, merged_fits,
 from ...io.readers.reader import Reader
 from ...io.readers.source import Partition
 from ...io.stores.corpus import ChunkInfo, Corpus, commit_corpus, vocabulary_hash
+from ...io.stores.messages import listed
 from ...io.stores.store import DataError
 from ...io.text import vocabulary as voc
 from ..engine.executors import Executor, Synchronous
@@ -131,7 +132,7 @@ class Ingest:
         # New files that are added to a vocabulary may well be few, and none may have an optional field.
         if absent and self.given is None:
             raise DataError(
-                f"keep: no document has the field {absent[0]!r}; the fields are {', '.join(self.reader.field_names())}"
+                f"keep: no document has the field {absent[0]!r}; the fields are {listed(self.reader.field_names())}"
             )
         return kept
 
@@ -362,7 +363,7 @@ def _describe_nothing_left(reader: Reader, counted: list[PartitionCounts]) -> st
         return f"{where}: there is no document in it"
     if not n_tokens:
         fields = reader.field_names()
-        present = f" (the fields are {', '.join(fields)})" if fields else ""
+        present = f" (the fields are {listed(fields)})" if fields else ""
         return (
             f"{where}: none of {n_documents:,} documents has a word; check the options text, tokens and "
             f"token_pattern{present}"

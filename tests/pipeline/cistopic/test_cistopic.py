@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse
+from corpusmill.io.stores.corpus import Corpus
 from corpusmill.io.stores.store import DataError
 from corpusmill.pipeline.cistopic.bundle import Bundle, Settings, read_lists
 from corpusmill.pipeline.cistopic.grid import Execution, compare, make_corpus, plot, train_grid
@@ -136,17 +137,22 @@ def test_models_of_other_parameters_are_not_mixed_under_one_prefix(files):
     train_grid(corpus(), prefix[:-1], [2], SETTINGS)
 
 
-def test_processes_that_train_at_the_same_time_divide_the_memory(files):
+def train_with_little_memory(prefix, corpus, message):
+    """Train two models at the same time in a process that may use 700 MiB, and write why it fails."""
+    # Linux does not enforce this limit, but plans do.
+    resource.setrlimit(resource.RLIMIT_RSS, (700 << 20, 700 << 20))
+    with pytest.raises(DataError) as found:
+        train_grid(Corpus(corpus), prefix, [2, 3], SETTINGS, Execution(processes=2))
+    Path(message).write_text(str(found.value))
+
+
+def test_processes_that_train_at_the_same_time_divide_the_memory(files, tmp_path):
     _, corpus, prefix = files
-    data = corpus()
-    before = resource.getrlimit(resource.RLIMIT_RSS)
-    # Linux does not enforce this limit, but new processes plan with it. One model fits, two at the same time do not.
-    resource.setrlimit(resource.RLIMIT_RSS, (700 << 20, before[1]))
-    try:
-        with pytest.raises(DataError, match="350 MiB memory limit"):
-            train_grid(data, prefix, [2, 3], SETTINGS, Execution(processes=2))
-    finally:
-        resource.setrlimit(resource.RLIMIT_RSS, before)
+    arguments = (prefix, corpus().url, str(tmp_path / "message"))
+    process = multiprocessing.get_context("spawn").Process(target=train_with_little_memory, args=arguments)
+    process.start()
+    process.join()
+    assert "(350.00 MiB memory limit)" in (tmp_path / "message").read_text()
 
 
 def test_processes_of_their_own_write_the_same_files(files, tmp_path):

@@ -85,7 +85,8 @@ def test_a_run_of_restarts_continues_with_more_epochs(tmp_path):
     for model, separate in zip(found, small().fit_restarts(matrix, RUNS), strict=True):
         assert_same(model, separate)
     steps = RunStore(run).step
-    small(max_iter=5).fit_restarts(matrix, RUNS, run=run)
+    with pytest.raises(DataError, match="has 12 epochs already, and max_iter is 5"):
+        small(max_iter=5).fit_restarts(matrix, RUNS, run=run)
     assert RunStore(run).step == steps
 
 

@@ -11,11 +11,13 @@ from .models.base.capabilities import HasWordVectors
 from .models.base.estimator import Estimator
 from .models.base.saved import read_model_meta
 from .models.base.topics import TopicModel
+from .models.nmf.restarts import RestartedEstimator
 from .models.registry import load_model, model_of_run
 from .topics import Topic
 from .views.pages.comparison import render_comparison
 from .views.pages.contents import Contents
 from .views.pages.report import render
+from .views.pages.table import Table
 
 #: Words shown for each topic.
 N_WORDS = 12
@@ -79,6 +81,7 @@ def _contents_of_run(url: str, n_words: int, estimator: Estimator | None) -> Con
         rows=run.metrics,
         topics=_topics(estimator, n_words),
         neighbours=_neighbours(estimator),
+        restarts=_restarts(estimator),
         config=meta["config"],
         versions=meta["versions"],
     )
@@ -99,6 +102,17 @@ def _neighbours(estimator: Estimator | None) -> dict[str, list[str]]:
     step = max(1, min(len(vectors), FREQUENT_WORDS) // SHOWN_WORDS)
     words = vectors.index_to_key[: step * SHOWN_WORDS : step]
     return {word: [near for near, _ in vectors.most_similar(word, topn=NEIGHBOURS)] for word in words}
+
+
+def _restarts(estimator: Estimator | None) -> Table | None:
+    """Return a table of the factorisations that were trained side by side; None if there was only one."""
+    if not isinstance(estimator, RestartedEstimator) or not estimator.restarts_:
+        return None
+    rows = {}
+    for restart in estimator.describe_restarts():
+        numbers = (restart["n_components"], restart["random_state"], restart["epochs"])
+        rows[restart["name"]] = [*map(str, numbers), f"{restart['error']:.6g}"]
+    return Table("Restarts", ["components", "seed", "epochs", "error"], rows)
 
 
 def _is_model(url: str) -> bool:

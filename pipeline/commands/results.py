@@ -2,6 +2,7 @@
 
 from typing import Literal, NotRequired, TypedDict
 
+from ..models.nmf.restarts import RestartDescription
 from ..topics import Topic
 
 #: Named values, in the order in which they are printed.
@@ -39,14 +40,9 @@ class IngestResult(CorpusResult):
     changed: bool
 
 
-class RestartResult(TypedDict):
-    """One of several factorisations that were trained side by side."""
+class RestartResult(RestartDescription):
+    """One of several factorisations that were trained side by side, and where its model is."""
 
-    n_components: int
-    random_state: int
-    epochs: int
-    #: The reconstruction error after the last epoch.
-    error: float
     model: str
 
 

@@ -54,17 +54,10 @@ def train(
 def _save_restarts(estimator: RestartedEstimator, url: str) -> list[RestartResult]:
     """Save each restart into a folder of its own, and describe them."""
     found: list[RestartResult] = []
-    for model in estimator.restarts_:
-        place = f"{url}/k{model.n_components}-seed{model.seed_number()}"
+    for model, description in zip(estimator.restarts_, estimator.describe_restarts(), strict=True):
+        place = f"{url}/{description['name']}"
         model.save(place)
-        result: RestartResult = {
-            "n_components": model.n_components,
-            "random_state": model.seed_number(),
-            "epochs": model.n_iter_,
-            "error": model.history_[-1]["error"],
-            "model": place,
-        }
-        found.append(result)
+        found.append(RestartResult(**description, model=place))
     return found
 
 
@@ -146,9 +139,11 @@ def _describe(estimator: Estimator, config: Config, trained_epochs: int) -> Trai
     }
     if not rows:
         return result
-    result["training_seconds"] = rows[-1]["training_seconds"]
+    # The history of one of several restarts has no times, because all of them are trained together.
+    timed = RunStore(config.run.url).metrics
+    result["training_seconds"] = timed[-1]["training_seconds"]
     # The median ignores the first epoch, which may compile kernels and fill caches.
-    result["tokens_per_second"] = statistics.median_high(row["tokens_per_second"] for row in rows)
+    result["tokens_per_second"] = statistics.median_high(row["tokens_per_second"] for row in timed)
     training_score = last_value(rows, "log_likelihood")
     if training_score is not None:
         result["log_likelihood"] = training_score

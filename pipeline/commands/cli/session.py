@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .errors import explain
-from .signals import ignore_interrupts
+from .signals import delay_interrupts
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -56,7 +56,7 @@ def open_session(config: "Config", as_json: bool) -> Iterator[Session]:
         stack.enter_context(_quiet_libraries(debug))
         # Worker processes must not die of a Ctrl-C that is meant for the command.
         starts_workers_here = config.cluster.kind.startswith("local")
-        with ignore_interrupts() if starts_workers_here else nullcontext():
+        with delay_interrupts() if starts_workers_here else nullcontext():
             client = stack.enter_context(open_cluster(**config.cluster.arguments()))
         if client is not None:
             await_worker(client, _report_cluster)

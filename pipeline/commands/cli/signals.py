@@ -3,6 +3,9 @@
 Ctrl-C raises KeyboardInterrupt, as in every Python program. SIGTERM raises Terminated. Both run the ``finally``
 blocks on their way out, so that the run can be resumed.
 
+A command that a shell without a terminal starts in the background (``corpusmill train my.yaml &``) ignores Ctrl-C, as
+all programs do there: the shell starts them so. SIGTERM stops it.
+
 One case needs help. Python calls a signal handler between two instructions of the main thread, and these may belong to
 a ``__del__`` method. An exception that is raised there does not propagate: Python reports it to ``sys.unraisablehook``
 and continues, and the program would never stop. The hook that ``install_handlers`` sets sends the signal again.
@@ -13,6 +16,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
@@ -60,14 +64,18 @@ def _resend_lost_stop(lost: "UnraisableHookArgs") -> None:
 
 
 @contextmanager
-def ignore_interrupts() -> Iterator[None]:
-    """Ignore Ctrl-C inside this block, and in all processes that start inside it.
+def delay_interrupts() -> Iterator[None]:
+    """Delay Ctrl-C until the end of this block, and hide it from all processes that start inside it.
 
     A terminal sends Ctrl-C to every process of the command. Workers that die of it would fail the tasks that this
-    process still wants to end in an orderly way.
+    process still wants to end in an orderly way. Threads and processes that start inside the block inherit that the
+    signal is blocked, and so do workers that such a thread starts later.
     """
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Python starts its resource tracker with the first process, and then no longer blocks the signal.
+    resource_tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        # A signal that came meanwhile raises KeyboardInterrupt here.
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -70,8 +70,10 @@ def training(found: "TrainingResult") -> None:
         measures = [f"{label(name)} {value:.6g}" for name, value in found["measures"].items()]
         _line("measured", ", ".join(measures))
     _line("model", found["model"])
-    if "restarts" in found:
-        _line("restarts", ", ".join(restart["model"] for restart in found["restarts"]))
+    for restart in found.get("restarts", []):
+        kind = f"{restart['n_components']} components, seed {restart['random_state']}"
+        trained = f"error {restart['error']:.6g} after {pluralize(restart['epochs'], 'epoch')}"
+        _line("restart", f"{kind}: {trained}, {restart['model']}")
     if "report" in found:
         _line("report", found["report"])
 

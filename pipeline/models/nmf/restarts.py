@@ -4,7 +4,7 @@ import operator
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypedDict
 
 import numpy as np
 
@@ -29,6 +29,17 @@ if TYPE_CHECKING:
 Restart = tuple[int, int]
 #: Parameters of a single factorisation.
 ONE: dict[str, object] = {"restarts": 1, "restart_components": None}
+
+
+class RestartDescription(TypedDict):
+    """One of several factorisations that were trained side by side."""
+
+    name: str
+    n_components: int
+    random_state: int
+    epochs: int
+    #: The reconstruction error after the last epoch.
+    error: float
 
 
 class RestartedEstimator(TextEstimator):
@@ -140,6 +151,19 @@ class RestartedEstimator(TextEstimator):
             model._trained_with = model.get_params()
             found.append(model)
         return found
+
+    def describe_restarts(self) -> list[RestartDescription]:
+        """Return what distinguishes the factorisations of `restarts_`."""
+        return [
+            RestartDescription(
+                name=f"k{model.n_components}-seed{model.seed_number()}",
+                n_components=model.n_components,
+                random_state=model.seed_number(),
+                epochs=model.n_iter_,
+                error=model.history_[-1]["error"],
+            )
+            for model in self.restarts_
+        ]
 
     def planned_epochs(self) -> int:
         """Return the number of epochs to train."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from ...topics import Topic
 from ..history import MetricRow
+from .table import Table
 
 #: A configuration or the parameters of a model: sections of keys and values, as YAML has them.
 Settings = Mapping[str, object]
@@ -25,3 +26,5 @@ class Contents:
     versions: Mapping[str, str] = field(default_factory=dict)
     #: The nearest words of some frequent words. Empty for models without word vectors.
     neighbours: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    #: Factorisations that were trained side by side. None if there was only one.
+    restarts: Table | None = None

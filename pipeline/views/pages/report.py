@@ -25,6 +25,7 @@ def render(contents: Contents) -> str:
         "charts": training_charts(contents.rows),
         "bars": time_bars(contents.rows),
         "traffic": device_traffic(contents.rows),
+        "restarts": contents.restarts,
         "topics": _topic_cards(contents.topics),
         "topics_note": _topics_note(contents.topics),
         "neighbours": _neighbours(contents.neighbours),

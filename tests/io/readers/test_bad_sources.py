@@ -175,7 +175,7 @@ def test_missing_columns(tmp_path):
     refuses(tmp_path / "x.parquet", r"x\.parquet: no column 'id'; the columns are a", text="a", key="id")
     refuses(tmp_path / "x.parquet", r"column 'a' is int64 where lists of strings", tokens="a")
     refuses(
-        write_jsonl(tmp_path / "x.jsonl", [{"text": "a", "id": None}]), r"x\.jsonl, line 1: no key in 'id'", key="id"
+        write_jsonl(tmp_path / "x.jsonl", [{"text": "a", "id": None}]), r"line 1: no key \('id' is null\)", key="id"
     )
 
 

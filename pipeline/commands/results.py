@@ -2,7 +2,6 @@
 
 from typing import Literal, NotRequired, TypedDict
 
-from ..models.nmf.restarts import RestartDescription
 from ..topics import Topic
 
 #: Named values, in the order in which they are printed.
@@ -40,9 +39,15 @@ class IngestResult(CorpusResult):
     changed: bool
 
 
-class RestartResult(RestartDescription):
-    """One of several factorisations that were trained side by side, and where its model is."""
+class RestartResult(TypedDict):
+    """One of several factorisations that were trained side by side."""
 
+    name: str
+    n_components: int
+    random_state: int
+    epochs: int
+    #: The reconstruction error after the last epoch.
+    error: float
     model: str
 
 

@@ -125,7 +125,7 @@ class TablePart(Protocol):
         """Return a column that the option keep names."""
 
 
-def _describe_missing(name: str, names: Iterable[str]) -> str:
+def _describe_missing(name: str, names: Sequence[str]) -> str:
     return (
         f"the table has no column {name!r}; its columns are {listed(names)}; name one of them with the options "
         f"text, tokens, key or keep"

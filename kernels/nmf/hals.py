@@ -35,7 +35,7 @@ import numpy as np
 from .. import random
 from ..jit import kernel, vector_kernel
 from ..simd import tiles
-from ..simd.aligned import empty_aligned
+from ..simd.aligned import aligned_copy, empty_aligned
 from ..simd.tiles import add_to, descend, multiply_add, transpose, zeros
 from . import slices
 from .products import SparseMatrix, add_column_products, add_products
@@ -205,20 +205,37 @@ def _sweep_block(
 
 
 @vector_kernel
-def _add_gram(rows: np.ndarray, gram: np.ndarray, lanes: int) -> None:
+def _add_gram(rows: np.ndarray, K: int, gram: np.ndarray, lanes: int) -> None:
     """Add rowsᵀ·rows to the tiles on and above the diagonal of ``gram`` (K, K).
 
     The inner loop changes the four columns of a tile and keeps the wider side, two vectors, so that this stays in the
-    first-level cache.
+    first-level cache. One vector is enough where the other one is below the diagonal or beyond K.
     """
     Kp = len(gram)
     ld = rows.shape[1]
-    for j in range(0, Kp, 2 * lanes):
-        for i in range(0, j + 2 * lanes, 4):
-            tile = zeros(rows, 2)
-            for b in range(len(rows)):
-                tile = multiply_add(tile, rows, b * ld + i, rows, b * ld + j)
-            add_to(tile, gram, i * Kp + j, Kp)
+    for j in range(0, K, 2 * lanes):
+        middle = j + lanes
+        for i in range(0, min(middle, K), 4):
+            if middle < K:
+                tile = zeros(rows, 2)
+                for b in range(len(rows)):
+                    tile = multiply_add(tile, rows, b * ld + i, rows, b * ld + j)
+                add_to(tile, gram, i * Kp + j, Kp)
+            else:
+                _add_narrow_tile(rows, i, j, gram)
+        for i in range(middle, min(middle + lanes, K), 4):
+            _add_narrow_tile(rows, i, middle, gram)
+
+
+@vector_kernel(inline="always")
+def _add_narrow_tile(rows: np.ndarray, i: int, j: int, gram: np.ndarray) -> None:
+    """Add the columns i to i + 3 of rowsᵀ·rows at one vector of columns, from j on, to ``gram``."""
+    Kp = len(gram)
+    ld = rows.shape[1]
+    tile = zeros(rows, 1)
+    for b in range(len(rows)):
+        tile = multiply_add(tile, rows, b * ld + i, rows, b * ld + j)
+    add_to(tile, gram, i * Kp + j, Kp)
 
 
 @vector_kernel
@@ -248,8 +265,7 @@ def sweep_sparse(
     Adds AᵀH to P (V, K), the upper triangle of HᵀH to Q (K, K) float64, and the projected gradients to
     ``scratch.violation``.
     """
-    swept = empty_aligned(H.shape, H.dtype)
-    swept[...] = H
+    swept = aligned_copy(H)
     sweep_side_by_side(A, W, [Columns(slice(0, H.shape[1]), rule, Q, scratch)], swept, 0, P, sweeps)
     return swept
 
@@ -346,7 +362,7 @@ def _sweep_range(
             for k in range(K):
                 row[k] = r[k] - rule.penalty
         _sweep_block(H, first, last, column_H, K, rule, sweeps, scratch)
-        _add_gram(scratch.rows, scratch.gram, scratch.lanes)
+        _add_gram(scratch.rows, K, scratch.gram, scratch.lanes)
         for d in range(first, last):
             r = R[d][column_R : column_R + K]
             h = H[d][column_H : column_H + K]
@@ -380,7 +396,7 @@ def extrapolate(
                 x = X[i, k] + momentum * (X[i, k] - before[i, k])
                 ahead[i, k] = scratch.rows[i - first, k] = max(x, X.dtype.type(0))
         scratch.rows[last - first :] = 0
-        _add_gram(scratch.rows, scratch.gram, scratch.lanes)
+        _add_gram(scratch.rows, K, scratch.gram, scratch.lanes)
         if first // size % FLUSH == FLUSH - 1 or last == n:
             _flush(scratch.gram, Q)
 

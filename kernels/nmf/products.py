@@ -17,10 +17,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..jit import kernel, vector_kernel
-from ..simd.rows import RowShape, add_multiple, add_multiple_to, load_row, panels, prefetch_row, store_row
+from ..simd.rows import Panel, RowShape, add_multiple, add_multiple_to, load_row, panels, prefetch_row, store_row
 
-#: Non-zeros between a prefetch and its use.
-AHEAD = 8
+#: Bytes of rows between a prefetch and its use, and the fewest non-zeros between them.
+AHEAD_BYTES = 5 << 10
+MIN_AHEAD = 4
 #: A dense factor of at most this size stays in the second-level cache.
 CACHED_BYTES = 1 << 19
 
@@ -61,7 +62,7 @@ def add_products(A: SparseRows, X: np.ndarray, out: np.ndarray) -> None:
     """
     check_layout(A.data.dtype, X, out)
     for panel in panels(X.shape[1], X.dtype):
-        _add_products(A, X, out, panel.start, panel.shape)
+        _add_products(A, X, out, panel.start, panel.shape, _ahead(panel, X))
 
 
 def add_transposed_products(A: SparseRows, X: np.ndarray, out: np.ndarray) -> None:
@@ -72,7 +73,7 @@ def add_transposed_products(A: SparseRows, X: np.ndarray, out: np.ndarray) -> No
     """
     check_layout(A.data.dtype, X, out)
     for panel in panels(X.shape[1], X.dtype):
-        _add_transposed_products(A, X, out, panel.start, panel.shape)
+        _add_transposed_products(A, X, out, panel.start, panel.shape, _ahead(panel, X))
 
 
 def add_column_products(A: SparseMatrix, H: np.ndarray, P: np.ndarray) -> None:
@@ -84,22 +85,28 @@ def add_column_products(A: SparseMatrix, H: np.ndarray, P: np.ndarray) -> None:
         add_products(A.by_column, H, P)
 
 
+def _ahead(panel: Panel, X: np.ndarray) -> int:
+    """Return how many non-zeros before its use a row of a panel is prefetched."""
+    return max(MIN_AHEAD, AHEAD_BYTES // (panel.shape.columns * X.itemsize))
+
+
 @vector_kernel
-def _add_products(A: SparseRows, X: np.ndarray, out: np.ndarray, start: int, shape: RowShape) -> None:
+def _add_products(A: SparseRows, X: np.ndarray, out: np.ndarray, start: int, shape: RowShape, ahead: int) -> None:
     """Add A·X to the columns of ``out`` from ``start`` on: one row of sums after another, each in registers."""
     K = X.shape[1]
     final = len(A.indices) - 1
     for i in range(len(A.indptr) - 1):
         row = load_row(out, i * K + start, shape)
         for j in range(A.indptr[i], A.indptr[i + 1]):
-            ahead = np.int64(A.indices[min(j + AHEAD, final)])
-            prefetch_row(X, ahead * K + start, shape)
+            prefetch_row(X, np.int64(A.indices[min(j + ahead, final)]) * K + start, shape)
             row = add_multiple(row, A.data[j], X, np.int64(A.indices[j]) * K + start, shape)
         store_row(row, out, i * K + start, shape)
 
 
 @vector_kernel
-def _add_transposed_products(A: SparseRows, X: np.ndarray, out: np.ndarray, start: int, shape: RowShape) -> None:
+def _add_transposed_products(
+    A: SparseRows, X: np.ndarray, out: np.ndarray, start: int, shape: RowShape, ahead: int
+) -> None:
     """Add Aᵀ·X to the columns of ``out`` from ``start`` on.
 
     A row of X stays in registers while its multiples are added to rows of ``out``.
@@ -109,8 +116,7 @@ def _add_transposed_products(A: SparseRows, X: np.ndarray, out: np.ndarray, star
     for i in range(len(A.indptr) - 1):
         row = load_row(X, i * K + start, shape)
         for j in range(A.indptr[i], A.indptr[i + 1]):
-            ahead = np.int64(A.indices[min(j + AHEAD, final)])
-            prefetch_row(out, ahead * K + start, shape)
+            prefetch_row(out, np.int64(A.indices[min(j + ahead, final)]) * K + start, shape)
             add_multiple_to(out, np.int64(A.indices[j]) * K + start, shape, A.data[j], row)
 
 

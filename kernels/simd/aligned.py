@@ -16,3 +16,10 @@ def empty_aligned(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     buffer = np.empty(size + CACHE_LINE_BYTES, np.uint8)
     first = -buffer.ctypes.data % CACHE_LINE_BYTES
     return buffer[first : first + size].view(dtype).reshape(shape)
+
+
+def aligned_copy(array: np.ndarray) -> np.ndarray:
+    """Return a copy that begins with a cache line."""
+    copy = empty_aligned(array.shape, array.dtype)
+    copy[...] = array
+    return copy

@@ -31,8 +31,9 @@ from .lowering import (
 from .prefetch import DATA, KEEP, READ
 from .tiles import index_type, lanes
 
-#: Vectors in a panel, at most: three quarters of the registers of AVX-512, and of processors with fewer registers.
-MAX_VECTORS_512 = 24
+#: Vectors in a panel, at most. Of the registers of AVX-512, half. More would fit, but wider panels of a large matrix
+#: leave the last cache sooner. Of the registers of other processors, three quarters.
+MAX_VECTORS_512 = 16
 MAX_VECTORS = 12
 #: Rows of more bytes than this are prefetched. For shorter ones, the processor reads far enough ahead on its own.
 PREFETCHED_BYTES = 128

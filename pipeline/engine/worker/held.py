@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 
 from ....io.stores.store import Arrays
-from ....kernels.simd.aligned import empty_aligned
 from ..algorithm import nbytes
 
 #: Kind of arrays ("row" or "column"), number of the block, and number of the stratum whose cell uses them next.
@@ -137,10 +136,3 @@ def release_files(arrays: Arrays) -> Arrays:
     for path in _files_of(arrays).values():
         path.unlink()
     return {name: np.asarray(array) for name, array in arrays.items()}
-
-
-def aligned_copy(array: np.ndarray) -> np.ndarray:
-    """Return a copy that begins with a cache line."""
-    copy = empty_aligned(array.shape, array.dtype)
-    copy[...] = array
-    return copy

@@ -17,6 +17,7 @@ from ....io.stores.store import Arrays
 from ....kernels import random
 from ....kernels.nmf import hals as nmf
 from ....kernels.nmf import products
+from ....kernels.simd.aligned import empty_aligned
 from ...engine.algorithm import Address, Algorithm, MemoryEstimate, Metrics, Model, PreviousModel, add
 from ...engine.data import ChunkSize
 from ...topics import WordGroup
@@ -209,7 +210,8 @@ def concatenate(parts: list[np.ndarray]) -> np.ndarray:
     """Return the rows of all parts, without a copy if there is one part only."""
     if len(parts) == 1:
         return parts[0]
-    return np.concatenate(parts)
+    n_rows = sum(len(part) for part in parts)
+    return np.concatenate(parts, out=empty_aligned((n_rows, *parts[0].shape[1:]), parts[0].dtype))
 
 
 def heaviest(weights: np.ndarray, n: int) -> np.ndarray:
@@ -224,7 +226,9 @@ def shard_sums(shape: tuple[int, ...], like: np.ndarray, deltas: list[Arrays] | 
     keep them there.
     """
     if deltas is None:
-        return np.zeros(like.shape, like.dtype), np.zeros(shape)
+        P = empty_aligned(like.shape, like.dtype)
+        P[...] = 0
+        return P, np.zeros(shape)
     # `cut_sums` has cut P into the blocks' deltas, without a copy.
     P = deltas[0]["P"].base
     assert P is not None

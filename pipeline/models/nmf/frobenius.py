@@ -18,6 +18,7 @@ from ....kernels.nmf import hals as nmf
 from ....kernels.nmf import products, solvers
 from ....kernels.nmf.slices import SlicedMatrix
 from ....kernels.nmf.tiled import tile_size
+from ....kernels.simd.aligned import aligned_copy
 from ...engine.algorithm import Address, MemoryEstimate, Metrics, Model, PreviousModel, SweepResult
 from ...engine.data import ChunkSize
 from ...engine.device import kernels, runs_on_cuda
@@ -124,7 +125,8 @@ class FrobeniusFactorization(Factorization):
 
         The rows that a previous model was trained on are not read again. Their approximation H·Wᵀ adds W·Q to P.
         """
-        W = starting_point(block).copy()
+        # Products with A read rows of W in a random order, and more of them from memory if they straddle cache lines.
+        W = aligned_copy(starting_point(block))
         P = delta["P"]
         own = nmf.symmetric(delta["Q"])
         Q = own

@@ -11,9 +11,10 @@ from distributed.protocol import Serialize, to_serialize
 from distributed.utils import sync
 
 from ....io.stores.store import Arrays
+from ....kernels.simd.aligned import aligned_copy
 from ..worker.contributions import ContributionLost, Source
 from ..worker.grid_training import GridPlan, GridTrainer
-from ..worker.held import HeldArrays, Key, aligned_copy, release_files
+from ..worker.held import HeldArrays, Key, release_files
 from ..worker.tasks import AppliedBlock
 from .plugins import LOOK_AGAIN_SECONDS, Exchange
 

@@ -26,10 +26,11 @@ from ....io.stores.store import Arrays
 from ....kernels.cuda.ledger import LEDGER, by_operation
 from ....kernels.cuda.residents import RESIDENTS
 from ....kernels.errors import DeviceError
+from ....kernels.simd.aligned import aligned_copy
 from ..finite import check_finite
 from ..grid import AnyGridAlgorithm, Cell, Grid
 from .contributions import FETCH_BYTES, Fetch, Source, SweepPhase, merge_blocks
-from .held import HeldArrays, Key, aligned_copy, release_files
+from .held import HeldArrays, Key, release_files
 from .tasks import AppliedBlock, StoredModel, write_block
 
 #: Share of a CUDA device's memory that blocks may take which stay on it.

@@ -17,7 +17,7 @@ from ...io.stores.commit import read_commit
 from ...io.stores.in_memory import StoreInMemory
 from ...io.stores.request_counter import REQUESTS
 from ...io.stores.store import Arrays, DataError, JsonObject, check_format, check_free
-from .algorithm import MAX_SHARDS, AnyAlgorithm, Metrics, PreviousModel, add
+from .algorithm import MAX_SHARDS, AnyAlgorithm, Metrics, PreviousModel, add, nbytes
 from .data import ChunkSize, TrainingData, reference
 from .events import (
     Callback,
@@ -38,6 +38,8 @@ from .sweeps import SweptRange
 from .worker import tasks
 from .worker.contributions import Meanwhile, SweepPhase, SweepStopped, do_nothing
 
+#: Shared arrays of at most this size travel with the tasks, so that these need not wait until they are stored.
+SHARED_BYTES = 1 << 16
 #: Tasks that score chunks, for each thread of the workers. With one task per chunk, large corpora would have too many.
 SCORES_PER_THREAD = 4
 
@@ -94,6 +96,8 @@ class _Engine:
         self.shards = shards_of(self.data.chunks, self.algorithm.max_shards or self.algorithm.default_max_shards)
         self.shard_tokens = [sum(self.data.chunks[c].tokens for c in shard) for shard in self.shards]
         self.shared: Arrays | None = None  # of the last step, once it is known
+        self._stored_shared = 0  # the last step whose shared arrays are stored
+        self._last_sweep: SweptRange | None = None
         self._pruning: Future[None] | None = None
         workers = self._workers()
         self.threads = sum(self.algorithm.worker_threads(worker.threads) for worker in workers)
@@ -110,7 +114,11 @@ class _Engine:
 
     def train(self) -> str:
         with ThreadPoolExecutor(1, "corpusmill-prune") as pool:
-            reason = self._train(pool)
+            try:
+                reason = self._train(pool)
+            finally:
+                # It refers to this object, so it would keep deltas on the workers until Python looks for cycles.
+                self._last_sweep = None
         # The run's folder is complete when training ends, without a step that was begun and not needed.
         self._check_pruning()
         self.run.prune(is_over=True)
@@ -153,6 +161,7 @@ class _Engine:
 
     def _finish(self, step: int, rows: list[Metrics], pool: ThreadPoolExecutor) -> None:
         """Commit a step, and report the epoch if this was its last step; raise SweepStopped if a callback says so."""
+        self._store_shared(step)
         self._commit(step, rows, pool)
         rounds = self.algorithm.rounds
         if step % rounds:
@@ -261,7 +270,7 @@ class _Engine:
         """Train a step, and return its row of metrics. ``finish_last`` commits the step before.
 
         It is called while workers sweep, so that they do not wait for the disk or the store. They need only the blocks
-        and the shared arrays of the last step, which are written.
+        of the last step, which are written, and the shared arrays, which are written or travel with the tasks.
         """
         started = time.perf_counter()
         rounds = self.algorithm.rounds
@@ -270,6 +279,8 @@ class _Engine:
         epoch = self._epoch_of(step)
 
         def begin() -> None:
+            # Not earlier: Dask sends messages in groups, 10 ms apart, and the new tasks should be in the first one.
+            self._last_sweep = None
             finish_last()
             self._emit(EpochStarted(epoch, tuple(shards)))
 
@@ -296,6 +307,7 @@ class _Engine:
             # A grid is trained by all threads at the same time.
             training = sum(applied.measured.get("seconds_kernel", 0.0) for applied in updated) / self.threads
             seconds_merge += swept.seconds_update + time.perf_counter() - merging - training
+            self._last_sweep = swept
         metrics = self._reduce_shared(step, totals, sums, rows)
         # The requests of this process: those of this step, and those of the commit of the last one.
         _add_numbers(measured, REQUESTS.take())
@@ -318,7 +330,10 @@ class _Engine:
     def _sweep(self, step: int, shards: range, range_index: int, meanwhile: Meanwhile) -> SweptRange:
         """Sweep the shards for one range of blocks, and emit one event per shard; call ``meanwhile`` before."""
         n_ranges = self.algorithm.n_ranges
-        phase = SweepPhase(self.job, step, range_index, shards, len(self.shards[0]), len(self.data.chunks))
+        shared = self.shared
+        if shared is not None and nbytes(shared) > SHARED_BYTES:
+            shared = None
+        phase = SweepPhase(self.job, step, range_index, shards, len(self.shards[0]), len(self.data.chunks), shared)
         tokens = [self.shard_tokens[shard] for shard in shards]
         swept_share, cell_tokens = self._shares_of_progress(sum(tokens))
 
@@ -360,8 +375,16 @@ class _Engine:
         shared, metrics = self.algorithm.reduce_shared(self.shared, totals, sums)
         self.shared = self.algorithm.update_schedule(shared, rows)
         check_finite(self.algorithm, step, "the shared part of the model", self.shared)
-        tasks.write_shared(self.job, step, self.shared)
+        # Else they are written when the step is committed, while workers sweep.
+        if nbytes(self.shared) > SHARED_BYTES or self._is_evaluated(step):
+            self._store_shared(step)
         return metrics
+
+    def _store_shared(self, step: int) -> None:
+        """Write the shared arrays of the last step, unless they are stored already."""
+        if self._stored_shared < step and self.shared is not None:
+            tasks.write_shared(self.job, step, self.shared)
+            self._stored_shared = step
 
     # --- evaluation ---
 

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
@@ -51,6 +51,9 @@ Arguments = tuple[Any, ...]
 
 #: Receives the name of a worker, the number of grid cells that it has trained, and the seconds that its threads took.
 OnCells = Callable[[str, int, float], None]
+
+#: Receives messages of workers: the time, and the content.
+Receiver = Callable[[Any], None]
 
 #: Seconds that all workers may be paused before their tasks are cancelled.
 STALLED_SECONDS = 60.0
@@ -221,26 +224,36 @@ class OnDask(Executor):
         assert client.scheduler is not None, "the client is closed"
         self._address = client.scheduler.address
         self._stalled = False
+        #: The workers that were present during the last sweep.
+        self._present: list[Capacity] = []
+        #: Seconds that a thread needs for a shard, by run: of the last sweep.
+        self._shard_seconds: dict[str, float] = {}
+        #: Receives the messages of a topic, by topic.
+        self._receivers: dict[str, Receiver] = {}
         with self.guarded():
             for plugin in (FreeStrandedTasks(), Leases(), Exchange(), ColumnExchange()):
                 client.register_plugin(plugin)
 
     def capacities(self, devices: bool = False) -> list[Capacity]:
         """Return the workers that the scheduler has. Wait up to two minutes for the first one."""
-        from .cluster.sweep import workers_of
-
-        workers = workers_of(self.client)
+        workers = self._look()
         if not workers:
             self.client.wait_for_workers(1, timeout=120)
-            workers = workers_of(self.client)
-        device_memory: dict[str, int] = {}
+            workers = self._look()
         if devices:
-            device_memory = self.client.run(device_bytes)
+            memory = self.client.run(device_bytes)
+            workers = [replace(worker, device=memory.get(worker.address, 0)) for worker in workers]
+        return workers
+
+    def _look(self) -> list[Capacity]:
+        """Return the present workers, ordered by name."""
+        from .cluster.sweep import workers_of
+
         found = (
-            Capacity(str(w["name"]), a, w["nthreads"], w["memory_limit"] or 0, device_memory.get(a, 0))
-            for a, w in workers.items()
+            Capacity(str(worker["name"]), address, worker["nthreads"], worker["memory_limit"] or 0)
+            for address, worker in workers_of(self.client).items()
         )
-        return sorted(found, key=lambda c: c.name)
+        return sorted(found, key=lambda capacity: capacity.name)
 
     def submit(self, function: Task, *arguments: object, key: str) -> Handle:
         """Return a future."""
@@ -282,14 +295,43 @@ class OnDask(Executor):
         meanwhile: Meanwhile,
     ) -> Swept:
         """Sweep with one task per worker. Each worker begins with shards near those that it swept before."""
+        from .cluster.plugins import swept_topic
         from .cluster.sweep import ClusterSweep
 
         homes: dict[str, list[int]] = {}
-        for position, address in zip(positions, balanced_places(tokens, self.capacities()), strict=True):
+        workers = self._present
+        # If shards were lost, so was their worker.
+        if not workers or len(positions) < len(phase.shards):
+            workers = self.capacities()
+        for position, address in zip(positions, balanced_places(tokens, workers), strict=True):
             homes.setdefault(address, []).append(position)
-        sweep = ClusterSweep(self.client, phase, homes, on_swept, self._fail)
+        run = phase.job.training
+        seconds = self._shard_seconds.get(run, 0.0)
+        sweep = ClusterSweep(self.client, phase, homes, seconds, on_swept, self._fail)
+        self._subscribe(swept_topic(phase), sweep.receive)
+
+        def look_around() -> None:
+            meanwhile()
+            # For the next sweep, which then begins earlier. A worker that has died by then costs no more than one that
+            # dies during the sweep.
+            self._present = self._look()
+
         with self._unless_stalled(lambda: sweep.keys):
-            return sweep.run(meanwhile)
+            swept = sweep.run(look_around)
+        reports = [report for contribution in swept.contributions for report in contribution.reports.values()]
+        if reports:
+            self._shard_seconds = {run: sum(sum(report["seconds"].values()) for report in reports) / len(reports)}
+        return swept
+
+    def _subscribe(self, topic: str, receiver: Receiver) -> None:
+        """Send the messages of a topic to a receiver, instead of an earlier one.
+
+        There is one subscription per run. Each would delay the next tasks: the client sends messages 10 ms apart.
+        """
+        is_new = topic not in self._receivers
+        self._receivers[topic] = receiver
+        if is_new:
+            self.client.subscribe_topic(topic, lambda message: self._receivers[topic](message))
 
     def update(
         self, phase: SweepPhase, contributions: list[Contribution], blocks: list[int]

@@ -15,6 +15,8 @@ from itertools import islice
 PARTS = 8
 #: A worker is slow if a shard takes it this many times as long as the fastest worker.
 SLOW = 1.5
+#: The speeds of all workers are measured again after the number of workers divided by this many requests.
+SPEEDS_USED = 8
 
 
 @dataclass
@@ -33,6 +35,23 @@ class _Pace:
 
 
 @dataclass
+class _Speeds:
+    """How fast all workers of a pool were at one moment."""
+
+    workers: int  # that have swept
+    fastest: float  # seconds of a thread of the fastest worker for a shard
+    shards_per_second: float
+    uses: int = 0
+
+    @classmethod
+    def of(cls, paces: Sequence[_Pace], now: float) -> "_Speeds":
+        """Return the speeds of these workers."""
+        seconds = [pace.seconds(now) for pace in paces]
+        rate = sum(pace.threads / max(1e-9, each) for pace, each in zip(paces, seconds, strict=True))
+        return cls(len(paces), min(seconds, default=0.0), rate)
+
+
+@dataclass
 class Pool:
     """The shards of a step that no worker has taken yet.
 
@@ -48,6 +67,7 @@ class Pool:
     taken: set[int] = field(default_factory=set)
     begun: set[str] = field(default_factory=set)  # addresses of the workers that train a grid
     paces: dict[str, _Pace] = field(default_factory=dict)
+    speeds: "_Speeds | None" = None
 
     @classmethod
     def of(cls, name: str, run: str, client: str, shards: range, homes: Mapping[str, Sequence[int]]) -> "Pool":
@@ -84,12 +104,17 @@ class Pool:
         return list(islice(self.homes.get(address, ()), count))
 
     def _is_too_slow(self, pace: _Pace, now: float) -> bool:
-        known = [other for other in self.paces.values() if other.taken]
-        if not pace.taken or len(known) < 2:
+        if not pace.taken:
             return False
-        fastest = min(other.seconds(now) for other in known)
-        shards_per_second = sum(other.threads / max(1e-9, other.seconds(now)) for other in known)
-        return pace.seconds(now) > SLOW * fastest + self.left / shards_per_second
+        speeds = self.speeds
+        # Many workers take shards at nearly the same time.
+        if speeds is None or speeds.uses * SPEEDS_USED > len(self.paces):
+            speeds = _Speeds.of([other for other in self.paces.values() if other.taken], now)
+            self.speeds = speeds
+        speeds.uses += 1
+        if speeds.workers < 2:
+            return False
+        return pace.seconds(now) > SLOW * speeds.fastest + self.left / speeds.shards_per_second
 
     def _steal(self, count: int, now: float) -> list[int]:
         """Take the last shards of the worker that would finish last. It keeps the shards before them."""

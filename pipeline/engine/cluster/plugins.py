@@ -44,6 +44,10 @@ class Lease(NamedTuple):
 #: A worker takes at least as many shards at a time as its threads sweep in these seconds, because a request takes a few
 #: milliseconds.
 LEASE_SECONDS = 0.1
+#: The same for the first lease of the only worker. Workers that join are used after about this time.
+ALONE_SECONDS = 1.0
+#: Seconds between two reports of a worker's progress.
+REPORT_SECONDS = 1.0
 #: Seconds after which a worker that waits for another one, or for memory, looks again whether to go on.
 LOOK_AGAIN_SECONDS = 1.0
 
@@ -140,11 +144,31 @@ def swept_topic(phase: SweepPhase) -> str:
     return f"corpusmill-swept-{phase.job.training}"
 
 
-def open_pool(pool: Pool, dask_scheduler: Scheduler) -> None:
-    """Open a pool, and close the run's last one. Runs at the scheduler."""
+def open_pool(pool: Pool, shard_seconds: float, dask_scheduler: Scheduler) -> dict[str, Lease]:
+    """Open a pool, close the run's last one, and return the first lease of each worker. Runs at the scheduler.
+
+    ``shard_seconds`` is the time that a thread needs for a shard; 0 if it is not known.
+    """
     leases = _leases(dask_scheduler)
     leases.pools = {name: other for name, other in leases.pools.items() if other.run != pool.run}
     leases.pools[pool.name] = pool
+    seconds = LEASE_SECONDS if len(pool.homes) > 1 else ALONE_SECONDS
+    first = {}
+    for address in pool.homes:
+        worker = dask_scheduler.workers.get(address)
+        if worker is None:
+            continue
+        lease = leases.take(pool.name, address, worker.nthreads, least_shards(worker.nthreads, seconds, shard_seconds))
+        if lease is not None:
+            first[address] = lease
+    return first
+
+
+def least_shards(threads: int, seconds: float, shard_seconds: float) -> int:
+    """Return how many shards are worth a request, if it should last some seconds; 0 if their time is not known."""
+    if not shard_seconds:
+        return 0
+    return int(threads * seconds / shard_seconds)
 
 
 def close_pool(name: str, dask_scheduler: Scheduler) -> None:
@@ -223,22 +247,22 @@ class Exchange(WorkerPlugin):
             return pieces.data if isinstance(pieces, Serialize) else pieces
         return None
 
-    def sweep(self, phase: SweepPhase, pool: str, key: str) -> Contribution:
-        """Sweep shards of a pool with all threads of this worker, until it has none left for this worker."""
+    def sweep(self, phase: SweepPhase, pool: str, key: str, first: Lease | None) -> Contribution:
+        """Sweep shards of a pool with all threads of this worker, until it has none left for this worker.
+
+        ``first`` has the first shards, so that the worker need not request them.
+        """
         with self._lock:
             if pool in self._pools:
                 # If a worker dies, Dask repeats its task on another worker, which may sweep this pool already.
                 return Contribution(key, self.worker.address, {}, [])
             self._pools.add(pool)
-        taken = _Taken(self, phase, pool)
+        taken = _Taken(self, phase, pool, first)
+        progress = _Progress(self.worker, swept_topic(phase), pool)
         helpers = (self.worker.executors["default"], self.worker.state.nthreads - 1)
 
-        def report(position: int, found: SweepProgress) -> None:
-            small = {name: found[name] for name in ("seconds", "cached", "worker")}
-            self.worker.log_event(swept_topic(phase), {"pool": pool, "position": position, **small})
-
         try:
-            contribution = sweep_shards(phase, taken, report, key, self.worker.address, helpers)
+            contribution = sweep_shards(phase, taken, progress.report, key, self.worker.address, helpers)
             # Tasks that update blocks on other workers as well would take longer than the update on this one.
             update_if_complete(phase, contribution)
             return contribution
@@ -253,11 +277,7 @@ class Exchange(WorkerPlugin):
                 return None
             time.sleep(LOOK_AGAIN_SECONDS)
         threads = self.worker.state.nthreads
-        least = 0
-        seconds = shard_seconds(phase)
-        if seconds:
-            least = int(threads * LEASE_SECONDS / seconds)
-        return self._take(pool, threads, least)
+        return self._take(pool, threads, least_shards(threads, LEASE_SECONDS, shard_seconds(phase)))
 
     def _take(self, pool: str, threads: int, least: int) -> Lease | None:
         take = self.worker.scheduler.corpusmill_take
@@ -270,7 +290,7 @@ class Exchange(WorkerPlugin):
 class _Taken(ShardSource):
     """The shards that a worker has taken and not begun."""
 
-    def __init__(self, exchange: Exchange, phase: SweepPhase, pool: str):
+    def __init__(self, exchange: Exchange, phase: SweepPhase, pool: str, first: Lease | None):
         self._exchange = exchange
         self._phase = phase
         self._pool = pool
@@ -278,25 +298,60 @@ class _Taken(ShardSource):
         self._positions: deque[int] = deque()
         self._upcoming: Sequence[int] = ()
         self._is_empty = False
+        if first is not None:
+            self._add(first)
 
     def next(self) -> int | None:
         """Return the position of the next shard, or None if there is none left."""
         with self._lock:
             if not self._positions and not self._is_empty:
                 found = self._exchange.take(self._phase, self._pool)
-                self._is_empty = found is None or found.is_last
-                if found is not None:
-                    self._upcoming = found.upcoming
-                    self._positions.extend(found.taken)
+                if found is None:
+                    self._is_empty = True
+                else:
+                    self._add(found)
             if not self._positions:
                 return None
             return self._positions.popleft()
+
+    def _add(self, lease: Lease) -> None:
+        self._is_empty = lease.is_last
+        self._upcoming = lease.upcoming
+        self._positions.extend(lease.taken)
 
     def upcoming(self) -> list[int]:
         """Return the positions of the shards that this worker will probably sweep next, without taking them."""
         # The lock is not taken, because a thread holds it while it waits for the scheduler. A list that is out of date
         # does no harm.
         return [*tuple(self._positions), *self._upcoming]
+
+
+class _Progress:
+    """Reports the shards that a worker has swept, several at a time. The threads of the worker share it.
+
+    Shards that are not reported when the worker ends are in its contribution.
+    """
+
+    def __init__(self, worker: Worker, topic: str, pool: str):
+        self._worker = worker
+        self._topic = topic
+        self._pool = pool
+        self._lock = threading.Lock()
+        self._waiting: dict[int, SweepProgress] = {}  # by position
+        self._reported = -float("inf")
+
+    def report(self, position: int, found: SweepProgress) -> None:
+        """Report a shard now or with a later one."""
+        small: SweepProgress = {"seconds": found["seconds"], "cached": found["cached"], "worker": found["worker"]}
+        with self._lock:
+            self._waiting[position] = small
+            now = time.monotonic()
+            if now - self._reported < REPORT_SECONDS:
+                return
+            self._reported = now
+            swept = list(self._waiting.items())
+            self._waiting.clear()
+        self._worker.log_event(self._topic, {"pool": self._pool, "swept": swept})
 
 
 # --- tasks ---
@@ -307,9 +362,9 @@ def _exchange() -> Exchange:
     return cast(Exchange, get_worker().plugins[Exchange.name])
 
 
-def sweep_on_worker(phase: SweepPhase, pool: str, key: str) -> Contribution:
+def sweep_on_worker(phase: SweepPhase, pool: str, key: str, first: Lease | None) -> Contribution:
     """Sweep shards on this worker."""
-    return _exchange().sweep(phase, pool, key)
+    return _exchange().sweep(phase, pool, key, first)
 
 
 def update_on_worker(phase: SweepPhase, blocks: list[int], sources: list[Source]) -> list[AppliedBlock]:

@@ -13,7 +13,7 @@ from dask.task_spec import Task as DaskTask
 
 from ..worker.contributions import Contribution, Meanwhile, OnSwept, SweepPhase, SweepStopped, Swept
 from .leases import Pool
-from .plugins import SWEEP_PREFIX, close_pool, n_left, open_pool, sweep_on_worker, swept_topic, update_on_worker
+from .plugins import SWEEP_PREFIX, Lease, close_pool, n_left, open_pool, sweep_on_worker, update_on_worker
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -80,13 +80,17 @@ def submit_updates(
 
 
 class ClusterSweep:
-    """One sweep of the shards ``homes``, which has the positions of shards by the address of a worker."""
+    """One sweep of the shards ``homes``, which has the positions of shards by the address of a worker.
+
+    ``shard_seconds`` is the time that a thread needs for a shard; 0 if it is not known.
+    """
 
     def __init__(
         self,
         client: "Client",
         phase: SweepPhase,
         homes: Mapping[str, list[int]],
+        shard_seconds: float,
         on_swept: OnSwept,
         fail: Callable[[str, BaseException], NoReturn],
     ):
@@ -94,6 +98,8 @@ class ClusterSweep:
         self._phase = phase
         self._pool = f"{phase.name}-{uuid.uuid4().hex[:8]}"
         self._homes = homes
+        self._shard_seconds = shard_seconds
+        self._first: dict[str, Lease] = {}  # the first shards of each worker
         self._on_swept = on_swept
         self._fail = fail
         # Futures of tasks that have finished, and messages of workers about shards that they have swept.
@@ -104,6 +110,10 @@ class ClusterSweep:
         self._look_at = time.monotonic() + LOOK_SECONDS
         self._found: list[Contribution] = []
         self._finished = 0.0  # time at which the last task finished
+
+    def receive(self, message: object) -> None:
+        """Handle a message of a worker later, in the main thread."""
+        self._events.put(message)
 
     @property
     def keys(self) -> list[str]:
@@ -116,8 +126,8 @@ class ClusterSweep:
         ``meanwhile`` is called when the workers have their tasks.
         """
         pool = Pool.of(self._pool, self._phase.job.training, self._client.id, self._phase.shards, self._homes)
-        self._client.run_on_scheduler(open_pool, pool)
-        self._client.subscribe_topic(swept_topic(self._phase), self._events.put)
+        found = self._client.run_on_scheduler(open_pool, pool, self._shard_seconds)
+        self._first = {address: Lease(*lease) for address, lease in found.items()}
         try:
             self._submit(list(self._homes))
             meanwhile()
@@ -155,7 +165,7 @@ class ClusterSweep:
         calls: dict[str, tuple[Any, ...]] = {}
         for address in addresses:
             key = f"{SWEEP_PREFIX}{self._pool}-{len(self._futures) + len(calls)}"
-            calls[key] = (sweep_on_worker, self._phase, self._pool, key)
+            calls[key] = (sweep_on_worker, self._phase, self._pool, key, self._first.get(address))
             self._running[key] = address
             self._used.add(address)
         for future in submit_graph(self._client, calls, self._running):
@@ -200,7 +210,8 @@ class ClusterSweep:
 
     def _report(self, message: Any) -> None:
         if message["pool"] == self._pool:
-            self._on_swept(message["position"], message)
+            for position, progress in message["swept"]:
+                self._on_swept(position, progress)
 
     def _joined(self) -> list[str]:
         """Return the workers that have had no task of this sweep, if shards are left that nobody has taken."""

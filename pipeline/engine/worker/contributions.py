@@ -42,6 +42,8 @@ class SweepPhase:
     shards: range  # numbers of the step's shards
     shard_size: int  # chunks of a shard; the last shard may have fewer
     n_chunks: int
+    #: The shared arrays of the last step, if they travel with the tasks; else the tasks read them from the store.
+    shared: Arrays | None = None
 
     @property
     def name(self) -> str:
@@ -235,7 +237,7 @@ def sweep_shards(
             failed.set()
             raise
 
-    with Sweep.opened(phase.job, phase.step, phase.range_index, 1 + n_helpers) as sweep:
+    with Sweep.opened(phase.job, phase.step, phase.range_index, phase.shared, 1 + n_helpers) as sweep:
         helping = []
         if helpers is not None:
             pool, _ = helpers
@@ -301,7 +303,7 @@ def update_blocks(phase: SweepPhase, blocks: list[int], sources: list[Source], f
     applied = []
     largest = max(source.nbytes for source in sources)
     batch = max(1, FETCH_BYTES * len(phase.blocks) // max(1, largest))
-    with Update.opened(phase.job, phase.step) as update:
+    with Update.opened(phase.job, phase.step, phase.shared) as update:
         for start in range(0, len(blocks), batch):
             part = blocks[start : start + batch]
             # The blocks are read while their deltas are fetched.

@@ -140,7 +140,7 @@ class GridTrainer:
         self._job = plan.phase.job
         self._step = plan.phase.step
         self._rows = plan.rows(address)
-        self._model = StoredModel(self._job, self._step - 1)
+        self._model = StoredModel(self._job, self._step - 1, shared=plan.phase.shared)
         self._prepared: dict[int, Arrays] = {}  # by row
         self._lock = threading.Lock()
         self._cells = self._grid.cells(self._rows, plan.size)

@@ -27,9 +27,9 @@ class Sweep:
 
     @classmethod
     @contextlib.contextmanager
-    def opened(cls, job: Job, step: int, range_index: int, n_threads: int) -> Iterator["Sweep"]:
-        """Context manager: at its end, the states of all chunks are on disk."""
-        transfers = Transfers(job, step, n_threads)
+    def opened(cls, job: Job, step: int, range_index: int, shared: Arrays | None, n_threads: int) -> Iterator["Sweep"]:
+        """Context manager: at its end, the states of all chunks are on disk. ``shared``: see `SweepPhase`."""
+        transfers = Transfers(job, step, shared, n_threads)
         with transfers.opened():
             # Sweeps read the same parts of the model in each step.
             transfers.read_parts_ahead(list(transfers.pace.model_parts))
@@ -92,9 +92,9 @@ class Update:
 
     @classmethod
     @contextlib.contextmanager
-    def opened(cls, job: Job, step: int) -> Iterator["Update"]:
-        """Context manager: at its end, all updated blocks are on disk."""
-        transfers = Transfers(job, step)
+    def opened(cls, job: Job, step: int, shared: Arrays | None) -> Iterator["Update"]:
+        """Context manager: at its end, all updated blocks are on disk. ``shared``: see `SweepPhase`."""
+        transfers = Transfers(job, step, shared)
         with transfers.opened():
             yield cls(job, step, transfers)
 

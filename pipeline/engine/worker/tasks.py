@@ -127,6 +127,7 @@ class StoredModel:
     """The model that one step committed, read on demand.
 
     The watch measures the time of reading. ``read`` reads a part that is not in the cache, by default from the store.
+    ``shared`` are the shared arrays if the caller has them.
     """
 
     def __init__(
@@ -135,15 +136,19 @@ class StoredModel:
         step: int,
         watch: Stopwatch | None = None,
         read: Callable[[ModelPart], Arrays] | None = None,
+        shared: Arrays | None = None,
     ):
         self._job = job
         self._step = step
         self._watch = watch or Stopwatch()
         self._read = read or (lambda part: read_model(job, step, part))
+        self._shared = shared
 
     @property
     def shared(self) -> Arrays:
         """The shared arrays."""
+        if self._shared is not None:
+            return self._shared
         return self._load(SHARED)
 
     def block(self, index: int) -> Arrays:

@@ -21,9 +21,10 @@ from .tasks import SHARED, Job, ModelPart, Stopwatch, StoredModel, chunk_key, ke
 class Transfers:
     """Reads data before the threads of a worker need them, and writes results while the threads continue."""
 
-    def __init__(self, job: Job, step: int, n_threads: int = 1):
+    def __init__(self, job: Job, step: int, shared: Arrays | None, n_threads: int = 1):
         self._job = job
         self._step = step
+        self._shared = shared
         self._n_threads = n_threads
         self._data = job.open(job.data)
         self.pace = pace_of(job)
@@ -130,13 +131,15 @@ class Transfers:
                 read_parts[part] = None
             return self._read_part(part)
 
-        return StoredModel(self._job, self._step - 1, watch, read)
+        return StoredModel(self._job, self._step - 1, watch, read, self._shared)
 
     def read_parts_ahead(self, parts: Iterable[ModelPart]) -> None:
         """Start to read parts of the model that are not in the cache."""
         if not self.pace.reads_ahead:
             return
         for part in parts:
+            if part == SHARED and self._shared is not None:
+                continue
             key = (self._job.training, *part)
             if CACHE.get(key, version=self._step - 1) is not None:
                 continue

@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -12,7 +13,7 @@ import pytest
 from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.engine.cluster.sweep import workers_of
 from corpusmill.pipeline.engine.epoch import Training, _Engine, train
-from corpusmill.pipeline.engine.events import EpochFinished, ShardSwept
+from corpusmill.pipeline.engine.events import ShardSwept
 from corpusmill.pipeline.engine.executors import OnDask, Synchronous, TaskLost
 from corpusmill.pipeline.engine.run import RunStore
 from distributed import Client, LocalCluster, get_worker
@@ -90,20 +91,21 @@ def trained(corpus, folder, algorithm, executor=None, **options):
 
 
 class TaskCounter(SchedulerPlugin):
-    """Counts the tasks that finished."""
+    """Counts the tasks of each step that finished."""
 
     name = "task-counter"
 
     def __init__(self):
-        self.count = 0
+        self.counts = Counter()
 
     def transition(self, key, start, finish, *args, **kwargs):
-        self.count += start == "processing" and finish == "memory"
+        kind, _, step = str(key).split("-")[:3]
+        if kind in ("sweep", "update") and start == "processing" and finish == "memory":
+            self.counts[int(step)] += 1
 
 
 def train_and_count_tasks(corpus, folder, n_workers, threads):
-    """Train on a cluster of threads; return the model, and the number of tasks of each epoch after the first."""
-    counts = []
+    """Train on a cluster of threads; return the model, and the number of tasks of each step."""
     with (
         LocalCluster(
             n_workers=n_workers, threads_per_worker=threads, processes=False, dashboard_address=None
@@ -111,28 +113,23 @@ def train_and_count_tasks(corpus, folder, n_workers, threads):
         Client(cluster, set_as_default=False) as client,
     ):
         client.register_plugin(TaskCounter())
-
-        def count(event):
-            if isinstance(event, EpochFinished):
-                counts.append(
-                    client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.plugins["task-counter"].count)
-                )
-
-        found = trained(corpus, folder, Fragile(), OnDask(client), callbacks=[count], evaluate_every=0)
-    return found, np.diff(counts)
+        found = trained(corpus, folder, Fragile(), OnDask(client), evaluate_every=0)
+        counts = client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.plugins["task-counter"].counts)
+    return found, counts
 
 
 def test_an_epoch_takes_at_most_two_tasks_per_worker(corpus, expected, tmp_path):
     n_workers = 5
-    found, per_epoch = train_and_count_tasks(corpus, tmp_path / "run", n_workers, threads=1)
+    found, counts = train_and_count_tasks(corpus, tmp_path / "run", n_workers, threads=1)
     np.testing.assert_array_equal(found, expected)
-    assert np.all((n_workers < per_epoch) & (per_epoch <= 2 * n_workers)), per_epoch
+    assert sorted(counts) == [1, 2, 3]
+    assert all(n_workers < count <= 2 * n_workers for count in counts.values()), counts
 
 
 def test_an_epoch_on_one_worker_takes_one_task(corpus, expected, tmp_path):
-    found, per_epoch = train_and_count_tasks(corpus, tmp_path / "run", 1, threads=2)
+    found, counts = train_and_count_tasks(corpus, tmp_path / "run", 1, threads=2)
     np.testing.assert_array_equal(found, expected)
-    assert set(per_epoch) == {1}
+    assert counts == {1: 1, 2: 1, 3: 1}
 
 
 def test_all_workers_are_found_although_dask_describes_five(tmp_path):

@@ -308,7 +308,7 @@ class OnDask(Executor):
         run = phase.job.training
         seconds = self._shard_seconds.get(run, 0.0)
         sweep = ClusterSweep(self.client, phase, homes, seconds, on_swept, self._fail)
-        self._subscribe(swept_topic(phase), sweep.receive)
+        self._subscribe(swept_topic(phase), sweep.receiver)
 
         def look_around() -> None:
             meanwhile()

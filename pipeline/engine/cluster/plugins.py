@@ -36,6 +36,7 @@ SWEEP_PREFIX = "sweep-"
 class Lease(NamedTuple):
     """Positions of shards that the scheduler has assigned to a worker."""
 
+    address: str  # of the worker
     taken: list[int]
     upcoming: list[int]  # shards that the worker will probably take next
     is_last: bool  # whether no shard is left for anybody
@@ -96,11 +97,11 @@ class Leases(SchedulerPlugin):
         if found is None:
             return None
         if not threads:
-            return Lease([], [], False)
+            return Lease(address, [], [], False)
         positions = found.take(address, threads, least=least)
         if not positions:
             return None
-        return Lease(positions, found.upcoming(address, threads * MAX_AHEAD), not found.left)
+        return Lease(address, positions, found.upcoming(address, threads * MAX_AHEAD), not found.left)
 
     def begin(self, pool: str, address: str) -> bool:
         """Return whether a worker may begin to train its rows of a grid: once, while the pool is open."""
@@ -252,6 +253,8 @@ class Exchange(WorkerPlugin):
 
         ``first`` has the first shards, so that the worker need not request them.
         """
+        if first is not None and not self._may_use(first):
+            first = None
         with self._lock:
             if pool in self._pools:
                 # If a worker dies, Dask repeats its task on another worker, which may sweep this pool already.
@@ -269,6 +272,16 @@ class Exchange(WorkerPlugin):
         finally:
             with self._lock:
                 self._pools.remove(pool)
+
+    def _may_use(self, first: Lease) -> bool:
+        """Return whether this worker may sweep the first shards of a task: unless their worker has died.
+
+        Dask moves a task to an idle worker, but also repeats the task of a worker that died. A shard that kills workers
+        must not come with it: lost shards are swept again only a few times.
+        """
+        if first.address == self.worker.address:
+            return True
+        return sync(self.worker.loop, self.worker.scheduler.corpusmill_has_worker, address=first.address)
 
     def take(self, phase: SweepPhase, pool: str) -> Lease | None:
         """Request shards from the scheduler. While this worker is paused because its memory is full, wait."""

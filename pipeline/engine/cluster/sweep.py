@@ -111,9 +111,10 @@ class ClusterSweep:
         self._found: list[Contribution] = []
         self._finished = 0.0  # time at which the last task finished
 
-    def receive(self, message: object) -> None:
-        """Handle a message of a worker later, in the main thread."""
-        self._events.put(message)
+    @property
+    def receiver(self) -> Callable[[object], None]:
+        """Receives messages of workers. It does not refer to this object, whose futures keep deltas on the workers."""
+        return self._events.put
 
     @property
     def keys(self) -> list[str]:

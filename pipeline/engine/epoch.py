@@ -161,6 +161,8 @@ class _Engine:
 
     def _finish(self, step: int, rows: list[Metrics], pool: ThreadPoolExecutor) -> None:
         """Commit a step, and report the epoch if this was its last step; raise SweepStopped if a callback says so."""
+        # Not earlier: Dask sends messages in groups, 10 ms apart, and the next tasks should be in the first one.
+        self._last_sweep = None
         self._store_shared(step)
         self._commit(step, rows, pool)
         rounds = self.algorithm.rounds
@@ -279,8 +281,6 @@ class _Engine:
         epoch = self._epoch_of(step)
 
         def begin() -> None:
-            # Not earlier: Dask sends messages in groups, 10 ms apart, and the new tasks should be in the first one.
-            self._last_sweep = None
             finish_last()
             self._emit(EpochStarted(epoch, tuple(shards)))
 

@@ -58,7 +58,7 @@ class GroupNegatives(NamedTuple):
 
 
 def number_of_groups(rows: int, columns: int) -> int:
-    """Return G for a cell with so many rows of W_in and of W_out: a power of two, the same on every device."""
+    """Return G for a cell with these numbers of rows of W_in and of W_out: a power of two, the same on every device."""
     groups = 1
     while 2 * groups <= GROUPS and 2 * groups * GROUP_ROWS <= min(rows, columns):
         groups *= 2
@@ -67,13 +67,13 @@ def number_of_groups(rows: int, columns: int) -> int:
 
 @kernel(inline="always")
 def group_of(row: int, turn: int, n_groups: int) -> np.int64:
-    """Return the group of a row, for the ``turn`` of the cell's rows of W_in or of W_out."""
+    """Return the group of a row, for the ``turn`` of the cell's rows of W_in or of W_out: int64."""
     return (np.int64(row) + np.int64(row) // n_groups * turn) & (n_groups - 1)
 
 
 @kernel
 def turns_of(key: np.uint64, n_groups: int) -> tuple[np.int64, np.int64]:
-    """Return the turns of a cell's rows of W_in and of W_out, from the cell's key."""
+    """Return the turns of a cell's rows of W_in and of W_out, from the cell's key: two int64."""
     last = np.uint64(n_groups - 1)
     return np.int64(draw(key, TURN_IN) & last), np.int64(draw(key, TURN_OUT) & last)
 

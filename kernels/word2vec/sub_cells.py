@@ -151,7 +151,10 @@ def _select_group(table: np.ndarray, c: int, turn: int, n_groups: int, own: np.n
 def options_of_sub_cell(
     options: CellOptions, negatives: GroupNegatives, bounds: np.ndarray, diagonal: int, row: int, column: int
 ) -> CellOptions:
-    """Return the options of the sub-cell (row, column) of a cell with these options. ``diagonal`` is its number."""
+    """Return the options of a sub-cell, given its row, its column and the number of its diagonal.
+
+    ``options`` are those of the cell, and ``bounds`` (G * G + 1,) int64 those of `split_cell`.
+    """
     n_groups = len(negatives.weights)
     number = row * n_groups + column
     n_own = bounds[number + 1] - bounds[number]

@@ -1,4 +1,4 @@
-"""Binary search in prefix sums. It compiles ten times as fast as ``np.searchsorted``, which also sorts NaN and complex.
+"""Binary search in ascending numbers. It compiles ten times as fast as ``np.searchsorted``, which also sorts NaN and complex.
 
 Reference implementation: ``np.searchsorted``.
 """
@@ -10,7 +10,7 @@ from .jit import kernel
 
 @kernel(forceinline=True)
 def rank(values: np.ndarray, n: int, x: float) -> np.int64:
-    """Return how many of the first ``n`` ascending ``values``, (m,) float64 or int64 with m >= n, are at most ``x``."""
+    """Return how many of the first ``n`` ascending ``values``, (m,) float64, int64 or uint32, are at most ``x``."""
     low = np.int64(0)
     high = np.int64(n)
     while low < high:

@@ -219,7 +219,8 @@ def _sweep_dense(
     K = len(model.alpha)
     width = padded(K)
     alpha = np.zeros(width, np.float32)
-    alpha[:K] = model.alpha
+    for k in range(K):
+        alpha[k] = model.alpha[k]
     sums = np.empty(width, np.float32)
     word = _new_word(K)
     phi, counts, place, topics, _ = word
@@ -307,7 +308,8 @@ def _sweep_sparse(
     K = len(alpha)
     word = _new_word(K)
     phi, counts, place, word_topics, weights = word
-    phi[:K] = beta * inverse
+    for k in range(K):
+        phi[k] = beta * inverse[k]
     sums = np.empty(padded(K), np.float32)
     word_sums = np.empty(K + LANES, np.float32)
     for s in range(len(order.word_ids)):

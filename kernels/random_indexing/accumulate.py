@@ -137,7 +137,8 @@ def _accumulate(
     for p in range(len(pieces)):
         word, lo, hi = pieces[p]
         row = cells[word * dimension : (word + 1) * dimension + 2 * halo]
-        saved[:] = row[:halo]
+        for k in range(halo):
+            saved[k] = row[k]
         _collect(tokens.text, tokens.occurrences[lo:hi], window.offsets, buffer)
         # The null term has a count from the start. So it is never new, and is not listed.
         count[null] = 1

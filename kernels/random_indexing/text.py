@@ -21,6 +21,7 @@ import numpy as np
 from .. import random
 from ..chunk import Chunk
 from ..jit import kernel
+from ..search import rank
 
 HALF = np.uint32(16)
 #: Sums of tf log2 tf are kept as integers in this unit, so that adding and subtracting documents is exact.
@@ -204,8 +205,8 @@ def word_statistics(ids: np.ndarray, word_ids: np.ndarray, word_ptr: np.ndarray,
     """
     out = np.zeros((len(ids), 3), np.int64)
     for s in range(len(word_ids)):
-        row = np.searchsorted(ids, word_ids[s])
-        if row == len(ids) or ids[row] != word_ids[s]:
+        row = rank(ids, len(ids), word_ids[s]) - 1
+        if row < 0 or ids[row] != word_ids[s]:
             continue
         lo, hi = word_ptr[s], word_ptr[s + 1]
         out[row, 0] += hi - lo

@@ -1,4 +1,6 @@
-"""Binary search in ascending numbers. It compiles ten times as fast as ``np.searchsorted``, which also sorts NaN and complex.
+"""Binary search in ascending numbers.
+
+It compiles ten times as fast as ``np.searchsorted``, which also has an order for NaN and for complex numbers.
 
 Reference implementation: ``np.searchsorted``.
 """

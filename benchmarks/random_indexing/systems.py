@@ -38,12 +38,16 @@ def in_threads(function, arguments, threads: int = THREADS) -> tuple[list, float
 # --- sparse seeds ---
 
 
-def ours(chunk, text: Text, dimension: int, pairs: int) -> np.ndarray:
-    """Sum the contexts of one chunk as a sweep does; return word ids and rows."""
+def ours(chunk, text: Text, dimension: int, pairs: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Sum the contexts of one chunk as a sweep does; return word ids and rows, of frequent and of rare words."""
     window = ri_text.make_window(RADIUS, "permutation")
     tokens = ri_text.prepare_tokens(chunk, np.ones(len(text.words), bool), RADIUS)
     seeds = ri_text.make_seeds(text.hashes[tokens.ids], SALT, dimension, pairs)
-    return tokens.ids, ri.accumulate(tokens, window, seeds, dimension)
+    rare = ri.rare_words(tokens, window)
+    return [
+        (tokens.ids[~rare], ri.accumulate(tokens, window, seeds, dimension, ~rare)),
+        (tokens.ids[rare], ri.accumulate(tokens, window, seeds, dimension, rare, np.int8)),
+    ]
 
 
 @numba.njit(nogil=True, cache=True)

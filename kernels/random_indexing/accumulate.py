@@ -12,6 +12,9 @@ A rotation adds the shift to the index, without a test or a modulo. The index ma
 before or after the word's row, where the rows of the previous and the next word are. When the word is complete, `_wrap`
 adds these cells to the other end of its own row and restores the other rows.
 
+Most words are rare in a chunk, and reaching their rows in memory takes longer than the additions. So their sums have
+one byte each if they fit (`rare_words`).
+
 Layout: the occurrences of a word are cut into pieces of at most PIECE. A sparse seed is ``pairs`` uint32, each with the
 position of a +1 in its lower half and of a -1 in its upper half. Dense seeds are slabs of WIDTH columns, so that the
 frequent rows of a slab stay in the second-level cache.
@@ -98,23 +101,46 @@ def _tally(neighbours: np.ndarray, n: int, weight: int, count: np.ndarray, touch
 # --- sparse seeds ---
 
 
-def accumulate(tokens: Tokens, window: Window, seeds: np.ndarray, dimension: int) -> np.ndarray:
+def accumulate(
+    tokens: Tokens,
+    window: Window,
+    seeds: np.ndarray,
+    dimension: int,
+    wanted: np.ndarray | None = None,
+    dtype: type[np.signedinteger] = np.int32,
+) -> np.ndarray:
     """Sum equation 2.7 over the words of ``tokens.occurrence_ptr``: (words, dimension) int32, exactly.
 
     ``seeds`` (items, pairs) uint32, one row per number that occurs in the text. Raises OverflowError if a word is so
-    frequent in the chunk that a sum might reach 2^31.
+    frequent in the chunk that a sum might reach 2^31. With the mask ``wanted`` (words,) bool, only the rows of these
+    words are summed and returned. ``dtype`` may be int8 for `rare_words`.
     """
-    most = int(np.diff(tokens.occurrence_ptr).max(initial=0)) * int(window.weights.sum())
+    if wanted is None:
+        wanted = np.ones(len(tokens.occurrence_ptr) - 1, bool)
+    most = int(_largest_sums(tokens, window)[wanted].max(initial=0))
     if most > INT32_MAX:
         raise OverflowError(
             f"a word's sums in one chunk can reach {most}, above 2^31 - 1: ingest with a smaller chunk_tokens"
         )
-    saved = np.zeros(window.halo, np.int32)
-    cells = np.zeros((len(tokens.occurrence_ptr) - 1) * dimension + 2 * window.halo, np.int32)
+    pieces = cut_pieces(tokens.occurrence_ptr)
+    pieces = pieces[wanted[pieces[:, 0]]]
+    pieces[:, 0] = (np.cumsum(wanted) - 1)[pieces[:, 0]]
+    saved = np.zeros(window.halo, dtype)
+    cells = np.zeros(np.count_nonzero(wanted) * dimension + 2 * window.halo, dtype)
     # A tuple, because its length is part of its type: the compiler unrolls the loop over a seed.
     pairs = tuple(range(seeds.shape[1]))
-    _accumulate(tokens, cut_pieces(tokens.occurrence_ptr), window, seeds.ravel(), pairs, dimension, saved, cells)
+    _accumulate(tokens, pieces, window, seeds.ravel(), pairs, dimension, saved, cells)
     return cells[window.halo : len(cells) - window.halo].reshape(-1, dimension)
+
+
+def rare_words(tokens: Tokens, window: Window) -> np.ndarray:
+    """Return which words are so rare in the chunk that each of their sums fits in an int8: (words,) bool."""
+    return _largest_sums(tokens, window) <= np.iinfo(np.int8).max
+
+
+def _largest_sums(tokens: Tokens, window: Window) -> np.ndarray:
+    """Return a bound of the absolute sums of each word: (words,) int64. Positions of a seed differ."""
+    return np.diff(tokens.occurrence_ptr) * int(window.weights.sum())
 
 
 @kernel

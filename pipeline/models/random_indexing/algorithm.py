@@ -31,7 +31,8 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
 
     There is no state. A block of the model has sums (rows, D) int32, statistics (rows, 3) int64, and after a second
     epoch vectors (rows, D) float32. The shared arrays are the words' hashes and the mask of the words that are kept. A
-    delta has the rows of the words that occur in its chunks.
+    delta has the rows of the words that occur in its chunks. The delta of one chunk may have the sums of ``rare`` words
+    (rows,) bool in ``rare_sums`` (rare rows, D) int8; ``sums`` then has those of the other words.
     """
 
     name: ClassVar[str] = "random-indexing"
@@ -113,7 +114,7 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
         delta: Arrays = {"rows": ids - np.uint32(first)}
         if address.epoch == 1:
             # Seeds depend only on the seed of the run, so that models of different corpora can be added.
-            delta["sums"] = self._sum_seeds(model.shared, chunk, focus, random.key(address.seed))
+            delta |= self._sum_seeds(model.shared, chunk, focus, random.key(address.seed))
             delta["statistics"] = ri_text.word_statistics(ids, chunk.word_ids, chunk.word_ptr, chunk.docs)
         else:
             delta["sums"] = self._sum_rows(model, focus)
@@ -124,8 +125,8 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
             sums["documents"] = np.int64(chunk.n_documents)
         return SweepResult(None, [delta], sums)
 
-    def _sum_seeds(self, shared: Arrays, chunk: Chunk, focus: ri_text.Tokens, salt: np.uint64) -> np.ndarray:
-        """Return the sums of sparse seeds over the neighbours of the words in focus: (rows, D) int32."""
+    def _sum_seeds(self, shared: Arrays, chunk: Chunk, focus: ri_text.Tokens, salt: np.uint64) -> Arrays:
+        """Return the sums of sparse seeds over the neighbours of the words in focus, as parts of a delta."""
         if self.contexts == "documents":
             # A word's only neighbour is the document that it occurs in.
             focus = focus._replace(text=ri_text.document_numbers(chunk))
@@ -135,7 +136,14 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
         seeds = ri_text.make_seeds(hashes, salt, self.dimension, self.seed_length // 2)
         module = kernels("random_indexing.accumulate", self.device)
         try:
-            return module.accumulate(focus, self.window, seeds, self.dimension)
+            if module is not ri:
+                return {"sums": module.accumulate(focus, self.window, seeds, self.dimension)}
+            rare = ri.rare_words(focus, self.window)
+            return {
+                "sums": ri.accumulate(focus, self.window, seeds, self.dimension, ~rare),
+                "rare": rare,
+                "rare_sums": ri.accumulate(focus, self.window, seeds, self.dimension, rare, np.int8),
+            }
         except OverflowError as error:
             raise DataError(f"chunk {chunk.number}: {error}") from None
 
@@ -171,8 +179,8 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
         is_first_epoch = "sums" not in block
         size = int(block["size"]) if is_first_epoch else len(block["sums"])
         summed = {}
-        for name in delta.keys() - {"rows"}:
-            summed[name] = _checked(ri.sum_at, size, [(delta["rows"], delta[name])])
+        for name in delta.keys() & SUMMED:
+            summed[name] = _checked(ri.sum_at, size, _parts(delta, name, delta["rows"]))
         totals = {"rows": np.int64(len(delta["rows"]))}
         if is_first_epoch:
             return summed, totals
@@ -206,6 +214,8 @@ def last_rows(block: Arrays) -> np.ndarray:
     return block["sums"]
 
 
+#: The arrays of a delta that are added, row by row.
+SUMMED = frozenset({"sums", "statistics"})
 #: Sums rows at their positions; see `ri.sum_at`.
 SumAt = Callable[[int, Sequence[tuple[np.ndarray, np.ndarray]]], np.ndarray]
 
@@ -215,11 +225,20 @@ def _merged(left: Arrays, right: Arrays, sum_at: SumAt) -> Arrays:
     rows = np.union1d(left["rows"], right["rows"])
     merged: Arrays = {"rows": rows}
     places: list[np.ndarray] = [np.searchsorted(rows, delta["rows"]) for delta in (left, right)]  # type: ignore[misc]
-    for name in left.keys() - {"rows"}:
+    for name in left.keys() & SUMMED:
         # Statistics are small, and always on the host.
         function = sum_at if name == "sums" else ri.sum_at
-        merged[name] = _checked(function, len(rows), [(places[0], left[name]), (places[1], right[name])])
+        parts = _parts(left, name, places[0]) + _parts(right, name, places[1])
+        merged[name] = _checked(function, len(rows), parts)
     return merged
+
+
+def _parts(delta: Arrays, name: str, places: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return arrays of a delta, and the places of their rows. Sums of rare words may be in an array of their own."""
+    if name != "sums" or "rare" not in delta:
+        return [(places, delta[name])]
+    rare = delta["rare"]
+    return [(places[~rare], delta["sums"]), (places[rare], delta["rare_sums"])]
 
 
 def _checked(sum_at: SumAt, n_rows: int, parts: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:

@@ -36,6 +36,20 @@ def train_dense(chunks, n_words, window, rows, blocks=1):
     return out
 
 
+@settings(max_examples=40)
+@given(docs=corpora, radius=st.integers(1, 6), dimension=st.sampled_from([8, 9, 61]))
+def test_rare_words_have_the_same_sums_in_one_byte(docs, radius, dimension):
+    window = ri_text.make_window(radius, "permutation", "linear")
+    tokens = ri_text.prepare_tokens(chunk_of(docs * 3), np.ones(9, bool), window.reach)
+    seeds = ri_text.make_seeds(hashes_of(9)[tokens.ids], SALT, dimension, 2)
+    rare = ri.rare_words(tokens, window)
+    all_sums = ri.accumulate(tokens, window, seeds, dimension)
+    small = ri.accumulate(tokens, window, seeds, dimension, rare, np.int8)
+    assert small.dtype == np.int8
+    np.testing.assert_array_equal(small, all_sums[rare])
+    np.testing.assert_array_equal(ri.accumulate(tokens, window, seeds, dimension, ~rare), all_sums[~rare])
+
+
 @settings(max_examples=60)
 @given(
     docs=corpora,

@@ -4,10 +4,17 @@
 random indexing have those of merging and forgetting.
 """
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from corpusmill import LDA, NMF, Node2Vec, RandomIndexing, Word2Vec, ingest
+from corpusmill.kernels.simd import tiles
 from corpusmill.pipeline.ingest.options import IngestOptions
+from distributed import Client, LocalCluster
+from helpers import small_kernels
 from helpers.documents import BOATS_AND_BREAD
 from helpers.models import bits
 
@@ -21,6 +28,8 @@ ESTIMATORS = {
 }
 #: Largest relative difference of floating-point numbers that were summed in another order.
 TOLERANCE = 1e-4
+#: The same for one kernel whose sums run in vectors of another width.
+WIDTH_TOLERANCE = 1e-5
 
 
 def write_files(folder, cuts):
@@ -90,3 +99,31 @@ def test_permuted_documents_get_the_same_rows(kind):
 def test_a_document_that_is_alone_gets_the_same_row_of_lda_as_among_others():
     model = ESTIMATORS["lda"]().fit(DOCUMENTS)
     np.testing.assert_allclose(model.transform(DOCUMENTS[:1]), model.transform(DOCUMENTS)[:1], rtol=TOLERANCE)
+
+
+@pytest.mark.skipif(tiles.BITS < 512, reason="a processor without AVX-512 has no other width to compare with")
+def test_vectors_of_another_width_give_nearly_the_same_numbers(tmp_path):
+    # The instructions of Haswell have vectors of 256 bits. The cache is empty, so all kernels are compiled for them.
+    other = {"NUMBA_CPU_NAME": "haswell", "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    out = tmp_path / "results.npz"
+    subprocess.run([sys.executable, small_kernels.__file__, out], check=True, env=os.environ | other)
+    found = np.load(out)
+    for name, expected in small_kernels.results().items():
+        np.testing.assert_allclose(found[name], expected, rtol=WIDTH_TOLERANCE, atol=1e-6, err_msg=name)
+
+
+@pytest.fixture(scope="module")
+def eight_workers():
+    """Yield a client of eight workers, which are threads of this process."""
+    options = {"threads_per_worker": 1, "processes": False, "dashboard_address": None}
+    with LocalCluster(n_workers=8, **options) as cluster, Client(cluster, set_as_default=False) as client:
+        yield client
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_eight_workers_give_the_same_bits_as_one_process(kind, eight_workers, tmp_path):
+    corpus = ingest(DOCUMENTS, str(tmp_path / "corpus"), IngestOptions(chunk_tokens=20))
+    assert len(corpus.chunks) >= 8
+    one = ESTIMATORS[kind]().fit(corpus)
+    eight = ESTIMATORS[kind]().fit(corpus, client=eight_workers)
+    assert bits(one) == bits(eight)

@@ -1,6 +1,7 @@
 """Write numbers, durations and names for people."""
 
 import math
+import re
 
 #: A minus sign (U+2212), which is as wide as a digit. A hyphen is narrower.
 MINUS_SIGN = "\u2212"
@@ -9,6 +10,8 @@ MEASURES = ("c_v", "u_mass")
 
 #: Units of bytes, the largest first.
 _BINARY_UNITS = {"PiB": 2**50, "TiB": 2**40, "GiB": 2**30, "MiB": 2**20, "kiB": 2**10}
+#: Control characters, and those that change the direction of text. An escape that begins a colour is none.
+_CONTROLS = re.compile(r"(?!\x1b\[[0-9;]*m)[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def format_number(number: float) -> str:
@@ -78,3 +81,8 @@ def format_duration(seconds: float) -> str:
     if minutes < 60:
         return f"{minutes} min {rest} s" if rest else f"{minutes} min"
     return f"{minutes // 60} h {minutes % 60} min"
+
+
+def without_controls(text: str) -> str:
+    """Replace characters that control a terminal by their escapes, except line feeds, tabs and colours."""
+    return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)

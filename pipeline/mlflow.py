@@ -9,6 +9,7 @@ from importlib.metadata import version
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from ..configs.redact import redact_urls
 from ..io.stores.store import DataError, JsonObject, to_json
 from .engine.algorithm import Metrics
 from .engine.events import EpochFinished, Event, RunFinished, RunStarted
@@ -118,7 +119,9 @@ class MLflowCallback:
         if self.run_id:
             self._client.update_run(self.run_id, status="RUNNING")
         else:
-            self.run_id = self._create({"corpusmill.run": run.store.absolute, "corpusmill.model": meta["algorithm"]})
+            self.run_id = self._create(
+                {"corpusmill.run": redact_urls(run.store.absolute), "corpusmill.model": meta["algorithm"]}
+            )
             run.store.write_json(LINK, {"run_id": self.run_id})
         self._is_running = True
         self._log_parameters(_parameters(meta))
@@ -213,7 +216,7 @@ class MLflowCallback:
 
     def _log_version(self, url: str, facts: Mapping[str, object]) -> None:
         number = str(facts["version"])
-        tags = {"corpusmill.versions": url, "corpusmill.model_version": number}
+        tags = {"corpusmill.versions": redact_urls(url), "corpusmill.model_version": number}
         if not self.run_id:
             self.run_id = self._find(tags)
         if not self.run_id:

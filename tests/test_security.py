@@ -87,6 +87,19 @@ def test_a_stored_model_cannot_name_files_outside_its_folder(capsys):
     assert "lies outside the store" in capsys.readouterr().err
 
 
+def test_words_and_names_of_files_do_not_control_the_terminal(capsys):
+    title = "\x1b]0;owned\x07"  # sets the title of a terminal's window
+    write_day(1, [f"{BOATS} {title}", BREAD] * 8)
+    Path(f"{title}.jsonl").write_text("{")
+    assert call("run", "my.yaml", "--set", "run.model=model") == 0
+    assert call("topics", "model", "--words", "50") == 0
+    assert call("ingest", f"{title}.jsonl", "other") == 4
+    printed = capsys.readouterr()
+    assert r"\x1b]0;owned\x07" in printed.out
+    assert r"\x1b]0;owned\x07.jsonl" in printed.err
+    assert title not in printed.out + printed.err
+
+
 def test_names_and_keys_of_documents_are_data_and_never_paths_or_commands():
     hostile_names = ["$(touch owned).jsonl", "a; touch owned.jsonl", "..evil.jsonl", "new\nline.jsonl"]
     for name in hostile_names:

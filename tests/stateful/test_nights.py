@@ -72,11 +72,15 @@ class NightsMachine(RuleBasedStateMachine):
 
     # --- files ---
 
-    @initialize(texts=TEXTS)
-    def begin(self, texts):
+    @initialize(texts=TEXTS, nights=st.integers(0, 3))
+    def begin(self, texts, nights):
+        """Publish some versions first, because random steps alone seldom make several."""
         self.write("a", texts)
         for folder in ("versions", "batches", "runs"):
             Path("models", folder, "mine").mkdir(parents=True)
+        for night in range(nights):
+            self.write("b", texts * (night + 1))
+            self.retrain(keep=9)
 
     @rule(name=FILES, texts=TEXTS)
     def write(self, name, texts):

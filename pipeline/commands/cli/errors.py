@@ -6,6 +6,7 @@ from enum import IntEnum
 import click
 
 from ....configs.redact import redact_urls
+from ...formatting import without_controls
 from .signals import Terminated
 
 #: The extra that installs a library, by the library's name.
@@ -116,7 +117,8 @@ def _message_of(error: BaseException) -> str:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    # The message may quote a file or the name of one.
+    return without_controls(" ".join(text.split()))
 
 
 def _system_message(error: OSError) -> str:

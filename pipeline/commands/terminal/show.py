@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ...formatting import format_bytes, format_duration, format_number, label, pluralize
+from ...formatting import format_bytes, format_duration, format_number, label, pluralize, without_controls
 
 # Only for annotations: these modules load numpy, and `corpusmill --help` must not wait for that.
 if TYPE_CHECKING:
@@ -31,6 +31,11 @@ def result(found: Mapping[str, object], as_json: bool, show: Callable[[], None])
         click.echo(json.dumps(found))
     else:
         show()
+
+
+def _echo(text: str = "") -> None:
+    """Print text that may contain words, keys and names of files, which must not control the terminal."""
+    click.echo(without_controls(text))
 
 
 def corpus(found: "IngestResult") -> None:
@@ -89,16 +94,16 @@ def topics(found: "Sequence[Topic]", most: int | None = None) -> None:
     """Print one line per topic, for the first ``most`` topics."""
     if not found:
         return
-    click.echo("\n topic   size  words")
+    _echo("\n topic   size  words")
     for topic in found[:most]:
         words = " ".join(entry["word"] for entry in topic["words"])
         name = ""
         if "name" in topic:
             name = click.style(f"{topic['name']}: ", bold=True)
-        click.echo(f"{topic['topic']:>6}  {topic['size']:>5.1%}  {name}{words}")
+        _echo(f"{topic['topic']:>6}  {topic['size']:>5.1%}  {name}{words}")
     if most is not None and len(found) > most:
-        click.echo(f"        and {len(found) - most:,} smaller ones")
-    click.echo()
+        _echo(f"        and {len(found) - most:,} smaller ones")
+    _echo()
 
 
 def retraining(found: "RetrainResult") -> None:
@@ -169,13 +174,13 @@ def _files(title: str, urls: Sequence[str], note: str = "") -> None:
 
 def versions(found: "Sequence[VersionRow]") -> None:
     """Print one line per version."""
-    click.echo("version  made                  files    new  changed  removed     score  state")
+    _echo("version  made                  files    new  changed  removed     score  state")
     for row in found:
         made = row["made"].replace("T", " ").partition("+")[0]
         score = ""
         if row["score"] is not None:
             score = f"{row['score']:.5g}"
-        click.echo(
+        _echo(
             f"{row['version']:>7}  {made:<19} {row['partitions']:>7,} {row['added']:>6,} {row['changed']:>8,} "
             f"{row['removed']:>8,} {score:>9}  {row['state']}"
         )
@@ -199,7 +204,7 @@ def version_diff(found: "VersionDiff") -> None:
 
 def _topic_changes(found: "VersionDiff") -> None:
     _line("drift", f"{found['mean_drift']:.3f} on average")
-    click.echo("\n topic    was  drift   size  words")
+    _echo("\n topic    was  drift   size  words")
     for change in found["topics"][:MAX_TOPICS]:
         # A new topic has no match in the old model, and no drift.
         was = "new"
@@ -216,9 +221,9 @@ def _topic_changes(found: "VersionDiff") -> None:
         elif "name_before" in change:
             # A fresh model has no names. Those of the matched topics help to find the old ones.
             words.insert(0, click.style(f"(was {change['name_before']})", bold=True))
-        click.echo(f"{change['topic']:>6} {was:>6}  {drift:>5} {change['size']:>6.1%}  {' '.join(words)}{left}")
+        _echo(f"{change['topic']:>6} {was:>6}  {drift:>5} {change['size']:>6.1%}  {' '.join(words)}{left}")
     if len(found["topics"]) > MAX_TOPICS:
-        click.echo(f"       and {len(found['topics']) - MAX_TOPICS:,} with a smaller drift")
+        _echo(f"       and {len(found['topics']) - MAX_TOPICS:,} with a smaller drift")
 
 
 def _neighbour_changes(found: "VersionDiff") -> None:
@@ -227,7 +232,7 @@ def _neighbour_changes(found: "VersionDiff") -> None:
     for change in found["moved"]:
         now = [word for word in change["now"] if word not in change["before"]]
         before = [word for word in change["before"] if word not in change["now"]]
-        click.echo(
+        _echo(
             f"{change['word']:>16}  {change['kept']:>4.0%}  now {' '.join(now[:MAX_NEIGHBOURS])}  "
             f"before {' '.join(before[:MAX_NEIGHBOURS])}"
         )
@@ -237,24 +242,24 @@ def similar(found: "Sequence[Similar]") -> None:
     """Print one word or document per line, nearest first."""
     for entry in found:
         name = entry.get("word") or entry.get("document")
-        click.echo(f"{entry['similarity']:.4f}  {name}")
+        _echo(f"{entry['similarity']:.4f}  {name}")
 
 
 def finding(found: "Finding") -> None:
     """Print what a check found on one line."""
     status = click.style(f"{found['status']:<9}", fg=STATUS_COLOURS[found["status"]])
-    click.echo(status + click.style(f"{found['check']:<15}", bold=True) + found["text"])
+    _echo(status + click.style(f"{found['check']:<15}", bold=True) + found["text"])
 
 
 def facts(found: Mapping[str, object]) -> None:
     """Print one named value per line."""
     width = max(len(name) for name in found) + 2
     for name, value in found.items():
-        click.echo(click.style(f"{label(name):<{width}}", bold=True) + _value(name, value))
+        _echo(click.style(f"{label(name):<{width}}", bold=True) + _value(name, value))
 
 
 def _line(title: str, text: str) -> None:
-    click.echo(click.style(f"{title:<10}", bold=True) + text)
+    _echo(click.style(f"{title:<10}", bold=True) + text)
 
 
 def _held_out_label(measure: str) -> str:

@@ -50,6 +50,12 @@ shutil.copy(FOLDER / "extensions" / "console.py", profile / "profile_default" / 
 # Each kernel would warn that its connection on this machine is not encrypted.
 (profile / "profile_default" / "ipython_kernel_config.py").write_text("c.IPKernelApp.log_level = 'ERROR'\n")
 os.environ["IPYTHONDIR"] = str(profile)
+# A worker that notices late that its cluster was closed would log an error.
+os.environ["DASK_LOGGING__DISTRIBUTED"] = "critical"
+# MLflow's and BERTopic's progress bars need widgets.
+os.environ["MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR"] = "false"
+os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
+os.environ["PYTHONWARNINGS"] = "ignore:IProgress not found"
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 os.environ["COLUMNS"] = "100"
 # Pages that a cell makes, such as the explorer, are written here and copied into the site.

@@ -130,7 +130,7 @@ def _last_model(url: str) -> Estimator | None:
     except DataError:
         return None
     # Names of topics are stored with the saved model.
-    model.adopt_names(RunStore(url).meta["config"].get("run", {}).get("model") or f"{url.rstrip('/')}/model")
+    model._adopt_names(RunStore(url).meta["config"].get("run", {}).get("model") or f"{url.rstrip('/')}/model")
     return model
 
 

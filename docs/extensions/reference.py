@@ -197,10 +197,15 @@ RECORDS = Path(__file__).parents[1] / "measurements" / "benchmarks"
 def benchmarks():
     """Return a table of ratios for each record, with the command, the machine, the date and the versions."""
     parts = []
-    for path in sorted(RECORDS.glob("*.json")):
-        record = json.loads(path.read_text())
-        parts += describe_record(record)
+    for path in sorted(RECORDS.glob("*.json"), key=place_on_page):
+        parts += describe_record(json.loads(path.read_text()))
     return "\n".join(parts)
+
+
+def place_on_page(path):
+    """Return a sort key: the models first, in the order of the other pages."""
+    known = ("lda", "cells", "nmf", "word2vec", "node2vec", "random-indexing")
+    return known.index(path.stem) if path.stem in known else len(known), path.stem
 
 
 def describe_record(record):
@@ -208,14 +213,15 @@ def describe_record(record):
     machine = record["machine"]
     versions = ", ".join(f"{name} {number}" for name, number in record["versions"].items())
     yield f"### {record['title']}\n"
-    yield f"| {record['unit']} | corpusmill | compared with | | corpusmill is faster by |\n|---|---|---|---|---|"
+    yield f"| {record['unit']} | corpusmill | compared with | its rate | ratio |\n|---|---|---|---|---|"
     for case, ratios in record["ratios"].items():
         speeds = record["rates"][case]
         for number, (system, ratio) in enumerate(ratios.items()):
             first = [cell(case), short_number(speeds["corpusmill"])] if number == 0 else ["", ""]
             shown = f"**{ratio:.3g}**" if ratio < 1000 else f"**{ratio:,.0f}**"
             yield "| " + " | ".join([*first, cell(system), short_number(speeds[system]), shown]) + " |"
-    yield f"\n```console\n$ {record['command']}\n```\n"
+    yield f"\n{record['note']}\n"
+    yield f"```console\n$ {record['command']}\n```\n"
     yield f"{record['date']}, {machine['cores']} cores of {machine['processor']}, {machine['system']}. {versions}.\n"
 
 

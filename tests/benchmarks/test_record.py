@@ -17,6 +17,7 @@ PARTS = {
     "machine": dict,
     "versions": dict,
     "unit": str,
+    "note": str,
     "rates": dict,
     "ratios": dict,
 }
@@ -55,5 +56,6 @@ def test_the_command_of_a_record_is_the_one_that_is_measured(path):
     record = json.loads(path.read_text())
     benchmark = BENCHMARKS[path.stem]
     assert record["command"] == f"python -m {benchmark.arguments}"
-    assert (record["title"], record["unit"]) == (benchmark.title, benchmark.unit)
+    described = (record["title"], record["unit"], record["note"])
+    assert described == (benchmark.title, benchmark.unit, benchmark.note)
     assert find_spec(shlex.split(benchmark.arguments)[0]) is not None

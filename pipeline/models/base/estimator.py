@@ -426,13 +426,13 @@ class Estimator(Transformer, ABC):
         if self._topic_names:
             write_names(url, arrays, self._topic_names)
         else:
-            self.adopt_names(url)
+            self._adopt_names(url)
         for name in store.names():
             if name.startswith("arrays-") and name != arrays:
                 store.delete(name)
         self.saved_at = store.absolute
 
-    def adopt_names(self, url: str) -> None:
+    def _adopt_names(self, url: str) -> None:
         """Take the names that users gave to the topics of this same model at ``url``, if they did."""
         self._topic_names = read_names(url, f"arrays-{self._fitted().digest()}")
 

@@ -9,17 +9,19 @@ import click
 from numba import config
 
 from benchmarks.common import JSON, QUICK, open_session
+from benchmarks.gpu.blocks import quality
 from benchmarks.gpu.lda import lda
 from benchmarks.gpu.measure import copy_rate, print_row, simulate
 from benchmarks.gpu.nmf import nmf
 from benchmarks.gpu.prediction import predict
+from benchmarks.gpu.race import race
 from benchmarks.gpu.random_indexing import random_indexing
 from benchmarks.gpu.walks import walks
 from benchmarks.gpu.word2vec import word2vec
 from benchmarks.papers.aga_lda import aga
 from benchmarks.papers.full_register import ring
 
-#: Commands that need a GPU or the simulator.
+#: Commands that need a GPU or the simulator. "race" and "quality" are not among them: they need data, and take long.
 ON_DEVICE = ["copy", "lda", "aga", "nmf", "word2vec", "ring", "random-indexing", "walks"]
 ANYWHERE = ["predict"]
 
@@ -86,7 +88,7 @@ def copy(session):
     print_row("copy", "GB/s", copy_rate(session) / 1e9)
 
 
-MODELS = (lda, aga, nmf, word2vec, ring, random_indexing, walks, predict)
+MODELS = (lda, aga, nmf, word2vec, ring, random_indexing, walks, race, quality, predict)
 for command in MODELS:
     main.add_command(command)
 

@@ -121,6 +121,7 @@ def simulate() -> None:
     from corpusmill.kernels.cuda.nmf import tiled as nmf_tiled
     from corpusmill.kernels.cuda.node2vec import walks
     from corpusmill.kernels.cuda.random_indexing import accumulate as random_indexing
+    from corpusmill.kernels.cuda.word2vec import cells
     from corpusmill.kernels.cuda.word2vec import skip_gram as word2vec
 
     from benchmarks.papers import random_indexing_passes as passes
@@ -130,6 +131,6 @@ def simulate() -> None:
     warnings.filterwarnings("ignore", "overflow encountered")  # NumPy warns, a device does not
     lda.WARPS = lda.BLOCKS = document_counts.WARPS = document_counts.BLOCKS = word_counts.BLOCKS = 1
     nmf_products.BLOCKS = word2vec.BLOCKS = 1
-    with_threads = (document_counts, word_counts, nmf, nmf_tiled, random_indexing, passes, walks, word2vec)
+    with_threads = (document_counts, word_counts, nmf, nmf_tiled, random_indexing, passes, walks, word2vec, cells)
     for module in (*with_threads, vector_lengths):
         module.THREADS = 32

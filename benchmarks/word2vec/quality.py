@@ -254,7 +254,8 @@ def scores(trained, pairs, folder):
     row_of = {word: row for row, word in enumerate(trained.words)}
     rows = np.array([row_of[word] for word in pairs.words])
     W_in, W_out = (np.ascontiguousarray(W[rows]) for W in (trained.W_in, trained.W_out))
-    found["loss"] = float(skip_gram.loss(W_in, W_out, pairs.neighbours, pairs.negatives)) / len(pairs.neighbours)
+    total = float(skip_gram.loss(W_in, W_out, pairs.neighbours, pairs.negatives))
+    found["loss"] = total / max(1, len(pairs.neighbours))
     return found
 
 

@@ -16,8 +16,10 @@ simulated = pytest.mark.skipif(not config.ENABLE_CUDASIM, reason="runs in a proc
 def test_all_cuda_tests_in_the_simulator():
     here = Path(__file__).parent
     paths = [path for path in sorted(here.rglob("test_*.py")) if path.name not in OTHERS]
-    papers = here.parents[1] / "benchmarks" / "papers"
-    run_simulated(*paths, papers / "test_random_indexing_passes.py", papers / "test_gpu_variants.py")
+    benchmarks = here.parents[1] / "benchmarks"
+    papers = benchmarks / "papers"
+    paths += [papers / "test_random_indexing_passes.py", papers / "test_gpu_variants.py"]
+    run_simulated(*paths, benchmarks / "test_gpu_commands.py")
 
 
 def launched(body, threads=32, blocks=1):

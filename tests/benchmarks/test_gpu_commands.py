@@ -1,0 +1,33 @@
+"""The commands that compare models on a device with the CPU run, here in the simulator on tiny data."""
+
+from click.testing import CliRunner
+from helpers.cuda_simulator import on_device
+
+from benchmarks.gpu.__main__ import main
+
+
+def rows_of(*arguments):
+    """Return the printed rows of a command without their head, cut into cells."""
+    result = CliRunner().invoke(main, ["--quick", *arguments], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return [line.split() for line in result.output.splitlines()[1:]]
+
+
+@on_device
+def test_the_race_shows_the_same_error_on_both_devices():
+    rows = rows_of("race", "--model", "nmf")
+    assert [row[4] for row in rows] == ["cuda", "cuda", "cpu", "cpu"]
+    assert [row[-1] for row in rows[:2]] == [row[-1] for row in rows[2:]]
+
+
+@on_device
+def test_word_scores_are_shown_by_number_of_groups():
+    rows = rows_of("quality", "--method", "strata")
+    assert [row[:2] for row in rows] == [["strata", "1"], ["strata", "2"]]
+    assert all("loss" in row for row in rows)
+
+
+def test_the_cpu_computes_only_strata_by_number_of_blocks():
+    result = CliRunner().invoke(main, ["--quick", "quality", "--device", "cpu", "--method", "par"])
+    assert result.exit_code == 2
+    assert "on the CPU, method 'par' has no thread blocks: choose strata" in result.output

@@ -211,8 +211,25 @@ def _parts(flat: np.ndarray, array: DeviceArray) -> Iterator[tuple[np.ndarray, D
 def upload(host: np.ndarray, cause: str) -> DeviceArray:
     """Return a new device copy of a host array. Kernels may change it. Raises DeviceError."""
     copy = allocate(host.shape, host.dtype, cause)
+    _copy_from_host(host, copy, cause)
+    return copy
+
+
+@device_errors()
+def upload_to_workspace(host: np.ndarray, name: str) -> DeviceArray:
+    """Return a copy of a host array in the workspace of this name, so that nothing is allocated again and again.
+
+    The next upload of this host thread to the same name overwrites it, after the kernels that the thread has launched.
+    """
+    copy = workspace(name, host.shape, host.dtype)
+    _copy_from_host(host, copy, name)
+    return copy
+
+
+def _copy_from_host(host: np.ndarray, copy: DeviceArray, cause: str) -> None:
+    """Queue a copy of a host array to a contiguous device array of the same shape."""
     if not host.size:
-        return copy
+        return
     flat = np.ascontiguousarray(host).reshape(-1)
     for turn, (part, target) in enumerate(_parts(flat, copy.reshape(host.size))):
         buffer, copied = _PINNED.take(turn, part)
@@ -221,7 +238,6 @@ def upload(host: np.ndarray, cause: str) -> DeviceArray:
         target.copy_to_device(buffer, stream=stream())
         copied.record(stream())
     LEDGER.record(Operation.UPLOAD, cause, host.nbytes)
-    return copy
 
 
 @device_errors()

@@ -28,7 +28,7 @@ from ...word2vec.sub_cells import group_negatives, number_of_groups, options_of_
 from ...word2vec.text import PAD
 from ..jit import device, kernel
 from ..launch import launch, multiprocessors, shared_memory_limit, synchronize
-from ..memory import on_device, resident, upload, workspace, zeros
+from ..memory import on_device, resident, upload_to_workspace, workspace, zeros
 from ..port import to_device
 from ..random import draw
 from ..warp import WARP
@@ -78,13 +78,13 @@ def train_cell(W_in: np.ndarray, W_out: np.ndarray, pairs: np.ndarray, table: np
         D,
         resident(W_in, "W_in").reshape(W_in.size),
         resident(W_out, "W_out").reshape(W_out.size),
-        upload(sorted_pairs, "pairs"),
-        upload(bounds, "bounds"),
+        upload_to_workspace(sorted_pairs, "pairs"),
+        upload_to_workspace(bounds, "bounds"),
         on_device(
             negatives,
-            tables=upload(negatives.tables, "negatives"),
-            weights=upload(negatives.weights, "weights"),
-            heaviest=upload(negatives.heaviest, "heaviest"),
+            tables=upload_to_workspace(negatives.tables, "negatives"),
+            weights=upload_to_workspace(negatives.weights, "weights"),
+            heaviest=upload_to_workspace(negatives.heaviest, "heaviest"),
         ),
         options,
         workspace("runs", len(pairs), np.int64),

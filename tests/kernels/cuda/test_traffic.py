@@ -46,6 +46,7 @@ class Traffic:
         self.uploads = self._of(found, Operation.UPLOAD, 1)
         self.downloads = self._of(found, Operation.DOWNLOAD, 1)
         self.launches = self._of(found, Operation.LAUNCH, 0)
+        self.allocations = self._of(found, Operation.ALLOCATE, 0)
         self.waits = self._of(found, Operation.WAIT, 0)
         self.waits.pop("pinned buffer", None)
 
@@ -383,6 +384,7 @@ def test_a_cell_uploads_its_pairs_and_negatives_and_leaves_both_blocks_on_the_de
     }
     assert first.uploads == of_cell | {"W_in": W[0].nbytes, "W_out": W[1].nbytes}
     assert again.uploads == of_cell
+    assert again.allocations == {}
     assert first.launches == again.launches == {"clear": 1, "train_sub_cells": 1}
     assert first.waits == again.waits == {"cell": 1}
     assert first.downloads == {}

@@ -226,9 +226,7 @@ def shard_sums(shape: tuple[int, ...], like: np.ndarray, deltas: list[Arrays] | 
     keep them there.
     """
     if deltas is None:
-        P = empty_aligned(like.shape, like.dtype)
-        P[...] = 0
-        return P, np.zeros(shape)
+        return np.zeros(like.shape, like.dtype), np.zeros(shape)
     # `cut_sums` has cut P into the blocks' deltas, without a copy.
     P = deltas[0]["P"].base
     assert P is not None

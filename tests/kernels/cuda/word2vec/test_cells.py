@@ -1,5 +1,6 @@
 """A cell of strata on a device: one group is the CPU's cell, and several groups are the CPU's cells one by one."""
 
+from types import SimpleNamespace
 from unittest import mock
 
 import numpy as np
@@ -9,6 +10,7 @@ from corpusmill.kernels.cuda.residents import RESIDENTS
 from corpusmill.kernels.cuda.word2vec import cells
 from corpusmill.kernels.word2vec import cells as cpu
 from corpusmill.kernels.word2vec.sub_cells import number_of_groups
+from corpusmill.pipeline.engine.worker.grid_training import DEVICE_SHARE, plan_grid
 from corpusmill.pipeline.models.skip_gram import grid_size
 from helpers.cuda_simulator import few_threads, on_device
 from helpers.toy import write_topic_corpus
@@ -101,3 +103,20 @@ def test_blocks_stay_on_the_device_for_a_step_and_the_vectors_are_those_of_sub_c
     assert step["device_launch_calls"] == 2 * 2 * 4  # each cell clears its count of diagonals, and trains
     assert step["device_download_calls"] == 4
     assert step["device_download_bytes"] == 2 * 16 * 64 * 4
+
+
+def test_blocks_that_do_not_fit_on_the_device_are_used_by_turns(tmp_path):
+    from corpusmill import Word2Vec
+
+    corpus = write_topic_corpus(str(tmp_path), 2, words_per_topic=8, n_chunks=1, documents=4, length=5)
+    algorithm = Word2Vec(8, 2, min_count=1, n_blocks=8, device="cuda").algorithm(corpus)
+    phase = SimpleNamespace(job=SimpleNamespace(algorithm=algorithm, open=lambda data: data, data=corpus))
+    cell = algorithm.cell_memory(corpus).device
+    assert cell > 2 * 2 * 64 * 4  # two rows of each matrix, and pairs
+
+    def size(addresses, n_cells):
+        return plan_grid(phase, "", addresses, 0, int(n_cells * cell / DEVICE_SHARE) + 1).size
+
+    assert plan_grid(phase, "", ["a"] * 8, 0).size == 8
+    assert [size(["a"] * 8, n) for n in (8, 4, 3, 1, 0.5)] == [8, 4, 2, 1, 1]
+    assert size(["a"] * 4 + ["b"] * 4, 4) == 8

@@ -211,11 +211,10 @@ class ParquetReader(Reader):
         with open_file(file) as stream, _open_parquet(file, stream) as found:
             batch_rows = _rows_per_batch(found.metadata, groups)
             try:
-                for block in found.iter_batches(
-                    batch_rows, row_groups=list(groups), columns=columns, use_threads=False
-                ):
-                    yield self._batch(file, block, row)
-                    row += block.num_rows
+                for some in _groups_read_together(found.schema_arrow, groups):
+                    for block in found.iter_batches(batch_rows, row_groups=some, columns=columns, use_threads=False):
+                        yield self._batch(file, block, row)
+                        row += block.num_rows
             except (*DAMAGED, OSError) as error:
                 raise DataError(f"{file.url}, at row {row} or after: {_first_line(error)}") from None
 
@@ -225,6 +224,14 @@ class ParquetReader(Reader):
         row_name = _row_name(file, first_row)
         kept = _kept_columns(block, self.options, row_name, is_typed=True)
         return column_batch(self.options, file.name, values, keys, row_name, first_row, kept)
+
+
+def _groups_read_together(schema: pa.Schema, groups: range) -> list[list[int]]:
+    """Return the row groups of each call of Arrow. It cannot join lists of dictionary values of several row groups."""
+    for field in schema:
+        if pa.types.is_nested(field.type) and "dictionary<" in str(field.type):
+            return [[group] for group in groups]
+    return [list(groups)]
 
 
 def _paths(schema: pa.Schema) -> list[str]:

@@ -132,7 +132,7 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
     held_share : float
         Share of a worker's memory for results that wait on the worker for other tasks.
     parallelism_hint : str
-        Advice that completes the warning that a round has fewer tasks than the cluster has threads.
+        Advice at the end of the warning that a round has fewer tasks than the cluster has threads.
     waits_to_merge : bool
         Whether exact deltas wait until there are several for `merge_many`, in about as many bytes as their sum has. By
         default, two deltas are merged as soon as they are on the same worker.
@@ -184,7 +184,7 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
     keeps_state: ClassVar[bool] = True
     default_max_shards: ClassVar[int] = MAX_SHARDS
     held_share: ClassVar[float] = 0.0
-    parallelism_hint: ClassVar[str] = "ingest with a smaller chunk_tokens"
+    parallelism_hint: ClassVar[str] = "to use more, ingest with a smaller chunk_tokens"
     waits_to_merge: ClassVar[bool] = False
     sweep_share: ClassVar[float] = 1
     divergence_hint: ClassVar[str] = "look for extreme numbers in the data and in the parameters"

@@ -185,7 +185,7 @@ class _Engine:
         if n_tasks >= self.threads:
             return ""
         work = "1 task" if n_tasks == 1 else f"{n_tasks} tasks"
-        return f"{work} at a time for {self.threads} threads of workers: to use more, {self.algorithm.parallelism_hint}"
+        return f"{work} at a time for {self.threads} threads of workers: {self.algorithm.parallelism_hint}"
 
     def _reason_to_end(self, step: int, rows: list[Metrics]) -> str:
         is_whole_epoch = step % self.algorithm.rounds == 0

@@ -9,7 +9,7 @@ from ....io.stores.store import DataError, JsonObject, Store
 from ...formatting import capitalize, format_duration, format_number, label
 from ...models.base.saved import read_model_meta
 from ...models.base.topics import TopicModel
-from ...models.registry import load_model
+from ...models.registry import estimator_class, load_model
 from ...views.history import is_engine_metric
 
 #: Words of a topic in the card.
@@ -58,6 +58,8 @@ def _data(meta: JsonObject, corpus_url: str | None) -> Iterator[str]:
         "tokens": f"{corpus.n_tokens:,}",
         "words": f"{corpus.n_words:,}",
     }
+    if corpus.kept_columns:
+        rows["kept columns"] = ", ".join(corpus.kept_columns)
     yield from _table(rows)
 
 
@@ -89,10 +91,11 @@ def _topics(model: TopicModel) -> Iterator[str]:
 
 
 def _use(meta: JsonObject) -> Iterator[str]:
+    name = estimator_class(meta["model"]).__name__
     yield from ("", "## Use", "", "```python")
-    yield "from corpusmill.pipeline.models.registry import load_model"
+    yield f"from corpusmill import {name}"
     yield ""
-    yield 'model = load_model("FOLDER")'
+    yield f'model = {name}.load("FOLDER")'
     yield "```"
     yield from ("", "Made with:", "")
     yield from _table(meta["versions"])

@@ -67,6 +67,8 @@ class ClusterGrid:
         finally:
             # Workers that are still training end soon after the pool is closed.
             if self._client.status == "running":
+                # The scheduler would log an error for each message to a client that is closing.
+                self._client.unsubscribe_topic(trained_topic(phase.job.training))
                 with contextlib.suppress(OSError):
                     self._client.run_on_scheduler(close_pool, self._plan.attempt)
             for future in futures:

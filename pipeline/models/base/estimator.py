@@ -149,8 +149,9 @@ class Estimator(Transformer, ABC):
         client : distributed.Client, optional
             Where to train. By default the current Dask client, or this process if there is none.
         run : str, optional
-            Folder or URL that keeps every epoch. The same call continues a run that was interrupted. By default the
-            run is kept in a temporary folder and removed afterwards.
+            Folder or URL that keeps every epoch. The same call continues a run that was interrupted, and one with a
+            larger ``max_iter`` trains it for longer. A run with more epochs than ``max_iter`` is refused. By default
+            the run is kept in a temporary folder and removed afterwards.
         callbacks : sequence of callables
             Each is called with every event of the run; see `corpusmill.pipeline.engine.events`. Training stops after
             an epoch for which one of them returns True.

@@ -34,7 +34,10 @@ class WordOrderGibbs(LdaAlgorithm):
     """
 
     default_max_shards: ClassVar[int] = 1
-    parallelism_hint: ClassVar[str] = "choose sampler esca, which trains all chunks at the same time"
+    parallelism_hint: ClassVar[str] = (
+        "the sampler gibbs trains a model on one worker, and is faster without a cluster (cluster.kind=synchronous, or "
+        "no client in Python)"
+    )
 
     def memory(self, data: Corpus, chunk: ChunkInfo) -> MemoryEstimate:
         """Add to the estimate what the kernel changes, and the counts of the topics before the sweep.

@@ -26,7 +26,7 @@ class SequentialSkipGram(SkipGram):
     and the commit takes them as they are. Since there is one shard, no two deltas ever have to be merged.
     """
 
-    parallelism_hint: ClassVar[str] = "choose method strata, which trains on any number of workers"
+    parallelism_hint: ClassVar[str] = "to use more, choose method strata, which trains on any number of workers"
     size_hint: ClassVar[str] = "lower vector_size, choose method strata, which needs two blocks of the model at a time"
 
     max_shards: int | None = 1

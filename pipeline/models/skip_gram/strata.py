@@ -52,7 +52,7 @@ class StrataSkipGram(SkipGram, GridAlgorithm[Corpus, Chunk]):
 
     row_arrays: ClassVar[tuple[str, ...]] = ("W_in",)
     column_arrays: ClassVar[tuple[str, ...]] = ("W_out",)
-    parallelism_hint: ClassVar[str] = "raise n_blocks, the number of blocks of words"
+    parallelism_hint: ClassVar[str] = "to use more, raise n_blocks, the number of blocks of words"
     size_hint: ClassVar[str] = "lower vector_size, raise n_blocks"
 
     steps: int = 1  # of the whole training

@@ -118,3 +118,9 @@ def test_a_name_with_dots_comes_before_a_path(tmp_path):
     (tmp_path / "x.jsonl").write_text(json.dumps(rows[0]) + "\n")
     for name in ("x.parquet", "x.jsonl"):
         assert read(str(tmp_path / name), text="a.b")[1] == [["plain"]]
+
+
+def test_lists_of_dictionary_values_in_several_row_groups_are_read(tmp_path):
+    tokens = pa.array([["one", "fish"], ["two"], ["one"], []], pa.list_(pa.dictionary(pa.int32(), pa.string())))
+    pq.write_table(pa.table({"tokens": tokens}), tmp_path / "a.parquet", row_group_size=1)
+    assert read(str(tmp_path / "a.parquet"), tokens="tokens")[1] == tokens.to_pylist()

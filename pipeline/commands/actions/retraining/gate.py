@@ -35,10 +35,14 @@ def _worse_than_before(new: VersionFacts, published: VersionRecord, limits: Retr
     worse = _share_worse(new, new["score_before"])
     if worse <= limits.tolerance:
         return ""
+    advice = ""
+    if new["measure"] == "held_out_loss":
+        # Word vectors: one night alone, with the learning rate of a first training, moves them too far.
+        advice = "continue with a smaller learning rate (retrain.model.alpha), "
     return (
         f"{new['measure']} is {new['score']:.6g}, which is {worse:.2%} worse than the {new['score_before']:.6g} of "
-        f"version {published['version']} and exceeds the retrain.tolerance of {limits.tolerance:.2%}; raise the "
-        f"tolerance, {_WAY_OUT}"
+        f"version {published['version']} and exceeds the retrain.tolerance of {limits.tolerance:.2%}; "
+        f"{advice}raise the tolerance, {_WAY_OUT}"
     )
 
 

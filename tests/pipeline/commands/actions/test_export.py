@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from corpusmill import LDA, NMF, Word2Vec
+from corpusmill import LDA, NMF, IngestOptions, Word2Vec, ingest
 from corpusmill.pipeline.commands.actions.export import export
 from helpers.nightly import call
 from helpers.toy import write_topic_corpus
@@ -103,6 +103,8 @@ def test_a_card_has_data_results_parameters_and_topics(saved, corpus, tmp_path, 
         assert f"| {name.replace('_', chr(92) + '_')} | " in card, name
         if isinstance(value, int) and not isinstance(value, bool):
             assert f"| {value} |" in card
+    name = type(MODELS[kind]).__name__
+    assert f'from corpusmill import {name}\n\nmodel = {name}.load("FOLDER")' in card
     has_topics = kind != "word2vec"
     assert ("## Topics" in card) == has_topics
     if has_topics:
@@ -117,3 +119,11 @@ def test_words_of_strangers_are_text_in_a_card(tmp_path):
     card = (tmp_path / "card" / "README.md").read_text()
     assert "<script>" not in card
     assert r"&lt;script&gt;ran()&lt;/script&gt;\|\`\*" in card
+
+
+def test_a_card_names_the_kept_columns(tmp_path):
+    rows = [{"text": "ship sea boat", "date": "2026-11-01", "author": "x"}] * 4
+    corpus = ingest(rows, str(tmp_path / "corpus"), IngestOptions(keep=["date", "author"]))
+    LDA(2, max_iter=2).fit(corpus).save(str(tmp_path / "model"))
+    export(str(tmp_path / "model"), str(tmp_path / "model"), "card")
+    assert "| kept columns | date, author |" in (tmp_path / "model" / "README.md").read_text()

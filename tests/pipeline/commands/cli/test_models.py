@@ -25,7 +25,7 @@ def test_evaluate_scores_and_transform_writes_weights(trained, call):
     Path("few.txt").write_text("a plane over the sea\n")
     settings = ("--set", "cluster.kind=synchronous", "--set", "corpus.held_out=0")
     assert call("ingest", "few.txt", "few", *settings)[0] == 0
-    assert call("transform", "run/model", "few", "weights", *settings[:2])[0] == 0
+    assert call("transform", "run/model", "few", "weights", "--replace", *settings[:2])[0] == 0
     assert pq.read_table("weights").num_rows == 1
     code, _, err = call("evaluate", "run/model", "few", "--part", "train", *settings[:2])
     assert (code, "few: nothing to score: no document has two words" in error_line(err)) == (4, True)

@@ -58,3 +58,20 @@ main(["wait"])
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert (done.returncode, done.stderr.strip().count("\n")) == (code, 0), done.stderr
+
+
+def test_an_interrupt_while_a_cluster_starts_is_delivered_afterwards_and_hidden_from_its_processes():
+    program = """
+import signal, subprocess, sys, threading
+from corpusmill.pipeline.commands.cli.signals import delay_interrupts
+child = "import signal; print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ()))"
+signal.signal(signal.SIGINT, signal.default_int_handler)
+try:
+    with delay_interrupts():
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        subprocess.run([sys.executable, "-c", child])
+except KeyboardInterrupt:
+    print("interrupted", signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ()), flush=True)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.split() == ["True", "interrupted", "False"], done.stderr

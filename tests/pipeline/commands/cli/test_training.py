@@ -44,6 +44,17 @@ def test_more_epochs_continue_after_the_last_one(trained, call):
     assert [row["epoch"] for row in RunStore("run").metrics] == [1, 2, 3, 4, 5, 6]
 
 
+def test_a_run_is_not_continued_with_fewer_epochs(trained, call):
+    before = {path: path.stat().st_mtime_ns for path in Path("run").rglob("*")}
+    code, _, err = call("train", "my.yaml", "--set", "model.max_iter=3")
+    assert code == 4
+    assert "run: has 4 epochs already, and max_iter is 3: raise max_iter to 4, choose another folder, or delete" in err
+    before.pop(Path("run/run.lock"), None)
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    assert call("train", "my.yaml", "--set", "model.max_iter=3", "--overwrite")[0] == 0
+    assert RunStore("run").step == 3
+
+
 def test_json_output_is_one_object_with_the_results(trained):
     assert trained["corpus"]["documents"] + trained["corpus"]["held_out_documents"] == 60
     assert trained["epochs"] == trained["trained_epochs"] == 4
@@ -108,6 +119,16 @@ def test_resume_continues_a_run_that_was_started_from_python(trained, call, monk
     settings = ("--set", "model.max_iter=3", "--set", "cluster.kind=synchronous")
     assert json.loads(call("resume", "here", *settings, "--json")[1])["trained_epochs"] == 1
     assert not Path("elsewhere").exists()
+
+
+def test_all_numbers_of_components_are_in_the_summary_and_the_report(project, call):
+    settings = ("model.kind=nmf", "model.n_components=2", "model.restart_components=[2,3]", "model.max_iter=5")
+    code, out, err = call("run", "my.yaml", *(part for setting in settings for part in ("--set", setting)))
+    assert code == 0, err
+    page = Path("run/report.html").read_text()
+    for components in (2, 3):
+        assert f"restart   {components} components, seed 0: error " in out
+        assert f"<tr><th>k{components}-seed0</th><td>{components}</td><td>0</td>" in page
 
 
 def test_restarts_are_saved_one_folder_each_and_the_model_is_the_best(project, call):

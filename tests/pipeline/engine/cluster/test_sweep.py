@@ -282,3 +282,25 @@ def test_a_shard_that_kills_every_worker_ends_the_run_with_a_sentence(corpus, tm
     algorithm = Fragile(deadly_chunk=5)
     with pytest.raises(TaskLost, match=r"step 1: \d+ shards were lost 2 times, .* then resume the run"):
         trained(corpus, tmp_path / "run", algorithm, OnDask(cluster_of(2)))
+
+
+def _topics_with_subscribers(dask_scheduler):
+    topics = dask_scheduler._broker._topics
+    return [name for name, topic in topics.items() if name.startswith("corpusmill") and topic.subscribers]
+
+
+def test_after_a_failed_sweep_no_worker_reports_to_the_client(tmp_path, cluster_of):
+    client = cluster_of(2)
+    corpus = write_toy_corpus(tmp_path / "corpus", n_chunks=N_CHUNKS)
+
+    def stop(event):
+        if isinstance(event, ShardSwept):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(Training(Tally(), corpus, RunStore(str(tmp_path / "run")), 2, seed=7, callbacks=[stop]), OnDask(client))
+    # The scheduler would log an error, with a traceback, for each report to a client that is closing.
+    deadline = time.monotonic() + 10
+    while client.run_on_scheduler(_topics_with_subscribers) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert client.run_on_scheduler(_topics_with_subscribers) == []

@@ -174,3 +174,12 @@ def test_held_out_documents_of_another_vocabulary_are_refused(corpus):
 def test_an_unknown_sampler_is_refused_with_the_names(corpus):
     with pytest.raises(ValueError, match="choose one of esca, gibbs, warp, auto"):
         fitted(corpus, "metropolis")
+
+
+def test_gibbs_on_several_workers_says_that_it_uses_one(corpus, cluster_of):
+    events = []
+    LDA(2, sampler="gibbs", max_iter=1).fit(corpus, client=cluster_of(2), callbacks=[events.append])
+    assert events[0].idle.startswith(
+        "1 task at a time for 2 threads of workers: the sampler gibbs trains a model on one"
+    )
+    assert "esca" not in events[0].idle

@@ -40,6 +40,7 @@ def documents(n, seed, words=None):
         (facts(-7.06, -7.0), {}, ""),
         (facts(-7.08, -7.0), {}, "worse than the -7 of version 4 and exceeds the retrain.tolerance of 1.00%"),
         (facts(1.02, 1.0, measure="held_out_loss"), {}, "held_out_loss is 1.02, which is 2.00% worse"),
+        (facts(1.02, 1.0, measure="held_out_loss"), {}, "a smaller learning rate (retrain.model.alpha), raise the tol"),
         (facts(-7.06, -7.0, -6.9), {}, ""),
         (facts(-7.06, -7.0, -6.8), {}, "worse than the best earlier version's -6.8 and exceeds the retrain.best_toler"),
         (facts(-7.06, -7.0, -6.8), {"best_tolerance": 0.1}, ""),

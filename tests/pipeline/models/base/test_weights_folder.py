@@ -1,0 +1,83 @@
+"""Folders that transform writes to: results of different models or documents are not mixed."""
+
+import pandas
+import pytest
+from corpusmill import LDA, IngestOptions, ingest
+from corpusmill.io.stores.store import DataError
+from corpusmill.pipeline.commands.cli.main import main
+
+TEXTS = [text.split() for text in ("ship sea boat", "bread oven cake", "sea boat storm", "oven bread flour")] * 3
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("weights")
+    return ingest(TEXTS, str(folder / "corpus"), IngestOptions(chunk_tokens=12))
+
+
+@pytest.fixture(scope="module")
+def other_corpus(tmp_path_factory):
+    return ingest(TEXTS[:4], str(tmp_path_factory.mktemp("weights") / "corpus"))
+
+
+@pytest.fixture(scope="module")
+def models(corpus):
+    return [LDA(2, max_iter=3, random_state=seed, device="cpu").fit(corpus) for seed in (0, 1)]
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_the_same_call_may_be_repeated(models, corpus, tmp_path):
+    models[0].transform_to(corpus, str(tmp_path / "out"))
+    before = contents(tmp_path / "out")
+    assert len(before) > 2
+    # An interrupted call has not written all files.
+    (tmp_path / "out" / "part-000001.parquet").unlink()
+    models[0].transform_to(corpus, str(tmp_path / "out"))
+    assert contents(tmp_path / "out") == before
+    assert len(pandas.read_parquet(tmp_path / "out")) == len(TEXTS)
+
+
+def test_weights_of_another_model_or_of_other_documents_are_not_replaced(models, corpus, other_corpus, tmp_path):
+    out = str(tmp_path / "out")
+    models[0].transform_to(corpus, out)
+    before = contents(tmp_path / "out")
+    with pytest.raises(DataError, match=r"out: has weights of another model; choose another folder, or .*--replace"):
+        models[1].transform_to(corpus, out)
+    with pytest.raises(DataError, match="out: has weights of other documents; "):
+        models[0].transform_to(other_corpus, out)
+    assert contents(tmp_path / "out") == before
+    models[1].transform_to(other_corpus, out, replace=True)
+    # No file of the larger corpus is left.
+    assert len(pandas.read_parquet(out)) == len(other_corpus.documents)
+
+
+def test_weights_are_not_written_among_other_files(models, corpus, tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / ".DS_Store").write_text("")
+    with pytest.raises(DataError, match=r"has files that transform did not write \(notes\.txt\)"):
+        models[0].transform_to(corpus, str(tmp_path))
+    models[0].transform_to(corpus, str(tmp_path), replace=True)
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+def test_files_without_a_description_are_of_an_unknown_model(models, corpus, tmp_path):
+    (tmp_path / "part-000000.parquet").write_bytes(b"")
+    with pytest.raises(DataError, match="has weights of an unknown model"):
+        models[0].transform_to(corpus, str(tmp_path))
+
+
+def test_the_command_has_the_option_replace(models, corpus, tmp_path, capsys):
+    for number, model in enumerate(models):
+        model.save(str(tmp_path / str(number)))
+    arguments = [corpus.url, str(tmp_path / "out"), "--set=cluster.kind=synchronous"]
+    main(["transform", str(tmp_path / "0"), *arguments])
+    with pytest.raises(SystemExit) as stopped:
+        main(["transform", str(tmp_path / "1"), *arguments])
+    assert stopped.value.code == 4
+    assert (
+        "has weights of another model; choose another folder, or replace them with --replace" in capsys.readouterr().err
+    )
+    main(["transform", str(tmp_path / "1"), *arguments, "--replace"])

@@ -316,8 +316,14 @@ class OnDask(Executor):
             # dies during the sweep.
             self._present = self._look()
 
-        with self._unless_stalled(lambda: sweep.keys):
-            swept = sweep.run(look_around)
+        try:
+            with self._unless_stalled(lambda: sweep.keys):
+                swept = sweep.run(look_around)
+        except BaseException:
+            # The workers still report their present shards. If this client closes now, the scheduler would log an error
+            # for each of these messages.
+            self._unsubscribe(swept_topic(phase))
+            raise
         reports = [report for contribution in swept.contributions for report in contribution.reports.values()]
         if reports:
             self._shard_seconds = {run: sum(sum(report["seconds"].values()) for report in reports) / len(reports)}
@@ -331,7 +337,13 @@ class OnDask(Executor):
         is_new = topic not in self._receivers
         self._receivers[topic] = receiver
         if is_new:
-            self.client.subscribe_topic(topic, lambda message: self._receivers[topic](message))
+            # A last message may come after the end of the subscription.
+            self.client.subscribe_topic(topic, lambda message: self._receivers.get(topic, _ignore)(message))
+
+    def _unsubscribe(self, topic: str) -> None:
+        self._receivers.pop(topic, None)
+        if self.client.status == "running":
+            self.client.unsubscribe_topic(topic)
 
     def update(
         self, phase: SweepPhase, contributions: list[Contribution], blocks: list[int]
@@ -443,6 +455,10 @@ class OnDask(Executor):
     def _cancel_all(self) -> None:
         for state in list(self.client.futures.values()):
             state.cancel()
+
+
+def _ignore(message: object) -> None:
+    pass
 
 
 def executor_for(client: "Client | None") -> Executor:

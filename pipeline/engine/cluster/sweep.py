@@ -156,9 +156,6 @@ class ClusterSweep:
         """End the sweeps of all workers after their present shards."""
         # If the scheduler is lost, they have ended already.
         if self._client.status == "running":
-            # The workers still report their present shards. If this client closes now, the scheduler would log an error
-            # for each of these messages.
-            self._client.unsubscribe_topic(swept_topic(self._phase))
             with contextlib.suppress(OSError):
                 self._client.run_on_scheduler(close_pool, self._pool)
 

@@ -106,9 +106,9 @@ def points_of(history: list[dict[str, float]], name: str) -> list[Point]:
 
 
 def texts_of(session: Session) -> tuple[quality.Texts, Path | None]:
-    """Return wiki8 and the folder of the judgments, or some sentences of random words, for which there are none."""
+    """Return wiki8 and the folder of the corpora, or some sentences of random words, which have no judgments."""
     if not session.quick:
-        return quality.read_texts(session.data, False, "wiki8", 1000, None), session.data / "eval"
+        return quality.read_texts(session.data, False, "wiki8", 1000, None), session.data
     words = [f"w{i * i * 7919 % 211 % (1 + i % 7)}" for i in range(120)]
     sentences = [words[i : i + 6] for i in range(0, len(words), 6)]
     return quality.Texts(sentences[:5], sentences[5:], quality.corpus_from(sentences[:5], min_df=1)), None

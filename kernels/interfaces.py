@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     from .lda.collapsed import CountTables
     from .lda.collapsed import Tokens as LdaTokens
     from .lda.model import ModelBlock
-    from .nmf.hals import Scratch, UpdateRule
-    from .nmf.products import SparseMatrix
-    from .nmf.slices import SlicedMatrix
+    from .nmf.hals import Scratch, SparseForm, UpdateRule
     from .node2vec.walks import Walker
     from .random_indexing.text import Tokens, Window
     from .word2vec.cells import CellOptions
@@ -74,7 +72,7 @@ class HalsKernels(Protocol):
 
     def sweep_sparse(
         self,
-        A: "SparseMatrix | SlicedMatrix",
+        A: "SparseForm",
         W: np.ndarray,
         rule: "UpdateRule",
         H: np.ndarray,
@@ -83,7 +81,7 @@ class HalsKernels(Protocol):
         sweeps: int,
         scratch: "Scratch",
     ) -> np.ndarray:
-        """Return the swept H (D, K) for sparse A and W; add its products to P and Q. A device takes no slices."""
+        """Return the swept H (D, K) for sparse A and W; add its products to P and Q. A device takes both orders."""
 
     def sweep_rows(
         self,

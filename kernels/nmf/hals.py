@@ -20,8 +20,8 @@ keeps it in the cache:
 R is computed for some thousand rows at a time. P += AᵀH runs afterwards, see `products.add_column_products`. An epoch
 moves about 12(V + D)K bytes, in addition to A.
 
-Layout: sparse A is kept in both orders, see `products.SparseMatrix`, or in slices, see `slices.SlicedMatrix`. K is
-padded to whole tiles, see `padded`.
+Layout: sparse A is given by row, in both orders, or in slices, see `SparseForm`. K is padded to whole tiles, see
+`padded`.
 
 Reference implementation: tests/helpers/naive.py, `nmf_fast_hals`, `nmf_best_rows` and `nmf_extrapolated`.
 """
@@ -38,9 +38,11 @@ from ..simd import tiles
 from ..simd.aligned import aligned_copy, empty_aligned
 from ..simd.tiles import add_to, descend, multiply_add, transpose, zeros
 from . import slices
-from .products import SparseMatrix, add_column_products, add_products
+from .products import SparseMatrix, SparseRows, add_column_products, add_products, add_transposed_products
 from .slices import BLOCK_ROWS, SlicedMatrix
 
+#: Sparse A in one order, in both, or in slices. The results are the same, bit for bit.
+SparseForm = SparseRows | SparseMatrix | SlicedMatrix
 #: Vectors in a row of a strip. Times the four rows of a tile, they fill the registers.
 STRIP = 3
 #: Strips in a block of rows.
@@ -251,7 +253,7 @@ def _flush(gram: np.ndarray, Q: np.ndarray) -> None:
 
 
 def sweep_sparse(
-    A: SparseMatrix | SlicedMatrix,
+    A: SparseForm,
     W: np.ndarray,
     rule: UpdateRule,
     H: np.ndarray,
@@ -271,7 +273,7 @@ def sweep_sparse(
 
 
 def sweep_side_by_side(
-    A: SparseMatrix | SlicedMatrix | np.ndarray,
+    A: SparseForm | np.ndarray,
     W: np.ndarray,
     parts: Sequence[Columns],
     H: np.ndarray,
@@ -303,16 +305,20 @@ def sweep_side_by_side(
     own = np.ascontiguousarray(H[:, column : column + K])
     if isinstance(A, SparseMatrix):
         add_column_products(A, own, P)
+    elif isinstance(A, SparseRows):
+        add_transposed_products(A, own, P)
     else:
         P += A.T @ own
 
 
-def _add_products(A: SparseMatrix | SlicedMatrix | np.ndarray, rows: slice, W: np.ndarray, R: np.ndarray) -> None:
+def _add_products(A: SparseForm | np.ndarray, rows: slice, W: np.ndarray, R: np.ndarray) -> None:
     """Add the given rows of A·W to R (n, K)."""
-    if isinstance(A, SparseMatrix):
-        add_products(A.by_row.part(rows.start, rows.stop), W, R)
-    elif isinstance(A, SlicedMatrix):
+    if isinstance(A, SlicedMatrix):
         slices.add_row_products(A, rows.start, rows.stop, W, R)
+    elif isinstance(A, SparseMatrix):
+        add_products(A.by_row.part(rows.start, rows.stop), W, R)
+    elif isinstance(A, SparseRows):
+        add_products(A.part(rows.start, rows.stop), W, R)
     else:
         R += A[rows] @ W
 

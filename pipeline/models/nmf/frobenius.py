@@ -16,7 +16,6 @@ from ....io.stores.store import Arrays
 from ....kernels import random
 from ....kernels.nmf import hals as nmf
 from ....kernels.nmf import products, solvers
-from ....kernels.nmf.slices import SlicedMatrix
 from ....kernels.nmf.tiled import tile_size
 from ....kernels.simd.aligned import aligned_copy
 from ...engine.algorithm import Address, MemoryEstimate, Metrics, Model, PreviousModel, SweepResult
@@ -24,7 +23,7 @@ from ...engine.data import ChunkSize
 from ...engine.device import kernels, runs_on_cuda
 from .extrapolation import extrapolate_step, starting_point
 from .factorization import FOLD_IN_SWEEPS, Factorization, concatenate, cut_sums, gram_matrix, shard_sums
-from .rows import PreparedRows, Rows, by_row, entries_of, n_rows_of, prepare_for_hals
+from .rows import PreparedRows, Rows, SparseChunk, by_row, entries_of, n_rows_of
 
 Factor = Literal["W", "H"]
 
@@ -106,8 +105,8 @@ class FrobeniusFactorization(Factorization):
 
         Adds AᵀH to P (V, K), and the upper triangle of HᵀH to Q (K, K).
         """
-        # Only coordinate descent takes slices.
-        assert not isinstance(A, SlicedMatrix)
+        # Only coordinate descent takes other forms.
+        assert isinstance(A, products.SparseMatrix | np.ndarray)
         violation = np.zeros(1)
         H = H.copy()
         if isinstance(A, products.SparseMatrix):
@@ -236,7 +235,10 @@ class Hals(FrobeniusFactorization):
         """Read a chunk in the form that is fastest where it is swept."""
         if runs_on_cuda(self.device):
             return super().load_chunk(data, index, model)
-        return prepare_for_hals(self.rows(data, index, model.shared), self.n_rows, self.n_components)
+        rows = self.rows(data, index, model.shared)
+        if isinstance(rows, np.ndarray):
+            return rows
+        return SparseChunk(rows, self.n_rows, self.n_components)
 
     def update_rows(
         self, A: PreparedRows, W: np.ndarray, S: np.ndarray, H: np.ndarray, P: np.ndarray, Q: np.ndarray
@@ -244,9 +246,10 @@ class Hals(FrobeniusFactorization):
         """Update H, P and Q as in the base class. For sparse rows, kernels do it in parts that fit the cache."""
         if isinstance(A, np.ndarray):
             return super().update_rows(A, W, S, H, P, Q)
+        form = A.form() if isinstance(A, SparseChunk) else A
         scratch = nmf.make_scratch(self.n_components, self.dtype)
         rule = self.rule(S, "H")
-        swept = kernels("nmf.hals", self.device).sweep_sparse(A, W, rule, H, P, Q, self.sweeps, scratch)
+        swept = kernels("nmf.hals", self.device).sweep_sparse(form, W, rule, H, P, Q, self.sweeps, scratch)
         return swept, float(scratch.violation[0])
 
     def update(

@@ -17,8 +17,49 @@ from ..base.inputs import DataLike
 StoredRows = Chunk | SparseRows | DenseRows
 #: Rows of A: sparse, or a dense array (D, V).
 Rows = products.SparseRows | np.ndarray
-#: Rows of A as sweeps take them: sparse ones both by row and by column, or as slices for both products.
-PreparedRows = products.SparseMatrix | slices.SlicedMatrix | np.ndarray
+#: Sparse rows both by row and by column, or as slices for both products.
+Prepared = products.SparseMatrix | slices.SlicedMatrix
+
+
+#: Bytes of P up to which one sweep in row order is faster than another form and a sweep. It writes P at random, so a
+#: larger P would leave the last cache.
+ROW_ORDER_BYTES = 16 << 20
+
+
+class SparseChunk:
+    """Sparse rows of a chunk, which get a faster form when they are swept a second time.
+
+    To make that form takes longer than it saves in one sweep. A chunk that the worker's cache cannot keep is read anew
+    for each sweep, so it stays as it is stored, unless P is large. Sweeps of all forms give the same bits.
+    """
+
+    def __init__(self, by_row: products.SparseRows, n_columns: int, K: int):
+        self.by_row = by_row
+        self._n_columns = n_columns
+        self._K = K
+        self._prepares = n_columns * K * by_row.data.itemsize > ROW_ORDER_BYTES
+        self._prepared: Prepared | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the chunk occupies once it has the faster form."""
+        entries = len(self.by_row.data)
+        item = self.by_row.data.itemsize
+        stored = sum(array.nbytes for array in self.by_row)
+        if slices.pays_off(self.by_row, self._n_columns, self._K):
+            return stored + (8 + 2 * item) * entries
+        return stored + (4 + item) * entries + 8 * (self._n_columns + 1)
+
+    def form(self) -> products.SparseRows | Prepared:
+        """Return the rows in the form for the next sweep. Call it once for each sweep."""
+        if self._prepares and self._prepared is None:
+            self._prepared = prepare_for_hals(self.by_row, self._n_columns, self._K)
+        self._prepares = True
+        return self._prepared or self.by_row
+
+
+#: Rows of A as sweeps take them.
+PreparedRows = Prepared | SparseChunk | np.ndarray
 
 
 def rows_of(chunk: StoredRows, idf: np.ndarray | None, dtype: str) -> Rows:
@@ -30,18 +71,18 @@ def rows_of(chunk: StoredRows, idf: np.ndarray | None, dtype: str) -> Rows:
     return chunk.data.astype(dtype, copy=False)
 
 
-def prepare(rows: Rows, n_columns: int) -> PreparedRows:
-    """Return rows in the form that sweeps take."""
+def prepare(rows: Rows, n_columns: int) -> products.SparseMatrix | np.ndarray:
+    """Return rows in the form that sweeps of all solvers take."""
     if isinstance(rows, products.SparseRows):
         return products.sparse_matrix(rows, n_columns)
     return rows
 
 
-def prepare_for_hals(rows: Rows, n_columns: int, K: int) -> PreparedRows:
-    """Return rows in the form in which kernels of the processor multiply them fastest by factors of K columns."""
-    if isinstance(rows, products.SparseRows) and slices.pays_off(rows, n_columns, K):
+def prepare_for_hals(rows: products.SparseRows, n_columns: int, K: int) -> Prepared:
+    """Return sparse rows in the form in which kernels of the processor multiply them fastest by K columns."""
+    if slices.pays_off(rows, n_columns, K):
         return slices.sliced(rows, n_columns, K)
-    return prepare(rows, n_columns)
+    return products.sparse_matrix(rows, n_columns)
 
 
 def by_row(prepared: PreparedRows) -> Rows:

@@ -26,8 +26,10 @@ from ...engine.algorithm import Address, Algorithm, MemoryEstimate, Metrics, Mod
 from ...engine.data import ChunkSize
 from .factorization import concatenate, cut_sums, shard_sums
 from .frobenius import Hals
-from .rows import PreparedRows, Rows, by_row, entries_of, n_rows_of, prepare_for_hals
+from .rows import Prepared, Rows, by_row, entries_of, n_rows_of, prepare_for_hals
 
+#: Rows of A as sweeps take them.
+PreparedGroups = Prepared | np.ndarray
 #: Columns of a group, unless one restart has more.
 GROUP_COLUMNS = 64
 #: Columns of all restarts that are trained at the same time, unless one restart has more.
@@ -74,7 +76,7 @@ def most_epochs(columns: Sequence[int], max_columns: int, max_iter: int) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SideBySide(Algorithm[Corpus | Matrix, PreparedRows]):
+class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
     """Restarts of coordinate descent, each with its own number of components and seed.
 
     A block has W (rows, all columns), the restarts side by side. The state has H (D, active columns), and the numbers
@@ -160,9 +162,12 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedRows]):
             return MEASURES
         return MEASURES[:2]
 
-    def load_chunk(self, data: Corpus | Matrix, index: int, model: Model) -> PreparedRows:
+    def load_chunk(self, data: Corpus | Matrix, index: int, model: Model) -> PreparedGroups:
         """Read a chunk in the form that sweeps take."""
         rows = self.members[0].rows(data, index, model.shared)
+        if isinstance(rows, np.ndarray):
+            return rows
+        # One sweep already uses the faster form several times, once for each group.
         return prepare_for_hals(rows, self.n_rows, self._group_columns)
 
     # --- an epoch ---
@@ -170,7 +175,7 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedRows]):
     def sweep(
         self,
         model: Model,
-        chunk: PreparedRows,
+        chunk: PreparedGroups,
         state: Arrays | None,
         deltas: list[Arrays] | None,
         address: Address,

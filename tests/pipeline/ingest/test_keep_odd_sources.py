@@ -56,6 +56,11 @@ def test_wrong_names_of_text_and_key_are_refused_with_the_fields_found(tmp_path)
         keep(source, tmp_path, text="body", key="number")
 
 
+def test_a_single_name_that_is_no_list_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"keep='date' must be a list of names, such as \['date'\]"):
+        ingest([{"text": TEXT, "date": "x"}], str(tmp_path / "corpus"), IngestOptions(keep="date"))
+
+
 def test_an_empty_csv_file_is_refused_with_one_sentence(tmp_path):
     (tmp_path / "a.csv").write_text("")
     with pytest.raises(DataError, match=r"a\.csv: an empty file; a CSV file begins with the names of its columns"):

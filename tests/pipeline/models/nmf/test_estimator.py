@@ -250,7 +250,7 @@ def test_a_corpus_is_transformed_to_files_and_scored(corpus, tmp_path):
     model = small(n_components=4, max_iter=15).fit(corpus)
     counts = model.transform_to(corpus, str(tmp_path / "rows"))
     rows = np.concatenate(
-        [np.stack(pq.read_table(f)["weights"].to_numpy()) for f in sorted((tmp_path / "rows").iterdir())]
+        [np.stack(pq.read_table(f)["weights"].to_numpy()) for f in sorted((tmp_path / "rows").glob("*.parquet"))]
     )
     np.testing.assert_array_equal(rows, model.transform(corpus))
     assert counts["documents"] == corpus.n_documents and counts["unseen_tokens"] == 0

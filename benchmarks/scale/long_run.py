@@ -6,6 +6,7 @@ Every step continues after an interruption, so the same command may be repeated 
 about 30 bytes per token. It is not deleted at the end.
 """
 
+import contextlib
 import os
 import threading
 import time
@@ -63,7 +64,9 @@ def main(folder, tokens, topics, epochs, blocks, workers, limit, minutes, data, 
         epoch_table = EpochTable(started + 60 * minutes)
         with memory:
             model = LDA(topics, max_iter=epochs, sampler="warp", n_blocks=blocks, random_state=1)
-            model.fit(corpus, client=client, run=str(folder / "run"), callbacks=[epoch_table], dashboard=False)
+            # Ctrl-C ends the training, and the epochs until then are reported.
+            with contextlib.suppress(KeyboardInterrupt):
+                model.fit(corpus, client=client, run=str(folder / "run"), callbacks=[epoch_table], dashboard=False)
     figures["training"] = {
         "planned": epoch_table.plan["total"],
         "plan": epoch_table.plan,

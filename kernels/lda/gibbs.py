@@ -345,10 +345,19 @@ def _sweep_sparse(
                 for changed in (old, new):
                     _invert(N, inverse, lowered, model.n_words * beta, changed)
                     mass += _weigh(changed, place[changed], counts, alpha, beta, inverse, phi, weights)
-        for k in word_topics[:n]:
-            phi[k] = beta * inverse[k]
-        weights[:n] = ZERO
+        _clear_weights(word_topics, n, beta, inverse, phi, weights)
         _close_word(word, B, order.word_ids[s], n)
+
+
+@inlined
+def _clear_weights(
+    topics: np.ndarray, n: int, beta: float, inverse: np.ndarray, phi: np.ndarray, weights: np.ndarray
+) -> None:
+    """Set the weights of a word's n topics to zero, and φ to that of a topic without tokens of the word."""
+    for j in range(n):
+        k = topics[j]
+        phi[k] = beta * inverse[k]
+        weights[j] = ZERO
 
 
 @inlined

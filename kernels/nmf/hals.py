@@ -225,7 +225,9 @@ def _add_gram(rows: np.ndarray, K: int, gram: np.ndarray, lanes: int) -> None:
                 add_to(tile, gram, i * Kp + j, Kp)
             else:
                 _add_narrow_tile(rows, i, j, gram)
-        for i in range(middle, min(middle + lanes, K), 4):
+        # With two lanes, the four rows of the last tile above extend beyond ``middle``. They must not be added twice.
+        covered = -(-middle // tiles.ROWS) * tiles.ROWS
+        for i in range(covered, min(middle + lanes, K), 4):
             _add_narrow_tile(rows, i, middle, gram)
 
 

@@ -117,7 +117,13 @@ for expected_W, expected_H in checks.nmf_best_rows(A.toarray().T, W, H.T, 1):
 
 
 @pytest.mark.parametrize(
-    "bits, dtype, tolerance", [(128, "float32", "2e-5"), (256, "float64", "1e-12"), (512, "float64", "1e-12")]
+    "bits, dtype, tolerance",
+    [
+        (128, "float32", "2e-5"),
+        (128, "float64", "1e-12"),
+        (256, "float64", "1e-12"),
+        (512, "float64", "1e-12"),
+    ],
 )
 def test_registers_of_other_widths(bits, dtype, tolerance, tmp_path):
     if bits == tiles.BITS:

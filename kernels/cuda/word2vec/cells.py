@@ -8,8 +8,8 @@ divide cells. With one group, it differs by rounding only.
 
 One launch trains the whole cell. Block a begins diagonal t with group a of the centres and group a + t of the contexts.
 It has the former already. The latter was trained by the block of group a + 1 in diagonal t − 1. So it waits for that
-block alone (`_wait_for`). Blocks that wait for each other must be active at the same time. Fewer than G blocks take
-turns at the sub-cells of a diagonal.
+block alone (`_wait_for`). Blocks that wait for each other must be active at the same time, see `active_blocks`. Fewer
+than G blocks take turns at the sub-cells of a diagonal.
 
 Both blocks of vectors stay on the device, until the engine brings them back (`residents.py`). Uploaded are the cell's
 pairs, and the negatives of the groups.
@@ -17,6 +17,9 @@ pairs, and the negatives of the groups.
 Tested in the simulator and on a device against the CPU's cells: tests/kernels/cuda/word2vec/test_cells.py.
 """
 
+import contextlib
+import threading
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -37,6 +40,10 @@ from .cell_runs import SubCell, find_runs, heavy_centre, join_runs, limits_of, s
 
 #: Threads per block. More of them read more rows at once.
 THREADS = 256
+
+#: Blocks of each cell that a host thread of this process is training, and the lock of this list.
+_ACTIVE: list[int] = []
+_CHANGED = threading.Condition()
 
 options_on_device = to_device(options_of_sub_cell, draw=draw)
 
@@ -68,30 +75,48 @@ def train_cell(W_in: np.ndarray, W_out: np.ndarray, pairs: np.ndarray, table: np
     n_groups = number_of_groups(len(W_in), len(W_out))
     sorted_pairs, bounds = split_cell(pairs, options.key, n_groups)
     negatives = group_negatives(table, bounds, options, n_groups)
-    # All blocks of the cells that are trained at a time must be active: a quarter of the multiprocessors each is
-    # enough for four host threads on the smallest device, and for eight on an H200.
+    # With a quarter of the multiprocessors each, four host threads train at the same time even on a small device.
     blocks = min(n_groups, max(1, multiprocessors() // 4))
-    launch(
-        train_sub_cells,
-        blocks,
-        THREADS,
-        D,
-        resident(W_in, "W_in").reshape(W_in.size),
-        resident(W_out, "W_out").reshape(W_out.size),
-        upload_to_workspace(sorted_pairs, "pairs"),
-        upload_to_workspace(bounds, "bounds"),
-        on_device(
-            negatives,
-            tables=upload_to_workspace(negatives.tables, "negatives"),
-            weights=upload_to_workspace(negatives.weights, "weights"),
-            heaviest=upload_to_workspace(negatives.heaviest, "heaviest"),
-        ),
-        options,
-        workspace("runs", len(pairs), np.int64),
-        zeros("diagonals", n_groups, np.int32),
-        shared=shared,
-    )
-    synchronize("cell")
+    with active_blocks(blocks, multiprocessors()):
+        launch(
+            train_sub_cells,
+            blocks,
+            THREADS,
+            D,
+            resident(W_in, "W_in").reshape(W_in.size),
+            resident(W_out, "W_out").reshape(W_out.size),
+            upload_to_workspace(sorted_pairs, "pairs"),
+            upload_to_workspace(bounds, "bounds"),
+            on_device(
+                negatives,
+                tables=upload_to_workspace(negatives.tables, "negatives"),
+                weights=upload_to_workspace(negatives.weights, "weights"),
+                heaviest=upload_to_workspace(negatives.heaviest, "heaviest"),
+            ),
+            options,
+            workspace("runs", len(pairs), np.int64),
+            zeros("diagonals", n_groups, np.int32),
+            shared=shared,
+        )
+        synchronize("cell")
+
+
+@contextlib.contextmanager
+def active_blocks(blocks: int, limit: int) -> Iterator[None]:
+    """Context manager: wait until this process has at most ``limit`` blocks of cells on devices, these included.
+
+    A block that waits for another one keeps its multiprocessor. If more blocks than multiprocessors were launched, all
+    active ones could wait for blocks that cannot begin. Kernels of other kinds end by themselves, so they do not count.
+    """
+    with _CHANGED:
+        _CHANGED.wait_for(lambda: sum(_ACTIVE) + blocks <= limit)
+        _ACTIVE.append(blocks)
+    try:
+        yield
+    finally:
+        with _CHANGED:
+            _ACTIVE.remove(blocks)
+            _CHANGED.notify_all()
 
 
 @kernel

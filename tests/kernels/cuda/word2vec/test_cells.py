@@ -1,5 +1,6 @@
 """A cell of strata on a device: one group is the CPU's cell, and several groups are the CPU's cells one by one."""
 
+import threading
 from types import SimpleNamespace
 from unittest import mock
 
@@ -66,6 +67,28 @@ def test_sub_cells_are_trained_as_cells_on_the_cpu():
         found = train(W, *arguments)
     for block, wanted in zip(found, expected, strict=True):
         np.testing.assert_allclose(block, wanted, atol=1e-5)
+
+
+def test_a_cell_waits_until_all_of_its_blocks_can_be_active():
+    W, *arguments = make_case(20, 5)
+    found = [block.copy() for block in W]
+    trained = threading.Event()
+
+    def train_in_another_thread():
+        cells.train_cell(*found, *arguments)
+        RESIDENTS.bring_back(found)
+        trained.set()
+
+    with mock.patch.object(cells, "multiprocessors", return_value=8):
+        # Two other cells have all multiprocessors.
+        with cells.active_blocks(2, 8), cells.active_blocks(6, 8):
+            thread = threading.Thread(target=train_in_another_thread)
+            thread.start()
+            assert not trained.wait(1)
+        thread.join(60)
+    assert trained.is_set()
+    for block, wanted in zip(found, train(W, *arguments), strict=True):
+        np.testing.assert_array_equal(block, wanted)
 
 
 def test_a_cell_without_pairs_uploads_nothing():

@@ -405,7 +405,11 @@ class Estimator(Transformer, ABC):
                 step = newest
 
     def save(self, url: str) -> None:
-        """Write the trained model. A concurrent reader sees either the model that was there before or this one."""
+        """Write the trained model. A concurrent reader sees either the model that was there before or this one.
+
+        A model without names of topics takes those that the same model has at ``url``, so that training it again does
+        not lose them. Saving therefore cannot remove names; `corpusmill explore` can.
+        """
         model = self._fitted()
         store = Store(url)
         arrays = write_arrays(store, model)

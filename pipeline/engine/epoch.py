@@ -7,7 +7,7 @@ computed in the current epoch.
 import contextlib
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -79,6 +79,18 @@ def shards_of(chunks: Sequence[ChunkSize], most: int = MAX_SHARDS) -> list[list[
     return [list(range(first, min(first + size, len(chunks)))) for first in range(0, len(chunks), size)]
 
 
+class _Once:
+    """An action that is done at most once, also if it fails."""
+
+    def __init__(self, action: Callable[[], None]):
+        self._action = action
+
+    def __call__(self) -> None:
+        action = self._action
+        self._action = do_nothing
+        action()
+
+
 class _Engine:
     """Trains one run. A *step* is one commit; an epoch has ``algorithm.rounds`` steps."""
 
@@ -117,8 +129,9 @@ class _Engine:
             try:
                 reason = self._train(pool)
             finally:
-                # It refers to this object, so it would keep deltas on the workers until Python looks for cycles.
-                self._last_sweep = None
+                # Left to Python, which looks for cycles seldom, deltas would stay on the workers.
+                self._release_deltas()
+                self.executor.end_run()
         # The run's folder is complete when training ends, without a step that was begun and not needed.
         self._check_pruning()
         self.run.prune(is_over=True)
@@ -143,7 +156,7 @@ class _Engine:
             )
         )
         reason = self._reason_to_end(step, rows)
-        finish_last = do_nothing
+        finish_last = _Once(do_nothing)
         while not reason:
             step += 1
             try:
@@ -151,18 +164,27 @@ class _Engine:
                 row = self._epoch(step, rows, finish_last)
             except SweepStopped:
                 return self._end(step - 1, rows, "stopped")
+            except BaseException:
+                # If the sweeps have not begun, the step before is not committed yet.
+                with contextlib.suppress(SweepStopped):
+                    finish_last()
+                raise
             rows = [*rows, row]
             reason = self._reason_to_end(step, rows)
-            finish_last = partial(self._finish, step, rows, pool)
+            finish_last = _Once(partial(self._finish, step, rows, pool))
         # Training ends anyway, so a callback that stops it changes nothing.
         with contextlib.suppress(SweepStopped):
             finish_last()
         return self._end(step, rows, reason)
 
+    def _release_deltas(self) -> None:
+        """Let the workers forget the deltas of the last range of blocks, which the blocks have now."""
+        self._last_sweep = None
+
     def _finish(self, step: int, rows: list[Metrics], pool: ThreadPoolExecutor) -> None:
         """Commit a step, and report the epoch if this was its last step; raise SweepStopped if a callback says so."""
         # Not earlier: Dask sends messages in groups, 10 ms apart, and the next tasks should be in the first one.
-        self._last_sweep = None
+        self._release_deltas()
         self._store_shared(step)
         self._commit(step, rows, pool)
         rounds = self.algorithm.rounds
@@ -290,7 +312,7 @@ class _Engine:
         seconds_merge = 0.0
         seconds_waited = 0.0
         for range_index in range(self.algorithm.n_ranges):
-            swept = self._sweep(step, shards, range_index, begin if range_index == 0 else do_nothing)
+            swept = self._sweep(step, shards, range_index, begin if range_index == 0 else self._release_deltas)
             # In the order of the shards, and then of the blocks, so that floating-point sums have the same bits in
             # every run.
             for report in swept.reports:
@@ -308,6 +330,7 @@ class _Engine:
             training = sum(applied.measured.get("seconds_kernel", 0.0) for applied in updated) / self.threads
             seconds_merge += swept.seconds_update + time.perf_counter() - merging - training
             self._last_sweep = swept
+            del swept
         metrics = self._reduce_shared(step, totals, sums, rows)
         # The requests of this process: those of this step, and those of the commit of the last one.
         _add_numbers(measured, REQUESTS.take())

@@ -91,6 +91,9 @@ class Executor(ABC):
     def completed(self, handles: Iterable[Handle]) -> Iterator[tuple[int, Result]]:
         """Yield (position, result) as the tasks finish, and release each result."""
 
+    def end_run(self) -> None:
+        """Release what was kept from step to step. It is called when training ends, also after an error."""
+
     @abstractmethod
     def sweep(
         self,
@@ -224,10 +227,6 @@ class OnDask(Executor):
         assert client.scheduler is not None, "the client is closed"
         self._address = client.scheduler.address
         self._stalled = False
-        #: The workers that were present during the last sweep.
-        self._present: list[Capacity] = []
-        #: Seconds that a thread needs for a shard, by run: of the last sweep.
-        self._shard_seconds: dict[str, float] = {}
         #: Receives the messages of a topic, by topic.
         self._receivers: dict[str, Receiver] = {}
         with self.guarded():
@@ -299,35 +298,12 @@ class OnDask(Executor):
         from .cluster.sweep import ClusterSweep
 
         homes: dict[str, list[int]] = {}
-        workers = self._present
-        # If shards were lost, so was their worker.
-        if not workers or len(positions) < len(phase.shards):
-            workers = self.capacities()
-        for position, address in zip(positions, balanced_places(tokens, workers), strict=True):
+        for position, address in zip(positions, balanced_places(tokens, self.capacities()), strict=True):
             homes.setdefault(address, []).append(position)
-        run = phase.job.training
-        seconds = self._shard_seconds.get(run, 0.0)
-        sweep = ClusterSweep(self.client, phase, homes, seconds, on_swept, self._fail)
+        sweep = ClusterSweep(self.client, phase, homes, on_swept, self._fail)
         self._subscribe(swept_topic(phase), sweep.receiver)
-
-        def look_around() -> None:
-            meanwhile()
-            # For the next sweep, which then begins earlier. A worker that has died by then costs no more than one that
-            # dies during the sweep.
-            self._present = self._look()
-
-        try:
-            with self._unless_stalled(lambda: sweep.keys):
-                swept = sweep.run(look_around)
-        except BaseException:
-            # The workers still report their present shards. If this client closes now, the scheduler would log an error
-            # for each of these messages.
-            self._unsubscribe(swept_topic(phase))
-            raise
-        reports = [report for contribution in swept.contributions for report in contribution.reports.values()]
-        if reports:
-            self._shard_seconds = {run: sum(sum(report["seconds"].values()) for report in reports) / len(reports)}
-        return swept
+        with self._unless_stalled(lambda: sweep.keys):
+            return sweep.run(meanwhile)
 
     def _subscribe(self, topic: str, receiver: Receiver) -> None:
         """Send the messages of a topic to a receiver, instead of an earlier one.
@@ -340,10 +316,14 @@ class OnDask(Executor):
             # A last message may come after the end of the subscription.
             self.client.subscribe_topic(topic, lambda message: self._receivers.get(topic, _ignore)(message))
 
-    def _unsubscribe(self, topic: str) -> None:
-        self._receivers.pop(topic, None)
-        if self.client.status == "running":
-            self.client.unsubscribe_topic(topic)
+    def end_run(self) -> None:
+        """End the subscriptions to the workers' messages."""
+        # If training failed, workers still report their present shards. For each message to a client that is closing,
+        # the scheduler would log an error.
+        for topic in self._receivers:
+            if self.client.status == "running":
+                self.client.unsubscribe_topic(topic)
+        self._receivers = {}
 
     def update(
         self, phase: SweepPhase, contributions: list[Contribution], blocks: list[int]

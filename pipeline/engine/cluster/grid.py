@@ -48,7 +48,7 @@ class ClusterGrid:
         """Return the result for each block, in order; raise ContributionLost if a worker is lost."""
         phase = self._plan.phase
         self._client.run_on_scheduler(
-            open_pool, Pool.of(self._plan.attempt, phase.job.training, self._client.id, phase.shards, {}), 0.0
+            open_pool, Pool.of(self._plan.attempt, phase.job.training, self._client.id, phase.shards, {})
         )
         self._client.subscribe_topic(trained_topic(phase.job.training), self._events.put)
         calls = dict.fromkeys(self._places, (train_on_worker, self._plan, self._sources))

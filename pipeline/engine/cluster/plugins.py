@@ -36,7 +36,6 @@ SWEEP_PREFIX = "sweep-"
 class Lease(NamedTuple):
     """Positions of shards that the scheduler has assigned to a worker."""
 
-    address: str  # of the worker
     taken: list[int]
     upcoming: list[int]  # shards that the worker will probably take next
     is_last: bool  # whether no shard is left for anybody
@@ -45,9 +44,7 @@ class Lease(NamedTuple):
 #: A worker takes at least as many shards at a time as its threads sweep in these seconds, because a request takes a few
 #: milliseconds.
 LEASE_SECONDS = 0.1
-#: The same for the first lease of the only worker. Workers that join are used after about this time.
-ALONE_SECONDS = 1.0
-#: Seconds between two reports of a worker's progress.
+#: Shards that take fewer seconds are reported together, once in this time.
 REPORT_SECONDS = 1.0
 #: Seconds after which a worker that waits for another one, or for memory, looks again whether to go on.
 LOOK_AGAIN_SECONDS = 1.0
@@ -97,11 +94,11 @@ class Leases(SchedulerPlugin):
         if found is None:
             return None
         if not threads:
-            return Lease(address, [], [], False)
+            return Lease([], [], False)
         positions = found.take(address, threads, least=least)
         if not positions:
             return None
-        return Lease(address, positions, found.upcoming(address, threads * MAX_AHEAD), not found.left)
+        return Lease(positions, found.upcoming(address, threads * MAX_AHEAD), not found.left)
 
     def begin(self, pool: str, address: str) -> bool:
         """Return whether a worker may begin to train its rows of a grid: once, while the pool is open."""
@@ -135,9 +132,19 @@ class Leases(SchedulerPlugin):
             used += any(str(key).startswith(SWEEP_PREFIX) for key in keys)
         return used + sum(pool.left for pool in self.pools.values())
 
+    def end(self, name: str) -> None:
+        """Close a pool if it is open. The workers that sweep it end after their present shards."""
+        pool = self.pools.pop(name, None)
+        if pool is None:
+            return
+        for address in pool.paces:
+            if address in self.scheduler.workers:
+                self.scheduler.worker_send(address, {"op": "corpusmill_stop", "pool": name})
+
     def remove_client(self, scheduler: Scheduler, client: str) -> None:
         """Close the pools of a client that left."""
-        self.pools = {name: pool for name, pool in self.pools.items() if pool.client != client}
+        for name in [name for name, pool in self.pools.items() if pool.client == client]:
+            self.end(name)
 
 
 def swept_topic(phase: SweepPhase) -> str:
@@ -145,36 +152,16 @@ def swept_topic(phase: SweepPhase) -> str:
     return f"corpusmill-swept-{phase.job.training}"
 
 
-def open_pool(pool: Pool, shard_seconds: float, dask_scheduler: Scheduler) -> dict[str, Lease]:
-    """Open a pool, close the run's last one, and return the first lease of each worker. Runs at the scheduler.
-
-    ``shard_seconds`` is the time that a thread needs for a shard; 0 if it is not known.
-    """
+def open_pool(pool: Pool, dask_scheduler: Scheduler) -> None:
+    """Open a pool, and close the run's last one. Runs at the scheduler."""
     leases = _leases(dask_scheduler)
     leases.pools = {name: other for name, other in leases.pools.items() if other.run != pool.run}
     leases.pools[pool.name] = pool
-    seconds = LEASE_SECONDS if len(pool.homes) > 1 else ALONE_SECONDS
-    first = {}
-    for address in pool.homes:
-        worker = dask_scheduler.workers.get(address)
-        if worker is None:
-            continue
-        lease = leases.take(pool.name, address, worker.nthreads, least_shards(worker.nthreads, seconds, shard_seconds))
-        if lease is not None:
-            first[address] = lease
-    return first
-
-
-def least_shards(threads: int, seconds: float, shard_seconds: float) -> int:
-    """Return how many shards are worth a request, if it should last some seconds; 0 if their time is not known."""
-    if not shard_seconds:
-        return 0
-    return int(threads * seconds / shard_seconds)
 
 
 def close_pool(name: str, dask_scheduler: Scheduler) -> None:
-    """Close a pool if it is open. Runs at the scheduler."""
-    _leases(dask_scheduler).pools.pop(name, None)
+    """Close a pool if it is open, and end its sweeps. Runs at the scheduler."""
+    _leases(dask_scheduler).end(name)
 
 
 def n_left(name: str, dask_scheduler: Scheduler) -> int:
@@ -200,7 +187,9 @@ class Exchange(WorkerPlugin):
         self.worker = worker
         self._lock = threading.Lock()
         self._pools: set[str] = set()  # those that this worker takes shards from
+        self._stopped: set[str] = set()  # those of them that were closed before all shards were swept
         worker.handlers["corpusmill_give"] = self.give
+        worker.stream_handlers["corpusmill_stop"] = self.stop
 
     async def give(self, source: Source, indices: list[int]) -> object:
         """Return the pieces of some blocks of a contribution, or None if this worker does not have it."""
@@ -248,19 +237,24 @@ class Exchange(WorkerPlugin):
             return pieces.data if isinstance(pieces, Serialize) else pieces
         return None
 
-    def sweep(self, phase: SweepPhase, pool: str, key: str, first: Lease | None) -> Contribution:
-        """Sweep shards of a pool with all threads of this worker, until it has none left for this worker.
+    def stop(self, pool: str) -> None:
+        """End this worker's sweep of a pool after the present shards. The scheduler sends this."""
+        with self._lock:
+            if pool in self._pools:
+                self._stopped.add(pool)
 
-        ``first`` has the first shards, so that the worker need not request them.
-        """
-        if first is not None and not self._may_use(first):
-            first = None
+    def is_stopped(self, pool: str) -> bool:
+        """Return whether no other shard of a pool should be swept."""
+        return pool in self._stopped
+
+    def sweep(self, phase: SweepPhase, pool: str, key: str) -> Contribution:
+        """Sweep shards of a pool with all threads of this worker, until it has none left for this worker."""
         with self._lock:
             if pool in self._pools:
                 # If a worker dies, Dask repeats its task on another worker, which may sweep this pool already.
                 return Contribution(key, self.worker.address, {}, [])
             self._pools.add(pool)
-        taken = _Taken(self, phase, pool, first)
+        taken = _Taken(self, phase, pool)
         progress = _Progress(self.worker, swept_topic(phase), pool)
         helpers = (self.worker.executors["default"], self.worker.state.nthreads - 1)
 
@@ -272,16 +266,7 @@ class Exchange(WorkerPlugin):
         finally:
             with self._lock:
                 self._pools.remove(pool)
-
-    def _may_use(self, first: Lease) -> bool:
-        """Return whether this worker may sweep the first shards of a task: unless their worker has died.
-
-        Dask moves a task to an idle worker, but also repeats the task of a worker that died. A shard that kills workers
-        must not come with it: lost shards are swept again only a few times.
-        """
-        if first.address == self.worker.address:
-            return True
-        return sync(self.worker.loop, self.worker.scheduler.corpusmill_has_worker, address=first.address)
+                self._stopped.discard(pool)
 
     def take(self, phase: SweepPhase, pool: str) -> Lease | None:
         """Request shards from the scheduler. While this worker is paused because its memory is full, wait."""
@@ -290,7 +275,9 @@ class Exchange(WorkerPlugin):
                 return None
             time.sleep(LOOK_AGAIN_SECONDS)
         threads = self.worker.state.nthreads
-        return self._take(pool, threads, least_shards(threads, LEASE_SECONDS, shard_seconds(phase)))
+        seconds = shard_seconds(phase)
+        least = int(threads * LEASE_SECONDS / seconds) if seconds else 0
+        return self._take(pool, threads, least)
 
     def _take(self, pool: str, threads: int, least: int) -> Lease | None:
         take = self.worker.scheduler.corpusmill_take
@@ -303,7 +290,7 @@ class Exchange(WorkerPlugin):
 class _Taken(ShardSource):
     """The shards that a worker has taken and not begun."""
 
-    def __init__(self, exchange: Exchange, phase: SweepPhase, pool: str, first: Lease | None):
+    def __init__(self, exchange: Exchange, phase: SweepPhase, pool: str):
         self._exchange = exchange
         self._phase = phase
         self._pool = pool
@@ -311,26 +298,21 @@ class _Taken(ShardSource):
         self._positions: deque[int] = deque()
         self._upcoming: Sequence[int] = ()
         self._is_empty = False
-        if first is not None:
-            self._add(first)
 
     def next(self) -> int | None:
-        """Return the position of the next shard, or None if there is none left."""
+        """Return the position of the next shard, or None if there is none left or the sweep was stopped."""
         with self._lock:
+            if self._exchange.is_stopped(self._pool):
+                return None
             if not self._positions and not self._is_empty:
                 found = self._exchange.take(self._phase, self._pool)
-                if found is None:
-                    self._is_empty = True
-                else:
-                    self._add(found)
+                self._is_empty = found is None or found.is_last
+                if found is not None:
+                    self._upcoming = found.upcoming
+                    self._positions.extend(found.taken)
             if not self._positions:
                 return None
             return self._positions.popleft()
-
-    def _add(self, lease: Lease) -> None:
-        self._is_empty = lease.is_last
-        self._upcoming = lease.upcoming
-        self._positions.extend(lease.taken)
 
     def upcoming(self) -> list[int]:
         """Return the positions of the shards that this worker will probably sweep next, without taking them."""
@@ -354,12 +336,13 @@ class _Progress:
         self._reported = -float("inf")
 
     def report(self, position: int, found: SweepProgress) -> None:
-        """Report a shard now or with a later one."""
+        """Report a shard now, or a short one with a later one."""
         small: SweepProgress = {"seconds": found["seconds"], "cached": found["cached"], "worker": found["worker"]}
+        is_short = sum(found["seconds"].values()) < REPORT_SECONDS
         with self._lock:
             self._waiting[position] = small
             now = time.monotonic()
-            if now - self._reported < REPORT_SECONDS:
+            if is_short and now - self._reported < REPORT_SECONDS:
                 return
             self._reported = now
             swept = list(self._waiting.items())
@@ -375,9 +358,9 @@ def _exchange() -> Exchange:
     return cast(Exchange, get_worker().plugins[Exchange.name])
 
 
-def sweep_on_worker(phase: SweepPhase, pool: str, key: str, first: Lease | None) -> Contribution:
+def sweep_on_worker(phase: SweepPhase, pool: str, key: str) -> Contribution:
     """Sweep shards on this worker."""
-    return _exchange().sweep(phase, pool, key, first)
+    return _exchange().sweep(phase, pool, key)
 
 
 def update_on_worker(phase: SweepPhase, blocks: list[int], sources: list[Source]) -> list[AppliedBlock]:

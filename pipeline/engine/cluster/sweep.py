@@ -13,7 +13,7 @@ from dask.task_spec import Task as DaskTask
 
 from ..worker.contributions import Contribution, Meanwhile, OnSwept, SweepPhase, SweepStopped, Swept
 from .leases import Pool
-from .plugins import SWEEP_PREFIX, Lease, close_pool, n_left, open_pool, sweep_on_worker, update_on_worker
+from .plugins import SWEEP_PREFIX, close_pool, n_left, open_pool, sweep_on_worker, update_on_worker
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 UPDATE_BYTES = 16 << 20
 #: Seconds between two looks whether workers joined.
 LOOK_SECONDS = 1.0
-#: Seconds to wait for the workers' present shards if a sweep is not needed any more.
-STOP_SECONDS = 5.0
+#: Most seconds to wait for the workers' present shards if a sweep is not needed any more. A worker may be paused.
+STOP_SECONDS = 60.0
 
 
 def workers_of(client: "Client") -> dict[str, Any]:
@@ -80,17 +80,13 @@ def submit_updates(
 
 
 class ClusterSweep:
-    """One sweep of the shards ``homes``, which has the positions of shards by the address of a worker.
-
-    ``shard_seconds`` is the time that a thread needs for a shard; 0 if it is not known.
-    """
+    """One sweep of the shards ``homes``, which has the positions of shards by the address of a worker."""
 
     def __init__(
         self,
         client: "Client",
         phase: SweepPhase,
         homes: Mapping[str, list[int]],
-        shard_seconds: float,
         on_swept: OnSwept,
         fail: Callable[[str, BaseException], NoReturn],
     ):
@@ -98,8 +94,6 @@ class ClusterSweep:
         self._phase = phase
         self._pool = f"{phase.name}-{uuid.uuid4().hex[:8]}"
         self._homes = homes
-        self._shard_seconds = shard_seconds
-        self._first: dict[str, Lease] = {}  # the first shards of each worker
         self._on_swept = on_swept
         self._fail = fail
         # Futures of tasks that have finished, and messages of workers about shards that they have swept.
@@ -127,37 +121,39 @@ class ClusterSweep:
         ``meanwhile`` is called when the workers have their tasks.
         """
         pool = Pool.of(self._pool, self._phase.job.training, self._client.id, self._phase.shards, self._homes)
-        found = self._client.run_on_scheduler(open_pool, pool, self._shard_seconds)
-        self._first = {address: Lease(*lease) for address, lease in found.items()}
+        self._client.run_on_scheduler(open_pool, pool)
         try:
             self._submit(list(self._homes))
             meanwhile()
             done_meanwhile = time.perf_counter()
             while self._running:
                 self._handle_events()
-        except SweepStopped:
-            self._close_pool()
-            self._await_end()
-            raise
-        except BaseException:
-            self._close_pool()
+        except BaseException as error:
+            self._stop()
+            if isinstance(error, SweepStopped):
+                self._await_end()
+            self._release()
             raise
         return Swept(self._found, max(0.0, done_meanwhile - self._finished))
 
-    def _await_end(self) -> None:
-        """Wait a moment for the workers, which then write no more states."""
-        # A long shard must not keep a user waiting. The next owner of the run deletes what its sweep writes.
-        deadline = time.monotonic() + STOP_SECONDS
-        while time.monotonic() < deadline and not all(future.done() for future in self._futures):
-            with contextlib.suppress(queue.Empty):
-                self._events.get(timeout=0.1)
-
-    def _close_pool(self) -> None:
+    def _stop(self) -> None:
         """End the sweeps of all workers after their present shards."""
         # If the scheduler is lost, they have ended already.
         if self._client.status == "running":
             with contextlib.suppress(OSError):
                 self._client.run_on_scheduler(close_pool, self._pool)
+
+    def _await_end(self) -> None:
+        """Wait until the workers have ended, so that they write no more states."""
+        deadline = time.monotonic() + STOP_SECONDS
+        while time.monotonic() < deadline and not all(future.done() for future in self._futures):
+            with contextlib.suppress(queue.Empty):
+                self._events.get(timeout=0.1)
+
+    def _release(self) -> None:
+        """Let the workers forget their deltas now. The traceback of the error would keep the futures."""
+        for future in self._futures:
+            future.release()
 
     def _submit(self, addresses: list[str]) -> None:
         """Submit one task per address."""
@@ -166,7 +162,7 @@ class ClusterSweep:
         calls: dict[str, tuple[Any, ...]] = {}
         for address in addresses:
             key = f"{SWEEP_PREFIX}{self._pool}-{len(self._futures) + len(calls)}"
-            calls[key] = (sweep_on_worker, self._phase, self._pool, key, self._first.get(address))
+            calls[key] = (sweep_on_worker, self._phase, self._pool, key)
             self._running[key] = address
             self._used.add(address)
         for future in submit_graph(self._client, calls, self._running):

@@ -27,10 +27,12 @@ class Noted(Tally):
     name: ClassVar[str] = "noted"
 
     folder: str = ""
+    seconds: float = 0.0
 
     def sweep(self, model, chunk, state, deltas, address):
         if self.folder:
             Path(self.folder, f"{address.epoch}-{chunk.number}").touch()
+        time.sleep(self.seconds)
         return super().sweep(model, chunk, state, deltas, address)
 
 
@@ -102,6 +104,55 @@ def test_a_run_that_a_callback_stops_ends_with_that_epoch(corpus, tmp_path, clus
     assert {event.epoch for event in events if isinstance(event, EpochStarted | ShardSwept | EpochFinished)} == {1}
     # What was swept of the next epoch is deleted.
     assert sorted(path.name for path in (tmp_path / "run" / "epochs").iterdir()) == ["000000-0001", "000001-0001"]
+
+
+def _sweeps_at(dask_scheduler):
+    return [key for key in dask_scheduler.tasks if str(key).startswith("sweep-")]
+
+
+def test_when_a_stopped_training_returns_no_worker_sweeps_or_holds_deltas(corpus, tmp_path, cluster_of):
+    client = cluster_of(2)
+    notes = tmp_path / "notes"
+    notes.mkdir()
+
+    def stop(event):
+        if not is_end_of(1, event):
+            return False
+        # From the second epoch on, workers take several shards at a time.
+        await_sweeps(notes, 2)
+        return True
+
+    run = RunStore(str(tmp_path / "run"))
+    algorithm = Noted(folder=str(notes), seconds=0.3)
+    assert train(Training(algorithm, corpus, run, EPOCHS, seed=7, callbacks=[stop]), OnDask(client)) == "stopped"
+    swept = sorted(path.name for path in notes.glob("2-*"))
+    assert len(swept) < N_CHUNKS
+    deadline = time.monotonic() + 10
+    while client.run_on_scheduler(_sweeps_at) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert client.run_on_scheduler(_sweeps_at) == []
+    time.sleep(2 * algorithm.seconds)
+    assert sorted(path.name for path in notes.glob("2-*")) == swept
+    assert sorted(path.name for path in (tmp_path / "run" / "epochs").iterdir()) == ["000000-0001", "000001-0001"]
+
+
+class Interrupted(OnDask):
+    """Has no connection when the second epoch should begin."""
+
+    def sweep(self, phase, positions, tokens, on_swept, meanwhile):
+        if phase.step == 2:
+            raise TimeoutError("no worker")
+        return super().sweep(phase, positions, tokens, on_swept, meanwhile)
+
+
+def test_an_epoch_is_committed_if_the_next_one_cannot_begin(corpus, expected, tmp_path, cluster_of):
+    run = RunStore(str(tmp_path / "run"))
+    events = []
+    with pytest.raises(TimeoutError, match="no worker"):
+        trained(corpus, run.url, Interrupted(cluster_of(2)), callbacks=[events.append])
+    assert run.step == 1
+    assert any(is_end_of(1, event) for event in events)
+    np.testing.assert_array_equal(trained(corpus, run.url, Synchronous()), expected)
 
 
 def test_an_epoch_that_cannot_be_committed_ends_the_run_with_its_error(corpus, expected, tmp_path, cluster_of):

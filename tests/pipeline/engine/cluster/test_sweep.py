@@ -132,26 +132,6 @@ def test_an_epoch_on_one_worker_takes_one_task(corpus, expected, tmp_path):
     assert counts == {1: 1, 2: 1, 3: 1}
 
 
-def test_a_worker_that_sweeps_alone_gets_all_shards_of_short_epochs_with_its_task(corpus, expected, tmp_path):
-    requests = []
-    with (
-        LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
-        Client(cluster, set_as_default=False) as client,
-    ):
-        executor = OnDask(client)
-        take = cluster.scheduler.handlers["corpusmill_take"]
-
-        def note(pool, address, threads, least):
-            requests.append(pool)
-            return take(pool, address, threads, least)
-
-        cluster.scheduler.handlers["corpusmill_take"] = note
-        found = trained(corpus, tmp_path / "run", Tally(), executor, evaluate_every=0)
-    np.testing.assert_array_equal(found, expected)
-    # How long a shard takes is known after the first epoch.
-    assert {pool.split("-")[1] for pool in requests} == {"1"}
-
-
 def test_all_workers_are_found_although_dask_describes_five(tmp_path):
     with (
         LocalCluster(n_workers=7, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,

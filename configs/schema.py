@@ -1,6 +1,7 @@
 """The whole configuration. ``model_schema`` has the sections of models, ``cluster_schema`` those of clusters."""
 
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, field_validator
 
@@ -175,7 +176,9 @@ class MLflowConfig(Section):
     @field_validator("tracking_uri")
     @classmethod
     def _has_no_password(cls, uri: str | None) -> str | None:
-        if uri is not None and "@" in uri:
+        # A URI without a host has no password, and "@" may be in its path: sqlite:////home/a@b/mlflow.db. Where there
+        # is a host, "@" is refused in the path too, because a password may contain a slash.
+        if uri is not None and "@" in uri and urlsplit(uri).netloc:
             raise ValueError(
                 "a URI with a name or a password: set the environment variable MLFLOW_TRACKING_URI instead, because "
                 "configurations are stored"

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from ..configs.redact import redact_urls
-from ..io.stores.store import DataError, JsonObject, to_json
+from ..io.stores.store import JsonObject, to_json
 from .engine.algorithm import Metrics
 from .engine.events import EpochFinished, Event, RunFinished, RunStarted
 from .engine.run import RunStore
@@ -174,14 +174,16 @@ class MLflowCallback:
             del self._waiting[:MOST_METRICS]
 
     def _finish(self, event: RunFinished) -> None:
-        self._send()
+        """Log what waits, the model, the report and the status. One that fails does not prevent the next."""
+        self._try(self._send)
         try:
-            model = model_of_run(event.run)
-        except DataError as error:
-            _LOG.warning("MLflow has no model of this run (%s): call log_model with the trained model", error)
-        else:
-            self.log_model(model)
-        self._log_report(event.run)
+            self.log_model(model_of_run(event.run))
+        except Exception as error:
+            _LOG.warning("MLflow has no model of this run (%s): call log_model with the trained model", _cause(error))
+        try:
+            self._log_report(event.run)
+        except Exception as error:
+            _LOG.warning("MLflow has no report of this run (%s); training does not stop", _cause(error))
         self._client.set_tag(self.run_id, "corpusmill.ended", event.reason)
         self._client.set_terminated(self.run_id)
         self._is_running = False
@@ -246,17 +248,20 @@ class MLflowCallback:
         return ""
 
     def _try(self, action: Callable[[], object]) -> None:
-        """Call ``action``. If MLflow or its server fails, print a warning: training must not be lost."""
-        from mlflow.exceptions import MlflowException
-
+        """Call ``action``. If it fails for any reason, print a warning: training must not be lost."""
         try:
             action()
-        except (MlflowException, OSError) as error:
+        except Exception as error:
             _LOG.warning(
                 "MLflow: %s; training does not stop. What is missing is sent with the next epoch, or when the same "
                 "training is called again",
-                error,
+                _cause(error),
             )
+
+
+def _cause(error: Exception) -> str:
+    """Return the kind and the text of an error. The text alone may be one word, such as that of a KeyError."""
+    return f"{type(error).__name__}: {error}"
 
 
 def _connect(tracking_uri: str | None) -> "MlflowClient":

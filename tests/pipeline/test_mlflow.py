@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 from corpusmill import LDA
-from corpusmill.pipeline.engine.events import EpochFinished
+from corpusmill.configs.schema import MLflowConfig
+from corpusmill.pipeline.engine.events import EpochFinished, RunFinished
 from corpusmill.pipeline.models.registry import load_model
 from corpusmill.pipeline.models.versions import Versions
 from helpers.nightly import BOATS, BREAD, call, write_configuration, write_day
@@ -126,6 +127,24 @@ def test_training_goes_on_if_mlflow_refuses_figures(client, callback, caplog):
     assert epochs_of(client, callback.run_id) == [1, 2, 3]
 
 
+def test_training_and_its_status_are_kept_if_the_model_and_the_report_cannot_be_logged(client, callback, caplog):
+    def hide_run(event):
+        if isinstance(event, RunFinished):
+            Path("run").rename("hidden")
+
+    def restore_run(event):
+        if isinstance(event, RunFinished):
+            Path("hidden").rename("run")
+
+    with caplog.at_level(logging.WARNING):
+        model = LDA(2, max_iter=2).fit(DOCUMENTS, run="run", callbacks=[hide_run, callback, restore_run])
+    assert model.n_iter_ == 2
+    assert "no model of this run (DataError:" in caplog.text
+    assert "no report of this run (DataError:" in caplog.text
+    assert client.get_run(callback.run_id).info.status == "FINISHED"
+    assert client.list_artifacts(callback.run_id) == []
+
+
 def test_the_command_line_logs_to_mlflow_and_overwriting_starts_another_run(client, uri, experiment):
     write_day(1, DOCUMENTS)
     write_configuration("lda", run={"url": "run"}, mlflow={"experiment": experiment, "tracking_uri": uri})
@@ -175,3 +194,14 @@ def test_a_configuration_stores_no_password_of_the_tracking_server(uri, client, 
     write_configuration("lda", mlflow={"tracking_uri": "postgresql://me:secret@host/runs"})
     assert call("run", "my.yaml") == 2
     assert "MLFLOW_TRACKING_URI" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("uri", ["postgresql://me:secret@host/runs", "postgresql://me:with/slash@host/runs"])
+def test_a_tracking_uri_with_a_password_is_refused(uri):
+    with pytest.raises(ValueError, match="MLFLOW_TRACKING_URI"):
+        MLflowConfig(tracking_uri=uri)
+
+
+def test_the_path_of_a_database_of_runs_may_contain_an_at_sign():
+    uri = "sqlite:////home/a@b/mlflow.db"
+    assert MLflowConfig(tracking_uri=uri).tracking_uri == uri

@@ -216,7 +216,8 @@ def write_matrix(
 
     A chunk holds at most ``chunk_numbers`` stored numbers. A longer row has a chunk of its own. Rows and columns may be
     empty. ``columns`` and ``rows`` are their names. Raises DataError with row and column for an entry that is negative
-    or not finite, for blocks that differ in width or in whether they are sparse, and for a wrong number of names.
+    or not finite, also after the conversion to ``dtype``. Raises it too for a matrix whose entries are all 0 only after
+    the conversion, for blocks that differ in width or in whether they are sparse, and for a wrong number of names.
     """
     writer = _Writer(Store(url), np.dtype(dtype))
     is_one_block = scipy.sparse.issparse(data) or hasattr(data, "shape")
@@ -239,20 +240,26 @@ class _Writer:
         #: Width of the blocks, and whether they are sparse; known from the first block on.
         self.n_columns = -1
         self.is_sparse = False
+        #: Whether a chunk lost all its non-zero entries, because they are too small for ``dtype``.
+        self.has_vanished = False
 
     def add(self, block: Any) -> None:
         """Check some rows and write them as a chunk."""
         self._check_alike(block)
         self._check_entries(block)
-        if self.is_sparse:
-            arrays = _sparse_arrays(block, self.dtype)
-        else:
-            arrays = {"data": np.ascontiguousarray(block, self.dtype)}
+        # An entry that becomes infinite is refused below.
+        with np.errstate(over="ignore"):
+            if self.is_sparse:
+                arrays = _sparse_arrays(block, self.dtype)
+            else:
+                arrays = {"data": np.ascontiguousarray(block, self.dtype)}
+        # The mean of the entries, total / size, scales the start of a factorisation.
+        total = float(arrays["data"].sum(dtype=np.float64))
+        self._check_stored(block, arrays["data"], total)
+        self.total += total
         self.store.write_arrays(f"train/{len(self.chunks):06d}", arrays)
         for name in sorted(arrays):
             self.digest.update(name.encode() + str(arrays[name].shape).encode() + arrays[name].tobytes())
-        # The mean of the entries, total / size, scales the start of a factorisation.
-        self.total += float(arrays["data"].sum(dtype=np.float64))
         self.chunks.append(MatrixChunkInfo(block.shape[0], int(arrays["data"].size), self.n_rows))
         self.n_rows += block.shape[0]
 
@@ -260,6 +267,11 @@ class _Writer:
         """Write the names and matrix.json, and open the store."""
         if not self.n_rows or self.n_columns < 1:
             raise DataError(f"{self.store.url}: the matrix has no rows or no columns")
+        if self.has_vanished and self.total == 0:
+            raise DataError(
+                f"{self.store.url}: all non-zero entries are too small for {self.dtype}, where they are 0: scale the "
+                f"matrix"
+            )
         for kind, names, length in (("columns", columns, self.n_columns), ("rows", rows, self.n_rows)):
             if names is not None and len(names) != length:
                 raise DataError(f"{self.store.url}: the matrix has {length} {kind}, but {len(names)} names for them")
@@ -305,6 +317,21 @@ class _Writer:
             raise DataError(
                 f"{self.store.url}: row {self.n_rows + row}, column {column} is {value}: entries must be finite and "
                 f"not negative"
+            )
+
+    def _check_stored(self, block: Any, stored: np.ndarray, total: float) -> None:
+        """Check the entries after the conversion to ``dtype``, given their sum."""
+        if total == 0:
+            self.has_vanished = self.has_vanished or bool((block.data if self.is_sparse else block).any())
+        if np.isfinite(total):
+            return
+        is_bad = ~np.isfinite(stored)
+        # The sum of finite float64 may be infinite, too.
+        if is_bad.any():
+            row, column, value = _first_bad_entry(block, is_bad)
+            raise DataError(
+                f"{self.store.url}: row {self.n_rows + row}, column {column} is {value}: entries must be finite, and "
+                f"the largest {self.dtype} is {np.finfo(self.dtype).max:.2g}; scale the matrix"
             )
 
 

@@ -395,6 +395,8 @@ class _Engine:
     def _reduce_shared(self, step: int, totals: Arrays, sums: Arrays, rows: list[Metrics]) -> Metrics:
         if self.shared is None:
             self.shared = self.run.shared(step - 1)
+        # They may overflow although the model does not, and the metrics would then be wrong.
+        check_finite(self.algorithm, step, "the totals of the model", totals)
         shared, metrics = self.algorithm.reduce_shared(self.shared, totals, sums)
         self.shared = self.algorithm.update_schedule(shared, rows)
         check_finite(self.algorithm, step, "the shared part of the model", self.shared)

@@ -62,6 +62,19 @@ def test_a_bad_entry_is_named_by_row_and_column(tmp_path, sparse, value):
         Matrix(str(tmp_path / "a"))
 
 
+@pytest.mark.parametrize("convert", [np.asarray, scipy.sparse.csr_matrix])
+def test_entries_that_float32_cannot_hold_are_refused(tmp_path, convert):
+    A = np.eye(4)
+    A[2, 3] = 1e39
+    with pytest.raises(DataError, match=r"row 2, column 3 is 1e\+39: .* the largest float32 is 3\.4e\+38"):
+        write_matrix(tmp_path / "a", convert(A), chunk_numbers=4)
+    with pytest.raises(DataError, match=r"all non-zero entries are too small for float32"):
+        write_matrix(tmp_path / "b", convert(np.eye(4) * 1e-50))
+    # Other entries are 0 as well, so these may be.
+    assert write_matrix(tmp_path / "c", convert(np.diag([1e-50, 1])), chunk_numbers=1).total == 1
+    assert write_matrix(tmp_path / "d", convert(A), np.float64).total == 3 + 1 + 1e39
+
+
 def test_unequal_blocks_are_refused(tmp_path):
     with pytest.raises(DataError, match="3 columns"):
         write_matrix(str(tmp_path / "a"), iter([np.ones((2, 4)), np.ones((2, 3))]))

@@ -430,3 +430,10 @@ def test_partial_fit_reads_the_previous_model_one_block_at_a_time(monkeypatch, t
     assert whole.calls == 0
     # Each of the four new blocks looks for its rows in each of the four old ones.
     assert blocks.calls == 16
+
+
+@pytest.mark.parametrize("convert", [np.asarray, scipy.sparse.csr_matrix])
+def test_an_error_that_overflows_float32_ends_training(convert):
+    A = np.random.default_rng(0).random((30, 8)) * 1e20
+    with pytest.raises(DataError, match=r"training diverged: in epoch 1, the array 'explained' .* not finite"):
+        NMF(2, max_iter=3).fit(convert(A))

@@ -135,7 +135,7 @@ def one_dense(text: Text, dimension: int, systems: list[str], repeats: int) -> d
 
     def run_ours():
         results, wall, cpu = in_threads(ours_dense, [(c, V, S) for c in chunks])
-        return lambda: sum_of_chunks([part for parts in results for part in parts], V, dimension), wall, cpu
+        return lambda: sum_of_chunks(results, V, dimension), wall, cpu
 
     def run_loop():
         Ts = [np.zeros((V, dimension), np.float32) for _ in parts]

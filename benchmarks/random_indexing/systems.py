@@ -45,8 +45,8 @@ def ours(chunk, text: Text, dimension: int, pairs: int) -> list[tuple[np.ndarray
     seeds = ri_text.make_seeds(text.hashes[tokens.ids], SALT, dimension, pairs)
     rare = ri.rare_words(tokens, window)
     return [
-        (tokens.ids[~rare], ri.accumulate(tokens, window, seeds, dimension, ~rare)),
-        (tokens.ids[rare], ri.accumulate(tokens, window, seeds, dimension, rare, np.int8)),
+        (tokens.ids[~rare], ri.accumulate_words(tokens, window, seeds, dimension, ~rare, np.int32)),
+        (tokens.ids[rare], ri.accumulate_words(tokens, window, seeds, dimension, rare, np.int8)),
     ]
 
 

@@ -101,22 +101,27 @@ def _tally(neighbours: np.ndarray, n: int, weight: int, count: np.ndarray, touch
 # --- sparse seeds ---
 
 
-def accumulate(
+def accumulate(tokens: Tokens, window: Window, seeds: np.ndarray, dimension: int) -> np.ndarray:
+    """Sum equation 2.7 over the words of ``tokens.occurrence_ptr``: (words, dimension) int32, exactly.
+
+    ``seeds`` (items, pairs) uint32, one row per number that occurs in the text. Raises OverflowError if a word is so
+    frequent in the chunk that a sum might reach 2^31.
+    """
+    return accumulate_words(tokens, window, seeds, dimension, np.ones(len(tokens.occurrence_ptr) - 1, bool), np.int32)
+
+
+def accumulate_words(
     tokens: Tokens,
     window: Window,
     seeds: np.ndarray,
     dimension: int,
-    wanted: np.ndarray | None = None,
-    dtype: type[np.signedinteger] = np.int32,
+    wanted: np.ndarray,
+    dtype: type[np.signedinteger],
 ) -> np.ndarray:
-    """Sum equation 2.7 over the words of ``tokens.occurrence_ptr``: (words, dimension) int32, exactly.
+    """Sum equation 2.7 over some words only, those of the mask ``wanted`` (words,) bool: (wanted words, dimension).
 
-    ``seeds`` (items, pairs) uint32, one row per number that occurs in the text. Raises OverflowError if a word is so
-    frequent in the chunk that a sum might reach 2^31. With the mask ``wanted`` (words,) bool, only the rows of these
-    words are summed and returned. ``dtype`` may be int8 for `rare_words`.
+    ``dtype`` is int32, or int8 for `rare_words`. See `accumulate`.
     """
-    if wanted is None:
-        wanted = np.ones(len(tokens.occurrence_ptr) - 1, bool)
     most = int(_largest_sums(tokens, window)[wanted].max(initial=0))
     if most > INT32_MAX:
         raise OverflowError(

@@ -81,7 +81,10 @@ class HostCuda:
     def current_context(self) -> SimpleNamespace:
         """Return a device with one TiB of memory and no information about its shared memory."""
         memory_info = SimpleNamespace(free=1 << 40, total=1 << 40)
-        return SimpleNamespace(device=SimpleNamespace(id=0), get_memory_info=lambda: memory_info)
+        deallocations = SimpleNamespace(clear=lambda: None)
+        return SimpleNamespace(
+            device=SimpleNamespace(id=0), get_memory_info=lambda: memory_info, deallocations=deallocations
+        )
 
 
 def recorded(call: Callable[[], None], answer: int = 0) -> list[Launch]:

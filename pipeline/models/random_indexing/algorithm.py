@@ -140,9 +140,9 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
                 return {"sums": module.accumulate(focus, self.window, seeds, self.dimension)}
             rare = ri.rare_words(focus, self.window)
             return {
-                "sums": ri.accumulate(focus, self.window, seeds, self.dimension, ~rare),
+                "sums": ri.accumulate_words(focus, self.window, seeds, self.dimension, ~rare, np.int32),
                 "rare": rare,
-                "rare_sums": ri.accumulate(focus, self.window, seeds, self.dimension, rare, np.int8),
+                "rare_sums": ri.accumulate_words(focus, self.window, seeds, self.dimension, rare, np.int8),
             }
         except OverflowError as error:
             raise DataError(f"chunk {chunk.number}: {error}") from None

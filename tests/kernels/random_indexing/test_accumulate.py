@@ -44,10 +44,11 @@ def test_rare_words_have_the_same_sums_in_one_byte(docs, radius, dimension):
     seeds = ri_text.make_seeds(hashes_of(9)[tokens.ids], SALT, dimension, 2)
     rare = ri.rare_words(tokens, window)
     all_sums = ri.accumulate(tokens, window, seeds, dimension)
-    small = ri.accumulate(tokens, window, seeds, dimension, rare, np.int8)
+    small = ri.accumulate_words(tokens, window, seeds, dimension, rare, np.int8)
     assert small.dtype == np.int8
     np.testing.assert_array_equal(small, all_sums[rare])
-    np.testing.assert_array_equal(ri.accumulate(tokens, window, seeds, dimension, ~rare), all_sums[~rare])
+    frequent = ri.accumulate_words(tokens, window, seeds, dimension, ~rare, np.int32)
+    np.testing.assert_array_equal(frequent, all_sums[~rare])
 
 
 @settings(max_examples=60)

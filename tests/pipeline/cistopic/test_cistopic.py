@@ -266,7 +266,7 @@ def test_the_anndata_files_hold_shares_of_cells_and_of_topics(files):
             assert file["obs/_index"].asstr()[0] == first
             assert file["var/_index"].asstr()[:].tolist() == ["Topic1", "Topic2", "Topic3"]
     # Files of other parameters do not stay.
-    train_grid(corpus(), prefix, [3], Settings(3, iterations=5))
+    train_grid(corpus(), prefix, [3], Settings(3, iterations=5), Execution(replace=True))
     assert not bundle.cells_anndata.exists()
 
 

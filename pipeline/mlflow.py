@@ -2,9 +2,11 @@
 
 import json
 import logging
+import os
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib.metadata import version
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -31,6 +33,12 @@ ALWAYS = "training_seconds"
 #: Most parameters and metrics that MLflow takes in one request.
 MOST_PARAMETERS = 100
 MOST_METRICS = 1000
+#: MLflow's settings while epochs wait for its answer. Its own make training wait minutes for a server that is down.
+IMPATIENT = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1", "MLFLOW_HTTP_REQUEST_TIMEOUT": "10"}
+#: Codes of MLflow's errors if a server does not answer, or answers that it cannot now.
+NO_ANSWER = ("INTERNAL_ERROR", "TEMPORARILY_UNAVAILABLE")
+#: Seconds from one attempt to reach a server that did not answer until the next.
+SECONDS_BETWEEN_ATTEMPTS = 60.0
 
 _LOG = logging.getLogger(__name__)
 
@@ -42,8 +50,7 @@ class MLflowCallback:
     the model and the report. The run's folder names the run of MLflow, so training that is resumed continues it. Epochs
     that are missing there are logged as well.
 
-    If the tracking server does not answer during training, training goes on, and the figures are sent with those of
-    the next epoch.
+    If the tracking server does not answer, training goes on, and the figures are sent when it answers.
 
     Parameters
     ----------
@@ -84,14 +91,20 @@ class MLflowCallback:
         self._client = _connect(tracking_uri)
         self._is_running = False
         self._waiting: list[Metric] = []
+        #: The start of a run that MLflow does not have yet, because it did not answer.
+        self._unsent_start: RunStarted | None = None
+        self._next_attempt = 0.0
 
     def __call__(self, event: Event) -> None:
         """Log one event of a run."""
         if isinstance(event, RunStarted):
-            self._start(event)
+            self._waiting = []
+            self._unsent_start = event
+            self._reach()
         elif isinstance(event, EpochFinished):
             self._waiting += _as_metrics([event.metrics])
-            self._try(self._send)
+            if time.monotonic() >= self._next_attempt:
+                self._try(self._catch_up)
         elif isinstance(event, RunFinished):
             self._try(lambda: self._finish(event))
 
@@ -110,11 +123,39 @@ class MLflowCallback:
 
     # --- a run ---
 
+    def _reach(self) -> bool:
+        """Return whether MLflow has the run, after an attempt to start it there; print a warning if it has not."""
+        from mlflow.exceptions import MlflowException
+
+        if self._unsent_start is None:
+            return True
+        try:
+            with _impatient():
+                self._start(self._unsent_start)
+        except (MlflowException, OSError) as error:
+            # Any other error is an answer, such as that the experiment was deleted.
+            if isinstance(error, MlflowException) and error.error_code not in NO_ANSWER:
+                raise
+            self._next_attempt = time.monotonic() + SECONDS_BETWEEN_ATTEMPTS
+            _LOG.warning(
+                "MLflow does not answer at %s: check mlflow.tracking_uri; training does not stop, and its figures are "
+                "sent when MLflow answers, or when the same training is called again",
+                redact_urls(self._client.tracking_uri),
+            )
+            return False
+        self._next_attempt = 0.0
+        return True
+
+    def _catch_up(self) -> None:
+        """Log the figures that wait, if MLflow answers soon."""
+        if self._reach():
+            with _impatient():
+                self._send()
+
     def _start(self, event: RunStarted) -> None:
         """Continue the run of MLflow that belongs to this run, or create one."""
         run = RunStore(event.run)
         meta = run.meta
-        self._waiting = []
         self.run_id = self._linked(run)
         if self.run_id:
             self._client.update_run(self.run_id, status="RUNNING")
@@ -128,8 +169,11 @@ class MLflowCallback:
         logged = self._client.get_metric_history(self.run_id, ALWAYS)
         last = max((metric.step for metric in logged), default=0)
         rows = {row["epoch"]: row for row in event.history}
-        self._waiting = _as_metrics(row for epoch, row in rows.items() if last < epoch <= event.epoch)
-        self._send()
+        missing = _as_metrics(row for epoch, row in rows.items() if last < epoch <= event.epoch)
+        # Epochs that were trained since the event wait already.
+        self._waiting = missing + self._waiting
+        self._unsent_start = None
+        self._try(self._send)
 
     def _linked(self, run: RunStore) -> str:
         """Return the run of MLflow that a run names; empty if there is none or if it was deleted there."""
@@ -175,6 +219,8 @@ class MLflowCallback:
 
     def _finish(self, event: RunFinished) -> None:
         """Log what waits, the model, the report and the status. One that fails does not prevent the next."""
+        if not self._reach():
+            return
         self._try(self._send)
         try:
             self.log_model(model_of_run(event.run))
@@ -262,6 +308,18 @@ class MLflowCallback:
 def _cause(error: Exception) -> str:
     """Return the kind and the text of an error. The text alone may be one word, such as that of a KeyError."""
     return f"{type(error).__name__}: {error}"
+
+
+@contextmanager
+def _impatient() -> Iterator[None]:
+    """Let MLflow's client give up soon, except where the environment has the user's own settings."""
+    added = {name: value for name, value in IMPATIENT.items() if name not in os.environ}
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name in added:
+            os.environ.pop(name, None)
 
 
 def _connect(tracking_uri: str | None) -> "MlflowClient":

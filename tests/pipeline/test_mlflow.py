@@ -1,6 +1,9 @@
 """The callback that logs to MLflow, with MLflow's own client and a database of runs in a file."""
 
 import logging
+import os
+import socket
+import time
 from pathlib import Path
 
 import pytest
@@ -125,6 +128,38 @@ def test_training_goes_on_if_mlflow_refuses_figures(client, callback, caplog):
     LDA(2, max_iter=3).fit(DOCUMENTS, run="run", callbacks=[callback])
     assert callback.run_id != deleted
     assert epochs_of(client, callback.run_id) == [1, 2, 3]
+
+
+def test_training_goes_on_if_the_tracking_server_cannot_be_reached(tmp_path, monkeypatch, caplog):
+    monkeypatch.chdir(tmp_path)
+    with socket.socket() as unused:
+        # Bound but not listening, so it refuses connections.
+        unused.bind(("127.0.0.1", 0))
+        uri = f"http://127.0.0.1:{unused.getsockname()[1]}"
+        with caplog.at_level(logging.WARNING):
+            started = time.monotonic()
+            model = LDA(2, max_iter=2).fit(DOCUMENTS, run="run", callbacks=[MLflowCallback(tracking_uri=uri)])
+    assert model.n_iter_ == 2
+    assert time.monotonic() - started < 60
+    assert f"MLflow does not answer at {uri}: check mlflow.tracking_uri; training does not stop" in caplog.text
+    assert "MLFLOW_HTTP_REQUEST_MAX_RETRIES" not in os.environ
+
+
+def test_a_run_is_sent_when_the_tracking_server_answers_again(client, callback, monkeypatch):
+    monkeypatch.setattr("corpusmill.pipeline.mlflow.SECONDS_BETWEEN_ATTEMPTS", 0.0)
+    reachable = callback._client
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        callback._client = mlflow.MlflowClient(f"http://127.0.0.1:{unused.getsockname()[1]}")
+
+        def restart_server(event):
+            if isinstance(event, EpochFinished) and event.epoch == 2:
+                assert callback.run_id == ""
+                callback._client = reachable
+
+        LDA(2, max_iter=4).fit(DOCUMENTS, run="run", callbacks=[callback, restart_server])
+    assert epochs_of(client, callback.run_id) == [1, 2, 3, 4]
+    assert client.get_run(callback.run_id).info.status == "FINISHED"
 
 
 def test_training_and_its_status_are_kept_if_the_model_and_the_report_cannot_be_logged(client, callback, caplog):

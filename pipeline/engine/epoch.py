@@ -245,7 +245,8 @@ class _Engine:
                 data = found["data"].get("title", found["data"]["url"])
                 raise DataError(
                     f"{training.run.url}: holds another run ({found['algorithm']} on {data}) with other parameters, "
-                    f"data or seed: choose another folder, or delete that run (on the command line, use --overwrite)"
+                    f"data or seed: choose another folder, or delete that run (on the command "
+                    f"line, use 'corpusmill train CONFIG --overwrite')"
                 )
             self._check_length()
         # A HEAD without run.json is left over from a run whose deletion was interrupted.
@@ -278,7 +279,7 @@ class _Engine:
             raise DataError(
                 f"{self.training.run.url}: has {trained} epochs already, and max_iter is {self.training.epochs}: raise "
                 f"max_iter to {trained}, choose another folder, or delete that run (on the command line, use "
-                f"--overwrite)"
+                f"'corpusmill train CONFIG --overwrite')"
             )
 
     def _begin(self, pool: ThreadPoolExecutor) -> None:

@@ -146,9 +146,11 @@ class _AnswerHandler(_Handler):
         try:
             given = json.loads(self.request.body)
             topic = int(given["topic"])
-            text = str(given["name"])
+            text = given["name"]
         except (ValueError, KeyError, TypeError):
             raise HTTPError(400) from None
+        if not isinstance(text, str):
+            raise HTTPError(400)
         await self._respond(lambda _, topic, text: store(topic, text), topic, text)
 
     async def _respond(self, function: Callable[..., JsonObject], *arguments: object) -> None:

@@ -116,6 +116,11 @@ def read_documents(data: DataLike, owner: str) -> Iterable[object]:
 
     Without this check, a table would be read as one document per column name.
     """
+    if isinstance(data, np.ndarray) and data.ndim > 1:
+        raise ValueError(
+            f"{owner}: X is an array of text of shape {data.shape}: pass X.astype(float) if it holds numbers, or a "
+            f"list of strings if it holds documents"
+        )
     if isinstance(data, Mapping) or hasattr(data, "column_names"):
         names = list(data if isinstance(data, Mapping) else data.column_names)
         shown = ", ".join(repr(name) for name in names[:5])

@@ -2,7 +2,7 @@
 
 import operator
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Self, TypedDict
 
@@ -242,6 +242,8 @@ def _one_of(everything: Fitted, member: int, columns: slice, square: slice) -> F
 def _checked_pairs(runs: Sequence[Restart]) -> list[Restart]:
     """Return ``runs`` as pairs of integers; raise ValueError for anything else."""
     pairs: list[Restart] = []
+    if not isinstance(runs, Iterable):
+        raise ValueError(f"runs is {runs!r}: give pairs (n_components, random_state), such as [(10, 0), (10, 1)]")
     for run in runs:
         try:
             components, seed = map(operator.index, run)

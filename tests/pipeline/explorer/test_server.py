@@ -70,6 +70,9 @@ def test_a_name_is_stored_only_by_a_request_that_other_sites_cannot_send(server)
     body = json.dumps({"topic": 1, "name": "  <b>first\nname\u202e "})
     assert request(server, path, "POST", body, Content_Type="text/plain")[0] == 404
     assert request(server, path, "POST", "[]", Content_Type="application/json")[0] == 400
+    for name in (None, 7, ["x"]):
+        odd = json.dumps({"topic": 1, "name": name})
+        assert request(server, path, "POST", odd, Content_Type="application/json")[0] == 400
     assert request(server, path, "POST", body * 999, Content_Type="application/json")[0] in (400, 413)
     status, _, text = request(server, path, "POST", body, Content_Type="application/json")
     assert (status, json.loads(text)) == (200, {"names": {"1": "<b>first name"}})

@@ -68,3 +68,8 @@ def test_a_table_of_numbers_is_a_matrix_with_names(estimator):
         fitted(estimator, pa.table({"a": [1, None], "b": [1, 2]}))
     with pytest.raises(ValueError, match="pass the column with the text alone"):
         fitted(estimator, pa.table({"text": ["a b", "b c"], "n": [1, 2]}))
+
+
+def test_an_array_of_text_with_two_dimensions_is_refused():
+    with pytest.raises(ValueError, match=r"NMF: X is an array of text of shape \(2, 1\): pass X.astype\(float\) if"):
+        NMF(2).fit(np.array([["1"], ["2"]]))

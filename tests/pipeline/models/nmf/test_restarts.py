@@ -146,6 +146,8 @@ def test_a_single_factorisation_has_no_restarts():
 
 def test_wrong_restarts_are_refused():
     A = cells()
+    with pytest.raises(ValueError, match=r"runs is 2: give pairs \(n_components, random_state\)"):
+        small().fit_restarts(A, 2)
     with pytest.raises(ValueError, match="runs has 2 pairs, 1 of them different"):
         small().fit_restarts(A, [(2, 1), (2, 1)])
     for options in ({"solver": "mu"}, {"order": "paper"}, {"extrapolate": True}, {"init": "nndsvd"}):

@@ -114,7 +114,7 @@ class PendingDeallocations:
 def test_memory_of_many_dead_arrays_is_freed_at_once_and_by_one_thread_at_a_time(monkeypatch):
     host = HostCuda(0)
     pending = PendingDeallocations()
-    context = types.SimpleNamespace(deallocations=pending, **vars(host.current_context()))
+    context = types.SimpleNamespace(**vars(host.current_context()) | {"deallocations": pending})
     monkeypatch.setattr(host, "current_context", lambda: context)
     monkeypatch.setattr(memory, "cuda", host)
     monkeypatch.setattr(memory, "device_memory", lambda: 1 << 40)

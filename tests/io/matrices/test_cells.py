@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 import scipy.sparse
+from corpusmill.io.matrices.hierarchies import is_zarr, open_hdf5
+from corpusmill.io.matrices.memory import RowsInMemory
 from corpusmill.io.matrices.names import numbered_apart
 from corpusmill.io.stores.store import DataError
 from helpers.cells import (
@@ -210,6 +212,28 @@ def test_other_files_are_refused(tmp_path):
         pass
     refuses(str(tmp_path / "y.h5"), r"y\.h5: not a feature-barcode matrix of 10x Genomics")
     refuses(str(tmp_path / "y.h5"), r"y\.h5: no AnnData here", format="h5ad")
+
+
+def test_a_damaged_block_of_an_hdf5_file_is_refused(tmp_path):
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        numbers = file.create_dataset("numbers", data=np.arange(1000), chunks=(1000,), compression="gzip")
+        place = numbers.id.get_chunk_info(0).byte_offset
+    with (tmp_path / "x.h5").open("r+b") as stream:
+        stream.seek(place)
+        stream.write(bytes(50))
+    with pytest.raises(DataError, match=r"x\.h5: damaged \(.*\); fetch the file again"):
+        with open_hdf5(str(tmp_path / "x.h5")) as root:
+            root["numbers"][:]
+
+
+@pytest.mark.parametrize("name", ["x.zarr", "x.ZARR/", "x.h5ad"])
+def test_a_zarr_store_is_recognised_by_its_name(name):
+    assert is_zarr(name) is ("zarr" in name.lower())
+
+
+def test_a_bad_entry_of_a_matrix_without_names_is_named_by_its_numbers():
+    rows = RowsInMemory(np.array([[1, 2], [3, -4]]), None, None, "matrix")
+    assert (rows.name_of_row(1), rows.name_of_column(0)) == ("row 1", "column 0")
 
 
 def test_a_wrong_number_of_names_is_refused(tmp_path):

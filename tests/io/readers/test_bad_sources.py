@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import zstandard
-from corpusmill.io.readers.batches import ReadOptions
+from corpusmill.io.readers.batches import MAX_DOCUMENT_TOKENS, ReadOptions, check_lengths
 from corpusmill.io.readers.open import from_memory
 from corpusmill.io.stores.store import DataError
 from helpers.sources import COUNTS, collect, read, write_docword, write_jsonl, write_lines
@@ -163,6 +163,11 @@ def test_bad_json(tmp_path, line, match):
     refuses(write_lines(tmp_path / "x.jsonl", ['{"text": "fine"}', line]), rf"x\.jsonl, {match}")
 
 
+def test_a_missing_field_of_tokens_is_named_by_the_option_of_tokens(tmp_path):
+    path = write_jsonl(tmp_path / "x.jsonl", [{"words": ["a"]}, {"body": "a"}])
+    refuses(path, r"line 2: no tokens \(the object has body\); name the field with tokens=", tokens="words")
+
+
 def test_missing_columns(tmp_path):
     (tmp_path / "x.csv").write_text('a,"b c"\n1,2\n')
     refuses(tmp_path / "x.csv", r"x\.csv: no column 'text'; the columns are a, b c; name one of them with text")
@@ -222,6 +227,12 @@ def test_a_parquet_file_in_another_format_is_refused(tmp_path):
 def test_bad_docword(tmp_path, rows, match):
     path = write_lines(tmp_path / "docword.x.txt", [2, 4, len(rows), *rows])
     refuses(path, rf"docword\.x\.txt, {match}")
+
+
+@pytest.mark.parametrize("header", [(-1, 4, 0), (2, -4, 0)])
+def test_a_header_with_a_negative_number_is_refused(tmp_path, header):
+    path = write_lines(tmp_path / "docword.x.txt", header)
+    refuses(path, r"docword\.x\.txt, line 3: a negative number of documents or words; correct the header")
 
 
 def test_a_docword_file_that_contradicts_its_header_is_refused(tmp_path):
@@ -284,6 +295,13 @@ def test_a_matrix_with_entries_that_are_not_counts_is_refused(entry):
     matrix[3, 1] = entry
     with pytest.raises(DataError, match=r"row 3, column 1 is (nan|-1\.0|0\.5)[:,]"):
         collect(from_memory(matrix, ReadOptions()))
+
+
+def test_only_documents_beyond_the_limit_of_words_are_refused():
+    lengths = np.array([0, MAX_DOCUMENT_TOKENS, 3])
+    check_lengths(lengths, "document {}".format)
+    with pytest.raises(DataError, match="document 1: its counts add up to more than the 67,108,864 words"):
+        check_lengths(lengths + 1, "document {}".format)
 
 
 def test_mixed_documents():

@@ -117,6 +117,14 @@ def test_jsonl_with_blank_lines_and_odd_rows(tmp_path):
     )
 
 
+def test_fields_of_jsonl_are_kept_when_it_is_read_line_by_line(tmp_path):
+    # A name with a dot may be a path in nested objects, so such files are read line by line.
+    path = write_jsonl(tmp_path / "x.jsonl", [{"text": "aa", "by": {"name": "Ann"}}, {"text": "bb"}])
+    reader = open_source(path, ReadOptions(keep=("by.name",)))
+    (batch,) = (batch for part in reader.partitions() for batch in reader.read(part))
+    assert batch.kept["by.name"].values.to_pylist() == ["Ann", None]
+
+
 def test_jsonl_of_tokens(tmp_path):
     path = write_jsonl(tmp_path / "x.jsonl", [{"words": t} for t in TOKENS])
     assert read(path, tokens="words")[1] == TOKENS
@@ -198,6 +206,11 @@ def test_docword(tmp_path, packed):
     assert keys == [f"{path.rpartition('/')[2]}:{i}" for i in range(1, 6)]
     np.testing.assert_array_equal(counts_of(documents, ["fish", "cat", "dog", "élan"]), COUNTS)
     np.testing.assert_array_equal(counts_of(read(path)[1], ["0", "1", "2", "3"]), COUNTS)
+
+
+@pytest.mark.parametrize("header, documents", [((2, 0, 0), [[], []]), ((0, 4, 0), [])])
+def test_docword_without_documents_or_words(tmp_path, header, documents):
+    assert read(write_lines(tmp_path / "docword.x.txt", header))[1] == documents
 
 
 def test_docword_in_many_blocks_and_batches(tmp_path):

@@ -1,6 +1,7 @@
 """The matrix store: it returns what was written, chunk by chunk; errors name the row and column of a bad entry."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import scipy.sparse
 from corpusmill.io.readers.edges import read_edges
@@ -80,6 +81,12 @@ def test_unequal_blocks_are_refused(tmp_path):
         write_matrix(str(tmp_path / "a"), iter([np.ones((2, 4)), np.ones((2, 3))]))
     with pytest.raises(DataError, match="no rows"):
         write_matrix(str(tmp_path / "b"), iter([]))
+
+
+@pytest.mark.parametrize("kind, length, names", [("columns", 3, ["a", "b"]), ("rows", 2, pa.array(["a", "b", "c"]))])
+def test_a_wrong_number_of_names_is_refused(tmp_path, kind, length, names):
+    with pytest.raises(DataError, match=f"the matrix has {length} {kind}, but {len(names)} names for them"):
+        write_matrix(str(tmp_path / "a"), np.ones((2, 3)), **{kind: names})
 
 
 def test_a_format_of_the_future_is_refused(tmp_path):

@@ -14,6 +14,7 @@ import zarr
 from corpusmill.io.stores import zarr_files
 from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.io.stores.corpus import Corpus
+from corpusmill.io.stores.local_files import replacing
 from corpusmill.io.stores.store import DataError, Store
 from corpusmill.io.stores.zarr_files import CHUNK_ELEMENTS
 from fsspec.implementations.memory import MemoryFileSystem
@@ -187,6 +188,13 @@ def test_some_rows_of_an_array_are_read(tmp_path):
         store.read_array_rows("group", "v", 7, 8)
 
 
+def test_a_zarr_chunk_with_one_byte_of_padding_is_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(zarr_files, "CHUNK_ELEMENTS", 2)
+    store = Store(tmp_path)
+    store.write_arrays("group", {"v": np.array([True, False, True])})
+    assert store.read_arrays("group")["v"].tolist() == [True, False, True]
+
+
 def test_rows_are_read_across_zarr_chunks(tmp_path, monkeypatch):
     monkeypatch.setattr(zarr_files, "CHUNK_ELEMENTS", 4)
     rows = np.arange(14).reshape(7, 2)
@@ -278,6 +286,13 @@ def test_a_failed_write_keeps_the_old_content(tmp_path):
     assert store.names() == [p.name for p in tmp_path.iterdir()] == ["group"]
 
 
+def test_a_file_that_could_not_be_written_leaves_nothing(tmp_path):
+    with pytest.raises(OSError, match="no space"), replacing(tmp_path / "file") as temporary:
+        temporary.write_bytes(b"half")
+        raise OSError("no space")
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_full_disk_keeps_the_old_content(tmp_path):
     mount = tmp_path / "small"
     mount.mkdir()
@@ -332,6 +347,10 @@ def test_both_orders_of_a_chunk_hold_the_same_tokens(docs, group_tokens):
             last_document = members.max()
     for start, end in zip(chunk.word_ptr[:-1], chunk.word_ptr[1:], strict=True):
         assert (np.diff(chunk.docs[start:end].astype(int)) >= 0).all()
+
+
+def test_a_chunk_with_few_tokens_has_one_group():
+    assert make_chunk(0, [0, 2, 4], [1, 0, 1, 1]).group_ptr.tolist() == [0, 2]
 
 
 def test_counts_of_a_chunk(tmp_path):

@@ -59,3 +59,9 @@ def test_one_bad_number_among_many_is_found(bad):
     numbers[57, 3] = bad
     with pytest.raises(DataError, match="'numbers' of a block"):
         check_finite(Tally(), 1, "a block", {"numbers": numbers})
+
+
+@pytest.mark.parametrize("step, epoch", [(1, 1), (3, 1), (4, 2)])
+def test_the_message_counts_epochs_of_several_commits(step, epoch):
+    with pytest.raises(DataError, match=f"in epoch {epoch}, "):
+        check_finite(Tally(rounds=3), step, "a block", {"numbers": np.array([np.nan])})

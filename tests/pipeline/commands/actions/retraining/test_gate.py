@@ -2,11 +2,18 @@
 
 import random
 
+import numpy as np
 import pytest
 from corpusmill import LDA, RandomIndexing, Word2Vec
 from corpusmill.configs.schema import RetrainConfig
-from corpusmill.pipeline.commands.actions.retraining.gate import MATCHING, better_score, reason_to_refuse
+from corpusmill.pipeline.commands.actions.retraining.gate import (
+    MATCHING,
+    better_score,
+    is_finite,
+    reason_to_refuse,
+)
 from corpusmill.pipeline.commands.actions.retraining.retrain import retrain
+from corpusmill.pipeline.models.base.saved import Fitted
 from corpusmill.pipeline.models.versions import Versions
 from helpers.nightly import BOATS, BREAD, configuration, write_day
 
@@ -57,6 +64,25 @@ def test_a_version_is_refused_with_the_numbers_and_the_limit(new, limits, reason
     found = reason_to_refuse(new, PUBLISHED, RetrainConfig(**limits))
     assert reason in found
     assert bool(reason) == bool(found)
+
+
+def test_the_first_version_is_published_whatever_its_score():
+    assert reason_to_refuse(facts(-99.0, -7.0, -7.0), None, RetrainConfig()) == ""
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_one_number_that_is_not_finite_is_found_in_every_part_of_a_model(bad):
+    def model(block=1.0, shared=1.0, score=-7.0):
+        estimator = LDA()
+        blocks = [{"counts": np.arange(3)}, {"weights": np.array([1.0, block])}]
+        estimator.model_ = Fitted(blocks, {"prior": np.array([shared])}, None, None)
+        estimator.history_ = [{"held_out_log_likelihood": score}]
+        return estimator
+
+    assert is_finite(model())
+    assert not is_finite(model(block=bad))
+    assert not is_finite(model(shared=bad))
+    assert not is_finite(model(score=bad))
 
 
 def test_the_best_score_depends_on_the_measure():

@@ -212,9 +212,11 @@ def held_out_documents():
 
 def test_changed_settings_are_refused_without_fresh_training():
     retrain(configuration("lda"))
-    write_day(3, [BREAD])
     config = configuration("lda")
     config.model.n_components = 4
+    # The files are those of the published version, but fresh training would give another model.
+    assert dry_run(config, fresh=True)["status"] == "planned"
+    write_day(3, [BREAD])
     with pytest.raises(
         ValueError, match=r"n_components is 4 and was 2; set them back, .* train a new model .* --fresh"
     ):

@@ -106,6 +106,13 @@ def test_a_local_lock_that_is_held_is_refused_with_the_message(tmp_path):
                 pass
 
 
+def test_a_file_in_place_of_the_folder_of_a_lock_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match=r"file: this is a file, and a folder is needed here"):
+        with acquire_lock(Store(tmp_path / "file"), "lock", "someone trains"):
+            pass
+
+
 class Careless:
     """A client of a server that accepts the conditions of writes and ignores them."""
 

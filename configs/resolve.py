@@ -67,7 +67,10 @@ def _merge(under: Tree, over: Tree) -> Tree:
 
 
 def _without_stale_overrides(under: Tree, over: Tree) -> Tree:
-    """Drop retrain.model if ``over`` names another kind of model: it holds parameters of the model."""
+    """Return ``under``, without retrain.model if ``over`` names another kind of model.
+
+    retrain.model has parameters of the old kind, which the new one may not have.
+    """
     old = under.get("model")
     new = over.get("model")
     retrain = under.get("retrain")

@@ -331,7 +331,7 @@ def _connect(tracking_uri: str | None) -> "MlflowClient":
 
 
 def _parameters(meta: JsonObject) -> dict[str, str]:
-    """Return what determines a run, by the keys of its configuration."""
+    """Return the seed, the data and the model's parameters of a run, by the keys of its configuration."""
     data = meta["data"]
     parameters = {
         "seed": str(meta["seed"]),

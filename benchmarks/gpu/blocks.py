@@ -1,7 +1,7 @@
 """Word scores by the number of thread blocks that train at a time: Moon's dissertation (2019), Figure 4.7.
 
 ``par`` and ``full`` change rows without locks: the more blocks, the older the rows that a block reads. ``strata`` has
-groups instead, of which no two blocks share a row. Its result can be computed on a CPU as well, apart from rounding.
+groups instead, of which no two blocks share a row. A CPU can compute the same result, except for rounding.
 """
 
 import contextlib

@@ -10,7 +10,7 @@ from corpusmill.kernels.word2vec.sub_cells import group_negatives, options_of_su
 def train_sub_cells(
     W_in: np.ndarray, W_out: np.ndarray, pairs: np.ndarray, table: np.ndarray, options: CellOptions, n_groups: int
 ) -> None:
-    """Train a cell as ``kernels/cuda/word2vec/cells.py`` does with this number of groups, apart from rounding."""
+    """Train a cell on the CPU in the order of ``kernels/cuda/word2vec/cells.py``. Results differ by rounding only."""
     pairs, bounds = split_cell(pairs, options.key, n_groups)
     negatives = group_negatives(table, bounds, options, n_groups)
     for diagonal in range(n_groups):

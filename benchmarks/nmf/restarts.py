@@ -21,7 +21,7 @@ from benchmarks.nmf.data import load
 
 
 def timed(function):
-    """Return what a function returns, and its CPU-seconds."""
+    """Call a function; return its result and the CPU-seconds that it took."""
     began = time.process_time()
     result = function()
     return result, time.process_time() - began

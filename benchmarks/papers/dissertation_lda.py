@@ -91,7 +91,9 @@ def makespan(tokens: np.ndarray, threads: int) -> float:
 
 
 def counted_speedup(docs: np.ndarray, words: np.ndarray, parts: int, threads: int, by_tokens: bool) -> float:
-    """Return all tokens over those that the busiest thread draws, summed over the diagonals.
+    """Return the speed-up that the sizes of the tiles allow.
+
+    It is the number of all tokens, divided by the tokens of the busiest thread, which are added up over the diagonals.
 
     ``docs`` and ``words`` (T,) are the tokens. ``by_tokens``: parts with equal numbers of tokens, as corpusmill cuts
     them; otherwise equal ranges of documents and of words, as in the dissertation.

@@ -61,7 +61,10 @@ def tiled_flops(V: int, D: int, K: int, T: int) -> int:
 
 
 def flops(V: int, D: int, K: int, nonzeros: int) -> int:
-    """Return what an epoch needs: two sparse products, two sweeps, and half of each of two symmetric products."""
+    """Return the floating-point operations of an epoch.
+
+    It has two sparse products, two sweeps, and two Gram matrices, of which only one triangle is computed.
+    """
     return 4 * nonzeros * K + 3 * (V + D) * K * K
 
 

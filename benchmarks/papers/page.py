@@ -186,7 +186,7 @@ def write_page(folder: Path, figures: Mapping[str, Figure], not_measured: Mappin
 
 
 def entry_of(folder: Path, figure: Figure) -> dict:
-    """Return what the page shows of one figure."""
+    """Return the values of one figure for the template of the page."""
     entry = {"figure": figure, "result": None, "rows": rows_of(figure, {}), "picture": ""}
     stored = folder / f"{figure.name}.json"
     if stored.exists():

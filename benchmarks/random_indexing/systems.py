@@ -78,7 +78,11 @@ def cooccurrences(text: Text) -> list[tuple[int, scipy.sparse.csr_array]]:
 
 
 def sparse_product(text: Text, S: scipy.sparse.csr_array) -> np.ndarray:
-    """Return T as [C_1 C_2 ...] times the stack of rotated seeds; each thread takes half of the rows."""
+    """Return T, computed as one product of two sparse matrices, on two threads.
+
+    The left matrix has the counts of pairs of words at every offset, side by side. The right matrix has the seeds,
+    rotated by every offset, one below the other.
+    """
     pairs = cooccurrences(text)
     left = scipy.sparse.hstack([counts for _, counts in pairs]).tocsr()
     rotated = []
@@ -86,6 +90,7 @@ def sparse_product(text: Text, S: scipy.sparse.csr_array) -> np.ndarray:
         columns = ((S.indices + offset) % S.shape[1]).astype(np.int32)
         rotated.append(scipy.sparse.csr_array((S.data, columns, S.indptr), shape=S.shape))
     right = scipy.sparse.vstack(rotated).tocsr()
+    # Words are sorted by frequency: the first fiftieth of them has about half of the pairs.
     cut = len(text.words) // 50
     results, _, _ = in_threads(lambda a: (a @ right).toarray(), [(left[:cut],), (left[cut:],)])
     return np.concatenate(results)
@@ -122,7 +127,10 @@ def ours_dense(chunk, n_words: int, S: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def dense_product(text: Text, S: np.ndarray) -> np.ndarray:
-    """Return T as the sum over offsets of counts times rotated seeds; each thread takes half of the entries."""
+    """Return T, computed as one product per offset: the counts of pairs at this offset, times the rotated seeds.
+
+    Two threads share the rows, so that each has about half of the counts.
+    """
     pairs = [(offset, counts.astype(np.float32)) for offset, counts in cooccurrences(text)]
     entries = sum(counts.indptr.astype(np.int64) for _, counts in pairs)
     cut = int(np.searchsorted(entries, entries[-1] // 2))

@@ -147,7 +147,7 @@ EXIT_CODES = {
 
 
 def exit_codes():
-    """Return a table of all exit codes."""
+    """Return the table of all exit codes, in Markdown."""
     rows = ["| code | meaning | what to do |", "|---|---|---|"]
     for number in errors.ExitCode:
         meaning, advice = EXIT_CODES[number]

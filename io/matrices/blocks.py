@@ -134,9 +134,9 @@ def check_duplicates(block: "scipy.sparse.csr_matrix", source: RowBlocks, first:
 
 
 def cut_rows(numbers_before: np.ndarray, first: int, stop: int, numbers: int) -> Iterator[tuple[int, int]]:
-    """Cut the rows ``first:stop`` into ranges of at most ``numbers`` stored numbers; a longer row is a range.
+    """Cut ``first:stop`` into ranges of at most ``numbers`` stored numbers.
 
-    ``numbers_before`` (D + 1,) has the stored numbers before each row.
+    A longer row is a range of its own. ``numbers_before`` (D + 1,) has the stored numbers before each row.
     """
     # Each row counts one number more than it has, so that a range of empty rows is bounded too.
     weights = numbers_before + np.arange(len(numbers_before))

@@ -28,7 +28,7 @@ class StoredMatrix(RowBlocks):
 
 
 class CompressedMatrix(StoredMatrix):
-    """A sparse matrix that is stored row by row or column by column."""
+    """A stored sparse matrix in one of the two compressed layouts: by rows (CSR) or by columns (CSC)."""
 
     #: Which axis ``indptr`` cuts: 0 for rows, 1 for columns.
     axis: ClassVar[int]

@@ -27,7 +27,7 @@ def is_annotated(data: Any) -> bool:
 
 
 def is_dask_array(data: Any) -> bool:
-    """Return whether an object is a Dask array."""
+    """Return whether an object has the attributes of a Dask array. Dask need not be imported for this."""
     return hasattr(data, "dask") and hasattr(data, "chunks") and hasattr(data, "blocks")
 
 

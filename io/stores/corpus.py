@@ -326,7 +326,7 @@ def commit_corpus(
 
 
 def _totals(chunks: Sequence[ChunkInfo]) -> dict[str, int]:
-    """Return what readers need of a part without reading its table of chunks."""
+    """Return the numbers of chunks, documents and tokens of a part. With these, readers need not read its table."""
     return {
         "chunks": len(chunks),
         "documents": sum(chunk.documents for chunk in chunks),

@@ -307,7 +307,10 @@ class Store:
     # --- groups of arrays ---
 
     def read_arrays(self, name: str, only: Sequence[str] | None = None) -> Arrays:
-        """Read all arrays of a group, or those named in ``only`` that it has; raise DataError for damage."""
+        """Read the arrays of a group; raise DataError if it is missing or damaged.
+
+        With ``only``, read the arrays with these names. Names that the group does not have are left out.
+        """
         kind = (_DIGITS.sub("0", name), None if only is None else tuple(only))
         files = _GroupFiles(self, name, self._likely_files.get(kind, ()))
         try:

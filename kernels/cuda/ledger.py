@@ -100,7 +100,7 @@ class Ledger:
 
 
 def difference(after: dict[Entry, Total], before: dict[Entry, Total]) -> dict[Entry, Total]:
-    """Return what was counted between two calls of `Ledger.totals`, without entries that did not occur."""
+    """Return the counts between two calls of `Ledger.totals`, without entries that did not occur."""
     found = {}
     for entry, total in after.items():
         old = before.get(entry, Total(0, 0))

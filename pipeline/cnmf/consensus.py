@@ -184,7 +184,7 @@ def _deviations(sums: Moments, variable: np.ndarray) -> np.ndarray:
 
 
 def _weights(sums: Moments, variable: np.ndarray) -> np.ndarray:
-    """Return what TPM is multiplied by for the last usages: (G,), zero except for genes of high variance.
+    """Return the factors of the columns of TPM for the last usages: (G,), zero except for genes of high variance.
 
     These are divided by their sample deviation, and spectra by the population deviation, as cNMF does.
     """

@@ -106,8 +106,8 @@ class Executor(ABC):
         """Sweep the shards at these positions, and return what the workers contribute.
 
         ``tokens`` has the size of each shard. Shards of workers that died during the sweep are in no contribution.
-        ``meanwhile`` is called once, before the first call of ``on_swept``. The workers sweep during this call, if
-        they are other processes. If it raises an error, such as `SweepStopped`, the sweep ends.
+        ``meanwhile`` is called once, before the first call of ``on_swept``. On a cluster, the workers sweep
+        during this call. If it raises an error, such as `SweepStopped`, the sweep ends.
         """
 
     @abstractmethod
@@ -417,7 +417,7 @@ class OnDask(Executor):
             done.set()
 
     def _cancel_if_lost(self, done: threading.Event) -> None:
-        """Cancel all futures if the client has had no connection for LOST_SECONDS, and close it.
+        """Watch the connection until ``done`` is set. If it is lost for LOST_SECONDS, cancel all futures.
 
         Dask does this itself after 30 s. But if its task that reconnects fails, a wait for results would never end.
         """

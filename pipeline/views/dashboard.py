@@ -103,7 +103,7 @@ class TrainingPage(SchedulerPlugin):
                 logger.info("the dashboard does without %s", error.name)
 
     def content(self) -> str:
-        """Return what the live page shows."""
+        """Return the data of the live page."""
         workers = [
             WorkerMemory(str(worker.name), address, int(worker.metrics.get("memory", 0)), int(worker.memory_limit))
             for address, worker in self.scheduler.workers.items()

@@ -48,7 +48,7 @@ class Failure:
         return self.code in (ExitCode.INTERRUPTED, ExitCode.TERMINATED)
 
     def as_json(self) -> dict[str, str | int]:
-        """Return what ``--json`` prints for this failure."""
+        """Return this failure as ``--json`` prints it."""
         return {"status": self.status, "error": self.message, "exit_code": int(self.code)}
 
 

@@ -179,7 +179,7 @@ class TextEstimator(Estimator):
         return self._sum_scores(X, client, {})
 
     def match_halves(self, X: DataLike, *, client: "Client | None" = None) -> float | None:
-        """Return how often half of a document is nearer to its other half than to half of another document.
+        """Return how often the two halves of a document are more similar than halves of two documents.
 
         This compares models of any kind, also those without a likelihood, on the same documents. 0.5 is chance, 1 is
         perfect. Returns None if fewer than two documents have two halves.

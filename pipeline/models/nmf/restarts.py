@@ -153,7 +153,7 @@ class RestartedEstimator(TextEstimator):
         return found
 
     def describe_restarts(self) -> list[RestartDescription]:
-        """Return what distinguishes the factorisations of `restarts_`."""
+        """Return the settings, the number of epochs and the error of each factorisation of `restarts_`."""
         return [
             RestartDescription(
                 name=f"k{model.n_components}-seed{model.seed_number()}",

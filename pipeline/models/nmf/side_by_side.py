@@ -251,7 +251,7 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
         grams: list[np.ndarray],
         scratches: dict[int, nmf.Scratch],
     ) -> list[nmf.Columns]:
-        """Return what the kernel needs to sweep each restart of a group, given their columns of W and their Q.
+        """Return the arguments of the kernel for each restart of a group, from their columns of W and their Q.
 
         ``scratches`` has buffers by number of components. Restarts are swept one after the other and share them.
         """

@@ -272,7 +272,7 @@ def _are_walks(X: object) -> bool:
 
 
 def _source_of(data: object) -> str:
-    """Return what a graph is made from, for the record."""
+    """Return the URL of a graph, or a description of the object that it is made from."""
     if isinstance(data, Graph):
         return data.url
     if isinstance(data, str | os.PathLike):

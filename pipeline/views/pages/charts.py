@@ -120,7 +120,7 @@ def _curve(name: str, points: Points, hue: str, scale: _Scale, is_filled: bool) 
 
 
 def _hover_values(name: str, points: Points) -> dict[str, object]:
-    """Return what the script shows under the pointer: (epoch, value, text) of each point."""
+    """Return the labels that the script shows under the pointer: (epoch, value, text) of each point."""
     return {"name": name, "points": [(epoch, value, _exact(value)) for epoch, value in points]}
 
 

@@ -81,7 +81,7 @@ class Plan:
 
 
 def make_plan(config: Config, versions: Versions, request: Request) -> Plan:
-    """Return what a call has to do.
+    """Return the plan of a call: which files are new, and which version is built from them.
 
     Raises DataError if there is nothing to read, ValueError if the settings contradict those of the version in use.
     """

@@ -65,7 +65,7 @@ def _carry_out(builder: VersionBuilder) -> Decision:
 
 
 def decide(plan: Plan, versions: Versions, limits: RetrainConfig) -> Decision:
-    """Return what to do about a plan. The version of a plan exists already if an earlier call built it."""
+    """Decide whether to build, publish or do nothing. An earlier call may have built the version of the plan."""
     if not plan.is_due:
         return Decision("nothing")
     version = _find_version(plan, versions)

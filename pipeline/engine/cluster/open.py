@@ -14,6 +14,7 @@ import distributed
 import yaml
 from dask.utils import parse_timedelta
 from distributed import Client
+from distributed.deploy import Cluster
 
 from ...formatting import format_duration
 
@@ -21,6 +22,9 @@ KINDS = ("synchronous", "local", "address", "scheduler-file", "local-cuda", "job
 
 #: Seconds that a cluster's first worker may take before a message tells the user to wait.
 PATIENCE_SECONDS = 5.0
+
+#: Seconds that closing a cluster may take.
+CLOSE_SECONDS = 60.0
 
 
 #: Options that name TLS files.
@@ -106,7 +110,11 @@ def _adapt(client: Client, kind: str, limits: Options) -> None:
 
 @contextlib.contextmanager
 def closing_patiently(resource: contextlib.AbstractContextManager[Opened]) -> Iterator[Opened]:
-    """Open a cluster or client, and close it at the end. A timeout of closing is ignored, because all work is done."""
+    """Open a cluster or client, and close it at the end.
+
+    Closing a cluster takes at most CLOSE_SECONDS: it would wait without end for a job that never starts, or for a
+    worker that never answers. A timeout of closing is ignored, because all work is done.
+    """
     entered = resource.__enter__()
     try:
         yield entered
@@ -114,7 +122,10 @@ def closing_patiently(resource: contextlib.AbstractContextManager[Opened]) -> It
         # If the scheduler has died, a connection attempt may end while the client closes. Python's timeout then raises
         # RuntimeError.
         with contextlib.suppress(TimeoutError, RuntimeError):
-            resource.__exit__(None, None, None)
+            if isinstance(resource, Cluster):
+                resource.close(timeout=CLOSE_SECONDS)
+            else:
+                resource.__exit__(None, None, None)
 
 
 def _connected(target: Options) -> Client:

@@ -1,5 +1,6 @@
 """Every kind of cluster: those that can run here are run, and the others name what they need."""
 
+import asyncio
 import contextlib
 import json
 import re
@@ -12,6 +13,7 @@ import pytest
 from corpusmill import LDA, NMF, RandomIndexing, Word2Vec
 from corpusmill.configs.resolve import load
 from corpusmill.pipeline.engine.cluster import open as clusters
+from corpusmill.pipeline.engine.cluster.adaptive import AdaptToShards
 from corpusmill.pipeline.engine.cluster.open import KINDS, ClusterError, await_worker, open_cluster
 from corpusmill.pipeline.engine.epoch import Training, train
 from corpusmill.pipeline.engine.events import EpochFinished
@@ -95,6 +97,8 @@ def test_a_cluster_that_adapts_in_mid_run_keeps_the_bits(tmp_path):
                 wait_for(2)
                 client.cancel(other)
             elif isinstance(event, EpochFinished) and event.epoch == 2:
+                # Both workers already sweep the next epoch, so one of them leaves with its deltas.
+                client.cluster.adapt(Adaptive=AdaptToShards, minimum=1, maximum=1)
                 wait_for(1)
 
         train(
@@ -150,6 +154,18 @@ def test_a_cluster_that_closes_slowly_raises_no_error():
         pass
     with pytest.raises(TimeoutError, match="of the work"), clusters.closing_patiently(Slow()):
         raise TimeoutError("of the work itself")
+
+
+def test_a_cluster_that_never_finishes_closing_is_left(monkeypatch):
+    monkeypatch.setattr(clusters, "CLOSE_SECONDS", 1.0)
+    with open_cluster("local", n_workers=0, memory_limit="1GiB") as client:
+
+        async def wait_for_an_answer_that_never_comes():
+            client.cluster._futures.add(asyncio.ensure_future(asyncio.Event().wait()))
+
+        client.cluster.sync(wait_for_an_answer_that_never_comes)
+        since = time.monotonic()
+    assert 1 <= time.monotonic() - since < 20
 
 
 def test_waiting_for_workers_is_reported(monkeypatch):

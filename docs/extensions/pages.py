@@ -8,6 +8,7 @@
 import re
 
 from reference import GENERATED
+from sphinx.util.parallel import make_chunks
 
 CONSOLE = re.compile(r"^```\{console\}(?P<options>.*)\n(?P<commands>(?:.*\n)*?)```$", re.MULTILINE)
 PLACE = re.compile(r"^<!-- generated: (?P<name>[\w-]+) -->$", re.MULTILINE)
@@ -37,7 +38,18 @@ def rewrite(app, page, content):
     content[0] = text
 
 
+def spread(app, environment, pages):
+    """Change the order in which pages are read, so that the processes are busy for equally long.
+
+    Sphinx gives each process a range of the sorted pages. The pages that take long, because their cells are executed,
+    lie in the same folders, so one process would have most of them.
+    """
+    n_ranges = len(make_chunks(pages, app.parallel))
+    pages[:] = [page for first in range(n_ranges) for page in pages[first::n_ranges]]
+
+
 def setup(app):
     """Connect to Sphinx."""
     app.connect("source-read", rewrite)
+    app.connect("env-before-read-docs", spread)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -24,7 +24,7 @@ nobody reads, because the folders of their content differ.
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -32,6 +32,7 @@ import numpy as np
 import pyarrow as pa
 
 from .chunk import Chunk
+from .chunk_table import read_chunk_table, write_chunk_table
 from .conditional import write_if_unchanged
 from .locks import Locked
 from .store import DataError, JsonObject, Store, check_format, encode_json
@@ -58,9 +59,6 @@ class ChunkInfo:
     segments: int
     longest: int  # tokens of the longest document
     first_document: int  # row of its first document in documents-<part>.parquet
-
-
-_CHUNK_COLUMNS = [field.name for field in fields(ChunkInfo)]
 
 
 class Corpus:
@@ -150,13 +148,7 @@ class Corpus:
         found = self.meta["parts"][self.part]
         if self.meta["format"] == 1:
             return [ChunkInfo(**row) for row in found]
-        name = f"chunks-{self.part}.parquet"
-        table = self.content.read_parquet(name)
-        if table.num_rows != found["chunks"] or table.column_names != _CHUNK_COLUMNS:
-            raise DataError(
-                f"{self.content.url}/{name}: not the table of this corpus; restore it or write the store again"
-            )
-        return [ChunkInfo(*row) for row in zip(*(column.to_pylist() for column in table.columns), strict=True)]
+        return read_chunk_table(self.content, f"chunks-{self.part}.parquet", ChunkInfo, found["chunks"])
 
     @property
     def n_documents(self) -> int:
@@ -316,7 +308,7 @@ def commit_corpus(
     content = content_store(store, meta)
     content.write_parquet("vocabulary.parquet", vocabulary)
     for part, chunks in parts.items():
-        content.write_parquet(f"chunks-{part}.parquet", _chunk_table(chunks))
+        write_chunk_table(content, f"chunks-{part}.parquet", ChunkInfo, _numbered(chunks))
     if check_lock is None:
         store.write_json("corpus.json", meta)
         return
@@ -334,12 +326,11 @@ def _totals(chunks: Sequence[ChunkInfo]) -> dict[str, int]:
     }
 
 
-def _chunk_table(chunks: Sequence[ChunkInfo]) -> pa.Table:
-    """Return a part's chunk table, with the number of each chunk's first document."""
+def _numbered(chunks: Sequence[ChunkInfo]) -> list[ChunkInfo]:
+    """Return the chunks of a part with the number of each chunk's first document."""
     rows = []
     first_document = 0
     for chunk in chunks:
-        rows.append(astuple(replace(chunk, first_document=first_document)))
+        rows.append(replace(chunk, first_document=first_document))
         first_document += chunk.documents
-    columns = np.array(rows, np.int64).reshape(-1, len(_CHUNK_COLUMNS)).T
-    return pa.table(dict(zip(_CHUNK_COLUMNS, columns, strict=True)))
+    return rows

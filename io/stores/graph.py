@@ -2,7 +2,8 @@
 
 Layout below the URL::
 
-    graph.json      kind, format, counts, chunk table, hash; written last: a folder without it is no graph
+    graph.json      kind, format, counts, hash; written last: a folder without it is no graph
+    chunks.parquet  one row per chunk, see GraphChunkInfo
     nodes.parquet   node (the name); the row number is the node's number
     <c>/            one Zarr group per chunk, see GraphChunk
 """
@@ -10,7 +11,7 @@ Layout below the URL::
 import hashlib
 import os
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -18,10 +19,13 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse
 
+from .chunk_table import TABLE, chunks_of, write_chunk_table
 from .parquet import parquet_bytes
 from .store import Arrays, DataError, Store, check_format
 
-FORMAT = 1
+#: Since format 2, the rows of chunks are in a file of their own. In format 1, they are in graph.json.
+FORMAT = 2
+OLDEST_FORMAT = 1
 #: Most edges of a chunk, unless one node has more.
 CHUNK_EDGES = 1 << 24
 
@@ -47,7 +51,7 @@ class GraphChunk(NamedTuple):
 
 @dataclass(frozen=True)
 class GraphChunkInfo:
-    """One row of the chunk table in graph.json."""
+    """One row of the chunk table."""
 
     first_node: int
     nodes: int
@@ -105,11 +109,15 @@ class Graph:
                 f"{self.url}: no graph here (no graph.json); make one with `corpusmill graph EDGES {self.url}`"
             )
         self.meta: dict[str, Any] = self.store.read_json("graph.json")
-        check_format(self.meta, "graph", FORMAT, self.url)
-        self.chunks = [GraphChunkInfo(**row) for row in self.meta["chunks"]]
+        check_format(self.meta, "graph", FORMAT, self.url, OLDEST_FORMAT)
 
     def __repr__(self) -> str:
         return f"Graph({self.url!r}: {self.n_nodes} nodes, {self.n_edges} entries of the adjacency)"
+
+    @cached_property
+    def chunks(self) -> list[GraphChunkInfo]:
+        """Numbers of nodes and edges of each chunk."""
+        return chunks_of(self.store, self.meta, GraphChunkInfo)
 
     @property
     def n_nodes(self) -> int:
@@ -189,6 +197,7 @@ def write_graph(edges: Edges, url: str | os.PathLike[str], chunk_edges: int = CH
     names = parquet_bytes(pa.table({"node": edges.names}))
     digest.update(names)
     store.write_bytes("nodes.parquet", names)
+    write_chunk_table(store, TABLE, GraphChunkInfo, infos)
     store.write_json(
         "graph.json",
         {
@@ -199,7 +208,7 @@ def write_graph(edges: Edges, url: str | os.PathLike[str], chunk_edges: int = CH
             "directed": edges.is_directed,
             "weighted": edges.is_weighted,
             "hash": digest.hexdigest()[:32],
-            "chunks": [asdict(info) for info in infos],
+            "chunks": len(infos),
             "about": edges.metadata,
         },
     )

@@ -2,7 +2,8 @@
 
 Layout below the URL::
 
-    matrix.json          kind, format, shape, dtype, chunk table, hash; written last: a folder without it is no matrix
+    matrix.json          kind, format, shape, dtype, counts, hash; written last: a folder without it is no matrix
+    chunks.parquet       one row per chunk, see MatrixChunkInfo
     columns.parquet      word: the names of the columns, if they have any
     rows.parquet         key: the names of the rows, if they have any
     train/<c>/           one Zarr group per chunk: indptr, indices and data of sparse (CSR) rows, or data of dense rows
@@ -11,7 +12,8 @@ Layout below the URL::
 import hashlib
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,9 +21,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import scipy
 
+from .chunk_table import TABLE, chunks_of, write_chunk_table
 from .store import DataError, Store, check_format
 
-FORMAT = 1
+#: Since format 2, the rows of chunks are in a file of their own. In format 1, they are in matrix.json.
+FORMAT = 2
+OLDEST_FORMAT = 1
 #: Most stored numbers of a chunk: 4 Mi float32 take 16 MiB dense and 32 MiB sparse.
 CHUNK_NUMBERS = 1 << 22
 
@@ -54,7 +59,7 @@ class DenseRows(NamedTuple):
 
 @dataclass(frozen=True)
 class MatrixChunkInfo:
-    """One row of the chunk table in matrix.json. Names are those of a corpus, where a row is a document."""
+    """One row of the chunk table. Names are those of a corpus, where a row is a document."""
 
     documents: int
     tokens: int  # stored numbers
@@ -122,12 +127,16 @@ class Matrix:
         if not self.store.exists("matrix.json"):
             raise DataError(f"{self.url}: no matrix here (no matrix.json); make one with write_matrix")
         self.meta: dict[str, Any] = self.store.read_json("matrix.json")
-        check_format(self.meta, "matrix", FORMAT, self.url)
-        self.chunks = [MatrixChunkInfo(**row) for row in self.meta["chunks"]]
+        check_format(self.meta, "matrix", FORMAT, self.url, OLDEST_FORMAT)
 
     def __repr__(self) -> str:
         storage = "sparse" if self.is_sparse else "dense"
         return f"Matrix({self.url!r}: {self.n_documents} × {self.n_words}, {storage}, {self.dtype})"
+
+    @cached_property
+    def chunks(self) -> list[MatrixChunkInfo]:
+        """Numbers of rows and of stored numbers of each chunk."""
+        return chunks_of(self.store, self.meta, MatrixChunkInfo)
 
     @property
     def held_out(self) -> None:
@@ -142,7 +151,7 @@ class Matrix:
     @property
     def n_documents(self) -> int:
         """Number of rows."""
-        return sum(chunk.documents for chunk in self.chunks)
+        return self._total("documents")
 
     @property
     def n_words(self) -> int:
@@ -152,7 +161,12 @@ class Matrix:
     @property
     def n_tokens(self) -> int:
         """Number of stored numbers: the non-zeros of a sparse matrix, all entries of a dense one."""
-        return sum(chunk.tokens for chunk in self.chunks)
+        return self._total("tokens")
+
+    def _total(self, name: str) -> int:
+        if self.meta["format"] == 1:
+            return sum(getattr(chunk, name) for chunk in self.chunks)
+        return self.meta[f"n_{name}"]
 
     @property
     def is_sparse(self) -> bool:
@@ -264,7 +278,7 @@ class _Writer:
         self.n_rows += block.shape[0]
 
     def finish(self, columns: Sequence[str] | None, rows: pa.Array | None) -> Matrix:
-        """Write the names and matrix.json, and open the store."""
+        """Write the names, the table of chunks and matrix.json, and open the store."""
         if not self.n_rows or self.n_columns < 1:
             raise DataError(f"{self.store.url}: the matrix has no rows or no columns")
         if self.has_vanished and self.total == 0:
@@ -279,19 +293,22 @@ class _Writer:
             self.store.write_parquet("columns.parquet", pa.table({"word": pa.array(columns, pa.large_string())}))
         if rows is not None:
             self.store.write_parquet("rows.parquet", pa.table({"key": rows}))
+        write_chunk_table(self.store, TABLE, MatrixChunkInfo, self.chunks)
         self.store.write_json(
             "matrix.json",
             {
                 "kind": "matrix",
                 "format": FORMAT,
+                "n_documents": self.n_rows,
                 "n_words": self.n_columns,
+                "n_tokens": sum(chunk.tokens for chunk in self.chunks),
                 "sparse": self.is_sparse,
                 "has_column_names": columns is not None,
                 "has_row_names": rows is not None,
                 "dtype": self.dtype.name,
                 "total": self.total,
                 "hash": self.digest.hexdigest()[:32],
-                "chunks": [asdict(chunk) for chunk in self.chunks],
+                "chunks": len(self.chunks),
             },
         )
         return Matrix(self.store.url)

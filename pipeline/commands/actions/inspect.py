@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from ....io.stores.chunk_table import count_chunks
 from ....io.stores.corpus import Corpus
 from ....io.stores.store import DataError, Store
 from ...engine.run import RunStore
@@ -78,7 +79,7 @@ def _describe_graph(url: str) -> Facts:
 
 def _describe_data(url: str, table: str) -> Facts:
     meta = Store(url).read_json(table)
-    facts: Facts = {"what": meta["kind"], "url": url, "chunks": len(meta["chunks"])}
+    facts: Facts = {"what": meta["kind"], "url": url, "chunks": count_chunks(meta)}
     for name, value in meta.items():
         if isinstance(value, str | int | float) and name != "kind":
             facts[name] = value

@@ -41,5 +41,5 @@ def test_a_corpus_of_the_first_format_is_read(corpus):
 @pytest.mark.parametrize("table", [pa.table({"documents": [1]}), pa.table({"x": [1, 2, 3]})])
 def test_a_table_of_other_chunks_is_refused(corpus, table):
     corpus.store.write_parquet("chunks-train.parquet", table)
-    with pytest.raises(DataError, match="not the table of this corpus; restore it"):
+    with pytest.raises(DataError, match="not the table of this store; restore it"):
         _ = Corpus(corpus.url).chunks

@@ -15,7 +15,8 @@ import click
 import numpy as np
 from corpusmill import Corpus, Word2Vec
 from corpusmill.pipeline.engine.algorithm import Address
-from corpusmill.pipeline.engine.executors import Capacity, balanced_places
+from corpusmill.pipeline.engine.cluster.leases import balanced_places
+from corpusmill.pipeline.engine.executors import Capacity
 from corpusmill.pipeline.engine.grid import Grid
 
 from benchmarks.common import JSON, QUICK, print_row, write_json
@@ -115,6 +116,10 @@ class FirstModel:
     def block(self, index):
         """Return the arrays of a block."""
         return self.blocks[index]
+
+    def joined(self, name):
+        """Return one array of all blocks."""
+        return np.concatenate([block[name] for block in self.blocks])
 
 
 def measure(algorithm, data):

@@ -5,17 +5,16 @@ import os
 import threading
 import time
 from abc import ABC, abstractmethod
-from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from ...io.stores.store import DataError
 from ...kernels.errors import DeviceError
 from ..formatting import format_bytes
+from .cluster.leases import balanced_places
 from .device import device_bytes
 from .worker.contributions import (
     Contribution,
@@ -297,10 +296,7 @@ class OnDask(Executor):
         from .cluster.plugins import swept_topic
         from .cluster.sweep import ClusterSweep
 
-        homes: dict[str, list[int]] = {}
-        for position, address in zip(positions, balanced_places(tokens, self.capacities()), strict=True):
-            homes.setdefault(address, []).append(position)
-        sweep = ClusterSweep(self.client, phase, homes, on_swept, self._fail)
+        sweep = ClusterSweep(self.client, phase, dict(zip(positions, tokens, strict=True)), on_swept, self._fail)
         self._subscribe(swept_topic(phase), sweep.receiver)
         with self._unless_stalled(lambda: sweep.keys):
             return sweep.run(meanwhile)
@@ -337,6 +333,7 @@ class OnDask(Executor):
 
     def train_grid(self, phase: SweepPhase, contributions: list[Contribution], on_cells: OnCells) -> list[AppliedBlock]:
         """Train with one task per worker. Each worker trains consecutive rows, in proportion to its threads."""
+        from .cluster.columns import trained_topic
         from .cluster.grid import ClusterGrid
 
         capacities = self.capacities(devices=phase.job.algorithm.device != "cpu")
@@ -345,6 +342,7 @@ class OnDask(Executor):
         device = min((capacity.device for capacity in capacities if capacity.device), default=0)
         plan = plan_grid(phase, f"{phase.name}-{os.urandom(4).hex()}", addresses, memory, device)
         grid = ClusterGrid(self.client, plan, contributions, on_cells, self._fail)
+        self._subscribe(trained_topic(phase.job.training), grid.receiver)
         with self._unless_stalled(lambda: grid.keys):
             return grid.run()
 
@@ -451,19 +449,3 @@ def executor_for(client: "Client | None") -> Executor:
         return OnDask(get_client())
     except ValueError:  # there is no current client
         return Synchronous()
-
-
-def balanced_places(weights: list[int], capacities: list[Capacity]) -> list[str]:
-    """Choose the address of a worker for each shard, given the shards' weights.
-
-    Each worker gets consecutive shards in proportion to its threads. Most merges then find both deltas on their own
-    worker. Workers are ordered by name, so that a shard returns to the same worker, and to its cache, in every epoch.
-    Most shards keep their worker when another worker joins or leaves.
-    """
-    if not capacities or not capacities[0].address:
-        return [""] * len(weights)
-    workers = sorted(capacities, key=lambda c: c.name)
-    ends = list(accumulate(c.threads for c in workers))
-    scale = ends[-1] / max(1, sum(weights))
-    middles = (end - weight / 2 for end, weight in zip(accumulate(weights), weights, strict=True))
-    return [workers[min(bisect(ends, middle * scale), len(workers) - 1)].address for middle in middles]

@@ -7,7 +7,7 @@ is lost while it continues to work. Tasks may also be repeated without a reason.
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from corpusmill.pipeline.engine.cluster.leases import Pool
+from corpusmill.pipeline.engine.cluster.leases import Pool, balanced_places
 from corpusmill.pipeline.engine.executors import (
     Capacity,
     Executor,
@@ -15,7 +15,6 @@ from corpusmill.pipeline.engine.executors import (
     OnCells,
     OnSwept,
     TaskLost,
-    balanced_places,
 )
 from corpusmill.pipeline.engine.worker.contributions import (
     Contribution,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from ..worker.contributions import Contribution, ContributionLost
 from ..worker.grid_training import GridPlan
 from ..worker.tasks import AppliedBlock
-from .columns import train_on_worker, trained_topic
+from .columns import train_on_worker
 from .leases import Pool
 from .plugins import close_pool, open_pool
 from .sweep import LOOK_SECONDS, submit_graph, workers_of
@@ -40,6 +40,11 @@ class ClusterGrid:
         self._events: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
     @property
+    def receiver(self) -> Callable[[object], None]:
+        """Receives messages of workers."""
+        return self._events.put
+
+    @property
     def keys(self) -> list[str]:
         """Keys of the tasks that have not finished."""
         return [key for key in self._places if key not in self._results]
@@ -50,7 +55,6 @@ class ClusterGrid:
         self._client.run_on_scheduler(
             open_pool, Pool.of(self._plan.attempt, phase.job.training, self._client.id, phase.shards, {})
         )
-        self._client.subscribe_topic(trained_topic(phase.job.training), self._events.put)
         calls = dict.fromkeys(self._places, (train_on_worker, self._plan, self._sources))
         # A task that ran elsewhere would not have the columns that others request. So it may only run on its worker.
         futures = submit_graph(self._client, calls, self._places, may_move=False)
@@ -67,8 +71,6 @@ class ClusterGrid:
         finally:
             # Workers that are still training end soon after the pool is closed.
             if self._client.status == "running":
-                # The scheduler would log an error for each message to a client that is closing.
-                self._client.unsubscribe_topic(trained_topic(phase.job.training))
                 with contextlib.suppress(OSError):
                     self._client.run_on_scheduler(close_pool, self._plan.attempt)
             for future in futures:

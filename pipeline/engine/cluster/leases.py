@@ -5,10 +5,12 @@ shards whose data its cache may have. A worker that has swept its own shards tak
 """
 
 import time
+from bisect import bisect
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import accumulate, islice
+from typing import Protocol
 
 #: A worker takes the remaining shards divided by this number at a time. It takes many shards at first, so that requests
 #: are few, and single shards at the end, so that others can take over the rest.
@@ -17,6 +19,38 @@ PARTS = 8
 SLOW = 1.5
 #: The speeds of all workers are measured again after the number of workers divided by this many requests.
 SPEEDS_USED = 8
+
+
+class Place(Protocol):
+    """A worker that shards can be swept on."""
+
+    @property
+    def name(self) -> str:
+        """The name, by which workers are ordered."""
+
+    @property
+    def address(self) -> str:
+        """The address; "" for this process."""
+
+    @property
+    def threads(self) -> int:
+        """Number of threads that sweep."""
+
+
+def balanced_places(weights: Sequence[int], workers: Iterable[Place]) -> list[str]:
+    """Choose the address of a worker for each shard, given the shards' weights.
+
+    Each worker gets consecutive shards in proportion to its threads. Most merges then find both deltas on their own
+    worker. Workers are ordered by name, so that a shard returns to the same worker, and to its cache, in every epoch.
+    Most shards keep their worker when another worker joins or leaves.
+    """
+    places = sorted(workers, key=lambda place: place.name)
+    if not places or not places[0].address:
+        return [""] * len(weights)
+    ends = list(accumulate(place.threads for place in places))
+    scale = ends[-1] / max(1, sum(weights))
+    middles = (end - weight / 2 for end, weight in zip(accumulate(weights), weights, strict=True))
+    return [places[min(bisect(ends, middle * scale), len(places) - 1)].address for middle in middles]
 
 
 @dataclass

@@ -5,7 +5,7 @@ import contextlib
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from distributed import Scheduler, Status, Worker, get_worker
@@ -27,7 +27,7 @@ from ..worker.contributions import (
 )
 from ..worker.overlap import MAX_AHEAD
 from ..worker.tasks import AppliedBlock, SweepProgress
-from .leases import Pool
+from .leases import Pool, balanced_places
 
 #: Prefix of the keys of all tasks that sweep.
 SWEEP_PREFIX = "sweep-"
@@ -157,6 +157,30 @@ def open_pool(pool: Pool, dask_scheduler: Scheduler) -> None:
     leases = _leases(dask_scheduler)
     leases.pools = {name: other for name, other in leases.pools.items() if other.run != pool.run}
     leases.pools[pool.name] = pool
+
+
+class _Seat(NamedTuple):
+    """A worker, as `leases.balanced_places` takes it."""
+
+    name: str
+    address: str
+    threads: int
+
+
+def open_divided_pool(pool: Pool, tokens: Mapping[int, int], dask_scheduler: Scheduler) -> list[str]:
+    """Divide shards among the present workers, and open the pool; return the addresses of the workers.
+
+    ``tokens`` has the size of each shard by its position. If there is no worker, the list is empty and the pool is not
+    opened. Runs at the scheduler, so that the client need not request the list of workers first.
+    """
+    workers = [_Seat(str(worker.name), worker.address, worker.nthreads) for worker in dask_scheduler.workers.values()]
+    if not workers:
+        return []
+    places = balanced_places(list(tokens.values()), workers)
+    for position, address in zip(tokens, places, strict=True):
+        pool.homes.setdefault(address, deque()).append(position)
+    open_pool(pool, dask_scheduler)
+    return list(pool.homes)
 
 
 def close_pool(name: str, dask_scheduler: Scheduler) -> None:

@@ -13,7 +13,7 @@ from dask.task_spec import Task as DaskTask
 
 from ..worker.contributions import Contribution, Meanwhile, OnSwept, SweepPhase, SweepStopped, Swept
 from .leases import Pool
-from .plugins import SWEEP_PREFIX, close_pool, n_left, open_pool, sweep_on_worker, update_on_worker
+from .plugins import SWEEP_PREFIX, close_pool, n_left, open_divided_pool, sweep_on_worker, update_on_worker
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 #: Bytes of deltas that a task merges at least, if there are fewer workers than that needs. A task fetches from every
 #: worker, so that many small tasks would cost more than they save.
 UPDATE_BYTES = 16 << 20
+#: Seconds to wait for a first worker.
+WAIT_SECONDS = 120
 #: Seconds between two looks whether workers joined.
 LOOK_SECONDS = 1.0
 #: Most seconds to wait for the workers' present shards if a sweep is not needed any more. A worker may be paused.
@@ -80,20 +82,20 @@ def submit_updates(
 
 
 class ClusterSweep:
-    """One sweep of the shards ``homes``, which has the positions of shards by the address of a worker."""
+    """One sweep of some shards. ``tokens`` has the size of each of them by its position."""
 
     def __init__(
         self,
         client: "Client",
         phase: SweepPhase,
-        homes: Mapping[str, list[int]],
+        tokens: Mapping[int, int],
         on_swept: OnSwept,
         fail: Callable[[str, BaseException], NoReturn],
     ):
         self._client = client
         self._phase = phase
         self._pool = f"{phase.name}-{uuid.uuid4().hex[:8]}"
-        self._homes = homes
+        self._tokens = tokens
         self._on_swept = on_swept
         self._fail = fail
         # Futures of tasks that have finished, and messages of workers about shards that they have swept.
@@ -120,10 +122,9 @@ class ClusterSweep:
 
         ``meanwhile`` is called when the workers have their tasks.
         """
-        pool = Pool.of(self._pool, self._phase.job.training, self._client.id, self._phase.shards, self._homes)
-        self._client.run_on_scheduler(open_pool, pool)
+        addresses = self._open_pool()
         try:
-            self._submit(list(self._homes))
+            self._submit(addresses)
             meanwhile()
             done_meanwhile = time.perf_counter()
             while self._running:
@@ -135,6 +136,15 @@ class ClusterSweep:
             self._release()
             raise
         return Swept(self._found, max(0.0, done_meanwhile - self._finished))
+
+    def _open_pool(self) -> list[str]:
+        """Open the pool of shards; return the addresses of the workers. Wait up to two minutes for the first one."""
+        pool = Pool.of(self._pool, self._phase.job.training, self._client.id, self._phase.shards, {})
+        addresses = self._client.run_on_scheduler(open_divided_pool, pool, self._tokens)
+        if not addresses:
+            self._client.wait_for_workers(1, timeout=WAIT_SECONDS)
+            addresses = self._client.run_on_scheduler(open_divided_pool, pool, self._tokens)
+        return addresses
 
     def _stop(self) -> None:
         """End the sweeps of all workers after their present shards."""

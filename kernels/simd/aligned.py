@@ -1,5 +1,6 @@
 """Arrays whose first element is at the start of a cache line."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,3 +24,11 @@ def aligned_copy(array: np.ndarray) -> np.ndarray:
     copy = empty_aligned(array.shape, array.dtype)
     copy[...] = array
     return copy
+
+
+def join_rows(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """Return the rows of all parts in one array that begins with a cache line; a single part without a copy."""
+    if len(parts) == 1:
+        return parts[0]
+    n_rows = sum(len(part) for part in parts)
+    return np.concatenate(parts, out=empty_aligned((n_rows, *parts[0].shape[1:]), parts[0].dtype))

@@ -51,6 +51,9 @@ class Model(Protocol):
     def block(self, index: int) -> Arrays:
         """The arrays of one block of rows."""
 
+    def joined(self, name: str) -> np.ndarray:
+        """One array of all blocks, their rows one below the other."""
+
 
 class PreviousModel(Protocol):
     """A saved model that training continues from. It is read one block at a time."""

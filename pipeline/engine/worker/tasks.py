@@ -10,7 +10,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypedDict
 
+import numpy as np
+
 from ....io.stores.store import Arrays
+from ....kernels.simd.aligned import join_rows
 from ..algorithm import Address, AnyAlgorithm, PreviousModel, nbytes
 from ..data import DataRef, TrainingData
 from ..run import RunStore
@@ -154,6 +157,18 @@ class StoredModel:
     def block(self, index: int) -> Arrays:
         """One block of rows."""
         return self._load(ModelPart("block", index))
+
+    def joined(self, name: str) -> np.ndarray:
+        """One array of all blocks. It is cached, because each chunk of a sweep needs it again."""
+        n_blocks = self._job.algorithm.n_blocks
+        if n_blocks == 1:
+            return self.block(0)[name]
+
+        def join() -> np.ndarray:
+            return join_rows([self.block(index)[name] for index in range(n_blocks)])
+
+        key = (self._job.training, "joined", name)
+        return CACHE.load(key, join, version=self._step, size=lambda array: array.nbytes, budget=self._job.cache_bytes)
 
     def _load(self, part: ModelPart) -> Arrays:
         key = (self._job.training, *part)

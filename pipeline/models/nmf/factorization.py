@@ -17,7 +17,6 @@ from ....io.stores.store import Arrays
 from ....kernels import random
 from ....kernels.nmf import hals as nmf
 from ....kernels.nmf import products
-from ....kernels.simd.aligned import empty_aligned
 from ...engine.algorithm import Address, Algorithm, MemoryEstimate, Metrics, Model, PreviousModel, add
 from ...engine.data import ChunkSize
 from ...topics import WordGroup
@@ -145,12 +144,12 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
     def first_rows(self, model: Model, A: Rows, address: Address) -> np.ndarray:
         """Return the H (D, K) of a chunk before its first sweep."""
         if self.continues:
-            W = self.joined(model, "W")
+            W = model.joined("W")
             return self.fold_in(A, W, self.gram(W))[0]
         if "start" not in model.block(0):
             return self.random_first_rows(n_rows_of(A), address)
         H = np.zeros((n_rows_of(A), self.n_components), self.dtype)
-        start = self.joined(model, "start")
+        start = model.joined("start")
         if isinstance(A, products.SparseRows):
             products.add_products(A, start, H)
         else:
@@ -164,10 +163,6 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
         nmf.fill_uniform(random.key(*address), 0, H, 2 * self.scale)
         return H
 
-    def joined(self, model: Model, name: str) -> np.ndarray:
-        """Return one array of all blocks."""
-        return concatenate([model.block(block)[name] for block in range(self.n_blocks)])
-
     def merge(self, left: Arrays, right: Arrays) -> Arrays:
         """Add P and Q. The order of the sum is that of the merge tree, so the rounding is always the same."""
         return add(left, right)
@@ -178,7 +173,7 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
         """Return the heaviest words of the first components. A matrix has no words."""
         if not isinstance(data, Corpus):
             return []
-        W = self.joined(model, "W")
+        W = model.joined("W")
         names = data.vocabulary["word"]
         groups = []
         for k, column in enumerate(W.T[:DESCRIBED]):
@@ -204,14 +199,6 @@ def gram_matrix(X: np.ndarray) -> np.ndarray:
         rows = X[first : first + 1024]
         total += rows.T @ rows
     return total
-
-
-def concatenate(parts: list[np.ndarray]) -> np.ndarray:
-    """Return the rows of all parts, without a copy if there is one part only."""
-    if len(parts) == 1:
-        return parts[0]
-    n_rows = sum(len(part) for part in parts)
-    return np.concatenate(parts, out=empty_aligned((n_rows, *parts[0].shape[1:]), parts[0].dtype))
 
 
 def heaviest(weights: np.ndarray, n: int) -> np.ndarray:

@@ -21,8 +21,8 @@ from ....kernels.simd.aligned import aligned_copy
 from ...engine.algorithm import Address, MemoryEstimate, Metrics, Model, PreviousModel, SweepResult
 from ...engine.data import ChunkSize
 from ...engine.device import kernels, runs_on_cuda
-from .extrapolation import extrapolate_step, starting_point
-from .factorization import FOLD_IN_SWEEPS, Factorization, concatenate, cut_sums, gram_matrix, shard_sums
+from .extrapolation import extrapolate_step, name_of_start, starting_point
+from .factorization import FOLD_IN_SWEEPS, Factorization, cut_sums, gram_matrix, shard_sums
 from .rows import PreparedRows, Rows, SparseChunk, by_row, entries_of, n_rows_of
 
 Factor = Literal["W", "H"]
@@ -85,7 +85,7 @@ class FrobeniusFactorization(Factorization):
     ) -> SweepResult:
         """Update the chunk's rows of H, then compute P and Q."""
         A = by_row(chunk)
-        W = concatenate([starting_point(model.block(block)) for block in range(self.n_blocks)])
+        W = model.joined(name_of_start(model.block(0)))
         S = model.shared.get("extrapolated", model.shared.get("S"))
         if S is None:
             S = self.gram(W)
@@ -209,7 +209,7 @@ class FrobeniusFactorization(Factorization):
             return {}
         A = by_row(chunk)
         S = model.shared["S"]
-        H, inner = self.fold_in(A, self.joined(model, "W"), S)
+        H, inner = self.fold_in(A, model.joined("W"), S)
         norm = np.sum(np.square(A.data if isinstance(A, products.SparseRows) else A, dtype=np.float64))
         return {"norm": norm, "error": norm - 2 * inner + np.sum(S * gram_matrix(H))}
 

@@ -37,7 +37,7 @@ class KullbackLeibler(Factorization):
     ) -> SweepResult:
         """Update the chunk's rows of H, then divide A by the new H·Wᵀ and compute P and Q."""
         A = _sparse(by_row(chunk))
-        W = self.joined(model, "W")
+        W = model.joined("W")
         S = self.gram(W)
         H = self.first_rows(model, A, address) if state is None else state["H"].copy()
         for _ in range(self.sweeps):
@@ -92,7 +92,7 @@ class KullbackLeibler(Factorization):
         if state is not None:
             return {}
         A = _sparse(by_row(chunk))
-        divergence = self.fold_in(A, self.joined(model, "W"), model.shared["S"])[1]
+        divergence = self.fold_in(A, model.joined("W"), model.shared["S"])[1]
         return {"norm": np.sum(A.data, dtype=np.float64), "error": np.float64(divergence)}
 
     def metrics_from_sums(self, sums: Arrays, held_out: bool) -> Metrics:

@@ -24,7 +24,7 @@ from ....io.stores.store import Arrays
 from ....kernels.nmf import hals as nmf
 from ...engine.algorithm import Address, Algorithm, MemoryEstimate, Metrics, Model, PreviousModel, SweepResult, add
 from ...engine.data import ChunkSize
-from .factorization import concatenate, cut_sums, shard_sums
+from .factorization import cut_sums, shard_sums
 from .frobenius import Hals
 from .rows import Prepared, Rows, by_row, entries_of, n_rows_of, prepare_for_hals
 
@@ -184,7 +184,7 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
         active = self._active(model.shared)
         places = consecutive([self.columns[member] for member in active])
         A = by_row(chunk)
-        W = concatenate([model.block(block)["W"] for block in range(self.n_blocks)])
+        W = model.joined("W")
         H = self._all_rows(active, state, A, W, model.shared, address)
         squares = consecutive([self.columns[member] ** 2 for member in active])
         P, Q = shard_sums((squares[-1].stop,), np.empty((len(W), places[-1].stop), W.dtype), deltas)

@@ -12,11 +12,12 @@ import pytest
 from corpusmill.io.stores.locks import Locked
 from corpusmill.io.stores.store import DataError
 from corpusmill.pipeline.engine import executors
+from corpusmill.pipeline.engine.cluster.leases import balanced_places
 from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.engine.data import reference
 from corpusmill.pipeline.engine.epoch import Training, shards_of, train
 from corpusmill.pipeline.engine.events import EpochFinished, RunFinished, RunStarted, ShardSwept
-from corpusmill.pipeline.engine.executors import Capacity, OnDask, Synchronous, TaskLost, balanced_places
+from corpusmill.pipeline.engine.executors import Capacity, OnDask, Synchronous, TaskLost
 from corpusmill.pipeline.engine.plan import PROCESS_BYTES, make_plan
 from corpusmill.pipeline.engine.run import RunStore
 from corpusmill.pipeline.engine.worker import tasks
@@ -311,6 +312,17 @@ def test_seconds_of_kernels_do_not_contain_the_reading_of_the_model(corpus, tmp_
         model.block(0)  # is read each time, because the cache has no bytes
     watch.lap("kernel")
     assert watch.seconds["read"] > 5 * watch.seconds["kernel"] > 0
+
+
+def test_an_array_of_all_blocks_is_joined_once_for_all_chunks_of_a_step(corpus, tmp_path):
+    algorithm = Tally(bounds=equal_blocks(3))
+    expected = trained(corpus, tmp_path / "run", algorithm=algorithm, epochs=2)
+    run = RunStore(str(tmp_path / "run"))
+    job = tasks.Job("joined", run, reference(corpus), algorithm, None, 7, cache_bytes=1 << 20)
+    joined = tasks.StoredModel(job, 2).joined("counts")
+    np.testing.assert_array_equal(joined, expected)
+    assert tasks.StoredModel(job, 2).joined("counts") is joined
+    assert not np.array_equal(tasks.StoredModel(job, 1).joined("counts"), joined)
 
 
 def test_a_damaged_state_is_named(corpus, tmp_path):

@@ -2,13 +2,15 @@
 
 import os
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse
 from corpusmill import NMF
-from corpusmill.io.stores.matrix import Matrix, write_matrix
+from corpusmill.io.stores.chunk_table import TABLE, write_chunk_table
+from corpusmill.io.stores.matrix import Matrix, MatrixChunkInfo, write_matrix
 from corpusmill.io.stores.store import DataError
 from corpusmill.kernels import random
 from corpusmill.kernels.nmf import hals as nmf
@@ -103,6 +105,18 @@ def test_chunks_and_blocks_change_nothing_but_rounding(tmp_path):
     assert len(matrix.chunks) > 5
     cut = small(init="nndsvda", n_blocks=4).fit(matrix)
     np.testing.assert_allclose(cut.components_, whole.components_, rtol=1e-6, atol=1e-9)
+
+
+def test_the_default_number_of_blocks_follows_from_the_size_of_the_factor(tmp_path):
+    n_columns = 1 << 16
+    matrix = write_matrix(str(tmp_path / "m"), scipy.sparse.random(3, n_columns, 0.001, "csr", random_state=0))
+    found = [NMF(K).algorithm(matrix).n_blocks for K in (16, 31, 32, 63, 64)]
+    # 32 columns of 65,536 float32 take 8 MiB.
+    assert found == [1, 1, 2, 2, 4]
+    assert NMF(16, dtype="float64").algorithm(matrix).n_blocks == 2
+    assert NMF(64, order="paper").algorithm(matrix).n_blocks == 1
+    assert NMF(64, n_blocks=1).algorithm(matrix).n_blocks == 1
+    assert NMF(10_000).algorithm(matrix).n_blocks == 64
 
 
 def test_any_number_of_workers_gives_the_same_bits(tmp_path, cluster_of):
@@ -385,8 +399,10 @@ def test_a_matrix_eight_times_the_memory_limit_trains_within_the_estimate(tmp_pa
     first, count = tmp_path / "m" / "train" / "000000", 8 * limit // rows.nbytes
     for c in range(1, count):
         shutil.copytree(first, first.with_name(f"{c:06d}"), copy_function=os.link)
-    chunks = [matrix.meta["chunks"][0] | {"first_document": len(rows) * c} for c in range(count)]
-    matrix.store.write_json("matrix.json", matrix.meta | {"chunks": chunks, "total": matrix.total * count})
+    chunks = [replace(matrix.chunks[0], first_document=len(rows) * c) for c in range(count)]
+    write_chunk_table(matrix.store, TABLE, MatrixChunkInfo, chunks)
+    counts = {"chunks": count, "n_documents": count * matrix.n_documents, "n_tokens": count * matrix.n_tokens}
+    matrix.store.write_json("matrix.json", matrix.meta | counts | {"total": matrix.total * count})
     plans, model = [], NMF(2, tol=0, max_iter=1)
     with open_cluster("local", n_workers=1, threads_per_worker=1, memory_limit=limit) as client:
         model.fit(matrix.url, client=client, callbacks=[lambda event: plans.append(getattr(event, "plan", None))])

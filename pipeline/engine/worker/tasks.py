@@ -174,7 +174,12 @@ class StoredModel:
         key = (self._job.training, *part)
         with self._watch.reading():
             return CACHE.load(
-                key, lambda: self._read(part), version=self._step, size=nbytes, budget=self._job.cache_bytes
+                key,
+                lambda: self._read(part),
+                version=self._step,
+                size=nbytes,
+                budget=self._job.cache_bytes,
+                for_every_chunk=True,
             )
 
 
@@ -182,7 +187,7 @@ def write_shared(job: Job, step: int, arrays: Arrays) -> None:
     """Write the shared arrays of a step. Tasks that run in this process find them in the cache."""
     job.store.write_shared(step, arrays)
     key = (job.training, "shared", 0)
-    CACHE.put(key, arrays, version=step, nbytes=nbytes(arrays), budget=job.cache_bytes)
+    CACHE.put(key, arrays, version=step, nbytes=nbytes(arrays), budget=job.cache_bytes, for_every_chunk=True)
 
 
 def chunk_key(job: Job, data: DataRef, index: int) -> Key:
@@ -225,7 +230,7 @@ def write_block(job: Job, step: int, block: int, arrays: Arrays, behind: WriteBe
     else:
         behind.write(write, nbytes(arrays))
     key = (job.training, "block", block)
-    CACHE.put(key, arrays, version=step, nbytes=nbytes(arrays), budget=job.cache_bytes)
+    CACHE.put(key, arrays, version=step, nbytes=nbytes(arrays), budget=job.cache_bytes, for_every_chunk=True)
 
 
 def score_chunks(job: Job, data: DataRef, chunks: range, step: int, state_steps: list[int]) -> list[Arrays]:

@@ -90,7 +90,7 @@ def draw_by_warp(algorithm: LdaAlgorithm, model: Model, chunk: Chunk, z: np.ndar
     for block in algorithm.kernel_blocks(model):
         warp.propose(chunk, block, z, key, packed)
     # This step needs the totals and the priors only, which every block has.
-    warp.accept_and_propose(chunk.doc_ptr, algorithm.kernel_block(model, 0), key, packed)
+    warp.accept_and_propose(chunk.doc_ptr, block, key, packed)
     for block in algorithm.kernel_blocks(model):
         warp.accept(chunk, block, z, key, packed, new_z)
     return new_z

@@ -168,7 +168,14 @@ class StoredModel:
             return join_rows([self.block(index)[name] for index in range(n_blocks)])
 
         key = (self._job.training, "joined", name)
-        return CACHE.load(key, join, version=self._step, size=lambda array: array.nbytes, budget=self._job.cache_bytes)
+        return CACHE.load(
+            key,
+            join,
+            version=self._step,
+            size=lambda array: array.nbytes,
+            budget=self._job.cache_bytes,
+            for_every_chunk=True,
+        )
 
     def _load(self, part: ModelPart) -> Arrays:
         key = (self._job.training, *part)

@@ -17,13 +17,14 @@ from benchmarks.lda.systems import PEERS, THREADS, VARIATIONAL
 @click.option("--seconds", default=60.0, help="CPU-seconds of training.")
 @click.option("--peer-seconds", default=0.0, help="CPU-seconds of tomotopy, gensim and scikit-learn, if others.")
 @click.option("--held-out", default=100, help="Maximum number of held-out documents.")
+@click.option("--threads", default=THREADS)
 @click.option("--picture", type=click.Path(), help="Draw the curves to this file (PNG or SVG).")
 @click.pass_obj
-def race(run, names, topics, tokens, seconds, peer_seconds, held_out, picture):
-    """Held-out log-likelihood per token over training time."""
+def race(run, names, topics, tokens, seconds, peer_seconds, held_out, threads, picture):
+    """Held-out log-likelihood per token over training time, and when each system reaches tomotopy's last one."""
     if run.session.quick:
         seconds, peer_seconds = 0.5, 0.5
-    curves = {}
+    curves, reached = {}, {}
     for name in names:
         train, first, second = split(read(run.session, name, tokens), most=held_out)
         for n_topics in topics:
@@ -31,11 +32,13 @@ def race(run, names, topics, tokens, seconds, peer_seconds, held_out, picture):
             curves[title] = {}
             for system, make in run.systems.items():
                 limit = (peer_seconds or seconds) if system in PEERS else seconds
-                curve = curve_of(make(train, n_topics, THREADS), first, second, limit)
+                curve = curve_of(make(train, n_topics, threads), first, second, limit)
                 curves[title][system] = curve
                 print_row(name, str(n_topics), system, f"{curve[-1][1]:.1f} CPU-s", f"{curve[-1][2]:.4f}")
-            print_times_to_tomotopy(curves[title])
+            if "tomotopy" in run.systems:
+                reached[title] = times_to_tomotopy(curves[title])
     run.session.figures["race"] = curves
+    run.session.figures["CPU-seconds to tomotopy's likelihood"] = reached
     if picture:
         draw(curves, picture)
 
@@ -43,6 +46,8 @@ def race(run, names, topics, tokens, seconds, peer_seconds, held_out, picture):
 def curve_of(system, first, second, seconds: float) -> list[tuple[float, float, float]]:
     """Return (seconds, CPU-seconds, held-out log-likelihood) after 1, 2, 3, 5, 8, ... passes."""
     clock = Clock()
+    words = np.flatnonzero(np.diff((first + second).tocsc().indptr))
+    first, second = first[:, words], second[:, words]
     curve, observed = [], []
     passes, next_score = 0, 1
     if hasattr(system, "start"):  # the first pass of our kernels compiles them
@@ -52,7 +57,7 @@ def curve_of(system, first, second, seconds: float) -> list[tuple[float, float, 
         clock.time(system.run)
         passes += 1
         if passes == next_score or clock.cpu >= seconds:
-            value = score(system.phi(), first, second)
+            value = score(system.phi(words), first, second)
             curve.append((clock.wall, clock.cpu, value))
             observed.append((passes, value))
             next_score = int(next_score * 1.4) + 1
@@ -61,17 +66,21 @@ def curve_of(system, first, second, seconds: float) -> list[tuple[float, float, 
     return curve
 
 
-def print_times_to_tomotopy(curves: dict[str, list[tuple[float, float, float]]]) -> None:
-    """Print when each system reached tomotopy's last likelihood, in CPU-seconds and in shares of tomotopy's."""
-    if "tomotopy" not in curves:
-        return
-    _, tomotopy_seconds, goal = curves["tomotopy"][-1]
+def times_to_tomotopy(curves: dict[str, list[tuple[float, float, float]]]) -> dict[str, float | None]:
+    """Print and return in how many CPU-seconds each system reached tomotopy's last likelihood; None if it did not."""
+    goal = curves["tomotopy"][-1][2]
+    times = {}
     for system, curve in curves.items():
         _, seconds, values = (np.array(column) for column in zip(*curve, strict=True))
-        when = np.nan
+        times[system] = None
         if values.max() >= goal:
-            when = np.interp(goal, np.maximum.accumulate(values), seconds)
-        print_row("", "", system, f"{when:.1f} CPU-s", f"{when / tomotopy_seconds:.2f} of it")
+            times[system] = float(np.interp(goal, np.maximum.accumulate(values), seconds))
+    for system, seconds in times.items():
+        if seconds is None:
+            print_row("", "", system, "not reached")
+        else:
+            print_row("", "", system, f"{seconds:.1f} CPU-s", f"{seconds / times['tomotopy']:.3f} of it")
+    return times
 
 
 def score(phi: np.ndarray, first, second, sweeps: int = 50) -> float:

@@ -4,9 +4,11 @@ import concurrent.futures
 import warnings
 
 import numpy as np
+import scipy.sparse
 from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.kernels import random
 from corpusmill.kernels.lda import esca as lda
+from corpusmill.kernels.lda import gibbs
 from corpusmill.kernels.lda import warp as lda_warp
 from corpusmill.pipeline.models.lda.samplers import is_slow
 
@@ -88,12 +90,13 @@ class Corpusmill:
         totals = lda.topic_totals(table.topics, table.counts, self.n_topics)
         return lda.ModelBlock(*table, 0, totals, self.alpha, self.beta, self.n_words)
 
-    def phi(self) -> np.ndarray:
-        """Return (K, V) float32 probabilities."""
-        table = self.model
-        dense = np.full((self.n_topics, self.n_words), self.beta, np.float32)
-        dense[table.topics, np.repeat(np.arange(self.n_words), np.diff(table.row_ptr))] += table.counts
-        return dense / dense.sum(axis=1, keepdims=True)
+    def phi(self, words=slice(None)) -> np.ndarray:
+        """Return the probabilities of some words, or of all: (K, n) float32."""
+        model = self.model
+        shape = (self.n_words, self.n_topics)
+        counts = scipy.sparse.csr_matrix((model.counts, model.topics.astype(np.int32), model.row_ptr), shape)
+        dense = counts[words].toarray().T.astype(np.float32) + np.float32(self.beta)
+        return dense / (model.totals + self.n_words * self.beta).astype(np.float32)[:, None]
 
 
 class Warp(Corpusmill):
@@ -103,6 +106,15 @@ class Warp(Corpusmill):
 
     def _draw(self, chunk, z, key):
         return lda_warp.sample(chunk, self.model, z, key)
+
+
+class Gibbs(Corpusmill):
+    """The kernels of sampler "gibbs". It updates the counts after each draw, so more chunks would need more passes."""
+
+    name = "gibbs"
+
+    def _draw(self, chunk, z, key):
+        return gibbs.sweep(chunk, [self.model], z, key)
 
 
 class Auto(Warp):
@@ -144,13 +156,15 @@ class Tomotopy:
         """Train one pass."""
         self.model.train(1, workers=self.threads)
 
-    def phi(self) -> np.ndarray:
-        """Return (K, V) float32 probabilities."""
+    def phi(self, words=slice(None)) -> np.ndarray:
+        """Return the probabilities of some words, or of all: (K, n) float32."""
         columns = [int(v) for v in self.model.used_vocabs]
-        dense = np.zeros((self.model.k, self.n_words), np.float32)
+        row = np.zeros(self.n_words, np.float32)
+        rows = []
         for k in range(self.model.k):
-            dense[k, columns] = self.model.get_topic_word_dist(k)
-        return dense
+            row[columns] = self.model.get_topic_word_dist(k)
+            rows.append(row[words].copy())
+        return np.array(rows)
 
 
 class Gensim:
@@ -178,9 +192,9 @@ class Gensim:
         """Train one pass."""
         self.model.update(self.corpus)
 
-    def phi(self) -> np.ndarray:
-        """Return (K, V) float32 probabilities."""
-        return self.model.get_topics()
+    def phi(self, words=slice(None)) -> np.ndarray:
+        """Return the probabilities of some words, or of all: (K, n) float32."""
+        return self.model.get_topics()[:, words]
 
 
 class ScikitLearn:
@@ -211,15 +225,15 @@ class ScikitLearn:
             warnings.simplefilter("ignore")
             self.model.partial_fit(self.matrix)
 
-    def phi(self) -> np.ndarray:
-        """Return (K, V) probabilities."""
-        return self.model.components_ / self.model.components_.sum(axis=1, keepdims=True)
+    def phi(self, words=slice(None)) -> np.ndarray:
+        """Return the probabilities of some words, or of all: (K, n)."""
+        return self.model.components_[:, words] / self.model.components_.sum(axis=1, keepdims=True)
 
 
-SYSTEMS = {system.name: system for system in (Corpusmill, Warp, Auto, Tomotopy, Gensim, ScikitLearn)}
+SYSTEMS = {system.name: system for system in (Corpusmill, Warp, Auto, Gibbs, Tomotopy, Gensim, ScikitLearn)}
 #: Systems of others.
 PEERS = ("tomotopy", "gensim", "scikit-learn")
 #: Systems whose passes are slow, and alike from the first on.
 VARIATIONAL = ("gensim", "scikit-learn")
-#: Threads of every system.
+#: Threads of every system, if no option changes them.
 THREADS = 2

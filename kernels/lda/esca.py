@@ -31,19 +31,12 @@ from ..search import rank
 from ..simd.lanes import (
     LANES,
     Lanes,
-    add_one_where_at_most,
-    count_at_most,
-    gather,
-    high_half,
     load,
-    low_half,
     pick,
     prefix_sums,
-    shift_up,
     splat,
     store,
     to_double,
-    to_float,
     where_equal,
 )
 from ..simd.prefetch import prefetch
@@ -72,6 +65,7 @@ from .model import (
     new_word_scratch,
     token_order,
 )
+from .row_sums import LAST, ZERO, find, lowered_sums, row_products
 
 __all__ = [
     "DocumentCounts",
@@ -96,9 +90,6 @@ DENSE = 3
 AHEAD = 8
 #: The bits of an entry that hold its count.
 LOW = np.uint32(0xFFFF)
-ZERO = np.float32(0)
-ZERO_COUNT = np.uint32(0)
-LAST = LANES - 1
 EIGHT_TOPICS = np.arange(LANES, dtype=np.uint32)
 
 
@@ -186,6 +177,12 @@ def _open_block(
 
 
 @inlined
+def of_same_document(docs: np.ndarray, start: int, i: int) -> bool:
+    """Return whether token i has the document of the token before it. Both have the word that begins at ``start``."""
+    return (i > start) & (docs[i] == docs[i - 1])
+
+
+@inlined
 def repeats(docs: np.ndarray, z: np.ndarray, start: int, i: int) -> bool:
     """Return whether token i has the word, document and topic of the token before it, and so the same distribution.
 
@@ -212,12 +209,18 @@ def _sweep_sparse(
     row_ptr = rows.row_ptr
     entries = rows.entries
     alpha = prior.alpha
+    subtract = prior.subtract_a
     phi = word.phi
     phi_old = word.phi_old
+    products = word.products
     sums = word.sums
+    smooth = prior.smooth
+    prefix = word.prefix
+    topics = model.topics
     for group in range(len(segments)):
         for s in range(segments[group, 0], segments[group, 1]):
             row = np.int64(order.word_ids[s]) - model.first
+            first, stop = model.row_ptr[row], model.row_ptr[row + 1]
             mass = expand_word(word, model, prior, row)
             start, end = order.word_ptr[s], order.word_ptr[s + 1]
             for i in range(start, end):
@@ -229,7 +232,10 @@ def _sweep_sparse(
                     old = np.int64(z[i])
                     head = row_ptr[docs[i]]
                     n = row_ptr[docs[i] + 1] - head
-                    ends = _products(entries, head, n, old, prior.subtract_a, phi, phi_old[old], sums)
+                    if of_same_document(docs, start, i):
+                        ends = lowered_sums(entries, head, n, old, subtract, phi_old[old], products, sums)
+                    else:
+                        ends = row_products(entries, head, n, old, subtract, phi, phi_old[old], products, sums)
                     own = alpha[old] * phi_old[old]
                     others = mass - alpha[old] * phi[old]
                 # The old topic has the interval [-own, 0), so that the other pieces of the prior part start at 0.
@@ -237,54 +243,8 @@ def _sweep_sparse(
                 if x >= others:
                     out[i] = _topic(entries[head + find(sums, ends, x - others, n)], old)
                 else:
-                    out[i] = old if x < 0 else _draw_prior(x, word, model, prior, row, old)
+                    out[i] = old if x < 0 else _draw_prior(x, smooth, prefix, topics, first, stop, old)
             clear_word(word, model, prior, row)
-
-
-@inlined
-def _products(
-    entries: np.ndarray,
-    head: int,
-    n: int,
-    old: int,
-    subtract: int,
-    phi: np.ndarray,
-    phi_old: np.float32,
-    sums: np.ndarray,
-) -> Lanes:
-    """Sum A_dk φ_k over the n entries of a row, with the old topic lowered.
-
-    Writes the running sums of each lane to ``sums``. Returns the prefix sums of the lanes' totals, eight float64: the
-    end of each lane's share of the distribution.
-    """
-    total = splat(ZERO)
-    own = splat(np.uint32(old))
-    phi_own = splat(phi_old)
-    less = splat(np.uint32(subtract))
-    for j in range(0, n, LANES):
-        packed = load(entries, head + j)
-        k = high_half(packed)
-        count = low_half(packed)
-        # The token itself is left out: its topic has a smaller count here and another φ.
-        weight = where_equal(k, own, phi_own, gather(phi, k))
-        total = total + to_float(where_equal(k, own, count - less, count)) * weight
-        store(sums, j, total)
-    return prefix_sums(to_double(total))
-
-
-@inlined
-def find(sums: np.ndarray, ends: Lanes, x: float, n: int) -> int:
-    """Return the index below n of the item whose interval holds ``x``: first its lane, then its row within the lane.
-
-    ``sums`` (n,) float32 are the running sums of the lanes, and ``ends`` the prefix sums of their totals.
-    """
-    lane = min(count_at_most(ends, x), LANES - 1)
-    rest = splat(np.float32(x - pick(shift_up(ends), lane)))
-    # Counts in all lanes at once, since eight comparisons cost as much as one.
-    steps = splat(ZERO_COUNT)
-    for j in range(0, n, LANES):
-        steps = add_one_where_at_most(steps, load(sums, j), rest)
-    return min(np.int64(pick(steps, lane)) * LANES, n - LANES) + lane
 
 
 @inlined
@@ -294,20 +254,30 @@ def _topic(entry: np.uint32, old: np.int64) -> np.int64:
 
 
 @kernel
-def _draw_prior(x: float, word: WordScratch, model: ModelBlock, prior: PriorTerms, row: int, old: np.int64) -> np.int64:
-    """Return the topic at ``x`` of the prior part without the old topic: the piece of β, then that of the counts."""
+def _draw_prior(
+    x: float,
+    smooth: np.ndarray,
+    prefix: np.ndarray,
+    topics: np.ndarray,
+    start: np.int64,
+    end: np.int64,
+    old: np.int64,
+) -> np.int64:
+    """Return the topic at ``x`` of the prior part without the old topic: the piece of β, then that of the counts.
+
+    The arrays are fields of `PriorTerms`, `WordScratch` and `ModelBlock`, and the word's row of B is from ``start`` to
+    ``end``. They are separate arguments, because all fields of a tuple would be copied for each call.
+    """
     # The prefix sums include the old topic: from its interval on, x moves up by the width of that interval.
-    skipped = prior.smooth[old + 1] - prior.smooth[old]
-    smooth = prior.smooth[-1] - skipped
-    start, end = model.row_ptr[row], model.row_ptr[row + 1]
-    if x < smooth or start == end:
-        return search(prior.smooth, len(prior.alpha), x + skipped if x >= prior.smooth[old] else x)
-    x -= smooth
-    prefix = word.prefix
-    j = _entry_of(model.topics, start, end, old) - start
-    if j < end - start and model.topics[start + j] == old and x >= prefix[j]:
+    skipped = smooth[old + 1] - smooth[old]
+    rest = smooth[-1] - skipped
+    if x < rest or start == end:
+        return search(smooth, len(smooth) - 1, x + skipped if x >= smooth[old] else x)
+    x -= rest
+    j = _entry_of(topics, start, end, old) - start
+    if j < end - start and topics[start + j] == old and x >= prefix[j]:
         x += prefix[j + 1] - prefix[j]
-    return np.int64(model.topics[start + search(prefix, end - start, x)])
+    return np.int64(topics[start + search(prefix, end - start, x)])
 
 
 @inlined
@@ -398,7 +368,7 @@ def _dense_rows(
 def _dense_products(
     A: np.ndarray, head: int, n: int, old: int, subtract: int, phi: np.ndarray, phi_old: np.float32, sums: np.ndarray
 ) -> Lanes:
-    """Sum (A_dk + α_k) φ_k over all topics, with the old topic lowered; results as in `_products`."""
+    """Sum (A_dk + α_k) φ_k over all topics, with the old topic lowered; results as in `row_products`."""
     total = splat(ZERO)
     k = load(EIGHT_TOPICS, 0)
     eight = splat(np.uint32(LANES))
@@ -465,7 +435,7 @@ def _log_likelihood(
                 length = order.doc_ptr[d + 1] - order.doc_ptr[d]
                 n = rows.row_ptr[d + 1] - head
                 # There is no token to leave out. Subtracting 0 from topic 0 lets the same function be used.
-                ends = _products(rows.entries, head, n, 0, 0, word.phi, word.phi[0], word.sums)
+                ends = row_products(rows.entries, head, n, 0, 0, word.phi, word.phi[0], word.products, word.sums)
                 total += np.log((mass + pick(ends, LAST)) / (length + alpha))
             clear_word(word, model, prior, row)
     return total

@@ -53,7 +53,7 @@ from .changing_rows import (
     padded,
 )
 from .counts import count_documents
-from .esca import AHEAD, EIGHT_TOPICS, LAST, ZERO, find, is_dense, repeats, search
+from .esca import AHEAD, EIGHT_TOPICS, is_dense, repeats, search
 from .model import (
     ModelBlock,
     PriorTerms,
@@ -62,6 +62,7 @@ from .model import (
     make_prior,
     token_order,
 )
+from .row_sums import LAST, ZERO, find
 
 
 class Totals(NamedTuple):

@@ -72,6 +72,7 @@ class WordScratch(NamedTuple):
     phi: np.ndarray  # (2 MAX_TOPICS,) float32: φ by topic; the second half is for topics with the SURPLUS bit
     phi_old: np.ndarray  # (K,) float32: φ without the current token, valid for topics that the word has
     prefix: np.ndarray  # (K + 1,) float64: prefix sums of α_k B_vk / (N_k + Vβ) over the entries of the word's row
+    products: np.ndarray  # float32: A_dk φ_k of the entries of the current document's row
     sums: np.ndarray  # float32: running sums of the eight lanes
     surplus: bool  # whether a row of A may have entries with the SURPLUS bit
 
@@ -121,8 +122,9 @@ def new_word_scratch(doc_ptr: np.ndarray, prior: PriorTerms) -> WordScratch:
     phi[:n_topics] = prior.base
     # The upper half is for surplus entries, whose topics have the bit SURPLUS set.
     phi[MAX_TOPICS : MAX_TOPICS + n_topics] = prior.base
+    products = np.empty(longest + LANES, np.float32)
     sums = np.empty(max(longest, n_topics) + LANES, np.float32)
-    return WordScratch(phi, prior.base.copy(), np.zeros(n_topics + 1), sums, longest > MAX_COUNT)
+    return WordScratch(phi, prior.base.copy(), np.zeros(n_topics + 1), products, sums, longest > MAX_COUNT)
 
 
 @kernel

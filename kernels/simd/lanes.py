@@ -110,6 +110,35 @@ def gather(typingctx: TypingContext, array: types.Array, index: Lanes) -> Loweri
 
 
 @intrinsic
+def gather_by_high_half(
+    typingctx: TypingContext, array: types.Array, packed: types.Array, index: types.Integer
+) -> Lowering:
+    """Return ``array[k]`` for the upper 16 bits k of each of ``packed[index:index + 8]`` (uint32).
+
+    The same as `gather`, `high_half` and `load`, but the eight k are loaded one by one. To extract numbers from a
+    vector takes twice as many instructions, and only one unit of the processor executes them.
+    """
+    if not (isinstance(array, types.Array) and isinstance(packed, types.Array)):
+        return None
+
+    def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Values) -> ir.Value:
+        start = context.cast(builder, arguments[2], signature.args[2], types.intp)
+        first = element_pointer(context, builder, packed, arguments[1], start)
+        halves = builder.bitcast(first, ir.PointerType(ir.IntType(16)))
+        result = ir.Constant(ir.VectorType(context.get_value_type(array.dtype), LANES), ir.Undefined)
+        for lane in range(LANES):
+            # On little-endian processors, the upper half comes second. LLVM would join plain loads of neighbours to
+            # the load of a vector. It leaves atomic loads as they are, and these are ordinary instructions.
+            high = builder.load_atomic(builder.gep(halves, [I32(2 * lane + 1)]), "unordered", 2)
+            k = builder.zext(high, ir.IntType(64))
+            element = builder.load(element_pointer(context, builder, array, arguments[0], k))
+            result = builder.insert_element(result, element, I32(lane))
+        return result
+
+    return Lanes(array.dtype)(array, packed, index), codegen
+
+
+@intrinsic
 def splat(typingctx: TypingContext, x: types.Number) -> Lowering:
     """Return eight copies of ``x``."""
 

@@ -9,6 +9,7 @@ from corpusmill.kernels.simd.lanes import (
     add_one_where_at_most,
     count_at_most,
     gather,
+    gather_by_high_half,
     high_half,
     load,
     low_half,
@@ -88,6 +89,18 @@ def test_gather_reads_at_eight_indices():
     out = np.zeros(LANES, np.float32)
     apply(table, index, out)
     np.testing.assert_array_equal(out, table[index])
+
+
+def test_gather_reads_at_the_topics_of_packed_entries():
+    @compiled
+    def apply(table, packed, out):
+        store(out, 0, gather_by_high_half(table, packed, 3))
+
+    table = RNG.normal(size=1 << 16).astype(np.float32)
+    packed = RNG.integers(0, 1 << 32, 3 + LANES, np.uint32)
+    out = np.zeros(LANES, np.float32)
+    apply(table, packed, out)
+    np.testing.assert_array_equal(out, table[packed[3:] >> 16])
 
 
 def test_packed_entries_are_split_into_topics_and_counts():

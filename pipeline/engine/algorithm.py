@@ -307,6 +307,14 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
     def merge(self, left: Arrays, right: Arrays) -> Arrays:
         """Add two deltas of the same block. Both must stay unchanged."""
 
+    def merge_into(self, left: Arrays, right: Arrays) -> Arrays:
+        """Add two deltas as `merge` does, with the same bits. Both may be overwritten; by default, neither is.
+
+        The engine calls it for the deltas of sweeps, which nobody else needs. Override it for dense deltas: a new array
+        for each sum would take longer than adding. Arrays that several blocks share must not be overwritten.
+        """
+        return self.merge(left, right)
+
     def is_exact(self, step: int) -> bool:
         """Return whether the order of merging a step's deltas makes no difference, as for sums of integers.
 

@@ -60,12 +60,12 @@ class SweepPhase:
         first = self.shards[position] * self.shard_size
         return range(first, min(first + self.shard_size, self.n_chunks))
 
-    def partial_sums(self) -> PartialSums:
-        """Return an empty sum of deltas."""
+    def partial_sums(self, may_overwrite: bool = False) -> PartialSums:
+        """Return an empty sum of deltas. ``may_overwrite``: nobody else needs the deltas that are added."""
         algorithm = self.job.algorithm
         if algorithm.is_exact(self.step):
             return PartialSums(len(self.shards), algorithm.merge, algorithm.merge_many, algorithm.waits_to_merge)
-        return PartialSums(len(self.shards), algorithm.merge)
+        return PartialSums(len(self.shards), algorithm.merge_into if may_overwrite else algorithm.merge)
 
 
 #: The deltas of some blocks of a contribution, by node of the merge tree.
@@ -218,7 +218,7 @@ def sweep_shards(
     ``key`` and ``address`` are those of the Dask task and of its worker. ``helpers`` is a pool of threads, and how many
     of them sweep too. All states are on disk when this function returns.
     """
-    sums = phase.partial_sums()
+    sums = phase.partial_sums(may_overwrite=True)
     reports: dict[int, SweepReport] = {}
     failed = threading.Event()
     n_helpers = helpers[1] if helpers is not None else 0

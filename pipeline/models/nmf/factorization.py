@@ -167,6 +167,10 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
         """Add P and Q. The order of the sum is that of the merge tree, so the rounding is always the same."""
         return add(left, right)
 
+    def merge_into(self, left: Arrays, right: Arrays) -> Arrays:
+        """Add P in place."""
+        return add_products(left, right)
+
     # --- evaluation ---
 
     def describe(self, model: Model, data: Corpus | Matrix) -> list[WordGroup]:
@@ -204,6 +208,12 @@ def gram_matrix(X: np.ndarray) -> np.ndarray:
 def heaviest(weights: np.ndarray, n: int) -> np.ndarray:
     """Return the positions of the n largest of (V,) numbers, largest first, ties by position."""
     return np.argsort(-weights, kind="stable")[:n]
+
+
+def add_products(left: Arrays, right: Arrays) -> Arrays:
+    """Add two deltas, P in place. The deltas of all blocks have the same Q, so its sum is a new array."""
+    np.add(left["P"], right["P"], out=left["P"])
+    return {"P": left["P"], "Q": left["Q"] + right["Q"]}
 
 
 def shard_sums(shape: tuple[int, ...], like: np.ndarray, deltas: list[Arrays] | None) -> tuple[np.ndarray, np.ndarray]:

@@ -24,7 +24,7 @@ from ....io.stores.store import Arrays
 from ....kernels.nmf import hals as nmf
 from ...engine.algorithm import Address, Algorithm, MemoryEstimate, Metrics, Model, PreviousModel, SweepResult, add
 from ...engine.data import ChunkSize
-from .factorization import cut_sums, shard_sums
+from .factorization import add_products, cut_sums, shard_sums
 from .frobenius import Hals
 from .rows import Prepared, Rows, by_row, entries_of, n_rows_of, prepare_for_hals
 
@@ -270,6 +270,10 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
     def merge(self, left: Arrays, right: Arrays) -> Arrays:
         """Add P and Q."""
         return add(left, right)
+
+    def merge_into(self, left: Arrays, right: Arrays) -> Arrays:
+        """Add P in place."""
+        return add_products(left, right)
 
     def apply(self, block: Arrays, delta: Arrays, shared: Arrays) -> tuple[Arrays, Arrays]:
         """Update a block of W of all active restarts."""

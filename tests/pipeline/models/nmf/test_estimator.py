@@ -18,6 +18,7 @@ from corpusmill.kernels.nmf import solvers as nmf_solvers
 from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.ingest.ingest import corpus_from
 from corpusmill.pipeline.models.base.saved import SavedModel
+from corpusmill.pipeline.models.nmf.factorization import cut_sums
 from corpusmill.pipeline.models.registry import load_model
 from helpers.faults import peak_rss
 from helpers.models import fitted_rows
@@ -117,6 +118,18 @@ def test_the_default_number_of_blocks_follows_from_the_size_of_the_factor(tmp_pa
     assert NMF(64, order="paper").algorithm(matrix).n_blocks == 1
     assert NMF(64, n_blocks=1).algorithm(matrix).n_blocks == 1
     assert NMF(10_000).algorithm(matrix).n_blocks == 64
+
+
+def test_deltas_that_are_added_in_place_have_the_same_bits_in_all_blocks(tmp_path):
+    algorithm = small(n_blocks=3).algorithm(write_matrix(str(tmp_path / "m"), sums_of_parts(), "float64"))
+    rng = np.random.default_rng(0)
+    # The deltas of all blocks have the same Q, as those of a sweep do.
+    left, right = (cut_sums(algorithm.bounds, rng.random((60, 5)), rng.random((5, 5))) for _ in range(2))
+    expected = [algorithm.merge(*pair) for pair in zip(left, right, strict=True)]
+    found = [algorithm.merge_into(*pair) for pair in zip(left, right, strict=True)]
+    for block, wanted in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(block["P"], wanted["P"])
+        np.testing.assert_array_equal(block["Q"], wanted["Q"])
 
 
 def test_any_number_of_workers_gives_the_same_bits(tmp_path, cluster_of):

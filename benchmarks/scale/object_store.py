@@ -87,7 +87,7 @@ def count_request(handler, code="-", size="-"):
 
 @click.command(help=__doc__.split("\n")[0])
 @click.option("--chunks", multiple=True, type=int, default=[1000, 100_000], show_default=True)
-@click.option("--prune/--no-prune", default=True, help="Delete old steps too.")
+@click.option("--prune/--no-prune", default=True, help="Delete a large step too, not only a small one.")
 @JSON
 @QUICK
 def main(chunks, prune, target, quick):
@@ -142,8 +142,8 @@ def measure(count, has_prune):
         owned = timed("take over", run.take_over)
         timed("read state", lambda: owned.state(LAST_STEP, count - 1))
         timed("commit", lambda: commit(owned, LAST_STEP + 1))
+        timed(f"prune {min(FEW, count)}", owned.prune)
         if has_prune:
-            timed(f"prune {min(FEW, count)}", owned.prune)
             commit(owned, LAST_STEP + 2)
             timed(f"prune {count}", owned.prune)
     return rows

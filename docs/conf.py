@@ -22,6 +22,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
     "sphinx_design",
+    "docstrings",
     "pages",
 ]
 exclude_patterns = ["_build", "extensions"]

@@ -4,6 +4,7 @@ import dataclasses
 import inspect
 import itertools
 import json
+import re
 from pathlib import Path
 from typing import get_args
 
@@ -179,13 +180,30 @@ def formats():
     return "\n".join(rows)
 
 
+#: One line of a layout: the name of a file or folder, which is indented inside a folder, and what it has.
+LAYOUT_LINE = re.compile(r"(?P<indent> {0,4})(?P<name>\S+)(?: +(?P<content>.*))?")
+
+
 def layout(module):
-    """Return the layout of a store as its module describes it."""
+    """Return the layout of a store as its module describes it, as a table."""
     text = inspect.getdoc(module)
     start = text.index("Layout below the URL::")
     block = text[start:].split("::\n\n", 1)[1]
     lines = list(itertools.takewhile(lambda line: not line or line.startswith("    "), block.splitlines()))
-    return "```text\n" + inspect.cleandoc("\n".join(lines)) + "\n```"
+    rows = ["| file | content |", "|---|---|"]
+    folder = ""
+    for line in inspect.cleandoc("\n".join(lines)).splitlines():
+        found = LAYOUT_LINE.fullmatch(line)
+        if not found:
+            # The description goes on.
+            rows[-1] = f"{rows[-1].removesuffix(' |')} {cell(line)} |"
+            continue
+        if not found["indent"]:
+            folder = ""
+        rows.append(f"| {code(folder + found['name'])} | {cell(found['content'] or '')} |")
+        if not found["indent"] and found["name"].endswith("/"):
+            folder = found["name"]
+    return "\n".join(rows)
 
 
 # --- benchmarks ---

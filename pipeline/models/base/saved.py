@@ -5,7 +5,7 @@ Layout below the URL::
     model.json                        kind, parameters, metadata, history, name of the folder of arrays; written last
     arrays-<digest>/shared            Zarr group: the arrays that belong to no block
     arrays-<digest>/<j>               Zarr group: block j
-    arrays-<digest>/vocabulary.parquet
+    arrays-<digest>/vocabulary.parquet  word, with counts; the row number is the word's id
 """
 
 import hashlib

@@ -1,6 +1,5 @@
 """Commands that make corpora, graphs and models: run, ingest, graph, train, resume."""
 
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import click
@@ -182,8 +181,8 @@ def resume(run_url: str, settings: tuple[str, ...], as_json: bool) -> None:
 def _train(config: "Config", session: Session, job: "Job", overwrite: bool) -> "TrainingResult":
     from ..actions.train import train as train_model
 
-    # Without Bokeh, Dask serves no pages.
-    if session.client is not None and session.client.dashboard_link and find_spec("bokeh"):
+    # Dask's own pages need Bokeh. The live page does not.
+    if session.client is not None and session.client.dashboard_link:
         session.display.page = session.client.dashboard_link.replace("/status", "/training")
     with mlflow_of(config) as callback:
         callbacks = [session.display.train, job.observe]

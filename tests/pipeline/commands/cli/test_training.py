@@ -1,6 +1,7 @@
 """The commands run, ingest, graph, train and resume."""
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -169,11 +170,16 @@ def test_every_kind_of_model_can_be_trained_and_reported(project, call, kind):
     assert call("inspect", "run/model")[0] == 0
 
 
-def test_the_quick_start_on_two_workers(tmp_path):
+def test_the_quick_start_on_two_workers_announces_the_live_page_also_without_bokeh(tmp_path):
     pytest.importorskip("pythonbible", reason="needs the extra 'demo'")
+    hidden = tmp_path / "hidden"
+    hidden.mkdir()
+    (hidden / "bokeh.py").write_text("raise ModuleNotFoundError('bokeh', name='bokeh')")
+    environment = os.environ | {"PYTHONPATH": str(hidden)}
     quick = [*COMMAND, "run", "quickstart", "--set", "model.max_iter=6", "--set", "run.evaluate_every=3"]
-    done = subprocess.run(quick, cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False)
+    done = subprocess.run(quick, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
+    assert "train: live page http://" in done.stderr
     assert "1,069 documents and 120 held out" in done.stdout
     assert done.stdout.count("%") == 20
     assert "train: epoch 6/6" in done.stderr

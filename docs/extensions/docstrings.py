@@ -6,22 +6,23 @@ import re
 LINK = re.compile(r"^:ivar (?P<name>\w+)_:")
 
 
-def protect_first_line(app, what, name, documented, options, lines):
-    """Put an empty line before the docstring of a property.
-
-    Napoleon takes the text before a colon in the first line for the type of the property.
-    """
-    if what in ("attribute", "data", "property"):
-        lines.insert(0, "")
+#: Stands for a colon while napoleon reads a docstring: a character that no text has.
+COLON = "\ue000"
 
 
-def keep_underscores(app, what, name, documented, options, lines):
-    """Escape the underscore at the end of names such as ``components_``."""
-    lines[:] = [LINK.sub(r":ivar \g<name>\\_:", line) for line in lines]
+def hide_colons(app, what, name, documented, options, lines):
+    """Replace the colons in the docstring of a property. Napoleon takes the text before one for the property's type."""
+    if what in ("attribute", "data", "property") and lines:
+        lines[0] = lines[0].replace(": ", f"{COLON} ")
+
+
+def restore(app, what, name, documented, options, lines):
+    """Restore the colons, and escape the underscore at the end of names such as ``components_``."""
+    lines[:] = [LINK.sub(r":ivar \g<name>\\_:", line.replace(COLON, ":")) for line in lines]
 
 
 def setup(app):
     """Connect to Sphinx. Napoleon has the default priority of 500."""
-    app.connect("autodoc-process-docstring", protect_first_line, priority=400)
-    app.connect("autodoc-process-docstring", keep_underscores, priority=600)
+    app.connect("autodoc-process-docstring", hide_colons, priority=400)
+    app.connect("autodoc-process-docstring", restore, priority=600)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

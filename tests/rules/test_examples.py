@@ -77,7 +77,7 @@ def test_examples_in_docstrings_run(docstring, path, tmp_path, monkeypatch):
     # An example starts in an empty folder and namespace, so that a reader can paste it anywhere.
     example = doctest.DocTestParser().get_doctest(docstring, {"__name__": "__main__"}, path.name, str(path), 0)
     failures = []
-    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    runner = doctest.DocTestRunner(verbose=False, optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
     runner.run(example, out=failures.append)
     assert not failures, "".join(failures)
 

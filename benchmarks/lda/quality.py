@@ -37,8 +37,9 @@ def race(run, names, topics, tokens, seconds, peer_seconds, held_out, threads, p
                 print_row(name, str(n_topics), system, f"{curve[-1][1]:.1f} CPU-s", f"{curve[-1][2]:.4f}")
             if "tomotopy" in run.systems:
                 reached[title] = times_to_tomotopy(curves[title])
-    run.session.figures["race"] = curves
-    run.session.figures["CPU-seconds to tomotopy's likelihood"] = reached
+    # The command may be given several times in one run.
+    run.session.figures.setdefault("race", {}).update(curves)
+    run.session.figures.setdefault("CPU-seconds to tomotopy's likelihood", {}).update(reached)
     if picture:
         draw(curves, picture)
 

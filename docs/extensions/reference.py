@@ -222,7 +222,7 @@ def benchmarks():
 
 def place_on_page(path):
     """Return a sort key: the models first, in the order of the other pages."""
-    known = ("lda", "cells", "nmf", "word2vec", "node2vec", "random-indexing")
+    known = ("lda", "lda-race", "cells", "nmf", "word2vec", "node2vec", "random-indexing")
     return known.index(path.stem) if path.stem in known else len(known), path.stem
 
 

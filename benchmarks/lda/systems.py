@@ -158,7 +158,7 @@ class Tomotopy:
 
     def phi(self, words=slice(None)) -> np.ndarray:
         """Return the probabilities of some words, or of all: (K, n) float32."""
-        columns = [int(v) for v in self.model.used_vocabs]
+        columns = np.array([int(v) for v in self.model.used_vocabs])
         row = np.zeros(self.n_words, np.float32)
         rows = []
         for k in range(self.model.k):

@@ -3,8 +3,8 @@
 Each protocol describes a module below ``kernels`` and the module of the same name below ``kernels.cuda``. A caller
 cannot tell which of the two it has: both take and return NumPy arrays. `pipeline.engine.device.kernels` chooses.
 
-Sums and matrices in training may stay on the device during a shard. Their NumPy arrays have no contents until the
-engine calls `RESIDENTS.bring_back` (``cuda/residents.py``). So a sweep must pass such arrays to kernels only.
+Sums and matrices in training may stay on the device. Their NumPy arrays have no contents until the engine calls
+`RESIDENTS.bring_back` (``cuda/residents.py``). So callers must pass such arrays to kernels only.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
     from .chunk import Chunk
     from .lda.collapsed import CountTables
     from .lda.collapsed import Tokens as LdaTokens
@@ -83,23 +85,47 @@ class HalsKernels(Protocol):
     ) -> np.ndarray:
         """Return the swept H (D, K) for sparse A and W; add its products to P and Q. A device takes both orders."""
 
-    def sweep_rows(
+    def sweep_dense(
         self,
-        R: np.ndarray,
+        A: np.ndarray,
+        W: np.ndarray,
         rule: "UpdateRule",
         H: np.ndarray,
+        P: np.ndarray,
         Q: np.ndarray,
         sweeps: int,
         scratch: "Scratch",
-    ) -> float:
-        """Sweep H (D, K) in place for the products R (D, K); add its products to Q; return ⟨R, H⟩."""
+    ) -> np.ndarray:
+        """Return the swept H (D, K) for dense A (D, V) and W; add its products to P and Q."""
+
+    def sweep_products(
+        self, R: np.ndarray, rule: "UpdateRule", X: np.ndarray, sweeps: int, scratch: "Scratch"
+    ) -> tuple[np.ndarray, np.ndarray, float]:
+        """Return the swept X (n, K) for the products R (n, K), its XᵀX (K, K), and ⟨R, X⟩."""
 
 
 class TiledHalsKernels(Protocol):
     """``nmf.tiled``: a sweep of a whole factor, whose columns are normalised."""
 
-    def update(self, X: np.ndarray, P: np.ndarray, Q: np.ndarray, T: int, normalise: bool) -> None:
-        """Sweep X (V, K) in place in tiles of T columns."""
+    def sweep_columns(
+        self, X: np.ndarray, P: np.ndarray, Q: np.ndarray, T: int, sweeps: int
+    ) -> tuple[np.ndarray, np.ndarray, float]:
+        """Return X (V, K) swept in tiles of T columns, its XᵀX (K, K), and ⟨P, X⟩."""
+
+
+class FactorSums(Protocol):
+    """``nmf.sums``: sums of products over chunks and shards."""
+
+    def zero_sums(
+        self, n_rows: int, gram_shape: tuple[int, ...], K: int, dtype: "DTypeLike"
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return P (n_rows, K) and Q float64 of this shape before the first chunk of a shard."""
+
+    def add_sums(self, left: np.ndarray, right: np.ndarray, cause: str) -> np.ndarray:
+        """Return the sum of two arrays. Any thread may use it."""
+
+    def share_sums(self, arrays: Iterable[np.ndarray]) -> None:
+        """Let other threads read sums that are complete."""
 
 
 class RandomIndexingKernels(Protocol):

@@ -4,11 +4,11 @@ from functools import partial
 
 import click
 import numpy as np
-from corpusmill.kernels.cuda.nmf import hals as nmf_cuda
 from corpusmill.kernels.cuda.nmf import tiled as nmf_tiled
 from corpusmill.kernels.cuda.residents import RESIDENTS
 from corpusmill.kernels.nmf import hals as nmf_cpu
 from corpusmill.kernels.nmf import products
+from corpusmill.pipeline.engine.device import kernels
 
 from benchmarks.gpu.measure import copy_rate, kernel_seconds, print_row, report, wall_seconds
 
@@ -22,14 +22,14 @@ def nmf(session, components=(80, 256)):
     print_row("K", "ms kernels", "ms calls", "GB/s counted", "over copy", "CPU, 1 thread")
     for K in [8] if session.quick else components:
         A, W, H = factors(D, V, entries, K)
-        fused = partial(epoch, nmf_cuda, A, W, H)
+        fused = partial(epoch, "cuda", A, W, H)
         _, seconds = kernel_seconds(fused)
         # One row of each factor per entry; both factors and P read and written; A in both orders.
         moved = 4.0 * (2 * entries * K + 3 * (D + V) * K + 4 * entries)
         found = [1e3 * seconds, 1e3 * wall_seconds(fused), moved / seconds / 1e9, moved / seconds / copy_rate(session)]
-        report(session, "nmf", f"{K}, fused", *found, 1e3 * wall_seconds(partial(epoch, nmf_cpu, A, W, H)))
-        X, P, Q = W.copy(), np.ones_like(W), np.asarray(H.T @ H)
-        _, seconds = kernel_seconds(partial(nmf_tiled.update, X, P, Q, 16, True))
+        report(session, "nmf", f"{K}, fused", *found, 1e3 * wall_seconds(partial(epoch, "cpu", A, W, H)))
+        P, Q = np.ones_like(W), np.asarray(H.T @ H)
+        _, seconds = kernel_seconds(partial(nmf_tiled.sweep_columns, W, P, Q, 16, 1))
         report(session, "nmf", f"{K}, W in phases", 1e3 * seconds, "", "", "", "paper, 48 CPU threads, W: 80")
 
 
@@ -42,12 +42,13 @@ def factors(D: int, V: int, entries: int, K: int):
     return A, *(0.1 * rng.random((n, K), np.float32) for n in (V, D))
 
 
-def epoch(module, A, W, H) -> None:
-    """Sweep H, then W."""
+def epoch(device, A, W, H) -> None:
+    """Sweep H, then W, on a device ("cuda" or "cpu")."""
     K = W.shape[1]
     scratch = nmf_cpu.make_scratch(K, np.float32)
-    P, Q, S = np.zeros_like(W), np.zeros((K, K)), np.zeros((K, K))
+    module = kernels("nmf.hals", device)
+    P, Q = kernels("nmf.sums", device).zero_sums(len(W), (K, K), K, np.float32)
     module.sweep_sparse(A, W, nmf_cpu.update_rule(W.T @ W, "separable", "H"), H, P, Q, 1, scratch)
-    RESIDENTS.bring_back([P, Q])
+    RESIDENTS.bring_back([Q])
     rule = nmf_cpu.update_rule(nmf_cpu.symmetric(Q), "separable", "W")
-    module.sweep_rows(P, rule, W.copy(), S, 1, scratch)
+    module.sweep_products(P, rule, W, 1, scratch)

@@ -61,6 +61,10 @@ class ArrayMap(Generic[Value]):
         _, value = self._entries.pop(_key(arrays), (None, None))
         return value
 
+    def values(self) -> list[Value]:
+        """Return all values."""
+        return [value for _, value in self._entries.values()]
+
     def pop_oldest(self) -> Value:
         """Remove the least recently used entry, and return its value."""
         _, (_, value) = self._entries.popitem(last=False)

@@ -7,7 +7,7 @@ The functions that launch kernels take and return NumPy arrays. They use five ki
 - `cached_copy` also returns a copy of a host array, but the same one again at the next call. Neither the copy nor the
   host array may be changed. It lives until the host array dies, or until the cache drops it (`caches.CopyCache`).
 - `resident` returns an array that takes the place of a host array. Kernels may change it. It lives until the engine
-  brings its contents back at the end of a shard (`residents.py`).
+  brings its contents back (`residents.py`): at the end of a shard, or when another worker fetches a delta.
 - `workspace` returns an uninitialised array for intermediate results. It belongs to the host thread, which gets the
   same memory again when it requests the same name again. It lives as long as the thread.
 
@@ -22,7 +22,7 @@ import functools
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -43,6 +43,9 @@ MANY_DEAD = 256
 DEAD_SHARE = 0.1
 #: Bytes of a pinned buffer. A larger copy is cut into parts of this size.
 BUFFER_BYTES = 4 << 20
+#: Largest part of the device's memory that sums of shards may take while they wait to be merged. The plan of a run
+#: leaves 30% of the memory free.
+RESIDENT_SHARE = 0.2
 
 Fields = TypeVar("Fields", bound=tuple[Any, ...])
 
@@ -284,6 +287,27 @@ def leave_on_device(array: DeviceArray, cause: str) -> np.ndarray:
     return host
 
 
+def readable(host: np.ndarray, cause: str) -> DeviceArray:
+    """Return a device array with the contents of a host array, which kernels must not change. Raises DeviceError.
+
+    It is the resident array, or its rows if the host array is a part of one, otherwise the cached copy.
+    """
+    found = RESIDENTS.find(host)
+    return cached_copy(host, cause) if found is None else found
+
+
+def share_residents(arrays: Iterable[np.ndarray], cause: str) -> None:
+    """Let other threads read the device arrays of these residents, until any thread calls `RESIDENTS.bring_back`.
+
+    If the residents of this process take more than `RESIDENT_SHARE` of the device's memory, they are brought back now.
+    Raises DeviceError.
+    """
+    if RESIDENTS.nbytes > RESIDENT_SHARE * device_memory():
+        RESIDENTS.bring_back(arrays)
+    else:
+        synchronize(cause)
+
+
 def download(array: DeviceArray, cause: str, keep: bool = False) -> np.ndarray:
     """Return the contents of a device array.
 
@@ -295,13 +319,6 @@ def download(array: DeviceArray, cause: str, keep: bool = False) -> np.ndarray:
     if keep and host.size:
         COPIES.put(host, array)
     return host
-
-
-def download_to(host: np.ndarray, array: DeviceArray, cause: str) -> None:
-    """Copy a device array to a contiguous host array, whose cached copy it becomes. Otherwise like `download`."""
-    _copy_to_host(array, cause, host)
-    if host.size:
-        COPIES.put(host, array)
 
 
 @device_errors()

@@ -3,7 +3,8 @@
 The chunks of a shard change the same arrays one after another: the sums of the shard, or a matrix in training. If each
 chunk copied them to the device and back, the copies would take longer than the kernels. So a kernel may move such an
 array to the device (`memory.resident`). From then on the host array only names the array on the device, and its own
-contents are out of date. The engine calls `bring_back` when the shard ends.
+contents are out of date. The engine calls `bring_back` when the shard ends. Deltas that are merged on the device stay
+there until another worker fetches them (`memory.share_residents`).
 
 This file does not import Numba, so that the engine can call `bring_back` in processes without a device.
 """
@@ -42,6 +43,26 @@ class Residents:
             found = self._arrays.get((host,))
         return None if found is None else found.array
 
+    def find(self, host: np.ndarray) -> DeviceArray | None:
+        """Return what `get` returns; for some rows of a resident array, the same rows on the device."""
+        found = self.get(host)
+        base = host.base
+        if found is not None or not isinstance(base, np.ndarray):
+            return found
+        whole = self.get(base)
+        if whole is None:
+            return None
+        first = (host.ctypes.data - base.ctypes.data) // base.itemsize
+        part: DeviceArray = whole.reshape(base.size)[first : first + host.size]
+        return part.reshape(host.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all residents."""
+        with self._lock:
+            self._drop_dead()
+            return sum(resident.array.size * resident.array.dtype.itemsize for resident in self._arrays.values())
+
     def put(self, host: np.ndarray, resident: Resident) -> None:
         """Note that the contents of a host array are on the device."""
         with self._lock:
@@ -54,15 +75,18 @@ class Residents:
 
         An array may be a part of the array that a kernel has moved: then the whole array is brought back.
         Only the thread that ran the kernels may call this, because kernels of other threads may still be running.
+        After `memory.share_residents`, any thread may.
         """
         for array in arrays:
             for host in (array, array.base):
                 if not isinstance(host, np.ndarray):
                     continue
+                # The lock is held during the copy: another thread that needs the same array waits for its contents.
                 with self._lock:
-                    found = self._arrays.pop((host,)) if self._arrays.get((host,)) else None
-                if found is not None:
-                    found.copy_to(host)
+                    found = self._arrays.get((host,))
+                    if found is not None:
+                        found.copy_to(host)
+                        self._arrays.pop((host,))
 
     def _drop_dead(self) -> None:
         for _ in self._arrays.pop_dead():

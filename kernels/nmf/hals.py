@@ -274,6 +274,38 @@ def sweep_sparse(
     return swept
 
 
+def sweep_dense(
+    A: np.ndarray,
+    W: np.ndarray,
+    rule: UpdateRule,
+    H: np.ndarray,
+    P: np.ndarray,
+    Q: np.ndarray,
+    sweeps: int,
+    scratch: Scratch,
+) -> np.ndarray:
+    """Return the swept H (D, K), for dense A (D, V) and W (V, K). Otherwise like `sweep_sparse`."""
+    swept = H.copy()
+    sweep_rows(A @ W, rule, swept, Q, sweeps, scratch)
+    P += A.T @ swept
+    return swept
+
+
+def sweep_products(
+    R: np.ndarray, rule: UpdateRule, X: np.ndarray, sweeps: int, scratch: Scratch
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Return the swept X (n, K) given its products R (n, K), its XᵀX (K, K) float64, and ⟨R, X⟩.
+
+    Adds the projected gradients to ``scratch.violation``.
+    """
+    K = X.shape[1]
+    # Products with A read rows of W in a random order, and more of them from memory if they straddle cache lines.
+    swept = aligned_copy(X)
+    gram = np.zeros((K, K))
+    inner = sweep_rows(R, rule, swept, gram, sweeps, scratch)
+    return swept, symmetric(gram), inner
+
+
 def sweep_side_by_side(
     A: SparseForm | np.ndarray,
     W: np.ndarray,

@@ -16,6 +16,9 @@ import math
 import numpy as np
 
 from ..jit import vector_kernel
+from ..simd.aligned import aligned_copy
+from .hals import inner_product
+from .sums import gram_matrix
 
 
 def best_tile(K: int, C: float) -> float:
@@ -76,3 +79,13 @@ def update(X: np.ndarray, P: np.ndarray, Q: np.ndarray, T: int, normalise: bool)
         G += keep[tile, None] * columns[tile]
         sweep_tile(columns[tile], G, np.ascontiguousarray(Q[tile, tile]), floor, normalise)
     X[:] = columns.T
+
+
+def sweep_columns(
+    X: np.ndarray, P: np.ndarray, Q: np.ndarray, T: int, sweeps: int, normalise: bool = True
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Return X (V, K) after `update` was called ``sweeps`` times, its XᵀX (K, K) float64, and ⟨P, X⟩."""
+    swept = aligned_copy(X)
+    for _ in range(sweeps):
+        update(swept, P, Q, T, normalise)
+    return swept, gram_matrix(swept), inner_product(P.reshape(-1), swept.reshape(-1))

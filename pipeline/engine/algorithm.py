@@ -217,6 +217,14 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
         """
         return 0
 
+    @property
+    def merges_on_device(self) -> bool:
+        """Whether `merge` and `apply` take deltas whose contents are on the worker's CUDA device. Used in a task.
+
+        By default they do not, and the engine brings each shard's deltas back to the host.
+        """
+        return False
+
     def blocks_of(self, range_index: int) -> range:
         """Return the blocks that belong to one of the ``n_ranges`` ranges."""
         first = range_index * self.n_blocks // self.n_ranges
@@ -299,7 +307,7 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
         """Return the deltas of a shard in the form that `merge` takes; by default as the last sweep returned them.
 
         Override it if sweeps add to deltas in another form. Afterwards, the engine brings arrays back to the host that
-        kernels have left on a CUDA device.
+        kernels have left on a CUDA device, unless `merges_on_device`.
         """
         return deltas
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ...kernels.interfaces import (
         CellKernels,
         EscaKernels,
+        FactorSums,
         HalsKernels,
         MiniBatchKernels,
         RandomIndexingKernels,
@@ -45,6 +46,8 @@ def kernels(module: Literal["lda.collapsed"], device: str) -> "MiniBatchKernels"
 def kernels(module: Literal["lda.esca"], device: str) -> "EscaKernels": ...
 @overload
 def kernels(module: Literal["nmf.hals"], device: str) -> "HalsKernels": ...
+@overload
+def kernels(module: Literal["nmf.sums"], device: str) -> "FactorSums": ...
 @overload
 def kernels(module: Literal["nmf.tiled"], device: str) -> "TiledHalsKernels": ...
 @overload

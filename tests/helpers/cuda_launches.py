@@ -9,6 +9,7 @@ from corpusmill.kernels.cuda.lda import collapsed as aga
 from corpusmill.kernels.cuda.lda import esca as lda
 from corpusmill.kernels.cuda.nmf import hals as nmf
 from corpusmill.kernels.cuda.nmf import products as nmf_products
+from corpusmill.kernels.cuda.nmf import sums as nmf_sums
 from corpusmill.kernels.cuda.nmf import tiled as nmf_tiled
 from corpusmill.kernels.cuda.node2vec import walks
 from corpusmill.kernels.cuda.random_indexing import accumulate as random_indexing
@@ -99,14 +100,17 @@ def walks_launches():
 
 
 def nmf_launches(K=128):
-    """Sweep a factor by blocks of rows, and another one in the papers' three phases."""
+    """Sweep factors by blocks of rows, for sparse and dense data, and one in the papers' three phases; add sums."""
     A = products.sparse_matrix(products.SparseRows(np.array([0, 1]), np.zeros(1, np.int32), np.ones(1, np.float32)), 1)
     one = np.ones((1, K), np.float32)
     rule = nmf_cpu.update_rule(np.eye(K), "separable", "H")
 
     def call():
-        nmf.sweep_sparse(A, one, rule, one.copy(), one.copy(), np.zeros((K, K)), 1, None)
-        nmf_tiled.update(one.copy(), one, np.eye(K, dtype=np.float32), 16, True)
+        P, Q = nmf_sums.zero_sums(1, (K, K), K, np.float32)
+        nmf.sweep_sparse(A, one, rule, one.copy(), P, Q, 1, None)
+        nmf.sweep_dense(np.ones((1, 1), np.float32), one, rule, one.copy(), P, Q, 1, None)
+        nmf_sums.add_sums(P, P, "P")
+        nmf_tiled.sweep_columns(one.copy(), P, np.eye(K, dtype=np.float32), 16, 1)
 
     # If CuPy is installed, its matrix products replace some kernels.
     without_cupy = [mock.patch.object(module, "has_cupy", return_value=False) for module in (nmf_products, nmf_tiled)]

@@ -21,7 +21,7 @@ device: tests/kernels/cuda/nmf/test_hals.py. Reference implementation: tests/hel
 `nmf_fast_hals`.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import cuda
@@ -32,9 +32,10 @@ from ...simd import tiles
 from ..arrays import Compiled, DeviceArray
 from ..jit import device, kernel
 from ..launch import launch, shared_memory_limit
-from ..memory import allocate, cached_copies, cached_copy, download, download_to, resident, upload
+from ..memory import allocate, cached_copies, cached_copy, download, readable, resident, upload, zeros
 from ..warp import WARP
-from .products import add_gram, add_sparse_product
+from .products import add_dense_product, add_gram, add_sparse_product
+from .sums import finish_factor
 
 #: Threads per block.
 THREADS = 256
@@ -71,29 +72,53 @@ def sweep_sparse(
     if not len(H):
         return H
     swept = allocate(H.shape, H.dtype, "H")
-    _sweep(cached_copies(A.by_row, "A"), cached_copy(W, "W"), rule, cached_copy(H, "H"), swept, sweeps)
+    _sweep(cached_copies(A.by_row, "A"), readable(W, "W"), rule, cached_copy(H, "H"), swept, sweeps)
     add_sparse_product(A.by_column, swept, resident(P, "P"), "P")
     add_gram(swept, resident(Q, "Q"), "Q")
     return download(swept, "H", keep=True)
 
 
-def sweep_rows(R: np.ndarray, rule: UpdateRule, H: np.ndarray, Q: np.ndarray, sweeps: int, scratch: Scratch) -> float:
-    """Update the rows of H (D, K) in place, given the products R = A·W (D, K).
-
-    Q (K, K) float64 receives HᵀH. Returns the sum of R · H over all entries, with the new H. The device
-    keeps a copy of the new H for the next call, so H may not be changed afterwards. Raises ValueError if K is too large
-    for shared memory, and DeviceError.
-    """
+def sweep_dense(
+    A: np.ndarray,
+    W: np.ndarray,
+    rule: UpdateRule,
+    H: np.ndarray,
+    P: np.ndarray,
+    Q: np.ndarray,
+    sweeps: int,
+    scratch: Scratch,
+) -> np.ndarray:
+    """Update H (D, K) for a dense A (D, V), and return it. Otherwise like `sweep_sparse`."""
     if not len(H):
-        return 0.0
-    no_rows = SparseRows(np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, R.dtype))
-    swept = upload(H, "H")
-    _sweep(cached_copies(no_rows, "no rows"), cached_copy(R, "R"), rule, swept, swept, sweeps)
-    gram = upload(np.zeros_like(Q), "Q")
-    add_gram(swept, gram, "Q")
-    Q += download(gram, "Q")
-    download_to(H, swept, "H")
-    return float(np.einsum("dk,dk->", R, H, dtype=np.float64))
+        return H
+    rows = cached_copy(A, "A")
+    products = zeros("products", H.shape, H.dtype)
+    add_dense_product(rows, readable(W, "W"), products, "products")
+    swept = allocate(H.shape, H.dtype, "H")
+    _sweep(_no_rows(H.dtype), products, rule, cached_copy(H, "H"), swept, sweeps)
+    add_dense_product(rows, swept, resident(P, "P"), "P", transposed=True)
+    add_gram(swept, resident(Q, "Q"), "Q")
+    return download(swept, "H", keep=True)
+
+
+def sweep_products(
+    R: np.ndarray, rule: UpdateRule, X: np.ndarray, sweeps: int, scratch: Scratch
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Update the rows of X (n, K), given their products R (n, K). Return X, XᵀX (K, K) float64, and ⟨R, X⟩.
+
+    R may be on the device. The device keeps copies of X and of the result for the next call, so neither array may be
+    changed. Raises ValueError if K is too large for shared memory, and DeviceError.
+    """
+    products = readable(R, "P")
+    swept = allocate(X.shape, X.dtype, "W")
+    _sweep(_no_rows(X.dtype), products, rule, cached_copy(X, "W"), swept, sweeps)
+    return finish_factor(swept, products, "W")
+
+
+def _no_rows(dtype: np.dtype[Any]) -> SparseRows:
+    """Return the rows for a sweep that takes products instead."""
+    rows = SparseRows(np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, dtype))
+    return cached_copies(rows, "no rows")
 
 
 def _sweep(rows: SparseRows, X: DeviceArray, rule: UpdateRule, old: DeviceArray, new: DeviceArray, sweeps: int) -> None:

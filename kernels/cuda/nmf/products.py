@@ -11,7 +11,7 @@ import numpy as np
 from numba import config, cuda, float64
 
 from ...nmf.products import SparseRows
-from ..arrays import DeviceArray
+from ..arrays import Compiled, DeviceArray
 from ..jit import kernel
 from ..launch import device_errors, launch, stream
 from ..ledger import LEDGER, Operation
@@ -20,6 +20,11 @@ from ..warp import WARP, warp_sum
 
 #: Blocks of a product, at most.
 BLOCKS = 2048
+#: Rows and columns of a block's square of a dense product.
+TILE = 16
+#: Numbers from row to row of such a square in shared memory. With one more than a row has, threads that read a column
+#: use different banks.
+STRIDE = TILE + 1
 
 #: The module CuPy or one of its arrays. CuPy is optional, and its types are unknown without it.
 Cupy = Any
@@ -67,6 +72,62 @@ def _multiply_rows(rows: SparseRows, X: DeviceArray, out: DeviceArray) -> None:
             for j in range(indptr[i], indptr[i + 1]):
                 total += data[j] * X[indices[j], k]
             out[i, k] += total
+
+
+def add_dense_product(A: DeviceArray, X: DeviceArray, out: DeviceArray, cause: str, transposed: bool = False) -> None:
+    """Add A·X, or AᵀX if ``transposed``, to ``out``. All are dense and on the device."""
+    if has_cupy():
+
+        def by_cublas(_: Cupy, left: Cupy, dense: Cupy, out: Cupy) -> None:
+            out += (left.T if transposed else left) @ dense
+
+        run_cupy(by_cublas, cause, A, X, out)
+        return
+    n, K = out.shape
+    function = _multiply_dense_transposed if transposed else _multiply_dense
+    launch(function, -(-n // TILE) * -(-K // TILE), TILE * TILE, A, X, out)
+
+
+def _make_multiply_dense(transposed: bool) -> Compiled:
+    """Return the kernel that adds A·X or AᵀX to ``out``. A block has a square of ``out``, and a thread one number."""
+
+    @kernel
+    def multiply_dense(A: DeviceArray, X: DeviceArray, out: DeviceArray) -> None:
+        n, K = out.shape
+        depth = len(X)
+        squares = (K + TILE - 1) // TILE  # in a row
+        first = cuda.blockIdx.x // squares * TILE
+        column = cuda.blockIdx.x % squares * TILE
+        i = cuda.threadIdx.x // TILE
+        k = cuda.threadIdx.x % TILE
+        left = cuda.shared.array((TILE, STRIDE), out.dtype)
+        right = cuda.shared.array((TILE, STRIDE), out.dtype)
+        total = 0 * X[0, 0]
+        for start in range(0, depth, TILE):
+            left[i, k] = 0
+            right[i, k] = 0
+            # A thread writes zeros and numbers to different places.
+            cuda.syncthreads()
+            # Neighbouring threads read neighbouring numbers of A in both cases.
+            if transposed:
+                if start + i < depth and first + k < n:
+                    left[k, i] = A[start + i, first + k]
+            elif first + i < n and start + k < depth:
+                left[i, k] = A[first + i, start + k]
+            if start + i < depth and column + k < K:
+                right[i, k] = X[start + i, column + k]
+            cuda.syncthreads()
+            for d in range(TILE):
+                total += left[i, d] * right[d, k]
+            cuda.syncthreads()
+        if first + i < n and column + k < K:
+            out[first + i, column + k] += total
+
+    return multiply_dense
+
+
+_multiply_dense = _make_multiply_dense(False)
+_multiply_dense_transposed = _make_multiply_dense(True)
 
 
 def add_gram(X: DeviceArray, out: DeviceArray, cause: str) -> None:

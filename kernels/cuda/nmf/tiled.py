@@ -23,9 +23,10 @@ from numba import cuda, float64
 from ..arrays import DeviceArray
 from ..jit import device, kernel
 from ..launch import launch, multiprocessors
-from ..memory import download, upload, workspace, zeros
+from ..memory import allocate, cached_copy, readable, upload, workspace, zeros
 from ..warp import WARP, warp_sum
 from .products import Cupy, has_cupy, run_cupy
+from .sums import finish_factor
 
 #: Threads per block.
 THREADS = 256
@@ -40,26 +41,50 @@ class Factor(NamedTuple):
     keep: DeviceArray  # (K,): the weight of a component's old value
 
 
-def update(X: np.ndarray, P: np.ndarray, Q: np.ndarray, T: int, normalise: bool) -> None:
-    """Update X (V, K) in place, T columns at a time, as the CPU function of this name does. Raises DeviceError."""
+def sweep_columns(
+    X: np.ndarray, P: np.ndarray, Q: np.ndarray, T: int, sweeps: int, normalise: bool = True
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Sweep X (V, K) in tiles of T columns, as the CPU function of this name does. Return X, XᵀX and ⟨P, X⟩.
+
+    P may be on the device. The device keeps copies of X and of the result for the next call, so neither array may be
+    changed. Raises DeviceError.
+    """
     floor = X.dtype.type(np.finfo(X.dtype).eps)
     # All blocks of a sweep must be active at the same time, because they wait for each other. A multiprocessor has
     # registers for two of them at least. With one for two multiprocessors, four host threads may sweep at a time.
     blocks = min(max(1, multiprocessors() // 2), -(-len(X) // THREADS))
     keep = np.diag(Q) if normalise else np.ones_like(Q[0])
+    products = readable(P, "P")
     factor = Factor(
-        X=upload(np.ascontiguousarray(X.T), "X"),
-        P=upload(np.ascontiguousarray(P.T), "P"),
+        X=_transposed("X", cached_copy(X, "W")),
+        P=_transposed("transposed P", products),
         Q=upload(Q, "Q"),
         keep=upload(keep, "keep"),
     )
-    squares = zeros("squares", X.shape[1], np.float64)
-    arrived = zeros("arrived", 1, np.int32)
-    for first in range(0, X.shape[1], T):
-        last = min(first + T, X.shape[1])
-        G = _tile_product(factor, first, last)
-        launch(_sweep_tile, blocks, THREADS, factor.X, G, factor.Q, (first, last), floor, normalise, squares, arrived)
-    X[:] = download(factor.X, "X").T
+    for _ in range(sweeps):
+        squares = zeros("squares", X.shape[1], np.float64)
+        arrived = zeros("arrived", 1, np.int32)
+        for first in range(0, X.shape[1], T):
+            tile = first, min(first + T, X.shape[1])
+            G = _tile_product(factor, *tile)
+            launch(_sweep_tile, blocks, THREADS, factor.X, G, factor.Q, tile, floor, normalise, squares, arrived)
+    swept = allocate(X.shape, X.dtype, "W")
+    launch(_transpose, X.shape[1], THREADS, factor.X, swept)
+    return finish_factor(swept, products, "W")
+
+
+def _transposed(name: str, array: DeviceArray) -> DeviceArray:
+    """Return the transposed of a device array as a workspace."""
+    out = workspace(name, array.shape[::-1], array.dtype)
+    launch(_transpose, len(array), THREADS, array, out)
+    return out
+
+
+@kernel
+def _transpose(source: DeviceArray, out: DeviceArray) -> None:
+    """Write each row of ``source`` to a column of ``out``, one in each block."""
+    for k in range(cuda.threadIdx.x, source.shape[1], cuda.blockDim.x):
+        out[k, cuda.blockIdx.x] = source[cuda.blockIdx.x, k]
 
 
 def _tile_product(factor: Factor, first: int, last: int) -> DeviceArray:

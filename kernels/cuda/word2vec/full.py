@@ -4,7 +4,8 @@ Source: FULL-W2V (Randall et al., ICS 2021), sections 3 and 4. A word's row of W
 the window, and written once when it leaves. Each negative meets all words of the window before the next one does, so a
 row of W_out is also read and written once per window.
 
-Grid. A block trains stretch after stretch. Its threads have the columns of a row; for products, a warp has a row.
+Grid. A block trains stretch after stretch. For updates, a thread has a column. For products, a warp has a row. Rows are
+read from device memory, and for products, four numbers at a time.
 
 Shared memory, float32 unless said otherwise, for D columns and S slots, where S is the size of the window:
 
@@ -31,6 +32,7 @@ from numba import cuda, float32, int32
 
 from ...word2vec.skip_gram import TrainingOptions
 from ..jit import device, medium_kernel
+from ..vectors import load4, store4
 from ..warp import WARP
 from .updates import dot, gradient, learning_rate, negative_at
 
@@ -130,10 +132,10 @@ def _enter(ring: Any, i: int, oldest: int, words: Any, W_in: Any) -> None:
     cuda.syncthreads()
     slot = np.int64(slots[_place_in_ring(i, size)])
     if users[slot] == 1:
-        for k in range(cuda.threadIdx.x, D, cuda.blockDim.x):
-            value = W_in[np.int64(words[i]) * D + k]
-            rows[slot * D + k] = value
-            rows[(size + slot) * D + k] = value
+        for k in range(4 * cuda.threadIdx.x, D, 4 * cuda.blockDim.x):
+            values = load4(W_in, np.int64(words[i]) * D + k)
+            store4(rows, slot * D + k, values)
+            store4(rows, (size + slot) * D + k, values)
     cuda.syncthreads()
 
 
@@ -170,8 +172,10 @@ def _train_sample(
     first, last, focus = window
     thread = cuda.threadIdx.x
     lane = thread % WARP
-    for k in range(thread, D, cuda.blockDim.x):
-        sample_row[k] = W_out[sample * D + k]
+    # Other threads may still use the last sample's row.
+    cuda.syncthreads()
+    for k in range(4 * thread, D, 4 * cuda.blockDim.x):
+        store4(sample_row, k, load4(W_out, sample * D + k))
     cuda.syncthreads()
     # Products: a warp has a word of the window.
     for c in range(thread // WARP, last - first, cuda.blockDim.x // WARP):
@@ -180,7 +184,8 @@ def _train_sample(
             if lane == 0:
                 gradients[c] = gradient(product, label, alpha)
     cuda.syncthreads()
-    # Updates: a thread has a column, so no thread reads what another one writes.
+    # Updates: a thread has a column, so no thread reads what another one writes. With four columns, a thread would need
+    # more registers than it has.
     for k in range(thread, D, cuda.blockDim.x):
         value = sample_row[k]
         change = float32(0)

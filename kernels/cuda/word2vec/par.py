@@ -3,20 +3,24 @@
 Source: Moon's dissertation (2019), section 4.5, Algorithms 23 to 26.
 
 Grid. A block trains stretch after stretch, mini-batch by mini-batch. For attraction, a warp has a pair of rows at a
-time; for updates, a thread has a column, so that no thread reads what another thread of the block writes.
+time; for updates, a thread has four columns, so that no thread reads what another thread of the block writes.
 
 Repulsion (Algorithm 26) is three products of small matrices: of rows of words, of rows of negatives, and of gradients.
-Each negative is drawn once, and its row is read once into shared memory, `NEGATIVES` at a time. A thread computes four
-numbers of a product at once: it reads five numbers for four additions.
+Each negative is drawn once, and its row is read once into shared memory, `NEGATIVES` at a time. In the first product, a
+thread computes four numbers, and reads five vectors of four numbers for sixteen additions. In the others, it computes
+four by four numbers, and reads two vectors, or a vector and four numbers, for sixteen additions.
 
 Shared memory, float32 unless said otherwise, for D columns and a mini-batch of B words with n negatives:
 
 =============  ============  ===========================================================================
-``rows``       B (D + 1)     the words' rows of W_in; the odd stride puts a column's numbers into different banks
-``negatives``  N (D + 1)     the rows of up to N = NEGATIVES negatives
+``rows``       B (D + 4)     the words' rows of W_in
+``negatives``  N (D + 4)     the rows of up to N = NEGATIVES negatives
 ``gradients``  n B           of repulsion; or one per pair, of attraction
 ``drawn``      n int32       the negatives
 =============  ============  ===========================================================================
+
+Rows are four numbers longer than D. So they begin at multiples of 16 bytes, as vectors must. Eight threads that read
+vectors of eight rows use different banks.
 
 Tested in the simulator and on a device against the CPU's rows: tests/kernels/cuda/word2vec/test_skip_gram.py.
 Reference implementation: tests/helpers/naive.py, `word2vec_par`.
@@ -30,12 +34,23 @@ from numba import cuda, float32, int32
 from ...word2vec.skip_gram import BATCH, TrainingOptions
 from ..jit import device, kernel
 from ..random import draw
+from ..vectors import load4, store4
 from ..warp import WARP
-from .updates import dot, first_negative, gradient, learning_rate, negative_at, number_of_negatives
+from .updates import (
+    ZEROS,
+    add4,
+    dot,
+    first_negative,
+    gradient,
+    learning_rate,
+    negative_at,
+    number_of_negatives,
+    plus4,
+)
 
 #: Negatives whose rows are in shared memory at a time. With windows of five and five negatives, these are all.
 NEGATIVES = 32
-#: Numbers of a product that a thread computes at once. A mini-batch has a multiple of it.
+#: Rows of a product that a thread computes at once. A mini-batch has a multiple of it.
 TILE = 4
 
 
@@ -52,7 +67,7 @@ def shared_floats(options: TrainingOptions, D: int) -> int:
     """Return how many numbers a block has in dynamic shared memory."""
     drawn = _most_negatives(options)
     gradients = BATCH * max(2 * options.window + 1, drawn)  # of attraction or of repulsion
-    return (BATCH + NEGATIVES) * (D + 1) + gradients + drawn
+    return (BATCH + NEGATIVES) * (D + 4) + gradients + drawn
 
 
 def _most_negatives(options: TrainingOptions) -> int:
@@ -69,8 +84,8 @@ def train_par(stretches: Any, text: Any, options: Any, D: int, W_in: Any, W_out:
     """Train on ``stretches`` (n, 4) int64, one after another in each block; W_in and W_out (R * D,) float32."""
     shared = cuda.shared.array(0, float32)
     integers = cuda.shared.array(0, int32)  # the same memory
-    first_negative_row = BATCH * (D + 1)
-    first_gradient = first_negative_row + NEGATIVES * (D + 1)
+    first_negative_row = BATCH * (D + 4)
+    first_gradient = first_negative_row + NEGATIVES * (D + 4)
     most = _most_negatives_device(options)
     first_drawn = first_gradient + BATCH * max(2 * options.window + 1, most)
     memory = Batch(
@@ -116,19 +131,20 @@ def _attract(batch: Any, text: Any, options: Any, alpha: Any, D: int, W_in: Any,
             if lane == 0:
                 gradients[e] = gradient(product, float32(1), alpha)
     cuda.syncthreads()
-    for k in range(cuda.threadIdx.x, D, cuda.blockDim.x):
+    # A thread has four columns, so that no thread reads what another one writes.
+    for k in range(4 * cuda.threadIdx.x, D, 4 * cuda.blockDim.x):
         for i in range(head, tail):
             first, last = _context_of(batch, i, text, options)
             place_out = np.int64(text.words[i]) * D + k
-            value = W_out[place_out]
-            change = float32(0)
+            values = load4(W_out, place_out)
+            changes = ZEROS
             for j in range(first, last):
                 if j != i:
                     g = gradients[(i - head) * width + j - i + options.window]
                     place_in = np.int64(text.words[j]) * D + k
-                    change += g * W_in[place_in]
-                    cuda.atomic.add(W_in, place_in, g * value)
-            cuda.atomic.add(W_out, place_out, change)
+                    changes = plus4(changes, g, load4(W_in, place_in))
+                    add4(W_in, place_in, plus4(ZEROS, g, values))
+            add4(W_out, place_out, changes)
     cuda.syncthreads()
 
 
@@ -143,10 +159,15 @@ def _repel(batch: Any, words: Any, options: Any, negatives: Any, D: int, W_in: A
     size = tail - head
     for o in range(cuda.threadIdx.x, n, cuda.blockDim.x):
         memory.drawn[o] = negative_at(options, base + o)
-    for k in range(cuda.threadIdx.x, D, cuda.blockDim.x):
-        for b in range(BATCH):
-            # Rows after the last word are zero, and so are their gradients.
-            memory.rows[b * (D + 1) + k] = W_in[np.int64(words[head + b]) * D + k] if b < size else float32(0)
+    quarter = D // 4
+    for e in range(cuda.threadIdx.x, BATCH * quarter, cuda.blockDim.x):
+        b = e // quarter
+        k = e % quarter * 4
+        values = ZEROS
+        if b < size:
+            values = load4(W_in, np.int64(words[head + b]) * D + k)
+        # Rows after the last word are zero, and so are their gradients.
+        store4(memory.rows, b * (D + 4) + k, values)
     cuda.syncthreads()
     # All negatives' rows are read before any of them changes, because a word may be drawn twice.
     for first in range(0, n, NEGATIVES):
@@ -159,32 +180,22 @@ def _repel(batch: Any, words: Any, options: Any, negatives: Any, D: int, W_in: A
 
 
 @device
-def _four_sums(x: Any, x_first: int, x_step: int, y: Any, y_first: int, y_next: int, y_step: int, n: int) -> Any:
-    """Return the dot products of n numbers of x with four rows or columns of y.
-
-    The numbers of x have the indices ``x_first``, ``x_first + x_step`` and so on. Those of the first row or column of y
-    have the indices ``y_first``, ``y_first + y_step`` and so on. Each further row or column begins ``y_next`` later.
-    """
-    first = float32(0)
-    second = float32(0)
-    third = float32(0)
-    fourth = float32(0)
-    for s in range(n):
-        value = x[x_first + s * x_step]
-        place = y_first + s * y_step
-        first += value * y[place]
-        second += value * y[place + y_next]
-        third += value * y[place + 2 * y_next]
-        fourth += value * y[place + 3 * y_next]
-    return first, second, third, fourth
+def _dot4(total: Any, x: Any, y: Any) -> Any:
+    """Return a number to which the product of two vectors of four is added, one after the other."""
+    for k in range(4):
+        total += x[k] * y[k]
+    return total
 
 
 @device
 def _read_negatives(memory: Batch, first: int, last: int, D: int, W_out: Any) -> None:
     """Copy the rows of some negatives to shared memory."""
-    for k in range(cuda.threadIdx.x, D, cuda.blockDim.x):
-        for o in range(first, last):
-            memory.negatives[(o - first) * (D + 1) + k] = W_out[np.int64(memory.drawn[o]) * D + k]
+    quarter = D // 4
+    for e in range(cuda.threadIdx.x, (last - first) * quarter, cuda.blockDim.x):
+        o = e // quarter
+        k = e % quarter * 4
+        values = load4(W_out, np.int64(memory.drawn[first + o]) * D + k)
+        store4(memory.negatives, o * (D + 4) + k, values)
     cuda.syncthreads()
 
 
@@ -198,12 +209,23 @@ def _compute_gradients(memory: Batch, first: int, last: int, size: int, alpha: A
     for e in range(cuda.threadIdx.x, count * (BATCH // TILE), cuda.blockDim.x):
         o = e % count
         b = e // count * TILE
-        products = _four_sums(memory.negatives, o * (D + 1), 1, memory.rows, b * (D + 1), D + 1, 1, D)
-        place = (first + o) * BATCH + b
-        memory.gradients[place] = _repulsion(products[0], b, size, alpha)
-        memory.gradients[place + 1] = _repulsion(products[1], b + 1, size, alpha)
-        memory.gradients[place + 2] = _repulsion(products[2], b + 2, size, alpha)
-        memory.gradients[place + 3] = _repulsion(products[3], b + 3, size, alpha)
+        products = ZEROS
+        for k in range(0, D, 4):
+            values = load4(memory.negatives, o * (D + 4) + k)
+            row = b * (D + 4) + k
+            products = (
+                _dot4(products[0], values, load4(memory.rows, row)),
+                _dot4(products[1], values, load4(memory.rows, row + D + 4)),
+                _dot4(products[2], values, load4(memory.rows, row + 2 * (D + 4))),
+                _dot4(products[3], values, load4(memory.rows, row + 3 * (D + 4))),
+            )
+        gradients = (
+            _repulsion(products[0], b, size, alpha),
+            _repulsion(products[1], b + 1, size, alpha),
+            _repulsion(products[2], b + 2, size, alpha),
+            _repulsion(products[3], b + 3, size, alpha),
+        )
+        store4(memory.gradients, (first + o) * BATCH + b, gradients)
     cuda.syncthreads()
 
 
@@ -217,32 +239,60 @@ def _repulsion(product: Any, b: int, size: int, alpha: Any) -> Any:
 
 @device
 def _move_words(memory: Batch, first: int, last: int, head: int, size: int, words: Any, D: int, W_in: Any) -> None:
-    """Add the changes of W_in by some negatives: the second product. A thread has a column of four words at a time."""
-    for k in range(cuda.threadIdx.x, D, cuda.blockDim.x):
-        for b in range(0, size, TILE):
-            changes = _four_sums(
-                memory.negatives, k, D + 1, memory.gradients, first * BATCH + b, 1, BATCH, last - first
-            )
-            _add(W_in, words, head + b, head + size, D, k, changes)
+    """Add the changes of W_in by some negatives: the second product. A thread has four columns of four words."""
+    quarter = D // 4
+    for e in range(cuda.threadIdx.x, (size + TILE - 1) // TILE * quarter, cuda.blockDim.x):
+        b = e // quarter * TILE
+        k = e % quarter * 4
+        # Four changes each of the words b to b + 3.
+        changes = (ZEROS, ZEROS, ZEROS, ZEROS)
+        for o in range(first, last):
+            factors = load4(memory.gradients, o * BATCH + b)
+            values = load4(memory.negatives, (o - first) * (D + 4) + k)
+            changes = _plus_products(changes, factors, values)
+        _add_rows(W_in, words, head + b, head + size, D, k, changes)
     cuda.syncthreads()
 
 
 @device
 def _move_negatives(memory: Batch, n: int, D: int, W_out: Any) -> None:
-    """Add the changes of W_out: the third product. A thread has one column of four negatives at a time."""
-    for k in range(cuda.threadIdx.x, D, cuda.blockDim.x):
-        for o in range(0, n, TILE):
-            changes = _four_sums(memory.rows, k, D + 1, memory.gradients, o * BATCH, BATCH, 1, BATCH)
-            _add(W_out, memory.drawn, o, n, D, k, changes)
+    """Add the changes of W_out: the third product. A thread has four columns of four negatives."""
+    quarter = D // 4
+    for e in range(cuda.threadIdx.x, (n + TILE - 1) // TILE * quarter, cuda.blockDim.x):
+        o = e // quarter * TILE
+        k = e % quarter * 4
+        # Four changes each of the negatives o to o + 3.
+        changes = (ZEROS, ZEROS, ZEROS, ZEROS)
+        for b in range(BATCH):
+            place = o * BATCH + b
+            factors = (
+                memory.gradients[place],
+                memory.gradients[place + BATCH],
+                memory.gradients[place + 2 * BATCH],
+                memory.gradients[place + 3 * BATCH],
+            )
+            changes = _plus_products(changes, factors, load4(memory.rows, b * (D + 4) + k))
+        _add_rows(W_out, memory.drawn, o, n, D, k, changes)
 
 
 @device
-def _add(W: Any, words: Any, first: int, last: int, D: int, k: int, changes: Any) -> None:
-    """Add four numbers to column k of the rows of ``words[first:first + 4]``, up to the word before ``last``."""
-    cuda.atomic.add(W, np.int64(words[first]) * D + k, changes[0])
+def _plus_products(sums: Any, factors: Any, values: Any) -> Any:
+    """Return four vectors of four numbers to which the products of four factors and a vector are added."""
+    return (
+        plus4(sums[0], factors[0], values),
+        plus4(sums[1], factors[1], values),
+        plus4(sums[2], factors[2], values),
+        plus4(sums[3], factors[3], values),
+    )
+
+
+@device
+def _add_rows(W: Any, words: Any, first: int, last: int, D: int, k: int, changes: Any) -> None:
+    """Add to the columns k to k + 3 of the rows of ``words[first:first + 4]``, up to the word before ``last``."""
+    add4(W, np.int64(words[first]) * D + k, changes[0])
     if first + 1 < last:
-        cuda.atomic.add(W, np.int64(words[first + 1]) * D + k, changes[1])
+        add4(W, np.int64(words[first + 1]) * D + k, changes[1])
     if first + 2 < last:
-        cuda.atomic.add(W, np.int64(words[first + 2]) * D + k, changes[2])
+        add4(W, np.int64(words[first + 2]) * D + k, changes[2])
     if first + 3 < last:
-        cuda.atomic.add(W, np.int64(words[first + 3]) * D + k, changes[3])
+        add4(W, np.int64(words[first + 3]) * D + k, changes[3])

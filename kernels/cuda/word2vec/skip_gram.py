@@ -15,7 +15,7 @@ from ..launch import launch, shared_memory_limit
 from ..memory import cached_copies, cached_copy, on_device, resident, upload
 from . import full, par
 
-#: Threads per block, at most: one per column. FULL-W2V has fewer, because it needs more registers: `medium_kernel`.
+#: Threads per block, at most. FULL-W2V has fewer, because it needs more registers: `medium_kernel`.
 THREADS = 256
 FULL_THREADS = 128
 #: Blocks of a launch, at most. The more blocks are active, the older are the rows that a block reads.

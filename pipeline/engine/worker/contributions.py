@@ -4,11 +4,12 @@ The result of a worker's sweeps is a `Contribution`. Its deltas stay on the work
 model fetches the block's deltas from all contributions and merges them.
 """
 
+import contextlib
 import threading
 import time
 import uuid
 from abc import ABC, abstractmethod
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor as Pool
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +19,8 @@ from itertools import islice
 from typing import NamedTuple
 
 from ....io.stores.store import Arrays
+from ....kernels.cuda.ledger import LEDGER, by_operation
+from ....kernels.cuda.residents import RESIDENTS
 from ..algorithm import nbytes
 from ..packing import unpack
 from .merging import Node, PartialSums
@@ -230,7 +233,8 @@ def sweep_shards(
                 if position is None:
                     return
                 swept = sweep.shard(phase.chunks(position), lambda: _chunks_of(phase, source.upcoming()))
-                sums.add((position, position + 1), swept.deltas)
+                with _counting_device(swept.report):
+                    sums.add((position, position + 1), swept.deltas)
                 reports[position] = swept.report
                 on_swept(position, swept.report)
         except BaseException:
@@ -252,7 +256,20 @@ def sweep_shards(
                 helper.exception()  # waits
         for helper in begun:
             helper.result()
-    return Contribution(key, address, reports, sums.items(), phase.job.algorithm.pack)
+    pieces = sums.items()
+    if reports and len(reports) < len(phase.shards):
+        # Other workers have the other shards, so deltas travel.
+        with _counting_device(next(iter(reports.values()))):
+            RESIDENTS.bring_back(array for _, deltas in pieces for delta in deltas for array in delta.values())
+    return Contribution(key, address, reports, pieces, phase.job.algorithm.pack)
+
+
+@contextlib.contextmanager
+def _counting_device(report: SweepReport) -> Iterator[None]:
+    """Context manager: add what this thread does on the CUDA device to a report."""
+    with LEDGER.recording() as traffic:
+        yield
+    report["device"] = dict(Counter(report["device"]) + Counter(by_operation(traffic)))
 
 
 def update_if_complete(phase: SweepPhase, contribution: Contribution) -> None:

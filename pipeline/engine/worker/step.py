@@ -67,7 +67,8 @@ class Sweep:
         assert deltas is not None
         with LEDGER.recording() as traffic:
             deltas = self._algorithm.finish_shard(deltas)
-            RESIDENTS.bring_back(array for delta in deltas for array in delta.values())
+            if not self._algorithm.merges_on_device:
+                RESIDENTS.bring_back(array for delta in deltas for array in delta.values())
         device.update(by_operation(traffic))
         watch.lap("kernel")
         report: SweepReport = {

@@ -33,8 +33,8 @@ from .rows import blocks_of
 from .scoring import score_other_half
 from .side_by_side import SideBySide
 
-#: Components whose rows fit a block's shared memory on most CUDA devices.
-MAX_ON_DEVICE = 600
+#: Bytes of a row of a factor that fits a block's shared memory on every CUDA device: 1,177 components in float32.
+MAX_ROW_BYTES_ON_DEVICE = 4708
 #: Solvers of the Frobenius norm by the parameter ``solver``.
 SOLVERS: dict[str, type[FrobeniusFactorization]] = {
     "hals": Hals,
@@ -294,8 +294,9 @@ class NMF(RestartedEstimator, TopicModel):
         )
 
     def _device(self) -> str:
-        if self.n_components > MAX_ON_DEVICE:
-            reason = f"n_components={self.n_components} (more than {MAX_ON_DEVICE})"
+        most = MAX_ROW_BYTES_ON_DEVICE // np.dtype(self.dtype).itemsize
+        if self.n_components > most:
+            reason = f"n_components={self.n_components} (more than {most:,} in {self.dtype})"
             return resolve_device(self.device, False, reason)
         if self.convergence == "gradient":
             return resolve_device(self.device, False, "convergence 'gradient'")

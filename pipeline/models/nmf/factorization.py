@@ -19,6 +19,7 @@ from ....kernels.nmf import hals as nmf
 from ....kernels.nmf import products
 from ...engine.algorithm import Address, Algorithm, MemoryEstimate, Metrics, Model, PreviousModel, add
 from ...engine.data import ChunkSize
+from ...engine.device import kernels
 from ...topics import WordGroup
 from .nndsvd import fill_zeros, nndsvd
 from .rows import PreparedRows, Rows, inverse_document_frequency, n_rows_of, prepare, rows_of
@@ -69,10 +70,11 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
             # P of this chunk, P of the shard, and one that is merged; Q.
             delta=3 * factor + gram,
             scratch=2 * (4 + item) * chunk.tokens + 16 * self.n_rows + 4 * self.n_components**2 * item,
-            # The chunk by row and by column, H, W, P and Q, and intermediate products.
-            device=2 * (12 * chunk.tokens + 8 * chunk.documents + 8 * self.n_rows)
-            + 3 * item * self.n_components * (chunk.documents + self.n_rows)
-            + gram,
+            # The chunk by row and by column; H and W before and after a sweep, with their products; P of the shard, and
+            # one that is merged; Q.
+            device=2 * ((8 + item) * chunk.tokens + 8 * chunk.documents + 8 * self.n_rows)
+            + item * self.n_components * (3 * chunk.documents + 5 * self.n_rows)
+            + 3 * gram,
         )
 
     # --- before the first sweep ---
@@ -196,15 +198,6 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
         return before - after
 
 
-def gram_matrix(X: np.ndarray) -> np.ndarray:
-    """Return XᵀX (K, K) in float64, summed over groups of rows."""
-    total = np.zeros((X.shape[1], X.shape[1]))
-    for first in range(0, len(X), 1024):
-        rows = X[first : first + 1024]
-        total += rows.T @ rows
-    return total
-
-
 def heaviest(weights: np.ndarray, n: int) -> np.ndarray:
     """Return the positions of the n largest of (V,) numbers, largest first, ties by position."""
     return np.argsort(-weights, kind="stable")[:n]
@@ -216,14 +209,16 @@ def add_products(left: Arrays, right: Arrays) -> Arrays:
     return {"P": left["P"], "Q": left["Q"] + right["Q"]}
 
 
-def shard_sums(shape: tuple[int, ...], like: np.ndarray, deltas: list[Arrays] | None) -> tuple[np.ndarray, np.ndarray]:
+def shard_sums(
+    shape: tuple[int, ...], like: np.ndarray, deltas: list[Arrays] | None, device: str = "cpu"
+) -> tuple[np.ndarray, np.ndarray]:
     """Return P and Q of the shard so far, to which a sweep adds: P as ``like`` (V, K), Q float64 of this shape.
 
-    They are zero for the shard's first chunk. All chunks add to the same arrays, so that kernels of a CUDA device can
-    keep them there.
+    They are zero for the shard's first chunk. All chunks add to the same arrays. Those of a CUDA device are on the
+    device from the beginning.
     """
     if deltas is None:
-        return np.zeros(like.shape, like.dtype), np.zeros(shape)
+        return kernels("nmf.sums", device).zero_sums(len(like), shape, like.shape[1], like.dtype)
     # `cut_sums` has cut P into the blocks' deltas, without a copy.
     P = deltas[0]["P"].base
     assert P is not None

@@ -14,15 +14,17 @@ from ....io.stores.corpus import Corpus
 from ....io.stores.matrix import Matrix
 from ....io.stores.store import Arrays
 from ....kernels import random
+from ....kernels.cuda.residents import RESIDENTS
 from ....kernels.nmf import hals as nmf
 from ....kernels.nmf import products, solvers
+from ....kernels.nmf.sums import gram_matrix
 from ....kernels.nmf.tiled import tile_size
 from ....kernels.simd.aligned import aligned_copy
 from ...engine.algorithm import Address, MemoryEstimate, Metrics, Model, PreviousModel, SweepResult
 from ...engine.data import ChunkSize
 from ...engine.device import kernels, runs_on_cuda
 from .extrapolation import extrapolate_step, name_of_start, starting_point
-from .factorization import FOLD_IN_SWEEPS, Factorization, cut_sums, gram_matrix, shard_sums
+from .factorization import FOLD_IN_SWEEPS, Factorization, cut_sums, shard_sums
 from .rows import PreparedRows, Rows, SparseChunk, by_row, entries_of, n_rows_of
 
 Factor = Literal["W", "H"]
@@ -46,16 +48,6 @@ class FrobeniusFactorization(Factorization):
     penalties: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
     extrapolate: bool = False
     convergence: str = "error"  # what ``tol`` limits
-
-    @abstractmethod
-    def update(
-        self, R: np.ndarray, S: np.ndarray, X: np.ndarray, factor: Factor, gram: np.ndarray, violation: np.ndarray
-    ) -> float:
-        """Update the rows X (n, K) of a factor in place, given their products R (n, K) and S (K, K).
-
-        Adds the upper triangle of XᵀX to ``gram`` (K, K) and returns ⟨R, X⟩. Coordinate descent adds the sum of the
-        projected gradients to ``violation`` (1,).
-        """
 
     def memory(self, data: Corpus | Matrix, chunk: ChunkSize) -> MemoryEstimate:
         """Return the bytes of one sweep. Extrapolation keeps two more copies of W."""
@@ -90,7 +82,7 @@ class FrobeniusFactorization(Factorization):
         if S is None:
             S = self.gram(W)
         before = self.first_rows(model, A, address) if state is None else state["H"]
-        P, Q = shard_sums(S.shape, W, deltas)
+        P, Q = shard_sums(S.shape, W, deltas, self.device)
         H, violation = self.update_rows(chunk, W, S, before, P, Q)
         entries = entries_of(A)
         sums: Arrays = {"norm": np.float64(nmf.inner_product(entries, entries))}
@@ -98,47 +90,31 @@ class FrobeniusFactorization(Factorization):
             sums["violation"] = np.float64(violation)
         return SweepResult({"H": H}, cut_sums(self.bounds, P, Q), sums)
 
+    @abstractmethod
     def update_rows(
         self, A: PreparedRows, W: np.ndarray, S: np.ndarray, H: np.ndarray, P: np.ndarray, Q: np.ndarray
     ) -> tuple[np.ndarray, float]:
-        """Return the updated H (D, K) and the violation of `update`.
+        """Return the updated H (D, K). Coordinate descent also returns the sum of its projected gradients, others 0.
 
         Adds AᵀH to P (V, K), and the upper triangle of HᵀH to Q (K, K).
         """
-        # Only coordinate descent takes other forms.
-        assert isinstance(A, products.SparseMatrix | np.ndarray)
-        violation = np.zeros(1)
-        H = H.copy()
-        if isinstance(A, products.SparseMatrix):
-            R = np.zeros_like(H)
-            products.add_products(A.by_row, W, R)
-            self.update(R, S, H, "H", Q, violation)
-            products.add_products(A.by_column, H, P)
-        else:
-            self.update(A @ W, S, H, "H", Q, violation)
-            P += A.T @ H
-        return H, float(violation[0])
 
     def apply(self, block: Arrays, delta: Arrays, shared: Arrays) -> tuple[Arrays, Arrays]:
         """Update a block of W from P and Q. Its totals are S, Q and its part of the error.
 
         The rows that a previous model was trained on are not read again. Their approximation H·Wᵀ adds W·Q to P.
         """
-        # Products with A read rows of W in a random order, and more of them from memory if they straddle cache lines.
-        W = aligned_copy(starting_point(block))
         P = delta["P"]
         own = nmf.symmetric(delta["Q"])
         Q = own
         if self.continues:
-            P = P + block["seen"]
+            P = self.merge({"P": P}, {"P": block["seen"]})["P"]
             Q = Q + shared["seen"]
-        self._revive(W, Q)
-        violation = np.zeros(1)
-        S, inner = self.update_columns(W, P, Q, violation)
+        W, S, inner, violation = self.update_columns(self._revived(starting_point(block), Q), P, Q)
         kept: Arrays = {"W": W}
         totals: Arrays = {"S": S, "Q": Q / self.n_blocks}
         if self.convergence == "gradient":
-            totals["violation"] = violation[0]
+            totals["violation"] = np.float64(violation)
         if self.extrapolate:
             explained = np.float64(2 * inner - np.sum(S * Q))
             extrapolation, totals["extrapolated"] = extrapolate_step(block, W, S, explained)
@@ -150,23 +126,29 @@ class FrobeniusFactorization(Factorization):
         totals["explained"] = np.float64(2 * inner - np.sum(S * own))
         return kept, totals
 
+    @abstractmethod
     def update_columns(
-        self, W: np.ndarray, P: np.ndarray, Q: np.ndarray, violation: np.ndarray
-    ) -> tuple[np.ndarray, float]:
-        """Update a block of W (rows, K) in place; return WᵀW (K, K) and ⟨P, W⟩. ``violation`` is that of `update`."""
-        S = np.zeros_like(Q)
-        inner = self.update(P, Q, W, "W", S, violation)
-        return nmf.symmetric(S), inner
+        self, W: np.ndarray, P: np.ndarray, Q: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, float, float]:
+        """Return the updated rows of a block of W (rows, K), WᵀW (K, K), ⟨P, W⟩, and the violation of `update_rows`.
 
-    def _revive(self, W: np.ndarray, Q: np.ndarray) -> None:
-        """Give a component that no row of H uses a new random column.
+        W must stay unchanged.
+        """
+
+    def _revived(self, W: np.ndarray, Q: np.ndarray) -> np.ndarray:
+        """Return W (rows, K), in which each component that no row of H uses has a new random column.
 
         The product H·Wᵀ stays the same, and the next sweep may use the component.
         """
-        for k in np.flatnonzero(np.diag(Q) == 0):
+        unused = np.flatnonzero(np.diag(Q) == 0)
+        if not len(unused):
+            return W
+        W = W.copy()
+        for k in unused:
             column = np.empty((len(W), 1), W.dtype)
             nmf.fill_uniform(random.key(self.seed, REVIVE, int(k)), 0, column, 2 * self.scale)
             W[:, k] = column[:, 0]
+        return W
 
     def reduce_shared(self, shared: Arrays, totals: Arrays, sums: Arrays) -> tuple[Arrays, Metrics]:
         """Keep the sums over the blocks; report ‖A − H·Wᵀ‖ and its ratio to ‖A‖."""
@@ -240,27 +222,55 @@ class Hals(FrobeniusFactorization):
             return rows
         return SparseChunk(rows, self.n_rows, self.n_components)
 
+    @property
+    def merges_on_device(self) -> bool:
+        """Whether P and Q stay on a CUDA device until W is updated."""
+        return runs_on_cuda(self.device)
+
+    def finish_shard(self, deltas: list[Arrays]) -> list[Arrays]:
+        """Let other threads of the worker merge the sums."""
+        arrays = [array for delta in deltas for array in delta.values()]
+        kernels("nmf.sums", self.device).share_sums(arrays)
+        return deltas
+
+    def apply(self, block: Arrays, delta: Arrays, shared: Arrays) -> tuple[Arrays, Arrays]:
+        """Update a block of W as in the base class. P may be on a CUDA device; the host needs Q, which is committed."""
+        RESIDENTS.bring_back([delta["Q"]])
+        return super().apply(block, delta, shared)
+
+    def merge(self, left: Arrays, right: Arrays) -> Arrays:
+        """Add P and Q, on a CUDA device if they are there. The bits are those of the base class."""
+        add_sums = kernels("nmf.sums", self.device).add_sums
+        return {name: add_sums(array, right[name], name) for name, array in left.items()}
+
+    def merge_into(self, left: Arrays, right: Arrays) -> Arrays:
+        """Add P in place on the CPU. On a CUDA device, a new array costs nothing."""
+        if runs_on_cuda(self.device):
+            return self.merge(left, right)
+        return super().merge_into(left, right)
+
     def update_rows(
         self, A: PreparedRows, W: np.ndarray, S: np.ndarray, H: np.ndarray, P: np.ndarray, Q: np.ndarray
     ) -> tuple[np.ndarray, float]:
-        """Update H, P and Q as in the base class. For sparse rows, kernels do it in parts that fit the cache."""
-        if isinstance(A, np.ndarray):
-            return super().update_rows(A, W, S, H, P, Q)
-        form = A.form() if isinstance(A, SparseChunk) else A
+        """Sweep over the rows of H ``sweeps`` times. For sparse rows, kernels do it in parts that fit the cache."""
+        module = kernels("nmf.hals", self.device)
         scratch = nmf.make_scratch(self.n_components, self.dtype)
         rule = self.rule(S, "H")
-        swept = kernels("nmf.hals", self.device).sweep_sparse(form, W, rule, H, P, Q, self.sweeps, scratch)
+        if isinstance(A, np.ndarray):
+            swept = module.sweep_dense(A, W, rule, H, P, Q, self.sweeps, scratch)
+        else:
+            form = A.form() if isinstance(A, SparseChunk) else A
+            swept = module.sweep_sparse(form, W, rule, H, P, Q, self.sweeps, scratch)
         return swept, float(scratch.violation[0])
 
-    def update(
-        self, R: np.ndarray, S: np.ndarray, X: np.ndarray, factor: Factor, gram: np.ndarray, violation: np.ndarray
-    ) -> float:
-        """Sweep over the rows ``sweeps`` times."""
+    def update_columns(
+        self, W: np.ndarray, P: np.ndarray, Q: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, float, float]:
+        """Sweep over the rows of W ``sweeps`` times."""
         scratch = nmf.make_scratch(self.n_components, self.dtype)
-        rule = self.rule(S, factor)
-        inner = kernels("nmf.hals", self.device).sweep_rows(R, rule, X, gram, self.sweeps, scratch)
-        violation += scratch.violation
-        return inner
+        module = kernels("nmf.hals", self.device)
+        swept, S, inner = module.sweep_products(P, self.rule(Q, "W"), W, self.sweeps, scratch)
+        return swept, S, inner, float(scratch.violation[0])
 
     def rule(self, S: np.ndarray, factor: Factor) -> nmf.UpdateRule:
         """Return how a row of a factor changes, given the product S (K, K) of the other factor with itself."""
@@ -287,13 +297,13 @@ class PaperHals(Hals):
         return begun
 
     def update_columns(
-        self, W: np.ndarray, P: np.ndarray, Q: np.ndarray, violation: np.ndarray
-    ) -> tuple[np.ndarray, float]:
-        """Update W tile by tile (ALO-NMF, section 4); return WᵀW (K, K) and ⟨P, W⟩."""
+        self, W: np.ndarray, P: np.ndarray, Q: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, float, float]:
+        """Update W tile by tile (ALO-NMF, section 4)."""
         tile = tile_size(self.n_components, CACHE_BYTES)
-        for _ in range(self.sweeps):
-            kernels("nmf.tiled", self.device).update(W, P, Q.astype(self.dtype), tile, True)
-        return gram_matrix(W), nmf.inner_product(P.reshape(-1), W.reshape(-1))
+        module = kernels("nmf.tiled", self.device)
+        swept, S, inner = module.sweep_columns(W, P, Q.astype(self.dtype), tile, self.sweeps)
+        return swept, S, inner, 0.0
 
     def rule(self, S: np.ndarray, factor: Factor) -> nmf.UpdateRule:
         """Return the rule of Algorithm 1."""
@@ -301,26 +311,53 @@ class PaperHals(Hals):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MultiplicativeUpdates(FrobeniusFactorization):
-    """The updates of Lee and Seung, for comparison."""
+class FactorSolver(FrobeniusFactorization):
+    """Base class of the solvers for comparison, which update both factors in the same way and run on the CPU."""
 
-    def update(
-        self, R: np.ndarray, S: np.ndarray, X: np.ndarray, factor: Factor, gram: np.ndarray, violation: np.ndarray
-    ) -> float:
-        """Multiply each entry by the ratio of R to X·S."""
-        X[:] = solvers.multiplicative_update(X, R, S.astype(self.dtype))
-        gram += np.triu(gram_matrix(X))
-        return float(np.sum(R * X, dtype=np.float64))
+    @abstractmethod
+    def update(self, R: np.ndarray, S: np.ndarray, X: np.ndarray) -> None:
+        """Update the rows X (n, K) of a factor in place, given their products R (n, K) and S (K, K)."""
+
+    def update_rows(
+        self, A: PreparedRows, W: np.ndarray, S: np.ndarray, H: np.ndarray, P: np.ndarray, Q: np.ndarray
+    ) -> tuple[np.ndarray, float]:
+        """Update H."""
+        # Only coordinate descent takes other forms.
+        assert isinstance(A, products.SparseMatrix | np.ndarray)
+        H = H.copy()
+        if isinstance(A, products.SparseMatrix):
+            R = np.zeros_like(H)
+            products.add_products(A.by_row, W, R)
+            self.update(R, S, H)
+            products.add_products(A.by_column, H, P)
+        else:
+            self.update(A @ W, S, H)
+            P += A.T @ H
+        Q += np.triu(gram_matrix(H))
+        return H, 0.0
+
+    def update_columns(
+        self, W: np.ndarray, P: np.ndarray, Q: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, float, float]:
+        """Update W."""
+        W = aligned_copy(W)
+        self.update(P, Q, W)
+        return W, nmf.symmetric(gram_matrix(W)), float(np.sum(P * W, dtype=np.float64)), 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Anls(FrobeniusFactorization):
+class MultiplicativeUpdates(FactorSolver):
+    """The updates of Lee and Seung, for comparison."""
+
+    def update(self, R: np.ndarray, S: np.ndarray, X: np.ndarray) -> None:
+        """Multiply each entry by the ratio of R to X·S."""
+        X[:] = solvers.multiplicative_update(X, R, S.astype(self.dtype))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Anls(FactorSolver):
     """Alternating non-negative least squares by block principal pivoting (Kim and Park), for comparison."""
 
-    def update(
-        self, R: np.ndarray, S: np.ndarray, X: np.ndarray, factor: Factor, gram: np.ndarray, violation: np.ndarray
-    ) -> float:
+    def update(self, R: np.ndarray, S: np.ndarray, X: np.ndarray) -> None:
         """Solve the least squares problem of each row exactly."""
         X[:] = solvers.block_principal_pivoting(R, S)
-        gram += np.triu(gram_matrix(X))
-        return float(np.sum(R * X, dtype=np.float64))

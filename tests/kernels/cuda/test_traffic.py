@@ -15,8 +15,10 @@ from corpusmill.kernels.cuda.lda import document_counts, word_counts
 from corpusmill.kernels.cuda.lda import esca as cuda_esca
 from corpusmill.kernels.cuda.lda.order import make_jobs, word_order
 from corpusmill.kernels.cuda.ledger import LEDGER, Operation
+from corpusmill.kernels.cuda.memory import leave_on_device, upload
 from corpusmill.kernels.cuda.nmf import hals as cuda_hals
 from corpusmill.kernels.cuda.nmf import products as cuda_products
+from corpusmill.kernels.cuda.nmf import sums as cuda_sums
 from corpusmill.kernels.cuda.nmf import tiled as cuda_tiled
 from corpusmill.kernels.cuda.node2vec import walks as cuda_walks
 from corpusmill.kernels.cuda.random_indexing import accumulate as cuda_accumulate
@@ -32,6 +34,8 @@ from corpusmill.kernels.word2vec.cells import CellOptions
 from corpusmill.kernels.word2vec.sub_cells import number_of_groups
 from helpers.cuda_simulator import few_threads, on_device
 from helpers.graphs import adjacency, random_graph
+from helpers.toy import write_topic_corpus
+from numba import config
 from scipy import sparse
 
 pytestmark = on_device
@@ -212,7 +216,20 @@ def test_mini_batches_upload_counts_and_download_topics():
 # --- NMF ---
 
 
-def test_a_sweep_of_sparse_rows_downloads_only_the_new_rows():
+def rule_bytes(rule, K=5):
+    return {"S": 4 * K * K, "keep": rule.keep.nbytes, "step": rule.step.nbytes}
+
+
+@pytest.fixture
+def _few_threads_of_nmf():
+    with few_threads(cuda_hals, THREADS=64), few_threads(cuda_products, BLOCKS=2, TILE=4):
+        with few_threads(cuda_sums, THREADS=32, PARTS=2, BLOCKS=2), few_threads(cuda_tiled, THREADS=64):
+            yield
+
+
+@pytest.mark.usefixtures("_few_threads_of_nmf")
+@pytest.mark.parametrize("form", ["sparse", "dense"])
+def test_an_epoch_of_nmf_copies_only_what_a_commit_writes(form):
     rng = np.random.default_rng(0)
     A = sparse.random(35, 9, 0.4, "csr", dtype=np.float32, random_state=rng)
     matrix = products.sparse_matrix(
@@ -220,56 +237,87 @@ def test_a_sweep_of_sparse_rows_downloads_only_the_new_rows():
     )
     W, H = rng.random((9, 5), np.float32), rng.random((35, 5), np.float32)
     rule = hals.update_rule(W.T @ W, "separable", "H")
-    P, Q = np.zeros_like(W), np.zeros((5, 5))
-    found = {"H": H}
+    dense = A.toarray()
+    found = {"H": H, "W": W}
+
+    def begin():
+        found["P"], found["Q"] = cuda_sums.zero_sums(9, (5, 5), 5, np.float32)
 
     def sweep():
-        with few_threads(cuda_hals, THREADS=64), few_threads(cuda_products, BLOCKS=2):
-            found["H"] = cuda_hals.sweep_sparse(matrix, W, rule, found["H"], P, Q, 1, None)
+        if form == "sparse":
+            swept = cuda_hals.sweep_sparse(matrix, found["W"], rule, found["H"], found["P"], found["Q"], 1, None)
+        else:
+            swept = cuda_hals.sweep_dense(dense, found["W"], rule, found["H"], found["P"], found["Q"], 1, None)
+        found["H"] = swept
 
+    def update():
+        RESIDENTS.bring_back([found["Q"]])
+        found["W"], _, _ = cuda_hals.sweep_products(found["P"], rule, found["W"], 1, None)
+
+    begun = Traffic(begin)
+    assert begun.uploads == {}
     first = Traffic(sweep)
-    both_orders = Counter(sizes("A", matrix.by_row)) + Counter(sizes("A", matrix.by_column))
-    of_rule = {"S": 4 * 5 * 5, "keep": rule.keep.nbytes, "step": rule.step.nbytes}
-    sums = {"P": P.nbytes, "Q": Q.nbytes}
-    assert first.uploads == both_orders | of_rule | sums | {"W": W.nbytes, "H": H.nbytes}
+    chunk = Counter(sizes("A", matrix.by_row)) + Counter(sizes("A", matrix.by_column))
+    if form == "dense":
+        chunk = {"A": dense.nbytes}
+    assert first.uploads == chunk | rule_bytes(rule) | {"W": W.nbytes, "H": H.nbytes}
     assert first.downloads == {"H": H.nbytes}
     # In the next epoch, the new H is on the device. Another chunk of the shard adds to the same P and Q.
     again = Traffic(sweep)
-    assert again.uploads == of_rule
+    assert again.uploads == rule_bytes(rule)
     assert again.downloads == {"H": H.nbytes}
-    if not cuda_products.has_cupy():
+    if form == "sparse" and not cuda_products.has_cupy():
         assert again.launches == {"sweep_block": 1, "multiply_rows": 1, "multiply_columns": 1}
     assert again.waits == {"H": 1}
-    # A part of P brings back all of it.
-    last = Traffic(lambda: RESIDENTS.bring_back([P[:4], P[4:], Q]))
-    assert last.downloads == sums
-    assert last.waits == {"P": 1, "Q": 1}
+    # The sums of shards wait on the device, and are added there.
+    shared = Traffic(lambda: cuda_sums.share_sums([found["P"], found["Q"]]))
+    assert shared.downloads == {}
+    # P never leaves the device, and the old W is there already.
+    last = Traffic(update)
+    assert last.uploads == rule_bytes(rule)
+    parts = 2 if config.ENABLE_CUDASIM else cuda_sums.PARTS
+    assert last.downloads == {"Q": 8 * 5 * 5, "W sums": 8 * (5 * 5 + parts), "W": W.nbytes}
+    assert last.waits == {"Q": 1, "W sums": 1, "W": 1}
+    # The next sweep finds the new W on the device.
+    begin()
+    assert Traffic(sweep).uploads == rule_bytes(rule)
 
 
-def test_a_sweep_of_products_uploads_them():
-    rng = np.random.default_rng(0)
-    R, H = rng.random((35, 5), np.float32), rng.random((35, 5), np.float32)
-    rule = hals.update_rule(np.eye(5), "separable", "W")
-    with few_threads(cuda_hals, THREADS=64), few_threads(cuda_products, BLOCKS=2):
-        found = Traffic(lambda: cuda_hals.sweep_rows(R, rule, H, np.zeros((5, 5)), 1, None))
-    of_rule = {"S": 4 * 5 * 5, "keep": rule.keep.nbytes, "step": rule.step.nbytes}
-    assert found.uploads == of_rule | {"R": R.nbytes, "H": H.nbytes, "Q": 8 * 5 * 5}
-    assert found.downloads == {"Q": 8 * 5 * 5, "H": H.nbytes}
-    assert found.waits == {"Q": 1, "H": 1}
-
-
+@pytest.mark.usefixtures("_few_threads_of_nmf")
 @pytest.mark.skipif(cuda_products.has_cupy(), reason="CuPy's products replace kernels")
 def test_the_three_phases_launch_two_kernels_per_tile():
     rng = np.random.default_rng(1)
     X, P = (rng.random((70, 7)).astype(np.float32) for _ in range(2))
     Q = (X.T @ X).astype(np.float32)
-    with few_threads(cuda_tiled, THREADS=64):
-        found = Traffic(lambda: cuda_tiled.update(X, P, Q, 3, True))
-    assert found.uploads == {"X": X.nbytes, "P": P.nbytes, "Q": Q.nbytes, "keep": 4 * 7}
-    assert found.downloads == {"X": X.nbytes}
-    # Cleared are the sums of squares, and the number of blocks that have arrived.
-    assert found.launches == {"clear": 2, "multiply": 3, "sweep_tile": 3}
-    assert found.waits == {"X": 1}
+    P = leave_on_device(upload(P, "P"), "P")
+    found = Traffic(lambda: cuda_tiled.sweep_columns(X, P, Q, 3, 1))
+    assert found.uploads == {"W": X.nbytes, "Q": Q.nbytes, "keep": 4 * 7}
+    parts = 2 if config.ENABLE_CUDASIM else cuda_sums.PARTS
+    assert found.downloads == {"W": X.nbytes, "W sums": 8 * (7 * 7 + parts)}
+    # Cleared are the sums of squares, the number of blocks that have arrived, and the Gram matrix. X and P are
+    # transposed, and X back.
+    kernels_of_tiles = {"multiply": 3, "sweep_tile": 3}
+    of_factor = {"clear": 3, "transpose": 3, "multiply_columns": 1, "multiply_and_add": 1}
+    assert found.launches == kernels_of_tiles | of_factor
+    assert found.waits == {"W sums": 1, "W": 1}
+
+
+@pytest.mark.usefixtures("_few_threads_of_nmf")
+@pytest.mark.parametrize("n_blocks", [1, 2])
+def test_epochs_of_nmf_upload_nothing_but_the_rules_of_updates_and_joined_blocks(n_blocks, tmp_path):
+    from corpusmill import NMF
+
+    corpus = write_topic_corpus(str(tmp_path), 2, words_per_topic=3, n_chunks=2, documents=4, length=8)
+    K, V, D, chunks = 3, corpus.n_words, corpus.n_documents, len(corpus.chunks)
+    model = NMF(K, max_iter=3, tol=0, device="cuda", n_blocks=n_blocks).fit(corpus)
+    rule = sum(rule_bytes(hals.update_rule(np.eye(K), "separable", "H"), K).values())
+    parts = 2 if config.ENABLE_CUDASIM else cuda_sums.PARTS
+    for row in model.history_[1:]:
+        # Several blocks are joined on the host for the sweeps of an epoch.
+        joined = 4 * K * V if n_blocks > 1 else 0
+        assert row["device_upload_bytes"] == (chunks + n_blocks) * rule + joined
+        gram = 8 * K * K
+        assert row["device_download_bytes"] == 4 * K * (D + V) + n_blocks * (2 * gram + 8 * parts)
 
 
 # --- Word2Vec ---

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from corpusmill.kernels.cuda.nmf import hals as nmf
 from corpusmill.kernels.cuda.nmf import products as nmf_products
+from corpusmill.kernels.cuda.nmf import sums as nmf_sums
 from corpusmill.kernels.cuda.nmf import tiled as nmf_tiled
 from corpusmill.kernels.cuda.residents import RESIDENTS
 from corpusmill.kernels.nmf import hals as cpu
@@ -18,8 +19,9 @@ from scipy import sparse
 
 @pytest.fixture(autouse=True)
 def _few_threads():
-    with few_threads(nmf, THREADS=64), few_threads(nmf_products, BLOCKS=2), few_threads(nmf_tiled, THREADS=64):
-        yield
+    with few_threads(nmf, THREADS=64), few_threads(nmf_products, BLOCKS=2, TILE=4):
+        with few_threads(nmf_tiled, THREADS=64), few_threads(nmf_sums, THREADS=32, PARTS=2, BLOCKS=2):
+            yield
 
 
 def small_case(dtype, D=35, V=9, K=5):
@@ -37,20 +39,23 @@ def test_half_an_epoch_equals_that_of_the_cpu(sweep, sweeps, block_rows, dtype):
     A, rows, W, old = small_case(dtype)
     S = W.T.astype(float) @ W
     rule, scratch = cpu.update_rule(S, sweep, "H", 0.01, 0.02, dtype), cpu.make_scratch(5, dtype)
-    expected, found = ((np.ones_like(W), np.ones((5, 5))) for _ in range(2))
+    expected, found, found_dense = ((np.ones_like(W), np.ones((5, 5))) for _ in range(3))
     enough = 2 * 5 * (block_rows + 1) * np.dtype(dtype).itemsize
     H = cpu.sweep_sparse(rows, W, rule, old, *expected, sweeps, scratch)
     with mock.patch.object(nmf, "shared_memory_limit", return_value=enough):
         found_H = nmf.sweep_sparse(rows, W, rule, old, *found, sweeps, scratch)
-        RESIDENTS.bring_back(found)
-        R, dense = A @ W, (old.copy(), np.ones((5, 5)))
-        inner = nmf.sweep_rows(R, rule, *dense, sweeps, scratch)
+        dense_H = nmf.sweep_dense(A.toarray(), W, rule, old, *found_dense, sweeps, scratch)
+        RESIDENTS.bring_back([*found, *found_dense])
+        R = A @ W
+        rows, gram, inner = nmf.sweep_products(R, rule, old, sweeps, scratch)
     np.testing.assert_allclose(found_H, H, atol=1e-5)
-    np.testing.assert_allclose(found[0], expected[0], atol=1e-5)
-    np.testing.assert_allclose(np.triu(found[1]), np.triu(expected[1]), atol=1e-5)
     assert np.abs(H - old).max() > 0.1
-    np.testing.assert_allclose(dense[0], H, atol=1e-5)
-    np.testing.assert_allclose(np.triu(dense[1]), np.triu(expected[1]), atol=1e-5)
+    np.testing.assert_allclose(dense_H, H, atol=1e-5)
+    for P, Q in (found, found_dense):
+        np.testing.assert_allclose(P, expected[0], atol=1e-5)
+        np.testing.assert_allclose(np.triu(Q), np.triu(expected[1]), atol=1e-5)
+    np.testing.assert_allclose(rows, H, atol=1e-5)
+    np.testing.assert_allclose(gram + 1, cpu.symmetric(expected[1]), atol=1e-5)
     np.testing.assert_allclose(inner, np.sum(R * H), rtol=1e-5)
 
 
@@ -65,10 +70,10 @@ def test_the_three_phases_equal_those_of_the_cpu(normalise):
     rng = np.random.default_rng(1)
     X, P = (rng.random((70, 7)).astype(np.float32) for _ in range(2))
     Q = (X.T @ X).astype(np.float32)
-    expected, found = X.copy(), X.copy()
-    cpu_tiled.update(expected, P, Q, 3, normalise)
-    nmf_tiled.update(found, P, Q, 3, normalise)
-    np.testing.assert_allclose(found, expected, atol=1e-5)
+    expected = cpu_tiled.sweep_columns(X, P, Q, 3, 2, normalise)
+    found = nmf_tiled.sweep_columns(X, P, Q, 3, 2, normalise)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
 
 
 @on_device
@@ -83,10 +88,26 @@ def test_too_many_components_are_refused():
 
 
 @on_device
-@pytest.mark.parametrize("order", ["separable", "paper"])
-def test_training_on_a_device_equals_training_on_the_cpu(order, tmp_path):
+@pytest.mark.parametrize(
+    "options",
+    [{"order": "separable"}, {"order": "paper"}, {"n_blocks": 2}, {"extrapolate": True, "n_blocks": 2}],
+    ids=str,
+)
+def test_training_on_a_device_equals_training_on_the_cpu(options, tmp_path):
     from corpusmill import NMF
 
     corpus = write_topic_corpus(str(tmp_path), 2, words_per_topic=3, n_chunks=2, documents=4, length=8)
-    found, expected = (NMF(3, max_iter=2, order=order, device=device).fit(corpus) for device in ("cuda", "cpu"))
+    found, expected = (NMF(3, max_iter=2, device=device, **options).fit(corpus) for device in ("cuda", "cpu"))
+    np.testing.assert_allclose(found.components_, expected.components_, atol=1e-5)
+
+
+@on_device
+def test_training_on_a_dense_matrix_and_continuing_it_equals_that_on_the_cpu(tmp_path):
+    from corpusmill import NMF
+
+    A = np.random.default_rng(2).random((12, 7)).astype(np.float32)
+    found, expected = (NMF(3, max_iter=2, device=device, random_state=1).fit(A) for device in ("cuda", "cpu"))
+    np.testing.assert_allclose(found.components_, expected.components_, atol=1e-5)
+    for model in (found, expected):
+        model.partial_fit(A[:5])
     np.testing.assert_allclose(found.components_, expected.components_, atol=1e-5)

@@ -1,0 +1,32 @@
+"""Sums of products over chunks and shards.
+
+kernels/cuda/nmf/sums.py has the same functions for arrays that stay on a CUDA device.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+
+def zero_sums(n_rows: int, gram_shape: tuple[int, ...], K: int, dtype: DTypeLike) -> tuple[np.ndarray, np.ndarray]:
+    """Return P (n_rows, K) and Q float64 of this shape before the first chunk of a shard."""
+    return np.zeros((n_rows, K), dtype), np.zeros(gram_shape)
+
+
+def add_sums(left: np.ndarray, right: np.ndarray, cause: str) -> np.ndarray:
+    """Return the sum of two arrays of one shape. ``cause`` names them in the ledger of a device."""
+    return left + right
+
+
+def share_sums(arrays: Iterable[np.ndarray]) -> None:
+    """Let other threads read sums that are complete. On the CPU there is nothing to do."""
+
+
+def gram_matrix(X: np.ndarray) -> np.ndarray:
+    """Return XᵀX (K, K) in float64, summed over groups of rows."""
+    total = np.zeros((X.shape[1], X.shape[1]))
+    for first in range(0, len(X), 1024):
+        rows = X[first : first + 1024]
+        total += rows.T @ rows
+    return total

@@ -118,6 +118,7 @@ def simulate() -> None:
     from corpusmill.kernels.cuda.lda import esca as lda
     from corpusmill.kernels.cuda.nmf import hals as nmf
     from corpusmill.kernels.cuda.nmf import products as nmf_products
+    from corpusmill.kernels.cuda.nmf import sums as nmf_sums
     from corpusmill.kernels.cuda.nmf import tiled as nmf_tiled
     from corpusmill.kernels.cuda.node2vec import walks
     from corpusmill.kernels.cuda.random_indexing import accumulate as random_indexing
@@ -130,7 +131,18 @@ def simulate() -> None:
 
     warnings.filterwarnings("ignore", "overflow encountered")  # NumPy warns, a device does not
     lda.WARPS = lda.BLOCKS = document_counts.WARPS = document_counts.BLOCKS = word_counts.BLOCKS = 1
-    nmf_products.BLOCKS = word2vec.BLOCKS = 1
-    with_threads = (document_counts, word_counts, nmf, nmf_tiled, random_indexing, passes, walks, word2vec, cells)
+    nmf_products.BLOCKS = nmf_sums.BLOCKS = nmf_sums.PARTS = word2vec.BLOCKS = 1
+    with_threads = (
+        document_counts,
+        word_counts,
+        nmf,
+        nmf_sums,
+        nmf_tiled,
+        random_indexing,
+        passes,
+        walks,
+        word2vec,
+        cells,
+    )
     for module in (*with_threads, vector_lengths):
         module.THREADS = 32

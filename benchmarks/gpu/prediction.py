@@ -122,7 +122,7 @@ def lda_epoch(tokens: float, documents: float, words: int, topics: int, chunk_to
 
 
 def nmf_epoch(rows: int, columns: int, entries: int, K: int) -> Iterator[Work]:
-    """FAST-HALS on sparse rows in one chunk."""
+    """FAST-HALS on sparse rows in one chunk. P, Q, W and H stay on the device; copied is what a commit writes."""
     factors = 4.0 * K * (rows + columns)
     gathered = 4.0 * K * entries
     yield Work(
@@ -138,10 +138,18 @@ def nmf_epoch(rows: int, columns: int, entries: int, K: int) -> Iterator[Work]:
         memory=4 * 4.0 * K * columns,
         shared=4.0 * K * K * columns * 2,
         flops=4.0 * K * K * columns,
-        launches=2,
+        # The sweep, the Gram matrix, and the inner product of P and W.
+        launches=3,
     )
+    yield from nmf_copies(rows, columns, K)
+
+
+def nmf_copies(rows: int, columns: int, K: int) -> Iterator[Work]:
+    """The copies of an epoch of NMF."""
     yield Work("H to the host", bus=4.0 * K * rows)
-    yield Work("P to the host and back, W to the host", bus=4 * 4.0 * K * columns)
+    yield Work("W to the host", bus=4.0 * K * columns)
+    # Both Gram matrices in float64, and back in float32, as rules of the updates.
+    yield Work("S and Q to the host and back", bus=(2 * 8.0 + 2 * 4.0) * K * K)
 
 
 def tiled_nmf_epoch(rows: int, columns: int, entries: int, K: int, T: int) -> Iterator[Work]:
@@ -150,9 +158,10 @@ def tiled_nmf_epoch(rows: int, columns: int, entries: int, K: int, T: int) -> It
     tiles = K / T
     yield Work(
         "products of tiles of W",
-        memory=tiles * 4.0 * K * columns + 3 * 4.0 * K * columns,
-        flops=2.0 * K * K * columns,
-        launches=tiles,
+        # W and P are transposed, and W back: three scattered writes in whole sectors. Then the Gram matrix and ⟨P, W⟩.
+        memory=tiles * 4.0 * K * columns + 3 * (4.0 + SECTOR) * K * columns + 3 * 4.0 * K * columns,
+        flops=4.0 * K * K * columns,
+        launches=tiles + 5,
     )
     yield Work(
         "phase 2 of W",
@@ -162,7 +171,7 @@ def tiled_nmf_epoch(rows: int, columns: int, entries: int, K: int, T: int) -> It
         launches=tiles,
         barriers=K,
     )
-    yield Work("W and P, both to the device, W to the host", bus=3 * 4.0 * K * columns)
+    yield from nmf_copies(rows, columns, K)
 
 
 def par_epoch(tokens: float, words: int, D: int, window: int, negative: int, chunk_tokens: float) -> Iterator[Work]:
@@ -181,8 +190,8 @@ def par_epoch(tokens: float, words: int, D: int, window: int, negative: int, chu
     yield Work(
         "repel",
         memory=tokens * row * 2 + tokens * negatives / 24 * row * 2,
-        # Three products. Five numbers are read for four additions.
-        shared=tokens * negatives * row * 3 * 1.25,
+        # Three products. The first reads five vectors for sixteen additions, and the others two.
+        shared=tokens * negatives * row * (1.25 + 2 * 0.5),
         flops=tokens * negatives * D * 6,
         atomics=tokens * D * (1 + negatives / 24),
         launches=chunks,
@@ -262,13 +271,23 @@ class Epoch(NamedTuple):
     amount: float  # of work
     unit: str
     parts: list[Work]
+    #: Longest time of the epoch that is wanted, in seconds, if there is a target.
+    target: float = 0.0
+    #: Share of the rate of shared memory that the first part should reach, if that is the target.
+    shared_target: float = 0.0
 
 
 EPOCHS = (
-    Epoch("LDA, K = 1,024", 1e9, "tokens", list(lda_epoch(1e9, 3e6, 100_000, 1024, 64e6))),
-    Epoch("LDA, K = 5,000", 1e9, "tokens", list(lda_epoch(1e9, 3e6, 100_000, 5000, 64e6))),
+    Epoch("LDA, K = 1,024", 1e9, "tokens", list(lda_epoch(1e9, 3e6, 100_000, 1024, 64e6)), target=1e9 / 1.5e9),
+    Epoch("LDA, K = 5,000", 1e9, "tokens", list(lda_epoch(1e9, 3e6, 100_000, 5000, 64e6)), target=1e9 / 1.8e9),
     Epoch("LDA, K = 20,000", 1e9, "tokens", list(lda_epoch(1e9, 3e6, 100_000, 20_000, 64e6))),
-    Epoch("NMF, K = 256, 20 Newsgroups", 1_018_191, "non-zeros", list(nmf_epoch(11_314, 26_214, 1_018_191, 256))),
+    Epoch(
+        "NMF, K = 256, 20 Newsgroups",
+        1_018_191,
+        "non-zeros",
+        list(nmf_epoch(11_314, 26_214, 1_018_191, 256)),
+        target=2e-3,
+    ),
     Epoch(
         "NMF in the papers' order, K = 256",
         1_018_191,
@@ -276,9 +295,15 @@ EPOCHS = (
         list(tiled_nmf_epoch(11_314, 26_214, 1_018_191, 256, 16)),
     ),
     Epoch("PAR-Word2Vec, D = 128", 8e8, "words", list(par_epoch(8e8, 500_000, 128, 5, 5, 64e6))),
-    Epoch("FULL-W2V, D = 128", 8e8, "words", list(word2vec_epoch(8e8, 500_000, 128, 5, 5, 64e6))),
+    Epoch("FULL-W2V, D = 128", 8e8, "words", list(word2vec_epoch(8e8, 500_000, 128, 5, 5, 64e6)), target=8e8 / 150e6),
     Epoch("Strata, D = 128, 16 blocks", 8e8, "words", list(strata_epoch(8e8, 500_000, 128, 4.9, 16, 200))),
-    Epoch("Random indexing, D = 2,048", 1e9, "tokens", list(random_indexing_epoch(1e9, 100_000, 2048, 5, 10))),
+    Epoch(
+        "Random indexing, D = 2,048",
+        1e9,
+        "tokens",
+        list(random_indexing_epoch(1e9, 100_000, 2048, 5, 10)),
+        shared_target=0.6,
+    ),
 )
 HEAD = ("memory GB", "shared GB", "GFLOP", "atomics G", "bus GB", "launches", "barriers", "batches", "ms", "limit")
 
@@ -308,4 +333,18 @@ def predict(session):
                 limit,
             )
         print(f"an epoch: {1e3 * total:,.1f} ms, {epoch.amount / total / 1e6:,.0f} million {epoch.unit} per second")
+        _print_target(epoch, total)
         session.figures[f"predict {epoch.name}"] = total
+
+
+def _print_target(epoch: Epoch, seconds: float) -> None:
+    """Print whether the predicted time meets the target of the epoch, if it has one."""
+    if epoch.target:
+        verdict = "met" if seconds <= epoch.target else "missed"
+        rate = epoch.amount / epoch.target / 1e6
+        print(f"target: {1e3 * epoch.target:,.1f} ms, {rate:,.0f} million {epoch.unit} per second: {verdict}")
+    if epoch.shared_target:
+        first = epoch.parts[0]
+        reached = first.shared / H200.shared / first.seconds(H200)[0]
+        verdict = "met" if reached >= epoch.shared_target else "missed"
+        print(f"target: {epoch.shared_target:.0%} of the rate of shared memory; {first.name}: {reached:.0%}: {verdict}")

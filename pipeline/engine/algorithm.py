@@ -139,6 +139,9 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
     waits_to_merge : bool
         Whether exact deltas wait until there are several for `merge_many`, in about as many bytes as their sum has. By
         default, two deltas are merged as soon as they are on the same worker.
+    merges_on_device : bool
+        Whether `merge` and `apply` take deltas whose contents are on the worker's CUDA device. Otherwise the engine
+        brings the deltas of each shard back to the host.
     sweep_share : float
         Share of the sweeps in the time of a step, for the display of progress. Cells take the rest; see `n_cells`.
     divergence_hint : str
@@ -189,6 +192,7 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
     held_share: ClassVar[float] = 0.0
     parallelism_hint: ClassVar[str] = "to use more, ingest with a smaller chunk_tokens"
     waits_to_merge: ClassVar[bool] = False
+    merges_on_device: ClassVar[bool] = False
     sweep_share: ClassVar[float] = 1
     divergence_hint: ClassVar[str] = "look for extreme numbers in the data and in the parameters"
     size_hint: ClassVar[str] = "cut the model with n_blocks"
@@ -216,14 +220,6 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
         Only a `GridAlgorithm` (engine/grid.py) has cells.
         """
         return 0
-
-    @property
-    def merges_on_device(self) -> bool:
-        """Whether `merge` and `apply` take deltas whose contents are on the worker's CUDA device. Used in a task.
-
-        By default they do not, and the engine brings each shard's deltas back to the host.
-        """
-        return False
 
     def blocks_of(self, range_index: int) -> range:
         """Return the blocks that belong to one of the ``n_ranges`` ranges."""

@@ -107,12 +107,14 @@ def describe_devices(algorithm: AnyAlgorithm, workers: Sequence[Capacity]) -> st
     """Return how many devices train, and how their deltas are merged; nothing if no worker has a device to use.
 
     Each worker has one device, where it keeps the state of its shards (``kernels/cuda/residents.py``). At the end of a
-    shard, its deltas are copied to the memory of the host. Workers fetch them from each other by the cluster's
-    protocol.
+    shard, its deltas are copied to the memory of the host, unless the algorithm merges them on the device. What other
+    workers need is always in the memory of the host. Workers fetch it from each other by the cluster's protocol.
     """
     devices = [worker for worker in workers if worker.device]
     if algorithm.device == "cpu" or not devices:
         return ""
+    if len(devices) == 1 and algorithm.merges_on_device:
+        return "1 device, where its deltas are merged"
     if len(devices) == 1:
         return "1 device; its deltas are merged in the memory of the host"
     protocols = " and ".join(sorted({worker.address.partition("://")[0] for worker in devices}))

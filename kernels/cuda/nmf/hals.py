@@ -32,7 +32,18 @@ from ...simd import tiles
 from ..arrays import Compiled, DeviceArray
 from ..jit import device, kernel
 from ..launch import launch, shared_memory_limit
-from ..memory import allocate, cached_copies, cached_copy, download, readable, resident, upload, zeros
+from ..memory import (
+    allocate,
+    cached_copies,
+    cached_copy,
+    download,
+    on_device,
+    readable,
+    resident,
+    upload_to_workspace,
+    workspace,
+    zeros,
+)
 from ..warp import WARP
 from .products import add_dense_product, add_gram, add_sparse_product
 from .sums import finish_factor
@@ -116,9 +127,11 @@ def sweep_products(
 
 
 def _no_rows(dtype: np.dtype[Any]) -> SparseRows:
-    """Return the rows for a sweep that takes products instead."""
-    rows = SparseRows(np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, dtype))
-    return cached_copies(rows, "no rows")
+    """Return the rows for a sweep that takes products instead: parts without elements of one small workspace."""
+    nothing = workspace("no rows", 1, np.int64)
+    on_host = np.zeros(0, np.int64)
+    rows = SparseRows(on_host, on_host, on_host)
+    return on_device(rows, indptr=nothing[:0], indices=nothing.view(np.int32)[:0], data=nothing.view(dtype)[:0])
 
 
 def _sweep(rows: SparseRows, X: DeviceArray, rule: UpdateRule, old: DeviceArray, new: DeviceArray, sweeps: int) -> None:
@@ -160,9 +173,9 @@ def _to_device_rule(rule: UpdateRule, K: int) -> DeviceRule:
     packed = rule.S.reshape(padded // tiles.ROWS, padded, tiles.ROWS)
     S = packed.transpose(0, 2, 1).reshape(padded, padded)[:K, :K]
     return DeviceRule(
-        S=upload(np.ascontiguousarray(S), "S"),
-        keep=upload(rule.keep, "keep"),
-        step=upload(rule.step, "step"),
+        S=upload_to_workspace(np.ascontiguousarray(S), "S"),
+        keep=upload_to_workspace(rule.keep, "keep"),
+        step=upload_to_workspace(rule.step, "step"),
         penalty=rule.penalty,
         floor=rule.floor,
     )

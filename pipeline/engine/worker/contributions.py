@@ -260,7 +260,8 @@ def sweep_shards(
     if reports and len(reports) < len(phase.shards):
         # Other workers have the other shards, so deltas travel.
         with _counting_device(next(iter(reports.values()))):
-            RESIDENTS.bring_back(array for _, deltas in pieces for delta in deltas for array in delta.values())
+            for _, deltas in pieces:
+                RESIDENTS.bring_back(array for delta in deltas for array in delta.values())
     return Contribution(key, address, reports, pieces, phase.job.algorithm.pack)
 
 

@@ -6,7 +6,7 @@ P = AᵀH and Q = HᵀH. They differ in how they solve for the rows.
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -213,6 +213,8 @@ class FrobeniusFactorization(Factorization):
 class Hals(FrobeniusFactorization):
     """FAST-HALS that sets each entry to its optimum while all others are fixed, as scikit-learn's solver "cd" does."""
 
+    merges_on_device: ClassVar[bool] = True
+
     def load_chunk(self, data: Corpus | Matrix, index: int, model: Model) -> PreparedRows:
         """Read a chunk in the form that is fastest where it is swept."""
         if runs_on_cuda(self.device):
@@ -221,11 +223,6 @@ class Hals(FrobeniusFactorization):
         if isinstance(rows, np.ndarray):
             return rows
         return SparseChunk(rows, self.n_rows, self.n_components)
-
-    @property
-    def merges_on_device(self) -> bool:
-        """Whether P and Q stay on a CUDA device until W is updated."""
-        return runs_on_cuda(self.device)
 
     def finish_shard(self, deltas: list[Arrays]) -> list[Arrays]:
         """Let other threads of the worker merge the sums."""

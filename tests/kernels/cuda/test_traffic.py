@@ -265,6 +265,7 @@ def test_an_epoch_of_nmf_copies_only_what_a_commit_writes(form):
     # In the next epoch, the new H is on the device. Another chunk of the shard adds to the same P and Q.
     again = Traffic(sweep)
     assert again.uploads == rule_bytes(rule)
+    assert again.allocations == {"H": 1}
     assert again.downloads == {"H": H.nbytes}
     if form == "sparse" and not cuda_products.has_cupy():
         assert again.launches == {"sweep_block": 1, "multiply_rows": 1, "multiply_columns": 1}

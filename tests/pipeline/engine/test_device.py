@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from corpusmill import LDA
+from corpusmill import LDA, NMF
 from corpusmill.io.stores.store import DataError
 from corpusmill.kernels import interfaces
 from corpusmill.kernels.errors import DeviceError
@@ -40,6 +40,7 @@ MODULES = {
     "lda.collapsed": interfaces.MiniBatchKernels,
     "lda.esca": interfaces.EscaKernels,
     "nmf.hals": interfaces.HalsKernels,
+    "nmf.sums": interfaces.FactorSums,
     "nmf.tiled": interfaces.TiledHalsKernels,
     "node2vec.walks": interfaces.WalkKernels,
     "random_indexing.accumulate": interfaces.RandomIndexingKernels,
@@ -149,6 +150,7 @@ def test_the_plan_says_how_the_deltas_of_devices_are_merged(corpus):
     ]
     assert describe_devices(algorithm, [without]) == ""
     assert describe_devices(LDA(5, device="cpu").algorithm(corpus), devices) == ""
+    assert describe_devices(NMF(5).algorithm(corpus), devices[:1]) == "1 device, where its deltas are merged"
     assert describe_devices(algorithm, [without, devices[0]]).startswith("1 device; its deltas")
     assert describe_devices(algorithm, [devices[1]] * 4) == (
         "4 devices, one per worker; their deltas are merged through the memory of the host, by ucx"

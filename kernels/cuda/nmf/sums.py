@@ -18,8 +18,6 @@ from ..launch import launch
 from ..memory import (
     allocate,
     clear,
-    copy_on_device,
-    derived,
     download,
     leave_on_device,
     readable,

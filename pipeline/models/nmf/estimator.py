@@ -296,8 +296,7 @@ class NMF(RestartedEstimator, TopicModel):
     def _device(self) -> str:
         most = MAX_ROW_BYTES_ON_DEVICE // np.dtype(self.dtype).itemsize
         if self.n_components > most:
-            reason = f"n_components={self.n_components} (more than {most:,} in {self.dtype})"
-            return resolve_device(self.device, False, reason)
+            return resolve_device(self.device, False, f"{self.n_components} components (over {most:,}, {self.dtype})")
         if self.convergence == "gradient":
             return resolve_device(self.device, False, "convergence 'gradient'")
         return resolve_device(self.device, self.solver == "hals", f"solver {self.solver!r}")

@@ -59,6 +59,10 @@ class StoreInMemory(Store):
         """Keep copies of a group of arrays."""
         _GROUPS.setdefault(self.url, {})[name] = {key: np.array(array, order="C") for key, array in arrays.items()}
 
+    def write_constant_arrays(self, name: str, arrays: Mapping[str, Any]) -> None:
+        """Keep a group of arrays, without copies of those that are contiguous. Nobody may change them afterwards."""
+        _GROUPS.setdefault(self.url, {})[name] = {key: np.asarray(array, order="C") for key, array in arrays.items()}
+
 
 def open_store(url: str) -> Store:
     """Open the store at a URL: one in memory if the URL begins with `PREFIX`."""

@@ -353,6 +353,10 @@ class Store:
             self.count("write", len(contents))
             self.fs.pipe(contents)
 
+    def write_constant_arrays(self, name: str, arrays: Mapping[str, Any]) -> None:
+        """Write arrays as `write_arrays` does. Nobody may change them afterwards, so a store in memory need not copy."""
+        self.write_arrays(name, arrays)
+
     def _write_group_folder(self, target: Path, arrays: Mapping[str, np.ndarray]) -> None:
         make_folder(target.parent)
         temporary = temporary_path(target)

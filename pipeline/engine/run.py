@@ -178,16 +178,16 @@ class RunStore:
         return unpack(self.store.read_arrays(f"{self.folder(step)}/blocks/{index:04d}"))
 
     def write_block(self, step: int, index: int, arrays: Arrays) -> None:
-        """Write one block of a step's model."""
-        self.store.write_arrays(f"{self.folder(step)}/blocks/{index:04d}", arrays)
+        """Write one block of a step's model. The arrays must not change afterwards."""
+        self.store.write_constant_arrays(f"{self.folder(step)}/blocks/{index:04d}", arrays)
 
     def state(self, step: int, chunk: int) -> Arrays:
         """Read a chunk's state as it was after a step."""
         return self.store.read_arrays(f"{self.folder(step)}/state/{chunk:06d}")
 
     def write_state(self, step: int, chunk: int, arrays: Arrays) -> None:
-        """Write a chunk's state."""
-        self.store.write_arrays(f"{self.folder(step)}/state/{chunk:06d}", arrays)
+        """Write a chunk's state. The arrays must not change afterwards."""
+        self.store.write_constant_arrays(f"{self.folder(step)}/state/{chunk:06d}", arrays)
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:

@@ -31,7 +31,7 @@ from .kullback_leibler import KullbackLeibler
 from .restarts import RestartedEstimator
 from .rows import blocks_of
 from .scoring import score_other_half
-from .side_by_side import SideBySide
+from .side_by_side import BLOCK_ARRAYS, SideBySide
 
 #: Bytes of a row of a factor that fits a block's shared memory on every CUDA device: 1,177 components in float32.
 MAX_ROW_BYTES_ON_DEVICE = 4708
@@ -325,7 +325,7 @@ class NMF(RestartedEstimator, TopicModel):
     def loaded(self) -> None:
         """Drop the arrays that only training needs."""
         model = self._fitted()
-        model.blocks = [{"W": block["W"]} for block in model.blocks]
+        model.blocks = [{name: block[name] for name in BLOCK_ARRAYS if name in block} for block in model.blocks]
 
     def merge_previous(self, previous: Fitted) -> None:
         """Add the rows of words that did not occur again."""

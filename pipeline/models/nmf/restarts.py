@@ -20,7 +20,7 @@ from ..base.saved import Fitted, SavedModel
 from ..base.text import TextEstimator
 from .factorization import Factorization
 from .frobenius import Hals
-from .side_by_side import MAX_COLUMNS, SideBySide, consecutive, last_errors, most_epochs, restart_history
+from .side_by_side import MAX_COLUMNS, SideBySide, columns_of_one, consecutive, last_errors, most_epochs, restart_history
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -138,13 +138,12 @@ class RestartedEstimator(TextEstimator):
         if everything is None:
             return []
         columns = everything.shared["restart_components"].tolist()
-        places = consecutive(columns)
         squares = consecutive([K * K for K in columns])
         found = []
         for member, seed in enumerate(everything.shared["restart_seeds"].tolist()):
             parameters = {"n_components": columns[member], "random_state": seed} | ONE
             model = type(self)(**self.get_params() | parameters)
-            model.model_ = _one_of(everything, member, places[member], squares[member])
+            model.model_ = _one_of(everything, columns, member, squares[member])
             model.history_ = restart_history(everything.shared, member)
             model.n_iter_ = len(model.history_)
             model.model_.metadata = everything.metadata | {"metrics": model.history_[-1:]}
@@ -229,10 +228,12 @@ class RestartedEstimator(TextEstimator):
         self.model_.metadata = model.metadata
 
 
-def _one_of(everything: Fitted, member: int, columns: slice, square: slice) -> Fitted:
-    """Return the model of one restart, given its columns of W and its numbers in S and Q."""
-    blocks = [{"W": np.ascontiguousarray(block["W"][:, columns])} for block in everything.blocks]
-    K = columns.stop - columns.start
+def _one_of(everything: Fitted, columns: Sequence[int], member: int, square: slice) -> Fitted:
+    """Return the model of one restart, given K of each restart and its numbers in S and Q."""
+    blocks = []
+    for block in everything.blocks:
+        blocks.append({"W": np.ascontiguousarray(columns_of_one(block, columns, member))})
+    K = columns[member]
     shared = {name: everything.shared[name][square].reshape(K, K) for name in ("S", "Q")}
     if "idf" in everything.shared:
         shared["idf"] = everything.shared["idf"]

@@ -11,9 +11,9 @@ packs the groups again. If a run is continued with more epochs, restarts that ha
 restarts that left early are computed again, so their factors then differ from those of a separate run.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import ClassVar
 
 import numpy as np
@@ -22,6 +22,7 @@ from ....io.stores.corpus import Corpus
 from ....io.stores.matrix import Matrix
 from ....io.stores.store import Arrays
 from ....kernels.nmf import hals as nmf
+from ....kernels.simd.aligned import join_rows
 from ...engine.algorithm import Address, Algorithm, MemoryEstimate, Metrics, Model, PreviousModel, SweepResult, add
 from ...engine.data import ChunkSize
 from .factorization import add_products, cut_sums, shard_sums
@@ -36,6 +37,8 @@ GROUP_COLUMNS = 64
 MAX_COLUMNS = 1024
 #: Errors that each restart reports, by name.
 MEASURES = ("error", "relative_error", "violation")
+#: Arrays of a block that a trained model keeps. Those after W are only in blocks of several restarts.
+BLOCK_ARRAYS = ("W", "restarts", "idle_W", "idle_restarts")
 
 
 def admit(columns: Sequence[int], active: Sequence[int], waiting: Iterable[int], max_columns: int) -> list[int]:
@@ -79,9 +82,10 @@ def most_epochs(columns: Sequence[int], max_columns: int, max_iter: int) -> int:
 class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
     """Restarts of coordinate descent, each with its own number of components and seed.
 
-    A block has W (rows, all columns), the restarts side by side. The state has H (D, active columns), and the numbers
-    of the ``restarts`` that these columns belong to. The shared arrays S and Q hold the matrices of all restarts, one
-    after the other.
+    A block has W (rows, active columns) of the ``restarts`` that the last epoch trained, side by side, and ``idle_W``
+    of the ``idle_restarts``, which have left or not begun. The state has H (D, active columns), and the numbers of the
+    ``restarts`` that these columns belong to. The shared arrays S and Q hold the matrices of all restarts, one after
+    the other.
     """
 
     name: ClassVar[str] = "nmf"
@@ -101,11 +105,6 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
         widest = max(self.columns)
         active = min(sum(self.columns), max(self.max_columns, widest))
         return min(active, max(GROUP_COLUMNS, widest))
-
-    @cached_property
-    def _places(self) -> list[slice]:
-        """The columns of each restart in W."""
-        return consecutive(self.columns)
 
     @cached_property
     def _squares(self) -> list[slice]:
@@ -139,7 +138,8 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
 
     def begin(self, data: Corpus | Matrix, block: int, previous: PreviousModel | None) -> Arrays:
         """Return a block of the first W of all restarts."""
-        return {"W": np.concatenate([member.begin(data, block, None)["W"] for member in self.members], axis=1)}
+        first = [member.begin(data, block, None)["W"] for member in self.members]
+        return self._block(admit(self.columns, [], range(len(first)), self.max_columns), first.__getitem__)
 
     def begin_shared(self, data: Corpus | Matrix, previous: PreviousModel | None) -> Arrays:
         """Return the weights of words, and which restarts begin."""
@@ -184,7 +184,7 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
         active = self._active(model.shared)
         places = consecutive([self.columns[member] for member in active])
         A = by_row(chunk)
-        W = model.joined("W")
+        W = self._active_rows_of_all_blocks(model, active)
         H = self._all_rows(active, state, A, W, model.shared, address)
         squares = consecutive([self.columns[member] ** 2 for member in active])
         P, Q = shard_sums((squares[-1].stop,), np.empty((len(W), places[-1].stop), W.dtype), deltas)
@@ -193,9 +193,8 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
         done = 0
         for group in groups(self.columns, active):
             where = slice(places[done].start, places[done + len(group) - 1].stop)
-            columns = [W[:, self._places[member]] for member in group]
             products = np.ascontiguousarray(P[:, where])
-            factor = np.concatenate(columns, axis=1)
+            factor = np.ascontiguousarray(W[:, where])
             grams = [Q[square] for square in squares[done : done + len(group)]]
             parts = self._parts(group, model.shared, factor, grams, scratches)
             nmf.sweep_side_by_side(chunk, factor, parts, H, where.start, products, self.members[0].sweeps)
@@ -224,7 +223,10 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
         """Return a new H (D, K) of all active restarts before the sweep."""
         if state is not None and state["restarts"].tolist() == active:
             return state["H"].copy()
-        parts = [self._rows(member, state, A, W[:, self._places[member]], shared, address) for member in active]
+        places = consecutive([self.columns[member] for member in active])
+        parts = []
+        for member, where in zip(active, places, strict=True):
+            parts.append(self._rows(member, state, A, W[:, where], shared, address))
         return np.concatenate(parts, axis=1)
 
     def _rows(
@@ -278,22 +280,54 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
     def apply(self, block: Arrays, delta: Arrays, shared: Arrays) -> tuple[Arrays, Arrays]:
         """Update a block of W of all active restarts."""
         active = self._active(shared)
-        W = block["W"].copy()
+        before = self._active_rows(block, active)
+        W = np.empty_like(before)
         totals: Arrays = {name: np.zeros_like(shared[name]) for name in ("S", "Q")}
         totals |= {name: np.zeros(len(self.members)) for name in ("explained", "violation")}
         columns = consecutive([self.columns[member] for member in active])
         squares = consecutive([self.columns[member] ** 2 for member in active])
         for member, where, square in zip(active, columns, squares, strict=True):
             K = self.columns[member]
-            own = {"W": np.ascontiguousarray(W[:, self._places[member]])}
+            own = {"W": np.ascontiguousarray(before[:, where])}
             products = {"P": np.ascontiguousarray(delta["P"][:, where]), "Q": delta["Q"][square].reshape(K, K)}
             kept, found = self.members[member].apply(own, products, {})
-            W[:, self._places[member]] = kept["W"]
+            W[:, where] = kept["W"]
             for name in ("S", "Q"):
                 totals[name][self._squares[member]] = found[name].ravel()
             totals["explained"][member] = found["explained"]
             totals["violation"][member] = found.get("violation", 0.0)
-        return {"W": W}, totals
+        if restarts_of(block, self.columns) != active:
+            block = self._block(active, partial(self._rows_of_one, block))
+        # The same arrays of idle restarts as before: they are large, and a copy per epoch would take time.
+        return block | {"W": W}, totals
+
+    # --- the columns of W ---
+
+    def _block(self, active: list[int], rows_of_one: Callable[[int], np.ndarray]) -> Arrays:
+        """Return a block in which these restarts are active. ``rows_of_one`` returns the W (rows, K) of a restart."""
+        idle = [member for member in range(len(self.members)) if member not in active]
+        found: Arrays = {"W": np.concatenate([rows_of_one(member) for member in active], axis=1)}
+        found["restarts"] = np.array(active, np.int64)
+        found["idle_restarts"] = np.array(idle, np.int64)
+        # The columns of no restart come first, because NumPy cannot join nothing.
+        found["idle_W"] = np.concatenate([found["W"][:, :0], *(rows_of_one(member) for member in idle)], axis=1)
+        return found
+
+    def _active_rows_of_all_blocks(self, model: Model, active: list[int]) -> np.ndarray:
+        """Return W (V, columns) of the active restarts side by side."""
+        if restarts_of(model.block(0), self.columns) == active:
+            return model.joined("W")
+        return join_rows([self._active_rows(model.block(block), active) for block in range(self.n_blocks)])
+
+    def _active_rows(self, block: Arrays, active: list[int]) -> np.ndarray:
+        """Return W (rows, columns) of the active restarts side by side, without a copy if they are those of the block."""
+        if restarts_of(block, self.columns) == active:
+            return block["W"]
+        return np.concatenate([self._rows_of_one(block, member) for member in active], axis=1)
+
+    def _rows_of_one(self, block: Arrays, member: int) -> np.ndarray:
+        """Return the W (rows, K) of one restart as a view."""
+        return columns_of_one(block, self.columns, member)
 
     def reduce_shared(self, shared: Arrays, totals: Arrays, sums: Arrays) -> tuple[Arrays, Metrics]:
         """Record the errors of all active restarts; let those that have finished leave, and others begin."""
@@ -362,6 +396,25 @@ def restart_history(shared: Arrays, member: int, epochs: Iterable[int] | None = 
         measured = {name: float(shared[name][member, epoch]) for name in measures}
         rows.append({"step": epoch + 1, "epoch": epoch + 1} | measured)
     return rows
+
+
+def restarts_of(block: Arrays, columns: Sequence[int]) -> list[int]:
+    """Return the restarts whose columns the array W of a block has. ``columns`` has K of each restart."""
+    if "restarts" not in block:
+        # In runs of earlier versions, W has the columns of all restarts.
+        return list(range(len(columns)))
+    return block["restarts"].tolist()
+
+
+def columns_of_one(block: Arrays, columns: Sequence[int], member: int) -> np.ndarray:
+    """Return the W (rows, K) of one restart in a block, as a view. ``columns`` has K of each restart."""
+    restarts = restarts_of(block, columns)
+    W = block["W"]
+    if member not in restarts:
+        restarts = block["idle_restarts"].tolist()
+        W = block["idle_W"]
+    places = consecutive([columns[other] for other in restarts])
+    return W[:, places[restarts.index(member)]]
 
 
 def consecutive(sizes: Sequence[int]) -> list[slice]:

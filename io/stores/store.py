@@ -354,7 +354,7 @@ class Store:
             self.fs.pipe(contents)
 
     def write_constant_arrays(self, name: str, arrays: Mapping[str, Any]) -> None:
-        """Write arrays as `write_arrays` does. Nobody may change them afterwards, so a store in memory need not copy."""
+        """Write arrays that never change afterwards, as `write_arrays` does. A store in memory need not copy them."""
         self.write_arrays(name, arrays)
 
     def _write_group_folder(self, target: Path, arrays: Mapping[str, np.ndarray]) -> None:

@@ -16,8 +16,9 @@ PLANNED_SHARE = 0.7
 PROCESS_BYTES = 320 << 20
 #: Share of the memory that tasks leave, for buffers.
 BUFFERS_SHARE = 0.25
-#: Maximum number of bytes of a run that is kept in memory, and the part of the memory limit that it may occupy.
-IN_MEMORY_BYTES = 128 << 20
+#: Maximum number of bytes of a run that is kept in memory, and the part of the memory limit that it may occupy. Nobody
+#: resumes such a run, so files would only cost time.
+IN_MEMORY_BYTES = 512 << 20
 IN_MEMORY_SHARE = 1 / 16
 #: Stands for the memory of a worker without a limit.
 UNLIMITED = 1 << 62

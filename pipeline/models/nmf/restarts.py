@@ -20,7 +20,15 @@ from ..base.saved import Fitted, SavedModel
 from ..base.text import TextEstimator
 from .factorization import Factorization
 from .frobenius import Hals
-from .side_by_side import MAX_COLUMNS, SideBySide, columns_of_one, consecutive, last_errors, most_epochs, restart_history
+from .side_by_side import (
+    MAX_COLUMNS,
+    SideBySide,
+    columns_of_one,
+    consecutive,
+    last_errors,
+    most_epochs,
+    restart_history,
+)
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -320,7 +320,7 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
         return join_rows([self._active_rows(model.block(block), active) for block in range(self.n_blocks)])
 
     def _active_rows(self, block: Arrays, active: list[int]) -> np.ndarray:
-        """Return W (rows, columns) of the active restarts side by side, without a copy if they are those of the block."""
+        """Return W (rows, columns) of the active restarts side by side. If the block has just these, it is no copy."""
         if restarts_of(block, self.columns) == active:
             return block["W"]
         return np.concatenate([self._rows_of_one(block, member) for member in active], axis=1)

@@ -28,6 +28,19 @@ def test_files_and_arrays_are_found_below_their_folder_until_it_is_deleted():
     assert not open_store(url).exists("epochs")
 
 
+def test_constant_arrays_are_copied_only_when_they_are_read():
+    with url_in_memory() as url:
+        store = open_store(url)
+        given = np.zeros(3)
+        store.write_constant_arrays("a", {"x": given, "transposed": np.arange(6).reshape(2, 3).T})
+        store.read_arrays("a")["x"][:] = 2
+        assert given.tolist() == [0, 0, 0]
+        # Nobody may do this. It shows that no copy was made.
+        given += 1
+        assert store.read_arrays("a")["x"].tolist() == [1, 1, 1]
+        assert store.read_arrays("a")["transposed"].flags.c_contiguous
+
+
 def test_arrays_are_copied_when_they_are_written_and_read():
     with url_in_memory() as url:
         store = open_store(url)

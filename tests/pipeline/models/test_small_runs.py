@@ -42,6 +42,12 @@ def _only_for_data(make, seen):
     return note
 
 
+def test_a_hundred_restarts_on_a_usual_number_of_cells_stay_in_memory(tmp_path):
+    cells = scipy.sparse.random(5000, 2000, 1e-4, "csr", np.float32, random_state=0)
+    matrix = write_matrix(tmp_path / "matrix", cells)
+    assert fits_in_memory(NMF(20, restarts=100).algorithm(matrix), matrix, Synchronous())
+
+
 def test_large_runs_and_runs_on_a_cluster_do_not_stay_in_memory(tmp_path, cluster_of):
     matrix = write_matrix(tmp_path / "matrix", COUNTS)
     small = NMF(3).algorithm(matrix)

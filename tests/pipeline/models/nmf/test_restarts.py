@@ -1,5 +1,7 @@
 """Restarts that are trained side by side equal separate runs, and finish, begin and resume on their own."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -75,6 +77,33 @@ def test_an_interrupted_training_of_restarts_continues_to_the_same_factors(tmp_p
     # The rows of the factor H of restarts that have left are not kept.
     last = RunStore(run)
     assert last.state(last.step, 0)["H"].shape[1] < sum(K for K, _ in RUNS)
+
+
+def test_a_run_whose_blocks_have_the_columns_of_all_restarts_side_by_side_continues(tmp_path):
+    matrix = write_matrix(tmp_path / "matrix", cells())
+    expected = small().fit_restarts(matrix, RUNS, max_columns=80)
+    run = str(tmp_path / "run")
+    with pytest.raises(KeyboardInterrupt):
+        small().fit_restarts(matrix, RUNS, run=run, max_columns=80, callbacks=[interrupt_after(2)])
+    stored = RunStore(run)
+    block = stored.block(2, 0)
+    assert block["W"].shape[1] + block["idle_W"].shape[1] == sum(K for K, _ in RUNS)
+    # The first restarts are active, so their columns come first in both layouts.
+    stored.write_block(2, 0, {"W": np.concatenate([block["W"], block["idle_W"]], axis=1)})
+    for model, separate in zip(small().fit_restarts(matrix, RUNS, run=run, max_columns=80), expected, strict=True):
+        assert_same(model, separate)
+
+
+def test_an_epoch_does_not_copy_the_columns_of_idle_restarts(tmp_path):
+    matrix = write_matrix(tmp_path / "matrix", cells())
+    algorithm = small(restarts=3, n_components=5).algorithm(matrix)
+    algorithm = replace(algorithm, max_columns=10)
+    block = algorithm.begin(matrix, 0, None)
+    assert block["idle_restarts"].tolist() == [2]
+    delta = {"P": np.ones((40, 10), np.float32), "Q": np.ones(50)}
+    after, _ = algorithm.apply(block, delta, algorithm.begin_shared(matrix, None))
+    assert after["idle_W"] is block["idle_W"]
+    assert after["W"] is not block["W"]
 
 
 def test_a_run_of_restarts_continues_with_more_epochs(tmp_path):

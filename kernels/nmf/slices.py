@@ -109,7 +109,10 @@ def _pair_up(
     slices, and ``at`` (n,) to the place of the first entry of each segment. Returns the new numbers.
     """
     n = len(counts)
-    places = np.zeros(counts.max() + 2, np.int64)
+    most = np.int64(0)
+    for count in counts:
+        most = max(most, count)
+    places = np.zeros(most + 2, np.int64)
     for count in counts:
         places[count + 1] += 1
     for count in range(1, len(places)):
@@ -165,8 +168,9 @@ def _slice_rows(A: SparseRows, n_columns: int, tile: int, block: int) -> SliceAr
     positions = np.empty(most_entries, np.uint16)
     data = np.empty(most_entries, A.data.dtype)
     at = np.empty((n_tiles, block), np.int64)
-    slices = 0
-    entries = 0
+    # Of this type from the start, because Numba would compile `_pair_up` once more for a constant 0.
+    slices = np.int64(0)
+    entries = np.int64(0)
     for b in range(n_blocks):
         start = b * block
         stop = min(start + block, n_rows)
@@ -202,8 +206,9 @@ def _slice_columns(A: SparseRows, n_columns: int, tile: int) -> SliceArrays:
     positions = np.empty(most_entries, np.uint16)
     data = np.empty(most_entries, A.data.dtype)
     at = np.empty(n_columns, np.int64)
-    slices = 0
-    entries = 0
+    # Of this type from the start, because Numba would compile `_pair_up` once more for a constant 0.
+    slices = np.int64(0)
+    entries = np.int64(0)
     for t in range(n_tiles):
         start = t * tile
         stop = min(start + tile, n_rows)
@@ -211,7 +216,7 @@ def _slice_columns(A: SparseRows, n_columns: int, tile: int) -> SliceArrays:
         for j in range(A.indptr[start], A.indptr[stop]):
             counts[A.indices[j]] += 1
         before = slices
-        slices, entries = _pair_up(counts, 0, slices, entries, rows, begin, at)
+        slices, entries = _pair_up(counts, np.int64(0), slices, entries, rows, begin, at)
         first[t + 1] = slices
         _fill_up(before, slices, rows, begin, tile, positions, data)
         for i in range(start, stop):

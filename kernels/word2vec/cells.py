@@ -136,11 +136,13 @@ def train_cell(W_in: np.ndarray, W_out: np.ndarray, pairs: np.ndarray, table: np
     space = empty_workspace(RUNS, SHARED, W_in.shape[1])
     batch = empty_small_batch(RUNS, RUNS * RUN, SHARED)
     next_batch = empty_small_batch(RUNS, RUNS * RUN, SHARED)
-    done = 0
+    # Numba would compile the kernels called here once more for a constant 0.
+    zero = np.int64(0)
+    done = zero
     for h in range(0, len(heavy), 2):
         done = _train_heavy(W_in, W_out, pairs, (heavy[h], heavy[h + 1]), table, options, limits, done, batch, g)
     order = Order(pairs, runs[:n_runs], stride_of(n_runs), np.zeros(len(W_in), np.uint8))
-    B, k, at = _fill_batch(order, 0, 0, limits, options, table, batch, W_in)
+    B, k, at = _fill_batch(order, zero, zero, limits, options, table, batch, W_in)
     while B:
         # The next batch is filled in advance, because its rows are prefetched during this one.
         next_B, k, at = _fill_batch(order, k, at, limits, options, table, next_batch, W_in)

@@ -57,12 +57,13 @@ def split_pairs(
     keys = (subsampling_key, windows_key)
     codes, spans, bounds, sizes = _thin(ptr, passes, words, places, keep, window, keys, n_blocks)
     first_rows = _first_rows(places, n_blocks)
-    pairs = np.empty(sizes.sum(), np.uint32)
+    starts, most_pairs = _starts(sizes)
+    pairs = np.empty(starts[-1], np.uint32)
     counts = np.zeros((n_passes, n_blocks, n_blocks), np.int64)
     ends = np.zeros(n_blocks, np.int64)
     # The copy of a window writes whole vectors, so it may write LANES numbers too many.
-    contexts = np.empty(sizes.max() + LANES, np.uint32)
-    totals = np.empty(np.diff(first_rows).max(), np.int64)
+    contexts = np.empty(most_pairs + LANES, np.uint32)
+    totals = np.empty(_most_rows(first_rows), np.int64)
     for p in range(n_passes):
         row_ends, entries = _sort_by_row(codes, spans, bounds[p], bounds[p + 1], first_rows)
         for i in range(n_blocks):
@@ -70,7 +71,7 @@ def split_pairs(
             _windows(codes, entries, row_ends, first, last, contexts, totals)
             for r in range(sizes[i, p]):
                 counts[p, i, np.int64(contexts[r] >> SHIFT)] += 1
-            done = sizes[:i].sum() + sizes[i, :p].sum()
+            done = starts[i * n_passes + p]
             for j in range(n_blocks):
                 ends[j] = done
                 done += counts[p, i, j]
@@ -136,6 +137,33 @@ def _first_rows(places: np.ndarray, n_blocks: int) -> np.ndarray:
     for block in range(n_blocks):
         first_rows[block + 1] += first_rows[block]
     return first_rows
+
+
+@kernel
+def _starts(sizes: np.ndarray) -> tuple[np.ndarray, int]:
+    """Return where the pairs of each row block and pass begin, for ``sizes`` (P, passes) int64, and the largest size.
+
+    The starts are (P * passes + 1,) int64; the last one is the number of all pairs. Loops, because Numba takes seconds
+    to compile NumPy's sums and differences for the first time.
+    """
+    n_blocks, n_passes = sizes.shape
+    starts = np.zeros(n_blocks * n_passes + 1, np.int64)
+    most = np.int64(0)
+    for i in range(n_blocks):
+        for p in range(n_passes):
+            at = i * n_passes + p
+            starts[at + 1] = starts[at] + sizes[i, p]
+            most = max(most, sizes[i, p])
+    return starts, most
+
+
+@kernel
+def _most_rows(first_rows: np.ndarray) -> int:
+    """Return the number of rows of the largest block."""
+    most = np.int64(0)
+    for block in range(len(first_rows) - 1):
+        most = max(most, first_rows[block + 1] - first_rows[block])
+    return most
 
 
 @kernel

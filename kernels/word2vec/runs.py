@@ -26,7 +26,8 @@ def find_runs(pairs: np.ndarray, runs: np.ndarray, size: int) -> tuple[int, np.n
 
     ``runs`` (n,) int64 is written. Heavy centres have no runs; their bounds are first and last + 1 pairs.
     """
-    n_runs = 0
+    # Numba would compile `_remove_heavy` once more for a constant 0.
+    n_runs = np.int64(0)
     first = 0
     for last in range(1, len(pairs) + 1):
         if last == len(pairs) or pairs[last] >> SHIFT != pairs[first] >> SHIFT:

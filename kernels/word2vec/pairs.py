@@ -140,7 +140,7 @@ def _first_rows(places: np.ndarray, n_blocks: int) -> np.ndarray:
 
 
 @kernel
-def _starts(sizes: np.ndarray) -> tuple[np.ndarray, int]:
+def _starts(sizes: np.ndarray) -> tuple[np.ndarray, np.int64]:
     """Return where the pairs of each row block and pass begin, for ``sizes`` (P, passes) int64, and the largest size.
 
     The starts are (P * passes + 1,) int64; the last one is the number of all pairs. Loops, because Numba takes seconds
@@ -158,7 +158,7 @@ def _starts(sizes: np.ndarray) -> tuple[np.ndarray, int]:
 
 
 @kernel
-def _most_rows(first_rows: np.ndarray) -> int:
+def _most_rows(first_rows: np.ndarray) -> np.int64:
     """Return the number of rows of the largest block."""
     most = np.int64(0)
     for block in range(len(first_rows) - 1):

@@ -148,7 +148,7 @@ def measure(algorithm, data):
         prepare=clock.seconds["prepare"],
         apply=apply_seconds,
         cells=cells,
-        pair_bytes=sum(delta["pairs"].nbytes for delta in deltas),
+        pair_bytes=sum(array.nbytes for delta in deltas for name, array in delta.items() if name.startswith("pairs")),
         column_bytes=float(np.mean([block["W_out"].nbytes for block in model.blocks])),
     )
 

@@ -115,11 +115,7 @@ class NMFConfig(Section):
     )
     weighting: Literal["counts", "tfidf"] = Field("counts", description="Entries of the matrix made from a corpus")
     dtype: Literal["float32", "float64"] = Field("float32", description="Floating-point type of the factors")
-    n_blocks: PositiveInt | None = Field(
-        None,
-        description="Number of blocks that the factor of the words is split into, which workers update independently. "
-        "null means one for a factor of less than 8 MiB, and more for a larger one",
-    )
+    n_blocks: Blocks = 1
     restarts: PositiveInt = Field(
         1,
         description="Number of factorisations that are trained side by side, with consecutive seeds from random_state. "
@@ -141,7 +137,7 @@ class NMFConfig(Section):
                 f"restart_components is {numbers}: give different numbers, with n_components, {self.n_components}"
             )
         has_restarts = self.restarts > 1 or len(numbers) > 1
-        if self.order == "paper" and (self.n_blocks or 1) > 1:
+        if self.order == "paper" and self.n_blocks > 1:
             raise ValueError("order='paper' updates all rows of W together: set n_blocks to 1")
         if self.beta_loss == "kullback-leibler" and self.solver != "mu":
             raise ValueError("beta_loss='kullback-leibler' needs solver='mu'")

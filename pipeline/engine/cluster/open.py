@@ -3,6 +3,7 @@
 import contextlib
 import inspect
 import ssl
+import warnings
 from collections.abc import Callable, Iterator
 from importlib import resources
 from typing import Any, TypeVar
@@ -113,7 +114,7 @@ def closing_patiently(resource: contextlib.AbstractContextManager[Opened]) -> It
     """Open a cluster or client, and close it at the end.
 
     Closing a cluster takes at most CLOSE_SECONDS: it would wait without end for a job that never starts, or for a
-    worker that never answers. A timeout of closing is ignored, because all work is done.
+    worker that never answers. A timeout of closing raises no error, because all work is done.
     """
     entered = resource.__enter__()
     try:
@@ -123,9 +124,17 @@ def closing_patiently(resource: contextlib.AbstractContextManager[Opened]) -> It
         # RuntimeError.
         with contextlib.suppress(TimeoutError, RuntimeError):
             if isinstance(resource, Cluster):
-                resource.close(timeout=CLOSE_SECONDS)
+                _close_cluster(resource)
             else:
                 resource.__exit__(None, None, None)
+
+
+def _close_cluster(cluster: Cluster) -> None:
+    """Close a cluster that this process started, and warn if that takes too long."""
+    try:
+        cluster.close(timeout=CLOSE_SECONDS)
+    except TimeoutError:
+        warnings.warn("the cluster did not close in time: check that its workers and jobs have ended", stacklevel=2)
 
 
 def _connected(target: Options) -> Client:

@@ -165,29 +165,33 @@ class StoredModel:
             return self.block(0)[name]
 
         def join() -> np.ndarray:
-            return join_rows([self.block(index)[name] for index in range(n_blocks)])
+            return join_rows([self._cached(ModelPart("block", index))[name] for index in range(n_blocks)])
 
         key = (self._job.training, "joined", name)
-        return CACHE.load(
-            key,
-            join,
-            version=self._step,
-            size=lambda array: array.nbytes,
-            budget=self._job.cache_bytes,
-            for_every_chunk=True,
-        )
-
-    def _load(self, part: ModelPart) -> Arrays:
-        key = (self._job.training, *part)
         with self._watch.reading():
             return CACHE.load(
                 key,
-                lambda: self._read(part),
+                join,
                 version=self._step,
-                size=nbytes,
+                size=lambda array: array.nbytes,
                 budget=self._job.cache_bytes,
                 for_every_chunk=True,
             )
+
+    def _load(self, part: ModelPart) -> Arrays:
+        with self._watch.reading():
+            return self._cached(part)
+
+    def _cached(self, part: ModelPart) -> Arrays:
+        """Return a part from the cache, or read it."""
+        return CACHE.load(
+            (self._job.training, *part),
+            lambda: self._read(part),
+            version=self._step,
+            size=nbytes,
+            budget=self._job.cache_bytes,
+            for_every_chunk=True,
+        )
 
 
 def write_shared(job: Job, step: int, arrays: Arrays) -> None:

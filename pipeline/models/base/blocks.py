@@ -6,22 +6,6 @@ are never more blocks than rows.
 
 import numpy as np
 
-#: Bytes of the rows of a block at least, if the number of blocks is not given. An update on several workers saves less
-#: time for smaller blocks than the tasks and files of more blocks cost.
-DEFAULT_BLOCK_BYTES = 4 << 20
-#: Number of blocks at most, if it is not given.
-MAX_DEFAULT_BLOCKS = 64
-
-
-def default_blocks(n_bytes: int) -> int:
-    """Return the number of blocks for a model of this size, so that workers can share the update.
-
-    It is a power of two, so that two, four or eight workers have equal shares. It does not depend on the cluster,
-    because the rounding of sums over blocks depends on their number.
-    """
-    most = max(1, min(n_bytes // DEFAULT_BLOCK_BYTES, MAX_DEFAULT_BLOCKS))
-    return 1 << (most.bit_length() - 1)
-
 
 def equal_blocks(n_rows: int, n_blocks: int) -> tuple[int, ...]:
     """Return the bounds of blocks with about the same number of rows."""

@@ -19,7 +19,7 @@ from ...engine.algorithm import Address, add
 from ...engine.device import resolve_device
 from ...ingest.ingest import corpus_from
 from ...topics import Topic
-from ..base.blocks import default_blocks, equal_blocks
+from ..base.blocks import equal_blocks
 from ..base.document_completion import select_tokens, split_mask
 from ..base.inputs import DataLike, InputMatrix, check_is_path, is_matrix, read_documents, read_matrix
 from ..base.saved import Fitted, SavedModel
@@ -94,9 +94,9 @@ class NMF(RestartedEstimator, TopicModel):
         What the entries are if the data is a corpus. Rows of tf-idf weights have length 1.
     dtype : {"float32", "float64"}, default="float32"
         Type of the factors.
-    n_blocks : int or None, default=None
-        Number of blocks of W's rows, which workers update independently. None takes one for a W of less than 8 MiB, and
-        more for a larger one, so that workers share the update. Results for different numbers differ by rounding.
+    n_blocks : int, default=1
+        Number of blocks of W's rows, which workers update independently. Several workers are faster with several
+        blocks if W is large. Results for different numbers differ by rounding.
     restarts : int, default=1
         Number of factorisations that are trained side by side, with the seeds ``random_state``, ``random_state + 1``
         and so on. The model is the one with the lowest error. See `fit_restarts`.
@@ -176,7 +176,7 @@ class NMF(RestartedEstimator, TopicModel):
         extrapolate: bool = False,
         weighting: str = "counts",
         dtype: str = "float32",
-        n_blocks: int | None = None,
+        n_blocks: int = 1,
         restarts: int = 1,
         restart_components: Sequence[int] | None = None,
         random_state: int | None = 0,
@@ -266,16 +266,10 @@ class NMF(RestartedEstimator, TopicModel):
             weighting=self.weighting if isinstance(data, Corpus) else "counts",
             tol=self.tol,
             seed=self.seed_number(),
-            bounds=equal_blocks(V, self._number_of_blocks(V)),
+            bounds=equal_blocks(V, self.n_blocks),
             continues=previous is not None,
             device=self._device(),
         )
-
-    def _number_of_blocks(self, n_rows: int) -> int:
-        # The updates of the order "paper" normalise whole columns of W.
-        if self.n_blocks is not None or self.order == "paper":
-            return self.n_blocks or 1
-        return default_blocks(n_rows * self.n_components * np.dtype(self.dtype).itemsize)
 
     def _for_rows(self, n_rows: int, n_documents: int) -> Factorization:
         """Return the algorithm of this loss and solver, for a W with ``n_rows`` rows in one block."""

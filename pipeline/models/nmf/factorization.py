@@ -60,7 +60,8 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
         copies_of_W = 1 if self.n_blocks == 1 else 2
         if self.continues:
             copies_of_W += 1
-        gram = 16 * self.n_components**2
+        # Blocks share the Q of a sweep, but each has its own once the sums of two shards are merged.
+        gram = 8 * (1 + self.n_blocks) * self.n_components**2
         return MemoryEstimate(
             # The chunk by row and by column, or by row and in slices.
             data=(24 + 2 * item) * chunk.tokens + 16 * chunk.documents,

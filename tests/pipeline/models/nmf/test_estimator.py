@@ -108,18 +108,6 @@ def test_chunks_and_blocks_change_nothing_but_rounding(tmp_path):
     np.testing.assert_allclose(cut.components_, whole.components_, rtol=1e-6, atol=1e-9)
 
 
-def test_the_default_number_of_blocks_follows_from_the_size_of_the_factor(tmp_path):
-    n_columns = 1 << 16
-    matrix = write_matrix(str(tmp_path / "m"), scipy.sparse.random(3, n_columns, 0.001, "csr", random_state=0))
-    found = [NMF(K).algorithm(matrix).n_blocks for K in (16, 31, 32, 63, 64)]
-    # 32 columns of 65,536 float32 take 8 MiB.
-    assert found == [1, 1, 2, 2, 4]
-    assert NMF(16, dtype="float64").algorithm(matrix).n_blocks == 2
-    assert NMF(64, order="paper").algorithm(matrix).n_blocks == 1
-    assert NMF(64, n_blocks=1).algorithm(matrix).n_blocks == 1
-    assert NMF(10_000).algorithm(matrix).n_blocks == 64
-
-
 def test_deltas_that_are_added_in_place_have_the_same_bits_in_all_blocks(tmp_path):
     algorithm = small(n_blocks=3).algorithm(write_matrix(str(tmp_path / "m"), sums_of_parts(), "float64"))
     rng = np.random.default_rng(0)

@@ -148,9 +148,14 @@ def measure(algorithm, data):
         prepare=clock.seconds["prepare"],
         apply=apply_seconds,
         cells=cells,
-        pair_bytes=sum(array.nbytes for delta in deltas for name, array in delta.items() if name.startswith("pairs")),
+        pair_bytes=sum(pair_bytes(delta) for delta in deltas),
         column_bytes=float(np.mean([block["W_out"].nbytes for block in model.blocks])),
     )
+
+
+def pair_bytes(delta):
+    """Return the bytes of the pairs in a delta."""
+    return sum(array.nbytes for name, array in delta.items() if name.startswith("pairs"))
 
 
 class Clock:

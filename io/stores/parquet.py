@@ -4,8 +4,9 @@ Arrow's threads may still hold Python objects when the interpreter exits, which 
 this happened to one of ten short processes (https://github.com/apache/arrow/issues/34314).
 """
 
+import contextlib
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -15,15 +16,28 @@ import pyarrow.parquet as pq
 DAMAGED = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, UnicodeDecodeError)
 
 
+@contextlib.contextmanager
+def _opened(source: Any) -> Iterator[pq.ParquetFile]:
+    """Open a Parquet file and compare its checksums. OSError from a damaged file becomes ArrowInvalid."""
+    try:
+        with pq.ParquetFile(source, pre_buffer=False, page_checksum_verification=True) as file:
+            yield file
+    except OSError as error:
+        # Errors of the operating system have a number, and those of object stores have classes of their own.
+        if type(error) is OSError and error.errno is None:
+            raise pa.ArrowInvalid(str(error)) from error
+        raise
+
+
 def read_parquet(source: Any) -> pa.Table:
     """Read a whole Parquet file from a path, stream or buffer; raise one of DAMAGED if it is not one."""
-    with pq.ParquetFile(source, pre_buffer=False) as file:
+    with _opened(source) as file:
         return file.read(use_threads=False)
 
 
 def read_parquet_rows(source: Any, first: int, stop: int, columns: Sequence[str] | None = None) -> pa.Table:
     """Read some consecutive rows of a Parquet file; raise one of DAMAGED if it is not one."""
-    with pq.ParquetFile(source, pre_buffer=False) as file:
+    with _opened(source) as file:
         sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
         ends = list(itertools.accumulate(sizes))
         groups = [group for group, end in enumerate(ends) if end > first and end - sizes[group] < stop]
@@ -37,5 +51,5 @@ def read_parquet_rows(source: Any, first: int, stop: int, columns: Sequence[str]
 def parquet_bytes(table: pa.Table) -> bytes:
     """Return a table as the bytes of a Parquet file."""
     sink = pa.BufferOutputStream()
-    pq.write_table(table, sink)
+    pq.write_table(table, sink, write_page_checksum=True)
     return sink.getvalue().to_pybytes()

@@ -458,11 +458,13 @@ def check_free(store: Store, *kinds: str) -> None:
             raise DataError(f"{store.url}: this folder already holds a {kind}; choose another folder")
 
 
-def check_format(found: dict[str, Any], kind: str, version: int, where: str, oldest: int | None = None) -> None:
+def check_format(found: Any, kind: str, version: int, where: str, oldest: int | None = None) -> None:
     """Raise DataError if a store is of another kind, or of a format version that this code cannot read.
 
     It can read the versions from ``oldest`` to ``version``; without ``oldest``, only ``version``.
     """
+    if not isinstance(found, dict):
+        raise DataError(f"{where}: damaged (its JSON file is not an object); restore it or write the store again")
     if found.get("kind") != kind:
         raise DataError(f"{where}: a {found.get('kind', 'unknown')!r} store where a {kind!r} store is needed")
     versions = range(version if oldest is None else oldest, version + 1)

@@ -256,7 +256,7 @@ class TopicExplorer:
         of_used = np.full(len(used), -1)
         strength_of_used = np.zeros(len(used))
         of_used[is_known] = np.where(sums > 0, best, -1)
-        strength_of_used[is_known] = weights[np.arange(len(best)), best] / np.maximum(sums, 1e-300)
+        strength_of_used[is_known] = weights[np.arange(len(best)), best] / np.maximum(sums, np.finfo(sums.dtype).tiny)
         topics[:] = of_used[positions]
         strengths[:] = strength_of_used[positions]
         return topics, strengths

@@ -4,7 +4,9 @@ from collections.abc import Callable
 
 from ....io.stores.chunk_table import count_chunks
 from ....io.stores.corpus import Corpus
-from ....io.stores.store import DataError, Store
+from ....io.stores.graph import Graph
+from ....io.stores.matrix import Matrix
+from ....io.stores.store import DataError, JsonObject, Store
 from ...engine.run import RunStore
 from ...models.base.saved import read_model_meta
 from ...models.versions import Versions
@@ -70,15 +72,14 @@ def _describe_corpus(url: str) -> Facts:
 
 
 def _describe_matrix(url: str) -> Facts:
-    return _describe_data(url, "matrix.json")
+    return _describe_data(url, Matrix(url).meta)
 
 
 def _describe_graph(url: str) -> Facts:
-    return _describe_data(url, "graph.json")
+    return _describe_data(url, Graph(url).meta)
 
 
-def _describe_data(url: str, table: str) -> Facts:
-    meta = Store(url).read_json(table)
+def _describe_data(url: str, meta: JsonObject) -> Facts:
     facts: Facts = {"what": meta["kind"], "url": url, "chunks": count_chunks(meta)}
     for name, value in meta.items():
         if isinstance(value, str | int | float) and name != "kind":

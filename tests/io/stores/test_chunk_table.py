@@ -62,3 +62,31 @@ def test_a_table_of_other_chunks_is_refused(store, table):
     store.store.write_parquet("chunks.parquet", table)
     with pytest.raises(DataError, match="not the table of this store; restore it"):
         _ = type(store)(store.url).chunks
+
+
+@pytest.mark.parametrize("mask", [0x01, 0x40])
+def test_a_table_with_a_flipped_bit_is_the_same_or_is_refused_with_its_name(store, mask):
+    expected = store.chunks
+    content = store.store.read_bytes("chunks.parquet")
+    refused = 0
+    for position in range(len(content)):
+        damaged = bytearray(content)
+        damaged[position] ^= mask
+        store.store.write_bytes("chunks.parquet", bytes(damaged))
+        try:
+            found = type(store)(store.url).chunks
+        except DataError as error:
+            assert "chunks.parquet: " in str(error)
+            refused += 1
+        else:
+            assert found == expected
+    assert refused > 50
+
+
+@pytest.mark.parametrize("value", [[], "text", None, 3])
+def test_a_json_file_that_is_not_an_object_is_refused(store, value):
+    store.store.write_json(f"{store.kind}.json", value)
+    with pytest.raises(DataError, match="damaged"):
+        type(store)(store.url)
+    with pytest.raises(DataError, match="damaged"):
+        inspect(store.url)

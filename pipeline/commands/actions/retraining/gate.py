@@ -17,7 +17,7 @@ MEASURES = {"held_out_log_likelihood": 1, "held_out_loss": -1, "held_out_relativ
 #: Default of ``best_tolerance``, in multiples of ``tolerance``.
 BEST_TOLERANCE = 3
 
-_WAY_OUT = "or publish this version with `corpusmill rollback`"
+_WAY_OUT = "or publish this version with `corpusmill rollback` and its number"
 
 
 def reason_to_refuse(new: VersionFacts, published: VersionRecord | None, limits: RetrainConfig) -> str:

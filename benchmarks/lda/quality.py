@@ -85,7 +85,7 @@ def times_to_tomotopy(curves: dict[str, list[tuple[float, float, float]]]) -> di
 
 
 def score(phi: np.ndarray, first, second, sweeps: int = 50) -> float:
-    """Return the held-out log-likelihood per token by document completion, in one way for every system.
+    """Return the held-out log-likelihood per token by document completion, with the same estimator for every system.
 
     The topic weights of a document come from its first half, by ``sweeps`` steps of expectation-maximisation under
     the prior 50 / K. The second half is scored.

@@ -1,4 +1,4 @@
-"""The graph store: edges by their first node, with or without weights, cut into chunks of nodes.
+"""The graph store: edges sorted by their first node, with or without weights, cut into chunks of nodes.
 
 Layout below the URL::
 

@@ -473,6 +473,6 @@ class _Engine:
 
 
 def _add_numbers(sums: Metrics, numbers: Mapping[str, float]) -> None:
-    """Add numbers to the sums of the same names."""
+    """Add each number to the sum of the same name. A sum that does not exist yet begins at 0."""
     for name, number in numbers.items():
         sums[name] = sums.get(name, 0) + number

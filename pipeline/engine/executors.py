@@ -84,7 +84,7 @@ class Executor(ABC):
 
     @abstractmethod
     def submit(self, function: Task, *arguments: object, key: str) -> Handle:
-        """Run a task; return its handle."""
+        """Start a task; return its handle, which `completed` takes."""
 
     @abstractmethod
     def completed(self, handles: Iterable[Handle]) -> Iterator[tuple[int, Result]]:

@@ -69,7 +69,7 @@ def fits_static_arrays(options: TrainingOptions) -> bool:
 
 @medium_kernel
 def train_full(stretches: Any, text: Any, options: Any, D: int, W_in: Any, W_out: Any) -> None:
-    """Train on ``stretches`` (n, 4) int64, one after another in each block; W_in and W_out (R * D,) float32."""
+    """Train on stretches (n, 4) of `cut_stretches`, several per block; W_in and W_out (R * D,) float32."""
     reach = (options.window + 1) // 2
     size = 2 * reach + 1
     shared = cuda.shared.array(0, float32)

@@ -81,7 +81,7 @@ _most_negatives_device = device(_most_negatives)
 
 @kernel
 def train_par(stretches: Any, text: Any, options: Any, D: int, W_in: Any, W_out: Any) -> None:
-    """Train on ``stretches`` (n, 4) int64, one after another in each block; W_in and W_out (R * D,) float32."""
+    """Train on stretches (n, 4) of `cut_stretches`, several per block; W_in and W_out (R * D,) float32."""
     shared = cuda.shared.array(0, float32)
     integers = cuda.shared.array(0, int32)  # the same memory
     first_negative_row = BATCH * (D + 4)

@@ -108,7 +108,7 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
 
     @cached_property
     def _squares(self) -> list[slice]:
-        """The numbers of each restart in S and Q."""
+        """The range of each restart in the flat arrays S and Q."""
         return consecutive([K * K for K in self.columns])
 
     def memory(self, data: Corpus | Matrix, chunk: ChunkSize) -> MemoryEstimate:

@@ -68,8 +68,8 @@ class DeviceArray(Protocol):
     def view(self, dtype: DTypeLike) -> "DeviceArray":
         """Return the same memory as another type."""
 
-    def copy_to_device(self, source: np.ndarray, stream: Stream) -> None:
-        """Start a copy from the host."""
+    def copy_to_device(self, source: "np.ndarray | DeviceArray", stream: Stream) -> None:
+        """Start a copy from the host, or from another device array."""
 
     def copy_to_host(self, target: np.ndarray, stream: Stream) -> None:
         """Start a copy to the host."""

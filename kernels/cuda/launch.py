@@ -1,7 +1,9 @@
 """How kernels are launched: one stream per host thread, and errors that name the kernel.
 
-A launch returns before the kernel has run. The kernels and copies of one host thread run in the order in which it
+A launch returns before the kernel has run. The kernels and downloads of one host thread run in the order in which it
 submitted them, because they share the thread's stream. Those of different threads overlap (SaberLDA, section 3.1.2).
+Uploads to new memory have a stream of their own, so that a chunk is uploaded while the one before it trains; so have
+downloads that kernels need not wait for.
 
 A kernel's fault, such as an illegal address, is reported by the next call: a copy, an allocation or a wait.
 `device_errors` turns it into a DeviceError with the names of the kernels that may have caused it.
@@ -45,6 +47,7 @@ class _ThreadState(threading.local):
     def __init__(self) -> None:
         # The stream is made at its first use. Making it here would create a context on the device at import.
         self.stream: Stream | None = None
+        self.copy_stream: Stream | None = None
         self.pending: list[Launch] = []
 
 
@@ -56,6 +59,13 @@ def stream() -> Stream:
     if _STATE.stream is None:
         _STATE.stream = cuda.stream()
     return _STATE.stream
+
+
+def copy_stream() -> Stream:
+    """Return this thread's second stream. Its copies run at the same time as the kernels of the first one."""
+    if _STATE.copy_stream is None:
+        _STATE.copy_stream = cuda.stream()
+    return _STATE.copy_stream
 
 
 def new_event() -> Event:
@@ -76,7 +86,14 @@ def launch(function: Compiled, blocks: int, threads: int, *arguments: object, sh
     except Exception as error:
         raise DeviceError(f"CUDA kernel {submitted.name}: {error}") from error
     LEDGER.record(Operation.LAUNCH, submitted.name)
-    # The arguments must outlive the kernel: memory that is freed now may be given to another array at once.
+    hold(submitted)
+
+
+def hold(submitted: Launch) -> None:
+    """Keep the arguments of a launch until this thread waits for its stream.
+
+    They must outlive the kernel: memory that is freed now may be given to another array at once.
+    """
     _STATE.pending.append(submitted)
 
 

@@ -14,15 +14,15 @@ The functions that launch kernels take and return NumPy arrays. They use five ki
 Chunks are only read, and so are the topics that a sweep returns. So the next sweep uses their cached copies, and
 nothing is uploaded again.
 
-Copies pass through pinned memory, which the device reads and writes directly. Every function takes the cause that the
-ledger shows, in general the name of the array.
+Copies pass through pinned memory, which the device reads and writes directly. Large results stay in pinned memory
+(`pinned.py`). Every function takes the cause that the ledger shows, in general the name of the array.
 """
 
 import functools
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -31,11 +31,13 @@ from numba.cuda.cudadrv.driver import device_memset
 from numpy.typing import DTypeLike
 
 from ..errors import DeviceError
+from .allocator import allocating_on, memory_info
 from .array_map import Arrays, Value
-from .arrays import DeviceArray, Event, Shape
+from .arrays import DeviceArray, Event, Shape, Stream
 from .caches import COPIES, DERIVED
-from .launch import device_errors, new_event, stream, synchronize
+from .launch import copy_stream, device_errors, new_event, stream, synchronize
 from .ledger import LEDGER, Operation
+from .pinned import PINNED_RESULTS
 from .residents import RESIDENTS, Resident
 
 #: Dead arrays whose memory waits to be freed, at most, and the largest part of the device's memory that they may have.
@@ -111,7 +113,7 @@ def _allocate_or_explain(shape: tuple[int, ...], dtype: DTypeLike, nbytes: int) 
     try:
         array: DeviceArray = cuda.device_array(shape, dtype, stream=stream())
     except Exception as error:
-        free, total = cuda.current_context().get_memory_info()
+        free, total = memory_info()
         raise DeviceError(f"{nbytes:,} bytes do not fit the device: {free:,} of {total:,} are free") from error
     return array
 
@@ -120,7 +122,7 @@ def _allocate_or_explain(shape: tuple[int, ...], dtype: DTypeLike, nbytes: int) 
 def device_memory() -> int:
     """Return the bytes of the device's whole memory. It is read once, because the call is slow."""
     # The simulator's memory is infinite.
-    return int(min(cuda.current_context().get_memory_info().total, 1 << 62))
+    return int(min(memory_info().total, 1 << 62))
 
 
 class _Workspaces(threading.local):
@@ -213,8 +215,10 @@ def _parts(flat: np.ndarray, array: DeviceArray) -> Iterator[tuple[np.ndarray, D
 @device_errors()
 def upload(host: np.ndarray, cause: str) -> DeviceArray:
     """Return a new device copy of a host array. Kernels may change it. Raises DeviceError."""
-    copy = allocate(host.shape, host.dtype, cause)
-    _copy_from_host(host, copy, cause)
+    # Nothing else uses the new memory yet, so the upload need not wait for the kernels of this thread.
+    with allocating_on(copy_stream()):
+        copy = allocate(host.shape, host.dtype, cause)
+    _copy_from_host(host, copy, cause, copy_stream())
     return copy
 
 
@@ -225,12 +229,15 @@ def upload_to_workspace(host: np.ndarray, name: str) -> DeviceArray:
     The next upload of this host thread to the same name overwrites it, after the kernels that the thread has launched.
     """
     copy = workspace(name, host.shape, host.dtype)
-    _copy_from_host(host, copy, name)
+    _copy_from_host(host, copy, name, stream())
     return copy
 
 
-def _copy_from_host(host: np.ndarray, copy: DeviceArray, cause: str) -> None:
-    """Queue a copy of a host array to a contiguous device array of the same shape."""
+def _copy_from_host(host: np.ndarray, copy: DeviceArray, cause: str, order: Stream) -> None:
+    """Queue a copy of a host array to a contiguous device array of the same shape, in the order of a stream.
+
+    Kernels and copies that this thread submits later wait for it.
+    """
     if not host.size:
         return
     flat = np.ascontiguousarray(host).reshape(-1)
@@ -238,8 +245,9 @@ def _copy_from_host(host: np.ndarray, copy: DeviceArray, cause: str) -> None:
         buffer, copied = _PINNED.take(turn, part)
         # `take` has waited until the copy that used this buffer before is complete.
         np.copyto(buffer, part)
-        target.copy_to_device(buffer, stream=stream())
-        copied.record(stream())
+        target.copy_to_device(buffer, stream=order)
+        copied.record(order)
+    copied.wait(stream())
     LEDGER.record(Operation.UPLOAD, cause, host.nbytes)
 
 
@@ -296,6 +304,34 @@ def readable(host: np.ndarray, cause: str) -> DeviceArray:
     return cached_copy(host, cause) if found is None else found
 
 
+def joined(parts: Sequence[np.ndarray], cause: str) -> np.ndarray:
+    """Return a host array that has the rows of all parts after `RESIDENTS.bring_back`, the same one for the same parts.
+
+    The rows are copied from device to device. Only parts without a copy on the device are uploaded. The parts must not
+    be changed. Any thread may use the result. Raises DeviceError.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    return derived(tuple(parts), f"joined {cause}", functools.partial(_join, parts, cause))
+
+
+@device_errors()
+def _join(parts: Sequence[np.ndarray], cause: str) -> np.ndarray:
+    n_rows = sum(len(part) for part in parts)
+    whole = allocate((n_rows, *parts[0].shape[1:]), parts[0].dtype, cause)
+    flat = whole.reshape(whole.size)
+    first = 0
+    for part in parts:
+        if part.size:
+            copy = readable(part, cause).reshape(part.size)
+            flat[first : first + part.size].copy_to_device(copy, stream=stream())
+            LEDGER.record(Operation.LAUNCH, "join")
+        first += part.size
+    found = leave_on_device(whole, cause)
+    share_residents([found], cause)
+    return found
+
+
 def share_residents(arrays: Iterable[np.ndarray], cause: str) -> None:
     """Let other threads read the device arrays of these residents, until any thread calls `RESIDENTS.bring_back`.
 
@@ -314,11 +350,42 @@ def download(array: DeviceArray, cause: str, keep: bool = False) -> np.ndarray:
     With ``keep``, the device array becomes the cached copy of the returned array, which must then not be changed. Waits
     for this thread's stream. If one of the kernels since the last wait failed, raises DeviceError, which names them.
     """
-    host = np.empty(array.shape, array.dtype)
-    _copy_to_host(array, cause, host)
+    host = PINNED_RESULTS.empty(array.shape, array.dtype)
+    if host is None:
+        host = np.empty(array.shape, array.dtype)
+        _copy_to_host(array, cause, host)
+    else:
+        _copy_to_pinned(array, cause, host)
     if keep and host.size:
         COPIES.put(host, array)
     return host
+
+
+def download_during(array: DeviceArray, cause: str, submit: Callable[[], None]) -> np.ndarray:
+    """Return the contents of a device array, which stays as their cached copy: see `download`.
+
+    The copy runs at the same time as the kernels that ``submit`` launches. They must not change the array.
+    """
+    host = PINNED_RESULTS.empty(array.shape, array.dtype)
+    if host is None:
+        submit()
+        return download(array, cause, keep=True)
+    _wait_for(stream(), copy_stream())
+    with device_errors():
+        array.reshape(host.size).copy_to_host(host.reshape(-1), stream=copy_stream())
+    LEDGER.record(Operation.DOWNLOAD, cause, host.nbytes)
+    submit()
+    _wait_for(copy_stream(), stream())
+    synchronize(cause)
+    COPIES.put(host, array)
+    return host
+
+
+def _wait_for(first: Stream, second: Stream) -> None:
+    """Let a stream wait for what another one has been given so far. The host does not wait."""
+    event = new_event()
+    event.record(first)
+    event.wait(second)
 
 
 @device_errors()
@@ -340,6 +407,14 @@ def _copy_to_host(array: DeviceArray, cause: str, host: np.ndarray) -> None:
     synchronize(cause)
     for part, buffer in under_way:
         np.copyto(part, buffer)
+
+
+@device_errors()
+def _copy_to_pinned(array: DeviceArray, cause: str, host: np.ndarray) -> None:
+    """Copy a device array to a pinned host array of the same shape, and wait for this thread's stream."""
+    LEDGER.record(Operation.DOWNLOAD, cause, host.nbytes)
+    array.reshape(host.size).copy_to_host(host.reshape(-1), stream=stream())
+    synchronize(cause)
 
 
 def derived(sources: np.ndarray | Arrays, name: Hashable, compute: Callable[[], Value]) -> Value:

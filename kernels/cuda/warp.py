@@ -1,4 +1,4 @@
-"""Operations of a warp: the 32 threads, called lanes, that run in step.
+"""Operations of a warp: the 32 threads, called lanes, that run in step; and a sum over the warps of a block.
 
 Every operation here names all lanes in its mask, so all 32 lanes must take part. So blocks have a multiple of 32
 threads, no thread returns before the warp's last operation, and a branch around an operation depends only on values
@@ -11,7 +11,7 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import cuda
+from numba import cuda, float64
 
 from .arrays import DeviceArray
 from .jit import device
@@ -65,6 +65,25 @@ def warp_sum(x: Any) -> Any:
     """Return the sum of ``x`` over all lanes; every lane gets it."""
     for bits in (16, 8, 4, 2, 1):
         x += cuda.shfl_xor_sync(ALL_LANES, x, bits)
+    return x
+
+
+@device
+def block_sum(x: float) -> float:
+    """Return the sum of a float64 of each thread of the block; only the first warp gets it. All threads call this.
+
+    Blocks have at most 1,024 threads. A second call needs a barrier of the block before it, because both use the same
+    shared memory.
+    """
+    sums = cuda.shared.array(WARP, float64)  # of each warp of the block
+    lane = cuda.threadIdx.x % WARP
+    warp = cuda.threadIdx.x // WARP
+    x = warp_sum(x)
+    if lane == 0:
+        sums[warp] = x
+    cuda.syncthreads()
+    if warp == 0:
+        x = warp_sum(sums[lane] if lane < cuda.blockDim.x // WARP else float64(0))
     return x
 
 

@@ -7,7 +7,7 @@ the tasks never loads CUDA, and needs no device.
 
 import functools
 import importlib
-from typing import TYPE_CHECKING, Literal, overload
+from typing import TYPE_CHECKING, Literal, NamedTuple, overload
 
 if TYPE_CHECKING:
     from ...kernels.interfaces import (
@@ -84,15 +84,21 @@ def has_cuda() -> bool:
         return False
 
 
-def device_bytes() -> int:
-    """Return how many bytes of memory a run may use on this worker's CUDA device, 0 if there is no device."""
-    if not has_cuda():
-        return 0
-    from numba import cuda
+class DeviceMemory(NamedTuple):
+    """The memory of a worker's CUDA device."""
 
+    nbytes: int = 0  # that a run may use; 0 if there is no device
+    manager: str = ""  # where arrays take it from; see kernels/cuda/allocator.py
+
+
+def device_memory() -> DeviceMemory:
+    """Return the memory of this worker's CUDA device."""
+    if not has_cuda():
+        return DeviceMemory()
+    from ...kernels.cuda.allocator import memory_info, memory_manager
     from ...kernels.cuda.caches import COPIES
 
     # Cached copies are dropped when memory is short, so their memory counts as free.
-    available = cuda.current_context().get_memory_info().free + COPIES.nbytes
+    available = memory_info().free + COPIES.nbytes
     # The simulator's memory is infinite.
-    return int(min(available, 1 << 62))
+    return DeviceMemory(int(min(available, 1 << 62)), memory_manager())

@@ -15,7 +15,7 @@ from ...io.stores.store import DataError
 from ...kernels.errors import DeviceError
 from ..formatting import format_bytes
 from .cluster.leases import balanced_places
-from .device import device_bytes
+from .device import DeviceMemory, device_memory
 from .worker.contributions import (
     Contribution,
     ContributionLost,
@@ -69,6 +69,7 @@ class Capacity:
     threads: int
     memory: int
     device: int = 0  # bytes of its CUDA device; 0 if it has none or if nobody requested the figure
+    device_manager: str = ""  # where arrays take the device's memory from
 
 
 class TaskLost(Exception):
@@ -159,8 +160,9 @@ class Synchronous(Executor):
         """One worker with one thread and this process's memory limit, or its share of it."""
         from distributed.system import MEMORY_LIMIT
 
-        device = device_bytes() // self.processes if devices else 0
-        return [Capacity("this process", "", 1, MEMORY_LIMIT // self.processes, device)]
+        device = device_memory() if devices else DeviceMemory()
+        each = MEMORY_LIMIT // self.processes
+        return [Capacity("this process", "", 1, each, device.nbytes // self.processes, device.manager)]
 
     def submit(self, function: Task, *arguments: object, key: str) -> Handle:
         """Return the result itself."""
@@ -239,8 +241,12 @@ class OnDask(Executor):
             self.client.wait_for_workers(1, timeout=120)
             workers = self._look()
         if devices:
-            memory = self.client.run(device_bytes)
-            workers = [replace(worker, device=memory.get(worker.address, 0)) for worker in workers]
+            memory = self.client.run(device_memory)
+            devices_of = [memory.get(worker.address, DeviceMemory()) for worker in workers]
+            workers = [
+                replace(worker, device=found.nbytes, device_manager=found.manager)
+                for worker, found in zip(workers, devices_of, strict=True)
+            ]
         return workers
 
     def _look(self) -> list[Capacity]:

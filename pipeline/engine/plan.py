@@ -22,6 +22,8 @@ IN_MEMORY_BYTES = 512 << 20
 IN_MEMORY_SHARE = 1 / 16
 #: Stands for the memory of a worker without a limit.
 UNLIMITED = 1 << 62
+#: What gives memory to arrays on a device, by the names of kernels/cuda/allocator.py.
+MEMORY_MANAGERS = {"pool": "the driver's stream-ordered pool", "default": "cuMemAlloc"}
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,18 @@ def describe_devices(algorithm: AnyAlgorithm, workers: Sequence[Capacity]) -> st
     devices = [worker for worker in workers if worker.device]
     if algorithm.device == "cpu" or not devices:
         return ""
+    return _describe_merging(algorithm, devices) + _describe_memory(devices)
+
+
+def _describe_memory(devices: Sequence[Capacity]) -> str:
+    names = {worker.device_manager for worker in devices if worker.device_manager}
+    if not names:
+        return ""
+    managers = " and ".join(sorted(MEMORY_MANAGERS.get(name, name) for name in names))
+    return f"; arrays take device memory from {managers}"
+
+
+def _describe_merging(algorithm: AnyAlgorithm, devices: Sequence[Capacity]) -> str:
     if len(devices) == 1 and algorithm.merges_on_device:
         return "1 device, where its deltas are merged"
     if len(devices) == 1:

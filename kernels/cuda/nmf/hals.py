@@ -36,7 +36,7 @@ from ..memory import (
     allocate,
     cached_copies,
     cached_copy,
-    download,
+    download_during,
     on_device,
     readable,
     resident,
@@ -84,9 +84,12 @@ def sweep_sparse(
         return H
     swept = allocate(H.shape, H.dtype, "H")
     _sweep(cached_copies(A.by_row, "A"), readable(W, "W"), rule, cached_copy(H, "H"), swept, sweeps)
-    add_sparse_product(A.by_column, swept, resident(P, "P"), "P")
-    add_gram(swept, resident(Q, "Q"), "Q")
-    return download(swept, "H", keep=True)
+
+    def add_products() -> None:
+        add_sparse_product(A.by_column, swept, resident(P, "P"), "P")
+        add_gram(swept, resident(Q, "Q"), "Q")
+
+    return download_during(swept, "H", add_products)
 
 
 def sweep_dense(
@@ -107,9 +110,12 @@ def sweep_dense(
     add_dense_product(rows, readable(W, "W"), products, "products")
     swept = allocate(H.shape, H.dtype, "H")
     _sweep(_no_rows(H.dtype), products, rule, cached_copy(H, "H"), swept, sweeps)
-    add_dense_product(rows, swept, resident(P, "P"), "P", transposed=True)
-    add_gram(swept, resident(Q, "Q"), "Q")
-    return download(swept, "H", keep=True)
+
+    def add_products() -> None:
+        add_dense_product(rows, swept, resident(P, "P"), "P", transposed=True)
+        add_gram(swept, resident(Q, "Q"), "Q")
+
+    return download_during(swept, "H", add_products)
 
 
 def sweep_products(

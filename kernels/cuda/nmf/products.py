@@ -13,7 +13,7 @@ from numba import config, cuda, float64
 from ...nmf.products import SparseRows
 from ..arrays import Compiled, DeviceArray
 from ..jit import kernel
-from ..launch import device_errors, launch, stream
+from ..launch import Launch, device_errors, hold, launch, stream
 from ..ledger import LEDGER, Operation
 from ..memory import cached_copies
 from ..warp import WARP, warp_sum
@@ -46,6 +46,7 @@ def run_cupy(compute: Callable[..., None], cause: str, *arrays: DeviceArray | np
     LEDGER.record(Operation.LAUNCH, f"cupy: {cause}")
     with cupy.cuda.ExternalStream(int(stream().handle)):
         compute(cupy, *(cupy.asarray(array) for array in arrays))
+    hold(Launch(compute, 0, 0, arrays, 0))
 
 
 def add_sparse_product(A: SparseRows, X: DeviceArray, out: DeviceArray, cause: str) -> None:

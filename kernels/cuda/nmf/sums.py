@@ -19,13 +19,14 @@ from ..memory import (
     allocate,
     clear,
     download,
+    download_during,
     leave_on_device,
     readable,
     share_residents,
     zeros,
 )
 from ..residents import RESIDENTS
-from ..warp import WARP, warp_sum
+from ..warp import block_sum
 from .products import add_gram
 
 #: Threads per block.
@@ -75,28 +76,24 @@ def finish_factor(swept: DeviceArray, products: DeviceArray, cause: str) -> tupl
     """Download a factor X (n, K) after its sweep. Return X, XᵀX (K, K) float64, and ⟨products, X⟩."""
     K = swept.shape[1]
     found = zeros(f"{cause} sums", K * K + PARTS, np.float64)
-    add_gram(swept, found[: K * K].reshape((K, K)), cause)
-    # Each block writes a number of its own, so that the sum does not depend on the order in which blocks end.
-    flat = [array.reshape(swept.size) for array in (swept, products)]
-    launch(_multiply_and_add, PARTS, THREADS, *flat, found[K * K :])
+
+    def add_up() -> None:
+        add_gram(swept, found[: K * K].reshape((K, K)), cause)
+        # Each block writes a number of its own, so that the sum does not depend on the order in which blocks end.
+        flat = [array.reshape(swept.size) for array in (swept, products)]
+        launch(_multiply_and_add, PARTS, THREADS, *flat, found[K * K :])
+
+    X = download_during(swept, cause, add_up)
     host = download(found, f"{cause} sums")
-    return download(swept, cause, keep=True), host[: K * K].reshape(K, K), float(host[K * K :].sum())
+    return X, host[: K * K].reshape(K, K), float(host[K * K :].sum())
 
 
 @kernel
 def _multiply_and_add(X: DeviceArray, Y: DeviceArray, parts: DeviceArray) -> None:
     """Set ``parts[i]`` to the part of ⟨X, Y⟩ that block i has."""
-    sums_of_warps = cuda.shared.array(WARP, float64)
-    lane = cuda.threadIdx.x % WARP
-    warp = cuda.threadIdx.x // WARP
     total = float64(0)
     for i in range(cuda.grid(1), len(X), cuda.gridsize(1)):
         total += float64(X[i]) * float64(Y[i])
-    total = warp_sum(total)
-    if lane == 0:
-        sums_of_warps[warp] = total
-    cuda.syncthreads()
-    if warp == 0:
-        total = warp_sum(sums_of_warps[lane] if lane < cuda.blockDim.x // WARP else float64(0))
-        if lane == 0:
-            parts[cuda.blockIdx.x] = total
+    total = block_sum(total)
+    if cuda.threadIdx.x == 0:
+        parts[cuda.blockIdx.x] = total

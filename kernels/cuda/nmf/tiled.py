@@ -24,7 +24,7 @@ from ..arrays import DeviceArray
 from ..jit import device, kernel
 from ..launch import launch, multiprocessors
 from ..memory import allocate, cached_copy, readable, upload, workspace, zeros
-from ..warp import WARP, warp_sum
+from ..warp import block_sum
 from .products import Cupy, has_cupy, run_cupy
 from .sums import finish_factor
 
@@ -137,7 +137,9 @@ def _sweep_tile(
             own += float64(value) * float64(value)
         length = 1.0
         if normalise:
-            _add_block(own, squares, t)
+            own = block_sum(own)
+            if cuda.threadIdx.x == 0:
+                cuda.atomic.add(squares, t, own)
             length = _wait_for_grid(squares, t, arrived) ** 0.5
         for i in range(cuda.grid(1), n_rows, cuda.gridsize(1)):
             value = G[t - first, i] / length
@@ -145,22 +147,6 @@ def _sweep_tile(
             X[t, i] = value
             for j in range(t + 1, last):
                 G[j - first, i] -= Q[t, j] * change
-
-
-@device
-def _add_block(own: float, squares: DeviceArray, t: int) -> None:
-    """Add a number of each thread of the block to ``squares[t]``."""
-    sums = cuda.shared.array(WARP, float64)  # of each warp of the block
-    lane = cuda.threadIdx.x % WARP
-    warp = cuda.threadIdx.x // WARP
-    own = warp_sum(own)
-    if lane == 0:
-        sums[warp] = own
-    cuda.syncthreads()
-    if warp == 0:
-        own = warp_sum(sums[lane] if lane < cuda.blockDim.x // WARP else float64(0))
-        if lane == 0:
-            cuda.atomic.add(squares, t, own)
 
 
 @device

@@ -57,7 +57,8 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
         """Return the bytes of one sweep."""
         item = np.dtype(self.dtype).itemsize
         factor = self.n_rows * self.n_components * item
-        copies_of_W = 1 if self.n_blocks == 1 else 2
+        copies_of_blocks = 1 if self.n_blocks == 1 else 2
+        copies_of_W = copies_of_blocks
         if self.continues:
             copies_of_W += 1
         # Blocks share the Q of a sweep, but each has its own once the sums of two shards are merged.
@@ -72,9 +73,9 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
             delta=3 * factor + gram,
             scratch=2 * (4 + item) * chunk.tokens + 16 * self.n_rows + 4 * self.n_components**2 * item,
             # The chunk by row and by column; H and W before and after a sweep, with their products; P of the shard, and
-            # one that is merged; Q.
+            # one that is merged; several blocks of W joined; Q.
             device=2 * ((8 + item) * chunk.tokens + 8 * chunk.documents + 8 * self.n_rows)
-            + item * self.n_components * (3 * chunk.documents + 5 * self.n_rows)
+            + item * self.n_components * (3 * chunk.documents + (4 + copies_of_blocks) * self.n_rows)
             + 3 * gram,
         )
 

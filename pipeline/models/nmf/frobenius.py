@@ -77,10 +77,12 @@ class FrobeniusFactorization(Factorization):
     ) -> SweepResult:
         """Update the chunk's rows of H, then compute P and Q."""
         A = by_row(chunk)
-        W = model.joined(name_of_start(model.block(0)))
+        name = name_of_start(model.block(0))
+        W = self.joined_factor(model, name)
         S = model.shared.get("extrapolated", model.shared.get("S"))
         if S is None:
-            S = self.gram(W)
+            # On a CUDA device, only the device has the contents of the joined array above.
+            S = self.gram(model.joined(name))
         before = self.first_rows(model, A, address) if state is None else state["H"]
         P, Q = shard_sums(S.shape, W, deltas, self.device)
         H, violation = self.update_rows(chunk, W, S, before, P, Q)
@@ -89,6 +91,10 @@ class FrobeniusFactorization(Factorization):
         if self.convergence == "gradient":
             sums["violation"] = np.float64(violation)
         return SweepResult({"H": H}, cut_sums(self.bounds, P, Q), sums)
+
+    def joined_factor(self, model: Model, name: str) -> np.ndarray:
+        """Return the rows of W of all blocks, (V, K), in the form that `update_rows` takes."""
+        return model.joined(name)
 
     @abstractmethod
     def update_rows(
@@ -245,6 +251,14 @@ class Hals(FrobeniusFactorization):
         if runs_on_cuda(self.device):
             return self.merge(left, right)
         return super().merge_into(left, right)
+
+    def joined_factor(self, model: Model, name: str) -> np.ndarray:
+        """Return W. On a CUDA device, the copies of its blocks are joined there, so nothing is uploaded again."""
+        if not runs_on_cuda(self.device):
+            return super().joined_factor(model, name)
+        from ....kernels.cuda.memory import joined
+
+        return joined([model.block(block)[name] for block in range(self.n_blocks)], "W")
 
     def update_rows(
         self, A: PreparedRows, W: np.ndarray, S: np.ndarray, H: np.ndarray, P: np.ndarray, Q: np.ndarray

@@ -51,6 +51,20 @@ def test_prefix_sums_and_sums():
 
 
 @on_device
+def test_sums_of_blocks():
+    @cuda.jit
+    def sums(x, whole):
+        total = warp.block_sum(x[cuda.threadIdx.x])
+        if cuda.threadIdx.x == 0:
+            whole[0] = total
+
+    x = np.random.default_rng(0).integers(0, 100, 96).astype(np.float64)
+    whole = np.zeros(1)
+    sums[1, 96](x, whole)
+    assert whole[0] == x.sum()
+
+
+@on_device
 @pytest.mark.parametrize(("lanes", "first"), [([], 32), ([0], 0), ([31], 31), ([5, 31], 5), (list(range(32)), 0)])
 def test_votes_of_any_lane_are_not_negative(lanes, first):
     @cuda.jit

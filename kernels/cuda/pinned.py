@@ -1,0 +1,89 @@
+"""Pinned host arrays for results of the device.
+
+The device writes pinned memory at the full rate of the bus, while an ordinary array needs a second copy by the
+processor, which is several times slower. But pinned memory takes long to allocate. So a result's memory is used again
+for another one when no array refers to it any more.
+
+Tested in the simulator and on a device: tests/kernels/cuda/test_pinned.py.
+"""
+
+import threading
+import weakref
+from collections import deque
+
+import numpy as np
+from numba import cuda
+from numpy.typing import DTypeLike
+
+#: Bytes of this process's pinned results at most. Further results pass through the buffers of `memory.py`.
+LIMIT_BYTES = 512 << 20
+#: Bytes of the smallest result that is worth it: below, a copy takes as long as the calls around it.
+MIN_BYTES = 64 << 10
+#: A buffer holds a result that is at least this part of it, so that small results do not take the largest buffers.
+MIN_FILL = 0.5
+
+
+class _Lease:
+    """Makes a buffer an array, and marks by its death that no array refers to the buffer.
+
+    NumPy lets each view of an array refer to the array's owner. If the owner were the buffer itself, a view would not
+    keep the buffer from being used again.
+    """
+
+    def __init__(self, buffer: np.ndarray, shape: tuple[int, ...], dtype: np.dtype):
+        self.__array_interface__ = {
+            "version": 3,
+            "data": (buffer.ctypes.data, False),
+            "shape": shape,
+            "typestr": dtype.str,
+        }
+
+
+class PinnedResults:
+    """The pinned results of a process. Any thread with a context may request one."""
+
+    def __init__(self, limit: int = LIMIT_BYTES) -> None:
+        self._limit = limit
+        self._lock = threading.Lock()
+        self._free: list[np.ndarray] = []
+        self._returned: deque[np.ndarray] = deque()  # by finalizers; to append to it is atomic
+        self._nbytes = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all buffers, in use or free."""
+        return self._nbytes
+
+    def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray | None:
+        """Return an uninitialised pinned array; None if it is too small, or if the limit is reached."""
+        kind = np.dtype(dtype)
+        nbytes = int(np.prod(shape)) * kind.itemsize
+        if nbytes < MIN_BYTES:
+            return None
+        with self._lock:
+            buffer = self._take(nbytes)
+        if buffer is None:
+            return None
+        lease = _Lease(buffer, shape, kind)
+        weakref.finalize(lease, self._returned.append, buffer).atexit = False
+        return np.asarray(lease)
+
+    def _take(self, nbytes: int) -> np.ndarray | None:
+        while self._returned:
+            self._free.append(self._returned.popleft())
+        self._free.sort(key=len)
+        for index, buffer in enumerate(self._free):
+            if MIN_FILL * len(buffer) <= nbytes <= len(buffer):
+                return self._free.pop(index)
+        # Free the smallest ones first, until the new one is allowed.
+        while self._free and self._nbytes + nbytes > self._limit:
+            self._nbytes -= len(self._free.pop(0))
+        if self._nbytes + nbytes > self._limit:
+            return None
+        self._nbytes += nbytes
+        new: np.ndarray = cuda.pinned_array(nbytes, np.uint8)
+        return new
+
+
+#: The pinned results of this process.
+PINNED_RESULTS = PinnedResults()

@@ -5,6 +5,7 @@ P = AᵀH and Q = HᵀH. They differ in how they solve for the rows.
 """
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
@@ -65,6 +66,13 @@ class FrobeniusFactorization(Factorization):
         """Return W·Q: what rows of A add to P if they equal H·Wᵀ."""
         return W @ Q
 
+    def begin_blocks(self, data: Corpus | Matrix, blocks: range, previous: PreviousModel | None) -> Iterator[Arrays]:
+        """Yield the first blocks of W. Each of several has the number of its first row, which `apply` needs."""
+        for block, arrays in zip(blocks, super().begin_blocks(data, blocks, previous), strict=True):
+            if self.n_blocks > 1:
+                arrays["first_row"] = np.int64(self.bounds[block])
+            yield arrays
+
     # --- an epoch ---
 
     def sweep(
@@ -116,8 +124,11 @@ class FrobeniusFactorization(Factorization):
         if self.continues:
             P = self.merge({"P": P}, {"P": block["seen"]})["P"]
             Q = Q + shared["seen"]
-        W, S, inner, violation = self.update_columns(self._revived(starting_point(block), Q), P, Q)
+        revived = self._revived(starting_point(block), Q, int(block.get("first_row", 0)))
+        W, S, inner, violation = self.update_columns(revived, P, Q)
         kept: Arrays = {"W": W}
+        if "first_row" in block:
+            kept["first_row"] = block["first_row"]
         totals: Arrays = {"S": S, "Q": Q / self.n_blocks}
         if self.convergence == "gradient":
             totals["violation"] = np.float64(violation)
@@ -141,10 +152,11 @@ class FrobeniusFactorization(Factorization):
         W must stay unchanged.
         """
 
-    def _revived(self, W: np.ndarray, Q: np.ndarray) -> np.ndarray:
+    def _revived(self, W: np.ndarray, Q: np.ndarray, first_row: int) -> np.ndarray:
         """Return W (rows, K), in which each component that no row of H uses has a new random column.
 
-        The product H·Wᵀ stays the same, and the next sweep may use the component.
+        The product H·Wᵀ stays the same, and the next sweep may use the component. ``first_row`` is the number of the
+        block's first row in the whole W. The column of all blocks is the same, however W is cut.
         """
         unused = np.flatnonzero(np.diag(Q) == 0)
         if not len(unused):
@@ -152,7 +164,7 @@ class FrobeniusFactorization(Factorization):
         W = W.copy()
         for k in unused:
             column = np.empty((len(W), 1), W.dtype)
-            nmf.fill_uniform(random.key(self.seed, REVIVE, int(k)), 0, column, 2 * self.scale)
+            nmf.fill_uniform(random.key(self.seed, REVIVE, int(k)), first_row, column, 2 * self.scale)
             W[:, k] = column[:, 0]
         return W
 

@@ -139,7 +139,9 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
     def begin(self, data: Corpus | Matrix, block: int, previous: PreviousModel | None) -> Arrays:
         """Return a block of the first W of all restarts."""
         first = [member.begin(data, block, None)["W"] for member in self.members]
-        return self._block(admit(self.columns, [], range(len(first)), self.max_columns), first.__getitem__)
+        begun = self._block(admit(self.columns, [], range(len(first)), self.max_columns), first.__getitem__)
+        begun["first_row"] = np.int64(self.bounds[block])
+        return begun
 
     def begin_shared(self, data: Corpus | Matrix, previous: PreviousModel | None) -> Arrays:
         """Return the weights of words, and which restarts begin."""
@@ -281,6 +283,8 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
         """Update a block of W of all active restarts."""
         active = self._active(shared)
         before = self._active_rows(block, active)
+        # Runs of early versions have no such array.
+        first_row = block.get("first_row", np.int64(0))
         W = np.empty_like(before)
         totals: Arrays = {name: np.zeros_like(shared[name]) for name in ("S", "Q")}
         totals |= {name: np.zeros(len(self.members)) for name in ("explained", "violation")}
@@ -288,7 +292,7 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
         squares = consecutive([self.columns[member] ** 2 for member in active])
         for member, where, square in zip(active, columns, squares, strict=True):
             K = self.columns[member]
-            own = {"W": np.ascontiguousarray(before[:, where])}
+            own = {"W": np.ascontiguousarray(before[:, where]), "first_row": first_row}
             products = {"P": np.ascontiguousarray(delta["P"][:, where]), "Q": delta["Q"][square].reshape(K, K)}
             kept, found = self.members[member].apply(own, products, {})
             W[:, where] = kept["W"]
@@ -299,7 +303,7 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
         if restarts_of(block, self.columns) != active:
             block = self._block(active, partial(self._rows_of_one, block))
         # The same arrays of idle restarts as before: they are large, and a copy per epoch would take time.
-        return block | {"W": W}, totals
+        return block | {"W": W, "first_row": first_row}, totals
 
     # --- the columns of W ---
 

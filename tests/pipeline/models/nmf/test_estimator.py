@@ -449,6 +449,26 @@ def test_partial_fit_reads_the_previous_model_one_block_at_a_time(monkeypatch, t
     assert blocks.calls == 16
 
 
+@pytest.mark.parametrize("options", [{}, {"extrapolate": True}, {"init": "nndsvd"}], ids=str)
+def test_a_component_that_no_row_uses_gets_new_numbers_that_do_not_depend_on_the_cut(options, tmp_path):
+    matrix = write_matrix(str(tmp_path / "m"), [sums_of_parts(60, 20, 3)], "float64")
+
+    def new_column(n_blocks):
+        algorithm = small(n_components=3, n_blocks=n_blocks, **options).algorithm(matrix)
+        shared = algorithm.begin_shared(matrix, None)
+        column = []
+        for block in algorithm.begin_blocks(matrix, range(n_blocks), None):
+            # The block must keep in mind where it is.
+            for _ in range(2):
+                delta = {"P": np.zeros_like(block["W"]), "Q": np.diag([1.0, 0.0, 2.0])}
+                block, _ = algorithm.apply(block, delta, shared)
+            column += block["W"][:, 1].tolist()
+        return column
+
+    assert new_column(4) == new_column(1)
+    assert len(set(new_column(4))) == 20
+
+
 @pytest.mark.parametrize("convert", [np.asarray, scipy.sparse.csr_matrix])
 def test_an_error_that_overflows_float32_ends_training(convert):
     A = np.random.default_rng(0).random((30, 8)) * 1e20

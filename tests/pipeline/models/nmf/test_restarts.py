@@ -45,6 +45,16 @@ def test_each_restart_equals_its_separate_run(options, tmp_path):
     assert len({model.n_iter_ for model in found}) > 1
 
 
+def test_components_that_no_row_uses_get_the_numbers_of_the_separate_run(tmp_path):
+    # Nothing uses a component of a matrix of zeros.
+    matrix = write_matrix(tmp_path / "matrix", np.zeros((9, 8)))
+    options = {"n_blocks": 2, "max_iter": 3, "tol": 0}
+    found = small(**options).fit_restarts(matrix, RUNS[:2])
+    for (K, seed), model in zip(RUNS, found, strict=False):
+        assert_same(model, small(n_components=K, random_state=seed, **options).fit(matrix))
+        assert len(np.unique(model.components_)) > 4 * K, "the blocks have different numbers"
+
+
 def test_restarts_on_a_dense_matrix_equal_separate_runs_up_to_rounding():
     A = cells().toarray()
     found = small(tol=0, max_iter=10, dtype="float64").fit_restarts(A, RUNS[:4])

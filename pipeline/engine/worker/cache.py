@@ -68,6 +68,13 @@ class Cache:
                 self._values[key] = _Entry(version, nbytes, value, for_every_chunk)
                 self._bytes += nbytes
 
+    def drop_older(self, beginning: Key, version: int) -> None:
+        """Remove the values of versions before ``version`` whose keys begin with ``beginning``."""
+        with self._lock:
+            for key in list(self._values):
+                if key[: len(beginning)] == beginning and self._values[key].version < version:
+                    self._remove(key)
+
     def _remove(self, key: Key) -> None:
         entry = self._values.pop(key, None)
         if entry is not None:

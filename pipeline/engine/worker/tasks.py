@@ -165,6 +165,8 @@ class StoredModel:
             return self.block(0)[name]
 
         def join() -> np.ndarray:
+            # An array that only some steps need would otherwise stay until its next use.
+            CACHE.drop_older((self._job.training, "joined"), self._step)
             return join_rows([self._cached(ModelPart("block", index))[name] for index in range(n_blocks)])
 
         key = (self._job.training, "joined", name)

@@ -18,7 +18,8 @@ from corpusmill.pipeline.engine.data import reference
 from corpusmill.pipeline.engine.epoch import Training, shards_of, train
 from corpusmill.pipeline.engine.events import EpochFinished, RunFinished, RunStarted, ShardSwept
 from corpusmill.pipeline.engine.executors import Capacity, OnDask, Synchronous, TaskLost
-from corpusmill.pipeline.engine.plan import PROCESS_BYTES, make_plan
+from corpusmill.pipeline.engine.memory import PROCESS_BYTES
+from corpusmill.pipeline.engine.plan import make_plan
 from corpusmill.pipeline.engine.run import RunStore
 from corpusmill.pipeline.engine.worker import tasks
 from helpers.faults import Faulty
@@ -278,6 +279,18 @@ def test_a_task_that_is_too_large_is_refused_before_the_run_starts(corpus):
         make_plan(Tally(scratch=1 << 30), corpus, Capacity("w0", "tcp://x", 1, 1 << 30))
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("memory", [330 << 20, 1 << 30])
+def test_the_memory_limit_that_a_refusal_names_is_enough_and_no_smaller_one_is(corpus, threads, memory):
+    algorithm = Tally(scratch=1 << 30)
+    with pytest.raises(DataError) as refusal:
+        make_plan(algorithm, corpus, Capacity("w0", "tcp://x", threads, memory))
+    enough = int(re.search(r"raise memory_limit to (\d+)MiB or more", str(refusal.value))[1])
+    make_plan(algorithm, corpus, Capacity("w0", "tcp://x", threads, enough << 20))
+    with pytest.raises(DataError):
+        make_plan(algorithm, corpus, Capacity("w0", "tcp://x", threads, (enough - 1) << 20))
+
+
 def test_the_cache_uses_the_memory_that_tasks_do_not_need(corpus):
     tight = make_plan(
         Tally(scratch=50 << 20), corpus, Capacity("w0", "tcp://x", 1, (PROCESS_BYTES + (60 << 20)) * 10 // 7)
@@ -323,6 +336,18 @@ def test_an_array_of_all_blocks_is_joined_once_for_all_chunks_of_a_step(corpus, 
     np.testing.assert_array_equal(joined, expected)
     assert tasks.StoredModel(job, 2).joined("counts") is joined
     assert not np.array_equal(tasks.StoredModel(job, 1).joined("counts"), joined)
+
+
+def test_a_joined_array_of_an_older_step_leaves_the_cache_when_another_is_joined(corpus, tmp_path):
+    algorithm = Tally(bounds=equal_blocks(3))
+    trained(corpus, tmp_path / "run", algorithm=algorithm, epochs=2)
+    run = RunStore(str(tmp_path / "run"))
+    job = tasks.Job("joined twice", run, reference(corpus), algorithm, None, 7, cache_bytes=1 << 20)
+    model = tasks.StoredModel(job, 1)
+    # Stands for an array that only some steps need.
+    tasks.CACHE.put(("joined twice", "joined", "other"), model.joined("counts"), version=1, nbytes=8, budget=1 << 20)
+    tasks.StoredModel(job, 2).joined("counts")
+    assert tasks.CACHE.get(("joined twice", "joined", "other"), version=1) is None
 
 
 def test_a_damaged_state_is_named(corpus, tmp_path):

@@ -12,6 +12,9 @@ from .signals import Terminated
 #: The extra that installs a library, by the library's name.
 EXTRAS = {"s3fs": "s3", "gcsfs": "gcs", "adlfs": "azure", "h5py": "h5ad", "sklearn": "cnmf", "matplotlib": "plot"}
 
+#: Commands that skip what an earlier call has done.
+CONTINUING = frozenset({"run", "ingest", "train", "resume", "retrain", "cistopic", "cnmf"})
+
 
 class ExitCode(IntEnum):
     """Exit codes of all commands."""
@@ -52,17 +55,20 @@ class Failure:
         return {"status": self.status, "error": self.message, "exit_code": int(self.code)}
 
 
-def explain(error: BaseException) -> Failure:
-    """Return the sentence and the exit code for an error.
+def explain(error: BaseException, command: str = "") -> Failure:
+    """Return the sentence and the exit code for an error of a command.
 
     An error that occurs while a stopped command closes its cluster counts as that stop.
     """
+    advice = ""
+    if command in CONTINUING:
+        advice = "; the same command continues where this one stopped"
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, Terminated):
-            return Failure("terminated; the same command continues where this one stopped", ExitCode.TERMINATED)
+            return Failure(f"terminated{advice}", ExitCode.TERMINATED)
         if isinstance(cause, KeyboardInterrupt | click.Abort):
-            return Failure("interrupted; the same command continues where this one stopped", ExitCode.INTERRUPTED)
+            return Failure(f"interrupted{advice}", ExitCode.INTERRUPTED)
         cause = cause.__context__
     if isinstance(error, click.ClickException):
         return Failure(_one_line(error.format_message()), ExitCode.USAGE)

@@ -85,7 +85,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         cli.main(given, prog_name="corpusmill", standalone_mode=False)
     except (Exception, KeyboardInterrupt, Terminated) as error:
-        failure = explain(error)
+        # Options of the program itself have no values, so the first word is the command.
+        command = next((argument for argument in given if not argument.startswith("-")), "")
+        failure = explain(error, command)
         if "--json" in given:
             click.echo(json.dumps(failure.as_json()))
         if isinstance(error, click.ClickException):

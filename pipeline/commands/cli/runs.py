@@ -75,7 +75,7 @@ def watch(run_url: str, once: bool, as_json: bool) -> None:
       corpusmill watch runs/articles --json | jq .eta_seconds
     """
     from ..actions.watch import Watcher
-    from ..terminal.watch import show_all
+    from ..terminal.watch import show_all, show_once
 
     watcher = Watcher(run_url)
     if as_json:
@@ -84,6 +84,6 @@ def watch(run_url: str, once: bool, as_json: bool) -> None:
     # Ctrl-C is the usual way to leave the display, not an error.
     with contextlib.suppress(KeyboardInterrupt):
         if once:
-            show_all([watcher.look()])
+            show_once(watcher.look())
         else:
             show_all(watcher.follow())

@@ -1,6 +1,7 @@
 """Draw the state of a run on a terminal, with rich."""
 
 import math
+import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -40,10 +41,20 @@ SHARD_MARKS = {"waiting": ("□", "dim"), "running": ("◧", "yellow"), "done": 
 TIME_STYLES = {"read": "blue", "kernel": "green", "write": "yellow", "merge": "magenta"}
 
 
+def show_once(status: RunStatus) -> None:
+    """Show the state of a run: a screen on a terminal, otherwise a line."""
+    console = Console()
+    if console.is_terminal:
+        console.print(draw(status))
+    else:
+        click.echo(line(status))
+
+
 def show_all(states: Iterable[RunStatus]) -> None:
     """Show a run until it ends: redraw the screen on a terminal, otherwise print a line every few seconds."""
     console = Console()
-    if not console.is_terminal:
+    # Variables such as FORCE_COLOR make rich take a pipe for a terminal, but a pipe cannot be redrawn.
+    if not (console.is_terminal and sys.stdout.isatty()):
         _print_lines(states)
         return
     with Live(console=console, auto_refresh=False, vertical_overflow="crop") as screen:

@@ -161,3 +161,10 @@ def test_an_error_while_a_stopped_command_cleans_up_counts_as_the_stop():
         assert explain(caught.value).code == code
     assert explain(OSError("no such file")) == Failure("no such file", ExitCode.DATA)
     assert explain(TimeoutError()) == Failure("TimeoutError", ExitCode.DATA)
+
+
+@pytest.mark.parametrize(("stop", "word"), [(Terminated(143), "terminated"), (KeyboardInterrupt(), "interrupted")])
+def test_only_commands_that_continue_are_said_to_continue(stop, word):
+    assert explain(stop, "explore").message == explain(stop, "evaluate").message == word
+    for command in ("run", "ingest", "train", "resume", "retrain", "cistopic", "cnmf"):
+        assert explain(stop, command).message == f"{word}; the same command continues where this one stopped"

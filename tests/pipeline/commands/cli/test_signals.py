@@ -58,6 +58,7 @@ main(["wait"])
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert (done.returncode, done.stderr.strip().count("\n")) == (code, 0), done.stderr
+    assert "the same command" not in done.stderr, "this command continues nothing"
 
 
 def test_an_interrupt_while_a_cluster_starts_is_delivered_afterwards_and_hidden_from_its_processes():

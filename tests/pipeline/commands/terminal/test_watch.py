@@ -191,6 +191,16 @@ def test_on_a_terminal_charts_are_drawn(corpus, tmp_path):
         assert expected in shown.decode()
 
 
+@pytest.mark.parametrize("options", [(), ("--once",)])
+def test_a_pipe_that_is_taken_for_a_terminal_gets_one_page(corpus, tmp_path, options):
+    run = str(tmp_path / "run")
+    lda().fit(corpus, run=run)
+    environment = os.environ | {"FORCE_COLOR": "1", "COLUMNS": "90"}
+    done = subprocess.run([*COMMAND, "watch", run, *options], capture_output=True, text=True, env=environment)
+    assert done.stdout.count("finished") == 1
+    assert "\x1b[2K" not in done.stdout, "nothing that is drawn again"
+
+
 def test_watching_something_else_than_a_run_fails():
     with pytest.raises(DataError, match="no run here"):
         Watcher("nowhere").look()

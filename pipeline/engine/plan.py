@@ -1,19 +1,16 @@
 """The memory plan of a run: how many bytes a worker will hold. It is made, and checked, before the first task."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...io.stores.store import DataError
 from ..formatting import format_bytes
 from .algorithm import AnyAlgorithm, MemoryEstimate
 from .data import TrainingData
 from .executors import Capacity, Executor, Synchronous
+from .memory import PLANNED_SHARE, PROCESS_BYTES, limit_for, usable_bytes
 from .worker.overlap import MAX_AHEAD
 
-#: Share of a worker's memory limit that a plan may use. Dask pauses a worker at 80%.
-PLANNED_SHARE = 0.7
-#: Bytes of a worker process before its first task: interpreter, libraries, compiled kernels.
-PROCESS_BYTES = 320 << 20
 #: Share of the memory that tasks leave, for buffers.
 BUFFERS_SHARE = 0.25
 #: Maximum number of bytes of a run that is kept in memory, and the part of the memory limit that it may occupy. Nobody
@@ -62,8 +59,7 @@ def available_bytes(algorithm: AnyAlgorithm, capacity: Capacity) -> int:
     """Return the bytes that the tasks of one of a worker's threads may use."""
     if not capacity.memory:
         return UNLIMITED
-    planned = int(capacity.memory * (PLANNED_SHARE - algorithm.held_share))
-    return max(0, planned - PROCESS_BYTES) // capacity.threads
+    return usable_bytes(capacity.memory, algorithm.held_share) // capacity.threads
 
 
 def make_plan(algorithm: AnyAlgorithm, data: TrainingData, capacity: Capacity, n_workers: int = 1) -> Plan:
@@ -73,6 +69,8 @@ def make_plan(algorithm: AnyAlgorithm, data: TrainingData, capacity: Capacity, n
     largest = algorithm.largest_task(data, available)
     if algorithm.device != "cpu":
         _check_device(algorithm, max(estimate.device for estimate in estimates), capacity)
+    if not capacity.device:
+        largest = replace(largest, device=0)
     if largest.total > available:
         raise DataError(_too_large(algorithm, largest, capacity, available))
     left = (available - largest.total) * capacity.threads
@@ -139,10 +137,18 @@ def _describe_merging(algorithm: AnyAlgorithm, devices: Sequence[Capacity]) -> s
 
 def _too_large(algorithm: AnyAlgorithm, need: MemoryEstimate, capacity: Capacity, available: int) -> str:
     parts = ", ".join(f"{k} {format_bytes(getattr(need, k))}" for k in ("data", "state", "model", "delta", "scratch"))
+    enough = limit_for(need.total * capacity.threads, algorithm.held_share)
+    tasks = "its task"
+    fewer_threads = ""
+    if capacity.threads > 1:
+        tasks = f"each of its {capacity.threads} threads"
+        fewer_threads = "use fewer threads per worker, "
+    reserve = 1 - PLANNED_SHARE + algorithm.held_share
     return (
         f"a task needs {format_bytes(need.total)} ({parts}), but worker {capacity.name} has {format_bytes(available)} "
-        f"for each of its {capacity.threads} threads ({format_bytes(capacity.memory)} memory limit): raise "
-        f"memory_limit, use fewer threads per worker, {algorithm.size_hint}, or ingest with a smaller chunk_tokens"
+        f"for {tasks} ({format_bytes(capacity.memory)} memory limit, less {reserve:.0%} as a reserve and "
+        f"{format_bytes(PROCESS_BYTES)} for Python with its libraries): raise memory_limit to {enough} or more, "
+        f"{fewer_threads}{algorithm.size_hint}, or ingest with a smaller chunk_tokens"
     )
 
 

@@ -20,7 +20,7 @@ from ...io.stores.messages import listed
 from ...io.stores.store import DataError
 from ...io.text import vocabulary as voc
 from ..engine.executors import Executor, Synchronous
-from ..engine.plan import PLANNED_SHARE, PROCESS_BYTES
+from ..engine.memory import usable_bytes
 from . import tasks
 from .chunks import cut_chunks, default_chunk_tokens
 from .destination import clean, has_corpus, prepare
@@ -186,7 +186,7 @@ class Ingest:
         smallest = 0
         for worker in self.executor.capacities():
             if worker.memory:
-                usable = max(1, int(worker.memory * PLANNED_SHARE) - PROCESS_BYTES) // worker.threads
+                usable = max(1, usable_bytes(worker.memory)) // worker.threads
                 smallest = min(smallest, usable) if smallest else usable
         return smallest
 

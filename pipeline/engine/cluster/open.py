@@ -2,6 +2,7 @@
 
 import contextlib
 import inspect
+import logging
 import ssl
 import warnings
 from collections.abc import Callable, Iterator
@@ -13,11 +14,14 @@ import dask
 # Imported before `dask_settings` runs, because the import sets the defaults that ours replace.
 import distributed
 import yaml
-from dask.utils import parse_timedelta
+from dask.system import CPU_COUNT
+from dask.utils import parse_bytes, parse_timedelta
 from distributed import Client
 from distributed.deploy import Cluster
+from distributed.worker_memory import parse_memory_limit
 
-from ...formatting import format_duration
+from ...formatting import format_bytes, format_duration
+from ..memory import PROCESS_BYTES
 
 KINDS = ("synchronous", "local", "address", "scheduler-file", "local-cuda", "jobqueue", "kubernetes")
 
@@ -157,8 +161,18 @@ def await_worker(client: Client, notify: Callable[[str], None]) -> None:
     """Wait for the cluster's first worker.
 
     Waits as long as Dask's setting no-workers-timeout allows. If it takes longer than a few seconds, ``notify`` is
-    called with a sentence for the user. Raises ClusterError if no worker comes, or if the scheduler ends.
+    called with a sentence for the user. Raises ClusterError if no worker comes, if the scheduler ends, or if a worker
+    has too little memory for the libraries.
     """
+    from .sweep import workers_of
+
+    _wait_for_worker(client, notify)
+    limits = [worker["memory_limit"] for worker in workers_of(client).values() if worker["memory_limit"]]
+    _check_memory(min(limits, default=None))
+
+
+def _wait_for_worker(client: Client, notify: Callable[[str], None]) -> None:
+    """Wait as `await_worker` does, without a check of the worker."""
     limit = parse_timedelta(dask.config.get("distributed.scheduler.no-workers-timeout") or "1000 days")
     assert client.scheduler is not None, "the client is closed"
     where = client.scheduler.address
@@ -176,6 +190,16 @@ def await_worker(client: Client, notify: Callable[[str], None]) -> None:
         raise ClusterError(f"the scheduler at {where} cannot be reached ({error}): start one again") from error
 
 
+def _check_memory(limit: int | None) -> None:
+    """Raise ClusterError if a worker with this memory limit would be killed while it starts, again and again."""
+    if limit is not None and limit < PROCESS_BYTES:
+        raise ClusterError(
+            f"each worker may use {format_bytes(limit)}, but Python with the libraries takes up to "
+            f"{format_bytes(PROCESS_BYTES)}, and training needs more: set memory_limit to 1GiB or more, or use fewer "
+            f"workers if the machine has less memory"
+        )
+
+
 def dask_settings() -> Options:
     """Return Dask's defaults, overridden by configs/dask.yaml, which the user's own settings override."""
     text = resources.files("corpusmill.configs").joinpath("dask.yaml").read_text()
@@ -188,6 +212,9 @@ def dask_settings() -> Options:
 def _local(stack: contextlib.ExitStack, options: Options) -> Options:
     options.setdefault("threads_per_worker", 1)
     options.setdefault("dashboard_address", "127.0.0.1:0")
+    n_workers = options.get("n_workers") or max(1, CPU_COUNT // options["threads_per_worker"])
+    limit = options.get("memory_limit", "auto")
+    _check_memory(parse_memory_limit(limit, 1, n_workers, logger=logging.getLogger(__name__)))
     return {"address": stack.enter_context(closing_patiently(distributed.LocalCluster(processes=True, **options)))}
 
 
@@ -220,6 +247,8 @@ def _local_cuda(stack: contextlib.ExitStack, options: Options) -> Options:
 
 
 def _jobqueue(stack: contextlib.ExitStack, options: Options) -> Options:
+    if options.get("memory"):
+        _check_memory(parse_bytes(options["memory"]) // options.get("processes", 1))
     try:
         import dask_jobqueue
         from dask_jobqueue.local import LocalCluster

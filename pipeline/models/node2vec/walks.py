@@ -27,8 +27,9 @@ from ....kernels import random
 from ....kernels.node2vec import walks as kernels
 from ...engine.device import kernels as kernels_on
 from ...engine.executors import Executor, executor_for
-from ...engine.plan import PLANNED_SHARE, PROCESS_BYTES
+from ...engine.memory import limit_for, usable_bytes
 from ...engine.worker.cache import CACHE
+from ...formatting import format_bytes
 from ...ingest.chunks import default_chunk_tokens
 
 if TYPE_CHECKING:
@@ -154,7 +155,8 @@ def _default_chunk_tokens(graph: Graph, options: WalkOptions, executor: Executor
 
 def _available(memory: int) -> int:
     """Return the bytes that tasks may use of a worker's memory."""
-    return max(1, int(memory * PLANNED_SHARE) - PROCESS_BYTES)
+    # 0 would mean that there is no limit.
+    return max(1, usable_bytes(memory))
 
 
 def _check_memory(graph: Graph, options: WalkOptions, executor: Executor, chunk_tokens: int) -> None:
@@ -168,8 +170,9 @@ def _check_memory(graph: Graph, options: WalkOptions, executor: Executor, chunk_
         needed = shared + worker.threads * per_task
         if worker.memory and needed > _available(worker.memory):
             raise DataError(
-                f"{graph.url}: walks need {needed:,} bytes on worker {worker.name}, which has "
-                f"{_available(worker.memory):,} available; give workers more memory or fewer threads"
+                f"{graph.url}: walks need {format_bytes(needed)} on worker {worker.name}, which has "
+                f"{format_bytes(usable_bytes(worker.memory))} for them ({format_bytes(worker.memory)} memory limit): "
+                f"raise memory_limit to {limit_for(needed)} or more, or use fewer threads per worker"
             )
 
 

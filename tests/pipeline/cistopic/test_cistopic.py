@@ -152,7 +152,7 @@ def test_processes_that_train_at_the_same_time_divide_the_memory(files, tmp_path
     process = multiprocessing.get_context("spawn").Process(target=train_with_little_memory, args=arguments)
     process.start()
     process.join()
-    assert "(350.00 MiB memory limit)" in (tmp_path / "message").read_text()
+    assert "(350.00 MiB memory limit," in (tmp_path / "message").read_text()
 
 
 def test_processes_of_their_own_write_the_same_files(files, tmp_path):

@@ -81,6 +81,13 @@ def test_a_model_too_large_for_the_device_is_refused_by_the_plan(corpus):
     make_plan(LDA(1000, device="cpu").algorithm(corpus), corpus, Capacity("w0", "tcp://x", 2, 0, device=1))
 
 
+def test_a_plan_without_a_device_needs_no_device_memory(corpus):
+    algorithm = LDA(1000, device="auto").algorithm(corpus)
+    assert make_plan(algorithm, corpus, Capacity("w0", "tcp://x", 2, 0)).as_numbers()["task_device"] == 0
+    with_device = Capacity("w0", "tcp://x", 1, 0, device=1 << 40)
+    assert make_plan(algorithm, corpus, with_device).as_numbers()["task_device"] > 0
+
+
 @pytest.mark.skipif(has_cuda(), reason="this machine has a device")
 def test_a_machine_without_a_device_is_an_error(corpus):
     with pytest.raises(ValueError, match=r"device is 'cuda', but worker this process has no CUDA device that works"):

@@ -20,7 +20,7 @@ from corpusmill.pipeline.engine.epoch import Training, train
 from corpusmill.pipeline.engine.events import EpochFinished
 from corpusmill.pipeline.engine.executors import OnDask, Synchronous, executor_for
 from corpusmill.pipeline.engine.run import RunStore
-from distributed import Status
+from distributed import Client, LocalCluster, Status
 from helpers.shell_cluster import shell_cluster
 from helpers.toy import Tally, model_of, write_toy_corpus
 
@@ -224,6 +224,28 @@ def test_a_scheduler_that_ends_while_a_command_waits_for_workers_is_named(tmp_pa
 def test_a_missing_setting_of_a_cluster_is_an_error(kind, options, message):
     with pytest.raises(ClusterError, match=message), open_cluster(kind, **options):
         pass
+
+
+@pytest.mark.parametrize(
+    "kind, options, limit",
+    [
+        ("local", {"n_workers": 1, "memory_limit": "50MiB"}, "50.00 MiB"),
+        ("local", {"n_workers": 1, "memory_limit": 200 << 20}, "200.00 MiB"),
+        ("local", {"n_workers": 1 << 20}, r"[\d.]+ [kM]iB"),
+        ("jobqueue", {"scheduler": "local", "memory": "600MiB", "processes": 3}, "200.00 MiB"),
+    ],
+)
+def test_workers_with_too_little_memory_for_the_libraries_are_refused_before_they_start(kind, options, limit):
+    message = f"each worker may use {limit}, but Python .* takes up to 320.00 MiB.* set memory_limit to 1GiB or more"
+    with pytest.raises(ClusterError, match=message), open_cluster(kind, **options):
+        pass
+
+
+def test_workers_of_a_running_cluster_with_too_little_memory_are_refused():
+    options = {"processes": False, "dashboard_address": None, "memory_limit": "200MiB"}
+    with LocalCluster(n_workers=1, **options) as cluster, Client(cluster, set_as_default=False) as client:
+        with pytest.raises(ClusterError, match=r"each worker may use 200.00 MiB"):
+            await_worker(client, print)
 
 
 @pytest.mark.parametrize(

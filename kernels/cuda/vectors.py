@@ -1,8 +1,8 @@
-"""Four neighbouring numbers of an array in one access of 16 bytes.
+"""Four neighbouring numbers of 4 bytes in one access of 16 bytes.
 
 A compiler may only join accesses to neighbouring numbers if it can prove that the address is a multiple of 16 bytes. It
-cannot prove this for an array that is an argument. Rows of `PAD` numbers, in an array that begins on such an address,
-always have it. Device arrays and dynamic shared memory begin on multiples of 256 and 16 bytes.
+cannot prove this for an array that is an argument. Rows whose length is a multiple of four numbers, in an array that
+begins on such an address, always have it. Device arrays and dynamic shared memory begin on multiples of 256 and 16 bytes.
 
 Tested as a part of the kernels: tests/kernels/cuda/word2vec/test_cells.py. That the accesses are vectors is asserted in
 tests/kernels/cuda/test_ptx.py.
@@ -36,16 +36,18 @@ def _vector_accesses() -> tuple[Callable[..., Any], Callable[..., Any]]:
 
     vector = ir.VectorType(ir.FloatType(), 4)
 
-    def address(context: Any, builder: Any, array_type: Any, array: Any, i: Any) -> Any:
+    def address(context: Any, builder: Any, array_type: Any, array: Any, i: Any, vector_type: Any) -> Any:
         fields = context.make_array(array_type)(context, builder, array)
-        return builder.bitcast(cgutils.gep(builder, fields.data, i), vector.as_pointer())
+        return builder.bitcast(cgutils.gep(builder, fields.data, i), vector_type.as_pointer())
 
     @intrinsic
     def load4(typing_context: Any, array: Any, i: Any) -> Any:
-        result = types.UniTuple(types.float32, 4)
+        result = types.UniTuple(array.dtype, 4)
 
         def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            loaded = builder.load(address(context, builder, signature.args[0], *values), align=16)
+            number = context.get_value_type(signature.args[0].dtype)
+            where = address(context, builder, signature.args[0], *values, ir.VectorType(number, 4))
+            loaded = builder.load(where, align=16)
             parts = [builder.extract_element(loaded, ir.Constant(ir.IntType(32), k)) for k in range(4)]
             return context.make_tuple(builder, result, parts)
 
@@ -59,7 +61,8 @@ def _vector_accesses() -> tuple[Callable[..., Any], Callable[..., Any]]:
             for k in range(4):
                 part = builder.extract_value(parts, k)
                 joined = builder.insert_element(joined, part, ir.Constant(ir.IntType(32), k))
-            builder.store(joined, address(context, builder, signature.args[0], array_value, index), align=16)
+            where = address(context, builder, signature.args[0], array_value, index, vector)
+            builder.store(joined, where, align=16)
             return context.get_dummy_value()
 
         return types.void(array, types.int64, types.UniTuple(types.float32, 4)), code
@@ -67,6 +70,7 @@ def _vector_accesses() -> tuple[Callable[..., Any], Callable[..., Any]]:
     return load4, store4
 
 
-#: ``load4(array, i)`` returns ``array[i:i + 4]`` of a contiguous float32 array as a tuple.
-#: ``store4(array, i, numbers)`` sets these numbers to those of a tuple. The index must be a multiple of four.
+#: ``load4(array, i)`` returns ``array[i:i + 4]`` of a contiguous array of float32, int32 or uint32 as a tuple.
+#: ``store4(array, i, numbers)`` sets these numbers of a float32 array to those of a tuple. The index must be a multiple
+#: of four.
 load4, store4 = _scalar_accesses() if config.ENABLE_CUDASIM else _vector_accesses()

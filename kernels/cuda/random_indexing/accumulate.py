@@ -6,8 +6,8 @@ need no atomic operations, is in benchmarks/papers/random_indexing_passes.py.
 Grid, sparse seeds (`accumulate`). A word's occurrences are cut into pieces of up to `PIECE`, so that blocks have about
 the same work. A block has one piece, and as many columns of the word's sums as its shared memory holds. Each thread
 takes one neighbour of one occurrence at a time, and adds the neighbour's seed, rotated, to the sums by atomic
-additions. Nothing is moved for a rotation: it changes the address. At the end, the block adds its sums to the result.
-Sums are integers, so the order does not matter, and they equal the CPU's.
+additions. It reads four pairs of the seed at a time. Nothing is moved for a rotation: it changes the address. At the
+end, the block adds its sums to the result. Sums are integers, so the order does not matter, and they equal the CPU's.
 
 Grid, dense seeds (`accumulate_dense`). A block has one piece, and each thread has one column (section 5). Pieces are
 added in their order, so that two runs give the same sums. They differ from the CPU's by rounding.
@@ -17,6 +17,7 @@ Reference implementation: tests/helpers/naive.py, `ri_train` and `ri_normalised`
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numba import cuda, float32, float64, int32, int64
@@ -27,7 +28,8 @@ from ...random_indexing.text import Tokens, Window
 from ..arrays import DeviceArray
 from ..jit import device, kernel
 from ..launch import launch, shared_memory_limit
-from ..memory import allocate, cached_copy, clear, download, leave_on_device, resident, upload
+from ..memory import allocate, cached_copy, clear, derived, download, leave_on_device, resident, upload
+from ..vectors import load4
 from ..warp import WARP, warp_sum
 
 #: The padded text and the occurrences on the device.
@@ -107,7 +109,7 @@ def accumulate(tokens: Tokens, window: Window, seeds: np.ndarray, dimension: int
             text_on_device(tokens),
             upload_window(window, dimension),
             upload(pieces, "pieces"),
-            cached_copy(seeds, "seeds"),
+            upload_seeds(seeds),
             width,
             out,
             shared=4 * width,
@@ -115,17 +117,41 @@ def accumulate(tokens: Tokens, window: Window, seeds: np.ndarray, dimension: int
     return leave_on_device(out, "sums")
 
 
+class DeviceSeeds(NamedTuple):
+    """Seeds on the device, in rows that `load4` can read."""
+
+    pairs: DeviceArray  # (n_words * length,) uint32: each row has n_pairs pairs, then zeros
+    n_words: int
+    length: int
+    n_pairs: int
+
+
+def upload_seeds(seeds: np.ndarray) -> DeviceSeeds:
+    """Return seeds (V, pairs) uint32 on the device."""
+    n_words, n_pairs = seeds.shape
+    # A row of up to eight pairs lies in one sector of 32 bytes, which is what the device reads at least.
+    length = 4 if n_pairs <= 4 else -(-n_pairs // 8) * 8
+
+    def aligned() -> np.ndarray:
+        rows = np.zeros((n_words, length), seeds.dtype)
+        rows[:, :n_pairs] = seeds
+        return rows.reshape(-1)
+
+    return DeviceSeeds(cached_copy(derived(seeds, "aligned", aligned), "seeds"), n_words, length, n_pairs)
+
+
 @kernel
 def _accumulate(
     text: DeviceText,
     window: DeviceWindow,
     pieces: DeviceArray,
-    seeds: DeviceArray,
+    seeds: DeviceSeeds,
     width: int,
     out: DeviceArray,
 ) -> None:
     """Sum ``width`` columns of a piece in each block."""
     words, occurrences = text
+    pairs, n_words, length, n_pairs = seeds
     offsets, shifts, weights = window
     dimension = np.int64(out.shape[1])
     n_offsets = len(offsets)
@@ -140,18 +166,34 @@ def _accumulate(
     for e in range(thread, (pieces[p, 2] - pieces[p, 1]) * n_offsets, cuda.blockDim.x):
         j = e % n_offsets
         w = words[np.int64(occurrences[pieces[p, 1] + e // n_offsets]) + offsets[j]]
-        if w < len(seeds):  # other numbers are padding between documents
-            for k in range(seeds.shape[1]):
-                up = rotated(np.int64(seeds[w, k] & LOW), shifts[j], dimension) - column
-                down = rotated(np.int64(seeds[w, k] >> HALF), shifts[j], dimension) - column
-                if 0 <= up < width:
-                    cuda.atomic.add(sums, up, weights[j])
-                if 0 <= down < width:
-                    cuda.atomic.sub(sums, down, weights[j])
+        if w < n_words:  # other numbers are padding between documents
+            for first in range(0, n_pairs, 4):
+                # Not a loop over the four: an index that varies would move them to local memory.
+                a, b, c, d = load4(pairs, w * length + first)
+                _add_pair(sums, a, weights[j], shifts[j], dimension, column, width)
+                if first + 1 < n_pairs:
+                    _add_pair(sums, b, weights[j], shifts[j], dimension, column, width)
+                if first + 2 < n_pairs:
+                    _add_pair(sums, c, weights[j], shifts[j], dimension, column, width)
+                if first + 3 < n_pairs:
+                    _add_pair(sums, d, weights[j], shifts[j], dimension, column, width)
     cuda.syncthreads()
     for k in range(thread, min(width, dimension - column), cuda.blockDim.x):
         if sums[k]:
             cuda.atomic.add(out, (pieces[p, 0], column + k), sums[k])
+
+
+@device
+def _add_pair(
+    sums: DeviceArray, pair: np.uint32, weight: int, shift: int, dimension: int, column: int, width: int
+) -> None:
+    """Add a pair of a seed, rotated by ``shift``, to the ``width`` columns of a word's sums from ``column`` on."""
+    up = rotated(np.int64(pair & LOW), shift, dimension) - column
+    down = rotated(np.int64(pair >> HALF), shift, dimension) - column
+    if 0 <= up < width:
+        cuda.atomic.add(sums, up, weight)
+    if 0 <= down < width:
+        cuda.atomic.sub(sums, down, weight)
 
 
 @device

@@ -63,6 +63,12 @@ def test_rows_of_word_vectors_are_read_by_vectors(kernel):
     assert not re.search(r"st\.global\.(v2\.)?f32", text)
 
 
+def test_seeds_are_read_by_vectors():
+    (launch,) = [one for one in kernels("random indexing") if one.function.__name__ == "_accumulate"][:1]
+    (text,) = ptx.ptx_of(launch, (9, 0)).values()
+    assert "ld.global.v4.u32" in text
+
+
 def test_memory_spaces_are_counted():
     text = "ld.shared.f32 %f1, [%r1]; st.global.u16 [%rd1], %rs1; atom.add.u32 %r1, [%rd1], 1; red.shared.add.u32 x;"
     assert ptx.memory_spaces(text) == {"shared": 2, "global": 1, "generic": 1}

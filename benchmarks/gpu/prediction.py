@@ -1,10 +1,11 @@
 """A time model of an epoch on a GPU: what each kernel reads, writes and computes, at the rates of the device.
 
-A kernel takes as long as the slowest of its four resources: device memory, shared memory, arithmetic, and atomic
-additions to device memory. To these times, the model adds launches, copies and barriers, which do not overlap with the
-kernels of the same thread. Memory that is set to zero counts as no launch: that takes a few microseconds. Latency is
-left out but for cells of strata, so the other times are lower bounds. The model needs no GPU. Where there is one, the
-other commands print what they measure.
+An epoch is a sequence of parts. A part takes as long as the slowest of its resources: device memory, the L2 cache,
+shared memory, arithmetic, atomic additions to device memory, launches, and copies, which all work at the same time.
+Barriers of all blocks are added, and so are the launches that nothing hides, because the host has waited for the device
+before. Memory that is set to zero counts as no launch: that takes a few microseconds. Latency is left out but for cells
+of strata, so the other times are lower bounds. The model needs no GPU. Where there is one, the other commands print
+what they measure.
 
 The counts of launches and of copied bytes are those of ``tests/kernels/cuda/test_traffic.py``.
 """
@@ -24,26 +25,34 @@ class Device(NamedTuple):
     """Rates of a GPU and of the host that it is in, per second."""
 
     memory: float  # bytes that kernels read and write
+    cache: float  # bytes that kernels read from the L2 cache
     shared: float  # bytes of all shared memories
     flops: float  # float32
     atomics: float  # atomic additions to device memory
-    bus: float  # bytes that the host copies through pinned memory, in one direction
-    launches: float  # kernels that one host thread launches
+    bus: float  # bytes that the host copies through pinned buffers, in one direction
+    pinned: float  # bytes that the device copies to pinned results, or from them
+    launches: float  # kernels with nested tuples of arrays that one host thread launches
+    small_launches: float  # kernels with a few arrays that one host thread launches
     barriers: float  # times that all blocks of a kernel wait for each other
     batches: float  # batches of a cell of strata that one block trains
 
 
-#: 4.3 TB/s is what a copy reaches. 132 multiprocessors at 1.98 GHz read 128 bytes of shared memory per clock. One host
-#: thread copies to and from pinned memory at 10 GB/s; the bus itself would allow 55. A launch with nested tuples takes
-#: Numba about 0.2 ms. All blocks wait for each other in about 3 µs. A batch of a cell takes one block about 4 µs, which
-#: is the latency of reading its rows, of nine barriers of the block, and of moves that follow one another.
+#: 4.3 TB/s is what a copy reaches. The L2 cache of an H100 was measured at about 5.5 TB/s. 132 multiprocessors at 1.98
+#: GHz read 128 bytes of shared memory per clock. One host thread copies to and from pinned buffers at 10 GB/s; the bus
+#: itself, PCIe 5, allows about 50 to pinned memory. A launch takes Numba about 0.2 ms with nested tuples, and 0.05 with
+#: a few arrays: on a CPU without a GPU, nine arrays in tuples took 0.13 ms to prepare, and three arrays 0.02, to which
+#: the driver's time is added. All blocks wait for each other in about 3 µs. A batch of a cell takes one block about
+#: 4 µs, which is the latency of reading its rows, of nine barriers of the block, and of moves that follow one another.
 H200 = Device(
     memory=4.3e12,
+    cache=5.5e12,
     shared=33.4e12,
     flops=67e12,
     atomics=150e9,
     bus=10e9,
+    pinned=50e9,
     launches=5e3,
+    small_launches=2e4,
     barriers=3e5,
     batches=2.5e5,
 )
@@ -56,27 +65,47 @@ class Work(NamedTuple):
 
     name: str
     memory: float = 0.0
+    cache: float = 0.0
     shared: float = 0.0
     flops: float = 0.0
     atomics: float = 0.0
     bus: float = 0.0
+    pinned: float = 0.0
     launches: float = 0.0
+    small_launches: float = 0.0
     barriers: float = 0.0
     batches: float = 0.0  # one after another, in the block that has most
+    idle_launches: float = 0.0  # those of the launches before which the host has waited, so that the device is idle
 
     def seconds(self, device: Device) -> tuple[float, str]:
         """Return the time of this part, and the resource that limits it."""
-        kernel = {
-            name: getattr(self, name) / getattr(device, name)
-            for name in ("memory", "shared", "flops", "atomics", "batches")
+        added = {
+            "barriers": self.barriers / device.barriers,
+            "idle launches": self.idle_launches / device.launches,
         }
-        limit = max(kernel, key=kernel.__getitem__)
-        outside = {name: getattr(self, name) / getattr(device, name) for name in ("bus", "launches", "barriers")}
-        slowest = max(outside, key=outside.__getitem__)
-        if outside[slowest] > kernel[limit]:
-            limit = slowest
-        return max(kernel.values()) + sum(outside.values()), limit
+        hidden = self._replace(launches=self.launches - self.idle_launches)
+        together = {name: getattr(hidden, name) / getattr(device, name) for name in TOGETHER}
+        limit = max(together, key=together.__getitem__)
+        seconds = together[limit] + sum(added.values())
+        largest = max(added, key=added.__getitem__)
+        if added[largest] > together[limit]:
+            limit = largest
+        return seconds, limit
 
+
+#: The resources of a part that work at the same time.
+TOGETHER = (
+    "memory",
+    "cache",
+    "shared",
+    "flops",
+    "atomics",
+    "bus",
+    "pinned",
+    "launches",
+    "small_launches",
+    "batches",
+)
 
 #: LDA: the share of draws that fall into the prior part, and of tokens whose words are counted one by one.
 PRIOR_SHARE = 0.1
@@ -99,6 +128,7 @@ def lda_epoch(tokens: float, documents: float, words: int, topics: int, chunk_to
         shared=tokens * (row + PRIOR_SHARE * 2 * 3 * 256) + jobs * job_entries * (4 * 4 + 3 * 8),
         flops=tokens * row / 2,
         launches=chunks,
+        idle_launches=chunks,
     )
     yield Work(
         "count by document",
@@ -121,8 +151,35 @@ def lda_epoch(tokens: float, documents: float, words: int, topics: int, chunk_to
     yield Work("counts to the host and back", bus=2 * 6 * entries)
 
 
-def nmf_epoch(rows: int, columns: int, entries: int, K: int) -> Iterator[Work]:
-    """FAST-HALS on sparse rows in one chunk. P, Q, W and H stay on the device; copied is what a commit writes."""
+def nmf_epoch(rows: int, columns: int, entries: int, K: int, n_blocks: int = 1) -> Iterator[Work]:
+    """FAST-HALS on sparse rows in one chunk. P, Q, W and H stay on the device; copied is what a commit writes.
+
+    H is copied while P and Q are computed, and W while its Gram matrix is. The host waits for both copies. It waits for
+    those of W in each block.
+    """
+    yield from nmf_rows(rows, columns, entries, K)
+    if n_blocks > 1:
+        yield Work("join the blocks of W", memory=2 * 4.0 * K * columns, small_launches=n_blocks)
+    yield Work(
+        "sweep W",
+        memory=3 * 4.0 * K * columns,
+        shared=4.0 * K * K * columns * 2,
+        flops=4.0 * K * K * columns,
+        launches=n_blocks,
+        idle_launches=n_blocks,
+    )
+    yield Work(
+        "Gram matrix and <P, W>; W to the host",
+        memory=3 * 4.0 * K * columns,
+        flops=2.0 * K * K * columns,
+        small_launches=2 * n_blocks,
+        pinned=4.0 * K * columns,
+    )
+    yield from nmf_matrices(K, n_blocks)
+
+
+def nmf_rows(rows: int, columns: int, entries: int, K: int) -> Iterator[Work]:
+    """The update of H, and its products."""
     factors = 4.0 * K * (rows + columns)
     gathered = 4.0 * K * entries
     yield Work(
@@ -131,37 +188,36 @@ def nmf_epoch(rows: int, columns: int, entries: int, K: int) -> Iterator[Work]:
         shared=4.0 * K * K * rows * 2,
         flops=2 * entries * K + 4.0 * K * K * rows,
         launches=1,
+        idle_launches=1,
     )
-    yield Work("P and Q", memory=gathered + 3 * factors, flops=2 * entries * K + 2.0 * K * K * rows, launches=2)
     yield Work(
-        "sweep W",
-        memory=4 * 4.0 * K * columns,
-        shared=4.0 * K * K * columns * 2,
-        flops=4.0 * K * K * columns,
-        # The sweep, the Gram matrix, and the inner product of P and W.
-        launches=3,
+        "P and Q; H to the host",
+        memory=gathered + 3 * factors,
+        flops=2 * entries * K + 2.0 * K * K * rows,
+        launches=1,
+        small_launches=1,
+        pinned=4.0 * K * rows,
     )
-    yield from nmf_copies(rows, columns, K)
 
 
-def nmf_copies(rows: int, columns: int, K: int) -> Iterator[Work]:
-    """The copies of an epoch of NMF."""
-    yield Work("H to the host", bus=4.0 * K * rows)
-    yield Work("W to the host", bus=4.0 * K * columns)
-    # Both Gram matrices in float64, and back in float32, as rules of the updates.
-    yield Work("S and Q to the host and back", bus=(2 * 8.0 + 2 * 4.0) * K * K)
+def nmf_matrices(K: int, n_blocks: int = 1) -> Iterator[Work]:
+    """The copies of small matrices: S of each block and Q in float64, and back in float32, as rules of the updates."""
+    yield Work("S and Q to the host", pinned=(1 + n_blocks) * 8.0 * K * K)
+    yield Work("rules to the device", bus=(1 + n_blocks) * 4.0 * K * K)
 
 
 def tiled_nmf_epoch(rows: int, columns: int, entries: int, K: int, T: int) -> Iterator[Work]:
     """FAST-HALS in the papers' order: H in blocks of rows, and W in tiles of T components that are normalised."""
-    yield from list(nmf_epoch(rows, columns, entries, K))[:2]
+    yield from nmf_rows(rows, columns, entries, K)
     tiles = K / T
     yield Work(
         "products of tiles of W",
         # W and P are transposed, and W back: three scattered writes in whole sectors. Then the Gram matrix and ⟨P, W⟩.
         memory=tiles * 4.0 * K * columns + 3 * (4.0 + SECTOR) * K * columns + 3 * 4.0 * K * columns,
         flops=4.0 * K * K * columns,
-        launches=tiles + 5,
+        launches=1,
+        small_launches=tiles + 4,
+        idle_launches=1,
     )
     yield Work(
         "phase 2 of W",
@@ -171,7 +227,8 @@ def tiled_nmf_epoch(rows: int, columns: int, entries: int, K: int, T: int) -> It
         launches=tiles,
         barriers=K,
     )
-    yield from nmf_copies(rows, columns, K)
+    yield Work("W to the host", pinned=4.0 * K * columns)
+    yield from nmf_matrices(K)
 
 
 def par_epoch(tokens: float, words: int, D: int, window: int, negative: int, chunk_tokens: float) -> Iterator[Work]:
@@ -195,8 +252,8 @@ def par_epoch(tokens: float, words: int, D: int, window: int, negative: int, chu
         flops=tokens * negatives * D * 6,
         atomics=tokens * D * (1 + negatives / 24),
         launches=chunks,
+        bus=tokens * 8,  # the text of the next chunk
     )
-    yield Work("text to the device", bus=tokens * 8)
     yield Work("matrices, once in each direction", bus=4 * 4.0 * words * D)
 
 
@@ -245,18 +302,31 @@ def word2vec_epoch(
         flops=pairs * D * 6,
         atomics=tokens * D * (negative + 2),
         launches=chunks,
+        bus=tokens * 8,  # the text of the next chunk
     )
-    yield Work("text to the device", bus=tokens * 8)
     yield Work("matrices, once in each direction", bus=4 * 4.0 * words * D)
 
 
+#: Random indexing: shared memory's passes per atomic addition of 32 lanes to random addresses. A pass serves one
+#: address per bank, so it is the largest number of lanes in one of 32 banks on average.
+PASSES = 3.53
+#: Share of neighbours that are among the 4,096 most frequent words, in wiki8. Their seeds take 128 KiB, which fits the
+#: L1 cache of a multiprocessor.
+FREQUENT_SHARE = 0.826
+
+
 def random_indexing_epoch(tokens: float, words: int, D: int, radius: int, length: int) -> Iterator[Work]:
-    """Sums of sparse seeds."""
-    additions = tokens * 2 * radius * length
+    """Sums of sparse seeds of up to sixteen numbers, which lie in one sector each."""
+    neighbours = tokens * 2 * radius
+    additions = neighbours * length
+    # Occurrences of a word are at random places of the text. A window begins anywhere in a sector.
+    window = SECTOR + 4.0 * (2 * radius)
     yield Work(
         "accumulate",
-        memory=tokens * 2 * radius * (4 + 2 * length) + 2 * 4.0 * words * D,
-        shared=additions * 8,
+        memory=tokens * (4 + window) + 2 * 4.0 * words * D,
+        cache=neighbours * (1 - FREQUENT_SHARE) * SECTOR,
+        # A pass of 32 banks takes the time in which they could move 128 bytes.
+        shared=additions / 32 * PASSES * 128,
         atomics=min(additions, tokens * D / 1024),
         launches=2,
     )
@@ -273,8 +343,10 @@ class Epoch(NamedTuple):
     parts: list[Work]
     #: Longest time of the epoch that is wanted, in seconds, if there is a target.
     target: float = 0.0
-    #: Share of the rate of shared memory that the first part should reach, if that is the target.
+    #: Share of the rate of shared memory that the first part should reach, if that is the target, and the bytes that
+    #: count for it: eight per addition, without conflicts of banks.
     shared_target: float = 0.0
+    shared_bytes: float = 0.0
 
 
 EPOCHS = (
@@ -286,6 +358,13 @@ EPOCHS = (
         1_018_191,
         "non-zeros",
         list(nmf_epoch(11_314, 26_214, 1_018_191, 256)),
+        target=2e-3,
+    ),
+    Epoch(
+        "NMF, K = 256, n_blocks = 4",
+        1_018_191,
+        "non-zeros",
+        list(nmf_epoch(11_314, 26_214, 1_018_191, 256, 4)),
         target=2e-3,
     ),
     Epoch(
@@ -303,9 +382,23 @@ EPOCHS = (
         "tokens",
         list(random_indexing_epoch(1e9, 100_000, 2048, 5, 10)),
         shared_target=0.6,
+        shared_bytes=1e9 * 10 * 10 * 8,
     ),
 )
-HEAD = ("memory GB", "shared GB", "GFLOP", "atomics G", "bus GB", "launches", "barriers", "batches", "ms", "limit")
+HEAD = (
+    "memory GB",
+    "L2 GB",
+    "shared GB",
+    "GFLOP",
+    "atomics G",
+    "bus GB",
+    "pinned GB",
+    "launches",
+    "barriers",
+    "batches",
+    "ms",
+    "limit",
+)
 
 
 def _print_row(name: str, *cells: object) -> None:
@@ -324,11 +417,11 @@ def predict(session):
         for part in epoch.parts:
             seconds, limit = part.seconds(H200)
             total += seconds
-            counted = [part.memory, part.shared, part.flops, part.atomics, part.bus]
+            counted = [part.memory, part.cache, part.shared, part.flops, part.atomics, part.bus, part.pinned]
             _print_row(
                 part.name,
                 *(number / 1e9 for number in counted),
-                *(int(n) for n in (part.launches, part.barriers, part.batches)),
+                *(int(n) for n in (part.launches + part.small_launches, part.barriers, part.batches)),
                 1e3 * seconds,
                 limit,
             )
@@ -345,6 +438,6 @@ def _print_target(epoch: Epoch, seconds: float) -> None:
         print(f"target: {1e3 * epoch.target:,.1f} ms, {rate:,.0f} million {epoch.unit} per second: {verdict}")
     if epoch.shared_target:
         first = epoch.parts[0]
-        reached = first.shared / H200.shared / first.seconds(H200)[0]
+        reached = epoch.shared_bytes / H200.shared / first.seconds(H200)[0]
         verdict = "met" if reached >= epoch.shared_target else "missed"
         print(f"target: {epoch.shared_target:.0%} of the rate of shared memory; {first.name}: {reached:.0%}: {verdict}")

@@ -3,6 +3,7 @@
 from click.testing import CliRunner
 from helpers.cuda_simulator import on_device
 
+from benchmarks.gpu import prediction
 from benchmarks.gpu.__main__ import main
 
 
@@ -31,3 +32,21 @@ def test_the_cpu_computes_only_strata_by_number_of_blocks():
     result = CliRunner().invoke(main, ["--quick", "quality", "--device", "cpu", "--method", "par"])
     assert result.exit_code == 2
     assert "on the CPU, method 'par' has no thread blocks: choose strata" in result.output
+
+
+def test_the_time_model_copies_what_a_commit_of_nmf_writes_and_says_whether_targets_are_met():
+    parts = list(prediction.nmf_epoch(1000, 300, 5000, 16, n_blocks=3))
+    # H and W; S of each block, and Q.
+    assert sum(part.pinned for part in parts) == 4 * 16 * (1000 + 300) + 4 * 8 * 16**2
+    result = CliRunner().invoke(main, ["predict"], catch_exceptions=False)
+    targets = [line for line in result.output.splitlines() if line.startswith("target:")]
+    assert len(targets) == 6
+    assert all(line.endswith(("met", "missed")) for line in targets)
+
+
+def test_parts_of_an_epoch_take_as_long_as_their_slowest_resource_and_launches_after_waits():
+    device = prediction.H200
+    part = prediction.Work("", memory=device.memory, bus=2 * device.bus, launches=3 * device.launches)
+    assert part.seconds(device) == (3.0, "launches")
+    waits = part._replace(idle_launches=3 * device.launches, barriers=device.barriers)
+    assert waits.seconds(device) == (6.0, "idle launches")

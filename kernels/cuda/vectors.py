@@ -2,7 +2,8 @@
 
 A compiler may only join accesses to neighbouring numbers if it can prove that the address is a multiple of 16 bytes. It
 cannot prove this for an array that is an argument. Rows whose length is a multiple of four numbers, in an array that
-begins on such an address, always have it. Device arrays and dynamic shared memory begin on multiples of 256 and 16 bytes.
+begins on such an address, always have it. Device arrays and dynamic shared memory begin on multiples of 256 and 16
+bytes.
 
 Tested as a part of the kernels: tests/kernels/cuda/word2vec/test_cells.py. That the accesses are vectors is asserted in
 tests/kernels/cuda/test_ptx.py.
@@ -46,7 +47,8 @@ def _vector_accesses() -> tuple[Callable[..., Any], Callable[..., Any]]:
 
         def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
             number = context.get_value_type(signature.args[0].dtype)
-            where = address(context, builder, signature.args[0], *values, ir.VectorType(number, 4))
+            array_value, index = values
+            where = address(context, builder, signature.args[0], array_value, index, ir.VectorType(number, 4))
             loaded = builder.load(where, align=16)
             parts = [builder.extract_element(loaded, ir.Constant(ir.IntType(32), k)) for k in range(4)]
             return context.make_tuple(builder, result, parts)

@@ -142,6 +142,9 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
     merges_on_device : bool
         Whether `merge` and `apply` take deltas whose contents are on the worker's CUDA device. Otherwise the engine
         brings the deltas of each shard back to the host.
+    device_chunk_tokens : int
+        Tokens of a chunk for whose sweep a CUDA device needs about as long as the host for its launches. Smaller chunks
+        leave the device idle most of the time. 0 if the size makes no difference.
     sweep_share : float
         Share of the sweeps in the time of a step, for the display of progress. Cells take the rest; see `n_cells`.
     divergence_hint : str
@@ -193,6 +196,7 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
     parallelism_hint: ClassVar[str] = "to use more, ingest with a smaller chunk_tokens"
     waits_to_merge: ClassVar[bool] = False
     merges_on_device: ClassVar[bool] = False
+    device_chunk_tokens: ClassVar[int] = 0
     sweep_share: ClassVar[float] = 1
     divergence_hint: ClassVar[str] = "look for extreme numbers in the data and in the parameters"
     size_hint: ClassVar[str] = "cut the model with n_blocks"

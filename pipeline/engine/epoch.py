@@ -117,7 +117,7 @@ class _Engine:
         kinds = {(worker.threads, worker.memory, worker.device): worker for worker in workers}
         plans = [make_plan(self.algorithm, self.data, worker, len(workers)) for worker in kinds.values()]
         self.plan = min(plans, key=lambda plan: plan.cache)
-        self.devices = describe_devices(self.algorithm, workers)
+        self.devices = describe_devices(self.algorithm, self.data, workers)
 
     def _workers(self) -> list[Capacity]:
         return self.executor.capacities(devices=self.algorithm.device != "cpu")

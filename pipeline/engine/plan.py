@@ -104,8 +104,10 @@ def _check_device(algorithm: AnyAlgorithm, needed: int, capacity: Capacity) -> N
         )
 
 
-def describe_devices(algorithm: AnyAlgorithm, workers: Sequence[Capacity]) -> str:
+def describe_devices(algorithm: AnyAlgorithm, data: TrainingData, workers: Sequence[Capacity]) -> str:
     """Return how many devices train, and how their deltas are merged; nothing if no worker has a device to use.
+
+    It also says where device memory comes from, and whether the chunks are too small.
 
     Each worker has one device, where it keeps the state of its shards (``kernels/cuda/residents.py``). At the end of a
     shard, its deltas are copied to the memory of the host, unless the algorithm merges them on the device. What other
@@ -114,7 +116,12 @@ def describe_devices(algorithm: AnyAlgorithm, workers: Sequence[Capacity]) -> st
     devices = [worker for worker in workers if worker.device]
     if algorithm.device == "cpu" or not devices:
         return ""
-    return _describe_merging(algorithm, devices) + _describe_memory(devices)
+    parts = [
+        _describe_merging(algorithm, devices),
+        _describe_memory(devices),
+        _describe_chunks(algorithm, data, len(devices)),
+    ]
+    return "; ".join(part for part in parts if part)
 
 
 def _describe_memory(devices: Sequence[Capacity]) -> str:
@@ -122,7 +129,23 @@ def _describe_memory(devices: Sequence[Capacity]) -> str:
     if not names:
         return ""
     managers = " and ".join(sorted(MEMORY_MANAGERS.get(name, name) for name in names))
-    return f"; arrays take device memory from {managers}"
+    return f"arrays take device memory from {managers}"
+
+
+def _describe_chunks(algorithm: AnyAlgorithm, data: TrainingData, n_devices: int) -> str:
+    """Return advice if the chunks are so small that launches take longer than kernels, and larger ones are possible."""
+    tokens = sum(chunk.tokens for chunk in data.chunks)
+    if tokens < algorithm.device_chunk_tokens:
+        return ""  # the whole data is small, and trains in moments
+    mean = tokens // len(data.chunks)
+    enough = min(algorithm.device_chunk_tokens, -(-tokens // n_devices))
+    # Twice as large chunks at least, or it is not worth another ingest.
+    if enough < 2 * mean:
+        return ""
+    return (
+        f"chunks of about {mean:,} tokens are small for a device, which then mostly waits for launches: "
+        f"ingest with chunk_tokens={enough}"
+    )
 
 
 def _describe_merging(algorithm: AnyAlgorithm, devices: Sequence[Capacity]) -> str:

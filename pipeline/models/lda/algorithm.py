@@ -55,6 +55,7 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
     # Enough for a thousand threads. Sums of counts are the same for any number of shards.
     default_max_shards: ClassVar[int] = 4096
     waits_to_merge: ClassVar[bool] = True
+    device_chunk_tokens: ClassVar[int] = 1 << 22
     size_hint: ClassVar[str] = "lower n_components, cut the model with n_blocks"
     #: Whether the sampler has kernels for CUDA.
     has_cuda_kernels: ClassVar[bool] = False

@@ -42,6 +42,7 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
 
     name: ClassVar[str] = "nmf"
     size_hint: ClassVar[str] = "lower n_components, cut the model with n_blocks"
+    device_chunk_tokens: ClassVar[int] = 1 << 19
 
     n_components: int
     sweeps: int = 1  # over a factor per epoch

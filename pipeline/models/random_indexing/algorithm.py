@@ -38,6 +38,7 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
     name: ClassVar[str] = "random-indexing"
     size_hint: ClassVar[str] = "lower dimension, cut the model with n_blocks"
     keeps_state: ClassVar[bool] = False
+    device_chunk_tokens: ClassVar[int] = 1 << 19
 
     dimension: int  # D
     seed_length: int = 10  # entries of a seed that are not 0

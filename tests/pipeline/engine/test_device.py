@@ -5,10 +5,12 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import NamedTuple
 
 import numpy as np
 import pytest
-from corpusmill import LDA, NMF
+from corpusmill import LDA, NMF, Word2Vec
 from corpusmill.io.stores.store import DataError
 from corpusmill.kernels import interfaces
 from corpusmill.kernels.errors import DeviceError
@@ -156,17 +158,47 @@ def test_the_plan_says_how_the_deltas_of_devices_are_merged(corpus):
     devices = [
         Capacity(f"w{i}", f"{protocol}://x:1", 2, 0, device=1 << 30) for i, protocol in enumerate(["tcp", "ucx"])
     ]
-    assert describe_devices(algorithm, [without]) == ""
-    assert describe_devices(LDA(5, device="cpu").algorithm(corpus), devices) == ""
-    assert describe_devices(NMF(5).algorithm(corpus), devices[:1]) == "1 device, where its deltas are merged"
-    assert describe_devices(algorithm, [without, devices[0]]).startswith("1 device; its deltas")
-    assert describe_devices(algorithm, [devices[1]] * 4) == (
+    assert describe_devices(algorithm, corpus, [without]) == ""
+    assert describe_devices(LDA(5, device="cpu").algorithm(corpus), corpus, devices) == ""
+    assert describe_devices(NMF(5).algorithm(corpus), corpus, devices[:1]) == "1 device, where its deltas are merged"
+    assert describe_devices(algorithm, corpus, [without, devices[0]]).startswith("1 device; its deltas")
+    assert describe_devices(algorithm, corpus, [devices[1]] * 4) == (
         "4 devices, one per worker; their deltas are merged through the memory of the host, by ucx"
     )
-    assert describe_devices(algorithm, devices).endswith("by tcp and ucx")
+    assert describe_devices(algorithm, corpus, devices).endswith("by tcp and ucx")
     pooled = [replace(device, device_manager="pool") for device in devices]
-    assert describe_devices(algorithm, pooled).endswith(
+    assert describe_devices(algorithm, corpus, pooled).endswith(
         "by tcp and ucx; arrays take device memory from the driver's stream-ordered pool"
     )
     started = RunStarted("runs/news", "lda", 0, 10, 3, 900, {}, devices="2 devices")
     assert notes_on_start(started, "") == ["2 devices"]
+
+
+class Sizes(NamedTuple):
+    """The sizes of a chunk."""
+
+    documents: int
+    tokens: int
+
+
+@pytest.mark.parametrize(
+    ("chunks", "devices", "advice"),
+    [
+        (16 * [500_000], 1, 4_194_304),
+        (16 * [500_000], 4, 2_000_000),
+        (16 * [500_000], 16, None),  # each device has one chunk
+        (8 * [3_000_000], 1, None),
+        ([500_000], 1, None),
+    ],
+)
+def test_small_chunks_for_a_device_are_noted_with_a_size_that_keeps_all_devices_busy(corpus, chunks, devices, advice):
+    workers = [Capacity(f"w{i}", f"tcp://x:{i}", 2, 0, device=1 << 30) for i in range(devices)]
+    data = SimpleNamespace(chunks=[Sizes(100, tokens) for tokens in chunks])
+    found = describe_devices(LDA(5).algorithm(corpus), data, workers)
+    if advice is None:
+        assert "chunk" not in found
+    else:
+        assert "chunks of about 500,000 tokens are small for a device, which then mostly waits for launches: " in found
+        assert found.endswith(f"ingest with chunk_tokens={advice}")
+    # A matrix of vectors in training is launched once for each chunk, which takes much longer.
+    assert "chunk" not in describe_devices(Word2Vec(5).algorithm(corpus), data, workers)

@@ -185,7 +185,11 @@ class Matrix:
 
     @property
     def hash(self) -> str:
-        """Digest of dtype and content. A matrix that is copied or moved keeps it."""
+        """Digest of dtype, content and chunks. A matrix that is copied or moved keeps it.
+
+        The same numbers cut into other chunks have another digest, because chunks decide how sums are rounded: a run
+        can only be continued with the same chunks. `write_matrix` cuts each block that it is given on its own.
+        """
         return self.meta["hash"]
 
     @property

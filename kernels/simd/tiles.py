@@ -10,9 +10,11 @@ processors round sums over vectors differently in the last bit. Tests run the NM
 
 from typing import Any
 
+import numba
 import numpy as np
-from llvmlite import binding, ir
+from llvmlite import ir
 from numba import types
+from numba.core.codegen import get_host_cpu_features
 from numba.extending import intrinsic, models, register_model
 
 from .lowering import (
@@ -31,11 +33,18 @@ ROWS = 4
 
 
 def register_bits() -> int:
-    """Return the width of this processor's vector registers."""
-    features = binding.get_host_cpu_features()
-    if features.get("avx512f"):
+    """Return the width of the vector registers that kernels are compiled for.
+
+    It is that of this processor, unless numba's setting NUMBA_CPU_FEATURES names other registers. The setting is part
+    of the key of numba's cache on disk, so a process never loads kernels of another width than its own.
+    """
+    features = numba.config.CPU_FEATURES
+    if features is None:
+        features = get_host_cpu_features()
+    names = features.split(",")
+    if "+avx512f" in names:
         return 512
-    return 256 if features.get("avx2") else 128
+    return 256 if "+avx2" in names else 128
 
 
 BITS = register_bits()

@@ -52,6 +52,16 @@ def test_the_hash_is_that_of_the_content(tmp_path):
     assert found[0] == found[1] != found[2]
 
 
+def test_the_hash_covers_the_chunks_because_results_depend_on_them(tmp_path):
+    A = np.arange(12.0).reshape(4, 3)
+    whole = write_matrix(str(tmp_path / "whole"), A)
+    cut = write_matrix(str(tmp_path / "cut"), A, chunk_numbers=6)
+    assert len(cut.chunks) == 2
+    assert cut.hash != whole.hash
+    assert cut.hash == write_matrix(str(tmp_path / "blocks"), [A[:2], A[2:]]).hash
+
+
+
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("value", [-1.0, np.nan, np.inf])
 def test_a_bad_entry_is_named_by_row_and_column(tmp_path, sparse, value):

@@ -17,6 +17,7 @@ from distributed import Client, LocalCluster
 from helpers import small_kernels
 from helpers.documents import BOATS_AND_BREAD
 from helpers.models import bits
+from helpers.narrow_registers import NARROW
 
 DOCUMENTS = [text.split() for text in BOATS_AND_BREAD]
 ESTIMATORS = {
@@ -103,15 +104,8 @@ def test_a_document_that_is_alone_gets_the_same_row_of_lda_as_among_others():
 
 @pytest.mark.skipif(tiles.BITS < 512, reason="a processor without AVX-512 has no other width to compare with")
 def test_vectors_of_another_width_give_nearly_the_same_numbers(tmp_path):
-    # The instructions of Haswell have vectors of 256 bits. The cache is empty, so all kernels are compiled for them.
-    # Without the features, Numba would add those of this processor to the name.
-    other = {
-        "NUMBA_CPU_NAME": "haswell",
-        "NUMBA_CPU_FEATURES": "+avx2,+fma",
-        "NUMBA_CACHE_DIR": str(tmp_path / "cache"),
-    }
     out = tmp_path / "results.npz"
-    subprocess.run([sys.executable, small_kernels.__file__, out], check=True, env=os.environ | other)
+    subprocess.run([sys.executable, small_kernels.__file__, out], check=True, env=os.environ | NARROW[256])
     found = np.load(out)
     for name, expected in small_kernels.results().items():
         np.testing.assert_allclose(found[name], expected, rtol=WIDTH_TOLERANCE, atol=1e-6, err_msg=name)

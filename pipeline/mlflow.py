@@ -18,6 +18,7 @@ from .engine.events import EpochFinished, Event, RunFinished, RunStarted
 from .engine.run import RunStore
 from .models.base.estimator import Estimator
 from .models.registry import load_model, model_of_run
+from .models.versions import Versions
 from .report import write_report
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 #: File in the folder of a run that names its run in MLflow. A run that is resumed continues that one.
 LINK = "mlflow.json"
+#: Tag of a run in MLflow: the folder of the run.
+RUN = "corpusmill.run"
 #: Sections of a configuration whose keys become parameters: they determine the model.
 SECTIONS = ("model", "source", "corpus")
 #: A metric that every epoch has. Its history says which epochs are logged already.
@@ -33,12 +36,18 @@ ALWAYS = "training_seconds"
 #: Most parameters and metrics that MLflow takes in one request.
 MOST_PARAMETERS = 100
 MOST_METRICS = 1000
-#: MLflow's settings while epochs wait for its answer. Its own make training wait minutes for a server that is down.
-IMPATIENT = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1", "MLFLOW_HTTP_REQUEST_TIMEOUT": "10"}
+#: MLflow's settings while training waits for its answer. Its own make training wait minutes for a server that is down.
+#: Nothing is lost without retries, because what was not sent waits for the next attempt.
+IMPATIENT = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0", "MLFLOW_HTTP_REQUEST_TIMEOUT": "10"}
+#: Settings for uploads. A server may need long to answer one, so the timeout is MLflow's own.
+UPLOADS = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1"}
+#: Lets MLflow print no addresses at the end of a run: the output of a command may be JSON for a program.
+SILENT = {"MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true"}
 #: Codes of MLflow's errors if a server does not answer, or answers that it cannot now.
 NO_ANSWER = ("INTERNAL_ERROR", "TEMPORARILY_UNAVAILABLE")
-#: Seconds from one attempt to reach a server that did not answer until the next.
+#: Seconds from one attempt to reach a server that did not answer until the next. They double with each attempt.
 SECONDS_BETWEEN_ATTEMPTS = 60.0
+MOST_SECONDS_BETWEEN_ATTEMPTS = 1800.0
 
 _LOG = logging.getLogger(__name__)
 
@@ -93,19 +102,31 @@ class MLflowCallback:
         self._waiting: list[Metric] = []
         #: The start of a run that MLflow does not have yet, because it did not answer.
         self._unsent_start: RunStarted | None = None
+        #: Number of attempts since MLflow answered last, and the time of the next one.
+        self._failures = 0
         self._next_attempt = 0.0
+        self._last_warning = ""
 
     def __call__(self, event: Event) -> None:
         """Log one event of a run."""
         if isinstance(event, RunStarted):
             self._waiting = []
             self._unsent_start = event
-            self._reach()
+            # An answer such as that the experiment was deleted ends training before it begins.
+            if self._attempt(self._start):
+                self._try(self._send)
         elif isinstance(event, EpochFinished):
             self._waiting += _as_metrics([event.metrics])
             if time.monotonic() >= self._next_attempt:
                 self._try(self._catch_up)
         elif isinstance(event, RunFinished):
+            self._try(self._catch_up)
+            if self._failures:
+                _LOG.warning(
+                    "MLflow did not answer until the end of training: call the same training again to send the figures "
+                    "of the last epochs, the model and the report"
+                )
+                return
             self._try(lambda: self._finish(event))
 
     def __enter__(self) -> Self:
@@ -118,62 +139,41 @@ class MLflowCallback:
         if error is None or not self._is_running:
             return
         status = "FAILED" if isinstance(error, Exception) else "KILLED"
-        self._try(lambda: self._client.set_terminated(self.run_id, status))
+        self._try(lambda: self._terminate(status))
         self._is_running = False
 
     # --- a run ---
 
-    def _reach(self) -> bool:
-        """Return whether MLflow has the run, after an attempt to start it there; print a warning if it has not."""
-        from mlflow.exceptions import MlflowException
-
-        if self._unsent_start is None:
-            return True
-        try:
-            with _impatient():
-                self._start(self._unsent_start)
-        except (MlflowException, OSError) as error:
-            # Any other error is an answer, such as that the experiment was deleted.
-            if isinstance(error, MlflowException) and error.error_code not in NO_ANSWER:
-                raise
-            self._next_attempt = time.monotonic() + SECONDS_BETWEEN_ATTEMPTS
-            _LOG.warning(
-                "MLflow does not answer at %s: check mlflow.tracking_uri; training does not stop, and its figures are "
-                "sent when MLflow answers, or when the same training is called again",
-                redact_urls(self._client.tracking_uri),
-            )
-            return False
-        self._next_attempt = 0.0
-        return True
-
     def _catch_up(self) -> None:
-        """Log the figures that wait, if MLflow answers soon."""
-        if self._reach():
-            with _impatient():
-                self._send()
+        """Log the figures that wait, and first the start of the run if MLflow does not have it yet."""
+        self._start()
+        self._send()
 
-    def _start(self, event: RunStarted) -> None:
-        """Continue the run of MLflow that belongs to this run, or create one."""
-        run = RunStore(event.run)
-        meta = run.meta
-        self.run_id = self._linked(run)
-        if self.run_id:
-            self._client.update_run(self.run_id, status="RUNNING")
-        else:
-            self.run_id = self._create(
-                {"corpusmill.run": redact_urls(run.store.absolute), "corpusmill.model": meta["algorithm"]}
-            )
-            run.store.write_json(LINK, {"run_id": self.run_id})
-        self._is_running = True
-        self._log_parameters(_parameters(meta))
-        logged = self._client.get_metric_history(self.run_id, ALWAYS)
+    def _start(self) -> None:
+        """Continue the run of MLflow that belongs to this run, or create one, unless that is done."""
+        event = self._unsent_start
+        if event is None:
+            return
+        with _settings(IMPATIENT):
+            run = RunStore(event.run)
+            meta = run.meta
+            self.run_id = self._linked(run)
+            if self.run_id:
+                self._client.update_run(self.run_id, status="RUNNING")
+            else:
+                self.run_id = self._create(
+                    {RUN: redact_urls(run.store.absolute), "corpusmill.model": meta["algorithm"]}
+                )
+                run.store.write_json(LINK, {"run_id": self.run_id})
+            self._is_running = True
+            self._log_parameters(_parameters(meta))
+            logged = self._client.get_metric_history(self.run_id, ALWAYS)
         last = max((metric.step for metric in logged), default=0)
         rows = {row["epoch"]: row for row in event.history}
         missing = _as_metrics(row for epoch, row in rows.items() if last < epoch <= event.epoch)
         # Epochs that were trained since the event wait already.
         self._waiting = missing + self._waiting
         self._unsent_start = None
-        self._try(self._send)
 
     def _linked(self, run: RunStore) -> str:
         """Return the run of MLflow that a run names; empty if there is none or if it was deleted there."""
@@ -213,26 +213,33 @@ class MLflowCallback:
 
     def _send(self) -> None:
         """Log the figures that wait."""
-        while self._waiting:
-            self._client.log_batch(self.run_id, metrics=self._waiting[:MOST_METRICS])
-            del self._waiting[:MOST_METRICS]
+        with _settings(IMPATIENT):
+            while self._waiting:
+                self._client.log_batch(self.run_id, metrics=self._waiting[:MOST_METRICS])
+                del self._waiting[:MOST_METRICS]
 
     def _finish(self, event: RunFinished) -> None:
-        """Log what waits, the model, the report and the status. One that fails does not prevent the next."""
-        if not self._reach():
-            return
-        self._try(self._send)
-        try:
-            self.log_model(model_of_run(event.run))
-        except Exception as error:
-            _LOG.warning("MLflow has no model of this run (%s): call log_model with the trained model", _cause(error))
-        try:
-            self._log_report(event.run)
-        except Exception as error:
-            _LOG.warning("MLflow has no report of this run (%s); training does not stop", _cause(error))
-        self._client.set_tag(self.run_id, "corpusmill.ended", event.reason)
-        self._client.set_terminated(self.run_id)
+        """Log the model, the report and the status. One that fails does not prevent the next."""
+        with _settings(UPLOADS):
+            try:
+                self.log_model(model_of_run(event.run))
+            except Exception as error:
+                _LOG.warning(
+                    "MLflow has no model of this run (%s): call log_model with the trained model", _cause(error)
+                )
+            try:
+                self._log_report(event.run)
+            except Exception as error:
+                _LOG.warning("MLflow has no report of this run (%s); training does not stop", _cause(error))
+        with _settings(IMPATIENT):
+            self._client.set_tag(self.run_id, "corpusmill.ended", event.reason)
+        self._terminate("FINISHED")
         self._is_running = False
+
+    def _terminate(self, status: str) -> None:
+        """Set the status of the run and the time of its end."""
+        with _settings(IMPATIENT | SILENT):
+            self._client.set_terminated(self.run_id, status)
 
     def log_model(self, model: Estimator) -> None:
         """Log the folder of a trained model as the artifact ``model``.
@@ -253,6 +260,9 @@ class MLflowCallback:
     def log_version(self, url: str, facts: Mapping[str, object]) -> None:
         """Log what became of a version of a retrained model, as tags of its run and as metrics.
 
+        If nothing was retrained, the version in use is logged unless MLflow has it. It lacks it if an earlier call was
+        killed, or if MLflow did not answer.
+
         Parameters
         ----------
         url : str
@@ -263,46 +273,95 @@ class MLflowCallback:
         self._try(lambda: self._log_version(url, facts))
 
     def _log_version(self, url: str, facts: Mapping[str, object]) -> None:
-        number = str(facts["version"])
-        tags = {"corpusmill.versions": redact_urls(url), "corpusmill.model_version": number}
-        if not self.run_id:
-            self.run_id = self._find(tags)
-        if not self.run_id:
-            # No training: an earlier call was killed after it, or documents were only subtracted.
-            self.run_id = self._create(tags)
-            self.log_model(load_model(str(facts["model"])))
-            self._log_report(str(facts["model"]))
-            self._client.set_terminated(self.run_id)
-        self._client.update_run(self.run_id, name=f"version {number}")
-        for name, value in (tags | {"corpusmill.status": str(facts["status"])}).items():
-            self._client.set_tag(self.run_id, name, value)
-        for name in ("score", "score_before", "documents", "tokens", "words", "new_words"):
-            figure = facts.get(name)
-            if isinstance(figure, int | float):
-                self._client.log_metric(self.run_id, f"version_{name}", figure)
+        number = int(str(facts["version"]))
+        record = Versions(url).read(number)
+        status = str(facts["status"])
+        tags = {"corpusmill.versions": redact_urls(url), "corpusmill.model_version": str(number)}
+        with _settings(IMPATIENT):
+            if status == "unchanged":
+                status = "published"
+                if self._find(tags):
+                    return
+            # There was no training if an earlier call was killed after it, or if documents were only subtracted.
+            training = redact_urls(Versions(url).store.child(f"runs/{record['name']}/run").absolute)
+            if not self.run_id:
+                self.run_id = self._find(tags) or self._find({RUN: training}) or self._create({RUN: training})
+            has_model = bool(self._client.list_artifacts(self.run_id))
+        if not has_model:
+            with _settings(UPLOADS):
+                self.log_model(load_model(str(facts["model"])))
+                self._log_report(str(facts["model"]))
+            self._terminate("FINISHED")
+        with _settings(IMPATIENT):
+            for name in ("score", "score_before", "documents", "tokens", "words", "new_words"):
+                figure = record.get(name)
+                if isinstance(figure, int | float):
+                    self._client.log_metric(self.run_id, f"version_{name}", figure)
+            self._client.update_run(self.run_id, name=f"version {number}")
+            # The number of the version comes last: a run that has it is complete.
+            for name, value in ({"corpusmill.status": status} | tags).items():
+                self._client.set_tag(self.run_id, name, value)
 
     def _find(self, tags: Mapping[str, str]) -> str:
-        """Return the run of MLflow with these tags; empty if there is none."""
+        """Return the latest run of MLflow with these tags; empty if there is none."""
         found = self._client.get_experiment_by_name(self.experiment)
         if not found:
             return ""
-        wanted = f"tags.`corpusmill.model_version` = '{tags['corpusmill.model_version']}'"
-        for run in self._client.search_runs([found.experiment_id], wanted):
-            if run.data.tags.get("corpusmill.versions") == tags["corpusmill.versions"]:
-                name: str = run.info.run_id
-                return name
-        return ""
+        wanted = " and ".join(f"tags.`{name}` = {_quoted(value)}" for name, value in tags.items())
+        runs = self._client.search_runs([found.experiment_id], wanted, order_by=["attributes.start_time DESC"])
+        if not runs:
+            return ""
+        name: str = runs[0].info.run_id
+        return name
+
+    # --- a server that does not answer ---
 
     def _try(self, action: Callable[[], object]) -> None:
         """Call ``action``. If it fails for any reason, print a warning: training must not be lost."""
         try:
-            action()
+            self._attempt(action)
         except Exception as error:
-            _LOG.warning(
-                "MLflow: %s; training does not stop. What is missing is sent with the next epoch, or when the same "
-                "training is called again",
-                _cause(error),
-            )
+            cause = _cause(error)
+            # The same for each epoch, if a run was deleted.
+            if cause != self._last_warning:
+                self._last_warning = cause
+                _LOG.warning(
+                    "MLflow: %s; training does not stop. What is missing is sent with the next epoch, or when the same "
+                    "training is called again",
+                    cause,
+                )
+
+    def _attempt(self, action: Callable[[], object]) -> bool:
+        """Call ``action``; return whether MLflow answered. The first time that it does not, print a warning."""
+        from mlflow.exceptions import MlflowException
+
+        try:
+            action()
+        except (MlflowException, OSError) as error:
+            # Any other error is an answer.
+            if isinstance(error, MlflowException) and error.error_code not in NO_ANSWER:
+                raise
+            pause = min(SECONDS_BETWEEN_ATTEMPTS * 2**self._failures, MOST_SECONDS_BETWEEN_ATTEMPTS)
+            self._next_attempt = time.monotonic() + pause
+            self._failures += 1
+            if self._failures == 1:
+                _LOG.warning(
+                    "MLflow does not answer at %s: check mlflow.tracking_uri; training does not stop, and its figures "
+                    "are sent when MLflow answers, or when the same training is called again",
+                    redact_urls(self._client.tracking_uri),
+                )
+            return False
+        self._failures = 0
+        self._next_attempt = 0.0
+        return True
+
+
+def _quoted(value: str) -> str:
+    """Return a value in the quotes of MLflow's filters, which have no escapes."""
+    quote = "'"
+    if quote in value:
+        quote = '"'
+    return f"{quote}{value}{quote}"
 
 
 def _cause(error: Exception) -> str:
@@ -311,9 +370,9 @@ def _cause(error: Exception) -> str:
 
 
 @contextmanager
-def _impatient() -> Iterator[None]:
-    """Let MLflow's client give up soon, except where the environment has the user's own settings."""
-    added = {name: value for name, value in IMPATIENT.items() if name not in os.environ}
+def _settings(wanted: Mapping[str, str]) -> Iterator[None]:
+    """Give settings to MLflow's client, except where the environment has the user's own."""
+    added = {name: value for name, value in wanted.items() if name not in os.environ}
     os.environ.update(added)
     try:
         yield

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from corpusmill import LDA
 from corpusmill.configs.schema import MLflowConfig
+from corpusmill.pipeline.commands.actions.retraining.build import VersionBuilder
 from corpusmill.pipeline.engine.events import EpochFinished, RunFinished
 from corpusmill.pipeline.models.registry import load_model
 from corpusmill.pipeline.models.versions import Versions
@@ -17,7 +18,7 @@ from helpers.nightly import BOATS, BREAD, call, write_configuration, write_day
 mlflow = pytest.importorskip("mlflow")
 pytest.importorskip("sqlalchemy")
 
-from corpusmill.pipeline.mlflow import MLflowCallback  # noqa: E402  # it needs MLflow
+from corpusmill.pipeline.mlflow import IMPATIENT, MLflowCallback  # noqa: E402  # it needs MLflow
 
 DOCUMENTS = [BOATS, BREAD] * 8
 
@@ -162,6 +163,64 @@ def test_a_run_is_sent_when_the_tracking_server_answers_again(client, callback, 
     assert client.get_run(callback.run_id).info.status == "FINISHED"
 
 
+@pytest.mark.parametrize("answers", ["refuses", "hangs"])
+def test_a_server_that_dies_in_mid_training_costs_a_bounded_wait_and_one_warning(
+    callback, monkeypatch, caplog, answers
+):
+    monkeypatch.setitem(IMPATIENT, "MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
+    attempts = []
+    monkeypatch.setattr(callback, "_send", lambda send=callback._send: attempts.append(time.monotonic()) or send())
+    with socket.socket() as dead:
+        dead.bind(("127.0.0.1", 0))
+        if answers == "hangs":
+            # Connections are accepted by the system, and nobody reads them.
+            dead.listen(64)
+
+        def kill_server(event):
+            if isinstance(event, EpochFinished) and event.epoch == 2:
+                callback._client = mlflow.MlflowClient(f"http://127.0.0.1:{dead.getsockname()[1]}")
+
+        with caplog.at_level(logging.WARNING):
+            started = time.monotonic()
+            model = LDA(2, max_iter=40).fit(DOCUMENTS, run="run", callbacks=[kill_server, callback])
+    assert model.n_iter_ == 40
+    assert time.monotonic() - started < 20
+    assert len(attempts) == 4, "at the start, after epoch 1, after epoch 2, and at the end"
+    warnings = [record.getMessage() for record in caplog.records]
+    assert ["MLflow does not answer at" in text for text in warnings] == [True, False], warnings
+    assert "call the same training again to send the figures of the last epochs" in warnings[1]
+
+
+def test_a_server_that_stays_away_is_tried_less_and_less(callback, monkeypatch):
+    monkeypatch.setattr("corpusmill.pipeline.mlflow.time.monotonic", lambda: 0.0)
+
+    def fail():
+        raise ConnectionError
+
+    waits = []
+    for _ in range(7):
+        assert not callback._attempt(fail)
+        waits.append(callback._next_attempt)
+    assert waits == [60, 120, 240, 480, 960, 1800, 1800]
+    assert callback._attempt(lambda: None)
+    assert not callback._attempt(fail)
+    assert callback._next_attempt == 60
+
+
+def test_mlflow_prints_no_addresses_into_the_output_of_a_command(callback, monkeypatch):
+    # MLflow prints them only if it has a server.
+    terminate = callback._client.set_terminated
+    seen = []
+
+    def record(*arguments):
+        seen.append(mlflow.environment_variables.MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT.get())
+        terminate(*arguments)
+
+    monkeypatch.setattr(callback._client, "set_terminated", record)
+    LDA(2, max_iter=1).fit(DOCUMENTS, callbacks=[callback])
+    assert seen == [True]
+
+
 def test_training_and_its_status_are_kept_if_the_model_and_the_report_cannot_be_logged(client, callback, caplog):
     def hide_run(event):
         if isinstance(event, RunFinished):
@@ -209,6 +268,40 @@ def test_retraining_logs_each_version(client, uri, experiment, tmp_path):
         assert run.data.metrics["version_score"] == pytest.approx(facts["score"])
         logged = load_model(client.download_artifacts(run.info.run_id, "model", str(tmp_path)))
         assert logged.model_.digest() == load_model(Versions("models").model(number)).model_.digest()
+
+
+@pytest.mark.parametrize("place", ["Versions.publish", "VersionBuilder._facts", "MLflowCallback.log_version"])
+def test_a_killed_retrain_logs_its_version_once(client, uri, experiment, monkeypatch, place):
+    def kill(*arguments):
+        raise KeyboardInterrupt
+
+    write_day(1, DOCUMENTS)
+    write_configuration("lda", mlflow={"experiment": experiment, "tracking_uri": uri})
+    owner, name = place.split(".")
+    with monkeypatch.context() as killing:
+        killing.setattr({"Versions": Versions, "VersionBuilder": VersionBuilder}.get(owner, MLflowCallback), name, kill)
+        assert call("retrain", "my.yaml", "--json") == 130
+    for _ in range(2):
+        assert call("retrain", "my.yaml", "--json") == 0
+    (run,) = runs_of(client, experiment)
+    assert (run.info.run_name, run.info.status) == ("version 1", "FINISHED")
+    assert run.data.tags["corpusmill.status"] == "published"
+    assert run.data.metrics["version_documents"] == Versions("models").read(1)["documents"]
+    assert sorted(a.path for a in client.list_artifacts(run.info.run_id)) == ["model", "report.html"]
+
+
+def test_a_version_that_mlflow_lacks_is_logged_when_it_answers_again(client, uri, experiment):
+    write_day(1, DOCUMENTS)
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        dead = f"http://127.0.0.1:{unused.getsockname()[1]}"
+        write_configuration("lda", mlflow={"experiment": experiment, "tracking_uri": dead})
+        assert call("retrain", "my.yaml", "--json") == 0
+    answering = f"mlflow.tracking_uri={uri}"
+    assert call("retrain", "my.yaml", "--set", answering, "--json") == 0
+    (run,) = runs_of(client, experiment)
+    assert (run.info.run_name, run.info.status) == ("version 1", "FINISHED")
+    assert [a.path for a in client.list_artifacts(run.info.run_id)] == ["model", "report.html"]
 
 
 def test_a_version_that_only_forgets_documents_is_logged_too(client, uri, experiment):

@@ -93,7 +93,7 @@ def retrain(
             if callback is not None:
                 training.append(callback)
             found = retrain_model(config, session.client, request, Listeners(session.display.ingest, training))
-            if callback is not None and found["status"] in ("published", "refused"):
+            if callback is not None and found["version"] is not None:
                 callback.log_version(config.retrain.url, found)
         if found["status"] == "refused":
             job.exit_status = ExitCode.REFUSED

@@ -61,7 +61,6 @@ def test_the_hash_covers_the_chunks_because_results_depend_on_them(tmp_path):
     assert cut.hash == write_matrix(str(tmp_path / "blocks"), [A[:2], A[2:]]).hash
 
 
-
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("value", [-1.0, np.nan, np.inf])
 def test_a_bad_entry_is_named_by_row_and_column(tmp_path, sparse, value):

@@ -64,7 +64,8 @@ class PartialSums:
         """Add deltas whose order makes no difference."""
         while True:
             with self._lock:
-                self._waiting.append(deltas)
+                # A copy, because `_merge_blocks` changes the list.
+                self._waiting.append(list(deltas))
                 if not self._are_enough():
                     return
                 waiting = self._waiting
@@ -94,8 +95,14 @@ class PartialSums:
 
 
 def _merge_blocks(sums: list[list[Arrays]], merge_many: MergeMany) -> list[Arrays]:
-    """Merge sums block by block. Each of them has one delta per block."""
-    return [merge_many(deltas) for deltas in zip(*sums, strict=True)]
+    """Merge sums block by block. Each of them has one delta per block, which is released as soon as it is merged."""
+    merged = []
+    for block in range(len(sums[0])):
+        deltas = [each[block] for each in sums]
+        for each in sums:
+            each[block] = {}
+        merged.append(merge_many(deltas))
+    return merged
 
 
 def _relatives(root: Node, node: Node) -> tuple[Node, Node]:

@@ -2,6 +2,7 @@
 
 import random
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -27,6 +28,30 @@ def tree(first, stop):
         return chr(ord("a") + first)
     middle = (first + stop + 1) // 2
     return f"({tree(first, middle)}{tree(middle, stop)})"
+
+
+def test_deltas_are_released_block_by_block_and_lists_of_the_caller_stay():
+    class Delta(dict):
+        """A dictionary that can be referred to weakly."""
+
+    alive = []
+    given = [[Delta(sum=1), Delta(sum=2)], [Delta(sum=10), Delta(sum=20)]]
+    references = [weakref.ref(delta) for deltas in given for delta in deltas]
+    lists = [list(deltas) for deltas in given]
+
+    def merge_many(deltas):
+        alive.append(sum(reference() is not None for reference in references))
+        return add_all(deltas)
+
+    sums = PartialSums(2, add, merge_many)
+    sums.add((0, 1), lists[0])
+    assert lists[0] == given[0]
+    del given
+    lists.pop(0)
+    sums.add((1, 2), lists.pop(0))
+    assert sums.total() == [{"sum": 11}, {"sum": 22}]
+    # While the second block was merged, the first delta of the first list was gone.
+    assert alive[:2] == [4, 3]
 
 
 @pytest.mark.parametrize("n_shards", [1, 2, 3, 7, 8, 26])

@@ -38,6 +38,18 @@ class Chunk(NamedTuple):
         """Number of tokens."""
         return int(self.doc_ptr[-1])
 
+    def completed(self) -> "Chunk":
+        """Return the chunk with ``words`` and ``docs``, derived from the other arrays if they were not read."""
+        words = self.words
+        if len(words) < self.n_tokens:
+            words = np.empty(self.n_tokens, np.uint32)
+            words[self.word_to_doc_order] = np.repeat(self.word_ids, np.diff(self.word_ptr))
+        docs = self.docs
+        if len(docs) < self.n_tokens:
+            documents = np.arange(self.n_documents, dtype=np.uint32)
+            docs = np.repeat(documents, np.diff(self.doc_ptr))[self.word_to_doc_order]
+        return self._replace(words=words, docs=docs)
+
     def counts(self, n_words: int) -> "scipy.sparse.csr_matrix":
         """Return how often each word occurs in each document: (D, n_words) int32."""
         ones = np.ones(self.n_tokens, np.int32)

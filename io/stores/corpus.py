@@ -44,8 +44,6 @@ OLDEST_FORMAT = 1
 DOCUMENT_COLUMNS = ("key", "file", "chunk", "row")
 #: Name in the store of the array ``Chunk.word_to_doc_order``.
 PERMUTATION = "place"
-#: The arrays of a chunk that hold its document order.
-DOCUMENT_ORDER = ("doc_ptr", "words")
 #: The arrays of a chunk that hold its word order.
 WORD_ORDER = ("group_ptr", "word_ids", "word_ptr", "docs", "word_to_doc_order")
 
@@ -217,16 +215,21 @@ class Corpus:
         """
         return self.content.read_parquet_rows(f"documents-{self.part}.parquet", first, stop, columns)
 
-    def read_chunk(self, index: int) -> Chunk:
-        """Read chunk ``index`` of this part and verify its checksums."""
-        arrays = self.content.read_arrays(self._chunk_name(index))
-        return Chunk(number=index, word_to_doc_order=arrays.pop(PERMUTATION), **arrays)
+    def read_chunk(self, index: int, without: Sequence[str] = ()) -> Chunk:
+        """Read chunk ``index`` of this part and verify its checksums.
+
+        The arrays named in ``without`` are not read. They are empty in the result.
+        """
+        stored_names = {name: name for name in Chunk._fields if name not in ("number", *without)}
+        if "word_to_doc_order" in stored_names:
+            stored_names["word_to_doc_order"] = PERMUTATION
+        found = self.content.read_arrays(self._chunk_name(index), tuple(stored_names.values()))
+        arrays = {name: found[stored_name] for name, stored_name in stored_names.items()}
+        return Chunk(number=index, **arrays, **dict.fromkeys(without, np.empty(0, np.uint32)))
 
     def read_document_order(self, index: int) -> Chunk:
         """Read chunk ``index`` in document order only. The arrays of its word order are empty."""
-        arrays = self.content.read_arrays(self._chunk_name(index), DOCUMENT_ORDER)
-        word_order = dict.fromkeys(WORD_ORDER, np.empty(0, np.uint32))
-        return Chunk(number=index, **arrays, **word_order)
+        return self.read_chunk(index, WORD_ORDER)
 
     def read_documents(self, index: int, first: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
         """Read the documents ``first`` to ``stop - 1`` of chunk ``index``, without reading the rest of it.

@@ -103,7 +103,7 @@ def sweep(
 
     ``z`` (T,) uint16 are the current topics; without them, first topics are drawn. Arguments are only read.
     """
-    out = np.zeros(len(chunk.docs), np.uint16)
+    out = np.zeros(len(chunk.word_to_doc_order), np.uint16)
     if z is None:
         for model in models:
             draw_initial(chunk, model, key, out)
@@ -150,7 +150,7 @@ def draw_initial(chunk: Chunk, model: ModelBlock, key: np.uint64, out: np.ndarra
     If the model has no counts and alpha is symmetric, all topics are equally likely. Returns ``out`` (T,) uint16, in
     which the tokens of other blocks stay unchanged.
     """
-    out = np.zeros(len(chunk.docs), np.uint16) if out is None else out
+    out = np.zeros(len(chunk.word_to_doc_order), np.uint16) if out is None else out
     _first_sweep(*_open_block(chunk, model, 0), np.uint64(key), out)
     return out
 

@@ -2,6 +2,7 @@
 
 from dataclasses import asdict
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from corpusmill.io.stores.corpus import Corpus
@@ -23,6 +24,16 @@ def test_opening_a_corpus_does_not_read_its_table_of_chunks(corpus):
     assert opened.read_chunk(1).n_tokens == corpus.chunks[1].tokens
     with pytest.raises(DataError, match=r"chunks-train.parquet: missing"):
         _ = opened.chunks
+
+
+def test_arrays_that_were_not_read_are_derived_from_the_others(corpus):
+    for index in range(3):
+        whole = corpus.read_chunk(index)
+        part = corpus.read_chunk(index, without=("words", "docs"))
+        assert [len(part.words), len(part.docs)] == [0, 0]
+        for found, expected in zip(part.completed(), whole, strict=True):
+            np.testing.assert_array_equal(found, expected)
+            assert np.asarray(found).dtype == np.asarray(expected).dtype
 
 
 def test_a_corpus_of_the_first_format_is_read(corpus):

@@ -49,18 +49,51 @@ def pack_rows(rows: CountRows) -> np.ndarray | None:
     return packed
 
 
-def unpack_rows(packed: np.ndarray) -> CountRows:
-    """Return the rows that `pack_rows` packed; raise ValueError if the bytes are not of that form."""
+def read_header(packed: np.ndarray) -> tuple[int, int]:
+    """Return the numbers of rows and of entries; raise ValueError if they cannot be right."""
     if len(packed) < HEADER_BYTES:
         raise ValueError("rows of counts end early")
     n_rows, n_entries = packed[:HEADER_BYTES].view("<i8").tolist()
     # Each row and each entry has at least one byte. Without this check, a wrong header could ask for any memory.
     if min(n_rows, n_entries) < 0 or n_rows + n_entries > len(packed):
         raise ValueError("rows of counts have a wrong header")
-    rows = CountRows(np.zeros(n_rows + 1, np.int64), np.empty(n_entries, np.uint16), np.empty(n_entries, np.int32))
+    return n_rows, n_entries
+
+
+def unpack_rows(packed: np.ndarray) -> CountRows:
+    """Return the rows that `pack_rows` packed; raise ValueError if the bytes are not of that form."""
+    n_rows, n_entries = read_header(packed)
+    rows = _empty_rows(n_rows, n_entries)
     if _unpack(packed, rows.row_ptr, rows.columns, rows.counts) != len(packed):
         raise ValueError("rows of counts have a wrong length")
     return rows
+
+
+def find_rows(packed: np.ndarray) -> np.ndarray:
+    """Return the index of each row's first byte, and the number of bytes: (n_rows + 1,) int64.
+
+    Raises ValueError if the bytes are not of the form that `pack_rows` writes.
+    """
+    n_rows, n_entries = read_header(packed)
+    starts = np.empty(n_rows + 1, np.int64)
+    if _find_rows(packed, n_entries, starts) != len(packed):
+        raise ValueError("rows of counts have a wrong length")
+    return starts
+
+
+def unpack_chosen_rows(packed: np.ndarray, starts: np.ndarray, chosen: np.ndarray) -> CountRows:
+    """Return all rows, of which those that are not ``chosen`` (n_rows,) bool are empty.
+
+    ``starts`` is what `find_rows` returned, which has checked the bytes.
+    """
+    row_ptr = np.zeros(len(starts), np.int64)
+    rows = _empty_rows(len(chosen), _chosen_lengths(packed, starts, chosen, row_ptr))
+    _unpack_chosen(packed, starts, chosen, row_ptr, rows.columns, rows.counts)
+    return rows._replace(row_ptr=row_ptr)
+
+
+def _empty_rows(n_rows: int, n_entries: int) -> CountRows:
+    return CountRows(np.zeros(n_rows + 1, np.int64), np.empty(n_entries, np.uint16), np.empty(n_entries, np.int32))
 
 
 @kernel
@@ -147,6 +180,25 @@ def _get(packed: np.ndarray, start: np.int64) -> tuple[np.uint64, np.int64]:
 
 
 @kernel
+def _get_entries(
+    packed: np.ndarray, position: np.int64, columns: np.ndarray, counts: np.ndarray, start: np.int64, stop: np.int64
+) -> np.int64:
+    """Read the entries ``start`` to ``stop - 1``, which are those of one row; return the index after the last byte."""
+    last = np.int64(-1)
+    for j in range(start, stop):
+        entry, position = _get(packed, position)
+        last += np.int64(entry >> TWO) + 1
+        columns[j] = last
+        small = entry & LARGE
+        if small == LARGE:
+            large, position = _get(packed, position)
+            counts[j] = np.int64(large) + 4
+        else:
+            counts[j] = np.int64(small) + 1
+    return position
+
+
+@kernel
 def _unpack(packed: np.ndarray, row_ptr: np.ndarray, columns: np.ndarray, counts: np.ndarray) -> np.int64:
     """Fill the arrays; return the index after the last byte that was read, or -1 if there are too many entries."""
     position = np.int64(HEADER_BYTES)
@@ -155,19 +207,58 @@ def _unpack(packed: np.ndarray, row_ptr: np.ndarray, columns: np.ndarray, counts
         length, position = _get(packed, position)
         if np.int64(length) < 0 or np.int64(length) > len(columns) - end:
             return np.int64(-1)
-        last = np.int64(-1)
-        for j in range(end, end + np.int64(length)):
-            entry, position = _get(packed, position)
-            last += np.int64(entry >> TWO) + 1
-            columns[j] = last
-            small = entry & LARGE
-            if small == LARGE:
-                large, position = _get(packed, position)
-                counts[j] = np.int64(large) + 4
-            else:
-                counts[j] = np.int64(small) + 1
+        start = end
         end += np.int64(length)
+        position = _get_entries(packed, position, columns, counts, start, end)
         row_ptr[row + 1] = end
     if end != len(columns):
         return np.int64(-1)
     return position
+
+
+@kernel
+def _find_rows(packed: np.ndarray, n_entries: np.int64, starts: np.ndarray) -> np.int64:
+    """Fill ``starts``; return the index after the last byte that was read, or -1 if the entries are not as many."""
+    position = np.int64(HEADER_BYTES)
+    left = np.int64(n_entries)
+    for row in range(len(starts) - 1):
+        starts[row] = position
+        length, position = _get(packed, position)
+        if np.int64(length) < 0 or np.int64(length) > left:
+            return np.int64(-1)
+        left -= np.int64(length)
+        for _ in range(np.int64(length)):
+            entry, position = _get(packed, position)
+            if entry & LARGE == LARGE:
+                _, position = _get(packed, position)
+    starts[-1] = position
+    if left:
+        return np.int64(-1)
+    return position
+
+
+@kernel
+def _chosen_lengths(packed: np.ndarray, starts: np.ndarray, chosen: np.ndarray, row_ptr: np.ndarray) -> np.int64:
+    """Fill ``row_ptr``, in which other rows are empty; return the number of entries."""
+    end = np.int64(0)
+    for row in range(len(chosen)):
+        if chosen[row]:
+            length, _ = _get(packed, starts[row])
+            end += np.int64(length)
+        row_ptr[row + 1] = end
+    return end
+
+
+@kernel
+def _unpack_chosen(
+    packed: np.ndarray,
+    starts: np.ndarray,
+    chosen: np.ndarray,
+    row_ptr: np.ndarray,
+    columns: np.ndarray,
+    counts: np.ndarray,
+) -> None:
+    for row in range(len(chosen)):
+        if chosen[row]:
+            _, position = _get(packed, starts[row])
+            _get_entries(packed, position, columns, counts, row_ptr[row], row_ptr[row + 1])

@@ -48,8 +48,12 @@ class Model(Protocol):
     def shared(self) -> Arrays:
         """Small arrays that belong to no block: totals, hyperparameters, Gram matrices."""
 
-    def block(self, index: int) -> Arrays:
-        """The arrays of one block of rows."""
+    def block(self, index: int, rows: np.ndarray | None = None) -> Arrays:
+        """The arrays of one block of rows.
+
+        A caller that reads some rows only passes ``rows`` (n,) bool: the others may be empty. If the model is larger
+        than the memory of a worker, this saves unpacking them.
+        """
 
     def joined(self, name: str) -> np.ndarray:
         """One array of all blocks, their rows one below the other."""

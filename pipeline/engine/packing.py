@@ -1,10 +1,21 @@
 """Smaller forms of arrays, for the network and for the store. `unpack` recognises them by their names."""
 
+import numpy as np
+
 from ...io.stores.store import Arrays
-from ...kernels.count_rows import CountRows, pack_rows, unpack_rows
+from ...kernels.count_rows import (
+    CountRows,
+    find_rows,
+    pack_rows,
+    read_header,
+    unpack_chosen_rows,
+    unpack_rows,
+)
 
 #: Begins the name of an array of packed rows of counts. The rest is the name of the array of columns.
 PACKED = "packed_"
+#: Name of the array that `index_rows` adds.
+STARTS = "row_starts"
 
 
 def pack_counts(arrays: Arrays, columns: str) -> Arrays:
@@ -21,10 +32,38 @@ def pack_counts(arrays: Arrays, columns: str) -> Arrays:
     return {PACKED + columns: packed}
 
 
-def unpack(arrays: Arrays) -> Arrays:
-    """Return arrays that were packed in their usual form, and others unchanged."""
-    for name, packed in arrays.items():
-        if name.startswith(PACKED):
-            rows = unpack_rows(packed)
-            return {"row_ptr": rows.row_ptr, name.removeprefix(PACKED): rows.columns, "counts": rows.counts}
-    return arrays
+def unpack(arrays: Arrays, chosen: np.ndarray | None = None) -> Arrays:
+    """Return arrays that were packed in their usual form, and others unchanged.
+
+    If only the rows ``chosen`` (n_rows,) bool are needed, the others are empty, unless the arrays were not packed.
+    """
+    name = _packed_name(arrays)
+    if name is None:
+        return arrays
+    if chosen is not None and STARTS in arrays:
+        rows = unpack_chosen_rows(arrays[name], arrays[STARTS], chosen)
+    else:
+        rows = unpack_rows(arrays[name])
+    return {"row_ptr": rows.row_ptr, name.removeprefix(PACKED): rows.columns, "counts": rows.counts}
+
+
+def index_rows(arrays: Arrays) -> Arrays:
+    """Add to packed arrays where each row begins, so that `unpack` can skip rows."""
+    name = _packed_name(arrays)
+    if name is None:
+        return arrays
+    return arrays | {STARTS: find_rows(arrays[name])}
+
+
+def unpacked_bytes(arrays: Arrays) -> int:
+    """Return the bytes of arrays in their usual form."""
+    name = _packed_name(arrays)
+    if name is None:
+        return sum(array.nbytes for array in arrays.values())
+    n_rows, n_entries = read_header(arrays[name])
+    return 8 * (n_rows + 1) + 6 * n_entries
+
+
+def _packed_name(arrays: Arrays) -> str | None:
+    """Return the name of the packed array, if there is one."""
+    return next((name for name in arrays if name.startswith(PACKED)), None)

@@ -175,7 +175,11 @@ class RunStore:
 
     def block(self, step: int, index: int) -> Arrays:
         """Read one block of a step's model."""
-        return unpack(self.store.read_arrays(f"{self.folder(step)}/blocks/{index:04d}"))
+        return unpack(self.stored_block(step, index))
+
+    def stored_block(self, step: int, index: int) -> Arrays:
+        """Read one block in the form in which it is stored, which may be packed."""
+        return self.store.read_arrays(f"{self.folder(step)}/blocks/{index:04d}")
 
     def write_block(self, step: int, index: int, arrays: Arrays) -> None:
         """Write one block of a step's model. The arrays must not change afterwards."""

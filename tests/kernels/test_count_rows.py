@@ -2,7 +2,14 @@
 
 import numpy as np
 import pytest
-from corpusmill.kernels.count_rows import HEADER_BYTES, CountRows, pack_rows, unpack_rows
+from corpusmill.kernels.count_rows import (
+    HEADER_BYTES,
+    CountRows,
+    find_rows,
+    pack_rows,
+    unpack_chosen_rows,
+    unpack_rows,
+)
 from helpers import naive_packing
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,6 +40,16 @@ def test_rows_are_packed_as_described_and_come_back(rows):
         np.testing.assert_array_equal(found, array)
 
 
+@given(rows=ROWS, data=st.data())
+def test_chosen_rows_come_back_and_the_others_are_empty(rows, data):
+    chosen = np.array(data.draw(st.lists(st.booleans(), min_size=len(rows), max_size=len(rows))), bool)
+    packed = pack_rows(as_arrays(rows))
+    expected = as_arrays([row if is_chosen else {} for row, is_chosen in zip(rows, chosen, strict=True)])
+    for found, array in zip(unpack_chosen_rows(packed, find_rows(packed), chosen), expected, strict=True):
+        assert found.dtype == array.dtype
+        np.testing.assert_array_equal(found, array)
+
+
 @pytest.mark.parametrize("columns, counts", [([3, 3], [1, 1]), ([4, 3], [1, 1]), ([1, 2], [1, 0]), ([1, 2], [-5, 1])])
 def test_rows_of_another_form_are_not_packed(columns, counts):
     assert pack_rows(CountRows(np.array([0, 2]), np.array(columns, np.uint16), np.array(counts, np.int32))) is None
@@ -50,6 +67,26 @@ def test_damaged_bytes_never_crash(rows, data):
         except ValueError:
             continue
         assert len(found.columns) == len(found.counts) == found.row_ptr[-1]
+        # What one of the two ways of reading accepts, the other one accepts too.
+        starts = find_rows(content)
+        all_rows = unpack_chosen_rows(content, starts, np.ones(len(starts) - 1, bool))
+        for array, expected in zip(all_rows, found, strict=True):
+            np.testing.assert_array_equal(array, expected)
+
+
+@given(rows=ROWS, data=st.data())
+def test_rows_are_not_found_in_damaged_bytes_that_cannot_be_unpacked(rows, data):
+    packed = pack_rows(as_arrays([*rows, {1: 2, 70: 900}]))
+    position = data.draw(st.integers(0, len(packed) - 1))
+    packed[position] = data.draw(st.integers(0, 255))
+    try:
+        starts = find_rows(packed)
+    except ValueError:
+        with pytest.raises(ValueError):
+            unpack_rows(packed)
+        return
+    assert (np.diff(starts) > 0).all()
+    unpack_rows(packed)
 
 
 def test_rows_of_small_counts_take_less_than_half():

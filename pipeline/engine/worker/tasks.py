@@ -16,6 +16,7 @@ from ....io.stores.store import Arrays
 from ....kernels.simd.aligned import join_rows
 from ..algorithm import Address, AnyAlgorithm, PreviousModel, nbytes
 from ..data import DataRef, TrainingData
+from ..packing import index_rows, unpack, unpacked_bytes
 from ..run import RunStore
 from .cache import CACHE, Key
 from .overlap import WriteBehind
@@ -120,10 +121,18 @@ SHARED = ModelPart("shared", 0)
 
 
 def read_model(job: Job, step: int, part: ModelPart) -> Arrays:
-    """Read a part of a step's model from the store."""
+    """Read a part of a step's model from the store, in the form in which it is cached."""
     if part == SHARED:
         return job.store.shared(step)
-    return job.store.block(step, part.number)
+    stored = job.store.stored_block(step, part.number)
+    if _caches_unpacked(job, stored):
+        return unpack(stored)
+    return index_rows(stored)
+
+
+def _caches_unpacked(job: Job, stored: Arrays) -> bool:
+    """Return whether the cache has space for all blocks if they are not packed. Blocks are of about the same size."""
+    return unpacked_bytes(stored) * job.algorithm.n_blocks <= job.cache_bytes
 
 
 class StoredModel:
@@ -152,11 +161,13 @@ class StoredModel:
         """The shared arrays."""
         if self._shared is not None:
             return self._shared
-        return self._load(SHARED)
+        with self._watch.reading():
+            return self._cached(SHARED)
 
-    def block(self, index: int) -> Arrays:
-        """One block of rows."""
-        return self._load(ModelPart("block", index))
+    def block(self, index: int, rows: np.ndarray | None = None) -> Arrays:
+        """One block of rows. ``rows`` (n,) bool are those that the caller needs; by default, all."""
+        with self._watch.reading():
+            return unpack(self._cached(ModelPart("block", index)), rows)
 
     def joined(self, name: str) -> np.ndarray:
         """One array of all blocks. It is cached, because each chunk of a sweep needs it again."""
@@ -167,7 +178,8 @@ class StoredModel:
         def join() -> np.ndarray:
             # An array that only some steps need would otherwise stay until its next use.
             CACHE.drop_older((self._job.training, "joined"), self._step)
-            return join_rows([self._cached(ModelPart("block", index))[name] for index in range(n_blocks)])
+            blocks = [unpack(self._cached(ModelPart("block", index))) for index in range(n_blocks)]
+            return join_rows([block[name] for block in blocks])
 
         key = (self._job.training, "joined", name)
         with self._watch.reading():
@@ -180,12 +192,8 @@ class StoredModel:
                 for_every_chunk=True,
             )
 
-    def _load(self, part: ModelPart) -> Arrays:
-        with self._watch.reading():
-            return self._cached(part)
-
     def _cached(self, part: ModelPart) -> Arrays:
-        """Return a part from the cache, or read it."""
+        """Return a part from the cache, or read it. Blocks may be packed."""
         return CACHE.load(
             (self._job.training, *part),
             lambda: self._read(part),
@@ -234,14 +242,18 @@ def begin_blocks(job: Job, first: int, stop: int) -> None:
 
 def write_block(job: Job, step: int, block: int, arrays: Arrays, behind: WriteBehind | None = None) -> None:
     """Write a block's arrays after a step, and keep them in the cache for the next one."""
+    stored = job.algorithm.pack(arrays)
 
     def write() -> None:
-        job.store.write_block(step, block, job.algorithm.pack(arrays))
+        job.store.write_block(step, block, stored)
 
     if behind is None:
         write()
     else:
-        behind.write(write, nbytes(arrays))
+        behind.write(write, nbytes(stored))
+    if not _caches_unpacked(job, stored):
+        # The same arrays if the algorithm does not pack its blocks.
+        arrays = index_rows(stored)
     key = (job.training, "block", block)
     CACHE.put(key, arrays, version=step, nbytes=nbytes(arrays), budget=job.cache_bytes, for_every_chunk=True)
 

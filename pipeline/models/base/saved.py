@@ -32,8 +32,8 @@ class Fitted:
     vocabulary: pa.Table
     metadata: JsonObject  # the data that it was trained on, its last step and metrics
 
-    def block(self, index: int) -> Arrays:
-        """The arrays of one block of rows."""
+    def block(self, index: int, rows: np.ndarray | None = None) -> Arrays:
+        """The arrays of one block of rows. All rows are in memory, whichever the caller needs."""
         return self.blocks[index]
 
     def joined(self, name: str) -> np.ndarray:

@@ -59,6 +59,8 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
     size_hint: ClassVar[str] = "lower n_components, cut the model with n_blocks"
     #: Whether the sampler has kernels for CUDA.
     has_cuda_kernels: ClassVar[bool] = False
+    #: Arrays of a chunk that sweeps do not need.
+    unread: ClassVar[tuple[str, ...]] = ("words",)
 
     n_words: int  # V, including words that only the previous model has
     n_topics: int
@@ -77,7 +79,7 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
 
     def memory(self, data: Corpus, chunk: ChunkInfo) -> MemoryEstimate:
         """Return the bytes of a sweep: the chunk in both orders, old and new topics, B, and deltas being merged."""
-        largest_block = (6 * self.entries + 8 * self.n_words) // self.n_blocks
+        largest_block = self.block_bytes
         chunk_counts = 6 * min(self.entries, chunk.tokens) + 8 * self.n_words
         return MemoryEstimate(
             data=12 * chunk.tokens + 12 * chunk.segments + 16 * chunk.documents,
@@ -94,6 +96,11 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
             + largest_block
             + (40 << 10) * self.n_topics,
         )
+
+    @property
+    def block_bytes(self) -> int:
+        """Upper bound of the bytes of a block of B."""
+        return (6 * self.entries + 8 * self.n_words) // self.n_blocks
 
     # --- before the first sweep ---
 
@@ -147,6 +154,10 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
 
     # --- one epoch ---
 
+    def load_chunk(self, data: Corpus, index: int, model: Model) -> Chunk:
+        """Read the arrays of a chunk that sweeps need. Scores are rare, and derive the others."""
+        return data.read_chunk(index, self.unread)
+
     def sweep(
         self, model: Model, chunk: Chunk, state: Arrays | None, deltas: list[Arrays] | None, address: Address
     ) -> SweepResult:
@@ -160,7 +171,7 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
     def _draw_first_topics(self, model: Model, chunk: Chunk, address: Address) -> np.ndarray:
         """Draw from the prior and the constant counts. All samplers begin like this, with ESCA's kernel."""
         esca = kernels("lda.esca", self.device)
-        return esca.sweep(chunk, self.kernel_blocks(model), None, random.key(*address))
+        return esca.sweep(chunk, self.kernel_blocks(model, chunk), None, random.key(*address))
 
     def _count_words(self, chunk: Chunk, z: np.ndarray, deltas: list[Arrays] | None) -> list[Arrays]:
         """Return the counts by word, added to the shard's counts so far, one delta per block."""
@@ -229,12 +240,13 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
 
         Training documents are scored given the topics of their tokens, held-out documents by document completion.
         """
+        chunk = chunk.completed()
         if state is None:
             keys = random.stream(random.key(address.seed, _HELD_OUT, address.chunk), chunk.n_documents)
             topics = TrainedTopics(self.stored_blocks(model), model.shared, self.n_words)
             return score_by_completion(chunk.doc_ptr, chunk.words, topics, keys)
         rows = count_documents(chunk.doc_ptr, chunk.word_to_doc_order, state["z"])
-        total = sum(log_likelihood(chunk, rows, block) for block in self.kernel_blocks(model))
+        total = sum(log_likelihood(chunk, rows, block) for block in self.kernel_blocks(model, chunk))
         return {"log_likelihood": np.float64(total), "tokens": np.int64(chunk.n_tokens)}
 
     def metrics_from_sums(self, sums: Arrays, held_out: bool) -> Metrics:
@@ -260,10 +272,19 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
         """Read the blocks one after another."""
         return (model.block(j) for j in range(self.n_blocks))
 
-    def kernel_blocks(self, model: Model) -> Iterator[ModelBlock]:
-        """Read the blocks one after another, in the form that kernels take."""
-        return (self.kernel_block(model, j) for j in range(self.n_blocks))
+    def kernel_blocks(self, model: Model, chunk: Chunk | None = None, first: int = 0) -> Iterator[ModelBlock]:
+        """Read the blocks from number ``first`` on one after another, in the form that kernels take.
 
-    def kernel_block(self, model: Model, index: int) -> ModelBlock:
-        """Read one block in the form that kernels take."""
-        return kernel_block(model.block(index), model.shared, self.bounds[index], self.n_words)
+        With a chunk, the rows of words that do not occur in it may be empty.
+        """
+        used = None
+        if chunk is not None:
+            used = np.zeros(self.n_words, np.bool_)
+            used[chunk.word_ids] = True
+        for index in range(first, self.n_blocks):
+            first_word = self.bounds[index]
+            stop_word = self.bounds[index + 1]
+            rows = None
+            if used is not None:
+                rows = used[first_word:stop_word]
+            yield kernel_block(model.block(index, rows), model.shared, first_word, self.n_words)

@@ -5,18 +5,19 @@ slower and serve for comparison.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, replace
+from itertools import chain, pairwise
 from typing import ClassVar
 
 import numpy as np
 
 from ....io.stores.chunk import Chunk
-from ....io.stores.corpus import Corpus
+from ....io.stores.corpus import ChunkInfo, Corpus
 from ....io.stores.store import Arrays
 from ....kernels import random
 from ....kernels.lda import warp
-from ...engine.algorithm import Address, Metrics, Model, PreviousModel
+from ....kernels.lda.model import ModelBlock
+from ...engine.algorithm import Address, MemoryEstimate, Metrics, Model, PreviousModel
 from ...engine.device import kernels
 from .algorithm import LdaAlgorithm
 from .dense_gibbs import DiagonalGibbs, MinibatchGibbs, SequentialGibbs, Uncollapsed
@@ -42,6 +43,21 @@ class Esca(LdaAlgorithm):
 @dataclass(frozen=True, kw_only=True)
 class Warp(LdaAlgorithm):
     """WarpLDA (Chen et al. 2016): two Metropolis-Hastings steps per epoch. Time does not grow with the topics."""
+
+    unread: ClassVar[tuple[str, ...]] = ("words", "docs")
+
+    def memory(self, data: Corpus, chunk: ChunkInfo) -> MemoryEstimate:
+        """Return the bytes of a sweep, which reads two of the four arrays per token and makes no rows of A."""
+        estimate = super().memory(data, chunk)
+        return replace(
+            estimate,
+            data=4 * chunk.tokens + 12 * chunk.segments + 16 * chunk.documents,
+            # Blocks that are kept for the second step, and one that is not.
+            model=2 * self.block_bytes,
+            # A sweep packs topics and proposals, and sorts segments by word. A score needs the documents of the tokens
+            # and rows of A, when there is no next state.
+            scratch=12 * chunk.tokens + 8 * chunk.segments + 64 * chunk.documents + 48 * self.n_topics,
+        )
 
     def draw_topics(self, model: Model, chunk: Chunk, z: np.ndarray, address: Address) -> np.ndarray:
         """Make one step with proposals by word and one with proposals by document."""
@@ -78,7 +94,7 @@ class Auto(LdaAlgorithm):
 def draw_by_esca(algorithm: LdaAlgorithm, model: Model, chunk: Chunk, z: np.ndarray, address: Address) -> np.ndarray:
     """Return the next topics of a chunk by ESCA: (T,) uint16 in word order."""
     esca = kernels("lda.esca", algorithm.device)
-    return esca.sweep(chunk, algorithm.kernel_blocks(model), z, random.key(*address), algorithm.leave_out)
+    return esca.sweep(chunk, algorithm.kernel_blocks(model, chunk), z, random.key(*address), algorithm.leave_out)
 
 
 def draw_by_warp(algorithm: LdaAlgorithm, model: Model, chunk: Chunk, z: np.ndarray, address: Address) -> np.ndarray:
@@ -87,11 +103,18 @@ def draw_by_warp(algorithm: LdaAlgorithm, model: Model, chunk: Chunk, z: np.ndar
     # The kernels pack the topic and the proposal of a token into one number.
     packed = np.empty(chunk.n_tokens, np.uint32)
     new_z = np.empty(chunk.n_tokens, np.uint16)
-    for block in algorithm.kernel_blocks(model):
+    # Both steps need all blocks. A block of a large model is unpacked each time, so those that fit into the memory of
+    # one block with all of its rows are kept for the second step.
+    kept: list[ModelBlock] = []
+    left = algorithm.block_bytes
+    for block in algorithm.kernel_blocks(model, chunk):
         warp.propose(chunk, block, z, key, packed)
+        left -= block.row_ptr.nbytes + block.topics.nbytes + block.counts.nbytes
+        if left >= 0:
+            kept.append(block)
     # This step needs the totals and the priors only, which every block has.
     warp.accept_and_propose(chunk.doc_ptr, block, key, packed)
-    for block in algorithm.kernel_blocks(model):
+    for block in chain(kept, algorithm.kernel_blocks(model, chunk, first=len(kept))):
         warp.accept(chunk, block, z, key, packed, new_z)
     return new_z
 

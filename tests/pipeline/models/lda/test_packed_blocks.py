@@ -3,9 +3,12 @@
 import numpy as np
 import pytest
 from corpusmill import LDA
-from corpusmill.pipeline.engine.algorithm import nbytes
+from corpusmill.pipeline.engine.algorithm import Address, nbytes
+from corpusmill.pipeline.engine.data import reference
 from corpusmill.pipeline.engine.events import EpochFinished
 from corpusmill.pipeline.engine.run import RunStore
+from corpusmill.pipeline.engine.worker.cache import CACHE
+from corpusmill.pipeline.engine.worker.tasks import Job, StoredModel
 from helpers.toy import write_topic_corpus
 
 
@@ -25,6 +28,42 @@ def test_blocks_take_less_than_half_of_their_bytes_on_disk(corpus, tmp_path):
         stored = run.store.read_arrays(f"{run.folder(2)}/blocks/{index:04d}")
         assert stored.keys() == {"packed_topics"}
         assert nbytes(stored) < 0.5 * nbytes(run.block(2, index))
+
+
+@pytest.mark.parametrize("sampler", ["esca", "warp", "auto", "gibbs"])
+def test_sweeps_of_a_model_that_is_larger_than_the_cache_have_the_same_result(corpus, tmp_path, sampler):
+    model = LDA(40, max_iter=2, n_blocks=3, sampler=sampler, random_state=3)
+    model.fit(corpus, run=str(tmp_path / "run"), evaluate_every=0)
+    algorithm = model.algorithm(corpus)
+    run = RunStore(str(tmp_path / "run"))
+    results = []
+    # Nothing is cached; one packed block is; all packed blocks are; all blocks are, and not packed.
+    for cache_bytes in (0, 4000, 12_000, 1 << 20):
+        job = Job(f"{sampler} {cache_bytes}", run, reference(corpus), algorithm, None, 3, cache_bytes)
+        stored = StoredModel(job, 2)
+        chunk = algorithm.load_chunk(corpus, 1, stored)
+        result = algorithm.sweep(stored, chunk, run.state(2, 1), None, Address(3, 3, 1))
+        score = algorithm.score(stored, chunk, run.state(2, 1), Address(3, 2, 1))
+        results.append({"z": result.state["z"]} | score)
+        assert CACHE.nbytes <= cache_bytes
+        assert (CACHE.nbytes > 0) == (cache_bytes > 0)
+    for found in results[:-1]:
+        for name, expected in results[-1].items():
+            np.testing.assert_array_equal(found[name], expected)
+
+
+def test_only_the_rows_that_are_needed_are_unpacked_if_the_cache_is_too_small(corpus, tmp_path):
+    model = lda(1).fit(corpus, run=str(tmp_path / "run"))
+    run = RunStore(str(tmp_path / "run"))
+    expected = run.block(1, 0)
+    lengths = np.diff(expected["row_ptr"])
+    rows = np.arange(len(lengths)) % 3 == 1
+    for cache_bytes, others in ((0, 0), (1 << 20, lengths[~rows])):
+        job = Job(f"rows {cache_bytes}", run, reference(corpus), model.algorithm(corpus), None, 3, cache_bytes)
+        block = StoredModel(job, 1).block(0, rows)
+        found = np.diff(block["row_ptr"])
+        np.testing.assert_array_equal(found[rows], lengths[rows])
+        np.testing.assert_array_equal(found[~rows], others)
 
 
 def test_a_run_with_blocks_of_an_earlier_version_continues_to_the_same_bits(corpus, tmp_path):

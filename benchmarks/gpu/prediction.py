@@ -151,6 +151,34 @@ def lda_epoch(tokens: float, documents: float, words: int, topics: int, chunk_to
     yield Work("counts to the host and back", bus=2 * 6 * entries)
 
 
+#: Passes of a sort of tokens by document and topic, eight bits each: 30 of the document, 16 of the topic.
+SORT_PASSES = 6
+
+
+def saberlda_epoch(step: str, tokens: float, documents: float, words: int, topics: int) -> Iterator[Work]:
+    """An epoch of a step of SaberLDA's Figure 9, on resident chunks: G0 to G3. G4 hides copies, which are left out.
+
+    The last counts of `lda_epoch` are the same in all steps.
+    """
+    draw, count, *counts = list(lda_epoch(tokens, documents, words, topics, tokens / 8))[:4]
+    row = min(topics, 30)
+    entries = words * min(topics, 60 + tokens / words / 20)
+    if step == "G0":
+        # φ lies in device memory: a sector per entry of a document's row. The word's row changes with each token.
+        draw = draw._replace(memory=draw.memory + tokens * row * SECTOR, shared=0.0)
+    if step in ("G0", "G1"):
+        # A draw of the prior part reads a share, and then its topic; each is in a sector of its own.
+        draw = draw._replace(memory=draw.memory + tokens * PRIOR_SHARE * 2 * SECTOR)
+        # One thread builds a row, so each of about six accesses per entry moves a sector.
+        yield Work("build alias tables", memory=entries * 6 * SECTOR, launches=2)
+    yield draw
+    if step == "G3":
+        yield count
+    else:
+        yield Work("sort by document and topic", memory=tokens * SORT_PASSES * 2 * 8, small_launches=SORT_PASSES * 8)
+    yield from counts
+
+
 def nmf_epoch(rows: int, columns: int, entries: int, K: int, n_blocks: int = 1) -> Iterator[Work]:
     """FAST-HALS on sparse rows in one chunk. P, Q, W and H stay on the device; copied is what a commit writes.
 
@@ -353,6 +381,10 @@ EPOCHS = (
     Epoch("LDA, K = 1,024", 1e9, "tokens", list(lda_epoch(1e9, 3e6, 100_000, 1024, 64e6)), target=1e9 / 1.5e9),
     Epoch("LDA, K = 5,000", 1e9, "tokens", list(lda_epoch(1e9, 3e6, 100_000, 5000, 64e6)), target=1e9 / 1.8e9),
     Epoch("LDA, K = 20,000", 1e9, "tokens", list(lda_epoch(1e9, 3e6, 100_000, 20_000, 64e6))),
+    *(
+        Epoch(f"SaberLDA's Figure 9, {step}", 1e8, "tokens", list(saberlda_epoch(step, 1e8, 3e5, 100_000, 1000)))
+        for step in ("G0", "G1", "G2", "G3")
+    ),
     Epoch(
         "NMF, K = 256, 20 Newsgroups",
         1_018_191,

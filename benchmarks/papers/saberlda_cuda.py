@@ -8,46 +8,52 @@ from unittest import mock
 import numpy as np
 from corpusmill.kernels import random
 from corpusmill.kernels.cuda.exact import multiply64
-from corpusmill.kernels.cuda.jit import device, kernel, lean_kernel
+from corpusmill.kernels.cuda.jit import device, lean_kernel
 from corpusmill.kernels.cuda.launch import launch
 from corpusmill.kernels.cuda.lda import esca as by_words
 from corpusmill.kernels.cuda.lda.esca import LANES, TOKENS
-from corpusmill.kernels.cuda.lda.model import Word, phi_without_token, to_device_model, tree_nodes
+from corpusmill.kernels.cuda.lda.model import Word, phi_without_token
 from corpusmill.kernels.cuda.lda.rows import LOW, find_entry, lane_ends
 from corpusmill.kernels.cuda.random import uniform64
-from corpusmill.kernels.cuda.warp import ALL_LANES, WARP, ballot
+from corpusmill.kernels.cuda.warp import ALL_LANES, WARP
 from corpusmill.kernels.lda.counts import SIXTEEN
 from numba import cuda
 
 from benchmarks.gpu.data import pool_of, trained
-from benchmarks.gpu.measure import copy_rate, kernel_seconds, print_row, timed
+from benchmarks.gpu.measure import copy_rate, print_row, timed
+from benchmarks.papers.saberlda_alias import alias_sampling, draw_prior_by_alias, to_alias_model
 
 #: Kernels by the parts of Figure 9.
 PARTS = {
     "draws": ("draw",),
     "A": ("shuffle", "count_documents", "make_dense"),
     "B": ("add_words", "add_rare_words", "count_entries", "write_entries"),
+    "rest": (),
+    "alias tables": ("build",),
 }
 
 
 def lda_parts(session, tokens=50_000_000, n_topics=1000):
     """Figure 9 of SaberLDA: milliseconds per epoch as optimisations are added, G0 to G4; then with resident chunks.
 
-    G0 draws in document order with rows of words in device memory, uses alias tables, and computes A by sorting all
+    G0 draws in document order with rows of words in device memory, by alias tables, and computes A by sorting all
     tokens. G1 draws in word order. G2 replaces the tables by a tree. G3 replaces the sort by shuffle and segmented
-    count. G4 uses four streams.
+    count. G4 uses four streams. G1 still builds the trees, because its kernel is that of G2 in all other respects.
     """
     state = trained(session, n_topics, tokens, 8)
+    with alias_sampling():
+        by_alias = _parts(state, *SETTINGS["G3"])
     parts = {name: _parts(state, *setting) for name, setting in SETTINGS.items()}
-    tables, sorting = alias_milliseconds(state), sort_milliseconds(state)
-    print_row("", *PARTS, "rest", "alias tables", "all")
-    for name in ("G0", "G1", "G2"):
-        draws, _, b, rest = parts["G3"]
-        draws = documents_milliseconds(state) if name == "G0" else draws
-        extra = tables if name != "G2" else 0.0
-        _report_parts(session, name, [draws, sorting, b, rest, extra, draws + sorting + b + rest + extra])
+    sorting = sort_milliseconds(state)
+    _, _, counts, rest, _ = parts["G3"]
+    draws = {"G0": documents_milliseconds(state), "G1": by_alias[0], "G2": parts["G3"][0]}
+    tables = {"G0": by_alias[-1], "G1": by_alias[-1], "G2": 0.0}
+    print_row("", *PARTS, "all")
+    for name in draws:
+        found = [draws[name], sorting, counts, rest, tables[name]]
+        _report_parts(session, name, [*found, sum(found)])
     for name, found in parts.items():
-        _report_parts(session, name, [*found, 0.0, sum(found)])
+        _report_parts(session, name, [*found, sum(found)])
     print_row("paper", "", "", "", "", "", "G4 is 2.9 x G0")
 
 
@@ -56,13 +62,14 @@ SETTINGS = {"G3": (1, True), "G4": (4, True), "1 stream, resident": (1, False), 
 
 
 def _parts(state, streams: int, streamed: bool) -> list[float]:
-    """Return the milliseconds of the parts of an epoch, and of the rest."""
+    """Return the milliseconds of the parts of an epoch."""
     with pool_of(streams) as pool:
         state.sweep(pool, streamed)
         with timed() as spent:
             seconds = state.sweep(pool, streamed)
-    parts = [sum(spent.get(name, 0.0) for name in names) for names in PARTS.values()]
-    return [*parts, 1e3 * seconds - sum(parts)]
+    found = {part: sum(spent.get(name, 0.0) for name in names) for part, names in PARTS.items()}
+    found["rest"] = 1e3 * seconds - sum(found.values())
+    return list(found.values())
 
 
 def _report_parts(session, name: str, found: list[float]) -> None:
@@ -90,49 +97,6 @@ def sort_milliseconds(state) -> float:
     return total
 
 
-def alias_milliseconds(state) -> float:
-    """Return the milliseconds of building one alias table per word, which the tree replaces."""
-    from corpusmill.kernels.cuda.memory import allocate, cached_copy
-
-    model = state.model
-    mass = model.alpha.astype(np.float64) / (model.totals + model.beta * model.n_words)
-    weights = cached_copy(mass[model.topics] * model.counts, "weights")
-    row_ptr = cached_copy(model.row_ptr, "model.row_ptr")
-    types = np.float32, np.int32, np.int32
-    share, other, stack = (allocate(len(model.topics), dtype, "alias tables") for dtype in types)
-    blocks = -(-state.n_words // 128)
-    return 1e3 * kernel_seconds(lambda: launch(_alias, blocks, 128, row_ptr, weights, share, other, stack))[1]
-
-
-@kernel
-def _alias(row_ptr, weights, share, other, stack):
-    """Build Vose's alias tables, one thread per word. The stack has entries below 1 in front, the others at its end."""
-    v = cuda.grid(1)
-    if v >= len(row_ptr) - 1:
-        return
-    head, n = row_ptr[v], row_ptr[v + 1] - row_ptr[v]
-    total, low, high = 0.0, 0, n
-    for j in range(n):
-        total += weights[head + j]
-    for j in range(n):
-        share[head + j] = weights[head + j] * n / total
-        if share[head + j] < 1:
-            stack[head + low] = j
-            low += 1
-        else:
-            high -= 1
-            stack[head + high] = j
-    while low > 0 and high < n:
-        small, large = stack[head + low - 1], stack[head + high]
-        other[head + small] = large
-        share[head + large] -= 1 - share[head + small]
-        low -= 1
-        if share[head + large] < 1:
-            stack[head + low] = large
-            low += 1
-            high += 1
-
-
 # --- drawing in order of documents ---
 
 
@@ -146,17 +110,15 @@ def documents_milliseconds(state) -> float:
             drawn = [
                 draw_by_documents(c, z, state.model, words, key) for c, z in zip(state.chunks, state.z, strict=True)
             ]
-    for chunk, z, found in zip(state.chunks, state.z, drawn, strict=True):
-        if (found != by_words.sweep(chunk, [state.model], z, key)).any():
-            sys.exit("draws in document order differ from those in word order")
+    with alias_sampling():
+        for chunk, z, found in zip(state.chunks, state.z, drawn, strict=True):
+            if (found != by_words.sweep(chunk, [state.model], z, key)).any():
+                sys.exit("draws in document order differ from those in word order")
     return spent.get("draw_by_documents", 0.0)
 
 
 def every_word(model):
-    """Return φ and counts of all words, (V, K) float32 and int32, and their trees.
-
-    The trees are the leaves (nnz,) and nodes, float64, and where a word's nodes begin, (V + 1,) int64.
-    """
+    """Return φ and counts of all words, (V, K) float32 and int32, and Σ α_k B_vk / (N_k + Vβ), (V,) float64."""
     from corpusmill.kernels.lda.model import make_prior
 
     prior, ends = make_prior(model, 1, 1), model.row_ptr[1:]
@@ -165,16 +127,9 @@ def every_word(model):
     phi[rows, model.topics] = (model.counts + model.beta) * prior.inverse[model.topics]
     counts = np.zeros(phi.shape, np.int32)
     counts[rows, model.topics] = model.counts
-    masses = (prior.word_factor[model.topics] * model.counts + prior.grain) - prior.grain
-    leaves = [np.cumsum(masses[first:end]) for first, end in zip(model.row_ptr, ends, strict=False)]
-    nodes = [tree_nodes(some) for some in leaves]
-    return (
-        phi,
-        counts,
-        np.concatenate(leaves),
-        np.concatenate(nodes),
-        np.r_[0, np.cumsum([len(some) for some in nodes])],
-    )
+    # Sums of these numbers are exact in any order.
+    weights = (prior.word_factor[model.topics] * model.counts + prior.grain) - prior.grain
+    return phi, counts, np.bincount(rows, weights, len(ends))
 
 
 def draw_by_documents(chunk, z, model, words, key) -> np.ndarray:
@@ -187,7 +142,7 @@ def draw_by_documents(chunk, z, model, words, key) -> np.ndarray:
     old = count_documents(chunk.doc_ptr, chunk.word_to_doc_order, z, len(model.alpha)), cached_copy(z, "topics")
     out, threads = allocate(len(z), np.uint16, "new topics"), by_words.WARPS * WARP
     blocks = min(by_words.BLOCKS, -(-len(z) * LANES // threads))
-    launch(_draw_by_documents, blocks, threads, tokens, words, to_device_model(model, 1), old, np.uint64(key), out)
+    launch(_draw_by_documents, blocks, threads, tokens, words, to_alias_model(model, 1), old, np.uint64(key), out)
     return download(out, "topics")
 
 
@@ -201,40 +156,33 @@ def _draw_by_documents(tokens, words, model, old, key, out):
         # Lanes after the last token draw that token once more, and do not write it: all lanes must take part in votes.
         place = min(t, len(places) - 1)
         i = np.int64(places[place])
-        token = np.int64(docs[i]), np.int64(ids[place]), np.int64(z[i]), uniform64(key, i)
-        k = _draw_with_own_word(rows, token, words, model, lane)
+        d = np.int64(docs[i])
+        v = np.int64(ids[place])
+        k = _draw_with_own_word(rows, d, v, np.int64(z[i]), words, model, key, i, lane)
         if lane % LANES == 0 and t < len(places):
             out[i] = k
 
 
 @device
-def _draw_with_own_word(rows, token, words, model, lane):
-    """Draw as `_draw_sparse` of kernels/cuda/lda/esca.py does, but the tokens of a warp may be of four words."""
-    d, v, old, u = token
-    phi, counts, leaves, nodes, node_ptr = words
-    prior, first, n = model.prior, model.row_ptr[v], model.row_ptr[v + 1] - model.row_ptr[v]
-    phi_old = phi_without_token(Word(phi[v], counts[v], leaves, nodes), model, old)
-    head, size = rows.row_ptr[d], np.int64(rows.lengths[d])
-    ends = lane_ends(False, rows, head, size, phi[v], phi_old, old, prior.subtract_a, lane)
+def _draw_with_own_word(rows, d, v, old, words, model, key, i, lane):
+    """Draw as `_draw_job` of saberlda_alias.py does, but the tokens of a warp may be of four words."""
+    phi, counts, masses = words
+    prior = model.prior
+    word = Word(phi[v], counts[v], masses, masses)
+    phi_old = phi_without_token(word, model, old)
+    head = rows.row_ptr[d]
+    size = np.int64(rows.lengths[d])
+    ends = lane_ends(False, rows, head, size, word.phi, phi_old, old, prior.subtract_a, lane)
     own = multiply64(prior.alpha[old], np.float64(phi_old))
-    mass = model.smooth[len(model.smooth) - 1] + leaves[first + n - 1]
-    others = mass - multiply64(prior.alpha[old], np.float64(phi[v, old]))
-    x = multiply64(u, own + others + cuda.shfl_sync(ALL_LANES, ends, lane | (LANES - 1))) - own
-    found = find_entry(False, rows, head, size, phi[v], phi_old, old, prior.subtract_a, ends, x - others, lane)
+    others = model.smooth[len(model.smooth) - 1] + masses[v] - multiply64(prior.alpha[old], np.float64(word.phi[old]))
+    total = own + others + cuda.shfl_sync(ALL_LANES, ends, lane | (LANES - 1))
+    x = multiply64(uniform64(key, i), total) - own
+    found = find_entry(False, rows, head, size, word.phi, phi_old, old, prior.subtract_a, ends, x - others, lane)
     entry = rows.entries[head + found]
     k = np.int64(entry >> SIXTEEN) if entry & LOW and x >= 0 else old
-    waiting = ballot((x >= 0) & (x < others) & (lane % LANES == 0))
-    while waiting:
-        source = cuda.ffs(waiting) - 1
-        waiting &= waiting - 1
-        w = cuda.shfl_sync(ALL_LANES, v, source)
-        a, b = model.row_ptr[w], model.row_ptr[w + 1]
-        word = Word(phi[w], counts[w], leaves[a:b], nodes[node_ptr[w] : node_ptr[w + 1]])
-        drawn = by_words._draw_prior(
-            word, model, w, b - a, cuda.shfl_sync(ALL_LANES, old, source), cuda.shfl_sync(ALL_LANES, x, source), lane
-        )
-        if lane // LANES == source // LANES:
-            k = drawn
+    if 0 <= x < others:
+        k = draw_prior_by_alias(model, v, masses[v], old, key, i)
+    cuda.syncwarp()
     return k
 
 

@@ -30,6 +30,10 @@ VARIABLE = "NUMBA_CUDA_MEMORY_MANAGER"
 KEEP_ALL = 2**64 - 1
 
 
+#: Pointers of the driver, each with a stream.
+Dead = deque[tuple[Any, Stream]]
+
+
 class MemoryInfo(NamedTuple):
     """Bytes of the device's memory."""
 
@@ -128,47 +132,26 @@ def make_pool_manager() -> type[Any]:
             super().__init__(*arguments, **options)
             self._pool: Any = None
             #: Pointers to free, each with the stream in whose order. Finalizers append, which is atomic.
-            self._dead: deque[tuple[Any, Stream]] = deque()
+            self._dead: Dead = deque()
 
         def initialize(self) -> None:
-            """Let the pool keep freed memory. Numba calls this each time that a thread begins to use the context."""
-            if self._pool is not None:
-                return
-            number = self.context.device.id
-            supported = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED
-            if not _checked(driver.cuDeviceGetAttribute(supported, number))[0]:
-                raise RuntimeError(f"this device has no memory pools: set {VARIABLE}=default in the environment")
-            (pool,) = _checked(driver.cuDeviceGetDefaultMemPool(number))
-            threshold = driver.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
-            _checked(driver.cuMemPoolSetAttribute(pool, threshold, driver.cuuint64_t(KEEP_ALL)))
-            self._pool = pool
+            """Find the pool. Numba calls this each time that a thread begins to use the context."""
+            if self._pool is None:
+                self._pool = _find_pool(self.context.device.id)
 
         def memalloc(self, size: int) -> Any:
             """Allocate memory in the order of a stream of this thread."""
-            self._free_dead()
+            _free(self._dead)
             main = stream()
             (pointer,) = _checked(driver.cuMemAllocAsync(size, int((_STATE.stream or main).handle)))
             # The main stream is held until the memory has been freed in its order: its thread may end before.
             finalizer = partial(self._dead.append, (pointer, main))
             return MemoryPointer(self.context, pointer, size, finalizer=finalizer)
 
-        def _free_dead(self) -> None:
-            """Free what has died. Finalizers may run in any thread, also in one without a context."""
-            with contextlib.suppress(IndexError):  # another thread has taken the last one
-                while self._dead:
-                    pointer, order = self._dead.popleft()
-                    _checked(driver.cuMemFreeAsync(pointer, int(order.handle)))
-
         def get_memory_info(self) -> MemoryInfo:
             """Return the bytes of the device. What the pool holds without using it counts as free."""
-            self._free_dead()
-            free, total = _driver_memory_info()
-            attributes = driver.CUmemPool_attribute
-            (reserved,) = _checked(
-                driver.cuMemPoolGetAttribute(self._pool, attributes.CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT)
-            )
-            (used,) = _checked(driver.cuMemPoolGetAttribute(self._pool, attributes.CU_MEMPOOL_ATTR_USED_MEM_CURRENT))
-            return MemoryInfo(free + int(reserved) - int(used), total)
+            _free(self._dead)
+            return _pool_memory_info(self._pool)
 
         def get_ipc_handle(self, memory: Any) -> Any:
             """Refuse to share memory with other processes, which the pool cannot do."""
@@ -180,6 +163,39 @@ def make_pool_manager() -> type[Any]:
             self._dead.clear()
 
     return PoolManager
+
+
+def _find_pool(device: int) -> Any:
+    """Return a device's pool, which from now on keeps freed memory. Raises RuntimeError if it has none."""
+    from cuda.bindings import driver
+
+    supported = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED
+    if not _checked(driver.cuDeviceGetAttribute(supported, device))[0]:
+        raise RuntimeError(f"this device has no memory pools: set {VARIABLE}=default in the environment")
+    (pool,) = _checked(driver.cuDeviceGetDefaultMemPool(device))
+    threshold = driver.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
+    _checked(driver.cuMemPoolSetAttribute(pool, threshold, driver.cuuint64_t(KEEP_ALL)))
+    return pool
+
+
+def _pool_memory_info(pool: Any) -> MemoryInfo:
+    from cuda.bindings import driver
+
+    names = driver.CUmemPool_attribute
+    free, total = _driver_memory_info()
+    (reserved,) = _checked(driver.cuMemPoolGetAttribute(pool, names.CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT))
+    (used,) = _checked(driver.cuMemPoolGetAttribute(pool, names.CU_MEMPOOL_ATTR_USED_MEM_CURRENT))
+    return MemoryInfo(free + int(reserved) - int(used), total)
+
+
+def _free(dead: Dead) -> None:
+    """Free what has died. Finalizers do not do this: they may run in any thread, also in one without a context."""
+    from cuda.bindings import driver
+
+    with contextlib.suppress(IndexError):  # another thread has taken the last one
+        while dead:
+            pointer, order = dead.popleft()
+            _checked(driver.cuMemFreeAsync(pointer, int(order.handle)))
 
 
 if memory_manager() == "pool":

@@ -7,6 +7,7 @@ from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.kernels import random
 from corpusmill.kernels.cuda.lda import collapsed as aga
 from corpusmill.kernels.cuda.lda import esca as lda
+from corpusmill.kernels.cuda.memory import upload
 from corpusmill.kernels.cuda.nmf import hals as nmf
 from corpusmill.kernels.cuda.nmf import products as nmf_products
 from corpusmill.kernels.cuda.nmf import sums as nmf_sums
@@ -24,7 +25,7 @@ from corpusmill.kernels.random_indexing import text as ri_text
 from corpusmill.kernels.word2vec import skip_gram as word2vec_cpu
 from corpusmill.kernels.word2vec.cells import CellOptions
 
-from benchmarks.papers import random_indexing_passes
+from benchmarks.papers import random_indexing_passes, saberlda_alias, saberlda_cuda
 
 from .cuda_ptx import recorded
 
@@ -43,6 +44,24 @@ def lda_launches(n_topics, n_tokens):
 
     # Entries of B are written only if there are any.
     return recorded(call, answer=1)
+
+
+def alias_launches():
+    """Draw next topics of one document by alias tables, in order of words and in order of documents."""
+    words = np.zeros(6, np.uint32)
+    chunk, z = make_chunk(0, np.array([0, 6]), words), np.zeros(6, np.uint16)
+
+    def call():
+        arrays = np.array([0, 1]), np.zeros(1, np.uint16), np.ones(1, np.int32)
+        model = ModelBlock(*arrays, 0, np.ones(1024, np.int64), np.ones(1024, np.float32), 0.01, 1)
+        with saberlda_alias.alias_sampling():
+            lda.sweep(chunk, [model], z, random.key(1))
+        every_word = tuple(upload(array, "every word") for array in saberlda_cuda.every_word(model))
+        saberlda_cuda.draw_by_documents(chunk, z, model, every_word, random.key(1))
+
+    # The others are those of "lda".
+    names = ("_build", "draw", "_draw_by_documents")
+    return [launch for launch in recorded(call, answer=1) if launch.function.__name__ in names]
 
 
 def aga_launches(n_topics=128):
@@ -123,6 +142,7 @@ LAUNCHES = {
     # A long document may have dense rows, its words are frequent, and its table may be too large for shared memory. Of
     # 11,000 topics, only φ fits into shared memory, and of 13,000 nothing.
     "lda": lambda: [*lda_launches(1024, 5000), *lda_launches(11_000, 6), *lda_launches(13_000, 5000)],
+    "lda, alias tables": alias_launches,
     "lda, mini-batches": aga_launches,
     "random indexing": random_indexing_launches,
     "word2vec": word2vec_launches,

@@ -5,14 +5,19 @@ from unittest import mock
 import numpy as np
 from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.kernels import random
-from corpusmill.kernels.cuda.lda import collapsed
+from corpusmill.kernels.cuda.launch import synchronize
+from corpusmill.kernels.cuda.lda import collapsed, document_counts, esca
+from corpusmill.kernels.cuda.memory import cached_copy
 from corpusmill.kernels.cuda.residents import RESIDENTS
 from corpusmill.kernels.cuda.word2vec import skip_gram
 from corpusmill.kernels.lda import collapsed as cpu_collapsed
+from corpusmill.kernels.lda import esca as cpu_esca
+from corpusmill.kernels.lda.model import ModelBlock, make_prior
 from corpusmill.kernels.word2vec import skip_gram as cpu_skip_gram
 from helpers.cuda_simulator import few_threads, on_device
+from numba import cuda
 
-from benchmarks.papers import aga_lda, full_register
+from benchmarks.papers import aga_lda, full_register, saberlda_alias, saberlda_cuda
 
 
 @on_device
@@ -50,3 +55,54 @@ def test_immediate_updates_equal_delayed_ones_if_no_two_tokens_of_a_batch_share_
             np.testing.assert_array_equal(*drawn)
         assert (drawn[1] != z).any()
         assert drawn[1].max() < 5
+
+
+@on_device
+def test_alias_tables_give_each_topic_its_probability_and_never_the_old_one():
+    rng = np.random.default_rng(0)
+    n_topics, n_draws = 7, 3000
+    row_ptr = np.array([0, 3, 8])
+    topics = np.array([1, 3, 6, 0, 1, 2, 4, 5], np.uint16)
+    counts = rng.integers(1, 9, 8).astype(np.int32)
+    totals = np.bincount(topics, counts, n_topics).astype(np.int64)
+    alpha = rng.uniform(0.5, 2, n_topics).astype(np.float32)
+    model = ModelBlock(row_ptr, topics, counts, 0, totals, alpha, 0.5, 2)
+    prior = make_prior(model, 1, 1)
+    row, old = 1, 4
+    weights = np.diff(prior.smooth)
+    own = prior.word_factor[topics[3:]] * counts[3:]
+    weights[topics[3:]] += own
+    weights[old] = 0
+    tables = saberlda_alias.to_alias_model(model, 1)
+
+    @cuda.jit
+    def draw(model, row, mass, old, key, out):
+        i = cuda.grid(1)
+        if i < len(out):
+            out[i] = saberlda_alias.draw_prior_by_alias(model, row, mass, old, key, i)
+
+    out = np.zeros(n_draws, np.int64)
+    synchronize("alias tables")
+    draw[-(-n_draws // 64), 64](tables, row, own.sum(), old, np.uint64(random.key(1)), out)
+    expected = n_draws * weights / weights.sum()
+    found = np.bincount(out, minlength=n_topics)
+    assert found[old] == 0
+    # Four standard deviations.
+    assert (np.abs(found - expected) <= 4 * np.sqrt(expected)).all()
+
+
+@on_device
+def test_draws_by_alias_tables_do_not_depend_on_the_order_of_tokens():
+    with few_threads(esca, WARPS=2, BLOCKS=2), few_threads(document_counts, THREADS=64, BLOCKS=2, WARPS=2):
+        chunk = make_chunk(0, np.array([0, 9, 10, 24]), np.minimum(np.random.default_rng(1).geometric(0.3, 24), 5) - 1)
+        z = np.random.default_rng(2).integers(0, 16, 24).astype(np.uint16)
+        counts = cpu_esca.count_words(chunk.word_ids, chunk.word_ptr, z, (0, 5), 16)
+        totals = cpu_esca.topic_totals(counts.topics, counts.counts, 16)
+        model = ModelBlock(*counts, 0, totals, np.full(16, 0.1, np.float32), 0.01, 5)
+        words = tuple(cached_copy(array, "every word") for array in saberlda_cuda.every_word(model))
+        with saberlda_alias.alias_sampling(), mock.patch.object(esca, "DENSE", 1):
+            by_words = esca.sweep(chunk, [model], z, random.key(3))
+        with mock.patch.object(saberlda_cuda.by_words, "BLOCKS", 2):
+            by_documents = saberlda_cuda.draw_by_documents(chunk, z, model, words, random.key(3))
+    np.testing.assert_array_equal(by_words, by_documents)
+    assert (by_words != z).any()

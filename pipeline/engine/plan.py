@@ -78,8 +78,8 @@ def make_plan(algorithm: AnyAlgorithm, data: TrainingData, capacity: Capacity, n
     # left, because a cache saves more.
     in_transit = max(estimate.data + estimate.state for estimate in estimates) + largest.model
     buffers = min(2 * MAX_AHEAD * capacity.threads * in_transit, int(left * BUFFERS_SHARE))
-    # The cache never needs more than all chunks, all states and one model.
-    everything = sum(estimate.data + estimate.state for estimate in estimates) + largest.model
+    # The cache never needs more than all chunks, all states and one model. A task has one block of it at least.
+    everything = sum(estimate.data + estimate.state for estimate in estimates) + largest.model * algorithm.n_blocks
     cache = min(everything, left - buffers)
     held = min(int(capacity.memory * algorithm.held_share), algorithm.held_memory(data))
     # Each worker keeps what it has swept until the end of the step.

@@ -6,6 +6,8 @@ from corpusmill import LDA
 from corpusmill.pipeline.engine.algorithm import Address, nbytes
 from corpusmill.pipeline.engine.data import reference
 from corpusmill.pipeline.engine.events import EpochFinished
+from corpusmill.pipeline.engine.executors import Capacity
+from corpusmill.pipeline.engine.plan import make_plan
 from corpusmill.pipeline.engine.run import RunStore
 from corpusmill.pipeline.engine.worker.cache import CACHE
 from corpusmill.pipeline.engine.worker.tasks import Job, StoredModel
@@ -64,6 +66,18 @@ def test_only_the_rows_that_are_needed_are_unpacked_if_the_cache_is_too_small(co
         found = np.diff(block["row_ptr"])
         np.testing.assert_array_equal(found[rows], lengths[rows])
         np.testing.assert_array_equal(found[~rows], others)
+
+
+@pytest.mark.parametrize("sampler", ["esca", "warp"])
+def test_the_plan_of_a_worker_with_enough_memory_has_space_for_all_that_sweeps_read_again(corpus, tmp_path, sampler):
+    model = LDA(40, max_iter=1, n_blocks=8, sampler=sampler).fit(corpus, run=str(tmp_path / "run"))
+    algorithm = model.algorithm(corpus)
+    run = RunStore(str(tmp_path / "run"))
+    needed = sum(nbytes(run.block(1, block)) for block in range(8))
+    for index in range(len(corpus.chunks)):
+        chunk = corpus.read_chunk(index, algorithm.unread)
+        needed += nbytes(run.state(1, index)) + nbytes(chunk._asdict())
+    assert needed <= make_plan(algorithm, corpus, Capacity("w0", "tcp://x", 1, 0)).cache
 
 
 def test_a_run_with_blocks_of_an_earlier_version_continues_to_the_same_bits(corpus, tmp_path):

@@ -17,6 +17,8 @@ from numpy.typing import DTypeLike
 
 #: Bytes of this process's pinned results at most. Further results pass through the buffers of `memory.py`.
 LIMIT_BYTES = 512 << 20
+#: Bytes of buffers that no result uses, at most: the memory plan of a worker counts results, but not these.
+FREE_BYTES = 128 << 20
 #: Bytes of the smallest result that is worth it: below, a copy takes as long as the calls around it.
 MIN_BYTES = 64 << 10
 #: A buffer holds a result that is at least this part of it, so that small results do not take the largest buffers.
@@ -72,17 +74,32 @@ class PinnedResults:
         while self._returned:
             self._free.append(self._returned.popleft())
         self._free.sort(key=len)
-        for index, buffer in enumerate(self._free):
-            if MIN_FILL * len(buffer) <= nbytes <= len(buffer):
-                return self._free.pop(index)
-        # Free the smallest ones first, until the new one is allowed.
-        while self._free and self._nbytes + nbytes > self._limit:
-            self._nbytes -= len(self._free.pop(0))
+        buffer = self._pop_fitting(nbytes)
+        if buffer is not None:
+            self._shrink(FREE_BYTES)
+            return buffer
+        self._shrink(min(FREE_BYTES, max(0, self._limit - nbytes - self._used)))
         if self._nbytes + nbytes > self._limit:
             return None
         self._nbytes += nbytes
         new: np.ndarray = cuda.pinned_array(nbytes, np.uint8)
         return new
+
+    @property
+    def _used(self) -> int:
+        """Bytes of the buffers that hold a result."""
+        return self._nbytes - sum(len(buffer) for buffer in self._free)
+
+    def _pop_fitting(self, nbytes: int) -> np.ndarray | None:
+        for index, buffer in enumerate(self._free):
+            if MIN_FILL * len(buffer) <= nbytes <= len(buffer):
+                return self._free.pop(index)
+        return None
+
+    def _shrink(self, most: int) -> None:
+        """Give free buffers back, the smallest ones first, until they have at most this many bytes."""
+        while self._nbytes - self._used > most:
+            self._nbytes -= len(self._free.pop(0))
 
 
 #: The pinned results of this process.

@@ -1,6 +1,7 @@
 """Pinned results: their memory is used again, but never while an array refers to it."""
 
 import numpy as np
+from corpusmill.kernels.cuda import pinned
 from corpusmill.kernels.cuda.caches import COPIES
 from corpusmill.kernels.cuda.memory import download, download_during, upload
 from corpusmill.kernels.cuda.pinned import MIN_BYTES, PINNED_RESULTS, PinnedResults
@@ -46,6 +47,17 @@ def test_results_above_the_limit_and_small_ones_are_not_pinned():
     # Free buffers are given back for a larger one.
     assert results.empty((3, N), np.float32) is not None
     assert results.nbytes == 12 * N
+
+
+def test_few_bytes_stay_without_a_result(monkeypatch):
+    monkeypatch.setattr(pinned, "FREE_BYTES", 10 * N)
+    results = PinnedResults()
+    held = [results.empty((size, N), np.float32) for size in (1, 2, 9)]
+    assert results.nbytes == 48 * N
+    held.clear()
+    # The largest one is used again, so the two others may stay if they have few bytes: the smallest one goes.
+    held.append(results.empty((9, N), np.float32))
+    assert results.nbytes == (9 + 2) * 4 * N
 
 
 def test_large_results_are_downloaded_into_pinned_memory():

@@ -21,7 +21,7 @@ import numpy as np
 CHUNK_ELEMENTS = 1 << 26
 #: Bytes of Zarr chunks that are fetched at once. Larger arrays are fetched chunk by chunk, to save memory.
 FETCHED_BYTES = 1 << 26
-#: Bytes of padding that are read at a time.
+#: Bytes of padding that are read or written at a time.
 PADDING_BYTES = 1 << 20
 #: Bytes of the checksum at the end of each Zarr chunk.
 CHECKSUM_BYTES = 4
@@ -77,8 +77,7 @@ def encode_group(arrays: Mapping[str, np.ndarray]) -> Iterator[tuple[str, list[A
         layout = layouts[name]
         yield f"{name}/zarr.json", [_encoded_metadata(layout)]
         for key, rows in _zarr_chunks(array, layout):
-            content = _padded(rows, layout).reshape(-1).view(np.uint8)
-            yield f"{name}/{key}", [content, _checksum_bytes(google_crc32c.value(content))]
+            yield f"{name}/{key}", _encoded_chunk(rows, layout)
 
 
 def read_group(files: GroupFiles, only: Sequence[str] | None = None) -> dict[str, np.ndarray]:
@@ -241,12 +240,22 @@ def _zarr_chunks(array: np.ndarray, layout: _Layout) -> Iterator[tuple[str, np.n
         yield key, array[first : first + step]
 
 
-def _padded(rows: np.ndarray, layout: _Layout) -> np.ndarray:
-    """Append rows of zeros to the last chunk of an array: in Zarr all chunks have one size."""
-    if rows.ndim == 0 or len(rows) == layout.chunk_shape[0]:
-        return rows
-    padding = np.zeros((layout.chunk_shape[0] - len(rows), *rows.shape[1:]), rows.dtype)
-    return np.concatenate([rows, padding])
+def _encoded_chunk(rows: np.ndarray, layout: _Layout) -> list[bytes | np.ndarray]:
+    """Return the parts of the file of a Zarr chunk: its rows, padding and checksum.
+
+    In Zarr all chunks have one size, so rows of zeros are appended to the last one. They are written in small parts,
+    because a padded copy of the rows would need as much memory again.
+    """
+    content = rows.reshape(-1).view(np.uint8)
+    parts: list[bytes | np.ndarray] = [content]
+    checksum = google_crc32c.value(content)
+    size = math.prod(layout.chunk_shape) * layout.dtype.itemsize
+    for left in range(size - content.nbytes, 0, -PADDING_BYTES):
+        padding = bytes(min(left, PADDING_BYTES))
+        parts.append(padding)
+        checksum = google_crc32c.extend(checksum, padding)
+    parts.append(_checksum_bytes(checksum))
+    return parts
 
 
 def _chunk_shape(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -4,19 +4,20 @@
 
 Source: Polok and Smrž, "Random indexing on GPU" (2011), Algorithm 2.1 and equations 2.4 to 2.7.
 
-How: T_w is a sum over the occurrences of w. So tokens are taken in word order, and the row of the current word stays in
-the first-level cache. Neighbours are counted before they are added: for all occurrences of one neighbour at one offset,
-its seed is added once, times the count. That is exact, because the sums are integers.
+How: T_w is a sum over the occurrences of w. So tokens are taken in word order, and the sums of the current word stay in
+one row in the first-level cache. The row is copied to the result when the word is complete. So the memory of the result
+is written once, and need not be cleared before. Neighbours of frequent words are counted before they are added: for all
+occurrences of one neighbour at one offset, its seed is added once, times the count. That is exact, because the sums are
+integers.
 
 A rotation adds the shift to the index, without a test or a modulo. The index may therefore lie up to ``halo`` cells
-before or after the word's row, where the rows of the previous and the next word are. When the word is complete, `_wrap`
-adds these cells to the other end of its own row and restores the other rows.
+before or after the word's sums. When the word is complete, `_finish` adds these cells to the other end.
 
-Most words are rare in a chunk, and reaching their rows in memory takes longer than the additions. So their sums have
-one byte each if they fit (`rare_words`).
+Numbers of 16 bits halve the memory of the result. A word that is too frequent for them has several rows.
 
 Layout: the occurrences of a word are cut into pieces of at most PIECE. A sparse seed is ``pairs`` uint32, each with the
-position of a +1 in its lower half and of a -1 in its upper half. Dense seeds are slabs of WIDTH columns, so that the
+position of a +1 in its lower half and of a -1 in its upper half. The null term's seed has both at position 0, so that
+it adds nothing. Dense seeds are slabs of WIDTH columns, so that the
 frequent rows of a slab stay in the second-level cache.
 
 Reference implementation: tests/helpers/naive.py, `ri_train`.
@@ -32,7 +33,7 @@ from ..simd.lanes import load, splat, store
 from ..simd.prefetch import prefetch
 from .text import Tokens, Window
 
-#: Occurrences of one word that are counted together. Their neighbours fill one row of the buffer per offset. All rows
+#: Occurrences of one word that are summed in one row. Their neighbours fill one row of the buffer per offset. All rows
 #: stay in the second-level cache.
 PIECE = 1 << 13
 #: The length of a row of the buffer. At a power of two, all rows would compete for the same sets of the cache.
@@ -41,6 +42,10 @@ BUFFER_STRIDE = PIECE + 16
 WIDTH = 64
 #: Occurrences whose neighbours are listed at once if seeds are dense.
 BATCH = 1 << 19
+#: Neighbours of pieces with fewer occurrences are added one by one, which takes less time than counting them.
+COUNTED = 32
+#: Sums have 32 bits if so few occurrences of a word could exceed 16 bits.
+FEW = 1000
 #: Steps between the prefetch of a sparse seed and its use.
 AHEAD = 10
 #: The same for a dense row, and for a position in the text.
@@ -56,6 +61,13 @@ INT32_MAX = 2**31 - 1
 OVERFLOW = "a sum exceeds 2^31 - 1: exclude the most frequent words (stop_words, max_count)"
 
 
+class PieceSums(NamedTuple):
+    """The sums of P pieces of words' occurrences. A frequent word has several pieces."""
+
+    words: np.ndarray  # (P,) int64: the number of each piece's word
+    rows: np.ndarray  # (P, D) int16 or int32
+
+
 class NeighbourLists(NamedTuple):
     """The counted neighbours of a batch of pieces: one list per piece and shift, L in all."""
 
@@ -67,12 +79,15 @@ class NeighbourLists(NamedTuple):
 # --- counting neighbours ---
 
 
-def cut_pieces(occurrence_ptr: np.ndarray) -> np.ndarray:
-    """Cut the occurrences of each word into pieces ``occurrences[first:stop]``: (P, 3) int64, word, first and stop."""
-    words = np.repeat(np.arange(len(occurrence_ptr) - 1), -(-np.diff(occurrence_ptr) // PIECE))
+def cut_pieces(occurrence_ptr: np.ndarray, size: int = PIECE) -> np.ndarray:
+    """Cut the occurrences of each word into pieces ``occurrences[first:stop]``: (P, 3) int64, word, first and stop.
+
+    A piece has at most ``size`` occurrences.
+    """
+    words = np.repeat(np.arange(len(occurrence_ptr) - 1), -(-np.diff(occurrence_ptr) // size))
     nth = np.arange(len(words)) - np.searchsorted(words, words)
-    first = occurrence_ptr[words] + nth * PIECE
-    return np.stack([words, first, np.minimum(first + PIECE, occurrence_ptr[words + 1])], axis=1)
+    first = occurrence_ptr[words] + nth * size
+    return np.stack([words, first, np.minimum(first + size, occurrence_ptr[words + 1])], axis=1)
 
 
 @kernel
@@ -104,48 +119,70 @@ def _tally(neighbours: np.ndarray, n: int, weight: int, count: np.ndarray, touch
 def accumulate(tokens: Tokens, window: Window, seeds: np.ndarray, dimension: int) -> np.ndarray:
     """Sum equation 2.7 over the words of ``tokens.occurrence_ptr``: (words, dimension) int32, exactly.
 
-    ``seeds`` (items, pairs) uint32, one row per number that occurs in the text. Raises OverflowError if a word is so
-    frequent in the chunk that a sum might reach 2^31.
+    ``seeds`` (items, pairs) uint32, one row per number that occurs in the text. Raises OverflowError if a sum exceeds
+    2^31 - 1.
     """
-    return accumulate_words(tokens, window, seeds, dimension, np.ones(len(tokens.occurrence_ptr) - 1, bool), np.int32)
+    n_words = len(tokens.occurrence_ptr) - 1
+    return sum_at(n_words, [sum_pieces(tokens, window, with_null(seeds), dimension, np.ones(n_words, bool))])
 
 
-def accumulate_words(
+def with_null(seeds: np.ndarray) -> np.ndarray:
+    """Return seeds (items, pairs) with the seed of the null term as the last one."""
+    return np.concatenate([seeds, np.zeros((1, seeds.shape[1]), seeds.dtype)])
+
+
+class Scratch(NamedTuple):
+    """Memory of `_accumulate` for I items, the null term included. It is left as it was, except for the last two."""
+
+    row: np.ndarray  # (D + 2 * halo,) int16 or int32: zeros
+    counts: np.ndarray  # (I,), the same type, because the largest sum bounds the counts too: zeros
+    touched: np.ndarray  # (I + 1,) uint32
+    buffer: np.ndarray  # (J, BUFFER_STRIDE) uint32
+
+
+def make_scratch(window: Window, n_items: int, dimension: int) -> Scratch:
+    """Return scratch for sums over this window."""
+    dtype, _ = _type_and_size(window)
+    return Scratch(
+        row=np.zeros(dimension + 2 * window.halo, dtype),
+        counts=np.zeros(n_items, dtype),
+        touched=np.empty(n_items + 1, np.uint32),
+        buffer=np.empty((len(window.offsets), BUFFER_STRIDE), np.uint32),
+    )
+
+
+def sum_pieces(
     tokens: Tokens,
     window: Window,
     seeds: np.ndarray,
     dimension: int,
     wanted: np.ndarray,
-    dtype: type[np.signedinteger],
-) -> np.ndarray:
-    """Sum equation 2.7 over some words only, those of the mask ``wanted`` (words,) bool: (wanted words, dimension).
+    scratch: Scratch | None = None,
+) -> PieceSums:
+    """Sum equation 2.7 over the pieces of some words, those of the mask ``wanted`` (words,) bool. See `accumulate`.
 
-    ``dtype`` is int32, or int8 for `rare_words`. See `accumulate`.
+    The last of the ``seeds`` is that of the null term.
     """
-    most = int(_largest_sums(tokens, window)[wanted].max(initial=0))
-    if most > INT32_MAX:
-        raise OverflowError(
-            f"a word's sums in one chunk can reach {most}, above 2^31 - 1: ingest with a smaller chunk_tokens"
-        )
-    pieces = cut_pieces(tokens.occurrence_ptr)
+    if scratch is None:
+        scratch = make_scratch(window, len(seeds), dimension)
+    _, size = _type_and_size(window)
+    pieces = cut_pieces(tokens.occurrence_ptr, size)
     pieces = pieces[wanted[pieces[:, 0]]]
-    pieces[:, 0] = (np.cumsum(wanted) - 1)[pieces[:, 0]]
-    saved = np.zeros(window.halo, dtype)
-    cells = np.zeros(np.count_nonzero(wanted) * dimension + 2 * window.halo, dtype)
+    rows = np.empty((len(pieces), dimension), scratch.row.dtype)
     # A tuple, because its length is part of its type: the compiler unrolls the loop over a seed.
     pairs = tuple(range(seeds.shape[1]))
-    _accumulate(tokens, pieces, window, seeds.ravel(), pairs, dimension, saved, cells)
-    return cells[window.halo : len(cells) - window.halo].reshape(-1, dimension)
+    _accumulate(tokens, pieces, window, seeds.ravel(), pairs, scratch, rows)
+    return PieceSums(pieces[:, 0], rows)
 
 
-def rare_words(tokens: Tokens, window: Window) -> np.ndarray:
-    """Return which words are so rare in the chunk that each of their sums fits in an int8: (words,) bool."""
-    return _largest_sums(tokens, window) <= np.iinfo(np.int8).max
-
-
-def _largest_sums(tokens: Tokens, window: Window) -> np.ndarray:
-    """Return a bound of the absolute sums of each word: (words,) int64. Positions of a seed differ."""
-    return np.diff(tokens.occurrence_ptr) * int(window.weights.sum())
+def _type_and_size(window: Window) -> tuple[type[np.signedinteger], int]:
+    """Return the type of sums, and how many occurrences of a word cannot exceed it. Positions of a seed differ."""
+    weight = int(window.weights.sum(dtype=np.int64))
+    for dtype in (np.int16, np.int32):
+        size = int(np.iinfo(dtype).max) // weight
+        if size >= FEW:
+            return dtype, min(size, PIECE)
+    raise OverflowError(f"the weights of a window sum up to {weight}: make the window smaller, or weigh uniformly")
 
 
 @kernel
@@ -155,32 +192,59 @@ def _accumulate(
     window: Window,
     seeds: np.ndarray,
     pairs: tuple[int, ...],
-    dimension: int,
-    saved: np.ndarray,
-    cells: np.ndarray,
+    scratch: Scratch,
+    out: np.ndarray,
 ) -> None:
-    """Sum the pieces into ``cells``, the rows of all words one after the other; ``saved`` (halo,) is scratch."""
-    halo = len(saved)
-    null = max(len(tokens.ids), len(seeds) // len(pairs))
-    count = np.zeros(null + 1, np.int32)
-    touched = np.empty(null + 2, np.uint32)
-    buffer = np.empty((len(window.offsets), BUFFER_STRIDE), np.uint32)
+    """Sum each piece (P, 3) into a row of ``out`` (P, D). The last of the ``seeds`` is that of the null term."""
+    row, counts, touched, buffer = scratch
+    halo = (len(row) - out.shape[1]) // 2
+    null = len(counts) - 1
     for p in range(len(pieces)):
-        word, lo, hi = pieces[p]
-        row = cells[word * dimension : (word + 1) * dimension + 2 * halo]
-        for k in range(halo):
-            saved[k] = row[k]
-        _collect(tokens.text, tokens.occurrences[lo:hi], window.offsets, buffer)
+        lo, hi = pieces[p, 1], pieces[p, 2]
+        occurrences = tokens.occurrences[lo:hi]
+        if len(occurrences) < COUNTED:
+            _add_each(tokens.text, occurrences, window, seeds, pairs, row, halo)
+            _finish(row, halo, out[p])
+            continue
+        _collect(tokens.text, occurrences, window.offsets, buffer)
         # The null term has a count from the start. So it is never new, and is not listed.
-        count[null] = 1
+        counts[null] = 1
         n_touched = 0
         for j in range(len(window.offsets)):
-            n_touched = _tally(buffer[j], hi - lo, window.weights[j], count, touched, n_touched)
+            n_touched = _tally(buffer[j], hi - lo, window.weights[j], counts, touched, n_touched)
             # Offsets with the same shift follow one another, and are added together.
             if j + 1 == len(window.offsets) or window.shifts[j + 1] != window.shifts[j]:
-                _scatter(row, window.shifts[j] + halo, seeds, pairs, touched, n_touched, count)
+                _scatter(row, window.shifts[j] + halo, seeds, pairs, touched, n_touched, counts)
                 n_touched = 0
-        _wrap(row, saved)
+        _finish(row, halo, out[p])
+
+
+@kernel
+def _add_each(
+    text: np.ndarray,
+    occurrences: np.ndarray,
+    window: Window,
+    seeds: np.ndarray,
+    pairs: tuple[int, ...],
+    row: np.ndarray,
+    halo: int,
+) -> None:
+    """Add the rotated seeds of the neighbours of each occurrence, times their weights."""
+    last = len(occurrences) - 1
+    for i in range(len(occurrences)):
+        # The seeds of the next occurrence are loaded into the cache while those of this one are added.
+        ahead = np.int64(occurrences[min(i + 1, last)])
+        for j in range(len(window.offsets)):
+            prefetch(seeds, np.int64(text[ahead + window.offsets[j]]) * len(pairs))
+        here = np.int64(occurrences[i])
+        for j in range(len(window.offsets)):
+            first = np.int64(text[here + window.offsets[j]]) * len(pairs)
+            first_cell = np.uint32(window.shifts[j] + halo)
+            weight = window.weights[j]
+            for k in range(len(pairs)):
+                pair = seeds[first + k]
+                row[(pair & LOW) + first_cell] += weight
+                row[(pair >> HALF) + first_cell] -= weight
 
 
 @kernel
@@ -211,19 +275,17 @@ def _scatter(
 
 
 @kernel
-def _wrap(row: np.ndarray, saved: np.ndarray) -> None:
-    """Move the sums beyond either end of a row to its other end, and restore the cells of the neighbouring rows.
-
-    The cells before the row belong to the previous word, which is complete; they were ``saved``. The cells after it
-    belong to the next word, whose sums have not started; they were zero.
-    """
-    halo = len(saved)
-    dimension = len(row) - 2 * halo
+def _finish(row: np.ndarray, halo: int, out: np.ndarray) -> None:
+    """Move the sums beyond either end of the row to its other end, copy the row to ``out`` (D,), and clear it."""
+    dimension = len(out)
     for k in range(halo):
-        row[halo + (k - halo) % dimension] += row[k] - saved[k]
-        row[k] = saved[k]
+        row[halo + (k - halo) % dimension] += row[k]
         row[halo + k % dimension] += row[halo + dimension + k]
-        row[halo + dimension + k] = 0
+    sums = row[halo : halo + dimension]
+    for k in range(dimension):
+        out[k] = sums[k]
+    for k in range(len(row)):
+        row[k] = 0
 
 
 # --- dense seeds ---
@@ -380,31 +442,50 @@ def _fold_slab(acc: np.ndarray, first: int, row: np.ndarray) -> None:
 def add_rows(out: np.ndarray, rows: np.ndarray, sums: np.ndarray, sign: int) -> bool:
     """Add ``sign`` times ``sums`` (n, D) to the rows ``rows`` (n,) int64 of ``out`` (V, D), all of them integers.
 
-    Returns False if a sum overflows. int64 holds the sum of any two int32, so an overflow is noticed.
+    Returns False if a sum overflows.
     """
     exact = True
     for r in range(len(rows)):
-        row = out[rows[r]]
-        for k in range(len(row)):
-            total = np.int64(row[k]) + sign * np.int64(sums[r, k])
-            row[k] = total
-            exact &= row[k] == total
+        exact &= _add_row(out[rows[r]], sums[r], sign) == 0
     return exact
+
+
+@kernel
+def _add_row(row: np.ndarray, sums: np.ndarray, sign: int) -> np.int64:
+    """Add one row; return bits that are 0 if no sum overflows. int64 holds the sum of any two int32."""
+    # -x is the complement of x, plus one.
+    flipped = np.int64(-1) if sign < 0 else np.int64(0)
+    lost = np.int64(0)
+    for k in range(len(row)):
+        total = np.int64(row[k]) + (np.int64(sums[k]) ^ flipped) - flipped
+        stored = row.dtype.type(total)
+        row[k] = stored
+        # Without a branch, so that the loop is done in vectors.
+        lost |= total ^ np.int64(stored)
+    return lost
 
 
 def sum_at(n_rows: int, parts: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
     """Return the sum (n_rows, columns) of several parts: the positions of some rows, and these rows (n, columns).
 
-    Raises OverflowError if a sum of integers exceeds their type.
+    Positions of integers may repeat. Raises OverflowError if a sum of integers exceeds their type.
     """
     first = parts[0][1]
-    total = np.zeros((n_rows, first.shape[1]), first.dtype)
+    # Sums of 16 bits are those of single pieces.
+    dtype = np.int32 if first.dtype == np.int16 else first.dtype
+    total = np.zeros((n_rows, first.shape[1]), dtype)
     for positions, rows in parts:
-        if first.dtype == np.float32:
+        if dtype == np.float32:
             total[positions] += rows
-        elif not add_rows(total, positions, rows, 1):
-            raise OverflowError(OVERFLOW)
+        else:
+            add_exactly(total, positions, rows)
     return total
+
+
+def add_exactly(total: np.ndarray, positions: np.ndarray, rows: np.ndarray) -> None:
+    """Add rows (n, D) of integers to ``total`` (V, D) at their positions; raise OverflowError if a sum is too large."""
+    if not add_rows(total, positions.astype(np.int64, copy=False), rows, 1):
+        raise OverflowError(OVERFLOW)
 
 
 @vector_kernel

@@ -342,6 +342,10 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
         """
         return reduce(self.merge, deltas)
 
+    def merge_many_into(self, deltas: Sequence[Arrays]) -> Arrays:
+        """Add exact deltas as `merge_many` does. All may be overwritten; by default, none is. See `merge_into`."""
+        return self.merge_many(deltas)
+
     def pack(self, arrays: Arrays) -> Arrays:
         """Return a delta or a block in a smaller form, for the network and for the store; by default unchanged.
 

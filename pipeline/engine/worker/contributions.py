@@ -67,7 +67,8 @@ class SweepPhase:
         """Return an empty sum of deltas. ``may_overwrite``: nobody else needs the deltas that are added."""
         algorithm = self.job.algorithm
         if algorithm.is_exact(self.step):
-            return PartialSums(len(self.shards), algorithm.merge, algorithm.merge_many, algorithm.waits_to_merge)
+            merge_many = algorithm.merge_many_into if may_overwrite else algorithm.merge_many
+            return PartialSums(len(self.shards), algorithm.merge, merge_many, algorithm.waits_to_merge)
         return PartialSums(len(self.shards), algorithm.merge_into if may_overwrite else algorithm.merge)
 
 

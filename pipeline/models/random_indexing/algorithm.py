@@ -1,6 +1,6 @@
 """Random indexing as an algorithm of the engine (Polok et al. 2011, Algorithm 4.1)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -11,11 +11,13 @@ from ....io.stores.corpus import ChunkInfo, Corpus
 from ....io.stores.store import Arrays, DataError
 from ....kernels import random
 from ....kernels.random_indexing import accumulate as ri
+from ....kernels.random_indexing import contexts as ri_contexts
 from ....kernels.random_indexing import text as ri_text
 from ...engine.algorithm import Address, Algorithm, MemoryEstimate, Metrics, Model, PreviousModel, SweepResult
 from ...engine.device import kernels
 from ...topics import WordGroup
 from ..base.vectors import WordVectors
+from .deltas import add_checked, merged, rows_of_sums
 
 #: Words that `describe` shows.
 DESCRIBED = 5
@@ -30,15 +32,16 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
     Epoch 1 sums sparse seeds. Each further epoch takes the rows of the previous one as seeds.
 
     There is no state. A block of the model has sums (rows, D) int32, statistics (rows, 3) int64, and after a second
-    epoch vectors (rows, D) float32. The shared arrays are the words' hashes and the mask of the words that are kept. A
-    delta has the rows of the words that occur in its chunks. The delta of one chunk may have the sums of ``rare`` words
-    (rows,) bool in ``rare_sums`` (rare rows, D) int8; ``sums`` then has those of the other words.
+    epoch vectors (rows, D) float32. The shared arrays are the words' hashes and the mask of the words that are kept,
+    and before the first epoch the mask of the rare words. Module `deltas` has the layout of a delta.
     """
 
     name: ClassVar[str] = "random-indexing"
     size_hint: ClassVar[str] = "lower dimension, cut the model with n_blocks"
     keeps_state: ClassVar[bool] = False
     device_chunk_tokens: ClassVar[int] = 1 << 19
+    # A sum of many chunks is much larger than the delta of one, and would be read for each of them.
+    waits_to_merge: ClassVar[bool] = True
 
     dimension: int  # D
     seed_length: int = 10  # entries of a seed that are not 0
@@ -71,9 +74,11 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
         neighbour_lists = 8 * 2 * self.radius * min(chunk.tokens, ri.BATCH) + 8 * self.radius * ri.BUFFER_STRIDE
         return MemoryEstimate(
             data=12 * chunk.tokens + 12 * chunk.segments + 16 * chunk.documents,
-            model=2 * block_rows * row + 9 * self.n_rows,
-            # The chunk's delta, that of another chunk, one that waits to be merged, and a merged one.
-            delta=(3 * rows + min(2 * rows, block_rows)) * (row + 28),
+            # With the hashes and the seeds of all words.
+            model=2 * block_rows * row + (9 + 2 * self.seed_length) * self.n_rows,
+            # The chunk's delta, that of another chunk, and one that waits to be merged. A merged one takes no more than
+            # the block, because a word's contexts take no more than its row.
+            delta=(3 * rows + block_rows) * (row + 28),
             scratch=padded_text + 4 * chunk.tokens + neighbour_lists + rows * row + 8 * self.n_rows,
             # Sums of words and of runs of occurrences; a block's rows, and the same as seeds.
             device=padded_text
@@ -90,7 +95,7 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
         return {"size": np.int64(self.bounds[block + 1] - self.bounds[block])}
 
     def begin_shared(self, data: Corpus, previous: PreviousModel | None) -> Arrays:
-        """Return the words' hashes, the mask of words that are kept, and 0 for the number of documents."""
+        """Return the words' hashes, the masks of words that are kept and that are rare, and 0 for the documents."""
         words = data.vocabulary["word"].to_pylist()
         frequency = data.vocabulary["term_frequency"].to_numpy()
         excluded = set(self.stop_words)
@@ -98,7 +103,19 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
         kept = is_allowed & (frequency >= self.min_count)
         if self.max_count is not None:
             kept &= frequency <= self.max_count
-        return {"hashes": ri_text.hash_words(words), "kept": kept, "documents": np.int64(0)}
+        return {
+            "hashes": ri_text.hash_words(words),
+            "kept": kept,
+            "rare": frequency <= self._most_contexts(),
+            "documents": np.int64(0),
+        }
+
+    def _most_contexts(self) -> int:
+        """Return the largest frequency of a word whose contexts are listed, and summed only after the last chunk."""
+        # Documents have no number that is valid in all chunks.
+        if self.contexts == "documents":
+            return 0
+        return ri_contexts.most_occurrences(self.window, self.dimension)
 
     # --- an epoch ---
 
@@ -115,19 +132,22 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
         delta: Arrays = {"rows": ids - np.uint32(first)}
         if address.epoch == 1:
             # Seeds depend only on the seed of the run, so that models of different corpora can be added.
-            delta |= self._sum_seeds(model.shared, chunk, focus, random.key(address.seed))
+            delta |= self._sum_seeds(model.shared, chunk, focus, ids, random.key(address.seed))
             delta["statistics"] = ri_text.word_statistics(ids, chunk.word_ids, chunk.word_ptr, chunk.docs)
         else:
             delta["sums"] = self._sum_rows(model, focus)
         if deltas is not None:
-            delta = _merged(deltas[0], delta, kernels("random_indexing.accumulate", self.device).sum_at)
+            sum_at = kernels("random_indexing.accumulate", self.device).sum_at
+            delta = merged([deltas[0], delta], sum_at, may_overwrite=True)
         sums: Arrays = {}
         if self.block == 0:
             sums["documents"] = np.int64(chunk.n_documents)
         return SweepResult(None, [delta], sums)
 
-    def _sum_seeds(self, shared: Arrays, chunk: Chunk, focus: ri_text.Tokens, salt: np.uint64) -> Arrays:
-        """Return the sums of sparse seeds over the neighbours of the words in focus, as parts of a delta."""
+    def _sum_seeds(
+        self, shared: Arrays, chunk: Chunk, focus: ri_text.Tokens, ids: np.ndarray, salt: np.uint64
+    ) -> Arrays:
+        """Return the sums of sparse seeds over the neighbours of the words in focus, ``ids``, as parts of a delta."""
         if self.contexts == "documents":
             # A word's only neighbour is the document that it occurs in.
             focus = focus._replace(text=ri_text.document_numbers(chunk))
@@ -139,14 +159,19 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
         try:
             if module is not ri:
                 return {"sums": module.accumulate(focus, self.window, seeds, self.dimension)}
-            rare = ri.rare_words(focus, self.window)
-            return {
-                "sums": ri.accumulate_words(focus, self.window, seeds, self.dimension, ~rare, np.int32),
-                "rare": rare,
-                "rare_sums": ri.accumulate_words(focus, self.window, seeds, self.dimension, rare, np.int8),
-            }
+            is_rare = shared["rare"][ids]
+            sums = ri.sum_pieces(focus, self.window, ri.with_null(seeds), self.dimension, ~is_rare)
         except OverflowError as error:
             raise DataError(f"chunk {chunk.number}: {error}") from None
+        words, contexts = ri_contexts.list_contexts(focus, self.window, is_rare, self.n_rows)
+        rows = ids - np.uint32(self.bounds[self.block])
+        return {
+            "sum_rows": rows[sums.words],
+            "sums": sums.rows,
+            "context_rows": rows[words],
+            "contexts": contexts,
+            "salt": np.asarray(salt),
+        }
 
     def _sum_rows(self, model: Model, focus: ri_text.Tokens) -> np.ndarray:
         """Return the sums of the last epoch's rows over the neighbours of the words in focus: (rows, D) float32.
@@ -169,7 +194,15 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
 
     def merge(self, left: Arrays, right: Arrays) -> Arrays:
         """Add the rows of words, integers exactly. Raises DataError if a sum exceeds 32 bits."""
-        return _merged(left, right, ri.sum_at)
+        return merged([left, right], ri.sum_at)
+
+    def merge_many(self, deltas: Sequence[Arrays]) -> Arrays:
+        """Add deltas of the first epoch at once, each row of the sum in one pass."""
+        return merged(deltas, ri.sum_at)
+
+    def merge_many_into(self, deltas: Sequence[Arrays]) -> Arrays:
+        """Do the same, and add to the largest of the deltas if it has all rows."""
+        return merged(deltas, ri.sum_at, may_overwrite=True)
 
     def is_exact(self, step: int) -> bool:
         """Return whether the sums are integers: those of sparse seeds are, in the first epoch."""
@@ -177,19 +210,32 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
 
     def apply(self, block: Arrays, delta: Arrays, shared: Arrays) -> tuple[Arrays, Arrays]:
         """Epoch 1 makes sums and statistics; each further epoch makes the vectors. The total is the number of rows."""
-        is_first_epoch = "sums" not in block
-        size = int(block["size"]) if is_first_epoch else len(block["sums"])
-        summed = {}
-        for name in delta.keys() & SUMMED:
-            summed[name] = _checked(ri.sum_at, size, _parts(delta, name, delta["rows"]))
         totals = {"rows": np.int64(len(delta["rows"]))}
-        if is_first_epoch:
-            return summed, totals
-        return block | {"vectors": summed["sums"]}, totals
+        if "sums" in block:
+            vectors = add_checked(ri.sum_at, len(block["sums"]), [(delta["rows"], delta["sums"])])
+            return block | {"vectors": vectors}, totals
+        size = int(block["size"])
+        statistics = add_checked(ri.sum_at, size, [(delta["rows"], delta["statistics"])])
+        sums = add_checked(ri.sum_at, size, [(rows_of_sums(delta), delta["sums"])])
+        if len(delta.get("contexts", ())):
+            self._add_contexts(sums, delta, shared["hashes"])
+        return {"sums": sums, "statistics": statistics}, totals
+
+    def _add_contexts(self, sums: np.ndarray, delta: Arrays, hashes: np.ndarray) -> None:
+        """Add the contexts of rare words to a block's sums."""
+        salt = np.uint64(delta["salt"])
+        seeds = ri.with_null(ri_text.make_seeds(hashes, salt, self.dimension, self.seed_length // 2))
+        rows = delta["context_rows"].astype(np.int64)
+        try:
+            ri_contexts.add_contexts(sums, rows, delta["contexts"], self.window, seeds)
+        except OverflowError as error:
+            raise DataError(str(error)) from None
 
     def reduce_shared(self, shared: Arrays, totals: Arrays, sums: Arrays) -> tuple[Arrays, Metrics]:
         """Count the documents; report the dimension, which may have been chosen automatically."""
-        return shared | sums, {"words_indexed": float(totals["rows"]), "dimension": float(self.dimension)}
+        # Rare words matter in the first epoch only.
+        kept = {name: array for name, array in shared.items() if name != "rare"}
+        return kept | sums, {"words_indexed": float(totals["rows"]), "dimension": float(self.dimension)}
 
     def describe(self, model: Model, data: Corpus) -> list[WordGroup]:
         """Return a few words with their nearest neighbours among the most frequent words."""
@@ -213,37 +259,3 @@ def last_rows(block: Arrays) -> np.ndarray:
     if "vectors" in block:
         return block["vectors"]
     return block["sums"]
-
-
-#: The arrays of a delta that are added, row by row.
-SUMMED = frozenset({"sums", "statistics"})
-#: Sums rows at their positions; see `ri.sum_at`.
-SumAt = Callable[[int, Sequence[tuple[np.ndarray, np.ndarray]]], np.ndarray]
-
-
-def _merged(left: Arrays, right: Arrays, sum_at: SumAt) -> Arrays:
-    """Add two deltas of the same block with this function. Raises DataError if a sum exceeds 32 bits."""
-    rows = np.union1d(left["rows"], right["rows"])
-    merged: Arrays = {"rows": rows}
-    places: list[np.ndarray] = [np.searchsorted(rows, delta["rows"]) for delta in (left, right)]  # type: ignore[misc]
-    for name in left.keys() & SUMMED:
-        # Statistics are small, and always on the host.
-        function = sum_at if name == "sums" else ri.sum_at
-        parts = _parts(left, name, places[0]) + _parts(right, name, places[1])
-        merged[name] = _checked(function, len(rows), parts)
-    return merged
-
-
-def _parts(delta: Arrays, name: str, places: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return arrays of a delta, and the places of their rows. Sums of rare words may be in an array of their own."""
-    if name != "sums" or "rare" not in delta:
-        return [(places, delta[name])]
-    rare = delta["rare"]
-    return [(places[~rare], delta["sums"]), (places[rare], delta["rare_sums"])]
-
-
-def _checked(sum_at: SumAt, n_rows: int, parts: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-    try:
-        return sum_at(n_rows, parts)
-    except OverflowError as error:
-        raise DataError(str(error)) from None

@@ -36,21 +36,6 @@ def train_dense(chunks, n_words, window, rows, blocks=1):
     return out
 
 
-@settings(max_examples=40)
-@given(docs=corpora, radius=st.integers(1, 6), dimension=st.sampled_from([8, 9, 61]))
-def test_rare_words_have_the_same_sums_in_one_byte(docs, radius, dimension):
-    window = ri_text.make_window(radius, "permutation", "linear")
-    tokens = ri_text.prepare_tokens(chunk_of(docs * 3), np.ones(9, bool), window.reach)
-    seeds = ri_text.make_seeds(hashes_of(9)[tokens.ids], SALT, dimension, 2)
-    rare = ri.rare_words(tokens, window)
-    all_sums = ri.accumulate(tokens, window, seeds, dimension)
-    small = ri.accumulate_words(tokens, window, seeds, dimension, rare, np.int8)
-    assert small.dtype == np.int8
-    np.testing.assert_array_equal(small, all_sums[rare])
-    frequent = ri.accumulate_words(tokens, window, seeds, dimension, ~rare, np.int32)
-    np.testing.assert_array_equal(frequent, all_sums[~rare])
-
-
 @settings(max_examples=60)
 @given(
     docs=corpora,
@@ -142,7 +127,21 @@ def test_an_overflow_is_noticed():
     assert not ri.add_rows(low, np.zeros(1, np.int64), np.array([[1]], np.int32), -1)
 
 
-def test_a_chunk_that_might_overflow_is_refused():
+def test_sums_that_do_not_fit_16_bits_are_exact():
+    text = [0, 0, 1] * 20_000
+    tokens = ri_text.prepare_tokens(chunk_of([text]), np.ones(2, bool), 3)
+    for weight, dtype in ((1, np.int16), (50, np.int32)):
+        window = ri_text.make_window(3, "permutation")._replace(weights=np.full(6, weight, np.int32))
+        seeds = ri_text.make_seeds(hashes_of(2), SALT, 16, 1)
+        pieces = ri.sum_pieces(tokens, window, ri.with_null(seeds), 16, np.ones(2, bool))
+        assert pieces.rows.dtype == dtype
+        assert len(pieces.words) > 2
+        expected = weight * ri_train_by_offset([np.array(text)], unpacked(seeds, 16), 2, 3)
+        assert np.abs(expected).max() > 2**15
+        np.testing.assert_array_equal(ri.accumulate(tokens, window, seeds, 16), expected)
+
+
+def test_weights_that_might_overflow_are_refused():
     window = ri_text.make_window(5, "none")._replace(weights=np.full(10, 2**30, np.int32))
     tokens = ri_text.prepare_tokens(chunk_of([[0, 1, 0]]), np.ones(2, bool), 5)
     with pytest.raises(OverflowError, match="smaller"):

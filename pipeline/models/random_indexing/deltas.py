@@ -1,0 +1,108 @@
+"""The deltas of random indexing, and how they are added.
+
+Every delta has ``rows`` (n,) uint32, the rows of the block whose words occur in its chunks. Further epochs add ``sums``
+(n, D) float32, one for each of these rows. In the first epoch there are
+
+    statistics    (n, 3) int64, of each row
+    sums          (P, D) int16, int32 or, after a merge, int32: sums of frequent words
+    sum_rows      (P,) uint32: the row of each sum. Rows may repeat before a merge.
+    contexts      (m, J) uint32: neighbours of occurrences of rare words, which are summed after the last chunk
+    context_rows  (m,) uint32: the row of each context
+    salt          () uint64: the key of the seeds
+
+A CUDA device sums all rows, so its deltas have ``sums`` (n, D) int32 of ``rows``, and none of the last four arrays.
+Workers with and without a device may train one model, so deltas of both kinds are added.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+
+import numpy as np
+
+from ....io.stores.store import Arrays, DataError
+from ....kernels.random_indexing import accumulate as ri
+
+#: Some rows of a sum: their positions, and the rows (n, columns).
+Part = tuple[np.ndarray, np.ndarray]
+#: Sums rows at their positions; see `ri.sum_at`.
+SumAt = Callable[[int, Sequence[Part]], np.ndarray]
+
+
+def merged(deltas: Sequence[Arrays], sum_at: SumAt, may_overwrite: bool = False) -> Arrays:
+    """Add deltas of the same block. Raises DataError if a sum exceeds 32 bits.
+
+    ``sum_at`` adds the sums of all rows. With ``may_overwrite``, the result may use the memory of the deltas.
+    """
+    if len(deltas) == 1:
+        return deltas[0]
+    rows = _union([delta["rows"] for delta in deltas])
+    result: Arrays = {"rows": rows}
+    if "statistics" in deltas[0]:
+        # Statistics are small, and always on the host.
+        statistics = [(_positions(rows, delta["rows"]), delta["statistics"]) for delta in deltas]
+        result["statistics"] = add_checked(ri.sum_at, len(rows), statistics)
+    listed = [delta for delta in deltas if "contexts" in delta]
+    if not listed:
+        result["sums"] = add_checked(sum_at, len(rows), _sums_at(deltas, rows))
+        return result
+    result["sum_rows"] = _union([rows_of_sums(delta) for delta in deltas])
+    result["sums"] = _add_sums(deltas, result["sum_rows"], may_overwrite)
+    for name in ("contexts", "context_rows"):
+        result[name] = np.concatenate([delta[name] for delta in listed])
+    result["salt"] = listed[0]["salt"]
+    return result
+
+
+def rows_of_sums(delta: Arrays) -> np.ndarray:
+    """Return the row of each sum."""
+    if "sum_rows" in delta:
+        return delta["sum_rows"]
+    return delta["rows"]
+
+
+def add_checked(sum_at: SumAt, n_rows: int, parts: Sequence[Part]) -> np.ndarray:
+    """Add rows with this function; raise DataError if a sum exceeds 32 bits."""
+    try:
+        return sum_at(n_rows, parts)
+    except OverflowError as error:
+        raise DataError(str(error)) from None
+
+
+def _union(arrays: Sequence[np.ndarray]) -> np.ndarray:
+    """Return the distinct rows of several arrays, ascending."""
+    return reduce(np.union1d, arrays)
+
+
+def _sums_at(deltas: Sequence[Arrays], rows: np.ndarray) -> list[Part]:
+    """Return the sums of each delta, with the positions of their rows among ``rows``."""
+    return [(_positions(rows, rows_of_sums(delta)), delta["sums"]) for delta in deltas]
+
+
+def _positions(rows: np.ndarray, some: np.ndarray) -> np.ndarray:
+    """Return the positions of some of the rows: int64."""
+    return np.asarray(np.searchsorted(rows, some))
+
+
+def _add_sums(deltas: Sequence[Arrays], rows: np.ndarray, may_overwrite: bool) -> np.ndarray:
+    """Add the sums of frequent words: (rows, D) int32.
+
+    After a few chunks, the sum of some deltas has all frequent words. The others are added to it, because a new array
+    would take as long as reading and writing many of them.
+    """
+    parts = _sums_at(deltas, rows)
+    complete = next((index for index, delta in enumerate(deltas) if _can_take(delta, rows)), None)
+    if complete is None or not may_overwrite:
+        return add_checked(ri.sum_at, len(rows), parts)
+    _, sums = parts.pop(complete)
+    try:
+        for positions, others in parts:
+            ri.add_exactly(sums, positions, others)
+    except OverflowError as error:
+        raise DataError(str(error)) from None
+    return sums
+
+
+def _can_take(delta: Arrays, rows: np.ndarray) -> bool:
+    """Return whether the sums of other deltas can be added to those of this one, which then has all ``rows``."""
+    sums = delta["sums"]
+    return sums.dtype == np.int32 and sums.flags.writeable and np.array_equal(rows_of_sums(delta), rows)

@@ -15,10 +15,10 @@ from benchmarks.random_indexing.systems import (
     RADIUS,
     SALT,
     dense_product,
-    halves,
     in_threads,
     ours,
     ours_dense,
+    parts_of,
     plain_dense_loop,
     plain_loop,
     sparse_product,
@@ -35,13 +35,13 @@ def one_sparse(text: Text, dimension: int, seed_length: int, systems: list[str],
     signs = np.repeat(np.array([1, -1], np.int32), seed_length // 2)
     indptr = np.arange(0, positions.size + 1, seed_length)
     S = scipy.sparse.csr_array((np.tile(signs, len(positions)), positions.ravel(), indptr), (len(positions), dimension))
-    parts = halves(text)
+    parts = parts_of(text)
     V = len(text.words)
     chunks = [make_chunk(0, *part) for part in parts]
 
     def run_ours():
-        results, wall, cpu = in_threads(ours, [(c, text, dimension, seed_length // 2) for c in chunks])
-        return lambda: sum_of_chunks([part for parts in results for part in parts], V, dimension), wall, cpu
+        T, wall, cpu = ours(chunks, text, dimension, seed_length // 2)
+        return lambda: T, wall, cpu
 
     def run_loop():
         Ts = [np.zeros((V, dimension), np.int32) for _ in parts]
@@ -129,7 +129,7 @@ def sparse(session, names, dimensions, lengths, tokens, repeats, systems):
 def one_dense(text: Text, dimension: int, systems: list[str], repeats: int) -> dict:
     """Return the median seconds and CPU-seconds of each system for one pass of retraining."""
     V = len(text.words)
-    parts = halves(text)
+    parts = parts_of(text)
     S = ri.normalised(np.random.default_rng(0).normal(size=(V, dimension)).astype(np.float32))
     chunks = [make_chunk(0, *part) for part in parts]
 

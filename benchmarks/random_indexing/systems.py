@@ -2,12 +2,14 @@
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
 import scipy.sparse
 from corpusmill.kernels import random
 from corpusmill.kernels.random_indexing import accumulate as ri
+from corpusmill.kernels.random_indexing import contexts as ri_contexts
 from corpusmill.kernels.random_indexing import text as ri_text
 
 from benchmarks.random_indexing.texts import Text
@@ -17,9 +19,9 @@ RADIUS = 5
 SALT = random.key(0)
 
 
-def halves(text: Text) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return one range of documents per thread, as (doc_ptr, ids)."""
-    cuts = np.searchsorted(text.doc_ptr, np.linspace(0, text.doc_ptr[-1], THREADS + 1))
+def parts_of(text: Text, n_parts: int = THREADS) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Cut a text into ranges of documents, as (doc_ptr, ids); by default one per thread."""
+    cuts = np.searchsorted(text.doc_ptr, np.linspace(0, text.doc_ptr[-1], n_parts + 1))
     return [
         (text.doc_ptr[a : b + 1] - text.doc_ptr[a], text.ids[text.doc_ptr[a] : text.doc_ptr[b]])
         for a, b in zip(cuts[:-1], cuts[1:], strict=True)
@@ -38,16 +40,44 @@ def in_threads(function, arguments, threads: int = THREADS) -> tuple[list, float
 # --- sparse seeds ---
 
 
-def ours(chunk, text: Text, dimension: int, pairs: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Sum the contexts of one chunk as a sweep does; return word ids and rows, of frequent and of rare words."""
-    window = ri_text.make_window(RADIUS, "permutation")
-    tokens = ri_text.prepare_tokens(chunk, np.ones(len(text.words), bool), RADIUS)
-    seeds = ri_text.make_seeds(text.hashes[tokens.ids], SALT, dimension, pairs)
-    rare = ri.rare_words(tokens, window)
-    return [
-        (tokens.ids[~rare], ri.accumulate_words(tokens, window, seeds, dimension, ~rare, np.int32)),
-        (tokens.ids[rare], ri.accumulate_words(tokens, window, seeds, dimension, rare, np.int8)),
-    ]
+WINDOW = ri_text.make_window(RADIUS, "permutation")
+
+
+class Swept(NamedTuple):
+    """What a sweep of one chunk returns: sums of frequent words, and contexts of rare words."""
+
+    sum_ids: np.ndarray
+    sums: np.ndarray
+    context_ids: np.ndarray
+    contexts: np.ndarray
+
+
+def sweep(chunk, text: Text, dimension: int, pairs: int) -> Swept:
+    """Sum the contexts of frequent words, and list those of rare words, as a sweep of training does."""
+    V = len(text.words)
+    tokens = ri_text.prepare_tokens(chunk, np.ones(V, bool), RADIUS)
+    seeds = ri.with_null(ri_text.make_seeds(text.hashes[tokens.ids], SALT, dimension, pairs))
+    is_rare = text.frequency[tokens.ids] <= ri_contexts.most_occurrences(WINDOW, dimension)
+    sums = ri.sum_pieces(tokens, WINDOW, seeds, dimension, ~is_rare)
+    words, contexts = ri_contexts.list_contexts(tokens, WINDOW, is_rare, V)
+    return Swept(tokens.ids[sums.words], sums.rows, tokens.ids[words].astype(np.int64), contexts)
+
+
+def ours(chunks: list, text: Text, dimension: int, pairs: int, threads: int = THREADS) -> tuple[Any, float, float]:
+    """Sum all chunks, whose sweeps run in threads: (V, dimension) int32, wall seconds and CPU-seconds."""
+    swept, wall, cpu = in_threads(sweep, [(chunk, text, dimension, pairs) for chunk in chunks], threads)
+    last, last_wall, last_cpu = in_threads(add_up, [(swept, text, dimension, pairs)], 1)
+    return last[0], wall + last_wall, cpu + last_cpu
+
+
+def add_up(swept: list[Swept], text: Text, dimension: int, pairs: int) -> np.ndarray:
+    """Add the sums and the contexts of all chunks, as training does after the last chunk."""
+    total = ri.sum_at(len(text.words), [(part.sum_ids, part.sums) for part in swept])
+    seeds = ri.with_null(ri_text.make_seeds(text.hashes, SALT, dimension, pairs))
+    words = np.concatenate([part.context_ids for part in swept])
+    contexts = np.concatenate([part.contexts for part in swept])
+    ri_contexts.add_contexts(total, words, contexts, WINDOW, seeds)
+    return total
 
 
 @numba.njit(nogil=True, cache=True)

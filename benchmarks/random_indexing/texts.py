@@ -18,6 +18,7 @@ class Text(NamedTuple):
     doc_ptr: np.ndarray  # (D + 1,) int64
     ids: np.ndarray  # (T,) uint32
     hashes: np.ndarray  # (V,) uint64: hashes of the words, which their seeds follow from
+    frequency: np.ndarray  # (V,) int64
 
 
 def documents(session: Session, name: str) -> list[list[str]]:
@@ -46,4 +47,4 @@ def encode(session: Session, name: str, tokens: int) -> Text:
     id_of = {word: i for i, word in enumerate(words)}
     doc_ptr = np.r_[0, np.cumsum([len(document) for document in chosen])].astype(np.int64)
     ids = np.array([id_of[word] for document in chosen for word in document], np.uint32)
-    return Text(words, doc_ptr, ids, ri_text.hash_words(words))
+    return Text(words, doc_ptr, ids, ri_text.hash_words(words), np.bincount(ids, minlength=len(words)))

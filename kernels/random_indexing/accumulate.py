@@ -23,7 +23,6 @@ frequent rows of a slab stay in the second-level cache.
 Reference implementation: tests/helpers/naive.py, `ri_train`.
 """
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -31,6 +30,7 @@ import numpy as np
 from ..jit import kernel, vector_kernel
 from ..simd.lanes import load, splat, store
 from ..simd.prefetch import prefetch
+from .rows import sum_at
 from .text import Tokens, Window
 
 #: Occurrences of one word that are summed in one row. Their neighbours fill one row of the buffer per offset. All rows
@@ -57,8 +57,6 @@ PAIRS_PER_LINE = 16
 LOW = np.uint32(0xFFFF)
 HALF = np.uint32(16)
 INT32_MAX = 2**31 - 1
-#: Message of the error that a sum is too large.
-OVERFLOW = "a sum exceeds 2^31 - 1: exclude the most frequent words (stop_words, max_count)"
 
 
 class PieceSums(NamedTuple):
@@ -209,13 +207,14 @@ def _accumulate(
         _collect(tokens.text, occurrences, window.offsets, buffer)
         # The null term has a count from the start. So it is never new, and is not listed.
         counts[null] = 1
-        n_touched = 0
+        # A literal 0 would be a type of its own, for which `_tally` would be compiled once more.
+        n_touched = np.int64(0)
         for j in range(len(window.offsets)):
             n_touched = _tally(buffer[j], hi - lo, window.weights[j], counts, touched, n_touched)
             # Offsets with the same shift follow one another, and are added together.
             if j + 1 == len(window.offsets) or window.shifts[j + 1] != window.shifts[j]:
                 _scatter(row, window.shifts[j] + halo, seeds, pairs, touched, n_touched, counts)
-                n_touched = 0
+                n_touched = np.int64(0)
         _finish(row, halo, out[p])
 
 
@@ -435,59 +434,6 @@ def _fold_slab(acc: np.ndarray, first: int, row: np.ndarray) -> None:
     acc[:] = 0
 
 
-# --- rows ---
-
-
-@kernel
-def add_rows(out: np.ndarray, rows: np.ndarray, sums: np.ndarray, sign: int) -> bool:
-    """Add ``sign`` times ``sums`` (n, D) to the rows ``rows`` (n,) int64 of ``out`` (V, D), all of them integers.
-
-    Returns False if a sum overflows.
-    """
-    exact = True
-    for r in range(len(rows)):
-        exact &= _add_row(out[rows[r]], sums[r], sign) == 0
-    return exact
-
-
-@kernel
-def _add_row(row: np.ndarray, sums: np.ndarray, sign: int) -> np.int64:
-    """Add one row; return bits that are 0 if no sum overflows. int64 holds the sum of any two int32."""
-    # -x is the complement of x, plus one.
-    flipped = np.int64(-1) if sign < 0 else np.int64(0)
-    lost = np.int64(0)
-    for k in range(len(row)):
-        total = np.int64(row[k]) + (np.int64(sums[k]) ^ flipped) - flipped
-        stored = row.dtype.type(total)
-        row[k] = stored
-        # Without a branch, so that the loop is done in vectors.
-        lost |= total ^ np.int64(stored)
-    return lost
-
-
-def sum_at(n_rows: int, parts: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-    """Return the sum (n_rows, columns) of several parts: the positions of some rows, and these rows (n, columns).
-
-    Positions of integers may repeat. Raises OverflowError if a sum of integers exceeds their type.
-    """
-    first = parts[0][1]
-    # Sums of 16 bits are those of single pieces.
-    dtype = np.int32 if first.dtype == np.int16 else first.dtype
-    total = np.zeros((n_rows, first.shape[1]), dtype)
-    for positions, rows in parts:
-        if dtype == np.float32:
-            total[positions] += rows
-        else:
-            add_exactly(total, positions, rows)
-    return total
-
-
-def add_exactly(total: np.ndarray, positions: np.ndarray, rows: np.ndarray) -> None:
-    """Add rows (n, D) of integers to ``total`` (V, D) at their positions; raise OverflowError if a sum is too large."""
-    if not add_rows(total, positions.astype(np.int64, copy=False), rows, 1):
-        raise OverflowError(OVERFLOW)
-
-
 @vector_kernel
 def normalised(rows: np.ndarray) -> np.ndarray:
     """Divide rows (n, D) int32 or float32 by their Euclidean length: (n, D) float32. Rows of zeros stay zero."""
@@ -496,21 +442,4 @@ def normalised(rows: np.ndarray) -> np.ndarray:
         scale = _scale(rows[r])
         for k in range(rows.shape[1]):
             out[r, k] = rows[r, k] * scale
-    return out
-
-
-@vector_kernel
-def sum_documents(doc_ptr: np.ndarray, words: np.ndarray, weights: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    """Sum the weighted term vectors of each document's words: (documents, D) float32.
-
-    ``doc_ptr`` (documents + 1,) int64, ``words`` (T,) in document order, ``weights`` (V,) and ``vectors`` (V, D)
-    float32.
-    """
-    out = np.zeros((len(doc_ptr) - 1, vectors.shape[1]), np.float32)
-    for d in range(len(out)):
-        for i in range(doc_ptr[d], doc_ptr[d + 1]):
-            w = weights[words[i]]
-            row = vectors[words[i]]
-            for k in range(len(row)):
-                out[d, k] += w * row[k]
     return out

@@ -10,7 +10,8 @@ import numpy as np
 
 from ..jit import kernel
 from ..simd.prefetch import prefetch
-from .accumulate import TEXT_AHEAD, add_exactly, make_scratch, sum_pieces
+from .accumulate import TEXT_AHEAD, make_scratch, sum_pieces
+from .rows import add_exactly
 from .text import Tokens, Window
 
 #: Words that are summed at once. Their rows stay in the cache until they are added to the model's.

@@ -23,7 +23,8 @@ import numpy as np
 from numba import cuda, float32, float64, int32, int64
 from numpy.typing import DTypeLike
 
-from ...random_indexing.accumulate import INT32_MAX, OVERFLOW, WIDTH
+from ...random_indexing.accumulate import INT32_MAX, WIDTH
+from ...random_indexing.rows import OVERFLOW
 from ...random_indexing.text import Tokens, Window
 from ..arrays import DeviceArray
 from ..jit import device, kernel

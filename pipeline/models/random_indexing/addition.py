@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from ....io.stores.store import Arrays, DataError, JsonObject
 from ....io.text.vocabulary import rank
-from ....kernels.random_indexing import accumulate as ri
+from ....kernels.random_indexing import rows as ri_rows
 from ....kernels.random_indexing import text as ri_text
 from ..base.saved import Fitted
 
@@ -73,6 +73,6 @@ def _align(left: list[str], right: list[str]) -> _Alignment:
 def _add_rows(alignment: _Alignment, left: np.ndarray, right: np.ndarray, sign: int) -> np.ndarray:
     total = np.zeros((len(alignment.words), left.shape[1]), left.dtype)
     total[alignment.left] = left
-    if not ri.add_rows(total, alignment.right, right, sign):
-        raise DataError(ri.OVERFLOW)
+    if not ri_rows.add_rows(total, alignment.right, right, sign):
+        raise DataError(ri_rows.OVERFLOW)
     return total

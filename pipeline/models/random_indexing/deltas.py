@@ -20,11 +20,12 @@ from functools import reduce
 import numpy as np
 
 from ....io.stores.store import Arrays, DataError
-from ....kernels.random_indexing import accumulate as ri
+from ....kernels.random_indexing.rows import add_exactly
+from ....kernels.random_indexing.rows import sum_at as sum_on_host
 
 #: Some rows of a sum: their positions, and the rows (n, columns).
 Part = tuple[np.ndarray, np.ndarray]
-#: Sums rows at their positions; see `ri.sum_at`.
+#: Sums rows at their positions; see `rows.sum_at`.
 SumAt = Callable[[int, Sequence[Part]], np.ndarray]
 
 
@@ -40,7 +41,7 @@ def merged(deltas: Sequence[Arrays], sum_at: SumAt, may_overwrite: bool = False)
     if "statistics" in deltas[0]:
         # Statistics are small, and always on the host.
         statistics = [(_positions(rows, delta["rows"]), delta["statistics"]) for delta in deltas]
-        result["statistics"] = add_checked(ri.sum_at, len(rows), statistics)
+        result["statistics"] = add_checked(sum_on_host, len(rows), statistics)
     listed = [delta for delta in deltas if "contexts" in delta]
     if not listed:
         result["sums"] = add_checked(sum_at, len(rows), _sums_at(deltas, rows))
@@ -92,11 +93,11 @@ def _add_sums(deltas: Sequence[Arrays], rows: np.ndarray, may_overwrite: bool) -
     parts = _sums_at(deltas, rows)
     complete = next((index for index, delta in enumerate(deltas) if _can_take(delta, rows)), None)
     if complete is None or not may_overwrite:
-        return add_checked(ri.sum_at, len(rows), parts)
+        return add_checked(sum_on_host, len(rows), parts)
     _, sums = parts.pop(complete)
     try:
         for positions, others in parts:
-            ri.add_exactly(sums, positions, others)
+            add_exactly(sums, positions, others)
     except OverflowError as error:
         raise DataError(str(error)) from None
     return sums

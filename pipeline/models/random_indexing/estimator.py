@@ -8,6 +8,7 @@ from ....io.stores.corpus import Corpus
 from ....io.stores.store import Arrays, DataError
 from ....io.text.vocabulary import stop_list
 from ....kernels.random_indexing import accumulate as ri
+from ....kernels.random_indexing import rows as ri_rows
 from ....kernels.random_indexing import text as ri_text
 from ...engine.device import resolve_device
 from ..base.blocks import equal_blocks
@@ -252,7 +253,7 @@ class RandomIndexing(TextEstimator):
         if terms is None or terms.model is not model:
             terms = _DocumentTerms(model, self._weights(), self._vectors())
             self._document_terms = terms
-        rows = ri.sum_documents(doc_ptr, words, terms.weights, terms.vectors)
+        rows = ri_rows.sum_documents(doc_ptr, words, terms.weights, terms.vectors)
         return ri.normalised(rows) if self.normalize else rows
 
     def score(self, X: DataLike, y: object = None, *, client: "Client | None" = None) -> float:

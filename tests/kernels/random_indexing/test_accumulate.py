@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 from corpusmill.kernels.random_indexing import accumulate as ri
+from corpusmill.kernels.random_indexing import rows as ri_rows
 from corpusmill.kernels.random_indexing import text as ri_text
 from helpers.naive import ri_normalised, ri_seed, ri_train, ri_train_by_offset
 from helpers.random_indexing_cases import SALT, chunk_of, corpora, hashes_of, unpacked
@@ -20,7 +21,7 @@ def train(chunks, n_words, window, dimension, pairs, kept=None):
     for chunk in chunks:
         tokens = ri_text.prepare_tokens(chunk, kept, window.reach)
         seeds = ri_text.make_seeds(hashes_of(n_words)[tokens.ids], SALT, dimension, pairs)
-        assert ri.add_rows(out, tokens.ids, ri.accumulate(tokens, window, seeds, dimension), 1)
+        assert ri_rows.add_rows(out, tokens.ids, ri.accumulate(tokens, window, seeds, dimension), 1)
     return out
 
 
@@ -120,11 +121,11 @@ def test_a_word_longer_than_a_piece(monkeypatch):
 
 def test_an_overflow_is_noticed():
     out = np.array([[2**31 - 2, 5]], np.int32)
-    assert ri.add_rows(out, np.zeros(1, np.int64), np.array([[1, -5]], np.int32), 1)
+    assert ri_rows.add_rows(out, np.zeros(1, np.int64), np.array([[1, -5]], np.int32), 1)
     np.testing.assert_array_equal(out, [[2**31 - 1, 0]])
-    assert not ri.add_rows(out, np.zeros(1, np.int64), np.array([[1, 0]], np.int32), 1)
+    assert not ri_rows.add_rows(out, np.zeros(1, np.int64), np.array([[1, 0]], np.int32), 1)
     low = np.array([[-(2**31)]], np.int32)
-    assert not ri.add_rows(low, np.zeros(1, np.int64), np.array([[1]], np.int32), -1)
+    assert not ri_rows.add_rows(low, np.zeros(1, np.int64), np.array([[1]], np.int32), -1)
 
 
 def test_sums_that_do_not_fit_16_bits_are_exact():
@@ -177,4 +178,4 @@ def test_documents_sum_their_weighted_words():
     docs = [[1, 2, 2], [], [8]]
     chunk = chunk_of(docs)
     expected = [sum((weights[w] * vectors[w] for w in d), np.zeros(12)) for d in docs]
-    np.testing.assert_allclose(ri.sum_documents(chunk.doc_ptr, chunk.words, weights, vectors), expected, atol=1e-5)
+    np.testing.assert_allclose(ri_rows.sum_documents(chunk.doc_ptr, chunk.words, weights, vectors), expected, atol=1e-5)

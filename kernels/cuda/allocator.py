@@ -81,12 +81,13 @@ def memory_manager() -> str:
 
 
 def _has_bindings() -> bool:
-    """Return whether numba-cuda, which calls the driver through NVIDIA's bindings, and the bindings are installed."""
-    try:
-        packages = [importlib.util.find_spec(name) for name in ("numba_cuda", "cuda.bindings.driver")]
-    except ImportError:  # there is no package "cuda"
+    """Return whether Numba calls the driver through NVIDIA's bindings.
+
+    The package numba-cuda does, and takes the place of Numba's own ``numba.cuda``, which calls the driver by ctypes.
+    """
+    if "numba_cuda" not in str(cuda.__file__):
         return False
-    return all(packages)
+    return importlib.util.find_spec("cuda.bindings.driver") is not None
 
 
 def memory_info() -> MemoryInfo:

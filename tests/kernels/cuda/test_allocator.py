@@ -4,7 +4,6 @@ The driver is replaced, because there is no device. The manager itself is made b
 """
 
 import gc
-import importlib.util
 import threading
 from types import SimpleNamespace
 
@@ -15,8 +14,8 @@ from corpusmill.kernels.cuda.pinned import MIN_BYTES
 from helpers.cuda_ptx import HostCuda
 from numba import config
 
-compiles = pytest.mark.skipif(
-    bool(config.ENABLE_CUDASIM) or not importlib.util.find_spec("numba_cuda"), reason="needs numba-cuda"
+needs_bindings = pytest.mark.skipif(
+    bool(config.ENABLE_CUDASIM) or not allocator._has_bindings(), reason="needs numba-cuda and NVIDIA's bindings"
 )
 
 
@@ -82,7 +81,7 @@ def make(monkeypatch, **options):
     return manager, driver
 
 
-@compiles
+@needs_bindings
 def test_memory_is_taken_in_the_order_of_a_stream_and_given_back_before_the_next_allocation(monkeypatch):
     manager, driver = make(monkeypatch)
     manager.initialize()
@@ -104,14 +103,30 @@ def test_memory_is_taken_in_the_order_of_a_stream_and_given_back_before_the_next
     assert driver.calls[3:] == [("free", pointers[0], 7), ("free", pointers[1], 7), ("allocate", 300, 7)]
 
 
-@compiles
+@needs_bindings
+def test_memory_lives_as_long_as_a_part_of_it(monkeypatch):
+    manager, driver = make(monkeypatch)
+    whole = manager.memalloc(100)
+    part = whole.view(40, 60)
+    assert int(part.device_pointer) == int(whole.device_pointer) + 40
+    del whole
+    gc.collect()
+    manager.memalloc(1)
+    assert not [call for call in driver.calls if call == ("free", 8192, 7)]
+    del part
+    gc.collect()
+    manager.memalloc(1)
+    assert ("free", 8192, 7) in driver.calls
+
+
+@needs_bindings
 def test_unused_memory_of_the_pool_is_free(monkeypatch):
     manager, _ = make(monkeypatch)
     manager.initialize()
     assert manager.get_memory_info() == (5600, 9000)
 
 
-@compiles
+@needs_bindings
 def test_errors_of_the_driver_are_named_and_devices_without_pools_are_refused(monkeypatch):
     manager, _ = make(monkeypatch, answer="CUDA_ERROR_OUT_OF_MEMORY")
     with pytest.raises(RuntimeError, match="CUDA_ERROR_OUT_OF_MEMORY"):
@@ -121,7 +136,7 @@ def test_errors_of_the_driver_are_named_and_devices_without_pools_are_refused(mo
         manager.initialize()
 
 
-@compiles
+@needs_bindings
 def test_numba_accepts_the_manager_and_rmm_need_not_report_its_memory(monkeypatch):
     from numba.cuda.cudadrv import driver
 

@@ -3,6 +3,7 @@
 import importlib.util
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -84,6 +85,47 @@ def test_too_little_device_memory_is_an_error_with_the_numbers():
 
     with pytest.raises(DeviceError, match=r"1,099,511,627,776 bytes do not fit the device: [\d,]+ of [\d,]+ are free"):
         memory.allocate(1 << 40, np.uint8, "a TiB")
+
+
+def test_dead_arrays_leave_their_memory_to_others():
+    from corpusmill.kernels.cuda import allocator, launch, memory
+
+    memory.allocate(1, np.uint8, "context")
+    free = allocator.memory_info().free
+    for _ in range(300):
+        memory.allocate(64 << 20, np.uint8, "one of many")
+    launch.synchronize("test")
+    memory._DEAD.free()
+    assert allocator.memory_info().free >= free - (128 << 20)
+
+
+def sleep_on_device(seconds):
+    """Launch a kernel that takes this long."""
+    from corpusmill.kernels.cuda.launch import launch
+    from numba import cuda
+
+    @cuda.jit
+    def sleep(milliseconds):
+        for _ in range(milliseconds):
+            cuda.nanosleep(np.uint32(1_000_000))
+
+    launch(sleep, 1, 1, int(1e3 * seconds))
+
+
+def test_an_upload_ends_while_a_kernel_of_the_same_thread_runs():
+    from corpusmill.kernels.cuda import launch, memory
+
+    host = np.zeros(32 << 20, np.uint8)
+    sleep_on_device(0.001)  # compiles
+    memory.upload(host, "first")
+    launch.synchronize("test")
+    started = time.perf_counter()
+    sleep_on_device(1)
+    memory.upload(host, "second")
+    launch.copy_stream().synchronize()
+    uploaded = time.perf_counter() - started
+    launch.synchronize("test")
+    assert uploaded < 0.5 * (time.perf_counter() - started)
 
 
 SCRIPT = """

@@ -221,8 +221,8 @@ def _missing_field(option: str, name: str, found: dict[str, Any], where: str) ->
     if value_at(found, name) is None:
         reason = f"{name!r} is null"
     else:
-        reason = f"the object has {listed(field_names([found]), 'no fields')}"
-    return f"{where}: no {option} ({reason}); name the field with {option}=..."
+        reason = f"no field {name!r} among {listed(field_names([found]), 'none at all')}"
+    return f"{where}: no {option} ({reason}); name the field with {option}=... (in a configuration, source.{option})"
 
 
 def _checked(value: Any, field: pa.Field, where: str) -> Any:

@@ -191,7 +191,7 @@ def _distributions_of_lda(estimator: LDA) -> Distributions:
 def _distributions_of_nmf(estimator: NMF) -> Distributions:
     weights = np.ascontiguousarray(estimator.components_.T)
     totals = weights.sum(axis=0, dtype=np.float64)
-    return Distributions(scipy.sparse.csr_matrix(weights), 0.0, totals, totals / max(float(totals.sum()), 1e-300))
+    return Distributions(scipy.sparse.csr_matrix(weights), 0.0, totals, estimator.topic_sizes_)
 
 
 def corpus_of(model: ExploredModel, given: str | None) -> Corpus | None:

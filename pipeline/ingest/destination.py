@@ -35,8 +35,8 @@ def has_corpus(job: Job, reader: Reader, identity: Identity) -> bool:
     is_same = found == identity and reader.is_repeatable
     if not is_same and not job.options.overwrite:
         raise DataError(
-            f"{job.corpus}: already holds a corpus {describe_difference(found, identity)}; choose another folder, or "
-            f"replace the corpus with --overwrite (in Python: IngestOptions(overwrite=True))"
+            f"{job.corpus}: already holds a corpus {describe_difference(found, identity)}; choose another folder "
+            f"(corpus.url), or replace the corpus with --overwrite (in Python: IngestOptions(overwrite=True))"
         )
     return is_same
 

@@ -3,6 +3,7 @@
 import sys
 import time
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
@@ -19,6 +20,19 @@ if TYPE_CHECKING:
 LINE_SECONDS = 5.0
 #: Seconds without a line after which a line says how much of the epoch is done.
 SILENT_SECONDS = 30.0
+#: Epochs over which the remaining time is averaged.
+RECENT_EPOCHS = 20
+#: How the progress shows the quality of a model: by the first of these metrics that it has.
+QUALITY = {
+    "held_out_log_likelihood": "held out {:.3f} nat/token",
+    "held_out_loss": "held-out loss {:.4f}",
+    "held_out_relative_error": "held-out relative error {:.4f}",
+    "held_out_divergence": "held-out divergence {:.4g}",
+    "log_likelihood": "training {:.3f} nat/token",
+    "relative_error": "relative error {:.4f}",
+    "loss": "loss {:.4f}",
+    "error": "error {:.5g}",
+}
 #: The stages of an ingest, in their order, with what a user reads.
 STAGES = {"tokens": "reading text", "words": "counting words", "ids": "numbering words", "chunks": "writing chunks"}
 #: Share of the time of an ingest that each stage takes: measured with 400 MB of Wikipedia.
@@ -100,6 +114,9 @@ class LineDisplay(Display):
         self._done = 0.0
         #: Time of the last line about an epoch.
         self._last_line = 0.0
+        self._note = ""
+        #: When the last epochs ended, and their numbers.
+        self._ends: deque[tuple[float, int]] = deque(maxlen=RECENT_EPOCHS)
 
     def ingest(self, progress: StageProgress) -> None:
         """Write a line when a stage begins, and from time to time one with the bytes read and the remaining time."""
@@ -145,9 +162,22 @@ class LineDisplay(Display):
 
     def _show_epoch(self, event: EpochFinished) -> None:
         now = time.monotonic()
+        self._note = describe_metrics(event.metrics, self._note)
+        self._ends.append((now, event.epoch))
         if now - self._last_line >= LINE_SECONDS or event.epoch == self._epochs:
             self._last_line = now
-            click.echo(f"train: epoch {event.epoch}/{self._epochs}, {describe_metrics(event.metrics)}", err=True)
+            click.echo(
+                f"train: epoch {event.epoch}/{self._epochs}, {self._note}{self._remaining(event.epoch)}", err=True
+            )
+
+    def _remaining(self, epoch: int) -> str:
+        """Describe the time that the remaining epochs take; an empty string if it is not known, or if none remain."""
+        began, first = self._ends[0]
+        ended, last = self._ends[-1]
+        if last == first or epoch >= self._epochs:
+            return ""
+        left = (self._epochs - epoch) * (ended - began) / (last - first)
+        return f", about {format_duration(left)} left"
 
 
 class BarDisplay(Display):
@@ -258,8 +288,9 @@ def describe_metrics(metrics: Mapping[str, float], previous: str = "") -> str:
     ``previous``: the description of the epoch before, whose quality is repeated if this epoch was not evaluated.
     """
     speed = f"{format_number(metrics['tokens_per_second'])} tokens/s"
-    score = metrics.get("held_out_log_likelihood")
-    if score is not None:
-        return f"{speed}, held out {score:.3f} nat/token"
     _, separator, quality = previous.partition(", ")
+    for name, form in QUALITY.items():
+        # Between two evaluations on held-out documents, the last one is more interesting than the training error.
+        if name in metrics and (name.startswith("held_out") or "held" not in quality):
+            return f"{speed}, {form.format(metrics[name])}"
     return f"{speed}{separator}{quality}"

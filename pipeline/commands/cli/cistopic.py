@@ -7,7 +7,7 @@ from .options import json_option
 from .session import load_config, open_session
 
 
-@click.command()
+@click.command(short_help="Train topic models of cells and accessible regions.")
 @click.argument("arguments", nargs=-1, required=True, metavar="MATRIX [K]...")
 @click.option("-c", "--cells", metavar="FILE", help="Names of the cells, one per line, in the order of the columns.")
 @click.option("-r", "--regions", metavar="FILE", help="Names of the regions, one per line, in the order of the rows.")

@@ -19,7 +19,7 @@ LINE_SECONDS = 5.0
 Command = TypeVar("Command", bound=Callable[..., object])
 
 
-@click.group()
+@click.group(short_help="Consensus NMF in the files of the package cNMF.")
 def cnmf() -> None:
     """Consensus NMF in the files of the package cNMF: its steps after `cnmf prepare`."""
 

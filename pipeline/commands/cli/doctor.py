@@ -14,7 +14,7 @@ from .options import config_option, json_option, set_option
 from .session import load_config, open_session
 
 
-@click.command()
+@click.command(short_help="Check that machine, store and cluster are fit.")
 @click.argument("store", default=".", required=False)
 @config_option("Also check the cluster of this configuration")
 @set_option

@@ -6,7 +6,7 @@ from ..terminal import show
 from .options import json_option
 
 
-@click.command()
+@click.command(short_help="Show a model in the browser.")
 @click.argument("url", metavar="RUN_OR_MODEL")
 @click.option(
     "--corpus", metavar="CORPUS", help="Corpus whose documents are shown.  [default: the one that was trained on]"

@@ -117,7 +117,7 @@ def evaluate(
     show.result(facts, as_json, lambda: show.facts(facts))
 
 
-@click.command()
+@click.command(short_help="Write the topics or the vector of each document.")
 @click.argument("model")
 @click.argument("corpus")
 @click.argument("out", required=False)
@@ -174,7 +174,7 @@ def transform(
     show.result(facts, as_json, lambda: show.facts(facts))
 
 
-@click.command()
+@click.command(short_help="Write a model as files for other tools.")
 @click.argument("model")
 @click.argument("out")
 @click.option(

@@ -72,7 +72,7 @@ def training(found: "TrainingResult") -> None:
         perplexity = format_number(math.exp(min(-score, 700.0)))  # exp(710) overflows
         _line("held out", f"{score:.4f} log-likelihood per token (perplexity {perplexity})")
     elif found["measures"]:
-        measures = [f"{label(name)} {value:.6g}" for name, value in found["measures"].items()]
+        measures = [f"{label(name)} {_measure(value)}" for name, value in found["measures"].items()]
         _line("measured", ", ".join(measures))
     _line("model", found["model"])
     for restart in found.get("restarts", []):
@@ -81,6 +81,13 @@ def training(found: "TrainingResult") -> None:
         _line("restart", f"{kind}: {trained}, {restart['model']}")
     if "report" in found:
         _line("report", found["report"])
+
+
+def _measure(value: float) -> str:
+    """Write a measure of a model with its digits, or a large count in short form."""
+    if abs(value) >= 1e5:
+        return format_number(value)
+    return f"{value:.6g}"
 
 
 def run(of_corpus: "IngestResult | None", of_training: "TrainingResult") -> None:

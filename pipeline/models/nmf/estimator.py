@@ -18,7 +18,7 @@ from ....kernels.nmf import products
 from ...engine.algorithm import Address, add
 from ...engine.device import resolve_device
 from ...ingest.ingest import corpus_from
-from ...topics import Topic
+from ...topics import Topic, TopicWord
 from ..base.blocks import equal_blocks
 from ..base.document_completion import select_tokens, split_mask
 from ..base.inputs import DataLike, InputMatrix, check_is_path, is_matrix, read_documents, read_matrix
@@ -32,6 +32,7 @@ from .restarts import RestartedEstimator
 from .rows import blocks_of
 from .scoring import score_other_half
 from .side_by_side import BLOCK_ARRAYS, SideBySide
+from .sizes import component_sizes
 
 #: Bytes of a row of a factor that fits a block's shared memory on every CUDA device: 1,177 components in float32.
 MAX_ROW_BYTES_ON_DEVICE = 4708
@@ -114,6 +115,8 @@ class NMF(RestartedEstimator, TopicModel):
         Wᵀ. Columns are ordered as in ``words_`` for a corpus, else as in the matrix.
     reconstruction_err_ : float
         ‖A − H·Wᵀ‖ after the last epoch, or √(2D) for the Kullback-Leibler divergence D, as in scikit-learn.
+    topic_sizes_ : ndarray of shape (K,)
+        The share of each component in H·Wᵀ, by its norms.
     vectors_ : WordVectors
         The rows of W as word vectors.
     words_ : list of str
@@ -379,19 +382,19 @@ class NMF(RestartedEstimator, TopicModel):
             return names
         return [str(column) for column in range(len(self._W))]
 
+    @property
+    def topic_sizes_(self) -> np.ndarray:
+        """The share of each component in H·Wᵀ: (K,) float64, sum 1."""
+        return component_sizes(self._fitted())
+
     def topics(self, n_words: int = 10) -> list[Topic]:
-        """Return each component's size (its share of the entries of W) and heaviest words with their weights."""
+        """Return each component's size (see ``topic_sizes_``) and heaviest words with their weights."""
         W = self._W
         names = self._names()
-        sizes = W.sum(axis=0) / max(float(W.sum()), np.finfo(float).tiny)
-        topics: list[Topic] = [
-            {
-                "topic": k,
-                "size": float(sizes[k]),
-                "words": [{"word": names[v], "weight": float(W[v, k])} for v in heaviest(W[:, k], n_words)],
-            }
-            for k in range(W.shape[1])
-        ]
+        topics: list[Topic] = []
+        for k, size in enumerate(self.topic_sizes_.tolist()):
+            words: list[TopicWord] = [{"word": names[v], "weight": float(W[v, k])} for v in heaviest(W[:, k], n_words)]
+            topics.append({"topic": k, "size": size, "words": words})
         return self._named(topics)
 
     def _open_for_transform(self, X: DataLike) -> Corpus | Matrix:

@@ -154,7 +154,7 @@ def test_null_text(tmp_path):
     [
         ('{"text": "a"', "line 2: not valid JSON"),
         ("[1]", "line 2: a JSON list where an object is needed; write one object per line"),
-        ('{"body": "a", "id": 1}', "line 2: no text .the object has body, id.; name the field with text="),
+        ('{"body": "a", "id": 1}', "line 2: no text .no field .text. among body, id.; name the field with text="),
         ('{"text": 5}', "line 2: field 'text' is 5 where a string is needed"),
         ('{"text": ["a"]}', "line 2: field 'text' is .* where a string is needed"),
     ],
@@ -165,7 +165,7 @@ def test_bad_json(tmp_path, line, match):
 
 def test_a_missing_field_of_tokens_is_named_by_the_option_of_tokens(tmp_path):
     path = write_jsonl(tmp_path / "x.jsonl", [{"words": ["a"]}, {"body": "a"}])
-    refuses(path, r"line 2: no tokens \(the object has body\); name the field with tokens=", tokens="words")
+    refuses(path, r"line 2: no tokens \(no field 'words' among body\); name the field with tokens=", tokens="words")
 
 
 def test_missing_columns(tmp_path):

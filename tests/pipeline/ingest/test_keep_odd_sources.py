@@ -48,11 +48,13 @@ def test_a_name_that_occurs_only_in_values_is_no_field(tmp_path):
 
 def test_wrong_names_of_text_and_key_are_refused_with_the_fields_found(tmp_path):
     source = write_rows(tmp_path / "a.jsonl", [{"id": 1, "body": TEXT}])
-    with pytest.raises(DataError, match=r"line 1: no text \(the object has id, body\); name the field with text"):
+    with pytest.raises(
+        DataError, match=r"line 1: no text \(no field 'text' among id, body\); name the field with text"
+    ):
         keep(source, tmp_path)
     with pytest.raises(DataError, match=r"has a word; .* \(the fields are id, body\)"):
         keep(source, tmp_path, null_text="empty")
-    with pytest.raises(DataError, match=r"line 1: no key \(the object has id, body\); name the field with key"):
+    with pytest.raises(DataError, match=r"line 1: no key \(no field '\w+' among id, body\); name the field with key"):
         keep(source, tmp_path, text="body", key="number")
 
 

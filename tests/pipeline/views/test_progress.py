@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from corpusmill.pipeline.engine.events import CellsTrained, EpochFinished, RunStarted, ShardSwept
 from corpusmill.pipeline.ingest.steps import IngestProgress
 from corpusmill.pipeline.views import progress
@@ -57,3 +58,43 @@ def test_a_short_epoch_writes_no_line_about_its_parts(capsys):
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 2
     assert lines[1].startswith("train: epoch 1/2, 250 tokens/s")
+
+
+def test_lines_repeat_the_last_quality_and_say_how_long_the_rest_takes(monkeypatch, capsys):
+    times = iter(range(0, 1000, 10))
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(times))
+    display = progress.LineDisplay()
+    display.train(RunStarted("runs/topics", "lda", 0, 5, 1, 1000, {}))
+    for epoch in range(1, 6):
+        metrics = {"tokens_per_second": 1e6}
+        if epoch == 2:
+            metrics = {"tokens_per_second": 2e6, "held_out_log_likelihood": -7.5}
+        display.train(EpochFinished(epoch, metrics))
+    assert capsys.readouterr().err.splitlines()[1:] == [
+        "train: epoch 1/5, 1 M tokens/s",
+        "train: epoch 2/5, 2 M tokens/s, held out -7.500 nat/token, about 30 s left",
+        "train: epoch 3/5, 1 M tokens/s, held out -7.500 nat/token, about 20 s left",
+        "train: epoch 4/5, 1 M tokens/s, held out -7.500 nat/token, about 10 s left",
+        "train: epoch 5/5, 1 M tokens/s, held out -7.500 nat/token",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("metrics", "quality"),
+    [
+        ({"loss": 2.48052, "alpha": 0.01}, "loss 2.4805"),
+        ({"error": 128.67, "relative_error": 0.93731}, "relative error 0.9373"),
+        ({"error": 128.67, "relative_error": 0.9, "held_out_relative_error": 0.95}, "held-out relative error 0.9500"),
+        ({"error": 128.674}, "error 128.67"),
+        ({"log_likelihood": -7.1234, "topics_used": 3}, "training -7.123 nat/token"),
+    ],
+)
+def test_every_model_shows_its_quality(metrics, quality):
+    shown = progress.describe_metrics({"tokens_per_second": 1e6} | metrics)
+    assert shown == f"1 M tokens/s, {quality}"
+
+
+def test_the_training_error_does_not_replace_that_of_held_out_documents():
+    first = progress.describe_metrics({"tokens_per_second": 1e6, "relative_error": 0.8, "held_out_relative_error": 0.9})
+    second = progress.describe_metrics({"tokens_per_second": 2e6, "relative_error": 0.7}, first)
+    assert second == "2 M tokens/s, held-out relative error 0.9000"

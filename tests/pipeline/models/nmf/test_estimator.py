@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import scipy.linalg
 import scipy.sparse
 from corpusmill import NMF
 from corpusmill.io.stores.chunk_table import TABLE, write_chunk_table
@@ -289,6 +290,27 @@ def test_the_divergence_falls_and_equals_that_of_scikit_learn(corpus, tmp_path):
     assert peer.reconstruction_err_ <= errors[-1] and peer.reconstruction_err_ == pytest.approx(errors[-1], rel=2e-3)
     assert "held_out_divergence" in model.history_[-1]
     assert np.isfinite(model.transform(corpus)).all()
+
+
+@pytest.mark.parametrize("options", [{"init": "nndsvd"}, {"solver": "mu", "beta_loss": "kullback-leibler"}], ids=str)
+def test_the_size_of_a_component_is_its_share_of_the_data(options):
+    # Three groups of rows with words of their own, of which each has twice the weight of the one before.
+    A = scipy.linalg.block_diag(*(weight * np.ones((6, 4)) for weight in (1.0, 2.0, 4.0)))
+    model = small(n_components=3, max_iter=200, **options).fit(A)
+    np.testing.assert_allclose(sorted(model.topic_sizes_), np.array([1, 2, 4]) / 7, rtol=1e-6)
+    largest = max(model.topics(), key=lambda topic: topic["size"])
+    assert {entry["word"] for entry in largest["words"][:4]} == {"8", "9", "10", "11"}
+
+
+def test_the_size_of_a_component_does_not_depend_on_its_scale():
+    model = small(max_iter=5).fit(sums_of_parts())
+    sizes = model.topic_sizes_
+    # The same H·Wᵀ.
+    model.model_.blocks[0]["W"][:, 2] *= 1000
+    model.model_.shared["Q"][2] /= 1000
+    model.model_.shared["Q"][:, 2] /= 1000
+    np.testing.assert_allclose(model.topic_sizes_, sizes, rtol=1e-9)
+    assert [topic["size"] for topic in model.topics()] == model.topic_sizes_.tolist()
 
 
 def test_dask_arrays():

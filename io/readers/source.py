@@ -24,6 +24,8 @@ COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zst": "zstd"}
 
 #: Bytes that are decompressed at once when a reader needs a single line.
 UNPACKED_BYTES = 1 << 16
+#: Characters of a path that a message shows.
+LONGEST_PATH = 200
 
 
 @dataclass(frozen=True)
@@ -94,10 +96,24 @@ def find_files(source: Any) -> list[SourceFile]:
     for one in sources:
         matches = _matches(os.fspath(one))
         if not matches:
-            raise DataError(f"{one}: no file matches; check the path or the pattern")
+            raise DataError(_no_file(str(one), is_list=not isinstance(source, str | os.PathLike)))
         found += matches
     common = os.path.commonpath([str(PurePosixPath(file.path).parent) for file in found])
     return [_describe(file, common) for file in found]
+
+
+def _no_file(path: str, is_list: bool) -> str:
+    """Return the message for a path that matches no file."""
+    # Somebody may have passed a text.
+    if len(path) > LONGEST_PATH:
+        path = f"{path[:LONGEST_PATH]}..."
+    message = f"{path}: no file matches; check the path or the pattern"
+    if is_list:
+        message += (
+            "; strings in a list are paths, so pass texts in memory as a column, such as pandas.Series(texts), or as "
+            "lists of words"
+        )
+    return message
 
 
 def find_folders(source: Any) -> list[SourceFile]:

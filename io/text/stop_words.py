@@ -1,4 +1,8 @@
-"""English words that carry no topic: the list of the Glasgow Information Retrieval Group, as scikit-learn has it."""
+"""English words that carry no topic.
+
+They are those of the Glasgow Information Retrieval Group, as scikit-learn has them. The parts of contractions are added,
+as in NLTK's list: the default tokens of "don't" are "don".
+"""
 
 _WORDS = """
 a about above across after afterwards again against all almost alone along already also although always am among
@@ -20,4 +24,9 @@ whenever where whereafter whereas whereby wherein whereupon wherever whether whi
 whom whose why will with within without would yet you your yours yourself yourselves
 """
 
-ENGLISH = frozenset(_WORDS.split())
+#: "won" of "won't" is missing, because it is a word of its own.
+_CONTRACTIONS = """
+ain aren couldn didn doesn don hadn hasn haven isn ll mightn mustn needn shan shouldn ve wasn weren wouldn
+"""
+
+ENGLISH = frozenset((_WORDS + _CONTRACTIONS).split())

@@ -83,7 +83,14 @@ def test_hashed_columns(tmp_path):
 
 def test_no_file(tmp_path):
     refuses(tmp_path / "x.jsonl", r"x\.jsonl: no file matches")
-    refuses(str(tmp_path / "*.jsonl"), r"\*\.jsonl: no file matches")
+    refuses(str(tmp_path / "*.jsonl"), r"\*\.jsonl: no file matches; check the path or the pattern$")
+
+
+def test_texts_in_place_of_paths():
+    text = "a text " * 1000
+    refuses(
+        [text], rf"^{text[:200]}\.\.\.: no file matches; .*; strings in a list are paths, so pass texts in memory as"
+    )
 
 
 @pytest.mark.parametrize("keep", [10, 20_000])

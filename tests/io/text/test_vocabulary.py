@@ -1,10 +1,13 @@
 """Words of many partitions make one vocabulary."""
 
+import re
+
 import numpy as np
 import pyarrow as pa
 import pytest
 from corpusmill.io.stores.store import DataError
 from corpusmill.io.text import vocabulary as voc
+from corpusmill.io.text.tokens import TOKEN_PATTERN
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -93,3 +96,8 @@ def test_the_id_of_a_word_is_its_row_or_minus_one(words, vocabulary):
     table = vocabulary_of(vocabulary)
     for given_as in (words, pa.array(words, pa.string()), pa.chunked_array([words, []], pa.large_string())):
         assert voc.find_word_ids(given_as, table).tolist() == expected
+
+
+def test_the_parts_of_contractions_are_stop_words():
+    words = re.findall(TOKEN_PATTERN, "i don't think they've won, and we'll see: it isn't ours")
+    assert [word for word in words if word not in voc.stop_list("english")] == ["think", "won"]

@@ -1,7 +1,7 @@
 """English words that carry no topic.
 
-They are those of the Glasgow Information Retrieval Group, as scikit-learn has them. The parts of contractions are added,
-as in NLTK's list: the default tokens of "don't" are "don".
+They are those of the Glasgow Information Retrieval Group, as scikit-learn has them. The parts of contractions are
+added, as in NLTK's list: the default tokens of "don't" are "don".
 """
 
 _WORDS = """

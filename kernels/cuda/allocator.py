@@ -5,7 +5,7 @@ The usual calls of the driver, cuMemAlloc and cuMemFree, let the whole device wa
 freed in the order of a stream, like a kernel, and nobody waits. The pool keeps freed memory for the next allocation.
 
 Importing this file makes Numba use the pool. If NUMBA_CUDA_MEMORY_MANAGER is set in the environment, Numba uses that
-memory manager instead: "default" stands for cuMemAlloc, and "rmm" for RAPIDS.
+memory manager instead: "default" stands for cuMemAlloc, and "rmm.allocators.numba" for that of RAPIDS.
 
 Without a device, tests replace the driver: tests/kernels/cuda/test_allocator.py. No device has run it yet.
 """

@@ -20,7 +20,11 @@ IN_MEMORY_SHARE = 1 / 16
 #: Stands for the memory of a worker without a limit.
 UNLIMITED = 1 << 62
 #: What gives memory to arrays on a device, by the names of kernels/cuda/allocator.py.
-MEMORY_MANAGERS = {"pool": "the driver's stream-ordered pool", "default": "cuMemAlloc"}
+MEMORY_MANAGERS = {
+    "pool": "the driver's stream-ordered pool",
+    "default": "cuMemAlloc",
+    "rmm.allocators.numba": "RMM",
+}
 
 
 @dataclass(frozen=True)

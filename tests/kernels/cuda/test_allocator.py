@@ -25,7 +25,7 @@ needs_bindings = pytest.mark.skipif(
         ({}, True, "pool"),
         ({}, False, "default"),
         ({"NUMBA_CUDA_MEMORY_MANAGER": "default"}, True, "default"),
-        ({"NUMBA_CUDA_MEMORY_MANAGER": "rmm"}, True, "rmm"),
+        ({"NUMBA_CUDA_MEMORY_MANAGER": "rmm.allocators.numba"}, True, "rmm.allocators.numba"),
     ],
 )
 def test_the_pool_is_used_unless_the_user_chooses_another_manager(environment, has_bindings, expected):

@@ -5,7 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ...results import Finding
-from . import machine, self_test, software, storage
+from . import compilation, machine, self_test, software, storage
 from .finding import Check, run_check
 from .storage import Scratch
 
@@ -33,6 +33,7 @@ def examine(url: str, client: "Client | None" = None, with_models: bool = True) 
     with Scratch(url) as scratch:
         yield from _examine_store(scratch, client)
     if with_models:
+        yield from run_check("compilation", compilation.compile_kernels)
         yield from run_check("self-test", self_test.check_models)
         if client is not None:
             yield from run_check("workers' test", partial(self_test.check_models_on, client))

@@ -11,7 +11,7 @@ from pathlib import Path
 import numba
 import pytest
 from corpusmill.io.stores.store import Store
-from corpusmill.pipeline.commands.actions.doctor import machine, self_test, software, storage
+from corpusmill.pipeline.commands.actions.doctor import compilation, machine, self_test, software, storage
 from corpusmill.pipeline.commands.actions.doctor.storage import Scratch
 from corpusmill.pipeline.engine.device import has_cuda
 
@@ -138,6 +138,18 @@ def test_workers_with_other_versions_or_another_store_are_problems(cluster_of):
     # Each process has its own memory, as each machine has its own /tmp.
     status, text = only(software.check_store_of_workers(client, Store("memory://runs")))
     assert (status, "all machines share" in text) == ("problem", True)
+
+
+def test_kernels_are_compiled_in_other_processes_if_the_cache_is_empty(tmp_path, monkeypatch):
+    monkeypatch.setattr(compilation, "cache_folder", lambda: str(tmp_path))
+    # The process finds the kernels of this machine, so it takes a second.
+    monkeypatch.setattr(compilation, "MODELS", {"random indexing": None})
+    status, text = only(compilation.compile_kernels())
+    assert status == "fine"
+    assert text.startswith("0 kernels in ")
+    assert text.endswith("; processes: 1")
+    (tmp_path / "kernel.nbi").touch()
+    assert list(compilation.compile_kernels()) == []
 
 
 def test_the_self_test_knows_its_results_here_and_on_a_cluster(cluster_of, monkeypatch):

@@ -116,6 +116,9 @@ class Corpus:
         self.title = self.url
         self.part = part
         if not self.store.exists("corpus.json"):
+            for kind in ("graph", "matrix"):
+                if self.store.exists(f"{kind}.json"):
+                    raise DataError(f"{self.url}: this is a {kind}, and a corpus is needed here")
             raise DataError(
                 f"{self.url}: no corpus here (no corpus.json); make one: corpusmill ingest SOURCE {self.url}"
             )

@@ -260,7 +260,7 @@ def describe_stage(progress: StageProgress) -> str:
 def describe_start(event: RunStarted) -> str:
     """Describe the run that starts: the number of epochs, and the size of the data."""
     if event.epoch >= event.epochs:
-        return f"all {event.epoch} epochs are already complete"
+        return f"{pluralize(event.epoch, 'epoch')} already complete"
     if event.epoch > 0:
         epochs = f"resuming after epoch {event.epoch} of {event.epochs}"
     else:

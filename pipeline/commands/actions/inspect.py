@@ -6,7 +6,7 @@ from ....io.stores.chunk_table import count_chunks
 from ....io.stores.corpus import Corpus
 from ....io.stores.graph import Graph
 from ....io.stores.matrix import Matrix
-from ....io.stores.store import DataError, JsonObject, Store
+from ....io.stores.store import DataError, Store
 from ...engine.run import RunStore
 from ...models.base.saved import read_model_meta
 from ...models.versions import Versions
@@ -72,19 +72,37 @@ def _describe_corpus(url: str) -> Facts:
 
 
 def _describe_matrix(url: str) -> Facts:
-    return _describe_data(url, Matrix(url).meta)
+    matrix = Matrix(url)
+    return {
+        "what": "matrix",
+        "url": url,
+        "rows": matrix.n_documents,
+        "columns": matrix.n_words,
+        "stored_numbers": matrix.n_tokens,
+        "sparse": matrix.is_sparse,
+        "dtype": matrix.dtype.name,
+        "sum": matrix.total,
+        "chunks": count_chunks(matrix.meta),
+        "hash": matrix.hash,
+        "format": matrix.meta["format"],
+    }
 
 
 def _describe_graph(url: str) -> Facts:
-    return _describe_data(url, Graph(url).meta)
-
-
-def _describe_data(url: str, meta: JsonObject) -> Facts:
-    facts: Facts = {"what": meta["kind"], "url": url, "chunks": count_chunks(meta)}
-    for name, value in meta.items():
-        if isinstance(value, str | int | float) and name != "kind":
-            facts[name] = value
-    return facts
+    graph = Graph(url)
+    # An undirected edge is stored with each of its nodes.
+    edges = "edges" if graph.is_directed else "edges_in_both_directions"
+    return {
+        "what": "graph",
+        "url": url,
+        "nodes": graph.n_nodes,
+        edges: graph.n_edges,
+        "directed": graph.is_directed,
+        "weighted": graph.is_weighted,
+        "chunks": count_chunks(graph.meta),
+        "hash": graph.hash,
+        "format": graph.meta["format"],
+    }
 
 
 def _describe_run(url: str) -> Facts:

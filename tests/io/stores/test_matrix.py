@@ -5,6 +5,7 @@ import pyarrow as pa
 import pytest
 import scipy.sparse
 from corpusmill.io.readers.edges import read_edges
+from corpusmill.io.stores.corpus import Corpus
 from corpusmill.io.stores.graph import write_graph
 from corpusmill.io.stores.matrix import Matrix, write_matrix
 from corpusmill.io.stores.open import open_data
@@ -118,3 +119,5 @@ def test_a_graph_is_refused_as_training_data(tmp_path):
         open_data(tmp_path)
     with pytest.raises(DataError, match="no corpus and no matrix here"):
         open_data(tmp_path / "nothing")
+    with pytest.raises(DataError, match="this is a graph, and a corpus is needed here"):
+        Corpus(tmp_path)

@@ -35,7 +35,7 @@ from .. import random
 from ..chunk import Chunk
 from ..jit import kernel, read_only, read_only_tuple
 from ..search import rank
-from ..simd.lanes import LANES, splat, store
+from ..simd.lanes import COPIES, fill
 from ..simd.prefetch import prefetch
 from .counts import segments_by_word
 from .model import ModelBlock, TokenOrder, inlined, token_order
@@ -46,8 +46,6 @@ AHEAD = np.uint64(16)
 MAX_URN = 1 << 16
 #: An urn is written only if its length is at most this multiple of the row's entries plus the tokens that draw from it.
 URN_PER_USE = 32
-#: Positions of an urn that are written at once.
-FILLED = 4 * LANES
 #: Draws that a token takes: the word proposal; its acceptance with the document proposal; the acceptance of that.
 DRAWS = np.uint64(3)
 #: Shift of the topic, and mask of the proposal, in a packed uint32.
@@ -73,15 +71,13 @@ class UrnIndex(NamedTuple):
     """Replaces an urn that is too long to be written. Entry e has the positions ``starts[e]:starts[e + 1]``."""
 
     starts: np.ndarray  # (K + 1,) int64
-    first: np.ndarray  # (K,) int64: the first position of each topic that the word has
     entries: np.ndarray  # (2K,) uint16: the entry at each position g << shift
 
 
 class UrnScratch(NamedTuple):
     """Arrays for the current word. NumPy allocates them, because numba compiles each allocation anew."""
 
-    near: np.ndarray  # (K,) uint16: the first position of each topic in the urn
-    urn: np.ndarray  # (K + MAX_URN + FILLED,) uint16, which begins with all topics
+    urn: np.ndarray  # (K + MAX_URN + COPIES,) uint16, which begins with all topics
     long_urn: UrnIndex
 
 
@@ -124,10 +120,10 @@ def propose(chunk: Chunk, model: ModelBlock, z: np.ndarray, key: np.uint64, pack
     order = token_order(chunk)
     n_topics = len(model.alpha)
     # The urn begins with each topic once, for proposals from β.
-    urn = np.zeros(n_topics + MAX_URN + FILLED, np.uint16)
+    urn = np.zeros(n_topics + MAX_URN + COPIES, np.uint16)
     urn[:n_topics] = np.arange(n_topics)
-    index = UrnIndex(np.zeros(n_topics + 1, np.int64), np.zeros(n_topics, np.int64), np.zeros(2 * n_topics, np.uint16))
-    scratch = UrnScratch(np.zeros(n_topics, np.uint16), urn, index)
+    index = UrnIndex(np.zeros(n_topics + 1, np.int64), np.zeros(2 * n_topics, np.uint16))
+    scratch = UrnScratch(urn, index)
     segments = _segments(order, model)
     block = read_only_tuple(model)
     _propose(order, segments, block, make_prior(model), scratch, read_only(z), np.uint64(key), packed)
@@ -190,7 +186,8 @@ def _propose(
     topics = model.topics
     counts = model.counts
     beta = prior.beta
-    near, urn, index = scratch
+    n_topics = len(prior.alpha)
+    urn, index = scratch
     head, segments = segments_of_words
     for v in range(len(row_ptr) - 1):
         # Positions instead of slices, because a slice of an array changes its reference count.
@@ -205,13 +202,13 @@ def _propose(
         for j in mine:
             n_tokens += word_ptr[segments[j] + 1] - word_ptr[segments[j]]
         if total <= MAX_URN and total <= URN_PER_USE * (np.int64(end - start) + n_tokens):
-            _fill_urn(near, urn, topics, counts, start, end)
+            _fill_urn(urn, n_topics, topics, counts, start, end)
             for j in mine:
                 tokens = (np.uint64(word_ptr[segments[j]]), np.uint64(word_ptr[segments[j] + 1]))
-                _propose_from_urn(tokens, word_to_doc_order, near, urn, total, beta, key, z, packed)
+                _propose_from_urn(tokens, word_to_doc_order, urn, n_topics, total, beta, key, z, packed)
         else:
-            shift = _index_urn(index, topics, counts, start, end)
-            draw = (total, beta, key)
+            shift = _index_urn(index, counts, start, end)
+            draw = (n_topics, beta, key)
             for j in mine:
                 tokens = (np.uint64(word_ptr[segments[j]]), np.uint64(word_ptr[segments[j] + 1]))
                 _propose_from_index(tokens, word_to_doc_order, index, topics[start:end], shift, draw, z, packed)
@@ -219,28 +216,22 @@ def _propose(
 
 @inlined
 def _fill_urn(
-    near: np.ndarray, urn: np.ndarray, topics: np.ndarray, counts: np.ndarray, head: np.uint64, end: np.uint64
+    urn: np.ndarray, n_topics: int, topics: np.ndarray, counts: np.ndarray, head: np.uint64, end: np.uint64
 ) -> None:
-    """Write each topic of a row of B as often as it is counted, and its first position to ``near`` (K,) uint16.
+    """Write each topic of a row of B as often as it is counted, after the topics with which the urn begins.
 
-    Eight positions are written at once. Those past the topic's last one are overwritten by the next topic.
+    COPIES positions are written at once. Those past the topic's last one are overwritten by the next topic.
     """
-    origin = np.uint64(len(near))
-    eight = np.uint64(LANES)
-    position = origin
+    copies = np.uint64(COPIES)
+    position = np.uint64(n_topics)
     for e in range(head, end):
         k = topics[e]
-        near[k] = position - origin
         stop = position + np.uint64(counts[e])
-        value = splat(k)
-        store(urn, position, value)
-        store(urn, position + eight, value)
-        store(urn, position + eight + eight, value)
-        store(urn, position + eight + eight + eight, value)
-        position += np.uint64(FILLED)
+        fill(urn, position, k)
+        position += copies
         while position < stop:
-            store(urn, position, splat(k))
-            position += eight
+            fill(urn, position, k)
+            position += copies
         position = stop
 
 
@@ -248,8 +239,8 @@ def _fill_urn(
 def _propose_from_urn(
     tokens: tuple[np.uint64, np.uint64],
     word_to_doc_order: np.ndarray,
-    near: np.ndarray,
     urn: np.ndarray,
+    n_topics: int,
     total: int,
     beta: float,
     key: np.uint64,
@@ -258,10 +249,10 @@ def _propose_from_urn(
 ) -> None:
     """Propose a topic for each token of a segment by drawing a position of the urn.
 
-    The token itself is taken to be the first of its topic in the urn, and is skipped. A proposal from β is looked up in
-    the urn as well, at the topics with which it begins, so that no branch can be mispredicted.
+    The token itself is taken to be the first of its topic in the urn, and is skipped: a position at which the topic is
+    the token's or a later one moves up by one. A proposal from β is looked up in the urn as well, at the topics with
+    which it begins, so that no branch can be mispredicted.
     """
-    n_topics = np.int64(len(near))
     last = np.uint64(len(word_to_doc_order) - 1)
     others = np.float64(total - 1)
     mass = others + n_topics * beta
@@ -270,23 +261,24 @@ def _propose_from_urn(
         prefetch(packed, word_to_doc_order[min(i + AHEAD, last)])
         old = z[i]
         x = random.uniform64(key, DRAWS * i) * mass
-        position = np.int64(x)
-        position += n_topics + np.int64(position >= np.int64(near[old]))
+        position = np.int64(x) + n_topics
+        # Rounding can give n_topics.
         topic = min(np.int64((x - others) * inverse), n_topics - 1)
         # Masks, because LLVM makes a branch of a choice between two results that take time to compute.
         counted = -np.int64(x < others)
         index = np.uint64((position & counted) | (topic & ~counted))
+        index += np.uint64(np.int64(urn[index] >= old) & counted)
         packed[word_to_doc_order[i]] = np.uint32(old) << TOPIC | np.uint32(urn[index])
 
 
 @kernel
-def _index_urn(index: UrnIndex, topics: np.ndarray, counts: np.ndarray, head: np.uint64, end: np.uint64) -> int:
+def _index_urn(index: UrnIndex, counts: np.ndarray, head: np.uint64, end: np.uint64) -> int:
     """Index every 2^shift-th position of the urn, in time proportional to the row's entries; return ``shift``."""
-    starts, first, entries = index
+    starts, entries = index
     n = np.int64(end - head)
     total = np.int64(0)
     for e in range(n):
-        starts[e] = first[topics[head + np.uint64(e)]] = total
+        starts[e] = total
         total += counts[head + np.uint64(e)]
     starts[n] = total
     shift = 0
@@ -313,9 +305,9 @@ def _propose_from_index(
     packed: np.ndarray,
 ) -> None:
     """Propose the same topics as `_propose_from_urn`, from the index of an urn that is not written."""
-    total, beta, key = draw
-    starts, first, entries = index
-    n_topics = np.int64(len(first))
+    n_topics, beta, key = draw
+    starts, entries = index
+    total = starts[len(topics)]
     last = np.uint64(len(word_to_doc_order) - 1)
     others = np.float64(total - 1)
     mass = others + n_topics * beta
@@ -326,12 +318,13 @@ def _propose_from_index(
         x = random.uniform64(key, DRAWS * i) * mass
         if x < others:
             position = np.int64(x)
-            # Skip one position of the old topic: the token is left out of its own counts.
-            position += np.int64(position >= first[old])
             e = np.int64(entries[position >> shift])
             # The index gives an entry at or before the position. The right one is a few steps on.
             while starts[e + 1] <= position:
                 e += 1
+            # Skip one position of the old topic: the token is left out of its own counts.
+            position += np.int64(topics[e] >= old)
+            e += np.int64(starts[e + 1] <= position)
             new = np.uint32(topics[e])
         else:
             # Rounding can give n_topics.

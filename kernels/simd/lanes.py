@@ -27,6 +27,8 @@ from .lowering import (
 )
 
 LANES = 8
+#: Copies that `fill` writes: two registers of AVX2 for 16-bit numbers, one of AVX-512.
+COPIES = 32
 
 
 class Lanes(types.Type):
@@ -89,6 +91,25 @@ def store(typingctx: TypingContext, array: types.Array, index: types.Integer, la
         return context.get_dummy_value()
 
     return types.void(array, index, lanes), codegen
+
+
+@intrinsic
+def fill(typingctx: TypingContext, array: types.Array, index: types.Integer, x: types.Number) -> Lowering:
+    """Write COPIES copies of ``x`` to ``array[index:index + COPIES]``.
+
+    LLVM splits the vector into as few stores as the processor has wide enough registers for.
+    """
+    if not isinstance(array, types.Array):
+        return None
+
+    def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Values) -> ir.Value:
+        vector = ir.VectorType(context.get_value_type(array.dtype), COPIES)
+        pointer = _vector_pointer(context, builder, signature, arguments, vector)
+        value = context.cast(builder, arguments[2], signature.args[2], array.dtype)
+        builder.store(broadcast(builder, value, COPIES), pointer, align=array.dtype.bitwidth // 8)
+        return context.get_dummy_value()
+
+    return types.void(array, index, x), codegen
 
 
 @intrinsic
@@ -292,6 +313,22 @@ def count_at_most(typingctx: TypingContext, lanes: Lanes, x: types.Float) -> Low
         return builder.zext(count, ir.IntType(64))
 
     return types.int64(lanes, x), codegen
+
+
+@intrinsic
+def nonzero_bits(typingctx: TypingContext, array: types.Array, index: types.Integer) -> Lowering:
+    """Return a uint64 whose bit b says whether ``array[index + b]`` is not zero, for 64 numbers."""
+    if not isinstance(array, types.Array):
+        return None
+
+    def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Values) -> ir.Value:
+        vector = ir.VectorType(context.get_value_type(array.dtype), 64)
+        pointer = _vector_pointer(context, builder, signature, arguments, vector)
+        numbers = builder.load(pointer, align=array.dtype.bitwidth // 8)
+        zeros = ir.Constant(vector, [0] * 64)
+        return builder.bitcast(builder.icmp_unsigned("!=", numbers, zeros), ir.IntType(64))
+
+    return types.uint64(array, index), codegen
 
 
 @intrinsic

@@ -11,7 +11,10 @@ from corpusmill.pipeline.ingest.ingest import corpus_from
 
 from benchmarks.common import Clock, print_row
 from benchmarks.lda.data import read, zipf_counts
-from benchmarks.lda.systems import Corpusmill
+from benchmarks.lda.systems import Corpusmill, Warp
+
+#: The kernels of each sampler.
+SYSTEMS = {"esca": Corpusmill, "warp": Warp}
 
 
 @click.command()
@@ -19,8 +22,9 @@ from benchmarks.lda.systems import Corpusmill
 @click.option("--chunk-tokens", default=1_000_000)
 @click.option("--chunks", default=8)
 @click.option("--passes", default=20)
+@click.option("--sampler", type=click.Choice(["esca", "warp"]), default="esca")
 @click.pass_obj
-def epoch(run, n_topics, chunk_tokens, chunks, passes):
+def epoch(run, n_topics, chunk_tokens, chunks, passes, sampler):
     """Whole epochs on one and on two workers, against the kernels alone on the same chunks of Wikipedia."""
     passes = 3 if run.session.quick else passes
     matrix = read(run.session, "wikipedia", chunk_tokens * chunks)
@@ -29,9 +33,10 @@ def epoch(run, n_topics, chunk_tokens, chunks, passes):
     for kind, workers in (("synchronous", 1), ("local", 1), ("local", 2)):
         options = {"n_workers": workers} if kind == "local" else {}
         with open_cluster(kind, **options) as client:
-            fitted = LDA(n_topics, max_iter=passes).fit(corpus, client=client, evaluate_every=10**9)
+            model = LDA(n_topics, max_iter=passes, sampler=sampler)
+            fitted = model.fit(corpus, client=client, evaluate_every=10**9)
         seconds[f"{kind} {workers}"] = median(row["seconds"] for row in fitted.history_[-7:])
-    seconds["kernels"] = seconds_of_kernels(matrix, corpus, n_topics, passes)
+    seconds["kernels"] = seconds_of_kernels(SYSTEMS[sampler], matrix, corpus, n_topics, passes)
     run.session.figures["epoch"] = seconds
     print_row("", "M tokens/s", "of kernels")
     for name, value in seconds.items():
@@ -39,9 +44,9 @@ def epoch(run, n_topics, chunk_tokens, chunks, passes):
     print(f"two workers: {seconds['local 1'] / seconds['local 2']:.2f} times one")
 
 
-def seconds_of_kernels(matrix, corpus, n_topics: int, passes: int) -> float:
+def seconds_of_kernels(make: type[Corpusmill], matrix, corpus, n_topics: int, passes: int) -> float:
     """Return the median seconds of a pass of the kernels over the corpus's own chunks."""
-    system = Corpusmill(matrix, n_topics, 1)
+    system = make(matrix, n_topics, 1)
     system.chunks = [corpus.read_chunk(c) for c in range(len(corpus.chunks))]
     system.start()
     return median([Clock().time(system.run)[0] for _ in range(passes - 1)][-7:])

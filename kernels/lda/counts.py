@@ -154,14 +154,18 @@ def count_words(
     head, segments = segments_by_word(word_ids, words[0], words[1])
     tokens = np.zeros(len(head) - 1, np.int64)
     _tokens_by_word(word_ptr, head, segments, tokens)
-    # One slack entry, because `_drain` writes one past the end.
-    table = _empty_table(words[1] - words[0], int(np.minimum(tokens, n_topics).sum()) + 1)
-    scratch = RowScratch(np.zeros(n_topics, np.int32), np.zeros((n_topics + 63) // 64, np.uint64))
-    end = _count_words(head, segments, tokens, word_ptr, z, table, scratch)
-    return _first_entries(table, end)
+    # One slack entry, because `drain_row` writes one past the end.
+    table = empty_table(words[1] - words[0], int(np.minimum(tokens, n_topics).sum()) + 1)
+    end = _count_words(head, segments, tokens, word_ptr, z, table, new_row(n_topics))
+    return first_entries(table, end)
 
 
-def _empty_table(n_words: int, bound: int) -> WordCounts:
+def new_row(n_topics: int) -> RowScratch:
+    """Return a dense row of zeros."""
+    return RowScratch(np.zeros(n_topics, np.int32), np.zeros((n_topics + 63) // 64, np.uint64))
+
+
+def empty_table(n_words: int, bound: int) -> WordCounts:
     """Return a table for ``n_words`` rows and at most ``bound`` entries.
 
     NumPy allocates the arrays, because it uses huge pages for large ones. Numba does not, and page faults then take
@@ -170,7 +174,7 @@ def _empty_table(n_words: int, bound: int) -> WordCounts:
     return WordCounts(np.zeros(n_words + 1, np.int64), np.empty(bound, np.uint16), np.empty(bound, np.int32))
 
 
-def _first_entries(table: WordCounts, end: np.int64) -> WordCounts:
+def first_entries(table: WordCounts, end: np.int64) -> WordCounts:
     """Return a table without its unused entries."""
     return table._replace(topics=table.topics[:end], counts=table.counts[:end])
 
@@ -199,7 +203,7 @@ def _count_words(
             else:
                 _add(z, first, stop, row, marks)
         if tokens[v] > INSERTION_LIMIT:
-            end = _drain(row, marks, topics, counts, end)
+            end = drain_row(row, marks, topics, counts, end)
         row_ptr[v + 1] = end
     return np.int64(end)
 
@@ -257,13 +261,18 @@ def _insert(
 ) -> np.uint64:
     """Add the topics ``z[first:stop]`` to the row that begins at ``start``, in ascending order; return its new end."""
     for i in range(first, stop):
-        k = z[i]
-        at = end
-        while at > start and topics[at - ONE] > k:
-            at -= ONE
-        if at > start and topics[at - ONE] == k:
-            counts[at - ONE] += 1
-            continue
+        end = insert_topic(z[i], topics, counts, start, end)
+    return end
+
+
+@kernel(forceinline=True)
+def insert_topic(k: np.uint16, topics: np.ndarray, counts: np.ndarray, start: np.uint64, end: np.uint64) -> np.uint64:
+    """Add one topic to the row that begins at ``start`` and ends at ``end``; return its new end."""
+    at = end
+    while at > start and topics[at - ONE] > k:
+        at -= ONE
+    is_new = at == start or topics[at - ONE] != k
+    if is_new:
         # Move larger topics one entry up.
         free = end
         while free > at:
@@ -272,8 +281,9 @@ def _insert(
             free -= ONE
         topics[at] = k
         counts[at] = 1
-        end += ONE
-    return end
+    else:
+        counts[at - ONE] += 1
+    return end + np.uint64(is_new)
 
 
 @kernel(forceinline=True)
@@ -283,13 +293,18 @@ def _add(z: np.ndarray, first: np.uint64, stop: np.uint64, row: np.ndarray, mark
     Their bits in ``marks`` are set, which later lists them in order.
     """
     for i in range(first, stop):
-        k = np.uint64(z[i])
-        row[k] += np.int32(1)
-        marks[k >> SIX] |= ONE << (k & np.uint64(63))
+        add_topic(np.uint64(z[i]), np.int32(1), row, marks)
 
 
 @kernel(forceinline=True)
-def _drain(row: np.ndarray, marks: np.ndarray, topics: np.ndarray, counts: np.ndarray, end: np.uint64) -> np.uint64:
+def add_topic(k: np.uint64, count: np.int32, row: np.ndarray, marks: np.ndarray) -> None:
+    """Add ``count`` tokens of topic k to a dense row, and mark the topic."""
+    row[k] += count
+    marks[k >> SIX] |= ONE << (k & np.uint64(63))
+
+
+@kernel(forceinline=True)
+def drain_row(row: np.ndarray, marks: np.ndarray, topics: np.ndarray, counts: np.ndarray, end: np.uint64) -> np.uint64:
     """Append the marked entries of a dense row by ascending topic, and clear row and marks; return the new end."""
     n = np.uint64(len(marks))
     width = np.uint64(64)
@@ -322,8 +337,8 @@ def _drain(row: np.ndarray, marks: np.ndarray, topics: np.ndarray, counts: np.nd
 
 def merge_counts(left: WordCounts, right: WordCounts) -> WordCounts:
     """Add two tables of the same words. In each row, topics must ascend in both tables, and they do in the sum."""
-    table = _empty_table(len(left.row_ptr) - 1, len(left.topics) + len(right.topics))
-    return _first_entries(table, _merge_counts(left, right, table))
+    table = empty_table(len(left.row_ptr) - 1, len(left.topics) + len(right.topics))
+    return first_entries(table, _merge_counts(left, right, table))
 
 
 def merge_many(tables: Sequence[WordCounts]) -> WordCounts:
@@ -336,15 +351,15 @@ def merge_many(tables: Sequence[WordCounts]) -> WordCounts:
     if len(tables) == 2:
         return merge_counts(*tables)
     bound = sum(len(table.topics) for table in tables)
-    # One slack entry, because `_drain` writes one past the end.
-    merged = _empty_table(len(tables[0].row_ptr) - 1, bound + 1)
+    # One slack entry, because `drain_row` writes one past the end.
+    merged = empty_table(len(tables[0].row_ptr) - 1, bound + 1)
     n_topics = 1 + max(int(table.topics.max(initial=0)) for table in tables)
     # The kernel reads raw memory, so each array must have its type. No array is copied that has it.
     row_ptrs = [np.ascontiguousarray(table.row_ptr, np.int64) for table in tables]
     topics = [np.ascontiguousarray(table.topics, np.uint16) for table in tables]
     counts = [np.ascontiguousarray(table.counts, np.int32) for table in tables]
     sources = WordCounts(addresses(row_ptrs), addresses(topics), addresses(counts))
-    return _first_entries(merged, _merge_many(sources, merged, n_topics))
+    return first_entries(merged, _merge_many(sources, merged, n_topics))
 
 
 @kernel
@@ -380,7 +395,7 @@ def _merge_many(sources: WordCounts, table: WordCounts, n_topics: int) -> np.int
                     row[k] += count
                     marks[k >> SIX] |= ONE << (k & np.uint64(63))
         if filled > 1:
-            end = _drain(row, marks, topics, counts, end)
+            end = drain_row(row, marks, topics, counts, end)
         row_ptr[v + 1] = end
     return np.int64(end)
 

@@ -22,7 +22,8 @@ is expanded once per chunk. With a large vocabulary, expanding rows takes longer
 
 Layout: topic and proposal of one token are packed into one uint32, stored in document order. The passes in word order
 reach it through ``word_to_doc_order``, one cache line per token, which they prefetch. To propose from counts, a
-position is drawn in an *urn*: an array that holds the topic of every token of the word or of the document.
+position is drawn in an *urn*: an array that holds the topic of every token of the word or of the document. The topics
+of a word's urn ascend.
 
 Reference implementation: tests/helpers/naive.py, `lda_warp_sweep`.
 """
@@ -257,13 +258,14 @@ def _propose_from_urn(
     others = np.float64(total - 1)
     mass = others + n_topics * beta
     inverse = 1.0 / beta
+    last_topic = np.int64(n_topics) - np.int64(1)
     for i in range(tokens[0], tokens[1]):
         prefetch(packed, word_to_doc_order[min(i + AHEAD, last)])
         old = z[i]
         x = random.uniform64(key, DRAWS * i) * mass
         position = np.int64(x) + n_topics
         # Rounding can give n_topics.
-        topic = min(np.int64((x - others) * inverse), n_topics - 1)
+        topic = min(np.int64((x - others) * inverse), last_topic)
         # Masks, because LLVM makes a branch of a choice between two results that take time to compute.
         counted = -np.int64(x < others)
         index = np.uint64((position & counted) | (topic & ~counted))
@@ -312,6 +314,7 @@ def _propose_from_index(
     others = np.float64(total - 1)
     mass = others + n_topics * beta
     inverse = 1.0 / beta
+    last_topic = np.int64(n_topics) - np.int64(1)
     for i in range(tokens[0], tokens[1]):
         prefetch(packed, word_to_doc_order[min(i + AHEAD, last)])
         old = z[i]
@@ -328,7 +331,7 @@ def _propose_from_index(
             new = np.uint32(topics[e])
         else:
             # Rounding can give n_topics.
-            new = np.uint32(min(np.int64((x - others) * inverse), n_topics - 1))
+            new = np.uint32(min(np.int64((x - others) * inverse), last_topic))
         packed[word_to_doc_order[i]] = np.uint32(old) << TOPIC | new
 
 

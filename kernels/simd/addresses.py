@@ -8,6 +8,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from .lowering import BaseContext, Lowering, Signature, TypingContext, Values
+from .prefetch import prefetch_pointer
 
 
 def addresses(arrays: Sequence[np.ndarray]) -> np.ndarray:
@@ -30,3 +31,19 @@ def read_at(typingctx: TypingContext, address: types.Integer, index: types.Integ
         return builder.load(builder.gep(pointer, [position]))
 
     return like.dtype(address, index, like), codegen
+
+
+@intrinsic
+def prefetch_at(typingctx: TypingContext, address: types.Integer, index: types.Integer, like: types.Array) -> Lowering:
+    """Begin to load the cache line of the element that `read_at` returns. A prefetch changes no result."""
+    if not isinstance(like, types.Array):
+        return None
+
+    def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Values) -> ir.Value:
+        element = context.get_value_type(like.dtype)
+        pointer = builder.inttoptr(values[0], ir.PointerType(element))
+        position = context.cast(builder, values[1], signature.args[1], types.uintp)
+        prefetch_pointer(builder, builder.gep(pointer, [position]))
+        return context.get_dummy_value()
+
+    return types.void(address, index, like), codegen

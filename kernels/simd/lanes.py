@@ -316,22 +316,6 @@ def count_at_most(typingctx: TypingContext, lanes: Lanes, x: types.Float) -> Low
 
 
 @intrinsic
-def nonzero_bits(typingctx: TypingContext, array: types.Array, index: types.Integer) -> Lowering:
-    """Return a uint64 whose bit b says whether ``array[index + b]`` is not zero, for 64 numbers."""
-    if not isinstance(array, types.Array):
-        return None
-
-    def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Values) -> ir.Value:
-        vector = ir.VectorType(context.get_value_type(array.dtype), 64)
-        pointer = _vector_pointer(context, builder, signature, arguments, vector)
-        numbers = builder.load(pointer, align=array.dtype.bitwidth // 8)
-        zeros = ir.Constant(vector, [0] * 64)
-        return builder.bitcast(builder.icmp_unsigned("!=", numbers, zeros), ir.IntType(64))
-
-    return types.uint64(array, index), codegen
-
-
-@intrinsic
 def pick(typingctx: TypingContext, lanes: Lanes, lane: types.Integer) -> Lowering:
     """Return the number in one lane, 0 to 7."""
 

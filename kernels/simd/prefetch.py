@@ -13,6 +13,12 @@ KEEP = I32(3)
 DATA = I32(1)
 
 
+def prefetch_pointer(builder: ir.IRBuilder, pointer: ir.Value) -> None:
+    """Emit the instruction that loads the cache line of a pointer."""
+    address = builder.bitcast(pointer, cgutils.voidptr_t)
+    call(builder, "llvm.prefetch.p0", ir.VoidType(), [address, READ, KEEP, DATA])
+
+
 @intrinsic
 def prefetch(typingctx: TypingContext, array: types.Array, index: types.Integer) -> Lowering:
     """Begin to load the cache line of ``array[index]`` (C-contiguous, flat index).
@@ -24,9 +30,7 @@ def prefetch(typingctx: TypingContext, array: types.Array, index: types.Integer)
 
     def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Values) -> ir.Value:
         position = context.cast(builder, arguments[1], signature.args[1], types.intp)
-        pointer = element_pointer(context, builder, signature.args[0], arguments[0], position)
-        address = builder.bitcast(pointer, cgutils.voidptr_t)
-        call(builder, "llvm.prefetch.p0", ir.VoidType(), [address, READ, KEEP, DATA])
+        prefetch_pointer(builder, element_pointer(context, builder, array, arguments[0], position))
         return context.get_dummy_value()
 
     return types.void(array, index), codegen

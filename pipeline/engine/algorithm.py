@@ -346,6 +346,14 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
         """Add exact deltas as `merge_many` does. All may be overwritten; by default, none is. See `merge_into`."""
         return self.merge_many(deltas)
 
+    @property
+    def wait_bytes(self) -> int:
+        """Bytes of exact deltas that may wait for `merge_many` even if none of them is large; by default 0.
+
+        `memory` has to include them: as many bytes wait, and as many are the result of merging them.
+        """
+        return 0
+
     def pack(self, arrays: Arrays) -> Arrays:
         """Return a delta or a block in a smaller form, for the network and for the store; by default unchanged.
 

@@ -68,7 +68,8 @@ class SweepPhase:
         algorithm = self.job.algorithm
         if algorithm.is_exact(self.step):
             merge_many = algorithm.merge_many_into if may_overwrite else algorithm.merge_many
-            return PartialSums(len(self.shards), algorithm.merge, merge_many, algorithm.waits_to_merge)
+            waits = algorithm.waits_to_merge
+            return PartialSums(len(self.shards), algorithm.merge, merge_many, waits, algorithm.wait_bytes)
         return PartialSums(len(self.shards), algorithm.merge_into if may_overwrite else algorithm.merge)
 
 

@@ -20,8 +20,9 @@ class PartialSums:
     children of a node are here.
 
     If merging is exact, the caller passes ``merge_many``, and any two sums are merged as soon as they are here. With
-    ``waits``, sums wait until the others together are as large as the largest one, and are merged all at once. So the
-    largest sum, which grows with each merge, is read only a few times.
+    ``waits``, sums wait until the others together are as large as the largest one, and all together have at least
+    ``wait_bytes``. Then they are merged all at once. So the largest sum, which grows with each merge, is read only a
+    few times.
 
     Several threads may add sums at the same time.
     """
@@ -32,11 +33,13 @@ class PartialSums:
         merge: Callable[[Arrays, Arrays], Arrays],
         merge_many: MergeMany | None = None,
         waits: bool = False,
+        wait_bytes: int = 0,
     ):
         self._root = (0, n_shards)
         self._merge = merge
         self._merge_many = merge_many
         self._waits = waits
+        self._wait_bytes = wait_bytes
         self._lock = threading.Lock()
         self._sums: dict[Node, list[Arrays]] = {}
         self._waiting: list[list[Arrays]] = []  # exact sums
@@ -77,7 +80,7 @@ class PartialSums:
         if not self._waits:
             return len(self._waiting) > 1
         sizes = [sum(nbytes(delta) for delta in deltas) for deltas in self._waiting]
-        return len(sizes) > 1 and sum(sizes) >= 2 * max(sizes)
+        return len(sizes) > 1 and sum(sizes) >= max(2 * max(sizes), self._wait_bytes)
 
     def items(self) -> list[tuple[Node, list[Arrays]]]:
         """Return the sums that are left, in the order of their shards."""

@@ -15,7 +15,8 @@ from ....io.stores.chunk import Chunk
 from ....io.stores.corpus import ChunkInfo, Corpus
 from ....io.stores.store import Arrays
 from ....kernels import random
-from ....kernels.lda.counts import WordCounts, count_documents, merge_counts, merge_many, topic_totals
+from ....kernels.lda import esca as esca_on_cpu
+from ....kernels.lda.counts import count_documents, topic_totals
 from ....kernels.lda.esca import log_likelihood
 from ....kernels.lda.model import ModelBlock
 from ...engine.algorithm import Address, Algorithm, MemoryEstimate, Metrics, Model, PreviousModel, SweepResult
@@ -25,6 +26,7 @@ from ...topics import WordGroup
 from . import priors
 from .continuation import PreviousTopics
 from .inference import TrainedTopics, score_by_completion
+from .late_counts import add_up, counted, uncounted
 from .word_topics import kernel_block, top_words
 
 #: Takes the place of the epoch in the address of the draws that split held-out documents. No epoch has this number.
@@ -59,6 +61,8 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
     size_hint: ClassVar[str] = "lower n_components, cut the model with n_blocks"
     #: Whether the sampler has kernels for CUDA.
     has_cuda_kernels: ClassVar[bool] = False
+    #: Whether the topics of a chunk may be counted when its delta is merged with others.
+    counts_late: ClassVar[bool] = True
     #: Arrays of a chunk that sweeps do not need.
     unread: ClassVar[tuple[str, ...]] = ("words",)
 
@@ -166,12 +170,20 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
             z = self._draw_first_topics(model, chunk, address)
         else:
             z = self.draw_topics(model, chunk, state["z"], address)
-        return SweepResult({"z": z}, self._count_words(chunk, z, deltas), self._count_documents(chunk, z, address))
+        return SweepResult({"z": z}, self._counts(chunk, z, deltas), self._count_documents(chunk, z, address))
 
     def _draw_first_topics(self, model: Model, chunk: Chunk, address: Address) -> np.ndarray:
         """Draw from the prior and the constant counts. All samplers begin like this, with ESCA's kernel."""
         esca = kernels("lda.esca", self.device)
         return esca.sweep(chunk, self.kernel_blocks(model, chunk), None, random.key(*address))
+
+    def _counts(self, chunk: Chunk, z: np.ndarray, deltas: list[Arrays] | None) -> list[Arrays]:
+        """Return the same as `_count_words`. On the CPU, the first chunk of a shard is counted later, if possible."""
+        if deltas is None and self.counts_late and kernels("lda.esca", self.device) is esca_on_cpu:
+            return [uncounted(chunk, z, (self.bounds[j], self.bounds[j + 1])) for j in range(self.n_blocks)]
+        if deltas is not None:
+            deltas = [counted(delta, self.n_topics) for delta in deltas]
+        return self._count_words(chunk, z, deltas)
 
     def _count_words(self, chunk: Chunk, z: np.ndarray, deltas: list[Arrays] | None) -> list[Arrays]:
         """Return the counts by word, added to the shard's counts so far, one delta per block."""
@@ -196,11 +208,16 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
 
     def merge(self, left: Arrays, right: Arrays) -> Arrays:
         """Add counts, exactly."""
-        return merge_counts(WordCounts(**left), WordCounts(**right))._asdict()
+        return add_up([left, right], self.n_topics)
 
     def merge_many(self, deltas: Sequence[Arrays]) -> Arrays:
         """Add the counts of many chunks, exactly."""
-        return merge_many([WordCounts(**delta) for delta in deltas])._asdict()
+        return add_up(deltas, self.n_topics)
+
+    @property
+    def wait_bytes(self) -> int:
+        """As many bytes as a block of B can have. `memory` counts three times as many for deltas."""
+        return self.block_bytes
 
     def is_exact(self, step: int) -> bool:
         """Return True: all deltas are counts."""

@@ -34,6 +34,8 @@ class WordOrderGibbs(LdaAlgorithm):
     """
 
     default_max_shards: ClassVar[int] = 1
+    # The next chunk of a shard is drawn from these counts.
+    counts_late: ClassVar[bool] = False
     parallelism_hint: ClassVar[str] = (
         "the sampler gibbs trains a model on one worker, and is faster without a cluster (cluster.kind=synchronous, or "
         "no client in Python)"

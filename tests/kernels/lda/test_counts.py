@@ -4,6 +4,7 @@ from collections import Counter
 
 import numpy as np
 from corpusmill.io.stores.chunk import make_chunk
+from corpusmill.kernels.lda.chunk_counts import ChunkTopics, count_chunks
 from corpusmill.kernels.lda.counts import count_documents, count_words, merge_counts, merge_many, topic_totals
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -80,6 +81,20 @@ def test_many_tables_merged_at_once_are_the_table_of_the_union(case, seed, n_tab
         tables.append(count_words(word_ids, chunk.word_ptr, z, words, n_topics))
     for found, expected in zip(merge_many(tables), whole, strict=True):
         np.testing.assert_array_equal(found, expected)
+
+
+@settings(deadline=None, max_examples=40)
+@given(corpora(), st.integers(1, 5), st.integers(0, 2**32))
+def test_chunks_counted_at_once_have_the_sum_of_their_counts(case, n_chunks, seed):
+    chunk, z, n_words, n_topics = case
+    rng = np.random.default_rng(seed)
+    words = tuple(np.sort(rng.choice(n_words + 1, 2, replace=False)).tolist())
+    topics = [rng.permutation(z) for _ in range(n_chunks)]
+    tables = [count_words(chunk.word_ids, chunk.word_ptr, each, words, n_topics) for each in topics]
+    arrays = (chunk.group_ptr, chunk.word_ids, chunk.word_ptr)
+    found = count_chunks([ChunkTopics(*arrays, each) for each in topics], words, n_topics)
+    for array, expected in zip(found, merge_many(tables), strict=True):
+        np.testing.assert_array_equal(array, expected)
 
 
 def test_a_count_that_one_entry_cannot_hold_is_split():

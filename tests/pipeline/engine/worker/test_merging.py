@@ -102,6 +102,22 @@ def test_exact_sums_wait_until_they_are_as_large_as_the_largest():
     np.testing.assert_array_equal(delta["sum"], np.full(8, 10))
 
 
+def test_small_exact_sums_wait_until_they_have_enough_bytes():
+    merges = []
+
+    def add_many(deltas):
+        merges.append(len(deltas))
+        return add_all(deltas)
+
+    sums = PartialSums(16, add, add_many, waits=True, wait_bytes=40)
+    for shard in range(6):
+        sums.add((shard, shard + 1), [{"sum": np.ones(1, np.int64)}])
+    assert merges == [5]
+    (delta,) = sums.total()
+    assert merges == [5, 2]
+    np.testing.assert_array_equal(delta["sum"], [6])
+
+
 @pytest.mark.parametrize("merge_many", [None, add_all])
 def test_threads_lose_no_delta(merge_many):
     sums = PartialSums(256, add, merge_many)

@@ -1,0 +1,43 @@
+"""Deltas of LDA on the CPU: counts by word, or the topics of a chunk that are to be counted later.
+
+A chunk's topics are counted when the deltas of several chunks are merged. Then most words have topics in many of the
+chunks, and one table is written instead of one per chunk. Until then, the delta refers to the chunk's arrays.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ....io.stores.chunk import Chunk
+from ....io.stores.store import Arrays
+from ....kernels.lda.chunk_counts import ChunkTopics, count_chunks
+from ....kernels.lda.counts import WordCounts, merge_many
+
+#: The array of a delta that is not counted yet: its first word, and the one after its last word.
+_WORDS = "words"
+
+
+def uncounted(chunk: Chunk, z: np.ndarray, words: tuple[int, int]) -> Arrays:
+    """Return a delta for the topics ``z`` (T,) uint16 of a chunk. Only tokens of some words will be counted."""
+    topics = ChunkTopics(chunk.group_ptr, chunk.word_ids, chunk.word_ptr, z)
+    return topics._asdict() | {_WORDS: np.array(words)}
+
+
+def counted(delta: Arrays, n_topics: int) -> Arrays:
+    """Return the counts of a delta."""
+    return delta if _WORDS not in delta else _count([delta], n_topics)._asdict()
+
+
+def add_up(deltas: Sequence[Arrays], n_topics: int) -> Arrays:
+    """Return the sum of the counts of some deltas of the same words."""
+    tables = [WordCounts(**delta) for delta in deltas if _WORDS not in delta]
+    waiting = [delta for delta in deltas if _WORDS in delta]
+    if waiting:
+        tables.append(_count(waiting, n_topics))
+    return merge_many(tables)._asdict()
+
+
+def _count(deltas: Sequence[Arrays], n_topics: int) -> WordCounts:
+    first, stop = deltas[0][_WORDS].tolist()
+    chunks = [ChunkTopics(**{name: delta[name] for name in ChunkTopics._fields}) for delta in deltas]
+    return count_chunks(chunks, (first, stop), n_topics)

@@ -4,8 +4,8 @@ Words have most of their topics in several chunks. So the tables of single chunk
 their sum, and to write and to merge them takes longer than to count the tokens.
 
 Layout: a word's tokens are counted chunk by chunk and group by group in one dense row, which is then appended to the
-table. The topics of a word with few tokens are inserted into the table. Words ascend in each group, so one cursor for each group follows the words. The arrays of any number of chunks
-are read by their addresses.
+table. The topics of a word with few tokens are inserted into the table. Words ascend in each group, so one cursor for
+each group follows the words. The arrays of any number of chunks are read by their addresses.
 
 Reference implementation: tests/helpers/naive.py, `lda_counts`.
 """

@@ -44,7 +44,8 @@ class LDA(TextEstimator, TopicModel):
         Number of topics K, 1 to 32,768. The default of scikit-learn is 10, that of gensim 100.
     doc_topic_prior : float, sequence of float or None, default=None
         Dirichlet prior alpha of the topics of a document: one number for all topics, or one per topic. None means
-        50 / K. The default of scikit-learn and gensim is 1 / K.
+        50 / K. The default of scikit-learn and gensim is 1 / K. 0.1 suits most corpora better, and above all short
+        documents.
     topic_word_prior : float or None, default=None
         Dirichlet prior beta of the words of a topic. None means 0.01. The default of scikit-learn and gensim is 1 / K.
     max_iter : int, default=200

@@ -267,7 +267,10 @@ def _insert(
 
 @kernel(forceinline=True)
 def insert_topic(k: np.uint16, topics: np.ndarray, counts: np.ndarray, start: np.uint64, end: np.uint64) -> np.uint64:
-    """Add one topic to the row that begins at ``start`` and ends at ``end``; return its new end."""
+    """Add one topic to the row of a table that begins at ``start`` and ends at ``end``; return its new end.
+
+    ``topics`` (nnz,) uint16 and ``counts`` (nnz,) int32 are those of `WordCounts`.
+    """
     at = end
     while at > start and topics[at - ONE] > k:
         at -= ONE
@@ -298,14 +301,18 @@ def _add(z: np.ndarray, first: np.uint64, stop: np.uint64, row: np.ndarray, mark
 
 @kernel(forceinline=True)
 def add_topic(k: np.uint64, count: np.int32, row: np.ndarray, marks: np.ndarray) -> None:
-    """Add ``count`` tokens of topic k to a dense row, and mark the topic."""
+    """Add ``count`` tokens of topic k to a dense ``row`` (K,) int32, and to ``marks`` (K / 64,) uint64."""
     row[k] += count
     marks[k >> SIX] |= ONE << (k & np.uint64(63))
 
 
 @kernel(forceinline=True)
 def drain_row(row: np.ndarray, marks: np.ndarray, topics: np.ndarray, counts: np.ndarray, end: np.uint64) -> np.uint64:
-    """Append the marked entries of a dense row by ascending topic, and clear row and marks; return the new end."""
+    """Append the marked entries of a dense row by ascending topic, and clear row and marks; return the new end.
+
+    ``row`` (K,) int32 and ``marks`` (K / 64,) uint64 are a `RowScratch`; ``topics`` uint16 and ``counts`` int32 are
+    those of `WordCounts`, with one slack entry.
+    """
     n = np.uint64(len(marks))
     width = np.uint64(64)
     start = end

@@ -46,8 +46,9 @@ from .small_batches import SmallBatch, empty_small_batch, empty_workspace, repel
 from .strips import WIDTH, repulsions
 from .updates import move_rows, prefetch_row
 
-#: Pairs of a run.
-RUN = 4
+#: Pairs of a run. With longer runs, a pair has fewer products with negatives: runs of four take three quarters of the
+#: time, but the vectors answer fewer analogies (docs/explanation/strata.md).
+RUN = 2
 #: Negatives that the runs of a batch share.
 SHARED = 16
 #: Most pairs of one centre in a batch, and in a run of a heavy centre.

@@ -26,6 +26,12 @@ from .text import negative_table
 
 #: Largest number of rows in a block: the row in a block is stored in 16 bits.
 BLOCK_ROWS = 1 << 16
+#: Entries of a table of negatives for each row of a block, and its smallest and largest size. Tables are kept for a
+#: whole step. With fewer entries, most rare words of a large vocabulary would be in no table: during the step, their
+#: vectors would be attracted and never repelled.
+ENTRIES_PER_ROW = 16
+MIN_TABLE = 1 << 15
+MAX_TABLE = 1 << 20
 #: Masses are multiplied by a random number between these two before words are sorted.
 NOISE = (0.7, 1.3)
 
@@ -92,6 +98,14 @@ def arrange(blocks: np.ndarray, n_blocks: int) -> Dealing:
     rows = np.arange(len(blocks)) - np.repeat(bounds[:-1], np.diff(bounds))
     places[order] = blocks[order].astype(np.uint32) << 16 | rows.astype(np.uint32)
     return Dealing(order, bounds, places)
+
+
+def table_size(n_rows: int) -> int:
+    """Return the size of the tables of negatives, a power of two, if the largest block has ``n_rows`` rows."""
+    size = MIN_TABLE
+    while size < min(ENTRIES_PER_ROW * n_rows, MAX_TABLE):
+        size *= 2
+    return size
 
 
 def block_negatives(

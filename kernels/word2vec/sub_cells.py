@@ -35,6 +35,11 @@ GROUP_ROWS = 64
 #: Draws of the turns, at indices that no draw of negatives has.
 TURN_IN = -1
 TURN_OUT = -2
+#: Draw of the first entry of a table that is used, at an index that no other draw has.
+FIRST_ENTRY = -3
+#: Most entries of a table that a cell uses. They are uploaded for each cell.
+#: Cells use different entries of a larger table.
+MOST_ENTRIES = 1 << 15
 #: Stands for the weight of a group without negatives.
 NO_WEIGHT = 1e-9
 
@@ -108,16 +113,19 @@ def _sub_cell(pair: np.uint32, turns: tuple[int, int], n_groups: int) -> np.int6
 def group_negatives(table: np.ndarray, bounds: np.ndarray, options: CellOptions, n_groups: int) -> GroupNegatives:
     """Divide the negatives of a cell: ``table`` (size,) uint16 in ascending order. ``bounds`` are of `split_cell`."""
     turn = turns_of(options.key, n_groups)[1]
-    size = max(SHARED, len(table) // n_groups)
+    spacing = max(1, len(table) // MOST_ENTRIES)
+    first = np.int64(draw(options.key, FIRST_ENTRY) & np.uint64(spacing - 1))
+    entries = table[first::spacing]
+    size = max(SHARED, len(entries) // n_groups)
     tables = np.empty((n_groups, size), np.uint16)
     weights = np.empty(n_groups)
     heaviest = np.empty(n_groups)
-    own = np.empty(len(table), np.uint16)
+    own = np.empty(len(entries), np.uint16)
     for c in range(n_groups):
         n_contexts = 0
         for a in range(n_groups):
             n_contexts += bounds[a * n_groups + c + 1] - bounds[a * n_groups + c]
-        n_own, longest = _select_group(table, c, turn, n_groups, own)
+        n_own, longest = _select_group(entries, c, turn, n_groups, own)
         if n_own == 0:
             # None of the group's words is ever drawn. A row of the group stands for them, almost without weight.
             tables[c] = c
@@ -126,7 +134,7 @@ def group_negatives(table: np.ndarray, bounds: np.ndarray, options: CellOptions,
             continue
         for e in range(size):
             tables[c, e] = own[(2 * e + 1) * n_own // (2 * size)]
-        weights[c] = options.weight * (n_own / len(table)) * (bounds[-1] / max(1, n_contexts))
+        weights[c] = options.weight * (n_own / len(entries)) * (bounds[-1] / max(1, n_contexts))
         heaviest[c] = longest / n_own
     return GroupNegatives(tables, weights, heaviest)
 

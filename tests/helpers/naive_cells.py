@@ -68,8 +68,8 @@ def limits_of(alpha, per_pair, heaviest):
     """The most pairs of a run, of one centre, of a batch, and of a run of a heavy centre."""
     same_context = max(1, 0.25 / (alpha * math.sqrt(heaviest)))
     centre = int(max(1, min(8, 2 / per_pair)))
-    run = int(min(4, centre, same_context))
-    batch = int(max(run, min(64, 1 / (per_pair * heaviest))))
+    run = int(min(2, centre, same_context))
+    batch = int(max(run, min(32, 1 / (per_pair * heaviest))))
     return run, centre, batch, int(max(1, min(centre, same_context, 0.5 / (per_pair * heaviest))))
 
 

@@ -21,7 +21,7 @@ from ....io.stores.store import Arrays
 from ....kernels import random
 from ....kernels.word2vec import skip_gram as kernels
 from ....kernels.word2vec.cells import CellOptions
-from ....kernels.word2vec.dealing import Dealing, arrange, block_negatives, deal
+from ....kernels.word2vec.dealing import Dealing, arrange, block_negatives, deal, table_size
 from ....kernels.word2vec.pairs import join_cells, split_pairs
 from ....kernels.word2vec.sub_cells import device_bytes
 from ...engine.algorithm import Address, MemoryEstimate, Metrics, Model, PreviousModel, SweepResult
@@ -29,12 +29,11 @@ from ...engine.device import kernels as kernels_on
 from ...engine.grid import Cell, GridAlgorithm
 from .algorithm import MATRICES, SkipGram, keep_probability, total_frequencies
 
-#: Parts of the keys of draws that belong to no chunk: how words are dealt, tables of negatives, and negatives.
+#: Parts of the keys of draws that belong to no chunk: how words are dealt, tables of negatives, and negatives. The
+#: tables are drawn again in each step.
 DEALING = -3
 TABLES = -4
 NEGATIVES = -6
-#: Size of a block's table of negatives. The tables are drawn again in each step.
-TABLE_SIZE = 1 << 15
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +60,7 @@ class StrataSkipGram(SkipGram, GridAlgorithm[Corpus, Chunk]):
         """Bytes of a sweep: its chunk, the words' blocks and frequencies, and the pairs of the chunk."""
         return MemoryEstimate(
             data=4 * chunk.tokens + 8 * (chunk.documents + 1),
-            model=12 * self.n_rows + 2 * TABLE_SIZE * self.n_blocks,
+            model=12 * self.n_rows + 2 * self._table_size * self.n_blocks,
             delta=self._pair_bytes(chunk.tokens),
             scratch=22 * chunk.tokens + 12 * self.n_rows,
             device=self.cell_memory(data).device,
@@ -116,6 +115,10 @@ class StrataSkipGram(SkipGram, GridAlgorithm[Corpus, Chunk]):
         mass = mass_of(frequency[: self.n_rows], self.min_count, self.sample)
         return arrange(deal_words(mass, self.n_blocks, self.seed), self.n_blocks)
 
+    @property
+    def _table_size(self) -> int:
+        return table_size(int(max(np.diff(self.bounds))))
+
     def _negatives(self, shared: Arrays, trained: int) -> Arrays:
         """Draw the tables of negatives of the next step, before which ``trained`` tokens were trained."""
         frequency = shared["frequency"]
@@ -123,7 +126,7 @@ class StrataSkipGram(SkipGram, GridAlgorithm[Corpus, Chunk]):
         frequent = frequency * (frequency >= self.min_count)
         dealing = arrange((shared["places"] >> 16).astype(np.uint16), self.n_blocks)
         key = random.key(self.seed, TABLES, trained)
-        return block_negatives(dealing, frequent, keep, self.ns_exponent, TABLE_SIZE, key)._asdict()
+        return block_negatives(dealing, frequent, keep, self.ns_exponent, self._table_size, key)._asdict()
 
     # --- a sweep ---
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from corpusmill.kernels import random
-from corpusmill.kernels.word2vec.dealing import arrange, block_negatives, deal
+from corpusmill.kernels.word2vec.dealing import arrange, block_negatives, deal, table_size
 from corpusmill.kernels.word2vec.text import keep_probability
 
 FREQUENCY = (1e6 / np.arange(1, 5001)).astype(np.int64)
@@ -65,3 +65,17 @@ def test_blocks_without_words_have_harmless_negatives():
     assert not found.tables[1].any()
     assert found.weights[1] == 1
     assert found.heaviest[0] == pytest.approx(3**0.75 / (3**0.75 + 2**0.75 + 1))
+
+
+def test_nearly_all_words_of_a_large_vocabulary_are_negatives_in_each_step():
+    frequency = np.maximum(5, 1_000_000 // np.arange(1, 68_001))
+    dealing = arrange(deal(frequency.astype(float), 8, random.key(1)), 8)
+    rows = np.diff(dealing.bounds)
+    size = table_size(rows.max())
+    found = block_negatives(dealing, frequency, np.ones(68_000, np.float32), 0.75, size, random.key(2))
+    for block in range(8):
+        assert len(np.unique(found.tables[block])) > 0.97 * rows[block]
+
+
+def test_tables_of_negatives_have_a_smallest_and_a_largest_size():
+    assert [table_size(rows) for rows in (0, 2048, 2049, 8483, 65_536)] == [1 << 15, 1 << 15, 1 << 16, 1 << 18, 1 << 20]

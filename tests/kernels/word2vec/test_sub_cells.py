@@ -7,6 +7,7 @@ from corpusmill.kernels.word2vec.cells import CellOptions
 from corpusmill.kernels.word2vec.sub_cells import (
     GROUP_ROWS,
     GROUPS,
+    MOST_ENTRIES,
     group_negatives,
     number_of_groups,
     options_of_sub_cell,
@@ -60,6 +61,16 @@ def test_a_word_is_drawn_as_often_as_in_the_whole_cell(cell):
         assert negatives.heaviest[c] == pytest.approx(own.max(), abs=2e-3)
         expected += own * negatives.weights[c] * counts[c]
     np.testing.assert_allclose(expected, whole * OPTIONS.weight * len(cell[0]), atol=2)
+
+
+def test_cells_use_different_parts_of_a_large_table(cell):
+    table = np.arange(2 * MOST_ENTRIES).astype(np.uint16)
+    used = np.zeros(len(table), bool)
+    for key in range(16):
+        negatives = group_negatives(table, cell[2], OPTIONS._replace(key=random.key(key)), G)
+        assert negatives.tables.size == MOST_ENTRIES
+        used[negatives.tables] = True
+    assert used.mean() > 0.95
 
 
 def test_a_group_without_negatives_has_a_row_of_its_own_almost_without_weight(cell):

@@ -54,6 +54,8 @@ OnCells = Callable[[str, int, float], None]
 #: Receives messages of workers: the time, and the content.
 Receiver = Callable[[Any], None]
 
+#: Seconds between two messages of a client. Dask's 10 ms would be a part of every short epoch.
+SEND_SECONDS = 0.001
 #: Seconds that all workers may be paused before their tasks are cancelled.
 STALLED_SECONDS = 60.0
 #: Seconds without a connection to the scheduler after which waits end. Dask itself gives up after 30 s.
@@ -227,6 +229,8 @@ class OnDask(Executor):
         self.client = client
         assert client.scheduler is not None, "the client is closed"
         self._address = client.scheduler.address
+        assert client.scheduler_comm is not None, "the client is closed"
+        client.scheduler_comm.interval = SEND_SECONDS
         self._stalled = False
         #: Receives the messages of a topic, by topic.
         self._receivers: dict[str, Receiver] = {}

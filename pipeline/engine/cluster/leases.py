@@ -12,9 +12,13 @@ from dataclasses import dataclass, field
 from itertools import accumulate, islice
 from typing import Protocol
 
-#: A worker takes the remaining shards divided by this number at a time. It takes many shards at first, so that requests
-#: are few, and single shards at the end, so that others can take over the rest.
+#: A worker takes the remaining shards of its own divided by this number at a time. It takes many shards at first, so that
+#: requests are few, and single shards at the end, so that others can take over the rest.
 PARTS = 8
+#: The same for a worker that was not slow in the last step.
+PARTS_IF_FAST = 2
+#: No worker takes more than its share of all remaining shards divided by this number, so that all end at the same time.
+SHARES = 2
 #: A worker is slow if a shard takes it this many times as long as the fastest worker.
 SLOW = 1.5
 #: The speeds of all workers are measured again after the number of workers divided by this many requests.
@@ -60,6 +64,8 @@ class _Pace:
     since: float
     threads: int
     taken: int = 0  # shards
+    #: The seconds when the worker last took shards. It had swept all of its earlier ones then.
+    measured: float = float("inf")
 
     def seconds(self, now: float) -> float:
         """Return the seconds that a thread of the worker needs for a shard; infinity before its first shard."""
@@ -102,6 +108,8 @@ class Pool:
     begun: set[str] = field(default_factory=set)  # addresses of the workers that train a grid
     paces: dict[str, _Pace] = field(default_factory=dict)
     speeds: "_Speeds | None" = None
+    #: Workers that were not slow in the last step.
+    fast: set[str] = field(default_factory=set)
 
     @classmethod
     def of(cls, name: str, run: str, client: str, shards: range, homes: Mapping[str, Sequence[int]]) -> "Pool":
@@ -121,17 +129,29 @@ class Pool:
         """
         now = time.monotonic() if now is None else now
         pace = self.paces.setdefault(address, _Pace(now, threads))
+        pace.measured = pace.seconds(now)
         if self._is_too_slow(pace, now):
             return []
-        home = self.homes.get(address)
+        home = self.homes.get(address, ())
+        parts = PARTS_IF_FAST if address in self.fast else PARTS
+        share = self.left
+        if len(self.homes) > 1:
+            share = -(-share // (SHARES * len(self.homes)))
+        count = max(threads, min(share, max(least, len(home) // parts)))
         if home:
-            count = max(threads, least, len(home) // PARTS)
             shards = [home.popleft() for _ in range(min(count, len(home)))]
         else:
-            shards = self._steal(max(threads, least), now)
+            shards = self._steal(count, now)
         pace.taken += len(shards)
         self.taken.update(shards)
         return shards
+
+    def fast_workers(self) -> set[str]:
+        """Return the workers that were not slow in this step; those of the last step if nothing was measured."""
+        fastest = min((pace.measured for pace in self.paces.values()), default=float("inf"))
+        if fastest == float("inf"):
+            return self.fast
+        return {address for address, pace in self.paces.items() if pace.measured <= SLOW * fastest}
 
     def upcoming(self, address: str, count: int) -> list[int]:
         """Return up to ``count`` shards that a worker will probably take next. Others may take them before."""

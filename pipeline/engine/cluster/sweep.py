@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import pickle
 import queue
 import time
 import uuid
@@ -18,9 +19,9 @@ from .plugins import SWEEP_PREFIX, close_pool, n_left, open_divided_pool, sweep_
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-#: Bytes of deltas that a task merges at least, if there are fewer workers than that needs. A task fetches from every
-#: worker, so that many small tasks would cost more than they save.
-UPDATE_BYTES = 16 << 20
+#: Bytes that an update fetches from each worker at least, unless a single task updates all blocks. Each update fetches
+#: from every worker, and a request takes as long as the transfer of about a megabyte.
+FETCHED_BYTES = 1 << 20
 #: Seconds to wait for a first worker.
 WAIT_SECONDS = 120
 #: Seconds between two looks whether workers joined.
@@ -66,8 +67,8 @@ def submit_updates(
 ) -> "tuple[list[list[int]], list[Future]]":
     """Submit the updates of some blocks; return groups of these blocks, and the future of each group."""
     holders = sorted({contribution.address for contribution in contributions})
-    n_bytes = sum(contribution.nbytes for contribution in contributions)
-    n_groups = min(len(blocks), len(holders), 1 + n_bytes // UPDATE_BYTES)
+    mean_bytes = sum(contribution.nbytes for contribution in contributions) // len(contributions)
+    n_groups = min(len(blocks), len(holders), 1 + mean_bytes // FETCHED_BYTES)
     bounds = [len(blocks) * group // n_groups for group in range(n_groups + 1)]
     groups = [blocks[first:stop] for first, stop in zip(bounds[:-1], bounds[1:], strict=True)]
     sources = [contribution.source for contribution in contributions]
@@ -104,6 +105,7 @@ class ClusterSweep:
         self._used: set[str] = set()  # addresses of the workers that have or had a task
         self._futures: list[Future] = []  # Dask cancels a task whose future is gone
         self._look_at = time.monotonic() + LOOK_SECONDS
+        self._sent: dict[str, Contribution] = {}  # by key; what workers have sent at the end of their tasks
         self._found: list[Contribution] = []
         self._finished = 0.0  # time at which the last task finished
 
@@ -205,20 +207,31 @@ class ClusterSweep:
                 self._fail(str(future.key), future.exception())
         if not finished:
             return
-        # One call for all results, because a call takes a round trip.
-        for future, contribution in zip(finished, self._client.gather(finished), strict=True):
+        for contribution, future in zip(self._contributions_of(finished), finished, strict=True):
             meant_for = self._running.pop(str(future.key))
             if contribution.address != meant_for:
                 self._used.discard(meant_for)
-            # A copy, because in a cluster of threads this is the worker's own object. It has no deltas.
-            found = copy.copy(contribution)
-            found.handle = future
-            self._found.append(found)
+            contribution.handle = future
+            self._found.append(contribution)
+
+    def _contributions_of(self, finished: "list[Future]") -> list[Contribution]:
+        """Return the contributions of tasks, without deltas. Those that the workers have not sent are fetched."""
+        missing = [future for future in finished if future.key not in self._sent]
+        if missing:
+            # One call for all results, because a call takes a round trip.
+            for contribution in self._client.gather(missing):
+                # A copy, because in a cluster of threads this is the worker's own object. It has no deltas.
+                self._sent[contribution.key] = copy.copy(contribution)
+        return [self._sent[str(future.key)] for future in finished]
 
     def _report(self, message: Any) -> None:
-        if message["pool"] == self._pool:
-            for position, progress in message["swept"]:
-                self._on_swept(position, progress)
+        if message["pool"] != self._pool:
+            return
+        for position, progress in message.get("swept", ()):
+            self._on_swept(position, progress)
+        if "contribution" in message:
+            contribution: Contribution = pickle.loads(message["contribution"])
+            self._sent[contribution.key] = contribution
 
     def _joined(self) -> list[str]:
         """Return the workers that have had no task of this sweep, if shards are left that nobody has taken."""

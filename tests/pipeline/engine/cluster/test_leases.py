@@ -77,6 +77,28 @@ def test_a_worker_takes_an_eighth_of_its_shards_but_one_for_each_thread_at_least
     assert pool.left == 36
 
 
+def test_a_worker_that_was_not_slow_in_the_last_step_takes_half_of_its_shards():
+    last = pool_of(16, 2)
+    last.take("w0", 1, 0.0)
+    last.take("w1", 1, 0.0)
+    assert last.fast_workers() == set()
+    last.take("w0", 1, 1.0)
+    last.take("w1", 1, 3.0)
+    assert last.fast_workers() == {"w0"}
+    pool = pool_of(16, 2)
+    pool.fast = last.fast_workers()
+    assert pool.take("w0", 1, 0.0) == [0, 1, 2, 3]
+    assert pool.take("w1", 1, 0.0) == [8]
+    # Nothing was measured, so that the speeds of the step before remain.
+    assert pool.fast_workers() == {"w0"}
+
+
+def test_leases_at_the_end_are_short_even_if_a_request_is_worth_more_shards():
+    pool = pool_of(16, 2)
+    taken = [len(pool.take("w0", 1, float(now), least=4)) for now in range(6)]
+    assert taken == [4, 3, 1, 2, 2, 1]
+
+
 def test_upcoming_shards_are_not_taken():
     pool = pool_of(8, 2)
     assert pool.upcoming("w1", 3) == [4, 5, 6]

@@ -229,8 +229,9 @@ class OnDask(Executor):
         self.client = client
         assert client.scheduler is not None, "the client is closed"
         self._address = client.scheduler.address
-        assert client.scheduler_comm is not None, "the client is closed"
-        client.scheduler_comm.interval = SEND_SECONDS
+        # There is none while the client connects again.
+        if client.scheduler_comm is not None:
+            client.scheduler_comm.interval = SEND_SECONDS
         self._stalled = False
         #: Receives the messages of a topic, by topic.
         self._receivers: dict[str, Receiver] = {}

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from itertools import accumulate, islice
 from typing import Protocol
 
-#: A worker takes the remaining shards of its own divided by this number at a time. It takes many shards at first, so that
-#: requests are few, and single shards at the end, so that others can take over the rest.
+#: A worker takes its remaining shards divided by this number at a time. It takes many shards at first, so that requests
+#: are few, and single shards at the end, so that others can take over the rest.
 PARTS = 8
 #: The same for a worker that was not slow in the last step.
 PARTS_IF_FAST = 2

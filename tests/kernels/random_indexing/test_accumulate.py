@@ -179,3 +179,15 @@ def test_documents_sum_their_weighted_words():
     chunk = chunk_of(docs)
     expected = [sum((weights[w] * vectors[w] for w in d), np.zeros(12)) for d in docs]
     np.testing.assert_allclose(ri_rows.sum_documents(chunk.doc_ptr, chunk.words, weights, vectors), expected, atol=1e-5)
+
+
+def test_rows_of_floats_are_added_with_the_bits_of_numpys_sums():
+    generator = np.random.default_rng(0)
+    parts = []
+    for n_rows in (7, 0, 12):
+        rows = np.sort(generator.choice(20, n_rows, replace=False)).astype(np.uint32)
+        parts.append((rows, generator.normal(size=(n_rows, 5)).astype(np.float32)))
+    expected = np.zeros((20, 5), np.float32)
+    for rows, sums in parts:
+        expected[rows] += sums
+    np.testing.assert_array_equal(ri_rows.sum_at(20, parts), expected)

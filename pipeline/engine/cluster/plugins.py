@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import pickle
 import threading
 import time
 from collections import deque
@@ -47,9 +46,6 @@ class Lease(NamedTuple):
 LEASE_SECONDS = 0.1
 #: Shards that take fewer seconds are reported together, once in this time.
 REPORT_SECONDS = 1.0
-#: Bytes of a contribution without its deltas that a worker sends to the client itself. A larger one is fetched, because
-#: the scheduler keeps the last thousand messages.
-SENT_BYTES = 1 << 14
 #: Seconds after which a worker that waits for another one, or for memory, looks again whether to go on.
 LOOK_AGAIN_SECONDS = 1.0
 
@@ -293,10 +289,6 @@ class Exchange(WorkerPlugin):
             contribution = sweep_shards(phase, taken, progress.report, key, self.worker.address, helpers)
             # Tasks that update blocks on other workers as well would take longer than the update on this one.
             update_if_complete(phase, contribution)
-            # It arrives together with the end of the task, and the client need not fetch it.
-            small = pickle.dumps(contribution)
-            if len(small) <= SENT_BYTES:
-                self.worker.log_event(swept_topic(phase), {"pool": pool, "contribution": small})
             return contribution
         finally:
             with self._lock:

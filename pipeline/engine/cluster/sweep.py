@@ -2,7 +2,6 @@
 
 import contextlib
 import copy
-import pickle
 import queue
 import time
 import uuid
@@ -105,7 +104,6 @@ class ClusterSweep:
         self._used: set[str] = set()  # addresses of the workers that have or had a task
         self._futures: list[Future] = []  # Dask cancels a task whose future is gone
         self._look_at = time.monotonic() + LOOK_SECONDS
-        self._sent: dict[str, Contribution] = {}  # by key; what workers have sent at the end of their tasks
         self._found: list[Contribution] = []
         self._finished = 0.0  # time at which the last task finished
 
@@ -207,31 +205,20 @@ class ClusterSweep:
                 self._fail(str(future.key), future.exception())
         if not finished:
             return
-        for contribution, future in zip(self._contributions_of(finished), finished, strict=True):
+        # One call for all results, because a call takes a round trip.
+        for future, contribution in zip(finished, self._client.gather(finished), strict=True):
             meant_for = self._running.pop(str(future.key))
             if contribution.address != meant_for:
                 self._used.discard(meant_for)
-            contribution.handle = future
-            self._found.append(contribution)
-
-    def _contributions_of(self, finished: "list[Future]") -> list[Contribution]:
-        """Return the contributions of tasks, without deltas. Those that the workers have not sent are fetched."""
-        missing = [future for future in finished if future.key not in self._sent]
-        if missing:
-            # One call for all results, because a call takes a round trip.
-            for contribution in self._client.gather(missing):
-                # A copy, because in a cluster of threads this is the worker's own object. It has no deltas.
-                self._sent[contribution.key] = copy.copy(contribution)
-        return [self._sent[str(future.key)] for future in finished]
+            # A copy, because in a cluster of threads this is the worker's own object. It has no deltas.
+            found = copy.copy(contribution)
+            found.handle = future
+            self._found.append(found)
 
     def _report(self, message: Any) -> None:
-        if message["pool"] != self._pool:
-            return
-        for position, progress in message.get("swept", ()):
-            self._on_swept(position, progress)
-        if "contribution" in message:
-            contribution: Contribution = pickle.loads(message["contribution"])
-            self._sent[contribution.key] = contribution
+        if message["pool"] == self._pool:
+            for position, progress in message["swept"]:
+                self._on_swept(position, progress)
 
     def _joined(self) -> list[str]:
         """Return the workers that have had no task of this sweep, if shards are left that nobody has taken."""

@@ -9,8 +9,8 @@ from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba import cuda
 
-from .allocator import memory_info
 from .array_map import ArrayMap, Arrays, Value
 from .arrays import DeviceArray, Event
 from .launch import new_event, stream
@@ -104,7 +104,7 @@ class CopyCache:
     def _largest(self) -> float:
         """Return the bytes that copies may take. The device's size is read once, because the call is slow."""
         if not self._limit:
-            self._limit = COPY_SHARE * memory_info().total
+            self._limit = COPY_SHARE * cuda.current_context().get_memory_info().total
         return self._limit
 
 

@@ -31,7 +31,7 @@ from numba.cuda.cudadrv.driver import device_memset
 from numpy.typing import DTypeLike
 
 from ..errors import DeviceError
-from .allocator import allocating_on, memory_info
+from .allocator import set_memory_manager
 from .array_map import Arrays, Value
 from .arrays import DeviceArray, Event, Shape, Stream
 from .caches import COPIES, DERIVED
@@ -50,6 +50,9 @@ BUFFER_BYTES = 4 << 20
 RESIDENT_SHARE = 0.2
 
 Fields = TypeVar("Fields", bound=tuple[Any, ...])
+
+# Before anything makes a context on the device.
+set_memory_manager()
 
 
 # --- allocation ---
@@ -113,7 +116,7 @@ def _allocate_or_explain(shape: tuple[int, ...], dtype: DTypeLike, nbytes: int) 
     try:
         array: DeviceArray = cuda.device_array(shape, dtype, stream=stream())
     except Exception as error:
-        free, total = memory_info()
+        free, total = cuda.current_context().get_memory_info()
         raise DeviceError(f"{nbytes:,} bytes do not fit the device: {free:,} of {total:,} are free") from error
     return array
 
@@ -122,7 +125,7 @@ def _allocate_or_explain(shape: tuple[int, ...], dtype: DTypeLike, nbytes: int) 
 def device_memory() -> int:
     """Return the bytes of the device's whole memory. It is read once, because the call is slow."""
     # The simulator's memory is infinite.
-    return int(min(memory_info().total, 1 << 62))
+    return int(min(cuda.current_context().get_memory_info().total, 1 << 62))
 
 
 class _Workspaces(threading.local):
@@ -215,9 +218,8 @@ def _parts(flat: np.ndarray, array: DeviceArray) -> Iterator[tuple[np.ndarray, D
 @device_errors()
 def upload(host: np.ndarray, cause: str) -> DeviceArray:
     """Return a new device copy of a host array. Kernels may change it. Raises DeviceError."""
+    copy = allocate(host.shape, host.dtype, cause)
     # Nothing else uses the new memory yet, so the upload need not wait for the kernels of this thread.
-    with allocating_on(copy_stream()):
-        copy = allocate(host.shape, host.dtype, cause)
     _copy_from_host(host, copy, cause, copy_stream())
     return copy
 

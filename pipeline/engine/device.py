@@ -95,10 +95,13 @@ def device_memory() -> DeviceMemory:
     """Return the memory of this worker's CUDA device."""
     if not has_cuda():
         return DeviceMemory()
-    from ...kernels.cuda.allocator import memory_info, memory_manager
+    from numba import cuda
+
+    from ...kernels.cuda.allocator import memory_manager, set_memory_manager
     from ...kernels.cuda.caches import COPIES
 
+    set_memory_manager()
     # Cached copies are dropped when memory is short, so their memory counts as free.
-    available = memory_info().free + COPIES.nbytes
+    available = cuda.current_context().get_memory_info().free + COPIES.nbytes
     # The simulator's memory is infinite.
     return DeviceMemory(int(min(available, 1 << 62)), memory_manager())

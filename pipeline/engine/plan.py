@@ -21,9 +21,8 @@ IN_MEMORY_SHARE = 1 / 16
 UNLIMITED = 1 << 62
 #: What gives memory to arrays on a device, by the names of kernels/cuda/allocator.py.
 MEMORY_MANAGERS = {
-    "pool": "the driver's stream-ordered pool",
     "default": "cuMemAlloc",
-    "rmm.allocators.numba": "RMM",
+    "rmm.allocators.numba": "RMM's stream-ordered pool",
 }
 
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 import numpy as np
-from corpusmill.kernels.cuda import allocator, caches, launch, memory, pinned
+from corpusmill.kernels.cuda import caches, launch, memory, pinned
 from corpusmill.kernels.cuda.launch import Launch
 from numba import cuda, typeof
 
@@ -96,7 +96,7 @@ def recorded(call: Callable[[], None], answer: int = 0) -> list[Launch]:
     launches: list[Launch] = []
     host = HostCuda(answer)
     with ExitStack() as stack:
-        for module in (allocator, launch, memory, pinned):
+        for module in (caches, launch, memory, pinned):
             stack.enter_context(mock.patch.object(module, "cuda", host))
         stack.enter_context(mock.patch.object(memory, "COPIES", caches.CopyCache()))
         stack.enter_context(mock.patch.object(memory, "device_memset", lambda array, *_, **__: array.fill(0)))

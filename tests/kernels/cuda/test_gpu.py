@@ -88,15 +88,16 @@ def test_too_little_device_memory_is_an_error_with_the_numbers():
 
 
 def test_dead_arrays_leave_their_memory_to_others():
-    from corpusmill.kernels.cuda import allocator, launch, memory
+    from corpusmill.kernels.cuda import launch, memory
+    from numba import cuda
 
     memory.allocate(1, np.uint8, "context")
-    free = allocator.memory_info().free
+    free = cuda.current_context().get_memory_info().free
     for _ in range(300):
         memory.allocate(64 << 20, np.uint8, "one of many")
     launch.synchronize("test")
     memory._DEAD.free()
-    assert allocator.memory_info().free >= free - (128 << 20)
+    assert cuda.current_context().get_memory_info().free >= free - (128 << 20)
 
 
 def sleep_on_device(seconds):

@@ -166,9 +166,9 @@ def test_the_plan_says_how_the_deltas_of_devices_are_merged(corpus):
         "4 devices, one per worker; their deltas are merged through the memory of the host, by ucx"
     )
     assert describe_devices(algorithm, corpus, devices).endswith("by tcp and ucx")
-    pooled = [replace(device, device_manager="pool") for device in devices]
+    pooled = [replace(device, device_manager="rmm.allocators.numba") for device in devices]
     assert describe_devices(algorithm, corpus, pooled).endswith(
-        "by tcp and ucx; arrays take device memory from the driver's stream-ordered pool"
+        "by tcp and ucx; arrays take device memory from RMM's stream-ordered pool"
     )
     started = RunStarted("runs/news", "lda", 0, 10, 3, 900, {}, devices="2 devices")
     assert notes_on_start(started, "") == ["2 devices"]

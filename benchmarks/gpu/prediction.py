@@ -15,8 +15,7 @@ from typing import NamedTuple
 
 import click
 from corpusmill.kernels.word2vec.cells import SHARED
-from corpusmill.kernels.word2vec.sub_cells import GROUPS
-from corpusmill.pipeline.models.skip_gram.strata import TABLE_SIZE
+from corpusmill.kernels.word2vec.sub_cells import GROUPS, MOST_ENTRIES
 
 from benchmarks.gpu.measure import print_row
 
@@ -312,7 +311,7 @@ def strata_epoch(tokens: float, words: int, D: int, pairs: float, n_blocks: int,
         batches=n_batches / (n_blocks * GROUPS) / BALANCE,
     )
     yield Work("pairs to the device", bus=4 * tokens * pairs)
-    yield Work("negatives to the device", bus=2.0 * TABLE_SIZE * passes * n_blocks**2)
+    yield Work("negatives to the device", bus=2.0 * MOST_ENTRIES * passes * n_blocks**2)
     yield Work("matrices, once in each direction per step", bus=4 * 4.0 * words * D)
 
 

@@ -84,8 +84,12 @@ def find_rows(packed: np.ndarray) -> np.ndarray:
 def unpack_chosen_rows(packed: np.ndarray, starts: np.ndarray, chosen: np.ndarray) -> CountRows:
     """Return all rows, of which those that are not ``chosen`` (n_rows,) bool are empty.
 
-    ``starts`` is what `find_rows` returned, which has checked the bytes.
+    ``starts`` is what `find_rows` returned, which has checked the bytes. Raises ValueError if there are fewer or more
+    rows than ``chosen`` has.
     """
+    # The kernels do not check indices.
+    if len(chosen) != len(starts) - 1:
+        raise ValueError(f"{len(starts) - 1} rows of counts in place of {len(chosen)}")
     row_ptr = np.zeros(len(starts), np.int64)
     rows = _empty_rows(len(chosen), _chosen_lengths(packed, starts, chosen, row_ptr))
     _unpack_chosen(packed, starts, chosen, row_ptr, rows.columns, rows.counts)

@@ -17,8 +17,8 @@ Numbers of 16 bits halve the memory of the result. A word that is too frequent f
 
 Layout: the occurrences of a word are cut into pieces of at most PIECE. A sparse seed is ``pairs`` uint32, each with the
 position of a +1 in its lower half and of a -1 in its upper half. The null term's seed has both at position 0, so that
-it adds nothing. Dense seeds are slabs of WIDTH columns, so that the
-frequent rows of a slab stay in the second-level cache.
+it adds nothing. Dense seeds are slabs of WIDTH columns, so that the frequent rows of a slab stay in the second-level
+cache.
 
 Reference implementation: tests/helpers/naive.py, `ri_train`.
 """

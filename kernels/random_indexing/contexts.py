@@ -16,6 +16,8 @@ from .text import Tokens, Window
 
 #: Words that are summed at once. Their rows stay in the cache until they are added to the model's.
 WORDS_AT_ONCE = 1024
+#: Neighbours that are summed at once at most, because their positions have 32 bits.
+NEIGHBOURS_AT_ONCE = 1 << 32
 
 
 def most_occurrences(window: Window, dimension: int) -> int:
@@ -55,6 +57,13 @@ def add_contexts(total: np.ndarray, words: np.ndarray, contexts: np.ndarray, win
 
     ``seeds`` (items, pairs) are those of all ids, and of the null term. Raises OverflowError if a sum exceeds 2^31 - 1.
     """
+    step = NEIGHBOURS_AT_ONCE // contexts.shape[1]
+    for start in range(0, len(words), step):
+        _add_some(total, words[start : start + step], contexts[start : start + step], window, seeds)
+
+
+def _add_some(total: np.ndarray, words: np.ndarray, contexts: np.ndarray, window: Window, seeds: np.ndarray) -> None:
+    """Do what `add_contexts` does, for at most NEIGHBOURS_AT_ONCE neighbours."""
     order = np.argsort(words, kind="stable")
     ids, first = np.unique(words[order], return_index=True)
     # The contexts, one after the other, are a text in which each window begins at its first neighbour.

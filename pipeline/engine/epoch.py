@@ -183,7 +183,7 @@ class _Engine:
 
     def _finish(self, step: int, rows: list[Metrics], pool: ThreadPoolExecutor) -> None:
         """Commit a step, and report the epoch if this was its last step; raise SweepStopped if a callback says so."""
-        # Not earlier: Dask sends messages in groups, 10 ms apart, and the next tasks should be in the first one.
+        # Not earlier: Dask sends messages in groups, with a pause after each, and the first should have the next tasks.
         self._release_deltas()
         self._store_shared(step)
         self._commit(step, rows, pool)

@@ -315,7 +315,7 @@ class OnDask(Executor):
     def _subscribe(self, topic: str, receiver: Receiver) -> None:
         """Send the messages of a topic to a receiver, instead of an earlier one.
 
-        There is one subscription per run. Each would delay the next tasks: the client sends messages 10 ms apart.
+        There is one subscription per run. One per sweep would delay its tasks: the client pauses between messages.
         """
         is_new = topic not in self._receivers
         self._receivers[topic] = receiver

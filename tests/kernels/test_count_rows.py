@@ -94,3 +94,10 @@ def test_rows_of_small_counts_take_less_than_half():
     rows = [dict.fromkeys(rng.choice(1000, 30, replace=False).tolist(), int(rng.geometric(0.4))) for _ in range(50)]
     arrays = as_arrays(rows)
     assert len(pack_rows(arrays)) < 0.4 * sum(array.nbytes for array in arrays)
+
+
+@pytest.mark.parametrize("n_rows", [1, 3])
+def test_rows_are_not_chosen_from_a_block_of_another_size(n_rows):
+    packed = pack_rows(as_arrays([{1: 2}, {3: 4}]))
+    with pytest.raises(ValueError, match=f"2 rows of counts in place of {n_rows}"):
+        unpack_chosen_rows(packed, find_rows(packed), np.ones(n_rows, bool))

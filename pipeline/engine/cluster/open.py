@@ -18,6 +18,7 @@ from dask.system import CPU_COUNT
 from dask.utils import parse_bytes, parse_timedelta
 from distributed import Client
 from distributed.deploy import Cluster
+from distributed.deploy.utils import nprocesses_nthreads
 from distributed.worker_memory import parse_memory_limit
 
 from ...formatting import format_bytes, format_duration
@@ -209,12 +210,22 @@ def dask_settings() -> Options:
 # --- how each kind starts; each function returns the arguments of distributed.Client ---
 
 
+def _local_workers(options: Options) -> int:
+    """Return how many workers `distributed.LocalCluster` will start with these options."""
+    n_workers = options.get("n_workers")
+    threads = options["threads_per_worker"]
+    if n_workers:
+        return int(n_workers)
+    if threads is None:
+        return int(nprocesses_nthreads()[0])
+    return max(1, CPU_COUNT // threads)
+
+
 def _local(stack: contextlib.ExitStack, options: Options) -> Options:
     options.setdefault("threads_per_worker", 1)
     options.setdefault("dashboard_address", "127.0.0.1:0")
-    n_workers = options.get("n_workers") or max(1, CPU_COUNT // options["threads_per_worker"])
     limit = options.get("memory_limit", "auto")
-    _check_memory(parse_memory_limit(limit, 1, n_workers, logger=logging.getLogger(__name__)))
+    _check_memory(parse_memory_limit(limit, 1, _local_workers(options), logger=logging.getLogger(__name__)))
     return {"address": stack.enter_context(closing_patiently(distributed.LocalCluster(processes=True, **options)))}
 
 

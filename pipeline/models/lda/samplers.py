@@ -71,6 +71,11 @@ class Auto(LdaAlgorithm):
     The shared array ``slow`` selects the sampler.
     """
 
+    def memory(self, data: Corpus, chunk: ChunkInfo) -> MemoryEstimate:
+        """Return the bytes of a sweep by ESCA, or of one by WarpLDA, which may keep blocks for its second step."""
+        estimate = super().memory(data, chunk)
+        return replace(estimate, model=min(2, self.n_blocks) * self.block_bytes)
+
     def begin_shared(self, data: Corpus, previous: PreviousModel | None) -> Arrays:
         """Begin with WarpLDA."""
         return super().begin_shared(data, previous) | {"slow": np.bool_(False)}

@@ -1,6 +1,7 @@
 """Contexts of rare words: listed in each chunk, and summed later to the same bits."""
 
 import numpy as np
+import pytest
 from corpusmill.kernels.random_indexing import accumulate as ri
 from corpusmill.kernels.random_indexing import contexts as ri_contexts
 from corpusmill.kernels.random_indexing import text as ri_text
@@ -36,8 +37,11 @@ def test_contexts_of_several_chunks_have_the_sums_of_the_rows(docs, wanted, orde
     np.testing.assert_array_equal(found, expected)
 
 
-def test_many_words_with_many_contexts(monkeypatch):
+# With 101, only 25 contexts are summed at once.
+@pytest.mark.parametrize("neighbours_at_once", [101, 1 << 32])
+def test_many_words_with_many_contexts(monkeypatch, neighbours_at_once):
     monkeypatch.setattr(ri_contexts, "WORDS_AT_ONCE", 2)
+    monkeypatch.setattr(ri_contexts, "NEIGHBOURS_AT_ONCE", neighbours_at_once)
     window = ri_text.make_window(2, "permutation")
     tokens = ri_text.prepare_tokens(
         chunk_of([np.random.default_rng(0).integers(0, 5, 3000).tolist()]), np.ones(5, bool), 2

@@ -231,6 +231,7 @@ def test_a_missing_setting_of_a_cluster_is_an_error(kind, options, message):
     [
         ("local", {"n_workers": 1, "memory_limit": "50MiB"}, "50.00 MiB"),
         ("local", {"n_workers": 1, "memory_limit": 200 << 20}, "200.00 MiB"),
+        ("local", {"threads_per_worker": None, "memory_limit": "50MiB"}, "50.00 MiB"),
         ("local", {"n_workers": 1 << 20}, r"[\d.]+ [kM]iB"),
         ("jobqueue", {"scheduler": "local", "memory": "600MiB", "processes": 3}, "200.00 MiB"),
     ],

@@ -92,3 +92,13 @@ def test_a_run_with_blocks_of_an_earlier_version_continues_to_the_same_bits(corp
     run.store.write_json("run.json", run.meta | {"format": 1})
     continued = lda(4).fit(corpus, run=str(tmp_path / "run"))
     np.testing.assert_array_equal(continued.components_, expected)
+
+
+def test_the_plan_of_auto_counts_the_blocks_that_warp_keeps_for_its_second_step(corpus):
+    def model_bytes(sampler, n_blocks):
+        algorithm = LDA(40, n_blocks=n_blocks, sampler=sampler).algorithm(corpus)
+        return algorithm.memory(corpus, corpus.chunks[0]).model / algorithm.block_bytes
+
+    assert model_bytes("auto", 3) == model_bytes("warp", 3) == 2
+    # The only block is kept, and no other is read.
+    assert model_bytes("auto", 1) == 1

@@ -9,12 +9,14 @@ from corpusmill import RandomIndexing
 from corpusmill.io.stores.store import DataError
 from corpusmill.kernels import random
 from corpusmill.kernels.random_indexing import text as ri_text
+from corpusmill.pipeline.engine.algorithm import Address
 from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.engine.epoch import Training, train
 from corpusmill.pipeline.engine.events import Described
 from corpusmill.pipeline.engine.executors import OnDask
 from corpusmill.pipeline.engine.run import RunStore
 from corpusmill.pipeline.ingest.ingest import corpus_from
+from corpusmill.pipeline.models.base.saved import Fitted
 from helpers.faults import Faulty, peak_rss
 from helpers.naive import ri_normalised, ri_seed, ri_train, ri_train_by_offset
 from helpers.toy import write_documents, write_toy_corpus
@@ -70,6 +72,19 @@ def test_retraining_equals_algorithm_2_1_with_the_last_rows_as_seeds(corpus, n_b
     for _ in range(2):
         T = ri_train(documents_of(corpus), ri_normalised(T), corpus.n_words, 3)
     np.testing.assert_allclose(model.wv.vectors, ri_normalised(T), atol=1e-4)
+
+
+def test_a_run_that_an_earlier_version_began_has_the_same_sums(corpus):
+    expected = small().fit(corpus)
+    algorithm = small().algorithm(corpus)
+    shared = algorithm.begin_shared(corpus, None)
+    assert shared.pop("rare").any()
+    begun = Fitted([algorithm.begin(corpus, 0, None)], shared, corpus.vocabulary, {})
+    chunks = [corpus.read_chunk(number) for number in range(len(corpus.chunks))]
+    deltas = [algorithm.sweep(begun, chunk, None, None, Address(5, 1, chunk.number)).deltas[0] for chunk in chunks]
+    block, _ = algorithm.apply(begun.block(0), algorithm.merge_many(deltas), shared)
+    for name, array in expected.model_.block(0).items():
+        np.testing.assert_array_equal(block[name], array)
 
 
 def test_killed_workers_do_not_change_the_sums(corpus, tmp_path):

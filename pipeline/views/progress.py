@@ -143,6 +143,10 @@ class LineDisplay(Display):
                 self._epochs = event.epochs
                 self._tokens_per_epoch = max(1, event.tokens)
                 self._last_line = time.monotonic() - LINE_SECONDS
+                # A command may train several models one after another.
+                self._done = 0.0
+                self._note = ""
+                self._ends.clear()
                 for line in [describe_start(event), *notes_on_start(event, self.page)]:
                     click.echo(f"train: {line}", err=True)
             case ShardSwept() | CellsTrained():
@@ -226,6 +230,7 @@ class BarDisplay(Display):
 
     def _start(self, event: RunStarted) -> None:
         self._tokens_per_epoch = max(1, event.tokens)
+        self._note = ""
         if event.epoch >= event.epochs:
             return
         for line in notes_on_start(event, self.page):

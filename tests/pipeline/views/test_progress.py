@@ -79,6 +79,21 @@ def test_lines_repeat_the_last_quality_and_say_how_long_the_rest_takes(monkeypat
     ]
 
 
+def test_the_lines_about_a_second_model_do_not_depend_on_the_first(monkeypatch, capsys):
+    times = iter(range(0, 1000, 10))
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(times))
+    display = progress.LineDisplay()
+    for run, metrics in [("runs/10", {"held_out_log_likelihood": -7.5}), ("runs/20", {"log_likelihood": -6.0})]:
+        display.train(RunStarted(run, "lda", 0, 3, 1, 1000, {}))
+        for epoch in range(1, 4):
+            display.train(EpochFinished(epoch, {"tokens_per_second": 1e6} | metrics))
+    assert capsys.readouterr().err.splitlines()[5:] == [
+        "train: epoch 1/3, 1 M tokens/s, training -6.000 nat/token",
+        "train: epoch 2/3, 1 M tokens/s, training -6.000 nat/token, about 10 s left",
+        "train: epoch 3/3, 1 M tokens/s, training -6.000 nat/token",
+    ]
+
+
 @pytest.mark.parametrize(
     ("metrics", "quality"),
     [

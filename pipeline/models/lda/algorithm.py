@@ -85,11 +85,15 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
         """Return the bytes of a sweep: the chunk in both orders, old and new topics, B, and deltas being merged."""
         largest_block = self.block_bytes
         chunk_counts = 6 * min(self.entries, chunk.tokens) + 8 * self.n_words
+        # Topics that are counted late: those of two chunks wait even if the model is smaller.
+        waiting = 0
+        if self.counts_late:
+            waiting = 2 * (2 * chunk.tokens + 12 * chunk.segments) + largest_block
         return MemoryEstimate(
             data=12 * chunk.tokens + 12 * chunk.segments + 16 * chunk.documents,
             state=4 * chunk.tokens,
             model=largest_block,
-            delta=max(2 * chunk_counts, 3 * largest_block) + 16 * self.n_topics * self.bins,
+            delta=max(2 * chunk_counts, 3 * largest_block, waiting) + 16 * self.n_topics * self.bins,
             # Topics in document order, rows of A twice while they are trimmed, and dense rows of A for one group of
             # documents. Scoring held-out documents, which are a chunk too, needs the same.
             scratch=22 * chunk.tokens + 64 * chunk.documents + 48 * self.n_topics,

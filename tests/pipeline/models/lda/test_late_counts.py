@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from corpusmill import LDA
 from corpusmill.kernels.lda.counts import count_words
+from corpusmill.pipeline.engine.algorithm import nbytes
 from corpusmill.pipeline.ingest.ingest import corpus_from
 from corpusmill.pipeline.models.lda.late_counts import add_up, counted, uncounted
 from corpusmill.pipeline.models.lda.samplers import Esca
@@ -43,3 +44,14 @@ def test_a_model_does_not_depend_on_the_number_of_chunks_in_a_shard(monkeypatch)
         models.append(LDA(5, max_iter=3, sampler="esca").fit(corpus).model_)
     for model in models[1:]:
         assert_equal(model.blocks[0], models[0].blocks[0])
+
+
+@pytest.mark.parametrize("sampler", ["esca", "warp", "auto"])
+def test_the_memory_plan_contains_topics_that_wait_although_the_model_is_small(sampler):
+    corpus = corpus_from(np.random.default_rng(0).poisson(0.5, (2000, 30)), chunk_tokens=3000)
+    algorithm = LDA(2, sampler=sampler).algorithm(corpus)
+    chunks = [corpus.read_chunk(index) for index in range(2)]
+    waiting = [uncounted(chunk, random_topics(chunk, 2), (0, corpus.n_words)) for chunk in chunks]
+    planned = max(algorithm.memory(corpus, chunk).delta for chunk in corpus.chunks)
+    # The plan leaves out a few numbers per chunk.
+    assert planned > 0.98 * (sum(nbytes(delta) for delta in waiting) + algorithm.block_bytes)

@@ -1,9 +1,9 @@
 """Where Numba takes device memory from: the driver's stream-ordered pool, if RMM is installed.
 
 RMM is RAPIDS' memory manager. Without it, Numba calls cuMemAlloc and cuMemFree, and the whole device waits for each
-call. Memory of the pool is allocated and freed in the order of a stream, like a kernel, and nobody waits. RMM uses the
-default stream. The streams of all threads wait for it, and it waits for them, so any thread may use an array and free
-it.
+call. Memory of the pool is allocated and freed in the order of a stream, like a kernel, and the host does not wait.
+RMM uses the default stream. The streams of all threads wait for it, and it waits for them, so any thread may use an
+array and free it. For the same reason, a copy to new memory begins after the kernels that were launched before.
 
 The environment variable NUMBA_CUDA_MEMORY_MANAGER=default selects the calls without the pool. No device has run
 the pool yet.

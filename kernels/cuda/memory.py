@@ -376,9 +376,12 @@ def download_during(array: DeviceArray, cause: str, submit: Callable[[], None]) 
     with device_errors():
         array.reshape(host.size).copy_to_host(host.reshape(-1), stream=copy_stream())
     LEDGER.record(Operation.DOWNLOAD, cause, host.nbytes)
-    submit()
-    _wait_for(copy_stream(), stream())
-    synchronize(cause)
+    try:
+        submit()
+    finally:
+        # If a launch failed, too: the memory of `host` is used again as soon as the caller drops it.
+        _wait_for(copy_stream(), stream())
+        synchronize(cause)
     COPIES.put(host, array)
     return host
 

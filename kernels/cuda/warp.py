@@ -4,7 +4,7 @@ Every operation here names all lanes in its mask, so all 32 lanes must take part
 threads, no thread returns before the warp's last operation, and a branch around an operation depends only on values
 that all lanes share.
 
-Tested in the simulator and on a device against NumPy: tests/kernels/cuda/test_warp.py.
+Tests against NumPy: tests/kernels/cuda/test_warp.py, in the simulator, or on a device if there is one.
 """
 
 import math

@@ -1,8 +1,10 @@
 """Pinned results: their memory is used again, but never while an array refers to it."""
 
 import numpy as np
+import pytest
 from corpusmill.kernels.cuda import pinned
 from corpusmill.kernels.cuda.caches import COPIES
+from corpusmill.kernels.cuda.ledger import LEDGER, Operation
 from corpusmill.kernels.cuda.memory import download, download_during, upload
 from corpusmill.kernels.cuda.pinned import MIN_BYTES, PINNED_RESULTS, PinnedResults
 from helpers.cuda_simulator import on_device
@@ -80,3 +82,15 @@ def test_a_download_during_kernels_is_complete_at_any_size():
         np.testing.assert_array_equal(found, host)
         assert done == ["kernels"]
         assert COPIES.get(found) is array
+
+
+def test_a_download_is_complete_even_if_a_launch_fails_meanwhile():
+    array = upload(np.zeros(N, np.float32), "X")
+
+    def fail():
+        raise MemoryError("no memory for the sums")
+
+    with LEDGER.recording() as found, pytest.raises(MemoryError, match=r"no memory for the sums"):
+        download_during(array, "failed", fail)
+    waits = [entry for entry in found if entry.operation == Operation.WAIT]
+    assert [entry.cause for entry in waits] == ["failed"]

@@ -1,12 +1,13 @@
 """Compile the kernels after an installation, so that the first training does not wait for them."""
 
-import os
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+from dask.system import cpu_count
 
 from ....ingest.ingest import corpus_from
 from ....models.lda.estimator import LDA
@@ -35,7 +36,7 @@ def compile_kernels() -> Iterator[Finding]:
     if any(Path(cache_folder()).rglob("*.nbi")):
         return
     start = time.perf_counter()
-    n_processes = min(len(MODELS), len(os.sched_getaffinity(0)))
+    n_processes = min(len(MODELS), cpu_count())
     with ProcessPoolExecutor(n_processes, mp_context=get_context("spawn")) as pool:
         list(pool.map(train_small, MODELS))
     n_kernels = sum(1 for _ in Path(cache_folder()).rglob("*.nbi"))

@@ -22,6 +22,9 @@ LINE_SECONDS = 5.0
 SILENT_SECONDS = 30.0
 #: Epochs over which the remaining time is averaged.
 RECENT_EPOCHS = 20
+#: Workers compile kernels during the first epochs of a run, for up to this number of seconds.
+COMPILE_EPOCHS = 2
+COMPILE_SECONDS = 60.0
 #: How the progress shows the quality of a model: by the first of these metrics that it has.
 QUALITY = {
     "held_out_log_likelihood": "held out {:.3f} nat/token",
@@ -117,6 +120,8 @@ class LineDisplay(Display):
         self._note = ""
         #: When the last epochs ended, and their numbers.
         self._ends: deque[tuple[float, int]] = deque(maxlen=RECENT_EPOCHS)
+        #: Number of epochs that were trained since the last start.
+        self._trained = 0
 
     def ingest(self, progress: StageProgress) -> None:
         """Write a line when a stage begins, and from time to time one with the bytes read and the remaining time."""
@@ -141,6 +146,7 @@ class LineDisplay(Display):
         match event:
             case RunStarted():
                 self._epochs = event.epochs
+                self._trained = 0
                 self._tokens_per_epoch = max(1, event.tokens)
                 self._last_line = time.monotonic() - LINE_SECONDS
                 # A command may train several models one after another.
@@ -168,6 +174,10 @@ class LineDisplay(Display):
         now = time.monotonic()
         self._note = describe_metrics(event.metrics, self._note)
         self._ends.append((now, event.epoch))
+        self._trained += 1
+        if self._trained == COMPILE_EPOCHS + 1:
+            # The later epochs say more about the remaining ones.
+            self._ends.popleft()
         if now - self._last_line >= LINE_SECONDS or event.epoch == self._epochs:
             self._last_line = now
             click.echo(
@@ -179,6 +189,8 @@ class LineDisplay(Display):
         began, first = self._ends[0]
         ended, last = self._ends[-1]
         if last == first or epoch >= self._epochs:
+            return ""
+        if self._trained <= COMPILE_EPOCHS and ended - began < COMPILE_SECONDS:
             return ""
         left = (self._epochs - epoch) * (ended - began) / (last - first)
         return f", about {format_duration(left)} left"

@@ -61,7 +61,7 @@ def test_a_short_epoch_writes_no_line_about_its_parts(capsys):
 
 
 def test_lines_repeat_the_last_quality_and_say_how_long_the_rest_takes(monkeypatch, capsys):
-    times = iter(range(0, 1000, 10))
+    times = iter(range(0, 1000, 100))
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(times))
     display = progress.LineDisplay()
     display.train(RunStarted("runs/topics", "lda", 0, 5, 1, 1000, {}))
@@ -72,15 +72,15 @@ def test_lines_repeat_the_last_quality_and_say_how_long_the_rest_takes(monkeypat
         display.train(EpochFinished(epoch, metrics))
     assert capsys.readouterr().err.splitlines()[1:] == [
         "train: epoch 1/5, 1 M tokens/s",
-        "train: epoch 2/5, 2 M tokens/s, held out -7.500 nat/token, about 30 s left",
-        "train: epoch 3/5, 1 M tokens/s, held out -7.500 nat/token, about 20 s left",
-        "train: epoch 4/5, 1 M tokens/s, held out -7.500 nat/token, about 10 s left",
+        "train: epoch 2/5, 2 M tokens/s, held out -7.500 nat/token, about 5 min left",
+        "train: epoch 3/5, 1 M tokens/s, held out -7.500 nat/token, about 3 min 20 s left",
+        "train: epoch 4/5, 1 M tokens/s, held out -7.500 nat/token, about 1 min 40 s left",
         "train: epoch 5/5, 1 M tokens/s, held out -7.500 nat/token",
     ]
 
 
 def test_the_lines_about_a_second_model_do_not_depend_on_the_first(monkeypatch, capsys):
-    times = iter(range(0, 1000, 10))
+    times = iter(range(0, 10000, 100))
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(times))
     display = progress.LineDisplay()
     for run, metrics in [("runs/10", {"held_out_log_likelihood": -7.5}), ("runs/20", {"log_likelihood": -6.0})]:
@@ -89,8 +89,23 @@ def test_the_lines_about_a_second_model_do_not_depend_on_the_first(monkeypatch, 
             display.train(EpochFinished(epoch, {"tokens_per_second": 1e6} | metrics))
     assert capsys.readouterr().err.splitlines()[5:] == [
         "train: epoch 1/3, 1 M tokens/s, training -6.000 nat/token",
-        "train: epoch 2/3, 1 M tokens/s, training -6.000 nat/token, about 10 s left",
+        "train: epoch 2/3, 1 M tokens/s, training -6.000 nat/token, about 1 min 40 s left",
         "train: epoch 3/3, 1 M tokens/s, training -6.000 nat/token",
+    ]
+
+
+def test_the_remaining_time_leaves_out_the_epochs_in_which_kernels_are_compiled(monkeypatch, capsys):
+    times = iter([0, 0, 10, 40, 46, 54, 62])
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(times))
+    display = progress.LineDisplay()
+    display.train(RunStarted("runs/topics", "lda", 0, 10, 1, 1000, {}))
+    for epoch in range(1, 6):
+        display.train(EpochFinished(epoch, {"tokens_per_second": 1e6}))
+    lines = capsys.readouterr().err.splitlines()[1:]
+    assert lines[1] == "train: epoch 2/10, 1 M tokens/s"
+    assert lines[3:] == [
+        "train: epoch 4/10, 1 M tokens/s, about 42 s left",
+        "train: epoch 5/10, 1 M tokens/s, about 37 s left",
     ]
 
 

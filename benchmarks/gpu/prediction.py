@@ -112,7 +112,10 @@ RARE_SHARE = 0.1
 
 
 def lda_epoch(tokens: float, documents: float, words: int, topics: int, chunk_tokens: float) -> Iterator[Work]:
-    """ESCA. Assumes 30 topics per document, 60 entries of B per word or all topics, and chunks that stay resident."""
+    """Yield the steps of an epoch of ESCA.
+
+    Assumes 30 topics per document, 60 entries of B per word or all topics, and chunks that stay resident.
+    """
     chunks = max(1.0, tokens / chunk_tokens)
     row = 4.0 * min(topics, 30)  # bytes of a document's row of A
     entries = words * min(topics, 60 + tokens / words / 20)
@@ -292,7 +295,7 @@ BALANCE = 0.87
 
 
 def strata_epoch(tokens: float, words: int, D: int, pairs: float, n_blocks: int, passes: int) -> Iterator[Work]:
-    """Strata. ``pairs`` per token after subsampling; the cells of a stratum are trained at the same time.
+    """Yield the steps of an epoch of strata, with ``pairs`` per token and cells of a stratum at the same time.
 
     Both blocks stay on the device, so a row is read and written once per batch, and not once per pair.
     """

@@ -145,7 +145,7 @@ class Corpus:
 
     @cached_property
     def chunks(self) -> list[ChunkInfo]:
-        """Numbers of documents and tokens of each chunk of this part."""
+        """The numbers of documents and tokens of each chunk of this part."""
         found = self.meta["parts"][self.part]
         if self.meta["format"] == 1:
             return [ChunkInfo(**row) for row in found]

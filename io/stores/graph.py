@@ -51,7 +51,7 @@ class GraphChunk(NamedTuple):
 
 @dataclass(frozen=True)
 class GraphChunkInfo:
-    """One row of the chunk table."""
+    """The size of a chunk: one row of the table of chunks."""
 
     first_node: int
     nodes: int

@@ -30,13 +30,13 @@ def _opened(source: Any) -> Iterator[pq.ParquetFile]:
 
 
 def read_parquet(source: Any) -> pa.Table:
-    """Read a whole Parquet file from a path, stream or buffer; raise one of DAMAGED if it is not one."""
+    """Read a whole Parquet file from a path, stream or buffer; raise one of DAMAGED if the file is damaged."""
     with _opened(source) as file:
         return file.read(use_threads=False)
 
 
 def read_parquet_rows(source: Any, first: int, stop: int, columns: Sequence[str] | None = None) -> pa.Table:
-    """Read some consecutive rows of a Parquet file; raise one of DAMAGED if it is not one."""
+    """Read some consecutive rows of a Parquet file; raise one of DAMAGED if the file is damaged."""
     with _opened(source) as file:
         sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
         ends = list(itertools.accumulate(sizes))

@@ -18,6 +18,15 @@ def addresses(arrays: Sequence[np.ndarray]) -> np.ndarray:
     return np.array([array.ctypes.data for array in arrays], np.uint64)
 
 
+def _pointer_at(
+    context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Values, like: types.Array
+) -> ir.Value:
+    """Return the pointer to the element at the index ``values[1]`` of the array at the address ``values[0]``."""
+    pointer = builder.inttoptr(values[0], ir.PointerType(context.get_value_type(like.dtype)))
+    position = context.cast(builder, values[1], signature.args[1], types.uintp)
+    return builder.gep(pointer, [position])
+
+
 @intrinsic
 def read_at(typingctx: TypingContext, address: types.Integer, index: types.Integer, like: types.Array) -> Lowering:
     """Return element ``index`` of the array at ``address``, whose elements have the type of those of ``like``."""
@@ -25,10 +34,7 @@ def read_at(typingctx: TypingContext, address: types.Integer, index: types.Integ
         return None
 
     def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Values) -> ir.Value:
-        element = context.get_value_type(like.dtype)
-        pointer = builder.inttoptr(values[0], ir.PointerType(element))
-        position = context.cast(builder, values[1], signature.args[1], types.uintp)
-        return builder.load(builder.gep(pointer, [position]))
+        return builder.load(_pointer_at(context, builder, signature, values, like))
 
     return like.dtype(address, index, like), codegen
 
@@ -40,10 +46,7 @@ def prefetch_at(typingctx: TypingContext, address: types.Integer, index: types.I
         return None
 
     def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Values) -> ir.Value:
-        element = context.get_value_type(like.dtype)
-        pointer = builder.inttoptr(values[0], ir.PointerType(element))
-        position = context.cast(builder, values[1], signature.args[1], types.uintp)
-        prefetch_pointer(builder, builder.gep(pointer, [position]))
+        prefetch_pointer(builder, _pointer_at(context, builder, signature, values, like))
         return context.get_dummy_value()
 
     return types.void(address, index, like), codegen

@@ -19,7 +19,7 @@ def usable_bytes(limit: int, held_share: float = 0.0) -> int:
 
 
 def limit_for(usable: int, held_share: float = 0.0) -> str:
-    """Return the smallest memory limit of which tasks may use so many bytes, in the form that settings take: 640MiB."""
+    """Return the smallest memory limit that lets tasks use ``usable`` bytes, as settings take it, such as 640MiB."""
     limit = math.ceil((usable + PROCESS_BYTES) / (PLANNED_SHARE - held_share) / _MIB)
     # Rounding may have lost a byte.
     while usable_bytes(limit * _MIB, held_share) < usable:

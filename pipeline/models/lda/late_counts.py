@@ -29,7 +29,7 @@ def counted(delta: Arrays, n_topics: int) -> Arrays:
 
 
 def add_up(deltas: Sequence[Arrays], n_topics: int) -> Arrays:
-    """Return the sum of the counts of some deltas of the same words."""
+    """Add up deltas of the same words, counted or not; return the sum of their counts."""
     tables = [WordCounts(**delta) for delta in deltas if _WORDS not in delta]
     waiting = [delta for delta in deltas if _WORDS in delta]
     if waiting:

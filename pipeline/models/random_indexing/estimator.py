@@ -169,7 +169,7 @@ class RandomIndexing(TextEstimator):
     # --- training ---
 
     def planned_epochs(self) -> int:
-        """Return the number of epochs: one with sparse seeds, then the retraining."""
+        """Return the number of epochs: one with sparse seeds, and ``retrain`` more."""
         return 1 + self.retrain
 
     def seed_number(self) -> int:

@@ -18,6 +18,7 @@ class Operation(StrEnum):
 
     UPLOAD = "upload"  # a copy from the host to the device
     DOWNLOAD = "download"  # a copy from the device to the host
+    RECEIVE = "receive"  # a copy from the device of another worker, which replaces a download there and an upload here
     ALLOCATE = "allocate"  # device memory reserved
     FREE = "free"  # device memory given back
     LAUNCH = "launch"  # a kernel, or a call of an NVIDIA library
@@ -112,7 +113,7 @@ def difference(after: dict[Entry, Total], before: dict[Entry, Total]) -> dict[En
 def by_operation(totals: dict[Entry, Total]) -> dict[str, int]:
     """Add up the causes of each operation: "device_upload_calls", "device_upload_bytes" and so on.
 
-    Only copies and allocations have bytes.
+    Only copies and allocations have bytes. A copy between the devices of two workers is counted by the receiver.
     """
     found: Counter[str] = Counter()
     for entry, total in totals.items():

@@ -38,16 +38,13 @@ from .caches import COPIES, DERIVED
 from .launch import copy_stream, device_errors, new_event, stream, synchronize
 from .ledger import LEDGER, Operation
 from .pinned import PINNED_RESULTS
-from .residents import RESIDENTS, Resident
+from .residents import RESIDENT_SHARE, RESIDENTS, Resident
 
 #: Dead arrays whose memory waits to be freed, at most, and the largest part of the device's memory that they may have.
 MANY_DEAD = 256
 DEAD_SHARE = 0.1
 #: Bytes of a pinned buffer. A larger copy is cut into parts of this size.
 BUFFER_BYTES = 4 << 20
-#: Largest part of the device's memory that sums of shards may take while they wait to be merged. The plan of a run
-#: leaves 30% of the memory free.
-RESIDENT_SHARE = 0.2
 
 Fields = TypeVar("Fields", bound=tuple[Any, ...])
 

@@ -4,7 +4,8 @@ The chunks of a shard change the same arrays one after another: the sums of the 
 chunk copied them to the device and back, the copies would take longer than the kernels. So a kernel may move such an
 array to the device (`memory.resident`). From then on the host array only names the array on the device, and its own
 contents are out of date. The engine calls `bring_back` when the shard ends. Deltas that are merged on the device stay
-there until another worker fetches them (`memory.share_residents`).
+there until another worker fetches them (`memory.share_residents`). If the workers can send device memory, they go to
+the device of the other worker directly (`peers.py`).
 
 This file does not import Numba, so that the engine can call `bring_back` in processes without a device.
 """
@@ -17,6 +18,10 @@ import numpy as np
 
 from .array_map import ArrayMap
 from .arrays import DeviceArray
+
+#: Largest part of the device's memory that sums of shards may take while they wait to be merged. The plan of a run
+#: leaves 30% of the memory free.
+RESIDENT_SHARE = 0.2
 
 
 class Resident(NamedTuple):

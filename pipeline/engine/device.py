@@ -7,9 +7,12 @@ the tasks never loads CUDA, and needs no device.
 
 import functools
 import importlib
-from typing import TYPE_CHECKING, Literal, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ...io.stores.store import Arrays
     from ...kernels.interfaces import (
         CellKernels,
         EscaKernels,
@@ -82,6 +85,44 @@ def has_cuda() -> bool:
         return bool(cuda.is_available())
     except Exception:  # the driver is broken, or too old for the library: there is no device to use
         return False
+
+
+#: Protocols of Dask that send device memory: UCX, under both names that Dask's backend for it accepts.
+DEVICE_PROTOCOLS = ("ucx", "ucxx")
+
+
+def sends_device_memory(address: str) -> bool:
+    """Return whether a worker of this address sends arrays from its device to that of another worker."""
+    protocol, _, _ = address.partition("://")
+    return protocol in DEVICE_PROTOCOLS
+
+
+def has_device_space(nbytes: int, share: float) -> bool:
+    """Return whether this worker has a CUDA device with space for arrays of this size.
+
+    Arrays that stay on the device for a while may take ``share`` of its memory.
+    """
+    if not has_cuda():
+        return False
+    from ...kernels.cuda import peers
+
+    return peers.has_space_for(nbytes, share)
+
+
+def sendable(arrays: "Arrays") -> "Mapping[str, object]":
+    """Return arrays in the form in which they go to the device of another worker; see ``kernels/cuda/peers.py``."""
+    if not has_cuda():
+        return arrays
+    from ...kernels.cuda import peers
+
+    return peers.sendable(arrays)
+
+
+def received(arrays: "Mapping[str, Any]") -> "Arrays":
+    """Return arrays that came from `sendable` of another worker, in the form that kernels take."""
+    from ...kernels.cuda import peers
+
+    return peers.received(arrays)
 
 
 class DeviceMemory(NamedTuple):

@@ -7,6 +7,7 @@ from ...io.stores.store import DataError
 from ..formatting import format_bytes
 from .algorithm import AnyAlgorithm, MemoryEstimate
 from .data import TrainingData
+from .device import sends_device_memory
 from .executors import Capacity, Executor, Synchronous
 from .memory import PLANNED_SHARE, PROCESS_BYTES, limit_for, usable_bytes
 from .worker.overlap import MAX_AHEAD
@@ -113,8 +114,8 @@ def describe_devices(algorithm: AnyAlgorithm, data: TrainingData, workers: Seque
     It also says where device memory comes from, and whether the chunks are too small.
 
     Each worker has one device, where it keeps the state of its shards (``kernels/cuda/residents.py``). At the end of a
-    shard, its deltas are copied to the memory of the host, unless the algorithm merges them on the device. What other
-    workers need is always in the memory of the host. Workers fetch it from each other by the cluster's protocol.
+    shard, its deltas are copied to the memory of the host, unless the algorithm merges them on the device. Workers
+    fetch from each other what they need by the cluster's protocol. UCX sends what is on a device to the other device.
     """
     devices = [worker for worker in workers if worker.device]
     if algorithm.device == "cpu" or not devices:
@@ -157,8 +158,14 @@ def _describe_merging(algorithm: AnyAlgorithm, devices: Sequence[Capacity]) -> s
     if len(devices) == 1:
         return "1 device; its deltas are merged in the memory of the host"
     protocols = " and ".join(sorted({worker.address.partition("://")[0] for worker in devices}))
-    merging = f"their deltas are merged through the memory of the host, by {protocols}"
-    return f"{len(devices)} devices, one per worker; {merging}"
+    what = "their deltas"
+    if algorithm.n_cells:
+        what = "the blocks that they exchange"
+    way = "through the memory of the host"
+    stays_on_device = algorithm.merges_on_device or algorithm.n_cells > 0
+    if stays_on_device and all(sends_device_memory(worker.address) for worker in devices):
+        way = "from device to device"
+    return f"{len(devices)} devices, one per worker; {what} move {way} ({protocols})"
 
 
 def _too_large(algorithm: AnyAlgorithm, need: MemoryEstimate, capacity: Capacity, available: int) -> str:

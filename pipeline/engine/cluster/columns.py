@@ -2,18 +2,23 @@
 
 import asyncio
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 from distributed import Worker, get_worker, secede
 from distributed.diagnostics.plugin import WorkerPlugin
 from distributed.protocol import Serialize, to_serialize
 from distributed.utils import sync
 
 from ....io.stores.store import Arrays
+from ....kernels.cuda.residents import RESIDENTS
 from ....kernels.simd.aligned import aligned_copy
+from ..device import has_device_space, received, sendable, sends_device_memory
 from ..worker.contributions import ContributionLost, Source
-from ..worker.grid_training import GridPlan, GridTrainer
+from ..worker.device_counts import DeviceCounts
+from ..worker.grid_training import DEVICE_SHARE, GridPlan, GridTrainer
 from ..worker.held import HeldArrays, Key, release_files
 from ..worker.tasks import AppliedBlock
 from .plugins import LOOK_AGAIN_SECONDS, Exchange
@@ -42,8 +47,11 @@ class ColumnExchange(WorkerPlugin):
 
     # --- columns for other workers ---
 
-    async def give(self, attempt: str, key: list[Any]) -> object:
-        """Return the arrays of a column, or None if they are not ready within a second."""
+    async def give(self, attempt: str, key: list[Any], to_device: bool) -> object:
+        """Return the arrays of a column, or None if they are not ready within a second.
+
+        ``to_device``: if they are on the device of this worker, they go to that of the other one.
+        """
         held = self._held.get(attempt)
         if held is None:
             # The task of this worker has not begun yet.
@@ -55,7 +63,12 @@ class ColumnExchange(WorkerPlugin):
         if not request.done() and held.withdraw(column):
             return None
         try:
-            return to_serialize(release_files(await request))
+            arrays = release_files(await request)
+            if to_device:
+                return to_serialize(sendable(arrays))
+            # In another thread, because this one answers all requests.
+            await asyncio.to_thread(RESIDENTS.bring_back, arrays.values())
+            return to_serialize(arrays)
         except Exception:
             # This worker's training has failed. The client learns this from its task, and ends the attempt.
             await asyncio.sleep(LOOK_AGAIN_SECONDS)
@@ -63,22 +76,33 @@ class ColumnExchange(WorkerPlugin):
 
     # --- columns from other workers ---
 
-    def _request(self, attempt: str, held: HeldArrays, address: str, key: Key) -> None:
-        """Put the arrays of a column into ``held`` as soon as the worker at the address has trained them."""
+    def _request(self, plan: GridPlan, held: HeldArrays, address: str, key: Key, device: DeviceCounts) -> None:
+        """Put the arrays of a column into ``held`` as soon as the worker at the address has trained them.
+
+        What that does on the CUDA device is added to ``device``.
+        """
+        to_device = (
+            plan.algorithm.device != "cpu"
+            and sends_device_memory(address)
+            and has_device_space(plan.cell_device_bytes, DEVICE_SHARE)
+        )
 
         async def fetch() -> None:
             try:
-                arrays = await self._fetch(attempt, address, key)
-                held.put(key, {name: aligned_copy(array) for name, array in arrays.items()}, soon=True)
+                arrays = await self._fetch(plan.attempt, address, key, to_device)
+                with device.counting():
+                    held.put(key, _own_arrays(arrays), soon=True)
             except BaseException as error:
                 held.fail(error)
 
         self.worker.loop.add_callback(fetch)
 
-    async def _fetch(self, attempt: str, address: str, key: Key) -> Arrays:
+    async def _fetch(self, attempt: str, address: str, key: Key, to_device: bool) -> Arrays:
         partner = self.worker.rpc(address)
         while True:
-            giving = asyncio.ensure_future(partner.corpusmill_column(attempt=attempt, key=list(key)))
+            giving = asyncio.ensure_future(
+                partner.corpusmill_column(attempt=attempt, key=list(key), to_device=to_device)
+            )
             # Dask tries for half a minute to connect to a worker that has died. The scheduler notices it earlier.
             while not (await asyncio.wait({giving}, timeout=2 * LOOK_AGAIN_SECONDS))[0]:
                 if not await self._goes_on(attempt, address):
@@ -122,8 +146,8 @@ class ColumnExchange(WorkerPlugin):
             if not self._ask("is_open", pool=plan.attempt):
                 held.fail(AttemptEnded(plan.attempt))
 
-        def request(partner: str, key: Key) -> None:
-            self._request(plan.attempt, held, partner, key)
+        def request(partner: str, key: Key, device: DeviceCounts) -> None:
+            self._request(plan, held, partner, key, device)
 
         self._held[plan.attempt] = held
         try:
@@ -142,6 +166,20 @@ class ColumnExchange(WorkerPlugin):
     def _ask(self, question: str, **arguments: Any) -> Any:
         """Call one of the scheduler's handlers from a thread."""
         return sync(self.worker.loop, getattr(self.worker.scheduler, f"corpusmill_{question}"), **arguments)
+
+
+def _own_arrays(arrays: Mapping[str, Any]) -> Arrays:
+    """Return received arrays in the form that cells train."""
+    own: Arrays = {}
+    on_device = {}
+    for name, array in arrays.items():
+        if isinstance(array, np.ndarray):
+            own[name] = aligned_copy(array)
+        else:
+            on_device[name] = array
+    if on_device:
+        own |= received(on_device)
+    return own
 
 
 def train_on_worker(plan: GridPlan, sources: list[Source]) -> list[AppliedBlock]:

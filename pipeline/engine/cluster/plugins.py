@@ -13,7 +13,10 @@ from distributed.diagnostics.plugin import SchedulerPlugin, WorkerPlugin
 from distributed.protocol import Serialize, to_serialize
 from distributed.utils import sync
 
+from ....kernels.cuda.residents import RESIDENT_SHARE
+from ..device import has_device_space, received, sendable
 from ..worker.contributions import (
+    FETCHES_AT_ONCE,
     Contribution,
     ContributionLost,
     Pieces,
@@ -218,11 +221,16 @@ class Exchange(WorkerPlugin):
         worker.handlers["corpusmill_give"] = self.give
         worker.stream_handlers["corpusmill_stop"] = self.stop
 
-    async def give(self, source: Source, indices: list[int]) -> object:
-        """Return the pieces of some blocks of a contribution, or None if this worker does not have it."""
+    async def give(self, source: Source, indices: list[int], to_device: bool) -> object:
+        """Return the pieces of some blocks of a contribution, or None if this worker does not have it.
+
+        ``to_device``: those on the device of this worker go to that of the other one.
+        """
         contribution = self._own_contribution(Source(*source))
         if contribution is None:
             return None
+        if to_device:
+            return _sendable(contribution.pieces(indices))
         # In another thread, because packing takes long, and this one answers all requests.
         return to_serialize(await asyncio.to_thread(contribution.packed_pieces, indices))
 
@@ -241,14 +249,20 @@ class Exchange(WorkerPlugin):
             contribution = self._own_contribution(source)
             pieces = None if contribution is None else contribution.pieces(indices)
         else:
-            pieces = sync(self.worker.loop, self._fetch, source, indices)
+            # Several threads fetch at the same time.
+            expected = FETCHES_AT_ONCE * source.nbytes
+            to_device = source.on_device and has_device_space(expected, RESIDENT_SHARE)
+            pieces = sync(self.worker.loop, self._fetch, source, indices, to_device)
+            if to_device and pieces is not None:
+                pieces = [(node, [received(delta) for delta in deltas]) for node, deltas in pieces]
         if pieces is None:
             raise ContributionLost(source.address)
         return pieces
 
-    async def _fetch(self, source: Source, indices: list[int]) -> Pieces | None:
+    async def _fetch(self, source: Source, indices: list[int], to_device: bool) -> Pieces | None:
+        partner = self.worker.rpc(source.address)
         giving = asyncio.ensure_future(
-            self.worker.rpc(source.address).corpusmill_give(source=tuple(source), indices=indices)
+            partner.corpusmill_give(source=tuple(source), indices=indices, to_device=to_device)
         )
         # Dask tries for half a minute to connect to a worker that has died. The scheduler notices its death earlier.
         while True:
@@ -312,6 +326,17 @@ class Exchange(WorkerPlugin):
         found = sync(self.worker.loop, take, pool=pool, address=address, threads=threads, least=least)
         # A message has a plain tuple in place of a named one.
         return found and Lease(*found)
+
+
+def _sendable(pieces: Pieces) -> Serialize:
+    """Return pieces for the device of another worker, so marked that Dask serializes each array by itself.
+
+    Dask chooses the way by the type of the array and by the protocol. It would pickle an unmarked piece as a whole.
+    """
+    marked = []
+    for node, deltas in pieces:
+        marked.append(to_serialize([node, to_serialize([to_serialize(sendable(delta)) for delta in deltas])]))
+    return to_serialize(marked)
 
 
 class _Taken(ShardSource):

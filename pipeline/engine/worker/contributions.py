@@ -18,11 +18,15 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
+import numpy as np
+
 from ....io.stores.store import Arrays
 from ....kernels.cuda.ledger import LEDGER, by_operation
 from ....kernels.cuda.residents import RESIDENTS
 from ..algorithm import nbytes
+from ..device import sends_device_memory
 from ..packing import unpack
+from .device_counts import DeviceCounts
 from .merging import Node, PartialSums
 from .overlap import MAX_AHEAD
 from .step import Sweep, Update
@@ -101,6 +105,8 @@ class Contribution:
         self.seconds_update = 0.0
         self.handle: object = None  # at the client: keeps the deltas on the worker
         self.nbytes = sum(nbytes(delta) for _, deltas in pieces for delta in deltas)
+        #: Whether deltas are on the CUDA device of this worker, from where other devices fetch them.
+        self.on_device = any(RESIDENTS.find(array) is not None for array in _arrays_of(pieces))
         self.has_deltas = True
         self._pieces = pieces
         self._pack = pack
@@ -115,7 +121,7 @@ class Contribution:
     @property
     def source(self) -> "Source":
         """Where to fetch the deltas."""
-        return Source(self.key, self.identifier, self.address, self.nbytes)
+        return Source(self.key, self.identifier, self.address, self.nbytes, self.on_device)
 
     def pieces(self, indices: Iterable[int]) -> Pieces:
         """Return the deltas of some blocks, counted from the first block of the range."""
@@ -127,11 +133,19 @@ class Contribution:
         return self.pieces(indices)
 
     def packed_pieces(self, indices: Iterable[int]) -> Pieces:
-        """Return the same in the form in which deltas travel."""
+        """Return the same in the form in which deltas travel through the memory of the host."""
         pieces = self.pieces(indices)
+        if self.on_device:
+            RESIDENTS.bring_back(_arrays_of(pieces))
         if self._pack is None:
             return pieces
         return [(node, [self._pack(delta) for delta in deltas]) for node, deltas in pieces]
+
+
+def _arrays_of(pieces: Pieces) -> Iterator[np.ndarray]:
+    for _, deltas in pieces:
+        for delta in deltas:
+            yield from delta.values()
 
 
 class Source(NamedTuple):
@@ -141,6 +155,7 @@ class Source(NamedTuple):
     identifier: str
     address: str
     nbytes: int  # of the deltas of all blocks
+    on_device: bool = False  # see `Contribution.on_device`
 
 
 class ContributionLost(Exception):
@@ -259,11 +274,10 @@ def sweep_shards(
         for helper in begun:
             helper.result()
     pieces = sums.items()
-    if reports and len(reports) < len(phase.shards):
+    if reports and len(reports) < len(phase.shards) and not sends_device_memory(address):
         # Other workers have the other shards, so deltas travel.
         with _counting_device(next(iter(reports.values()))):
-            for _, deltas in pieces:
-                RESIDENTS.bring_back(array for delta in deltas for array in delta.values())
+            RESIDENTS.bring_back(_arrays_of(pieces))
     return Contribution(key, address, reports, pieces, phase.job.algorithm.pack)
 
 
@@ -295,14 +309,20 @@ def _chunks_of(phase: SweepPhase, positions: Iterable[int]) -> Iterator[int]:
 # --- merging ---
 
 
-def merge_blocks(phase: SweepPhase, blocks: list[int], sources: list[Source], fetch: Fetch) -> list[Arrays]:
-    """Return the sum of the deltas of all shards, one per block. Raises ContributionLost."""
+def merge_blocks(
+    phase: SweepPhase, blocks: list[int], sources: list[Source], fetch: Fetch, device: DeviceCounts
+) -> list[Arrays]:
+    """Return the sum of the deltas of all shards, one per block. Raises ContributionLost.
+
+    What merging does on the CUDA device is added to ``device``.
+    """
     indices = [block - phase.blocks.start for block in blocks]
     sums = phase.partial_sums()
 
     def add_pieces(source: Source) -> None:
-        for node, deltas in fetch(source, indices):
-            sums.add(node, [unpack(delta) for delta in deltas])
+        with device.counting():
+            for node, deltas in fetch(source, indices):
+                sums.add(node, [unpack(delta) for delta in deltas])
 
     if len(sources) == 1:
         add_pieces(sources[0])
@@ -323,11 +343,14 @@ def update_blocks(phase: SweepPhase, blocks: list[int], sources: list[Source], f
     applied = []
     largest = max(source.nbytes for source in sources)
     batch = max(1, FETCH_BYTES * len(phase.blocks) // max(1, largest))
+    device = DeviceCounts()
     with Update.opened(phase.job, phase.step, phase.shared) as update:
         for start in range(0, len(blocks), batch):
             part = blocks[start : start + batch]
             # The blocks are read while their deltas are fetched.
             update.read_ahead(part)
-            for block, delta in zip(part, merge_blocks(phase, part, sources, fetch), strict=True):
+            for block, delta in zip(part, merge_blocks(phase, part, sources, fetch, device), strict=True):
                 applied.append(update.apply(block, delta))
+    for operation, count in device.totals.items():
+        applied[0].measured[operation] = applied[0].measured.get(operation, 0) + count
     return applied

@@ -5,14 +5,13 @@ of a column go from worker to worker: from the one that trained the column in a 
 it in the next stratum. A step reads its blocks from the store at its start and writes them at its end.
 
 Where a CUDA device trains, a row or a column stays on it until another worker or the store needs it, or until the
-blocks that are used by turns change.
+blocks that are used by turns change. If the cluster's protocol sends device memory, a column goes from the device of
+one worker straight to that of the next one.
 """
 
-import contextlib
 import tempfile
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
@@ -23,13 +22,14 @@ from typing import TypeVar, cast
 import numpy as np
 
 from ....io.stores.store import Arrays
-from ....kernels.cuda.ledger import LEDGER, by_operation
 from ....kernels.cuda.residents import RESIDENTS
 from ....kernels.errors import DeviceError
 from ....kernels.simd.aligned import aligned_copy
+from ..device import has_device_space, sends_device_memory
 from ..finite import check_finite
 from ..grid import AnyGridAlgorithm, Cell, Grid
 from .contributions import FETCH_BYTES, Fetch, Source, SweepPhase, merge_blocks
+from .device_counts import DeviceCounts
 from .held import HeldArrays, Key, release_files
 from .tasks import AppliedBlock, StoredModel, write_block
 
@@ -52,6 +52,7 @@ class GridPlan:
     addresses: tuple[str, ...]  # for each row, that of its worker; the rows of a worker are consecutive
     size: int  # blocks that are used by turns; see `Grid.cells`
     budget: int  # bytes of arrays that wait in each worker's memory
+    cell_device_bytes: int = 0  # of a cell on a CUDA device; a column takes less
 
     @property
     def algorithm(self) -> AnyGridAlgorithm:
@@ -77,15 +78,15 @@ def plan_grid(phase: SweepPhase, attempt: str, addresses: list[str], memory: int
     for no limit.
     """
     algorithm = cast(AnyGridAlgorithm, phase.job.algorithm)
+    estimate = algorithm.cell_memory(phase.job.open(phase.job.data))
     if not memory and not device:
-        return GridPlan(phase, attempt, tuple(addresses), algorithm.n_blocks, UNLIMITED)
+        return GridPlan(phase, attempt, tuple(addresses), algorithm.n_blocks, UNLIMITED, estimate.device)
     held = UNLIMITED
     if memory:
         held = int(memory * algorithm.held_share)
     on_device = UNLIMITED
     if device:
         on_device = int(device * DEVICE_SHARE)
-    estimate = algorithm.cell_memory(phase.job.open(phase.job.data))
     most_rows = max(addresses.count(address) for address in set(addresses))
 
     def fits(size: int) -> bool:
@@ -97,19 +98,20 @@ def plan_grid(phase: SweepPhase, attempt: str, addresses: list[str], memory: int
         size //= 2
     if memory and size < algorithm.n_blocks:
         held = max(0, held - min(size, most_rows) * estimate.total)
-    return GridPlan(phase, attempt, tuple(addresses), size, held)
+    return GridPlan(phase, attempt, tuple(addresses), size, held, estimate.device)
 
 
 #: Receives the number of cells that a worker has trained since the last call, and the seconds that its threads took.
 OnTrained = Callable[[int, float], None]
 #: Requests the arrays of a column from the worker at an address, and puts them into the held arrays when they arrive.
-RequestColumn = Callable[[str, Key], None]
+#: What that does on the CUDA device is added to the counts.
+RequestColumn = Callable[[str, Key, DeviceCounts], None]
 
 
 def train_here(plan: GridPlan, sources: list[Source], fetch: Fetch, on_trained: OnTrained) -> list[AppliedBlock]:
     """Train all rows in this process."""
 
-    def request_column(address: str, key: Key) -> None:
+    def request_column(address: str, key: Key, device: DeviceCounts) -> None:
         raise AssertionError(f"all columns are in this process, {key} too")
 
     with tempfile.TemporaryDirectory() as folder:
@@ -147,7 +149,7 @@ class GridTrainer:
         self._arriving = self._columns_from_others()
         self._cells_trained = 0
         self._seconds = 0.0  # that threads have computed
-        self._device: Counter[str] = Counter()  # what was done on the CUDA device
+        self._device = DeviceCounts()
         self._cells_reported = 0
         self._seconds_reported = 0.0
         self._reported_at = time.monotonic()
@@ -168,7 +170,7 @@ class GridTrainer:
                 self._held.fail(error)
                 raise
         applied[0].measured["seconds_kernel"] = self._seconds
-        applied[0].measured.update(self._device)
+        applied[0].measured.update(self._device.totals)
         return applied
 
     # --- before the first cell ---
@@ -179,7 +181,7 @@ class GridTrainer:
         batch = max(1, FETCH_BYTES * self._grid.n_blocks // max(1, largest))
         for first in range(self._rows.start, self._rows.stop, batch):
             part = list(range(first, min(first + batch, self._rows.stop)))
-            deltas = merge_blocks(self._plan.phase, part, sources, fetch)
+            deltas = merge_blocks(self._plan.phase, part, sources, fetch, self._device)
             preparing = [_start(pool, self._prepare_row, row, delta) for row, delta in zip(part, deltas, strict=True)]
             _wait_for(preparing)
 
@@ -211,7 +213,7 @@ class GridTrainer:
     def _train_cell(self, rows: Arrays, columns: Arrays, shared: Arrays, cell: Cell) -> None:
         plain_rows = _plain(rows)
         plain_columns = _plain(columns)
-        with self._counting_device():
+        with self._device.counting():
             try:
                 prepared = self._prepared[cell.row]
                 self._algorithm.train_cell(plain_rows, plain_columns, prepared, shared, cell, self._step)
@@ -220,14 +222,6 @@ class GridTrainer:
             # Arrays that are mapped from files are other objects in the next cell, so they cannot stay on the device.
             for arrays, plain in ((rows, plain_rows), (columns, plain_columns)):
                 RESIDENTS.bring_back(plain[name] for name in arrays if isinstance(arrays[name], np.memmap))
-
-    @contextlib.contextmanager
-    def _counting_device(self) -> Iterator[None]:
-        """Context manager: add what this thread does on the CUDA device to the step's counts."""
-        with LEDGER.recording() as traffic:
-            yield
-        with self._lock:
-            self._device.update(by_operation(traffic))
 
     def _next_cell(self) -> tuple[int, Cell] | None:
         with self._lock:
@@ -250,13 +244,19 @@ class GridTrainer:
         size = self._plan.size
         is_own = kind == "row" or (number < self._grid.n_strata and self._grid.partner(number, block) in self._rows)
         is_in_use = is_own and number // size == (number - 1) // size
-        # If all blocks fit, those of this worker are in use in all turns.
-        stays = is_in_use or (is_own and number < self._grid.n_strata and size == self._grid.n_blocks)
+        is_last = number == self._grid.n_strata
+        if is_own:
+            # If all blocks fit, those of this worker are in use in all turns.
+            stays = is_in_use or (not is_last and size == self._grid.n_blocks)
+        else:
+            # The device of another worker fetches the column from this one, if it can wait here so long. After the last
+            # stratum, the other worker writes the column to the store.
+            stays = not is_last and sends_device_memory(self._address) and has_device_space(0, DEVICE_SHARE)
         if stays and any(RESIDENTS.get(array) is not None for array in arrays.values()):
             # On the host there is only memory for them, so they must not be written to a file.
             is_in_use = True
         else:
-            with self._counting_device():
+            with self._device.counting():
                 RESIDENTS.bring_back(arrays.values())
         self._held.put((kind, block, number), arrays, soon=is_in_use)
 
@@ -282,7 +282,7 @@ class GridTrainer:
         with self._lock:
             following = next(self._arriving, None)
         if following is not None:
-            self._request_column(*following)
+            self._request_column(*following, self._device)
 
     # --- after the last cell ---
 

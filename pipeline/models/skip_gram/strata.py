@@ -19,6 +19,7 @@ from ....io.stores.chunk import Chunk
 from ....io.stores.corpus import ChunkInfo, Corpus
 from ....io.stores.store import Arrays
 from ....kernels import random
+from ....kernels.cuda.residents import RESIDENTS
 from ....kernels.word2vec import skip_gram as kernels
 from ....kernels.word2vec.cells import CellOptions
 from ....kernels.word2vec.dealing import Dealing, arrange, block_negatives, deal, table_size
@@ -191,6 +192,8 @@ class StrataSkipGram(SkipGram, GridAlgorithm[Corpus, Chunk]):
         cells = kernels_on("word2vec.cells", self.device)
         if self.device == "auto" and not cells.has_memory_for(rows["W_in"].shape[1]):
             cells = kernels_on("word2vec.cells", "cpu")
+            # A larger device of another worker may have trained the column, and sent it to the device of this one.
+            RESIDENTS.bring_back(columns.values())
         cells.train_cell(rows["W_in"], columns["W_out"], pairs, table, options)
 
     def _options(self, shared: Arrays, cell: Cell, step: int, n_pairs: int) -> CellOptions:

@@ -66,6 +66,7 @@ def _training_time(rows: Sequence[MetricRow]) -> str:
 DEVICE_OPERATIONS = {
     "upload": "copied to devices",
     "download": "copied to the host",
+    "receive": "copied from device to device",
     "allocate": "allocated on devices",
     "launch": "kernels launched",
     "wait": "waits of the host",

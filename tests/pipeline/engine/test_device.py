@@ -163,12 +163,20 @@ def test_the_plan_says_how_the_deltas_of_devices_are_merged(corpus):
     assert describe_devices(NMF(5).algorithm(corpus), corpus, devices[:1]) == "1 device, where its deltas are merged"
     assert describe_devices(algorithm, corpus, [without, devices[0]]).startswith("1 device; its deltas")
     assert describe_devices(algorithm, corpus, [devices[1]] * 4) == (
-        "4 devices, one per worker; their deltas are merged through the memory of the host, by ucx"
+        "4 devices, one per worker; their deltas move through the memory of the host (ucx)"
     )
-    assert describe_devices(algorithm, corpus, devices).endswith("by tcp and ucx")
+    assert describe_devices(algorithm, corpus, devices).endswith("through the memory of the host (tcp and ucx)")
+    # NMF merges deltas on devices, and the blocks of word vectors are trained there.
+    assert describe_devices(NMF(5).algorithm(corpus), corpus, [devices[1]] * 4) == (
+        "4 devices, one per worker; their deltas move from device to device (ucx)"
+    )
+    assert describe_devices(NMF(5).algorithm(corpus), corpus, devices).endswith("of the host (tcp and ucx)")
+    assert describe_devices(Word2Vec(5).algorithm(corpus), corpus, [devices[1]] * 2) == (
+        "2 devices, one per worker; the blocks that they exchange move from device to device (ucx)"
+    )
     pooled = [replace(device, device_manager="rmm.allocators.numba") for device in devices]
     assert describe_devices(algorithm, corpus, pooled).endswith(
-        "by tcp and ucx; arrays take device memory from RMM's stream-ordered pool"
+        "(tcp and ucx); arrays take device memory from RMM's stream-ordered pool"
     )
     started = RunStarted("runs/news", "lda", 0, 10, 3, 900, {}, devices="2 devices")
     assert notes_on_start(started, "") == ["2 devices"]

@@ -1,0 +1,137 @@
+"""Arrays that go from the device of one worker to that of another: serialized by Dask, and through the engine."""
+
+import threading
+from unittest import mock
+
+import numpy as np
+import pytest
+from corpusmill.kernels.cuda import launch, memory, peers
+from corpusmill.kernels.cuda.ledger import LEDGER, Entry, Operation, Total
+from corpusmill.kernels.cuda.nmf import hals as cuda_hals
+from corpusmill.kernels.cuda.nmf import products as cuda_products
+from corpusmill.kernels.cuda.nmf import sums as cuda_sums
+from corpusmill.kernels.cuda.residents import RESIDENTS
+from helpers.cuda_simulator import few_threads
+from helpers.toy import write_topic_corpus
+from numba import config
+
+simulated = pytest.mark.skipif(not config.ENABLE_CUDASIM, reason="replaces UCX by a protocol of the simulator")
+pytestmark = simulated
+
+
+@pytest.fixture
+def protocol():
+    """Return the module of a protocol that sends device arrays."""
+    from helpers import device_protocol
+
+    with device_protocol.like_ucx():
+        yield device_protocol
+
+
+def on_a_device(host):
+    return memory.leave_on_device(memory.upload(host, "P"), "P")
+
+
+def transfers(found):
+    return {entry.operation for entry in found} & {Operation.UPLOAD, Operation.DOWNLOAD}
+
+
+@pytest.mark.parametrize("family", ["cuda", "dask"])
+def test_an_array_has_the_same_bytes_by_each_way(family, protocol):
+    from distributed.protocol import deserialize, serialize, to_serialize
+
+    rng = np.random.default_rng(0)
+    P, Q, counts = rng.random((7, 3), np.float32), rng.random((3, 3)), np.arange(5)
+    delta = {"P": on_a_device(P)[2:6], "Q": on_a_device(Q), "counts": counts, "none": np.empty((0, 3))}
+    with LEDGER.recording() as found:
+        header, frames = serialize(to_serialize(peers.sendable(delta)), serializers=(family, "dask", "pickle"))
+        back = peers.received(deserialize(header, frames))
+    assert protocol.sent == {family: 2}
+    assert found == {
+        Entry(Operation.RECEIVE, "P"): Total(1, 4 * 4 * 3),
+        Entry(Operation.RECEIVE, "Q"): Total(1, 8 * 3 * 3),
+    }
+    RESIDENTS.bring_back(back.values())
+    for name, expected in {"P": P[2:6], "Q": Q, "counts": counts, "none": np.empty((0, 3))}.items():
+        np.testing.assert_array_equal(back[name], expected)
+        assert back[name].dtype == expected.dtype
+
+
+def test_received_sums_are_added_on_the_device_with_the_bits_of_the_host():
+    rng = np.random.default_rng(1)
+    left, right = (rng.random((7, 3), np.float32) for _ in range(2))
+    sent = peers.sendable({"P": on_a_device(right)})
+    with LEDGER.recording() as found, few_threads(cuda_sums, THREADS=32, BLOCKS=2):
+        total = cuda_sums.add_sums(on_a_device(left), peers.received(sent)["P"], "P")
+    # The upload is that of the test.
+    assert transfers(found) == {Operation.UPLOAD}
+    assert found[Entry(Operation.UPLOAD, "P")] == Total(1, left.nbytes)
+    RESIDENTS.bring_back([total])
+    np.testing.assert_array_equal(total, left + right)
+
+
+def test_arrays_beyond_the_share_of_residents_have_no_space():
+    waiting = on_a_device(np.zeros(100, np.uint8))
+    before = RESIDENTS.nbytes
+    with mock.patch.object(peers, "device_memory", return_value=2 * (before + 50)):
+        assert peers.has_space_for(50, 0.5)
+        assert not peers.has_space_for(51, 0.5)
+    assert len(waiting) == 100
+
+
+# --- through the engine ---
+
+
+@pytest.fixture
+def _one_kernel_at_a_time():
+    """The simulator runs one kernel at a time, but the workers of these tests are threads of one process."""
+    lock = threading.Lock()
+    submit = launch.submit
+
+    def submit_alone(what):
+        with lock:
+            submit(what)
+
+    with mock.patch.object(launch, "submit", submit_alone):
+        yield
+
+
+@pytest.fixture
+def cluster(protocol, _one_kernel_at_a_time):
+    """Return a function that opens a cluster of two workers, which are threads of this process."""
+    from distributed import Client, LocalCluster
+
+    def opened(name):
+        options = {"n_workers": 2, "threads_per_worker": 1, "processes": False, "dashboard_address": None}
+        cluster = LocalCluster(protocol=name, host="127.0.0.1", **options)
+        return cluster, Client(cluster)
+
+    return opened
+
+
+def trained(opened, model, corpus):
+    cluster, client = opened
+    with cluster, client:
+        return model.fit(corpus, client=client, evaluate_every=0)
+
+
+@pytest.fixture
+def _few_threads_of_nmf():
+    with few_threads(cuda_hals, THREADS=64), few_threads(cuda_products, BLOCKS=2, TILE=4):
+        with few_threads(cuda_sums, THREADS=32, PARTS=2, BLOCKS=2):
+            yield
+
+
+@pytest.mark.usefixtures("_few_threads_of_nmf")
+def test_sums_of_nmf_go_from_device_to_device(cluster, protocol, tmp_path):
+    from corpusmill import NMF
+
+    corpus = write_topic_corpus(str(tmp_path), 2, words_per_topic=3, n_chunks=4, documents=4, length=8)
+    K, V, D = 3, corpus.n_words, corpus.n_documents
+    models = {}
+    for name in ("ucx", "tcp"):
+        models[name] = trained(cluster(name), NMF(K, max_iter=3, tol=0, device="cuda"), corpus)
+    alone = NMF(K, max_iter=3, tol=0, device="cuda").fit(corpus, evaluate_every=0)
+    for model in models.values():
+        np.testing.assert_array_equal(model.components_, alone.components_)
+    print([dict(r) for r in models["ucx"].history_], [dict(r) for r in models["tcp"].history_])

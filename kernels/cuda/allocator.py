@@ -62,6 +62,12 @@ def make_pool_manager() -> type[Any]:
         def get_memory_info(self) -> MemoryInfo:
             """Return the bytes of the device. What the pool holds without using it counts as free."""
             free, total = _checked(driver.cuMemGetInfo())
+            resource = rmm.mr.get_current_device_resource()
+            if isinstance(resource, rmm.mr.PoolMemoryResource):
+                # RMM's own pool, by dask-cuda's option rmm_pool_size. It does not say how much of it is in use. What
+                # CuPy or UCX have of it is missing here.
+                used = sum(buffer.size for buffer in list(self.allocations.values()))
+                return MemoryInfo(int(free) + resource.pool_size() - used, int(total))
             attributes = driver.CUmemPool_attribute
             pool = self._pool()
             (held,) = _checked(driver.cuMemPoolGetAttribute(pool, attributes.CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT))

@@ -1,6 +1,6 @@
 """A protocol of Dask that sends the simulator's device arrays as UCX sends those of devices.
 
-UCX needs a device. This protocol has its name, and serializes messages by the same families as distributed-ucxx, in the
+UCX needs devices. This protocol has its name, and serializes messages by the same families as distributed-ucxx, in the
 same order. The bytes travel by TCP. `sent` counts the arrays that the families "cuda" and "dask" have serialized.
 """
 
@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from unittest import mock
 
 import numpy as np
+from dask.sizeof import sizeof
 from distributed.comm.registry import backends
 from distributed.comm.tcp import TCP, BaseTCPBackend, TCPConnector, TCPListener
 from distributed.protocol.cuda import cuda_deserialize, cuda_serialize
@@ -72,6 +73,7 @@ def like_ucx():
     cuda_deserialize.register(FakeCUDAArray)(deserialize)
     dask_serialize.register(FakeCUDAArray)(serializer("dask"))
     dask_deserialize.register(FakeCUDAArray)(deserialize)
+    sizeof.register(FakeCUDAArray)(lambda array: array.nbytes)
     with mock.patch.dict(backends, ucx=LikeUcxBackend()):
         sent.clear()
         yield

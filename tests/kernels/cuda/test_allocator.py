@@ -1,5 +1,6 @@
 """Device memory: who chooses where it comes from, and the streams in whose order copies run."""
 
+import sys
 import threading
 from types import SimpleNamespace
 
@@ -33,6 +34,39 @@ def test_numba_accepts_the_manager_of_the_pool():
     # It was set when `memory` was imported, and Numba checked the version of its interface.
     assert driver._memory_manager.__name__ == "PoolManager"
     assert isinstance(driver._memory_manager(context=None), driver.HostOnlyCUDAMemoryManager)
+
+
+class FakeResource:
+    """Replaces a memory resource of RMM: a pool of 50 bytes."""
+
+    def pool_size(self):
+        return 50
+
+
+class FakePool(FakeResource):
+    pass
+
+
+@pytest.mark.skipif(bool(config.ENABLE_CUDASIM), reason="the simulator has no memory managers")
+@pytest.mark.parametrize(("resource", "free"), [(FakePool(), 10 + 50 - 20), (FakeResource(), 10 + 30 - 5)])
+def test_what_a_pool_does_not_use_is_free_memory(resource, free, monkeypatch):
+    from cuda.bindings import driver
+
+    mr = SimpleNamespace(get_current_device_resource=lambda: resource, PoolMemoryResource=FakePool)
+    monkeypatch.setitem(sys.modules, "rmm", SimpleNamespace(mr=mr))
+    monkeypatch.setitem(sys.modules, "rmm.allocators.numba", SimpleNamespace(RMMNumbaManager=object))
+    success = driver.CUresult.CUDA_SUCCESS
+    held = {
+        driver.CUmemPool_attribute.CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT: 30,
+        driver.CUmemPool_attribute.CU_MEMPOOL_ATTR_USED_MEM_CURRENT: 5,
+    }
+    monkeypatch.setattr(driver, "cuMemGetInfo", lambda: (success, 10, 100))
+    monkeypatch.setattr(driver, "cuDeviceGetDefaultMemPool", lambda device: (success, "pool"))
+    monkeypatch.setattr(driver, "cuMemPoolGetAttribute", lambda pool, attribute: (success, held[attribute]))
+    manager = allocator.make_pool_manager()()
+    manager.context = SimpleNamespace(device=SimpleNamespace(id=0))
+    manager.allocations = {1: SimpleNamespace(size=12), 2: SimpleNamespace(size=8)}
+    assert tuple(manager.get_memory_info()) == (free, 100)
 
 
 class Recorder(HostCuda):

@@ -11,6 +11,8 @@ from corpusmill.kernels.cuda.nmf import hals as cuda_hals
 from corpusmill.kernels.cuda.nmf import products as cuda_products
 from corpusmill.kernels.cuda.nmf import sums as cuda_sums
 from corpusmill.kernels.cuda.residents import RESIDENTS
+from corpusmill.kernels.cuda.word2vec import cells as cuda_cells
+from corpusmill.pipeline.models.skip_gram import grid_size
 from helpers.cuda_simulator import few_threads
 from helpers.toy import write_topic_corpus
 from numba import config
@@ -102,11 +104,15 @@ def cluster(protocol, _one_kernel_at_a_time):
     from distributed import Client, LocalCluster
 
     def opened(name):
-        options = {"n_workers": 2, "threads_per_worker": 1, "processes": False, "dashboard_address": None}
+        options = {"n_workers": 2, "threads_per_worker": 1, "processes": False, "dashboard_address": ":0"}
         cluster = LocalCluster(protocol=name, host="127.0.0.1", **options)
         return cluster, Client(cluster)
 
     return opened
+
+
+def history(one, other):
+    return zip(one.history_, other.history_, strict=True)
 
 
 def trained(opened, model, corpus):
@@ -127,11 +133,56 @@ def test_sums_of_nmf_go_from_device_to_device(cluster, protocol, tmp_path):
     from corpusmill import NMF
 
     corpus = write_topic_corpus(str(tmp_path), 2, words_per_topic=3, n_chunks=4, documents=4, length=8)
-    K, V, D = 3, corpus.n_words, corpus.n_documents
-    models = {}
-    for name in ("ucx", "tcp"):
-        models[name] = trained(cluster(name), NMF(K, max_iter=3, tol=0, device="cuda"), corpus)
-    alone = NMF(K, max_iter=3, tol=0, device="cuda").fit(corpus, evaluate_every=0)
-    for model in models.values():
-        np.testing.assert_array_equal(model.components_, alone.components_)
-    print([dict(r) for r in models["ucx"].history_], [dict(r) for r in models["tcp"].history_])
+    K, V = 3, corpus.n_words
+    direct, through_host = (
+        trained(cluster(name), NMF(K, max_iter=2, tol=0, device="cuda"), corpus) for name in ("ucx", "tcp")
+    )
+    alone = NMF(K, max_iter=2, tol=0, device="cuda").fit(corpus, evaluate_every=0)
+    np.testing.assert_array_equal(direct.components_, alone.components_)
+    np.testing.assert_array_equal(through_host.components_, alone.components_)
+    received = [step.get("device_receive_calls", 0) for step in direct.history_]
+    assert protocol.sent == {"cuda": sum(received)}
+    assert sum(received) > 0
+    for step, calls, expected in zip(direct.history_, received, alone.history_, strict=True):
+        # The worker that updates W fetches P and Q of the other one. Which worker sweeps how many shards depends on
+        # time, and shards that are not neighbours are not added before.
+        assert step.get("device_receive_bytes", 0) == calls // 2 * (4 * K * V + 8 * K * K)
+        # Like a single worker, both together copy to the host what a commit writes, and nothing else.
+        for name in ("device_download_bytes", "device_download_calls", "device_upload_bytes", "device_upload_calls"):
+            assert step[name] == expected[name]
+    # Through the host, P of both is downloaded, and their sum uploaded.
+    more = [step["device_download_bytes"] - row["device_download_bytes"] for step, row in history(through_host, alone)]
+    assert max(more) >= 2 * 4 * K * V
+    assert not any("device_receive_calls" in step for step in through_host.history_)
+
+
+@pytest.mark.usefixtures("_few_threads_of_nmf")
+def test_a_worker_without_a_device_gets_sums_through_the_host(cluster, protocol, tmp_path):
+    from corpusmill import NMF
+    from corpusmill.pipeline.engine.cluster import plugins
+
+    corpus = write_topic_corpus(str(tmp_path), 2, words_per_topic=3, n_chunks=4, documents=4, length=8)
+    with mock.patch.object(plugins, "has_device_space", return_value=False):
+        found = trained(cluster("ucx"), NMF(3, max_iter=1, device="cuda"), corpus)
+    alone = NMF(3, max_iter=1, device="cuda").fit(corpus, evaluate_every=0)
+    np.testing.assert_array_equal(found.components_, alone.components_)
+    assert not protocol.sent
+    assert "device_receive_calls" not in found.history_[0]
+
+
+def test_columns_of_strata_go_from_device_to_device(cluster, protocol, tmp_path):
+    from corpusmill import Word2Vec
+
+    corpus = write_topic_corpus(str(tmp_path), 2, words_per_topic=8, n_chunks=2, documents=4, length=5)
+    options = {"window": 2, "min_count": 1, "negative": 2, "sample": 0, "epochs": 1, "n_blocks": 2, "device": "cuda"}
+    with mock.patch.object(grid_size, "MIN_PASSES", 2), few_threads(cuda_cells, THREADS=64):
+        found = trained(cluster("ucx"), Word2Vec(8, **options), corpus)
+        alone = Word2Vec(8, **options).fit(corpus, evaluate_every=0)
+    np.testing.assert_array_equal(found.wv.vectors, alone.wv.vectors)
+    (step,) = found.history_
+    (expected,) = alone.history_
+    # After the last stratum, all blocks come back, as those of a single worker do. Before, none does.
+    assert protocol.sent == {"cuda": step["device_receive_calls"]}
+    assert step["device_receive_bytes"] == step["device_receive_calls"] * 8 * 64 * 4
+    for name in ("device_download_bytes", "device_download_calls", "device_upload_bytes", "device_upload_calls"):
+        assert step[name] == expected[name]

@@ -35,6 +35,7 @@ from .allocator import set_memory_manager
 from .array_map import Arrays, Value
 from .arrays import DeviceArray, Event, Shape, Stream
 from .caches import COPIES, DERIVED
+from .host_memory import BUFFER_BYTES, BUFFERS_PER_THREAD
 from .launch import copy_stream, device_errors, new_event, stream, synchronize
 from .ledger import LEDGER, Operation
 from .pinned import PINNED_RESULTS
@@ -43,8 +44,6 @@ from .residents import RESIDENT_SHARE, RESIDENTS, Resident
 #: Dead arrays whose memory waits to be freed, at most, and the largest part of the device's memory that they may have.
 MANY_DEAD = 256
 DEAD_SHARE = 0.1
-#: Bytes of a pinned buffer. A larger copy is cut into parts of this size.
-BUFFER_BYTES = 4 << 20
 
 Fields = TypeVar("Fields", bound=tuple[Any, ...])
 
@@ -186,16 +185,16 @@ class _Buffer(NamedTuple):
 
 
 class _PinnedBuffers(threading.local):
-    """Two pinned buffers for each host thread: one is filled or emptied while the other one is copied."""
+    """The pinned buffers of each host thread, which copies use in turn."""
 
     def __init__(self) -> None:
         self.buffers: list[_Buffer] = []
 
     def take(self, turn: int, like: np.ndarray) -> tuple[np.ndarray, Event]:
         """Return a buffer of the size of ``like`` once its last copy has ended, and its event."""
-        while len(self.buffers) < 2:
+        while len(self.buffers) < BUFFERS_PER_THREAD:
             self.buffers.append(_Buffer(cuda.pinned_array(BUFFER_BYTES, np.uint8), new_event()))
-        buffer = self.buffers[turn % 2]
+        buffer = self.buffers[turn % BUFFERS_PER_THREAD]
         LEDGER.record(Operation.WAIT, "pinned buffer")
         buffer.copied.synchronize()
         return buffer.data[: like.nbytes].view(like.dtype), buffer.copied
@@ -396,11 +395,11 @@ def _copy_to_host(array: DeviceArray, cause: str, host: np.ndarray) -> None:
     if not host.size:
         return
     LEDGER.record(Operation.DOWNLOAD, cause, host.nbytes)
-    # Parts that are being copied or in a pinned buffer: at most two, as there are two buffers.
+    # Parts that are being copied or in a pinned buffer: at most one for each buffer.
     under_way: list[tuple[np.ndarray, np.ndarray]] = []
     for turn, (part, source) in enumerate(_parts(host.reshape(-1), array.reshape(host.size))):
         buffer, copied = _PINNED.take(turn, part)
-        if turn >= 2:
+        if turn >= BUFFERS_PER_THREAD:
             # This buffer's last part has arrived.
             np.copyto(*under_way.pop(0))
         source.copy_to_host(buffer, stream=stream())

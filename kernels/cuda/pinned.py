@@ -15,14 +15,10 @@ import numpy as np
 from numba import cuda
 from numpy.typing import DTypeLike
 
-#: Bytes of this process's pinned results at most. Further results pass through the buffers of `memory.py`.
-LIMIT_BYTES = 512 << 20
-#: Bytes of buffers that no result uses, at most: the memory plan of a worker counts results, but not these.
-FREE_BYTES = 128 << 20
+from .host_memory import FREE_BYTES, LIMIT_BYTES, MIN_FILL
+
 #: Bytes of the smallest result that is worth it: below, a copy takes as long as the calls around it.
 MIN_BYTES = 64 << 10
-#: A buffer holds a result that is at least this part of it, so that small results do not take the largest buffers.
-MIN_FILL = 0.5
 
 
 class _Lease:

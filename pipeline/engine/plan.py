@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ...io.stores.store import DataError
+from ...kernels.cuda.host_memory import pinned_bytes
 from ..formatting import format_bytes
 from .algorithm import AnyAlgorithm, MemoryEstimate
 from .data import TrainingData
@@ -38,11 +39,13 @@ class Plan:
     cache: int
     limit: int
     held: int = 0  # results that wait for other tasks
+    pinned: int = 0  # memory for copies from and to a CUDA device, besides the results that it holds
 
     @property
     def total(self) -> int:
         """Expected peak of the worker's memory in bytes."""
-        return self.process + self.threads * self.task.total + self.buffers + self.held + self.cache
+        own = self.process + self.pinned + self.buffers + self.held + self.cache
+        return own + self.threads * self.task.total
 
     def as_numbers(self) -> dict[str, int]:
         """The plan as plain numbers, for events and reports."""
@@ -53,6 +56,7 @@ class Plan:
             "threads": self.threads,
             "buffers": self.buffers,
             "held": self.held,
+            "pinned": self.pinned,
             "cache": self.cache,
             "total": self.total,
             "limit": self.limit,
@@ -60,24 +64,28 @@ class Plan:
 
 
 def available_bytes(algorithm: AnyAlgorithm, capacity: Capacity) -> int:
-    """Return the bytes that the tasks of one of a worker's threads may use."""
+    """Return the bytes that the tasks of a worker may use."""
     if not capacity.memory:
         return UNLIMITED
-    return usable_bytes(capacity.memory, algorithm.held_share) // capacity.threads
+    return usable_bytes(capacity.memory, algorithm.held_share)
 
 
 def make_plan(algorithm: AnyAlgorithm, data: TrainingData, capacity: Capacity, n_workers: int = 1) -> Plan:
     """Return the plan of one of ``n_workers`` workers; raise DataError, with the numbers, if its tasks do not fit."""
     estimates = [algorithm.memory(data, chunk) for chunk in data.chunks]
     available = available_bytes(algorithm, capacity)
-    largest = algorithm.largest_task(data, available)
+    largest = algorithm.largest_task(data, available // capacity.threads)
     if algorithm.device != "cpu":
         _check_device(algorithm, max(estimate.device for estimate in estimates), capacity)
+    pinned = 0
     if not capacity.device:
         largest = replace(largest, device=0)
-    if largest.total > available:
-        raise DataError(_too_large(algorithm, largest, capacity, available))
-    left = (available - largest.total) * capacity.threads
+    elif algorithm.device != "cpu":
+        results = largest.state + largest.model + largest.delta
+        pinned = pinned_bytes(capacity.threads, capacity.threads * results)
+    left = available - pinned - largest.total * capacity.threads
+    if left < 0:
+        raise DataError(_too_large(algorithm, largest, capacity, available, pinned))
     # Buffers for reading ahead and for writing behind: as many chunks as the slowest store needs, or a share of what is
     # left, because a cache saves more.
     in_transit = max(estimate.data + estimate.state for estimate in estimates) + largest.model
@@ -88,7 +96,7 @@ def make_plan(algorithm: AnyAlgorithm, data: TrainingData, capacity: Capacity, n
     held = min(int(capacity.memory * algorithm.held_share), algorithm.held_memory(data))
     # Each worker keeps what it has swept until the end of the step.
     held += algorithm.swept_memory(data) // n_workers
-    return Plan(PROCESS_BYTES, capacity.threads, largest, int(buffers), int(cache), capacity.memory, held)
+    return Plan(PROCESS_BYTES, capacity.threads, largest, int(buffers), int(cache), capacity.memory, held, pinned)
 
 
 def _check_device(algorithm: AnyAlgorithm, needed: int, capacity: Capacity) -> None:
@@ -168,19 +176,23 @@ def _describe_merging(algorithm: AnyAlgorithm, devices: Sequence[Capacity]) -> s
     return f"{len(devices)} devices, one per worker; {what} move {way} ({protocols})"
 
 
-def _too_large(algorithm: AnyAlgorithm, need: MemoryEstimate, capacity: Capacity, available: int) -> str:
+def _too_large(algorithm: AnyAlgorithm, need: MemoryEstimate, capacity: Capacity, available: int, pinned: int) -> str:
     parts = ", ".join(f"{k} {format_bytes(getattr(need, k))}" for k in ("data", "state", "model", "delta", "scratch"))
-    enough = limit_for(need.total * capacity.threads, algorithm.held_share)
+    enough = limit_for(need.total * capacity.threads + pinned, algorithm.held_share)
     tasks = "its task"
     fewer_threads = ""
     if capacity.threads > 1:
         tasks = f"each of its {capacity.threads} threads"
         fewer_threads = "use fewer threads per worker, "
     reserve = 1 - PLANNED_SHARE + algorithm.held_share
+    others = f"{format_bytes(PROCESS_BYTES)} for Python with its libraries"
+    if pinned:
+        others += f" and {format_bytes(pinned)} for copies from and to the GPU"
+    each = max(0, available - pinned) // capacity.threads
     return (
-        f"a task needs {format_bytes(need.total)} ({parts}), but worker {capacity.name} has {format_bytes(available)} "
+        f"a task needs {format_bytes(need.total)} ({parts}), but worker {capacity.name} has {format_bytes(each)} "
         f"for {tasks} ({format_bytes(capacity.memory)} memory limit, less {reserve:.0%} as a reserve and "
-        f"{format_bytes(PROCESS_BYTES)} for Python with its libraries): raise memory_limit to {enough} or more, "
+        f"{others}): raise memory_limit to {enough} or more, "
         f"{fewer_threads}{algorithm.size_hint}, or ingest with a smaller chunk_tokens"
     )
 

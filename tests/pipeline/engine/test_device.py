@@ -13,11 +13,13 @@ import pytest
 from corpusmill import LDA, NMF, Word2Vec
 from corpusmill.io.stores.store import DataError
 from corpusmill.kernels import interfaces
+from corpusmill.kernels.cuda.host_memory import BUFFER_BYTES, FREE_BYTES, LIMIT_BYTES, pinned_bytes
 from corpusmill.kernels.errors import DeviceError
 from corpusmill.pipeline.engine.device import has_cuda, kernels, resolve_device
 from corpusmill.pipeline.engine.epoch import Training, train
 from corpusmill.pipeline.engine.events import RunStarted
 from corpusmill.pipeline.engine.executors import Capacity, Synchronous
+from corpusmill.pipeline.engine.memory import PLANNED_SHARE, PROCESS_BYTES, usable_bytes
 from corpusmill.pipeline.engine.plan import describe_devices, make_plan
 from corpusmill.pipeline.engine.run import RunStore
 from corpusmill.pipeline.views.progress import notes_on_start
@@ -88,6 +90,35 @@ def test_a_plan_without_a_device_needs_no_device_memory(corpus):
     assert make_plan(algorithm, corpus, Capacity("w0", "tcp://x", 2, 0)).as_numbers()["task_device"] == 0
     with_device = Capacity("w0", "tcp://x", 1, 0, device=1 << 40)
     assert make_plan(algorithm, corpus, with_device).as_numbers()["task_device"] > 0
+
+
+def test_pinned_memory_of_a_worker_with_a_device_is_part_of_its_plan(corpus):
+    algorithm = LDA(1000, device="auto").algorithm(corpus)
+    alone, with_device = (
+        make_plan(algorithm, corpus, Capacity("w0", "tcp://x", 2, 1 << 30, device=device)) for device in (0, 1 << 40)
+    )
+    results = 2 * (with_device.task.state + with_device.task.model + with_device.task.delta)
+    # Two threads have two buffers each. Results that died, and what buffers are larger than results, are small here.
+    assert with_device.pinned == 4 * BUFFER_BYTES + 2 * results
+    assert alone.pinned == 0
+    assert with_device.as_numbers()["pinned"] == with_device.pinned
+    assert with_device.total - with_device.cache - with_device.buffers == (
+        alone.total - alone.cache - alone.buffers + with_device.pinned
+    )
+    # A limit that is enough without a device is named as too small with one.
+    needed = alone.task.total * 2 + with_device.pinned
+    with pytest.raises(DataError, match=r"and [\d.]+ MiB for copies from and to the GPU\): raise memory_limit"):
+        make_plan(algorithm, corpus, Capacity("w0", "tcp://x", 2, limit_of(needed - 1), device=1 << 40))
+    make_plan(algorithm, corpus, Capacity("w0", "tcp://x", 2, limit_of(needed), device=1 << 40))
+    assert pinned_bytes(1, 1 << 40) == 2 * BUFFER_BYTES + FREE_BYTES + (LIMIT_BYTES - FREE_BYTES) // 2
+
+
+def limit_of(usable):
+    """Return the smallest memory limit of which tasks may use this many bytes."""
+    limit = int((usable + PROCESS_BYTES) / PLANNED_SHARE) - 2
+    while usable_bytes(limit) < usable:
+        limit += 1
+    return limit
 
 
 @pytest.mark.skipif(has_cuda(), reason="this machine has a device")

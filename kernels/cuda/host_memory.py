@@ -1,0 +1,29 @@
+"""How much pinned memory of the host a worker with a device has. Without Numba, because the plan of a run needs it.
+
+Pinned memory is memory that the device reads and writes directly. The operating system cannot move it, and it takes
+long to allocate, so it is kept and used again: see ``memory.py`` for the buffers of copies, and ``pinned.py`` for
+results.
+"""
+
+#: Bytes of a buffer that copies pass through. A larger copy is cut into parts of this size.
+BUFFER_BYTES = 4 << 20
+#: Such buffers of a host thread: one is filled or emptied while the other one is copied.
+BUFFERS_PER_THREAD = 2
+#: Bytes of this process's pinned results at most. Further results pass through the buffers above.
+LIMIT_BYTES = 512 << 20
+#: Bytes of buffers that no result uses, at most.
+FREE_BYTES = 128 << 20
+#: A buffer holds a result that is at least this part of it, so that small results do not take the largest buffers.
+MIN_FILL = 0.5
+
+
+def pinned_bytes(threads: int, results: int) -> int:
+    """Return how much pinned memory a worker has, at most, besides what its results need.
+
+    ``results`` are the bytes of all results that may be alive at the same time. The plan of a run counts them already.
+    """
+    of_copies = threads * BUFFERS_PER_THREAD * BUFFER_BYTES
+    # They held results before.
+    free = min(FREE_BYTES, results)
+    too_large = min(int((1 - MIN_FILL) * (LIMIT_BYTES - FREE_BYTES)), results)
+    return of_copies + free + too_large

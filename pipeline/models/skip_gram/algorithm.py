@@ -6,6 +6,8 @@
 - `sequential.SequentialSkipGram` trains the text in its order, on one worker, by one of three published methods.
 """
 
+import math
+import warnings
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
@@ -29,6 +31,9 @@ FIRST_VECTORS = -1
 LOSS = -2
 #: Maximum number of pairs of neighbours per chunk on which the loss is measured.
 LOSS_PAIRS = 1 << 14
+#: Training diverges if the loss is this many times that of vectors of zeros. In a healthy training of a tiny corpus,
+#: whose negatives are also neighbours, it can be a little higher than that of zeros.
+DIVERGED = 1.5
 #: How `SkipGram.describe` chooses words: it skips the most frequent ones, which have no typical neighbours.
 DESCRIBED_FROM = 100
 DESCRIBED = 12
@@ -129,8 +134,25 @@ class SkipGram(Algorithm[Corpus, Chunk]):
 
     def metrics_from_sums(self, sums: Arrays, held_out: bool) -> Metrics:
         """Return the mean loss of a pair of neighbours and its negatives, in natural logarithms."""
-        name = "held_out_loss" if held_out else "loss"
-        return {name: float(sums["loss"] / max(1, sums["pairs"]))}
+        loss = float(sums["loss"] / max(1, sums["pairs"]))
+        if held_out:
+            return {"held_out_loss": loss}
+        self._warn_of_divergence(loss)
+        return {"loss": loss}
+
+    def _warn_of_divergence(self, loss: float) -> None:
+        """Warn if the loss is much higher than that of vectors of zeros, with which training begins.
+
+        Vectors that diverge can stay finite for a whole training, so a check for infinite numbers does not find them.
+        """
+        loss_of_zeros = (1 + self.negative) * math.log(2)
+        if loss > DIVERGED * loss_of_zeros:
+            warnings.warn(
+                f"training diverges: the loss is {loss:.4g}, and vectors of zeros would have {loss_of_zeros:.4g}; "
+                f"{self.divergence_hint}",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
     def describe(self, model: Model, data: Corpus) -> list[WordGroup]:
         """Return some frequent words with their nearest neighbours among the most frequent words."""

@@ -27,6 +27,9 @@ class SequentialSkipGram(SkipGram):
     """
 
     parallelism_hint: ClassVar[str] = "to use more, choose method strata, which trains on any number of workers"
+    divergence_hint: ClassVar[str] = (
+        "lower alpha, window or negative, or choose method strata, which limits the steps of a batch"
+    )
     size_hint: ClassVar[str] = "lower vector_size, choose method strata, which needs two blocks of the model at a time"
 
     max_shards: int | None = 1

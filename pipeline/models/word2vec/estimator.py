@@ -53,6 +53,8 @@ class Word2Vec(SkipGramEstimator):
         any number of workers [5]_. Its updates are those of "par". The other methods train the text in its order, on
         one worker: "par" first attracts neighbours and then repels negative samples, which 24 words share [3]_;
         "full" shares the negative samples of a window [4]_; "sgns" trains one pair at a time, as gensim does [2]_.
+        "par" diverges at high learning rates: it did in one of two trainings of three epochs at 0.05. A warning
+        says so. "strata" limits the steps of a batch, and stays bounded.
     ignore_sentence_ends : bool, default=False
         Let a window extend from one document into the next. gensim never does.
     threads : int, default=1

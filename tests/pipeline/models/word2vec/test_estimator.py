@@ -169,6 +169,24 @@ def test_vectors_that_became_infinite_are_an_error_that_names_the_learning_rate(
         model.partial_fit(corpus)
 
 
+def test_vectors_that_diverge_but_stay_finite_are_reported_with_advice():
+    rng = np.random.default_rng(0)
+    corpus = corpus_from([[f"w{word}" for word in rng.zipf(1.3, 200) % 300] for _ in range(60)])
+    message = r"the loss is \S+, and vectors of zeros would have 4\.159; lower alpha.*, or choose method strata"
+    with pytest.warns(RuntimeWarning, match=message):
+        model = small(method="par", vector_size=32, window=5, epochs=1, alpha=0.2, sample=1e-3).fit(corpus)
+    assert np.isfinite(matrix(model, "W_in")).all()
+
+
+def test_strata_do_not_diverge_at_any_learning_rate(recwarn):
+    rng = np.random.default_rng(0)
+    corpus = corpus_from([[f"w{word}" for word in rng.zipf(1.3, 200) % 300] for _ in range(60)])
+    for alpha in (0.2, 0.99):
+        model = small(vector_size=32, window=5, epochs=1, alpha=alpha, sample=1e-3).fit(corpus)
+        assert model.history_[-1]["loss"] < 3
+    assert not [warning for warning in recwarn if "diverges" in str(warning.message)]
+
+
 def test_word_vectors_do_not_score_documents(corpus):
     with pytest.raises(ValueError, match="no likelihood: see evaluate, or held_out_loss"):
         small(epochs=1).fit(corpus).score(corpus)

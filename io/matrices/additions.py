@@ -5,6 +5,7 @@ are not copied but linked.
 """
 
 import ctypes
+import glob
 import os
 import shutil
 from collections.abc import Iterable, Mapping
@@ -13,16 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from ..stores.local_files import flush_path, remove_path, temporary_path
+from ..stores.local_files import flush_path, remove_path, temporary_path, temporary_pattern
 from ..stores.store import DataError, Store
 from .anndata import check_anndata
-from .hierarchies import Group, consolidate_zarr, is_zarr, open_for_writing, open_hierarchy
+from .hierarchies import Group, consolidate_zarr, open_for_writing, open_hierarchy
 
 #: Names of the files of a Zarr store that are rewritten in place when groups change.
 _ZARR_METADATA = ("zarr.json", ".zmetadata", ".zgroup", ".zattrs", ".zarray")
 #: Linux' flag of renameat2 for exchanging two paths, and the file descriptor that stands for the working directory.
-_EXCHANGE = 2
-_HERE = -100
+_RENAME_EXCHANGE = 2
+_AT_FDCWD = -100
 
 
 def add_elements(url: str, elements: Mapping[str, Any], replace: bool = False) -> None:
@@ -36,7 +37,7 @@ def add_elements(url: str, elements: Mapping[str, Any], replace: bool = False) -
     if not store.is_local:
         raise DataError(f"{url}: results can be added to local files only; copy the file here first")
     target = Path(store.path)
-    _restore(target)
+    _undo_interrupted_replacement(target)
     if not target.exists():
         raise DataError(f"{url}: no such file")
     # The file is large and the copy takes time. Another program may write to the file in between.
@@ -45,10 +46,13 @@ def add_elements(url: str, elements: Mapping[str, Any], replace: bool = False) -
     copy = temporary_path(target)
     try:
         _copy(target, copy)
-        with open_for_writing(str(copy), is_zarr(url)) as root:
+        with open_for_writing(str(copy)) as root:
             check_anndata(root, url)
             for path, value in elements.items():
-                _make_way(root, path, replace, url)
+                if path in root:
+                    if not replace:
+                        raise _already_exists(url, path)
+                    del root[path]
                 _write(root, path, value)
         if copy.is_dir():
             consolidate_zarr(str(copy))
@@ -56,7 +60,7 @@ def add_elements(url: str, elements: Mapping[str, Any], replace: bool = False) -
         _flush(copy)
         if _version(target) != before:
             raise DataError(f"{url}: another program changed the file meanwhile; run the command again")
-        _put_in_place(copy, target)
+        _replace_target(copy, target)
     finally:
         remove_path(copy)
 
@@ -82,26 +86,18 @@ def check_absent(url: str, paths: Iterable[str]) -> None:
     with open_hierarchy(url) as root:
         for path in paths:
             if path in root:
-                raise _exists(url, path)
+                raise _already_exists(url, path)
 
 
-def _exists(url: str, path: str) -> DataError:
+def _already_exists(url: str, path: str) -> DataError:
     return DataError(f"{url}: {path} exists already; replace it with --replace (replace=True), or choose another key")
-
-
-def _make_way(root: Group, path: str, replace: bool, url: str) -> None:
-    if path not in root:
-        return
-    if not replace:
-        raise _exists(url, path)
-    del root[path]
 
 
 # --- elements ---
 
 
 def _write(group: Group, path: str, value: Any) -> None:
-    """Write one element below a group. Missing groups on the way are made."""
+    """Write one element below a group. Groups of the path that do not exist are made."""
     parent, _, name = path.rpartition("/")
     for part in parent.split("/") if parent else []:
         if part not in group:
@@ -118,12 +114,20 @@ def _write(group: Group, path: str, value: Any) -> None:
         _write_text(group, name, array)
         _encode(group[name], "string-array" if array.ndim else "string", "0.2.0")
         return
-    group.create_dataset(name, data=array) if hasattr(group, "file") else group.create_array(name, data=array)
+    if _is_hdf5(group):
+        group.create_dataset(name, data=array)
+    else:
+        group.create_array(name, data=array)
     _encode(group[name], "array" if array.ndim else "numeric-scalar", "0.2.0")
 
 
+def _is_hdf5(group: Group) -> bool:
+    """Return whether a group is one of h5py. It has the attribute ``file``, which Zarr's groups lack."""
+    return hasattr(group, "file")
+
+
 def _write_text(group: Group, name: str, array: np.ndarray) -> None:
-    if hasattr(group, "file"):
+    if _is_hdf5(group):
         import h5py
 
         group.create_dataset(name, data=array.astype(object), dtype=h5py.string_dtype())
@@ -133,6 +137,7 @@ def _write_text(group: Group, name: str, array: np.ndarray) -> None:
 
 
 def _encode(element: Any, kind: str, version: str) -> None:
+    """Mark an element with its type, as the format of AnnData demands."""
     element.attrs["encoding-type"] = kind
     element.attrs["encoding-version"] = version
 
@@ -141,15 +146,16 @@ def _encode(element: Any, kind: str, version: str) -> None:
 
 
 def _version(path: Path) -> tuple[int, int, int]:
-    found = path.stat()
-    return found.st_ino, found.st_mtime_ns, found.st_size
+    """Return numbers that differ after the file was changed or replaced."""
+    status = path.stat()
+    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 def _copy(source: Path, copy: Path) -> None:
     if source.is_dir():
-        shutil.copytree(source, copy, copy_function=_link)
+        shutil.copytree(source, copy, copy_function=_link_or_copy)
         return
-    # A Zarr folder was copied by links above, which takes no space.
+    # Only an HDF5 file is checked, because the links above take no space.
     free = shutil.disk_usage(source.parent).free
     size = source.stat().st_size
     if free < size:
@@ -160,7 +166,7 @@ def _copy(source: Path, copy: Path) -> None:
     shutil.copy2(source, copy)
 
 
-def _link(source: str, copy: str) -> None:
+def _link_or_copy(source: str, copy: str) -> None:
     """Link a chunk, which is never rewritten in place, and copy a file of metadata."""
     if Path(source).name in _ZARR_METADATA:
         shutil.copy2(source, copy)
@@ -177,15 +183,15 @@ def _flush(path: Path) -> None:
         flush_path(each)
 
 
-def _put_in_place(copy: Path, target: Path) -> None:
+def _replace_target(copy: Path, target: Path) -> None:
     """Rename the copy to the target's name.
 
     A file is replaced. A folder exchanges its name with the copy if the system can do that, and is deleted otherwise.
     """
     if not target.is_dir():
         copy.replace(target)
-    elif not _exchanged(copy, target):
-        # If the process is killed between the two renames, `_restore` brings the old folder back.
+    elif not _exchange(copy, target):
+        # If the process is killed between the two renames, the next call brings the old folder back.
         old = target.with_name(f".old-{target.name}")
         target.rename(old)
         copy.rename(target)
@@ -193,16 +199,16 @@ def _put_in_place(copy: Path, target: Path) -> None:
     flush_path(target.parent)
 
 
-def _exchanged(first: Path, second: Path) -> bool:
+def _exchange(first: Path, second: Path) -> bool:
     """Exchange two paths in one step; return False if the system or the filesystem cannot."""
     rename = getattr(ctypes.CDLL(None), "renameat2", None)
     if rename is None:
         return False
-    return rename(_HERE, os.fsencode(first), _HERE, os.fsencode(second), _EXCHANGE) == 0
+    return rename(_AT_FDCWD, os.fsencode(first), _AT_FDCWD, os.fsencode(second), _RENAME_EXCHANGE) == 0
 
 
-def _restore(target: Path) -> None:
-    """Undo a replacement of a folder that was interrupted between its two renames; see `_put_in_place`."""
+def _undo_interrupted_replacement(target: Path) -> None:
+    """Bring a folder back if its replacement was interrupted between the two renames of `_replace_target`."""
     old = target.with_name(f".old-{target.name}")
     if not old.exists():
         return
@@ -214,10 +220,5 @@ def _restore(target: Path) -> None:
 
 def _delete_leftovers(target: Path) -> None:
     """Delete the copies of processes that were killed."""
-    pattern = f".tmp-{'[0-9a-f]' * 32}-{_escaped(target.name)}"
-    for path in target.parent.glob(pattern):
+    for path in target.parent.glob(temporary_pattern(glob.escape(target.name))):
         remove_path(path)
-
-
-def _escaped(name: str) -> str:
-    return "".join(f"[{character}]" if character in "*?[" else character for character in name)

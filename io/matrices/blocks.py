@@ -104,17 +104,9 @@ def checked_rows(data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, sour
         raise DataError(f"{source.where}: an index is not in 0..{n_columns - 1}; write the matrix again")
     shape = (len(indptr) - 1, n_columns)
     block = scipy.sparse.csr_matrix((data, indices, indptr), shape=shape, copy=False)
-    block.has_sorted_indices = _is_ascending(block)
     block.sort_indices()
     check_duplicates(block, source, first)
     return block
-
-
-def _is_ascending(block: "scipy.sparse.csr_matrix") -> bool:
-    falls = np.diff(block.indices) < 0
-    starts = block.indptr[1:-1]
-    falls[starts[(starts > 0) & (starts <= len(falls))] - 1] = False
-    return not falls.any()
 
 
 def check_duplicates(block: "scipy.sparse.csr_matrix", source: RowBlocks, first: int) -> None:

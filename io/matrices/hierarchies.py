@@ -12,7 +12,7 @@ from ..stores.store import DataError, filesystem_of
 
 #: A group of h5py or Zarr.
 Group = Any
-#: What h5py raises for a damaged file, while anything of it is read.
+#: What h5py raises if it reads a damaged part of a file, now or later.
 HDF5_ERRORS = (KeyError, RuntimeError, OSError, ValueError, TypeError)
 #: How the messages of HDF5 begin.
 HDF5_SENTENCE = re.compile(r"\b([Uu]nable to|[Cc]an't|[Uu]nspecified error)\b")
@@ -74,9 +74,9 @@ def is_zarr(url: str) -> bool:
 
 
 @contextmanager
-def open_for_writing(path: str, zarr_store: bool) -> Iterator[Group]:
+def open_for_writing(path: str) -> Iterator[Group]:
     """Open a local HDF5 file or Zarr store, to which elements are added."""
-    if zarr_store:
+    if is_zarr(path):
         import zarr
 
         # Consolidated metadata would hide new elements.

@@ -45,16 +45,25 @@ def _encoded_strings(group: Element, where: str) -> pa.Array:
 
 def check_unique(names: pa.Array, where: str, advice: str) -> None:
     """Raise DataError with the first name that occurs twice."""
+    row = first_repetition(names)
+    if row is not None:
+        raise DataError(f"{where}: the name {names[row].as_py()!r} occurs a second time at position {row}; {advice}")
+
+
+def first_repetition(names: pa.Array) -> int | None:
+    """Return the position of the first name that occurred before, or None if all names differ."""
+    # Quick, so that the usual case needs no loop in Python.
     if len(names.unique()) == len(names):
-        return
+        return None
     seen: set[str] = set()
-    for row, name in enumerate(names.to_pylist()):
+    for position, name in enumerate(names.to_pylist()):
         if name in seen:
-            raise DataError(f"{where}: the name {name!r} occurs a second time at position {row}; {advice}")
+            return position
         seen.add(name)
+    return None
 
 
-def numbered_apart(names: list[str]) -> list[str]:
+def make_names_unique(names: list[str]) -> list[str]:
     """Make names unique as anndata does: append "-1" to the second of equal names, "-2" to the third, and so on."""
     taken = set(names)
     counts: dict[str, int] = {}

@@ -15,7 +15,7 @@ from ..stores.store import DataError
 from .blocks import RowBlocks, SelectedColumns
 from .compressed import SparseByRow
 from .hierarchies import Group, open_hdf5
-from .names import check_unique, numbered_apart, strings
+from .names import check_unique, make_names_unique, strings
 
 
 @contextmanager
@@ -67,7 +67,7 @@ def _types(group: Group, url: str) -> pa.Array:
 def feature_names(ids: pa.Array, names: pa.Array, chosen: str | None) -> list[str]:
     """Return the ids of features, or their names, of which equal ones get a number."""
     if chosen == "name":
-        return numbered_apart(names.to_pylist())
+        return make_names_unique(names.to_pylist())
     return ids.to_pylist()
 
 

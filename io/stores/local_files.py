@@ -7,13 +7,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-#: Pattern of the names that `temporary_path` returns.
-TEMPORARY = f".tmp-{'[0-9a-f]' * 32}-*"
-
 
 def temporary_path(target: Path) -> Path:
     """Return a new path beside ``target``. If the process is killed, its name shows that the file is left over."""
     return target.with_name(f".tmp-{uuid.uuid4().hex}-{target.name}")
+
+
+def temporary_pattern(name: str = "*") -> str:
+    """Return a glob pattern of the names that `temporary_path` gives for targets of this name, or pattern of names."""
+    return f".tmp-{'[0-9a-f]' * 32}-{name}"
 
 
 @contextmanager

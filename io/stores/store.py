@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 from fsspec.implementations.local import LocalFileSystem
 
-from .local_files import TEMPORARY, flush_path, remove_path, replacing, temporary_path
+from .local_files import flush_path, remove_path, replacing, temporary_path, temporary_pattern
 from .parquet import DAMAGED, parquet_bytes, read_parquet, read_parquet_rows
 from .request_counter import REQUESTS
 from .zarr_files import encode_group, read_group, read_rows
@@ -69,7 +69,7 @@ def without_password(url: str) -> str:
     return url
 
 
-def filesystem_of(url: str) -> tuple[Any, str]:
+def filesystem_of(url: str) -> tuple[fsspec.AbstractFileSystem, str]:
     """Return the fsspec filesystem of a URL or local path, and the path in it; raise DataError for anything else."""
     if not url:
         raise DataError("the path is empty: name a file, a folder or a URL (is a variable of the shell not set?)")
@@ -271,19 +271,20 @@ class Store:
 
     def read_parquet(self, name: str) -> pa.Table:
         """Return the table of a Parquet file; raise DataError if it does not exist or is damaged."""
-        try:
-            with self.explained_errors(name), self.fs.open(self.where(name), "rb") as file:
-                return read_parquet(file)
-        except FileNotFoundError:
-            raise DataError(f"{self.where(name)}: missing; restore it or write the store again") from None
-        except DAMAGED as error:
-            raise DataError(f"{self.where(name)}: damaged ({error}); restore it or write the store again") from None
+        with self._open_parquet(name) as file:
+            return read_parquet(file)
 
     def read_parquet_rows(self, name: str, first: int, stop: int, columns: Sequence[str] | None = None) -> pa.Table:
         """Return the rows ``first`` to ``stop - 1`` of a Parquet file. Only their row groups are read."""
+        with self._open_parquet(name) as file:
+            return read_parquet_rows(file, first, stop, columns)
+
+    @contextlib.contextmanager
+    def _open_parquet(self, name: str) -> Iterator[IO[bytes]]:
+        """Open a Parquet file; raise DataError if it does not exist, or if reading it shows that it is damaged."""
         try:
             with self.explained_errors(name), self.fs.open(self.where(name), "rb") as file:
-                return read_parquet_rows(file, first, stop, columns)
+                yield file
         except FileNotFoundError:
             raise DataError(f"{self.where(name)}: missing; restore it or write the store again") from None
         except DAMAGED as error:
@@ -401,7 +402,7 @@ class Store:
         """Remove the temporary files of processes that were killed while they wrote (on a local path)."""
         if not self.is_local:
             return
-        for path in Path(self.path).rglob(TEMPORARY):
+        for path in Path(self.path).rglob(temporary_pattern()):
             remove_path(path)
 
 

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse
 from corpusmill.io.matrices.hierarchies import is_zarr, open_hdf5
 from corpusmill.io.matrices.memory import RowsInMemory
-from corpusmill.io.matrices.names import numbered_apart
+from corpusmill.io.matrices.names import make_names_unique
 from corpusmill.io.stores.store import DataError
 from helpers.cells import (
     CELLS,
@@ -87,7 +87,7 @@ def test_names_and_types_of_10x_features(tmp_path):
 
 
 def test_equal_names_are_numbered_as_anndata_numbers_them():
-    assert numbered_apart(["a", "b", "a", "a-1", "a"]) == ["a", "b", "a-2", "a-1", "a-3"]
+    assert make_names_unique(["a", "b", "a", "a-1", "a"]) == ["a", "b", "a-2", "a-1", "a-3"]
 
 
 @pytest.mark.parametrize("order", ["row", "column"])

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..matrices.names import first_repetition
 from ..stores.store import DataError
 from .kept import KeptColumns
 
@@ -227,13 +228,9 @@ def replace_surrogates(text: str) -> str:
 def check_names(words: Sequence[str], where: str) -> pa.Array:
     """Return the words of the columns as an array; raise DataError if a word occurs twice."""
     names = pa.array(words, pa.large_string())
-    if len(names.unique()) == len(names):
-        return names
-    seen: set[str] = set()
-    for line, word in enumerate(words, 1):
-        if word in seen:
-            raise DataError(f"{where}, line {line}: the word {word!r} occurs a second time")
-        seen.add(word)
+    row = first_repetition(names)
+    if row is not None:
+        raise DataError(f"{where}, line {row + 1}: the word {words[row]!r} occurs a second time; rename or remove it")
     return names
 
 

@@ -214,7 +214,7 @@ def _read_parquet(file: SourceFile, options: EdgeOptions) -> Iterator[_Pairs]:
         except DAMAGED as error:
             raise DataError(f"{file.url}: not a Parquet file ({error})") from None
     columns = _node_columns(file, table.column_names, options)
-    source, target = (_as_array(table[name].cast(pa.string())) for name in columns)
+    source, target = (table[name].cast(pa.string()).combine_chunks() for name in columns)
     if source.null_count or target.null_count:
         raise DataError(f"{file.url}: {columns[0]} or {columns[1]} is null in some row; drop such rows")
     weight = None
@@ -235,10 +235,6 @@ def _node_columns(file: SourceFile, present: list[str], options: EdgeOptions) ->
                 f"source and target"
             )
     return columns
-
-
-def _as_array(column: pa.ChunkedArray) -> pa.Array:
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
 
 
 # --- lists as text ---
@@ -321,8 +317,8 @@ def _parse(file: SourceFile, text: bytes, line: int, list_format: _ListFormat) -
     except pa.ArrowInvalid as error:
         _raise_for_broken_line(file, text, line, list_format)
         raise DataError(f"{file.url}, line {line} or below: {error}") from None
-    source = _as_array(table["source"])
-    target = _as_array(table["target"])
+    source = table["source"].combine_chunks()
+    target = table["target"].combine_chunks()
     if pc.any(pc.or_(pc.equal(source, ""), pc.equal(target, ""))).as_py():
         _raise_for_broken_line(file, text, line, list_format)
     return _Pairs(source, target, table["weight"].to_numpy() if n_columns == 3 else None)

@@ -15,7 +15,7 @@ from ..matrices.memory import is_dask_array
 from ..stores.messages import listed
 from ..stores.store import DataError
 from .batches import Batch, ReadOptions, RowName, column_at, column_batch, wanted_columns
-from .fields import ABSENT, field_names, value_at
+from .fields import field_names, values_at
 from .kept import KeptColumn, is_missing, kept_column, values_column
 from .reader import Reader
 from .source import Partition, SourceFile
@@ -160,7 +160,7 @@ class DictionaryRows:
 
     def column(self, name: str, row_name: RowName) -> pa.Array:
         """Return a column of text, tokens or keys, whose values must have one type."""
-        values, is_present = self._values(name)
+        values, is_present = values_at(self._rows, name)
         if not is_present:
             raise DataError(_describe_missing(name, self.names))
         try:
@@ -171,26 +171,21 @@ class DictionaryRows:
 
     def kept(self, name: str, row_name: RowName) -> KeptColumn:
         """Return a column that the option keep names."""
-        values, is_present = self._values(name)
+        values, is_present = values_at(self._rows, name)
         return values_column(values, name, row_name, is_present)
-
-    def _values(self, name: str) -> tuple[list[Any], bool]:
-        """Return the values of a column, and whether any row has it."""
-        values = [value_at(row, name) for row in self._rows]
-        is_present = any(value is not ABSENT for value in values)
-        return [None if value is ABSENT else value for value in values], is_present
 
 
 def _describe_types(name: str, values: Sequence[Any], row_name: RowName) -> str:
     """Say which types the values of a column have, how many values have each, and where the second type begins."""
-    first_of: dict[str, int] = {}
-    number: Counter[str] = Counter()
+    first_rows: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     for row, value in enumerate(values):
         if not is_missing(value):
-            first_of.setdefault(type(value).__name__, row)
-            number[type(value).__name__] += 1
-    types = ", ".join(f"{kind} ({number[kind]:,})" for kind in first_of)
-    where = row_name(list(first_of.values())[min(1, len(first_of) - 1)])
+            first_rows.setdefault(type(value).__name__, row)
+            counts[type(value).__name__] += 1
+    types = ", ".join(f"{kind} ({counts[kind]:,})" for kind in first_rows)
+    # The last of up to two rows: there may be only one type if the values are too large for it.
+    where = row_name(list(first_rows.values())[:2][-1])
     return f"{where}: column {name!r} has values of several types, {types}; convert the column to text"
 
 
@@ -248,7 +243,7 @@ def rows_or_documents(data: Iterable[Any]) -> tuple[bool, Iterator[Any]]:
 def row_parts(rows: Iterator[Mapping[str, Any]]) -> Iterator[TablePart]:
     """Yield dictionaries, one per row, in parts."""
     while True:
-        some = list(islice(rows, BATCH_ROWS))
-        if not some:
+        part = list(islice(rows, BATCH_ROWS))
+        if not part:
             return
-        yield DictionaryRows(some)
+        yield DictionaryRows(part)

@@ -13,7 +13,7 @@ import pyarrow.json
 from ..stores.messages import listed
 from ..stores.store import DataError
 from .batches import Batch, ReadOptions, column_batch, invalid_utf8, replace_surrogates
-from .fields import ABSENT, field_names, value_at
+from .fields import field_names, value_at, values_at
 from .kept import KeptColumn, KeptColumns, kept_column, values_column
 from .kinds import no_values
 from .reader import LineBasedReader
@@ -82,11 +82,13 @@ class JSONLinesReader(LineBasedReader):
             return None
         if key and table[key].null_count:
             return None
-        keys = _as_array(table[key]).cast(pa.string()) if key else None
+        keys = None
+        if key:
+            keys = table[key].combine_chunks().cast(pa.string())
         kept = None
         if self.options.keep:
             kept = {name: _kept_column(data, table[name], name) for name in self.options.keep}
-        return _Parsed(_as_array(table[field.name]), keys, lambda row: line + row, kept)
+        return _Parsed(table[field.name].combine_chunks(), keys, lambda row: line + row, kept)
 
     def _parse_slowly(self, file: SourceFile, data: bytes, first_line: int) -> _Parsed:
         """Parse line by line; raise DataError for the first bad line."""
@@ -102,7 +104,7 @@ class JSONLinesReader(LineBasedReader):
                 continue
             where = f"{file.url}, line {line}"
             found = _parse_object(raw, self.options.encoding_errors, where)
-            value = _value_or_none(found, field.name)
+            value = value_at(found, field.name, None)
             if value is None and self.options.null_text == "error":
                 option = "tokens" if self.options.tokens else "text"
                 raise DataError(_missing_field(option, field.name, found, where) + ", or ingest with null_text=empty")
@@ -129,15 +131,9 @@ class JSONLinesReader(LineBasedReader):
         return field_names(each for each in objects if isinstance(each, dict))
 
 
-def _value_or_none(found: dict[str, Any], name: str) -> Any:
-    value = value_at(found, name)
-    return None if value is ABSENT else value
-
-
 def _column_of(objects: Sequence[dict[str, Any]], name: str, where: Callable[[int], str]) -> KeptColumn:
-    found = [value_at(each, name) for each in objects]
-    values = [None if value is ABSENT else value for value in found]
-    return values_column(values, name, where, is_present=any(value is not ABSENT for value in found))
+    values, is_present = values_at(objects, name)
+    return values_column(values, name, where, is_present)
 
 
 def _kept_column(data: bytes, column: pa.ChunkedArray, name: str) -> KeptColumn:
@@ -169,7 +165,7 @@ def _kept_fields(data: bytes, names: Sequence[str]) -> list[pa.Field]:
     except (ValueError, RecursionError):
         first = {}
     types = {bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
-    return [pa.field(name, types.get(type(_value_or_none(first, name)), pa.string())) for name in names]
+    return [pa.field(name, types.get(type(value_at(first, name, None)), pa.string())) for name in names]
 
 
 def _parse_json(data: bytes, schema: pa.Schema) -> pa.Table | None:
@@ -185,10 +181,6 @@ def _parse_json(data: bytes, schema: pa.Schema) -> pa.Table | None:
     n_lines = data.count(b"\n") + (not data.endswith(b"\n"))
     # Arrow accepts several objects on one line, and blank lines. Then rows have other numbers than lines.
     return table if table.num_rows == n_lines else None
-
-
-def _as_array(column: pa.ChunkedArray) -> pa.Array:
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
 
 
 def _is_utf8(data: bytes) -> bool:
@@ -218,7 +210,8 @@ def _parse_object(raw: bytes, encoding_errors: str, where: str) -> dict[str, Any
 
 def _missing_field(option: str, name: str, found: dict[str, Any], where: str) -> str:
     """Return the message for an object without text, tokens or key."""
-    if value_at(found, name) is None:
+    _, is_present = values_at([found], name)
+    if is_present:
         reason = f"{name!r} is null"
     else:
         reason = f"no field {name!r} among {listed(field_names([found]), 'none at all')}"
@@ -241,7 +234,7 @@ def _checked(value: Any, field: pa.Field, where: str) -> Any:
 
 
 def _key_of(found: dict[str, Any], name: str, where: str) -> str:
-    key = _value_or_none(found, name)
+    key = value_at(found, name, None)
     if key is None:
         raise DataError(_missing_field("key", name, found, where))
     return replace_surrogates(str(key))

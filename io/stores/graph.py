@@ -153,8 +153,7 @@ class Graph:
     @cached_property
     def nodes(self) -> pa.Array:
         """Names of the nodes by number: (V,) string."""
-        column = self.store.read_parquet("nodes.parquet")["node"]
-        return pa.concat_arrays(column.chunks)
+        return self.store.read_parquet("nodes.parquet")["node"].combine_chunks()
 
     def read_chunk(self, index: int) -> GraphChunk:
         """Read chunk ``index`` and verify its checksums."""

@@ -172,10 +172,7 @@ def check_size(n_words: int) -> None:
 
 def words_of(table: pa.Table) -> pa.Array:
     """Return the column ``word`` as one array (W,) of large_string."""
-    column = table["word"].cast(pa.large_string())
-    if not column.num_chunks:
-        return pa.array([], pa.large_string())
-    return pa.concat_arrays(column.chunks)
+    return table["word"].cast(pa.large_string()).combine_chunks()
 
 
 def count_given(given: pa.Table, counts: pa.Table) -> pa.Table:

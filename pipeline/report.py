@@ -4,12 +4,12 @@ from collections.abc import Mapping
 
 from ..io.stores.corpus import Corpus
 from ..io.stores.open import open_data
-from ..io.stores.store import DataError, Store
+from ..io.stores.store import DataError, Store, split_path
 from .engine.run import RunStore
 from .formatting import model_title, pluralize
 from .models.base.capabilities import HasWordVectors
 from .models.base.estimator import Estimator
-from .models.base.saved import read_model_meta
+from .models.base.saved import has_model, read_model_meta
 from .models.base.topics import TopicModel
 from .models.nmf.restarts import RestartedEstimator
 from .models.registry import load_model, model_of_run
@@ -49,7 +49,7 @@ def gather_contents(url: str, n_words: int, estimator: Estimator | None = None) 
 
     ``n_words`` is the number of words per topic; 0 leaves topics out.
     """
-    if not Store(url).exists("run.json") and _is_model(url):
+    if not Store(url).exists("run.json") and has_model(url):
         return _contents_of_model(url, n_words, estimator)
     return _contents_of_run(url, n_words, estimator)
 
@@ -115,14 +115,6 @@ def _restarts(estimator: Estimator | None) -> Table | None:
     return Table("Restarts", ["components", "seed", "epochs", "error"], rows)
 
 
-def _is_model(url: str) -> bool:
-    try:
-        read_model_meta(url)
-    except DataError:
-        return False
-    return True
-
-
 def _last_model(url: str) -> Estimator | None:
     """Return the model of the last committed epoch; None if there is no epoch yet, or if the data was deleted."""
     try:
@@ -153,9 +145,6 @@ def _lead(data_meta: Mapping[str, str]) -> str:
 
 
 def _write(path: str, page: str) -> str:
-    folder, slash, name = path.rpartition("/")
-    if not folder:
-        # A path without a folder is relative to the current one; "/name" is in the root.
-        folder = slash or "."
-    Store(folder).write_bytes(name, page.encode())
+    store, name = split_path(path)
+    store.write_bytes(name, page.encode())
     return path

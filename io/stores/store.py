@@ -406,6 +406,13 @@ class Store:
             remove_path(path)
 
 
+def split_path(path: str) -> tuple[Store, str]:
+    """Return the store of a file's folder, and the name of the file in it."""
+    folder, slash, name = path.rpartition("/")
+    # A path without a folder is relative to the current one; "/name" is in the root.
+    return Store(folder or slash or "."), name
+
+
 def make_folder(path: Path) -> None:
     """Make a folder and those above it; raise DataError if there is a file at one of these paths."""
     try:

@@ -214,10 +214,9 @@ def find_word_ids(words: pa.Array | pa.ChunkedArray | Sequence[str], vocabulary:
 
 
 class MergedVocabulary(NamedTuple):
-    """Two vocabularies in one. V words in all, V_old of them in the older vocabulary."""
+    """Two vocabularies in one. V words in all."""
 
     table: pa.Table  # (V,) rows: word, term_frequency, document_frequency
-    old_ids: np.ndarray  # (V_old,) int64: the row in ``table`` of each word of the older vocabulary
     only_in_old: np.ndarray  # (n,) int64: rows of the older vocabulary that became the last n rows of ``table``
 
 
@@ -238,13 +237,14 @@ def merge_vocabularies(new: pa.Table, old: pa.Table) -> MergedVocabulary:
         column[: new.num_rows] = new[name].to_numpy()
         column[ids] += old[name].to_numpy()
         columns.append(column)
-    return MergedVocabulary(count_table(words, *columns), ids, only_in_old)
+    return MergedVocabulary(count_table(words, *columns), only_in_old)
 
 
-def encode(doc_ptr: np.ndarray, numbers: np.ndarray, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def translate_words(doc_ptr: np.ndarray, numbers: np.ndarray, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Replace numbers of words by ids, and drop tokens without an id: doc_ptr (D + 1,) int64 and words (n,) uint32.
 
-    ``ids`` (W,) int64 has the id of each number, or -1.
+    ``ids`` (W,) int64 has the id of each number, or -1. The numbers may be those of a partition, or the ids that the
+    words have in another vocabulary.
     """
     words = ids[numbers]
     is_kept = words >= 0

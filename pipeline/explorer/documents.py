@@ -19,11 +19,12 @@ from ...io.readers.reader import Reader
 from ...io.readers.source import Partition
 from ...io.stores.corpus import Corpus
 from ...io.stores.store import DataError
+from ...io.text.tokens import TOKEN_PATTERN
 
-#: Row groups of the table of documents, and partitions of the source, that are kept in memory.
-KEPT = 6
-#: Rows of single documents that are kept, for lists that are shown again.
-KEPT_ROWS = 5000
+#: Row groups of the table of documents that are kept in memory, and the same number of partitions of the source.
+CACHED_GROUPS = 6
+#: Rows of single documents that are kept in memory, for lists that are shown again.
+CACHED_ROWS = 5000
 #: Seconds that the search for the text of a document may take.
 TEXT_SECONDS = 3.0
 #: Seconds after which a search for documents by key reads no further row group.
@@ -62,7 +63,7 @@ class DocumentTable:
             if index not in self._groups:
                 columns = [name for name in self._file.schema_arrow.names if name not in ("chunk", "row")]
                 self._groups[index] = self._file.read_row_group(index, columns, use_threads=False)
-                if len(self._groups) > KEPT:
+                if len(self._groups) > CACHED_GROUPS:
                     self._groups.popitem(last=False)
             self._groups.move_to_end(index)
             return self._groups[index]
@@ -75,7 +76,7 @@ class DocumentTable:
     def row(self, number: int) -> dict[str, object]:
         """Return the row of one document."""
         if number not in self._rows:
-            if len(self._rows) > KEPT_ROWS:
+            if len(self._rows) > CACHED_ROWS:
                 self._rows.clear()
             index = bisect_right(self._group_starts, number) - 1
             self._rows[number] = self.group(index).slice(number - self._group_starts[index], 1).to_pylist()[0]
@@ -92,7 +93,7 @@ class DocumentTable:
             first = end
         return pa.concat_tables(parts)
 
-    def place(self, number: int) -> tuple[int, int]:
+    def chunk_and_row(self, number: int) -> tuple[int, int]:
         """Return the chunk of a document, and its row in the chunk."""
         chunk = bisect_right(self._first, number) - 1
         # An empty chunk has the same first document as the next one.
@@ -100,7 +101,7 @@ class DocumentTable:
 
     def words(self, number: int) -> np.ndarray:
         """Return the words of one document: (T,) uint32 ids of the corpus."""
-        chunk, row = self.place(number)
+        chunk, row = self.chunk_and_row(number)
         return self.corpus.read_documents(chunk, row, row + 1)[1]
 
     def find(self, text: str, limit: int) -> list[tuple[int, str]]:
@@ -186,11 +187,11 @@ class SourceTexts:
         """Return about which share of a file's documents comes before this one."""
         if len(self._partitions[url]) < 2:
             return 0.0
-        before = number
-        total = len(self.table)
-        files = self.table.row(0)["file"], self.table.row(total - 1)["file"]
-        if files[0] == files[1]:
-            return before / max(1, total)
+        n_documents = len(self.table)
+        has_one_file = self.table.row(0)["file"] == self.table.row(n_documents - 1)["file"]
+        if has_one_file:
+            return number / n_documents
+        # The table of documents does not say where a file begins in it.
         return 0.5
 
     def _read(self, reader: Reader, url: str, index: int, partition: Partition) -> tuple[list[str], pa.Array]:
@@ -204,20 +205,24 @@ class SourceTexts:
                 keys += batch.keys.to_pylist()
                 contents.append(_as_texts(batch.content))
             self._contents[name] = (keys, pa.chunked_array(contents, pa.large_string()))
-            if len(self._contents) > KEPT:
+            if len(self._contents) > CACHED_GROUPS:
                 self._contents.popitem(last=False)
         return self._contents[name]
 
     def tokens(self, text: str) -> list[tuple[int, int, str]]:
-        """Return the place of each token of a text, and the token as the vocabulary has it."""
-        pattern = re.compile(str(self.options.get("token_pattern") or r"(?u)\b\w\w+\b"))
+        """Return the first position of each token of a text, the position after it, and the token in lower case.
+
+        Tokens stay as they are if the vocabulary distinguishes upper and lower case.
+        """
+        pattern = re.compile(str(self.options.get("token_pattern") or TOKEN_PATTERN))
         lowered = text
-        if self.options.get("lowercase", True) and not self.options.get("tokens"):
-            lowered = text.lower()
         if self.options.get("tokens"):
+            # The text is a list of tokens, which `_as_texts` has joined by blanks.
             pattern = re.compile(r"\S+")
+        elif self.options.get("lowercase", True):
+            lowered = text.lower()
         if len(lowered) != len(text):
-            # Some letters become two in lower case. Places would then be wrong.
+            # Some letters become two in lower case. Positions would then be wrong.
             return []
         group = 1 if pattern.groups else 0
         return [(match.start(group), match.end(group), match.group(group)) for match in pattern.finditer(lowered)]

@@ -9,11 +9,11 @@ FEATURES = 50
 LANDMARKS = 1200
 ITERATIONS = 300
 #: Iterations in which attraction is exaggerated, so that groups form (van der Maaten and Hinton, 2008, section 3.4).
-EARLY = 80
+EXAGGERATED_ITERATIONS = 80
 EXAGGERATION = 8.0
 LEARNING_RATE = 100.0
-#: Rounds of pushing overlapping circles away from each other.
-ROUNDS = 200
+#: Most rounds in which overlapping circles are pushed away from each other.
+SPREAD_ROUNDS = 200
 
 
 def map_points(features: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -61,7 +61,7 @@ def principal_axes(features: np.ndarray, n_axes: int) -> np.ndarray:
     return np.pad(found, ((0, 0), (0, n_axes - found.shape[1])))
 
 
-def reduce(rows: scipy.sparse.csr_matrix | np.ndarray, n_features: int = FEATURES) -> np.ndarray:
+def reduce_dimensions(rows: scipy.sparse.csr_matrix | np.ndarray, n_features: int = FEATURES) -> np.ndarray:
     """Reduce rows (n, V) to (n, min(n_features, n, V)): principal axes, by a randomised decomposition if n is large.
 
     Distances between rows are kept as far as that many dimensions can (Halko et al., 2011, algorithm 4.4).
@@ -107,7 +107,7 @@ def t_sne(features: np.ndarray) -> np.ndarray:
     velocity = np.zeros_like(points)
     gains = np.ones_like(points)
     for iteration in range(ITERATIONS):
-        is_early = iteration < EARLY
+        is_early = iteration < EXAGGERATED_ITERATIONS
         near = squared_distances(points, points)
         near += 1
         np.reciprocal(near, out=near)
@@ -130,7 +130,7 @@ def _affinities(distances: np.ndarray, perplexity: float) -> np.ndarray:
     The width of each point's Gaussian is found by bisection, so that its entropy is log(perplexity).
     """
     n = len(distances)
-    # Only ratios of distances matter, so that 1 is a fair first guess of the precision.
+    # Only ratios of distances matter. With a mean of 1, the bounds of the bisection suit all data.
     scaled = distances / max(float(distances.mean()), 1e-12)
     np.fill_diagonal(scaled, np.inf)
     low, high = np.full(n, -20.0), np.full(n, 20.0)
@@ -146,16 +146,16 @@ def _affinities(distances: np.ndarray, perplexity: float) -> np.ndarray:
 
 
 def spread_circles(points: np.ndarray, radii: np.ndarray) -> np.ndarray:
-    """Move circles apart until few of them overlap: (n, 2), coordinates from 0 to 1."""
+    """Move the centres of circles until few circles overlap: (n, 2), coordinates from 0 to 1."""
     points = points.astype(np.float64)
     n = len(points)
     if n < 2:
         return fit_into_square(points)
     needed = (radii[:, None] + radii) * 1.06
     np.fill_diagonal(needed, 0)
-    # Two circles at the same place have no direction to part in.
+    # Two circles with the same centre could not be pushed in any direction.
     points = points + np.random.default_rng(0).normal(size=points.shape) * 1e-6
-    for _ in range(ROUNDS):
+    for _ in range(SPREAD_ROUNDS):
         offsets = points[:, None] - points
         lengths = np.sqrt((offsets**2).sum(axis=2)) + 1e-12
         overlap = np.maximum(needed - lengths, 0)

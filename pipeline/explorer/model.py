@@ -13,7 +13,7 @@ from ...io.stores.store import DataError, JsonObject, Store
 from ..engine.run import RunStore
 from ..models.base.estimator import Estimator
 from ..models.base.names import clean_name, read_names, write_names
-from ..models.base.saved import SavedModel, read_model_meta
+from ..models.base.saved import SavedModel, has_model, read_model_meta
 from ..models.lda.estimator import LDA
 from ..models.nmf.estimator import NMF
 from ..models.registry import load_model, model_of_run
@@ -30,9 +30,9 @@ class ExploredModel:
         self._run: str | None = None
         self.url = url
         self.meta: JsonObject
-        if _has_model(url):
+        if has_model(url):
             self.meta = read_model_meta(url)
-        elif _has_model(f"{url.rstrip('/')}/model"):
+        elif has_model(f"{url.rstrip('/')}/model"):
             self.url = f"{url.rstrip('/')}/model"
             self.meta = read_model_meta(self.url)
         elif Store(url).exists("run.json"):
@@ -44,11 +44,11 @@ class ExploredModel:
     def _open_run(self, url: str) -> None:
         self._run = url
         run = RunStore(url).meta
-        place = run["config"].get("run", {}).get("model")
-        if place and _has_model(place):
+        model_url = run["config"].get("run", {}).get("model")
+        if model_url and has_model(model_url):
             self._run = None
-            self.url = place
-            self.meta = read_model_meta(place)
+            self.url = model_url
+            self.meta = read_model_meta(model_url)
             return
         self.meta = {
             "model": run["config"].get("model", {}).get("kind", run["algorithm"]),
@@ -107,10 +107,8 @@ class ExploredModel:
     @cached_property
     def words(self) -> list[str]:
         """The words in the order of their ids. Columns of a matrix without names are numbers."""
-        if (
-            isinstance(self.meta.get("about", {}).get("feature_names"), list)
-            or "word" not in self.vocabulary.column_names
-        ):
+        has_column_names = isinstance(self.meta.get("about", {}).get("feature_names"), list)
+        if has_column_names or "word" not in self.vocabulary.column_names:
             estimator = self.estimator
             if isinstance(estimator, NMF):
                 return estimator.vectors_.index_to_key
@@ -124,14 +122,16 @@ class ExploredModel:
         """Return the ids of words that contain a text: the word itself first, then those that begin with it."""
         wanted = text.lower()
         matches = np.flatnonzero(pc.match_substring(self._folded, wanted).to_numpy(zero_copy_only=False))
-        # Ids are ranks by frequency, so the first are the most frequent.
-        best = matches[: 50 * limit].tolist()
+        # Ids are ranks by frequency, so these are the most frequent words.
+        candidates = set(matches[: 50 * limit].tolist())
         if wanted in self._first_word:
-            best.insert(0, self._first_word[wanted])
-        order = {
-            word: (self.words[word].lower() != wanted, not self.words[word].lower().startswith(wanted)) for word in best
-        }
-        return sorted(order, key=lambda word: (*order[word], word))[:limit]
+            candidates.add(self._first_word[wanted])
+
+        def order(word: int) -> tuple[bool, bool, int]:
+            lowered = self.words[word].lower()
+            return lowered != wanted, not lowered.startswith(wanted), word
+
+        return sorted(candidates, key=order)[:limit]
 
     @cached_property
     def _first_word(self) -> dict[str, int]:
@@ -166,14 +166,6 @@ class ExploredModel:
                 names[topic] = clean_name(name)
             write_names(model_in_use(self.url), str(self.meta["arrays"]), names)
             return names
-
-
-def _has_model(url: str) -> bool:
-    try:
-        read_model_meta(url)
-    except DataError:
-        return False
-    return True
 
 
 def _distributions_of_lda(estimator: LDA) -> Distributions:

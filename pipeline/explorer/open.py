@@ -1,4 +1,4 @@
-"""Open the explorer of a model, and write it into one file."""
+"""Open the explorer of a model, as a page of a server or as one file without a server."""
 
 from ...io.stores.corpus import Corpus
 from ...io.stores.store import DataError, JsonObject
@@ -6,7 +6,6 @@ from ..models.lda.estimator import LDA
 from ..models.nmf.estimator import NMF
 from .model import ExploredModel, corpus_of
 from .page import Page
-from .server import answer
 from .topics import TopicExplorer
 from .vectors import VectorExplorer
 
@@ -40,7 +39,7 @@ def open_explorer(
     return VectorExplorer(model, labels, comparison)
 
 
-def write_file(explorer: AnyExplorer) -> str:
+def standalone_page(explorer: AnyExplorer) -> str:
     """Return the page with all its answers, which needs no server; raise DataError for a model that is too large."""
     if isinstance(explorer, VectorExplorer):
         return Page().render(_vector_answers(explorer))
@@ -75,7 +74,7 @@ def _topic_answers(explorer: TopicExplorer) -> JsonObject:
     words: dict[int, str] = {}
     documents: set[int] = set()
     for topic in range(explorer.n_topics):
-        shown = answer(explorer, "topic", {"topic": str(topic)})
+        shown = explorer.answer_topic(topic)
         found[f"topic?topic={topic}"] = shown
         words.update(zip(shown["ids"][:FILE_WORDS], shown["words"], strict=False))
         if explorer.documents is None:

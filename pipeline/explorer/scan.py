@@ -50,8 +50,7 @@ class Scan:
         self._stop = threading.Event()
         self._entries: list[np.ndarray] = []
         self._n_pending = 0
-        self._top = np.empty((0, 3))  # columns: topic, document, share; sorted by topic, best first
-        self._ranks = np.empty(0)
+        self._top = np.empty((0, 4))  # columns: topic, document, share, discounted share; by topic, best first
         self._together = scipy.sparse.csr_matrix((n_topics, n_topics), dtype=np.float32)
         self._occurrences = np.zeros(n_topics)
         self._groups = {name: Groups({}, [], [], []) for name in table.corpus.kept_columns}
@@ -144,13 +143,11 @@ class Scan:
         """Sort the pending entries into the result and keep the best of each topic."""
         if not self._entries:
             return
-        old = np.column_stack([self._top, self._ranks])
-        entries = np.concatenate([old, *self._entries])
+        entries = np.concatenate([self._top, *self._entries])
         order = np.lexsort((entries[:, 1], -entries[:, 3], entries[:, 0]))
         entries = entries[order]
         starts = np.searchsorted(entries[:, 0], entries[:, 0])
-        kept = entries[np.arange(len(entries)) - starts < TOP_DOCUMENTS]
-        self._top, self._ranks = kept[:, :3], kept[:, 3]
+        self._top = entries[np.arange(len(entries)) - starts < TOP_DOCUMENTS]
         self._entries = []
         self._n_pending = 0
 

@@ -10,7 +10,7 @@ import scipy.sparse
 
 from ...io.stores.store import Arrays, DataError, Store
 from ..models.base.similarity import top_indices
-from .layout import map_points, reduce, spread_circles, squared_distances
+from .layout import map_points, reduce_dimensions, spread_circles, squared_distances
 
 #: Words kept of each topic. Relevance orders these words only.
 TABLE_WORDS = 400
@@ -94,7 +94,7 @@ def build_table(model: Distributions) -> TopicTable:
     probabilities = np.concatenate(kept_weights).astype(np.float32)
     overall = (model.by_word @ (model.sizes / np.maximum(model.totals, 1e-12))).astype(np.float32)
     roots = scipy.sparse.csr_matrix((np.sqrt(probabilities), words, word_ptr), shape=(n_topics, n_words))
-    features = reduce(roots)
+    features = reduce_dimensions(roots)
     radii = np.sqrt(np.maximum(model.sizes, 0) * COVERED / np.pi)
     xy = map_points(features, model.sizes)
     if n_topics <= SPREAD_TOPICS:
@@ -139,6 +139,11 @@ def _nearest(features: np.ndarray, roots: scipy.sparse.csr_matrix) -> tuple[np.n
             order = np.argsort(exact, kind="stable")
             near[topic], distances[topic] = others[order], exact[order]
     return near, distances
+
+
+def rounded(values: np.ndarray, digits: int) -> list[float]:
+    """Return numbers as they are sent to the page, with this number of decimals."""
+    return np.round(values.astype(np.float64), digits).tolist()
 
 
 def cached_arrays(name: str, compute: Callable[[], Arrays]) -> Arrays:

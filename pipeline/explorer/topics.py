@@ -8,14 +8,14 @@ import numpy as np
 
 from ...io.stores.corpus import Corpus
 from ...io.stores.store import Arrays, DataError, JsonObject
-from ...io.text.vocabulary import find_word_ids
+from ...io.text.vocabulary import find_word_ids, translate_words
 from ..models.base import apply
 from ..models.base.similarity import top_indices
 from ..models.base.text import TextEstimator
 from .documents import DocumentTable, SourceTexts
 from .model import ExploredModel
 from .scan import Scan
-from .table import FORMAT, TopicTable, build_table, cached_arrays
+from .table import FORMAT, TopicTable, build_table, cached_arrays, rounded
 
 #: Words of a topic that are named in lists and on the map.
 TITLE_WORDS = 6
@@ -90,10 +90,10 @@ class TopicExplorer:
             "kind": self.model.kind,
             "title": self.model.title,
             "words": len(words),
-            "x": _rounded(self.table.xy[:, 0], 4),
-            "y": _rounded(self.table.xy[:, 1], 4),
-            "radius": _rounded(self.table.radii, 5),
-            "size": _rounded(self.table.sizes, 6),
+            "x": rounded(self.table.xy[:, 0], 4),
+            "y": rounded(self.table.xy[:, 1], 4),
+            "radius": rounded(self.table.radii, 5),
+            "size": rounded(self.table.sizes, 6),
             "heads": heads,
             "names": {str(topic): name for topic, name in self._names.items()},
             "compared": self.comparison is not None,
@@ -112,14 +112,14 @@ class TopicExplorer:
         """One topic: its words, the topics near it and those that occur with it."""
         start, stop = self.table.word_ptr[topic], self.table.word_ptr[topic + 1]
         ids = self.table.words[start:stop]
-        near = zip(self.table.near[topic].tolist(), _rounded(self.table.distances[topic], 3), strict=True)
+        near = zip(self.table.near[topic].tolist(), rounded(self.table.distances[topic], 3), strict=True)
         return {
             "topic": topic,
             "size": float(self.table.sizes[topic]),
             "ids": ids.tolist(),
             "words": [self.model.words[v] for v in ids],
-            "probability": _rounded(self.table.probabilities[start:stop], 6),
-            "overall": _rounded(self.table.overall[ids], 8),
+            "probability": rounded(self.table.probabilities[start:stop], 6),
+            "overall": rounded(self.table.overall[ids], 8),
             "near": [{"topic": other, "distance": distance} for other, distance in near],
         }
 
@@ -162,13 +162,13 @@ class TopicExplorer:
         best = top_indices(given_word, LISTED_TOPICS)
         best = best[given_word[best] > 1e-4]
         large = np.flatnonzero(given_word > 1e-3)
-        topics = zip(best.tolist(), _rounded(given_word[best], 5), _rounded(shares[best], 7), strict=True)
+        topics = zip(best.tolist(), rounded(given_word[best], 5), rounded(shares[best], 7), strict=True)
         return {
             "id": word,
             "word": self.model.words[word],
             "overall": float(self.table.overall[word]),
             "topics": [{"topic": k, "share": share, "probability": p} for k, share, p in topics],
-            "map": {"topics": large.tolist(), "shares": _rounded(given_word[large], 4)},
+            "map": {"topics": large.tolist(), "shares": rounded(given_word[large], 4)},
         }
 
     def answer_document(self, document: int) -> JsonObject:
@@ -237,44 +237,38 @@ class TopicExplorer:
         estimator = self.model.estimator
         if not isinstance(estimator, TextEstimator):
             raise DataError(f"{self.model.kind} models cannot be applied to documents")
-        ids = self._model_ids[corpus_ids]
-        known = ids >= 0
-        pointers = np.r_[0, np.cumsum(known)][doc_ptr]
-        words = ids[known].astype(np.uint32)
-        rows = estimator.transform_chunk(pointers, words, apply.document_keys(estimator, pointers, words))
+        doc_ptr, words = translate_words(doc_ptr, corpus_ids, self._model_ids)
+        rows = estimator.transform_chunk(doc_ptr, words, apply.document_keys(estimator, doc_ptr, words))
         return rows / np.maximum(rows.sum(axis=1, keepdims=True), 1e-30)
 
     def _topics_of_words(self, ids: np.ndarray, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the most likely topic of each word in a document, -1 for unknown words, and its probability."""
-        topics = np.full(len(ids), -1)
-        strengths = np.zeros(len(ids))
-        used, positions = np.unique(ids, return_inverse=True)
-        is_known = used >= 0
-        weights = self.model.distributions.rows(used[is_known]) * shares
+        # A word has the same topic wherever it occurs in the document.
+        distinct, positions = np.unique(ids, return_inverse=True)
+        is_known = distinct >= 0
+        weights = self.model.distributions.rows(distinct[is_known]) * shares
         sums = weights.sum(axis=1)
         best = weights.argmax(axis=1)
-        of_used = np.full(len(used), -1)
-        strength_of_used = np.zeros(len(used))
-        of_used[is_known] = np.where(sums > 0, best, -1)
-        strength_of_used[is_known] = weights[np.arange(len(best)), best] / np.maximum(sums, np.finfo(sums.dtype).tiny)
-        topics[:] = of_used[positions]
-        strengths[:] = strength_of_used[positions]
-        return topics, strengths
+        topics = np.full(len(distinct), -1)
+        topics[is_known] = np.where(sums > 0, best, -1)
+        probabilities = np.zeros(len(distinct))
+        probabilities[is_known] = weights[np.arange(len(best)), best] / np.maximum(sums, np.finfo(sums.dtype).tiny)
+        return topics[positions], probabilities[positions]
 
     def _colour_text(self, text: str, shares: np.ndarray) -> list[list[object]]:
         """Return the pieces of a text: [text, topic or -1, probability]."""
         text = text[:SHOWN_CHARACTERS]
         tokens = self.texts.tokens(text)
         ids = find_word_ids([word for _, _, word in tokens], self.model.vocabulary)
-        topics, strengths = self._topics_of_words(ids, shares)
+        topics, probabilities = self._topics_of_words(ids, shares)
         segments: list[list[object]] = []
         position = 0
-        for (start, stop, _), topic, strength in zip(tokens, topics.tolist(), strengths.tolist(), strict=True):
+        for (start, stop, _), topic, probability in zip(tokens, topics.tolist(), probabilities.tolist(), strict=True):
             if topic < 0:
                 continue
             if start > position:
                 segments.append([text[position:start], -1, 0])
-            segments.append([text[start:stop], topic, round(strength, 2)])
+            segments.append([text[start:stop], topic, round(probability, 2)])
             position = stop
         if position < len(text):
             segments.append([text[position:], -1, 0])
@@ -288,13 +282,13 @@ class TopicExplorer:
             order = np.argsort(-counts, kind="stable")
             corpus_ids, counts = corpus_ids[order], counts[order]
         corpus_ids = corpus_ids[:SHOWN_WORDS]
-        topics, strengths = self._topics_of_words(self._model_ids[corpus_ids], shares)
+        counts = counts[:SHOWN_WORDS]
+        topics, probabilities = self._topics_of_words(self._model_ids[corpus_ids], shares)
+        rows = zip(corpus_ids, counts, topics.tolist(), probabilities.tolist(), strict=True)
         segments: list[list[object]] = []
-        for word, count, topic, strength in zip(corpus_ids, counts, topics.tolist(), strengths.tolist(), strict=False):
-            text = self._corpus_words[word] + (f" ×{count}" if count > 1 else "")
-            segments += [[text, topic, round(strength, 2)], [" ", -1, 0]]
+        for word, count, topic, probability in rows:
+            text = self._corpus_words[word]
+            if count > 1:
+                text += f" ×{count}"
+            segments += [[text, topic, round(probability, 2)], [" ", -1, 0]]
         return segments
-
-
-def _rounded(values: np.ndarray, digits: int) -> list[float]:
-    return np.round(values.astype(np.float64), digits).tolist()

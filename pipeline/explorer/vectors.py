@@ -7,11 +7,11 @@ import numpy as np
 
 from ...io.stores.store import Arrays, DataError, JsonObject
 from ..models.base.capabilities import HasWordVectors
-from ..models.base.similarity import top_indices
+from ..models.base.similarity import row_lengths, top_indices
 from ..models.base.vectors import WordVectors
-from .layout import map_points, reduce
+from .layout import map_points, reduce_dimensions, squared_distances
 from .model import ExploredModel
-from .table import cached_arrays
+from .table import cached_arrays, rounded
 
 #: Most frequent words on the map, and nodes of a graph. Names of nodes need less space, and colours tell more.
 MAP_WORDS = 1000
@@ -50,8 +50,7 @@ class VectorExplorer:
         n_points = MAP_NODES if self.model.kind == "node2vec" else MAP_WORDS
         chosen = top_indices(counts, n_points)
         rows = vectors.vectors[chosen]
-        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-        features = reduce(rows / np.where(lengths > 0, lengths, 1))
+        features = reduce_dimensions(rows / row_lengths(rows)[:, None])
         xy = map_points(features, np.arange(len(chosen), 0, -1).astype(np.float64))
         return {"ids": chosen.astype(np.int64), "xy": xy, "groups": cluster(features, GROUPS)}
 
@@ -87,8 +86,8 @@ class VectorExplorer:
             "title": self.model.title,
             "words": len(words),
             "dimensions": self.vectors.vector_size,
-            "x": np.round(self.map["xy"][:, 0].astype(float), 4).tolist(),
-            "y": np.round(self.map["xy"][:, 1].astype(float), 4).tolist(),
+            "x": rounded(self.map["xy"][:, 0], 4),
+            "y": rounded(self.map["xy"][:, 1], 4),
             "radius": [0.006] * len(ids),
             "ids": ids,
             "labels": names,
@@ -167,19 +166,15 @@ def cluster(features: np.ndarray, n_groups: int) -> np.ndarray:
     n_groups = min(n_groups, len(features))
     centres = features[:1]
     for _ in range(n_groups - 1):
-        least = _squares(features, centres).min(axis=1)
+        least = squared_distances(features, centres).min(axis=1)
         if least.sum() == 0:
             break
         centres = np.vstack([centres, features[rng.choice(len(features), p=least / least.sum())]])
     groups = np.zeros(len(features), np.int64)
     for _ in range(50):
-        groups = _squares(features, centres).argmin(axis=1)
+        groups = squared_distances(features, centres).argmin(axis=1)
         means = [features[groups == g].mean(axis=0) if (groups == g).any() else centres[g] for g in range(len(centres))]
         if np.allclose(means, centres):
             break
         centres = np.array(means)
     return groups.astype(np.int64)
-
-
-def _squares(rows: np.ndarray, others: np.ndarray) -> np.ndarray:
-    return np.maximum((rows**2).sum(axis=1)[:, None] + (others**2).sum(axis=1) - 2 * rows @ others.T, 0)

@@ -176,7 +176,7 @@ def _write_lengths(job: Job, index: int, ids: np.ndarray, n_batches: int, counts
         doc_ptr, numbers = token_arrays(table)
         n_read = len(numbers)
         if not are_all_kept:
-            doc_ptr, numbers = voc.encode(doc_ptr, numbers, ids)
+            doc_ptr, numbers = voc.translate_words(doc_ptr, numbers, ids)
         lengths = np.diff(doc_ptr)
         length_tables.append(_length_table(table["held_out"], lengths, batch))
         counts["tokens"] += len(numbers)
@@ -243,7 +243,7 @@ def gather_chunk(
         table = read_table(job.files, _batch_name(partition, batch))
         ids = read_table(job.files, _ids_name(partition))["id"].to_numpy()
         for rows in _rows_of_ranges(table, part, group):
-            doc_ptr, kept = voc.encode(*token_arrays(rows), ids)
+            doc_ptr, kept = voc.translate_words(*token_arrays(rows), ids)
             columns = {"key": rows["key"], "file": rows["file"]}
             for name, kind in zip(job.options.keep, kinds, strict=True):
                 columns[name] = as_kind(rows[_kept_name(name)], kind)

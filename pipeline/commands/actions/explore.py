@@ -8,9 +8,9 @@ import webbrowser
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ....io.stores.store import DataError, JsonObject, Store
+from ....io.stores.store import DataError, JsonObject, split_path
 from ...explorer.model import ExploredModel
-from ...explorer.open import AnyExplorer, open_explorer, write_file
+from ...explorer.open import AnyExplorer, open_explorer, standalone_page
 from ...explorer.server import Server
 from ...models.registry import load_model
 from .diff import compare_models
@@ -59,9 +59,9 @@ async def _serve(server: Server) -> None:
 
 def write_html(request: Request, path: str) -> int:
     """Write the page into one file and return its number of bytes."""
-    content = write_file(request.open()).encode()
-    folder, slash, name = path.rpartition("/")
-    Store(folder or slash or ".").write_bytes(name, content)
+    content = standalone_page(request.open()).encode()
+    store, name = split_path(path)
+    store.write_bytes(name, content)
     return len(content)
 
 
@@ -69,8 +69,8 @@ def _read_labels(path: str | None) -> dict[str, str] | None:
     """Read a file with a word or node and its label on each line, separated by a tab, a comma or blanks."""
     if path is None:
         return None
-    folder, slash, name = path.rpartition("/")
-    text = Store(folder or slash or ".").read_bytes(name).decode("utf-8", "replace")
+    store, name = split_path(path)
+    text = store.read_bytes(name).decode("utf-8", "replace")
     lines = [line for line in text.splitlines() if line.strip()]
     separator = next((mark for mark in "\t," if lines and mark in lines[0]), None)
     if separator is None:

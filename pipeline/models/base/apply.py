@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from ....io.stores.chunk import Chunk
 from ....io.stores.corpus import Corpus
 from ....io.stores.store import Arrays, Store
-from ....io.text.vocabulary import find_word_ids
+from ....io.text.vocabulary import find_word_ids, translate_words
 from ....kernels import random
 from ...engine.data import DataRef, reference
 from ...engine.executors import Executor, Result, Task, executor_for
@@ -116,22 +116,23 @@ def write_transformed_chunk(
     chunk = documents.chunk
     kept = documents.corpus.kept_columns
     first = documents.corpus.chunks[index].first_document
-    known = documents.corpus.read_rows(first, first + chunk.n_documents, ["key", *kept])
+    described = documents.corpus.read_rows(first, first + chunk.n_documents, ["key", *kept])
     groups = _row_groups(estimator, documents)
     # The first group has no rows. It gives the type and the length of a row, which the schema needs.
     empty = next(groups)
     weights = pa.list_(pa.from_numpy_dtype(empty.dtype), empty.shape[1])
     sink = pa.BufferOutputStream()
-    types = {"document": known["key"].type, "weights": weights} | {name: known[name].type for name in kept}
+    types = {"document": described["key"].type, "weights": weights} | {name: described[name].type for name in kept}
     metadata = {TOPIC_NAMES: json.dumps(dict(names))} if names else None
+    first_row = 0
     with pq.ParquetWriter(sink, pa.schema(types, metadata)) as file:
         for rows in groups:
             group = pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), type=weights)
             # Each call writes one row group, so memory holds no more than one group of rows.
-            some = known[: len(rows)]
-            columns = [some["key"], group, *(some[name] for name in kept)]
+            known = described[first_row : first_row + len(rows)]
+            columns = [known["key"], group, *(known[name] for name in kept)]
             file.write_table(pa.table(columns, schema=file.schema))
-            known = known[len(rows) :]
+            first_row += len(rows)
     Store(out).write_bytes(f"part-{index:06d}.parquet", sink.getvalue())
     return {
         "documents": chunk.n_documents,
@@ -145,7 +146,8 @@ def search_chunk(
 ) -> list[tuple[str, float]]:
     """Return (key, cosine) of the ``topn`` documents of a chunk that are nearest to the vector ``wanted``."""
     estimator, documents = _open(model, data, index)
-    cosines = np.concatenate([_cosines(rows, unit_vector(wanted)) for rows in _row_groups(estimator, documents)])
+    direction = unit_vector(wanted)
+    cosines = np.concatenate([rows @ direction / row_lengths(rows) for rows in _row_groups(estimator, documents)])
     nearest = top_indices(cosines, topn)
     first = documents.corpus.chunks[index].first_document
     keys = documents.corpus.documents["key"].take(first + nearest)
@@ -197,10 +199,8 @@ def _open(model: ModelHandle, data: DataRef, index: int) -> "tuple[TextEstimator
         estimator = CACHE.load((model, "model"), lambda: model.estimator.load(model.url))
     corpus = Corpus(*data)
     chunk = corpus.read_chunk(index)
-    ids = find_word_ids(corpus.vocabulary["word"], estimator._fitted().vocabulary)[chunk.words]
-    known = ids >= 0
-    doc_ptr = np.r_[0, np.cumsum(known)][chunk.doc_ptr]
-    words = ids[known].astype(np.uint32)
+    model_ids = find_word_ids(corpus.vocabulary["word"], estimator._fitted().vocabulary)
+    doc_ptr, words = translate_words(chunk.doc_ptr, chunk.words, model_ids)
     return estimator, Documents(corpus, chunk, doc_ptr, words, document_keys(estimator, doc_ptr, words))
 
 
@@ -214,8 +214,3 @@ def _row_groups(estimator: "TextEstimator", documents: Documents) -> Iterator[np
         group_ptr = doc_ptr[first : first + step + 1]
         group_words = words[group_ptr[0] : group_ptr[-1]]
         yield estimator.transform_chunk(group_ptr - group_ptr[0], group_words, keys[first : first + step])
-
-
-def _cosines(rows: np.ndarray, direction: np.ndarray) -> np.ndarray:
-    lengths = np.linalg.norm(rows, axis=1)
-    return rows @ direction / np.where(lengths > 0, lengths, 1)

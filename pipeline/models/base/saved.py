@@ -44,7 +44,7 @@ class Fitted:
 
     def digest(self) -> str:
         """Return a digest of vocabulary and arrays: 16 hexadecimal digits."""
-        digest = hashlib.sha256(as_parquet(self.vocabulary))
+        digest = hashlib.sha256(_vocabulary_bytes(self.vocabulary))
         for arrays in (self.shared, *self.blocks):
             for name in sorted(arrays):
                 digest.update(name.encode() + np.ascontiguousarray(arrays[name]).tobytes())
@@ -106,7 +106,7 @@ def write_arrays(store: Store, model: Fitted) -> str:
     store.write_arrays(f"{name}/shared", model.shared)
     for index, block in enumerate(model.blocks):
         store.write_arrays(f"{name}/{index:04d}", block)
-    store.write_bytes(f"{name}/vocabulary.parquet", as_parquet(model.vocabulary))
+    store.write_bytes(f"{name}/vocabulary.parquet", _vocabulary_bytes(model.vocabulary))
     return name
 
 
@@ -124,8 +124,21 @@ def read_model_meta(url: str) -> JsonObject:
     return meta
 
 
-def as_parquet(table: pa.Table) -> bytes:
-    """Return the bytes of a Parquet file with this table."""
+def has_model(url: str) -> bool:
+    """Return whether there is a model that this version can read."""
+    try:
+        read_model_meta(url)
+    except DataError:
+        return False
+    return True
+
+
+def _vocabulary_bytes(table: pa.Table) -> bytes:
+    """Return the bytes of a Parquet file with the vocabulary.
+
+    They have no checksums of pages, unlike those of `io.stores.parquet.parquet_bytes`: the digest of a model is made
+    of these bytes, so another form would give all saved models other digests.
+    """
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink)
     return sink.getvalue().to_pybytes()

@@ -15,11 +15,11 @@ def unit_vector(vector: np.ndarray) -> np.ndarray:
 
 
 def row_lengths(rows: np.ndarray) -> np.ndarray:
-    """Return the Euclidean length of each row of (n, D): (n,) float32. A row of zeros gets length 1.
+    """Return the Euclidean length of each row of (n, D): (n,) of the type of the rows, or float32 for integers.
 
-    Dividing by these lengths is always safe: the cosine of a row of zeros with any vector is 0.
+    A row of zeros gets length 1, so dividing by these lengths is always safe. Its cosine with any vector is 0.
     """
-    lengths = np.empty(len(rows), np.float32)
+    lengths = np.empty(len(rows), rows.dtype if rows.dtype.kind == "f" else np.float32)
     for first in range(0, len(rows), ROWS_PER_BLOCK):
         block = slice(first, first + ROWS_PER_BLOCK)
         lengths[block] = np.linalg.norm(rows[block], axis=1)

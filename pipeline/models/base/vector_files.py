@@ -15,13 +15,12 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import safetensors
 import safetensors.numpy
 
 from ....io.stores.messages import listed, shortened
-from ....io.stores.parquet import DAMAGED, read_parquet
-from ....io.stores.store import DataError, Store, check_format
+from ....io.stores.parquet import DAMAGED, parquet_bytes, read_parquet
+from ....io.stores.store import DataError, Store, check_format, split_path
 
 #: Functions that compress bytes, by the ending of a file's name.
 COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {
@@ -48,18 +47,12 @@ class VectorTable(NamedTuple):
 # --- files ---
 
 
-def folder_and_name(path: str) -> tuple[Store, str]:
-    """Split a path into the store of its folder and the file's name in that store."""
-    folder, slash, name = str(path).rpartition("/")
-    return Store(folder or slash or "."), name
-
-
 def write_file(path: str, content: bytes) -> None:
     """Write or replace a file in one step, compressed if the name ends in .gz, .bz2 or .xz."""
     compress = COMPRESSORS.get(Path(path).suffix)
     if compress is not None:
         content = compress(content)
-    store, name = folder_and_name(path)
+    store, name = split_path(str(path))
     store.write_bytes(name, content)
 
 
@@ -112,7 +105,7 @@ def read_safetensors(path: str) -> VectorTable:
 @contextmanager
 def _local_file(path: str) -> Iterator[str]:
     """Yield a local path with the content of ``path``: the library reads local files only."""
-    store, name = folder_and_name(path)
+    store, name = split_path(str(path))
     if store.is_local and store.exists(name):
         yield store.where(name)
         return
@@ -134,14 +127,12 @@ def write_parquet(path: str, table: VectorTable) -> None:
     }
     if table.counts is not None:
         columns["count"] = pa.array(table.counts)
-    sink = pa.BufferOutputStream()
-    pq.write_table(pa.table(columns), sink)
-    write_file(path, sink.getvalue().to_pybytes())
+    write_file(path, parquet_bytes(pa.table(columns)))
 
 
 def read_parquet_vectors(path: str) -> VectorTable:
     """Read a file written by `write_parquet`. Raises DataError for any other file."""
-    store, name = folder_and_name(path)
+    store, name = split_path(str(path))
     content = store.read_bytes(name)
     try:
         found = read_parquet(pa.BufferReader(content))

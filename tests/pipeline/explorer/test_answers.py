@@ -11,8 +11,8 @@ import pytest
 from corpusmill import LDA, NMF, Corpus, RandomIndexing, ingest
 from corpusmill.io.stores.store import DataError
 from corpusmill.pipeline.commands.actions.explore import Request
-from corpusmill.pipeline.explorer.layout import fit_into_square, map_points, reduce, spread_circles
-from corpusmill.pipeline.explorer.open import open_explorer, write_file
+from corpusmill.pipeline.explorer.layout import fit_into_square, map_points, reduce_dimensions, spread_circles
+from corpusmill.pipeline.explorer.open import open_explorer, standalone_page
 from corpusmill.pipeline.ingest.options import IngestOptions
 
 SEA = "Ship sea sailor harbour wave storm anchor"
@@ -96,7 +96,7 @@ def test_nmf_and_matrices_without_words_have_a_page(tmp_path):
     explorer = open_explorer(str(tmp_path / "nmf"))
     assert explorer.answer_model()["documents"] == 0
     assert explorer.answer_topic(0)["words"]
-    page = write_file(explorer)
+    page = standalone_page(explorer)
     assert "{{" not in page
     assert len(page) < 1_000_000
 
@@ -131,7 +131,7 @@ def test_random_indexing_has_a_map_of_words(folder):
     model = explorer.answer_model()
     assert sorted(model["labels"]) == sorted((SEA + " " + BREAD).lower().split())
     assert explorer.answer_neighbours(model["ids"][0])["near"]
-    assert len(write_file(explorer)) < 1_000_000
+    assert len(standalone_page(explorer)) < 1_000_000
 
 
 def test_columns_of_metadata_give_the_mean_share_of_a_topic_by_group(folder, tmp_path):
@@ -179,7 +179,7 @@ def test_a_map_keeps_groups_together_and_is_the_same_in_every_call():
     centres = np.array([points[groups == group].mean(axis=0) for group in range(4)])
     nearest = np.linalg.norm(points[:, None] - centres, axis=2).argmin(axis=1)
     assert (nearest == groups).all()
-    reduced = reduce(features, 5)
+    reduced = reduce_dimensions(features, 5)
     distances = np.linalg.norm(features[0] - features[1:], axis=1)
     assert np.corrcoef(distances, np.linalg.norm(reduced[0] - reduced[1:], axis=1))[0, 1] > 0.95
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 from corpusmill import LDA, Corpus, Word2Vec, ingest
-from corpusmill.pipeline.explorer.open import open_explorer, write_file
+from corpusmill.pipeline.explorer.open import open_explorer, standalone_page
 from corpusmill.pipeline.ingest.options import IngestOptions
 from helpers.browser import Browser
 from helpers.explorers import served
@@ -99,7 +99,7 @@ def test_a_user_goes_from_the_map_to_a_topic_its_words_and_a_document_and_names_
 def test_nothing_in_a_corpus_runs_or_becomes_markup(model, browser, tmp_path):
     page = tmp_path / "page.html"
     explorer = open_explorer(str(model))
-    page.write_text(write_file(explorer))
+    page.write_text(standalone_page(explorer))
     explorer.stop()
     assert EVIL not in page.read_text()
     browser.open(page.as_uri())

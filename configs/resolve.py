@@ -51,7 +51,7 @@ def resolve(layers: Sequence[Layer]) -> Config:
         raise ConfigError(describe_error(error, merged, layers)) from None
 
 
-def public(config: Config) -> Tree:
+def without_secrets(config: Config) -> Tree:
     """Return the configuration as plain data without secrets, for printing and for storing."""
     return cast(Tree, redact(config.model_dump(mode="json")))
 

@@ -26,23 +26,23 @@ if TYPE_CHECKING:
     from mlflow.entities import Metric
 
 #: File in the folder of a run that names its run in MLflow. A run that is resumed continues that one.
-LINK = "mlflow.json"
+LINK_FILE = "mlflow.json"
 #: Tag of a run in MLflow: the folder of the run.
-RUN = "corpusmill.run"
+RUN_TAG = "corpusmill.run"
 #: Sections of a configuration whose keys become parameters: they determine the model.
-SECTIONS = ("model", "source", "corpus")
+PARAMETER_SECTIONS = ("model", "source", "corpus")
 #: A metric that every epoch has. Its history says which epochs are logged already.
-ALWAYS = "training_seconds"
+METRIC_OF_EVERY_EPOCH = "training_seconds"
 #: Most parameters and metrics that MLflow takes in one request.
 MOST_PARAMETERS = 100
 MOST_METRICS = 1000
 #: MLflow's settings while training waits for its answer. Its own make training wait minutes for a server that is down.
 #: Nothing is lost without retries, because what was not sent waits for the next attempt.
-IMPATIENT = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0", "MLFLOW_HTTP_REQUEST_TIMEOUT": "10"}
+SHORT_WAITS = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0", "MLFLOW_HTTP_REQUEST_TIMEOUT": "10"}
 #: Settings for uploads. A server may need long to answer one, so the timeout is MLflow's own.
 UPLOADS = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1"}
 #: Lets MLflow print no addresses at the end of a run: the output of a command may be JSON for a program.
-SILENT = {"MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true"}
+WITHOUT_ADDRESSES = {"MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true"}
 #: Codes of MLflow's errors if a server does not answer, or answers that it cannot now.
 NO_ANSWER = ("INTERNAL_ERROR", "TEMPORARILY_UNAVAILABLE")
 #: Seconds from one attempt to reach a server that did not answer until the next. They double with each attempt.
@@ -112,22 +112,22 @@ class MLflowCallback:
         if isinstance(event, RunStarted):
             self._waiting = []
             self._unsent_start = event
-            # An answer such as that the experiment was deleted ends training before it begins.
+            # If MLflow answers with an error, such as that the experiment was deleted, training does not begin.
             if self._attempt(self._start):
-                self._try(self._send)
+                self._attempt_or_warn(self._send)
         elif isinstance(event, EpochFinished):
             self._waiting += _as_metrics([event.metrics])
             if time.monotonic() >= self._next_attempt:
-                self._try(self._catch_up)
+                self._attempt_or_warn(self._catch_up)
         elif isinstance(event, RunFinished):
-            self._try(self._catch_up)
+            self._attempt_or_warn(self._catch_up)
             if self._failures:
                 _LOG.warning(
                     "MLflow did not answer until the end of training: call the same training again to send the figures "
                     "of the last epochs, the model and the report"
                 )
                 return
-            self._try(lambda: self._finish(event))
+            self._attempt_or_warn(lambda: self._finish(event))
 
     def __enter__(self) -> Self:
         return self
@@ -139,7 +139,7 @@ class MLflowCallback:
         if error is None or not self._is_running:
             return
         status = "FAILED" if isinstance(error, Exception) else "KILLED"
-        self._try(lambda: self._terminate(status))
+        self._attempt_or_warn(lambda: self._terminate(status))
         self._is_running = False
 
     # --- a run ---
@@ -154,7 +154,7 @@ class MLflowCallback:
         event = self._unsent_start
         if event is None:
             return
-        with _settings(IMPATIENT):
+        with _settings(SHORT_WAITS):
             run = RunStore(event.run)
             meta = run.meta
             self.run_id = self._linked(run)
@@ -162,12 +162,12 @@ class MLflowCallback:
                 self._client.update_run(self.run_id, status="RUNNING")
             else:
                 self.run_id = self._create(
-                    {RUN: redact_urls(run.store.absolute), "corpusmill.model": meta["algorithm"]}
+                    {RUN_TAG: redact_urls(run.store.absolute), "corpusmill.model": meta["algorithm"]}
                 )
-                run.store.write_json(LINK, {"run_id": self.run_id})
+                run.store.write_json(LINK_FILE, {"run_id": self.run_id})
             self._is_running = True
             self._log_parameters(_parameters(meta))
-            logged = self._client.get_metric_history(self.run_id, ALWAYS)
+            logged = self._client.get_metric_history(self.run_id, METRIC_OF_EVERY_EPOCH)
         last = max((metric.step for metric in logged), default=0)
         rows = {row["epoch"]: row for row in event.history}
         missing = _as_metrics(row for epoch, row in rows.items() if last < epoch <= event.epoch)
@@ -179,23 +179,25 @@ class MLflowCallback:
         """Return the run of MLflow that a run names; empty if there is none or if it was deleted there."""
         from mlflow.exceptions import MlflowException
 
-        if not run.store.exists(LINK):
+        if not run.store.exists(LINK_FILE):
             return ""
-        name: str = run.store.read_json(LINK)["run_id"]
+        run_id: str = run.store.read_json(LINK_FILE)["run_id"]
         try:
-            found = self._client.get_run(name)
+            found = self._client.get_run(run_id)
         except MlflowException as error:
             if error.error_code != "RESOURCE_DOES_NOT_EXIST":
                 raise
             return ""
-        return name if found.info.lifecycle_stage == "active" else ""
+        if found.info.lifecycle_stage != "active":
+            return ""
+        return run_id
 
     def _create(self, tags: Mapping[str, str]) -> str:
         """Create a run of MLflow in the experiment, and return its id."""
         found = self._client.get_experiment_by_name(self.experiment)
         experiment = found.experiment_id if found else self._client.create_experiment(self.experiment)
-        everything = {"corpusmill.version": version("corpusmill"), **tags}
-        run_id: str = self._client.create_run(experiment, tags=everything, run_name=self.run_name).info.run_id
+        all_tags = {"corpusmill.version": version("corpusmill"), **tags}
+        run_id: str = self._client.create_run(experiment, tags=all_tags, run_name=self.run_name).info.run_id
         return run_id
 
     def _log_parameters(self, parameters: Mapping[str, str]) -> None:
@@ -213,7 +215,7 @@ class MLflowCallback:
 
     def _send(self) -> None:
         """Log the figures that wait."""
-        with _settings(IMPATIENT):
+        with _settings(SHORT_WAITS):
             while self._waiting:
                 self._client.log_batch(self.run_id, metrics=self._waiting[:MOST_METRICS])
                 del self._waiting[:MOST_METRICS]
@@ -231,14 +233,14 @@ class MLflowCallback:
                 self._log_report(event.run)
             except Exception as error:
                 _LOG.warning("MLflow has no report of this run (%s); training does not stop", _cause(error))
-        with _settings(IMPATIENT):
+        with _settings(SHORT_WAITS):
             self._client.set_tag(self.run_id, "corpusmill.ended", event.reason)
         self._terminate("FINISHED")
         self._is_running = False
 
     def _terminate(self, status: str) -> None:
         """Set the status of the run and the time of its end."""
-        with _settings(IMPATIENT | SILENT):
+        with _settings(SHORT_WAITS | WITHOUT_ADDRESSES):
             self._client.set_terminated(self.run_id, status)
 
     def log_model(self, model: Estimator) -> None:
@@ -270,14 +272,14 @@ class MLflowCallback:
         facts : mapping
             The result of ``corpusmill retrain``: version, status, model, score and others.
         """
-        self._try(lambda: self._log_version(url, facts))
+        self._attempt_or_warn(lambda: self._log_version(url, facts))
 
     def _log_version(self, url: str, facts: Mapping[str, object]) -> None:
         number = int(str(facts["version"]))
         record = Versions(url).read(number)
         status = str(facts["status"])
         tags = {"corpusmill.versions": redact_urls(url), "corpusmill.model_version": str(number)}
-        with _settings(IMPATIENT):
+        with _settings(SHORT_WAITS):
             if status == "unchanged":
                 status = "published"
                 if self._find(tags):
@@ -285,14 +287,14 @@ class MLflowCallback:
             # There was no training if an earlier call was killed after it, or if documents were only subtracted.
             training = redact_urls(Versions(url).store.child(f"runs/{record['name']}/run").absolute)
             if not self.run_id:
-                self.run_id = self._find(tags) or self._find({RUN: training}) or self._create({RUN: training})
+                self.run_id = self._find(tags) or self._find({RUN_TAG: training}) or self._create({RUN_TAG: training})
             has_model = bool(self._client.list_artifacts(self.run_id))
         if not has_model:
             with _settings(UPLOADS):
                 self.log_model(load_model(str(facts["model"])))
                 self._log_report(str(facts["model"]))
             self._terminate("FINISHED")
-        with _settings(IMPATIENT):
+        with _settings(SHORT_WAITS):
             for name in ("score", "score_before", "documents", "tokens", "words", "new_words"):
                 figure = record.get(name)
                 if isinstance(figure, int | float):
@@ -311,12 +313,12 @@ class MLflowCallback:
         runs = self._client.search_runs([found.experiment_id], wanted, order_by=["attributes.start_time DESC"])
         if not runs:
             return ""
-        name: str = runs[0].info.run_id
-        return name
+        run_id: str = runs[0].info.run_id
+        return run_id
 
     # --- a server that does not answer ---
 
-    def _try(self, action: Callable[[], object]) -> None:
+    def _attempt_or_warn(self, action: Callable[[], object]) -> None:
         """Call ``action``. If it fails for any reason, print a warning: training must not be lost."""
         try:
             self._attempt(action)
@@ -397,7 +399,7 @@ def _parameters(meta: JsonObject) -> dict[str, str]:
         "data": str(data.get("title", data["url"])),
         "data_hash": str(data["hash"]),
     }
-    for section in SECTIONS:
+    for section in PARAMETER_SECTIONS:
         parameters |= dict(_flat(section, meta["config"].get(section) or {}))
     return parameters
 

@@ -1,1 +1,1 @@
-"""What users see of a run: the live page, metrics, progress bars and reports."""
+"""What users see of a run: the live page, gauges for Prometheus, progress bars and reports."""

@@ -17,8 +17,8 @@ from distributed.diagnostics.plugin import SchedulerPlugin
 
 from ..engine.cluster.plugins import Leases
 from ..engine.events import Event, RunFinished
-from .metrics import metric_families
 from .pages.live import WorkerMemory, render_content, render_frame
+from .prometheus import metric_families
 from .status import EventMessage, RunStatus, event_from_message, event_message
 
 if TYPE_CHECKING:

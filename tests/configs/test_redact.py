@@ -3,7 +3,7 @@
 import pytest
 from corpusmill.configs.layers import Layer
 from corpusmill.configs.redact import HIDDEN, hidden_keys, redact
-from corpusmill.configs.resolve import public, resolve
+from corpusmill.configs.resolve import resolve, without_secrets
 from corpusmill.configs.schema import SourceConfig
 
 MINIMAL = {"corpus": {"url": "somewhere"}}
@@ -20,7 +20,7 @@ def test_only_secrets_are_hidden():
         "source": {"path": "s3://user:hunter2@host/x"},
         "cluster": {"kind": "jobqueue", "options": options},
     }
-    shown = public(resolve([Layer("here", MINIMAL | tree)]))
+    shown = without_secrets(resolve([Layer("here", MINIMAL | tree)]))
     assert "hunter2" not in str(shown)
     assert shown["source"]["path"] == f"s3://{HIDDEN}@host/x"
     assert shown["source"]["token_pattern"] == SourceConfig(path="x").token_pattern
@@ -44,7 +44,7 @@ def test_values_of_environment_variables_and_of_secret_keys_are_hidden(options, 
 
 def test_variables_of_a_kubernetes_cluster_keep_their_names_only():
     cluster = {"kind": "kubernetes", "image": "corpusmill:1", "env": {"MY_PAT": "hunter2"}}
-    shown = public(resolve([Layer("here", MINIMAL | {"cluster": cluster})]))
+    shown = without_secrets(resolve([Layer("here", MINIMAL | {"cluster": cluster})]))
     assert shown["cluster"]["env"] == {"MY_PAT": HIDDEN}
     assert shown["cluster"]["image"] == "corpusmill:1"
     assert list(hidden_keys(shown["cluster"], "cluster")) == ["cluster.env.MY_PAT"]

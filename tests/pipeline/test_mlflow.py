@@ -18,7 +18,7 @@ from helpers.nightly import BOATS, BREAD, call, write_configuration, write_day
 mlflow = pytest.importorskip("mlflow")
 pytest.importorskip("sqlalchemy")
 
-from corpusmill.pipeline.mlflow import IMPATIENT, MLflowCallback  # noqa: E402  # it needs MLflow
+from corpusmill.pipeline.mlflow import SHORT_WAITS, MLflowCallback  # noqa: E402  # it needs MLflow
 
 DOCUMENTS = [BOATS, BREAD] * 8
 
@@ -167,7 +167,7 @@ def test_a_run_is_sent_when_the_tracking_server_answers_again(client, callback, 
 def test_a_server_that_dies_in_mid_training_costs_a_bounded_wait_and_one_warning(
     callback, monkeypatch, caplog, answers
 ):
-    monkeypatch.setitem(IMPATIENT, "MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
+    monkeypatch.setitem(SHORT_WAITS, "MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
     attempts = []
     monkeypatch.setattr(callback, "_send", lambda send=callback._send: attempts.append(time.monotonic()) or send())
     with socket.socket() as dead:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ....configs.layers import ConfigError, Layer
 from ....configs.redact import hidden_keys
-from ....configs.resolve import public
+from ....configs.resolve import without_secrets
 from ....configs.schema import Config
 from ....io.stores.store import DataError, Store
 from ...engine.events import Callback, EpochFinished, Event
@@ -40,7 +40,7 @@ def train(
         run=config.run.url,
         callbacks=[counter, *callbacks],
         evaluate_every=config.run.evaluate_every,
-        config=public(config),
+        config=without_secrets(config),
     )
     estimator.save(config.model_url)
     result = _describe(estimator, config, counter.epochs)

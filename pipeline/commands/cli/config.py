@@ -31,9 +31,9 @@ def config_show(configs: tuple[str, ...], settings: tuple[str, ...], as_json: bo
     """
     import yaml
 
-    from ....configs.resolve import public
+    from ....configs.resolve import without_secrets
 
-    shown = public(load_config(configs or ("quickstart",), settings))
+    shown = without_secrets(load_config(configs or ("quickstart",), settings))
     as_yaml = yaml.safe_dump(shown, sort_keys=False, allow_unicode=True)
     show.result(shown, as_json, lambda: click.echo(as_yaml, nl=False))
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from ....configs.layers import Layer
     from ....configs.schema import Config
     from ...mlflow import MLflowCallback
-    from ...views.metrics import Job
     from ...views.progress import Display
+    from ...views.prometheus import BatchJob
 
 #: Loggers that stay silent without --debug. The commands report in one sentence what Dask logs in many lines. Bokeh
 #: logs a traceback whenever a browser leaves the live page while a message is being sent.
@@ -83,11 +83,11 @@ def _quiet_libraries(debug: bool) -> Iterator[None]:
 
 
 @contextmanager
-def job_metrics(config: "Config", url: str) -> Iterator["Job"]:
+def job_metrics(config: "Config", url: str) -> Iterator["BatchJob"]:
     """Yield the job's metrics, and write them to ``run.metrics_file`` at the end, whether the job succeeds or fails."""
-    from ...views.metrics import Job, metrics_file
+    from ...views.prometheus import BatchJob, metrics_file
 
-    with metrics_file(config.run.metrics_file, Job(url, config.model.kind)) as job:
+    with metrics_file(config.run.metrics_file, BatchJob(url, config.model.kind)) as job:
         try:
             yield job
         except BaseException as error:

@@ -10,7 +10,7 @@ from .session import Session, job_metrics, load_config, mlflow_of, open_session
 
 if TYPE_CHECKING:
     from ....configs.schema import Config
-    from ...views.metrics import Job
+    from ...views.prometheus import BatchJob
     from ..results import TrainingResult
 
 
@@ -178,7 +178,7 @@ def resume(run_url: str, settings: tuple[str, ...], as_json: bool) -> None:
     show.result(trained, as_json, lambda: show.training(trained))
 
 
-def _train(config: "Config", session: Session, job: "Job", overwrite: bool) -> "TrainingResult":
+def _train(config: "Config", session: Session, job: "BatchJob", overwrite: bool) -> "TrainingResult":
     from ..actions.train import train as train_model
 
     # Dask's own pages need Bokeh. The live page does not.

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from .....configs.resolve import public
+from .....configs.resolve import without_secrets
 from .....configs.schema import Config
 from .....io.manifest import FileVersion, describe_files
 from .....io.readers.open import open_source
@@ -151,7 +151,7 @@ class VersionBuilder:
             callbacks=self.listeners.train,
             held_out=self._batch(held_out, "held_out") if held_out else None,
             evaluate_every=self.config.run.evaluate_every,
-            config=public(self.config),
+            config=without_secrets(self.config),
         )
         return estimator.set_params(**parameters)
 

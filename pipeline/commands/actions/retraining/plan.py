@@ -8,7 +8,7 @@ from datetime import date
 
 from pydantic import ValidationError
 
-from .....configs.resolve import public
+from .....configs.resolve import without_secrets
 from .....configs.schema import Config
 from .....io.manifest import Changes, FileVersion, Manifest, compare_manifests, describe_files, files_up_to
 from .....io.readers.open import open_source
@@ -173,7 +173,7 @@ def _up_to_date(config: Config, last: date, found: Manifest, known: Manifest) ->
 
 def settings_of(config: Config) -> dict[str, Settings]:
     """Return the settings that determine a model together with its documents."""
-    shown = public(config)
+    shown = without_secrets(config)
     settings = {section: shown[section] for section in SECTIONS}
     # Where the documents come from does not matter, only how they are read.
     if settings["source"]:

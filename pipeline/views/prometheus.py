@@ -51,7 +51,7 @@ def _gauge(status: RunStatus, name: str, text: str, value: float) -> "GaugeMetri
     return family
 
 
-class Job:
+class BatchJob:
     """One batch job: the status of what it trains, and its exit status. ``observe`` is a callback of a run."""
 
     def __init__(self, run: str, algorithm: str):
@@ -85,7 +85,7 @@ class Job:
 
 
 @contextmanager
-def metrics_file(path: str | None, job: Job) -> Iterator[Job]:
+def metrics_file(path: str | None, job: BatchJob) -> Iterator[BatchJob]:
     """Yield a job, and write its gauges to a file for Prometheus's textfile collector when it ends, also by an error.
 
     ``path``: None writes nothing. The caller sets ``job.exit_status`` before an error leaves the context. Raises

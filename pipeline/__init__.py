@@ -1,1 +1,1 @@
-"""The engine that trains models on Dask, ingestion, the models, and the command line."""
+"""The engine that trains models on Dask, ingestion, the models, reports, the explorer, and the command line."""

@@ -26,8 +26,6 @@ from ..search import rank
 HALF = np.uint32(16)
 #: Sums of tf log2 tf are kept as integers in this unit, so that adding and subtracting documents is exact.
 INFORMATION_UNIT = 1 << 16
-ORDERS = ("permutation", "direction", "none")
-WEIGHTINGS = ("uniform", "linear")
 
 
 class Window(NamedTuple):

@@ -7,6 +7,8 @@ from corpusmill.kernels.random_indexing import text as ri_text
 from hypothesis import strategies as st
 
 SALT = random.key(7)
+ORDERS = ("permutation", "direction", "none")
+WEIGHTINGS = ("uniform", "linear")
 #: Up to six documents of up to fourteen words each, out of nine words.
 corpora = st.lists(st.lists(st.integers(0, 8), max_size=14), min_size=1, max_size=6)
 

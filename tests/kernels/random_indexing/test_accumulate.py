@@ -9,7 +9,7 @@ from corpusmill.kernels.random_indexing import accumulate as ri
 from corpusmill.kernels.random_indexing import rows as ri_rows
 from corpusmill.kernels.random_indexing import text as ri_text
 from helpers.naive import ri_normalised, ri_seed, ri_train, ri_train_by_offset
-from helpers.random_indexing_cases import SALT, chunk_of, corpora, hashes_of, unpacked
+from helpers.random_indexing_cases import ORDERS, SALT, WEIGHTINGS, chunk_of, corpora, hashes_of, unpacked
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -41,8 +41,8 @@ def train_dense(chunks, n_words, window, rows, blocks=1):
 @given(
     docs=corpora,
     radius=st.integers(1, 6),
-    order=st.sampled_from(ri_text.ORDERS),
-    weighting=st.sampled_from(ri_text.WEIGHTINGS),
+    order=st.sampled_from(ORDERS),
+    weighting=st.sampled_from(WEIGHTINGS),
     dimension=st.sampled_from([8, 9, 16, 61, 130]),
     cut=st.integers(0, 6),
     group_tokens=st.sampled_from([3, 10, 1000]),
@@ -62,8 +62,8 @@ def test_equals_algorithm_2_1(docs, radius, order, weighting, dimension, cut, gr
 @given(
     docs=corpora,
     radius=st.integers(1, 5),
-    order=st.sampled_from(ri_text.ORDERS),
-    weighting=st.sampled_from(ri_text.WEIGHTINGS),
+    order=st.sampled_from(ORDERS),
+    weighting=st.sampled_from(WEIGHTINGS),
     dimension=st.sampled_from([8, 64, 130]),
     blocks=st.integers(1, 3),
 )

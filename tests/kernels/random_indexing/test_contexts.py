@@ -5,7 +5,7 @@ import pytest
 from corpusmill.kernels.random_indexing import accumulate as ri
 from corpusmill.kernels.random_indexing import contexts as ri_contexts
 from corpusmill.kernels.random_indexing import text as ri_text
-from helpers.random_indexing_cases import SALT, chunk_of, corpora, hashes_of
+from helpers.random_indexing_cases import ORDERS, SALT, WEIGHTINGS, chunk_of, corpora, hashes_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 @given(
     docs=corpora,
     wanted=st.lists(st.booleans(), min_size=9, max_size=9),
-    order=st.sampled_from(ri_text.ORDERS),
-    weighting=st.sampled_from(ri_text.WEIGHTINGS),
+    order=st.sampled_from(ORDERS),
+    weighting=st.sampled_from(WEIGHTINGS),
     cut=st.integers(0, 6),
 )
 def test_contexts_of_several_chunks_have_the_sums_of_the_rows(docs, wanted, order, weighting, cut):

@@ -4,7 +4,7 @@ import io
 import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,11 @@ from ..stores.graph import Edges
 from ..stores.messages import listed
 from ..stores.parquet import DAMAGED, read_parquet
 from ..stores.store import DataError
-from .source import Partition, SourceFile, find_files, line_blocks, open_file
+from .source import Partition, Paths, SourceFile, find_files, line_blocks, open_file
+
+SparseMatrix: TypeAlias = scipy.sparse.spmatrix | scipy.sparse.sparray
+#: Files of edges, or a square matrix in memory.
+EdgeSource: TypeAlias = Paths | SparseMatrix
 
 FORMATS = ("edges", "npz", "matrixmarket", "parquet")
 _EXTENSIONS = {".npz": "npz", ".mtx": "matrixmarket", ".mm": "matrixmarket", ".parquet": "parquet", ".pq": "parquet"}
@@ -41,7 +45,7 @@ class EdgeOptions:
     weight: str = "weight"  # Parquet column of the weights, if it exists
 
 
-def read_edges(source: Any, options: EdgeOptions | None = None) -> Edges:
+def read_edges(source: EdgeSource, options: EdgeOptions | None = None) -> Edges:
     """Read the edges of a graph from files or from a sparse matrix in memory.
 
     ``source`` is a path, glob or URL, or a list of these, or a square scipy.sparse matrix. Several lists of edges
@@ -59,7 +63,7 @@ def read_edges(source: Any, options: EdgeOptions | None = None) -> Edges:
     return edges._replace(metadata={"source": str(source), "options": asdict(options)})
 
 
-def _read_files(source: Any, options: EdgeOptions) -> Edges:
+def _read_files(source: Paths, options: EdgeOptions) -> Edges:
     files = find_files(source)
     formats = {_format_of(file, options) for file in files}
     if len(formats) > 1:
@@ -84,7 +88,7 @@ def _format_of(file: SourceFile, options: EdgeOptions) -> str:
 # --- matrices ---
 
 
-def edges_of_matrix(matrix: Any, options: EdgeOptions, where: str = "matrix", first_name: int = 0) -> Edges:
+def edges_of_matrix(matrix: SparseMatrix, options: EdgeOptions, where: str = "matrix", first_name: int = 0) -> Edges:
     """Return the edges of a square sparse matrix, whose node i gets the name ``first_name + i``.
 
     The matrix of an undirected graph is symmetric or triangular. ``where`` names the matrix in errors (DataError).

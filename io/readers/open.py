@@ -1,6 +1,5 @@
 """Choose the reader of a source: by the option ``format``, by the names of its files, or by the type of an object."""
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
@@ -22,7 +21,7 @@ from .market import TenXFolderReader, TransposedMatrixMarketReader, is_tenx_fold
 from .matrices import AnnDataReader, AnnDataZarrReader, MatrixReader, NpzReader, TenXReader
 from .memory import DocumentsReader
 from .reader import Reader
-from .source import SourceFile, find_files, find_folders, is_folder
+from .source import Paths, SourceFile, find_files, find_folders, is_folder, path_list
 from .svmlight import SVMLightReader
 from .tables import CSVReader, ParquetReader
 from .triples import DocwordReader, MatrixMarketReader
@@ -84,18 +83,18 @@ _CHOICES = {
 }
 
 
-def open_source(source: Any, options: ReadOptions) -> Reader:
+def open_source(source: Paths, options: ReadOptions) -> Reader:
     """Return the reader of a path, URL, glob or folder, of a list of these, or of ``demo:NAME``.
 
     Raises DataError if nothing is found or if formats are mixed, and ValueError for a bad option.
     """
-    _check(options)
+    _check_values(options)
     if isinstance(source, str) and source.startswith(demo.PREFIX):
         return demo.open_demo(source, options)
     format_name = options.format
     if format_name == "auto":
         format_name = _folder_format(source) or _guess_format(source, find_files(source))
-    _check_applies(options, format_name, source)
+    _check_options_of_format(options, format_name, source)
     reader = FORMATS[format_name]
     if format_name == "matrixmarket" and options.transpose:
         reader = TransposedMatrixMarketReader
@@ -108,7 +107,7 @@ def open_source(source: Any, options: ReadOptions) -> Reader:
 
 def from_memory(data: Any, options: ReadOptions, names: Sequence[str] | None = None) -> Reader:
     """Return the reader of a matrix of counts, whose columns have ``names``, or of an iterable of documents."""
-    _check(options)
+    _check_values(options)
     if isinstance(data, Mapping):
         raise DataError("a dictionary is neither documents nor a table; pass a list of strings, or a data frame")
     if is_annotated(data):
@@ -129,17 +128,16 @@ def from_memory(data: Any, options: ReadOptions, names: Sequence[str] | None = N
     return DocumentsReader(items, options)
 
 
-def _check_applies(options: ReadOptions, format_name: str, source: Any) -> None:
+def _check_options_of_format(options: ReadOptions, format_name: str, source: Paths) -> None:
     """Raise ValueError for an option that the format does not have."""
     for name, formats in _FORMATS_OF_OPTION.items():
         if getattr(options, name) and format_name not in formats:
             raise ValueError(f"{name} applies to {', '.join(formats)}, but {source} is {format_name}")
 
 
-def _folder_format(source: Any) -> str | None:
+def _folder_format(source: Paths) -> str | None:
     """Return the format of a folder that is read as one file, or None for any other source."""
-    sources = [source] if isinstance(source, str | os.PathLike) else list(source)
-    paths = [os.fspath(one) for one in sources]
+    paths = path_list(source)
     if paths and all(is_zarr(path) for path in paths):
         return "zarr"
     if paths and all(is_folder(path) and is_tenx_folder(path) for path in paths):
@@ -147,7 +145,8 @@ def _folder_format(source: Any) -> str | None:
     return None
 
 
-def _check(options: ReadOptions) -> None:
+def _check_values(options: ReadOptions) -> None:
+    """Raise ValueError for an option with a value that is never allowed."""
     if options.delimiter is not None and len(options.delimiter) != 1:
         raise ValueError(f"delimiter={options.delimiter!r} must be one character")
     for name, allowed in _CHOICES.items():
@@ -157,7 +156,7 @@ def _check(options: ReadOptions) -> None:
             raise ValueError(f"{name}={value!r} is not known: choose one of {shown}")
 
 
-def _guess_format(source: Any, files: list[SourceFile]) -> str:
+def _guess_format(source: Paths, files: list[SourceFile]) -> str:
     """Return the format that the names of the files mean.
 
     Files with other names hold one document per line, except in a folder: there each file is a document. Raises

@@ -5,11 +5,11 @@ import hashlib
 import io
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple, TypeAlias
 
 import fsspec
 import pyarrow as pa
@@ -18,6 +18,9 @@ from fsspec.implementations.local import LocalFileSystem
 from ..stores.store import DataError, filesystem_of
 from .batches import BATCH_BYTES
 from .stored_url import stored_url
+
+#: A file, folder, pattern or URL, or several of these.
+Paths: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 #: Extensions of compressed files, and fsspec's names of the compressions.
 COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zst": "zstd"}
@@ -81,22 +84,21 @@ class Partition:
 class _Found(NamedTuple):
     """A file in a filesystem."""
 
-    filesystem: Any
+    filesystem: fsspec.AbstractFileSystem
     path: str
     info: dict[str, Any]
 
 
-def find_files(source: Any) -> list[SourceFile]:
+def find_files(source: Paths) -> list[SourceFile]:
     """Return the files of a path, folder, glob or URL, or of a list of these, sorted by path.
 
     Raises DataError if nothing is found.
     """
-    sources = [source] if isinstance(source, str | os.PathLike) else list(source)
     found: list[_Found] = []
-    for one in sources:
-        matches = _matches(os.fspath(one))
+    for path in path_list(source):
+        matches = _matches(path)
         if not matches:
-            raise DataError(_no_file(str(one), is_list=not isinstance(source, str | os.PathLike)))
+            raise DataError(_no_file(path, is_list=not isinstance(source, str | os.PathLike)))
         found += matches
     common = os.path.commonpath([str(PurePosixPath(file.path).parent) for file in found])
     return [_describe(file, common) for file in found]
@@ -116,25 +118,30 @@ def _no_file(path: str, is_list: bool) -> str:
     return message
 
 
-def find_folders(source: Any) -> list[SourceFile]:
+def path_list(source: Paths) -> list[str]:
+    """Return one path, or each path of a list, as a string."""
+    paths = [source] if isinstance(source, str | os.PathLike) else source
+    return [os.fspath(path) for path in paths]
+
+
+def find_folders(source: Paths) -> list[SourceFile]:
     """Return folders that are read as one file each, such as Zarr stores, sorted by path; a list may name several.
 
     The version of a folder is a digest of the names, sizes and versions of its files. Raises DataError if a folder does
     not exist.
     """
-    sources = [source] if isinstance(source, str | os.PathLike) else list(source)
-    paths: list[tuple[Any, str]] = []
-    for one in sources:
-        filesystem, path = filesystem_of(os.fspath(one))
+    folders: list[tuple[fsspec.AbstractFileSystem, str]] = []
+    for url in path_list(source):
+        filesystem, path = filesystem_of(url)
         found = sorted(filesystem.glob(path)) if _is_pattern(path) else [path]
-        paths += [(filesystem, each.rstrip("/")) for each in found if filesystem.isdir(each)]
-    if not paths:
+        folders += [(filesystem, folder.rstrip("/")) for folder in found if filesystem.isdir(folder)]
+    if not folders:
         raise DataError(f"{source}: no such folder; check the path or the pattern")
-    common = os.path.commonpath([str(PurePosixPath(path).parent) for _, path in paths])
-    return [_describe_folder(filesystem, path, common) for filesystem, path in paths]
+    common = os.path.commonpath([str(PurePosixPath(folder).parent) for _, folder in folders])
+    return [_describe_folder(filesystem, folder, common) for filesystem, folder in folders]
 
 
-def _describe_folder(filesystem: Any, path: str, common: str) -> SourceFile:
+def _describe_folder(filesystem: fsspec.AbstractFileSystem, path: str, common: str) -> SourceFile:
     below = filesystem.find(path, detail=True)
     files = [_describe(_Found(filesystem, name, below[name]), path) for name in sorted(below)]
     content = json.dumps([[file.name, file.size, file.modified] for file in files])
@@ -145,7 +152,7 @@ def _describe_folder(filesystem: Any, path: str, common: str) -> SourceFile:
     return SourceFile(url, name, sum(file.size for file in files), tag, tag=tag)
 
 
-def is_folder(source: Any) -> bool:
+def is_folder(source: Paths) -> bool:
     """Return whether a source is one folder, not a file, a pattern or a list."""
     if not isinstance(source, str | os.PathLike):
         return False
@@ -157,15 +164,16 @@ def _matches(source: str) -> list[_Found]:
     filesystem, path = filesystem_of(source)
     # The name of a file may have brackets, so a path that exists is not a pattern.
     if _is_pattern(path) and not filesystem.exists(path):
-        infos = {p: info for p, info in filesystem.glob(path, detail=True).items() if info["type"] == "file"}
+        found = filesystem.glob(path, detail=True)
+        infos = {match: info for match, info in found.items() if info["type"] == "file"}
     elif filesystem.isdir(path):
         below = filesystem.find(path, detail=True)
-        infos = {p: info for p, info in below.items() if not _is_hidden(os.path.relpath(p, path))}
+        infos = {file: info for file, info in below.items() if not _is_hidden(os.path.relpath(file, path))}
     elif filesystem.exists(path):
         infos = {path: filesystem.info(path)}
     else:
         infos = {}
-    return [_Found(filesystem, p, infos[p]) for p in sorted(infos)]
+    return [_Found(filesystem, file, infos[file]) for file in sorted(infos)]
 
 
 def _is_pattern(path: str) -> bool:
@@ -199,7 +207,7 @@ def _first_of(info: Mapping[str, Any], *names: str) -> str:
 
 
 @contextmanager
-def open_file(file: SourceFile, unpack: bool = True) -> Iterator[Any]:
+def open_file(file: SourceFile, unpack: bool = True) -> Iterator[IO[bytes]]:
     """Open a file for reading bytes, decompressed unless ``unpack`` is False; raise DataError if it is missing."""
     compression = file.compression if unpack else None
     # fsspec's stream for zstd reads the first frame only, takes a cut-off file as complete, and has no readline.
@@ -214,7 +222,7 @@ def open_file(file: SourceFile, unpack: bool = True) -> Iterator[Any]:
         raise DataError(f"{file.url}: no such file") from None
 
 
-def read_some(stream: Any, size: int, file: SourceFile) -> bytes:
+def read_some(stream: IO[bytes], size: int, file: SourceFile) -> bytes:
     """Read up to ``size`` bytes, or all for -1; raise DataError if a compressed file is cut off or damaged."""
     return _guarded(file, 1, stream.read, size)
 

@@ -113,8 +113,6 @@ class Matrix:
     """
 
     kind = "matrix"
-    #: A temporary folder that is deleted together with this object, if the matrix lies in one.
-    folder: Any = None
 
     def __init__(self, url: str | os.PathLike[str], part: str = "train"):
         self.store = Store(url)

@@ -1,7 +1,11 @@
 """The size of chunks, and which documents each chunk gets."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from ..engine.executors import Capacity
+from ..engine.memory import usable_bytes
 from .job import PARTS, DocumentRange, Job
 from .work_files import read_table
 
@@ -16,6 +20,13 @@ MIN_CHUNK_TOKENS = 1 << 19
 MIN_CHUNKS = 16
 #: A chunk of this size fits any worker.
 SMALL_CHUNK_TOKENS = 1 << 16
+
+
+def memory_per_thread(workers: Sequence[Capacity]) -> int:
+    """Return the bytes that a thread of the smallest worker can use, or 0 if no worker has a limit."""
+    # At least one byte, because 0 means that there is no limit.
+    limits = [max(1, usable_bytes(worker.memory) // worker.threads) for worker in workers if worker.memory]
+    return min(limits, default=0)
 
 
 def default_chunk_tokens(tokens: int, longest: int, memory: int) -> int:

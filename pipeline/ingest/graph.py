@@ -1,18 +1,9 @@
 """Make a graph store of a list of edges."""
 
 import os
-from collections.abc import Sequence
-from typing import TypeAlias
 
-import scipy.sparse
-
-from ...io.readers.edges import EdgeOptions, read_edges
+from ...io.readers.edges import EdgeOptions, EdgeSource, read_edges
 from ...io.stores.graph import CHUNK_EDGES, Graph, write_graph
-
-#: A file, glob or URL of edges, several of these, or a square matrix of weights.
-EdgeSource: TypeAlias = (
-    str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | scipy.sparse.sparray | scipy.sparse.spmatrix
-)
 
 
 def ingest_graph(

@@ -27,7 +27,7 @@ import scipy
 from ...io.readers.memory import Document
 from ...io.readers.open import from_memory, open_source
 from ...io.readers.reader import Reader
-from ...io.readers.source import is_folder
+from ...io.readers.source import Paths, is_folder
 from ...io.stores.corpus import Corpus
 from ...io.stores.locks import acquire_lock
 from ...io.stores.store import DataError, Store
@@ -41,8 +41,7 @@ from .steps import Ingest, Listener
 if TYPE_CHECKING:
     from distributed import Client
 
-#: A file, folder, glob or URL, or several of these.
-Paths: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+
 #: Documents, or a matrix of counts with one row per document.
 InMemory: TypeAlias = "Iterable[Document] | np.ndarray | scipy.sparse.sparray | scipy.sparse.spmatrix"
 

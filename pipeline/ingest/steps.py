@@ -20,9 +20,8 @@ from ...io.stores.messages import listed
 from ...io.stores.store import DataError
 from ...io.text import vocabulary as voc
 from ..engine.executors import Executor, Synchronous
-from ..engine.memory import usable_bytes
 from . import tasks
-from .chunks import cut_chunks, default_chunk_tokens
+from .chunks import cut_chunks, default_chunk_tokens, memory_per_thread
 from .destination import clean, has_corpus, prepare
 from .identity import Identity
 from .job import BAD_LINES, PARTS, EncodedCounts, Job, PartitionCounts, WrittenChunk
@@ -177,18 +176,10 @@ class Ingest:
         """
         if not self.job.files.exists("chunk_tokens.json"):
             tokens = sum(counts["tokens"] for counts in encoded)
-            default = default_chunk_tokens(tokens, _longest(encoded), self._memory_per_thread())
+            memory = memory_per_thread(self.executor.capacities())
+            default = default_chunk_tokens(tokens, _longest(encoded), memory)
             self.job.files.write_json("chunk_tokens.json", self.job.options.chunk_tokens or default)
         return int(self.job.files.read_json("chunk_tokens.json"))
-
-    def _memory_per_thread(self) -> int:
-        """Return the bytes that a thread of the smallest worker can use, or 0 if no worker has a limit."""
-        smallest = 0
-        for worker in self.executor.capacities():
-            if worker.memory:
-                usable = max(1, usable_bytes(worker.memory)) // worker.threads
-                smallest = min(smallest, usable) if smallest else usable
-        return smallest
 
     def _write_chunks(
         self, n_partitions: int, chunk_tokens: int, kinds: Sequence[str]

@@ -256,10 +256,7 @@ def _check_frame(frame: DataLike, owner: str) -> None:
 
 def _is_table_of_numbers(data: DataLike) -> bool:
     """Return whether ``data`` is an Arrow table of which all columns are numbers."""
-    if not isinstance(data, pa.Table | pa.RecordBatch) or not data.num_columns:
-        return False
-    kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)
-    return all(any(is_kind(field.type) for is_kind in kinds) for field in data.schema)
+    return isinstance(data, pa.Table | pa.RecordBatch) and data.num_columns > 0 and has_numbers_only(data)
 
 
 def _table_values(table: pa.Table | pa.RecordBatch) -> np.ndarray:

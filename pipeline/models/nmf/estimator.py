@@ -1,7 +1,6 @@
 """The estimator NMF: non-negative matrix factorisation with scikit-learn's names."""
 
 import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -10,7 +9,7 @@ import numpy as np
 import scipy.sparse
 
 from ....io.stores.corpus import Corpus
-from ....io.stores.matrix import Matrix, write_matrix
+from ....io.stores.matrix import Matrix
 from ....io.stores.open import open_data
 from ....io.stores.store import Arrays, DataError, JsonObject
 from ....io.text.vocabulary import merge_vocabularies
@@ -29,7 +28,7 @@ from .factorization import Factorization, heaviest
 from .frobenius import Anls, FrobeniusFactorization, Hals, MultiplicativeUpdates, PaperHals
 from .kullback_leibler import KullbackLeibler
 from .restarts import RestartedEstimator
-from .rows import blocks_of
+from .rows import matrix_from
 from .scoring import score_other_half
 from .side_by_side import BLOCK_ARRAYS, SideBySide
 from .sizes import component_sizes
@@ -223,11 +222,7 @@ class NMF(RestartedEstimator, TopicModel):
             data = read_matrix(data, type(self).__name__)
         if not isinstance(data, InputMatrix):
             return corpus_from(read_documents(data, type(self).__name__))
-        folder = tempfile.TemporaryDirectory(prefix="corpusmill-matrix-")
-        matrix = write_matrix(folder.name, blocks_of(data.values), self.dtype, columns=data.names)
-        matrix.folder = folder
-        matrix.title = "matrix in memory"
-        return matrix
+        return matrix_from(data, self.dtype)
 
     def open_held_out(self, held_out: DataLike, data: Corpus | Matrix) -> Corpus | Matrix:  # type: ignore[override]
         """Return the store for a URL, documents or a matrix, to evaluate a model of ``data``."""

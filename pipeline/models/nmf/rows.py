@@ -1,5 +1,8 @@
 """The rows of A (D, V) in the forms that the kernels take: word counts, tf-idf weights, or the numbers of a matrix."""
 
+import shutil
+import tempfile
+import weakref
 from collections.abc import Iterator
 
 import numpy as np
@@ -7,11 +10,11 @@ import numpy as np
 from ....io.matrices.blocks import RowBlocks, check_not_negative
 from ....io.stores.chunk import Chunk
 from ....io.stores.corpus import Corpus
-from ....io.stores.matrix import CHUNK_NUMBERS, DenseRows, SparseRows
+from ....io.stores.matrix import CHUNK_NUMBERS, DenseRows, Matrix, SparseRows, write_matrix
 from ....io.text.vocabulary import find_word_ids
 from ....kernels.nmf import products, slices
 from ...engine.algorithm import PreviousModel
-from ..base.inputs import DataLike
+from ..base.inputs import DataLike, InputMatrix
 
 #: What stores return for a chunk.
 StoredRows = Chunk | SparseRows | DenseRows
@@ -127,6 +130,19 @@ def inverse_document_frequency(corpus: Corpus, previous: PreviousModel | None) -
         ids = find_word_ids(corpus.vocabulary["word"], previous.vocabulary)
         idf[ids >= 0] = previous.shared["idf"][ids[ids >= 0]]
     return idf
+
+
+def matrix_from(data: InputMatrix, dtype: str) -> Matrix:
+    """Make a temporary store of a matrix in memory. Its files are deleted together with the returned object."""
+    folder = tempfile.mkdtemp(prefix="corpusmill-matrix-")
+    try:
+        matrix = write_matrix(folder, blocks_of(data.values), dtype, columns=data.names)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    matrix.title = "matrix in memory"
+    weakref.finalize(matrix, shutil.rmtree, folder, ignore_errors=True)
+    return matrix
 
 
 def blocks_of(data: DataLike) -> Iterator[DataLike]:

@@ -30,7 +30,7 @@ from ...engine.executors import Executor, executor_for
 from ...engine.memory import limit_for, usable_bytes
 from ...engine.worker.cache import CACHE
 from ...formatting import format_bytes
-from ...ingest.chunks import default_chunk_tokens
+from ...ingest.chunks import default_chunk_tokens, memory_per_thread
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -148,15 +148,8 @@ def _digest(vocabulary: pa.Table, written: list[WrittenChunk]) -> str:
 
 
 def _default_chunk_tokens(graph: Graph, options: WalkOptions, executor: Executor) -> int:
-    available = [_available(worker.memory) // worker.threads for worker in executor.capacities() if worker.memory]
     tokens = graph.n_nodes * options.num_walks * options.walk_length
-    return default_chunk_tokens(tokens, options.walk_length, min(available, default=0))
-
-
-def _available(memory: int) -> int:
-    """Return the bytes that tasks may use of a worker's memory."""
-    # 0 would mean that there is no limit.
-    return max(1, usable_bytes(memory))
+    return default_chunk_tokens(tokens, options.walk_length, memory_per_thread(executor.capacities()))
 
 
 def _check_memory(graph: Graph, options: WalkOptions, executor: Executor, chunk_tokens: int) -> None:
@@ -168,7 +161,7 @@ def _check_memory(graph: Graph, options: WalkOptions, executor: Executor, chunk_
     per_task = TOKEN_BYTES * chunk_tokens + 16 * graph.n_nodes
     for worker in executor.capacities():
         needed = shared + worker.threads * per_task
-        if worker.memory and needed > _available(worker.memory):
+        if worker.memory and needed > usable_bytes(worker.memory):
             raise DataError(
                 f"{graph.url}: walks need {format_bytes(needed)} on worker {worker.name}, which has "
                 f"{format_bytes(usable_bytes(worker.memory))} for them ({format_bytes(worker.memory)} memory limit): "

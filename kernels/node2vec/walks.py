@@ -90,17 +90,13 @@ def table_bytes(graph: Adjacency) -> int:
     return int(8 * arriving @ degrees) + 8 * len(graph.neighbours)
 
 
+@kernel
 def walk(walker: Walker, starts: np.ndarray, length: int, key: np.uint64) -> tuple[np.ndarray, np.ndarray]:
     """Walk once from each of ``starts`` (D,) uint32: return doc_ptr (D + 1,) int64 and the nodes (T,) uint32.
 
     A walk has ``length`` nodes, or fewer if it reaches a node without outgoing edges. Its draws are the stream whose
     key is the draw of ``key`` at its first node.
     """
-    return _walk(walker, starts, length, key)
-
-
-@kernel
-def _walk(walker: Walker, starts: np.ndarray, length: int, key: np.uint64) -> tuple[np.ndarray, np.ndarray]:
     doc_ptr = np.zeros(len(starts) + 1, np.int64)
     nodes = np.empty(len(starts) * length, np.uint32)
     by_tables = len(walker.edges.ptr) > 1

@@ -28,7 +28,7 @@ from .lowering import (
     call,
     element_pointer,
 )
-from .prefetch import DATA, KEEP, READ
+from .prefetch import prefetch_pointer
 from .tiles import index_type, lanes
 
 #: Vectors in a panel, at most. Of the registers of AVX-512, half. More would fit, but wider panels of a large matrix
@@ -249,10 +249,7 @@ def prefetch_row(typingctx: TypingContext, array: types.Array, at: types.Integer
         lines = range(0, size, CACHE_LINE_BYTES) if size > PREFETCHED_BYTES else ()
         for line in lines:
             index = builder.add(first, I64(line // item))
-            address = builder.bitcast(
-                element_pointer(context, builder, array, values[0], index), ir.IntType(8).as_pointer()
-            )
-            call(builder, "llvm.prefetch.p0", ir.VoidType(), [address, READ, KEEP, DATA])
+            prefetch_pointer(builder, element_pointer(context, builder, array, values[0], index))
         return context.get_dummy_value()
 
     return types.void(array, index_type(at), shape), codegen

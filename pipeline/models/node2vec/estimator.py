@@ -4,7 +4,7 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Self, TypeAlias, TypedDict
+from typing import Self, TypeAlias, TypedDict
 
 import scipy.sparse
 
@@ -15,6 +15,7 @@ from ....io.stores.graph import Graph
 from ....io.stores.store import Store
 from ...ingest.graph import ingest_graph
 from ..base.estimator import FitOptions
+from ..base.inputs import DataLike
 from ..base.saved import SavedModel
 from ..skip_gram.estimator import SkipGramEstimator
 from .walks import WalkOptions, write_walks
@@ -197,14 +198,14 @@ class Node2Vec(SkipGramEstimator):
 
     # --- training ---
 
-    def _train(self, X: Any, options: FitOptions, previous: SavedModel | None) -> Self:
+    def _train(self, X: DataLike, options: FitOptions, previous: SavedModel | None) -> Self:
         # Before the walks, which may take long.
         validate_model(self.kind, self.get_params())
         with self._walks_of(X, options) as corpus:
             return super()._train(corpus, options, previous)
 
     @contextmanager
-    def _walks_of(self, X: Any, options: FitOptions) -> Iterator[Corpus]:
+    def _walks_of(self, X: DataLike, options: FitOptions) -> Iterator[Corpus]:
         """Yield the corpus of walks; delete temporary files afterwards."""
         if _are_walks(X):
             yield self.open(X)

@@ -199,8 +199,8 @@ def _draw_walks(job: WalkJob, walks: WalkRange) -> tuple[np.ndarray, np.ndarray]
     compiled = kernels_on("node2vec.walks", job.device)
     lengths = [np.zeros(1, np.int64)]
     nodes = []
-    for turn, starts in _starts(job.options.seed, len(walker.mass), walks):
-        key = random.key(job.options.seed, turn)
+    for round_number, starts in _starts(job.options.seed, len(walker.mass), walks):
+        key = random.key(job.options.seed, round_number)
         doc_ptr, drawn = compiled.walk(walker, starts, job.options.walk_length, key)
         lengths.append(np.diff(doc_ptr))
         nodes.append(drawn)
@@ -208,19 +208,19 @@ def _draw_walks(job: WalkJob, walks: WalkRange) -> tuple[np.ndarray, np.ndarray]
 
 
 def _starts(seed: int, n_nodes: int, walks: WalkRange) -> Iterator[tuple[int, np.ndarray]]:
-    """Yield each round that has some of the walks, and their first nodes (D,) uint32.
+    """Yield the number of each round that has some of the walks, and their first nodes (D,) uint32.
 
     A round starts once at every node. Its order is a permutation that needs no memory: position i has the node
     (i * step + shift) mod V, where ``step`` and V have no common factor.
     """
     first, stop = walks
-    for turn in range(first // n_nodes, -(-stop // n_nodes)):
-        first_position = max(first - turn * n_nodes, 0)
-        positions = np.arange(first_position, min(stop - turn * n_nodes, n_nodes))
-        step, shift = (int(draw) % n_nodes for draw in random.stream(random.key(seed, turn, -1), 2))
+    for round_number in range(first // n_nodes, -(-stop // n_nodes)):
+        walks_before = round_number * n_nodes
+        positions = np.arange(max(first - walks_before, 0), min(stop - walks_before, n_nodes))
+        step, shift = (int(draw) % n_nodes for draw in random.stream(random.key(seed, round_number, -1), 2))
         while math.gcd(step, n_nodes) != 1:
             step += 1
-        yield turn, ((positions * step + shift) % n_nodes).astype(np.uint32)
+        yield round_number, ((positions * step + shift) % n_nodes).astype(np.uint32)
 
 
 # --- first pass: counting ---
@@ -285,8 +285,8 @@ def _write_documents(store: Store, graph: Graph, options: WalkOptions, ranges: l
     ):
         for chunk, walks in enumerate(ranges):
             keys = []
-            for turn, starts in _starts(options.seed, graph.n_nodes, walks):
-                keys.append(pc.binary_join_element_wise(graph.nodes.take(pa.array(starts)), str(turn), ":"))
+            for round_number, starts in _starts(options.seed, graph.n_nodes, walks):
+                keys.append(pc.binary_join_element_wise(graph.nodes.take(pa.array(starts)), str(round_number), ":"))
             n_walks = walks[1] - walks[0]
             rows = np.arange(n_walks, dtype=np.int32)
             columns = [pa.chunked_array(keys), np.full(n_walks, chunk, np.int32), rows]

@@ -33,7 +33,7 @@ def source_words(pattern):
     return [line.split() for f in files for line in f.read_text().splitlines()]
 
 
-def bits(corpus):
+def corpus_files(corpus):
     """Return the bytes of all files of a corpus by relative path, except its lock."""
     root = Path(corpus.url)
     return {

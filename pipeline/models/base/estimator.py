@@ -101,11 +101,11 @@ class Estimator(Transformer, ABC):
         """
 
     @abstractmethod
-    def open(self, data: DataLike) -> Any:
+    def open(self, data: DataLike) -> TrainingData:
         """Return the store of whatever ``fit`` accepts: a store, its URL, documents, or an `InputMatrix`."""
 
     @abstractmethod
-    def open_held_out(self, held_out: DataLike, data: Any) -> Any:
+    def open_held_out(self, held_out: DataLike, data: Any) -> TrainingData:
         """Return the store of whatever ``held_out`` of ``fit`` accepts. Its words have the same ids as in ``data``."""
 
     @abstractmethod

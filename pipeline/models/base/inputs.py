@@ -25,13 +25,13 @@ from ....io.readers.frames import has_numbers_only, is_dask_collection, items_of
 #: are optional.
 DataLike = Any
 #: A NumPy array, a SciPy sparse matrix, or blocks of rows.
-Matrix = Any
+MatrixValues = Any
 
 
 class InputMatrix(NamedTuple):
     """A matrix whose rows are documents or samples."""
 
-    values: Matrix  # (D, V): a NumPy array, a SciPy sparse matrix, or blocks of rows
+    values: MatrixValues  # (D, V): a NumPy array, a SciPy sparse matrix, or blocks of rows
     names: list[str] | None  # of the columns, if the input has them or the user gives them
     are_given: bool = False  # whether the user gave the names, which further inputs then need not have
 
@@ -269,7 +269,7 @@ def _table_values(table: pa.Table | pa.RecordBatch) -> np.ndarray:
     return np.column_stack(columns)
 
 
-def _check_structure(values: Matrix) -> None:
+def _check_structure(values: MatrixValues) -> None:
     """Raise ValueError for a compressed sparse matrix whose arrays contradict each other; kernels would crash."""
     if values.format not in ("csr", "csc"):
         return
@@ -279,7 +279,7 @@ def _check_structure(values: Matrix) -> None:
         raise ValueError(f"X is no valid sparse matrix ({error}): build its indptr, indices and data again") from error
 
 
-def _check_shape(values: Matrix, owner: str) -> None:
+def _check_shape(values: MatrixValues, owner: str) -> None:
     if values.ndim != 2:
         raise ValueError(
             f"Expected 2D array, got {values.ndim}D array instead. Reshape your data: {owner} takes a matrix with one "
@@ -292,7 +292,7 @@ def _check_shape(values: Matrix, owner: str) -> None:
         raise ValueError(f"Found array with 0 sample(s) (shape={values.shape}) while a minimum of 1 is required.")
 
 
-def _check_entries(values: Matrix, owner: str) -> None:
+def _check_entries(values: MatrixValues, owner: str) -> None:
     entries = values
     if scipy.sparse.issparse(values):
         values = values.tocsr()
@@ -309,7 +309,7 @@ def _check_entries(values: Matrix, owner: str) -> None:
         )
 
 
-def _describe_place(values: Matrix, bad: np.ndarray) -> str:
+def _describe_place(values: MatrixValues, bad: np.ndarray) -> str:
     """Return the row and column of the first entry that is marked in ``bad``, which has the shape of the entries."""
     first = int(np.argmax(bad))
     if scipy.sparse.issparse(values):

@@ -8,7 +8,7 @@ from corpusmill import IngestOptions, ingest
 from corpusmill.io.stores.store import DataError
 from corpusmill.pipeline.commands.actions.retraining.retrain import retrain
 from corpusmill.pipeline.models.versions import Versions
-from helpers.documents import bits
+from helpers.documents import corpus_files
 from helpers.nightly import BOATS, BREAD, call, configuration, write_configuration, write_day, write_first_days
 
 
@@ -43,8 +43,8 @@ def test_quarantine_keeps_the_lines_and_the_reasons(source, tmp_path):
         ("b.jsonl", 5, "no json in b"),
     ]
     assert "not valid JSON" in rows[0]["error"]
-    before = bits(corpus)
-    assert bits(ingest(source, corpus.url, options)) == before
+    before = corpus_files(corpus)
+    assert corpus_files(ingest(source, corpus.url, options)) == before
     # Lines that are only skipped are not written, and the file of the replaced corpus is deleted.
     replaced = ingest(source, corpus.url, IngestOptions(on_bad_line="skip", overwrite=True))
     assert not Path(replaced.url, "bad-lines.jsonl").exists()

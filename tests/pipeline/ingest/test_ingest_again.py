@@ -22,7 +22,7 @@ from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.ingest.ingest import ingest
 from corpusmill.pipeline.ingest.options import IngestOptions
 from fsspec.implementations.memory import MemoryFileSystem
-from helpers.documents import bits, source_words, words_of, write_source
+from helpers.documents import corpus_files, source_words, words_of, write_source
 
 
 @pytest.fixture(scope="class")
@@ -50,7 +50,7 @@ class TestOnACluster:
         pattern, options, here = alone
         there = ingest(pattern, str(tmp_path / "there"), options, client=cluster)
         assert here.hash == there.hash
-        assert bits(here) == bits(there)
+        assert corpus_files(here) == corpus_files(there)
         assert cluster.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)) == 0
 
     def test_data_in_memory(self, tmp_path, cluster):
@@ -108,7 +108,7 @@ def test_an_interrupted_ingest_continues_after_the_last_finished_task(tmp_path, 
         str(tmp_path / "corpus"),
         IngestOptions(chunk_tokens=2_000),
     )
-    expected = bits(ingest(pattern, str(tmp_path / "whole"), options))
+    expected = corpus_files(ingest(pattern, str(tmp_path / "whole"), options))
     (tmp_path / "source" / "fatal").write_text("2.txt")
     monkeypatch.setitem(formats.FORMATS, "lines", Tracked)
     for killed_at in ("none", "chunks"):
@@ -122,7 +122,7 @@ def test_an_interrupted_ingest_continues_after_the_last_finished_task(tmp_path, 
             with pytest.raises(Stop):
                 ingest(pattern, url, options, progress=_stop_at(stopped_at))
     reported = []
-    found = bits(ingest(pattern, url, options, progress=reported.append))
+    found = corpus_files(ingest(pattern, url, options, progress=reported.append))
     assert next(t.done for t in reported if t.stage == "chunks") == 2
     assert [(tmp_path / "source" / f"{f}.txt.tally").read_text() for f in range(3)] == ["x", "x", "xx"]
     assert found.keys() == expected.keys()
@@ -159,7 +159,7 @@ def test_another_corpus_is_refused_or_overwritten(tmp_path):
     with pytest.raises(DataError, match=r"another source.*--overwrite"):
         ingest([["in"], ["memory"]], url)
     replaced = ingest(pattern, url, IngestOptions(min_df=3, overwrite=True))
-    assert bits(replaced) == bits(ingest(pattern, str(tmp_path / "fresh"), IngestOptions(min_df=3)))
+    assert corpus_files(replaced) == corpus_files(ingest(pattern, str(tmp_path / "fresh"), IngestOptions(min_df=3)))
 
 
 def test_files_that_no_ingest_wrote_are_kept(tmp_path):
@@ -188,7 +188,9 @@ def test_work_files_of_another_ingest_are_not_used(tmp_path):
     with pytest.raises(Stop):
         ingest([["in"], ["memory"]], url, IngestOptions(chunk_tokens=2_000), progress=_stop_at("ids"))
     corpus = ingest(pattern, url, IngestOptions(chunk_tokens=5_000))
-    assert bits(corpus) == bits(ingest(pattern, str(tmp_path / "fresh"), IngestOptions(chunk_tokens=5_000)))
+    assert corpus_files(corpus) == corpus_files(
+        ingest(pattern, str(tmp_path / "fresh"), IngestOptions(chunk_tokens=5_000))
+    )
 
 
 def test_an_ingest_that_lost_its_lock_commits_nothing(tmp_path):

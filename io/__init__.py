@@ -1,1 +1,1 @@
-"""Stores, readers and writers. They use neither kernels nor Dask."""
+"""Stores, readers of documents, matrices and edges, and the processing of text. They use neither kernels nor Dask."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ..stores.messages import listed
+from ..messages import listed
 from ..stores.store import DataError
 from .blocks import RowBlocks
 from .compressed import Dense, SparseByColumn, SparseByRow

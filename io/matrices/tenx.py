@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import numpy as np
 import pyarrow as pa
 
-from ..stores.messages import listed
+from ..messages import listed
 from ..stores.store import DataError
 from .blocks import RowBlocks, SelectedColumns
 from .compressed import SparseByRow

@@ -13,8 +13,8 @@ import pyarrow.csv
 import scipy.io
 import scipy.sparse
 
+from ..messages import listed
 from ..stores.graph import Edges
-from ..stores.messages import listed
 from ..stores.parquet import DAMAGED, read_parquet
 from ..stores.store import DataError
 from .source import Partition, Paths, SourceFile, find_files, line_blocks, open_file

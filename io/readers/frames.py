@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from ..matrices.memory import is_dask_array
-from ..stores.messages import listed
+from ..messages import listed
 from ..stores.store import DataError
 from .batches import Batch, ReadOptions, RowName, column_at, column_batch, wanted_columns
 from .fields import field_names, values_at

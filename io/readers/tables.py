@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from ..stores.messages import listed, shortened
+from ..messages import listed, shortened
 from ..stores.parquet import DAMAGED
 from ..stores.store import DataError
 from .bad_lines import bad_line, parse_good_lines, without_documents

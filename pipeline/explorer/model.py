@@ -12,8 +12,8 @@ from ...io.stores.corpus import Corpus
 from ...io.stores.store import DataError, JsonObject, Store
 from ..engine.run import RunStore
 from ..models.base.estimator import Estimator
-from ..models.base.names import clean_name, read_names, write_names
 from ..models.base.saved import SavedModel, has_model, read_model_meta
+from ..models.base.topic_names import clean_name, read_names, write_names
 from ..models.lda.estimator import LDA
 from ..models.nmf.estimator import NMF
 from ..models.registry import load_model, model_of_run

@@ -23,8 +23,8 @@ from ...engine.run import RunStore, versions
 from ..versions import model_in_use
 from .fit_options import FitOptions, run_folder
 from .inputs import DataLike, InputMatrix, check_columns, is_documents, is_matrix, named_matrix, read_matrix
-from .names import read_names, write_names
 from .saved import MODEL_FORMAT, Fitted, SavedModel, read_model_meta, write_arrays
+from .topic_names import read_names, write_names
 from .transformer import Transformer
 
 if TYPE_CHECKING:

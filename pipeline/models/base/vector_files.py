@@ -18,7 +18,7 @@ import pyarrow as pa
 import safetensors
 import safetensors.numpy
 
-from ....io.stores.messages import listed, shortened
+from ....io.messages import listed, shortened
 from ....io.stores.parquet import DAMAGED, parquet_bytes, read_parquet
 from ....io.stores.store import DataError, Store, check_format, split_path
 

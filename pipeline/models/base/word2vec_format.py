@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ....io.stores.messages import shortened
+from ....io.messages import shortened
 from ....io.stores.store import DataError, filesystem_of
 from .vector_files import VectorTable, write_file
 

@@ -60,10 +60,10 @@ class RestartedEstimator(TextEstimator):
     device: str
 
     #: Restarts that replace those of the parameter ``restarts``.
-    _chosen: Sequence[Restart] | None = None
+    _chosen_restarts: Sequence[Restart] | None = None
     _max_columns: int = MAX_COLUMNS
     #: The arrays of all restarts, after training.
-    _all: Fitted | None = None
+    _all_restarts: Fitted | None = None
 
     @abstractmethod
     def single_algorithm(self, data: Corpus | Matrix, previous: SavedModel | None = None) -> Factorization:
@@ -134,7 +134,7 @@ class RestartedEstimator(TextEstimator):
         """
         pairs = _checked_pairs(runs)
         trainer = type(self)(**self.get_params() | {"restarts": len(pairs), "restart_components": None})
-        trainer._chosen = pairs
+        trainer._chosen_restarts = pairs
         trainer._max_columns = max_columns
         trainer.fit(X, client=client, run=run, callbacks=callbacks, config=config, dashboard=dashboard)
         return trainer.restarts_
@@ -142,7 +142,7 @@ class RestartedEstimator(TextEstimator):
     @property
     def restarts_(self) -> list[Self]:
         """All factorisations of the last training, in order; empty if there was only one."""
-        everything = self._all
+        everything = self._all_restarts
         if everything is None:
             return []
         columns = everything.shared["restart_components"].tolist()
@@ -181,8 +181,8 @@ class RestartedEstimator(TextEstimator):
 
     def _restarts(self) -> Sequence[Restart]:
         """Return the restarts to train; empty for a single factorisation."""
-        if self._chosen is not None:
-            return self._chosen
+        if self._chosen_restarts is not None:
+            return self._chosen_restarts
         numbers = [self.n_components] if self.restart_components is None else list(self.restart_components)
         if self.n_components not in numbers or len(set(numbers)) < len(numbers):
             raise ValueError(
@@ -219,12 +219,12 @@ class RestartedEstimator(TextEstimator):
         """Set the attributes of a trained model from one step of a run; of several restarts, take the best."""
         super()._take(run, step, data)
         model = self._fitted()
-        self._all = None
+        self._all_restarts = None
         if "restart_epochs" not in model.shared:
             return
-        self._all = model
+        self._all_restarts = model
         errors = last_errors(model.shared)
-        if self._chosen is None:
+        if self._chosen_restarts is None:
             # The error falls with the number of components, so it compares restarts with the same number only.
             errors = np.where(model.shared["restart_components"] == self.n_components, errors, np.inf)
         best = self.restarts_[int(np.argmin(errors))]

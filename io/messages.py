@@ -1,4 +1,4 @@
-"""What messages of errors show of the content of files, which may be long or damaged."""
+"""What messages show of names, and of the errors of libraries, which may be long or damaged."""
 
 from collections.abc import Collection
 from itertools import islice

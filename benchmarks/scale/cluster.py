@@ -41,11 +41,11 @@ class TaskCounter(SchedulerPlugin):
 class SmallCache(Cache):
     """A cache that has memory for the model, but not for chunks and states."""
 
-    def put(self, key, value, *, version=0, nbytes, budget):
+    def put(self, key, value, *, nbytes, budget, **options):
         """Keep a value unless it is a chunk or a state."""
         if key[1] in ("chunk", "state"):
             nbytes = budget + 1
-        super().put(key, value, version=version, nbytes=nbytes, budget=budget)
+        super().put(key, value, nbytes=nbytes, budget=budget, **options)
 
 
 class CachePerWorker:

@@ -21,6 +21,10 @@ from .jit import kernel
 
 #: The header has two integers of 8 bytes: the number of rows and the number of entries.
 HEADER_BYTES = 16
+#: Most bytes of the length of a row. Columns are numbers of 16 bits and ascend, so a row has at most 2^16 entries.
+MAX_LENGTH_BYTES = 3
+#: Most bytes of an entry: three for the gap with the bits of the count, and five for a count that does not fit in them.
+MAX_ENTRY_BYTES = 8
 SEVEN = np.uint64(7)
 TWO = np.uint64(2)
 LOW_SEVEN = np.uint64(0x7F)
@@ -39,14 +43,15 @@ class CountRows(NamedTuple):
 
 def pack_rows(rows: CountRows) -> np.ndarray | None:
     """Return the bytes of some rows: (n,) uint8; None if their columns do not ascend or a count is not positive."""
-    size = _packed_size(rows.row_ptr, rows.columns, rows.counts)
+    n_rows = len(rows.row_ptr) - 1
+    n_entries = len(rows.columns)
+    # Memory is used only as far as it is written, so a bound that is too high costs nothing.
+    packed = np.empty(HEADER_BYTES + MAX_LENGTH_BYTES * n_rows + MAX_ENTRY_BYTES * n_entries, np.uint8)
+    packed[:HEADER_BYTES] = np.array([n_rows, n_entries], "<i8").view(np.uint8)
+    size = _pack(rows.row_ptr, rows.columns, rows.counts, packed)
     if size < 0:
         return None
-    packed = np.empty(HEADER_BYTES + size, np.uint8)
-    header = np.array([len(rows.row_ptr) - 1, len(rows.columns)], "<i8")
-    packed[:HEADER_BYTES] = header.view(np.uint8)
-    _pack(rows.row_ptr, rows.columns, rows.counts, packed)
-    return packed
+    return packed[:size].copy()
 
 
 def read_header(packed: np.ndarray) -> tuple[int, int]:
@@ -101,40 +106,9 @@ def _empty_rows(n_rows: int, n_entries: int) -> CountRows:
 
 
 @kernel
-def _number_size(number: np.uint64) -> int:
-    size = 1
-    number >>= SEVEN
-    while number:
-        size += 1
-        number >>= SEVEN
-    return size
-
-
-@kernel
 def _entry(gap: int, count: int) -> np.uint64:
     """Return an entry as an integer."""
     return np.uint64(gap) << TWO | np.uint64(min(count - 1, 3))
-
-
-@kernel
-def _packed_size(row_ptr: np.ndarray, columns: np.ndarray, counts: np.ndarray) -> int:
-    """Return how many bytes the rows take, without the header; -1 if they cannot be packed."""
-    size = 0
-    for row in range(len(row_ptr) - 1):
-        start = row_ptr[row]
-        stop = row_ptr[row + 1]
-        size += _number_size(np.uint64(stop - start))
-        last = np.int64(-1)
-        for j in range(start, stop):
-            column = np.int64(columns[j])
-            count = np.int64(counts[j])
-            if column <= last or count < 1:
-                return -1
-            size += _number_size(_entry(column - last - 1, count))
-            if count > 3:
-                size += _number_size(np.uint64(count - 4))
-            last = column
-    return size
 
 
 @kernel
@@ -149,21 +123,28 @@ def _put(packed: np.ndarray, end: int, number: np.uint64) -> int:
 
 
 @kernel
-def _pack(row_ptr: np.ndarray, columns: np.ndarray, counts: np.ndarray, packed: np.ndarray) -> None:
+def _pack(row_ptr: np.ndarray, columns: np.ndarray, counts: np.ndarray, packed: np.ndarray) -> np.int64:
+    """Write all rows; return the index of the byte after them, or -1 if they cannot be packed."""
     # A literal has a type of its own, for which `_put` would be compiled again.
     end = np.int64(HEADER_BYTES)
     for row in range(len(row_ptr) - 1):
         start = row_ptr[row]
         stop = row_ptr[row + 1]
+        # Wrong bounds would make the rows longer than the memory for their bytes.
+        if stop < start or stop > len(columns):
+            return np.int64(-1)
         end = _put(packed, end, np.uint64(stop - start))
         last = np.int64(-1)
         for j in range(start, stop):
             column = np.int64(columns[j])
             count = np.int64(counts[j])
+            if column <= last or count < 1:
+                return np.int64(-1)
             end = _put(packed, end, _entry(column - last - 1, count))
             if count > 3:
                 end = _put(packed, end, np.uint64(count - 4))
             last = column
+    return end
 
 
 @kernel

@@ -55,6 +55,17 @@ def test_rows_of_another_form_are_not_packed(columns, counts):
     assert pack_rows(CountRows(np.array([0, 2]), np.array(columns, np.uint16), np.array(counts, np.int32))) is None
 
 
+@pytest.mark.parametrize("row_ptr", [[0, 3], [0, 2, 1], [0, 1 << 40]])
+def test_rows_with_wrong_bounds_are_not_packed(row_ptr):
+    columns = np.array([1, 2], np.uint16)
+    assert pack_rows(CountRows(np.array(row_ptr), columns, np.array([1, 1], np.int32))) is None
+
+
+def test_the_largest_entries_are_packed():
+    rows = [{2**16 - 1: 2**31 - 1}] * 100
+    assert pack_rows(as_arrays(rows)).tobytes() == naive_packing.pack_rows(rows)
+
+
 @given(rows=ROWS, data=st.data())
 def test_damaged_bytes_never_crash(rows, data):
     packed = pack_rows(as_arrays([*rows, {1: 2, 70: 900}]))

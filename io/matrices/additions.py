@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..extras import needing
 from ..stores.local_files import flush_path, remove_path, temporary_path, temporary_pattern
 from ..stores.store import DataError, Store
 from .anndata import check_anndata
@@ -67,7 +68,8 @@ def add_elements(url: str, elements: Mapping[str, Any], replace: bool = False) -
 
 def write_anndata(path: str, values: np.ndarray, rows: list[str], columns: list[str]) -> None:
     """Write a new AnnData file (HDF5) with a dense matrix and the names of its rows and columns."""
-    import h5py
+    with needing("h5py", "corpusmill[h5ad]", path):
+        import h5py
 
     with h5py.File(path, "w") as root:
         _encode(root, "anndata", "0.1.0")

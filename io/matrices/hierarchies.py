@@ -8,6 +8,7 @@ from typing import Any
 
 from fsspec.implementations.local import LocalFileSystem
 
+from ..extras import needing
 from ..stores.store import DataError, filesystem_of
 
 #: A group of h5py or Zarr.
@@ -21,7 +22,8 @@ HDF5_SENTENCE = re.compile(r"\b([Uu]nable to|[Cc]an't|[Uu]nspecified error)\b")
 @contextmanager
 def open_hdf5(url: str) -> Iterator[Group]:
     """Open an HDF5 file for reading; raise DataError for another file, and ImportError without h5py."""
-    import h5py
+    with needing("h5py", "corpusmill[h5ad]", url):
+        import h5py
 
     filesystem, path = filesystem_of(url)
     if not filesystem.isfile(path):
@@ -82,7 +84,8 @@ def open_for_writing(path: str) -> Iterator[Group]:
         # Consolidated metadata would hide new elements.
         yield zarr.open_group(path, mode="r+", use_consolidated=False)
         return
-    import h5py
+    with needing("h5py", "corpusmill[h5ad]", path):
+        import h5py
 
     try:
         file = h5py.File(path, "r+")

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 from fsspec.implementations.local import LocalFileSystem
 
+from ..extras import needing_filesystem
 from .local_files import flush_path, remove_path, replacing, temporary_path, temporary_pattern
 from .parquet import DAMAGED, parquet_bytes, read_parquet, read_parquet_rows
 from .request_counter import REQUESTS
@@ -70,13 +71,17 @@ def without_password(url: str) -> str:
 
 
 def filesystem_of(url: str) -> tuple[fsspec.AbstractFileSystem, str]:
-    """Return the fsspec filesystem of a URL or local path, and the path in it; raise DataError for anything else."""
+    """Return the fsspec filesystem of a URL or local path, and the path in it; raise DataError for anything else.
+
+    Raises ImportError if the library for URLs of this kind is not installed.
+    """
     if not url:
         raise DataError("the path is empty: name a file, a folder or a URL (is a variable of the shell not set?)")
     # Outside the try: DataError is a ValueError, and the message below would repeat the URL with its password.
     without_password(url)
     try:
-        return fsspec.core.url_to_fs(url)
+        with needing_filesystem(url):
+            return fsspec.core.url_to_fs(url)
     except ValueError as error:
         raise DataError(f"{url}: {error}; use a local path or a URL that fsspec supports, such as s3://") from None
 

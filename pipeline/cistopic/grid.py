@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from ...io.extras import needing
 from ...io.stores.corpus import Corpus
 from ...io.stores.store import DataError
 from ..engine.events import Callback
@@ -201,7 +202,8 @@ def compare(bundles: Sequence[Bundle], corpus: Corpus) -> Comparison:
 
 def plot(comparison: Comparison, path: str) -> None:
     """Draw the scaled statistics over the number of topics, and the best number as a vertical line."""
-    from matplotlib.figure import Figure
+    with needing("matplotlib", "corpusmill[plot]", path):
+        from matplotlib.figure import Figure
 
     labels = {
         "Arun_2010": "Inv_Arun_2010",

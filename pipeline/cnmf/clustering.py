@@ -11,6 +11,7 @@ import numpy as np
 import scipy.cluster.hierarchy
 from scipy.spatial.distance import squareform
 
+from ...io.extras import needing
 from ...io.stores.store import DataError
 
 #: Starts and seed of k-means. With the same ones as cNMF, clusters are the same.
@@ -61,7 +62,8 @@ def count_neighbors(n_rows: int, n_components: int, share: float) -> int:
 
 def cluster(rows: np.ndarray, n_components: int) -> Clusters:
     """Cluster rows of length 1."""
-    from sklearn.cluster import KMeans
+    with needing("sklearn", "corpusmill[cnmf]", "clustering"):
+        from sklearn.cluster import KMeans
 
     if len(rows) < n_components:
         raise DataError(

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ...io.extras import needing
 from ...io.stores.local_files import replacing
 from .clustering import order_of_rows
 from .consensus import Filter, Group, Selection
@@ -16,8 +17,9 @@ BINS = 50
 
 def plot_selection(selection: Selection, path: Path) -> None:
     """Draw stability and error over the number of components, each with an axis of its own."""
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import MaxNLocator
+    with needing("matplotlib", "corpusmill[cnmf]", str(path)):
+        from matplotlib.figure import Figure
+        from matplotlib.ticker import MaxNLocator
 
     figure = Figure(figsize=(6, 4), layout="constrained")
     left = figure.add_subplot()
@@ -38,7 +40,8 @@ def plot_selection(selection: Selection, path: Path) -> None:
 
 def plot_clusters(group: Group, chosen: Filter, path: Path) -> None:
     """Draw the distances of the spectra cluster by cluster, and a histogram of the local densities."""
-    from matplotlib.figure import Figure
+    with needing("matplotlib", "corpusmill[cnmf]", str(path)):
+        from matplotlib.figure import Figure
 
     clusters = group.clusters
     order = order_of_rows(group.between, clusters.labels)

@@ -33,7 +33,7 @@ from .events import (
 from .executors import Capacity, Executor
 from .finite import check_finite
 from .plan import describe_devices, make_plan
-from .run import FORMAT, OLDEST_FORMAT, OwnedRun, RunStore, describe
+from .run import FORMAT, OLDEST_FORMAT, OwnedRun, RunStore, describe, describe_changes
 from .sweeps import SweptRange
 from .worker import tasks
 from .worker.contributions import Meanwhile, SweepPhase, SweepStopped, do_nothing
@@ -244,9 +244,9 @@ class _Engine:
             if found["fingerprint"] != description["fingerprint"]:
                 data = found["data"].get("title", found["data"]["url"])
                 raise DataError(
-                    f"{training.run.url}: holds another run ({found['algorithm']} on {data}) with other parameters, "
-                    f"data or seed: choose another folder, or delete that run (on the command "
-                    f"line, use 'corpusmill train CONFIG --overwrite')"
+                    f"{training.run.url}: holds another run ({found['algorithm']} on {data}), which differs in "
+                    f"{describe_changes(found, description)}: train with the same parameters and data, choose another "
+                    f"folder, or delete that run (on the command line, use 'corpusmill train CONFIG --overwrite')"
                 )
             self._check_length()
         # A HEAD without run.json is left over from a run whose deletion was interrupted.

@@ -38,6 +38,10 @@ OLDEST_FORMAT = 1
 LOCK = "run.lock"
 BUSY = "another process is training this run; wait for it or choose another run"
 
+#: Parameters that may change while a run is continued. On another device or with other threads, results have the same
+#: bits or differ by rounding. A larger ``max_iter`` continues the run for longer.
+UNDECISIVE = ("device", "threads", "max_iter")
+
 #: The name of a step's folder; the owner is missing in runs of early releases.
 _STEP_FOLDER = re.compile(r"(\d{6,})(?:-(\d{4,}))?")
 
@@ -293,9 +297,7 @@ def describe(
 ) -> JsonObject:
     """Return the content of run.json. Its fingerprint covers everything that determines the result, and no path."""
     parameters = asdict(algorithm)
-    # A run may continue on another device or with other threads. Results have the same bits there, or differ by
-    # rounding. It may also continue for longer.
-    for name in ("device", "threads", "max_iter"):
+    for name in UNDECISIVE:
         parameters.pop(name, None)
     decisive: JsonObject = {
         "algorithm": algorithm.name,
@@ -314,6 +316,42 @@ def describe(
         "config": config,
         "versions": versions(),
     }
+
+
+def describe_changes(found: JsonObject, wanted: JsonObject) -> str:
+    """Describe in what two contents of run.json with different fingerprints differ, by the names that users set."""
+    if found["algorithm"] != wanted["algorithm"]:
+        return f"the model ({found['algorithm']} there, {wanted['algorithm']} here)"
+    changes = _changed_parameters(found["config"].get("model", {}), wanted["config"].get("model", {}))
+    has_other_data = found["data"].get("hash") != wanted["data"]["hash"]
+    if not changes and not has_other_data:
+        # A configuration of the caller's own need not have the parameters of the model. Those of the algorithm also
+        # depend on the data.
+        changes = _changed_parameters(found["parameters"], wanted["parameters"])
+    if found["seed"] != wanted["seed"] and not changes:
+        changes = [f"the seed ({found['seed']} there, {wanted['seed']} here)"]
+    if has_other_data:
+        changes.append("the data")
+    if found.get("previous") != wanted["previous"]:
+        changes.append("the model that training continues from")
+    return ", ".join(changes) or "a setting that another version of corpusmill added or dropped"
+
+
+def _changed_parameters(found: JsonObject, wanted: JsonObject) -> list[str]:
+    """Return one description per parameter that differs and decides the result."""
+    # Read as it was stored, so that tuples equal lists.
+    wanted = json.loads(json.dumps(wanted, default=to_json))
+    names = sorted((set(found) & set(wanted)) - set(UNDECISIVE))
+    return [
+        f"{name} ({_shown(found[name])} there, {_shown(wanted[name])} here)"
+        for name in names
+        if found[name] != wanted[name]
+    ]
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def versions() -> dict[str, str]:

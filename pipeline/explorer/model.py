@@ -32,9 +32,6 @@ class ExploredModel:
         self.meta: JsonObject
         if has_model(url):
             self.meta = read_model_meta(url)
-        elif has_model(f"{url.rstrip('/')}/model"):
-            self.url = f"{url.rstrip('/')}/model"
-            self.meta = read_model_meta(self.url)
         elif Store(url).exists("run.json"):
             self._open_run(url)
         else:
@@ -44,12 +41,6 @@ class ExploredModel:
     def _open_run(self, url: str) -> None:
         self._run = url
         run = RunStore(url).meta
-        model_url = run["config"].get("run", {}).get("model")
-        if model_url and has_model(model_url):
-            self._run = None
-            self.url = model_url
-            self.meta = read_model_meta(model_url)
-            return
         self.meta = {
             "model": run["config"].get("model", {}).get("kind", run["algorithm"]),
             "about": {"data": run["data"]["url"]},

@@ -411,9 +411,22 @@ def _state(number: int, head: Head, found: VersionRecord) -> str:
 
 
 def model_in_use(url: str) -> str:
-    """Return the URL of the model in use if ``url`` has versions of a model, and ``url`` itself otherwise."""
-    if Store(url).exists("model.json") or not Store(url).exists("versions"):
+    """Return the URL of the model that ``url`` stands for.
+
+    The folder of a retrained model stands for the version in use, and the folder of a run for the model that the run
+    has saved. Any other URL stands for itself.
+    """
+    store = Store(url)
+    if store.exists("model.json"):
         return url
-    versions = Versions(url)
-    versions.exist()
-    return versions.model(versions.head.version)
+    if store.exists("versions"):
+        versions = Versions(url)
+        versions.exist()
+        return versions.model(versions.head.version)
+    if store.exists("model/model.json"):
+        return f"{url.rstrip('/')}/model"
+    if store.exists("run.json"):
+        place = store.read_json("run.json")["config"].get("run", {}).get("model")
+        if place and Store(place).exists("model.json"):
+            return str(place)
+    return url

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ....io.extras import needing
 from ...cistopic.bundle import Settings
 from ...cistopic.grid import Execution, compare, make_corpus, plot, train_grid
 from ...engine.events import Callback
@@ -51,7 +52,8 @@ def cistopic(
     """
     if request.plot:
         # If the library is missing, say so before the models are trained.
-        import matplotlib.figure  # noqa: F401
+        with needing("matplotlib", "corpusmill[plot]", "--plot"):
+            import matplotlib.figure  # noqa: F401
     skipped: list[int] = []
 
     def note(number: int, was_complete: bool) -> None:

@@ -9,9 +9,6 @@ from ....configs.redact import redact_urls
 from ...formatting import without_controls
 from .signals import Terminated
 
-#: The extra that installs a library, by the library's name.
-EXTRAS = {"s3fs": "s3", "gcsfs": "gcs", "adlfs": "azure", "h5py": "h5ad", "sklearn": "cnmf", "matplotlib": "plot"}
-
 #: Commands that skip what an earlier call has done.
 CONTINUING = frozenset({"run", "ingest", "train", "resume", "retrain", "cistopic", "cnmf"})
 
@@ -114,12 +111,7 @@ def _message_of(error: BaseException) -> str:
         message = _system_message(error)
     else:
         message = str(error)
-    message = redact_urls(_one_line(message)) or type(error).__name__
-    if isinstance(error, ImportError):
-        for library, extra in EXTRAS.items():
-            if library in message:
-                return f"{message}: pip install 'corpusmill[{extra}]'"
-    return message
+    return redact_urls(_one_line(message)) or type(error).__name__
 
 
 def _one_line(text: str) -> str:

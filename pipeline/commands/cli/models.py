@@ -14,7 +14,8 @@ from .session import load_config, open_session
 def topics(model: str, words: int, as_json: bool) -> None:
     """Print the topics of a model, largest first.
 
-    MODEL is the folder or URL of an LDA or NMF model, or of the versions of one (see `corpusmill retrain`).
+    MODEL is the folder or URL of an LDA or NMF model, of a run that is finished, or of the versions of a model (see
+    `corpusmill retrain`).
 
     \b
     Examples:
@@ -46,9 +47,9 @@ def similar(
 ) -> None:
     """Print the words or documents most similar to some words.
 
-    MODEL is the folder or URL of a model. Similar words need a model with word vectors: word2vec, node2vec or
-    random-indexing. With --documents, any model that was trained on text will do. Each line shows the cosine
-    similarity.
+    MODEL is the folder or URL of a model or of a finished run. Similar words need a model with word vectors: word2vec,
+    node2vec or random-indexing. With --documents, any model that was trained on text will do. Each line shows the
+    cosine similarity.
 
     \b
     Examples:
@@ -99,9 +100,10 @@ def evaluate(
 ) -> None:
     """Score a model on the documents of a corpus.
 
-    MODEL is the folder or URL of a model, and CORPUS that of a corpus. Prints the log-likelihood per token and the
-    perplexity. By default, half of each document is used to estimate its topics, and the other half is scored. Which
-    half depends on the document's words alone. A run draws other halves, so its held-out score differs by chance.
+    MODEL is the folder or URL of a model or of a finished run, and CORPUS that of a corpus. Prints the log-likelihood
+    per token and the perplexity. By default, half of each document is used to estimate its topics, and the other half
+    is scored. Which half depends on the document's words alone. A run draws other halves, so its held-out score differs
+    by chance.
 
     \b
     Examples:
@@ -146,9 +148,10 @@ def transform(
 ) -> None:
     """Write the topic weights of each document as Parquet files, or into an AnnData file.
 
-    MODEL, CORPUS and OUT are folders or URLs. OUT receives one file per chunk of the corpus, with the columns document
-    (its key) and weights. For models of word vectors, the weights are the vector of the document. The same command may
-    be repeated; an OUT with other files, or with results of another model or corpus, needs --replace.
+    MODEL, CORPUS and OUT are folders or URLs, and MODEL may be a finished run. OUT receives one file per chunk of the
+    corpus, with the columns document (its key) and weights. For models of word vectors, the weights are the vector of
+    the document. The same command may be repeated; an OUT with other files, or with results of another model or corpus,
+    needs --replace.
 
     With --into, CORPUS may also be an AnnData file with the same cells. The file receives the weights of cells in obsm,
     the weights of genes in varm, and the parameters and the history of the model in uns. If the command is killed, the
@@ -196,8 +199,8 @@ def transform(
 def export(model: str, out: str, file_format: str, corpus: str | None, part: str, as_json: bool) -> None:
     """Write the topics of a model as text files for other tools, or a model card.
 
-    MODEL is the folder or URL of an LDA or NMF model; cards are for models of any kind. OUT is the folder or URL to
-    write to.
+    MODEL is the folder or URL of an LDA or NMF model, or of a finished run; cards are for models of any kind. OUT is
+    the folder or URL to write to.
 
     \b
     Examples:

@@ -443,7 +443,9 @@ class Estimator(Transformer, ABC):
 
     @classmethod
     def load(cls, url: str) -> Self:
-        """Read a saved model. The folder of a nightly model stands for the version that is in use.
+        """Read a saved model.
+
+        The folder of a run stands for its model, and that of a retrained model for the version in use.
 
         Raises
         ------

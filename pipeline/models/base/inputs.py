@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import scipy
 
+from ....io.extras import needing
 from ....io.matrices.blocks import RowBlocks
 from ....io.matrices.files import MatrixFile, is_anndata_file
 from ....io.matrices.memory import annotated_rows, is_annotated, is_backed, is_dask_array, row_blocks
@@ -193,10 +194,12 @@ def in_container(rows: np.ndarray, names: Sequence[str], container: str, X: Data
     if container == "default":
         return rows
     if container == "pandas":
-        import pandas
+        with needing("pandas", "pandas", 'set_output(transform="pandas")'):
+            import pandas
 
         return pandas.DataFrame(rows, columns=list(names), index=getattr(X, "index", None))
-    import polars
+    with needing("polars", "polars", 'set_output(transform="polars")'):
+        import polars
 
     return polars.DataFrame(rows, schema=list(names), orient="row")
 

@@ -113,11 +113,13 @@ def write_arrays(store: Store, model: Fitted) -> str:
 def read_model_meta(url: str) -> JsonObject:
     """Return the content of model.json; raise DataError if there is no model.
 
-    The folder of a nightly model stands for the version that is in use.
+    The folder of a run stands for its model, and that of a retrained model for the version in use.
     """
     store = Store(model_in_use(url))
     if not store.exists("model.json"):
-        hint = f"; there is one at {url.rstrip('/')}/model" if store.exists("model/model.json") else ""
+        hint = ""
+        if store.exists("run.json"):
+            hint = f"; this run has not saved its model yet: 'corpusmill resume {url}' continues it"
         raise DataError(f"{url}: no model here (no model.json){hint}")
     meta = store.read_json("model.json")
     check_format(meta, "model", MODEL_FORMAT, url)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, Self
 
 import numpy as np
 
+from ....io.extras import needing
 from ....io.stores.store import DataError
 from . import vector_files, word2vec_format, word_evaluation
 from .vector_files import VectorTable
@@ -96,7 +97,8 @@ class WordVectors(VectorQueries):
 
         Raises ImportError if gensim is not installed.
         """
-        from gensim.models import KeyedVectors
+        with needing("gensim", "gensim", "to_gensim"):
+            from gensim.models import KeyedVectors
 
         keyed = KeyedVectors(self.vector_size)
         keyed.add_vectors(self.index_to_key, self.vectors)

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
+from ....io.extras import needing
 from ....io.stores.corpus import Corpus
 from ....io.text.vocabulary import find_word_ids
 from ..base.saved import Fitted
@@ -70,8 +71,9 @@ def gensim_model(model: Fitted) -> "LdaModel":
 
     Raises ImportError without gensim.
     """
-    from gensim.corpora import Dictionary
-    from gensim.models import LdaModel
+    with needing("gensim", "gensim", "to_gensim"):
+        from gensim.corpora import Dictionary
+        from gensim.models import LdaModel
 
     words = model.vocabulary["word"].to_pylist()
     dictionary = Dictionary()

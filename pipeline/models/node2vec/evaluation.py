@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from ....io.extras import needing
 from ....io.stores.graph import Graph
 from ....io.stores.store import DataError
 from ..base.sparse_rows import row_of_each_entry
@@ -65,8 +66,9 @@ def classify(
 
     Raises DataError if fewer than 20 nodes with a vector have labels.
     """
-    from sklearn.metrics import f1_score
-    from sklearn.model_selection import train_test_split
+    with needing("sklearn", "scikit-learn", "the classification of nodes"):
+        from sklearn.metrics import f1_score
+        from sklearn.model_selection import train_test_split
 
     rows = [row for row, name in enumerate(names) if labels.get(name)]
     if len(rows) < MIN_EXAMPLES:
@@ -147,10 +149,11 @@ def predict_links(
 
     Raises DataError if there are fewer than 20 edges between nodes with vectors, or too few other pairs.
     """
-    from sklearn.model_selection import cross_validate
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-    from sklearn.svm import SVC
+    with needing("sklearn", "scikit-learn", "the prediction of links"):
+        from sklearn.model_selection import cross_validate
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import StandardScaler
+        from sklearn.svm import SVC
 
     row_of = {name: row for row, name in enumerate(names)}
     edges, others = _draw_pairs(graph, row_of, np.random.default_rng(seed), max_edges)

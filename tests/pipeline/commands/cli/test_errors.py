@@ -84,7 +84,10 @@ def test_bad_data_has_exit_code_4(project, call, arguments, words):
             ["train", "my.yaml", "--set", "run.url=corpus"],
             "corpus: this folder already holds a corpus; choose another folder",
         ),
-        (["topics", "run"], "run: no model here (no model.json); there is one at run/model"),
+        (
+            ["topics", "begun"],
+            "begun: no model here (no model.json); this run has not saved its model yet: 'corpusmill ",
+        ),
         (["transform", "run/model", "corpus", "", "--config", "my.yaml"], "the path is empty"),
         (["resume", "damaged"], "damaged/HEAD: damaged; restore it, or delete the run and train again"),
     ],
@@ -92,6 +95,8 @@ def test_bad_data_has_exit_code_4(project, call, arguments, words):
 def test_a_folder_that_holds_something_else_is_not_overwritten(trained, call, arguments, words):
     shutil.copytree("run", "damaged")
     Path("damaged/HEAD").write_text("{}")
+    Path("begun").mkdir()
+    shutil.copy("run/run.json", "begun")
     code, _, err = call(*arguments)
     assert code == 4
     assert words in error_line(err.splitlines(keepends=True)[-1])
@@ -106,7 +111,7 @@ def test_another_model_replaces_a_run_only_with_overwrite(trained, call):
     other = ("train", "my.yaml", "--set", "model.n_components=3")
     code, _, err = call(*other)
     assert code == 4
-    assert "holds another run" in error_line(err)
+    assert "holds another run (lda on corpus), which differs in n_components (2 there, 3 here): " in error_line(err)
     code, out, _ = call(*other, "--overwrite", "--json")
     assert (code, len(json.loads(out)["topics"])) == (0, 3)
     assert Path("run/mine.txt").read_text() == "kept"

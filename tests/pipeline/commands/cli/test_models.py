@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from corpusmill import LDA
 from corpusmill.pipeline.engine.run import RunStore
 from helpers.command_line import error_line
 
@@ -29,6 +30,23 @@ def test_evaluate_scores_and_transform_writes_weights(trained, call):
     assert pq.read_table("weights").num_rows == 1
     code, _, err = call("evaluate", "run/model", "few", "--part", "train", *settings[:2])
     assert (code, "few: nothing to score: no document has two words" in error_line(err)) == (4, True)
+
+
+def test_a_finished_run_stands_for_its_model(trained, call):
+    Path("run/model").rename("elsewhere")
+    assert call("topics", "run")[0] == 4
+    meta = json.loads(Path("run/run.json").read_text())
+    meta["config"]["run"]["model"] = "elsewhere"
+    Path("run/run.json").write_text(json.dumps(meta))
+    assert LDA.load("run").saved_at == str(Path("elsewhere").absolute())
+    Path("elsewhere").rename("run/model")
+    assert LDA.load("run").saved_at == str(Path("run/model").absolute())
+    code, out, _ = call("topics", "run", "--json")
+    assert (code, json.loads(out)["topics"]) == (0, json.loads(call("topics", "run/model", "--json")[1])["topics"])
+    assert call("evaluate", "run", "corpus", "--config", "my.yaml")[0] == 0
+    assert call("transform", "run", "corpus", "weights", "--config", "my.yaml")[0] == 0
+    assert call("similar", "run", "boat", "--documents", "corpus")[0] == 0
+    assert call("export", "run", "exported")[0] == 0
 
 
 def test_topics_are_printed_and_a_report_is_written(trained, call):

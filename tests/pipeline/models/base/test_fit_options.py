@@ -102,7 +102,7 @@ def test_a_run_of_documents_in_memory_is_refused_by_what_it_was_trained_on(tmp_p
     run = str(tmp_path / "run")
     model = topics().fit(BOATS_AND_BREAD, run=run)
     assert model.model_.metadata["data"] == "documents in memory"
-    with pytest.raises(DataError, match=r"holds another run \(lda on documents in memory\).* delete that run"):
+    with pytest.raises(DataError, match=r"\(lda on documents in memory\), .* in the data: .* delete that run"):
         topics().fit(BOATS_AND_BREAD[:5], run=run)
     with pytest.raises(DataError, match="was trained on documents in memory, which are not kept: ingest them"):
         LDA.from_run(run)

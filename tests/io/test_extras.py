@@ -1,0 +1,40 @@
+"""Without an optional library, an error says what to install."""
+
+import subprocess
+import sys
+
+import pytest
+from corpusmill.io.extras import needing
+
+#: Programs that need a library, and the sentence that says so.
+PROGRAMS = [
+    (
+        "gensim",
+        "from corpusmill import LDA; LDA(2, max_iter=1).fit([['sea', 'ship']]).to_gensim()",
+        "to_gensim: needs gensim; pip install gensim",
+    ),
+    (
+        "h5py",
+        "from corpusmill.io.matrices.hierarchies import open_hdf5; open_hdf5('cells.h5ad').__enter__()",
+        "cells.h5ad: needs h5py; pip install 'corpusmill[h5ad]'",
+    ),
+    ("s3fs", "from corpusmill import Corpus; Corpus('s3://a/b')", "s3://a/b: needs s3fs; pip install 'corpusmill[s3]'"),
+    (
+        "matplotlib",
+        "from corpusmill.pipeline.cistopic.grid import plot; plot({}, 'grid.png')",
+        "grid.png: needs matplotlib; pip install 'corpusmill[plot]'",
+    ),
+]
+
+
+@pytest.mark.parametrize(("library", "program", "sentence"), PROGRAMS, ids=[library for library, *_ in PROGRAMS])
+def test_an_error_says_what_to_install(library, program, sentence):
+    # None in place of a module makes its import fail, as if it were not installed.
+    hidden = f"import sys; sys.modules[{library!r}] = None; {program}"
+    done = subprocess.run([sys.executable, "-c", hidden], capture_output=True, text=True, check=False)
+    assert done.stderr.splitlines()[-1] == f"ImportError: {sentence}"
+
+
+def test_an_error_inside_an_installed_library_is_left_as_it_is():
+    with pytest.raises(ModuleNotFoundError, match="No module named 'part'"), needing("library", "library", "plot"):
+        raise ModuleNotFoundError("No module named 'part'", name="part")

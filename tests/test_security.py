@@ -12,7 +12,7 @@ import pytest
 from corpusmill import Corpus
 from corpusmill.configs.resolve import load
 from corpusmill.io.stores.store import without_password
-from corpusmill.pipeline.commands.actions.ingest import ingest
+from corpusmill.pipeline.commands.actions.ingest import ingest, open_documents
 from corpusmill.pipeline.commands.actions.train import train
 from corpusmill.pipeline.models.registry import MODEL_KINDS
 from corpusmill.pipeline.models.versions import Versions
@@ -142,7 +142,7 @@ def test_a_script_in_a_document_is_text_in_the_report():
 
 def test_a_script_in_a_document_is_text_on_the_live_page():
     config, status = load(["my.yaml"]), RunStatus()
-    ingest(config, None)
+    ingest(config, open_documents(config))
     train(config, None, [status.update])
     assert any(SCRIPT in words for _, words in status.groups)
     shown = render_content(status, status.shards, [])

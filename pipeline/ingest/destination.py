@@ -12,6 +12,8 @@ from .job import BAD_LINES, PARTS, Job, content_folder
 BEGUN = "begun.json"
 #: The value of this file when only bad lines are outside a folder of content.
 IN_FOLDER = {"content": True}
+#: Kinds of stores that must not be in the folder of a corpus.
+OTHER_STORES = ("run", "model", "matrix", "graph")
 #: Files and folders that are not in a folder of content: those of a corpus of an earlier version, without corpus.json,
 #: and the file of bad lines.
 LOOSE_NAMES = (
@@ -47,7 +49,7 @@ def prepare(job: Job, reader: Reader) -> None:
     Raises DataError if the folder holds a store of another kind, or files that an ingest would overwrite although no
     ingest wrote them.
     """
-    check_free(job.store, "run", "model", "matrix", "graph")
+    check_free(job.store, *OTHER_STORES)
     work_names = job.store.names(".work")
     replaced = None
     if job.store.exists("corpus.json"):

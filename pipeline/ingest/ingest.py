@@ -30,9 +30,10 @@ from ...io.readers.reader import Reader
 from ...io.readers.source import Paths, is_folder
 from ...io.stores.corpus import Corpus
 from ...io.stores.locks import acquire_lock
-from ...io.stores.store import DataError, Store
+from ...io.stores.store import DataError, Store, check_free
 from ..engine.executors import Synchronous, executor_for
 from . import tasks
+from .destination import OTHER_STORES, has_corpus
 from .identity import Identity, digest_of, identity_of
 from .job import Job
 from .options import IngestOptions, check_options
@@ -115,7 +116,7 @@ def ingest(
     """
     options = options or IngestOptions()
     check_options(options)
-    reader = source if isinstance(source, Reader) else _open_reader(source, corpus_url, options)
+    reader = source if isinstance(source, Reader) else open_reader(source, corpus_url, options)
     identity = identity_of(reader, options, vocabulary, grow)
     job = _new_job(corpus_url, reader, options, identity, vocabulary is not None, grow)
     executor = executor_for(client)
@@ -158,7 +159,7 @@ def corpus_from(data: InMemory, vocabulary: pa.Table | Sequence[str] | None = No
     return corpus
 
 
-def _open_reader(source: "Paths | InMemory", corpus_url: str, options: IngestOptions) -> Reader:
+def open_reader(source: "Paths | InMemory", corpus_url: str, options: IngestOptions) -> Reader:
     """Return the reader of a source; raise DataError if the corpus would lie in the folder of its documents."""
     if not _are_paths(source):
         return from_memory(source, options)
@@ -170,6 +171,14 @@ def _open_reader(source: "Paths | InMemory", corpus_url: str, options: IngestOpt
                 f"a folder outside, or name the documents with a pattern such as '{source}/*.txt'"
             )
     return open_source(source, options)
+
+
+def check_destination(url: str, reader: Reader, options: IngestOptions) -> None:
+    """Raise DataError if the folder of the corpus holds something that an ingest does not replace."""
+    identity = identity_of(reader, options, None)
+    job = _new_job(url, reader, options, identity, has_vocabulary=False)
+    check_free(job.store, *OTHER_STORES)
+    has_corpus(job, reader, identity)
 
 
 def _are_paths(source: "Paths | InMemory") -> TypeGuard[Paths]:

@@ -5,8 +5,10 @@ from typing import TYPE_CHECKING
 
 from ....configs.schema import Config
 from ....io.readers.edges import EdgeOptions
+from ....io.readers.reader import Reader
 from ....io.stores.store import DataError, Store
 from ...ingest.graph import ingest_graph
+from ...ingest.ingest import check_destination, open_reader
 from ...ingest.ingest import ingest as ingest_source
 from ...ingest.options import IngestOptions
 from ...ingest.steps import IngestProgress, Listener
@@ -17,12 +19,27 @@ if TYPE_CHECKING:
     from distributed import Client
 
 
+def open_documents(config: Config, overwrite: bool = False) -> Reader:
+    """Open the source of a configuration; raise DataError if it is missing, or if the corpus cannot be made there.
+
+    This needs no cluster, which takes seconds to start.
+    """
+    options = ingest_options(config, overwrite)
+    assert config.source is not None  # checked by ingest_options
+    reader = open_reader(config.source.path, config.corpus.url, options)
+    check_destination(config.corpus.url, reader, options)
+    return reader
+
+
 def ingest(
-    config: Config, client: "Client | None" = None, progress: Listener | None = None, overwrite: bool = False
+    config: Config,
+    documents: Reader,
+    client: "Client | None" = None,
+    progress: Listener | None = None,
+    overwrite: bool = False,
 ) -> IngestResult:
     """Make the corpus of a configuration, unless it is complete already, and describe it."""
     options = ingest_options(config, overwrite)
-    assert config.source is not None  # checked by ingest_options
     stages: list[str] = []
 
     def listen(step: IngestProgress) -> None:
@@ -30,7 +47,7 @@ def ingest(
         if progress is not None:
             progress(step)
 
-    ingest_source(config.source.path, config.corpus.url, options, client, listen)
+    ingest_source(documents, config.corpus.url, options, client, listen)
     corpus = describe_corpus(config.corpus.url)
     return IngestResult(**corpus, changed=stages[-1] != "unchanged")
 

@@ -10,6 +10,7 @@ import numpy as np
 from ....io.stores.corpus import Corpus
 from ....io.stores.store import DataError
 from ...models.base.estimator import Estimator
+from ...models.base.saved import read_model_meta
 from ...models.base.topics import TopicModel
 from ...models.lda.estimator import LDA
 from ...topics import Topic
@@ -69,6 +70,13 @@ def _check_words(model_url: str, query: Query, vocabulary: "Container[str]") -> 
     for word in (*query.words, *query.without):
         if word not in vocabulary:
             raise DataError(f"{model_url}: the word {word!r} is not in the vocabulary of this model")
+
+
+def check_stored(model_url: str, corpus_url: str = "", part: str = "train") -> None:
+    """Raise DataError if a model or a corpus is missing. This needs no cluster, which takes seconds to start."""
+    read_model_meta(model_url)
+    if corpus_url:
+        Corpus(corpus_url, part)
 
 
 def evaluate(

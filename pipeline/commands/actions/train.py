@@ -8,7 +8,7 @@ from ....configs.layers import ConfigError, Layer
 from ....configs.redact import hidden_keys
 from ....configs.resolve import without_secrets
 from ....configs.schema import Config
-from ....io.stores.store import DataError, Store
+from ....io.stores.store import DataError, Store, check_free
 from ...engine.events import Callback, EpochFinished, Event
 from ...engine.run import RunStore
 from ...models.base.estimator import Estimator
@@ -49,6 +49,17 @@ def train(
     if config.report:
         result["report"] = write_report(config.run.url, config.report_path, estimator, config.report.n_words)
     return result
+
+
+def check_training(config: Config, makes_corpus: bool = False) -> None:
+    """Raise errors of parameters, data and the folder of the run. This needs no cluster, which takes seconds to start.
+
+    ``makes_corpus`` says that the same command makes the corpus first.
+    """
+    estimator = new_estimator(config)
+    check_free(Store(config.run.url), "corpus", "matrix", "graph")
+    if not makes_corpus:
+        estimator.check_data(config.corpus.url)
 
 
 def _save_restarts(estimator: RestartedEstimator, url: str) -> list[RestartResult]:

@@ -111,9 +111,11 @@ def evaluate(
       corpusmill evaluate demo/model demo/corpus --part train --coherence c_v
       corpusmill evaluate demo/model demo/corpus --method left-to-right
     """
+    from ..actions.models import check_stored
     from ..actions.models import evaluate as evaluate_model
 
     config = load_config(configs, settings)
+    check_stored(model, corpus, part)
     with open_session(config, as_json) as session:
         facts = evaluate_model(model, corpus, part, session.client, method, measures)
     show.result(facts, as_json, lambda: show.facts(facts))
@@ -163,12 +165,15 @@ def transform(
       python -c "import pandas; print(pandas.read_parquet('demo/weights'))"
       corpusmill transform runs/cells/model cells.h5ad --into cells.h5ad
     """
+    from ..actions.models import check_stored
     from ..actions.transform import transform as transform_corpus
     from ..actions.transform import transform_into
 
     if (out is None) == (into is None):
         raise click.UsageError("give either OUT or --into FILE")
     config = load_config(configs, settings)
+    # With --into, CORPUS may be a file.
+    check_stored(model, corpus if into is None else "", part)
     with open_session(config, as_json) as session:
         if into is None:
             facts = transform_corpus(model, corpus, str(out), part, replace, session.client)

@@ -72,6 +72,8 @@ def _quiet_libraries(debug: bool) -> Iterator[None]:
     """Hide warnings and the logs of libraries, here and in the workers, except with --debug."""
     import dask
 
+    from ...models.base.advice import TrainingWarning
+
     level = "warning" if debug else "critical"
     for name in NOISY_LOGGERS:
         logging.getLogger(name).setLevel(level.upper())
@@ -79,7 +81,14 @@ def _quiet_libraries(debug: bool) -> Iterator[None]:
     with warnings.catch_warnings(), dask.config.set({WORKER_CONFIG: worker_config}):
         if not debug:
             warnings.simplefilter("ignore")
+            warnings.simplefilter("once", TrainingWarning)
+            warnings.showwarning = _show_warning
         yield
+
+
+def _show_warning(message: Warning | str, *place: object, **options: object) -> None:
+    """Print a warning without its place in the code, which a user of the commands cannot change."""
+    click.echo(f"warning: {message}", err=True)
 
 
 @contextmanager

@@ -34,16 +34,20 @@ def run(configs: tuple[str, ...], settings: tuple[str, ...], overwrite: bool, as
       CORPUSMILL_MODEL__N_COMPONENTS=200 corpusmill run my.yaml
     """
     from ..actions.ingest import ingest as ingest_documents
-    from ..actions.train import new_estimator
+    from ..actions.ingest import open_documents
+    from ..actions.train import check_training
 
     config = load_config(configs, settings)
-    # Fail on bad parameters before an ingest that may take hours.
-    new_estimator(config)
+    documents = None
     corpus = None
-    with job_metrics(config, config.run.url) as job, open_session(config, as_json) as session:
+    with job_metrics(config, config.run.url) as job:
+        check_training(config, makes_corpus=config.source is not None)
         if config.source is not None:
-            corpus = ingest_documents(config, session.client, session.display.ingest, overwrite)
-        trained = _train(config, session, job, overwrite)
+            documents = open_documents(config, overwrite)
+        with open_session(config, as_json) as session:
+            if documents is not None:
+                corpus = ingest_documents(config, documents, session.client, session.display.ingest, overwrite)
+            trained = _train(config, session, job, overwrite)
     show.result({"corpus": corpus, **trained}, as_json, lambda: show.run(corpus, trained))
 
 
@@ -71,10 +75,12 @@ def ingest(
       corpusmill ingest docword.nips.txt.gz corpus --set source.vocabulary_file=vocab.nips.txt
     """
     from ..actions.ingest import ingest as ingest_documents
+    from ..actions.ingest import open_documents
 
     config = load_config(configs, settings, {"source": {"path": source}, "corpus": {"url": corpus}})
+    documents = open_documents(config, overwrite)
     with open_session(config, as_json) as session:
-        found = ingest_documents(config, session.client, session.display.ingest, overwrite)
+        found = ingest_documents(config, documents, session.client, session.display.ingest, overwrite)
     show.result(found, as_json, lambda: show.corpus(found))
 
 
@@ -146,9 +152,13 @@ def train(configs: tuple[str, ...], settings: tuple[str, ...], overwrite: bool, 
       corpusmill train my.yaml
       corpusmill train my.yaml --set model.max_iter=400      train the same model for longer
     """
+    from ..actions.train import check_training
+
     config = load_config(configs, settings)
-    with job_metrics(config, config.run.url) as job, open_session(config, as_json) as session:
-        trained = _train(config, session, job, overwrite)
+    with job_metrics(config, config.run.url) as job:
+        check_training(config)
+        with open_session(config, as_json) as session:
+            trained = _train(config, session, job, overwrite)
     show.result(trained, as_json, lambda: show.training(trained))
 
 

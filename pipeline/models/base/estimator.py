@@ -22,7 +22,16 @@ from ...engine.plan import fits_in_memory
 from ...engine.run import RunStore, versions
 from ..versions import model_in_use
 from .fit_options import FitOptions, run_folder
-from .inputs import DataLike, InputMatrix, check_columns, is_documents, is_matrix, named_matrix, read_matrix
+from .inputs import (
+    DataLike,
+    InputMatrix,
+    check_columns,
+    check_same_words,
+    is_documents,
+    is_matrix,
+    named_matrix,
+    read_matrix,
+)
 from .saved import MODEL_FORMAT, Fitted, SavedModel, read_model_meta, write_arrays
 from .topic_names import read_names, write_names
 from .transformer import Transformer
@@ -103,6 +112,10 @@ class Estimator(Transformer, ABC):
     @abstractmethod
     def open(self, data: DataLike) -> TrainingData:
         """Return the store of whatever ``fit`` accepts: a store, its URL, documents, or an `InputMatrix`."""
+
+    def check_data(self, url: str) -> None:
+        """Raise DataError unless this estimator can train on what is at ``url``, which is not read yet."""
+        self.open(url)
 
     @abstractmethod
     def open_held_out(self, held_out: DataLike, data: Any) -> TrainingData:
@@ -483,20 +496,3 @@ class Estimator(Transformer, ABC):
             return ""
         parameters = json.loads(json.dumps(self.get_params(), default=to_json))
         return name if meta["parameters"] == parameters else ""
-
-
-def check_same_words(data: Any, held_out: Any) -> None:
-    """Raise DataError unless held-out documents number their words as ``data`` does. ``data`` may have more words."""
-    if held_out is None:
-        return
-    ours = getattr(data, "vocabulary_hash", None)
-    theirs = getattr(held_out, "vocabulary_hash", None)
-    if ours == theirs:
-        return
-    # Words that were added after the held-out documents have higher ids, which do not occur in these documents.
-    if ours and theirs and data.vocabulary["word"][: held_out.n_words].equals(held_out.vocabulary["word"]):
-        return
-    raise DataError(
-        f"{held_out.title}: held-out documents have vocabulary {theirs}, but {data.title} has {ours}: ingest both "
-        f"together with corpus.held_out, or omit held_out and call score, which looks words up by name"
-    )

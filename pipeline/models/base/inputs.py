@@ -20,6 +20,7 @@ from ....io.matrices.files import MatrixFile, is_anndata_file
 from ....io.matrices.memory import annotated_rows, is_annotated, is_backed, is_dask_array, row_blocks
 from ....io.readers.batches import check_names
 from ....io.readers.frames import has_numbers_only, is_dask_collection, items_of
+from ....io.stores.store import DataError
 
 #: What ``fit`` and ``transform`` accept: a store, its path or URL, documents (strings or lists of words), a matrix
 #: (NumPy, SciPy, Dask), AnnData or its file, or a data frame of numbers. Most of these types belong to libraries that
@@ -187,6 +188,23 @@ def check_columns(
         warnings.warn(f"X has feature names, but {owner} was fitted without feature names", stacklevel=4)
     elif names is not None and matrix.names != list(names):
         raise ValueError(_describe_names(list(names), matrix.names or []))
+
+
+def check_same_words(data: Any, held_out: Any) -> None:
+    """Raise DataError unless held-out documents number their words as ``data`` does. ``data`` may have more words."""
+    if held_out is None:
+        return
+    ours = getattr(data, "vocabulary_hash", None)
+    theirs = getattr(held_out, "vocabulary_hash", None)
+    if ours == theirs:
+        return
+    # Words that were added after the held-out documents have higher ids, which do not occur in these documents.
+    if ours and theirs and data.vocabulary["word"][: held_out.n_words].equals(held_out.vocabulary["word"]):
+        return
+    raise DataError(
+        f"{held_out.title}: held-out documents have vocabulary {theirs}, but {data.title} has {ours}: ingest both "
+        f"together with corpus.held_out, or omit held_out and call score, which looks words up by name"
+    )
 
 
 def in_container(rows: np.ndarray, names: Sequence[str], container: str, X: DataLike) -> DataLike:

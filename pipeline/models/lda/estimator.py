@@ -11,6 +11,7 @@ from ....io.text.vocabulary import find_word_ids
 from ....kernels.lda.counts import MAX_COUNT
 from ...engine.device import resolve_device
 from ...topics import Topic, TopicWord
+from ..base.advice import warn_of_components
 from ..base.blocks import cut_blocks
 from ..base.inputs import DataLike
 from ..base.saved import Fitted, SavedModel
@@ -202,6 +203,7 @@ class LDA(TextEstimator, TopicModel):
         occurrences = np.asarray(data.vocabulary["term_frequency"])
         seeds: tuple[tuple[int, int, int], ...] = ()
         if previous is None:
+            warn_of_components(self.n_components, data)
             seeds = self._seed_counts(data)
         else:
             topics = PreviousTopics(previous)

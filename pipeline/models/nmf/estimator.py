@@ -18,6 +18,7 @@ from ...engine.algorithm import Address, add
 from ...engine.device import resolve_device
 from ...ingest.ingest import corpus_from
 from ...topics import Topic, TopicWord
+from ..base.advice import warn_of_components
 from ..base.blocks import equal_blocks
 from ..base.document_completion import select_tokens, split_mask
 from ..base.inputs import DataLike, InputMatrix, check_is_path, is_matrix, read_documents, read_matrix
@@ -251,6 +252,8 @@ class NMF(RestartedEstimator, TopicModel):
     def single_algorithm(self, data: Corpus | Matrix, previous: SavedModel | None = None) -> Factorization:
         """Return the algorithm of one factorisation."""
         self._check(data, previous)
+        if previous is None:
+            warn_of_components(self.n_components, data)
         D = data.n_documents
         V = data.n_words
         K = self.n_components

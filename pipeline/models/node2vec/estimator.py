@@ -9,11 +9,13 @@ from typing import Self, TypeAlias, TypedDict
 import scipy.sparse
 
 from ....configs.validation import validate_model
+from ....io.readers.source import find_files
 from ....io.readers.stored_url import stored_url
 from ....io.stores.corpus import Corpus
 from ....io.stores.graph import Graph
 from ....io.stores.store import Store
 from ...ingest.graph import ingest_graph
+from ..base.advice import warn_of_text
 from ..base.estimator import FitOptions
 from ..base.inputs import DataLike
 from ..base.saved import SavedModel
@@ -198,6 +200,16 @@ class Node2Vec(SkipGramEstimator):
 
     # --- training ---
 
+    def check_data(self, url: str) -> None:
+        """Raise DataError unless ``url`` is a graph, a corpus of walks or files of edges, which are not read here."""
+        store = Store(url)
+        if store.exists("corpus.json"):
+            Corpus(url)
+        elif store.exists("graph.json"):
+            Graph(url)
+        else:
+            find_files(url)
+
     def _train(self, X: DataLike, options: FitOptions, previous: SavedModel | None) -> Self:
         # Before the walks, which may take long.
         validate_model(self.kind, self.get_params())
@@ -208,7 +220,10 @@ class Node2Vec(SkipGramEstimator):
     def _walks_of(self, X: DataLike, options: FitOptions) -> Iterator[Corpus]:
         """Yield the corpus of walks; delete temporary files afterwards."""
         if _are_walks(X):
-            yield self.open(X)
+            corpus = self.open(X)
+            if not isinstance(X, list):
+                warn_of_text(corpus)
+            yield corpus
             return
         with tempfile.TemporaryDirectory(prefix="corpusmill-walks-") as folder:
             graph = open_graph(X, f"{folder}/graph")

@@ -102,6 +102,25 @@ def test_a_folder_that_holds_something_else_is_not_overwritten(trained, call, ar
     assert words in error_line(err.splitlines(keepends=True)[-1])
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["train", "--set", "corpus.url=none"], "none: no corpus here"),
+        (["train", "--set", "model.kind=node2vec", "--set", "corpus.url=none"], "none: no file matches"),
+        (["train", "--set", "run.url=corpus"], "corpus: this folder already holds a corpus"),
+        (["run", "--set", "source.path=none"], "none: no file matches"),
+        (["run", "--set", "source.stop_words=null"], "corpus: already holds a corpus"),
+        (["evaluate", "none", "corpus", "--config"], "none: no model here"),
+        (["transform", "run", "none", "weights", "--config"], "none: no corpus here"),
+    ],
+)
+def test_data_and_folders_are_checked_before_a_cluster_starts(trained, call, arguments, words):
+    # Nobody listens there, so a command that connects first has another error.
+    elsewhere = ["--set", "cluster={kind: address, address: 'tcp://127.0.0.1:9'}"]
+    code, _, err = call(*arguments, "my.yaml", *elsewhere)
+    assert (code, words in error_line(err)) == (4, True), err
+
+
 def test_inspect_names_the_folders_below_that_hold_something(trained, call):
     assert "in each of its folders corpus, run" in error_line(call("inspect", ".")[2])
 

@@ -13,6 +13,18 @@ from corpusmill.pipeline.models.registry import MODEL_KINDS
 from helpers.command_line import COMMAND
 
 
+def test_doubtful_parameters_and_data_are_warned_of(project, call):
+    settings = ("--set", "model.n_components=14", "--set", "model.max_iter=1")
+    code, _, err = call("run", "my.yaml", *settings)
+    warnings = [line for line in err.splitlines() if line.startswith("warning: ")]
+    assert (code, len(warnings)) == (0, 1)
+    assert "n_components is 14, but corpus has " in warnings[0]
+    settings = ("--set", "model={kind: node2vec, epochs: 1}", "--set", "run.url=walks")
+    code, _, err = call("train", "my.yaml", *settings)
+    assert code == 0
+    assert "warning: corpus: Node2Vec takes each document of this corpus for a walk" in err
+
+
 def test_run_writes_a_model_and_a_report_and_prints_the_topics(project, call):
     code, out, err = call("run", "my.yaml", "--set", "model.max_iter=40")
     assert code == 0

@@ -79,7 +79,7 @@ def ingest(
     client : distributed.Client, optional
         Where to run. By default the current Dask client, or this process if there is none.
     progress : callable, optional
-        Called with an `IngestProgress` after every task.
+        Called with an `IngestProgress` after every task. `corpusmill.ProgressLines` shows the progress.
     vocabulary : pyarrow.Table, optional
         Words in its column ``word``, whose row numbers become the ids. Other words are skipped and counted.
     grow : bool, default=False

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from corpusmill.pipeline.models.node2vec.estimator import Node2Vec
     from corpusmill.pipeline.models.random_indexing.estimator import RandomIndexing
     from corpusmill.pipeline.models.word2vec.estimator import Word2Vec
+    from corpusmill.pipeline.views.progress import ProgressLines
 
     __version__: str
 
@@ -29,6 +30,7 @@ _MODULES = {
     "WordVectors": "corpusmill.pipeline.models.base.vectors",
     "Corpus": "corpusmill.io.stores.corpus",
     "IngestOptions": "corpusmill.pipeline.ingest.options",
+    "ProgressLines": "corpusmill.pipeline.views.progress",
     "ingest": "corpusmill.pipeline.ingest.ingest",
     "open_cluster": "corpusmill.pipeline.engine.cluster.open",
 }
@@ -39,6 +41,7 @@ __all__ = [
     "Corpus",
     "IngestOptions",
     "Node2Vec",
+    "ProgressLines",
     "RandomIndexing",
     "Word2Vec",
     "WordVectors",

@@ -196,6 +196,35 @@ class LineDisplay(Display):
         return f", about {format_duration(left)} left"
 
 
+class ProgressLines:
+    """Writes the progress of a training or an ingest to stderr, as the commands do where there is no terminal.
+
+    Each line has the epoch, the speed, the quality of the model and the remaining time. There is at most one line every
+    five seconds. An object is a callback for `fit` and `partial_fit` of all models, and for ``progress`` of
+    `corpusmill.ingest`. It can be used several times, one after another.
+
+    See Also
+    --------
+    corpusmill.ingest : Make a corpus of documents.
+
+    Examples
+    --------
+    >>> from corpusmill import LDA, ProgressLines
+    >>> documents = [["boat", "sea"], ["bread", "oven"]] * 10
+    >>> model = LDA(2, max_iter=20).fit(documents, callbacks=[ProgressLines()])
+    """
+
+    def __init__(self) -> None:
+        self._lines = LineDisplay()
+
+    def __call__(self, event: "Event | StageProgress") -> None:
+        """Write a line if there is something new."""
+        if isinstance(event, Event):
+            self._lines.train(event)
+        else:
+            self._lines.ingest(event)
+
+
 class BarDisplay(Display):
     """Draws one bar for the ingest and one for the epochs, which also moves with every shard and with grid cells."""
 

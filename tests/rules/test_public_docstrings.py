@@ -23,6 +23,7 @@ PUBLIC = {
     "corpusmill.pipeline.models.node2vec.estimator": ["Node2Vec"],
     "corpusmill.pipeline.models.random_indexing.estimator": ["RandomIndexing"],
     "corpusmill.pipeline.models.word2vec.estimator": ["Word2Vec"],
+    "corpusmill.pipeline.views.progress": ["ProgressLines"],
 }
 ESTIMATORS = {"LDA", "NMF", "Node2Vec", "RandomIndexing", "Word2Vec"}
 #: Parameters that are not passed by the caller.

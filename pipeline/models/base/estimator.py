@@ -167,7 +167,7 @@ class Estimator(Transformer, ABC):
             the run is kept in a temporary folder and removed afterwards.
         callbacks : sequence of callables
             Each is called with every event of the run; see `corpusmill.pipeline.engine.events`. Training stops after
-            an epoch for which one of them returns True.
+            an epoch for which one of them returns True. `corpusmill.ProgressLines` shows the progress.
         held_out : store, URL or data in memory, optional
             Documents for evaluation. By default those that ingestion set aside.
         evaluate_every : int, optional

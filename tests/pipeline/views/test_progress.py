@@ -2,6 +2,7 @@
 
 import re
 
+import corpusmill
 import pytest
 from corpusmill.pipeline.engine.events import CellsTrained, EpochFinished, RunStarted, ShardSwept
 from corpusmill.pipeline.ingest.steps import IngestProgress
@@ -32,6 +33,16 @@ def test_a_long_ingest_writes_lines_about_its_bytes_and_the_remaining_time(monke
     lines = capsys.readouterr().err.splitlines()
     assert re.fullmatch(r"ingest: reading text, 100 of 400 MB, about \d\.\d s left", lines.pop(1))
     assert lines == ["ingest: reading text", "ingest: counting words", "ingest: writing chunks"]
+
+
+def test_a_script_shows_the_progress_of_ingest_and_training(tmp_path, capsys):
+    lines = corpusmill.ProgressLines()
+    corpus = corpusmill.ingest([["boat", "sea"], ["bread", "oven"]] * 10, str(tmp_path / "corpus"), progress=lines)
+    corpusmill.LDA(2, max_iter=3).fit(corpus, callbacks=[lines])
+    shown = capsys.readouterr().err.splitlines()
+    assert shown[0] == "ingest: reading text"
+    assert "train: 3 epochs over 40 tokens in 1 shard" in shown
+    assert shown[-1].startswith("train: epoch 3/3, ")
 
 
 def test_the_share_of_an_ingest_grows_from_stage_to_stage():

@@ -1,11 +1,32 @@
 """Files and folders on a local disk: replaced in one step, deleted, and flushed."""
 
+import errno
 import os
 import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+
+#: Errors of a disk without free space, and of a user without quota.
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+
+
+@contextmanager
+def naming_full_disk(path: Path) -> Iterator[None]:
+    """Add the path, the free space and the way out to the error of a full disk, which has none of them."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in NO_SPACE:
+            raise
+        folder = path
+        while not folder.is_dir():
+            folder = folder.parent
+        free = shutil.disk_usage(folder).free
+        message = f"No space left on this disk ({free:,} bytes free); free some, or choose a folder on another disk"
+        raise OSError(error.errno, message, str(path)) from None
 
 
 def temporary_path(target: Path) -> Path:
@@ -25,17 +46,18 @@ def replacing(target: Path, is_flushed: bool = True) -> Iterator[Path]:
     At the end, the file takes the place of ``target`` in one step. After an error, ``target`` is unchanged. The folder
     is made if it is missing. A file that is not flushed may be empty after a power cut.
     """
-    target.parent.mkdir(parents=True, exist_ok=True)
     temporary = temporary_path(target)
-    try:
-        yield temporary
-        # After a power cut, the new name must not lead to a file without content.
-        if is_flushed:
-            flush_path(temporary)
-        # Renaming is atomic, so a reader finds either the old content or the new one.
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with naming_full_disk(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            yield temporary
+            # After a power cut, the new name must not lead to a file without content.
+            if is_flushed:
+                flush_path(temporary)
+            # Renaming is atomic, so a reader finds either the old content or the new one.
+            temporary.replace(target)
+        finally:
+            temporary.unlink(missing_ok=True)
 
 
 def remove_path(path: Path) -> None:

@@ -20,7 +20,7 @@ import pyarrow as pa
 from fsspec.implementations.local import LocalFileSystem
 
 from ..extras import needing_filesystem
-from .local_files import flush_path, remove_path, replacing, temporary_path, temporary_pattern
+from .local_files import flush_path, naming_full_disk, remove_path, replacing, temporary_path, temporary_pattern
 from .parquet import DAMAGED, parquet_bytes, read_parquet, read_parquet_rows
 from .request_counter import REQUESTS
 from .zarr_files import encode_group, read_group, read_rows
@@ -367,15 +367,16 @@ class Store:
         make_folder(target.parent)
         temporary = temporary_path(target)
         made: set[str] = set()
-        try:
-            for file, buffers in encode_group(arrays):
-                _make_parents(f"{temporary}/{file}", made)
-                with open(f"{temporary}/{file}", "wb") as stream:
-                    stream.writelines(buffers)
-            _replace_folder(temporary, target)
-        except BaseException:
-            remove_path(temporary)
-            raise
+        with naming_full_disk(target):
+            try:
+                for file, buffers in encode_group(arrays):
+                    _make_parents(f"{temporary}/{file}", made)
+                    with open(f"{temporary}/{file}", "wb") as stream:
+                        stream.writelines(buffers)
+                _replace_folder(temporary, target)
+            except BaseException:
+                remove_path(temporary)
+                raise
 
     # --- durability ---
 
@@ -421,7 +422,8 @@ def split_path(path: str) -> tuple[Store, str]:
 def make_folder(path: Path) -> None:
     """Make a folder and those above it; raise DataError if there is a file at one of these paths."""
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        with naming_full_disk(path):
+            path.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
         file = path
         while not file.exists():

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -17,6 +18,7 @@ from ...io.readers.kinds import Fits, describe_odd_values, kind_of, merged_fits,
 from ...io.readers.reader import Reader
 from ...io.readers.source import Partition
 from ...io.stores.corpus import ChunkInfo, Corpus, commit_corpus, vocabulary_hash
+from ...io.stores.local_files import naming_full_disk
 from ...io.stores.store import DataError
 from ...io.text import vocabulary as voc
 from ..engine.executors import Executor, Synchronous
@@ -289,6 +291,7 @@ def _write_documents(job: Job, part: str, n_chunks: int, kinds: Sequence[str]) -
     store = job.content
     store.fs.makedirs(store.path, exist_ok=True)
     with (
+        naming_full_disk(Path(store.path)),
         store.fs.open(store.where(f"documents-{part}.parquet"), "wb") as file,
         pq.ParquetWriter(file, schema) as writer,
     ):

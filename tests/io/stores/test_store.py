@@ -301,8 +301,11 @@ def test_a_full_disk_keeps_the_old_content(tmp_path):
     try:
         store = Store(str(mount))
         store.write_arrays("group", {"v": np.arange(10)})
-        with pytest.raises(OSError, match="No space left"):
+        message = r"No space left on this disk \([\d,]+ bytes free\); free some, or choose .*: '/.*/small/"
+        with pytest.raises(OSError, match=f"{message}group'"):
             store.write_arrays("group", {"v": np.arange(1 << 18)})
+        with pytest.raises(OSError, match=f"{message}file'"):
+            store.write_bytes("file", bytes(1 << 21))
         assert store.read_arrays("group")["v"].tolist() == list(range(10))
         assert [p.name for p in mount.iterdir()] == ["group"]
     finally:

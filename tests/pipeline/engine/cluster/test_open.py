@@ -244,7 +244,13 @@ def test_workers_with_too_little_memory_for_the_libraries_are_refused_before_the
 
 def test_workers_of_a_running_cluster_with_too_little_memory_are_refused():
     options = {"processes": False, "dashboard_address": None, "memory_limit": "200MiB"}
-    with LocalCluster(n_workers=1, **options) as cluster, Client(cluster, set_as_default=False) as client:
+    # The worker is a thread of this process, which may need more memory than that: it must not pause because of it.
+    settings = {f"distributed.worker.memory.{name}": False for name in ("target", "spill", "pause")}
+    with (
+        dask.config.set(settings),
+        LocalCluster(n_workers=1, **options) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
         with pytest.raises(ClusterError, match=r"each worker may use 200.00 MiB"):
             await_worker(client, print)
 

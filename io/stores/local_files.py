@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-
 #: Errors of a disk without free space, and of a user without quota.
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 

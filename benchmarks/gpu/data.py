@@ -10,6 +10,11 @@ from corpusmill.kernels import random
 from numba import config
 
 
+#: Tokens and words of a quick run. A chunk has one document, and its words are more than the 200 of all topics.
+QUICK_TOKENS = 40
+QUICK_WORDS = 210
+
+
 class Topics:
     """A random corpus in chunks, and its topics as training proceeds."""
 
@@ -129,5 +134,6 @@ def pool_of(streams: int):
 def trained(session, n_topics: int, tokens: int, n_chunks: int = 1) -> Topics:
     """Return a corpus of about ``tokens`` tokens after 30 passes."""
     if session.quick:
-        return Topics(n_topics, 300, min(n_chunks, 2), n_words=300).train(1)
+        # The simulator takes a second for a hundred thousand counts, which are words times topics.
+        return Topics(n_topics, QUICK_TOKENS, min(n_chunks, 2), QUICK_WORDS).train(1)
     return Topics(n_topics, tokens, n_chunks).train(30)

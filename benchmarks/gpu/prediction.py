@@ -3,7 +3,8 @@
 An epoch is a sequence of parts. A part takes as long as the slowest of its resources: device memory, the L2 cache,
 shared memory, arithmetic, atomic additions to device memory, launches, and copies, which all work at the same time.
 Barriers of all blocks are added, and so are the launches that nothing hides, because the host has waited for the device
-before. Memory that is set to zero counts as no launch: that takes a few microseconds. Latency is left out but for cells
+before. No GPU has shown yet how far launches overlap with kernels. So each epoch is also predicted without any overlap,
+and the two times are printed if they differ. Memory that is set to zero counts as no launch: that takes a few microseconds. Latency is left out but for cells
 of strata, so the other times are lower bounds. The model needs no GPU. Where there is one, the other commands print
 what they measure.
 
@@ -75,6 +76,12 @@ class Work(NamedTuple):
     barriers: float = 0.0
     batches: float = 0.0  # one after another, in the block that has most
     idle_launches: float = 0.0  # those of the launches before which the host has waited, so that the device is idle
+
+    def seconds_without_overlap(self, device: Device) -> float:
+        """Return the time of this part if no launch overlapped with a kernel or a copy."""
+        launched = self.launches / device.launches + self.small_launches / device.small_launches
+        rest = self._replace(launches=0.0, small_launches=0.0, idle_launches=0.0)
+        return launched + rest.seconds(device)[0]
 
     def seconds(self, device: Device) -> tuple[float, str]:
         """Return the time of this part, and the resource that limits it."""
@@ -461,6 +468,7 @@ def predict(session):
             )
         print(f"an epoch: {1e3 * total:,.1f} ms, {epoch.amount / total / 1e6:,.0f} million {epoch.unit} per second")
         _print_target(epoch, total)
+        _print_without_overlap(epoch, total)
         session.figures[f"predict {epoch.name}"] = total
 
 
@@ -475,3 +483,16 @@ def _print_target(epoch: Epoch, seconds: float) -> None:
         reached = epoch.shared_bytes / H200.shared / first.seconds(H200)[0]
         verdict = "met" if reached >= epoch.shared_target else "missed"
         print(f"target: {epoch.shared_target:.0%} of the rate of shared memory; {first.name}: {reached:.0%}: {verdict}")
+
+
+def _print_without_overlap(epoch: Epoch, seconds: float) -> None:
+    """Print the time without overlap if it is longer in the digits that are printed, and what it means for a target."""
+    alone = sum(part.seconds_without_overlap(H200) for part in epoch.parts)
+    before, after = (f"{1e3 * each:,.1f}" for each in (seconds, alone))
+    if before == after:
+        return
+    line = f"if no launch overlapped with kernels or copies: {after} ms"
+    if epoch.target:
+        verdict = "met" if alone <= epoch.target else "missed"
+        line += f", target {verdict}"
+    print(line)

@@ -43,6 +43,10 @@ def test_the_time_model_copies_what_a_commit_of_nmf_writes_and_says_whether_targ
     targets = [line for line in result.output.splitlines() if line.startswith("target:")]
     assert len(targets) == 6
     assert all(line.endswith(("met", "missed")) for line in targets)
+    # The verdict on NMF depends on the overlap of launches with kernels, so both times are printed.
+    nmf = result.output.partition("NMF, K = 256, 20 Newsgroups")[2].partition("NMF, K = 256, n_blocks")[0]
+    assert nmf.strip().splitlines()[-2].endswith("met")
+    assert nmf.strip().splitlines()[-1].endswith("2.3 ms, target missed")
 
 
 def test_parts_of_an_epoch_take_as_long_as_their_slowest_resource_and_launches_after_waits():
@@ -51,6 +55,9 @@ def test_parts_of_an_epoch_take_as_long_as_their_slowest_resource_and_launches_a
     assert part.seconds(device) == (3.0, "launches")
     waits = part._replace(idle_launches=3 * device.launches, barriers=device.barriers)
     assert waits.seconds(device) == (6.0, "idle launches")
+    # Three seconds of launches, two of copies, one of barriers.
+    assert waits.seconds_without_overlap(device) == 6.0
+    assert part.seconds_without_overlap(device) == 5.0
 
 
 def test_chunks_of_the_advised_size_take_a_device_about_as_long_as_their_launches():

@@ -9,7 +9,6 @@ import numpy as np
 from corpusmill.kernels import random
 from numba import config
 
-
 #: Tokens and words of a quick run. A chunk has one document, and its words are more than the 200 of all topics.
 QUICK_TOKENS = 40
 QUICK_WORDS = 210

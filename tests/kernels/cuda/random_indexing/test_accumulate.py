@@ -38,11 +38,14 @@ def on_host(array):
 
 @on_device
 @pytest.mark.parametrize(("order", "weighting"), [("permutation", "uniform"), ("direction", "linear")])
-@pytest.mark.parametrize("shared_bytes", [80, 4096])
-def test_sums_equal_those_of_the_cpu(order, weighting, shared_bytes):
+@pytest.mark.parametrize("tile_bytes", [80, 4096])
+def test_sums_equal_those_of_the_cpu(order, weighting, tile_bytes):
     tokens, window, seeds = small_case(order, weighting)
-    with mock.patch.object(ri, "shared_memory_limit", return_value=shared_bytes):
-        found = on_host(ri.accumulate(tokens, window, seeds, 41))
+    # Pieces of four or five occurrences are counted, shorter ones are not.
+    with few_threads(ri, COUNTED=3, COUNT_FROM=4):
+        limit = tile_bytes + 4 * ri.COUNTED * len(window.offsets)
+        with mock.patch.object(ri, "shared_memory_limit", return_value=limit):
+            found = on_host(ri.accumulate(tokens, window, seeds, 41))
     np.testing.assert_array_equal(found, cpu.accumulate(tokens, window, seeds, 41))
     some = tokens._replace(occurrence_ptr=tokens.occurrence_ptr[2:5])
     np.testing.assert_array_equal(on_host(ri.accumulate(some, window, seeds, 41)), found[2:4])

@@ -6,7 +6,6 @@ file that names it has been written.
 """
 
 import contextlib
-import io
 import json
 import os
 import re
@@ -20,6 +19,7 @@ import pyarrow as pa
 from fsspec.implementations.local import LocalFileSystem
 
 from ..extras import needing_filesystem
+from .group_files import StoredGroup
 from .local_files import flush_path, naming_full_disk, remove_path, replacing, temporary_path, temporary_pattern
 from .parquet import DAMAGED, parquet_bytes, read_parquet, read_parquet_rows
 from .request_counter import REQUESTS
@@ -84,62 +84,6 @@ def filesystem_of(url: str) -> tuple[fsspec.AbstractFileSystem, str]:
             return fsspec.core.url_to_fs(url)
     except ValueError as error:
         raise DataError(f"{url}: {error}; use a local path or a URL that fsspec supports, such as s3://") from None
-
-
-class _GroupFiles:
-    """The files of one Zarr group in a store."""
-
-    def __init__(self, store: "Store", name: str, likely: Sequence[str] = ()):
-        self._store = store
-        self._path = store.where(name)
-        self._likely = likely
-        self._fetched: dict[str, bytes] = {}
-        #: What `fetch` was called with.
-        self.needed: Sequence[str] = ()
-
-    def read_small(self, names: Sequence[str]) -> dict[str, bytes]:
-        """Read several files at the same time; files that do not exist are left out."""
-        if not names:
-            return {}
-        # Ranges from byte 0: for whole files, some filesystems request each file's size first.
-        paths = [f"{self._path}/{name}" for name in names]
-        self._store.count("read", len(paths))
-        contents = self._store.fs.cat_ranges(paths, 0, None, on_error="return")
-        found = {}
-        for name, content in zip(names, contents, strict=True):
-            if isinstance(content, FileNotFoundError):
-                continue
-            if isinstance(content, Exception):
-                raise content
-            found[name] = content
-        return found
-
-    def read_first(self, name: str) -> dict[str, bytes]:
-        """Read the file that lists the others, and at the same time the files that the group probably has."""
-        found = self.read_small([name, *self._likely])
-        self._fetched = {likely: found.pop(likely) for likely in self._likely if likely in found}
-        return found
-
-    def fetch(self, names: Sequence[str]) -> None:
-        """Fetch several files at once, because each request to an object store takes a round trip."""
-        if not self._store.is_local:
-            self.needed = names
-            self._fetched |= self.read_small([name for name in names if name not in self._fetched])
-
-    def open(self, name: str) -> IO[bytes]:
-        """Open one file."""
-        path = f"{self._path}/{name}"
-        if self._store.is_local:
-            return open(path, "rb")
-        if name in self._fetched:
-            return io.BytesIO(self._fetched.pop(name))
-        self._store.count("read")
-        return io.BytesIO(self._store.fs.cat_file(path))
-
-    def read_range(self, name: str, start: int, stop: int) -> bytes:
-        """Return the bytes ``start`` to ``stop - 1`` of a file."""
-        self._store.count("read")
-        return self._store.fs.cat_file(f"{self._path}/{name}", start, stop)
 
 
 class Store:
@@ -318,7 +262,7 @@ class Store:
         With ``only``, read the arrays with these names. Names that the group does not have are left out.
         """
         kind = (_DIGITS.sub("0", name), None if only is None else tuple(only))
-        files = _GroupFiles(self, name, self._likely_files.get(kind, ()))
+        files = StoredGroup(self, name, self._likely_files.get(kind, ()))
         try:
             with self.explained_errors(name):
                 arrays = dict(read_group(files, only))
@@ -339,7 +283,7 @@ class Store:
         """Read some rows of one array of a group, without verifying checksums; raise DataError for damage."""
         try:
             with self.explained_errors(name):
-                return read_rows(_GroupFiles(self, name), array, first, stop)
+                return read_rows(StoredGroup(self, name), array, first, stop)
         except (FileNotFoundError, ValueError) as error:
             raise DataError(f"{self.where(name)}/{array}: cannot be read ({error}); write the store again") from None
 

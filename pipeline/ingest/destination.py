@@ -60,14 +60,15 @@ def prepare(job: Job, reader: Reader) -> None:
         raise DataError(
             f"{job.corpus}: {', '.join(present)} would be overwritten, and no ingest wrote that; choose another folder"
         )
-    # The mark comes before the first deletion. If this process is killed in between, the next ingest finds files
-    # without corpus.json, and must recognise them as its own. It says whether they can be outside a folder of content.
+    # The file BEGUN comes before the first deletion. If this process is killed in between, the next ingest finds files
+    # without corpus.json. BEGUN shows that an ingest wrote them, and whether they can be outside a folder of content.
     job.store.write_json(f".work/{BEGUN}", {} if loose_names == LOOSE_NAMES else IN_FOLDER)
     if replaced is not None:
         work_names = _mark_replaced(job, replaced, work_names)
     job.store.delete("corpus.json")
     own_work = job.work.rpartition("/")[2]
     if reader.is_repeatable and set(work_names) == {BEGUN, own_work}:
+        # All files are those of an earlier attempt at this ingest, which continues from them.
         return
     for name in present:
         job.store.delete(name)

@@ -104,6 +104,32 @@ class SilentDisplay(Display):
         """Ignore the event."""
 
 
+class _EpochTimes:
+    """When the last epochs of a run ended, from which the remaining time is estimated."""
+
+    def __init__(self) -> None:
+        self._ends: deque[tuple[float, int]] = deque(maxlen=RECENT_EPOCHS)
+        self._n_trained = 0
+
+    def add(self, epoch: int, now: float) -> None:
+        """Record the end of an epoch."""
+        self._ends.append((now, epoch))
+        self._n_trained += 1
+        if self._n_trained == COMPILE_EPOCHS + 1:
+            # The later epochs say more about the remaining ones.
+            self._ends.popleft()
+
+    def seconds_left(self, n_epochs: int) -> float | None:
+        """Return the seconds that the remaining epochs take; None if they are not known, or if no epoch remains."""
+        began, first = self._ends[0]
+        ended, last = self._ends[-1]
+        if last == first or last >= n_epochs:
+            return None
+        if self._n_trained <= COMPILE_EPOCHS and ended - began < COMPILE_SECONDS:
+            return None
+        return (n_epochs - last) * (ended - began) / (last - first)
+
+
 class LineDisplay(Display):
     """Writes a line when a stage of an ingest begins, and at most one line about ingest or epochs every few seconds."""
 
@@ -118,10 +144,7 @@ class LineDisplay(Display):
         #: Time of the last line about an epoch.
         self._last_line = 0.0
         self._note = ""
-        #: When the last epochs ended, and their numbers.
-        self._ends: deque[tuple[float, int]] = deque(maxlen=RECENT_EPOCHS)
-        #: Number of epochs that were trained since the last start.
-        self._trained = 0
+        self._epoch_times = _EpochTimes()
 
     def ingest(self, progress: StageProgress) -> None:
         """Write a line when a stage begins, and from time to time one with the bytes read and the remaining time."""
@@ -146,13 +169,12 @@ class LineDisplay(Display):
         match event:
             case RunStarted():
                 self._epochs = event.epochs
-                self._trained = 0
                 self._tokens_per_epoch = max(1, event.tokens)
                 self._last_line = time.monotonic() - LINE_SECONDS
                 # A command may train several models one after another.
                 self._done = 0.0
                 self._note = ""
-                self._ends.clear()
+                self._epoch_times = _EpochTimes()
                 for line in [describe_start(event), *notes_on_start(event, self.page)]:
                     click.echo(f"train: {line}", err=True)
             case ShardSwept() | CellsTrained():
@@ -173,27 +195,14 @@ class LineDisplay(Display):
     def _show_epoch(self, event: EpochFinished) -> None:
         now = time.monotonic()
         self._note = describe_metrics(event.metrics, self._note)
-        self._ends.append((now, event.epoch))
-        self._trained += 1
-        if self._trained == COMPILE_EPOCHS + 1:
-            # The later epochs say more about the remaining ones.
-            self._ends.popleft()
+        self._epoch_times.add(event.epoch, now)
         if now - self._last_line >= LINE_SECONDS or event.epoch == self._epochs:
             self._last_line = now
-            click.echo(
-                f"train: epoch {event.epoch}/{self._epochs}, {self._note}{self._remaining(event.epoch)}", err=True
-            )
-
-    def _remaining(self, epoch: int) -> str:
-        """Describe the time that the remaining epochs take; an empty string if it is not known, or if none remain."""
-        began, first = self._ends[0]
-        ended, last = self._ends[-1]
-        if last == first or epoch >= self._epochs:
-            return ""
-        if self._trained <= COMPILE_EPOCHS and ended - began < COMPILE_SECONDS:
-            return ""
-        left = (self._epochs - epoch) * (ended - began) / (last - first)
-        return f", about {format_duration(left)} left"
+            line = f"train: epoch {event.epoch}/{self._epochs}, {self._note}"
+            left = self._epoch_times.seconds_left(self._epochs)
+            if left is not None:
+                line += f", about {format_duration(left)} left"
+            click.echo(line, err=True)
 
 
 class ProgressLines:

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from ..stores.store import DataError
 from .batches import BadLine, Batch, ReadOptions
-from .kept import KeptColumn, joined
+from .kept import KeptColumn, join_batches
 from .kinds import no_values
 
 #: Characters of a bad line that are kept.
@@ -69,7 +69,7 @@ def _join(batches: Sequence[Batch], options: ReadOptions) -> Batch:
     empty = without_documents([], options)
     keys = pa.concat_arrays([empty.keys, *(batch.keys for batch in batches)])
     content = pa.concat_arrays([empty.content, *(batch.content for batch in batches)])
-    kept = joined([batch.kept for batch in batches if batch.kept is not None]) if options.keep else None
+    kept = join_batches([batch.kept for batch in batches if batch.kept is not None]) if options.keep else None
     return Batch(keys, content, tuple(line for batch in batches for line in batch.bad), kept)
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ..stores.corpus import DOCUMENT_COLUMNS
 from ..stores.store import DataError
-from .kinds import Fits, as_kind, fits_of, kind_of, merged_fits, no_values
+from .kinds import Fits, as_kind, fits_of, kind_of, merge_fits, no_values
 
 #: Tests for Arrow's types of text. CSV is read as binary, and polars has views.
 TEXT_TYPES = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_binary)
@@ -139,7 +139,7 @@ def _mixed_column(values: Sequence[Any], name: str, where: Callable[[int], str])
         fits.append(part.fits)
         for row, text in zip(rows, found, strict=True):
             texts[row] = text
-    return KeptColumn(pa.array(texts, pa.string()), merged_fits(fits))
+    return KeptColumn(pa.array(texts, pa.string()), merge_fits(fits))
 
 
 def _text_of(value: Any) -> str:
@@ -152,13 +152,13 @@ def _text_of(value: Any) -> str:
     return value.encode("utf-8", "replace").decode()
 
 
-def joined(batches: Sequence[KeptColumns]) -> KeptColumns:
+def join_batches(batches: Sequence[KeptColumns]) -> KeptColumns:
     """Return the rows of several batches of one source, whose columns may differ in type."""
     return {name: _join_columns([batch[name] for batch in batches]) for name in batches[0]}
 
 
 def _join_columns(columns: Sequence[KeptColumn]) -> KeptColumn:
-    fits = merged_fits(column.fits for column in columns)
+    fits = merge_fits(column.fits for column in columns)
     arrays = [column.values for column in columns]
     types = {array.type for array in arrays if len(array) and not pa.types.is_null(array.type)}
     if len(types) <= 1:

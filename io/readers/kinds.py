@@ -148,7 +148,7 @@ def _without_empty(texts: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedAr
     return pc.if_else(pc.equal(texts, ""), None, texts)
 
 
-def merged_fits(parts: Iterable[Fits]) -> Fits:
+def merge_fits(parts: Iterable[Fits]) -> Fits:
     """Return the fits of a column, given those of its batches in their order."""
     whole = no_values(is_present=False)
     for part in parts:

@@ -105,7 +105,7 @@ def open_source(source: Paths, options: ReadOptions) -> Reader:
     return reader(files, options)
 
 
-def from_memory(data: Any, options: ReadOptions, names: Sequence[str] | None = None) -> Reader:
+def open_in_memory(data: Any, options: ReadOptions, names: Sequence[str] | None = None) -> Reader:
     """Return the reader of a matrix of counts, whose columns have ``names``, or of an iterable of documents."""
     _check_values(options)
     if isinstance(data, Mapping):

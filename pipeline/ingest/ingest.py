@@ -25,7 +25,7 @@ import pyarrow as pa
 import scipy
 
 from ...io.readers.memory import Document
-from ...io.readers.open import from_memory, open_source
+from ...io.readers.open import open_in_memory, open_source
 from ...io.readers.reader import Reader
 from ...io.readers.source import Paths, is_folder
 from ...io.stores.corpus import Corpus
@@ -145,7 +145,7 @@ def corpus_from(data: InMemory, vocabulary: pa.Table | Sequence[str] | None = No
         table = vocabulary
     else:
         column_names = vocabulary
-    reader = from_memory(data, chosen, column_names)
+    reader = open_in_memory(data, chosen, column_names)
     identity = identity_of(reader, chosen, table)
     folder = tempfile.mkdtemp(prefix="corpusmill-corpus-")
     try:
@@ -162,7 +162,7 @@ def corpus_from(data: InMemory, vocabulary: pa.Table | Sequence[str] | None = No
 def open_reader(source: "Paths | InMemory", corpus_url: str, options: IngestOptions) -> Reader:
     """Return the reader of a source; raise DataError if the corpus would lie in the folder of its documents."""
     if not _are_paths(source):
-        return from_memory(source, options)
+        return open_in_memory(source, options)
     if isinstance(source, str | os.PathLike) and is_folder(source):
         folder = Store(source).absolute.rstrip("/")
         if f"{Store(corpus_url).absolute}/".startswith(f"{folder}/"):

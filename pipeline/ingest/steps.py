@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ...io.messages import listed
-from ...io.readers.kinds import Fits, describe_odd_values, kind_of, merged_fits, type_of
+from ...io.readers.kinds import Fits, describe_odd_values, kind_of, merge_fits, type_of
 from ...io.readers.reader import Reader
 from ...io.readers.source import Partition
 from ...io.stores.corpus import ChunkInfo, Corpus, commit_corpus, vocabulary_hash
@@ -128,7 +128,7 @@ class Ingest:
     def _merge_kept(self, counted: list[PartitionCounts]) -> dict[str, Fits]:
         """Return how the values of each kept column fit the kinds; raise DataError for a column that is nowhere."""
         names = self.job.options.keep
-        kept = {name: merged_fits(part["kept"][column] for part in counted) for column, name in enumerate(names)}
+        kept = {name: merge_fits(part["kept"][column] for part in counted) for column, name in enumerate(names)}
         absent = [name for name, fits in kept.items() if not fits["is_present"]]
         # New files that are added to a vocabulary may well be few, and none may have an optional field.
         if absent and self.given is None:

@@ -29,7 +29,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...io.readers.batches import BadLine
-from ...io.readers.kinds import Fits, as_kind, merged_fits
+from ...io.readers.kinds import Fits, as_kind, merge_fits
 from ...io.readers.reader import Reader
 from ...io.readers.source import Partition
 from ...io.stores.chunk import make_chunk
@@ -81,7 +81,7 @@ def count_partition(job: Job, index: int, reader: Reader, part: Partition) -> Pa
         counts["counted"] += int(np.count_nonzero(~held_out))
         counts["tokens"] += len(numbers)
     counts["words"] = _write_counts(job, index, words.table())
-    counts["kept"] = [merged_fits(found) for found in fits]
+    counts["kept"] = [merge_fits(found) for found in fits]
     if bad:
         counts["bad_lines"] = len(bad)
         counts["bad_example"] = bad[0].error

@@ -17,7 +17,7 @@ from ...engine.algorithm import Address, Algorithm, MemoryEstimate, Metrics, Mod
 from ...engine.device import kernels
 from ...topics import WordGroup
 from ..base.vectors import WordVectors
-from .deltas import add_checked, merged, rows_of_sums
+from .deltas import add_checked, merge_deltas, rows_of_sums
 
 #: Words that `describe` shows.
 DESCRIBED = 5
@@ -138,7 +138,7 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
             delta["sums"] = self._sum_rows(model, focus)
         if deltas is not None:
             sum_at = kernels("random_indexing.accumulate", self.device).sum_at
-            delta = merged([deltas[0], delta], sum_at, may_overwrite=True)
+            delta = merge_deltas([deltas[0], delta], sum_at, may_overwrite=True)
         sums: Arrays = {}
         if self.block == 0:
             sums["documents"] = np.int64(chunk.n_documents)
@@ -202,15 +202,15 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
 
     def merge(self, left: Arrays, right: Arrays) -> Arrays:
         """Add the rows of words, integers exactly. Raises DataError if a sum exceeds 32 bits."""
-        return merged([left, right], ri.sum_at)
+        return merge_deltas([left, right], ri.sum_at)
 
     def merge_many(self, deltas: Sequence[Arrays]) -> Arrays:
         """Add deltas of the first epoch at once, each row of the sum in one pass."""
-        return merged(deltas, ri.sum_at)
+        return merge_deltas(deltas, ri.sum_at)
 
     def merge_many_into(self, deltas: Sequence[Arrays]) -> Arrays:
         """Do the same, and add to the largest of the deltas if it has all rows."""
-        return merged(deltas, ri.sum_at, may_overwrite=True)
+        return merge_deltas(deltas, ri.sum_at, may_overwrite=True)
 
     def is_exact(self, step: int) -> bool:
         """Return whether the sums are integers: those of sparse seeds are, in the first epoch."""

@@ -29,7 +29,7 @@ Part = tuple[np.ndarray, np.ndarray]
 SumAt = Callable[[int, Sequence[Part]], np.ndarray]
 
 
-def merged(deltas: Sequence[Arrays], sum_at: SumAt, may_overwrite: bool = False) -> Arrays:
+def merge_deltas(deltas: Sequence[Arrays], sum_at: SumAt, may_overwrite: bool = False) -> Arrays:
     """Add deltas of the same block. Raises DataError if a sum exceeds 32 bits.
 
     ``sum_at`` adds the sums of all rows. With ``may_overwrite``, the result may use the memory of the deltas.

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 from corpusmill.io.readers.batches import MAX_DOCUMENT_TOKENS, ReadOptions, check_lengths
-from corpusmill.io.readers.open import from_memory
+from corpusmill.io.readers.open import open_in_memory
 from corpusmill.io.stores.store import DataError
 from helpers.sources import COUNTS, collect, read, write_docword, write_jsonl, write_lines
 
@@ -301,7 +301,7 @@ def test_a_matrix_with_entries_that_are_not_counts_is_refused(entry):
     matrix = COUNTS.astype(float)
     matrix[3, 1] = entry
     with pytest.raises(DataError, match=r"row 3, column 1 is (nan|-1\.0|0\.5)[:,]"):
-        collect(from_memory(matrix, ReadOptions()))
+        collect(open_in_memory(matrix, ReadOptions()))
 
 
 def test_only_documents_beyond_the_limit_of_words_are_refused():
@@ -313,25 +313,25 @@ def test_only_documents_beyond_the_limit_of_words_are_refused():
 
 def test_mixed_documents():
     with pytest.raises(DataError, match=r"document 1 is .*: all documents must be strings, or all lists of strings"):
-        collect(from_memory(["a", ["b"]], ReadOptions()))
+        collect(open_in_memory(["a", ["b"]], ReadOptions()))
     with pytest.raises(DataError, match="document 2 is"):
-        collect(from_memory([["a"], ["b"], [5]], ReadOptions()))
+        collect(open_in_memory([["a"], ["b"], [5]], ReadOptions()))
     with pytest.raises(DataError, match=r"document 0 is .\[\(0, 1\)"):
-        collect(from_memory([[(0, 1), (3, 2)]], ReadOptions()))
+        collect(open_in_memory([[(0, 1), (3, 2)]], ReadOptions()))
 
 
 def test_missing_documents_and_lone_surrogates_need_an_option():
     with pytest.raises(DataError, match="document 1: no text"):
-        collect(from_memory(["aa", None], ReadOptions()))
+        collect(open_in_memory(["aa", None], ReadOptions()))
     with pytest.raises(DataError, match="document 0: no tokens"):
-        collect(from_memory([None, ["aa"]], ReadOptions()))
+        collect(open_in_memory([None, ["aa"]], ReadOptions()))
     for missing in (float("nan"), pd.NA, pd.NaT):
         with pytest.raises(DataError, match=r"document 0: no text \(a missing value\); drop such rows"):
-            collect(from_memory([missing, "aa"], ReadOptions()))
-    assert collect(from_memory([None, "aa"], ReadOptions(null_text="empty")))[1] == [[], ["aa"]]
+            collect(open_in_memory([missing, "aa"], ReadOptions()))
+    assert collect(open_in_memory([None, "aa"], ReadOptions(null_text="empty")))[1] == [[], ["aa"]]
     with pytest.raises(DataError, match=r"documents 0 to 1: '.ud800' in one of them"):
-        collect(from_memory(["aa", "b\ud800 cc"], ReadOptions()))
-    assert collect(from_memory(["aa", "b\ud800 cc"], ReadOptions(encoding_errors="replace")))[1] == [["aa"], ["cc"]]
+        collect(open_in_memory(["aa", "b\ud800 cc"], ReadOptions()))
+    assert collect(open_in_memory(["aa", "b\ud800 cc"], ReadOptions(encoding_errors="replace")))[1] == [["aa"], ["cc"]]
 
 
 def test_mixed_formats(tmp_path):

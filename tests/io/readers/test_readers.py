@@ -12,7 +12,7 @@ import scipy.io
 import scipy.sparse
 import zstandard
 from corpusmill.io.readers.batches import BATCH_TOKENS, ReadOptions
-from corpusmill.io.readers.open import from_memory, open_source
+from corpusmill.io.readers.open import open_in_memory, open_source
 from corpusmill.io.readers.reader import line_partitions
 from corpusmill.io.readers.source import Partition, find_files, line_blocks
 from helpers.sources import COUNTS, collect, read, write_docword, write_jsonl, write_lines
@@ -263,7 +263,7 @@ def test_documents_with_some_lines_of_numbers_are_text(tmp_path):
 
 @pytest.mark.parametrize("make", [scipy.sparse.csr_matrix, scipy.sparse.coo_array, scipy.sparse.csc_matrix, np.asarray])
 def test_matrices(make):
-    keys, documents = collect(from_memory(make(COUNTS), ReadOptions()))
+    keys, documents = collect(open_in_memory(make(COUNTS), ReadOptions()))
     assert keys == list("01234")
     np.testing.assert_array_equal(counts_of(documents, ["0", "1", "2", "3"]), COUNTS)
 
@@ -272,7 +272,7 @@ def test_matrices(make):
     "documents", [DOCUMENTS, iter(DOCUMENTS), TOKENS, (t for t in TOKENS), [tuple(t) for t in TOKENS]]
 )
 def test_iterables(documents):
-    assert collect(from_memory(documents, ReadOptions())) == (list("01234"), TOKENS)
+    assert collect(open_in_memory(documents, ReadOptions())) == (list("01234"), TOKENS)
 
 
 @pytest.mark.parametrize("name", ["x.txt", "x.jsonl", "x.csv", "folder/x"])
@@ -292,4 +292,4 @@ def test_a_name_that_looks_like_a_pattern(tmp_path):
 
 
 def test_an_array_of_strings():
-    assert collect(from_memory(np.array(DOCUMENTS), ReadOptions()))[1] == TOKENS
+    assert collect(open_in_memory(np.array(DOCUMENTS), ReadOptions()))[1] == TOKENS

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from corpusmill import LDA, NMF
 from corpusmill.io.readers.batches import ReadOptions
-from corpusmill.io.readers.open import from_memory
+from corpusmill.io.readers.open import open_in_memory
 from corpusmill.io.stores.store import DataError
 from helpers.sources import collect, read
 
@@ -42,10 +42,10 @@ def _frame():
 
 @pytest.mark.parametrize("make", [make for _, make in tables()], ids=[name for name, _ in tables()])
 def test_a_column_of_a_table_is_named_by_the_options(make):
-    assert collect(from_memory(make(), ReadOptions(text="body", key="id"))) == (IDS, WORDS)
-    assert collect(from_memory(make(), ReadOptions(text="body"))) == (list("012"), WORDS)
+    assert collect(open_in_memory(make(), ReadOptions(text="body", key="id"))) == (IDS, WORDS)
+    assert collect(open_in_memory(make(), ReadOptions(text="body"))) == (list("012"), WORDS)
     with pytest.raises(DataError, match="the table has no column 'text'; its columns are id, body, n; name one"):
-        collect(from_memory(make(), ReadOptions()))
+        collect(open_in_memory(make(), ReadOptions()))
 
 
 COLUMNS = {
@@ -60,7 +60,7 @@ COLUMNS = {
 
 @pytest.mark.parametrize("make", COLUMNS.values(), ids=COLUMNS)
 def test_a_column_is_documents(make):
-    assert collect(from_memory(make(), ReadOptions())) == (list("012"), WORDS)
+    assert collect(open_in_memory(make(), ReadOptions())) == (list("012"), WORDS)
     expected = LDA(2, max_iter=2, device="cpu").fit(TEXTS)
     np.testing.assert_array_equal(LDA(2, max_iter=2, device="cpu").fit(make()).components_, expected.components_)
 
@@ -73,7 +73,7 @@ def test_tables_of_numbers_are_matrices():
         model = NMF(2, max_iter=2, device="cpu").fit(form)
         assert model.feature_names_in_.tolist() == ["text", "fish"]
         assert model.components_.shape == expected.components_.shape
-    assert collect(from_memory(counts, ReadOptions()))[1] == [["0"], ["1", "1", "1"], ["0", "0", "1"]]
+    assert collect(open_in_memory(counts, ReadOptions()))[1] == [["0"], ["1", "1", "1"], ["0", "0", "1"]]
 
 
 def test_a_table_for_fit_is_refused_with_the_way_out():
@@ -84,7 +84,7 @@ def test_a_table_for_fit_is_refused_with_the_way_out():
 
 def test_a_dictionary_is_refused():
     with pytest.raises(DataError, match="a dictionary is neither documents nor a table"):
-        from_memory(TABLE, ReadOptions())
+        open_in_memory(TABLE, ReadOptions())
 
 
 @pytest.mark.parametrize("delimiter", [";", "|", "\t"])
@@ -106,7 +106,7 @@ def test_nested_columns_are_named_by_their_path(tmp_path):
     options = {"text": "article.body.en", "key": "article.id"}
     assert read(str(tmp_path / "x.parquet"), **options) == (IDS, WORDS)
     assert read(str(tmp_path / "x.jsonl"), **options) == (IDS, WORDS)
-    assert collect(from_memory(pa.Table.from_pylist(ROWS), ReadOptions(**options))) == (IDS, WORDS)
+    assert collect(open_in_memory(pa.Table.from_pylist(ROWS), ReadOptions(**options))) == (IDS, WORDS)
     for name in ("x.parquet", "x.jsonl"):
         with pytest.raises(DataError, match=r"article\.body\.de|no text"):
             read(str(tmp_path / name), text="article.body.de")

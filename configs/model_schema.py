@@ -33,7 +33,7 @@ class LDAConfig(Section):
     doc_topic_prior: PositiveFloat | list[PositiveFloat] | None = Field(
         None,
         description="Dirichlet prior alpha of the topics of a document: one number, or one number per topic. "
-        "null means 50 / n_components",
+        "null means 0.1, or 5 / n_components if that is smaller",
     )
     topic_word_prior: PositiveFloat | None = Field(
         None, description="Dirichlet prior beta of the words of a topic. null means 0.01"

@@ -58,7 +58,7 @@ def race(session, data, models=(), devices=("cuda", "cpu"), topics=1024, compone
 def race_of_lda(session: Session, device: str, topics: int, epochs: int) -> Iterator[tuple[str, list[Point]]]:
     """Yield the likelihood of held-out documents after each epoch."""
     texts, _ = texts_of(session)
-    model = LDA(n_components=topics, max_iter=epochs, random_state=1, device=device)
+    model = LDA(topics, 50 / topics, max_iter=epochs, random_state=1, device=device)
     held_out = [" ".join(sentence) for sentence in texts.held_out]
     model.fit(texts.corpus, held_out=held_out, evaluate_every=1)
     yield f"lda, K = {topics}", points_of(model.history_, "held_out_log_likelihood")

@@ -33,7 +33,7 @@ def epoch(run, n_topics, chunk_tokens, chunks, passes, sampler):
     for kind, workers in (("synchronous", 1), ("local", 1), ("local", 2)):
         options = {"n_workers": workers} if kind == "local" else {}
         with open_cluster(kind, **options) as client:
-            model = LDA(n_topics, max_iter=passes, sampler=sampler)
+            model = LDA(n_topics, 50 / n_topics, max_iter=passes, sampler=sampler)
             fitted = model.fit(corpus, client=client, evaluate_every=10**9)
         seconds[f"{kind} {workers}"] = median(row["seconds"] for row in fitted.history_[-7:])
     seconds["kernels"] = seconds_of_kernels(SYSTEMS[sampler], matrix, corpus, n_topics, passes)
@@ -67,7 +67,7 @@ def larger_than_memory(run, words, n_topics, tokens, blocks, passes, sampler):
     dense = 4 * words * n_topics
     limit = max(dense // 4, 700 << 20)
     corpus = corpus_from(zipf_counts(words, tokens), chunk_tokens=max(10_000, tokens // 8))
-    model = LDA(n_topics, max_iter=passes, sampler=sampler, n_blocks=blocks, device="cpu")
+    model = LDA(n_topics, 50 / n_topics, max_iter=passes, sampler=sampler, n_blocks=blocks, device="cpu")
     events = []
     with open_cluster("local", n_workers=1, threads_per_worker=1, memory_limit=limit) as client:
         streamed = model.fit(corpus, client=client, evaluate_every=0, callbacks=[events.append]).model_

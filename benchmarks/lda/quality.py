@@ -18,9 +18,10 @@ from benchmarks.lda.systems import PEERS, THREADS, VARIATIONAL
 @click.option("--peer-seconds", default=0.0, help="CPU-seconds of tomotopy, gensim and scikit-learn, if others.")
 @click.option("--held-out", default=100, help="Maximum number of held-out documents.")
 @click.option("--threads", default=THREADS)
+@click.option("--alpha", default=0.0, help="Prior of each topic, for all systems and the score. 0: 50 / K.")
 @click.option("--picture", type=click.Path(), help="Draw the curves to this file (PNG or SVG).")
 @click.pass_obj
-def race(run, names, topics, tokens, seconds, peer_seconds, held_out, threads, picture):
+def race(run, names, topics, tokens, seconds, peer_seconds, held_out, threads, alpha=0.0, picture=None):
     """Held-out log-likelihood per token over training time, and when each system reaches tomotopy's last one."""
     if run.session.quick:
         seconds, peer_seconds = 0.5, 0.5
@@ -32,7 +33,7 @@ def race(run, names, topics, tokens, seconds, peer_seconds, held_out, threads, p
             curves[title] = {}
             for system, make in run.systems.items():
                 limit = (peer_seconds or seconds) if system in PEERS else seconds
-                curve = curve_of(make(train, n_topics, threads), first, second, limit)
+                curve = curve_of(make(train, n_topics, threads, alpha=alpha), first, second, limit, alpha)
                 curves[title][system] = curve
                 print_row(name, str(n_topics), system, f"{curve[-1][1]:.1f} CPU-s", f"{curve[-1][2]:.4f}")
             if "tomotopy" in run.systems:
@@ -44,7 +45,7 @@ def race(run, names, topics, tokens, seconds, peer_seconds, held_out, threads, p
         draw(curves, picture)
 
 
-def curve_of(system, first, second, seconds: float) -> list[tuple[float, float, float]]:
+def curve_of(system, first, second, seconds: float, alpha: float = 0.0) -> list[tuple[float, float, float]]:
     """Return (seconds, CPU-seconds, held-out log-likelihood) after 1, 2, 3, 5, 8, ... passes."""
     clock = Clock()
     words = np.flatnonzero(np.diff((first + second).tocsc().indptr))
@@ -58,7 +59,7 @@ def curve_of(system, first, second, seconds: float) -> list[tuple[float, float, 
         clock.time(system.run)
         passes += 1
         if passes == next_score or clock.cpu >= seconds:
-            value = score(system.phi(words), first, second)
+            value = score(system.phi(words), first, second, alpha)
             curve.append((clock.wall, clock.cpu, value))
             observed.append((passes, value))
             next_score = int(next_score * 1.4) + 1
@@ -84,13 +85,13 @@ def times_to_tomotopy(curves: dict[str, list[tuple[float, float, float]]]) -> di
     return times
 
 
-def score(phi: np.ndarray, first, second, sweeps: int = 50) -> float:
+def score(phi: np.ndarray, first, second, alpha: float = 0.0, sweeps: int = 50) -> float:
     """Return the held-out log-likelihood per token by document completion, with the same estimator for every system.
 
     The topic weights of a document come from its first half, by ``sweeps`` steps of expectation-maximisation under
-    the prior 50 / K. The second half is scored.
+    the prior ``alpha``, 50 / K if 0. The second half is scored.
     """
-    alpha = 50 / len(phi)
+    alpha = alpha or 50 / len(phi)
     total = 0.0
     phi = np.ascontiguousarray(phi.T, np.float32)
     for document in range(first.shape[0]):

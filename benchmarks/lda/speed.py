@@ -88,7 +88,7 @@ def transform(run, names, topics, tokens, passes):
     for name in names:
         corpus = corpus_from(read(run.session, name, tokens))
         for n_topics in topics:
-            model = LDA(n_topics, max_iter=2 if run.session.quick else passes)
+            model = LDA(n_topics, 50 / n_topics, max_iter=2 if run.session.quick else passes)
             training = corpus.n_tokens / median(seconds_of_epochs(model, corpus)[-5:])
             folding = corpus.n_tokens / median(seconds_of_transform(model, corpus))
             run.session.figures[f"transform {name} {n_topics}"] = {"training": training, "transform": folding}

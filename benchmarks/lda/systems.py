@@ -1,4 +1,7 @@
-"""Topic models side by side. Each trains one pass at a time, and returns its topics as rows of probabilities."""
+"""Topic models side by side. Each trains one pass at a time, and returns its topics as rows of probabilities.
+
+``alpha`` is the prior of each topic of a document, 50 / K if 0.
+"""
 
 import concurrent.futures
 import warnings
@@ -21,7 +24,7 @@ BETA = 0.01
 class Corpusmill:
     """The kernels without the engine: some chunks per thread, counts merged after each pass.
 
-    ``chunks`` is their number, one per thread if 0. ``alpha`` is the prior of each topic, 50 / K if 0.
+    ``chunks`` is their number, one per thread if 0.
     """
 
     name = "corpusmill"
@@ -138,12 +141,12 @@ class Tomotopy:
 
     name = "tomotopy"
 
-    def __init__(self, matrix, n_topics: int, threads: int):
+    def __init__(self, matrix, n_topics: int, threads: int, alpha: float = 0.0):
         import tomotopy
 
         self.threads = threads
         self.n_words = matrix.shape[1]
-        self.model = tomotopy.LDAModel(k=n_topics, alpha=50 / n_topics, eta=BETA, seed=1)
+        self.model = tomotopy.LDAModel(k=n_topics, alpha=alpha or 50 / n_topics, eta=BETA, seed=1)
         self.model.optim_interval = 0
         doc_ptr, words = tokens_of(matrix)
         names = np.array([str(v) for v in range(self.n_words)], dtype=object)[words]
@@ -172,7 +175,7 @@ class Gensim:
 
     name = "gensim"
 
-    def __init__(self, matrix, n_topics: int, threads: int):
+    def __init__(self, matrix, n_topics: int, threads: int, alpha: float = 0.0):
         from gensim.matutils import Sparse2Corpus
         from gensim.models import LdaMulticore
 
@@ -180,7 +183,7 @@ class Gensim:
         self.model = LdaMulticore(
             id2word={v: str(v) for v in range(matrix.shape[1])},
             num_topics=n_topics,
-            alpha=np.full(n_topics, 50 / n_topics, np.float32),
+            alpha=np.full(n_topics, alpha or 50 / n_topics, np.float32),
             eta=BETA,
             workers=threads,
             chunksize=max(1, min(2000, matrix.shape[0] // 4)),
@@ -202,13 +205,13 @@ class ScikitLearn:
 
     name = "scikit-learn"
 
-    def __init__(self, matrix, n_topics: int, threads: int):
+    def __init__(self, matrix, n_topics: int, threads: int, alpha: float = 0.0):
         from sklearn.decomposition import LatentDirichletAllocation
 
         self.matrix = matrix
         self.model = LatentDirichletAllocation(
             n_topics,
-            doc_topic_prior=min(1.0, 50 / n_topics),
+            doc_topic_prior=min(1.0, alpha or 50 / n_topics),
             topic_word_prior=BETA,
             total_samples=matrix.shape[0],
             batch_size=matrix.shape[0],

@@ -98,7 +98,7 @@ def measure(client, corpus, topics, run):
     watcher = threading.Thread(target=watch)
     watcher.start()
     try:
-        LDA(topics, max_iter=1).fit(corpus, client=client, run=run, callbacks=[keep_plan])
+        LDA(topics, 50 / topics, max_iter=1).fit(corpus, client=client, run=run, callbacks=[keep_plan])
     finally:
         done.set()
         watcher.join()

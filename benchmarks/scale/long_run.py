@@ -63,7 +63,7 @@ def main(folder, tokens, topics, epochs, blocks, workers, limit, minutes, data, 
         print_facts("corpus", figures["corpus"])
         epoch_table = EpochTable(started + 60 * minutes)
         with memory:
-            model = LDA(topics, max_iter=epochs, sampler="warp", n_blocks=blocks, random_state=1)
+            model = LDA(topics, 50 / topics, max_iter=epochs, sampler="warp", n_blocks=blocks, random_state=1)
             # Ctrl-C ends the training, and the epochs until then are reported.
             with contextlib.suppress(KeyboardInterrupt):
                 model.fit(corpus, client=client, run=str(folder / "run"), callbacks=[epoch_table], dashboard=False)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ....models.base.saved import Fitted
 
 #: Digests of models of integers. They are the same on every processor and with every version of the libraries.
-LDA_DIGEST = "416f8b4bd71308e8"
+LDA_DIGEST = "13006ea1eb69da83"
 RANDOM_INDEXING_DIGEST = "950f682db06047c3"
 #: Results in floating point, which may differ in their last digits between processors.
 NMF_ERROR = 46.6810

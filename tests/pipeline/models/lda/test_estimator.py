@@ -57,6 +57,12 @@ def test_training_raises_the_likelihood(model):
     assert scored[-1]["log_likelihood"] > scored[0]["log_likelihood"] + 0.5
 
 
+@pytest.mark.parametrize("n_topics, alpha", [(2, 0.1), (50, 0.1), (100, 0.05), (1000, 0.005)])
+def test_the_default_prior_of_topics_falls_with_their_number_from_fifty_on(corpus, n_topics, alpha):
+    assert LDA(n_topics).algorithm(corpus).alpha == (alpha,)
+    assert LDA(n_topics, doc_topic_prior=50 / n_topics).algorithm(corpus).alpha == (50 / n_topics,)
+
+
 def test_killed_workers_do_not_change_the_result(corpus, tmp_path):
     estimator = small()
     table = ((2, 1, 1, "kill"), (4, 0, 1, "kill"))

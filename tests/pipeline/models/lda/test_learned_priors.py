@@ -13,7 +13,7 @@ def corpus(tmp_path_factory):
 
 
 def test_learned_priors_are_the_same_on_any_number_of_workers_and_fit_better(corpus, cluster_of):
-    parameters = {"n_components": 5, "max_iter": 30, "random_state": 3, "learn_every": 5}
+    parameters = {"n_components": 5, "doc_topic_prior": 10.0, "max_iter": 30, "random_state": 3, "learn_every": 5}
     fixed = LDA(**parameters).fit(corpus)
     learned = LDA(**parameters, learn_priors="asymmetric").fit(corpus)
     assert learned.score(corpus.held_out) > fixed.score(corpus.held_out) + 0.01

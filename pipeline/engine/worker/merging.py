@@ -79,7 +79,7 @@ class PartialSums:
         """Return whether the waiting sums are worth a merge."""
         if not self._waits:
             return len(self._waiting) > 1
-        sizes = [sum(nbytes(delta) for delta in deltas) for deltas in self._waiting]
+        sizes = [_nbytes(deltas) for deltas in self._waiting]
         return len(sizes) > 1 and sum(sizes) >= max(2 * max(sizes), self._wait_bytes)
 
     def items(self) -> list[tuple[Node, list[Arrays]]]:
@@ -95,6 +95,12 @@ class PartialSums:
         ((node, deltas),) = self.items()
         assert node == self._root, f"shards {node} of {self._root}"
         return deltas
+
+
+def _nbytes(deltas: list[Arrays]) -> int:
+    """Return the bytes of a sum, which has one delta per block. Arrays that several deltas share count once."""
+    arrays = {str(id(array)): array for delta in deltas for array in delta.values()}
+    return nbytes(arrays)
 
 
 def _merge_blocks(sums: list[list[Arrays]], merge_many: MergeMany) -> list[Arrays]:

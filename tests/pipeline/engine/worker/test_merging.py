@@ -118,6 +118,20 @@ def test_small_exact_sums_wait_until_they_have_enough_bytes():
     np.testing.assert_array_equal(delta["sum"], [6])
 
 
+def test_an_array_that_the_deltas_of_several_blocks_share_counts_once():
+    merges = []
+
+    def add_many(deltas):
+        merges.append(len(deltas))
+        return add_all(deltas)
+
+    sums = PartialSums(16, add, add_many, waits=True, wait_bytes=40)
+    for shard in range(5):
+        shared = np.ones(1, np.int64)
+        sums.add((shard, shard + 1), [{"sum": shared}, {"sum": shared}])
+        assert merges == ([] if shard < 4 else [5, 5])
+
+
 @pytest.mark.parametrize("merge_many", [None, add_all])
 def test_threads_lose_no_delta(merge_many):
     sums = PartialSums(256, add, merge_many)

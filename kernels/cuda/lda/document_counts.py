@@ -151,6 +151,7 @@ def _count(documents: Documents, warps: int, doc_ptr: np.ndarray, shuffled: Devi
 
 @kernel
 def _shuffle(word_to_doc_order: DeviceArray, z: DeviceArray, shuffled: DeviceArray) -> None:
+    """Write ``z`` (T,), in word order, to ``shuffled`` (T,), in document order. Reads are coalesced, writes are not."""
     for i in range(cuda.grid(1), len(z), cuda.gridsize(1)):
         shuffled[word_to_doc_order[i]] = z[i]
 
@@ -158,7 +159,8 @@ def _shuffle(word_to_doc_order: DeviceArray, z: DeviceArray, shuffled: DeviceArr
 def _make_count_documents(in_shared_memory: bool) -> Compiled:
     """Return the kernel that counts one document after another in each warp.
 
-    ``doc_ptr`` (D + 1,) int64, ``z`` (T,) uint16 in document order, ``most_slots`` of a table.
+    Its arguments: ``doc_ptr`` (D + 1,) int64; ``z`` (T,) uint16 in document order; ``most_slots``, those of the largest
+    table of the launch, which is the distance of two warps' tables; ``rows``, which the kernel fills.
 
     Tables lie in device memory, ``tables``, only if a document is so long that its table does not fit the shared memory
     of a block.

@@ -256,7 +256,11 @@ def _draw_first(
     key: np.uint64,
     out: DeviceArray,
 ) -> None:
-    """Draw first topics from p(k) ∝ α_k φ_k; each warp draws one token at a time."""
+    """Draw first topics from p(k) ∝ α_k φ_k; each warp draws one token at a time.
+
+    ``row`` is the word's row in the block of the model, and ``n`` how many non-zeros it has. ``positions`` are the
+    first and the last + 1 position of the job in `WordOrder`, and the segment of the first one.
+    """
     start, end, segment = positions
     lane = cuda.threadIdx.x % WARP
     smooth = model.smooth[len(model.smooth) - 1]
@@ -277,7 +281,10 @@ def _draw_first(
 
 
 def _make_draw_next(dense: bool) -> Compiled:
-    """Return the function that draws next topics, from sparse rows of A or from dense ones."""
+    """Return the function that draws next topics, from sparse rows of A or from dense ones.
+
+    A warp draws `TOKENS` tokens at a time. The arguments are those of `_draw_first`.
+    """
 
     @device
     def draw_next(
@@ -320,7 +327,12 @@ def _make_draw_next(dense: bool) -> Compiled:
 def _draw_sparse(
     rows: DocumentRows, d: int, word: Word, model: DeviceModel, row: int, n: int, old: int, u: float, lane: int
 ) -> int | np.int64:
-    """Draw from the line that holds the old topic, the prior part of the other topics, and the document part."""
+    """Draw from p(k) ∝ (A_dk + α_k) φ_k as a sum of three parts, which lie one after another on a line.
+
+    The parts are: the α_k φ_k of the old topic (``own``); the sum of α_k φ_k over all other topics (``others``); and
+    the sum of A_dk φ_k over the topics of the document. The old topic has its own part, because the token itself is
+    left out of its φ. ``x`` is the distance of the random number from the end of the first part.
+    """
     prior = model.prior
     head = rows.row_ptr[d]
     size = np.int64(rows.lengths[d])

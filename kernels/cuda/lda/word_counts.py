@@ -169,6 +169,7 @@ def _longest_first(order: WordOrder, heads: np.ndarray) -> tuple[np.ndarray, int
 
 
 def _add(tokens: WordTokens, table: DeviceArray) -> None:
+    """Add a chunk's counts to a table (words, K) int32: frequent words by blocks, and rare ones by warps."""
     n_rare = len(tokens.longest_first) - tokens.n_frequent
     # A launch of zero blocks is an error.
     if tokens.n_frequent:

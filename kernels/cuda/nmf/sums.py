@@ -63,6 +63,7 @@ def add_sums(left: np.ndarray, right: np.ndarray, cause: str) -> np.ndarray:
 
 @kernel
 def _add(left: DeviceArray, right: DeviceArray, total: DeviceArray) -> None:
+    """Set ``total`` to the sum of two arrays, all (n,). Each number is one addition, so the bits are the CPU's."""
     for i in range(cuda.grid(1), len(total), cuda.gridsize(1)):
         total[i] = left[i] + right[i]
 

@@ -103,6 +103,7 @@ def _tile_product(factor: Factor, first: int, last: int) -> DeviceArray:
 
 @kernel
 def _multiply(X: DeviceArray, P: DeviceArray, Q: DeviceArray, keep: DeviceArray, first: int, G: DeviceArray) -> None:
+    """Set G (T, V) to what `_tile_product` returns, without CuPy. A thread has one row of the factor, a column of G."""
     i = cuda.grid(1)
     if i < X.shape[1]:
         for t in range(len(G)):
@@ -155,6 +156,10 @@ def _wait_for_grid(squares: DeviceArray, t: int, arrived: DeviceArray) -> float:
 
     The first thread has added the block's part, so it is also the one that counts the block as arrived. Both numbers
     are read by atomic operations, because a plain read could find an older value in a cache.
+
+    ``arrived`` counts on from component to component and is never set back. A block that sets it back could do so
+    before another one has seen that all had arrived. All components have this barrier, so component t is complete when
+    t + 1 times as many arrivals as blocks are counted.
     """
     total = cuda.shared.array(1, float64)
     if cuda.threadIdx.x == 0:

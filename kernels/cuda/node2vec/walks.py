@@ -100,6 +100,11 @@ def walk(walker: Walker, starts: np.ndarray, length: int, key: np.uint64) -> tup
 
 @kernel
 def _walk(walker: Walker, starts: DeviceArray, key: np.uint64, nodes: DeviceArray, lengths: DeviceArray) -> None:
+    """Walk from ``starts[d]`` in thread d: write to row d of ``nodes`` (D, length), and the length to ``lengths`` (D,).
+
+    The edges have alias tables if the walker was prepared with them. Without tables, a step draws by rejection or from
+    all weights.
+    """
     d = cuda.grid(1)
     if d >= len(starts):
         return

@@ -134,6 +134,7 @@ def write_rows(B: int, n: int, D: int, W_in: Any, W_out: Any, batch: BatchMemory
 
 @device
 def _write(rows: Any, places: Any, n: int, D: int, W: Any, numbers: Any, base: int) -> None:
+    """Copy n rows from shared memory to W, one per warp, each only once."""
     for r in range(cuda.threadIdx.x // WARP, n, cuda.blockDim.x // WARP):
         place = base + r * D
         # Only the first of equal rows has been trained.
@@ -147,6 +148,7 @@ def _write(rows: Any, places: Any, n: int, D: int, W: Any, numbers: Any, base: i
 
 @device
 def _sigmoid(product: Any) -> Any:
+    """Return the logistic function of a float32 product."""
     x = min(max(product, float32(-LARGEST_PRODUCT)), float32(LARGEST_PRODUCT))
     return float32(1) / (float32(1) + math.exp(-x))
 
@@ -248,6 +250,7 @@ def _four_products(b: int, c: int, sharer: int, D: int, batch: BatchMemory) -> A
 
 @device
 def _product(a: Any, b: Any) -> Any:
+    """Return the dot product of two vectors of four numbers."""
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2] + a[3] * b[3]
 
 

@@ -4,9 +4,9 @@ A worker sends the device arrays of residents (`residents.py`) instead of the ho
 UCX, each of them stays in device memory. The receiver makes them residents of its own, so that its kernels find them
 as if they had been uploaded. Neither worker copies them to the memory of the host.
 
-Dask and Numba do the work (``distributed.protocol.numba``). No test has run it on devices yet: UCX needs two of them.
-The tests replace UCX by a protocol that treats the simulator's arrays alike:
-tests/pipeline/engine/cluster/test_device_to_device.py.
+Dask serializes Numba's arrays itself (``distributed.protocol.numba``), so nothing is registered here. No test has run
+on devices yet, because UCX needs two of them. The tests replace UCX by a protocol that serializes the simulator's
+arrays in the same way: tests/kernels/cuda/test_peers.py.
 """
 
 from collections.abc import Mapping

@@ -66,8 +66,9 @@ class ColumnExchange(WorkerPlugin):
             arrays = release_files(await request)
             if to_device:
                 return to_serialize(sendable(arrays))
-            # In another thread, because this one answers all requests.
-            await asyncio.to_thread(RESIDENTS.bring_back, arrays.values())
+            if any(RESIDENTS.get(array) is not None for array in arrays.values()):
+                # In another thread, because this one answers all requests.
+                await asyncio.to_thread(RESIDENTS.bring_back, arrays.values())
             return to_serialize(arrays)
         except Exception:
             # This worker's training has failed. The client learns this from its task, and ends the attempt.

@@ -1,14 +1,25 @@
-"""All compiler options of the CPU kernels, in one place.
+"""All compiler options of the CPU kernels, and the folder of compiled kernels on disk, in one place.
 
 ``nogil``: a kernel that held the interpreter lock would stop the heartbeat of its Dask worker. ``cache``: compiled code
 is kept on disk, so a worker starts in milliseconds. ``error_model="numpy"``: a division by zero gives infinity instead
 of an exception, which leaves loops without branches. There is no ``parallel``, because the parallelism is one chunk
 per Dask thread.
+
+Numba compiles a cached function again if its own file has changed, but not if another file has from which it calls a
+function. So each version of the sources has a cache folder of its own, whose name contains a digest of all files that a
+kernel may use.
 """
 
+import contextlib
 import gc
-from functools import partial
-from typing import NamedTuple, TypeVar
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+from pathlib import Path
+from threading import Lock
+from typing import Any, NamedTuple, TypeVar
 
 import numba
 import numpy as np
@@ -16,8 +27,102 @@ from numba.core import event
 
 Arrays = TypeVar("Arrays", bound=NamedTuple)
 
+KERNELS = Path(__file__).parent
+#: The folder of kernels that use files of all others. Other folders use the files beside this one, those in ``simd``,
+#: and their own; import-linter checks this.
+USES_ALL = "cuda"
+#: Versions whose compiled kernels are kept, because several processes or checkouts may use one cache.
+KEPT_VERSIONS = 4
+
+#: Numba has one setting of the folder for all functions of the process.
+_LOCK = Lock()
+
+
+def compiled(compiler: Callable[..., Any], function: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """Decorate a function with one of numba's decorators, so that its cache notices changes of other files."""
+    if function is None:
+        return partial(compiled, compiler, **options)
+    if not options.get("cache"):
+        return compiler(**options)(function)
+    with _cached_in(cache_folder(_group_of(function.__code__.co_filename))):
+        return compiler(**options)(function)
+
+
+@cache
+def cache_folder(group: str) -> Path:
+    """Return the folder of the compiled kernels of a folder of sources, "" for the top one; delete old versions."""
+    content = hashlib.sha256()
+    for file in sources(group):
+        content.update(_digest(file))
+    prefix = f"corpusmill-{group or 'common'}"
+    folder = _root_of_caches() / f"{prefix}-{content.hexdigest()[:16]}"
+    with contextlib.suppress(OSError):
+        # Numba itself reports if it finds no folder to write to.
+        folder.mkdir(parents=True, exist_ok=True)
+        # The time of the last use, by which old versions are found.
+        os.utime(folder)
+        versions = sorted(folder.parent.glob(f"{prefix}-*"), key=lambda version: version.stat().st_mtime)
+        for version in versions[:-KEPT_VERSIONS]:
+            shutil.rmtree(version, ignore_errors=True)
+    return folder
+
+
+def cache_folders() -> list[Path]:
+    """Return the folders of the compiled kernels of this version, one for each folder of sources."""
+    folders = [folder.name for folder in KERNELS.iterdir() if (folder / "__init__.py").exists()]
+    return [cache_folder(folder) for folder in ["", *folders]]
+
+
+def sources(group: str) -> list[Path]:
+    """Return the files of which the kernels of a folder consist, in the same order on every machine."""
+    if group == USES_ALL:
+        return sorted(KERNELS.rglob("*.py"))
+    files = {*KERNELS.glob("*.py"), *(KERNELS / "simd").glob("*.py")}
+    if group:
+        files.update((KERNELS / group).rglob("*.py"))
+    return sorted(files)
+
+
+@cache
+def _digest(file: Path) -> bytes:
+    return hashlib.sha256(file.read_bytes()).digest()
+
+
+@cache
+def _group_of(file: str) -> str:
+    """Return the folder of sources that a file belongs to. Kernels of tests and benchmarks may use all."""
+    if not Path(file).is_relative_to(KERNELS):
+        return USES_ALL
+    parts = Path(file).relative_to(KERNELS).parts
+    return parts[0] if len(parts) > 1 else ""
+
+
+def _root_of_caches() -> Path:
+    """Return the folder that NUMBA_CACHE_DIR names, or else one beside the sources, or that of the user."""
+    if numba.config.CACHE_DIR:
+        return Path(numba.config.CACHE_DIR)
+    beside = KERNELS / "__pycache__"
+    with contextlib.suppress(OSError):
+        beside.mkdir(exist_ok=True)
+    if os.access(beside, os.W_OK):
+        return beside
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "corpusmill"
+
+
+@contextlib.contextmanager
+def _cached_in(folder: Path) -> Iterator[None]:
+    """Let the functions that are decorated in this block have their cache in a folder."""
+    with _LOCK:
+        before = numba.config.CACHE_DIR
+        numba.config.CACHE_DIR = str(folder)
+        try:
+            yield
+        finally:
+            numba.config.CACHE_DIR = before
+
+
 #: Exact IEEE arithmetic in the order of the source. For samplers, whose results must be the same bit for bit.
-kernel = partial(numba.njit, nogil=True, cache=True, error_model="numpy")
+kernel = partial(compiled, numba.njit, nogil=True, cache=True, error_model="numpy")
 
 #: The compiler may reorder and fuse additions, so that sums run in vector registers. The result is the same in every
 #: run on one type of processor, but may differ in the last bit between types.

@@ -8,6 +8,8 @@ from functools import partial
 
 from numba import config, cuda
 
+from ..jit import compiled
+
 # Finalizers may run in any thread. By default, one of them frees all memory that waits to be freed when there are ten
 # pieces; two threads at once then raise an error, and the whole device waits. So finalizers never free here:
 # `memory.allocate` does.
@@ -18,7 +20,7 @@ config.CUDA_DEALLOCS_RATIO = 1e6
 config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
 
 #: Decorator of a kernel: a function that the host launches on a grid of threads.
-kernel = partial(cuda.jit, cache=True)
+kernel = partial(compiled, cuda.jit, cache=True)
 
 #: Decorator of a kernel that is limited to 64 registers per thread. A multiprocessor has 65,536 registers, so 1,024
 #: threads can be active on it. The simulator compiles nothing and does not accept the option.

@@ -15,8 +15,6 @@ Rules for changes:
 - Vectors (`lanes.Lanes`, `tiles.Tile`) exist only in compiled code. They cannot be returned to Python.
 - Additions happen in the order in which they are emitted. In a ``vector_kernel``, numba adds its fast-math flags to
   these instructions too.
-- Numba's cache notices a change of the file that holds the calling kernel, not one of a file here. After a change in
-  this package, delete the ``*.nbi`` files in the ``__pycache__`` folders below ``kernels``.
 - To read the result, call ``inspect_llvm()`` or ``inspect_asm()`` of the compiled kernel.
 
 Tests: tests/kernels/simd compares each function with NumPy, and the tests of the models compare the kernels with the

@@ -4,7 +4,6 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
-from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from dask.system import cpu_count
@@ -17,7 +16,7 @@ from ....models.word2vec.estimator import Word2Vec
 from ...results import Finding
 from .finding import fine
 from .self_test import documents
-from .software import cache_folder
+from .software import cached_kernels
 
 #: One model of each family. Their kernels have little in common, so that processes can compile them at the same time.
 #: The slowest one comes first.
@@ -33,13 +32,13 @@ CHUNK_TOKENS = 500
 
 def compile_kernels() -> Iterator[Finding]:
     """Compile what a first training needs if the cache is empty, with one process per model and core."""
-    if any(Path(cache_folder()).rglob("*.nbi")):
+    if cached_kernels():
         return
     start = time.perf_counter()
     n_processes = min(len(MODELS), cpu_count())
     with ProcessPoolExecutor(n_processes, mp_context=get_context("spawn")) as pool:
         list(pool.map(train_small, MODELS))
-    n_kernels = sum(1 for _ in Path(cache_folder()).rglob("*.nbi"))
+    n_kernels = len(cached_kernels())
     seconds = time.perf_counter() - start
     yield fine("compilation", f"{n_kernels} kernels in {seconds:.1f} s; processes: {n_processes}")
 

@@ -6,10 +6,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from numba.core.caching import IndexDataCacheFile
-
 from .....io.stores.store import Store
-from .....kernels import random
+from .....kernels.jit import cache_folders
 from ....engine.cluster.sweep import workers_of
 from ....formatting import format_bytes
 from ...results import Finding
@@ -107,39 +105,17 @@ def write_and_read(url: str) -> str:
     return ""
 
 
-def check_kernel_cache(folder: str | None = None) -> Iterator[Finding]:
-    """Check that compiled kernels are kept on disk, and that the files can be read."""
-    path = Path(folder or cache_folder())
-    indexes = sorted(path.rglob("*.nbi"))
-    stale = [index for index in indexes if not _is_readable(index)]
-    if stale:
-        yield problem(
-            "kernel cache",
-            f"{len(stale)} of {len(indexes)} files in {path} belong to another version: delete them with "
-            f"find {path} -name '*.nb[ic]' -delete",
-        )
+def check_kernel_cache() -> Iterator[Finding]:
+    """Report how many compiled kernels are kept on disk."""
+    root = cache_folders()[0].parent
+    kernels = cached_kernels()
+    if not kernels:
+        yield fine("kernel cache", f"{root} has none; the first run compiles its kernels in about half a minute")
         return
-    n_bytes = sum(file.stat().st_size for file in path.rglob("*.nb[ic]"))
-    if not indexes:
-        yield fine("kernel cache", f"{path} is empty; the first run compiles its kernels in about half a minute")
-        return
-    yield fine("kernel cache", f"{len(indexes)} kernels, {format_bytes(n_bytes)} in {path}")
+    n_bytes = sum(file.stat().st_size for folder in cache_folders() for file in folder.rglob("*.nb[ic]"))
+    yield fine("kernel cache", f"{len(kernels)} kernels, {format_bytes(n_bytes)} in {root}")
 
 
-def cache_folder() -> str:
-    """Return the folder that has the compiled kernels of all modules."""
-    used = Path(random.stream.stats.cache_path)
-    package = Path(random.__file__).parent
-    # Beside each module, or else in a folder of the user, which has one folder for each folder of modules.
-    if used.is_relative_to(package):
-        return str(package)
-    return str(used.parent)
-
-
-def _is_readable(index: Path) -> bool:
-    """Return whether numba can read an index of its cache. The index of a renamed class cannot be read."""
-    try:
-        IndexDataCacheFile(str(index.parent), index.stem, None).load(None)
-    except Exception:  # what it raises depends on what has changed
-        return False
-    return True
+def cached_kernels() -> list[Path]:
+    """Return the index files of the compiled kernels of this version."""
+    return [index for folder in cache_folders() for index in folder.rglob("*.nbi")]

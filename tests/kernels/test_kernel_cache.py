@@ -1,0 +1,105 @@
+"""The cache of compiled kernels: which changes of the sources it notices."""
+
+import importlib
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from corpusmill.kernels import jit
+from helpers.source_tree import ROOT, files_below, imports_of, module_of, name_of
+
+KERNEL_FILES = [path for path in files_below(ROOT / "kernels", pattern="*.py") if path.name != "interfaces.py"]
+
+
+class Package:
+    """A small copy of the package ``kernels``, in which ``lda.outer`` calls ``lda.inner``."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        for name in ("lda", "nmf", "simd"):
+            (folder / name).mkdir(parents=True)
+            (folder / name / "__init__.py").touch()
+        (folder / "__init__.py").touch()
+        shutil.copy(jit.__file__, folder / "jit.py")
+        self.write("lda/outer", "from .inner import inner", "inner(x) * 10")
+        self.write("nmf/other", "", "x")
+
+    def write(self, path, line, value):
+        """Write a module with one kernel, which has the same name and returns ``value``."""
+        name = path.rpartition("/")[2]
+        code = f"from ..jit import kernel\n{line}\n@kernel\ndef {name}(x):\n    return {value}\n"
+        (self.folder / f"{path}.py").write_text(code)
+
+    def load(self, path="lda.outer"):
+        """Return a kernel as a new process finds it."""
+        for name in [name for name in sys.modules if name.partition(".")[0] == self.folder.name]:
+            del sys.modules[name]
+        importlib.invalidate_caches()
+        return getattr(importlib.import_module(f"{self.folder.name}.{path}"), path.rpartition(".")[2])
+
+    def caches(self, group="lda"):
+        return {path.name for path in (self.folder / "__pycache__").glob(f"corpusmill-{group}-*")}
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.setattr(jit.numba.config, "CACHE_DIR", "")
+    return Package(tmp_path / "kernels_of_a_test")
+
+
+def test_a_change_of_a_called_function_in_another_file_is_noticed(package):
+    package.write("lda/inner", "", "x + 1")
+    assert package.load()(1) == 20
+    package.write("lda/inner", "", "x + 2")
+    assert package.load()(1) == 30
+
+
+def test_compiled_kernels_are_loaded_unless_their_sources_have_changed(package):
+    package.write("lda/inner", "", "x + 1")
+    package.load()(1)
+    package.write("nmf/other", "", "x + 5")
+    found = package.load()
+    assert found(1) == 20
+    assert sum(found.stats.cache_hits.values()) == 1
+    assert len(package.caches()) == 1
+
+
+def test_the_kernels_of_old_versions_are_deleted(package):
+    for number in range(jit.KEPT_VERSIONS + 2):
+        package.write("lda/inner", "", f"x + {number}")
+        package.load()
+        for path in (package.folder / "__pycache__").glob("corpusmill-*"):
+            # As if each version were an hour older than the next.
+            os.utime(path, (path.stat().st_atime - 3600, path.stat().st_mtime - 3600))
+        newest = Path(package.load()._cache.cache_path).parent.name
+        assert newest in package.caches()
+    assert len(package.caches()) == jit.KEPT_VERSIONS
+
+
+def test_functions_of_the_user_keep_their_own_cache(package, monkeypatch, tmp_path):
+    monkeypatch.setattr(jit.numba.config, "CACHE_DIR", str(tmp_path / "mine"))
+    package.write("lda/inner", "", "x + 1")
+    found = package.load()
+    assert Path(found._cache.cache_path).parent.parent == tmp_path / "mine"
+    assert str(tmp_path / "mine") == jit.numba.config.CACHE_DIR
+
+
+@pytest.mark.parametrize("path", KERNEL_FILES, ids=name_of)
+def test_the_digest_of_a_kernel_covers_every_file_that_it_imports(path):
+    relative = path.relative_to(ROOT / "kernels")
+    covered = {module_of(ROOT / "kernels" / file.relative_to(jit.KERNELS)) for file in jit.sources(relative.parts[0])}
+    if len(relative.parts) == 1:
+        covered = {module_of(ROOT / "kernels" / file.relative_to(jit.KERNELS)) for file in jit.sources("")}
+    missing = [path]
+    reached = set()
+    while missing:
+        for module in imports_of(missing.pop()) - reached:
+            file = ROOT / f"{module.replace('.', '/')}.py"
+            if module.startswith("kernels.") and file.exists():
+                reached.add(module)
+                missing.append(file)
+    assert reached <= covered

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from distributed import Client
 
 
+#: What the output calls the parts of a corpus.
+PART_NAMES = {"train": "training", "held_out": "held-out"}
+
+
 def topics(model_url: str, n_words: int = 10) -> list[Topic]:
     """Return the topics of a saved model, largest first; raise ValueError if it has none."""
     return _largest_first(load_topic_model(model_url), n_words)
@@ -125,7 +129,7 @@ def _coherence(model_url: str, corpus: Corpus, measures: Iterable[str], client: 
     if not measures:
         return {}
     model = load_topic_model(model_url)
-    facts: Facts = {}
+    facts: Facts = {"coherence_counted_in": f"{corpus.n_documents:,} {PART_NAMES[corpus.part]} documents"}
     for measure in measures:
         # A topic with fewer than two words in the corpus has no coherence: NaN.
         facts[f"coherence_{measure}"] = float(np.nanmean(model.coherence(corpus, measure, client=client)))

@@ -83,7 +83,8 @@ def similar(
     "measures",
     multiple=True,
     type=click.Choice(("u_mass", "npmi", "c_v")),
-    help="Also measure how often the words of a topic occur together in these documents. May be repeated.",
+    help="Also measure how often the words of a topic occur together in the documents of --part. Published figures "
+    "are usually of the documents that the model was trained on: --part train. May be repeated.",
 )
 @config_option("Configuration of the cluster, such as clusters/local")
 @set_option

@@ -68,6 +68,7 @@ def test_evaluate_measures_coherence_and_diversity_of_every_topic_model(corpus, 
     arguments = ("--coherence", "u_mass", "--set", "cluster.kind=synchronous", "--json")
     assert call("evaluate", saved(kind), corpus.url, *arguments) == 0
     facts = json.loads(capsys.readouterr().out)
+    assert facts["coherence_counted_in"] == f"{corpus.held_out.n_documents} held-out documents"
     assert facts["coherence_u_mass"] == pytest.approx(MODELS[kind].coherence(corpus.held_out, "u_mass").mean())
     assert facts["diversity"] == MODELS[kind].diversity()
     assert facts["log_likelihood"] < 0

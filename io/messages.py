@@ -1,9 +1,9 @@
-"""What messages show of names, and of the errors of libraries, which may be long or damaged."""
+"""What messages show of names, of lines of files, and of the errors of libraries, which may be long or damaged."""
 
 from collections.abc import Collection
 from itertools import islice
 
-#: Names that a message lists, and the characters that it shows of each.
+#: Names that a message lists, and the characters that it shows of each and of a line.
 MOST_NAMES = 20
 MOST_CHARACTERS = 40
 #: Characters that a message shows of an error of a library, which may quote the file.
@@ -21,6 +21,11 @@ def listed(names: Collection[str], without: str = "none") -> str:
     if others:
         shown.append(f"and {others:,} more")
     return ", ".join(shown)
+
+
+def line_start(line: bytes) -> str:
+    """Return the start of a line of a file, which may be long or no text."""
+    return line[:MOST_CHARACTERS].decode("utf-8", "replace")
 
 
 def shortened(error: Exception) -> str:

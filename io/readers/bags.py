@@ -23,11 +23,6 @@ def read_names(path: str | None) -> pa.Array | None:
     return check_names(words.to_pylist(), file.url)
 
 
-def shown(line: bytes) -> str:
-    """Return the start of a line, for an error message."""
-    return line[:40].decode("ascii", "replace")
-
-
 def whole_number(field: bytes) -> int:
     """Return the integer that a field spells, also as "2.0" or "1e3"; raise ValueError for anything else."""
     value = float(field)

@@ -6,6 +6,7 @@ A model of such files trains without an error, and its words are numbers. So the
 import re
 from collections.abc import Sequence
 
+from ..messages import line_start
 from ..stores.store import DataError
 from .source import SourceFile, open_file, read_some
 
@@ -31,14 +32,15 @@ def check_is_text(files: Sequence[SourceFile]) -> None:
         lines += [line for line in beginning.splitlines() if line.strip()]
     if not lines:
         return
+    first = line_start(lines[0])
     if any(b":" in line for line in lines) and all(_PAIRS.fullmatch(line) for line in lines):
         raise DataError(
-            f"{files[0].url}: the lines look like LDA-C or svmlight, not text ({_shown(lines)}); {_ADVICE}: lda-c if "
+            f"{files[0].url}: the lines look like LDA-C or svmlight, not text ({first!r}); {_ADVICE}: lda-c if "
             f"each line begins with its number of pairs, svmlight if it begins with a label, or lines if this is text"
         )
     if all(_NUMBERS.fullmatch(line) and re.search(rb"\d", line) for line in lines):
         raise DataError(
-            f"{files[0].url}: the first lines consist of numbers only ({_shown(lines)}); {_ADVICE}: lda-c, docword, "
+            f"{files[0].url}: the first lines consist of numbers only ({first!r}); {_ADVICE}: lda-c, docword, "
             f"svmlight or matrixmarket for counts, lines or text if these numbers are the words"
         )
 
@@ -50,7 +52,3 @@ def _read_beginning(file: SourceFile) -> bytes:
     if len(beginning) == _CHECKED_BYTES and b"\n" in beginning:
         return beginning[: beginning.rindex(b"\n")]
     return beginning
-
-
-def _shown(lines: Sequence[bytes]) -> str:
-    return repr(lines[0][:30].decode("ascii", "replace"))

@@ -13,7 +13,7 @@ import pyarrow.csv
 import scipy.io
 import scipy.sparse
 
-from ..messages import listed
+from ..messages import line_start, listed
 from ..stores.graph import Edges
 from ..stores.parquet import DAMAGED, read_parquet
 from ..stores.store import DataError
@@ -276,7 +276,7 @@ def _list_format(file: SourceFile, first: bytes) -> _ListFormat:
     n_columns = len(_fields(first, delimiter))
     if n_columns not in (2, 3):
         raise DataError(
-            f"{file.url}: an edge is two names and maybe a weight, not {n_columns} fields: {_shown(first)!r}"
+            f"{file.url}: an edge is two names and maybe a weight, not {n_columns} fields: {line_start(first)!r}"
         )
     return _ListFormat(delimiter, n_columns)
 
@@ -335,15 +335,10 @@ def _raise_for_broken_line(file: SourceFile, text: bytes, first_line: int, list_
             continue
         wanted = "two names and a weight" if list_format.n_columns == 3 else "two names"
         hint = "; if it names the columns, read with header=True" if number == first_line else ""
-        raise DataError(f"{file.url}, line {number}: {wanted} are needed, not {_shown(one)!r}{hint}")
+        raise DataError(f"{file.url}, line {number}: {wanted} are needed, not {line_start(one)!r}{hint}")
 
 
 def _is_edge(fields: list[bytes], n_columns: int) -> bool:
     if len(fields) != n_columns or not all(fields):
         return False
     return n_columns == 2 or _NUMBER.fullmatch(fields[2]) is not None
-
-
-def _shown(line: bytes) -> str:
-    """Return the start of a line, for an error message."""
-    return line[:40].decode("utf-8", "replace")

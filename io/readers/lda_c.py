@@ -2,8 +2,8 @@
 
 import pyarrow as pa
 
+from ..messages import line_start
 from ..stores.store import DataError
-from .bags import shown
 from .svmlight import SVMLightReader
 
 
@@ -19,7 +19,7 @@ class LDACReader(SVMLightReader):
         promised = text.split()[0]
         if promised != str(len(found)).encode():
             raise DataError(
-                f"{where}: the line has {len(found)} different words, but begins with {shown(promised)!r}; an LDA-C "
-                f"line begins with the number of its word:count pairs"
+                f"{where}: the line has {len(found)} different words, but begins with {line_start(promised)!r}; an "
+                f"LDA-C line begins with the number of its word:count pairs"
             )
         return found

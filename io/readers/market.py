@@ -15,7 +15,7 @@ from .bags import read_names
 from .batches import ReadOptions
 from .matrices import MatrixFileReader
 from .source import Partition, SourceFile, find_files, line_blocks
-from .triples import Header, MatrixMarketReader, entry_blocks
+from .triples import Check, Header, MatrixMarketReader, entry_blocks, refuse_bad_numbers
 
 
 class TransposedMatrixMarketReader(MatrixFileReader):
@@ -90,6 +90,7 @@ class MarketColumns(RowBlocks):
         self.where = file.url
         self.file = file
         self.header = MatrixMarketReader((file,), options).header(file)
+        # The header calls a row a document. Here, a column is one.
         self.shape = (self.header.n_words, self.header.n_documents)
         self.row_names = row_names
         self.column_names = column_names
@@ -123,12 +124,9 @@ def _check(
     file: SourceFile, header: Header, rows: np.ndarray, columns: np.ndarray, counts: np.ndarray, line: int
 ) -> None:
     """Raise DataError with the number of the first line that has a bad number; the first line is ``line``."""
-    checks = [
+    checks: list[Check] = [
         ("row", rows, (rows < 1) | (rows > header.n_documents), f"is not in 1..{header.n_documents}"),
         ("column", columns, (columns < 1) | (columns > header.n_words), f"is not in 1..{header.n_words}"),
         ("count", counts, counts < 0, "is negative"),
     ]
-    for name, values, is_bad, reason in checks:
-        if is_bad.any():
-            entry = int(np.argmax(is_bad))
-            raise DataError(f"{file.url}, line {line + entry}: the {name} {values[entry]} {reason}")
+    refuse_bad_numbers(file, line, checks)

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 
+from ..messages import line_start
 from ..stores.store import DataError
-from .bags import MAX_COUNT, read_names, shown, whole_number
+from .bags import MAX_COUNT, read_names, whole_number
 from .batches import Bag, Batch, batch_ranges, check_lengths
 from .reader import Reader, line_partitions
 from .source import Partition, SourceFile, line_blocks
@@ -72,7 +73,7 @@ class SVMLightReader(Reader):
             found = {whole_number(column): whole_number(count) for column, count in pairs}
         except ValueError:
             raise DataError(
-                f"{where}: needs '{self._first_field} column:count ...' with whole counts, not {shown(text)!r}"
+                f"{where}: needs '{self._first_field} column:count ...' with whole counts, not {line_start(text)!r}"
             ) from None
         first = self._first_column
         last = None if names is None else first + len(names) - 1

@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
+from ..messages import line_start
 from ..stores.store import DataError
-from .bags import read_names, shown, whole_number
+from .bags import read_names, whole_number
 from .batches import Bag, Batch, batch_ranges, check_lengths, row_keys
 from .reader import Reader
 from .source import Partition, SourceFile, line_blocks
@@ -20,6 +21,10 @@ HEADER_BYTES = 1 << 16
 #: Documents without words that a block of lines may have. Their number comes from the header or from a line, so
 #: without a limit, a damaged digit would take all memory.
 MOST_EMPTY_DOCUMENTS = 1 << 22
+
+
+#: What messages call some numbers, the numbers of each line, which of them are bad, and why.
+Check = tuple[str, np.ndarray, np.ndarray, str]
 
 
 @dataclass(frozen=True)
@@ -106,7 +111,7 @@ class MatrixMarketReader(TriplesReader):
             n_documents, n_words, n_entries = (int(size) for size in sizes.split())
         except ValueError:
             raise DataError(
-                f"{file.url}, line {line}: numbers of rows, columns and entries are needed, not {shown(sizes)!r}"
+                f"{file.url}, line {line}: numbers of rows, columns and entries are needed, not {line_start(sizes)!r}"
             ) from None
         return Header(n_documents, n_words, n_entries, line, start + len(sizes) + 1, banner[3])
 
@@ -194,16 +199,21 @@ class _Collector:
         previous = self.waiting[0, -1] if self.waiting.shape[1] else 1
         is_descending = np.diff(documents, prepend=previous) < 0
         n_documents, n_words = self.header.n_documents, self.header.n_words
-        checks = [
+        checks: list[Check] = [
             ("document", documents, (documents < 1) | (documents > n_documents), f"is not in 1..{n_documents}"),
             ("word", words, (words < 1) | (words > n_words), f"is not in 1..{n_words}"),
             ("count", counts, counts < 1, "is not 1 or more"),
             ("document", documents, is_descending, "comes after a higher one; sort the file by document"),
         ]
-        for name, values, is_bad, reason in checks:
-            if is_bad.any():
-                row = int(np.argmax(is_bad))
-                raise DataError(f"{self.file.url}, line {line + row}: the {name} {values[row]} {reason}")
+        refuse_bad_numbers(self.file, line, checks)
+
+
+def refuse_bad_numbers(file: SourceFile, line: int, checks: Iterable[Check]) -> None:
+    """Raise DataError for the first number that a check marks. A block of lines begins at ``line``."""
+    for name, values, is_bad, reason in checks:
+        if is_bad.any():
+            row = int(np.argmax(is_bad))
+            raise DataError(f"{file.url}, line {line + row}: the {name} {values[row]} {reason}")
 
 
 def _parse(file: SourceFile, data: bytes, line: int, value_type: str) -> np.ndarray:
@@ -247,6 +257,8 @@ def _parse_slowly(file: SourceFile, data: bytes, line: int, n_columns: int) -> l
         except ValueError:
             values = []
         if len(values) != n_columns:
-            raise DataError(f"{file.url}, line {number}: {n_columns} whole numbers are needed, not {shown(text)!r}")
+            raise DataError(
+                f"{file.url}, line {number}: {n_columns} whole numbers are needed, not {line_start(text)!r}"
+            )
         rows.append(values)
     return list(np.array(rows, np.int64).T)

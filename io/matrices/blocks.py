@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import scipy
 
+from ..stores.matrix import first_marked_entry
 from ..stores.store import DataError
 
 #: Most stored numbers of a block, about. A longer row is a block of its own.
@@ -116,12 +117,10 @@ def check_duplicates(block: "scipy.sparse.csr_matrix", source: RowBlocks, first:
     # The last entry of a row and the first one of the next row may have the same column.
     is_repeated[starts[(starts > 0) & (starts <= len(is_repeated))] - 1] = False
     if is_repeated.any():
-        entry = int(np.argmax(is_repeated))
-        row = int(np.searchsorted(block.indptr, entry, side="right")) - 1
+        row, column, _ = first_marked_entry(block, is_repeated)
         raise DataError(
-            f"{source.where}: {source.name_of_row(first + row)} has two entries in "
-            f"{source.name_of_column(int(block.indices[entry]))}; add them up with sum_duplicates() and write the "
-            f"matrix again"
+            f"{source.where}: {source.name_of_row(first + row)} has two entries in {source.name_of_column(column)}; "
+            f"add them up with sum_duplicates() and write the matrix again"
         )
 
 
@@ -173,13 +172,6 @@ def check_not_negative(block: Block, source: RowBlocks, first: int) -> None:
 
 
 def _first_marked(block: Block, is_marked: np.ndarray, source: RowBlocks, first: int) -> tuple[str, float]:
-    """Return the place and the value of the first entry that ``is_marked`` marks."""
-    if scipy.sparse.issparse(block):
-        entry = int(np.argmax(is_marked))
-        row = int(np.searchsorted(block.indptr, entry, side="right")) - 1
-        column = int(block.indices[entry])
-        value = block.data[entry]
-    else:
-        row, column = (int(number) for number in np.argwhere(is_marked)[0])
-        value = block[row, column]
-    return f"{source.name_of_row(first + row)}, {source.name_of_column(column)}", float(value)
+    """Return how a message names the first entry that ``is_marked`` marks, and its value."""
+    row, column, value = first_marked_entry(block, is_marked)
+    return f"{source.name_of_row(first + row)}, {source.name_of_column(column)}", value

@@ -332,7 +332,7 @@ class _Writer:
         entries = block.data if self.is_sparse else block
         is_bad = ~(np.isfinite(entries) & (entries >= 0))
         if is_bad.any():
-            row, column, value = _first_bad_entry(block, is_bad)
+            row, column, value = first_marked_entry(block, is_bad)
             raise DataError(
                 f"{self.store.url}: row {self.n_rows + row}, column {column} is {value}: entries must be finite and "
                 f"not negative"
@@ -347,7 +347,7 @@ class _Writer:
         is_bad = ~np.isfinite(stored)
         # The sum of finite float64 may be infinite, too.
         if is_bad.any():
-            row, column, value = _first_bad_entry(block, is_bad)
+            row, column, value = first_marked_entry(block, is_bad)
             raise DataError(
                 f"{self.store.url}: row {self.n_rows + row}, column {column} is {value}: entries must be finite, and "
                 f"the largest {self.dtype} is {np.finfo(self.dtype).max:.2g}; scale the matrix"
@@ -385,11 +385,14 @@ def _sparse_arrays(block: Any, dtype: np.dtype) -> dict[str, np.ndarray]:
     }
 
 
-def _first_bad_entry(block: Any, is_bad: np.ndarray) -> tuple[int, int, float]:
-    """Return row, column and value of the first entry that ``is_bad`` marks."""
+def first_marked_entry(block: Any, is_marked: np.ndarray) -> tuple[int, int, float]:
+    """Return row, column and value of the first entry that ``is_marked`` marks.
+
+    ``block`` is a dense array, whose entries are marked, or a CSR matrix, whose stored entries (n,) are.
+    """
     if not scipy.sparse.issparse(block):
-        row, column = np.argwhere(is_bad)[0]
-        return int(row), int(column), float(block[row, column])
-    entry = int(np.flatnonzero(is_bad)[0])
+        row, column = divmod(int(np.argmax(is_marked)), block.shape[1])
+        return row, column, float(block[row, column])
+    entry = int(np.argmax(is_marked))
     row = int(np.searchsorted(block.indptr, entry, "right")) - 1
     return row, int(block.indices[entry]), float(block.data[entry])

@@ -20,6 +20,7 @@ from ....io.matrices.files import MatrixFile, is_anndata_file
 from ....io.matrices.memory import annotated_rows, is_annotated, is_backed, is_dask_array, row_blocks
 from ....io.readers.batches import check_names
 from ....io.readers.frames import has_numbers_only, is_dask_collection, items_of
+from ....io.stores.matrix import first_marked_entry
 from ....io.stores.store import DataError
 
 #: What ``fit`` and ``transform`` accept: a store, its path or URL, documents (strings or lists of words), a matrix
@@ -332,11 +333,7 @@ def _check_entries(values: MatrixValues, owner: str) -> None:
 
 def _describe_place(values: MatrixValues, bad: np.ndarray) -> str:
     """Return the row and column of the first entry that is marked in ``bad``, which has the shape of the entries."""
-    first = int(np.argmax(bad))
-    if scipy.sparse.issparse(values):
-        row = int(np.searchsorted(values.indptr, first, side="right")) - 1
-        return f"row {row}, column {int(values.indices[first])}"
-    row, column = divmod(first, values.shape[1])
+    row, column, _ = first_marked_entry(values, bad)
     return f"row {row}, column {column}"
 
 

@@ -22,6 +22,7 @@ from ....kernels import random
 from ....kernels.word2vec import skip_gram as kernels
 from ...engine.algorithm import Address, Algorithm, Metrics, Model, PreviousModel
 from ...topics import WordGroup
+from ..base.advice import TrainingWarning
 from ..base.vectors import WordVectors
 
 #: The two matrices of the model: a word's vector as the centre of a window, and as a neighbour.
@@ -150,7 +151,7 @@ class SkipGram(Algorithm[Corpus, Chunk]):
             warnings.warn(
                 f"training diverges: the loss is {loss:.4g}, and vectors of zeros would have {loss_of_zeros:.4g}; "
                 f"{self.divergence_hint}",
-                RuntimeWarning,
+                TrainingWarning,
                 stacklevel=2,
             )
 

@@ -18,6 +18,7 @@ from corpusmill.pipeline.engine.executors import Capacity
 from corpusmill.pipeline.engine.grid import Grid
 from corpusmill.pipeline.engine.plan import make_plan
 from corpusmill.pipeline.ingest.ingest import corpus_from
+from corpusmill.pipeline.models.base.advice import TrainingWarning
 from corpusmill.pipeline.models.skip_gram.algorithm import MATRICES
 from corpusmill.pipeline.models.skip_gram.gensim_arguments import PARAMETERS
 from corpusmill.pipeline.models.skip_gram.grid_size import MIN_PASSES, STEP_PAIRS, grid_size
@@ -173,7 +174,7 @@ def test_vectors_that_diverge_but_stay_finite_are_reported_with_advice():
     rng = np.random.default_rng(0)
     corpus = corpus_from([[f"w{word}" for word in rng.zipf(1.3, 200) % 300] for _ in range(60)])
     message = r"the loss is \S+, and vectors of zeros would have 4\.159; lower alpha.*, or choose method strata"
-    with pytest.warns(RuntimeWarning, match=message):
+    with pytest.warns(TrainingWarning, match=message):
         model = small(method="par", vector_size=32, window=5, epochs=1, alpha=0.2, sample=1e-3).fit(corpus)
     assert np.isfinite(matrix(model, "W_in")).all()
 

@@ -34,12 +34,15 @@ def _row_name(file: SourceFile, first_row: int) -> RowName:
     return lambda row: f"{file.url}, row {first_row + row}"
 
 
-def _check_columns(file: SourceFile, present: list[str], wanted: list[str]) -> None:
-    """Raise DataError unless each wanted column occurs once; Arrow would read the first of several."""
+def _check_columns(file: SourceFile, present: list[str], wanted: list[str], where: str = "the columns") -> None:
+    """Raise DataError unless each wanted column occurs once; Arrow would read the first of several.
+
+    ``where`` is what the error calls the names that are present.
+    """
     for name in wanted:
         if name not in present:
             raise DataError(
-                f"{file.url}: no column {name!r}; the columns are {listed(present, 'empty')}; "
+                f"{file.url}: no column {name!r}; {where} are {listed(present, 'empty')}; "
                 f"name one of them with text, tokens, key or keep"
             )
         if present.count(name) > 1:
@@ -80,7 +83,7 @@ class CSVReader(Reader):
         header = _csv_header(file, self.options)
         if not header:
             raise DataError(f"{file.url}: an empty file; a CSV file begins with the names of its columns")
-        _check_columns(file, header, columns)
+        _check_columns(file, header, columns, "the columns, by the first line of the file,")
         bad: list[BadLine] = []
         skip = None if self.options.on_bad_line == "error" else _row_skipper(file, bad)
         with open_file(file) as stream:

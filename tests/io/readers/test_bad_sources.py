@@ -177,7 +177,10 @@ def test_a_missing_field_of_tokens_is_named_by_the_option_of_tokens(tmp_path):
 
 def test_missing_columns(tmp_path):
     (tmp_path / "x.csv").write_text('a,"b c"\n1,2\n')
-    refuses(tmp_path / "x.csv", r"x\.csv: no column 'text'; the columns are a, b c; name one of them with text")
+    refuses(
+        tmp_path / "x.csv",
+        r"x\.csv: no column 'text'; the columns, by the first line of the file, are a, b c; name one of them with text",
+    )
     (tmp_path / "y.csv").write_text('\ntext,"two\nlines",text,id,id\n1,two,3,4,5\n')
     refuses(tmp_path / "y.csv", r"y\.csv: 2 columns have the name 'text'; rename all but one")
     refuses(tmp_path / "y.csv", r"y\.csv: 2 columns have the name 'id'; rename", text="two\nlines", key="id")

@@ -110,8 +110,10 @@ def accumulate(tokens: Tokens, window: Window, seeds: np.ndarray, dimension: int
     out = zeros((len(tokens.occurrence_ptr) - 1, dimension), np.int32, "sums")
     pieces = cut_pieces(tokens.occurrence_ptr)
     # A block sums and counts in shared memory. A longer row is cut into tiles of columns, one block each.
-    n_counters = COUNTED * len(window.offsets)
-    width = min(dimension, shared_memory_limit() // 4 - n_counters)
+    n_numbers = shared_memory_limit() // 4
+    n_counted = _counted_words(len(window.offsets), n_numbers)
+    n_counters = n_counted * len(window.offsets)
+    width = min(dimension, n_numbers - n_counters)
     tiles = -(-dimension // width)
     if len(pieces):
         launch(
@@ -123,10 +125,22 @@ def accumulate(tokens: Tokens, window: Window, seeds: np.ndarray, dimension: int
             upload(pieces, "pieces"),
             upload_seeds(seeds),
             width,
+            n_counted,
             out,
             shared=4 * (width + n_counters),
         )
     return leave_on_device(out, "sums")
+
+
+def _counted_words(n_offsets: int, n_numbers: int) -> int:
+    """Return how many words are counted, `COUNTED` or fewer: a wide window has many counters for each of them.
+
+    They take half of a block's ``n_numbers`` numbers in shared memory, at most.
+    """
+    n_words = min(COUNTED, n_numbers // 2 // n_offsets)
+    if n_words % 2 == 0:
+        n_words -= 1
+    return max(0, n_words)
 
 
 class DeviceSeeds(NamedTuple):
@@ -159,6 +173,7 @@ def _accumulate(
     pieces: DeviceArray,
     seeds: DeviceSeeds,
     width: int,
+    most_counted: int,
     out: DeviceArray,
 ) -> None:
     """Sum the rotated seeds of a piece's neighbours, in one block per piece and tile of ``width`` columns.
@@ -167,9 +182,9 @@ def _accumulate(
     that run at the same time work on neighbouring pieces, which read the same part of the text. A thread's neighbours
     are ``blockDim`` positions from each other in the list of all (occurrence, offset) of the piece.
 
-    The dynamic shared memory has ``width`` sums, then a counter for each offset and counted word. The block adds its
-    sums to row ``pieces[p, 0]`` of ``out`` (words, dimension) by atomic additions, since a word may have several
-    pieces.
+    The dynamic shared memory has ``width`` sums, then a counter for each offset and each of ``most_counted`` words. The
+    block adds its sums to row ``pieces[p, 0]`` of ``out`` (words, dimension) by atomic additions, since a word may have
+    several pieces.
     """
     words, occurrences = text
     n_words = seeds.n_words
@@ -183,9 +198,9 @@ def _accumulate(
     # Words are numbered by falling frequency.
     n_counted = np.int64(0)
     if n_occurrences >= COUNT_FROM:
-        n_counted = min(np.int64(COUNTED), np.int64(n_words))
+        n_counted = min(np.int64(most_counted), np.int64(n_words))
     sums = cuda.shared.array(0, int32)
-    for k in range(thread, width + COUNTED * n_offsets, cuda.blockDim.x):
+    for k in range(thread, width + most_counted * n_offsets, cuda.blockDim.x):
         sums[k] = 0
     cuda.syncthreads()
     # Neighbouring threads have neighbours of the same occurrence, which are next to each other in the text.
@@ -193,14 +208,14 @@ def _accumulate(
         j = e % n_offsets
         w = np.int64(words[np.int64(occurrences[pieces[p, 1] + e // n_offsets]) + offsets[j]])
         if w < n_counted:
-            cuda.atomic.add(sums, width + j * COUNTED + w, 1)
+            cuda.atomic.add(sums, width + j * most_counted + w, 1)
         elif w < n_words:  # other numbers are padding between documents
             _add_seed(sums, seeds, w, weights[j], shifts[j], dimension, column, width)
     cuda.syncthreads()
     for e in range(thread, n_counted * n_offsets, cuda.blockDim.x):
         j = e % n_offsets
         w = np.int64(e // n_offsets)
-        times = sums[width + j * COUNTED + w]
+        times = sums[width + j * most_counted + w]
         if times:
             _add_seed(sums, seeds, w, weights[j] * times, shifts[j], dimension, column, width)
     cuda.syncthreads()

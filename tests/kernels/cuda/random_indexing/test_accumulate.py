@@ -52,6 +52,16 @@ def test_sums_equal_those_of_the_cpu(order, weighting, tile_bytes):
 
 
 @on_device
+@pytest.mark.parametrize("shared_bytes", [40, 64])
+def test_a_window_that_is_too_wide_for_all_counters_has_fewer_or_none(shared_bytes):
+    tokens, window, seeds = small_case()
+    with few_threads(ri, COUNTED=3, COUNT_FROM=4):
+        with mock.patch.object(ri, "shared_memory_limit", return_value=shared_bytes):
+            found = on_host(ri.accumulate(tokens, window, seeds, 41))
+    np.testing.assert_array_equal(found, cpu.accumulate(tokens, window, seeds, 41))
+
+
+@on_device
 @pytest.mark.parametrize("order", ["permutation", "none"])
 def test_dense_seeds_give_the_sums_of_the_cpu(order):
     tokens, window, seeds = small_case(order)

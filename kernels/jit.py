@@ -55,7 +55,9 @@ def cache_folder(group: str) -> Path:
     for file in sources(group):
         content.update(_digest(file))
     prefix = f"corpusmill-{group or 'common'}"
-    folder = _root_of_caches() / f"{prefix}-{content.hexdigest()[:16]}"
+    with _LOCK:  # outside, another thread may have changed numba's setting
+        root = _root_of_caches()
+    folder = root / f"{prefix}-{content.hexdigest()[:16]}"
     with contextlib.suppress(OSError):
         # Numba itself reports if it finds no folder to write to.
         folder.mkdir(parents=True, exist_ok=True)
@@ -106,7 +108,9 @@ def _root_of_caches() -> Path:
         beside.mkdir(exist_ok=True)
     if os.access(beside, os.W_OK):
         return beside
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "corpusmill"
+    # A user without a home, as in some containers, gets "~". The functions of `Path` would raise an error.
+    caches = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111
+    return Path(caches) / "corpusmill"
 
 
 @contextlib.contextmanager

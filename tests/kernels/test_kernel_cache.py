@@ -4,6 +4,7 @@ import importlib
 import os
 import shutil
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,27 @@ def test_functions_of_the_user_keep_their_own_cache(package, monkeypatch, tmp_pa
     found = package.load()
     assert Path(found._cache.cache_path).parent.parent == tmp_path / "mine"
     assert str(tmp_path / "mine") == jit.numba.config.CACHE_DIR
+
+
+def test_threads_that_import_kernels_at_the_same_time_have_their_caches_beside_each_other(package):
+    package.write("lda/inner", "", "x + 1")
+    package.load()
+    jit_of_package = sys.modules[f"{package.folder.name}.jit"]
+    jit_of_package.cache_folder.cache_clear()
+    found = []
+    other = threading.Thread(target=lambda: found.append(jit_of_package.cache_folder("nmf")))
+    with jit_of_package._cached_in(jit_of_package.cache_folder("lda")):
+        other.start()
+        other.join(0.1)
+    other.join()
+    assert found[0].parent == package.folder / "__pycache__"
+
+
+def test_a_user_without_a_home_has_a_cache_folder(package, monkeypatch):
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(jit.os, "access", lambda path, mode: False)
+    monkeypatch.setattr(jit.os.path, "expanduser", lambda path: path)
+    assert jit._root_of_caches() == Path("~/.cache/corpusmill")
 
 
 @pytest.mark.parametrize("path", KERNEL_FILES, ids=name_of)

@@ -51,8 +51,8 @@ class LDA(TextEstimator, TopicModel):
     doc_topic_prior : float, sequence of float or None, default=None
         Dirichlet prior alpha of the topics of a document: one number for all topics, or one per topic. None means the
         smaller of 0.1 and 5 / K, which predicts held-out documents better than 50 / K, except for long documents and a
-        thousand topics; see Notes. The default of scikit-learn and gensim is 1 / K, that of tomotopy 0.1, and that of
-        MALLET 5 / K.
+        thousand topics; see Notes. In `partial_fit`, None keeps the prior of the model. The default of scikit-learn and
+        gensim is 1 / K, that of tomotopy 0.1, and that of MALLET 5 / K.
     topic_word_prior : float or None, default=None
         Dirichlet prior beta of the words of a topic. None means 0.01, as in tomotopy and MALLET. The default of
         scikit-learn and gensim is 1 / K.
@@ -225,7 +225,7 @@ class LDA(TextEstimator, TopicModel):
         return SAMPLERS[self.sampler](
             n_words=n_words,
             n_topics=self.n_components,
-            alpha=self._alpha(),
+            alpha=self._alpha(previous),
             beta=self._beta(),
             leave_out=self.leave_out,
             bounds=cut_blocks(row_lengths, self.n_blocks),
@@ -237,9 +237,13 @@ class LDA(TextEstimator, TopicModel):
             device=self._choose_device(data),
         )
 
-    def _alpha(self) -> tuple[float, ...]:
+    def _alpha(self, previous: SavedModel | None) -> tuple[float, ...]:
         if self.doc_topic_prior is None:
-            return (default_alpha(self.n_components),)
+            alpha = default_alpha(self.n_components)
+            if previous is None or np.all(previous.shared["alpha"] == np.float32(alpha)):
+                return (alpha,)
+            # The default of earlier versions, or learned priors. Topics that are continued keep theirs.
+            return tuple(previous.shared["alpha"].tolist())
         return tuple(float(alpha) for alpha in np.atleast_1d(np.asarray(self.doc_topic_prior, float)))
 
     def _beta(self) -> float:

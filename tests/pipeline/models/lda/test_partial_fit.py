@@ -45,6 +45,14 @@ def count_of(model, word):
     return model.components_[:, model.words_.index(word)] - model.model_.shared["beta"]
 
 
+def test_a_model_that_was_trained_with_another_default_of_alpha_keeps_its_own(corpora, tmp_path):
+    earlier = LDA(5, doc_topic_prior=10.0, max_iter=1).fit(corpora[0])
+    model = copy_of(earlier, tmp_path, doc_topic_prior=None).partial_fit(corpora[1])
+    np.testing.assert_array_equal(model.model_.shared["alpha"], np.full(5, 10, np.float32))
+    chosen = copy_of(earlier, tmp_path, doc_topic_prior=0.5).partial_fit(corpora[1])
+    np.testing.assert_array_equal(chosen.model_.shared["alpha"], np.full(5, 0.5, np.float32))
+
+
 def test_topics_keep_their_numbers_and_get_new_words(corpora, trained, tmp_path):
     model = copy_of(trained, tmp_path, max_iter=10).partial_fit(corpora[1])
     for before, after in zip(trained.topics(10), model.topics(10), strict=True):

@@ -322,7 +322,7 @@ def describe_changes(found: JsonObject, wanted: JsonObject) -> str:
     """Describe in what two contents of run.json with different fingerprints differ, by the names that users set."""
     if found["algorithm"] != wanted["algorithm"]:
         return f"the model ({found['algorithm']} there, {wanted['algorithm']} here)"
-    changes = _changed_parameters(found["config"].get("model", {}), wanted["config"].get("model", {}))
+    changes = _changed_parameters(found["config"].get("model"), wanted["config"].get("model"))
     has_other_data = found["data"].get("hash") != wanted["data"]["hash"]
     if not changes and not has_other_data:
         # A configuration of the caller's own need not have the parameters of the model. Those of the algorithm also
@@ -337,15 +337,17 @@ def describe_changes(found: JsonObject, wanted: JsonObject) -> str:
     return ", ".join(changes) or "a setting that another version of corpusmill added or dropped"
 
 
-def _changed_parameters(found: JsonObject, wanted: JsonObject) -> list[str]:
-    """Return one description per parameter that differs and decides the result."""
+def _changed_parameters(found: object, wanted: object) -> list[str]:
+    """Return one description per parameter that differs and decides the result; none for other objects than dicts."""
+    if not isinstance(found, dict) or not isinstance(wanted, dict):
+        return []
     # Read as it was stored, so that tuples equal lists.
-    wanted = json.loads(json.dumps(wanted, default=to_json))
-    names = sorted((set(found) & set(wanted)) - set(UNDECISIVE))
+    stored: JsonObject = json.loads(json.dumps(wanted, default=to_json))
+    names = sorted((set(found) & set(stored)) - set(UNDECISIVE))
     return [
-        f"{name} ({_shown(found[name])} there, {_shown(wanted[name])} here)"
+        f"{name} ({_shown(found[name])} there, {_shown(stored[name])} here)"
         for name in names
-        if found[name] != wanted[name]
+        if found[name] != stored[name]
     ]
 
 

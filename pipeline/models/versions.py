@@ -426,7 +426,9 @@ def model_in_use(url: str) -> str:
     if store.exists("model/model.json"):
         return f"{url.rstrip('/')}/model"
     if store.exists("run.json"):
-        place = store.read_json("run.json")["config"].get("run", {}).get("model")
-        if place and Store(place).exists("model.json"):
-            return str(place)
+        # A configuration of the caller's own may have anything there.
+        section = store.read_json("run.json")["config"].get("run")
+        place = section.get("model") if isinstance(section, dict) else None
+        if isinstance(place, str) and place and Store(place).exists("model.json"):
+            return place
     return url

@@ -24,6 +24,7 @@ STORED = {
         ({"data": {"hash": "2"}, "previous": "3"}, "the data, the model that training continues from"),
         # The configuration of a caller need not have parameters.
         ({"config": {}, "parameters": {"steps": 3, "device": "cuda"}}, "steps (2 there, 3 here)"),
+        ({"config": {"model": ["window"]}, "parameters": {"steps": 3}}, "steps (2 there, 3 here)"),
         ({"config": {}, "seed": 1}, "the seed (0 there, 1 here)"),
         ({}, "a setting that another version of corpusmill added or dropped"),
     ],

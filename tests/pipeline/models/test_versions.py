@@ -237,6 +237,13 @@ def test_a_url_without_versions_is_refused_and_a_damaged_head_is_named(versions,
         versions.exist()
 
 
+def test_a_run_with_any_configuration_stands_for_itself_without_a_model(tmp_path):
+    url = str(tmp_path)
+    for section in ("name", {"model": ""}, {"model": 3}, None):
+        Store(url).write_json("run.json", {"config": {"run": section}})
+        assert model_in_use(url) == url
+
+
 def test_the_model_in_use_is_found_by_the_url_of_its_versions(versions, tmp_path):
     assert model_in_use(versions.url) == versions.model(3) == f"{versions.url}/versions/000003-0003/model"
     assert model_in_use(versions.model(2)) == versions.model(2)

@@ -137,6 +137,8 @@ class LineDisplay(Display):
         self._stage = ""
         #: When the ingest began, and the share that earlier calls had done.
         self._began = (time.monotonic(), 0.0)
+        #: Share of the ingest that is done.
+        self._share = 0.0
         self._epochs = 0
         self._tokens_per_epoch = 1
         #: Share of the epoch that is done.
@@ -149,11 +151,15 @@ class LineDisplay(Display):
     def ingest(self, progress: StageProgress) -> None:
         """Write a line when a stage begins, and from time to time one with the bytes read and the remaining time."""
         if progress.stage not in STAGES:
+            self._stage = ""
             return
         now = time.monotonic()
         share = share_of_ingest(progress)
-        if not self._stage:
+        # An ingest that failed had no last stage. The share of the next one is smaller.
+        if not self._stage or share < self._share:
+            self._stage = ""
             self._began = (now, share)
+        self._share = share
         if progress.stage != self._stage:
             self._stage = progress.stage
             self._last_line = now

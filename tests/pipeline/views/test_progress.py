@@ -35,6 +35,21 @@ def test_a_long_ingest_writes_lines_about_its_bytes_and_the_remaining_time(monke
     assert lines == ["ingest: reading text", "ingest: counting words", "ingest: writing chunks"]
 
 
+@pytest.mark.parametrize("n_steps", [5, 3])
+def test_the_remaining_time_of_a_second_ingest_does_not_count_the_first_one(n_steps, monkeypatch, capsys):
+    now = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    display = progress.LineDisplay()
+    # The first ingest ends, or fails before its last stage.
+    for step in INGEST[:n_steps]:
+        display.ingest(step)
+    for seconds, step in zip((5000.0, 5010.0), INGEST, strict=False):
+        now[0] = seconds
+        display.ingest(step)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[-2:] == ["ingest: reading text", "ingest: reading text, 100 of 400 MB, about 57 s left"]
+
+
 def test_a_script_shows_the_progress_of_ingest_and_training(tmp_path, capsys):
     lines = corpusmill.ProgressLines()
     corpus = corpusmill.ingest([["boat", "sea"], ["bread", "oven"]] * 10, str(tmp_path / "corpus"), progress=lines)

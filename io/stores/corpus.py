@@ -26,6 +26,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -119,6 +120,11 @@ class Corpus:
             for kind in ("graph", "matrix"):
                 if self.store.exists(f"{kind}.json"):
                     raise DataError(f"{self.url}: this is a {kind}, and a corpus is needed here")
+            if self.store.is_local and Path(self.store.path).is_file():
+                raise DataError(
+                    f"{self.url}: this is a file, and a corpus is needed here; make one of it: "
+                    f"corpusmill ingest {self.url} FOLDER"
+                )
             raise DataError(
                 f"{self.url}: no corpus here (no corpus.json); make one: corpusmill ingest SOURCE {self.url}"
             )

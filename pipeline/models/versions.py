@@ -426,9 +426,15 @@ def model_in_use(url: str) -> str:
     if store.exists("model/model.json"):
         return f"{url.rstrip('/')}/model"
     if store.exists("run.json"):
-        # A configuration of the caller's own may have anything there.
-        section = store.read_json("run.json")["config"].get("run")
-        place = section.get("model") if isinstance(section, dict) else None
-        if isinstance(place, str) and place and Store(place).exists("model.json"):
+        place = model_place(store)
+        if place and Store(place).exists("model.json"):
             return place
     return url
+
+
+def model_place(run: Store) -> str:
+    """Return where the configuration of a run says that its model is saved; "" if it does not say so."""
+    # A configuration of the caller's own may have anything there.
+    section = run.read_json("run.json")["config"].get("run")
+    place = section.get("model") if isinstance(section, dict) else None
+    return place if isinstance(place, str) else ""

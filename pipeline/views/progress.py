@@ -346,7 +346,8 @@ def notes_on_start(event: RunStarted, page: str) -> list[str]:
 def describe_metrics(metrics: Mapping[str, float], previous: str = "") -> str:
     """Describe the speed of an epoch and the quality of the model.
 
-    ``previous``: the description of the epoch before, whose quality is repeated if this epoch was not evaluated.
+    ``previous``: the description of the epoch before, whose quality is repeated if this epoch was not evaluated. It
+    then says to which epoch it belongs.
     """
     speed = f"{format_number(metrics['tokens_per_second'])} tokens/s"
     _, separator, quality = previous.partition(", ")
@@ -354,4 +355,6 @@ def describe_metrics(metrics: Mapping[str, float], previous: str = "") -> str:
         # Between two evaluations on held-out documents, the last one is more interesting than the training error.
         if name in metrics and (name.startswith("held_out") or "held" not in quality):
             return f"{speed}, {form.format(metrics[name])}"
+    if quality and " of epoch " not in quality:
+        quality += f" of epoch {metrics['epoch'] - 1:.0f}"
     return f"{speed}{separator}{quality}"

@@ -11,6 +11,7 @@ Layout below the URL::
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +19,7 @@ import pyarrow.parquet as pq
 
 from ....io.stores.parquet import read_parquet
 from ....io.stores.store import Arrays, DataError, JsonObject, Store, check_format
-from ..versions import model_in_use
+from ..versions import model_in_use, model_place
 
 MODEL_FORMAT = 1
 
@@ -119,11 +120,23 @@ def read_model_meta(url: str) -> JsonObject:
     if not store.exists("model.json"):
         hint = ""
         if store.exists("run.json"):
-            hint = f"; this run has not saved its model yet: 'corpusmill resume {url}' continues it"
+            hint = _hint_for_run(store, url)
         raise DataError(f"{url}: no model here (no model.json){hint}")
     meta = store.read_json("model.json")
     check_format(meta, "model", MODEL_FORMAT, url)
     return meta
+
+
+def _hint_for_run(store: Store, url: str) -> str:
+    """Say how to get the model of a run whose folder has none."""
+    place = model_place(store)
+    resume = f"'corpusmill resume {url}' continues it"
+    if place and "://" not in place and not Path(place).is_absolute():
+        return (
+            f"; if this run has ended, its model is at {place} below the folder where the run was started: call the "
+            f"command there; if it has not, {resume}"
+        )
+    return f"; this run has not saved its model yet: {resume}"
 
 
 def has_model(url: str) -> bool:

@@ -1,10 +1,12 @@
 """Versions of a model: what is kept, what is deleted, and files of other programs among them."""
 
+import json
 from pathlib import Path
 
 import pytest
 from corpusmill.io.stores.locks import Locked
 from corpusmill.io.stores.store import DataError, Store
+from corpusmill.pipeline.models.base.saved import read_model_meta
 from corpusmill.pipeline.models.versions import Head, Versions, model_in_use
 
 
@@ -242,6 +244,16 @@ def test_a_run_with_any_configuration_stands_for_itself_without_a_model(tmp_path
     for section in ("name", {"model": ""}, {"model": 3}, None):
         Store(url).write_json("run.json", {"config": {"run": section}})
         assert model_in_use(url) == url
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [("demo/model", "its model is at demo/model below the folder"), ("/gone/model", "has not saved its model yet")],
+)
+def test_a_run_whose_model_is_not_found_says_where_it_is(tmp_path, place, words):
+    (tmp_path / "run.json").write_text(json.dumps({"config": {"run": {"model": place}}}))
+    with pytest.raises(DataError, match=words):
+        read_model_meta(str(tmp_path))
 
 
 def test_the_model_in_use_is_found_by_the_url_of_its_versions(versions, tmp_path):

@@ -92,16 +92,16 @@ def test_lines_repeat_the_last_quality_and_say_how_long_the_rest_takes(monkeypat
     display = progress.LineDisplay()
     display.train(RunStarted("runs/topics", "lda", 0, 5, 1, 1000, {}))
     for epoch in range(1, 6):
-        metrics = {"tokens_per_second": 1e6}
+        metrics = {"epoch": epoch, "tokens_per_second": 1e6}
         if epoch == 2:
-            metrics = {"tokens_per_second": 2e6, "held_out_log_likelihood": -7.5}
+            metrics |= {"tokens_per_second": 2e6, "held_out_log_likelihood": -7.5}
         display.train(EpochFinished(epoch, metrics))
     assert capsys.readouterr().err.splitlines()[1:] == [
         "train: epoch 1/5, 1 M tokens/s",
         "train: epoch 2/5, 2 M tokens/s, held out -7.500 nat/token, about 5 min left",
-        "train: epoch 3/5, 1 M tokens/s, held out -7.500 nat/token, about 3 min 20 s left",
-        "train: epoch 4/5, 1 M tokens/s, held out -7.500 nat/token, about 1 min 40 s left",
-        "train: epoch 5/5, 1 M tokens/s, held out -7.500 nat/token",
+        "train: epoch 3/5, 1 M tokens/s, held out -7.500 nat/token of epoch 2, about 3 min 20 s left",
+        "train: epoch 4/5, 1 M tokens/s, held out -7.500 nat/token of epoch 2, about 1 min 40 s left",
+        "train: epoch 5/5, 1 M tokens/s, held out -7.500 nat/token of epoch 2",
     ]
 
 
@@ -152,5 +152,7 @@ def test_every_model_shows_its_quality(metrics, quality):
 
 def test_the_training_error_does_not_replace_that_of_held_out_documents():
     first = progress.describe_metrics({"tokens_per_second": 1e6, "relative_error": 0.8, "held_out_relative_error": 0.9})
-    second = progress.describe_metrics({"tokens_per_second": 2e6, "relative_error": 0.7}, first)
-    assert second == "2 M tokens/s, held-out relative error 0.9000"
+    second = progress.describe_metrics({"epoch": 2, "tokens_per_second": 2e6, "relative_error": 0.7}, first)
+    assert second == "2 M tokens/s, held-out relative error 0.9000 of epoch 1"
+    third = progress.describe_metrics({"epoch": 3, "tokens_per_second": 1e6, "relative_error": 0.6}, second)
+    assert third == "1 M tokens/s, held-out relative error 0.9000 of epoch 1"

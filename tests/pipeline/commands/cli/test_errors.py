@@ -112,6 +112,7 @@ def test_a_folder_that_holds_something_else_is_not_overwritten(trained, call, ar
         (["run", "--set", "source.stop_words=null"], "corpus: already holds a corpus"),
         (["evaluate", "none", "corpus", "--config"], "none: no model here"),
         (["transform", "run", "none", "weights", "--config"], "none: no corpus here"),
+        (["train", "--set", "corpus.url=texts.jsonl"], "this is a file, and a corpus is needed here"),
     ],
 )
 def test_data_and_folders_are_checked_before_a_cluster_starts(trained, call, arguments, words):

@@ -217,7 +217,7 @@ def refuse_bad_numbers(file: SourceFile, line: int, checks: Iterable[Check]) -> 
 
 
 def _parse(file: SourceFile, data: bytes, line: int, value_type: str) -> np.ndarray:
-    """Return documents, words and counts of whole lines: (3, n) int64."""
+    """Parse whole lines; return an int64 array of shape (3, n) with the documents, words and counts."""
     n_columns = 2 if value_type == "pattern" else 3
     columns = _parse_quickly(data, n_columns, value_type)
     if columns is None:

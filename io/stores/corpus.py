@@ -141,7 +141,7 @@ class Corpus:
 
     @property
     def held_out(self) -> "Corpus":
-        """The documents of this corpus that were set aside for evaluation; there may be none."""
+        """The part of this corpus that ingestion set aside for evaluation. It may be empty."""
         return Corpus(self.url, "held_out")
 
     @property

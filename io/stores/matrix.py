@@ -138,7 +138,7 @@ class Matrix:
 
     @property
     def held_out(self) -> None:
-        """None: a matrix has no rows that were set aside for evaluation."""
+        """Always None, because a matrix has no rows set aside for evaluation."""
         return None
 
     @property

@@ -348,7 +348,7 @@ def _fill_table(weights: np.ndarray, share: np.ndarray, other: np.ndarray) -> No
 
 @kernel
 def count_visits(doc_ptr: np.ndarray, nodes: np.ndarray, n_nodes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Count each node's visits, and the walks that visit it: two arrays (V,) int64.
+    """Return how often each node is visited, and how many walks visit it, as two int64 arrays of shape (V,).
 
     Walk d has the nodes ``doc_ptr[d]:doc_ptr[d + 1]`` of ``nodes`` (T,) uint32; ``doc_ptr`` (D + 1,) int64.
     """

@@ -1,4 +1,6 @@
-"""The tasks of an ingest. They read and write work files, and return a few numbers.
+"""The functions that run as Dask tasks during an ingest.
+
+They pass data to each other in work files, and return only counts to the client.
 
 Work files are in ``<corpus>/.work/<digest>/``, where the digest identifies the source and the options. A word has a
 *number* in its partition and an *id* in the vocabulary. P partitions are read in batches, and words are divided into
@@ -46,7 +48,10 @@ Result = TypeVar("Result")
 
 
 def run_and_record(function: Callable[..., Result], job: Job, stage: str, index: int, *arguments: object) -> Result:
-    """Run a task and write its result, so that an ingest that is continued does not repeat it."""
+    """Run a task and write its result to a work file.
+
+    An ingest that continues after an interruption reads the file instead of running the task again.
+    """
     result = function(job, *arguments)
     job.files.write_json(f"{stage}/{index:06d}.json", result)
     return result

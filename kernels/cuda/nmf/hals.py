@@ -74,7 +74,7 @@ def sweep_sparse(
     sweeps: int,
     scratch: Scratch,
 ) -> np.ndarray:
-    """Update H (D, K) for a sparse A and a fixed W (V, K), and return it. Add AᵀH to P and HᵀH to Q.
+    """Sweep H (D, K) for a sparse A (D, V) and a fixed W (V, K), and return the new H. Add its AᵀH to P and HᵀH to Q.
 
     The update of W needs P (V, K) and Q (K, K) float64. Both stay on the device; `RESIDENTS.bring_back` copies them to
     the host. The device keeps copies of H and of the result for the next call, so neither array may be changed. Raises

@@ -74,7 +74,7 @@ def sweep_columns(
 
 
 def _transposed(name: str, array: DeviceArray) -> DeviceArray:
-    """Return the transposed of a device array as a workspace."""
+    """Return the transpose of a device array, in the workspace ``name``, whose memory later calls use again."""
     out = workspace(name, array.shape[::-1], array.dtype)
     launch(_transpose, len(array), THREADS, array, out)
     return out

@@ -45,7 +45,7 @@ def _largest_first(model: TopicModel, n_words: int) -> list[Topic]:
 
 @dataclass(frozen=True)
 class Query:
-    """Words to search for, words to subtract, and the number of results."""
+    """A search for similar words: the words to add up, the words to subtract, and how many results to return."""
 
     words: Sequence[str]
     without: Sequence[str] = ()

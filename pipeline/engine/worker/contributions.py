@@ -124,7 +124,10 @@ class Contribution:
         return Source(self.key, self.identifier, self.address, self.nbytes, self.on_device)
 
     def pieces(self, indices: Iterable[int]) -> Pieces:
-        """Return the deltas of some blocks, counted from the first block of the range."""
+        """Return the deltas of some blocks, for each node of the merge tree.
+
+        ``indices`` are the positions of the blocks in the range of blocks that was swept.
+        """
         chosen = list(indices)
         return [(node, [deltas[index] for index in chosen]) for node, deltas in self._pieces]
 

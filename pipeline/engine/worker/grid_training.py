@@ -317,7 +317,7 @@ class GridTrainer:
 
 
 def _plain(arrays: Arrays) -> Arrays:
-    """Return arrays that compiled kernels take. Those that are mapped from files have a type of their own."""
+    """Return the arrays as plain ``ndarray``, which kernels take. Arrays mapped from files are ``numpy.memmap``."""
     return {name: np.asarray(array) for name, array in arrays.items()}
 
 

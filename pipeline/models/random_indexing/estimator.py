@@ -203,7 +203,7 @@ class RandomIndexing(TextEstimator):
     # --- the trained model ---
 
     def loaded(self) -> None:
-        """Drop the vectors of an earlier model."""
+        """Drop word vectors and document terms that were computed from an earlier ``model_``."""
         self._wv = None
         self._document_terms = None
 

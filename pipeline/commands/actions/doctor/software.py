@@ -110,7 +110,10 @@ def check_kernel_cache() -> Iterator[Finding]:
     root = cache_folders()[0].parent
     kernels = cached_kernels()
     if not kernels:
-        yield fine("kernel cache", f"{root} has none; the first run compiles its kernels in about half a minute")
+        yield fine(
+            "kernel cache",
+            f"{root} has none; the first run of each model compiles its kernels, which takes some seconds",
+        )
         return
     n_bytes = sum(file.stat().st_size for folder in cache_folders() for file in folder.rglob("*.nb[ic]"))
     yield fine("kernel cache", f"{len(kernels)} kernels, {format_bytes(n_bytes)} in {root}")

@@ -168,7 +168,7 @@ class VersionBuilder:
                 estimator.forget(documents, client=self.client, run=folder)
 
     def _forgotten_by_batch(self) -> dict[str, list[str]]:
-        """Return the URLs of the files to forget, by the name of the batch that holds their documents."""
+        """Return the URLs of the files to forget, grouped by the name of the batch that contains their documents."""
         if self.plan.published is None:
             return {}
         batches: dict[str, list[str]] = {}

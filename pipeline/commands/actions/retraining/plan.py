@@ -31,7 +31,7 @@ ABOUT_BAD_LINES = ("on_bad_line", "max_bad_lines")
 
 @dataclass(frozen=True)
 class Request:
-    """The options of a call.
+    """The options of one call of ``corpusmill retrain``.
 
     ``as_of``: use only files dated up to this day. ``fresh``: train from scratch on all files. ``dry_run``: write
     nothing. ``verify_digests``: read every file to find out whether it has changed.
@@ -45,7 +45,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a call has to do."""
+    """What one call of ``corpusmill retrain`` has to do."""
 
     #: Digest of everything that decides the result. A repeated call has the same plan and so the same name.
     name: str

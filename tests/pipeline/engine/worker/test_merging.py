@@ -22,6 +22,17 @@ def add_all(deltas):
     return {"sum": sum(delta["sum"] for delta in deltas)}
 
 
+def recorded_merges():
+    """Return a list, and a function that merges deltas and appends to the list how many it merged at once."""
+    merges = []
+
+    def add_many(deltas):
+        merges.append(len(deltas))
+        return add_all(deltas)
+
+    return merges, add_many
+
+
 def tree(first, stop):
     """Return the merge tree of the shards first to stop - 1, written with parentheses."""
     if stop - first == 1:
@@ -85,12 +96,7 @@ def test_exact_sums_are_merged_at_once():
 
 
 def test_exact_sums_wait_until_they_are_as_large_as_the_largest():
-    merges = []
-
-    def add_many(deltas):
-        merges.append(len(deltas))
-        return add_all(deltas)
-
+    merges, add_many = recorded_merges()
     sums = PartialSums(16, add, add_many, waits=True)
     sums.add((0, 1), [{"sum": np.ones(8, np.int64)}])
     for shard in range(1, 9):
@@ -103,12 +109,7 @@ def test_exact_sums_wait_until_they_are_as_large_as_the_largest():
 
 
 def test_small_exact_sums_wait_until_they_have_enough_bytes():
-    merges = []
-
-    def add_many(deltas):
-        merges.append(len(deltas))
-        return add_all(deltas)
-
+    merges, add_many = recorded_merges()
     sums = PartialSums(16, add, add_many, waits=True, wait_bytes=40)
     for shard in range(6):
         sums.add((shard, shard + 1), [{"sum": np.ones(1, np.int64)}])
@@ -119,12 +120,7 @@ def test_small_exact_sums_wait_until_they_have_enough_bytes():
 
 
 def test_an_array_that_the_deltas_of_several_blocks_share_counts_once():
-    merges = []
-
-    def add_many(deltas):
-        merges.append(len(deltas))
-        return add_all(deltas)
-
+    merges, add_many = recorded_merges()
     sums = PartialSums(16, add, add_many, waits=True, wait_bytes=40)
     for shard in range(5):
         shared = np.ones(1, np.int64)

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
 
+from .errors import DataError
 from .readers.source import SourceFile, open_file
-from .stores.store import DataError
 
 #: The clock of a file system advances at least this often.
 _TICK_SECONDS = 0.01

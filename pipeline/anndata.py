@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from ..io.errors import DataError
 from ..io.matrices.additions import add_elements, check_absent
 from ..io.matrices.blocks import RowBlocks
 from ..io.matrices.files import MatrixFile, is_anndata_file
 from ..io.matrices.memory import annotated_rows
 from ..io.stores.corpus import Corpus
-from ..io.stores.store import DataError
 from .models.base.text import TextEstimator
 from .models.lda.estimator import LDA
 from .models.lda.interop import word_probabilities

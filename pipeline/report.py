@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 
+from ..io.errors import DataError
 from ..io.stores.corpus import Corpus
 from ..io.stores.open import open_data
-from ..io.stores.store import DataError, Store, split_path
+from ..io.stores.store import Store, split_path
 from .engine.run import RunStore
 from .formatting import model_title, pluralize
 from .models.base.capabilities import HasWordVectors

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ..errors import DataError
 from ..messages import listed
-from ..stores.store import DataError
 from .blocks import RowBlocks
 from .compressed import Dense, SparseByColumn, SparseByRow
 from .hierarchies import Group, open_hierarchy

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import scipy
 
+from ..errors import DataError
 from ..stores.matrix import first_marked_entry
-from ..stores.store import DataError
 
 #: Most stored numbers of a block, about. A longer row is a block of its own.
 BLOCK_NUMBERS = 1 << 21

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from ..stores.store import DataError
+from ..errors import DataError
 from .blocks import BLOCK_NUMBERS, Block, RowBlocks, check_pointers, checked_rows, cut_rows
 from .transposition import Entries, transposed
 

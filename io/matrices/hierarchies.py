@@ -8,8 +8,9 @@ from typing import Any
 
 from fsspec.implementations.local import LocalFileSystem
 
+from ..errors import DataError
 from ..extras import needing
-from ..stores.store import DataError, filesystem_of
+from ..stores.store import filesystem_of
 
 #: A group of h5py or Zarr.
 Group = Any

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import scipy
 
-from ..stores.store import DataError
+from ..errors import DataError
 from .blocks import BLOCK_NUMBERS, Block, RowBlocks, cut_rows
 from .compressed import Dense, SparseByColumn, SparseByRow
 from .names import check_unique

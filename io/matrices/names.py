@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ..stores.store import DataError
+from ..errors import DataError
 
 #: A group or an array of h5py or Zarr.
 Element = Any

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 import numpy as np
 import pyarrow as pa
 
+from ..errors import DataError
 from ..messages import listed
-from ..stores.store import DataError
 from .blocks import RowBlocks, SelectedColumns
 from .compressed import SparseByRow
 from .hierarchies import Group, open_hdf5

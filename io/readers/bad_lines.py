@@ -5,7 +5,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from ..stores.store import DataError
+from ..errors import DataError
 from .batches import BadLine, Batch, ReadOptions
 from .kept import KeptColumn, join_batches
 from .kinds import no_values

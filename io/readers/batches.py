@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..errors import DataError
 from ..matrices.names import first_repetition
-from ..stores.store import DataError
 from .kept import KeptColumns
 
 #: Bytes of text in a batch. Tokenising a batch takes about ten times as much memory.

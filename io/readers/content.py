@@ -6,8 +6,8 @@ A model of such files trains without an error, and its words are numbers. So the
 import re
 from collections.abc import Sequence
 
+from ..errors import DataError
 from ..messages import line_start
-from ..stores.store import DataError
 from .source import SourceFile, open_file, read_some
 
 #: The check reads the beginning of a few files only, because a source may have a million files.

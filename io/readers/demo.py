@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
-from ..stores.store import DataError
+from ..errors import DataError
 from .batches import Batch, ReadOptions
 from .reader import Reader
 from .source import Partition, SourceFile

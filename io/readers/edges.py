@@ -13,10 +13,10 @@ import pyarrow.csv
 import scipy.io
 import scipy.sparse
 
+from ..errors import DataError
 from ..messages import line_start, listed
 from ..stores.graph import Edges
 from ..stores.parquet import DAMAGED, read_parquet
-from ..stores.store import DataError
 from .source import Partition, Paths, SourceFile, find_files, line_blocks, open_file
 
 SparseMatrix: TypeAlias = scipy.sparse.spmatrix | scipy.sparse.sparray

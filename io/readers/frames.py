@@ -11,9 +11,9 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from ..errors import DataError
 from ..matrices.memory import is_dask_array
 from ..messages import listed
-from ..stores.store import DataError
 from .batches import Batch, ReadOptions, RowName, column_at, column_batch, wanted_columns
 from .fields import field_names, values_at
 from .kept import KeptColumn, is_missing, kept_column, values_column

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.json
 
+from ..errors import DataError
 from ..messages import listed
-from ..stores.store import DataError
 from .batches import Batch, ReadOptions, column_batch, invalid_utf8, replace_surrogates
 from .fields import field_names, value_at, values_at
 from .kept import KeptColumn, KeptColumns, kept_column, values_column

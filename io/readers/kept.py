@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from ..errors import DataError
 from ..stores.corpus import DOCUMENT_COLUMNS
-from ..stores.store import DataError
 from .kinds import Fits, as_kind, fits_of, kind_of, merge_fits, no_values
 
 #: Tests for Arrow's types of text. CSV is read as binary, and polars has views.

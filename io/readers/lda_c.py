@@ -2,8 +2,8 @@
 
 import pyarrow as pa
 
+from ..errors import DataError
 from ..messages import line_start
-from ..stores.store import DataError
 from .svmlight import SVMLightReader
 
 

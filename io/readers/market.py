@@ -6,11 +6,12 @@ from contextlib import contextmanager
 import numpy as np
 import pyarrow as pa
 
+from ..errors import DataError
 from ..matrices.blocks import BLOCK_NUMBERS, Block, RowBlocks
 from ..matrices.names import check_unique
 from ..matrices.tenx import feature_names, select_features
 from ..matrices.transposition import Entries, transposed
-from ..stores.store import DataError, filesystem_of
+from ..stores.store import filesystem_of
 from .bags import read_names
 from .batches import ReadOptions
 from .matrices import MatrixFileReader

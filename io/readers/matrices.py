@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 import scipy
 
+from ..errors import DataError
 from ..matrices.anndata import open_anndata
 from ..matrices.blocks import RowBlocks, whole_counts
 from ..matrices.memory import row_blocks
 from ..matrices.tenx import open_tenx
-from ..stores.store import DataError
 from .bags import read_names
 from .batches import Bag, Batch, ReadOptions, batch_ranges, check_lengths, check_names, row_keys
 from .reader import Reader

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ..stores.store import DataError
+from ..errors import DataError
 from .batches import BATCH_BYTES, Batch, ReadOptions, as_text, as_token_lists, replace_surrogates
 from .kept import is_missing
 from .reader import Reader

@@ -6,10 +6,10 @@ from typing import Any
 
 import scipy
 
+from ..errors import DataError
 from ..matrices.blocks import RowBlocks
 from ..matrices.hierarchies import is_zarr
 from ..matrices.memory import annotated_rows, is_annotated, is_backed, is_dask_array, row_blocks
-from ..stores.store import DataError
 from . import demo
 from .batches import ReadOptions
 from .content import check_is_text

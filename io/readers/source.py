@@ -15,7 +15,8 @@ import fsspec
 import pyarrow as pa
 from fsspec.implementations.local import LocalFileSystem
 
-from ..stores.store import DataError, filesystem_of
+from ..errors import DataError
+from ..stores.store import filesystem_of
 from .batches import BATCH_BYTES
 from .stored_url import stored_url
 

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 
+from ..errors import DataError
 from ..messages import line_start
-from ..stores.store import DataError
 from .bags import MAX_COUNT, read_names, whole_number
 from .batches import Bag, Batch, batch_ranges, check_lengths
 from .reader import Reader, line_partitions

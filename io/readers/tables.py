@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from ..errors import DataError
 from ..messages import listed, shortened
 from ..stores.parquet import DAMAGED
-from ..stores.store import DataError
 from .bad_lines import bad_line, parse_good_lines, without_documents
 from .batches import BATCH_BYTES, BadLine, Batch, ReadOptions, RowName, as_text, column_at, column_batch, wanted_columns
 from .kept import KeptColumns, kept_column

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
+from ..errors import DataError
 from ..messages import line_start
-from ..stores.store import DataError
 from .bags import read_names, whole_number
 from .batches import Bag, Batch, batch_ranges, check_lengths, row_keys
 from .reader import Reader

@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from .store import DataError, JsonObject, Store
+from ..errors import DataError
+from .store import JsonObject, Store
 
 #: The table of a store that has one part.
 TABLE = "chunks.parquet"

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NoReturn
 
+from ..errors import DataError, Locked
 from .conditional import read_with_tag, write_if_unchanged
-from .locks import Locked
-from .store import DataError, JsonObject, Store, encode_json
+from .store import JsonObject, Store, encode_json
 
 
 @dataclass

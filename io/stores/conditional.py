@@ -14,7 +14,8 @@ from typing import Any
 
 from fsspec.asyn import sync
 
-from .store import DataError, Store
+from ..errors import DataError
+from .store import Store
 
 #: Temporary credentials are fetched again after this time.
 _CREDENTIALS_LIFE = timedelta(minutes=10)

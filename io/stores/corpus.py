@@ -32,11 +32,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ..errors import DataError, Locked
 from .chunk import Chunk
 from .chunk_table import read_chunk_table, write_chunk_table
 from .conditional import write_if_unchanged
-from .locks import Locked
-from .store import DataError, JsonObject, Store, check_format, encode_json
+from .store import JsonObject, Store, check_format, encode_json
 
 #: Since format 2, the rows of chunks are in a file of their own. In format 1, they are in corpus.json.
 FORMAT = 2

@@ -19,9 +19,10 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse
 
+from ..errors import DataError
 from .chunk_table import TABLE, chunks_of, write_chunk_table
 from .parquet import parquet_bytes
-from .store import Arrays, DataError, Store, check_format
+from .store import Arrays, Store, check_format
 
 #: Since format 2, the rows of chunks are in a file of their own. In format 1, they are in graph.json.
 FORMAT = 2

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from .store import Arrays, DataError, Store
+from ..errors import DataError
+from .store import Arrays, Store
 
 #: What the URLs of these stores begin with.
 PREFIX = "memory://corpusmill-"

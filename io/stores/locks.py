@@ -21,8 +21,9 @@ from pathlib import Path
 
 import filelock
 
+from ..errors import DataError, Locked
 from .conditional import honours_conditions, read_with_tag, write_if_unchanged
-from .store import DataError, Store, make_folder
+from .store import Store, make_folder
 
 #: The owner of a lock on an object store counts as dead after this time without a heartbeat. All processes that share a
 #: store must have the same value.
@@ -31,10 +32,6 @@ EXPIRY_SECONDS = float(os.environ.get("CORPUSMILL_LOCK_SECONDS", "60"))
 _LOCAL_WAIT_SECONDS = 0.2
 #: The content of a lock that nobody holds. A lock is never deleted: only a write can be made conditional.
 _RELEASED = b'{"released": true}'
-
-
-class Locked(Exception):
-    """Another process is writing to the same corpus, run or model."""
 
 
 @contextlib.contextmanager

@@ -21,8 +21,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import scipy
 
+from ..errors import DataError
 from .chunk_table import TABLE, chunks_of, write_chunk_table
-from .store import DataError, Store, check_format
+from .store import Store, check_format
 
 #: Since format 2, the rows of chunks are in a file of their own. In format 1, they are in matrix.json.
 FORMAT = 2

@@ -2,9 +2,10 @@
 
 import os
 
+from ..errors import DataError
 from .corpus import Corpus
 from .matrix import Matrix
-from .store import DataError, Store
+from .store import Store
 
 
 def open_data(url: str | os.PathLike[str], part: str = "train") -> Corpus | Matrix:

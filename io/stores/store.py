@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 from fsspec.implementations.local import LocalFileSystem
 
+from ..errors import DataError
 from ..extras import needing_filesystem
 from .group_files import StoredGroup
 from .local_files import flush_path, naming_full_disk, remove_path, replacing, temporary_path, temporary_pattern
@@ -29,10 +30,6 @@ from .zarr_files import encode_group, read_group, read_rows
 Arrays = dict[str, Any]
 #: The content of a JSON file.
 JsonObject = dict[str, Any]
-
-
-class DataError(ValueError):
-    """Raised if input or a store cannot be used. The message names the place and the error, and says what to do."""
 
 
 #: A user name with a password, as in "s3://user:password@host". A colon before a port does not match, nor does the one

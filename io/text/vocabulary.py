@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..stores.store import DataError
+from ..errors import DataError
 from .stop_words import ENGLISH
 
 #: Ids are 32 bits wide.

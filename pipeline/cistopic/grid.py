@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from ...io.errors import DataError
 from ...io.extras import needing
 from ...io.stores.corpus import Corpus
-from ...io.stores.store import DataError
 from ..engine.events import Callback
 from ..engine.executors import Synchronous
 from ..engine.run import RunStore

@@ -11,8 +11,8 @@ import numpy as np
 import scipy.cluster.hierarchy
 from scipy.spatial.distance import squareform
 
+from ...io.errors import DataError
 from ...io.extras import needing
-from ...io.stores.store import DataError
 
 #: Starts and seed of k-means. With the same ones as cNMF, clusters are the same.
 STARTS = 10

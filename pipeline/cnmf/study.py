@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import yaml
 
+from ...io.errors import DataError
 from ...io.matrices.files import MatrixFile
 from ...io.stores.local_files import replacing
-from ...io.stores.store import DataError
 
 #: Seeds of restarts are drawn from 1 to this number, without it.
 SEED_LIMIT = 2**31 - 1

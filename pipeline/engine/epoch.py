@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 
+from ...io.errors import DataError
 from ...io.stores.commit import read_commit
 from ...io.stores.in_memory import StoreInMemory
 from ...io.stores.request_counter import REQUESTS
-from ...io.stores.store import Arrays, DataError, JsonObject, check_format, check_free
+from ...io.stores.store import Arrays, JsonObject, check_format, check_free
 from .algorithm import MAX_SHARDS, AnyAlgorithm, Metrics, PreviousModel, add, nbytes
 from .data import ChunkSize, TrainingData, reference
 from .events import (
@@ -67,7 +68,7 @@ def train(training: Training, executor: Executor) -> str:
     """Train, or continue the run from its last commit, and return why it ended: "epochs", "converged" or "stopped".
 
     Raises DataError if the folder holds another run or if a task does not fit into the workers' memory, and
-    `io.stores.locks.Locked` if another process trains the run.
+    `io.errors.Locked` if another process trains the run.
     """
     with training.run.locked(), executor.guarded():
         return _Engine(training, executor).train()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
-from ...io.stores.store import DataError
+from ...io.errors import DataError
 from ...kernels.errors import DeviceError
 from ..formatting import format_bytes
 from .cluster.leases import balanced_places

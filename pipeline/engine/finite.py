@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from ...io.stores.store import Arrays, DataError
+from ...io.errors import DataError
+from ...io.stores.store import Arrays
 from .algorithm import AnyAlgorithm
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ...io.stores.store import DataError
+from ...io.errors import DataError
 from ...kernels.cuda.host_memory import pinned_bytes
 from ..formatting import format_bytes
 from .algorithm import AnyAlgorithm, MemoryEstimate

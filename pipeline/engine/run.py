@@ -23,11 +23,12 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from importlib.metadata import version
 
+from ...io.errors import DataError
 from ...io.stores.commit import CommitFile, read_commit, take_over
 from ...io.stores.conditional import write_if_unchanged
 from ...io.stores.in_memory import open_store
 from ...io.stores.locks import acquire_lock, is_locked
-from ...io.stores.store import Arrays, DataError, JsonObject, Store, check_format, encode_json, to_json
+from ...io.stores.store import Arrays, JsonObject, Store, check_format, encode_json, to_json
 from .algorithm import AnyAlgorithm, Metrics, PreviousModel
 from .data import DataRef, TrainingData
 from .packing import unpack
@@ -199,7 +200,7 @@ class RunStore:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Lock the run for writing; raise `io.stores.locks.Locked` if another process trains it."""
+        """Lock the run for writing; raise `io.errors.Locked` if another process trains it."""
         with acquire_lock(self.store, LOCK, BUSY):
             self.store.delete_leftovers()
             yield
@@ -207,7 +208,7 @@ class RunStore:
     def take_over(self, is_new: bool = False) -> "OwnedRun":
         """Become the owner of the run, and forget all steps of it if ``is_new``. Needs the lock.
 
-        Raises `io.stores.locks.Locked` if another process takes it over at this moment.
+        Raises `io.errors.Locked` if another process takes it over at this moment.
         """
 
         def begin(found: JsonObject | None) -> JsonObject:
@@ -238,7 +239,7 @@ class OwnedRun(RunStore):
     def commit(self, step: int, rows: list[Metrics], keep: int) -> None:
         """Commit a step: write the metrics, then HEAD. From then on, only the last ``keep`` steps are valid.
 
-        Raises `io.stores.locks.Locked` if another process has taken over the run.
+        Raises `io.errors.Locked` if another process has taken over the run.
         """
         content = b"".join(self._line(row) for row in rows)
         # The arrays of a step are not flushed either. A reader notices if one of these files did not survive.

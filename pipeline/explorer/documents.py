@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from ...io.errors import DataError
 from ...io.readers.batches import Bag, ReadOptions
 from ...io.readers.open import open_source
 from ...io.readers.reader import Reader
 from ...io.readers.source import Partition
 from ...io.stores.corpus import Corpus
-from ...io.stores.store import DataError
 from ...io.text.tokens import TOKEN_PATTERN
 
 #: Row groups of the table of documents that are kept in memory, and the same number of partitions of the source.

@@ -8,8 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import scipy.sparse
 
+from ...io.errors import DataError
 from ...io.stores.corpus import Corpus
-from ...io.stores.store import DataError, JsonObject, Store
+from ...io.stores.store import JsonObject, Store
 from ..engine.run import RunStore
 from ..models.base.estimator import Estimator
 from ..models.base.saved import SavedModel, has_model, read_model_meta

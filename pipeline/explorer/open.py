@@ -1,7 +1,8 @@
 """Open the explorer of a model, as a page of a server or as one file without a server."""
 
+from ...io.errors import DataError
 from ...io.stores.corpus import Corpus
-from ...io.stores.store import DataError, JsonObject
+from ...io.stores.store import JsonObject
 from ..models.lda.estimator import LDA
 from ..models.nmf.estimator import NMF
 from .model import ExploredModel, corpus_of

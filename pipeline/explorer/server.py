@@ -17,7 +17,8 @@ from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 from tornado.web import Application, HTTPError, RequestHandler
 
-from ...io.stores.store import DataError, JsonObject
+from ...io.errors import DataError
+from ...io.stores.store import JsonObject
 from .page import Page
 
 ADDRESS = "127.0.0.1"

@@ -8,7 +8,8 @@ from typing import NamedTuple, Self
 import numpy as np
 import scipy.sparse
 
-from ...io.stores.store import Arrays, DataError, Store
+from ...io.errors import DataError
+from ...io.stores.store import Arrays, Store
 from ..models.base.similarity import top_indices
 from .layout import map_points, reduce_dimensions, spread_circles, squared_distances
 

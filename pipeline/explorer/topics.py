@@ -6,8 +6,9 @@ from functools import cached_property
 
 import numpy as np
 
+from ...io.errors import DataError
 from ...io.stores.corpus import Corpus
-from ...io.stores.store import Arrays, DataError, JsonObject
+from ...io.stores.store import Arrays, JsonObject
 from ...io.text.vocabulary import find_word_ids, translate_words
 from ..models.base import apply
 from ..models.base.similarity import top_indices

@@ -5,7 +5,8 @@ from functools import cached_property
 
 import numpy as np
 
-from ...io.stores.store import Arrays, DataError, JsonObject
+from ...io.errors import DataError
+from ...io.stores.store import Arrays, JsonObject
 from ..models.base.capabilities import HasWordVectors
 from ..models.base.similarity import row_lengths, top_indices
 from ..models.base.vectors import WordVectors

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 
+from ...io.errors import DataError
 from ...io.readers.reader import Reader
 from ...io.stores.corpus import Corpus
-from ...io.stores.store import DataError, JsonObject, check_free
+from ...io.stores.store import JsonObject, check_free
 from .identity import Identity, describe_difference
 from .job import BAD_LINES, PARTS, Job, content_folder
 

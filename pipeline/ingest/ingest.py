@@ -24,13 +24,14 @@ import numpy as np
 import pyarrow as pa
 import scipy
 
+from ...io.errors import DataError
 from ...io.readers.memory import Document
 from ...io.readers.open import open_in_memory, open_source
 from ...io.readers.reader import Reader
 from ...io.readers.source import Paths, is_folder
 from ...io.stores.corpus import Corpus
 from ...io.stores.locks import acquire_lock
-from ...io.stores.store import DataError, Store, check_free
+from ...io.stores.store import Store, check_free
 from ..engine.executors import Synchronous, executor_for
 from . import tasks
 from .destination import OTHER_STORES, has_corpus

@@ -13,13 +13,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ...io.errors import DataError
 from ...io.messages import listed
 from ...io.readers.kinds import Fits, describe_odd_values, kind_of, merge_fits, type_of
 from ...io.readers.reader import Reader
 from ...io.readers.source import Partition
 from ...io.stores.corpus import ChunkInfo, Corpus, commit_corpus, vocabulary_hash
 from ...io.stores.local_files import naming_full_disk
-from ...io.stores.store import DataError
 from ...io.text import vocabulary as voc
 from ..engine.executors import Executor, Synchronous
 from . import tasks

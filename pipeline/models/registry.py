@@ -2,7 +2,8 @@
 
 from importlib import import_module
 
-from ...io.stores.store import DataError, JsonObject
+from ...io.errors import DataError
+from ...io.stores.store import JsonObject
 from ..engine.run import RunStore
 from .base.estimator import Estimator
 from .base.saved import read_model_meta

@@ -20,9 +20,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Literal, NotRequired, TypedDict, get_args
 
+from ...io.errors import DataError
 from ...io.stores.commit import CommitFile, read_commit, take_over
 from ...io.stores.locks import acquire_lock
-from ...io.stores.store import DataError, JsonObject, Store, check_format
+from ...io.stores.store import JsonObject, Store, check_format
 
 FORMAT = 1
 BUSY = "another process is retraining this model; wait for it"

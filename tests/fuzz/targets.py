@@ -12,10 +12,11 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse
 from corpusmill.configs.layers import read_file
+from corpusmill.io.errors import DataError
 from corpusmill.io.readers.batches import ReadOptions
 from corpusmill.io.readers.open import open_source
 from corpusmill.io.stores.parquet import parquet_bytes
-from corpusmill.io.stores.store import DataError, Store
+from corpusmill.io.stores.store import Store
 from corpusmill.io.text.tokens import TokenOptions, tokenise
 from corpusmill.pipeline.models.base.vectors import WordVectors
 from helpers.cells import write_h5ad, write_market, write_tenx

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import fsspec
 import pytest
+from corpusmill.io.errors import DataError
 from corpusmill.io.manifest import FileVersion, compare_manifests, describe_files, files_up_to
 from corpusmill.io.readers.source import SourceFile, find_files
-from corpusmill.io.stores.store import DataError
 
 DATES = r"(\d{4})-(\d{2})-(\d{2})"
 

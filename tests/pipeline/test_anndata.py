@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 from corpusmill import LDA, NMF, RandomIndexing
-from corpusmill.io.stores.store import DataError
+from corpusmill.io.errors import DataError
 from corpusmill.pipeline.anndata import annotate_file
 from helpers.cells import CELLS, COUNTS, GENES, write_h5ad
 

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable
 
-from corpusmill.io.stores.locks import Locked
-from corpusmill.io.stores.store import DataError
+from corpusmill.io.errors import DataError, Locked
 from corpusmill.pipeline.engine.executors import TaskLost
 
 from .world import Process, World

@@ -3,7 +3,8 @@
 import contextlib
 
 import numpy as np
-from corpusmill.io.stores.store import DataError, JsonObject, Store
+from corpusmill.io.errors import DataError
+from corpusmill.io.stores.store import JsonObject, Store
 from corpusmill.pipeline.models.versions import Versions
 
 from .calls import EXCUSED, Caller

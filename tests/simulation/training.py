@@ -4,8 +4,8 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
+from corpusmill.io.errors import DataError
 from corpusmill.io.stores.corpus import Corpus
-from corpusmill.io.stores.store import DataError
 from corpusmill.pipeline.engine.epoch import Training, train
 from corpusmill.pipeline.engine.executors import Synchronous
 from corpusmill.pipeline.engine.run import RunStore

@@ -15,8 +15,7 @@ import pytest
 from corpusmill import RandomIndexing
 from corpusmill.configs.layers import Layer
 from corpusmill.configs.resolve import resolve
-from corpusmill.io.stores.locks import Locked
-from corpusmill.io.stores.store import DataError
+from corpusmill.io.errors import DataError, Locked
 from corpusmill.pipeline.commands.actions.diff import compare_versions
 from corpusmill.pipeline.commands.actions.retraining.plan import Request
 from corpusmill.pipeline.commands.actions.retraining.retrain import retrain

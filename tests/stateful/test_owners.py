@@ -4,7 +4,7 @@ import shutil
 import tempfile
 
 import numpy as np
-from corpusmill.io.stores.locks import Locked
+from corpusmill.io.errors import Locked
 from corpusmill.pipeline.engine.run import RunStore
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule

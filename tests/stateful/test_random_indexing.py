@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from corpusmill import RandomIndexing
-from corpusmill.io.stores.store import DataError
+from corpusmill.io.errors import DataError
 from corpusmill.pipeline.ingest.ingest import corpus_from
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, multiple, rule

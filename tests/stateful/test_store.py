@@ -5,7 +5,8 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from corpusmill.io.stores.store import DataError, Store
+from corpusmill.io.errors import DataError
+from corpusmill.io.stores.store import Store
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule

@@ -4,8 +4,9 @@ import html
 import json
 from collections.abc import Iterator
 
+from ....io.errors import DataError
 from ....io.stores.corpus import Corpus
-from ....io.stores.store import DataError, JsonObject, Store
+from ....io.stores.store import JsonObject, Store
 from ...formatting import capitalize, format_duration, format_number, label
 from ...models.base.saved import read_model_meta
 from ...models.base.topics import TopicModel

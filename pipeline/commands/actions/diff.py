@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from ....io.stores.store import DataError
+from ....io.errors import DataError
 from ...models.base.capabilities import HasWordVectors
 from ...models.base.estimator import Estimator
 from ...models.base.similarity import top_indices

@@ -8,7 +8,8 @@ import webbrowser
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ....io.stores.store import DataError, JsonObject, split_path
+from ....io.errors import DataError
+from ....io.stores.store import JsonObject, split_path
 from ...explorer.model import ExploredModel
 from ...explorer.open import AnyExplorer, open_explorer, standalone_page
 from ...explorer.server import Server

@@ -4,9 +4,10 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from ....configs.schema import Config
+from ....io.errors import DataError
 from ....io.readers.edges import EdgeOptions
 from ....io.readers.reader import Reader
-from ....io.stores.store import DataError, Store
+from ....io.stores.store import Store
 from ...ingest.graph import ingest_graph
 from ...ingest.ingest import check_destination, open_reader
 from ...ingest.ingest import ingest as ingest_source

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 
+from ....io.errors import DataError
 from ....io.stores.chunk_table import count_chunks
 from ....io.stores.corpus import Corpus
 from ....io.stores.graph import Graph
 from ....io.stores.matrix import Matrix
-from ....io.stores.store import DataError, Store
+from ....io.stores.store import Store
 from ...engine.run import RunStore
 from ...models.base.saved import read_model_meta
 from ...models.versions import Versions

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ....io.errors import DataError
 from ....io.stores.corpus import Corpus
-from ....io.stores.store import DataError
 from ...models.base.estimator import Estimator
 from ...models.base.saved import read_model_meta
 from ...models.base.topics import TopicModel

@@ -8,7 +8,8 @@ from ....configs.layers import ConfigError, Layer
 from ....configs.redact import hidden_keys
 from ....configs.resolve import without_secrets
 from ....configs.schema import Config
-from ....io.stores.store import DataError, Store, check_free
+from ....io.errors import DataError
+from ....io.stores.store import Store, check_free
 from ...engine.events import Callback, EpochFinished, Event
 from ...engine.run import RunStore
 from ...models.base.estimator import Estimator

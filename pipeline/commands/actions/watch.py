@@ -7,7 +7,8 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 
-from ....io.stores.store import DataError, JsonObject
+from ....io.errors import DataError
+from ....io.stores.store import JsonObject
 from ...engine.run import RunStore
 from ...models.registry import estimator_of_run
 from ...topics import WordGroup

@@ -86,8 +86,7 @@ def _explain_failure(error: BaseException) -> Failure:
 def _exit_codes() -> dict[type[BaseException], ExitCode]:
     # Imported here, because these modules load Dask, which takes most of a second.
     from ....configs.layers import ConfigError
-    from ....io.stores.locks import Locked
-    from ....io.stores.store import DataError
+    from ....io.errors import DataError, Locked
     from ....kernels.errors import DeviceError
     from ...engine.cluster.open import ClusterError
     from ...engine.executors import TaskLost

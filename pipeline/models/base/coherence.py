@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ....io.errors import DataError
 from ....io.stores.corpus import Corpus
-from ....io.stores.store import DataError, Store
+from ....io.stores.store import Store
 from ....io.text.vocabulary import find_word_ids
 from ....kernels import coherence as kernels
 from ...engine.executors import executor_for

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import pyarrow as pa
 
 from ....configs.validation import validate_model
+from ....io.errors import DataError
 from ....io.stores.corpus import Corpus
 from ....io.stores.matrix import Matrix
-from ....io.stores.store import DataError, JsonObject, Store, to_json
+from ....io.stores.store import JsonObject, Store, to_json
 from ...engine.algorithm import AnyAlgorithm, Metrics
 from ...engine.data import TrainingData
 from ...engine.epoch import Training, train

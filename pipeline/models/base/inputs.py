@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import scipy
 
+from ....io.errors import DataError
 from ....io.extras import needing
 from ....io.matrices.blocks import RowBlocks
 from ....io.matrices.files import MatrixFile, is_anndata_file
@@ -21,7 +22,6 @@ from ....io.matrices.memory import annotated_rows, is_annotated, is_backed, is_d
 from ....io.readers.batches import check_names
 from ....io.readers.frames import has_numbers_only, is_dask_collection, items_of
 from ....io.stores.matrix import first_marked_entry
-from ....io.stores.store import DataError
 
 #: What ``fit`` and ``transform`` accept: a store, its path or URL, documents (strings or lists of words), a matrix
 #: (NumPy, SciPy, Dask), AnnData or its file, or a data frame of numbers. Most of these types belong to libraries that

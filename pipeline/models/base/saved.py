@@ -17,8 +17,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ....io.errors import DataError
 from ....io.stores.parquet import read_parquet
-from ....io.stores.store import Arrays, DataError, JsonObject, Store, check_format
+from ....io.stores.store import Arrays, JsonObject, Store, check_format
 from ..versions import model_in_use, model_place
 
 MODEL_FORMAT = 1

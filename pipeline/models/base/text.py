@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ....io.errors import DataError
 from ....io.stores.corpus import Corpus
-from ....io.stores.store import Arrays, DataError, Store
+from ....io.stores.store import Arrays, Store
 from ....io.text.vocabulary import find_word_ids
 from ...engine.algorithm import add
 from ...ingest.ingest import corpus_from

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ....io.errors import DataError
 from ....io.stores.corpus import Corpus
 from ....io.stores.matrix import Matrix
-from ....io.stores.store import DataError
 from ...ingest.ingest import corpus_from
 from ...topics import Topic
 from .coherence import topic_coherence, topic_diversity

@@ -18,9 +18,10 @@ import pyarrow as pa
 import safetensors
 import safetensors.numpy
 
+from ....io.errors import DataError
 from ....io.messages import listed, shortened
 from ....io.stores.parquet import DAMAGED, parquet_bytes, read_parquet
-from ....io.stores.store import DataError, Store, check_format, split_path
+from ....io.stores.store import Store, check_format, split_path
 
 #: Functions that compress bytes, by the ending of a file's name.
 COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Literal, Protocol, Self
 
 import numpy as np
 
+from ....io.errors import DataError
 from ....io.extras import needing
-from ....io.stores.store import DataError
 from . import vector_files, word2vec_format, word_evaluation
 from .vector_files import VectorTable
 from .vector_queries import VectorQueries

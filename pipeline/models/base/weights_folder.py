@@ -8,8 +8,9 @@ import json
 import re
 from typing import TYPE_CHECKING, TypedDict
 
+from ....io.errors import DataError
 from ....io.stores.corpus import Corpus
-from ....io.stores.store import DataError, Store, to_json
+from ....io.stores.store import Store, to_json
 
 if TYPE_CHECKING:
     from .text import TextEstimator

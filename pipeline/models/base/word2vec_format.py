@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ....io.errors import DataError
 from ....io.messages import shortened
-from ....io.stores.store import DataError, filesystem_of
+from ....io.stores.store import filesystem_of
 from .vector_files import VectorTable, write_file
 
 #: Rows of text formatted at once.

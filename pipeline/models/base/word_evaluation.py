@@ -7,7 +7,7 @@ from typing import NamedTuple, TypedDict
 import fsspec
 import numpy as np
 
-from ....io.stores.store import DataError
+from ....io.errors import DataError
 from .similarity import row_lengths
 from .vector_queries import COSMUL_EPSILON, VectorQueries
 

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ....io.errors import DataError
 from ....io.stores.corpus import Corpus
-from ....io.stores.store import Arrays, DataError
+from ....io.stores.store import Arrays
 from ....io.text.vocabulary import find_word_ids
 from ....kernels.lda.counts import MAX_COUNT
 from ...engine.device import resolve_device

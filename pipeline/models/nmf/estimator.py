@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse
 
+from ....io.errors import DataError
 from ....io.stores.corpus import Corpus
 from ....io.stores.matrix import Matrix
 from ....io.stores.open import open_data
-from ....io.stores.store import Arrays, DataError, JsonObject
+from ....io.stores.store import Arrays, JsonObject
 from ....io.text.vocabulary import merge_vocabularies
 from ....kernels.nmf import products
 from ...engine.algorithm import Address, add

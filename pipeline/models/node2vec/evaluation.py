@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from ....io.errors import DataError
 from ....io.extras import needing
 from ....io.stores.graph import Graph
-from ....io.stores.store import DataError
 from ..base.sparse_rows import row_of_each_entry
 
 #: Number of parts of the data for the cross-validation of links.

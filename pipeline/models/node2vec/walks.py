@@ -18,10 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from ....io.errors import DataError
 from ....io.stores.chunk import make_chunk
 from ....io.stores.corpus import ChunkInfo, Corpus, commit_corpus, vocabulary_hash, write_chunk
 from ....io.stores.graph import Graph
-from ....io.stores.store import Arrays, DataError, Store
+from ....io.stores.store import Arrays, Store
 from ....io.text.vocabulary import count_table, rank
 from ....kernels import random
 from ....kernels.node2vec import walks as kernels

@@ -5,7 +5,8 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from ....io.stores.store import Arrays, DataError, JsonObject
+from ....io.errors import DataError
+from ....io.stores.store import Arrays, JsonObject
 from ....io.text.vocabulary import rank
 from ....kernels.random_indexing import rows as ri_rows
 from ....kernels.random_indexing import text as ri_text

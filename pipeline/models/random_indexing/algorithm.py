@@ -6,9 +6,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from ....io.errors import DataError
 from ....io.stores.chunk import Chunk
 from ....io.stores.corpus import ChunkInfo, Corpus
-from ....io.stores.store import Arrays, DataError
+from ....io.stores.store import Arrays
 from ....kernels import random
 from ....kernels.random_indexing import accumulate as ri
 from ....kernels.random_indexing import contexts as ri_contexts

@@ -19,7 +19,8 @@ from functools import reduce
 
 import numpy as np
 
-from ....io.stores.store import Arrays, DataError
+from ....io.errors import DataError
+from ....io.stores.store import Arrays
 from ....kernels.random_indexing.rows import add_exactly
 from ....kernels.random_indexing.rows import sum_at as sum_on_host
 

@@ -4,8 +4,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
+from ....io.errors import DataError
 from ....io.stores.corpus import Corpus
-from ....io.stores.store import Arrays, DataError
+from ....io.stores.store import Arrays
 from ....io.text.vocabulary import stop_list
 from ....kernels.random_indexing import accumulate as ri
 from ....kernels.random_indexing import rows as ri_rows

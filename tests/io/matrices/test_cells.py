@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import scipy.sparse
+from corpusmill.io.errors import DataError
 from corpusmill.io.matrices.hierarchies import is_zarr, open_hdf5
 from corpusmill.io.matrices.memory import RowsInMemory
 from corpusmill.io.matrices.names import make_names_unique
-from corpusmill.io.stores.store import DataError
 from helpers.cells import (
     CELLS,
     COUNTS,

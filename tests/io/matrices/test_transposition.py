@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import scipy.sparse
+from corpusmill.io.errors import DataError
 from corpusmill.io.matrices.memory import RowsInMemory
 from corpusmill.io.matrices.transposition import Entries, transposed
-from corpusmill.io.stores.store import DataError
 
 
 def entries_of(matrix, rng, size):

@@ -3,10 +3,10 @@
 import json
 
 import pytest
+from corpusmill.io.errors import DataError
 from corpusmill.io.readers.bad_lines import KEPT_CHARACTERS
 from corpusmill.io.readers.batches import ReadOptions
 from corpusmill.io.readers.open import open_source
-from corpusmill.io.stores.store import DataError
 
 SKIP = {"on_bad_line": "skip"}
 

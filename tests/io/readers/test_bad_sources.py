@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import zstandard
+from corpusmill.io.errors import DataError
 from corpusmill.io.readers.batches import MAX_DOCUMENT_TOKENS, ReadOptions, check_lengths
 from corpusmill.io.readers.open import open_in_memory
-from corpusmill.io.stores.store import DataError
 from helpers.sources import COUNTS, collect, read, write_docword, write_jsonl, write_lines
 
 

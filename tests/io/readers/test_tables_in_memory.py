@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from corpusmill import LDA, NMF
+from corpusmill.io.errors import DataError
 from corpusmill.io.readers.batches import ReadOptions
 from corpusmill.io.readers.open import open_in_memory
-from corpusmill.io.stores.store import DataError
 from helpers.sources import collect, read
 
 TEXTS = ["one fish two", "red fish", "last one"]

@@ -5,12 +5,12 @@ from dataclasses import asdict
 import numpy as np
 import pyarrow as pa
 import pytest
+from corpusmill.io.errors import DataError
 from corpusmill.io.readers.edges import read_edges
 from corpusmill.io.stores.chunk_table import count_chunks
 from corpusmill.io.stores.graph import Graph, write_graph
 from corpusmill.io.stores.matrix import Matrix, write_matrix
 from corpusmill.io.stores.open import open_data
-from corpusmill.io.stores.store import DataError
 from corpusmill.pipeline.commands.actions.inspect import inspect
 
 

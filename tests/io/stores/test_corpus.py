@@ -5,8 +5,8 @@ from dataclasses import asdict
 import numpy as np
 import pyarrow as pa
 import pytest
+from corpusmill.io.errors import DataError
 from corpusmill.io.stores.corpus import Corpus
-from corpusmill.io.stores.store import DataError
 from helpers.toy import write_toy_corpus
 
 

@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.io
 import scipy.sparse
+from corpusmill.io.errors import DataError
 from corpusmill.io.readers.edges import EdgeOptions, read_edges
 from corpusmill.io.stores.graph import Graph, write_graph
-from corpusmill.io.stores.store import DataError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

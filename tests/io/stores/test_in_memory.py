@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from corpusmill.io.errors import DataError
 from corpusmill.io.stores.in_memory import StoreInMemory, open_store, url_in_memory
-from corpusmill.io.stores.store import DataError, Store
+from corpusmill.io.stores.store import Store
 
 
 def test_files_and_arrays_are_found_below_their_folder_until_it_is_deleted():

@@ -6,10 +6,11 @@ from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
+from corpusmill.io.errors import DataError, Locked
 from corpusmill.io.stores import conditional
 from corpusmill.io.stores.conditional import read_with_tag, write_if_unchanged
-from corpusmill.io.stores.locks import Lease, Locked, acquire_lock, is_locked
-from corpusmill.io.stores.store import DataError, Store
+from corpusmill.io.stores.locks import Lease, acquire_lock, is_locked
+from corpusmill.io.stores.store import Store
 
 #: The server's clock counts whole seconds.
 EXPIRY = 2.0

@@ -6,7 +6,8 @@ import uuid
 import numpy as np
 import pytest
 from corpusmill import LDA, Corpus
-from corpusmill.io.stores.store import DataError, Store
+from corpusmill.io.errors import DataError
+from corpusmill.io.stores.store import Store
 from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.engine.events import EpochFinished
 from corpusmill.pipeline.ingest.ingest import ingest

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pyarrow as pa
 import pytest
-from corpusmill.io.stores.store import DataError
+from corpusmill.io.errors import DataError
 from corpusmill.io.text import vocabulary as voc
 from corpusmill.io.text.tokens import TOKEN_PATTERN
 from hypothesis import given, settings

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse
+from corpusmill.io.errors import DataError
 from corpusmill.io.stores.corpus import Corpus
-from corpusmill.io.stores.store import DataError
 from corpusmill.pipeline.cistopic.bundle import Bundle, Settings, read_lists
 from corpusmill.pipeline.cistopic.grid import Execution, compare, make_corpus, plot, train_grid
 from corpusmill.pipeline.cistopic.statistics import CellGroup, best_number, scaled, statistics

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import scipy.sparse
+from corpusmill.io.errors import DataError
 from corpusmill.io.matrices.memory import RowsInMemory
-from corpusmill.io.stores.store import DataError
 from corpusmill.kernels.nmf.solvers import block_principal_pivoting
 from corpusmill.pipeline.cnmf import refit
 from corpusmill.pipeline.cnmf.clustering import cluster, count_neighbors, distances, local_density, unit_rows

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 import yaml
-from corpusmill.io.stores.store import DataError
+from corpusmill.io.errors import DataError
 from corpusmill.pipeline.cnmf.factorize import factorize
 from corpusmill.pipeline.cnmf.study import Study, plan_restarts
 from helpers.cells import write_h5ad

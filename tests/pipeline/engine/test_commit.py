@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from corpusmill.io.stores.locks import Locked
+from corpusmill.io.errors import Locked
 from corpusmill.pipeline.engine.epoch import Training, train
 from corpusmill.pipeline.engine.events import EpochFinished, EpochStarted, RunFinished, ShardSwept
 from corpusmill.pipeline.engine.executors import OnDask, Synchronous

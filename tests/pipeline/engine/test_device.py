@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from corpusmill import LDA, NMF, Word2Vec
-from corpusmill.io.stores.store import DataError
+from corpusmill.io.errors import DataError
 from corpusmill.kernels import interfaces
 from corpusmill.kernels.cuda.host_memory import BUFFER_BYTES, FREE_BYTES, LIMIT_BYTES, pinned_bytes
 from corpusmill.kernels.errors import DeviceError

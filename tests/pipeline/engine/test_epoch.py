@@ -9,8 +9,7 @@ import time
 
 import numpy as np
 import pytest
-from corpusmill.io.stores.locks import Locked
-from corpusmill.io.stores.store import DataError
+from corpusmill.io.errors import DataError, Locked
 from corpusmill.pipeline.engine import executors
 from corpusmill.pipeline.engine.cluster.leases import balanced_places
 from corpusmill.pipeline.engine.cluster.open import open_cluster

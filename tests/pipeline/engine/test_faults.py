@@ -12,8 +12,8 @@ from pathlib import Path
 import google_crc32c
 import numpy as np
 import pytest
+from corpusmill.io.errors import DataError
 from corpusmill.io.stores.corpus import Corpus
-from corpusmill.io.stores.store import DataError
 from corpusmill.pipeline.engine import executors
 from corpusmill.pipeline.engine.cluster.open import ClusterError, open_cluster
 from corpusmill.pipeline.engine.epoch import Training, train

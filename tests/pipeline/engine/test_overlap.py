@@ -7,8 +7,8 @@ from typing import ClassVar
 import fsspec
 import numpy as np
 import pytest
+from corpusmill.io.errors import DataError
 from corpusmill.io.stores.corpus import Corpus
-from corpusmill.io.stores.store import DataError
 from corpusmill.pipeline.engine.epoch import Training, train
 from corpusmill.pipeline.engine.executors import Synchronous
 from corpusmill.pipeline.engine.run import RunStore

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from corpusmill import LDA, NMF, Corpus, RandomIndexing, ingest
-from corpusmill.io.stores.store import DataError
+from corpusmill.io.errors import DataError
 from corpusmill.pipeline.commands.actions.explore import Request
 from corpusmill.pipeline.explorer.layout import fit_into_square, map_points, reduce_dimensions, spread_circles
 from corpusmill.pipeline.explorer.open import open_explorer, standalone_page

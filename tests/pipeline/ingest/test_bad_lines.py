@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from corpusmill import IngestOptions, ingest
-from corpusmill.io.stores.store import DataError
+from corpusmill.io.errors import DataError
 from corpusmill.pipeline.commands.actions.retraining.retrain import retrain
 from corpusmill.pipeline.models.versions import Versions
 from helpers.documents import corpus_files

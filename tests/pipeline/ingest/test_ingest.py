@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import scipy.sparse
-from corpusmill.io.stores.store import DataError
+from corpusmill.io.errors import DataError
 from corpusmill.pipeline.commands.actions.inspect import inspect
 from corpusmill.pipeline.ingest.chunks import (
     MAX_CHUNK_TOKENS,

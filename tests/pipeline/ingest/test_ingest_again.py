@@ -13,11 +13,11 @@ from typing import ClassVar
 import fsspec
 import numpy as np
 import pytest
+from corpusmill.io.errors import DataError, Locked
 from corpusmill.io.readers import open as formats
 from corpusmill.io.readers.lines import LinesReader
 from corpusmill.io.stores.corpus import Corpus
-from corpusmill.io.stores.locks import Locked
-from corpusmill.io.stores.store import DataError, Store
+from corpusmill.io.stores.store import Store
 from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.ingest.ingest import ingest
 from corpusmill.pipeline.ingest.options import IngestOptions

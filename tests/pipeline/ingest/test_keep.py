@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from corpusmill import LDA, Corpus, IngestOptions, ingest
-from corpusmill.io.stores.store import DataError, Store
+from corpusmill.io.errors import DataError
+from corpusmill.io.stores.store import Store
 from corpusmill.pipeline.commands.cli.main import main
 
 DAYS = [datetime.date(2026, 11, 1) + datetime.timedelta(days=i) for i in range(40)]

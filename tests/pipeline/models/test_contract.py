@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from corpusmill import LDA, NMF, Corpus, Node2Vec, RandomIndexing, Word2Vec
-from corpusmill.io.stores.store import DataError
+from corpusmill.io.errors import DataError
 from corpusmill.pipeline.engine.events import EpochFinished, RunFinished, RunStarted
 from corpusmill.pipeline.engine.run import RunStore
 from corpusmill.pipeline.ingest.ingest import ingest

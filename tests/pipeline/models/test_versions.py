@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from corpusmill.io.stores.locks import Locked
-from corpusmill.io.stores.store import DataError, Store
+from corpusmill.io.errors import DataError, Locked
+from corpusmill.io.stores.store import Store
 from corpusmill.pipeline.models.base.saved import read_model_meta
 from corpusmill.pipeline.models.versions import Head, Versions, model_in_use
 

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
+from .....io.errors import DataError, Locked
 from .....io.stores.conditional import honours_conditions, read_with_tag, write_if_unchanged
-from .....io.stores.locks import Locked, acquire_lock
-from .....io.stores.store import DataError, Store
+from .....io.stores.locks import acquire_lock
+from .....io.stores.store import Store
 from ....formatting import format_bytes
 from ...results import Finding
 from .finding import advice, fine, problem

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from .....configs.resolve import without_secrets
 from .....configs.schema import Config
+from .....io.errors import DataError
 from .....io.manifest import FileVersion, describe_files
 from .....io.readers.open import open_source
 from .....io.stores.corpus import Corpus
 from .....io.stores.selection import select_documents
-from .....io.stores.store import DataError
 from ....engine.events import Callback
 from ....engine.run import versions as software_versions
 from ....ingest.ingest import ingest

@@ -10,11 +10,12 @@ from pydantic import ValidationError
 
 from .....configs.resolve import without_secrets
 from .....configs.schema import Config
+from .....io.errors import DataError
 from .....io.manifest import Changes, FileVersion, Manifest, compare_manifests, describe_files, files_up_to
 from .....io.readers.open import open_source
 from .....io.readers.reader import Reader
 from .....io.readers.source import SourceFile, find_files
-from .....io.stores.store import DataError, Store
+from .....io.stores.store import Store
 from ....models.versions import Head, Settings, VersionRecord, Versions
 from ...results import Facts
 from ..capabilities import can_forget

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from corpusmill import LDA
-from corpusmill.io.stores.store import DataError
+from corpusmill.io.errors import DataError
 from corpusmill.pipeline.commands.cli.errors import ExitCode, Failure, explain
 from corpusmill.pipeline.commands.cli.signals import Terminated
 from corpusmill.pipeline.engine.run import RunStore

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from corpusmill import LDA
-from corpusmill.io.stores.store import DataError
+from corpusmill.io.errors import DataError
 from corpusmill.pipeline.commands.actions.watch import Watcher
 from corpusmill.pipeline.commands.terminal.watch import chart_rows, draw, line
 from corpusmill.pipeline.engine.events import EpochFinished

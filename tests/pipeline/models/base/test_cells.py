@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import scipy.sparse
 from corpusmill import LDA, NMF, ingest
+from corpusmill.io.errors import DataError
 from corpusmill.io.stores.matrix import Matrix, write_matrix
-from corpusmill.io.stores.store import DataError
 from corpusmill.pipeline.models.base.inputs import is_matrix
 from helpers.cells import CELLS, COUNTS, GENES, write_h5ad
 

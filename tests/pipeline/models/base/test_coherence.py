@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from corpusmill import LDA
-from corpusmill.io.stores.store import DataError
+from corpusmill.io.errors import DataError
 from corpusmill.kernels import coherence as kernels
 from corpusmill.pipeline.ingest.ingest import corpus_from
 from corpusmill.pipeline.models.base.coherence import topic_coherence

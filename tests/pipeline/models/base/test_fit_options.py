@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from corpusmill import LDA, NMF, Corpus, RandomIndexing, Word2Vec, ingest
-from corpusmill.io.stores.store import DataError
+from corpusmill.io.errors import DataError
 from helpers.documents import BOATS_AND_BREAD
 
 MATRIX = np.array([[3, 2, 0], [0, 1, 4], [2, 2, 0], [0, 0, 5]])

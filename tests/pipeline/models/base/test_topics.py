@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from corpusmill import LDA, NMF, RandomIndexing, Word2Vec
+from corpusmill.io.errors import DataError
 from corpusmill.io.stores.matrix import write_matrix
-from corpusmill.io.stores.store import DataError
 from corpusmill.pipeline.commands.cli.main import cli
 from corpusmill.pipeline.models.base.coherence import topic_coherence, topic_diversity
 from corpusmill.pipeline.models.base.topics import TopicModel

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 import zarr
-from corpusmill.io.stores.store import DataError
+from corpusmill.io.errors import DataError
 from corpusmill.pipeline.models.base import vector_files, word2vec_format
 from corpusmill.pipeline.models.base.vectors import WordVectors
 from gensim.models import KeyedVectors, Word2Vec

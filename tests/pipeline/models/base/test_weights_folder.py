@@ -3,7 +3,7 @@
 import pandas
 import pytest
 from corpusmill import LDA, IngestOptions, ingest
-from corpusmill.io.stores.store import DataError
+from corpusmill.io.errors import DataError
 from corpusmill.pipeline.commands.cli.main import main
 
 TEXTS = [text.split() for text in ("ship sea boat", "bread oven cake", "sea boat storm", "oven bread flour")] * 3

@@ -8,9 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse
 from corpusmill import LDA
+from corpusmill.io.errors import DataError
 from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.io.stores.corpus import Corpus, commit_corpus, write_chunk
-from corpusmill.io.stores.store import DataError, Store
+from corpusmill.io.stores.store import Store
 from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.engine.epoch import Training, train
 from corpusmill.pipeline.engine.executors import OnDask, Synchronous

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from corpusmill import LDA
-from corpusmill.io.stores.store import DataError
+from corpusmill.io.errors import DataError
 from corpusmill.pipeline.models.lda.interop import word_probabilities
 from helpers.toy import write_topic_corpus
 

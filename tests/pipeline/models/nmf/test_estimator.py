@@ -10,9 +10,9 @@ import pytest
 import scipy.linalg
 import scipy.sparse
 from corpusmill import NMF
+from corpusmill.io.errors import DataError
 from corpusmill.io.stores.chunk_table import TABLE, write_chunk_table
 from corpusmill.io.stores.matrix import Matrix, MatrixChunkInfo, write_matrix
-from corpusmill.io.stores.store import DataError
 from corpusmill.kernels import random
 from corpusmill.kernels.nmf import hals as nmf
 from corpusmill.kernels.nmf import solvers as nmf_solvers

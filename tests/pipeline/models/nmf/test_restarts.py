@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import scipy.sparse
 from corpusmill import NMF
+from corpusmill.io.errors import DataError
 from corpusmill.io.stores.matrix import MatrixChunkInfo, write_matrix
-from corpusmill.io.stores.store import DataError
 from corpusmill.pipeline.engine.run import RunStore
 from corpusmill.pipeline.models.nmf.side_by_side import GROUP_COLUMNS, admit, groups, most_epochs
 from helpers.models import interrupt_after

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 from corpusmill import Corpus, Node2Vec, Word2Vec
-from corpusmill.io.stores.store import DataError
+from corpusmill.io.errors import DataError
 from helpers.graphs import communities, graph_of
 
 SMALL = {"num_walks": 8, "walk_length": 20, "vector_size": 16, "window": 4, "epochs": 4, "seed": 3}

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from corpusmill import Node2Vec
-from corpusmill.io.stores.store import DataError
+from corpusmill.io.errors import DataError
 from corpusmill.pipeline.models.node2vec.evaluation import (
     _draw_pairs,
     _most_probable,

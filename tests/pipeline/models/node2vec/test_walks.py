@@ -4,7 +4,7 @@ import shutil
 
 import numpy as np
 import pytest
-from corpusmill.io.stores.store import DataError
+from corpusmill.io.errors import DataError
 from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.models.node2vec.walks import WalkOptions, write_walks
 from helpers.graphs import communities, graph_of, neighbours_of

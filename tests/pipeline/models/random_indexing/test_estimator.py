@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 from corpusmill import RandomIndexing
-from corpusmill.io.stores.store import DataError
+from corpusmill.io.errors import DataError
 from corpusmill.kernels import random
 from corpusmill.kernels.random_indexing import text as ri_text
 from corpusmill.pipeline.engine.algorithm import Address

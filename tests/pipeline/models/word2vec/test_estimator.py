@@ -6,7 +6,7 @@ import gensim.models
 import numpy as np
 import pytest
 import scipy.sparse
-from corpusmill.io.stores.store import DataError
+from corpusmill.io.errors import DataError
 from corpusmill.kernels import random
 from corpusmill.kernels.word2vec import skip_gram as kernels
 from corpusmill.kernels.word2vec.cells import CellOptions, train_cell

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from corpusmill import Word2Vec
-from corpusmill.io.stores.locks import Locked
+from corpusmill.io.errors import Locked
 from corpusmill.io.stores.store import Store
 from corpusmill.pipeline.commands.actions.retraining.build import Listeners
 from corpusmill.pipeline.commands.actions.retraining.retrain import retrain

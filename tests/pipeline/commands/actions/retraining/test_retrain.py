@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from corpusmill import LDA, RandomIndexing, Word2Vec
+from corpusmill.io.errors import DataError
 from corpusmill.io.manifest import date_in_url
 from corpusmill.io.stores.corpus import Corpus
-from corpusmill.io.stores.store import DataError
 from corpusmill.pipeline.commands.actions.retraining.plan import Request
 from corpusmill.pipeline.commands.actions.retraining.retrain import retrain
 from corpusmill.pipeline.models.registry import load_model

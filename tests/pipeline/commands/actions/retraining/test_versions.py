@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from corpusmill.io.stores.store import DataError
+from corpusmill.io.errors import DataError
 from corpusmill.pipeline.commands.actions.retraining.retrain import retrain
 from corpusmill.pipeline.models.versions import Versions
 from helpers.nightly import BOATS, BREAD, call, configuration, contents, worse, write_day

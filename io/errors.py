@@ -1,0 +1,9 @@
+"""Errors that callers of this package may catch."""
+
+
+class DataError(ValueError):
+    """Raised if input or a store cannot be used. The message names the place and the error, and says what to do."""
+
+
+class Locked(Exception):
+    """Another process is writing to the same corpus, run or model."""

@@ -15,6 +15,7 @@ import gc
 import hashlib
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 from pathlib import Path
@@ -31,8 +32,8 @@ KERNELS = Path(__file__).parent
 #: The folder of kernels that use files of all others. Other folders use the files beside this one, those in ``simd``,
 #: and their own; import-linter checks this.
 USES_ALL = "cuda"
-#: Versions whose compiled kernels are kept, because several processes or checkouts may use one cache.
-KEPT_VERSIONS = 4
+#: Compiled kernels of a version are deleted after this time without use: several checkouts may share one cache.
+KEPT_SECONDS = 30 * 24 * 3600.0
 
 #: Numba has one setting of the folder for all functions of the process.
 _LOCK = Lock()
@@ -50,7 +51,7 @@ def compiled(compiler: Callable[..., Any], function: Callable[..., Any] | None =
 
 @cache
 def cache_folder(group: str) -> Path:
-    """Return the folder of the compiled kernels of a folder of sources, "" for the top one; delete old versions."""
+    """Return the folder of the compiled kernels of a folder of sources, "" for the top one; delete unused versions."""
     content = hashlib.sha256()
     for file in sources(group):
         content.update(_digest(file))
@@ -61,11 +62,10 @@ def cache_folder(group: str) -> Path:
     with contextlib.suppress(OSError):
         # Numba itself reports if it finds no folder to write to.
         folder.mkdir(parents=True, exist_ok=True)
-        # The time of the last use, by which old versions are found.
-        os.utime(folder)
-        versions = sorted(folder.parent.glob(f"{prefix}-*"), key=lambda version: version.stat().st_mtime)
-        for version in versions[:-KEPT_VERSIONS]:
-            shutil.rmtree(version, ignore_errors=True)
+        os.utime(folder)  # the time of its last use
+        for version in folder.parent.glob(f"{prefix}-*"):
+            if version.stat().st_mtime < time.time() - KEPT_SECONDS:
+                shutil.rmtree(version, ignore_errors=True)
     return folder
 
 

@@ -5,6 +5,7 @@ import os
 import shutil
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -69,16 +70,20 @@ def test_compiled_kernels_are_loaded_unless_their_sources_have_changed(package):
     assert len(package.caches()) == 1
 
 
-def test_the_kernels_of_old_versions_are_deleted(package):
-    for number in range(jit.KEPT_VERSIONS + 2):
+def test_versions_that_are_in_use_keep_their_kernels_and_others_lose_them_after_a_month(package):
+    folders = package.folder / "__pycache__"
+    for number in range(8):
         package.write("lda/inner", "", f"x + {number}")
         package.load()
-        for path in (package.folder / "__pycache__").glob("corpusmill-*"):
-            # As if each version were an hour older than the next.
-            os.utime(path, (path.stat().st_atime - 3600, path.stat().st_mtime - 3600))
-        newest = Path(package.load()._cache.cache_path).parent.name
-        assert newest in package.caches()
-    assert len(package.caches()) == jit.KEPT_VERSIONS
+    versions = package.caches()
+    assert len(versions) == 8
+    unused, used_last_month = sorted(versions)[:2]
+    for name, seconds in ((unused, 1.1 * jit.KEPT_SECONDS), (used_last_month, 0.9 * jit.KEPT_SECONDS)):
+        then = time.time() - seconds
+        os.utime(folders / name, (then, then))
+    package.write("lda/inner", "", "x + 8")
+    newest = Path(package.load()._cache.cache_path).parent.name
+    assert package.caches() == versions - {unused} | {newest}
 
 
 def test_functions_of_the_user_keep_their_own_cache(package, monkeypatch, tmp_path):

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from ..errors import DataError
 from ..matrices.names import first_repetition
-from .kept import KeptColumns
+from .kept import KeptColumns, first_not_utf8
 
 #: Bytes of text in a batch. Tokenising a batch takes about ten times as much memory.
 BATCH_BYTES = 4 << 20
@@ -212,7 +212,10 @@ def column_batch(
     if keys.null_count:
         row = keys.is_null().to_pylist().index(True)
         raise DataError(f"{row_name(row)}: no key in {options.key!r}")
-    return Batch(as_string(keys, str(options.key), row_name).cast(pa.string()), content, kept=kept)
+    texts = as_string(keys, str(options.key), row_name)
+    if not is_utf8(texts):
+        raise DataError(f"{row_name(first_not_utf8(texts))}: the key in {options.key!r} is not UTF-8")
+    return Batch(texts.cast(pa.string()), content, kept=kept)
 
 
 def replace_surrogates(text: str) -> str:

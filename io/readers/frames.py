@@ -148,7 +148,7 @@ class ArrowRows:
 
     def kept(self, name: str, row_name: RowName) -> KeptColumn:
         """Return a column that the option keep names."""
-        return kept_column(self.column(name, row_name), name, row_name(0))
+        return kept_column(self.column(name, row_name), name, row_name)
 
 
 class DictionaryRows:

@@ -138,7 +138,7 @@ def _column_of(objects: Sequence[dict[str, Any]], name: str, where: Callable[[in
 
 def _kept_column(data: bytes, column: pa.ChunkedArray, name: str) -> KeptColumn:
     """Return a field of a block that Arrow has parsed. Arrow gives nulls also for a field that no object has."""
-    kept = kept_column(column, name, name)
+    kept = kept_column(column, name, lambda row: f"row {row + 1} of a block")
     if not kept.fits["values"] and column.null_count == len(column):
         return kept._replace(fits=no_values(_has_field(data, name)))
     return kept

@@ -43,10 +43,12 @@ def check_kept_names(names: Sequence[str]) -> None:
         raise ValueError(f"keep names a column twice: {', '.join(names)}")
 
 
-def kept_column(column: pa.Array | pa.ChunkedArray, name: str, where: str, is_typed: bool = True) -> KeptColumn:
+def kept_column(
+    column: pa.Array | pa.ChunkedArray, name: str, where: Callable[[int], str], is_typed: bool = True
+) -> KeptColumn:
     """Return a column as it is stored until all batches are read; raise DataError for nested and binary ones.
 
-    ``is_typed`` is False for sources such as CSV, in which numbers are text.
+    ``where`` names a row, given its number. ``is_typed`` is False for sources such as CSV, in which numbers are text.
     """
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
@@ -54,7 +56,7 @@ def kept_column(column: pa.Array | pa.ChunkedArray, name: str, where: str, is_ty
     if any(is_of_kind(kind) for is_of_kind in TEXT_TYPES):
         column = _as_utf8(column, name, where)
     elif not _can_be_kept(kind):
-        raise DataError(_describe_refusal(name, where, str(kind), pa.types.is_nested(kind)))
+        raise DataError(_describe_refusal(name, where(0), str(kind), pa.types.is_nested(kind)))
     return KeptColumn(column, fits_of(column, is_typed))
 
 
@@ -73,13 +75,24 @@ def _describe_refusal(name: str, where: str, kind: str, is_nested: bool) -> str:
     return f"{where}: column {name!r} is {kind}, and keep takes text, numbers, booleans, dates and times{advice}"
 
 
-def _as_utf8(column: pa.Array | pa.ChunkedArray, name: str, where: str) -> pa.Array | pa.ChunkedArray:
+def _as_utf8(column: pa.Array | pa.ChunkedArray, name: str, where: Callable[[int], str]) -> pa.Array | pa.ChunkedArray:
     try:
         texts = column.cast(pa.string())
         texts.validate(full=True)
     except pa.ArrowInvalid:
-        raise DataError(f"{where}: column {name!r}, which keep names, has text that is not UTF-8") from None
+        row = first_not_utf8(column)
+        raise DataError(f"{where(row)}: column {name!r}, which keep names, has text that is not UTF-8") from None
     return texts
+
+
+def first_not_utf8(column: pa.Array | pa.ChunkedArray) -> int:
+    """Return the first row of a column of text or bytes, some of which is not UTF-8."""
+    for row, value in enumerate(column.cast(pa.large_binary()).to_pylist()):
+        try:
+            (value or b"").decode()
+        except UnicodeDecodeError:
+            return row
+    raise ValueError("all rows are UTF-8")
 
 
 def is_missing(value: object) -> bool:
@@ -104,7 +117,7 @@ def values_column(values: Iterable[Any], name: str, where: Callable[[int], str],
     column = _array_of(known)
     if column is None:
         return _mixed_column(known, name, where)
-    kept = kept_column(column, name, where(0))
+    kept = kept_column(column, name, where)
     if not kept.fits["values"]:
         return KeptColumn(kept.values, no_values(is_present))
     return kept
@@ -133,7 +146,7 @@ def _mixed_column(values: Sequence[Any], name: str, where: Callable[[int], str])
             # Without an array of their own, these are long numbers or text with lone surrogates.
             part = KeptColumn(pa.array(found, pa.string()), fits_of(pa.array(found), is_typed=issubclass(kind, str)))
         else:
-            part = kept_column(column, name, where(rows[0]))
+            part = kept_column(column, name, lambda row, rows=rows: where(rows[row]))
             # The same numbers give the same text in every block of a file, also in those that hold only numbers.
             found = as_kind(part.values, "string").to_pylist()
         fits.append(part.fits)

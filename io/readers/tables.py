@@ -2,6 +2,7 @@
 
 import csv
 import io
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -26,8 +27,8 @@ HEADER_BYTES = 1 << 16
 #: Bytes of a Parquet file that are read at a time.
 PARQUET_BUFFER_BYTES = 1 << 20
 
-#: Called with a row of another width than the header; returns "skip".
-RowSkipper = Callable[[pyarrow.csv.InvalidRow], str]
+#: Called with a row of another width than the header; returns "skip" or "error".
+RowHandler = Callable[[pyarrow.csv.InvalidRow], str]
 
 
 def _row_name(file: SourceFile, first_row: int) -> RowName:
@@ -53,7 +54,7 @@ def _kept_columns(block: pa.RecordBatch, options: ReadOptions, row_name: RowName
     """Return the columns that the options keep, or None if they keep none."""
     if not options.keep:
         return None
-    return {name: kept_column(column_at(block, name), name, row_name(0), is_typed) for name in options.keep}
+    return {name: kept_column(column_at(block, name), name, row_name, is_typed) for name in options.keep}
 
 
 def _first_line(error: Exception) -> str:
@@ -85,17 +86,25 @@ class CSVReader(Reader):
             raise DataError(f"{file.url}: an empty file; a CSV file begins with the names of its columns")
         _check_columns(file, header, columns, "the columns, by the first line of the file,")
         bad: list[BadLine] = []
-        skip = None if self.options.on_bad_line == "error" else _row_skipper(file, bad)
+        refused: list[pyarrow.csv.InvalidRow] = []
+        handler = _row_refuser(refused) if self.options.on_bad_line == "error" else _row_skipper(file, bad)
         with open_file(file) as stream:
             try:
-                for block in _open_csv(_CheckedStream(stream, file), _delimiter(file, self.options), columns, skip):
+                for block in _open_csv(_CheckedStream(stream, file), _delimiter(file, self.options), columns, handler):
                     if block.num_rows:
                         yield self._good_rows(file, block, row)
                     row += block.num_rows
             except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
-                raise DataError(f"{file.url}, at row {row} or after: {_first_line(error)}") from None
+                if refused:
+                    where = self._line_name(file, refused[0].number - 1)
+                    raise DataError(f"{where}: {_describe_width(refused[0])}") from None
+                raise DataError(f"{self._line_name(file, row)} or after: {_first_line(error)}") from None
         if bad:
             yield without_documents(bad, self.options)
+
+    def _line_name(self, file: SourceFile, row: int) -> str:
+        """Return the file and the line at which a row begins. The header is row 0."""
+        return f"{file.url}, line {_line_of(file, row, _delimiter(file, self.options))}"
 
     def _good_rows(self, file: SourceFile, block: pa.RecordBatch, first_row: int) -> Batch:
         if self.options.on_bad_line == "error":
@@ -110,7 +119,10 @@ class CSVReader(Reader):
         )
 
     def _batch(self, file: SourceFile, block: pa.RecordBatch, first_row: int) -> Batch:
+        # Where bad rows are skipped, finding the line of each would take too long.
         row_name = _row_name(file, first_row)
+        if self.options.on_bad_line == "error":
+            row_name = lambda row: self._line_name(file, first_row + row)  # noqa: E731
         values = as_text(block.column(0), self.options, row_name)
         if self.options.tokens:
             values = pc.utf8_split_whitespace(values).cast(pa.large_list(pa.large_string()))
@@ -131,26 +143,60 @@ def _halve_rows(rows: _Rows) -> tuple[_Rows, _Rows] | None:
     return (block[:middle], first_row), (block[middle:], first_row + middle)
 
 
-def _row_skipper(file: SourceFile, bad: list[BadLine]) -> RowSkipper:
+def _row_refuser(refused: list[pyarrow.csv.InvalidRow]) -> RowHandler:
+    """Return a function that refuses a row, and adds it to a list, because Arrow drops errors of this function."""
+
+    def refuse(row: pyarrow.csv.InvalidRow) -> str:
+        refused.append(row)
+        return "error"
+
+    return refuse
+
+
+def _row_skipper(file: SourceFile, bad: list[BadLine]) -> RowHandler:
     """Return a function that skips the rows that have too few or too many columns, and adds them to a list."""
 
     def skip(row: pyarrow.csv.InvalidRow) -> str:
-        error = f"{file.url}, row {row.number}: {row.actual_columns} columns, but the header has {row.expected_columns}"
-        bad.append(bad_line(file.stored_url, row.number, error, row.text))
+        number = row.number - 1  # Arrow counts the header as well
+        bad.append(bad_line(file.stored_url, number, f"{file.url}, row {number}: {_describe_width(row)}", row.text))
         return "skip"
 
     return skip
 
 
+def _describe_width(row: pyarrow.csv.InvalidRow) -> str:
+    return f"{row.actual_columns} columns, but the header has {row.expected_columns}; quote fields with separators"
+
+
+def _line_of(file: SourceFile, row: int, delimiter: str) -> int:
+    """Return the line at which a row begins: blank lines are no rows, and a row with a newline in quotes has several.
+
+    The file is read again, which takes long but only precedes an error.
+    """
+    limit = csv.field_size_limit(sys.maxsize)
+    try:
+        with open_file(file) as stream:
+            rows = csv.reader(io.TextIOWrapper(stream, "latin-1", newline=""), delimiter=delimiter)
+            line = 1
+            for content in rows:
+                if content and row == 0:
+                    break
+                row -= bool(content)
+                line = rows.line_num + 1
+            return line
+    finally:
+        csv.field_size_limit(limit)
+
+
 def _open_csv(
-    stream: "_CheckedStream", delimiter: str, columns: list[str], skip: RowSkipper | None
+    stream: "_CheckedStream", delimiter: str, columns: list[str], handler: RowHandler
 ) -> Iterable[pa.RecordBatch]:
     # Text is read as bytes, because `as_text` has its own message for invalid UTF-8.
     types = dict.fromkeys(columns, pa.string()) | {columns[0]: pa.binary()}
     return pyarrow.csv.open_csv(
         stream,
         pyarrow.csv.ReadOptions(use_threads=False, block_size=BATCH_BYTES),
-        pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True, invalid_row_handler=skip),
+        pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True, invalid_row_handler=handler),
         pyarrow.csv.ConvertOptions(check_utf8=False, include_columns=columns, column_types=types),
     )
 

@@ -128,7 +128,7 @@ def test_a_gz_file_that_is_not_compressed_is_refused(tmp_path):
     [
         ("x.txt", b"good\n", b"", "line 2"),
         ("x.jsonl", b'{"text": "good"}\n{"text": "', b'"}', "line 2"),
-        ("x.csv", b"text\ngood\n", b"", "row 2"),
+        ("x.csv", b"text\ngood\n", b"", "line 3"),
         ("folder", b"", b"", "row 1"),
     ],
 )
@@ -196,7 +196,27 @@ def test_missing_columns(tmp_path):
 
 def test_a_csv_row_with_another_number_of_columns_is_refused(tmp_path):
     (tmp_path / "x.csv").write_text("id,text\n1,fine\n2,not,fine\n")
-    refuses(tmp_path / "x.csv", r"x\.csv, .*row.*[Ee]xpected 2 columns, got 3")
+    refuses(tmp_path / "x.csv", r"x\.csv, line 3: 3 columns, but the header has 2; quote")
+
+
+@pytest.mark.parametrize(
+    "row, match", [(b"a,b,1", "3 columns"), (b"\xff,1", "UTF-8"), (b"a,\xff", "which keep names"), (b"a", "1 col")]
+)
+@pytest.mark.parametrize("newline", [b"\n", b"\r\n"])
+@pytest.mark.parametrize("ending", ["", ".gz"])
+def test_an_error_in_a_csv_file_names_the_line(tmp_path, row, match, newline, ending):
+    path = tmp_path / f"x.csv{ending}"
+    # A header of two lines, blank lines, rows of several lines, and a field above the limit of Python's csv module.
+    rows = [b'text,"number', b'of it"', b"", b"one,1", b"", b'"two', b"", b'""lines""",2', b"three," + b"3" * 200_000]
+    content = newline.join([*rows, row, b"four,4"])
+    path.write_bytes(gzip.compress(content) if ending else content)
+    keep = ["number" + newline.decode() + "of it"]
+    refuses(path, rf"x\.csv{ending}, line 10: .*{match}", keep=keep)
+
+
+def test_a_key_in_a_csv_file_that_is_not_utf8_is_refused(tmp_path):
+    (tmp_path / "x.csv").write_bytes(b"text,id\ngood,1\nbad,\xff\n")
+    refuses(tmp_path / "x.csv", r"x\.csv, line 3: the key in 'id' is not UTF-8", key="id")
 
 
 @pytest.mark.parametrize(

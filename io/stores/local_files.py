@@ -14,18 +14,24 @@ NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 @contextmanager
 def naming_full_disk(path: Path) -> Iterator[None]:
-    """Add the path, the free space and the way out to the error of a full disk, which has none of them."""
+    """Add the path and the way out to the error of a full disk or quota, which has neither."""
     try:
         yield
     except OSError as error:
         if error.errno not in NO_SPACE:
             raise
-        folder = path
-        while not folder.is_dir():
-            folder = folder.parent
-        free = shutil.disk_usage(folder).free
-        message = f"No space left on this disk ({free:,} bytes free); free some, or choose a folder on another disk"
-        raise OSError(error.errno, message, str(path)) from None
+        raise OSError(error.errno, _describe_full_disk(error.errno, path), str(path)) from None
+
+
+def _describe_full_disk(number: int, path: Path) -> str:
+    if number == errno.EDQUOT:
+        # The disk may have free space, which the user may not use.
+        return "Your disk quota is exhausted; delete files, or choose a folder on another disk"
+    folder = path
+    while not folder.is_dir():
+        folder = folder.parent
+    free = shutil.disk_usage(folder).free
+    return f"No space left on this disk ({free:,} bytes free); free some, or choose a folder on another disk"
 
 
 def temporary_path(target: Path) -> Path:

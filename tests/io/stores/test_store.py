@@ -1,5 +1,6 @@
 """Stores: writes are atomic, reads are verified, and names cannot leave the store."""
 
+import errno
 import functools
 import os
 import subprocess
@@ -311,6 +312,12 @@ def test_a_full_disk_keeps_the_old_content(tmp_path):
         assert [p.name for p in mount.iterdir()] == ["group"]
     finally:
         os.system(f"umount {mount}")
+
+
+def test_an_exhausted_quota_is_not_called_a_full_disk(tmp_path):
+    message = "Your disk quota is exhausted; delete files, or choose a folder on another disk: '.*/new/file'"
+    with pytest.raises(OSError, match=message), replacing(tmp_path / "new" / "file"):
+        raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
 
 
 def test_a_newer_format_is_refused_by_name(tmp_path):

@@ -5,11 +5,13 @@ import json
 import time
 import urllib.error
 import urllib.request
+import warnings
 from collections.abc import Iterator
 
 from ....io.errors import DataError
 from ....io.stores.store import JsonObject
 from ...engine.run import RunStore
+from ...models.base.advice import TrainingWarning
 from ...models.registry import estimator_of_run
 from ...topics import WordGroup
 from ...views.status import RunStatus
@@ -72,7 +74,9 @@ class Watcher:
             return self._description
         began = time.monotonic()
         # The run may delete this epoch while it is read. The next look tries again.
-        with contextlib.suppress(DataError):
+        with contextlib.suppress(DataError), warnings.catch_warnings():
+            # The command that trains shows them.
+            warnings.simplefilter("ignore", TrainingWarning)
             # Words that only the previous model has are not in the data.
             estimator = estimator_of_run(meta).from_run(run.url, with_previous=False)
             data = run.open_data()

@@ -148,9 +148,10 @@ class SkipGram(Algorithm[Corpus, Chunk]):
         """
         loss_of_zeros = (1 + self.negative) * math.log(2)
         if loss > DIVERGED * loss_of_zeros:
+            # The text is the same in every epoch, so that Python shows it once.
             warnings.warn(
-                f"training diverges: the loss is {loss:.4g}, and vectors of zeros would have {loss_of_zeros:.4g}; "
-                f"{self.divergence_hint}",
+                f"training diverges: the loss is more than {DIVERGED:g} times {loss_of_zeros:.4g}, that of vectors of "
+                f"zeros; {self.divergence_hint}",
                 TrainingWarning,
                 stacklevel=2,
             )

@@ -16,6 +16,7 @@ from corpusmill.pipeline.commands.actions.watch import Watcher
 from corpusmill.pipeline.commands.terminal.watch import chart_rows, draw, line
 from corpusmill.pipeline.engine.events import EpochFinished
 from corpusmill.pipeline.engine.run import RunStore
+from corpusmill.pipeline.models.base.advice import TrainingWarning
 from corpusmill.pipeline.models.registry import model_of_run
 from corpusmill.pipeline.topics import WordGroup
 from corpusmill.pipeline.views.status import RunStatus
@@ -50,6 +51,14 @@ def test_a_run_can_be_watched_while_it_trains_and_afterwards(corpus, tmp_path):
     assert status.rows == fitted.history_
     assert len(status.groups) == 2
     assert [s.state for s in Watcher(run).follow()] == ["finished"]
+
+
+def test_a_warning_of_the_training_is_not_repeated(corpus, tmp_path, recwarn):
+    run = str(tmp_path / "run")
+    with pytest.warns(TrainingWarning, match="n_components is 500"):
+        LDA(500, max_iter=1).fit(corpus, run=run)
+    assert len(Watcher(run).look().groups) > 0
+    assert not [warning for warning in recwarn if issubclass(warning.category, TrainingWarning)]
 
 
 def test_shards_with_all_states_on_disk_are_done(corpus, tmp_path):

@@ -146,13 +146,18 @@ def _mixed_column(values: Sequence[Any], name: str, where: Callable[[int], str])
             # Without an array of their own, these are long numbers or text with lone surrogates.
             part = KeptColumn(pa.array(found, pa.string()), fits_of(pa.array(found), is_typed=issubclass(kind, str)))
         else:
-            part = kept_column(column, name, lambda row, rows=rows: where(rows[row]))
+            part = kept_column(column, name, _name_of_some(rows, where))
             # The same numbers give the same text in every block of a file, also in those that hold only numbers.
             found = as_kind(part.values, "string").to_pylist()
         fits.append(part.fits)
         for row, text in zip(rows, found, strict=True):
             texts[row] = text
     return KeptColumn(pa.array(texts, pa.string()), merge_fits(fits))
+
+
+def _name_of_some(rows: Sequence[int], where: Callable[[int], str]) -> Callable[[int], str]:
+    """Return what names one of some rows, given its number among them."""
+    return lambda number: where(rows[number])
 
 
 def _text_of(value: Any) -> str:

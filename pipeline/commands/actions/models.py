@@ -124,14 +124,22 @@ def evaluate(
 
 
 def _coherence(model_url: str, corpus: Corpus, measures: Iterable[str], client: "Client | None") -> Facts:
-    """Return the mean of each measure over the topics, and the diversity of the topics; nothing without measures."""
+    """Return the coherence of each topic, the means, and the diversity of the topics; nothing without measures."""
     measures = list(measures)
     if not measures:
         return {}
     model = load_topic_model(model_url)
-    facts: Facts = {"coherence_counted_in": f"{corpus.n_documents:,} {PART_NAMES[corpus.part]} documents"}
-    for measure in measures:
-        # A topic with fewer than two words in the corpus has no coherence: NaN.
-        facts[f"coherence_{measure}"] = float(np.nanmean(model.coherence(corpus, measure, client=client)))
-    facts["diversity"] = model.diversity()
+    values = {measure: model.coherence(corpus, measure, client=client) for measure in measures}
+    # A topic with fewer than two words in the corpus has no coherence: NaN.
+    topics = [
+        topic | {"coherence": {m: None if np.isnan(each[k]) else float(each[k]) for m, each in values.items()}}
+        for k, topic in enumerate(model.topics())
+    ]
+    facts: Facts = {
+        "topics": topics,
+        "coherence_counted_in": f"{corpus.n_documents:,} {PART_NAMES[corpus.part]} documents",
+        "diversity": model.diversity(),
+    }
+    for measure, each in values.items():
+        facts[f"mean_coherence_{measure}"] = float(np.nanmean(each))
     return facts

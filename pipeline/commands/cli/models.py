@@ -83,8 +83,9 @@ def similar(
     "measures",
     multiple=True,
     type=click.Choice(("u_mass", "npmi", "c_v")),
-    help="Also measure how often the words of a topic occur together in the documents of --part. Published figures "
-    "are usually of the documents that the model was trained on: --part train. May be repeated.",
+    help="Also measure how often the words of a topic occur together in the documents of --part, for each topic and "
+    "on average. Published figures are usually of the documents that the model was trained on: --part train. May be "
+    "repeated.",
 )
 @config_option("Configuration of the cluster, such as clusters/local")
 @set_option
@@ -119,7 +120,7 @@ def evaluate(
     check_stored(model, corpus, part)
     with open_session(config, as_json) as session:
         facts = evaluate_model(model, corpus, part, session.client, method, measures)
-    show.result(facts, as_json, lambda: show.facts(facts))
+    show.result(facts, as_json, lambda: show.evaluation(facts))
 
 
 @click.command(short_help="Write the topics or the vector of each document.")

@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -103,14 +103,17 @@ def topics(found: "Sequence[Topic]", most: int | None = None) -> None:
         return
     _echo("\n topic   size  words")
     for topic in found[:most]:
-        words = " ".join(entry["word"] for entry in topic["words"])
-        name = ""
-        if "name" in topic:
-            name = click.style(f"{topic['name']}: ", bold=True)
-        _echo(f"{topic['topic']:>6}  {topic['size']:>5.1%}  {name}{words}")
+        _echo(f"{topic['topic']:>6}  {topic['size']:>5.1%}  {_name_and_words(topic)}")
     if most is not None and len(found) > most:
         _echo(f"        and {len(found) - most:,} smaller ones")
     _echo()
+
+
+def _name_and_words(topic: "Topic") -> str:
+    words = " ".join(entry["word"] for entry in topic["words"])
+    if "name" in topic:
+        return click.style(f"{topic['name']}: ", bold=True) + words
+    return words
 
 
 def retraining(found: "RetrainResult") -> None:
@@ -256,6 +259,19 @@ def finding(found: "Finding") -> None:
     """Print what a check found on one line."""
     status = click.style(f"{found['status']:<9}", fg=STATUS_COLOURS[found["status"]])
     _echo(status + click.style(f"{found['check']:<15}", bold=True) + found["text"])
+
+
+def evaluation(found: Mapping[str, Any]) -> None:
+    """Print the coherence of each topic if it was measured, and then the scores, one per line."""
+    measured = found.get("topics", [])
+    if measured:
+        _echo("\n topic  " + "".join(f"{measure:>8}" for measure in measured[0]["coherence"]) + "  words")
+    for topic in measured:
+        values = "".join("       -" if value is None else f"{value:>8.4f}" for value in topic["coherence"].values())
+        _echo(f"{topic['topic']:>6}  {values}  {_name_and_words(topic)}")
+    if measured:
+        _echo()
+    facts({name: value for name, value in found.items() if name != "topics"})
 
 
 def facts(found: Mapping[str, object]) -> None:

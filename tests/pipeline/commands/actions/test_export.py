@@ -69,9 +69,24 @@ def test_evaluate_measures_coherence_and_diversity_of_every_topic_model(corpus, 
     assert call("evaluate", saved(kind), corpus.url, *arguments) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["coherence_counted_in"] == f"{corpus.held_out.n_documents} held-out documents"
-    assert facts["coherence_u_mass"] == pytest.approx(MODELS[kind].coherence(corpus.held_out, "u_mass").mean())
+    coherence = MODELS[kind].coherence(corpus.held_out, "u_mass")
+    assert [topic["coherence"]["u_mass"] for topic in facts["topics"]] == pytest.approx(coherence)
+    assert facts["mean_coherence_u_mass"] == pytest.approx(coherence.mean())
     assert facts["diversity"] == MODELS[kind].diversity()
     assert facts["log_likelihood"] < 0
+
+
+def test_evaluate_prints_the_coherence_of_each_topic_and_the_mean_last(corpus, saved, capsys):
+    measures = ("--coherence", "u_mass", "--coherence", "npmi", "--set", "cluster.kind=synchronous")
+    assert call("evaluate", saved("lda"), corpus.url, *measures) == 0
+    lines = capsys.readouterr().out.splitlines()
+    head = lines.index(" topic    u_mass    npmi  words")
+    found = {name: MODELS["lda"].coherence(corpus.held_out, name) for name in ("u_mass", "npmi")}
+    for k, words in enumerate(MODELS["lda"].topic_words()):
+        row = lines[head + 1 + k].split()
+        assert row == [str(k), f"{found['u_mass'][k]:.4f}", f"{found['npmi'][k]:.4f}", *words]
+    means = [f"mean coherence {name} {found[name].mean():.4f}" for name in found]
+    assert [" ".join(line.split()) for line in lines[-2:]] == means
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ from .strips import WIDTH, repulsions
 from .updates import move_rows, prefetch_row
 
 #: Pairs of a run. With longer runs, a pair has fewer products with negatives: runs of four take three quarters of the
-#: time, but the vectors answer fewer analogies (docs/explanation/strata.md).
+#: time, but the vectors answer fewer analogies (docs/explanation/strata-experiments.md).
 RUN = 2
 #: Negatives that the runs of a batch share.
 SHARED = 16

@@ -259,15 +259,15 @@ def sweep_sparse(
     W: np.ndarray,
     rule: UpdateRule,
     H: np.ndarray,
-    P: np.ndarray,
+    P: np.ndarray | None,
     Q: np.ndarray,
     sweeps: int,
     scratch: Scratch,
 ) -> np.ndarray:
     """Return the swept H (D, K), for sparse A and W (V, K).
 
-    Adds AᵀH to P (V, K), the upper triangle of HᵀH to Q (K, K) float64, and the projected gradients to
-    ``scratch.violation``.
+    Adds AᵀH to P (V, K) unless it is None, the upper triangle of HᵀH to Q (K, K) float64, and the projected gradients
+    to ``scratch.violation``.
     """
     swept = aligned_copy(H)
     sweep_side_by_side(A, W, [Columns(slice(0, H.shape[1]), rule, Q, scratch)], swept, 0, P, sweeps)
@@ -312,13 +312,14 @@ def sweep_side_by_side(
     parts: Sequence[Columns],
     H: np.ndarray,
     column: int,
-    P: np.ndarray,
+    P: np.ndarray | None,
     sweeps: int,
 ) -> None:
     """Sweep several factorisations of A at once, which are ranges of columns of W (V, K) and P (V, K).
 
     In H, which may have more columns, they begin at ``column``. Products with A take all columns together. Each range
-    is swept on its own. For sparse A, its result is that of `sweep_sparse` for this range alone, bit for bit.
+    is swept on its own. For sparse A, its result is that of `sweep_sparse` for this range alone, bit for bit. Adds AᵀH
+    to P unless it is None.
     """
     D = len(H)
     K = W.shape[1]
@@ -333,6 +334,8 @@ def sweep_side_by_side(
         _add_products(A, rows, W, products)
         for part in parts:
             _sweep_columns(products, part, H[rows], column, sweeps)
+    if P is None:
+        return
     if isinstance(A, SlicedMatrix):
         slices.add_column_products(A, H, P, column)
         return

@@ -65,6 +65,18 @@ def add_products(A: SparseRows, X: np.ndarray, out: np.ndarray) -> None:
         _add_products(A, X, out, panel.start, panel.shape, _ahead(panel, X))
 
 
+def add_finished_products(A: SparseRows, X: np.ndarray, out: np.ndarray) -> None:
+    """Add A·X to ``out`` as `add_products` does, but round each sum of products before it is added.
+
+    The result is that of ``out + B`` for a B of zeros that `add_products` has added A·X to, bit for bit. Rows of A
+    without an entry take no time.
+    """
+    check_layout(A.data.dtype, X, out)
+    zeros = np.zeros(X.shape[1], X.dtype)
+    for panel in panels(X.shape[1], X.dtype):
+        _add_finished_products(A, X, zeros, out, panel.start, panel.shape, _ahead(panel, X))
+
+
 def add_transposed_products(A: SparseRows, X: np.ndarray, out: np.ndarray) -> None:
     """Add Aᵀ·X to ``out`` (m, K), for n sparse rows with m columns and X (n, K), of types as in `add_products`.
 
@@ -101,6 +113,24 @@ def _add_products(A: SparseRows, X: np.ndarray, out: np.ndarray, start: int, sha
             prefetch_row(X, np.int64(A.indices[min(j + ahead, final)]) * K + start, shape)
             row = add_multiple(row, A.data[j], X, np.int64(A.indices[j]) * K + start, shape)
         store_row(row, out, i * K + start, shape)
+
+
+@vector_kernel
+def _add_finished_products(
+    A: SparseRows, X: np.ndarray, zeros: np.ndarray, out: np.ndarray, start: int, shape: RowShape, ahead: int
+) -> None:
+    """Add A·X to the columns of ``out`` from ``start`` on. ``zeros`` is a row of zeros."""
+    K = X.shape[1]
+    final = len(A.indices) - 1
+    one = X.dtype.type(1)
+    for i in range(len(A.indptr) - 1):
+        if A.indptr[i] == A.indptr[i + 1]:
+            continue
+        row = load_row(zeros, start, shape)
+        for j in range(A.indptr[i], A.indptr[i + 1]):
+            prefetch_row(X, np.int64(A.indices[min(j + ahead, final)]) * K + start, shape)
+            row = add_multiple(row, A.data[j], X, np.int64(A.indices[j]) * K + start, shape)
+        add_multiple_to(out, i * K + start, shape, one, row)
 
 
 @vector_kernel

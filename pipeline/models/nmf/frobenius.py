@@ -26,7 +26,8 @@ from ...engine.data import ChunkSize
 from ...engine.device import kernels, runs_on_cuda
 from .extrapolation import extrapolate_step, name_of_start, starting_point
 from .factorization import FOLD_IN_SWEEPS, Factorization, cut_sums, shard_sums
-from .rows import PreparedRows, Rows, SparseChunk, by_row, entries_of, n_rows_of
+from .late_products import add_late, computed, computed_whole, is_late, is_smaller, late
+from .rows import PreparedRows, Rows, SparseChunk, SweptRows, by_row, entries_of, form_of, n_rows_of
 
 Factor = Literal["W", "H"]
 
@@ -92,13 +93,20 @@ class FrobeniusFactorization(Factorization):
             # On a CUDA device, only the device has the contents of the joined array above.
             S = self.gram(model.joined(name))
         before = self.first_rows(model, A, address) if state is None else state["H"]
-        P, Q = shard_sums(S.shape, W, deltas, self.device)
-        H, violation = self.update_rows(chunk, W, S, before, P, Q)
+        H, violation, deltas = self.sweep_rows(form_of(chunk), W, S, before, deltas)
         entries = entries_of(A)
         sums: Arrays = {"norm": np.float64(nmf.inner_product(entries, entries))}
         if self.convergence == "gradient":
             sums["violation"] = np.float64(violation)
-        return SweepResult({"H": H}, cut_sums(self.bounds, P, Q), sums)
+        return SweepResult({"H": H}, deltas, sums)
+
+    def sweep_rows(
+        self, A: SweptRows, W: np.ndarray, S: np.ndarray, H: np.ndarray, deltas: list[Arrays] | None
+    ) -> tuple[np.ndarray, float, list[Arrays]]:
+        """Return the updated H (D, K), its violation (see `update_rows`), and the deltas of the shard so far."""
+        P, Q = shard_sums(S.shape, W, deltas, self.device)
+        H, violation = self.update_rows(A, W, S, H, P, Q)
+        return H, violation, cut_sums(self.bounds, P, Q)
 
     def joined_factor(self, model: Model, name: str) -> np.ndarray:
         """Return the rows of W of all blocks, (V, K), in the form that `update_rows` takes."""
@@ -106,7 +114,7 @@ class FrobeniusFactorization(Factorization):
 
     @abstractmethod
     def update_rows(
-        self, A: PreparedRows, W: np.ndarray, S: np.ndarray, H: np.ndarray, P: np.ndarray, Q: np.ndarray
+        self, A: SweptRows, W: np.ndarray, S: np.ndarray, H: np.ndarray, P: np.ndarray, Q: np.ndarray
     ) -> tuple[np.ndarray, float]:
         """Return the updated H (D, K). Coordinate descent also returns the sum of its projected gradients, others 0.
 
@@ -251,15 +259,23 @@ class Hals(FrobeniusFactorization):
     def apply(self, block: Arrays, delta: Arrays, shared: Arrays) -> tuple[Arrays, Arrays]:
         """Update a block of W as in the base class. P may be on a CUDA device; the host needs Q, which is committed."""
         RESIDENTS.bring_back([delta["Q"]])
-        return super().apply(block, delta, shared)
+        return super().apply(block, computed(delta), shared)
+
+    def pack(self, arrays: Arrays) -> Arrays:
+        """Compute P of a delta before it travels."""
+        return computed(arrays)
 
     def merge(self, left: Arrays, right: Arrays) -> Arrays:
         """Add P and Q, on a CUDA device if they are there. The bits are those of the base class."""
+        if is_late(left) or is_late(right):
+            return add_late(left, right, may_overwrite=False)
         add_sums = kernels("nmf.sums", self.device).add_sums
         return {name: add_sums(array, right[name], name) for name, array in left.items()}
 
     def merge_into(self, left: Arrays, right: Arrays) -> Arrays:
         """Add P in place on the CPU. On a CUDA device, a new array costs nothing."""
+        if is_late(left) or is_late(right):
+            return add_late(left, right, may_overwrite=True)
         if runs_on_cuda(self.device):
             return self.merge(left, right)
         return super().merge_into(left, right)
@@ -272,8 +288,21 @@ class Hals(FrobeniusFactorization):
 
         return joined([model.block(block)[name] for block in range(self.n_blocks)], "W")
 
+    def sweep_rows(
+        self, A: SweptRows, W: np.ndarray, S: np.ndarray, H: np.ndarray, deltas: list[Arrays] | None
+    ) -> tuple[np.ndarray, float, list[Arrays]]:
+        """Sweep as the base class does. On the CPU, P of the first chunk of a shard is computed later, if that pays."""
+        if deltas is not None:
+            return super().sweep_rows(A, W, S, H, computed_whole(deltas, self.bounds))
+        if not isinstance(A, products.SparseMatrix) or runs_on_cuda(self.device) or not is_smaller(A, H):
+            return super().sweep_rows(A, W, S, H, None)
+        scratch = nmf.make_scratch(self.n_components, self.dtype)
+        Q = np.zeros(S.shape)
+        swept = nmf.sweep_sparse(A, W, self.rule(S, "H"), H, None, Q, self.sweeps, scratch)
+        return swept, float(scratch.violation[0]), late(A, swept, Q, self.bounds)
+
     def update_rows(
-        self, A: PreparedRows, W: np.ndarray, S: np.ndarray, H: np.ndarray, P: np.ndarray, Q: np.ndarray
+        self, A: SweptRows, W: np.ndarray, S: np.ndarray, H: np.ndarray, P: np.ndarray, Q: np.ndarray
     ) -> tuple[np.ndarray, float]:
         """Sweep over the rows of H ``sweeps`` times. For sparse rows, kernels do it in parts that fit the cache."""
         module = kernels("nmf.hals", self.device)
@@ -282,8 +311,7 @@ class Hals(FrobeniusFactorization):
         if isinstance(A, np.ndarray):
             swept = module.sweep_dense(A, W, rule, H, P, Q, self.sweeps, scratch)
         else:
-            form = A.form() if isinstance(A, SparseChunk) else A
-            swept = module.sweep_sparse(form, W, rule, H, P, Q, self.sweeps, scratch)
+            swept = module.sweep_sparse(A, W, rule, H, P, Q, self.sweeps, scratch)
         return swept, float(scratch.violation[0])
 
     def update_columns(
@@ -342,7 +370,7 @@ class FactorSolver(FrobeniusFactorization):
         """Update the rows X (n, K) of a factor in place, given their products R (n, K) and S (K, K)."""
 
     def update_rows(
-        self, A: PreparedRows, W: np.ndarray, S: np.ndarray, H: np.ndarray, P: np.ndarray, Q: np.ndarray
+        self, A: SweptRows, W: np.ndarray, S: np.ndarray, H: np.ndarray, P: np.ndarray, Q: np.ndarray
     ) -> tuple[np.ndarray, float]:
         """Update H."""
         # Only coordinate descent takes other forms.

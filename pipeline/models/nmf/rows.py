@@ -61,8 +61,10 @@ class SparseChunk:
         return self._prepared or self.by_row
 
 
-#: Rows of A as sweeps take them.
+#: Rows of A as they are loaded for sweeps.
 PreparedRows = Prepared | SparseChunk | np.ndarray
+#: Rows of A as solvers take them.
+SweptRows = Prepared | Rows
 
 
 def rows_of(chunk: StoredRows, idf: np.ndarray | None, dtype: str) -> Rows:
@@ -86,6 +88,13 @@ def prepare_for_hals(rows: products.SparseRows, n_columns: int, K: int) -> Prepa
     if slices.pays_off(rows, n_columns, K):
         return slices.sliced(rows, n_columns, K)
     return products.sparse_matrix(rows, n_columns)
+
+
+def form_of(prepared: PreparedRows) -> SweptRows:
+    """Return prepared rows in the form for the next sweep. Call it once for each sweep."""
+    if isinstance(prepared, SparseChunk):
+        return prepared.form()
+    return prepared
 
 
 def by_row(prepared: PreparedRows) -> Rows:

@@ -46,6 +46,19 @@ def test_both_orders_of_the_product_with_the_columns_agree_bit_for_bit(D, V):
     np.testing.assert_array_equal(found[0], found[2])
 
 
+@pytest.mark.parametrize("K", [1, 20, 37, 410])
+def test_finished_products_have_the_bits_of_a_sum_of_two_products(K):
+    rng = np.random.default_rng(K)
+    # Most rows have no entry.
+    rows = rows_of(scipy.sparse.random(60, 15, 0.05, "csr", random_state=K), np.float32)
+    X, before = rng.random((15, K), np.float32), rng.random((60, K), np.float32)
+    product = np.zeros((60, K), np.float32)
+    products.add_products(rows, X, product)
+    found = before.copy()
+    products.add_finished_products(rows, X, found)
+    np.testing.assert_array_equal(found, before + product)
+
+
 def test_a_column_of_the_product_does_not_depend_on_the_other_columns():
     rng = np.random.default_rng(0)
     rows = rows_of(scipy.sparse.random(30, 20, 0.5, "csr", random_state=0), np.float32)

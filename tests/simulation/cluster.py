@@ -7,7 +7,7 @@ is lost while it continues to work. Tasks may also be repeated without a reason.
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from corpusmill.pipeline.engine.cluster.leases import Pool, balanced_places
+from corpusmill.pipeline.engine.cluster.leases import Pool, divided
 from corpusmill.pipeline.engine.executors import (
     Capacity,
     Executor,
@@ -214,9 +214,7 @@ class Simulated(Executor):
         meanwhile: Meanwhile,
     ) -> Swept:
         """Sweep with one task per worker."""
-        homes: dict[str, list[int]] = {}
-        for position, address in zip(positions, balanced_places(tokens, self.capacities()), strict=True):
-            homes.setdefault(address, []).append(position)
+        homes = divided(dict(zip(positions, tokens, strict=True)), len(phase.shards), self.capacities())
         pool = Pool.of(phase.name, phase.job.training, self._client, phase.shards, homes)
         handles = []
         for address in homes:

@@ -5,18 +5,22 @@ shards whose data its cache may have. A worker that has swept its own shards tak
 """
 
 import time
-from bisect import bisect
+from bisect import bisect, bisect_left
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, islice
 from typing import Protocol
 
+from ..worker.merging import cut_depth
+
 #: A worker takes its remaining shards divided by this number at a time. It takes many shards at first, so that requests
 #: are few, and single shards at the end, so that others can take over the rest.
 PARTS = 8
 #: The same for a worker that was not slow in the last step.
 PARTS_IF_FAST = 2
+#: A cut between the shards of two workers moves by at most the shards of one of them divided by this number.
+CUT_SLACK = 6
 #: No worker takes more than its share of all remaining shards divided by this number, so that all end at the same time.
 SHARES = 2
 #: A worker is slow if a shard takes it this many times as long as the fastest worker.
@@ -55,6 +59,29 @@ def balanced_places(weights: Sequence[int], workers: Iterable[Place]) -> list[st
     scale = ends[-1] / max(1, sum(weights))
     middles = (end - weight / 2 for end, weight in zip(accumulate(weights), weights, strict=True))
     return [places[min(bisect(ends, middle * scale), len(places) - 1)].address for middle in middles]
+
+
+def divided(tokens: Mapping[int, int], n_shards: int, workers: Iterable[Place]) -> dict[str, list[int]]:
+    """Divide shards as `balanced_places` does, but cut near nodes of the merge tree of all ``n_shards`` shards.
+
+    ``tokens`` has the size of each shard by its position, in order. Returns positions by the address of a worker. A
+    worker that has swept whole nodes of the tree sends few sums, and each of them is as large as the model.
+    """
+    positions = list(tokens)
+    places = balanced_places(list(tokens.values()), workers)
+    before = [0, *accumulate(tokens.values())]
+    changes = (index for index in range(1, len(places)) if places[index - 1] != places[index])
+    cuts = [0, *changes, len(places)]
+    for last, cut, following in zip(cuts, cuts[1:], cuts[2:], strict=False):
+        slack = min(before[cut] - before[last], before[following] - before[cut]) / CUT_SLACK
+        near = range(bisect_left(before, before[cut] - slack), bisect(before, before[cut] + slack))
+        best = min(near, key=lambda index: (cut_depth(n_shards, positions[index]), abs(index - cut)))
+        places[best:cut] = [places[cut]] * (cut - best)
+        places[cut:best] = [places[cut - 1]] * (best - cut)
+    homes: dict[str, list[int]] = {}
+    for position, address in zip(positions, places, strict=True):
+        homes.setdefault(address, []).append(position)
+    return homes
 
 
 @dataclass

@@ -30,7 +30,7 @@ from ..worker.contributions import (
 )
 from ..worker.overlap import MAX_AHEAD
 from ..worker.tasks import AppliedBlock, SweepProgress
-from .leases import Pool, balanced_places
+from .leases import Pool, divided
 
 #: Prefix of the keys of all tasks that sweep.
 SWEEP_PREFIX = "sweep-"
@@ -166,7 +166,7 @@ def open_pool(pool: Pool, dask_scheduler: Scheduler) -> None:
 
 
 class _Seat(NamedTuple):
-    """A worker, as `leases.balanced_places` takes it."""
+    """A worker, as `leases.divided` takes it."""
 
     name: str
     address: str
@@ -182,9 +182,8 @@ def open_divided_pool(pool: Pool, tokens: Mapping[int, int], dask_scheduler: Sch
     workers = [_Seat(str(worker.name), worker.address, worker.nthreads) for worker in dask_scheduler.workers.values()]
     if not workers:
         return []
-    places = balanced_places(list(tokens.values()), workers)
-    for position, address in zip(tokens, places, strict=True):
-        pool.homes.setdefault(address, deque()).append(position)
+    homes = divided(tokens, len(pool.shards), workers)
+    pool.homes = {address: deque(positions) for address, positions in homes.items()}
     open_pool(pool, dask_scheduler)
     return list(pool.homes)
 

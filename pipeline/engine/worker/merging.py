@@ -114,6 +114,22 @@ def _merge_blocks(sums: list[list[Arrays]], merge_many: MergeMany) -> list[Array
     return merged
 
 
+def cut_depth(n_shards: int, cut: int) -> int:
+    """Return how deep the merge tree of ``n_shards`` shards is cut between the shards ``cut - 1`` and ``cut``.
+
+    0 is the cut between the children of the root. ``cut`` is above 0 and below ``n_shards``.
+    """
+    first, stop = 0, n_shards
+    depth = 0
+    while (middle := (first + stop + 1) // 2) != cut:
+        if cut < middle:
+            stop = middle
+        else:
+            first = middle
+        depth += 1
+    return depth
+
+
 def _relatives(root: Node, node: Node) -> tuple[Node, Node]:
     """Return the sibling and the parent of a node of the merge tree. The root is its own sibling and parent."""
     parent = root

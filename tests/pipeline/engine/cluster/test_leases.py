@@ -3,7 +3,10 @@
 import heapq
 
 import pytest
-from corpusmill.pipeline.engine.cluster.leases import Pool
+from corpusmill.pipeline.engine.cluster.leases import CUT_SLACK, Pool, balanced_places, divided
+from corpusmill.pipeline.engine.executors import Capacity
+from hypothesis import given
+from hypothesis import strategies as st
 
 
 def pool_of(n_shards, n_workers):
@@ -27,6 +30,49 @@ def sweep(pool, seconds, threads=1):
         end = max(end, later)
         heapq.heappush(waiting, (later, worker))
     return end, swept
+
+
+def capacities(threads):
+    return [Capacity(f"w{w:02}", f"w{w:02}", count, 0) for w, count in enumerate(threads)]
+
+
+def count_nodes(shards, first, stop):
+    """Count the largest nodes of the merge tree of the shards ``first`` to ``stop - 1`` that lie within ``shards``."""
+    if all(shard in shards for shard in range(first, stop)):
+        return 1
+    if not any(shard in shards for shard in range(first, stop)):
+        return 0
+    middle = (first + stop + 1) // 2
+    return count_nodes(shards, first, middle) + count_nodes(shards, middle, stop)
+
+
+@pytest.mark.parametrize(
+    ("n_shards", "n_workers", "sizes"), [(17, 2, [9, 8]), (33, 2, [17, 16]), (33, 4, [9, 8, 8, 8])]
+)
+def test_equal_workers_get_whole_nodes_of_the_merge_tree(n_shards, n_workers, sizes):
+    homes = divided(dict.fromkeys(range(n_shards), 1000), n_shards, capacities([1] * n_workers))
+    assert [len(home) for home in homes.values()] == sizes
+    assert all(count_nodes(set(home), 0, n_shards) == 1 for home in homes.values())
+
+
+@given(st.lists(st.integers(0, 100), min_size=1, max_size=70), st.lists(st.integers(1, 20), min_size=1, max_size=9))
+def test_cuts_move_by_a_small_share(weights, threads):
+    tokens = dict(enumerate(weights))
+    workers = capacities(threads)
+    homes = divided(tokens, len(weights), workers)
+    assert [shard for address in sorted(homes) for shard in homes[address]] == list(tokens)
+    balanced = {}
+    for shard, address in enumerate(balanced_places(weights, workers)):
+        balanced.setdefault(address, []).append(shard)
+    assert homes.keys() <= balanced.keys()
+    for address, home in homes.items():
+        before = sum(weights[shard] for shard in balanced[address])
+        assert abs(sum(weights[shard] for shard in home) - before) <= 2 * before / CUT_SLACK
+
+
+def test_shards_that_were_lost_are_divided_too():
+    homes = divided({3: 10, 9: 10, 20: 10}, 32, capacities([1, 1]))
+    assert [shard for home in homes.values() for shard in home] == [3, 9, 20]
 
 
 @pytest.mark.parametrize("threads", [1, 4])

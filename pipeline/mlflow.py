@@ -15,7 +15,7 @@ from ..configs.redact import redact_urls
 from ..io.stores.store import JsonObject, to_json
 from .engine.algorithm import Metrics
 from .engine.events import EpochFinished, Event, RunFinished, RunStarted
-from .engine.run import RunStore
+from .engine.run import RunStore, config_section
 from .models.base.estimator import Estimator
 from .models.registry import load_model, model_of_run
 from .models.versions import Versions
@@ -400,7 +400,7 @@ def _parameters(meta: JsonObject) -> dict[str, str]:
         "data_hash": str(data["hash"]),
     }
     for section in PARAMETER_SECTIONS:
-        parameters |= dict(_flat(section, meta["config"].get(section) or {}))
+        parameters |= dict(_flat(section, config_section(meta, section)))
     return parameters
 
 

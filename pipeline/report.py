@@ -14,6 +14,7 @@ from .models.base.saved import has_model, read_model_meta
 from .models.base.topics import TopicModel
 from .models.nmf.restarts import RestartedEstimator
 from .models.registry import load_model, model_of_run
+from .models.versions import model_place
 from .topics import Topic
 from .views.pages.comparison import render_comparison
 from .views.pages.contents import Contents
@@ -123,7 +124,7 @@ def _last_model(url: str) -> Estimator | None:
     except DataError:
         return None
     # Names of topics are stored with the saved model.
-    model._adopt_names(RunStore(url).meta["config"].get("run", {}).get("model") or f"{url.rstrip('/')}/model")
+    model._adopt_names(model_place(RunStore(url).store) or f"{url.rstrip('/')}/model")
     return model
 
 

@@ -319,11 +319,17 @@ def describe(
     }
 
 
+def config_section(meta: JsonObject, name: str) -> JsonObject:
+    """Return a section of the configuration in run.json; empty if the user's own configuration has no such section."""
+    section = meta["config"].get(name)
+    return dict(section) if isinstance(section, dict) else {}
+
+
 def describe_changes(found: JsonObject, wanted: JsonObject) -> str:
     """Describe in what two contents of run.json with different fingerprints differ, by the names that users set."""
     if found["algorithm"] != wanted["algorithm"]:
         return f"the model ({found['algorithm']} there, {wanted['algorithm']} here)"
-    changes = _changed_parameters(found["config"].get("model"), wanted["config"].get("model"))
+    changes = _changed_parameters(config_section(found, "model"), config_section(wanted, "model"))
     has_other_data = found["data"].get("hash") != wanted["data"]["hash"]
     if not changes and not has_other_data:
         # A configuration of the caller's own need not have the parameters of the model. Those of the algorithm also
@@ -338,10 +344,8 @@ def describe_changes(found: JsonObject, wanted: JsonObject) -> str:
     return ", ".join(changes) or "a setting that another version of corpusmill added or dropped"
 
 
-def _changed_parameters(found: object, wanted: object) -> list[str]:
-    """Return one description per parameter that differs and decides the result; none for other objects than dicts."""
-    if not isinstance(found, dict) or not isinstance(wanted, dict):
-        return []
+def _changed_parameters(found: JsonObject, wanted: JsonObject) -> list[str]:
+    """Return one description per parameter that differs and decides the result."""
     # Read as it was stored, so that tuples equal lists.
     stored: JsonObject = json.loads(json.dumps(wanted, default=to_json))
     names = sorted((set(found) & set(stored)) - set(UNDECISIVE))

@@ -11,7 +11,7 @@ import scipy.sparse
 from ...io.errors import DataError
 from ...io.stores.corpus import Corpus
 from ...io.stores.store import JsonObject, Store
-from ..engine.run import RunStore
+from ..engine.run import RunStore, config_section
 from ..models.base.estimator import Estimator
 from ..models.base.saved import SavedModel, has_model, read_model_meta
 from ..models.base.topic_names import clean_name, read_names, write_names
@@ -43,7 +43,7 @@ class ExploredModel:
         self._run = url
         run = RunStore(url).meta
         self.meta = {
-            "model": run["config"].get("model", {}).get("kind", run["algorithm"]),
+            "model": config_section(run, "model").get("kind", run["algorithm"]),
             "about": {"data": run["data"]["url"]},
         }
 

@@ -4,7 +4,7 @@ from importlib import import_module
 
 from ...io.errors import DataError
 from ...io.stores.store import JsonObject
-from ..engine.run import RunStore
+from ..engine.run import RunStore, config_section
 from .base.estimator import Estimator
 from .base.saved import read_model_meta
 
@@ -42,7 +42,7 @@ def model_of_run(url: str) -> Estimator:
 
 def estimator_of_run(meta: JsonObject) -> Estimator:
     """Return the estimator, not trained, that the content of a run.json describes."""
-    parameters = dict(meta["config"].get("model", {}))
+    parameters = config_section(meta, "model")
     kind = parameters.pop("kind", None)
     if kind not in _PLACES:
         raise DataError(f"a run of {meta['algorithm']}, which this version of corpusmill does not have")

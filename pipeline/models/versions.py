@@ -24,6 +24,7 @@ from ...io.errors import DataError
 from ...io.stores.commit import CommitFile, read_commit, take_over
 from ...io.stores.locks import acquire_lock
 from ...io.stores.store import JsonObject, Store, check_format
+from ..engine.run import config_section
 
 FORMAT = 1
 BUSY = "another process is retraining this model; wait for it"
@@ -436,6 +437,5 @@ def model_in_use(url: str) -> str:
 def model_place(run: Store) -> str:
     """Return where the configuration of a run says that its model is saved; "" if it does not say so."""
     # A configuration of the caller's own may have anything there.
-    section = run.read_json("run.json")["config"].get("run")
-    place = section.get("model") if isinstance(section, dict) else None
+    place = config_section(run.read_json("run.json"), "run").get("model")
     return place if isinstance(place, str) else ""

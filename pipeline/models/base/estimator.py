@@ -20,7 +20,7 @@ from ...engine.epoch import Training, train
 from ...engine.events import Callback
 from ...engine.executors import executor_for
 from ...engine.plan import fits_in_memory
-from ...engine.run import RunStore, versions
+from ...engine.run import RunStore, config_section, versions
 from ..versions import model_in_use
 from .fit_options import FitOptions, run_folder
 from .inputs import (
@@ -174,7 +174,7 @@ class Estimator(Transformer, ABC):
         evaluate_every : int, optional
             Epochs between two evaluations; 0 for none. The default is 10, and 1 for word vectors.
         config : dict, optional
-            Written to the run's run.json in place of the parameters.
+            Further sections for the configuration in the run's run.json. Its section "model" has the parameters.
         dashboard : bool, default=True
             Whether to add the page ``/training`` to the dashboard of the client's scheduler.
         vocabulary : sequence of str, optional
@@ -274,8 +274,8 @@ class Estimator(Transformer, ABC):
                 seed=self.seed_number(),
                 held_out=held_out,
                 evaluate_every=self._evaluation_interval(options),
-                # The command line stores its whole configuration. From Python, the parameters are all there is.
-                config=options.config or {"model": {"kind": self.kind} | self.get_params()},
+                # The command line stores its whole configuration, and a user may store anything else.
+                config=(options.config or {}) | {"model": {"kind": self.kind} | self.get_params()},
                 callbacks=options.all_callbacks(executor),
                 previous=previous,
             )
@@ -391,8 +391,10 @@ class Estimator(Transformer, ABC):
         """
         run = RunStore(url)
         meta = run.meta
-        parameters = dict(meta["config"].get("model", {}))
-        if parameters.pop("kind", None) != cls.kind:
+        parameters = config_section(meta, "model")
+        if "kind" not in parameters:
+            raise DataError(f"{url}: this run does not record the parameters of its model; train it again")
+        if parameters.pop("kind") != cls.kind:
             raise DataError(f"{url}: a run of {meta['algorithm']} where {cls.kind} is needed")
         data = run.open_data()
         estimator = cls(**parameters)

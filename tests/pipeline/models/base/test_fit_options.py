@@ -1,9 +1,15 @@
 """The options of ``fit``: held-out data in any form, and errors that name what to pass instead."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from corpusmill import LDA, NMF, Corpus, RandomIndexing, Word2Vec, ingest
 from corpusmill.io.errors import DataError
+from corpusmill.pipeline.engine.run import RunStore
+from corpusmill.pipeline.explorer.model import ExploredModel
+from corpusmill.pipeline.models.registry import model_of_run
+from corpusmill.pipeline.report import write_report
 from helpers.documents import BOATS_AND_BREAD
 
 MATRIX = np.array([[3, 2, 0], [0, 1, 4], [2, 2, 0], [0, 0, 5]])
@@ -122,3 +128,23 @@ def test_random_indexing_of_a_matrix_adds_matrices_with_its_columns_only():
         with pytest.raises(ValueError, match="X has 4 features, but RandomIndexing is expecting 3"):
             model.partial_fit(np.ones((2, 4), int))
         model.partial_fit(MATRIX)
+
+
+@pytest.mark.parametrize(
+    "config", [{"model": "mine", "run": 3, "corpus": ["x"]}, {"model": None, "run": None}, {"a": 1}]
+)
+def test_a_configuration_of_any_form_is_kept_beside_the_parameters(tmp_path, config):
+    corpus = ingest([text.split() for text in BOATS_AND_BREAD], str(tmp_path / "corpus"))
+    run = str(tmp_path / "run")
+    trained = topics(random_state=3).fit(corpus, run=run, config=config)
+    stored = RunStore(run).meta["config"]
+    assert stored == config | {"model": {"kind": "lda"} | trained.get_params()}
+    assert model_of_run(run).get_params() == trained.get_params()
+    assert ExploredModel(run).kind == "lda"
+    # Runs of earlier versions have the user's own section.
+    store = RunStore(run).store
+    store.write_json("run.json", store.read_json("run.json") | {"config": config})
+    assert ExploredModel(run).kind == "lda"
+    with pytest.raises(DataError, match="this run does not record the parameters of its model"):
+        LDA.from_run(run)
+    assert "lda" in Path(write_report(run, str(tmp_path / "report.html"))).read_text().lower()

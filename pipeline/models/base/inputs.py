@@ -5,7 +5,6 @@ Messages follow those of scikit-learn, whose users search for them.
 
 import copy
 import os
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -168,29 +167,6 @@ def named_matrix(matrix: InputMatrix | None, vocabulary: Sequence[str] | None) -
     return matrix.renamed(names)._replace(are_given=True)
 
 
-def check_columns(
-    matrix: InputMatrix, n_columns: int, names: Sequence[str] | None, owner: str, are_given: bool = False
-) -> None:
-    """Raise ValueError unless a matrix has the columns that the estimator ``owner`` was fitted with.
-
-    Warns if only one of the two has names, unless ``are_given`` says that the user gave ``names`` for a matrix without.
-    """
-    if matrix.n_columns != n_columns:
-        raise ValueError(
-            f"X has {matrix.n_columns} features, but {owner} is expecting {n_columns} features as input: pass the "
-            f"columns that it was fitted with"
-        )
-    if matrix.names is None and are_given:
-        return
-    # The texts of these warnings and errors are scikit-learn's, because its checks compare them.
-    if matrix.names is None and names is not None:
-        warnings.warn(f"X does not have valid feature names, but {owner} was fitted with feature names", stacklevel=4)
-    elif names is None and matrix.names is not None:
-        warnings.warn(f"X has feature names, but {owner} was fitted without feature names", stacklevel=4)
-    elif names is not None and matrix.names != list(names):
-        raise ValueError(_describe_names(list(names), matrix.names or []))
-
-
 def check_same_words(data: Any, held_out: Any) -> None:
     """Raise DataError unless held-out documents number their words as ``data`` does. ``data`` may have more words."""
     if held_out is None:
@@ -335,24 +311,3 @@ def _describe_place(values: MatrixValues, bad: np.ndarray) -> str:
     """Return the row and column of the first entry that is marked in ``bad``, which has the shape of the entries."""
     row, column, _ = first_marked_entry(values, bad)
     return f"row {row}, column {column}"
-
-
-def _describe_names(expected: list[str], found: list[str]) -> str:
-    """Describe how two lists of column names differ, in scikit-learn's words."""
-    message = "The feature names should match those that were passed during fit.\n"
-    unexpected = sorted(set(found) - set(expected))
-    missing = sorted(set(expected) - set(found))
-    if unexpected:
-        message += "Feature names unseen at fit time:\n" + _listed(unexpected)
-    if missing:
-        message += "Feature names seen at fit time, yet now missing:\n" + _listed(missing)
-    if not unexpected and not missing:
-        message += "Feature names must be in the same order as they were in fit.\n"
-    return message
-
-
-def _listed(names: list[str]) -> str:
-    shown = [f"- {name}\n" for name in names[:5]]
-    if len(names) > 5:
-        shown.append("- ...\n")
-    return "".join(shown)

@@ -1,4 +1,4 @@
-"""The base class of estimators of text: which data they accept, and how they apply to further documents."""
+"""The base classes of estimators of text: how they apply to documents, and which data they train on."""
 
 import os
 from abc import abstractmethod
@@ -11,10 +11,11 @@ from ....io.errors import DataError
 from ....io.stores.corpus import Corpus
 from ....io.stores.store import Arrays, Store
 from ....io.text.vocabulary import find_word_ids
-from ...engine.algorithm import add
+from ...engine.algorithm import DataT, add
 from ...ingest.ingest import corpus_from
 from . import apply
 from .apply import TransformCounts
+from .columns import columns_of
 from .estimator import Estimator
 from .inputs import DataLike, InputMatrix, check_is_path, is_matrix, read_documents, read_matrix
 from .similarity import unit_vector
@@ -24,35 +25,8 @@ if TYPE_CHECKING:
     from distributed import Client
 
 
-class TextEstimator(Estimator):
-    """Base class of the models that train on a corpus of documents and apply to further documents."""
-
-    def open(self, data: DataLike) -> Corpus:
-        """Return the corpus for a Corpus, its URL, a scipy sparse matrix, or documents (strings or lists of words)."""
-        if isinstance(data, Corpus):
-            return data
-        if isinstance(data, str | os.PathLike):
-            check_is_path(data, type(self).__name__)
-            return Corpus(os.fspath(data))
-        if is_matrix(data):
-            data = read_matrix(data, type(self).__name__)
-        if isinstance(data, InputMatrix):
-            return corpus_from(data.values, vocabulary=data.names)
-        return corpus_from(read_documents(data, type(self).__name__))
-
-    def open_held_out(self, held_out: DataLike, data: Corpus) -> Corpus:
-        """Return the corpus for a URL, or for documents, whose words get the ids that they have in ``data``.
-
-        Raises ValueError for a matrix: the columns of the training data were reordered by frequency.
-        """
-        if isinstance(held_out, str | os.PathLike):
-            return self.open(held_out)
-        owner = type(self).__name__
-        if is_matrix(held_out):
-            raise ValueError(
-                "held_out is a matrix: pass documents, a corpus or its path, or pass the matrix to score after fit"
-            )
-        return corpus_from(read_documents(held_out, owner), vocabulary=data.vocabulary)
+class TextEstimator(Estimator[DataT]):
+    """Base class of the models that apply to documents. `CorpusEstimator` is for those that also train on them only."""
 
     @property
     def words_(self) -> list[str]:
@@ -67,22 +41,21 @@ class TextEstimator(Estimator):
 
         The vocabulary of a corpus is ordered by frequency. Columns of a model of a corpus therefore stay as they are.
         """
-        metadata = self._fitted().metadata
-        if "n_features" not in metadata:
+        inputs = columns_of(self._fitted())
+        if inputs is None:
             return columns
-        ordered = np.full((len(columns), metadata["n_features"]), missing, columns.dtype)
-        ordered[:, self._input_columns()] = columns
+        ordered = np.full((len(columns), inputs.n_columns), missing, columns.dtype)
+        ordered[:, inputs.positions(self.words_)] = columns
         return ordered
 
-    def _input_columns(self) -> list[int]:
-        """Return the column of the input matrix that each word of the vocabulary stands for."""
-        names = self._fitted().metadata["feature_names"]
-        if names is None:
-            return [int(word) for word in self.words_]
-        number = {name: column for column, name in enumerate(names)}
-        return [number[word] for word in self.words_]
-
     # --- further documents ---
+
+    def _open_documents(self, X: DataLike) -> Corpus:
+        """Open the documents of ``transform`` and the like; raise DataError for a store of a matrix."""
+        data = self._open_for_transform(X)
+        if not isinstance(data, Corpus):
+            raise DataError(f"{data.title}: a matrix, where documents are needed: pass a corpus or its path")
+        return data
 
     @abstractmethod
     def transform_chunk(self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> np.ndarray:
@@ -102,7 +75,7 @@ class TextEstimator(Estimator):
         Words outside the model's vocabulary are skipped. The row of a document depends on its own words only, whatever
         other documents are in ``X``.
         """
-        corpus = self._open_for_transform(X)
+        corpus = self._open_documents(X)
         if not corpus.chunks:
             raise DataError(f"{corpus.title}: contains no document")
         rows = np.concatenate(apply.map_chunks(self, corpus, client, apply.transform_chunk))
@@ -165,7 +138,7 @@ class TextEstimator(Estimator):
         wanted = unit_vector(self.query(words))
         if without:
             wanted = wanted - unit_vector(self.query(without))
-        found = apply.map_chunks(self, self._open_for_transform(X), client, apply.search_chunk, wanted, topn)
+        found = apply.map_chunks(self, self._open_documents(X), client, apply.search_chunk, wanted, topn)
         # Each chunk returned its best documents, and the best of all are among these.
         pairs = [pair for chunk in found for pair in chunk]
         return sorted(pairs, key=lambda pair: -pair[1])[:topn]
@@ -186,7 +159,7 @@ class TextEstimator(Estimator):
         perfect. Returns None if fewer than two documents have two halves.
         """
         sums: Arrays = {"won": np.float64(0), "pairs": np.int64(0)}
-        for chunk in apply.map_chunks(self, self._open_for_transform(X), client, apply.match_halves_chunk):
+        for chunk in apply.map_chunks(self, self._open_documents(X), client, apply.match_halves_chunk):
             sums = add(sums, chunk)
         if not int(sums["pairs"]):
             return None
@@ -194,10 +167,48 @@ class TextEstimator(Estimator):
 
     def _sum_scores(self, X: DataLike, client: "Client | None", options: apply.ScoreOptions) -> Arrays:
         """Add up `score_chunk` over all documents. ``options`` are further arguments of the model's `score_chunk`."""
-        corpus = self._open_for_transform(X)
+        corpus = self._open_documents(X)
         sums: Arrays = {}
         for chunk in apply.map_chunks(self, corpus, client, apply.score_chunk, options):
             sums = add(sums, chunk)
         if not int(sums.get("tokens", 0)):
             raise DataError(f"{corpus.title}: nothing to score: no document has two words of the model's vocabulary")
         return sums
+
+
+class CorpusEstimator(TextEstimator[Corpus]):
+    """Base class of the models that train on a corpus of documents."""
+
+    def open(self, data: DataLike) -> Corpus:
+        """Return the corpus for a Corpus, its URL, a scipy sparse matrix, or documents (strings or lists of words)."""
+        if isinstance(data, Corpus):
+            return data
+        if isinstance(data, str | os.PathLike):
+            check_is_path(data, type(self).__name__)
+            return Corpus(os.fspath(data))
+        if is_matrix(data):
+            data = read_matrix(data, type(self).__name__)
+        if isinstance(data, InputMatrix):
+            return corpus_from(data.values, vocabulary=data.names)
+        return corpus_from(read_documents(data, type(self).__name__))
+
+    def open_held_out(self, held_out: DataLike, data: Corpus) -> Corpus:
+        """Return the corpus for a URL, or for documents, whose words get the ids that they have in ``data``.
+
+        Raises ValueError for a matrix: the columns of the training data were reordered by frequency.
+        """
+        if isinstance(held_out, Corpus | str | os.PathLike):
+            return self.open(held_out)
+        return held_out_documents(held_out, data, type(self).__name__)
+
+
+def held_out_documents(held_out: DataLike, data: Corpus, owner: str) -> Corpus:
+    """Return the corpus of documents in memory, whose words get the ids that they have in ``data``.
+
+    Raises ValueError for a matrix: the columns of the training data were reordered by frequency.
+    """
+    if is_matrix(held_out):
+        raise ValueError(
+            "held_out is a matrix: pass documents, a corpus or its path, or pass the matrix to score after fit"
+        )
+    return corpus_from(read_documents(held_out, owner), vocabulary=data.vocabulary)

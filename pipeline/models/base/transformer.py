@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
+from .columns import columns_of
 from .inputs import DataLike, in_container
 from .saved import Fitted
 
@@ -47,16 +48,16 @@ class Transformer:
     def n_features_in_(self) -> int:
         """Columns of the matrix that ``fit`` received, or words of the corpus."""
         model = self._fitted()
-        n_features = model.metadata.get("n_features")
-        return model.vocabulary.num_rows if n_features is None else n_features
+        columns = columns_of(model)
+        return model.vocabulary.num_rows if columns is None else columns.n_columns
 
     @property
     def feature_names_in_(self) -> np.ndarray:
         """Column names of the data frame that ``fit`` received: (V,) object. Other inputs have none."""
-        names = self._fitted().metadata.get("feature_names")
-        if names is None:
+        columns = columns_of(self._fitted())
+        if columns is None or columns.names is None:
             raise AttributeError(f"this {type(self).__name__} was not fitted on a data frame with column names")
-        return np.array(names, dtype=object)
+        return np.array(columns.names, dtype=object)
 
     # --- columns of the output ---
 

@@ -16,7 +16,7 @@ from ..base.advice import warn_of_components
 from ..base.blocks import cut_blocks
 from ..base.inputs import DataLike
 from ..base.saved import Fitted, SavedModel
-from ..base.text import TextEstimator
+from ..base.text import CorpusEstimator
 from ..base.topics import TopicModel
 from . import interop
 from .algorithm import LdaAlgorithm
@@ -39,7 +39,7 @@ def default_alpha(n_topics: int) -> float:
     return min(0.1, 5 / n_topics)
 
 
-class LDA(TextEstimator, TopicModel):
+class LDA(CorpusEstimator, TopicModel):
     """Latent Dirichlet allocation by Gibbs sampling, out of core on Dask.
 
     Each document is a mixture of topics, and each topic is a distribution over words. Parameters are named as in

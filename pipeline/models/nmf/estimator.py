@@ -12,18 +12,21 @@ from ....io.errors import DataError
 from ....io.stores.corpus import Corpus
 from ....io.stores.matrix import Matrix
 from ....io.stores.open import open_data
-from ....io.stores.store import Arrays, JsonObject
+from ....io.stores.store import Arrays
 from ....io.text.vocabulary import merge_vocabularies
 from ....kernels.nmf import products
 from ...engine.algorithm import Address, add
+from ...engine.data import TrainingData
 from ...engine.device import resolve_device
 from ...ingest.ingest import corpus_from
 from ...topics import Topic, TopicWord
 from ..base.advice import warn_of_components
 from ..base.blocks import equal_blocks
+from ..base.columns import Columns, columns_of
 from ..base.document_completion import select_tokens, split_mask
 from ..base.inputs import DataLike, InputMatrix, check_is_path, is_matrix, read_documents, read_matrix
 from ..base.saved import Fitted, SavedModel
+from ..base.text import held_out_documents
 from ..base.topics import TopicModel
 from ..base.vectors import WordVectors
 from .factorization import Factorization, heaviest
@@ -209,7 +212,7 @@ class NMF(RestartedEstimator, TopicModel):
 
     # --- training ---
 
-    def open(self, data: DataLike) -> Corpus | Matrix:  # type: ignore[override]
+    def open(self, data: DataLike) -> Corpus | Matrix:
         """Return the store for a Corpus, a Matrix, a URL, documents (strings or token lists), or an array.
 
         Arrays are NumPy's, SciPy's sparse ones or Dask's. AnnData and its files are arrays with names. Raises DataError
@@ -226,12 +229,13 @@ class NMF(RestartedEstimator, TopicModel):
             return corpus_from(read_documents(data, type(self).__name__))
         return matrix_from(data, self.dtype)
 
-    def open_held_out(self, held_out: DataLike, data: Corpus | Matrix) -> Corpus | Matrix:  # type: ignore[override]
+    def open_held_out(self, held_out: DataLike, data: Corpus | Matrix) -> Corpus | Matrix:
         """Return the store for a URL, documents or a matrix, to evaluate a model of ``data``."""
-        if isinstance(data, Corpus):
-            return super().open_held_out(held_out, data)
+        is_stored = isinstance(held_out, Corpus | Matrix | str | os.PathLike)
+        if isinstance(data, Corpus) and not is_stored:
+            return held_out_documents(held_out, data, type(self).__name__)
         store = self.open(held_out)
-        if store.n_words != data.n_words:
+        if isinstance(data, Matrix) and store.n_words != data.n_words:
             raise DataError(
                 f"held_out has {store.n_words} columns and the training data {data.n_words}: pass the same columns"
             )
@@ -376,9 +380,9 @@ class NMF(RestartedEstimator, TopicModel):
         model = self._fitted()
         if "word" in model.vocabulary.column_names:
             return model.vocabulary["word"].to_pylist()
-        names = model.metadata.get("feature_names")
-        if names is not None:
-            return names
+        columns = columns_of(model)
+        if columns is not None and columns.names is not None:
+            return columns.names
         return [str(column) for column in range(len(self._W))]
 
     @property
@@ -404,11 +408,9 @@ class NMF(RestartedEstimator, TopicModel):
                 return corpus_from(matrix.values, vocabulary=matrix.names)
         return super()._open_for_transform(X)
 
-    def _column_metadata(self, data: Corpus | Matrix) -> JsonObject:
-        """Return number and names of the columns of a matrix. A model of a corpus has words instead."""
-        if isinstance(data, Corpus):
-            return {}
-        return super()._column_metadata(data)
+    def _columns_of_store(self, data: TrainingData) -> Columns | None:
+        """Return the columns of a matrix with names. A model of a corpus has words instead."""
+        return None if isinstance(data, Corpus) else super()._columns_of_store(data)
 
     def transform(self, X: DataLike, *, client: "Client | None" = None) -> np.ndarray:
         """Return the rows' factor with W fixed: (D, K). Raises DataError when the columns are not the model's.

@@ -50,7 +50,7 @@ class RestartDescription(TypedDict):
     error: float
 
 
-class RestartedEstimator(TextEstimator):
+class RestartedEstimator(TextEstimator[Corpus | Matrix]):
     """Base class of an estimator that trains several factorisations and keeps the one with the lowest error."""
 
     n_components: int

@@ -16,7 +16,7 @@ from ....io.stores.graph import Graph
 from ....io.stores.store import Store
 from ...ingest.graph import ingest_graph
 from ..base.advice import warn_of_text
-from ..base.estimator import FitOptions
+from ..base.fit_options import FitOptions
 from ..base.inputs import DataLike
 from ..base.saved import SavedModel
 from ..skip_gram.estimator import SkipGramEstimator

@@ -10,6 +10,7 @@ from ....io.stores.store import Arrays, JsonObject
 from ....io.text.vocabulary import rank
 from ....kernels.random_indexing import rows as ri_rows
 from ....kernels.random_indexing import text as ri_text
+from ..base.columns import columns_of
 from ..base.saved import Fitted
 
 #: Columns of a model's statistics: occurrences of the word, documents with it, and its share of the information.
@@ -55,9 +56,9 @@ def add_models(left: Fitted, right: Fitted, sign: int) -> Fitted:
     block = {"sums": sums[rows], "statistics": statistics[rows]}
     metadata: JsonObject = {"data": "", "data_hash": "", "step": 1, "metrics": []}
     # A model of a matrix still accepts the columns of that matrix only.
-    for name in ("n_features", "feature_names"):
-        if name in left.metadata:
-            metadata[name] = left.metadata[name]
+    columns = columns_of(left)
+    if columns is not None:
+        metadata |= columns.as_metadata()
     return Fitted([block], shared, vocabulary, metadata)
 
 

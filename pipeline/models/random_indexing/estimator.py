@@ -13,10 +13,10 @@ from ....kernels.random_indexing import rows as ri_rows
 from ....kernels.random_indexing import text as ri_text
 from ...engine.device import resolve_device
 from ..base.blocks import equal_blocks
-from ..base.estimator import FitOptions
+from ..base.fit_options import FitOptions
 from ..base.inputs import DataLike
 from ..base.saved import Fitted, SavedModel
-from ..base.text import TextEstimator
+from ..base.text import CorpusEstimator
 from ..base.vectors import WordVectors
 from .addition import DOCUMENTS, FREQUENCY, INFORMATION, add_models
 from .algorithm import RandomIndexingAlgorithm, last_rows
@@ -41,7 +41,7 @@ class _DocumentTerms(NamedTuple):
     vectors: np.ndarray  # (V, D) float32
 
 
-class RandomIndexing(TextEstimator):
+class RandomIndexing(CorpusEstimator):
     """Random indexing: word vectors as exact sums of rotated sparse seeds.
 
     Each word has a seed, a sparse vector of a few +1 and -1. The row of a word is the sum of the seeds of its

@@ -13,7 +13,7 @@ from ...engine.device import resolve_device
 from ...engine.epoch import shards_of
 from ..base.inputs import DataLike
 from ..base.saved import Fitted, SavedModel
-from ..base.text import TextEstimator
+from ..base.text import CorpusEstimator
 from ..base.vectors import WordVectors
 from .algorithm import MATRICES, SkipGram, total_frequencies
 from .grid_size import grid_size
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 NO_LIKELIHOOD = "word vectors give documents no likelihood: see evaluate, or held_out_loss in history_"
 
 
-class SkipGramEstimator(TextEstimator):
+class SkipGramEstimator(CorpusEstimator):
     """Base class of the estimators that train skip-gram with negative sampling.
 
     Subclasses store these parameters in their constructors and document them.

@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from dask.system import cpu_count
 
 from ....ingest.ingest import corpus_from
+from ....models.base.estimator import Estimator
 from ....models.lda.estimator import LDA
 from ....models.nmf.estimator import NMF
 from ....models.random_indexing.estimator import RandomIndexing
@@ -20,7 +21,7 @@ from .software import cached_kernels
 
 #: One model of each family. Their kernels have little in common, so that processes can compile them at the same time.
 #: The slowest one comes first.
-MODELS = {
+MODELS: dict[str, Estimator] = {
     "Word2Vec": Word2Vec(vector_size=64, epochs=1, min_count=1, device="cpu"),
     "LDA": LDA(20, max_iter=3, device="cpu"),
     "NMF": NMF(20, max_iter=3, device="cpu"),

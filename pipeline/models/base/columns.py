@@ -1,0 +1,120 @@
+"""The columns of the matrix that a model was trained on. Further matrices must have the same columns.
+
+The texts of warnings and errors are scikit-learn's, because its checks compare them.
+"""
+
+import warnings
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ....io.stores.store import JsonObject
+from .inputs import DataLike, InputMatrix, is_documents, is_matrix, read_matrix
+from .saved import Fitted
+
+
+class Columns(NamedTuple):
+    """The columns of a matrix."""
+
+    n_columns: int
+    names: list[str] | None  # None for a matrix without names
+    are_given: bool = False  # whether the user gave the names to ``fit``; further matrices then need not have any
+
+    def positions(self, words: Sequence[str]) -> list[int]:
+        """Return the column that each word of the model's vocabulary stands for. Without names, words are numbers."""
+        if self.names is None:
+            return [int(word) for word in words]
+        number = {name: column for column, name in enumerate(self.names)}
+        return [number[word] for word in words]
+
+    def as_metadata(self) -> JsonObject:
+        """Return the entries of a model's metadata that `columns_of` reads."""
+        return {"n_features": self.n_columns, "feature_names": self.names, "names_are_given": self.are_given}
+
+
+def columns_of(model: Fitted) -> Columns | None:
+    """Return the columns of the matrix that a model was trained on; None if it was trained on documents."""
+    metadata = model.metadata
+    if "n_features" not in metadata:
+        return None
+    return Columns(metadata["n_features"], metadata["feature_names"], metadata["names_are_given"])
+
+
+def drop_outgrown_columns(model: Fitted) -> None:
+    """Drop the columns from the metadata if the model has further words, of earlier inputs."""
+    columns = columns_of(model)
+    if columns is None or columns.names is None or "word" not in model.vocabulary.column_names:
+        return
+    if not set(columns.names).issuperset(model.vocabulary["word"].to_pylist()):
+        for name in columns.as_metadata():
+            del model.metadata[name]
+
+
+def as_matrix(X: DataLike, model: Fitted, owner: str) -> InputMatrix | None:
+    """Return X if it is a matrix, with the model's names of columns; None for documents, stores and URLs.
+
+    Raises ValueError if X does not fit the data that the model was trained on. ``owner`` names the estimator.
+    """
+    columns = columns_of(model)
+    if not is_matrix(X):
+        if columns is not None and columns.names is None and is_documents(X):
+            raise ValueError(f"{owner} was fitted on a matrix without column names: pass a matrix, not documents")
+        return None
+    matrix = read_matrix(X, owner)
+    check_columns(matrix, model, owner)
+    if columns is None:
+        # The model was trained on documents, so columns are found by their names.
+        return matrix
+    return matrix.renamed(columns.names)
+
+
+def check_columns(matrix: InputMatrix, model: Fitted, owner: str) -> None:
+    """Raise ValueError unless a matrix has the columns of the data that the model was trained on.
+
+    Warns if only one of the two has names, unless the user gave names for a matrix without.
+    """
+    columns = columns_of(model)
+    if columns is None:
+        if matrix.names is None and not _has_numbered_columns(model):
+            raise ValueError(f"{owner} was fitted on documents: pass documents, not a matrix without column names")
+        return
+    if matrix.n_columns != columns.n_columns:
+        raise ValueError(
+            f"X has {matrix.n_columns} features, but {owner} is expecting {columns.n_columns} features as input: pass "
+            f"the columns that it was fitted with"
+        )
+    if matrix.names is None and columns.are_given:
+        return
+    if matrix.names is None and columns.names is not None:
+        warnings.warn(f"X does not have valid feature names, but {owner} was fitted with feature names", stacklevel=4)
+    elif columns.names is None and matrix.names is not None:
+        warnings.warn(f"X has feature names, but {owner} was fitted without feature names", stacklevel=4)
+    elif columns.names is not None and matrix.names != columns.names:
+        raise ValueError(_describe_names(columns.names, matrix.names or []))
+
+
+def _has_numbered_columns(model: Fitted) -> bool:
+    """Return whether the model's words are column numbers, or whether it has no words."""
+    if "word" not in model.vocabulary.column_names:
+        return True
+    return all(word.isdigit() for word in model.vocabulary["word"].slice(0, 100).to_pylist())
+
+
+def _describe_names(expected: list[str], found: list[str]) -> str:
+    """Describe how two lists of column names differ, in scikit-learn's words."""
+    message = "The feature names should match those that were passed during fit.\n"
+    unexpected = sorted(set(found) - set(expected))
+    missing = sorted(set(expected) - set(found))
+    if unexpected:
+        message += "Feature names unseen at fit time:\n" + _listed(unexpected)
+    if missing:
+        message += "Feature names seen at fit time, yet now missing:\n" + _listed(missing)
+    if not unexpected and not missing:
+        message += "Feature names must be in the same order as they were in fit.\n"
+    return message
+
+
+def _listed(names: list[str]) -> str:
+    shown = [f"- {name}\n" for name in names[:5]]
+    if len(names) > 5:
+        shown.append("- ...\n")
+    return "".join(shown)

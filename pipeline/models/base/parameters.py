@@ -1,0 +1,53 @@
+"""Parameters of estimators: the arguments of their constructors."""
+
+import inspect
+from typing import Any, ClassVar, Self
+
+from ....io.stores.store import JsonObject
+
+
+class Parameterised:
+    """Mixin for classes whose constructor stores each argument in an attribute of the same name.
+
+    The methods are those of scikit-learn's BaseEstimator, which this is not, because corpusmill does not require
+    scikit-learn.
+    """
+
+    #: Parameters that decide the shape or the meaning of the trained arrays, so that they must stay as they are.
+    fixed_parameters: ClassVar[tuple[str, ...]] = ()
+
+    #: The parameters that the model was trained with. Without a model, there are none.
+    _trained_with: JsonObject
+
+    @classmethod
+    def parameter_names(cls) -> list[str]:
+        """Return the names of the constructor's parameters."""
+        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
+
+    def get_params(self, deep: bool = True) -> JsonObject:
+        """Return the constructor's parameters by name."""
+        return {name: getattr(self, name) for name in self.parameter_names()}
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Set constructor parameters by name; raise ValueError for an unknown one."""
+        for name, value in parameters.items():
+            if name not in self.parameter_names():
+                known = ", ".join(self.parameter_names())
+                raise ValueError(f"{type(self).__name__} has no parameter {name!r}: it has {known}")
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{k}={v!r}" for k, v in self.get_params().items())
+        return f"{type(self).__name__}({given})"
+
+    def _check_fixed_parameters(self) -> None:
+        """Raise ValueError if a parameter was changed after training that the trained arrays depend on."""
+        trained_with = getattr(self, "_trained_with", {})
+        for name in self.fixed_parameters:
+            now = getattr(self, name)
+            if name in trained_with and trained_with[name] != now:
+                raise ValueError(
+                    f"{name} is {now!r}, but the model was trained with {trained_with[name]!r}: set it back with "
+                    f"set_params, or call fit to train a new model"
+                )

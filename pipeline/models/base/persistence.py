@@ -1,0 +1,202 @@
+"""Where trained models come from and go to: runs, and saved models."""
+
+import json
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import ClassVar, Self
+
+import pyarrow as pa
+
+from ....io.errors import DataError
+from ....io.stores.corpus import Corpus
+from ....io.stores.matrix import Matrix
+from ....io.stores.store import Store, to_json
+from ...engine.algorithm import Metrics
+from ...engine.data import TrainingData
+from ...engine.run import RunStore, config_section, versions
+from ..versions import model_in_use
+from .columns import Columns
+from .parameters import Parameterised
+from .saved import MODEL_FORMAT, Fitted, SavedModel, read_model_meta, write_arrays
+from .topic_names import read_names, write_names
+from .transformer import Transformer
+
+#: Folder below a run of `partial_fit` with a copy of the model that it continues.
+PREVIOUS = "base"
+
+
+class Persistent(Parameterised, Transformer):
+    """Mixin for estimators whose trained model is read from a run or from a folder, and saved to a folder."""
+
+    #: Name of the model in configurations, runs and saved models.
+    kind: ClassVar[str]
+
+    #: Where the model was loaded from or saved to last. Either may have changed since.
+    saved_at: str = ""
+
+    #: Names that users gave to topics, by number. Empty for models without topics.
+    _topic_names: Mapping[int, str] = MappingProxyType({})
+
+    history_: list[Metrics]
+    n_iter_: int
+
+    def loaded(self) -> None:
+        """Set the attributes that are computed from ``model_``."""
+
+    def merge_previous(self, previous: Fitted) -> None:
+        """Complete the model after `partial_fit`: add what only the previous model has, such as words."""
+
+    # --- models of runs ---
+
+    @classmethod
+    def from_run(cls, url: str, with_previous: bool = True) -> Self:
+        """Read the model that a run committed last, even while the run continues.
+
+        If the run is one of `partial_fit`, words that occur only in the previous model are added, unless
+        ``with_previous`` is False.
+
+        Raises
+        ------
+        DataError
+            If no epoch is committed yet, if the data no longer exists, or if the run is of another kind.
+        """
+        run = RunStore(url)
+        meta = run.meta
+        parameters = config_section(meta, "model")
+        if "kind" not in parameters:
+            raise DataError(f"{url}: this run does not record the parameters of its model; train it again")
+        if parameters.pop("kind") != cls.kind:
+            raise DataError(f"{url}: a run of {meta['algorithm']} where {cls.kind} is needed")
+        data = run.open_data()
+        estimator = cls(**parameters)
+        estimator._take_last(run, data)
+        if with_previous and meta["previous"] is not None:
+            copy = run.store.child(f"{PREVIOUS}/{meta['previous']}").absolute
+            estimator.merge_previous(SavedModel.open(copy).load({}))
+        return estimator
+
+    def _take_last(self, run: RunStore, data: TrainingData) -> None:
+        """Set the attributes of a trained model from the last step of a run that may continue meanwhile."""
+        step = run.step
+        while True:
+            if step < 1:
+                raise DataError(f"{run.url}: no epoch is committed yet")
+            try:
+                self._take(run, step, data)
+                return
+            except DataError:
+                # Training may have committed another step meanwhile and deleted this one.
+                newest = run.step
+                if newest == step:
+                    raise
+                step = newest
+
+    def _take(self, run: RunStore, step: int, data: TrainingData) -> None:
+        """Set the attributes of a trained model from one step of a run."""
+        blocks = [run.block(step, j) for j in run.store.numbers(f"{run.folder(step)}/blocks")]
+        rows = [row for row in run.metrics if row["step"] <= step]
+        metadata = {"data": data.title, "data_hash": data.hash, "step": step, "metrics": rows[-1:]}
+        columns = self._columns_of_store(data)
+        if columns is not None:
+            metadata |= columns.as_metadata()
+        vocabulary = getattr(data, "vocabulary", pa.table({}))
+        self.model_ = Fitted(blocks, run.shared(step), vocabulary, metadata)
+        self.history_ = rows
+        self.n_iter_ = int(rows[-1]["epoch"]) if rows else 0
+        self._trained_with = self.get_params()
+        self.loaded()
+
+    def _columns_of_store(self, data: TrainingData) -> Columns | None:
+        """Return the columns of a store that was made from a matrix with names; None for other stores."""
+        names = data.columns if isinstance(data, Corpus | Matrix) else None
+        return None if names is None else Columns(len(names), names, are_given=True)
+
+    def _copy_below(self, run: str, model: Fitted) -> SavedModel:
+        """Save the model below the run, in a folder named by its content."""
+        copies = Store(run).child(PREVIOUS)
+        name = model.digest()
+        if not copies.exists(f"{name}/model.json"):
+            self.save(copies.child(name).url)
+        return SavedModel.open(copies.child(name).absolute)
+
+    # --- saved models ---
+
+    def save(self, url: str) -> None:
+        """Write the trained model. A concurrent reader sees either the model that was there before or this one.
+
+        A model without names of topics takes those that the same model has at ``url``, so that training it again does
+        not lose them. Saving therefore cannot remove names; `corpusmill explore` can.
+        """
+        model = self._fitted()
+        store = Store(url)
+        arrays = write_arrays(store, model)
+        meta = {
+            "kind": "model",
+            "format": MODEL_FORMAT,
+            "model": self.kind,
+            "parameters": self.get_params(),
+            "arrays": arrays,
+            "blocks": len(model.blocks),
+            "n_iter": self.n_iter_,
+            "about": model.metadata,
+            "history": self.history_,
+            "versions": versions(),
+        }
+        # model.json names the folder of the arrays, so this write switches from the old model to the new one in one
+        # step.
+        store.write_json("model.json", meta)
+        if self._topic_names:
+            write_names(url, arrays, self._topic_names)
+        else:
+            self._adopt_names(url)
+        for name in store.names():
+            if name.startswith("arrays-") and name != arrays:
+                store.delete(name)
+        self.saved_at = store.absolute
+
+    def _adopt_names(self, url: str) -> None:
+        """Take the names that users gave to the topics of this same model at ``url``, if they did."""
+        self._topic_names = read_names(url, f"arrays-{self._fitted().digest()}")
+
+    @classmethod
+    def load(cls, url: str) -> Self:
+        """Read a saved model.
+
+        The folder of a run stands for its model, and that of a retrained model for the version in use.
+
+        Raises
+        ------
+        DataError
+            If there is no model, or one of another kind or of a newer version of corpusmill.
+        """
+        url = model_in_use(url)
+        meta = read_model_meta(url)
+        if meta["model"] != cls.kind:
+            raise DataError(f"{url}: a model of kind {meta['model']} where {cls.kind} is needed")
+        # A parameter that is missing gets its default. One that is unknown may change what the model means.
+        unknown = sorted(set(meta["parameters"]) - set(cls.parameter_names()))
+        if unknown:
+            raise DataError(
+                f"{url}: a model with the parameters {', '.join(unknown)}, which this version of corpusmill does not "
+                f"have; it was made by {meta['versions']['corpusmill']}"
+            )
+        estimator = cls(**meta["parameters"])
+        estimator.model_ = SavedModel.open(url).load(meta["about"])
+        estimator.history_ = meta["history"]
+        estimator.n_iter_ = meta["n_iter"]
+        estimator.saved_at = Store(url).absolute
+        estimator._trained_with = meta["parameters"]
+        estimator._topic_names = read_names(url, meta["arrays"])
+        estimator.loaded()
+        return estimator
+
+    def saved_name(self) -> str:
+        """Return the name of the arrays at ``saved_at`` if the model there is still this one, else an empty string."""
+        if not self.saved_at or not Store(self.saved_at).exists("model.json"):
+            return ""
+        name = f"arrays-{self._fitted().digest()}"
+        meta = read_model_meta(self.saved_at)
+        if meta["arrays"] != name:
+            return ""
+        parameters = json.loads(json.dumps(self.get_params(), default=to_json))
+        return name if meta["parameters"] == parameters else ""

@@ -145,9 +145,6 @@ class RandomIndexingKernels(Protocol):
     ) -> None:
         """Add sums of dense seeds to ``out`` (words, D) float32."""
 
-    def normalised(self, rows: np.ndarray) -> np.ndarray:
-        """Divide rows by their length: (n, D) float32."""
-
 
 class WalkKernels(Protocol):
     """``node2vec.walks``: random walks over a graph."""

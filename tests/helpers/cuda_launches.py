@@ -74,7 +74,7 @@ def aga_launches(n_topics=128):
 
 
 def random_indexing_launches(dimension=2048):
-    """Sum sparse seeds by word and in passes, sum dense seeds, normalise rows."""
+    """Sum sparse seeds by word and in passes, sum dense seeds."""
     chunk = make_chunk(0, np.array([0, 40]), np.zeros(40, np.uint32))
     tokens, window = ri_text.prepare_tokens(chunk, np.ones(1, bool), 2), ri_text.make_window(2, "permutation")
     seeds, rows = np.zeros((1, 5), np.uint32), np.ones((1, dimension), np.int32)
@@ -88,7 +88,6 @@ def random_indexing_launches(dimension=2048):
             random_indexing_passes.accumulate(tokens, window, seeds, dimension)
         slabs = random_indexing.make_slabs(rows, np.zeros(1, np.uint32))
         random_indexing.accumulate_dense(tokens, window, slabs, 0, np.zeros((1, dimension), np.float32))
-        random_indexing.normalised(rows)
 
     return recorded(call)
 

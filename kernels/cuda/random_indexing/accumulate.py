@@ -424,22 +424,3 @@ def _add_pieces(heads: DeviceArray, parts: DeviceArray, sums: DeviceArray) -> No
         for p in range(heads[word], heads[word + 1]):
             total += parts[p, k]
         sums[word, k] += total
-
-
-# --- rows ---
-
-
-def normalised(rows: np.ndarray) -> np.ndarray:
-    """Divide rows by their Euclidean length: (n, D) float32 of (n, D) int32 or float32; rows of zeros stay."""
-    out = allocate(rows.shape, np.float32, "normalised rows")
-    if len(rows):
-        launch(_normalise, len(rows), THREADS, cached_copy(rows, "rows"), out)
-    return download(out, "normalised rows")
-
-
-@kernel
-def _normalise(rows: DeviceArray, out: DeviceArray) -> None:
-    """Normalise one row in each block."""
-    scale = _scale(rows, cuda.blockIdx.x)
-    for k in range(cuda.threadIdx.x, rows.shape[1], cuda.blockDim.x):
-        out[cuda.blockIdx.x, k] = rows[cuda.blockIdx.x, k] * scale

@@ -15,7 +15,7 @@ EXPECTED = {
     "lda": 16,
     "lda, alias tables": 3,
     "lda, mini-batches": 3,
-    "random indexing": 10,
+    "random indexing": 9,
     "word2vec": 3,
     "walks": 1,
     "nmf": 10,

@@ -101,15 +101,6 @@ def test_an_overflow_is_an_error(sign):
                 module.sum_at(1, [*twice, (np.zeros(1, np.int64), largest)])
 
 
-@on_device
-@pytest.mark.parametrize("dtype", [np.int32, np.float32])
-def test_rows_are_normalised_as_on_the_cpu(dtype):
-    rows = np.random.default_rng(3).integers(-9, 9, (4, 45)).astype(dtype)
-    rows[2] = 0
-    with few_threads(ri, THREADS=64):
-        np.testing.assert_allclose(ri.normalised(rows), cpu.normalised(rows), atol=1e-6)
-
-
 def test_sums_that_may_overflow_are_refused():
     tokens, window, seeds = small_case()
     with pytest.raises(OverflowError, match="ingest with a smaller chunk_tokens"):

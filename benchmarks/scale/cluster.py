@@ -151,8 +151,12 @@ def workers(address, first, stop, threads, cache):
     caches = CachePerWorker(SmallCache if cache == "small" else Cache)
     for module in (tasks, transfers, worker):
         module.CACHE = caches
-    # Every worker samples its threads for a profile; a hundred of them would do little else.
-    settings = dask_settings() | {"distributed.worker.profile.enabled": False}
+    # Every worker samples its threads for a profile, and its machine for a monitor. On a hundred machines this takes
+    # nothing of an epoch. Here, a hundred workers would do little else.
+    settings = dask_settings() | {
+        "distributed.worker.profile.enabled": False,
+        "distributed.admin.system-monitor.interval": "1 hour",
+    }
 
     async def run():
         async with contextlib.AsyncExitStack() as stack:

@@ -98,10 +98,7 @@ class Leases(SchedulerPlugin):
             return None
         if not threads:
             return Lease([], [], False)
-        positions = found.take(address, threads, least=least)
-        if not positions:
-            return None
-        return Lease(positions, found.upcoming(address, threads * MAX_AHEAD), not found.left)
+        return _lease(found, address, threads, least)
 
     def begin(self, pool: str, address: str) -> bool:
         """Return whether a worker may begin to train its rows of a grid: once, while the pool is open."""
@@ -150,6 +147,14 @@ class Leases(SchedulerPlugin):
             self.end(name)
 
 
+def _lease(pool: Pool, address: str, threads: int, least: int = 0) -> Lease | None:
+    """Take shards of a pool for a worker; return None if it has none for this worker."""
+    positions = pool.take(address, threads, least=least)
+    if not positions:
+        return None
+    return Lease(positions, pool.upcoming(address, threads * MAX_AHEAD), not pool.left)
+
+
 def swept_topic(phase: SweepPhase) -> str:
     """Return the topic under which workers report the shards of a run that they have swept."""
     return f"corpusmill-swept-{phase.job.training}"
@@ -173,19 +178,23 @@ class _Seat(NamedTuple):
     threads: int
 
 
-def open_divided_pool(pool: Pool, tokens: Mapping[int, int], dask_scheduler: Scheduler) -> list[str]:
-    """Divide shards among the present workers, and open the pool; return the addresses of the workers.
+def open_divided_pool(pool: Pool, tokens: Mapping[int, int], dask_scheduler: Scheduler) -> dict[str, Lease | None]:
+    """Divide shards among the present workers, and open the pool; return the first lease of each worker by its address.
 
-    ``tokens`` has the size of each shard by its position. If there is no worker, the list is empty and the pool is not
-    opened. Runs at the scheduler, so that the client need not request the list of workers first.
+    Only workers that were not slow in the last step have a lease. The others may be busy with something else, and take
+    shards when they begin. ``tokens`` has the size of each shard by its position. If there is no worker, the pool is
+    not opened. Runs at the scheduler, so that neither the client nor the workers need another request.
     """
     workers = [_Seat(str(worker.name), worker.address, worker.nthreads) for worker in dask_scheduler.workers.values()]
     if not workers:
-        return []
+        return {}
     homes = divided(tokens, len(pool.shards), workers)
     pool.homes = {address: deque(positions) for address, positions in homes.items()}
     open_pool(pool, dask_scheduler)
-    return list(pool.homes)
+    threads = {worker.address: worker.threads for worker in workers}
+    return {
+        address: _lease(pool, address, threads[address]) if address in pool.fast else None for address in pool.homes
+    }
 
 
 def close_pool(name: str, dask_scheduler: Scheduler) -> None:
@@ -287,14 +296,17 @@ class Exchange(WorkerPlugin):
         """Return whether no other shard of a pool should be swept."""
         return pool in self._stopped
 
-    def sweep(self, phase: SweepPhase, pool: str, key: str) -> Contribution:
-        """Sweep shards of a pool with all threads of this worker, until it has none left for this worker."""
+    def sweep(self, phase: SweepPhase, pool: str, key: str, lease: Lease | None) -> Contribution:
+        """Sweep shards of a pool with all threads of this worker, until it has none left for this worker.
+
+        It begins with those of ``lease``, if there is one.
+        """
         with self._lock:
             if pool in self._pools:
                 # If a worker dies, Dask repeats its task on another worker, which may sweep this pool already.
                 return Contribution(key, self.worker.address, {}, [])
             self._pools.add(pool)
-        taken = _Taken(self, phase, pool)
+        taken = _Taken(self, phase, pool, lease)
         progress = _Progress(self.worker, swept_topic(phase), pool)
         helpers = (self.worker.executors["default"], self.worker.state.nthreads - 1)
 
@@ -341,7 +353,7 @@ def _sendable(pieces: Pieces) -> Serialize:
 class _Taken(ShardSource):
     """The shards that a worker has taken and not begun."""
 
-    def __init__(self, exchange: Exchange, phase: SweepPhase, pool: str):
+    def __init__(self, exchange: Exchange, phase: SweepPhase, pool: str, lease: Lease | None):
         self._exchange = exchange
         self._phase = phase
         self._pool = pool
@@ -349,6 +361,8 @@ class _Taken(ShardSource):
         self._positions: deque[int] = deque()
         self._upcoming: Sequence[int] = ()
         self._is_empty = False
+        if lease is not None:
+            self._add(lease)
 
     def next(self) -> int | None:
         """Return the position of the next shard, or None if there is none left or the sweep was stopped."""
@@ -357,13 +371,17 @@ class _Taken(ShardSource):
                 return None
             if not self._positions and not self._is_empty:
                 found = self._exchange.take(self._phase, self._pool)
-                self._is_empty = found is None or found.is_last
+                self._is_empty = found is None
                 if found is not None:
-                    self._upcoming = found.upcoming
-                    self._positions.extend(found.taken)
+                    self._add(found)
             if not self._positions:
                 return None
             return self._positions.popleft()
+
+    def _add(self, lease: Lease) -> None:
+        self._is_empty = lease.is_last
+        self._upcoming = lease.upcoming
+        self._positions.extend(lease.taken)
 
     def upcoming(self) -> list[int]:
         """Return the positions of the shards that this worker will probably sweep next, without taking them."""
@@ -409,9 +427,9 @@ def _exchange() -> Exchange:
     return cast(Exchange, get_worker().plugins[Exchange.name])
 
 
-def sweep_on_worker(phase: SweepPhase, pool: str, key: str) -> Contribution:
-    """Sweep shards on this worker."""
-    return _exchange().sweep(phase, pool, key)
+def sweep_on_worker(phase: SweepPhase, pool: str, key: str, lease: Lease | None) -> Contribution:
+    """Sweep shards on this worker, first those of the lease."""
+    return _exchange().sweep(phase, pool, key, lease)
 
 
 def update_on_worker(phase: SweepPhase, blocks: list[int], sources: list[Source]) -> list[AppliedBlock]:

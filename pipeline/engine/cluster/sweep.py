@@ -13,7 +13,15 @@ from dask.task_spec import Task as DaskTask
 
 from ..worker.contributions import Contribution, Meanwhile, OnSwept, SweepPhase, SweepStopped, Swept
 from .leases import Pool
-from .plugins import SWEEP_PREFIX, close_pool, n_left, open_divided_pool, sweep_on_worker, update_on_worker
+from .plugins import (
+    SWEEP_PREFIX,
+    Lease,
+    close_pool,
+    n_left,
+    open_divided_pool,
+    sweep_on_worker,
+    update_on_worker,
+)
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -122,9 +130,9 @@ class ClusterSweep:
 
         ``meanwhile`` is called when the workers have their tasks.
         """
-        addresses = self._open_pool()
+        leases = self._open_pool()
         try:
-            self._submit(addresses)
+            self._submit(leases)
             meanwhile()
             done_meanwhile = time.perf_counter()
             while self._running:
@@ -137,14 +145,17 @@ class ClusterSweep:
             raise
         return Swept(self._found, max(0.0, done_meanwhile - self._finished))
 
-    def _open_pool(self) -> list[str]:
-        """Open the pool of shards; return the addresses of the workers. Wait up to two minutes for the first one."""
+    def _open_pool(self) -> dict[str, Lease | None]:
+        """Open the pool of shards; return the first lease of each worker, by its address.
+
+        Wait up to two minutes for the first worker.
+        """
         pool = Pool.of(self._pool, self._phase.job.training, self._client.id, self._phase.shards, {})
-        addresses = self._client.run_on_scheduler(open_divided_pool, pool, self._tokens)
-        if not addresses:
+        leases = self._client.run_on_scheduler(open_divided_pool, pool, self._tokens)
+        if not leases:
             self._client.wait_for_workers(1, timeout=WAIT_SECONDS)
-            addresses = self._client.run_on_scheduler(open_divided_pool, pool, self._tokens)
-        return addresses
+            leases = self._client.run_on_scheduler(open_divided_pool, pool, self._tokens)
+        return leases
 
     def _stop(self) -> None:
         """End the sweeps of all workers after their present shards."""
@@ -165,14 +176,14 @@ class ClusterSweep:
         for future in self._futures:
             future.release()
 
-    def _submit(self, addresses: list[str]) -> None:
-        """Submit one task per address."""
-        if not addresses:
+    def _submit(self, leases: Mapping[str, Lease | None]) -> None:
+        """Submit one task per address, with the first lease of its worker."""
+        if not leases:
             return
         calls: dict[str, tuple[Any, ...]] = {}
-        for address in addresses:
+        for address, lease in leases.items():
             key = f"{SWEEP_PREFIX}{self._pool}-{len(self._futures) + len(calls)}"
-            calls[key] = (sweep_on_worker, self._phase, self._pool, key)
+            calls[key] = (sweep_on_worker, self._phase, self._pool, key, lease)
             self._running[key] = address
             self._used.add(address)
         for future in submit_graph(self._client, calls, self._running):
@@ -189,7 +200,7 @@ class ClusterSweep:
         from distributed import Future
 
         if time.monotonic() > self._look_at:
-            self._submit(self._joined())
+            self._submit(dict.fromkeys(self._joined()))
             self._look_at = time.monotonic() + LOOK_SECONDS
         events = []
         with contextlib.suppress(queue.Empty):

@@ -10,7 +10,7 @@ from statistics import median
 from typing import NamedTuple
 
 import click
-from corpusmill import LDA, NMF, Corpus, RandomIndexing, open_cluster
+from corpusmill import LDA, NMF, Corpus, RandomIndexing, Word2Vec, open_cluster
 from corpusmill.pipeline.engine.events import EpochFinished
 from corpusmill.pipeline.ingest.ingest import corpus_from
 
@@ -23,7 +23,10 @@ MODELS = {
     "warp": lambda epochs: LDA(200, 50 / 200, max_iter=epochs, sampler="warp", device="cpu"),
     "nmf": lambda epochs: NMF(50, n_blocks=4, max_iter=epochs, tol=0, device="cpu"),
     "ri": lambda epochs: RandomIndexing(512, retrain=epochs - 1, device="cpu"),
+    "word2vec": lambda epochs: Word2Vec(128, epochs=epochs, device="cpu"),
 }
+#: Models that need the order of the words.
+OF_TEXT = {"ri", "word2vec"}
 
 
 @click.command()
@@ -50,7 +53,8 @@ def main(
     """Print the median seconds of an epoch of Wikipedia on one worker and on several, each of one thread."""
     if quick:
         tokens, chunk_tokens, epochs, rounds = 100_000, 50_000, 4, 1
-    corpus = corpus_from(read(Session(data, quick), "wikipedia", tokens), chunk_tokens=chunk_tokens)
+    kinds = {name in OF_TEXT for name in models}
+    corpora = {of_text: wikipedia(of_text, Session(data, quick), tokens, chunk_tokens) for of_text in kinds}
     figures = {}
     print_row("model", "one worker", f"{n_workers} workers", "times as fast", "by CPU time")
     with (
@@ -58,8 +62,7 @@ def main(
         open_cluster("local", n_workers=n_workers, threads_per_worker=1) as cluster,
     ):
         for name in models:
-            if name == "ri":
-                corpus = text_corpus(Session(data, quick), tokens, chunk_tokens)
+            corpus = corpora[name in OF_TEXT]
             found: dict[int, list[Epoch]] = {1: [], n_workers: []}
             for _ in range(rounds):
                 found[1] += measure_epochs(MODELS[name](epochs), corpus, single)
@@ -71,8 +74,10 @@ def main(
         write_json(target, figures)
 
 
-def text_corpus(session: Session, tokens: int, chunk_tokens: int) -> Corpus:
-    """Return Wikipedia in the order of its words, which random indexing needs."""
+def wikipedia(of_text: bool, session: Session, tokens: int, chunk_tokens: int) -> Corpus:
+    """Return Wikipedia in the order of its words, or its counts."""
+    if not of_text:
+        return corpus_from(read(session, "wikipedia", tokens), chunk_tokens=chunk_tokens)
     if session.quick:
         words = ["the", "boat", "on", "the", "sea", "and", "bread", "from", "the", "oven"] * (tokens // 10)
     else:

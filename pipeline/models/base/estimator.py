@@ -96,8 +96,10 @@ class Estimator(Persistent, ABC, Generic[DataT]):
         return self._train(X, options, None)
 
     def _train(self, X: DataLike, options: FitOptions, previous: SavedModel | None) -> Self:
+        if previous is None or not hasattr(self, "_drawn_seed"):
+            self._draw_seed()
         # scikit-learn demands that parameters are checked here and not in the constructor.
-        validate_model(self.kind, self.get_params())
+        validate_model(self.kind, self.stored_params())
         matrix = self._training_matrix(X, options, previous)
         if previous is None:
             # Names belong to the topics of an earlier fit.
@@ -118,7 +120,7 @@ class Estimator(Persistent, ABC, Generic[DataT]):
                 held_out=held_out,
                 evaluate_every=self.evaluate_every if options.evaluate_every is None else options.evaluate_every,
                 # The command line stores its whole configuration, and a user may store anything else.
-                config=(options.config or {}) | {"model": {"kind": self.kind} | self.get_params()},
+                config=(options.config or {}) | {"model": {"kind": self.kind} | self.stored_params()},
                 callbacks=options.all_callbacks(executor),
                 previous=previous,
             )

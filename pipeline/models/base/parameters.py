@@ -3,7 +3,16 @@
 import inspect
 from typing import Any, ClassVar, Self
 
+import numpy as np
+
 from ....io.stores.store import JsonObject
+
+Generator = np.random.RandomState | np.random.Generator
+#: What ``random_state`` may be. None stands for 0.
+RandomState = int | Generator | None
+
+#: Seeds that are drawn are below this number, as in scikit-learn.
+SEED_LIMIT = 2**31 - 1
 
 
 class Parameterised:
@@ -18,6 +27,8 @@ class Parameterised:
 
     #: The parameters that the model was trained with. Without a model, there are none.
     _trained_with: JsonObject
+    #: The seed that the last training drew, if ``random_state`` is a generator.
+    _drawn_seed: int
 
     @classmethod
     def parameter_names(cls) -> list[str]:
@@ -27,6 +38,13 @@ class Parameterised:
     def get_params(self, deep: bool = True) -> JsonObject:
         """Return the constructor's parameters by name."""
         return {name: getattr(self, name) for name in self.parameter_names()}
+
+    def stored_params(self) -> JsonObject:
+        """Return the parameters as files have them: with the seed that was drawn in place of a generator."""
+        return {
+            name: self._drawn_seed if isinstance(value, Generator) else value
+            for name, value in self.get_params().items()
+        }
 
     def set_params(self, **parameters: Any) -> Self:
         """Set constructor parameters by name; raise ValueError for an unknown one."""
@@ -45,9 +63,21 @@ class Parameterised:
         """Raise ValueError if a parameter was changed after training that the trained arrays depend on."""
         trained_with = getattr(self, "_trained_with", {})
         for name in self.fixed_parameters:
-            now = getattr(self, name)
+            now = self.stored_params()[name]
             if name in trained_with and trained_with[name] != now:
                 raise ValueError(
                     f"{name} is {now!r}, but the model was trained with {trained_with[name]!r}: set it back with "
                     f"set_params, or call fit to train a new model"
                 )
+
+    def _draw_seed(self) -> None:
+        """Draw a seed if ``random_state`` is a generator."""
+        generator = getattr(self, "random_state", None)
+        if isinstance(generator, np.random.Generator):
+            self._drawn_seed = int(generator.integers(SEED_LIMIT))
+        elif isinstance(generator, np.random.RandomState):
+            self._drawn_seed = generator.randint(SEED_LIMIT)
+
+    def _seed_of(self, random_state: RandomState) -> int:
+        """Return the seed that ``random_state`` is, or that the last training drew from it."""
+        return self._drawn_seed if isinstance(random_state, Generator) else int(random_state or 0)

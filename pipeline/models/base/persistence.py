@@ -103,7 +103,7 @@ class Persistent(Parameterised, Transformer):
         self.model_ = Fitted(blocks, run.shared(step), vocabulary, metadata)
         self.history_ = rows
         self.n_iter_ = int(rows[-1]["epoch"]) if rows else 0
-        self._trained_with = self.get_params()
+        self._trained_with = self.stored_params()
         self.loaded()
 
     def _columns_of_store(self, data: TrainingData) -> Columns | None:
@@ -134,7 +134,7 @@ class Persistent(Parameterised, Transformer):
             "kind": "model",
             "format": MODEL_FORMAT,
             "model": self.kind,
-            "parameters": self.get_params(),
+            "parameters": self.stored_params(),
             "arrays": arrays,
             "blocks": len(model.blocks),
             "n_iter": self.n_iter_,
@@ -198,5 +198,5 @@ class Persistent(Parameterised, Transformer):
         meta = read_model_meta(self.saved_at)
         if meta["arrays"] != name:
             return ""
-        parameters = json.loads(json.dumps(self.get_params(), default=to_json))
+        parameters = json.loads(json.dumps(self.stored_params(), default=to_json))
         return name if meta["parameters"] == parameters else ""

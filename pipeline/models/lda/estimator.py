@@ -15,6 +15,7 @@ from ...topics import Topic, TopicWord
 from ..base.advice import warn_of_components
 from ..base.blocks import cut_blocks
 from ..base.inputs import DataLike
+from ..base.parameters import RandomState
 from ..base.saved import Fitted, SavedModel
 from ..base.text import CorpusEstimator
 from ..base.topics import TopicModel
@@ -92,9 +93,9 @@ class LDA(CorpusEstimator, TopicModel):
         ``seed_weight`` pseudo-counts in its topic, in addition to beta. Cannot be combined with ``learn_priors``.
     seed_weight : int, default=20
         Number of pseudo-counts of a seed word, in tokens. A larger weight holds topics closer to their seed words.
-    random_state : int or None, default=0
-        Seed of all random draws. None means 0. The same seed gives the same model, bit for bit, for any number of
-        workers. The default of scikit-learn is a different seed for each call.
+    random_state : int, numpy.random.RandomState, numpy.random.Generator or None, default=0
+        Seed of all random draws. None means 0. From a generator, `fit` draws a seed. The same seed gives the same
+        model, bit for bit, for any number of workers. The default of scikit-learn is a different seed for each call.
 
     Attributes
     ----------
@@ -180,7 +181,7 @@ class LDA(CorpusEstimator, TopicModel):
         learn_every: int = 10,
         seeds: Sequence[Sequence[str]] | None = None,
         seed_weight: int = 20,
-        random_state: int | None = 0,
+        random_state: RandomState = 0,
     ):
         self.n_components = n_components
         self.doc_topic_prior = doc_topic_prior
@@ -204,7 +205,7 @@ class LDA(CorpusEstimator, TopicModel):
 
     def seed_number(self) -> int:
         """Return the seed of all random draws."""
-        return int(self.random_state or 0)
+        return self._seed_of(self.random_state)
 
     def algorithm(self, data: Corpus, previous: SavedModel | None = None) -> LdaAlgorithm:
         """Return the algorithm that trains on a corpus.

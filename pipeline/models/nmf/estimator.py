@@ -25,6 +25,7 @@ from ..base.blocks import equal_blocks
 from ..base.columns import Columns, columns_of
 from ..base.document_completion import select_tokens, split_mask
 from ..base.inputs import DataLike, InputMatrix, check_is_path, is_matrix, read_documents, read_matrix
+from ..base.parameters import RandomState
 from ..base.saved import Fitted, SavedModel
 from ..base.text import held_out_documents
 from ..base.topics import TopicModel
@@ -108,8 +109,9 @@ class NMF(RestartedEstimator, TopicModel):
     restart_components : sequence of int or None, default=None
         Numbers of components that are trained side by side, one of them ``n_components``. Each has ``restarts`` seeds.
         The model is the one with the lowest error among those with ``n_components``. None means only ``n_components``.
-    random_state : int or None, default=0
-        Seed of the first factors. None stands for 0, so results are always reproducible.
+    random_state : int, numpy.random.RandomState, numpy.random.Generator or None, default=0
+        Seed of the first factors. None stands for 0, so results are always reproducible. From a generator, `fit`
+        draws a seed.
     device : {"auto", "cpu", "cuda"}, default="auto"
         Where kernels run. "auto" uses the CUDA device of a worker that has one.
 
@@ -186,7 +188,7 @@ class NMF(RestartedEstimator, TopicModel):
         n_blocks: int = 1,
         restarts: int = 1,
         restart_components: Sequence[int] | None = None,
-        random_state: int | None = 0,
+        random_state: RandomState = 0,
         device: str = "auto",
     ):
         self.n_components = n_components
@@ -243,7 +245,7 @@ class NMF(RestartedEstimator, TopicModel):
 
     def seed_number(self) -> int:
         """Return the seed of all random draws."""
-        return int(self.random_state or 0)
+        return self._seed_of(self.random_state)
 
     def algorithm(self, data: Corpus | Matrix, previous: SavedModel | None = None) -> Factorization | SideBySide:
         """Return the algorithm for a store; raise ValueError for parameters that do not fit the data."""

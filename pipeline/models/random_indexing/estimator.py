@@ -15,6 +15,7 @@ from ...engine.device import resolve_device
 from ..base.blocks import equal_blocks
 from ..base.fit_options import FitOptions
 from ..base.inputs import DataLike
+from ..base.parameters import RandomState
 from ..base.saved import Fitted, SavedModel
 from ..base.text import CorpusEstimator
 from ..base.vectors import WordVectors
@@ -62,8 +63,9 @@ class RandomIndexing(CorpusEstimator):
         Number of further epochs, each with the normalised rows of the previous one as seeds.
     normalize : bool, default=True
         Whether vectors have length 1.
-    random_state : int or None, default=0
-        Seed of the words' seeds. None stands for 0. Only models with the same value can be merged.
+    random_state : int, numpy.random.RandomState, numpy.random.Generator or None, default=0
+        Seed of the words' seeds. None stands for 0. From a generator, `fit` draws one. Only models with the same seed
+        can be merged.
     weighting : {"uniform", "linear"}, default="uniform"
         Weight of a neighbour: 1, or falling linearly with the distance.
     contexts : {"words", "documents"}, default="words"
@@ -141,7 +143,7 @@ class RandomIndexing(CorpusEstimator):
         order: str = "permutation",
         retrain: int = 0,
         normalize: bool = True,
-        random_state: int | None = 0,
+        random_state: RandomState = 0,
         weighting: str = "uniform",
         contexts: str = "words",
         min_count: int = 1,
@@ -175,7 +177,7 @@ class RandomIndexing(CorpusEstimator):
 
     def seed_number(self) -> int:
         """Return the seed of all random draws."""
-        return int(self.random_state or 0)
+        return self._seed_of(self.random_state)
 
     def algorithm(self, data: Corpus, previous: SavedModel | None = None) -> RandomIndexingAlgorithm:
         """Return the algorithm for a corpus; raise DataError if ``contexts`` is "words" and their order is unknown."""
@@ -314,20 +316,20 @@ class RandomIndexing(CorpusEstimator):
         TypeError
             If ``other`` is no `RandomIndexing`.
         """
-        merged = type(self)(**self.get_params())
+        merged = type(self)(**self.stored_params())
         return merged._become(self._added(other, 1))
 
     def _trained_on(self, X: DataLike, options: FitOptions) -> "RandomIndexing":
         self._check_addable(self)
         self._as_matrix(X)  # raises ValueError for other columns than those of the model
-        parameters = self.get_params() | {"dimension": self.n_components}
+        parameters = self.stored_params() | {"dimension": self.n_components}
         return type(self)(**parameters)._train(X, options, None)
 
     def _become(self, model: Fitted) -> Self:
         self.model_ = model
         self.history_ = []
         self.n_iter_ = 1
-        self._trained_with = self.get_params()
+        self._trained_with = self.stored_params()
         self.loaded()
         return self
 
@@ -340,11 +342,10 @@ class RandomIndexing(CorpusEstimator):
             raise TypeError(f"{other!r:.40} cannot be added: pass a trained RandomIndexing")
         self._check_fixed_parameters()
         other._check_fixed_parameters()
-        for name, value in self.get_params().items():
-            if name not in MAY_DIFFER and value != getattr(other, name):
-                raise ValueError(
-                    f"{name} is {value!r} here and {getattr(other, name)!r} there: such models cannot be added"
-                )
+        others = other.stored_params()
+        for name, value in self.stored_params().items():
+            if name not in MAY_DIFFER and value != others[name]:
+                raise ValueError(f"{name} is {value!r} here and {others[name]!r} there: such models cannot be added")
         if self.n_components != other.n_components:
             raise ValueError(f"dimension is {self.n_components} here and {other.n_components} there")
         if self.retrain or other.retrain:

@@ -166,3 +166,33 @@ def test_a_data_frame_of_text_is_refused_with_advice():
     pandas = pytest.importorskip("pandas")
     with pytest.raises(ValueError, match=r"column 'text' of the data frame holds text.*to_list"):
         LDA(2).fit(pandas.DataFrame({"text": BOATS_AND_BREAD}))
+
+
+@pytest.mark.parametrize("new_generator", [np.random.RandomState, np.random.default_rng])
+@pytest.mark.parametrize("model", [LDA(2, max_iter=2), NMF(2, max_iter=2), RandomIndexing(dimension=64, seed_length=2)])
+def test_a_generator_gives_a_seed_to_every_fit(tmp_path, model, new_generator):
+    def seeds_of_two_fits():
+        estimator = clone(model).set_params(random_state=new_generator(5))
+        first = estimator.fit(BOATS_AND_BREAD).seed_number()
+        return first, estimator.fit(BOATS_AND_BREAD).seed_number(), estimator
+
+    first, second, estimator = seeds_of_two_fits()
+    assert (first, second) == seeds_of_two_fits()[:2]
+    assert first != second
+    same = clone(model).set_params(random_state=second).fit(BOATS_AND_BREAD)
+    assert estimator.model_.digest() == same.model_.digest()
+    # Files have the seed, so what is read is reproducible and continues with the same draws.
+    estimator.save(str(tmp_path / "model"))
+    assert type(model).load(str(tmp_path / "model")).get_params() == same.get_params()
+    assert isinstance(estimator.get_params()["random_state"], type(new_generator(0)))
+    both = [each.partial_fit(BOATS_AND_BREAD[:4]).model_.digest() for each in (estimator, same)]
+    assert both[0] == both[1]
+
+
+def test_a_run_with_a_generator_is_resumed_with_the_seed_that_it_drew(tmp_path):
+    run = str(tmp_path / "run")
+    model = LDA(2, max_iter=4, random_state=np.random.RandomState(5))
+    stopped = clone(model).fit(BOATS_AND_BREAD, run=run, callbacks=[lambda event: getattr(event, "epoch", 0) == 2])
+    resumed = LDA(2, max_iter=4, random_state=stopped.seed_number()).fit(BOATS_AND_BREAD, run=run)
+    assert resumed.n_iter_ == 4
+    assert resumed.model_.digest() == model.fit(BOATS_AND_BREAD).model_.digest()

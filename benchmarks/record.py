@@ -2,7 +2,7 @@
 
 Each is one program of this folder with fixed options, which takes less than two minutes. Its record in
 ``docs/measurements/benchmarks`` has the command, the machine, the date, the versions, and how many times as fast
-corpusmill is as each other system. ``make docs`` makes the page of these files.
+corpusmill is as each other system. ``benchmarks/README.md`` shows these ratios, and a test compares them.
 """
 
 import datetime

@@ -5,7 +5,6 @@ import inspect
 import itertools
 import json
 import re
-from pathlib import Path
 from typing import get_args
 
 import click
@@ -206,54 +205,8 @@ def layout(module):
     return "\n".join(rows)
 
 
-# --- benchmarks ---
-
-#: Records of `python -m benchmarks.record`.
-RECORDS = Path(__file__).parents[1] / "measurements" / "benchmarks"
-
-
-def benchmarks():
-    """Return a table of ratios for each record, with the command, the machine, the date and the versions."""
-    parts = []
-    for path in sorted(RECORDS.glob("*.json"), key=place_on_page):
-        parts += describe_record(json.loads(path.read_text()))
-    return "\n".join(parts)
-
-
-def place_on_page(path):
-    """Return a sort key: the models first, in the order of the other pages."""
-    known = ("lda", "lda-race", "cells", "nmf", "word2vec", "node2vec", "random-indexing")
-    return known.index(path.stem) if path.stem in known else len(known), path.stem
-
-
-def describe_record(record):
-    """Yield the lines about one record."""
-    machine = record["machine"]
-    versions = ", ".join(f"{name} {number}" for name, number in record["versions"].items())
-    yield f"### {record['title']}\n"
-    yield f"| {record['unit']} | corpusmill | compared with | its rate | ratio |\n|---|---|---|---|---|"
-    for case, ratios in record["ratios"].items():
-        speeds = record["rates"][case]
-        for number, (system, ratio) in enumerate(ratios.items()):
-            first = [cell(case), short_number(speeds["corpusmill"])] if number == 0 else ["", ""]
-            shown = f"**{ratio:.3g}**" if ratio < 1000 else f"**{ratio:,.0f}**"
-            yield "| " + " | ".join([*first, cell(system), short_number(speeds[system]), shown]) + " |"
-    yield f"\n{record['note']}\n"
-    yield f"```console\n$ {record['command']}\n```\n"
-    yield f"{record['date']}, {machine['cores']} cores of {machine['processor']}, {machine['system']}. {versions}.\n"
-
-
-def short_number(value):
-    """Return a rate with three digits, in thousands or millions if it is large."""
-    for size, unit in ((1e6, " M"), (1e3, " k")):
-        if value >= size:
-            return f"{value / size:.3g}{unit}"
-    return f"{value:.3g}"
-
-
 #: Names of the places in pages.
 GENERATED = {
-    "benchmarks": benchmarks,
     "commands": command_line,
     "configuration": configuration,
     "exit-codes": exit_codes,

@@ -1,4 +1,4 @@
-"""The records of the short benchmarks, from which the page of benchmarks is made."""
+"""The records of the short benchmarks, and their tables on the page of benchmarks."""
 
 import datetime
 import json
@@ -59,3 +59,14 @@ def test_the_command_of_a_record_is_the_one_that_is_measured(path):
     described = (record["title"], record["unit"], record["note"])
     assert described == (benchmark.title, benchmark.unit, benchmark.note)
     assert find_spec(shlex.split(benchmark.arguments)[0]) is not None
+
+
+@pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
+def test_the_page_of_benchmarks_has_the_recorded_ratios_and_their_command(path):
+    page = (FOLDER.parents[2] / "benchmarks" / "README.md").read_text()
+    record = json.loads(path.read_text())
+    assert f"$ {record['command']}\n" in page
+    for case, ratios in record["ratios"].items():
+        for system, ratio in ratios.items():
+            shown = f"{ratio:.2g}" if ratio < 100 else f"{ratio:.0f}"
+            assert f"| {case} | {system} | {shown} |\n" in page

@@ -1,4 +1,8 @@
-"""Training of many factorisations at once, for the estimator NMF."""
+"""Restarts: factorisations of the same data that differ in their seeds, and perhaps in their numbers of components.
+
+A restart is a number of components and a seed. This module has the side of the estimator NMF: which restarts to train,
+and the models that they become. `side_by_side` has the side of the engine: the algorithm that trains all of them.
+"""
 
 import operator
 from abc import abstractmethod
@@ -148,11 +152,11 @@ class RestartedEstimator(TextEstimator[Corpus | Matrix]):
         columns = everything.shared["restart_components"].tolist()
         squares = consecutive([K * K for K in columns])
         found = []
-        for member, seed in enumerate(everything.shared["restart_seeds"].tolist()):
-            parameters = {"n_components": columns[member], "random_state": seed} | ONE
+        for restart, seed in enumerate(everything.shared["restart_seeds"].tolist()):
+            parameters = {"n_components": columns[restart], "random_state": seed} | ONE
             model = type(self)(**self.get_params() | parameters)
-            model.model_ = _one_of(everything, columns, member, squares[member])
-            model.history_ = restart_history(everything.shared, member)
+            model.model_ = _one_of(everything, columns, restart, squares[restart])
+            model.history_ = restart_history(everything.shared, restart)
             model.n_iter_ = len(model.history_)
             model.model_.metadata = everything.metadata | {"metrics": model.history_[-1:]}
             model._trained_with = model.get_params()
@@ -196,21 +200,21 @@ class RestartedEstimator(TextEstimator[Corpus | Matrix]):
     def _side_by_side(self, data: Corpus | Matrix, restarts: Sequence[Restart]) -> SideBySide:
         """Return the algorithm that trains several restarts."""
         resolve_device(self.device, False, "training of several restarts")
-        members = []
+        factorizations = []
         for components, seed in restarts:
             parameters = {"n_components": components, "random_state": seed} | ONE
-            member = type(self)(**self.get_params() | parameters).single_algorithm(data)
+            factorization = type(self)(**self.get_params() | parameters).single_algorithm(data)
             # PaperHals and other solvers need more than a product and a sweep.
-            if type(member) is not Hals or member.init != "random" or member.extrapolate:
+            if type(factorization) is not Hals or factorization.init != "random" or factorization.extrapolate:
                 needed = {"solver": "hals", "order": "separable", "init": "random", "extrapolate": False}
                 given = self.get_params()
                 wrong = [f"{name} is {given[name]!r}" for name, value in needed.items() if given[name] != value]
                 wanted = ", ".join(f"{name}={value!r}" for name, value in needed.items())
                 raise ValueError(f"{' and '.join(wrong)}, but several restarts need {wanted}")
-            members.append(replace(member, device="cpu"))
+            factorizations.append(replace(factorization, device="cpu"))
         return SideBySide(
-            bounds=members[0].bounds,
-            members=tuple(members),
+            bounds=factorizations[0].bounds,
+            factorizations=tuple(factorizations),
             max_iter=self.max_iter,
             max_columns=self._max_columns,
         )
@@ -236,12 +240,12 @@ class RestartedEstimator(TextEstimator[Corpus | Matrix]):
         self.model_.metadata = model.metadata
 
 
-def _one_of(everything: Fitted, columns: Sequence[int], member: int, square: slice) -> Fitted:
+def _one_of(everything: Fitted, columns: Sequence[int], restart: int, square: slice) -> Fitted:
     """Return the model of one restart, given K of each restart and its numbers in S and Q."""
     blocks = []
     for block in everything.blocks:
-        blocks.append({"W": np.ascontiguousarray(columns_of_one(block, columns, member))})
-    K = columns[member]
+        blocks.append({"W": np.ascontiguousarray(columns_of_one(block, columns, restart))})
+    K = columns[restart]
     shared = {name: everything.shared[name][square].reshape(K, K) for name in ("S", "Q")}
     if "idf" in everything.shared:
         shared["idf"] = everything.shared["idf"]

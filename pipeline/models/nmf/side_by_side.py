@@ -1,9 +1,11 @@
-"""Many factorisations of the same data in one pass: their columns are packed side by side, and share products with A.
+"""The algorithm of several restarts: one pass over the data updates the factors of all of them.
 
-A product of sparse rows with few columns is limited by its loop over the non-zeros, not by arithmetic. So restarts are
-packed into groups of up to 64 columns, whose products take one pass over the non-zeros. Wider groups gain nothing,
-because their rows leave the cache. Everything else is done for each restart on its own, by the functions of its own
-algorithm, so its factors are those of a separate run.
+`restarts` says what a restart is, and has the estimator's side. Here, a restart is an index into
+`SideBySide.factorizations`, and the columns of its factors are packed next to those of others, so that they share the
+products with A. A product of sparse rows with few columns is limited by its loop over the non-zeros, not by arithmetic.
+So restarts are packed into groups of up to 64 columns, whose products take one pass over the non-zeros. Wider groups
+gain nothing, because their rows leave the cache. Everything else is done for each restart on its own, by the functions
+of its own factorisation, so its factors are those of a separate run.
 
 Restarts begin in order. Those that are active at the same time have at most ``max_columns`` columns together. A restart
 leaves when it has converged, or has had ``max_iter`` epochs. Then the next one takes its place, and the next sweep
@@ -47,23 +49,23 @@ def admit(columns: Sequence[int], active: Sequence[int], waiting: Iterable[int],
     If no restart is active, at least one is admitted.
     """
     admitted = list(active)
-    used = sum(columns[member] for member in admitted)
-    for member in waiting:
-        if admitted and used + columns[member] > max_columns:
+    used = sum(columns[restart] for restart in admitted)
+    for restart in waiting:
+        if admitted and used + columns[restart] > max_columns:
             break
-        admitted.append(member)
-        used += columns[member]
+        admitted.append(restart)
+        used += columns[restart]
     return admitted
 
 
 def groups(columns: Sequence[int], active: Sequence[int]) -> Iterator[list[int]]:
     """Cut the active restarts into groups of up to GROUP_COLUMNS columns."""
     group: list[int] = []
-    for member in active:
-        if group and sum(columns[other] for other in group) + columns[member] > GROUP_COLUMNS:
+    for restart in active:
+        if group and sum(columns[other] for other in group) + columns[restart] > GROUP_COLUMNS:
             yield group
             group = []
-        group.append(member)
+        group.append(restart)
     if group:
         yield group
 
@@ -90,14 +92,19 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
 
     name: ClassVar[str] = "nmf"
 
-    members: tuple[Hals, ...]
+    factorizations: tuple[Hals, ...]
     max_iter: int
     max_columns: int = MAX_COLUMNS
 
     @cached_property
     def columns(self) -> list[int]:
         """Number of components of each restart."""
-        return [member.n_components for member in self.members]
+        return [factorization.n_components for factorization in self.factorizations]
+
+    @property
+    def _restarts(self) -> range:
+        """The numbers of all restarts."""
+        return range(len(self.factorizations))
 
     @property
     def _group_columns(self) -> int:
@@ -113,7 +120,7 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
 
     def memory(self, data: Corpus | Matrix, chunk: ChunkSize) -> MemoryEstimate:
         """Return the bytes of one sweep."""
-        item = np.dtype(self.members[0].dtype).itemsize
+        item = np.dtype(self.factorizations[0].dtype).itemsize
         total = sum(self.columns)
         widest = max(self.columns)
         active = min(total, max(self.max_columns, widest))
@@ -138,20 +145,20 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
 
     def begin(self, data: Corpus | Matrix, block: int, previous: PreviousModel | None) -> Arrays:
         """Return a block of the first W of all restarts."""
-        first = [member.begin(data, block, None)["W"] for member in self.members]
+        first = [factorization.begin(data, block, None)["W"] for factorization in self.factorizations]
         begun = self._block(admit(self.columns, [], range(len(first)), self.max_columns), first.__getitem__)
         begun["first_row"] = np.int64(self.bounds[block])
         return begun
 
     def begin_shared(self, data: Corpus | Matrix, previous: PreviousModel | None) -> Arrays:
         """Return the weights of words, and which restarts begin."""
-        n = len(self.members)
+        n = len(self.factorizations)
         squares = self._squares[-1].stop
-        shared = self.members[0].begin_shared(data, None)
+        shared = self.factorizations[0].begin_shared(data, None)
         shared |= {name: np.zeros((n, self.max_iter)) for name in self._measures}
         return shared | {
             "restart_components": np.array(self.columns),
-            "restart_seeds": np.array([member.seed for member in self.members]),
+            "restart_seeds": np.array([factorization.seed for factorization in self.factorizations]),
             "restart_epochs": np.zeros(n, np.int64),
             "active": np.array(admit(self.columns, [], range(n), self.max_columns)),
             "S": np.zeros(squares),
@@ -160,13 +167,13 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
 
     @property
     def _measures(self) -> Sequence[str]:
-        if self.members[0].convergence == "gradient":
+        if self.factorizations[0].convergence == "gradient":
             return MEASURES
         return MEASURES[:2]
 
     def load_chunk(self, data: Corpus | Matrix, index: int, model: Model) -> PreparedGroups:
         """Read a chunk in the form that sweeps take."""
-        rows = self.members[0].rows(data, index, model.shared)
+        rows = self.factorizations[0].rows(data, index, model.shared)
         if isinstance(rows, np.ndarray):
             return rows
         # One sweep already uses the faster form several times, once for each group.
@@ -184,14 +191,14 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
     ) -> SweepResult:
         """Update the chunk's rows of H of all active restarts, then compute P and Q."""
         active = self._active(model.shared)
-        places = consecutive([self.columns[member] for member in active])
+        places = consecutive([self.columns[restart] for restart in active])
         A = by_row(chunk)
         W = self._active_rows_of_all_blocks(model, active)
         H = self._all_rows(active, state, A, W, model.shared, address)
-        squares = consecutive([self.columns[member] ** 2 for member in active])
+        squares = consecutive([self.columns[restart] ** 2 for restart in active])
         P, Q = shard_sums((squares[-1].stop,), np.empty((len(W), places[-1].stop), W.dtype), deltas)
-        violation = np.zeros(len(self.members))
-        scratches = {K: nmf.make_scratch(K, W.dtype) for K in {self.columns[member] for member in active}}
+        violation = np.zeros(len(self.factorizations))
+        scratches = {K: nmf.make_scratch(K, W.dtype) for K in {self.columns[restart] for restart in active}}
         done = 0
         for group in groups(self.columns, active):
             where = slice(places[done].start, places[done + len(group) - 1].stop)
@@ -199,9 +206,9 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
             factor = np.ascontiguousarray(W[:, where])
             grams = [Q[square] for square in squares[done : done + len(group)]]
             parts = self._parts(group, model.shared, factor, grams, scratches)
-            nmf.sweep_side_by_side(chunk, factor, parts, H, where.start, products, self.members[0].sweeps)
-            for member, part in zip(group, parts, strict=True):
-                violation[member] = part.scratch.violation[0]
+            nmf.sweep_side_by_side(chunk, factor, parts, H, where.start, products, self.factorizations[0].sweeps)
+            for restart, part in zip(group, parts, strict=True):
+                violation[restart] = part.scratch.violation[0]
             P[:, where] = products
             done += len(group)
         entries = entries_of(A)
@@ -215,8 +222,8 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
 
     def _admit(self, shared: Arrays, going: list[int]) -> list[int]:
         """Return the restarts ``going`` and the first unfinished ones that fit beside them."""
-        others = [member for member in range(len(self.members)) if member not in going]
-        waiting = (member for member in others if not self._has_finished(shared, member))
+        others = [restart for restart in self._restarts if restart not in going]
+        waiting = (restart for restart in others if not self._has_finished(shared, restart))
         return admit(self.columns, going, waiting, self.max_columns)
 
     def _all_rows(
@@ -225,22 +232,22 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
         """Return a new H (D, K) of all active restarts before the sweep."""
         if state is not None and state["restarts"].tolist() == active:
             return state["H"].copy()
-        places = consecutive([self.columns[member] for member in active])
+        places = consecutive([self.columns[restart] for restart in active])
         parts = []
-        for member, where in zip(active, places, strict=True):
-            parts.append(self._rows(member, state, A, W[:, where], shared, address))
+        for restart, where in zip(active, places, strict=True):
+            parts.append(self._rows(restart, state, A, W[:, where], shared, address))
         return np.concatenate(parts, axis=1)
 
     def _rows(
-        self, member: int, state: Arrays | None, A: Rows, W: np.ndarray, shared: Arrays, address: Address
+        self, restart: int, state: Arrays | None, A: Rows, W: np.ndarray, shared: Arrays, address: Address
     ) -> np.ndarray:
         """Return the H (D, K) of one restart: from the state, or random numbers if it begins now."""
-        if state is not None and member in state["restarts"]:
+        if state is not None and restart in state["restarts"]:
             present = state["restarts"].tolist()
             places = consecutive([self.columns[other] for other in present])
-            return state["H"][:, places[present.index(member)]]
-        algorithm = self.members[member]
-        if shared["restart_epochs"][member] > 0:
+            return state["H"][:, places[present.index(restart)]]
+        algorithm = self.factorizations[restart]
+        if shared["restart_epochs"][restart] > 0:
             # It left when it had all its epochs, and has more now. Its rows of H were not kept.
             W = np.ascontiguousarray(W)
             return algorithm.fold_in(A, W, algorithm.gram(W))[0]
@@ -260,12 +267,12 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
         ``scratches`` has buffers by number of components. Restarts are swept one after the other and share them.
         """
         found = []
-        places = consecutive([self.columns[member] for member in group])
-        for member, where, gram in zip(group, places, grams, strict=True):
-            algorithm = self.members[member]
+        places = consecutive([self.columns[restart] for restart in group])
+        for restart, where, gram in zip(group, places, grams, strict=True):
+            algorithm = self.factorizations[restart]
             K = algorithm.n_components
-            S = shared["S"][self._squares[member]].reshape(K, K)
-            if shared["restart_epochs"][member] == 0:
+            S = shared["S"][self._squares[restart]].reshape(K, K)
+            if shared["restart_epochs"][restart] == 0:
                 S = algorithm.gram(np.ascontiguousarray(W[:, where]))
             scratch = scratches[K]._replace(violation=np.zeros(1))
             found.append(nmf.Columns(where, algorithm.rule(S, "H"), gram.reshape(K, K), scratch))
@@ -283,24 +290,23 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
         """Update a block of W of all active restarts."""
         active = self._active(shared)
         before = self._active_rows(block, active)
-        # Runs of early versions have no such array.
-        first_row = block.get("first_row", np.int64(0))
+        first_row = block["first_row"]
         W = np.empty_like(before)
         totals: Arrays = {name: np.zeros_like(shared[name]) for name in ("S", "Q")}
-        totals |= {name: np.zeros(len(self.members)) for name in ("explained", "violation")}
-        columns = consecutive([self.columns[member] for member in active])
-        squares = consecutive([self.columns[member] ** 2 for member in active])
-        for member, where, square in zip(active, columns, squares, strict=True):
-            K = self.columns[member]
+        totals |= {name: np.zeros(len(self.factorizations)) for name in ("explained", "violation")}
+        columns = consecutive([self.columns[restart] for restart in active])
+        squares = consecutive([self.columns[restart] ** 2 for restart in active])
+        for restart, where, square in zip(active, columns, squares, strict=True):
+            K = self.columns[restart]
             own = {"W": np.ascontiguousarray(before[:, where]), "first_row": first_row}
             products = {"P": np.ascontiguousarray(delta["P"][:, where]), "Q": delta["Q"][square].reshape(K, K)}
-            kept, found = self.members[member].apply(own, products, {})
+            kept, found = self.factorizations[restart].apply(own, products, {})
             W[:, where] = kept["W"]
             for name in ("S", "Q"):
-                totals[name][self._squares[member]] = found[name].ravel()
-            totals["explained"][member] = found["explained"]
-            totals["violation"][member] = found.get("violation", 0.0)
-        if restarts_of(block, self.columns) != active:
+                totals[name][self._squares[restart]] = found[name].ravel()
+            totals["explained"][restart] = found["explained"]
+            totals["violation"][restart] = found.get("violation", 0.0)
+        if block["restarts"].tolist() != active:
             block = self._block(active, partial(self._rows_of_one, block))
         # The same arrays of idle restarts as before: they are large, and a copy per epoch would take time.
         return block | {"W": W, "first_row": first_row}, totals
@@ -309,29 +315,29 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
 
     def _block(self, active: list[int], rows_of_one: Callable[[int], np.ndarray]) -> Arrays:
         """Return a block in which these restarts are active. ``rows_of_one`` returns the W (rows, K) of a restart."""
-        idle = [member for member in range(len(self.members)) if member not in active]
-        found: Arrays = {"W": np.concatenate([rows_of_one(member) for member in active], axis=1)}
+        idle = [restart for restart in self._restarts if restart not in active]
+        found: Arrays = {"W": np.concatenate([rows_of_one(restart) for restart in active], axis=1)}
         found["restarts"] = np.array(active, np.int64)
         found["idle_restarts"] = np.array(idle, np.int64)
         # The columns of no restart come first, because NumPy cannot join nothing.
-        found["idle_W"] = np.concatenate([found["W"][:, :0], *(rows_of_one(member) for member in idle)], axis=1)
+        found["idle_W"] = np.concatenate([found["W"][:, :0], *(rows_of_one(restart) for restart in idle)], axis=1)
         return found
 
     def _active_rows_of_all_blocks(self, model: Model, active: list[int]) -> np.ndarray:
         """Return W (V, columns) of the active restarts side by side."""
-        if restarts_of(model.block(0), self.columns) == active:
+        if model.block(0)["restarts"].tolist() == active:
             return model.joined("W")
         return join_rows([self._active_rows(model.block(block), active) for block in range(self.n_blocks)])
 
     def _active_rows(self, block: Arrays, active: list[int]) -> np.ndarray:
         """Return W (rows, columns) of the active restarts side by side. If the block has just these, it is no copy."""
-        if restarts_of(block, self.columns) == active:
+        if block["restarts"].tolist() == active:
             return block["W"]
-        return np.concatenate([self._rows_of_one(block, member) for member in active], axis=1)
+        return np.concatenate([self._rows_of_one(block, restart) for restart in active], axis=1)
 
-    def _rows_of_one(self, block: Arrays, member: int) -> np.ndarray:
+    def _rows_of_one(self, block: Arrays, restart: int) -> np.ndarray:
         """Return the W (rows, K) of one restart as a view."""
-        return columns_of_one(block, self.columns, member)
+        return columns_of_one(block, self.columns, restart)
 
     def reduce_shared(self, shared: Arrays, totals: Arrays, sums: Arrays) -> tuple[Arrays, Metrics]:
         """Record the errors of all active restarts; let those that have finished leave, and others begin."""
@@ -341,43 +347,43 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
             missing = max(0, self.max_iter - after[name].shape[1])
             after[name] = np.pad(after[name], ((0, 0), (0, missing)))
         going = []
-        for member in self._active(shared):
-            square = self._squares[member]
+        for restart in self._active(shared):
+            square = self._squares[restart]
             for name in ("S", "Q"):
                 after[name][square] = totals[name][square]
-            own_totals = {name: totals[name][member] for name in ("explained", "violation")}
-            own_sums = {"norm": sums["norm"], "violation": sums["violation"][member]}
-            _, metrics = self.members[member].reduce_shared({}, own_totals, own_sums)
-            epoch = int(after["restart_epochs"][member])
+            own_totals = {name: totals[name][restart] for name in ("explained", "violation")}
+            own_sums = {"norm": sums["norm"], "violation": sums["violation"][restart]}
+            _, metrics = self.factorizations[restart].reduce_shared({}, own_totals, own_sums)
+            epoch = int(after["restart_epochs"][restart])
             for name in self._measures:
-                after[name][member, epoch] = metrics[name]
-            after["restart_epochs"][member] += 1
-            if not self._has_finished(after, member):
-                going.append(member)
+                after[name][restart, epoch] = metrics[name]
+            after["restart_epochs"][restart] += 1
+            if not self._has_finished(after, restart):
+                going.append(restart)
         begun = int(np.count_nonzero(after["restart_epochs"]))
         after["active"] = np.array(self._admit(after, going), np.int64)
         metrics = lowest_errors(after)
         metrics["restarts_active"] = len(after["active"])
         metrics["restarts_finished"] = begun - len(going)
-        metrics["restarts_converged"] = sum(self._has_converged(after, member) for member in range(len(self.members)))
+        metrics["restarts_converged"] = sum(self._has_converged(after, restart) for restart in self._restarts)
         metrics["max_iter"] = self.max_iter
         return after, metrics
 
-    def _has_finished(self, shared: Arrays, member: int) -> bool:
-        return int(shared["restart_epochs"][member]) >= self.max_iter or self._has_converged(shared, member)
+    def _has_finished(self, shared: Arrays, restart: int) -> bool:
+        return int(shared["restart_epochs"][restart]) >= self.max_iter or self._has_converged(shared, restart)
 
-    def _has_converged(self, shared: Arrays, member: int) -> bool:
-        epochs = int(shared["restart_epochs"][member])
+    def _has_converged(self, shared: Arrays, restart: int) -> bool:
+        epochs = int(shared["restart_epochs"][restart])
         # The criteria compare the last epoch with the one before it, or with the first one.
         decisive = sorted({0, max(0, epochs - 2), max(0, epochs - 1)})
-        return epochs > 0 and self.members[member].converged(restart_history(shared, member, decisive))
+        return epochs > 0 and self.factorizations[restart].converged(restart_history(shared, restart, decisive))
 
     def converged(self, history: list[Metrics]) -> bool:
         """Return whether all restarts have finished: each has converged, or had all its epochs."""
         if not history or history[-1]["restarts_active"] > 0:
             return False
         last = history[-1]
-        return last.get("restarts_converged") == len(self.members) or last.get("max_iter", 0) >= self.max_iter
+        return last.get("restarts_converged") == len(self.factorizations) or last.get("max_iter", 0) >= self.max_iter
 
 
 def last_errors(shared: Arrays, name: str = "error") -> np.ndarray:
@@ -392,33 +398,25 @@ def lowest_errors(shared: Arrays) -> Metrics:
     return {name: float(last_errors(shared, name).min()) for name in MEASURES[:2]}
 
 
-def restart_history(shared: Arrays, member: int, epochs: Iterable[int] | None = None) -> list[Metrics]:
+def restart_history(shared: Arrays, restart: int, epochs: Iterable[int] | None = None) -> list[Metrics]:
     """Return the metrics of each epoch of one restart, or of some epochs, counted from 0."""
     measures = [name for name in MEASURES if name in shared]
     rows = []
-    for epoch in range(int(shared["restart_epochs"][member])) if epochs is None else epochs:
-        measured = {name: float(shared[name][member, epoch]) for name in measures}
+    for epoch in range(int(shared["restart_epochs"][restart])) if epochs is None else epochs:
+        measured = {name: float(shared[name][restart, epoch]) for name in measures}
         rows.append({"step": epoch + 1, "epoch": epoch + 1} | measured)
     return rows
 
 
-def restarts_of(block: Arrays, columns: Sequence[int]) -> list[int]:
-    """Return the restarts whose columns the array W of a block has. ``columns`` has K of each restart."""
-    if "restarts" not in block:
-        # In runs of earlier versions, W has the columns of all restarts.
-        return list(range(len(columns)))
-    return block["restarts"].tolist()
-
-
-def columns_of_one(block: Arrays, columns: Sequence[int], member: int) -> np.ndarray:
+def columns_of_one(block: Arrays, columns: Sequence[int], restart: int) -> np.ndarray:
     """Return the W (rows, K) of one restart in a block, as a view. ``columns`` has K of each restart."""
-    restarts = restarts_of(block, columns)
+    present = block["restarts"].tolist()
     W = block["W"]
-    if member not in restarts:
-        restarts = block["idle_restarts"].tolist()
+    if restart not in present:
+        present = block["idle_restarts"].tolist()
         W = block["idle_W"]
-    places = consecutive([columns[other] for other in restarts])
-    return W[:, places[restarts.index(member)]]
+    places = consecutive([columns[other] for other in present])
+    return W[:, places[present.index(restart)]]
 
 
 def consecutive(sizes: Sequence[int]) -> list[slice]:

@@ -89,21 +89,6 @@ def test_an_interrupted_training_of_restarts_continues_to_the_same_factors(tmp_p
     assert last.state(last.step, 0)["H"].shape[1] < sum(K for K, _ in RUNS)
 
 
-def test_a_run_whose_blocks_have_the_columns_of_all_restarts_side_by_side_continues(tmp_path):
-    matrix = write_matrix(tmp_path / "matrix", cells())
-    expected = small().fit_restarts(matrix, RUNS, max_columns=80)
-    run = str(tmp_path / "run")
-    with pytest.raises(KeyboardInterrupt):
-        small().fit_restarts(matrix, RUNS, run=run, max_columns=80, callbacks=[interrupt_after(2)])
-    stored = RunStore(run)
-    block = stored.block(2, 0)
-    assert block["W"].shape[1] + block["idle_W"].shape[1] == sum(K for K, _ in RUNS)
-    # The first restarts are active, so their columns come first in both layouts.
-    stored.write_block(2, 0, {"W": np.concatenate([block["W"], block["idle_W"]], axis=1)})
-    for model, separate in zip(small().fit_restarts(matrix, RUNS, run=run, max_columns=80), expected, strict=True):
-        assert_same(model, separate)
-
-
 def test_an_epoch_does_not_copy_the_columns_of_idle_restarts(tmp_path):
     matrix = write_matrix(tmp_path / "matrix", cells())
     algorithm = small(restarts=3, n_components=5).algorithm(matrix)

@@ -1,4 +1,12 @@
-"""Looks at the folder of a new corpus. It may hold the same corpus, another one, an unfinished one, or other files."""
+"""The folder of a new corpus: whether it has the corpus already, and what is deleted before the corpus is written.
+
+An ingest deletes only what earlier ones wrote, even if they were killed. It knows that from three kinds of names:
+
+- ``corpus.json`` is a complete corpus, and names its folder of content.
+- ``.work/<digest>`` has the work files of one ingest, and ``content-<digest>`` the content that it wrote.
+- ``.work/begun.json`` names the loose files, which are neither work files nor in a folder of content. It is written
+  before the first deletion, and deleted with ``.work`` when the corpus is complete.
+"""
 
 from collections.abc import Iterable, Sequence
 
@@ -9,15 +17,13 @@ from ...io.stores.store import JsonObject, check_free
 from .identity import Identity, describe_difference
 from .job import BAD_LINES, PARTS, Job, content_folder
 
-#: While this file exists below ``.work``, an ingest has written all files of the names in LOOSE_NAMES.
 BEGUN = "begun.json"
-#: The value of this file when only bad lines are outside a folder of content.
-IN_FOLDER = {"content": True}
 #: Kinds of stores that must not be in the folder of a corpus.
 OTHER_STORES = ("run", "model", "matrix", "graph")
-#: Files and folders that are not in a folder of content: those of a corpus of an earlier version, without corpus.json,
-#: and the file of bad lines.
-LOOSE_NAMES = (
+#: Loose files and folders of a corpus that an ingest wrote.
+LOOSE_NAMES = (BAD_LINES,)
+#: Loose files and folders of a corpus without a folder of content: walks, or a selection of another corpus.
+ALL_LOOSE_NAMES = (
     *PARTS,
     *(f"{table}-{part}.parquet" for table in ("documents", "chunks") for part in PARTS),
     "vocabulary.parquet",
@@ -61,9 +67,8 @@ def prepare(job: Job, reader: Reader) -> None:
         raise DataError(
             f"{job.corpus}: {', '.join(present)} would be overwritten, and no ingest wrote that; choose another folder"
         )
-    # The file BEGUN comes before the first deletion. If this process is killed in between, the next ingest finds files
-    # without corpus.json. BEGUN shows that an ingest wrote them, and whether they can be outside a folder of content.
-    job.store.write_json(f".work/{BEGUN}", {} if loose_names == LOOSE_NAMES else IN_FOLDER)
+    # If this process is killed after the next deletion, nothing else shows who wrote the loose files.
+    _write_begun(job, loose_names)
     if replaced is not None:
         work_names = _mark_replaced(job, replaced, work_names)
     job.store.delete("corpus.json")
@@ -74,7 +79,7 @@ def prepare(job: Job, reader: Reader) -> None:
     for name in present:
         job.store.delete(name)
     _delete_work(job, work_names)
-    job.store.write_json(f".work/{BEGUN}", IN_FOLDER)
+    _write_begun(job, LOOSE_NAMES)
 
 
 def clean(job: Job) -> None:
@@ -85,13 +90,17 @@ def clean(job: Job) -> None:
 
 
 def _loose_names(job: Job, replaced: JsonObject | None) -> Sequence[str]:
-    """Return the names of files and folders that an earlier ingest may have written outside a folder of content."""
-    begun = f".work/{BEGUN}"
-    if replaced is None and job.store.exists(begun):
-        replaced = job.store.read_json(begun)
-    if replaced is not None and "content" in replaced:
-        return [BAD_LINES]
+    """Return the names of the loose files that an earlier ingest, or the corpus ``replaced``, may have."""
+    if replaced is not None:
+        return LOOSE_NAMES if "content" in replaced else ALL_LOOSE_NAMES
+    if job.store.exists(f".work/{BEGUN}"):
+        names: list[str] = job.store.read_json(f".work/{BEGUN}")["loose"]
+        return names
     return LOOSE_NAMES
+
+
+def _write_begun(job: Job, loose_names: Sequence[str]) -> None:
+    job.store.write_json(f".work/{BEGUN}", {"loose": list(loose_names)})
 
 
 def _mark_replaced(job: Job, replaced: JsonObject, work_names: list[str]) -> list[str]:

@@ -164,8 +164,12 @@ def test_another_corpus_is_refused_or_overwritten(tmp_path):
 
 def test_files_that_no_ingest_wrote_are_kept(tmp_path):
     pattern = write_source(tmp_path / "train")
-    with pytest.raises(DataError, match="train would be overwritten, and no ingest wrote that"):
+    (tmp_path / "bad-lines.jsonl").write_text("{}\n")
+    with pytest.raises(DataError, match=r"bad-lines\.jsonl would be overwritten, and no ingest wrote that"):
         ingest(pattern, str(tmp_path))
+    (tmp_path / "bad-lines.jsonl").unlink()
+    ingest(pattern, str(tmp_path))
+    ingest(pattern, str(tmp_path), IngestOptions(min_df=3, overwrite=True))
     for url in (tmp_path / "train", tmp_path / "train" / "corpus"):
         with pytest.raises(DataError, match=r"lies in the folder of documents .*; choose a folder outside"):
             ingest(tmp_path / "train", str(url))
@@ -243,7 +247,7 @@ def test_an_ingest_that_is_paused_while_it_writes_a_chunk_harms_nobody(tmp_path,
     assert store.names() == [found.content.path.rpartition("/")[2], "corpus.json", "ingest.lock"]
 
 
-def test_a_corpus_of_an_earlier_version_is_read_and_replaced(tmp_path):
+def test_a_corpus_without_a_folder_of_content_is_read_and_replaced(tmp_path):
     pattern, url = write_source(tmp_path / "source"), str(tmp_path / "corpus")
     corpus = ingest(pattern, url, IngestOptions(min_df=2))
     for path in Path(corpus.content.path).iterdir():

@@ -237,11 +237,11 @@ def test_a_bad_line_does_not_change_the_values_of_others(tmp_path):
     assert set(kept.to_pylist()) == {"2024-01-01 10:00", "noon"}
 
 
-def test_after_a_kill_an_overwrite_deletes_the_files_of_an_older_layout(tmp_path, monkeypatch):
+def test_after_a_kill_an_overwrite_deletes_the_files_of_a_corpus_without_a_folder_of_content(tmp_path, monkeypatch):
     folder = tmp_path / "corpus"
     (tmp_path / "in.txt").write_text("ship sea\n" * 3)
     ingest(str(tmp_path / "in.txt"), str(folder), IngestOptions(min_df=1))
-    # The layout of format 1: no folder of content.
+    # A selection has no folder of content either.
     meta = json.loads((folder / "corpus.json").read_text())
     content = folder / meta.pop("content")
     for path in content.iterdir():

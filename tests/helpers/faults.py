@@ -32,7 +32,7 @@ def inject(fault: str) -> None:
 
 
 class Delegating:
-    """Forwards every method of an algorithm to ``inner``."""
+    """Forwards every public attribute of an algorithm to ``inner``, except fields: methods, properties, constants."""
 
     inner: Algorithm
 
@@ -41,10 +41,10 @@ class Delegating:
         return property(lambda self: getattr(self.inner, name))
 
 
-CLASS_ATTRIBUTES = ("keeps_state", "parallelism_hint", "default_max_shards")
-for _name, _value in vars(Algorithm).items():
-    if (callable(_value) or _name in CLASS_ATTRIBUTES) and not _name.startswith("_"):
-        setattr(Delegating, _name, Delegating.delegate(_name))
+#: The public attributes of an algorithm that are not fields.
+FORWARDED = {name for name in dir(Algorithm) if not name.startswith("_")} - {field.name for field in fields(Algorithm)}
+for _name in FORWARDED:
+    setattr(Delegating, _name, Delegating.delegate(_name))
 
 
 @dataclass(frozen=True, kw_only=True)

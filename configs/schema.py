@@ -103,7 +103,9 @@ class CorpusConfig(Section):
 
     url: str = Field("corpus", description="Folder or URL of the corpus")
     chunk_tokens: PositiveInt | None = Field(
-        None, description="Maximum number of tokens in a chunk. null means as many as a worker's memory allows"
+        None,
+        description="Maximum number of tokens in a chunk. null means a sixteenth of the corpus, but at least half a "
+        "million and at most four million tokens",
     )
     held_out: Annotated[float, Field(ge=0, lt=1)] = Field(
         0.05, description="Share of the documents that is not trained on, but held out for evaluation"

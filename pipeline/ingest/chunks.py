@@ -1,48 +1,28 @@
 """The size of chunks, and which documents each chunk gets."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from ..engine.executors import Capacity
-from ..engine.memory import usable_bytes
 from .job import PARTS, DocumentRange, Job
 from .work_files import read_table
 
-#: Bytes of memory that training needs per token: both orders of the chunk, old and new topics, temporary arrays, and
-#: about as much again for the model.
-TOKEN_BYTES = 80
-#: Maximum size of a chunk by default. Larger chunks are not faster, and there are fewer of them to share among workers.
-MAX_CHUNK_TOKENS = 1 << 24
+#: Maximum size of a chunk by default. Larger chunks are hardly faster, and each needs more of a worker's memory.
+MAX_CHUNK_TOKENS = 1 << 22
 #: Chunks are not made smaller than this to get MIN_CHUNKS of them: very short tasks are inefficient.
 MIN_CHUNK_TOKENS = 1 << 19
 #: Minimum number of chunks by default, so that several workers have equal shares.
 MIN_CHUNKS = 16
-#: A chunk of this size fits any worker.
-SMALL_CHUNK_TOKENS = 1 << 16
 
 
-def memory_per_thread(workers: Sequence[Capacity]) -> int:
-    """Return the bytes that a thread of the smallest worker can use, or 0 if no worker has a limit."""
-    # At least one byte, because 0 means that there is no limit.
-    limits = [max(1, usable_bytes(worker.memory) // worker.threads) for worker in workers if worker.memory]
-    return min(limits, default=0)
-
-
-def default_chunk_tokens(tokens: int, longest: int, memory: int) -> int:
+def default_chunk_tokens(tokens: int, longest: int) -> int:
     """Return the maximum number of tokens per chunk for a corpus of ``tokens`` tokens.
 
-    ``longest`` is the number of tokens of the longest document. ``memory`` is the number of bytes that a thread of a
-    worker can use, or 0 if there is no limit.
+    ``longest`` is the number of tokens of the longest document.
 
-    The result gives the fewest chunks that fit the memory (SaberLDA section 4.2.1), but at least MIN_CHUNKS as long as
-    each has MIN_CHUNK_TOKENS. It does not depend on the number of workers, so the same source gives the same chunks on
-    every cluster whose workers have this memory.
+    The result gives the fewest chunks of at most MAX_CHUNK_TOKENS (SaberLDA section 4.2.1), but at least MIN_CHUNKS as
+    long as each has MIN_CHUNK_TOKENS. It depends on the documents only, because models depend on the chunks: the same
+    documents have to give the same model on every machine.
     """
-    most = MAX_CHUNK_TOKENS
-    if memory:
-        most = min(most, max(SMALL_CHUNK_TOKENS, memory // TOKEN_BYTES))
-    most = min(most, max(MIN_CHUNK_TOKENS, _divide_up(tokens, MIN_CHUNKS)))
+    most = min(MAX_CHUNK_TOKENS, max(MIN_CHUNK_TOKENS, _divide_up(tokens, MIN_CHUNKS)))
     n_chunks = max(1, _divide_up(tokens, most))
     even = _divide_up(tokens, n_chunks)
     # A chunk ends before the document that does not fit. Without a margin for it, the last tokens would need one more

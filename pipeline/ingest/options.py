@@ -66,8 +66,8 @@ class IngestOptions(ReadOptions, TokenOptions, VocabularyOptions):
     held_out : float, default=0.0
         Share of the documents to set aside for evaluation. A hash of a document's key decides.
     chunk_tokens : int, optional
-        Maximum number of tokens of a chunk. A longer document gets a chunk of its own. By default, the size depends on
-        the number of tokens and on the memory of the workers.
+        Maximum number of tokens of a chunk. A longer document gets a chunk of its own. By default, a sixteenth
+        of the corpus, but at least 2^19 (524,288) and at most 2^22 (4,194,304) tokens.
     overwrite : bool, default=False
         Whether to replace a corpus that was made from another source or with other options.
 

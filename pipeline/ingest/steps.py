@@ -23,7 +23,7 @@ from ...io.stores.local_files import naming_full_disk
 from ...io.text import vocabulary as voc
 from ..engine.executors import Executor, Synchronous
 from . import tasks
-from .chunks import cut_chunks, default_chunk_tokens, memory_per_thread
+from .chunks import cut_chunks, default_chunk_tokens
 from .destination import clean, has_corpus, prepare
 from .identity import Identity
 from .job import BAD_LINES, PARTS, EncodedCounts, Job, PartitionCounts, WrittenChunk
@@ -172,16 +172,9 @@ class Ingest:
         return voc.count_given(self.given, merged)
 
     def _chunk_tokens(self, encoded: list[EncodedCounts]) -> int:
-        """Return the maximum size of a chunk.
-
-        It is written to a file, because an ingest that is continued on other workers must cut the same chunks.
-        """
-        if not self.job.files.exists("chunk_tokens.json"):
-            tokens = sum(counts["tokens"] for counts in encoded)
-            memory = memory_per_thread(self.executor.capacities())
-            default = default_chunk_tokens(tokens, _longest(encoded), memory)
-            self.job.files.write_json("chunk_tokens.json", self.job.options.chunk_tokens or default)
-        return int(self.job.files.read_json("chunk_tokens.json"))
+        """Return the maximum size of a chunk."""
+        tokens = sum(counts["tokens"] for counts in encoded)
+        return self.job.options.chunk_tokens or default_chunk_tokens(tokens, _longest(encoded))
 
     def _write_chunks(
         self, n_partitions: int, chunk_tokens: int, kinds: Sequence[str]

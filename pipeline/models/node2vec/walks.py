@@ -31,7 +31,7 @@ from ...engine.executors import Executor, executor_for
 from ...engine.memory import limit_for, usable_bytes
 from ...engine.worker.cache import CACHE
 from ...formatting import format_bytes
-from ...ingest.chunks import default_chunk_tokens, memory_per_thread
+from ...ingest.chunks import default_chunk_tokens
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -111,7 +111,7 @@ def _write_corpus(
     device: str,
 ) -> Corpus:
     """Draw walks in tasks, and write them as a corpus. ``about`` is what `commit_corpus` writes to corpus.json."""
-    chunk_tokens = options.chunk_tokens or _default_chunk_tokens(graph, options, executor)
+    chunk_tokens = options.chunk_tokens or _default_chunk_tokens(graph, options)
     _check_memory(graph, options, executor, chunk_tokens)
     job = WalkJob(f"walks-{os.urandom(4).hex()}", Store(graph.url).absolute, store.absolute, options, device)
     # Walks are drawn twice: once to count visits, which decide the ids, and once to write the chunks. Drawing is
@@ -148,9 +148,9 @@ def _digest(vocabulary: pa.Table, written: list[WrittenChunk]) -> str:
 # --- memory ---
 
 
-def _default_chunk_tokens(graph: Graph, options: WalkOptions, executor: Executor) -> int:
+def _default_chunk_tokens(graph: Graph, options: WalkOptions) -> int:
     tokens = graph.n_nodes * options.num_walks * options.walk_length
-    return default_chunk_tokens(tokens, options.walk_length, memory_per_thread(executor.capacities()))
+    return default_chunk_tokens(tokens, options.walk_length)
 
 
 def _check_memory(graph: Graph, options: WalkOptions, executor: Executor, chunk_tokens: int) -> None:

@@ -15,7 +15,6 @@ from corpusmill.pipeline.ingest.chunks import (
     MAX_CHUNK_TOKENS,
     MIN_CHUNK_TOKENS,
     MIN_CHUNKS,
-    TOKEN_BYTES,
     ChunkCutter,
     default_chunk_tokens,
 )
@@ -225,16 +224,15 @@ def test_chunks_hold_whole_documents_in_order(batches, size):
     assert all(sum(left) + right[0] > size for left, right in itertools.pairwise(held))
 
 
-@given(tokens=st.integers(0, 10**11), longest=st.integers(0, 10**4), memory=st.integers(0, 1 << 36))
-def test_default_chunks_fit_the_memory_and_are_even(tokens, longest, memory):
-    size = default_chunk_tokens(tokens, longest, memory)
-    limit = max(1 << 16, memory // TOKEN_BYTES) if memory else MAX_CHUNK_TOKENS
-    assert 1 <= size <= min(limit, MAX_CHUNK_TOKENS) * 9 // 8 + 1
+@given(tokens=st.integers(0, 10**11), longest=st.integers(0, 10**4))
+def test_default_chunks_are_even_and_neither_few_nor_small(tokens, longest):
+    size = default_chunk_tokens(tokens, longest)
+    assert 1 <= size <= MAX_CHUNK_TOKENS * 9 // 8 + 1
     chunks = -(-tokens // size)
-    if limit >= MIN_CHUNK_TOKENS:
-        assert chunks <= max(MIN_CHUNKS, -(-tokens // min(limit, MAX_CHUNK_TOKENS)))
+    assert chunks <= max(MIN_CHUNKS, -(-tokens // MAX_CHUNK_TOKENS))
     if tokens >= MIN_CHUNKS * MIN_CHUNK_TOKENS:
         assert chunks >= MIN_CHUNKS * 8 // 9
+        assert size >= MIN_CHUNK_TOKENS
 
 
 def test_the_size_of_chunks_is_stated():

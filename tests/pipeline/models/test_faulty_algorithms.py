@@ -1,4 +1,4 @@
-"""The algorithm that injects faults behaves as the one that it wraps, so tests of lost workers merge as training does."""
+"""The algorithm that injects faults is like the one that it wraps, so tests of lost workers merge as training does."""
 
 from dataclasses import fields
 

@@ -47,11 +47,16 @@ def pack_rows(rows: CountRows) -> np.ndarray | None:
     n_entries = len(rows.columns)
     # Memory is used only as far as it is written, so a bound that is too high costs nothing.
     packed = np.empty(HEADER_BYTES + MAX_LENGTH_BYTES * n_rows + MAX_ENTRY_BYTES * n_entries, np.uint8)
-    packed[:HEADER_BYTES] = np.array([n_rows, n_entries], "<i8").view(np.uint8)
+    packed[:HEADER_BYTES] = make_header(n_rows, n_entries)
     size = _pack(rows.row_ptr, rows.columns, rows.counts, packed)
     if size < 0:
         return None
     return packed[:size].copy()
+
+
+def make_header(n_rows: int, n_entries: int) -> np.ndarray:
+    """Return the first bytes of packed rows: (HEADER_BYTES,) uint8."""
+    return np.array([n_rows, n_entries], "<i8").view(np.uint8)
 
 
 def read_header(packed: np.ndarray) -> tuple[int, int]:
@@ -106,13 +111,13 @@ def _empty_rows(n_rows: int, n_entries: int) -> CountRows:
 
 
 @kernel
-def _entry(gap: int, count: int) -> np.uint64:
+def entry(gap: int, count: int) -> np.uint64:
     """Return an entry as an integer."""
     return np.uint64(gap) << TWO | np.uint64(min(count - 1, 3))
 
 
 @kernel
-def _put(packed: np.ndarray, end: int, number: np.uint64) -> int:
+def put(packed: np.ndarray, end: int, number: np.uint64) -> int:
     """Write an integer; return the index of the byte after it."""
     while number > LOW_SEVEN:
         packed[end] = number & LOW_SEVEN | MORE
@@ -125,7 +130,7 @@ def _put(packed: np.ndarray, end: int, number: np.uint64) -> int:
 @kernel
 def _pack(row_ptr: np.ndarray, columns: np.ndarray, counts: np.ndarray, packed: np.ndarray) -> np.int64:
     """Write all rows; return the index of the byte after them, or -1 if they cannot be packed."""
-    # A literal has a type of its own, for which `_put` would be compiled again.
+    # A literal has a type of its own, for which `put` would be compiled again.
     end = np.int64(HEADER_BYTES)
     for row in range(len(row_ptr) - 1):
         start = row_ptr[row]
@@ -133,16 +138,16 @@ def _pack(row_ptr: np.ndarray, columns: np.ndarray, counts: np.ndarray, packed: 
         # Wrong bounds would make the rows longer than the memory for their bytes.
         if stop < start or stop > len(columns):
             return np.int64(-1)
-        end = _put(packed, end, np.uint64(stop - start))
+        end = put(packed, end, np.uint64(stop - start))
         last = np.int64(-1)
         for j in range(start, stop):
             column = np.int64(columns[j])
             count = np.int64(counts[j])
             if column <= last or count < 1:
                 return np.int64(-1)
-            end = _put(packed, end, _entry(column - last - 1, count))
+            end = put(packed, end, entry(column - last - 1, count))
             if count > 3:
-                end = _put(packed, end, np.uint64(count - 4))
+                end = put(packed, end, np.uint64(count - 4))
             last = column
     return end
 

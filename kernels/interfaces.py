@@ -16,14 +16,23 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
     from .chunk import Chunk
+    from .count_rows import CountRows
     from .lda.collapsed import CountTables
     from .lda.collapsed import Tokens as LdaTokens
+    from .lda.counts import WordCounts
     from .lda.model import ModelBlock
     from .nmf.hals import Scratch, SparseForm, UpdateRule
     from .node2vec.walks import Walker
     from .random_indexing.text import Tokens, Window
     from .word2vec.cells import CellOptions
     from .word2vec.skip_gram import Text, TrainingOptions
+
+
+class PackingKernels(Protocol):
+    """``count_rows``: sparse rows of counts as bytes."""
+
+    def pack_rows(self, rows: "CountRows") -> np.ndarray | None:
+        """Return the bytes of some rows, (n,) uint8, or None if they cannot be packed."""
 
 
 class EscaKernels(Protocol):
@@ -52,6 +61,9 @@ class EscaKernels(Protocol):
 
     def finish_words(self, counts: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Return the fields of `WordCounts` for the counts of a whole shard."""
+
+    def merge_many(self, tables: Sequence["WordCounts"], n_topics: int) -> "WordCounts":
+        """Add tables of the same words."""
 
 
 class MiniBatchKernels(Protocol):
@@ -122,10 +134,7 @@ class FactorSums(Protocol):
         """Return P (n_rows, K) and Q float64 of this shape before the first chunk of a shard."""
 
     def add_sums(self, left: np.ndarray, right: np.ndarray, cause: str) -> np.ndarray:
-        """Return the sum of two arrays. Any thread may use it."""
-
-    def share_sums(self, arrays: Iterable[np.ndarray]) -> None:
-        """Let other threads read sums that are complete."""
+        """Return the sum of two arrays."""
 
 
 class RandomIndexingKernels(Protocol):

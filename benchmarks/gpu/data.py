@@ -1,6 +1,5 @@
 """Random corpora, and LDA on them, for the benchmarks on a CUDA device."""
 
-import functools
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -41,10 +40,11 @@ class Topics:
         """Draw and count all chunks on the device; return the seconds. ``streamed``: copy the chunks again."""
         from corpusmill.kernels.cuda import memory
         from corpusmill.kernels.cuda.lda import esca as lda
+        from corpusmill.kernels.cuda.residents import RESIDENTS
         from corpusmill.kernels.lda import esca as cpu
 
         def sweep_shard(numbers):
-            """Return the new topics of some chunks, and their counts. The host gets the counts once."""
+            """Return the new topics of some chunks, and their counts, which stay on the device."""
             topics = []
             counts = None
             for c in numbers:
@@ -55,14 +55,17 @@ class Topics:
                 if streamed:
                     for array in (*chunk[1:], z):
                         memory.COPIES.drop(array)
-            return topics, cpu.WordCounts(**lda.finish_words(counts))
+            counts = lda.finish_words(counts)
+            memory.share_residents(counts.values(), "counts")
+            return topics, cpu.WordCounts(**counts)
 
         # Two threads sweep one shard each.
         n_shards = min(2, len(self.chunks)) if pool else 1
         shards = [range(first, len(self.chunks), n_shards) for first in range(n_shards)]
         started = time.perf_counter()
         swept = list((pool.map if pool else map)(sweep_shard, shards))
-        merged = functools.reduce(cpu.merge_counts, [counts for _, counts in swept])
+        merged = lda.merge_many([counts for _, counts in swept], self.n_topics)
+        RESIDENTS.bring_back(merged, keep=True)
         seconds = time.perf_counter() - started
         for numbers, (topics, _) in zip(shards, swept, strict=True):
             for c, z in zip(numbers, topics, strict=True):

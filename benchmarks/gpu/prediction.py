@@ -28,6 +28,10 @@ SECTOR = 32
 #: LDA: the share of draws that fall into the prior part, and of tokens whose words are counted one by one.
 PRIOR_SHARE = 0.1
 RARE_SHARE = 0.1
+#: LDA: merges of shards in an epoch, since shards wait until several can be merged, and bytes of a packed count: see
+#: docs/measurements/long-run.json.
+MERGES = 3
+PACKED = 1.41
 
 
 def lda_epoch(tokens: float, documents: float, words: int, topics: int, chunk_tokens: float) -> Iterator[Work]:
@@ -67,9 +71,21 @@ def lda_epoch(tokens: float, documents: float, words: int, topics: int, chunk_to
         atomics=tokens * in_memory,
         launches=2 * chunks,  # frequent and rare words
     )
-    yield Work("compress the counts", memory=3 * 4.0 * words * topics + 6 * entries, launches=2)
+    # A table for each shard, which is one chunk, and for each merge of shards.
+    yield merge_counts(chunks + MERGES, words, topics, entries)
+    yield Work("pack the counts", memory=2 * 6 * entries + PACKED * entries, launches=2, idle_launches=1)
     yield Work("topics to the host", bus=2 * tokens)
-    yield Work("counts to the host and back", bus=2 * 6 * entries)
+    yield Work("counts to the host, as they are and packed", bus=(6 + PACKED) * entries)
+
+
+def merge_counts(tables: float, words: int, topics: int, entries: float) -> Work:
+    """Return the compression of some tables. Each is cleared, read twice, and written as rows, which are added up."""
+    return Work(
+        "merge and compress the counts",
+        memory=tables * 3 * 4.0 * words * topics + 3 * 6 * entries,
+        launches=3 * tables,
+        idle_launches=tables,
+    )
 
 
 #: Passes of a sort of tokens by document and topic, eight bits each: 30 of the document, 16 of the topic.
@@ -79,9 +95,9 @@ SORT_PASSES = 6
 def saberlda_epoch(step: str, tokens: float, documents: float, words: int, topics: int) -> Iterator[Work]:
     """An epoch of a step of SaberLDA's Figure 9, on resident chunks: G0 to G3. G4 hides copies, which are left out.
 
-    The last counts of `lda_epoch` are the same in all steps.
+    All chunks are one shard. Its counts are the same in all steps.
     """
-    draw, count, *counts = list(lda_epoch(tokens, documents, words, topics, tokens / 8))[:4]
+    draw, count, by_word = list(lda_epoch(tokens, documents, words, topics, tokens / 8))[:3]
     row = min(topics, 30)
     entries = words * min(topics, 60 + tokens / words / 20)
     if step == "G0":
@@ -97,7 +113,8 @@ def saberlda_epoch(step: str, tokens: float, documents: float, words: int, topic
         yield count
     else:
         yield Work("sort by document and topic", memory=tokens * SORT_PASSES * 2 * 8, small_launches=SORT_PASSES * 8)
-    yield from counts
+    yield by_word
+    yield merge_counts(1, words, topics, entries)
 
 
 def nmf_epoch(rows: int, columns: int, entries: int, K: int, n_blocks: int = 1) -> Iterator[Work]:
@@ -268,7 +285,9 @@ ADDITIONS_LEFT = 0.67
 FREQUENT_SHARE = 0.826
 
 
-def random_indexing_epoch(tokens: float, words: int, D: int, radius: int, length: int) -> Iterator[Work]:
+def random_indexing_epoch(
+    tokens: float, words: int, D: int, radius: int, length: int, chunk_tokens: float
+) -> Iterator[Work]:
     """Sums of sparse seeds of up to sixteen numbers, which lie in one sector each."""
     neighbours = tokens * 2 * radius
     additions = neighbours * length
@@ -283,6 +302,8 @@ def random_indexing_epoch(tokens: float, words: int, D: int, radius: int, length
         atomics=min(additions, tokens * D / 1024),
         launches=2,
     )
+    # Each shard's sums are added once, and the sum of several shards is written.
+    yield Work("add up the sums of shards", memory=3 * tokens / chunk_tokens * 4.0 * words * D)
     yield Work("text to the device", bus=8 * tokens)
     yield Work("sums to the host", bus=4.0 * words * D)
 
@@ -337,7 +358,7 @@ EPOCHS = (
         "Random indexing, D = 2,048",
         1e9,
         "tokens",
-        list(random_indexing_epoch(1e9, 100_000, 2048, 5, 10)),
+        list(random_indexing_epoch(1e9, 100_000, 2048, 5, 10, 64e6)),
         shared_target=0.6,
         shared_bytes=1e9 * 10 * 10 * 8,
     ),

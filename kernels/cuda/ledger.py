@@ -39,11 +39,15 @@ class Total(NamedTuple):
     nbytes: int
 
 
+#: What was done: calls and bytes by entry.
+Traffic = dict[Entry, Total]
+
+
 class _Recordings(threading.local):
     """The recordings that are open in a thread; see `Ledger.recording`."""
 
     def __init__(self) -> None:
-        self.open: list[dict[Entry, Total]] = []
+        self.open: list[Traffic] = []
 
 
 class Ledger:
@@ -62,17 +66,21 @@ class Ledger:
         with self._lock:
             self._calls[entry] += 1
             self._nbytes[entry] += nbytes
+        self.include(entry, Total(1, nbytes))
+
+    def include(self, entry: Entry, total: Total) -> None:
+        """Add to the recordings of this thread what the process of another worker has done for it."""
         for recording in self._recordings.open:
             old = recording.get(entry, Total(0, 0))
-            recording[entry] = Total(old.calls + 1, old.nbytes + nbytes)
+            recording[entry] = Total(old.calls + total.calls, old.nbytes + total.nbytes)
 
     @contextmanager
-    def recording(self) -> Iterator[dict[Entry, Total]]:
+    def recording(self) -> Iterator[Traffic]:
         """Context manager: yield a dictionary that collects what this thread does inside.
 
         Frees are missing: Python may run a finalizer in any thread.
         """
-        recording: dict[Entry, Total] = {}
+        recording: Traffic = {}
         self._recordings.open.append(recording)
         try:
             yield recording
@@ -88,7 +96,7 @@ class Ledger:
         """
         self._freed.append((cause, nbytes))
 
-    def totals(self) -> dict[Entry, Total]:
+    def totals(self) -> Traffic:
         """Return the counts since the process began."""
         while self._freed:
             cause, nbytes = self._freed.popleft()
@@ -100,7 +108,7 @@ class Ledger:
             return {entry: Total(calls, self._nbytes[entry]) for entry, calls in self._calls.items()}
 
 
-def difference(after: dict[Entry, Total], before: dict[Entry, Total]) -> dict[Entry, Total]:
+def difference(after: Traffic, before: Traffic) -> Traffic:
     """Return the counts between two calls of `Ledger.totals`, without entries that did not occur."""
     found = {}
     for entry, total in after.items():
@@ -110,7 +118,7 @@ def difference(after: dict[Entry, Total], before: dict[Entry, Total]) -> dict[En
     return found
 
 
-def by_operation(totals: dict[Entry, Total]) -> dict[str, int]:
+def by_operation(totals: Traffic) -> dict[str, int]:
     """Add up the causes of each operation: "device_upload_calls", "device_upload_bytes" and so on.
 
     Only copies and allocations have bytes. A copy between the devices of two workers is counted by the receiver.

@@ -281,7 +281,7 @@ def resident(host: np.ndarray, cause: str) -> DeviceArray:
     array = RESIDENTS.get(host)
     if array is None:
         array = upload(host, cause)
-        RESIDENTS.put(host, Resident(array, functools.partial(_copy_to_host, array, cause)))
+        RESIDENTS.put(host, Resident(array, functools.partial(_bring_back, array, cause)))
     return array
 
 
@@ -289,8 +289,15 @@ def leave_on_device(array: DeviceArray, cause: str) -> np.ndarray:
     """Return a host array that has the contents of a device array after `RESIDENTS.bring_back`."""
     # The operating system gives it memory only when somebody writes to it.
     host = np.empty(array.shape, array.dtype)
-    RESIDENTS.put(host, Resident(array, functools.partial(_copy_to_host, array, cause)))
+    RESIDENTS.put(host, Resident(array, functools.partial(_bring_back, array, cause)))
     return host
+
+
+def _bring_back(array: DeviceArray, cause: str, host: np.ndarray, keep: bool) -> None:
+    """Copy a resident to its host array; see `Residents.bring_back`."""
+    _copy_to_host(array, cause, host)
+    if keep and host.size:
+        COPIES.put(host, array)
 
 
 def readable(host: np.ndarray, cause: str) -> DeviceArray:

@@ -4,8 +4,8 @@ The chunks of a shard change the same arrays one after another: the sums of the 
 chunk copied them to the device and back, the copies would take longer than the kernels. So a kernel may move such an
 array to the device (`memory.resident`). From then on the host array only names the array on the device, and its own
 contents are out of date. The engine calls `bring_back` when the shard ends. Deltas that are merged on the device stay
-there until another worker fetches them (`memory.share_residents`). If the workers can send device memory, they go to
-the device of the other worker directly (`peers.py`).
+there (`memory.share_residents`) until a block of the model is updated with them, or another worker fetches them. If the
+workers can send device memory, they go to the device of the other worker directly (`peers.py`).
 
 This file does not import Numba, so that the engine can call `bring_back` in processes without a device.
 """
@@ -28,7 +28,7 @@ class Resident(NamedTuple):
     """The array on the device, and a function that copies it to the host array."""
 
     array: DeviceArray
-    copy_to: Callable[[np.ndarray], None]
+    copy_to: Callable[[np.ndarray, bool], None]  # with whether the device array stays as a cached copy
 
 
 class Residents:
@@ -75,9 +75,10 @@ class Residents:
             self._arrays.pop((host,))
             self._arrays.put((host,), resident)
 
-    def bring_back(self, arrays: Iterable[np.ndarray]) -> None:
+    def bring_back(self, arrays: Iterable[np.ndarray], keep: bool = False) -> None:
         """Copy the contents of these arrays to the host, if they are on the device. Raises DeviceError.
 
+        With ``keep``, the device arrays become the cached copies of the arrays, which must then not be changed.
         An array may be a part of the array that a kernel has moved: then the whole array is brought back.
         Only the thread that ran the kernels may call this, because kernels of other threads may still be running.
         After `memory.share_residents`, any thread may.
@@ -90,7 +91,7 @@ class Residents:
                 with self._lock:
                     found = self._arrays.get((host,))
                     if found is not None:
-                        found.copy_to(host)
+                        found.copy_to(host, keep)
                         self._arrays.pop((host,))
 
     def _drop_dead(self) -> None:

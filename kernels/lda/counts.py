@@ -348,8 +348,8 @@ def merge_counts(left: WordCounts, right: WordCounts) -> WordCounts:
     return first_entries(table, _merge_counts(left, right, table))
 
 
-def merge_many(tables: Sequence[WordCounts]) -> WordCounts:
-    """Add any number of tables of the same words, each with ascending topics in its rows.
+def merge_many(tables: Sequence[WordCounts], n_topics: int) -> WordCounts:
+    """Add any number of tables of the same words and topics, each with ascending topics in its rows.
 
     Each entry is read once. Merging the tables one after the other would read the growing sum every time.
     """
@@ -360,7 +360,6 @@ def merge_many(tables: Sequence[WordCounts]) -> WordCounts:
     bound = sum(len(table.topics) for table in tables)
     # One slack entry, because `drain_row` writes one past the end.
     merged = empty_table(len(tables[0].row_ptr) - 1, bound + 1)
-    n_topics = 1 + max(int(table.topics.max(initial=0)) for table in tables)
     # The kernel reads raw memory, so each array must have its type. No array is copied that has it.
     row_ptrs = [np.ascontiguousarray(table.row_ptr, np.int64) for table in tables]
     topics = [np.ascontiguousarray(table.topics, np.uint16) for table in tables]

@@ -50,6 +50,7 @@ from .counts import (
     count_words,
     finish_words,
     merge_counts,
+    merge_many,
     topic_totals,
 )
 from .model import (
@@ -78,6 +79,7 @@ __all__ = [
     "finish_words",
     "log_likelihood",
     "merge_counts",
+    "merge_many",
     "sample",
     "sweep",
     "topic_totals",

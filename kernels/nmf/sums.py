@@ -3,8 +3,6 @@
 kernels/cuda/nmf/sums.py has the same functions for arrays that stay on a CUDA device.
 """
 
-from collections.abc import Iterable
-
 import numpy as np
 from numpy.typing import DTypeLike
 
@@ -17,10 +15,6 @@ def zero_sums(n_rows: int, gram_shape: tuple[int, ...], K: int, dtype: DTypeLike
 def add_sums(left: np.ndarray, right: np.ndarray, cause: str) -> np.ndarray:
     """Return the sum of two arrays of one shape. ``cause`` names them in the ledger of a device."""
     return left + right
-
-
-def share_sums(arrays: Iterable[np.ndarray]) -> None:
-    """Let other threads read sums that are complete. On the CPU there is nothing to do."""
 
 
 def gram_matrix(X: np.ndarray) -> np.ndarray:

@@ -144,8 +144,8 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
         Whether exact deltas wait until there are several for `merge_many`, in about as many bytes as their sum has. By
         default, two deltas are merged as soon as they are on the same worker.
     merges_on_device : bool
-        Whether `merge` and `apply` take deltas whose contents are on the worker's CUDA device. Otherwise the engine
-        brings the deltas of each shard back to the host.
+        Whether `merge`, `apply` and `pack` take deltas whose contents are on the worker's CUDA device. Otherwise the
+        engine brings the deltas of each shard back to the host.
     device_chunk_tokens : int
         Tokens of a chunk for whose sweep a CUDA device needs about as long as the host for its launches. Smaller chunks
         leave the device idle most of the time. 0 if the size makes no difference.

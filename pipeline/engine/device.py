@@ -9,8 +9,10 @@ import functools
 import importlib
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
+from ...kernels.cuda.residents import RESIDENTS
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from ...io.stores.store import Arrays
     from ...kernels.interfaces import (
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
         FactorSums,
         HalsKernels,
         MiniBatchKernels,
+        PackingKernels,
         RandomIndexingKernels,
         SkipGramKernels,
         TiledHalsKernels,
@@ -43,6 +46,8 @@ def resolve_device(device: str, has_kernels: bool, what: str) -> str:
     return "cpu"
 
 
+@overload
+def kernels(module: Literal["count_rows"], device: str) -> "PackingKernels": ...
 @overload
 def kernels(module: Literal["lda.collapsed"], device: str) -> "MiniBatchKernels": ...
 @overload
@@ -95,6 +100,18 @@ def sends_device_memory(address: str) -> bool:
     """Return whether a worker of this address sends arrays from its device to that of another worker."""
     protocol, _, _ = address.partition("://")
     return protocol in DEVICE_PROTOCOLS
+
+
+def share_deltas(deltas: "Iterable[Arrays]") -> None:
+    """Let other threads of this worker read what kernels of this thread have left on the device.
+
+    If too much waits there to be merged, these deltas are brought back; see ``memory.share_residents``.
+    """
+    arrays = [array for delta in deltas for array in delta.values() if RESIDENTS.find(array) is not None]
+    if arrays:
+        from ...kernels.cuda.memory import share_residents
+
+        share_residents(arrays, "deltas")
 
 
 def has_device_space(nbytes: int, share: float) -> bool:

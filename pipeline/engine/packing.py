@@ -6,11 +6,11 @@ from ...io.stores.store import Arrays
 from ...kernels.count_rows import (
     CountRows,
     find_rows,
-    pack_rows,
     read_header,
     unpack_chosen_rows,
     unpack_rows,
 )
+from .device import kernels
 
 #: Begins the name of an array of packed rows of counts. The rest is the name of the array of columns.
 PACKED = "packed_"
@@ -18,15 +18,16 @@ PACKED = "packed_"
 STARTS = "row_starts"
 
 
-def pack_counts(arrays: Arrays, columns: str) -> Arrays:
+def pack_counts(arrays: Arrays, columns: str, device: str) -> Arrays:
     """Pack sparse rows of counts: ``row_ptr`` int64, ``counts`` int32, and ``columns``, the name of a uint16 array.
 
-    Return the arrays unchanged if they are of another form.
+    Return the arrays unchanged if they are of another form. ``device`` is that of the algorithm. A CUDA device packs
+    counts that are there, so that the host gets packed bytes only.
     """
     rows = CountRows(arrays["row_ptr"], arrays[columns], arrays["counts"])
     if len(arrays) != len(rows) or [array.dtype for array in rows] != ["int64", "uint16", "int32"]:
         return arrays
-    packed = pack_rows(rows)
+    packed = kernels("count_rows", device).pack_rows(rows)
     if packed is None:
         return arrays
     return {PACKED + columns: packed}

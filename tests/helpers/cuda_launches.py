@@ -5,9 +5,11 @@ from unittest import mock
 import numpy as np
 from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.kernels import random
+from corpusmill.kernels.count_rows import CountRows
+from corpusmill.kernels.cuda import count_rows
 from corpusmill.kernels.cuda.lda import collapsed as aga
 from corpusmill.kernels.cuda.lda import esca as lda
-from corpusmill.kernels.cuda.memory import upload
+from corpusmill.kernels.cuda.memory import leave_on_device, upload
 from corpusmill.kernels.cuda.nmf import hals as nmf
 from corpusmill.kernels.cuda.nmf import products as nmf_products
 from corpusmill.kernels.cuda.nmf import sums as nmf_sums
@@ -17,6 +19,7 @@ from corpusmill.kernels.cuda.random_indexing import accumulate as random_indexin
 from corpusmill.kernels.cuda.word2vec import cells
 from corpusmill.kernels.cuda.word2vec import skip_gram as word2vec
 from corpusmill.kernels.lda import collapsed as lda_collapsed
+from corpusmill.kernels.lda.counts import WordCounts
 from corpusmill.kernels.lda.model import ModelBlock
 from corpusmill.kernels.nmf import hals as nmf_cpu
 from corpusmill.kernels.nmf import products
@@ -40,7 +43,9 @@ def lda_launches(n_topics, n_tokens):
     def call():
         for old in (None, z):
             lda.sweep(chunk, [model], old, random.key(1))
-        lda.finish_words(lda.add_words(chunk.word_ids, chunk.word_ptr, z, (0, 3), n_topics, None))
+        counts = lda.finish_words(lda.add_words(chunk.word_ids, chunk.word_ptr, z, (0, 3), n_topics, None))
+        merged = lda.merge_many([WordCounts(**counts)] * 2, n_topics)
+        count_rows.pack_rows(CountRows(*merged))
 
     # Entries of B are written only if there are any.
     return recorded(call, answer=1)
@@ -82,7 +87,8 @@ def random_indexing_launches(dimension=2048):
     def call():
         sums = random_indexing.accumulate(tokens, window, seeds, dimension)
         random_indexing.sum_at(len(sums), [(np.arange(len(sums)), sums)])
-        random_indexing.sum_at(1, [(np.zeros(1, np.int64), np.ones((1, dimension), np.float32))])
+        floats = leave_on_device(upload(np.ones((1, dimension), np.float32), "sums"), "sums")
+        random_indexing.sum_at(1, [(np.zeros(1, np.int64), floats)])
         random_indexing_passes.accumulate(tokens, window, seeds, dimension)
         with mock.patch.object(random_indexing_passes, "SMALLEST", 1):
             random_indexing_passes.accumulate(tokens, window, seeds, dimension)

@@ -1,7 +1,8 @@
 """Counting topics by word on a CUDA device: the counts of a shard in a table, rows of B with all K topics.
 
-Each chunk of a shard adds its counts to the table, so that they are merged and copied to the host once per shard. At
-the end, the rows are compressed into those of `WordCounts`, which the CPU would have counted.
+Each chunk of a shard adds its counts to the table, so that they are merged once per shard. At the end, the rows are
+compressed into those of `WordCounts`, which the CPU would have counted. They stay on the device. To merge those of
+several shards, they are added to a table again, which is compressed in turn.
 
 A frequent word is counted by a block, and a rare word by a warp, which adds its tokens to the word's row one by one. So
 no topic is visited that no token has, except when the table is compressed, once per shard.
@@ -13,11 +14,13 @@ Tested in the simulator and on a device against the CPU's arrays: tests/kernels/
 Reference implementation: tests/helpers/naive.py, `lda_counts`.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numba import cuda, int32
 
+from ...lda import counts as cpu
 from ...lda.counts import WordCounts, merge_counts
 from ..arrays import Compiled, DeviceArray
 from ..jit import kernel
@@ -30,11 +33,12 @@ from ..memory import (
     device_memory,
     download,
     leave_on_device,
+    readable,
     resident,
-    upload,
     workspace,
     zeros,
 )
+from ..residents import RESIDENTS
 from ..warp import WARP, ballot
 from .order import WordOrder, word_order
 
@@ -67,7 +71,7 @@ def add_words(
     DeviceError.
     """
     n_words = words[1] - words[0]
-    most_words = int(TABLE_SHARE * device_memory() / (4 * n_topics))
+    most_words = _most_words(n_topics)
     if n_words > most_words:
         counts = _count_in_parts(word_ids, word_ptr, z, words, n_topics, max(1, most_words))
         if before is not None:
@@ -80,10 +84,38 @@ def add_words(
 
 
 def finish_words(counts: Counts) -> Counts:
-    """Return the fields of `WordCounts`, on the host, for the counts of a whole shard. Raises DeviceError."""
+    """Return the fields of `WordCounts` for the counts of a whole shard, which stay on the device. Raises DeviceError.
+
+    The host has ``row_ptr`` as well.
+    """
     if "table" not in counts:
         return counts
-    return _compressed(resident(counts["table"], "B.table"))._asdict()
+    return _left_on_device(resident(counts["table"], "B.table"))._asdict()
+
+
+def merge_many(tables: Sequence[WordCounts], n_topics: int) -> WordCounts:
+    """Add tables of the same words, as the CPU function does: on the device if one of them is there, and the sum fits.
+
+    Raises DeviceError.
+    """
+    n_words = len(tables[0].row_ptr) - 1
+    if len(tables) == 1 or not any(RESIDENTS.find(table.topics) is not None for table in tables):
+        return cpu.merge_many(tables, n_topics)
+    if n_words > _most_words(n_topics):
+        RESIDENTS.bring_back(array for table in tables for array in table)
+        return cpu.merge_many(tables, n_topics)
+    total = _new_table(n_words, n_topics)
+    for table in tables:
+        # A launch of zero blocks is an error.
+        if len(table.topics):
+            arrays = cached_copy(table.row_ptr, "B.row_ptr"), readable(table.topics, "B"), readable(table.counts, "B")
+            launch(_add_rows, min(BLOCKS, n_words), WARP, *arrays, total)
+    return _left_on_device(total)
+
+
+def _most_words(n_topics: int) -> int:
+    """Return how many words a table may have."""
+    return int(TABLE_SHARE * device_memory() / (4 * n_topics))
 
 
 def _count_in_parts(
@@ -97,7 +129,7 @@ def _count_in_parts(
         part = (first, min(first + size, words[1]))
         table = _new_table(part[1] - part[0], n_topics)
         _add(_word_tokens(word_ids, word_ptr, z, part), table)
-        found = _compressed(table)
+        found = _on_host(table)
         row_ptr.append(row_ptr[-1][-1] + found.row_ptr[1:])
         topics.append(found.topics)
         counts.append(found.counts)
@@ -111,17 +143,27 @@ def _new_table(n_words: int, n_topics: int) -> DeviceArray:
     return table
 
 
-def _compressed(table: DeviceArray) -> WordCounts:
-    """Return the counts of a table that are not zero, on the host."""
+def _compressed(table: DeviceArray) -> tuple[np.ndarray, DeviceArray, DeviceArray]:
+    """Return the counts of a table that are not zero: row_ptr on the host, topics and counts on the device."""
     n_words = len(table)
-    if not n_words:
-        return WordCounts(np.zeros(1, np.int64), np.empty(0, np.uint16), np.empty(0, np.int32))
     lengths = workspace("B.lengths", n_words, np.int64)
-    launch(_count_entries, min(BLOCKS, n_words), WARP, table, lengths)
+    if n_words:
+        launch(_count_entries, min(BLOCKS, n_words), WARP, table, lengths)
     row_ptr = np.r_[0, np.cumsum(download(lengths, "B.lengths"))]
-    topics = workspace("B.topics", row_ptr[-1], np.uint16)
-    counts = workspace("B.counts", row_ptr[-1], np.int32)
-    launch(_write_entries, min(BLOCKS, n_words), WARP, table, upload(row_ptr, "B.row_ptr"), topics, counts)
+    topics = allocate(row_ptr[-1], np.uint16, "B.topics")
+    counts = allocate(row_ptr[-1], np.int32, "B.counts")
+    if n_words:
+        launch(_write_entries, min(BLOCKS, n_words), WARP, table, cached_copy(row_ptr, "B.row_ptr"), topics, counts)
+    return row_ptr, topics, counts
+
+
+def _left_on_device(table: DeviceArray) -> WordCounts:
+    row_ptr, topics, counts = _compressed(table)
+    return WordCounts(row_ptr, leave_on_device(topics, "B.topics"), leave_on_device(counts, "B.counts"))
+
+
+def _on_host(table: DeviceArray) -> WordCounts:
+    row_ptr, topics, counts = _compressed(table)
     return WordCounts(row_ptr, download(topics, "B.topics"), download(counts, "B.counts"))
 
 
@@ -248,6 +290,17 @@ def _add_rare_words(tokens: WordTokens, table: DeviceArray) -> None:
             segment = tokens.segments[h]
             for i in range(tokens.word_ptr[segment] + lane, tokens.word_ptr[segment + 1], WARP):
                 cuda.atomic.add(row, tokens.z[i], 1)
+
+
+@kernel
+def _add_rows(row_ptr: DeviceArray, topics: DeviceArray, counts: DeviceArray, table: DeviceArray) -> None:
+    """Add sparse rows to those of a table, one after another in each block, which is one warp.
+
+    A topic occurs once in a row, so no two lanes add to the same place.
+    """
+    for v in range(cuda.blockIdx.x, len(table), cuda.gridDim.x):
+        for j in range(row_ptr[v] + cuda.threadIdx.x, row_ptr[v + 1], cuda.blockDim.x):
+            table[v, topics[j]] += counts[j]
 
 
 @kernel

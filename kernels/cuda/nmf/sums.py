@@ -6,8 +6,6 @@ there, and the update of W reads them there. They go through the host only if an
 Tested in the simulator and on a device: tests/kernels/cuda/nmf/test_sums.py and tests/kernels/cuda/test_traffic.py.
 """
 
-from collections.abc import Iterable
-
 import numpy as np
 from numba import cuda, float64
 from numpy.typing import DTypeLike
@@ -22,7 +20,6 @@ from ..memory import (
     download_during,
     leave_on_device,
     readable,
-    share_residents,
     zeros,
 )
 from ..residents import RESIDENTS
@@ -49,16 +46,14 @@ def zero_sums(n_rows: int, gram_shape: tuple[int, ...], K: int, dtype: DTypeLike
 def add_sums(left: np.ndarray, right: np.ndarray, cause: str) -> np.ndarray:
     """Return the sum of two arrays of one shape: on the device if one of them is there. The bits are those of the CPU.
 
-    Any thread may use the result. Raises DeviceError.
+    Raises DeviceError.
     """
     if RESIDENTS.find(left) is None and RESIDENTS.find(right) is None:
         return left + right
     total = allocate(left.shape, left.dtype, cause)
     flat = [array.reshape(left.size) for array in (readable(left, cause), readable(right, cause), total)]
     launch(_add, min(BLOCKS, -(-left.size // THREADS)), THREADS, *flat)
-    found = leave_on_device(total, cause)
-    share_residents([found], cause)
-    return found
+    return leave_on_device(total, cause)
 
 
 @kernel
@@ -66,11 +61,6 @@ def _add(left: DeviceArray, right: DeviceArray, total: DeviceArray) -> None:
     """Set ``total`` to the sum of two arrays, all (n,). Each number is one addition, so the bits are the CPU's."""
     for i in range(cuda.grid(1), len(total), cuda.gridsize(1)):
         total[i] = left[i] + right[i]
-
-
-def share_sums(arrays: Iterable[np.ndarray]) -> None:
-    """Let other threads read sums that are complete; bring them back if the device has no memory for them."""
-    share_residents(arrays, "sums")
 
 
 def finish_factor(swept: DeviceArray, products: DeviceArray, cause: str) -> tuple[np.ndarray, np.ndarray, float]:

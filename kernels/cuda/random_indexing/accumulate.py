@@ -28,13 +28,15 @@ import numpy as np
 from numba import cuda, float32, float64, int32, int64
 from numpy.typing import DTypeLike
 
+from ...random_indexing import rows as cpu
 from ...random_indexing.accumulate import INT32_MAX, WIDTH
 from ...random_indexing.rows import OVERFLOW
 from ...random_indexing.text import Tokens, Window
 from ..arrays import DeviceArray
 from ..jit import device, kernel
 from ..launch import launch, shared_memory_limit
-from ..memory import allocate, cached_copy, clear, derived, download, leave_on_device, resident, upload
+from ..memory import allocate, cached_copy, clear, derived, download, leave_on_device, readable, resident, upload
+from ..residents import RESIDENTS
 from ..vectors import load4
 from ..warp import WARP, warp_sum
 
@@ -273,10 +275,13 @@ def rotated(position: int, shift: int, dimension: int) -> int:
 
 
 def sum_at(n_rows: int, parts: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-    """Return the sum (n_rows, columns) of several parts, as the CPU function does. Parts and sum stay on the device.
+    """Return the sum (n_rows, columns) of several parts, as the CPU function does: on the device if one is there.
 
-    For integers, the host waits for the answer whether one has overflowed. Raises OverflowError and DeviceError.
+    The sum stays there, too. For integers, the host waits for the answer whether one has overflowed. Raises
+    OverflowError and DeviceError.
     """
+    if not any(RESIDENTS.find(rows) is not None for _, rows in parts):
+        return cpu.sum_at(n_rows, parts)
     first = parts[0][1]
     total = zeros((n_rows, first.shape[1]), first.dtype, "sums")
     is_float = first.dtype == np.float32
@@ -286,9 +291,9 @@ def sum_at(n_rows: int, parts: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.nd
             continue
         where = upload(positions.astype(np.int64), "positions")
         if is_float:
-            launch(_add_floats, len(positions), THREADS, where, resident(rows, "sums"), total)
+            launch(_add_floats, len(positions), THREADS, where, readable(rows, "sums"), total)
         else:
-            launch(_add_integers, len(positions), THREADS, where, resident(rows, "sums"), total, overflow)
+            launch(_add_integers, len(positions), THREADS, where, readable(rows, "sums"), total, overflow)
     if not is_float and download(overflow, "overflow")[0]:
         raise OverflowError(OVERFLOW)
     return leave_on_device(total, "sums")

@@ -13,8 +13,9 @@ from distributed.diagnostics.plugin import SchedulerPlugin, WorkerPlugin
 from distributed.protocol import Serialize, to_serialize
 from distributed.utils import sync
 
+from ....kernels.cuda.ledger import LEDGER, Entry, Operation, Total
 from ....kernels.cuda.residents import RESIDENT_SHARE
-from ..device import has_device_space, received, sendable
+from ..device import has_device_space, received, sendable, sends_device_memory
 from ..worker.contributions import (
     FETCHES_AT_ONCE,
     Contribution,
@@ -232,15 +233,17 @@ class Exchange(WorkerPlugin):
     async def give(self, source: Source, indices: list[int], to_device: bool) -> object:
         """Return the pieces of some blocks of a contribution, or None if this worker does not have it.
 
-        ``to_device``: those on the device of this worker go to that of the other one.
+        ``to_device``: those on the device of this worker go to that of the other one. Otherwise, the answer also has
+        what this worker has done on its device, for the metrics of the task that fetches.
         """
         contribution = self._own_contribution(Source(*source))
         if contribution is None:
             return None
         if to_device:
-            return _sendable(contribution.pieces(indices))
+            return {"pieces": _sendable(contribution.pieces(indices)), "traffic": []}
         # In another thread, because packing takes long, and this one answers all requests.
-        return to_serialize(await asyncio.to_thread(contribution.packed_pieces, indices))
+        pieces, traffic = await asyncio.to_thread(contribution.packed_pieces, indices)
+        return {"pieces": to_serialize(pieces), "traffic": [[*entry, *total] for entry, total in traffic.items()]}
 
     def _own_contribution(self, source: Source) -> Contribution | None:
         contribution = self.worker.data.get(source.key)
@@ -259,15 +262,25 @@ class Exchange(WorkerPlugin):
         else:
             # Several threads fetch at the same time.
             expected = FETCHES_AT_ONCE * source.nbytes
-            to_device = source.on_device and has_device_space(expected, RESIDENT_SHARE)
-            pieces = sync(self.worker.loop, self._fetch, source, indices, to_device)
-            if to_device and pieces is not None:
+            to_device = (
+                source.on_device and sends_device_memory(source.address) and has_device_space(expected, RESIDENT_SHARE)
+            )
+            given = sync(self.worker.loop, self._fetch, source, indices, to_device)
+            if given is None:
+                raise ContributionLost(source.address)
+            pieces = given["pieces"]
+            # Between workers in one process, nothing is serialized.
+            if isinstance(pieces, Serialize):
+                pieces = pieces.data
+            if to_device:
                 pieces = [(node, [received(delta) for delta in deltas]) for node, deltas in pieces]
+            for operation, cause, calls, nbytes in given["traffic"]:
+                LEDGER.include(Entry(Operation(operation), cause), Total(calls, nbytes))
         if pieces is None:
             raise ContributionLost(source.address)
         return pieces
 
-    async def _fetch(self, source: Source, indices: list[int], to_device: bool) -> Pieces | None:
+    async def _fetch(self, source: Source, indices: list[int], to_device: bool) -> dict[str, Any] | None:
         partner = self.worker.rpc(source.address)
         giving = asyncio.ensure_future(
             partner.corpusmill_give(source=tuple(source), indices=indices, to_device=to_device)
@@ -281,9 +294,8 @@ class Exchange(WorkerPlugin):
                 giving.cancel()
                 return None
         with contextlib.suppress(OSError):
-            pieces = giving.result()
-            # Between workers in one process, nothing is serialized.
-            return pieces.data if isinstance(pieces, Serialize) else pieces
+            given: dict[str, Any] | None = giving.result()
+            return given
         return None
 
     def stop(self, pool: str) -> None:

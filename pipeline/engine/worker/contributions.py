@@ -16,15 +16,15 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, ParamSpec
 
 import numpy as np
 
 from ....io.stores.store import Arrays
-from ....kernels.cuda.ledger import LEDGER, by_operation
+from ....kernels.cuda.ledger import LEDGER, Traffic, by_operation
 from ....kernels.cuda.residents import RESIDENTS
 from ..algorithm import nbytes
-from ..device import sends_device_memory
+from ..device import share_deltas
 from ..packing import unpack
 from .device_counts import DeviceCounts
 from .merging import Node, PartialSums
@@ -35,6 +35,8 @@ from .transfers import pace_of
 
 #: Contributions that a task fetches from at the same time. More would hide more latency and need more memory.
 FETCHES_AT_ONCE = 4
+#: The arguments of a function that merges.
+Given = ParamSpec("Given")
 #: Bytes of one fetch. A task with more blocks than that fetches and updates them in several batches.
 FETCH_BYTES = 32 << 20
 
@@ -71,10 +73,21 @@ class SweepPhase:
         """Return an empty sum of deltas. ``may_overwrite``: nobody else needs the deltas that are added."""
         algorithm = self.job.algorithm
         if algorithm.is_exact(self.step):
-            merge_many = algorithm.merge_many_into if may_overwrite else algorithm.merge_many
+            merge_many = _shared(algorithm.merge_many_into if may_overwrite else algorithm.merge_many)
             waits = algorithm.waits_to_merge
-            return PartialSums(len(self.shards), algorithm.merge, merge_many, waits, algorithm.wait_bytes)
-        return PartialSums(len(self.shards), algorithm.merge_into if may_overwrite else algorithm.merge)
+            return PartialSums(len(self.shards), _shared(algorithm.merge), merge_many, waits, algorithm.wait_bytes)
+        return PartialSums(len(self.shards), _shared(algorithm.merge_into if may_overwrite else algorithm.merge))
+
+
+def _shared(merge: Callable[Given, Arrays]) -> Callable[Given, Arrays]:
+    """Return ``merge`` followed by `share_deltas`, because another thread may use the sum."""
+
+    def merge_and_share(*args: Given.args, **kwargs: Given.kwargs) -> Arrays:
+        total = merge(*args, **kwargs)
+        share_deltas([total])
+        return total
+
+    return merge_and_share
 
 
 #: The deltas of some blocks of a contribution, by node of the merge tree.
@@ -105,7 +118,7 @@ class Contribution:
         self.seconds_update = 0.0
         self.handle: object = None  # at the client: keeps the deltas on the worker
         self.nbytes = sum(nbytes(delta) for _, deltas in pieces for delta in deltas)
-        #: Whether deltas are on the CUDA device of this worker, from where other devices fetch them.
+        #: Whether deltas are on the CUDA device of this worker.
         self.on_device = any(RESIDENTS.find(array) is not None for array in _arrays_of(pieces))
         self.has_deltas = True
         self._pieces = pieces
@@ -135,14 +148,18 @@ class Contribution:
         """Return the deltas of some blocks to a task of the same process; see `Fetch`."""
         return self.pieces(indices)
 
-    def packed_pieces(self, indices: Iterable[int]) -> Pieces:
-        """Return the same in the form in which deltas travel through the memory of the host."""
-        pieces = self.pieces(indices)
-        if self.on_device:
-            RESIDENTS.bring_back(_arrays_of(pieces))
-        if self._pack is None:
-            return pieces
-        return [(node, [self._pack(delta) for delta in deltas]) for node, deltas in pieces]
+    def packed_pieces(self, indices: Iterable[int]) -> tuple[Pieces, Traffic]:
+        """Return the same in the form in which deltas travel through the memory of the host.
+
+        The second result is what this has done on the CUDA device.
+        """
+        with LEDGER.recording() as traffic:
+            pieces = self.pieces(indices)
+            if self._pack is not None:
+                pieces = [(node, [self._pack(delta) for delta in deltas]) for node, deltas in pieces]
+            if self.on_device:
+                RESIDENTS.bring_back(_arrays_of(pieces))
+        return pieces, traffic
 
 
 def _arrays_of(pieces: Pieces) -> Iterator[np.ndarray]:
@@ -276,11 +293,10 @@ def sweep_shards(
                 helper.exception()  # waits
         for helper in begun:
             helper.result()
-    pieces = sums.items()
-    if reports and len(reports) < len(phase.shards) and not sends_device_memory(address):
-        # Other workers have the other shards, so deltas travel.
-        with _counting_device(next(iter(reports.values()))):
-            RESIDENTS.bring_back(_arrays_of(pieces))
+    with contextlib.ExitStack() as merging:
+        if reports:
+            merging.enter_context(_counting_device(next(iter(reports.values()))))
+        pieces = sums.items()
     return Contribution(key, address, reports, pieces, phase.job.algorithm.pack)
 
 
@@ -329,16 +345,17 @@ def merge_blocks(
 
     if len(sources) == 1:
         add_pieces(sources[0])
+    else:
+        with ThreadPoolExecutor(FETCHES_AT_ONCE) as pool:
+            adding = [pool.submit(copy_context().run, add_pieces, source) for source in sources]
+            try:
+                for added in adding:
+                    added.result()
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
+    with device.counting():
         return sums.total()
-    with ThreadPoolExecutor(FETCHES_AT_ONCE) as pool:
-        adding = [pool.submit(copy_context().run, add_pieces, source) for source in sources]
-        try:
-            for added in adding:
-                added.result()
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
-    return sums.total()
 
 
 def update_blocks(phase: SweepPhase, blocks: list[int], sources: list[Source], fetch: Fetch) -> list[AppliedBlock]:

@@ -10,6 +10,7 @@ from ....kernels.cuda.ledger import LEDGER, by_operation
 from ....kernels.cuda.residents import RESIDENTS
 from ....kernels.errors import DeviceError
 from ..algorithm import Address, add, nbytes
+from ..device import share_deltas
 from ..finite import check_finite
 from .cache import CACHE
 from .tasks import SHARED, AppliedBlock, Job, ModelPart, Stopwatch, SweepReport, SweptShard, worker_name, write_block
@@ -67,7 +68,9 @@ class Sweep:
         assert deltas is not None
         with LEDGER.recording() as traffic:
             deltas = self._algorithm.finish_shard(deltas)
-            if not self._algorithm.merges_on_device:
+            if self._algorithm.merges_on_device:
+                share_deltas(deltas)
+            else:
                 RESIDENTS.bring_back(array for delta in deltas for array in delta.values())
         device.update(by_operation(traffic))
         watch.lap("kernel")

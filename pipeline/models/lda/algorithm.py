@@ -15,6 +15,7 @@ from ....io.stores.chunk import Chunk
 from ....io.stores.corpus import ChunkInfo, Corpus
 from ....io.stores.store import Arrays
 from ....kernels import random
+from ....kernels.cuda.residents import RESIDENTS
 from ....kernels.lda import esca as esca_on_cpu
 from ....kernels.lda.counts import count_documents, topic_totals
 from ....kernels.lda.esca import log_likelihood
@@ -57,6 +58,7 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
     # Enough for a thousand threads. Sums of counts are the same for any number of shards.
     default_max_shards: ClassVar[int] = 4096
     waits_to_merge: ClassVar[bool] = True
+    merges_on_device: ClassVar[bool] = True
     device_chunk_tokens: ClassVar[int] = 1 << 22
     size_hint: ClassVar[str] = "lower n_components, cut the model with n_blocks"
     #: Whether the sampler has kernels for CUDA.
@@ -97,11 +99,12 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
             # Topics in document order, rows of A twice while they are trimmed, and dense rows of A for one group of
             # documents. Scoring held-out documents, which are a chunk too, needs the same.
             scratch=22 * chunk.tokens + 64 * chunk.documents + 48 * self.n_topics,
-            # The same, with rows of A padded to 128 bytes, and dense buffers of about a thousand thread blocks.
+            # The same, with rows of A padded to 128 bytes, and dense buffers of about a thousand thread blocks. Beside
+            # a block of B, there are two deltas that are merged, and their sum.
             device=44 * chunk.tokens
             + 28 * chunk.segments
             + 160 * chunk.documents
-            + largest_block
+            + 4 * largest_block
             + (40 << 10) * self.n_topics,
         )
 
@@ -212,11 +215,11 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
 
     def merge(self, left: Arrays, right: Arrays) -> Arrays:
         """Add counts, exactly."""
-        return add_up([left, right], self.n_topics)
+        return self.merge_many([left, right])
 
     def merge_many(self, deltas: Sequence[Arrays]) -> Arrays:
-        """Add the counts of many chunks, exactly."""
-        return add_up(deltas, self.n_topics)
+        """Add the counts of many chunks, exactly, on a CUDA device if some of them are there."""
+        return add_up(deltas, self.n_topics, kernels("lda.esca", self.device).merge_many)
 
     @property
     def wait_bytes(self) -> int:
@@ -229,10 +232,12 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
 
     def pack(self, arrays: Arrays) -> Arrays:
         """Pack rows of counts into a quarter of their size or less."""
-        return pack_counts(arrays, "topics")
+        return pack_counts(arrays, "topics", self.device)
 
     def apply(self, block: Arrays, delta: Arrays, shared: Arrays) -> tuple[Arrays, Arrays]:
         """Replace the counts of a block: they are the sum of the counts of all shards."""
+        # The next sweep, and the packing for the store, find them on a CUDA device if they are there now.
+        RESIDENTS.bring_back(delta.values(), keep=True)
         totals = {"totals": topic_totals(delta["topics"], delta["counts"], self.n_topics)}
         if self.learn_priors != "none":
             totals |= priors.word_histogram(delta["counts"])

@@ -4,17 +4,19 @@ A chunk's topics are counted when the deltas of several chunks are merged. Then 
 chunks, and one table is written instead of one per chunk. Until then, the delta refers to the chunk's arrays.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from ....io.stores.chunk import Chunk
 from ....io.stores.store import Arrays
 from ....kernels.lda.chunk_counts import ChunkTopics, count_chunks
-from ....kernels.lda.counts import WordCounts, merge_many
+from ....kernels.lda.counts import WordCounts
 
 #: The array of a delta that is not counted yet: its first word, and the one after its last word.
 _WORDS = "words"
+#: Adds tables of the same words, with this number of topics.
+MergeMany = Callable[[Sequence[WordCounts], int], WordCounts]
 
 
 def uncounted(chunk: Chunk, z: np.ndarray, words: tuple[int, int]) -> Arrays:
@@ -28,13 +30,13 @@ def counted(delta: Arrays, n_topics: int) -> Arrays:
     return delta if _WORDS not in delta else _count([delta], n_topics)._asdict()
 
 
-def add_up(deltas: Sequence[Arrays], n_topics: int) -> Arrays:
-    """Add up deltas of the same words, counted or not; return the sum of their counts."""
+def add_up(deltas: Sequence[Arrays], n_topics: int, merge_many: MergeMany) -> Arrays:
+    """Add up deltas of the same words, counted or not; return the sum of their counts, which ``merge_many`` adds."""
     tables = [WordCounts(**delta) for delta in deltas if _WORDS not in delta]
     waiting = [delta for delta in deltas if _WORDS in delta]
     if waiting:
         tables.append(_count(waiting, n_topics))
-    return merge_many(tables)._asdict()
+    return merge_many(tables, n_topics)._asdict()
 
 
 def _count(deltas: Sequence[Arrays], n_topics: int) -> WordCounts:

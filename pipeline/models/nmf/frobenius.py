@@ -250,12 +250,6 @@ class Hals(FrobeniusFactorization):
             return rows
         return SparseChunk(rows, self.n_rows, self.n_components)
 
-    def finish_shard(self, deltas: list[Arrays]) -> list[Arrays]:
-        """Let other threads of the worker merge the sums."""
-        arrays = [array for delta in deltas for array in delta.values()]
-        kernels("nmf.sums", self.device).share_sums(arrays)
-        return deltas
-
     def apply(self, block: Arrays, delta: Arrays, shared: Arrays) -> tuple[Arrays, Arrays]:
         """Update a block of W as in the base class. P may be on a CUDA device; the host needs Q, which is committed."""
         RESIDENTS.bring_back([delta["Q"]])

@@ -11,6 +11,7 @@ from ....io.stores.chunk import Chunk
 from ....io.stores.corpus import ChunkInfo, Corpus
 from ....io.stores.store import Arrays
 from ....kernels import random
+from ....kernels.cuda.residents import RESIDENTS
 from ....kernels.random_indexing import accumulate as ri
 from ....kernels.random_indexing import contexts as ri_contexts
 from ....kernels.random_indexing import text as ri_text
@@ -18,7 +19,7 @@ from ...engine.algorithm import Address, Algorithm, MemoryEstimate, Metrics, Mod
 from ...engine.device import kernels
 from ...topics import WordGroup
 from ..base.vectors import WordVectors
-from .deltas import add_checked, merge_deltas, rows_of_sums
+from .deltas import SumAt, add_checked, merge_deltas, rows_of_sums
 
 #: Words that `describe` shows.
 DESCRIBED = 5
@@ -43,6 +44,7 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
     device_chunk_tokens: ClassVar[int] = 1 << 19
     # A sum of many chunks is much larger than the delta of one, and would be read for each of them.
     waits_to_merge: ClassVar[bool] = True
+    merges_on_device: ClassVar[bool] = True
 
     dimension: int  # D
     seed_length: int = 10  # entries of a seed that are not 0
@@ -81,11 +83,12 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
             # the block, because a word's contexts take no more than its row.
             delta=(3 * rows + block_rows) * (row + 28),
             scratch=padded_text + 4 * chunk.tokens + neighbour_lists + rows * row + 8 * self.n_rows,
-            # Sums of words and of runs of occurrences; a block's rows, and the same as seeds.
+            # Sums of words and of runs of occurrences; a block's rows, and the same as seeds; a delta that is merged
+            # with that of the shard, and their sum.
             device=padded_text
             + 4 * chunk.tokens
             + 2 * rows * row
-            + 2 * block_rows * row
+            + 4 * block_rows * row
             + 4 * self.seed_length * chunk.segments,
         )
 
@@ -138,8 +141,7 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
         else:
             delta["sums"] = self._sum_rows(model, focus)
         if deltas is not None:
-            sum_at = kernels("random_indexing.accumulate", self.device).sum_at
-            delta = merge_deltas([deltas[0], delta], sum_at, may_overwrite=True)
+            delta = merge_deltas([deltas[0], delta], self._sum_at, may_overwrite=True)
         sums: Arrays = {}
         if self.block == 0:
             sums["documents"] = np.int64(chunk.n_documents)
@@ -201,17 +203,22 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
             module.accumulate_dense(focus, self.window, slabs, lo, sums)
         return sums
 
+    @property
+    def _sum_at(self) -> SumAt:
+        """The function that adds rows: on a CUDA device if some of them are there."""
+        return kernels("random_indexing.accumulate", self.device).sum_at
+
     def merge(self, left: Arrays, right: Arrays) -> Arrays:
         """Add the rows of words, integers exactly. Raises DataError if a sum exceeds 32 bits."""
-        return merge_deltas([left, right], ri.sum_at)
+        return merge_deltas([left, right], self._sum_at)
 
     def merge_many(self, deltas: Sequence[Arrays]) -> Arrays:
         """Add deltas of the first epoch at once, each row of the sum in one pass."""
-        return merge_deltas(deltas, ri.sum_at)
+        return merge_deltas(deltas, self._sum_at)
 
     def merge_many_into(self, deltas: Sequence[Arrays]) -> Arrays:
         """Do the same, and add to the largest of the deltas if it has all rows."""
-        return merge_deltas(deltas, ri.sum_at, may_overwrite=True)
+        return merge_deltas(deltas, self._sum_at, may_overwrite=True)
 
     def is_exact(self, step: int) -> bool:
         """Return whether the sums are integers: those of sparse seeds are, in the first epoch."""
@@ -221,11 +228,14 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
         """Epoch 1 makes sums and statistics; each further epoch makes the vectors. The total is the number of rows."""
         totals = {"rows": np.int64(len(delta["rows"]))}
         if "sums" in block:
-            vectors = add_checked(ri.sum_at, len(block["sums"]), [(delta["rows"], delta["sums"])])
+            vectors = add_checked(self._sum_at, len(block["sums"]), [(delta["rows"], delta["sums"])])
+            RESIDENTS.bring_back([vectors], keep=True)
             return block | {"vectors": vectors}, totals
         size = int(block["size"])
         statistics = add_checked(ri.sum_at, size, [(delta["rows"], delta["statistics"])])
-        sums = add_checked(ri.sum_at, size, [(rows_of_sums(delta), delta["sums"])])
+        sums = add_checked(self._sum_at, size, [(rows_of_sums(delta), delta["sums"])])
+        # Those of a CUDA device have no contexts to add. They stay there for the next epoch.
+        RESIDENTS.bring_back([sums], keep=True)
         if len(delta.get("contexts", ())):
             self._add_contexts(sums, delta, shared["hashes"])
         return {"sums": sums, "statistics": statistics}, totals

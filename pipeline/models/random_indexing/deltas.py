@@ -11,7 +11,8 @@ Every delta has ``rows`` (n,) uint32, the rows of the block whose words occur in
     salt          () uint64: the key of the seeds
 
 A CUDA device sums all rows, so its deltas have ``sums`` (n, D) int32 of ``rows``, and none of the last four arrays.
-Workers with and without a device may train one model, so deltas of both kinds are added.
+They stay on the device, where they are added. Workers with and without a device may train one model, so deltas of both
+kinds are added, too, on the host.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,6 +22,7 @@ import numpy as np
 
 from ....io.errors import DataError
 from ....io.stores.store import Arrays
+from ....kernels.cuda.residents import RESIDENTS
 from ....kernels.random_indexing.rows import add_exactly
 from ....kernels.random_indexing.rows import sum_at as sum_on_host
 
@@ -47,6 +49,7 @@ def merge_deltas(deltas: Sequence[Arrays], sum_at: SumAt, may_overwrite: bool = 
     if not listed:
         result["sums"] = add_checked(sum_at, len(rows), _sums_at(deltas, rows))
         return result
+    RESIDENTS.bring_back(delta["sums"] for delta in deltas)
     result["sum_rows"] = _union([rows_of_sums(delta) for delta in deltas])
     result["sums"] = _add_sums(deltas, result["sum_rows"], may_overwrite)
     for name in ("contexts", "context_rows"):

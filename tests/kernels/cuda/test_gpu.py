@@ -11,6 +11,7 @@ import pytest
 from corpusmill import LDA
 from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.kernels import random
+from corpusmill.kernels.cuda.residents import RESIDENTS
 from corpusmill.kernels.errors import DeviceError
 from corpusmill.kernels.lda import esca as cpu
 from corpusmill.pipeline.engine.device import has_cuda
@@ -44,6 +45,7 @@ def swept(kernels, chunk, n_topics, epochs=4):
         counts = kernels.finish_words(
             kernels.add_words(chunk.word_ids, chunk.word_ptr, z, (0, N_WORDS), n_topics, None)
         )
+        RESIDENTS.bring_back(counts.values(), keep=True)
         totals = cpu.topic_totals(counts["topics"], counts["counts"], n_topics)
         model = model._replace(**counts, totals=totals)
     return z

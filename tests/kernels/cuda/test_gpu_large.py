@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 import pytest
 from corpusmill.kernels import random
+from corpusmill.kernels.cuda.residents import RESIDENTS
 from corpusmill.kernels.lda import collapsed as cpu_collapsed
 from corpusmill.kernels.lda import esca as cpu_esca
 from corpusmill.kernels.nmf import hals as cpu_hals
@@ -47,6 +48,7 @@ def trained(kernels, chunks, n_topics, epochs):
             topics[c] = kernels.sweep(chunk, [model], topics[c], random.key(1, epoch, c))
             counts = kernels.add_words(chunk.word_ids, chunk.word_ptr, topics[c], (0, N_WORDS), n_topics, counts)
         counts = kernels.finish_words(counts)
+        RESIDENTS.bring_back(counts.values(), keep=True)
         totals = cpu_esca.topic_totals(counts["topics"], counts["counts"], n_topics)
         model = model._replace(**counts, totals=totals)
     return topics, counts

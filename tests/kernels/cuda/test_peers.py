@@ -5,17 +5,21 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from corpusmill.kernels.cuda import launch, memory, peers
+from corpusmill.kernels.cuda import count_rows, launch, memory, peers
+from corpusmill.kernels.cuda.lda import document_counts, word_counts
+from corpusmill.kernels.cuda.lda import esca as cuda_esca
 from corpusmill.kernels.cuda.ledger import LEDGER, Entry, Operation, Total
 from corpusmill.kernels.cuda.nmf import hals as cuda_hals
 from corpusmill.kernels.cuda.nmf import products as cuda_products
 from corpusmill.kernels.cuda.nmf import sums as cuda_sums
+from corpusmill.kernels.cuda.random_indexing import accumulate as cuda_accumulate
 from corpusmill.kernels.cuda.residents import RESIDENTS
 from corpusmill.kernels.cuda.word2vec import cells as cuda_cells
 from corpusmill.pipeline.models.skip_gram import grid_size
 from helpers.cuda_simulator import few_threads
 from helpers.toy import write_topic_corpus
 from numba import config
+from sklearn.base import clone
 
 simulated = pytest.mark.skipif(not config.ENABLE_CUDASIM, reason="replaces UCX by a protocol of the simulator")
 pytestmark = simulated
@@ -128,6 +132,11 @@ def _few_threads_of_nmf():
             yield
 
 
+def copies(one, other):
+    """Return how many more arrays were downloaded in each step of one training than in that of another."""
+    return [step["device_download_calls"] - row["device_download_calls"] for step, row in history(one, other)]
+
+
 @pytest.mark.usefixtures("_few_threads_of_nmf")
 def test_sums_of_nmf_go_from_device_to_device(cluster, protocol, tmp_path):
     from corpusmill import NMF
@@ -150,9 +159,12 @@ def test_sums_of_nmf_go_from_device_to_device(cluster, protocol, tmp_path):
         # Like a single worker, both together copy to the host what a commit writes, and nothing else.
         for name in ("device_download_bytes", "device_download_calls", "device_upload_bytes", "device_upload_calls"):
             assert step[name] == expected[name]
-    # Through the host, P of both is downloaded, and their sum uploaded.
-    more = [step["device_download_bytes"] - row["device_download_bytes"] for step, row in history(through_host, alone)]
-    assert max(more) >= 2 * 4 * K * V
+    # Through the host, P and Q of the other worker are downloaded there, and uploaded to be added.
+    for step, calls, row in zip(through_host.history_, copies(through_host, alone), alone.history_, strict=True):
+        for way in ("download", "upload"):
+            more = step[f"device_{way}_bytes"] - row[f"device_{way}_bytes"]
+            assert more == calls // 2 * (4 * K * V + 8 * K * K), way
+    assert sum(copies(through_host, alone)) > 0
     assert not any("device_receive_calls" in step for step in through_host.history_)
 
 
@@ -186,3 +198,104 @@ def test_columns_of_strata_go_from_device_to_device(cluster, protocol, tmp_path)
     assert step["device_receive_bytes"] == step["device_receive_calls"] * 8 * 64 * 4
     for name in ("device_download_bytes", "device_download_calls", "device_upload_bytes", "device_upload_calls"):
         assert step[name] == expected[name]
+
+
+@pytest.fixture
+def _few_threads_of_lda():
+    with few_threads(cuda_esca, WARPS=1, BLOCKS=1), few_threads(document_counts, THREADS=32, BLOCKS=1, WARPS=1):
+        with few_threads(word_counts, THREADS=32, BLOCKS=1), few_threads(count_rows, BLOCKS=1):
+            yield
+
+
+@pytest.mark.usefixtures("_few_threads_of_lda")
+def test_counts_of_lda_go_from_device_to_device(cluster, protocol, tmp_path):
+    from corpusmill import LDA
+
+    corpus = write_topic_corpus(str(tmp_path), 2, words_per_topic=3, n_chunks=4, documents=4, length=8)
+    model = LDA(3, max_iter=2, device="cuda", random_state=1)
+    direct, through_host = (trained(cluster(name), clone(model), corpus) for name in ("ucx", "tcp"))
+    alone, on_host = (
+        clone(model).set_params(device=device).fit(corpus, evaluate_every=0) for device in ("cuda", "cpu")
+    )
+    for found in (direct, through_host, alone):
+        np.testing.assert_array_equal(found.components_, on_host.components_)
+    received = [step.get("device_receive_calls", 0) for step in direct.history_]
+    assert protocol.sent == {"cuda": sum(received)}
+    assert sum(received) > 0
+    for step, calls, more in zip(direct.history_, received, copies(direct, alone), strict=True):
+        # Topics of 2 bytes and counts of 4, for at most all topics of all words.
+        assert step.get("device_receive_bytes", 0) <= calls // 2 * 6 * 3 * corpus.n_words
+        assert step.get("device_receive_bytes", 0) % 6 == 0
+        # Only the lengths of rows come to the host when counts are merged, and merges depend on who swept what.
+        expected = alone.history_[0 if step is direct.history_[0] else 1]
+        assert step["device_download_bytes"] - expected["device_download_bytes"] == 8 * corpus.n_words * more
+    assert not any("device_receive_calls" in step for step in through_host.history_)
+
+
+@pytest.mark.usefixtures("_few_threads_of_lda")
+def test_counts_that_go_through_the_host_are_packed_on_the_device(protocol, tmp_path):
+    from corpusmill import LDA
+    from corpusmill.pipeline.engine.packing import unpack
+    from corpusmill.pipeline.engine.worker.contributions import Contribution
+
+    corpus = write_topic_corpus(str(tmp_path), 2, words_per_topic=3, n_chunks=1, documents=4, length=8)
+    chunk = corpus.read_chunk(0)
+    algorithm = LDA(3, device="cuda").algorithm(corpus)
+    z = np.random.default_rng(0).integers(0, 3, chunk.n_tokens).astype(np.uint16)
+    words = (0, corpus.n_words)
+    counts = cuda_esca.finish_words(cuda_esca.add_words(chunk.word_ids, chunk.word_ptr, z, words, 3, None))
+    given = Contribution("key", "tcp://", {}, [((0, 1), [counts])], algorithm.pack)
+    assert given.on_device
+    ((_, (packed,)),), traffic = given.packed_pieces([0])
+    (array,) = packed.values()
+    downloads = [entry.cause for entry in traffic if entry.operation == Operation.DOWNLOAD]
+    assert downloads == ["lengths of packed rows", "packed counts"]
+    assert traffic[Entry(Operation.DOWNLOAD, "packed counts")] == Total(1, array.nbytes)
+    RESIDENTS.bring_back(counts.values())
+    for name, expected in counts.items():
+        np.testing.assert_array_equal(unpack(packed)[name], expected)
+
+
+def test_sums_of_random_indexing_go_from_device_to_device(cluster, protocol, tmp_path):
+    from corpusmill import RandomIndexing
+
+    corpus = write_topic_corpus(str(tmp_path), 2, words_per_topic=3, n_chunks=4, documents=4, length=8)
+    D, V = 45, corpus.n_words
+    model = RandomIndexing(D, window=2, seed_length=4, retrain=1, device="cuda")
+    with few_threads(cuda_accumulate, THREADS=32, PIECE=5):
+        direct, through_host = (trained(cluster(name), clone(model), corpus) for name in ("ucx", "tcp"))
+        alone = clone(model).fit(corpus, evaluate_every=0)
+    on_host = clone(model).set_params(device="cpu").fit(corpus, evaluate_every=0)
+    for found in (direct, through_host):
+        np.testing.assert_array_equal(found.model_.block(0)["sums"], on_host.model_.block(0)["sums"])
+        np.testing.assert_array_equal(found.wv.vectors, alone.wv.vectors)
+    received = [step.get("device_receive_calls", 0) for step in direct.history_]
+    assert protocol.sent == {"cuda": sum(received)}
+    assert sum(received) > 0
+    for step, calls, more, row in zip(direct.history_, received, copies(direct, alone), alone.history_, strict=True):
+        # All words occur in all chunks.
+        assert step.get("device_receive_bytes", 0) == calls * 4 * D * V
+        # The sums of all chunks are fetched once. A merge asks whether an integer has overflowed.
+        assert step["device_download_bytes"] - row["device_download_bytes"] == 4 * more
+    assert not any("device_receive_calls" in step for step in through_host.history_)
+
+
+@pytest.mark.parametrize("model", ["lda", "random indexing"])
+@pytest.mark.usefixtures("_few_threads_of_lda")
+def test_other_models_get_deltas_through_the_host_without_a_device(model, cluster, protocol, tmp_path):
+    from corpusmill import LDA, RandomIndexing
+    from corpusmill.pipeline.engine.cluster import plugins
+
+    corpus = write_topic_corpus(str(tmp_path), 2, words_per_topic=3, n_chunks=4, documents=4, length=8)
+    models = {
+        "lda": LDA(3, max_iter=1, device="cuda", random_state=1),
+        "random indexing": RandomIndexing(45, window=2, seed_length=4, device="cuda"),
+    }
+    with mock.patch.object(plugins, "has_device_space", return_value=False):
+        with few_threads(cuda_accumulate, THREADS=32, PIECE=5):
+            found = trained(cluster("ucx"), clone(models[model]), corpus)
+    expected = clone(models[model]).set_params(device="cpu").fit(corpus, evaluate_every=0)
+    for name, array in expected.model_.block(0).items():
+        np.testing.assert_array_equal(found.model_.block(0)[name], array)
+    assert not protocol.sent
+    assert "device_receive_calls" not in found.history_[0]

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.skipif(not importlib.util.find_spec("numba_cuda"), reas
 CAPABILITIES = (7, 5), (8, 0), (9, 0)
 #: Number of kernels of each model, so that no kernel is left out by mistake.
 EXPECTED = {
-    "lda": 16,
+    "lda": 19,
     "lda, alias tables": 3,
     "lda, mini-batches": 3,
     "random indexing": 9,

@@ -15,7 +15,7 @@ from corpusmill.kernels.cuda.lda import document_counts, word_counts
 from corpusmill.kernels.cuda.lda import esca as cuda_esca
 from corpusmill.kernels.cuda.lda.order import make_jobs, word_order
 from corpusmill.kernels.cuda.ledger import LEDGER, Operation
-from corpusmill.kernels.cuda.memory import leave_on_device, upload
+from corpusmill.kernels.cuda.memory import cached_copy, leave_on_device, share_residents, upload
 from corpusmill.kernels.cuda.nmf import hals as cuda_hals
 from corpusmill.kernels.cuda.nmf import products as cuda_products
 from corpusmill.kernels.cuda.nmf import sums as cuda_sums
@@ -26,6 +26,7 @@ from corpusmill.kernels.cuda.residents import RESIDENTS
 from corpusmill.kernels.cuda.word2vec import cells as cuda_cells
 from corpusmill.kernels.cuda.word2vec import skip_gram as cuda_skip_gram
 from corpusmill.kernels.lda import collapsed, esca
+from corpusmill.kernels.lda.counts import WordCounts
 from corpusmill.kernels.nmf import hals, products
 from corpusmill.kernels.node2vec import walks
 from corpusmill.kernels.random_indexing import text as ri_text
@@ -154,7 +155,7 @@ def test_a_chunk_of_lda_is_uploaded_once_and_its_topics_never():
 
 
 @pytest.mark.usefixtures("_few_threads")
-def test_counts_of_words_are_downloaded_once_per_block_and_shard():
+def test_counts_of_words_stay_on_the_device():
     chunk = lda_case()
     z = np.random.default_rng(1).integers(0, K, chunk.n_tokens).astype(np.uint16)
     found = {"counts": None}
@@ -181,13 +182,22 @@ def test_counts_of_words_are_downloaded_once_per_block_and_shard():
     last = Traffic(finish)
     counts = found["finished"]
     assert last.uploads == {"B.row_ptr": 8 * (W + 1)}
-    assert last.downloads == {
-        "B.lengths": 8 * W,
-        "B.topics": counts["topics"].nbytes,
-        "B.counts": counts["counts"].nbytes,
-    }
+    assert last.downloads == {"B.lengths": 8 * W}
     assert last.launches == {"count_entries": 1, "write_entries": 1}
-    assert last.waits == {"B.lengths": 1, "B.topics": 1, "B.counts": 1}
+    assert last.waits == {"B.lengths": 1}
+    # Those of two shards are added on the device.
+    tables = [WordCounts(**counts)] * 2
+    merged = {}
+    both = Traffic(lambda: merged.update(cuda_esca.merge_many(tables, K)._asdict()))
+    assert both.uploads == {"B.row_ptr": 8 * (W + 1)}
+    assert both.downloads == {"B.lengths": 8 * W}
+    assert both.launches == {"clear": 1, "add_rows": 2, "count_entries": 1, "write_entries": 1}
+    assert both.waits == {"B.lengths": 1}
+    # The sum is fetched once, for the update of the block. It stays there for the next sweep.
+    update = Traffic(lambda: RESIDENTS.bring_back(merged.values(), keep=True))
+    assert update.downloads == {"B.topics": merged["topics"].nbytes, "B.counts": merged["counts"].nbytes}
+    assert update.waits == {"B.topics": 1, "B.counts": 1}
+    assert Traffic(lambda: [cached_copy(array, "model") for array in merged.values()]).uploads == {}
 
 
 def test_mini_batches_upload_counts_and_download_topics():
@@ -271,7 +281,7 @@ def test_an_epoch_of_nmf_copies_only_what_a_commit_writes(form):
         assert again.launches == {"sweep_block": 1, "multiply_rows": 1, "multiply_columns": 1}
     assert again.waits == {"H": 1}
     # The sums of shards wait on the device, and are added there.
-    shared = Traffic(lambda: cuda_sums.share_sums([found["P"], found["Q"]]))
+    shared = Traffic(lambda: share_residents([found["P"], found["Q"]], "sums"))
     assert shared.downloads == {}
     # P never leaves the device, and the old W is there already.
     last = Traffic(update)

@@ -79,7 +79,7 @@ def test_many_tables_merged_at_once_are_the_table_of_the_union(case, seed, n_tab
     for number in range(n_tables):
         word_ids = np.where(part == number, chunk.word_ids, np.uint32(n_words))
         tables.append(count_words(word_ids, chunk.word_ptr, z, words, n_topics))
-    for found, expected in zip(merge_many(tables), whole, strict=True):
+    for found, expected in zip(merge_many(tables, n_topics), whole, strict=True):
         np.testing.assert_array_equal(found, expected)
 
 
@@ -93,7 +93,7 @@ def test_chunks_counted_at_once_have_the_sum_of_their_counts(case, n_chunks, see
     tables = [count_words(chunk.word_ids, chunk.word_ptr, each, words, n_topics) for each in topics]
     arrays = (chunk.group_ptr, chunk.word_ids, chunk.word_ptr)
     found = count_chunks([ChunkTopics(*arrays, each) for each in topics], words, n_topics)
-    for array, expected in zip(found, merge_many(tables), strict=True):
+    for array, expected in zip(found, merge_many(tables, n_topics), strict=True):
         np.testing.assert_array_equal(array, expected)
 
 

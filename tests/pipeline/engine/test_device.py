@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from corpusmill import LDA, NMF, Word2Vec
+from corpusmill import LDA, NMF, RandomIndexing, Word2Vec
 from corpusmill.io.errors import DataError
 from corpusmill.kernels import interfaces
 from corpusmill.kernels.cuda.host_memory import BUFFER_BYTES, FREE_BYTES, LIMIT_BYTES, pinned_bytes
@@ -184,7 +184,7 @@ def test_only_workers_touch_a_device(corpus, tmp_path):
 
 
 def test_the_plan_says_how_the_deltas_of_devices_are_merged(corpus):
-    algorithm = LDA(5).algorithm(corpus)
+    algorithm = Word2Vec(5, method="par").algorithm(corpus)
     without = Capacity("w0", "tcp://x:1", 2, 0)
     devices = [
         Capacity(f"w{i}", f"{protocol}://x:1", 2, 0, device=1 << 30) for i, protocol in enumerate(["tcp", "ucx"])
@@ -197,10 +197,11 @@ def test_the_plan_says_how_the_deltas_of_devices_are_merged(corpus):
         "4 devices, one per worker; their deltas move through the memory of the host (ucx)"
     )
     assert describe_devices(algorithm, corpus, devices).endswith("through the memory of the host (tcp and ucx)")
-    # NMF merges deltas on devices, and the blocks of word vectors are trained there.
-    assert describe_devices(NMF(5).algorithm(corpus), corpus, [devices[1]] * 4) == (
-        "4 devices, one per worker; their deltas move from device to device (ucx)"
-    )
+    # Other models merge deltas on devices, and the blocks of word vectors are trained there.
+    for model in (NMF(5), LDA(5), RandomIndexing(50)):
+        assert describe_devices(model.algorithm(corpus), corpus, [devices[1]] * 4) == (
+            "4 devices, one per worker; their deltas move from device to device (ucx)"
+        )
     assert describe_devices(NMF(5).algorithm(corpus), corpus, devices).endswith("of the host (tcp and ucx)")
     assert describe_devices(Word2Vec(5).algorithm(corpus), corpus, [devices[1]] * 2) == (
         "2 devices, one per worker; the blocks that they exchange move from device to device (ucx)"

@@ -73,6 +73,6 @@ def test_sums_that_do_not_fit_the_device_are_brought_back():
     whole = np.ones((7, 5), np.float32)
     resident = on_a_device(whole)
     with mock.patch.object(memory, "device_memory", return_value=whole.nbytes):
-        nmf_sums.share_sums([resident])
+        memory.share_residents([resident], "P")
     assert RESIDENTS.get(resident) is None
     np.testing.assert_array_equal(resident, whole)

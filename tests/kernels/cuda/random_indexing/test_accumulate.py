@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from corpusmill.io.stores.chunk import make_chunk
 from corpusmill.kernels import random
+from corpusmill.kernels.cuda import memory
 from corpusmill.kernels.cuda.random_indexing import accumulate as ri
 from corpusmill.kernels.cuda.residents import RESIDENTS
 from corpusmill.kernels.random_indexing import accumulate as cpu
@@ -29,6 +30,10 @@ def small_case(order="permutation", weighting="uniform", dimension=41):
     tokens, window = ri_text.prepare_tokens(chunk, kept, 3), ri_text.make_window(3, order, weighting)
     seeds = ri_text.make_seeds(random.stream(random.key(1), len(tokens.ids)), random.key(2), dimension, 3)
     return tokens, window, seeds
+
+
+def left_on_device(array):
+    return memory.leave_on_device(memory.upload(array, "sums"), "sums")
 
 
 def on_host(array):
@@ -82,23 +87,29 @@ def test_rows_are_added_at_their_positions(dtype):
     rng = np.random.default_rng(4)
     parts = [(np.array([0, 3]), rng.integers(-9, 9, (2, 45)).astype(dtype)), (np.array([3]), np.ones((1, 45), dtype))]
     parts.append((np.zeros(0, np.int64), np.zeros((0, 45), dtype)))
-    np.testing.assert_array_equal(on_host(ri.sum_at(5, parts)), cpu.sum_at(5, parts))
+    expected = cpu.sum_at(5, parts)
+    for on_the_device in ((0, 1), (0,), (1,), ()):
+        placed = list(parts)
+        for index in on_the_device:
+            positions, rows = parts[index]
+            placed[index] = positions, left_on_device(rows)
+        found = ri.sum_at(5, placed)
+        assert (RESIDENTS.find(found) is not None) == bool(on_the_device)
+        np.testing.assert_array_equal(on_host(found), expected)
+        assert found.dtype == expected.dtype
 
 
 @on_device
 @pytest.mark.parametrize("sign", [1, -1])
 def test_an_overflow_is_an_error(sign):
     largest = np.full((1, 3), sign * 2**30, np.int32)
-    twice = [(np.zeros(1, np.int64), largest)] * 2
-    if sign == 1:
-        for module in (ri, cpu):
-            with pytest.raises(OverflowError, match="exclude the most frequent words"):
-                module.sum_at(1, twice)
-    else:
-        np.testing.assert_array_equal(on_host(ri.sum_at(1, twice)), cpu.sum_at(1, twice))
-        for module in (ri, cpu):
-            with pytest.raises(OverflowError, match="exclude the most frequent words"):
-                module.sum_at(1, [*twice, (np.zeros(1, np.int64), largest)])
+    twice = [(np.zeros(1, np.int64), left_on_device(largest)), (np.zeros(1, np.int64), largest)]
+    if sign == -1:
+        # -2^31 is a number of 32 bits, and 2^31 is not.
+        assert (on_host(ri.sum_at(1, twice)) == -(2**31)).all()
+        twice.append(twice[1])
+    with pytest.raises(OverflowError, match="exclude the most frequent words"):
+        ri.sum_at(1, twice)
 
 
 def test_sums_that_may_overflow_are_refused():

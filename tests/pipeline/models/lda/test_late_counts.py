@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from corpusmill import LDA
-from corpusmill.kernels.lda.counts import count_words
+from corpusmill.kernels.lda.counts import count_words, merge_many
 from corpusmill.pipeline.engine.algorithm import nbytes
 from corpusmill.pipeline.ingest.ingest import corpus_from
 from corpusmill.pipeline.models.lda.late_counts import add_up, counted, uncounted
@@ -28,10 +28,10 @@ def test_topics_and_counts_add_up_to_the_counts_of_all_chunks(words):
         table = count_words(chunk.word_ids, chunk.word_ptr, z, words, N_TOPICS)._asdict()
         assert_equal(counted(delta, N_TOPICS), table)
         tables.append(counted(table, N_TOPICS))
-    whole = add_up(tables, N_TOPICS)
+    whole = add_up(tables, N_TOPICS, merge_many)
     assert whole["counts"].sum() > 0
     for n_late in range(1, 5):
-        assert_equal(add_up([*late[:n_late], *tables[n_late:]], N_TOPICS), whole)
+        assert_equal(add_up([*late[:n_late], *tables[n_late:]], N_TOPICS, merge_many), whole)
 
 
 def test_a_model_does_not_depend_on_the_number_of_chunks_in_a_shard(monkeypatch):

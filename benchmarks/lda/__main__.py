@@ -9,7 +9,8 @@ import click
 
 from benchmarks.common import DATA, JSON, QUICK, Session, open_session
 from benchmarks.lda.epochs import epoch, larger_than_memory
-from benchmarks.lda.quality import priors, quality, race
+from benchmarks.lda.few import few
+from benchmarks.lda.quality import quality, race
 from benchmarks.lda.speed import speed, topics, transform
 from benchmarks.lda.systems import SYSTEMS
 
@@ -37,11 +38,11 @@ def main(context, data, target, systems, quick):
             raise click.UsageError("name a command, or use --quick")
         context.invoke(speed, topics=[100])
         context.invoke(race, topics=[100], seconds=2)
-        for command in (topics, epoch, larger_than_memory, quality, transform, priors):
+        for command in (topics, epoch, larger_than_memory, quality, transform, few):
             context.invoke(command)
 
 
-for command in (speed, topics, transform, epoch, larger_than_memory, race, quality, priors):
+for command in (speed, topics, transform, epoch, larger_than_memory, race, quality, few):
     main.add_command(command)
 
 

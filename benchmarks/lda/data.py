@@ -1,5 +1,7 @@
 """Matrices of word counts to train on: public corpora, or random ones."""
 
+from pathlib import Path
+
 import numpy as np
 import scipy.sparse
 
@@ -7,6 +9,8 @@ from benchmarks.common import Session, data_file
 
 #: Files of the corpora below the folder of the data.
 FILES = {
+    "20news": "20news_bow_18846x26810.npz",
+    "kjv": "kjv.tsv",
     "kos": "uci-kos/docword.kos.txt",
     "nips": "nips_bow_1740x12419.npz",
     "wikipedia": "wiki-bow-252k.npz",
@@ -21,13 +25,12 @@ def read(session: Session, name: str, tokens: int = 0) -> scipy.sparse.csr_matri
 
 
 def load_counts(path: str, tokens: int = 0, seed: int = 0) -> scipy.sparse.csr_matrix:
-    """Read a (D, V) matrix of counts from .npz or UCI docword.
+    """Read a (D, V) matrix of counts from .npz, UCI docword, or a .tsv file whose last column is text.
 
     ``tokens`` above 0 keeps a random choice of documents with about as many tokens. The columns are the words that
     occur, by falling frequency.
     """
-    matrix = scipy.sparse.csr_matrix(scipy.sparse.load_npz(path)) if path.endswith(".npz") else _read_docword(path)
-    matrix = matrix.astype(np.int32)
+    matrix = READERS[Path(path).suffix](path).astype(np.int32)
     if 0 < tokens < matrix.sum():
         order = np.random.default_rng(seed).permutation(matrix.shape[0])
         ends = np.cumsum(matrix.sum(axis=1).A1[order])
@@ -39,9 +42,20 @@ def load_counts(path: str, tokens: int = 0, seed: int = 0) -> scipy.sparse.csr_m
     return matrix
 
 
+def _read_texts(path: str) -> scipy.sparse.csr_matrix:
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    texts = [line.rpartition("\t")[2] for line in Path(path).read_text().splitlines()]
+    return CountVectorizer(stop_words="english", min_df=3).fit_transform(texts)
+
+
 def _read_docword(path: str) -> scipy.sparse.csr_matrix:
     document, word, count = np.loadtxt(path, skiprows=3, dtype=np.int64).T
     return scipy.sparse.csr_matrix((count, (document - 1, word - 1)))
+
+
+#: What reads a file, by the ending of its name.
+READERS = {".npz": scipy.sparse.load_npz, ".tsv": _read_texts, ".txt": _read_docword}
 
 
 def zipf_counts(n_words: int, tokens: int, length: int = 200) -> scipy.sparse.csr_matrix:

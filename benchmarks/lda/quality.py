@@ -1,9 +1,7 @@
-"""How well LDA fits held-out documents: over time, after training, and with learned priors."""
+"""How well LDA fits held-out documents: over time, and after training."""
 
 import click
 import numpy as np
-from corpusmill import LDA
-from corpusmill.pipeline.ingest.ingest import corpus_from
 
 from benchmarks.common import Clock, figure_grid, print_row
 from benchmarks.lda.data import read, split
@@ -85,13 +83,15 @@ def times_to_tomotopy(curves: dict[str, list[tuple[float, float, float]]]) -> di
     return times
 
 
-def score(phi: np.ndarray, first, second, alpha: float = 0.0, sweeps: int = 50) -> float:
+def score(phi: np.ndarray, first, second, alpha: float | np.ndarray = 0.0, sweeps: int = 50) -> float:
     """Return the held-out log-likelihood per token by document completion, with the same estimator for every system.
 
     The topic weights of a document come from its first half, by ``sweeps`` steps of expectation-maximisation under
-    the prior ``alpha``, 50 / K if 0. The second half is scored.
+    the prior ``alpha``, one number or one per topic, 50 / K if 0. The second half is scored.
     """
-    alpha = alpha or 50 / len(phi)
+    if not np.any(alpha):
+        alpha = 50 / len(phi)
+    alpha = np.broadcast_to(alpha, len(phi)).astype(np.float32)
     total = 0.0
     phi = np.ascontiguousarray(phi.T, np.float32)
     for document in range(first.shape[0]):
@@ -140,22 +140,3 @@ def quality(run, names, n_topics, passes, slow_passes):
                 model.run()
             figures[system] = score(model.phi(), first, second)
             print_row(name, str(n_topics), system, f"{figures[system]:.4f}")
-
-
-@click.command()
-@click.option("--corpus", "name", default="nips")
-@click.option("--topics", "n_topics", default=100)
-@click.option("--passes", default=150)
-@click.pass_obj
-def priors(run, name, n_topics, passes):
-    """Held-out log-likelihood per token by document completion, with fixed and with learned priors."""
-    matrix = read(run.session, name)
-    order = np.random.default_rng(0).permutation(matrix.shape[0])
-    tenth = matrix.shape[0] // 10
-    test = corpus_from(matrix[np.sort(order[:tenth])])
-    train = corpus_from(matrix[np.sort(order[tenth:])])
-    figures = run.session.figures.setdefault(f"priors {name}", {})
-    for learned in ("none", "symmetric", "asymmetric"):
-        model = LDA(n_topics, max_iter=2 if run.session.quick else passes, learn_priors=learned)
-        figures[learned] = model.fit(train, evaluate_every=0).score(test)
-        print_row(name, str(n_topics), learned, f"{figures[learned]:.4f}")

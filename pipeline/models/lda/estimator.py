@@ -56,8 +56,8 @@ class LDA(CorpusEstimator, TopicModel):
         thousand topics; see Notes. In `partial_fit`, None keeps the prior of the model. The default of scikit-learn and
         gensim is 1 / K, that of tomotopy 0.1, and that of MALLET 5 / K.
     topic_word_prior : float or None, default=None
-        Dirichlet prior beta of the words of a topic. None means 0.01, as in tomotopy and MALLET. The default of
-        scikit-learn and gensim is 1 / K.
+        Dirichlet prior beta of the words of a topic. None means 0.01, as in tomotopy and MALLET. In `partial_fit`, None
+        keeps the prior of the model. The default of scikit-learn and gensim is 1 / K.
     max_iter : int, default=200
         Number of epochs, which are passes over the corpus. The first epoch draws the topics from the prior. The default
         of scikit-learn is 10 passes of variational inference; Gibbs sampling needs more, but shorter ones.
@@ -228,7 +228,7 @@ class LDA(CorpusEstimator, TopicModel):
             n_words=n_words,
             n_topics=self.n_components,
             alpha=self._alpha(previous),
-            beta=self._beta(),
+            beta=self._beta(previous),
             leave_out=self.leave_out,
             bounds=cut_blocks(row_lengths, self.n_blocks),
             entries=int(row_lengths.sum()) + len(seeds),
@@ -248,10 +248,10 @@ class LDA(CorpusEstimator, TopicModel):
             return tuple(previous.shared["alpha"].tolist())
         return tuple(float(alpha) for alpha in np.atleast_1d(np.asarray(self.doc_topic_prior, float)))
 
-    def _beta(self) -> float:
-        if self.topic_word_prior is None:
-            return 0.01
-        return float(self.topic_word_prior)
+    def _beta(self, previous: SavedModel | None) -> float:
+        if self.topic_word_prior is not None:
+            return float(self.topic_word_prior)
+        return 0.01 if previous is None else float(previous.shared["beta"])
 
     def _histogram_bins(self, data: Corpus) -> int:
         """Return the number of bins of the histograms that prior learning needs."""

@@ -191,8 +191,11 @@ def test_training_on_a_device_equals_training_on_the_cpu(tmp_path):
     corpus = write_topic_corpus(str(tmp_path), 2, words_per_topic=3, n_chunks=2, documents=3, length=8)
     models = {}
     for device in ("cpu", "cuda"):
-        models[device] = LDA(3, max_iter=2, n_blocks=2, device=device).fit(corpus, evaluate_every=0)
+        model = LDA(3, max_iter=2, n_blocks=2, device=device, learn_priors="asymmetric", learn_every=1)
+        models[device] = model.fit(corpus, evaluate_every=0)
     np.testing.assert_array_equal(models["cpu"].components_, models["cuda"].components_)
+    np.testing.assert_array_equal(models["cpu"].model_.shared["alpha"], models["cuda"].model_.shared["alpha"])
+    assert len(set(models["cpu"].model_.shared["alpha"])) > 1
     # The metrics of an epoch include the bytes that were copied: each chunk's topics, and the counts of each block.
     row = models["cuda"].history_[-1]
     assert row["device_download_bytes"] > 2 * corpus.n_tokens

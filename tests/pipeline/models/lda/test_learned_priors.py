@@ -31,6 +31,16 @@ def test_a_symmetric_alpha_stays_symmetric(corpus):
     assert model.model_.shared["alpha"][0] != np.float32(0.1)
 
 
+def test_a_model_that_is_continued_keeps_the_priors_that_it_has_learned(corpus):
+    model = LDA(5, max_iter=6, random_state=3, learn_priors="asymmetric", learn_every=3).fit(corpus)
+    priors = {name: model.model_.shared[name] for name in ("alpha", "beta")}
+    assert len(set(priors["alpha"])) == 5
+    assert priors["beta"] != 0.01
+    model.set_params(learn_priors="none").partial_fit([["w000", "w001"] * 5] * 20)
+    for name, values in priors.items():
+        np.testing.assert_array_equal(model.model_.shared[name], values)
+
+
 @pytest.mark.parametrize(
     "parameters, message", [({"learn_priors": "all"}, "none, symmetric"), ({"learn_every": 0}, "1 or more")]
 )

@@ -63,8 +63,9 @@ def ingest(
 ) -> None:
     """Turn documents into a corpus on disk.
 
-    SOURCE is a file, a folder, a glob pattern or a URL. Formats: Parquet, JSONL, CSV, plain text, UCI docword,
-    svmlight, LDA-C and MatrixMarket. CORPUS is the folder or URL to write to.
+    SOURCE is a file, a folder, a glob pattern or a URL. Formats: Parquet, JSONL, CSV, text (a file or a line per
+    document), UCI docword, svmlight, LDA-C, MatrixMarket, SciPy's .npz, AnnData (.h5ad or Zarr), and 10x Genomics'
+    files (HDF5 or a folder). CORPUS is the folder or URL to write to.
 
     An interrupted ingest continues where it stopped. If the corpus is already complete, nothing is done.
 

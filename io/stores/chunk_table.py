@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..errors import DataError
-from .store import JsonObject, Store
+from .store import Store
 
 #: The table of a store that has one part.
 TABLE = "chunks.parquet"
@@ -34,23 +34,6 @@ def read_chunk_table(store: Store, name: str, kind: Callable[..., Row], count: i
     if table.num_rows != count or table.column_names != _columns(kind):
         raise DataError(f"{store.url}/{name}: not the table of this store; restore it or write the store again")
     return [kind(*row) for row in zip(*(column.to_pylist() for column in table.columns), strict=True)]
-
-
-def chunks_of(store: Store, meta: JsonObject, kind: Callable[..., Row]) -> list[Row]:
-    """Return the rows of a store that has one part, given the values of its JSON file.
-
-    In format 1, the rows are in that file.
-    """
-    if meta["format"] == 1:
-        return [kind(**row) for row in meta["chunks"]]
-    return read_chunk_table(store, TABLE, kind, meta["chunks"])
-
-
-def count_chunks(meta: JsonObject) -> int:
-    """Return the number of chunks of such a store, without reading the rows."""
-    if meta["format"] == 1:
-        return len(meta["chunks"])
-    return int(meta["chunks"])
 
 
 def _columns(kind: Any) -> list[str]:

@@ -14,8 +14,8 @@ Layout below the URL::
 
 The part is ``train`` or ``held_out``. Words are numbered by falling term frequency.
 
-The digest is that of the source and the options. Corpora of walks, selections and earlier versions have no folder of
-content: all files lie below the URL.
+The digest is that of the source and the options. Corpora of walks and selections have no folder of content: all
+files lie below the URL.
 
 A process that was paused, and continues after another one has written a different corpus here, writes only files that
 nobody reads, because the folders of their content differ.
@@ -38,9 +38,7 @@ from .chunk_table import read_chunk_table, write_chunk_table
 from .conditional import write_if_unchanged
 from .store import JsonObject, Store, check_format, encode_json
 
-#: Since format 2, the rows of chunks are in a file of their own. In format 1, they are in corpus.json.
 FORMAT = 2
-OLDEST_FORMAT = 1
 #: Columns of every table of documents. Its other columns are those that ingest kept.
 DOCUMENT_COLUMNS = ("key", "file", "chunk", "row")
 #: Name in the store of the array ``Chunk.word_to_doc_order``.
@@ -129,7 +127,7 @@ class Corpus:
                 f"{self.url}: no corpus here (no corpus.json); make one: corpusmill ingest SOURCE {self.url}"
             )
         self.meta: dict[str, Any] = self.store.read_json("corpus.json")
-        check_format(self.meta, "corpus", FORMAT, self.url, OLDEST_FORMAT)
+        check_format(self.meta, "corpus", FORMAT, self.url)
         if part not in self.meta["parts"]:
             raise ValueError(f"part={part!r} is not known: choose one of {', '.join(self.meta['parts'])}")
         #: The content: the folder of all files except corpus.json.
@@ -152,25 +150,18 @@ class Corpus:
     @cached_property
     def chunks(self) -> list[ChunkInfo]:
         """The numbers of documents and tokens of each chunk of this part."""
-        found = self.meta["parts"][self.part]
-        if self.meta["format"] == 1:
-            return [ChunkInfo(**row) for row in found]
-        return read_chunk_table(self.content, f"chunks-{self.part}.parquet", ChunkInfo, found["chunks"])
+        count = self.meta["parts"][self.part]["chunks"]
+        return read_chunk_table(self.content, f"chunks-{self.part}.parquet", ChunkInfo, count)
 
     @property
     def n_documents(self) -> int:
         """Number of documents of this part, empty ones included."""
-        return self._total("documents")
+        return self.meta["parts"][self.part]["documents"]
 
     @property
     def n_tokens(self) -> int:
         """Number of tokens of this part whose words are in the vocabulary."""
-        return self._total("tokens")
-
-    def _total(self, name: str) -> int:
-        if self.meta["format"] == 1:
-            return sum(getattr(chunk, name) for chunk in self.chunks)
-        return self.meta["parts"][self.part][name]
+        return self.meta["parts"][self.part]["tokens"]
 
     @property
     def is_ordered(self) -> bool:

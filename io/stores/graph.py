@@ -20,13 +20,11 @@ import pyarrow as pa
 import scipy.sparse
 
 from ..errors import DataError
-from .chunk_table import TABLE, chunks_of, write_chunk_table
+from .chunk_table import TABLE, read_chunk_table, write_chunk_table
 from .parquet import parquet_bytes
 from .store import Arrays, Store, check_format
 
-#: Since format 2, the rows of chunks are in a file of their own. In format 1, they are in graph.json.
 FORMAT = 2
-OLDEST_FORMAT = 1
 #: Most edges of a chunk, unless one node has more.
 CHUNK_EDGES = 1 << 24
 
@@ -110,7 +108,7 @@ class Graph:
                 f"{self.url}: no graph here (no graph.json); make one with `corpusmill graph EDGES {self.url}`"
             )
         self.meta: dict[str, Any] = self.store.read_json("graph.json")
-        check_format(self.meta, "graph", FORMAT, self.url, OLDEST_FORMAT)
+        check_format(self.meta, "graph", FORMAT, self.url)
 
     def __repr__(self) -> str:
         return f"Graph({self.url!r}: {self.n_nodes} nodes, {self.n_edges} entries of the adjacency)"
@@ -118,7 +116,7 @@ class Graph:
     @cached_property
     def chunks(self) -> list[GraphChunkInfo]:
         """Numbers of nodes and edges of each chunk."""
-        return chunks_of(self.store, self.meta, GraphChunkInfo)
+        return read_chunk_table(self.store, TABLE, GraphChunkInfo, self.meta["chunks"])
 
     @property
     def n_nodes(self) -> int:

@@ -22,12 +22,10 @@ import pyarrow as pa
 import scipy
 
 from ..errors import DataError
-from .chunk_table import TABLE, chunks_of, write_chunk_table
+from .chunk_table import TABLE, read_chunk_table, write_chunk_table
 from .store import Store, check_format
 
-#: Since format 2, the rows of chunks are in a file of their own. In format 1, they are in matrix.json.
 FORMAT = 2
-OLDEST_FORMAT = 1
 #: Most stored numbers of a chunk: 4 Mi float32 take 16 MiB dense and 32 MiB sparse.
 CHUNK_NUMBERS = 1 << 22
 
@@ -126,7 +124,7 @@ class Matrix:
         if not self.store.exists("matrix.json"):
             raise DataError(f"{self.url}: no matrix here (no matrix.json); make one with write_matrix")
         self.meta: dict[str, Any] = self.store.read_json("matrix.json")
-        check_format(self.meta, "matrix", FORMAT, self.url, OLDEST_FORMAT)
+        check_format(self.meta, "matrix", FORMAT, self.url)
 
     def __repr__(self) -> str:
         storage = "sparse" if self.is_sparse else "dense"
@@ -135,7 +133,7 @@ class Matrix:
     @cached_property
     def chunks(self) -> list[MatrixChunkInfo]:
         """Numbers of rows and of stored numbers of each chunk."""
-        return chunks_of(self.store, self.meta, MatrixChunkInfo)
+        return read_chunk_table(self.store, TABLE, MatrixChunkInfo, self.meta["chunks"])
 
     @property
     def held_out(self) -> None:
@@ -150,7 +148,7 @@ class Matrix:
     @property
     def n_documents(self) -> int:
         """Number of rows."""
-        return self._total("documents")
+        return self.meta["n_documents"]
 
     @property
     def n_words(self) -> int:
@@ -160,12 +158,7 @@ class Matrix:
     @property
     def n_tokens(self) -> int:
         """Number of stored numbers: the non-zeros of a sparse matrix, all entries of a dense one."""
-        return self._total("tokens")
-
-    def _total(self, name: str) -> int:
-        if self.meta["format"] == 1:
-            return sum(getattr(chunk, name) for chunk in self.chunks)
-        return self.meta[f"n_{name}"]
+        return self.meta["n_tokens"]
 
     @property
     def is_sparse(self) -> bool:

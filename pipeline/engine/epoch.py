@@ -34,7 +34,7 @@ from .events import (
 from .executors import Capacity, Executor
 from .finite import check_finite
 from .plan import describe_devices, make_plan
-from .run import FORMAT, OLDEST_FORMAT, OwnedRun, RunStore, describe, describe_changes
+from .run import FORMAT, OwnedRun, RunStore, describe, describe_changes
 from .sweeps import SweptRange
 from .worker import tasks
 from .worker.contributions import Meanwhile, SweepPhase, SweepStopped, do_nothing
@@ -241,7 +241,7 @@ class _Engine:
         check_free(store, "corpus", "matrix", "graph")
         found, tag = read_commit(store, "run.json")
         if found is not None:
-            check_format(found, "run", FORMAT, training.run.url, OLDEST_FORMAT)
+            check_format(found, "run", FORMAT, training.run.url)
             if found["fingerprint"] != description["fingerprint"]:
                 data = found["data"].get("title", found["data"]["url"])
                 raise DataError(

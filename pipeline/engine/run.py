@@ -9,8 +9,7 @@ Layout below the URL::
     epochs/<step>-<owner>/blocks/<j>      Zarr group: block j of the model
     epochs/<step>-<owner>/state/<chunk>   Zarr group: the chunk's state
 
-The owner is the number of the process that wrote the step, see ``io.stores.commit``. Runs of early releases have no
-such numbers, and metrics.jsonl at the top.
+The owner is the number of the process that wrote the step, see ``io.stores.commit``.
 """
 
 import contextlib
@@ -33,9 +32,7 @@ from .algorithm import AnyAlgorithm, Metrics, PreviousModel
 from .data import DataRef, TrainingData
 from .packing import unpack
 
-#: Since format 2, blocks may be packed, see `packing`.
 FORMAT = 2
-OLDEST_FORMAT = 1
 LOCK = "run.lock"
 BUSY = "another process is training this run; wait for it or choose another run"
 
@@ -43,8 +40,8 @@ BUSY = "another process is training this run; wait for it or choose another run"
 #: bits or differ by rounding. A larger ``max_iter`` continues the run for longer.
 UNDECISIVE = ("device", "threads", "max_iter")
 
-#: The name of a step's folder; the owner is missing in runs of early releases.
-_STEP_FOLDER = re.compile(r"(\d{6,})(?:-(\d{4,}))?")
+#: The name of a step's folder: the step, and its owner.
+_STEP_FOLDER = re.compile(r"(\d{6,})-(\d{4,})")
 
 
 @dataclass(frozen=True)
@@ -53,7 +50,7 @@ class Head:
 
     #: The last committed step: 0 before the first sweep, -1 if not even the first model is committed.
     step: int = -1
-    #: The number of the process that owns the run; 0 if the run is of an early release.
+    #: The number of the process that owns the run; 0 if there is no HEAD yet.
     owner: int = 0
     #: The owners who wrote the steps that are kept, by step.
     owners: Mapping[int, int] = field(default_factory=dict)
@@ -83,7 +80,7 @@ class RunStore:
         if not store.exists("run.json"):
             raise DataError(f"{self.url}: no run here (no run.json)")
         meta = store.read_json("run.json")
-        check_format(meta, "run", FORMAT, self.url, OLDEST_FORMAT)
+        check_format(meta, "run", FORMAT, self.url)
         return meta
 
     def open_data(self) -> TrainingData:
@@ -110,12 +107,8 @@ class RunStore:
         if found is None:
             return Head()
         with self._naming_damage("HEAD"):
-            step = int(found["step"])
-            if "owner" not in found:
-                # A run of an early release. Which of its steps are kept is not known.
-                return Head(step, 0, dict.fromkeys(range(step + 1), 0))
             owners = {int(step): int(owner) for step, owner in found["owners"].items()}
-            return Head(step, int(found["owner"]), owners)
+            return Head(int(found["step"]), int(found["owner"]), owners)
 
     @property
     def step(self) -> int:
@@ -130,14 +123,13 @@ class RunStore:
     def metrics(self) -> list[Metrics]:
         """The rows of all committed steps."""
         head = self.head
-        owner = head.owners.get(head.step, 0)
-        name = f"{step_folder(head.step, owner)}/metrics.jsonl" if owner else "metrics.jsonl"
-        if head.step <= 0 and not self.store.exists(name):
+        if head.step <= 0:
             return []
+        name = f"{step_folder(head.step, head.owners.get(head.step, head.owner))}/metrics.jsonl"
         with self._naming_damage(name):
             rows = [json.loads(line) for line in self.store.read_bytes(name).splitlines()]
             committed = [row for row in rows if row["step"] <= head.step]
-            if head.step > 0 and (not committed or committed[-1]["step"] != head.step):
+            if not committed or committed[-1]["step"] != head.step:
                 raise ValueError("rows are missing")
             return committed
 
@@ -259,8 +251,7 @@ class OwnedRun(RunStore):
             match = _STEP_FOLDER.fullmatch(name)
             if match is None:
                 continue
-            number = int(match[1])
-            owner = int(match[2] or 0)
+            number, owner = int(match[1]), int(match[2])
             is_being_written = not is_over and number > step and owner == self.owner
             is_in_use = owners.get(number) == owner or is_being_written
             # Folders of a later owner must stay: this process may be paused here for any time.
@@ -283,8 +274,6 @@ class OwnedRun(RunStore):
 
 def step_folder(step: int, owner: int) -> str:
     """Return the folder of a step that an owner wrote."""
-    if not owner:
-        return f"epochs/{step:06d}"
     return f"epochs/{step:06d}-{owner:04d}"
 
 

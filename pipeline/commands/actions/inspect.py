@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 from ....io.errors import DataError
-from ....io.stores.chunk_table import count_chunks
 from ....io.stores.corpus import Corpus
 from ....io.stores.graph import Graph
 from ....io.stores.matrix import Matrix
@@ -83,7 +82,7 @@ def _describe_matrix(url: str) -> Facts:
         "sparse": matrix.is_sparse,
         "dtype": matrix.dtype.name,
         "sum": matrix.total,
-        "chunks": count_chunks(matrix.meta),
+        "chunks": matrix.meta["chunks"],
         "hash": matrix.hash,
         "format": matrix.meta["format"],
     }
@@ -100,7 +99,7 @@ def _describe_graph(url: str) -> Facts:
         edges: graph.n_edges,
         "directed": graph.is_directed,
         "weighted": graph.is_weighted,
-        "chunks": count_chunks(graph.meta),
+        "chunks": graph.meta["chunks"],
         "hash": graph.hash,
         "format": graph.meta["format"],
     }

@@ -1,16 +1,13 @@
-"""The tables of chunks of matrices and graphs: read only when they are needed, and inside the JSON file in format 1."""
+"""The tables of chunks of matrices and graphs: they are read only when they are needed."""
 
-from dataclasses import asdict
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from corpusmill.io.errors import DataError
 from corpusmill.io.readers.edges import read_edges
-from corpusmill.io.stores.chunk_table import count_chunks
-from corpusmill.io.stores.graph import Graph, write_graph
+from corpusmill.io.stores.graph import write_graph
 from corpusmill.io.stores.matrix import Matrix, write_matrix
-from corpusmill.io.stores.open import open_data
 from corpusmill.pipeline.commands.actions.inspect import inspect
 
 
@@ -32,29 +29,13 @@ def sizes(store):
 
 
 def test_opening_a_store_does_not_read_its_table_of_chunks(store):
-    assert len(store.chunks) == count_chunks(store.meta) == inspect(store.url)["chunks"] == 3
+    assert len(store.chunks) == store.meta["chunks"] == inspect(store.url)["chunks"] == 3
     expected = sizes(store)
     store.store.delete("chunks.parquet")
     opened = type(store)(store.url)
     assert sizes(opened) == expected
     with pytest.raises(DataError, match=r"chunks.parquet: missing"):
         _ = opened.chunks
-
-
-def test_a_store_of_the_first_format_is_read(store):
-    expected = sizes(store)
-    meta = {name: value for name, value in store.meta.items() if name not in ("n_documents", "n_tokens")}
-    rows = [asdict(chunk) for chunk in store.chunks]
-    store.store.delete("chunks.parquet")
-    store.store.write_json(f"{store.kind}.json", meta | {"format": 1, "chunks": rows})
-    old = type(store)(store.url)
-    assert old.chunks == store.chunks
-    assert sizes(old) == expected
-    assert inspect(store.url)["chunks"] == 3
-    if isinstance(old, Graph):
-        assert old.adjacency()["neighbours"].tolist() == store.adjacency()["neighbours"].tolist()
-    else:
-        assert open_data(old.url).n_documents == 6
 
 
 @pytest.mark.parametrize("table", [pa.table({"documents": [1]}), pa.table({"x": [1, 2, 3]})])

@@ -1,6 +1,5 @@
-"""The table of chunks: read when it is needed, checked, and read from corpora of the first format."""
+"""The table of chunks: it is read when it is needed, and checked."""
 
-from dataclasses import asdict
 
 import numpy as np
 import pyarrow as pa
@@ -34,19 +33,6 @@ def test_arrays_that_were_not_read_are_derived_from_the_others(corpus):
         for found, expected in zip(part.completed(), whole, strict=True):
             np.testing.assert_array_equal(found, expected)
             assert np.asarray(found).dtype == np.asarray(expected).dtype
-
-
-def test_a_corpus_of_the_first_format_is_read(corpus):
-    meta = corpus.store.read_json("corpus.json")
-    tokens = (corpus.n_tokens, corpus.held_out.n_tokens)
-    expected = corpus.chunks
-    parts = {part: [asdict(chunk) for chunk in Corpus(corpus.url, part).chunks] for part in meta["parts"]}
-    for part in parts:
-        corpus.store.delete(f"chunks-{part}.parquet")
-    corpus.store.write_json("corpus.json", meta | {"format": 1, "parts": parts})
-    old = Corpus(corpus.url)
-    assert old.chunks == expected
-    assert (old.n_tokens, old.held_out.n_tokens) == tokens
 
 
 @pytest.mark.parametrize("table", [pa.table({"documents": [1]}), pa.table({"x": [1, 2, 3]})])

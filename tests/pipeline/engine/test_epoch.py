@@ -174,22 +174,6 @@ def test_more_epochs_continue_from_the_last_commit(corpus, expected, tmp_path):
     np.testing.assert_array_equal(trained(corpus, tmp_path / "run", epochs=4), expected)
 
 
-def test_a_run_of_an_early_release_is_continued(corpus, expected, tmp_path):
-    """Early releases had no owners: one folder per step, and one metrics.jsonl."""
-    folder = tmp_path / "run"
-    trained(corpus, folder, epochs=2)
-    for path in sorted((folder / "epochs").iterdir()):
-        shutil.copy(path / "metrics.jsonl", folder)
-        path.rename(path.with_name(path.name.removesuffix("-0001")))
-    (folder / "HEAD").write_text('{"step": 2}')
-    run = RunStore(str(folder))
-    assert (run.step, len(run.metrics)) == (2, 2)
-    before = model_of(run, Tally())
-    np.testing.assert_array_equal(trained(corpus, folder, epochs=2), before)
-    np.testing.assert_array_equal(trained(corpus, folder), expected)
-    assert [row["epoch"] for row in run.metrics] == [1, 2, 3, 4]
-
-
 def test_files_of_other_programs_among_the_epochs_are_kept_and_ignored(corpus, expected, tmp_path):
     trained(corpus, tmp_path / "run", epochs=1)
     epochs = tmp_path / "run" / "epochs"

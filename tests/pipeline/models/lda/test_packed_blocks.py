@@ -1,11 +1,10 @@
-"""Blocks of counts are packed in the store and between workers, and runs of earlier versions continue."""
+"""Blocks of counts are packed in the store and between workers."""
 
 import numpy as np
 import pytest
 from corpusmill import LDA
 from corpusmill.pipeline.engine.algorithm import Address, nbytes
 from corpusmill.pipeline.engine.data import reference
-from corpusmill.pipeline.engine.events import EpochFinished
 from corpusmill.pipeline.engine.executors import Capacity
 from corpusmill.pipeline.engine.plan import make_plan
 from corpusmill.pipeline.engine.run import RunStore
@@ -78,20 +77,6 @@ def test_the_plan_of_a_worker_with_enough_memory_has_space_for_all_that_sweeps_r
         chunk = corpus.read_chunk(index, algorithm.unread)
         needed += nbytes(run.state(1, index)) + nbytes(chunk._asdict())
     assert needed <= make_plan(algorithm, corpus, Capacity("w0", "tcp://x", 1, 0)).cache
-
-
-def test_a_run_with_blocks_of_an_earlier_version_continues_to_the_same_bits(corpus, tmp_path):
-    def stop_after_two(event):
-        return isinstance(event, EpochFinished) and event.epoch == 2
-
-    expected = lda(4).fit(corpus).components_
-    lda(4).fit(corpus, run=str(tmp_path / "run"), callbacks=[stop_after_two])
-    run = RunStore(str(tmp_path / "run"))
-    for index in range(2):
-        run.write_block(2, index, run.block(2, index))
-    run.store.write_json("run.json", run.meta | {"format": 1})
-    continued = lda(4).fit(corpus, run=str(tmp_path / "run"))
-    np.testing.assert_array_equal(continued.components_, expected)
 
 
 def test_the_plan_of_auto_counts_the_blocks_that_warp_keeps_for_its_second_step(corpus):

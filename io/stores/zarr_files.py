@@ -108,7 +108,7 @@ def read_group(files: GroupFiles, only: Sequence[str] | None = None) -> dict[str
 
 
 def _separate_metadata(files: GroupFiles, names: Sequence[str]) -> dict[str, Any]:
-    """Read the metadata of the arrays of a group that an earlier version wrote."""
+    """Read the metadata of each array of a group, which is not consolidated or not needed as a whole."""
     found = files.read_small([f"{name}/zarr.json" for name in names])
     return {name: _from_json(found[f"{name}/zarr.json"]) for name in names if f"{name}/zarr.json" in found}
 

@@ -41,7 +41,6 @@ class FileRecord(TypedDict):
 
     size: int
     modified: str
-    #: Missing in versions of early releases.
     changed: NotRequired[str]
     digest: str
     batch: str
@@ -83,7 +82,7 @@ class VersionFacts(TypedDict):
     measure: str
     score: float | None
     score_before: float | None
-    #: The best score of the versions published before, and of these and this one. Missing in early releases.
+    #: The best score of the versions published before, and of these and this one.
     best_before: NotRequired[float | None]
     best_score: NotRequired[float | None]
     #: Share of the tokens of the new documents whose words the version in use did not have.
@@ -199,17 +198,9 @@ class Versions:
         try:
             version = int(found["version"])
             withdrawn = tuple(int(number) for number in found["withdrawn"])
-            if "folders" not in found:
-                return Head(version, withdrawn, self._folders_of_early_releases())
             return Head(version, withdrawn, {int(n): str(folder) for n, folder in found["folders"].items()})
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise DataError(f"{self.url}/HEAD: names no version ({error!r})") from None
-
-    def _folders_of_early_releases(self) -> dict[int, str]:
-        """Return the folders of complete versions. Early releases had no owners, and HEAD did not name folders."""
-        numbers = self.store.numbers("versions")
-        folders = {number: f"{number:06d}" for number in numbers}
-        return {n: name for n, name in folders.items() if self.store.exists(f"versions/{name}/version.json")}
 
     @property
     def numbers(self) -> list[int]:
@@ -381,18 +372,10 @@ class Versions:
             self.store.flush("created.json")
 
     def _parse_created(self, found: JsonObject | None) -> JsonObject:
-        if found is not None:
-            check_format(found, "created", FORMAT, f"{self.url}/created.json")
-            return _created_content({folder: set(found[folder]) for folder in FOLDERS})
-        # Early releases did not write created.json. The records of complete versions say what was created.
-        records = [self.read(number) for number in self.numbers]
-        return _created_content(
-            {
-                "versions": set(self.head.folders.values()),
-                "batches": {batch for record in records for batch in record["batches"]},
-                "runs": {record["name"] for record in records},
-            }
-        )
+        if found is None:
+            return _created_content({folder: set() for folder in FOLDERS})
+        check_format(found, "created", FORMAT, f"{self.url}/created.json")
+        return _created_content({folder: set(found[folder]) for folder in FOLDERS})
 
 
 def _created_content(created: Mapping[Folder, set[str]]) -> JsonObject:

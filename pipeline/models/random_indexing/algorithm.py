@@ -162,7 +162,7 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
         try:
             if module is not ri:
                 return {"sums": module.accumulate(focus, self.window, seeds, self.dimension)}
-            is_rare = self._are_rare(shared, ids)
+            is_rare = shared["rare"][ids]
             sums = ri.sum_pieces(focus, self.window, ri.with_null(seeds), self.dimension, ~is_rare)
         except OverflowError as error:
             raise DataError(f"chunk {chunk.number}: {error}") from None
@@ -175,14 +175,6 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
             "contexts": contexts,
             "salt": np.asarray(salt),
         }
-
-    @staticmethod
-    def _are_rare(shared: Arrays, ids: np.ndarray) -> np.ndarray:
-        """Return which of some words are rare: (words,) bool."""
-        # A run that an earlier version began has no such mask. Its sums are the same if no word is rare.
-        if "rare" not in shared:
-            return np.zeros(len(ids), bool)
-        return shared["rare"][ids]
 
     def _sum_rows(self, model: Model, focus: ri_text.Tokens) -> np.ndarray:
         """Return the sums of the last epoch's rows over the neighbours of the words in focus: (rows, D) float32.

@@ -1,6 +1,5 @@
 """The tables of chunks of matrices and graphs: they are read only when they are needed."""
 
-
 import numpy as np
 import pyarrow as pa
 import pytest

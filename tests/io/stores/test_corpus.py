@@ -1,6 +1,5 @@
 """The table of chunks: it is read when it is needed, and checked."""
 
-
 import numpy as np
 import pyarrow as pa
 import pytest

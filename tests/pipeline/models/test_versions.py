@@ -123,26 +123,6 @@ def test_stray_files_do_not_prevent_retraining(versions):
     assert versions.numbers == [3, 4]
 
 
-def test_complete_versions_without_created_json_may_be_deleted(versions):
-    """Versions of the first releases have no created.json, and no owners."""
-    Path(versions.url, "created.json").unlink()
-    for folder in Path(versions.url, "versions").iterdir():
-        folder.rename(folder.with_name(folder.name[:6]))
-    Path(versions.url, "HEAD").write_text('{"kind": "head", "version": 3, "withdrawn": [2]}')
-    assert [(row["version"], row["state"]) for row in versions.rows()] == [(3, "in use"), (2, "withdrawn"), (1, "")]
-    strays = scatter(versions)
-    delete_unused(versions, keep=1)
-    assert versions.numbers == [3]
-    assert [path for path in strays if path.read_text() != "mine"] == []
-    assert [name for name in names(versions, "batches") if name.startswith("batch")] == ["batch1", "batch3"]
-    assert [name for name in names(versions, "runs") if name.startswith("batch")] == []
-    with versions.locked():
-        make(versions, 4, ["batch1", "batch4"])
-        publish(versions, 4)
-    delete_unused(versions, keep=1)
-    assert versions.numbers == [4]
-
-
 def test_a_version_does_not_replace_a_folder_of_another_program(versions):
     notes = Path(versions.url, "versions", "000004-0004", "notes.txt")
     notes.parent.mkdir()

@@ -74,11 +74,12 @@ def test_retraining_equals_algorithm_2_1_with_the_last_rows_as_seeds(corpus, n_b
     np.testing.assert_allclose(model.wv.vectors, ri_normalised(T), atol=1e-4)
 
 
-def test_a_run_that_an_earlier_version_began_has_the_same_sums(corpus):
+def test_sums_of_rare_words_are_those_of_other_words(corpus):
     expected = small().fit(corpus)
     algorithm = small().algorithm(corpus)
     shared = algorithm.begin_shared(corpus, None)
-    assert shared.pop("rare").any()
+    assert shared["rare"].any()
+    shared["rare"] = np.zeros_like(shared["rare"])
     begun = Fitted([algorithm.begin(corpus, 0, None)], shared, corpus.vocabulary, {})
     chunks = [corpus.read_chunk(number) for number in range(len(corpus.chunks))]
     deltas = [algorithm.sweep(begun, chunk, None, None, Address(5, 1, chunk.number)).deltas[0] for chunk in chunks]

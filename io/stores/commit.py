@@ -1,9 +1,9 @@
 """The file that makes a store valid, and the number of the process that may write it.
 
-Every process that begins to write a store takes over its commit file: it raises the number in it by one. From then on,
-the file can be replaced only by this process, because each replacement is a conditional write. All other files have the
-number in their names, or in the name of their folder. So a process that was paused, and continues after another one
-has taken over, writes only files that nobody reads.
+Every process that begins to write a store takes over its commit file: it raises the fencing token in it by one. From
+then on, the file can be replaced only by this process, because each replacement is a conditional write. All other files
+have the token in their names, or in the name of their folder. So a process that was paused, and continues after another
+one has taken over, writes only files that nobody reads.
 """
 
 import json
@@ -28,11 +28,11 @@ class CommitFile:
 
     @property
     def owner(self) -> int:
-        """The number of the owner: 1 for the first one."""
+        """The fencing token of the owner: 1 for the first one."""
         return int(self.content["owner"])
 
     def replace(self, content: JsonObject, is_first: bool = False) -> None:
-        """Write the file again, with the number of the owner; raise Locked if another process has taken over.
+        """Write the file again, with the fencing token; raise Locked if another process has taken over.
 
         ``is_first`` marks the first write of an owner. Another process may write the same content at that moment.
         """

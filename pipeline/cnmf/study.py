@@ -1,6 +1,6 @@
 """The files of an analysis by cNMF: what its steps read and write.
 
-Files of results lie below ``{output_dir}/{name}``, all others below ``{output_dir}/{name}/cnmf_tmp``. Their names begin
+Files of results are in ``{output_dir}/{name}``, all others in ``{output_dir}/{name}/cnmf_tmp``. Their names begin
 with ``{name}.``. A file ``*.df.npz`` is a table: data (rows, columns), index (rows,) and columns (columns,).
 """
 

@@ -321,7 +321,7 @@ def describe_changes(found: JsonObject, wanted: JsonObject) -> str:
     changes = _changed_parameters(config_section(found, "model"), config_section(wanted, "model"))
     has_other_data = found["data"].get("hash") != wanted["data"]["hash"]
     if not changes and not has_other_data:
-        # A configuration of the caller's own need not have the parameters of the model. Those of the algorithm also
+        # A custom configuration need not have the parameters of the model. Those of the algorithm also
         # depend on the data.
         changes = _changed_parameters(found["parameters"], wanted["parameters"])
     if found["seed"] != wanted["seed"] and not changes:

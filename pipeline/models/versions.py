@@ -419,6 +419,6 @@ def model_in_use(url: str) -> str:
 
 def model_place(run: Store) -> str:
     """Return where the configuration of a run says that its model is saved; "" if it does not say so."""
-    # A configuration of the caller's own may have anything there.
+    # A custom configuration may have anything there.
     place = config_section(run.read_json("run.json"), "run").get("model")
     return place if isinstance(place, str) else ""

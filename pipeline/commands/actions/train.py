@@ -130,7 +130,7 @@ def _delete_run(url: str) -> None:
         return
     run = RunStore(url)
     with run.locked():
-        # HEAD stays, with the number of its owner: a process that was paused must not take itself for the owner.
+        # HEAD stays, with the fencing token of its owner: a process that was paused must not take itself for the owner.
         run.take_over(is_new=True)
         for name in RUN_CONTENT:
             store.delete(name)

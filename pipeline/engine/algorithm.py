@@ -8,9 +8,10 @@ The rows of the model are cut into blocks, so that neither a sweep nor an update
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from types import MappingProxyType
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
@@ -155,6 +156,8 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
         Advice that completes the error that the model has numbers that are not finite.
     size_hint : str
         Advice that completes the error that a task needs more memory than a worker has.
+    setting_names : mapping of str to str
+        What users call the fields that have another name here, for the error that a run has other parameters.
 
     Examples
     --------
@@ -204,6 +207,7 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
     sweep_share: ClassVar[float] = 1
     divergence_hint: ClassVar[str] = "look for extreme numbers in the data and in the parameters"
     size_hint: ClassVar[str] = "cut the model with n_blocks"
+    setting_names: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
     bounds: tuple[int, ...]
     n_ranges: int = 1

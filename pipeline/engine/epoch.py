@@ -244,10 +244,11 @@ class _Engine:
             check_format(found, "run", FORMAT, training.run.url)
             if found["fingerprint"] != description["fingerprint"]:
                 data = found["data"].get("title", found["data"]["url"])
+                changes = describe_changes(found, description, self.algorithm.setting_names)
                 raise DataError(
                     f"{training.run.url}: holds another run ({found['algorithm']} on {data}), which differs in "
-                    f"{describe_changes(found, description)}: train with the same parameters and data, choose another "
-                    f"folder, or delete that run (on the command line, use 'corpusmill train CONFIG --overwrite')"
+                    f"{changes}: train with the same parameters and data, choose another folder, or delete that run "
+                    f"(on the command line, use 'corpusmill train CONFIG --overwrite')"
                 )
             self._check_length()
         # A HEAD without run.json is left over from a run whose deletion was interrupted.

@@ -314,8 +314,11 @@ def config_section(meta: JsonObject, name: str) -> JsonObject:
     return dict(section) if isinstance(section, dict) else {}
 
 
-def describe_changes(found: JsonObject, wanted: JsonObject) -> str:
-    """Describe in what two contents of run.json with different fingerprints differ, by the names that users set."""
+def describe_changes(found: JsonObject, wanted: JsonObject, setting_names: Mapping[str, str]) -> str:
+    """Describe in what two contents of run.json with different fingerprints differ, by the names that users set.
+
+    ``setting_names`` are those of the algorithm.
+    """
     if found["algorithm"] != wanted["algorithm"]:
         return f"the model ({found['algorithm']} there, {wanted['algorithm']} here)"
     changes = _changed_parameters(config_section(found, "model"), config_section(wanted, "model"))
@@ -323,7 +326,11 @@ def describe_changes(found: JsonObject, wanted: JsonObject) -> str:
     if not changes and not has_other_data:
         # A custom configuration need not have the parameters of the model. Those of the algorithm also
         # depend on the data.
-        changes = _changed_parameters(found["parameters"], wanted["parameters"])
+        settings = [
+            {setting_names.get(name, name): value for name, value in meta["parameters"].items()}
+            for meta in (found, wanted)
+        ]
+        changes = _changed_parameters(*settings)
     if found["seed"] != wanted["seed"] and not changes:
         changes = [f"the seed ({found['seed']} there, {wanted['seed']} here)"]
     if has_other_data:

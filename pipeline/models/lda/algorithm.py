@@ -5,8 +5,9 @@ are the topics of tokens. There are K topics, V words, and T tokens in a chunk.
 """
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import ClassVar
 
 import numpy as np
@@ -61,6 +62,9 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
     merges_on_device: ClassVar[bool] = True
     device_chunk_tokens: ClassVar[int] = 1 << 22
     size_hint: ClassVar[str] = "lower n_components, cut the model with n_blocks"
+    setting_names: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {"alpha": "doc_topic_prior", "beta": "topic_word_prior", "n_topics": "n_components"}
+    )
     #: Whether the sampler has kernels for CUDA.
     has_cuda_kernels: ClassVar[bool] = False
     #: Whether the topics of a chunk may be counted when its delta is merged with others.

@@ -23,11 +23,11 @@ STORED = {
         ),
         ({"data": {"hash": "2"}, "previous": "3"}, "the data, the model that training continues from"),
         # The configuration of a caller need not have parameters.
-        ({"config": {}, "parameters": {"steps": 3, "device": "cuda"}}, "steps (2 there, 3 here)"),
-        ({"config": {"model": ["window"]}, "parameters": {"steps": 3}}, "steps (2 there, 3 here)"),
+        ({"config": {}, "parameters": {"steps": 3, "device": "cuda"}}, "max_steps (2 there, 3 here)"),
+        ({"config": {"model": ["window"]}, "parameters": {"steps": 3}}, "max_steps (2 there, 3 here)"),
         ({"config": {}, "seed": 1}, "the seed (0 there, 1 here)"),
         ({}, "a setting that another version of corpusmill added or dropped"),
     ],
 )
 def test_the_refusal_of_a_run_names_what_differs(change, expected):
-    assert describe_changes(STORED, STORED | change) == expected
+    assert describe_changes(STORED, STORED | change, {"steps": "max_steps"}) == expected

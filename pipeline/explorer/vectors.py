@@ -162,7 +162,10 @@ class VectorExplorer:
 
 
 def cluster(features: np.ndarray, n_groups: int) -> np.ndarray:
-    """Divide points (n, D) into groups by k-means with the starts of k-means++: (n,) int64, the same in every call."""
+    """Divide points (n, D) into groups by k-means with the starts of k-means++: (n,) int64, the same in every call.
+
+    SciPy's kmeans2 divides by zero where points coincide, and scikit-learn is not a dependency.
+    """
     rng = np.random.default_rng(0)
     n_groups = min(n_groups, len(features))
     centres = features[:1]

@@ -74,6 +74,15 @@ class TrainingResult(TypedDict):
     topics: list[Topic]
 
 
+class TopicsResult(TypedDict):
+    """The topics of a saved model, largest first."""
+
+    model: str
+    #: Epochs after which the model was saved. A run that was continued since may have more.
+    epochs: int
+    topics: list[Topic]
+
+
 class Similar(TypedDict):
     """A word or a document and its cosine similarity to a query."""
 

@@ -14,7 +14,7 @@ from ...models.base.saved import read_model_meta
 from ...models.base.topics import TopicModel
 from ...models.lda.estimator import LDA
 from ...topics import Topic
-from ..results import Facts, Similar
+from ..results import Facts, Similar, TopicsResult
 from .capabilities import load_text_model, load_topic_model, load_vector_model
 
 if TYPE_CHECKING:
@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 PART_NAMES = {"train": "training", "held_out": "held-out"}
 
 
-def topics(model_url: str, n_words: int = 10) -> list[Topic]:
+def topics(model_url: str, n_words: int = 10) -> TopicsResult:
     """Return the topics of a saved model, largest first; raise ValueError if it has none."""
-    return _largest_first(load_topic_model(model_url), n_words)
+    model = load_topic_model(model_url)
+    return TopicsResult(model=model_url, epochs=model.n_iter_, topics=_largest_first(model, n_words))
 
 
 def topics_by_size(estimator: Estimator, n_words: int = 10) -> list[Topic]:

@@ -25,7 +25,7 @@ def topics(model: str, words: int, as_json: bool) -> None:
     from ..actions.models import topics as topics_of
 
     found = topics_of(model, words)
-    show.result({"model": model, "topics": found}, as_json, lambda: show.topics(found))
+    show.result(found, as_json, lambda: show.topics_of_model(found))
 
 
 @click.command()

@@ -13,7 +13,7 @@ from ...formatting import format_bytes, format_duration, format_number, label, p
 if TYPE_CHECKING:
     from ...models.versions import VersionRow
     from ...topics import Topic
-    from ..results import Finding, IngestResult, RetrainResult, Similar, TrainingResult, VersionDiff
+    from ..results import Finding, IngestResult, RetrainResult, Similar, TopicsResult, TrainingResult, VersionDiff
 
 #: Topics listed by training and by diff.
 MAX_TOPICS = 40
@@ -107,6 +107,12 @@ def topics(found: "Sequence[Topic]", most: int | None = None) -> None:
     if most is not None and len(found) > most:
         _echo(f"        and {len(found) - most:,} smaller ones")
     _echo()
+
+
+def topics_of_model(found: "TopicsResult") -> None:
+    """Print the topics of a saved model, and after how many epochs it was saved."""
+    topics(found["topics"])
+    _line("model", f"{found['model']}, after {pluralize(found['epochs'], 'epoch')}")
 
 
 def _name_and_words(topic: "Topic") -> str:

@@ -30,6 +30,8 @@ class TopicModel(ABC):
 
     #: Names of topics by number, read and saved with the model.
     _topic_names: Mapping[int, str]
+    #: Number of epochs that the model was trained for.
+    n_iter_: int
 
     @property
     def topic_names_(self) -> Mapping[int, str]:

@@ -53,6 +53,7 @@ def test_topics_are_printed_and_a_report_is_written(trained, call):
     code, out, _ = call("topics", "run/model", "--words", "3")
     assert code == 0
     assert [len(line.split()) for line in out.splitlines() if "%" in line] == [5, 5]
+    assert out.splitlines()[-1].split() == ["model", "run/model,", "after", "4", "epochs"]
     code, out, _ = call("report", "run", "--out", "page.html")
     assert code == 0
     assert "Topic 1" in Path("page.html").read_text()

@@ -325,13 +325,13 @@ def _join(parts: Sequence[np.ndarray], cause: str) -> np.ndarray:
     n_rows = sum(len(part) for part in parts)
     whole = allocate((n_rows, *parts[0].shape[1:]), parts[0].dtype, cause)
     flat = whole.reshape(whole.size)
+    # They live until the host has waited. Otherwise another thread might drop a copy that is still being read.
+    copies = [readable(part, cause).reshape(part.size) for part in parts if part.size]
     first = 0
-    for part in parts:
-        if part.size:
-            copy = readable(part, cause).reshape(part.size)
-            flat[first : first + part.size].copy_to_device(copy, stream=stream())
-            LEDGER.record(Operation.LAUNCH, "join")
-        first += part.size
+    for copy in copies:
+        flat[first : first + copy.size].copy_to_device(copy, stream=stream())
+        LEDGER.record(Operation.LAUNCH, "join")
+        first += copy.size
     found = leave_on_device(whole, cause)
     share_residents([found], cause)
     return found

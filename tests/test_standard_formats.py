@@ -11,7 +11,6 @@ from corpusmill import LDA, NMF, Corpus, Node2Vec, RandomIndexing, Word2Vec, ing
 from corpusmill.io.stores.matrix import write_matrix
 from corpusmill.io.stores.store import Store
 from corpusmill.pipeline.ingest.graph import ingest_graph
-from corpusmill.pipeline.ingest.options import IngestOptions
 
 DOCUMENTS = [["apple", "pear", "plum", "fig"] * 3, ["car", "road", "wheel", "tyre"] * 3] * 8
 
@@ -20,8 +19,8 @@ DOCUMENTS = [["apple", "pear", "plum", "fig"] * 3, ["car", "road", "wheel", "tyr
 def written(tmp_path_factory):
     """Write stores of every kind below one folder: data, runs, models and results."""
     folder = tmp_path_factory.mktemp("written")
-    options = IngestOptions(held_out=0.2, chunk_tokens=60)
-    corpus = ingest(DOCUMENTS, str(folder / "corpus"), options)
+    options = {"held_out": 0.2, "chunk_tokens": 60}
+    corpus = ingest(DOCUMENTS, str(folder / "corpus"), **options)
     matrix = scipy.sparse.random_array((30, 12), density=0.4, rng=np.random.default_rng(0), format="csr")
     write_matrix(folder / "sparse", matrix)
     write_matrix(folder / "dense", matrix.toarray())

@@ -20,7 +20,6 @@ import pyarrow as pa
 from corpusmill.io.readers.batches import BATCH_BYTES, Batch
 from corpusmill.io.text.tokens import TokenOptions
 from corpusmill.pipeline.ingest.ingest import ingest
-from corpusmill.pipeline.ingest.options import IngestOptions
 from corpusmill.pipeline.ingest.words import PartitionWords
 from sklearn.feature_extraction.text import CountVectorizer
 
@@ -140,7 +139,7 @@ def makers(documents: Documents, folder: Path) -> dict[str, Callable[[], object]
 
     def make() -> object:
         with tempfile.TemporaryDirectory(dir=folder) as corpus:
-            return ingest(source, corpus, IngestOptions())
+            return ingest(source, corpus)
 
     return {"CountVectorizer.fit_transform": count, "corpusmill.ingest": make}
 

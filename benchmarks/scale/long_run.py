@@ -14,7 +14,7 @@ from pathlib import Path
 
 import click
 import psutil
-from corpusmill import LDA, Corpus, IngestOptions, ingest, open_cluster
+from corpusmill import LDA, Corpus, ingest, open_cluster
 from corpusmill.pipeline.engine.events import EpochFinished, RunStarted
 from dask.utils import format_bytes, parse_bytes
 
@@ -108,7 +108,7 @@ def ingest_text(folder, client):
         stages[progress.stage] = time.perf_counter() - start
 
     files = str(folder / "text" / "*.jsonl.zst")
-    ingest(files, str(folder / "corpus"), IngestOptions(min_df=5), client=client, progress=note)
+    ingest(files, str(folder / "corpus"), min_df=5, client=client, progress=note)
     facts = {"seconds": time.perf_counter() - start, "ends_of_stages": stages}
     print_facts("ingest", facts)
     return facts

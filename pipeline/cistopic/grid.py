@@ -22,7 +22,6 @@ from ..engine.events import Callback
 from ..engine.executors import Synchronous
 from ..engine.run import RunStore
 from ..ingest.ingest import ingest
-from ..ingest.options import IngestOptions
 from .bundle import Bundle, Settings
 from .statistics import Statistics, best_number, scaled
 
@@ -56,14 +55,12 @@ def make_corpus(
     ``overwrite`` replaces the corpus of another matrix.
     """
     if matrix.lower().rstrip("/").endswith((".h5ad", ".zarr")):
-        options = IngestOptions(binarize=True, overwrite=overwrite)
+        options: dict[str, Any] = {}
     elif cells is None or regions is None:
         raise DataError(f"{matrix}: give the names of its cells and regions with --cells and --regions")
     else:
-        options = IngestOptions(
-            binarize=True, transpose=True, keys_file=cells, vocabulary_file=regions, overwrite=overwrite
-        )
-    return ingest(matrix, f"{prefix}.corpus", options, client)
+        options = {"transpose": True, "keys_file": cells, "vocabulary_file": regions}
+    return ingest(matrix, f"{prefix}.corpus", client=client, binarize=True, overwrite=overwrite, **options)
 
 
 def train_grid(

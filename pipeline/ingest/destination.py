@@ -45,7 +45,7 @@ def has_corpus(job: Job, reader: Reader, identity: Identity) -> bool:
     if not is_same and not job.options.overwrite:
         raise DataError(
             f"{job.corpus}: already holds a corpus {describe_difference(found, identity)}; choose another folder "
-            f"(corpus.url), or replace the corpus with --overwrite (in Python: IngestOptions(overwrite=True))"
+            f"(corpus.url), or replace the corpus with --overwrite (in Python: overwrite=True)"
         )
     return is_same
 

@@ -37,7 +37,7 @@ from . import tasks
 from .destination import OTHER_STORES, has_corpus
 from .identity import Identity, digest_of, identity_of
 from .job import Job
-from .options import IngestOptions, check_options
+from .options import IngestOptions, make_options
 from .steps import Ingest, Listener
 
 if TYPE_CHECKING:
@@ -56,11 +56,12 @@ MAX_BUCKETS = 256
 def ingest(
     source: "Paths | InMemory | Reader",
     corpus_url: str,
-    options: IngestOptions | None = None,
+    *,
     client: "Client | None" = None,
     progress: Listener | None = None,
     vocabulary: pa.Table | None = None,
     grow: bool = False,
+    **options: Any,
 ) -> Corpus:
     """Turn documents into a corpus store, and return it.
 
@@ -70,13 +71,11 @@ def ingest(
     Parameters
     ----------
     source : str, os.PathLike, list or data in memory
-        Where the documents are: a file, folder, glob or URL in a format that corpusmill reads, or a list of these. Or
-        the documents themselves: lists of words, a sparse matrix of counts (documents, words), or an open reader.
+        Where the documents are: a file, folder, glob or URL in a format that corpusmill reads, or a list of
+        ``pathlib.Path``. Or the documents themselves: a list of strings or of lists of words, a sparse matrix of counts
+        (documents, words), or an open reader.
     corpus_url : str
         Folder or URL for the corpus.
-    options : IngestOptions, optional
-        How to read and tokenise documents, which words to keep, the size of chunks in tokens, and the share of
-        documents to set aside for evaluation. The default is ``IngestOptions()``.
     client : distributed.Client, optional
         Where to run. By default the current Dask client, or this process if there is none.
     progress : callable, optional
@@ -85,6 +84,9 @@ def ingest(
         Words in its column ``word``, whose row numbers become the ids. Other words are skipped and counted.
     grow : bool, default=False
         Whether to append words that are not in ``vocabulary``, if the options admit them.
+    **options : values by name
+        The parameters of `IngestOptions`: how to read and tokenise documents, which words to keep, the size of chunks
+        in tokens, and the share of documents to set aside for evaluation.
 
     Returns
     -------
@@ -97,6 +99,8 @@ def ingest(
         If the source cannot be read, or if the folder holds something else.
     ValueError
         If an option is invalid.
+    TypeError
+        If there is no option of this name.
     Locked
         If another process ingests into the same corpus.
 
@@ -106,20 +110,19 @@ def ingest(
 
     Examples
     --------
-    >>> from corpusmill import IngestOptions, ingest
+    >>> from corpusmill import ingest
     >>> with open("fish.txt", "w") as file:
     ...     _ = file.write("One fish\\nTwo fish\\nRed fish\\n")
-    >>> corpus = ingest("fish.txt", "fish-corpus", IngestOptions(stop_words=("red",)))
+    >>> corpus = ingest("fish.txt", "fish-corpus", stop_words=["red"])
     >>> corpus.n_documents, corpus.n_tokens
     (3, 5)
     >>> corpus.vocabulary["word"].to_pylist()
     ['fish', 'one', 'two']
     """
-    options = options or IngestOptions()
-    check_options(options)
-    reader = source if isinstance(source, Reader) else open_reader(source, corpus_url, options)
-    identity = identity_of(reader, options, vocabulary, grow)
-    job = _new_job(corpus_url, reader, options, identity, vocabulary is not None, grow)
+    chosen = make_options(options)
+    reader = _open_reader(source, corpus_url, chosen)
+    identity = identity_of(reader, chosen, vocabulary, grow)
+    job = _new_job(corpus_url, reader, chosen, identity, vocabulary is not None, grow)
     executor = executor_for(client)
     message = "another process is ingesting into this corpus; wait for it"
     with acquire_lock(job.store, "ingest.lock", message) as check, executor.guarded():
@@ -138,8 +141,7 @@ def corpus_from(data: InMemory, vocabulary: pa.Table | Sequence[str] | None = No
 
     Raises DataError for data that cannot be used, and ValueError for an invalid option.
     """
-    chosen = IngestOptions(**options)
-    check_options(chosen)
+    chosen = make_options(options)
     table = None
     column_names = None
     if isinstance(vocabulary, pa.Table):
@@ -160,10 +162,16 @@ def corpus_from(data: InMemory, vocabulary: pa.Table | Sequence[str] | None = No
     return corpus
 
 
-def open_reader(source: "Paths | InMemory", corpus_url: str, options: IngestOptions) -> Reader:
-    """Return the reader of a source; raise DataError if the corpus would lie in the folder of its documents."""
-    if not _are_paths(source):
-        return open_in_memory(source, options)
+def _open_reader(source: "Paths | InMemory | Reader", corpus_url: str, options: IngestOptions) -> Reader:
+    if isinstance(source, Reader):
+        return source
+    if _are_paths(source):
+        return open_files(source, corpus_url, options)
+    return open_in_memory(source, options)
+
+
+def open_files(source: Paths, corpus_url: str, options: IngestOptions) -> Reader:
+    """Return the reader of files; raise DataError if the corpus would lie in the folder of its documents."""
     if isinstance(source, str | os.PathLike) and is_folder(source):
         folder = Store(source).absolute.rstrip("/")
         if f"{Store(corpus_url).absolute}/".startswith(f"{folder}/"):
@@ -183,9 +191,9 @@ def check_destination(url: str, reader: Reader, options: IngestOptions) -> None:
 
 
 def _are_paths(source: "Paths | InMemory") -> TypeGuard[Paths]:
-    """Return whether a source is a path or a list of paths. A list of texts counts as one."""
+    """Return whether a source is a path or a list of paths. The strings of a list are documents, as in ``fit``."""
     if isinstance(source, list | tuple):
-        return all(isinstance(one, str | os.PathLike) for one in source)
+        return bool(source) and all(isinstance(one, os.PathLike) for one in source)
     return isinstance(source, str | os.PathLike)
 
 

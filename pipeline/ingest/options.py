@@ -1,6 +1,8 @@
 """The options of an ingest."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
 
 from ...io.readers.batches import ReadOptions
 from ...io.text.tokens import TokenOptions
@@ -10,6 +12,8 @@ from ...io.text.vocabulary import VocabularyOptions, stop_list
 @dataclass(frozen=True)
 class IngestOptions(ReadOptions, TokenOptions, VocabularyOptions):
     r"""How documents become a corpus: how to read them, which words to keep, and how to cut chunks.
+
+    `ingest` takes these parameters as keywords.
 
     Words and their limits have the names and meanings of scikit-learn's CountVectorizer.
 
@@ -73,9 +77,9 @@ class IngestOptions(ReadOptions, TokenOptions, VocabularyOptions):
 
     Examples
     --------
-    >>> from corpusmill import IngestOptions, ingest
+    >>> from corpusmill import ingest
     >>> documents = [["one", "fish", "and", "two", "fish"], ["red", "fish", "and", "blue", "fish"]]
-    >>> corpus = ingest(documents, "fish-only", IngestOptions(stop_words="english", min_df=2))
+    >>> corpus = ingest(documents, "fish-only", stop_words="english", min_df=2)
     >>> corpus.vocabulary["word"].to_pylist()
     ['fish']
     """
@@ -85,8 +89,17 @@ class IngestOptions(ReadOptions, TokenOptions, VocabularyOptions):
     overwrite: bool = False
 
 
-def check_options(options: IngestOptions) -> None:
-    """Raise ValueError for an invalid option. Options of reading are checked when the source is opened."""
+def make_options(given: Mapping[str, Any]) -> IngestOptions:
+    """Return options of these names and values.
+
+    Raises TypeError for an unknown name and ValueError for an invalid value. Options of reading are checked when the
+    source is opened.
+    """
+    names = [field.name for field in fields(IngestOptions)]
+    unknown = [name for name in given if name not in names]
+    if unknown:
+        raise TypeError(f"there is no option {unknown[0]!r} of ingest; the options are {', '.join(names)}")
+    options = IngestOptions(**given)
     if not 0 <= options.held_out < 1:
         raise ValueError(f"held_out={options.held_out} must be at least 0 and below 1")
     if options.chunk_tokens is not None and options.chunk_tokens < 1:
@@ -94,3 +107,4 @@ def check_options(options: IngestOptions) -> None:
     if options.max_bad_lines < 0:
         raise ValueError(f"max_bad_lines={options.max_bad_lines} must be at least 0")
     stop_list(options.stop_words)
+    return options

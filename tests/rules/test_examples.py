@@ -16,7 +16,6 @@ import click
 import corpusmill
 import pytest
 from corpusmill.pipeline.commands.cli.main import cli
-from corpusmill.pipeline.ingest.options import IngestOptions
 from helpers.source_tree import ROOT, SOURCES, files_below, module_of, tree_of
 
 PAGES = [path for path in files_below(ROOT / "docs", pattern="*.md") if "_build" not in path.parts]
@@ -91,7 +90,7 @@ def project(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name, number in {"corpus": 90, "more-articles": 30, "monday": 30, "tuesday": 30, "wednesday": 30}.items():
         write_articles(f"{name}.jsonl.gz", len(name), number)
-        corpusmill.ingest(f"{name}.jsonl.gz", name, IngestOptions(held_out=0.1))
+        corpusmill.ingest(f"{name}.jsonl.gz", name, held_out=0.1)
     Path("edges.tsv").write_text("".join(f"{a}\t{b}\n" for a in range(12) for b in range(a)))
     call("corpusmill graph edges.tsv graphs/ppi")
     return tmp_path

@@ -9,7 +9,7 @@ from ....io.readers.edges import EdgeOptions
 from ....io.readers.reader import Reader
 from ....io.stores.store import Store
 from ...ingest.graph import ingest_graph
-from ...ingest.ingest import check_destination, open_reader
+from ...ingest.ingest import check_destination, open_files
 from ...ingest.ingest import ingest as ingest_source
 from ...ingest.options import IngestOptions
 from ...ingest.steps import IngestProgress, Listener
@@ -27,7 +27,7 @@ def open_documents(config: Config, overwrite: bool = False) -> Reader:
     """
     options = ingest_options(config, overwrite)
     assert config.source is not None  # checked by ingest_options
-    reader = open_reader(config.source.path, config.corpus.url, options)
+    reader = open_files(config.source.path, config.corpus.url, options)
     check_destination(config.corpus.url, reader, options)
     return reader
 
@@ -48,7 +48,7 @@ def ingest(
         if progress is not None:
             progress(step)
 
-    ingest_source(documents, config.corpus.url, options, client, listen)
+    ingest_source(documents, config.corpus.url, client=client, progress=listen, **vars(options))
     corpus = describe_corpus(config.corpus.url)
     return IngestResult(**corpus, changed=stages[-1] != "unchanged")
 

@@ -11,7 +11,6 @@ from corpusmill.io.stores.store import Store
 from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.engine.events import EpochFinished
 from corpusmill.pipeline.ingest.ingest import ingest
-from corpusmill.pipeline.ingest.options import IngestOptions
 from helpers.s3_proxy import ALWAYS, Proxy
 
 DOCUMENTS = [["apple", "pear", "plum"] * 4, ["car", "road", "wheel"] * 4] * 10
@@ -19,7 +18,7 @@ DOCUMENTS = [["apple", "pear", "plum"] * 4, ["car", "road", "wheel"] * 4] * 10
 
 @pytest.fixture(scope="module")
 def corpus(bucket):
-    return ingest(DOCUMENTS, f"{bucket}/corpus", IngestOptions(chunk_tokens=80))
+    return ingest(DOCUMENTS, f"{bucket}/corpus", chunk_tokens=80)
 
 
 def fitted(corpus, **options):

@@ -3,7 +3,6 @@
 import numpy as np
 from corpusmill.io.stores.selection import select_documents
 from corpusmill.pipeline.ingest.ingest import ingest
-from corpusmill.pipeline.ingest.options import IngestOptions
 from helpers.documents import words_of
 
 TEXTS = {"a.txt": "red fish\nblue fish\n", "b.txt": "one fish\ntwo fish\nred sea\n", "c.txt": "old fish\nnew sea\n"}
@@ -14,7 +13,7 @@ def corpus_of(folder):
     for name, text in TEXTS.items():
         (folder / "texts" / name).write_text(text)
     source = str(folder / "texts" / "*.txt")
-    return ingest(source, str(folder / "corpus"), IngestOptions(format="lines", chunk_tokens=4))
+    return ingest(source, str(folder / "corpus"), format="lines", chunk_tokens=4)
 
 
 def test_the_documents_of_some_files_keep_their_order_and_word_ids(tmp_path):
@@ -39,8 +38,8 @@ def test_a_selection_is_made_once(tmp_path):
 def test_a_selection_has_the_kept_columns(tmp_path):
     rows = "text,title\nred fish,first\nblue fish,second\n"
     (tmp_path / "a.csv").write_text(rows)
-    options = IngestOptions(text="text", keep=("title",))
-    corpus = ingest(str(tmp_path / "a.csv"), str(tmp_path / "corpus"), options)
+    options = {"text": "text", "keep": ("title",)}
+    corpus = ingest(str(tmp_path / "a.csv"), str(tmp_path / "corpus"), **options)
     selected = select_documents(corpus, [str(tmp_path / "a.csv")], tmp_path / "selected")
     assert selected.kept_columns == corpus.kept_columns == ["title"]
     assert selected.documents["title"].to_pylist() == ["first", "second"]

@@ -13,7 +13,6 @@ from corpusmill.io.errors import DataError
 from corpusmill.pipeline.commands.actions.explore import Request
 from corpusmill.pipeline.explorer.layout import fit_into_square, map_points, reduce_dimensions, spread_circles
 from corpusmill.pipeline.explorer.open import open_explorer, standalone_page
-from corpusmill.pipeline.ingest.options import IngestOptions
 
 SEA = "Ship sea sailor harbour wave storm anchor"
 BREAD = "Bread oven flour baker dough crust yeast"
@@ -26,7 +25,7 @@ def folder(tmp_path_factory):
     texts = [((SEA, BREAD)[number % 2] + ". ") * (1 + number % 5) for number in range(1200)]
     lines = [json.dumps({"id": f"d{number}", "text": text}) for number, text in enumerate(texts)]
     (folder / "texts.jsonl").write_text("\n".join(lines))
-    ingest(str(folder / "texts.jsonl"), str(folder / "corpus"), IngestOptions(key="id", chunk_tokens=9000))
+    ingest(str(folder / "texts.jsonl"), str(folder / "corpus"), key="id", chunk_tokens=9000)
     corpus = Corpus(str(folder / "corpus"))
     assert len(corpus.chunks) > 2
     LDA(3, max_iter=20, random_state=1, doc_topic_prior=0.1).fit(corpus).save(str(folder / "lda"))

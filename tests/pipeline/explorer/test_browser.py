@@ -5,7 +5,6 @@ import json
 import pytest
 from corpusmill import LDA, Corpus, Word2Vec, ingest
 from corpusmill.pipeline.explorer.open import open_explorer, standalone_page
-from corpusmill.pipeline.ingest.options import IngestOptions
 from helpers.browser import Browser
 from helpers.explorers import served
 
@@ -28,8 +27,8 @@ def model(tmp_path_factory):
         hostile = f"{EVIL} {IMAGE}" if number % 4 == 0 else ""
         lines.append(json.dumps({"id": f"<b>{number}</b>", "text": f"{hostile} {' '.join(words)}, & <i>more</i>"}))
     (folder / "texts.jsonl").write_text("\n".join(lines))
-    options = IngestOptions(key="id", token_pattern=r"[^\s,&]+", chunk_tokens=400)
-    corpus = ingest(str(folder / "texts.jsonl"), str(folder / "corpus"), options)
+    options = {"key": "id", "token_pattern": r"[^\s,&]+", "chunk_tokens": 400}
+    corpus = ingest(str(folder / "texts.jsonl"), str(folder / "corpus"), **options)
     LDA(6, max_iter=15, random_state=1, doc_topic_prior=0.1).fit(corpus).save(str(folder / "model"))
     return folder / "model"
 

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from corpusmill import IngestOptions, ingest
+from corpusmill import ingest
 from corpusmill.io.errors import DataError
 from corpusmill.pipeline.commands.actions.retraining.retrain import retrain
 from corpusmill.pipeline.models.versions import Versions
@@ -23,7 +23,7 @@ def source(tmp_path):
 
 
 def test_skipped_lines_are_counted_and_nothing_else_changes(source, tmp_path):
-    corpus = ingest(source, str(tmp_path / "skip"), IngestOptions(on_bad_line="skip"))
+    corpus = ingest(source, str(tmp_path / "skip"), on_bad_line="skip")
     assert (corpus.n_documents, corpus.meta["about"]["bad_lines"]) == (18, 2)
     assert not (tmp_path / "skip" / "bad-lines.jsonl").exists()
     for path in tmp_path.glob("*.jsonl"):
@@ -35,8 +35,8 @@ def test_skipped_lines_are_counted_and_nothing_else_changes(source, tmp_path):
 
 
 def test_quarantine_keeps_the_lines_and_the_reasons(source, tmp_path):
-    options = IngestOptions(on_bad_line="quarantine")
-    corpus = ingest(source, str(tmp_path / "corpus"), options)
+    options = {"on_bad_line": "quarantine"}
+    corpus = ingest(source, str(tmp_path / "corpus"), **options)
     rows = [json.loads(line) for line in Path(corpus.url, "bad-lines.jsonl").read_text().splitlines()]
     assert [(Path(row["file"]).name, row["line"], row["text"]) for row in rows] == [
         ("a.jsonl", 5, "no json in a"),
@@ -44,9 +44,9 @@ def test_quarantine_keeps_the_lines_and_the_reasons(source, tmp_path):
     ]
     assert "not valid JSON" in rows[0]["error"]
     before = corpus_files(corpus)
-    assert corpus_files(ingest(source, corpus.url, options)) == before
+    assert corpus_files(ingest(source, corpus.url, **options)) == before
     # Lines that are only skipped are not written, and the file of the replaced corpus is deleted.
-    replaced = ingest(source, corpus.url, IngestOptions(on_bad_line="skip", overwrite=True))
+    replaced = ingest(source, corpus.url, on_bad_line="skip", overwrite=True)
     assert not Path(replaced.url, "bad-lines.jsonl").exists()
 
 
@@ -60,16 +60,16 @@ def test_quarantine_keeps_the_lines_and_the_reasons(source, tmp_path):
     ],
 )
 def test_more_bad_lines_than_the_limit_are_an_error(source, tmp_path, limit, message):
-    options = IngestOptions(on_bad_line="skip", max_bad_lines=limit)
+    options = {"on_bad_line": "skip", "max_bad_lines": limit}
     if message is None:
-        assert ingest(source, str(tmp_path / "corpus"), options).n_documents == 18
+        assert ingest(source, str(tmp_path / "corpus"), **options).n_documents == 18
         return
     with pytest.raises(DataError, match=message) as caught:
-        ingest(source, str(tmp_path / "corpus"), options)
+        ingest(source, str(tmp_path / "corpus"), **options)
     assert "a.jsonl, line 5: not valid JSON" in str(caught.value)
     # Another limit continues with what was read already.
-    raised = IngestOptions(on_bad_line="skip", max_bad_lines=1.0)
-    assert ingest(source, str(tmp_path / "corpus"), raised).n_documents == 18
+    raised = {"on_bad_line": "skip", "max_bad_lines": 1.0}
+    assert ingest(source, str(tmp_path / "corpus"), **raised).n_documents == 18
 
 
 def test_a_bad_line_does_not_stop_the_nights(tmp_path, monkeypatch, capsys):

@@ -19,7 +19,6 @@ from corpusmill.pipeline.ingest.chunks import (
     default_chunk_tokens,
 )
 from corpusmill.pipeline.ingest.ingest import corpus_from, ingest
-from corpusmill.pipeline.ingest.options import IngestOptions
 from corpusmill.pipeline.ingest.tasks import is_held_out
 from helpers.documents import source_words, words_of, write_source
 from hypothesis import given, settings
@@ -30,7 +29,7 @@ from hypothesis import strategies as st
 
 def test_documents_come_back_in_the_order_of_the_source(tmp_path):
     pattern = write_source(tmp_path / "source")
-    corpus = ingest(pattern, str(tmp_path / "corpus"), IngestOptions(chunk_tokens=2_000))
+    corpus = ingest(pattern, str(tmp_path / "corpus"), chunk_tokens=2_000)
     assert words_of(corpus) == source_words(pattern)
     assert len(corpus.chunks) >= 8
     assert max(c.tokens for c in corpus.chunks) <= 2_000
@@ -100,8 +99,8 @@ def test_a_corpus_has_the_counts_of_its_matrix(real_data):
 
 
 def test_kos(real_data, tmp_path):
-    options = IngestOptions(vocabulary_file=str(real_data("uci-kos/vocab.kos.txt")))
-    corpus = ingest(real_data("uci-kos/docword.kos.txt"), str(tmp_path / "kos"), options)
+    options = {"vocabulary_file": str(real_data("uci-kos/vocab.kos.txt"))}
+    corpus = ingest(real_data("uci-kos/docword.kos.txt"), str(tmp_path / "kos"), **options)
     assert (corpus.n_documents, corpus.n_words, corpus.n_tokens) == (3430, 6906, 467_714)
 
 
@@ -137,8 +136,10 @@ def test_a_vocabulary_grows_without_renumbering(tmp_path):
     (tmp_path / "a.txt").write_text("aa bb aa\nbb cc\n")
     first = ingest(str(tmp_path / "a.txt"), str(tmp_path / "first"))
     (tmp_path / "b.txt").write_text("new cc new\nnew dd aa\nrare dd\n")
-    options = IngestOptions(min_df=2, max_df=0.7)
-    second = ingest(str(tmp_path / "b.txt"), str(tmp_path / "second"), options, None, None, first.vocabulary, True)
+    options = {"min_df": 2, "max_df": 0.7}
+    second = ingest(
+        str(tmp_path / "b.txt"), str(tmp_path / "second"), vocabulary=first.vocabulary, grow=True, **options
+    )
     assert first.vocabulary["word"].to_pylist() == ["aa", "bb", "cc"]
     assert second.vocabulary.to_pydict() == {
         "word": ["aa", "bb", "cc", "new", "dd"],
@@ -146,11 +147,11 @@ def test_a_vocabulary_grows_without_renumbering(tmp_path):
         "document_frequency": [1, 0, 1, 2, 2],
     }
     assert words_of(second) == [["new", "cc", "new"], ["new", "dd", "aa"], ["dd"]]
-    few = IngestOptions(min_df=5, max_df=0.7)
-    same = ingest(str(tmp_path / "b.txt"), str(tmp_path / "same"), few, None, None, first.vocabulary, True)
+    few = {"min_df": 5, "max_df": 0.7}
+    same = ingest(str(tmp_path / "b.txt"), str(tmp_path / "same"), vocabulary=first.vocabulary, grow=True, **few)
     assert same.vocabulary["word"].to_pylist() == ["aa", "bb", "cc"]
-    full = IngestOptions(max_features=4)
-    third = ingest(str(tmp_path / "b.txt"), str(tmp_path / "third"), full, None, None, first.vocabulary, True)
+    full = {"max_features": 4}
+    third = ingest(str(tmp_path / "b.txt"), str(tmp_path / "third"), vocabulary=first.vocabulary, grow=True, **full)
     assert third.vocabulary["word"].to_pylist() == ["aa", "bb", "cc", "new"]
 
 
@@ -170,8 +171,8 @@ def test_the_file_of_each_document_is_recorded(tmp_path):
 
 def test_only_the_key_decides_whether_a_document_is_held_out(tmp_path):
     pattern = write_source(tmp_path / "source")
-    options = IngestOptions(held_out=0.25, chunk_tokens=3_000)
-    corpus = ingest(pattern, str(tmp_path / "corpus"), options)
+    options = {"held_out": 0.25, "chunk_tokens": 3_000}
+    corpus = ingest(pattern, str(tmp_path / "corpus"), **options)
     chosen = corpus.held_out.documents["key"].to_pylist()
     assert 230 < len(chosen) < 370
     everything = corpus.documents["key"].to_pylist() + chosen
@@ -181,7 +182,7 @@ def test_only_the_key_decides_whether_a_document_is_held_out(tmp_path):
     assert words_of(corpus) == [by_key[k] for k in corpus.documents["key"].to_pylist()]
     assert words_of(corpus.held_out) == [[w for w in by_key[k] if w in known] for k in chosen]
     assert sum(corpus.vocabulary["term_frequency"].to_pylist()) == corpus.n_tokens
-    more = ingest(str(tmp_path / "source" / "[01].txt"), str(tmp_path / "fewer"), options)
+    more = ingest(str(tmp_path / "source" / "[01].txt"), str(tmp_path / "fewer"), **options)
     assert more.held_out.documents["key"].to_pylist() == [k for k in chosen if not k.startswith("2")]
 
 
@@ -235,6 +236,20 @@ def test_default_chunks_are_even_and_neither_few_nor_small(tokens, longest):
         assert size >= MIN_CHUNK_TOKENS
 
 
+def test_the_strings_of_a_list_are_documents_and_its_paths_are_files(tmp_path):
+    texts = ["one fish", "two fish"]
+    (tmp_path / "a.txt").write_text("one fish\n")
+    (tmp_path / "b.txt").write_text("two fish\n")
+    documents = ingest(texts, str(tmp_path / "documents"))
+    files = ingest([tmp_path / "a.txt", tmp_path / "b.txt"], str(tmp_path / "files"))
+    assert documents.hash == files.hash == corpus_from(texts).hash
+
+
+def test_an_unknown_option_is_refused_with_the_names_of_all(tmp_path):
+    with pytest.raises(TypeError, match=r"no option 'min_dff' of ingest; the options are .*min_df, "):
+        ingest(["one fish"], str(tmp_path / "corpus"), min_dff=2)
+
+
 def test_the_size_of_chunks_is_stated():
     by_default, by_option = (corpus_from([["a", "b"], ["c"]], **o).meta["about"] for o in ({}, {"chunk_tokens": 7}))
     assert by_default["chunk_tokens_by"] == "default"
@@ -258,7 +273,7 @@ def test_the_size_of_chunks_is_stated():
 def test_a_source_without_words_is_refused(tmp_path, name, content, options, match):
     (tmp_path / name).write_text(content)
     with pytest.raises(DataError, match=match):
-        ingest(tmp_path / name, str(tmp_path / "corpus"), IngestOptions(**options))
+        ingest(tmp_path / name, str(tmp_path / "corpus"), **options)
     assert not (tmp_path / "corpus" / "corpus.json").exists()
 
 

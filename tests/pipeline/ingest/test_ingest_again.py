@@ -20,7 +20,6 @@ from corpusmill.io.stores.corpus import Corpus
 from corpusmill.io.stores.store import Store
 from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.ingest.ingest import ingest
-from corpusmill.pipeline.ingest.options import IngestOptions
 from fsspec.implementations.memory import MemoryFileSystem
 from helpers.documents import corpus_files, source_words, words_of, write_source
 
@@ -29,11 +28,11 @@ from helpers.documents import corpus_files, source_words, words_of, write_source
 def alone(tmp_path_factory):
     """A corpus made in this process."""
     folder = tmp_path_factory.mktemp("alone")
-    options = IngestOptions(chunk_tokens=2_000, held_out=0.1)
+    options = {"chunk_tokens": 2_000, "held_out": 0.1}
     return (
         write_source(folder / "source"),
         options,
-        ingest(str(folder / "source" / "*.txt"), str(folder / "c"), options),
+        ingest(str(folder / "source" / "*.txt"), str(folder / "c"), **options),
     )
 
 
@@ -48,7 +47,7 @@ def cluster(cluster_of):
 class TestOnACluster:
     def test_the_same_bits(self, tmp_path, alone, cluster):
         pattern, options, here = alone
-        there = ingest(pattern, str(tmp_path / "there"), options, client=cluster)
+        there = ingest(pattern, str(tmp_path / "there"), **options, client=cluster)
         assert here.hash == there.hash
         assert corpus_files(here) == corpus_files(there)
         assert cluster.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)) == 0
@@ -99,16 +98,16 @@ def _die_at(stage):
 
 def _ingest_and_die(pattern, url, stage):
     formats.FORMATS["lines"] = Tracked
-    ingest(pattern, url, IngestOptions(chunk_tokens=2_000), progress=_die_at(stage))
+    ingest(pattern, url, chunk_tokens=2_000, progress=_die_at(stage))
 
 
 def test_an_interrupted_ingest_continues_after_the_last_finished_task(tmp_path, monkeypatch):
     pattern, url, options = (
         write_source(tmp_path / "source"),
         str(tmp_path / "corpus"),
-        IngestOptions(chunk_tokens=2_000),
+        {"chunk_tokens": 2_000},
     )
-    expected = corpus_files(ingest(pattern, str(tmp_path / "whole"), options))
+    expected = corpus_files(ingest(pattern, str(tmp_path / "whole"), **options))
     (tmp_path / "source" / "fatal").write_text("2.txt")
     monkeypatch.setitem(formats.FORMATS, "lines", Tracked)
     for killed_at in ("none", "chunks"):
@@ -120,9 +119,9 @@ def test_an_interrupted_ingest_continues_after_the_last_finished_task(tmp_path, 
             Corpus(url)
         for stopped_at in ("words", "ids") if killed_at == "none" else ():
             with pytest.raises(Stop):
-                ingest(pattern, url, options, progress=_stop_at(stopped_at))
+                ingest(pattern, url, **options, progress=_stop_at(stopped_at))
     reported = []
-    found = corpus_files(ingest(pattern, url, options, progress=reported.append))
+    found = corpus_files(ingest(pattern, url, **options, progress=reported.append))
     assert next(t.done for t in reported if t.stage == "chunks") == 2
     assert [(tmp_path / "source" / f"{f}.txt.tally").read_text() for f in range(3)] == ["x", "x", "xx"]
     assert found.keys() == expected.keys()
@@ -151,15 +150,15 @@ def test_progress_is_reported_after_each_task(tmp_path):
 
 def test_another_corpus_is_refused_or_overwritten(tmp_path):
     pattern, url = write_source(tmp_path / "source"), str(tmp_path / "corpus")
-    ingest(pattern, url, IngestOptions(chunk_tokens=1_000))
+    ingest(pattern, url, chunk_tokens=1_000)
     with pytest.raises(DataError, match=r"other options \(min_df\).*--overwrite"):
-        ingest(pattern, url, IngestOptions(chunk_tokens=1_000, min_df=3))
+        ingest(pattern, url, chunk_tokens=1_000, min_df=3)
     with pytest.raises(DataError, match=r"another source.*--overwrite"):
-        ingest(str(tmp_path / "source" / "1.txt"), url, IngestOptions(chunk_tokens=1_000))
+        ingest(str(tmp_path / "source" / "1.txt"), url, chunk_tokens=1_000)
     with pytest.raises(DataError, match=r"another source.*--overwrite"):
         ingest([["in"], ["memory"]], url)
-    replaced = ingest(pattern, url, IngestOptions(min_df=3, overwrite=True))
-    assert corpus_files(replaced) == corpus_files(ingest(pattern, str(tmp_path / "fresh"), IngestOptions(min_df=3)))
+    replaced = ingest(pattern, url, min_df=3, overwrite=True)
+    assert corpus_files(replaced) == corpus_files(ingest(pattern, str(tmp_path / "fresh"), min_df=3))
 
 
 def test_files_that_no_ingest_wrote_are_kept(tmp_path):
@@ -169,7 +168,7 @@ def test_files_that_no_ingest_wrote_are_kept(tmp_path):
         ingest(pattern, str(tmp_path))
     (tmp_path / "bad-lines.jsonl").unlink()
     ingest(pattern, str(tmp_path))
-    ingest(pattern, str(tmp_path), IngestOptions(min_df=3, overwrite=True))
+    ingest(pattern, str(tmp_path), min_df=3, overwrite=True)
     for url in (tmp_path / "train", tmp_path / "train" / "corpus"):
         with pytest.raises(DataError, match=r"lies in the folder of documents .*; choose a folder outside"):
             ingest(tmp_path / "train", str(url))
@@ -188,13 +187,11 @@ def test_a_changed_file_is_another_source(tmp_path):
 def test_work_files_of_another_ingest_are_not_used(tmp_path):
     pattern, url = write_source(tmp_path / "source"), str(tmp_path / "corpus")
     with pytest.raises(Stop):
-        ingest(pattern, url, IngestOptions(chunk_tokens=2_000), progress=_stop_at("chunks"))
+        ingest(pattern, url, chunk_tokens=2_000, progress=_stop_at("chunks"))
     with pytest.raises(Stop):
-        ingest([["in"], ["memory"]], url, IngestOptions(chunk_tokens=2_000), progress=_stop_at("ids"))
-    corpus = ingest(pattern, url, IngestOptions(chunk_tokens=5_000))
-    assert corpus_files(corpus) == corpus_files(
-        ingest(pattern, str(tmp_path / "fresh"), IngestOptions(chunk_tokens=5_000))
-    )
+        ingest([["in"], ["memory"]], url, chunk_tokens=2_000, progress=_stop_at("ids"))
+    corpus = ingest(pattern, url, chunk_tokens=5_000)
+    assert corpus_files(corpus) == corpus_files(ingest(pattern, str(tmp_path / "fresh"), chunk_tokens=5_000))
 
 
 def test_an_ingest_that_lost_its_lock_commits_nothing(tmp_path):
@@ -228,35 +225,35 @@ def test_an_ingest_that_is_paused_while_it_writes_a_chunk_harms_nobody(tmp_path,
     fsspec.register_implementation("pausing", Pausing, clobber=True)
     patterns = [write_source(tmp_path / "mine"), write_source(tmp_path / "other", seed=1)]
     store = Store(f"pausing://{tmp_path.name}-{same}")
-    options = IngestOptions(chunk_tokens=2_000, overwrite=True)
+    options = {"chunk_tokens": 2_000, "overwrite": True}
     theirs = patterns[0 if same else 1]
-    expected = ingest(theirs, str(tmp_path / "expected"), options)
+    expected = ingest(theirs, str(tmp_path / "expected"), **options)
 
     def take_over():
         store.write_bytes("ingest.lock", b'{"released": true}')  # it has expired
-        ingest(theirs, store.url, options)
+        ingest(theirs, store.url, **options)
 
     Pausing.meanwhile.append(take_over)
     with pytest.raises(Locked, match="lost its lock"):
-        ingest(patterns[0], store.url, options)
+        ingest(patterns[0], store.url, **options)
     found = Corpus(store.url)
     assert found.hash == expected.hash
     assert words_of(found) == words_of(expected)
     # The next ingest removes what the paused one wrote after it had lost its lock.
-    ingest(theirs, store.url, options)
+    ingest(theirs, store.url, **options)
     assert store.names() == [found.content.path.rpartition("/")[2], "corpus.json", "ingest.lock"]
 
 
 def test_a_corpus_without_a_folder_of_content_is_read_and_replaced(tmp_path):
     pattern, url = write_source(tmp_path / "source"), str(tmp_path / "corpus")
-    corpus = ingest(pattern, url, IngestOptions(min_df=2))
+    corpus = ingest(pattern, url, min_df=2)
     for path in Path(corpus.content.path).iterdir():
         path.rename(Path(url, path.name))
     Path(corpus.content.path).rmdir()
     meta = json.loads(Path(url, "corpus.json").read_text())
     Path(url, "corpus.json").write_text(json.dumps({name: meta[name] for name in meta if name != "content"}))
-    assert words_of(Corpus(url)) == words_of(ingest(pattern, str(tmp_path / "fresh"), IngestOptions(min_df=2)))
-    replaced = ingest(pattern, url, IngestOptions(overwrite=True))
+    assert words_of(Corpus(url)) == words_of(ingest(pattern, str(tmp_path / "fresh"), min_df=2))
+    replaced = ingest(pattern, url, overwrite=True)
     names = sorted(path.name for path in Path(url).iterdir())
     assert names == sorted([Path(replaced.content.path).name, "corpus.json", "ingest.lock"])
 
@@ -290,8 +287,8 @@ def test_a_source_can_be_ingested_after_its_error_is_repaired(tmp_path):
 
 def test_an_object_store(tmp_path):
     pattern = write_source(tmp_path / "source")
-    here = ingest(pattern, str(tmp_path / "corpus"), IngestOptions(chunk_tokens=5_000))
-    there = ingest(pattern, "memory://bucket/corpus", IngestOptions(chunk_tokens=5_000))
+    here = ingest(pattern, str(tmp_path / "corpus"), chunk_tokens=5_000)
+    there = ingest(pattern, "memory://bucket/corpus", chunk_tokens=5_000)
     assert there.hash == here.hash
     assert words_of(there) == words_of(here)
     assert not there.store.exists(".work")
@@ -323,10 +320,10 @@ def write_packed(folder, size):
 def test_memory_stays_below_the_limit_for_a_source_seven_times_larger(tmp_path):
     limit = 480 << 20  # Python, its libraries and compiled code take half of it
     pattern, stop = write_packed(tmp_path, 7 * limit)
-    options = IngestOptions(stop_words=(stop,), chunk_tokens=200_000)
+    options = {"stop_words": (stop,), "chunk_tokens": 200_000}
     with open_cluster("local", n_workers=2, memory_limit=limit) as client:
         before = set(client.run(os.getpid).values())
-        corpus = ingest(pattern, str(tmp_path / "corpus"), options, client=client)
+        corpus = ingest(pattern, str(tmp_path / "corpus"), **options, client=client)
         peaks = client.run(peak_memory).values()
         assert set(client.run(os.getpid).values()) == before
     assert corpus.meta["about"]["tokens_read"] > 7_000_000

@@ -8,7 +8,7 @@ import pandas
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from corpusmill import LDA, Corpus, IngestOptions, ingest
+from corpusmill import LDA, Corpus, ingest
 from corpusmill.io.errors import DataError
 from corpusmill.io.stores.store import Store
 from corpusmill.pipeline.commands.cli.main import main
@@ -28,7 +28,7 @@ ROWS = [
     for i, day in enumerate(DAYS)
 ]
 NAMES = ("date", "title", "year", "score", "open", "code")
-OPTIONS = IngestOptions(key="id", keep=NAMES, held_out=0.3, chunk_tokens=20)
+OPTIONS = {"key": "id", "keep": NAMES, "held_out": 0.3, "chunk_tokens": 20}
 
 
 def write_jsonl(folder):
@@ -62,7 +62,7 @@ SOURCES = {
 
 @pytest.mark.parametrize("kind", SOURCES)
 def test_columns_are_kept_with_types_in_the_order_of_the_documents(kind, tmp_path):
-    corpus = ingest(SOURCES[kind](tmp_path), str(tmp_path / "corpus"), OPTIONS)
+    corpus = ingest(SOURCES[kind](tmp_path), str(tmp_path / "corpus"), **OPTIONS)
     assert corpus.kept_columns == list(NAMES)
     assert corpus.held_out.n_documents > 0
     for part in (corpus, corpus.held_out):
@@ -74,7 +74,7 @@ def test_columns_are_kept_with_types_in_the_order_of_the_documents(kind, tmp_pat
 
 
 def test_rows_are_read_by_range(tmp_path):
-    corpus = ingest(write_jsonl(tmp_path), str(tmp_path / "corpus"), OPTIONS)
+    corpus = ingest(write_jsonl(tmp_path), str(tmp_path / "corpus"), **OPTIONS)
     assert len(corpus.chunks) > 3
     every = corpus.documents.select(["key", "title"])
     for first, stop in ((0, 1), (5, 17), (0, corpus.n_documents), (9, 9)):
@@ -82,7 +82,7 @@ def test_rows_are_read_by_range(tmp_path):
 
 
 def test_transform_writes_the_kept_columns_beside_the_weights(tmp_path):
-    corpus = ingest(write_csv(tmp_path), str(tmp_path / "corpus"), OPTIONS)
+    corpus = ingest(write_csv(tmp_path), str(tmp_path / "corpus"), **OPTIONS)
     model = LDA(2, max_iter=2).fit(corpus)
     model.transform_to(corpus, str(tmp_path / "weights"))
     table = pq.read_table(tmp_path / "weights")
@@ -97,7 +97,7 @@ def test_values_of_several_types_become_the_type_that_holds_all(tmp_path):
     for number, row in enumerate(rows):
         (tmp_path / f"{number}.jsonl").write_text(json.dumps(row) + "\n")
     keep = ("n", "mixed", "when", "none")
-    corpus = ingest(str(tmp_path / "*.jsonl"), str(tmp_path / "corpus"), IngestOptions(keep=keep))
+    corpus = ingest(str(tmp_path / "*.jsonl"), str(tmp_path / "corpus"), keep=keep)
     table = corpus.documents.select(keep)
     assert table.schema.types == [pa.float64(), pa.string(), pa.timestamp("us"), pa.string()]
     assert table["n"].to_pylist() == [1, 1, 1, 2.5]
@@ -109,7 +109,7 @@ def test_values_of_several_types_become_the_type_that_holds_all(tmp_path):
 def test_a_block_with_values_of_several_types_is_read(tmp_path):
     lines = [json.dumps({"text": "sea", "n": value}) for value in (1, None, "x", True)]
     (tmp_path / "a.jsonl").write_text("\n".join(lines))
-    corpus = ingest(str(tmp_path / "a.jsonl"), str(tmp_path / "corpus"), IngestOptions(keep=("n",)))
+    corpus = ingest(str(tmp_path / "a.jsonl"), str(tmp_path / "corpus"), keep=("n",))
     assert corpus.documents["n"].to_pylist() == ["1", None, "x", "true"]
 
 
@@ -117,14 +117,14 @@ def test_lines_that_are_skipped_do_not_shift_the_kept_columns(tmp_path):
     lines = [json.dumps({"text": "sea", "n": i}) for i in range(5)]
     lines.insert(2, "{ broken")
     (tmp_path / "a.jsonl").write_text("\n".join(lines))
-    options = IngestOptions(keep=("n",), on_bad_line="skip", max_bad_lines=1)
-    corpus = ingest(str(tmp_path / "a.jsonl"), str(tmp_path / "corpus"), options)
+    options = {"keep": ("n",), "on_bad_line": "skip", "max_bad_lines": 1}
+    corpus = ingest(str(tmp_path / "a.jsonl"), str(tmp_path / "corpus"), **options)
     assert corpus.documents["n"].to_pylist() == list(range(5))
 
 
 def test_an_empty_cell_of_csv_is_a_missing_value(tmp_path):
     (tmp_path / "a.csv").write_text("text,year,name\nsea,2026,x\nsea,,\nsea,1999,y\n")
-    corpus = ingest(str(tmp_path / "a.csv"), str(tmp_path / "corpus"), IngestOptions(keep=("year", "name")))
+    corpus = ingest(str(tmp_path / "a.csv"), str(tmp_path / "corpus"), keep=("year", "name"))
     assert corpus.documents["year"].to_pylist() == [2026, None, 1999]
     assert corpus.documents["name"].to_pylist() == ["x", "", "y"]
 
@@ -134,8 +134,8 @@ def test_the_text_the_key_and_nested_fields_can_be_kept(tmp_path):
     (tmp_path / "a.jsonl").write_text(json.dumps(row) + "\n")
     pq.write_table(pa.Table.from_pylist([row]), tmp_path / "a.parquet")
     for name in ("a.jsonl", "a.parquet"):
-        options = IngestOptions(key="id", keep=("text", "id", "meta.day"), overwrite=True)
-        corpus = ingest(str(tmp_path / name), str(tmp_path / "corpus"), options)
+        options = {"key": "id", "keep": ("text", "id", "meta.day"), "overwrite": True}
+        corpus = ingest(str(tmp_path / name), str(tmp_path / "corpus"), **options)
         assert corpus.documents.select(["text", "id"]).to_pylist() == [{"text": "the sea", "id": "a"}]
         assert corpus.documents["meta.day"].to_pylist() == [datetime.date(2026, 11, 1)]
 
@@ -153,26 +153,26 @@ def test_a_column_that_cannot_be_kept_is_refused(keep, message, tmp_path):
     table = pa.Table.from_pylist([{"text": "sea", "year": 1, "chunk": 1, "nested": {"a": 1}}])
     pq.write_table(table, tmp_path / "a.parquet")
     with pytest.raises((DataError, ValueError), match=message):
-        ingest(str(tmp_path / "a.parquet"), str(tmp_path / "corpus"), IngestOptions(keep=keep))
+        ingest(str(tmp_path / "a.parquet"), str(tmp_path / "corpus"), keep=keep)
 
 
 def test_a_source_without_columns_is_refused(tmp_path):
     (tmp_path / "a.txt").write_text("the sea\n")
     with pytest.raises(ValueError, match="has no columns besides the documents; Parquet, JSONL, CSV"):
-        ingest(str(tmp_path / "a.txt"), str(tmp_path / "corpus"), IngestOptions(keep=("date",)))
+        ingest(str(tmp_path / "a.txt"), str(tmp_path / "corpus"), keep=("date",))
 
 
 def test_a_corpus_with_other_kept_columns_is_another_corpus(tmp_path):
     source = write_csv(tmp_path)
-    ingest(source, str(tmp_path / "corpus"), IngestOptions(keep=("date",)))
-    ingest(source, str(tmp_path / "corpus"), IngestOptions(keep=("date",)))
+    ingest(source, str(tmp_path / "corpus"), keep=("date",))
+    ingest(source, str(tmp_path / "corpus"), keep=("date",))
     with pytest.raises(DataError, match="with other options \\(keep\\)"):
-        ingest(source, str(tmp_path / "corpus"), IngestOptions(keep=("year",)))
+        ingest(source, str(tmp_path / "corpus"), keep=("year",))
 
 
 def test_the_same_words_without_kept_columns_give_the_same_hash(tmp_path):
     source = write_csv(tmp_path)
-    with_columns = ingest(source, str(tmp_path / "a"), IngestOptions(keep=("date",)))
+    with_columns = ingest(source, str(tmp_path / "a"), keep=("date",))
     without = ingest(source, str(tmp_path / "b"))
     assert with_columns.hash == without.hash
     assert without.kept_columns == []
@@ -205,7 +205,7 @@ def test_retrain_keeps_columns_in_every_batch(tmp_path, monkeypatch):
 
 def kept_from(folder, name, lines, **options):
     (folder / name).write_text("".join(f"{line}\n" for line in lines))
-    corpus = ingest(str(folder / name), str(folder / "corpus"), IngestOptions(keep=["value"], min_df=1, **options))
+    corpus = ingest(str(folder / name), str(folder / "corpus"), keep=["value"], min_df=1, **options)
     return corpus.documents["value"]
 
 
@@ -240,7 +240,7 @@ def test_a_bad_line_does_not_change_the_values_of_others(tmp_path):
 def test_after_a_kill_an_overwrite_deletes_the_files_of_a_corpus_without_a_folder_of_content(tmp_path, monkeypatch):
     folder = tmp_path / "corpus"
     (tmp_path / "in.txt").write_text("ship sea\n" * 3)
-    ingest(str(tmp_path / "in.txt"), str(folder), IngestOptions(min_df=1))
+    ingest(str(tmp_path / "in.txt"), str(folder), min_df=1)
     # A selection has no folder of content either.
     meta = json.loads((folder / "corpus.json").read_text())
     content = folder / meta.pop("content")
@@ -256,10 +256,10 @@ def test_after_a_kill_an_overwrite_deletes_the_files_of_a_corpus_without_a_folde
         if name == "corpus.json":
             raise KeyboardInterrupt
 
-    options = IngestOptions(min_df=1, overwrite=True)
+    options = {"min_df": 1, "overwrite": True}
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(Store, "delete", delete_once)
-        ingest(str(tmp_path / "in.txt"), str(folder), options)
-    assert ingest(str(tmp_path / "in.txt"), str(folder), options).n_documents == 5
+        ingest(str(tmp_path / "in.txt"), str(folder), **options)
+    assert ingest(str(tmp_path / "in.txt"), str(folder), **options).n_documents == 5
     names = {path.name for path in folder.iterdir() if path.suffix != ".lock"}
     assert names == {"corpus.json", json.loads((folder / "corpus.json").read_text())["content"]}

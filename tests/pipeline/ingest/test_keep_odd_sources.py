@@ -8,7 +8,7 @@ import pandas
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from corpusmill import IngestOptions, ingest
+from corpusmill import ingest
 from corpusmill.io.errors import DataError
 from corpusmill.pipeline.commands.cli.main import main
 
@@ -21,7 +21,7 @@ def write_rows(path, rows):
 
 
 def keep(source, folder, *names, **options):
-    return ingest(source, str(folder / "corpus"), IngestOptions(keep=names, **options)).documents
+    return ingest(source, str(folder / "corpus"), keep=names, **options).documents
 
 
 # --- names ---
@@ -60,7 +60,7 @@ def test_wrong_names_of_text_and_key_are_refused_with_the_fields_found(tmp_path)
 
 def test_a_single_name_that_is_no_list_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"keep='date' must be a list of names, such as \['date'\]"):
-        ingest([{"text": TEXT, "date": "x"}], str(tmp_path / "corpus"), IngestOptions(keep="date"))
+        ingest([{"text": TEXT, "date": "x"}], str(tmp_path / "corpus"), keep="date")
 
 
 def test_an_empty_csv_file_is_refused_with_one_sentence(tmp_path):

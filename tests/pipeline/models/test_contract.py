@@ -14,7 +14,6 @@ from corpusmill.io.errors import DataError
 from corpusmill.pipeline.engine.events import EpochFinished, RunFinished, RunStarted
 from corpusmill.pipeline.engine.run import RunStore
 from corpusmill.pipeline.ingest.ingest import ingest
-from corpusmill.pipeline.ingest.options import IngestOptions
 from corpusmill.pipeline.models.registry import MODEL_KINDS, estimator_class, load_model, model_of_run
 from helpers.documents import BOATS_AND_BREAD
 from helpers.models import interrupt_after, stop_after
@@ -50,8 +49,8 @@ def bits(model):
 @pytest.fixture(scope="module")
 def corpora(tmp_path_factory):
     folder = tmp_path_factory.mktemp("contract")
-    ingest([text.split() for text in OLD], str(folder / "old"), IngestOptions(chunk_tokens=100))
-    ingest([text.split() for text in NEW], str(folder / "new"), IngestOptions(chunk_tokens=100))
+    ingest([text.split() for text in OLD], str(folder / "old"), chunk_tokens=100)
+    ingest([text.split() for text in NEW], str(folder / "new"), chunk_tokens=100)
     return folder
 
 

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from corpusmill import LDA, NMF, Node2Vec, RandomIndexing, Word2Vec, ingest
 from corpusmill.kernels.simd import tiles
-from corpusmill.pipeline.ingest.options import IngestOptions
 from distributed import Client, LocalCluster
 from helpers import small_kernels
 from helpers.documents import BOATS_AND_BREAD
@@ -59,7 +58,7 @@ def by_word(model):
 def test_chunks_of_another_size_give_the_same_sums_of_random_indexing(tmp_path):
     found = []
     for tokens in (20, 1000):
-        corpus = ingest(DOCUMENTS, str(tmp_path / str(tokens)), IngestOptions(chunk_tokens=tokens))
+        corpus = ingest(DOCUMENTS, str(tmp_path / str(tokens)), chunk_tokens=tokens)
         found.append(by_word(ESTIMATORS["random-indexing"]().fit(corpus)))
     assert found[0] == found[1]
 
@@ -67,7 +66,7 @@ def test_chunks_of_another_size_give_the_same_sums_of_random_indexing(tmp_path):
 def test_chunks_of_another_size_give_the_same_topics_of_nmf(tmp_path):
     found = []
     for tokens in (20, 1000):
-        corpus = ingest(DOCUMENTS, str(tmp_path / str(tokens)), IngestOptions(chunk_tokens=tokens))
+        corpus = ingest(DOCUMENTS, str(tmp_path / str(tokens)), chunk_tokens=tokens)
         found.append(NMF(2, max_iter=3, tol=0, init="nndsvda").fit(corpus).components_)
     np.testing.assert_allclose(found[0], found[1], rtol=TOLERANCE, atol=1e-6)
 
@@ -121,7 +120,7 @@ def eight_workers():
 
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_eight_workers_give_the_same_bits_as_one_process(kind, eight_workers, tmp_path):
-    corpus = ingest(DOCUMENTS, str(tmp_path / "corpus"), IngestOptions(chunk_tokens=20))
+    corpus = ingest(DOCUMENTS, str(tmp_path / "corpus"), chunk_tokens=20)
     assert len(corpus.chunks) >= 8
     one = ESTIMATORS[kind]().fit(corpus)
     eight = ESTIMATORS[kind]().fit(corpus, client=eight_workers)

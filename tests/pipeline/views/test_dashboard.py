@@ -15,7 +15,6 @@ from corpusmill import LDA
 from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.engine.events import EpochFinished, EpochStarted, RunFinished, RunStarted, ShardSwept
 from corpusmill.pipeline.ingest.ingest import ingest
-from corpusmill.pipeline.ingest.options import IngestOptions
 from corpusmill.pipeline.report import write_report
 from corpusmill.pipeline.views.dashboard import publish
 from helpers.browser import TEXT, Browser
@@ -43,7 +42,7 @@ def fetch(client, path):
 def test_the_pages_follow_a_run_and_execute_no_text_of_a_document(client, tmp_path):
     # Browsers do not run script elements that a page inserts later, but they run the error handlers of other elements.
     hostile = ["<script>document.title='broken'</script>", "<img/src=x/onerror=document.title='broken'>"]
-    corpus = ingest([["boat", "sea"] * 5, hostile * 5] * 10, str(tmp_path / "corpus"), IngestOptions(chunk_tokens=60))
+    corpus = ingest([["boat", "sea"] * 5, hostile * 5] * 10, str(tmp_path / "corpus"), chunk_tokens=60)
     pause, seen = threading.Event(), []
 
     def wait_in_the_middle(event):

@@ -95,11 +95,11 @@ class VersionBuilder:
         corpus = ingest(
             reader,
             self.versions.store.child(f"batches/{plan.name}").url,
-            ingest_options(self.config),
-            self.client,
-            self.listeners.ingest,
-            vocabulary,
+            client=self.client,
+            progress=self.listeners.ingest,
+            vocabulary=vocabulary,
             grow=vocabulary is not None,
+            **vars(ingest_options(self.config)),
         )
         self._check_files_unchanged()
         return corpus

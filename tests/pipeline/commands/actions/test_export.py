@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from corpusmill import LDA, NMF, IngestOptions, Word2Vec, ingest
+from corpusmill import LDA, NMF, Word2Vec, ingest
 from corpusmill.pipeline.commands.actions.export import export
 from helpers.nightly import call
 from helpers.toy import write_topic_corpus
@@ -139,7 +139,7 @@ def test_words_of_strangers_are_text_in_a_card(tmp_path):
 
 def test_a_card_names_the_kept_columns(tmp_path):
     rows = [{"text": "ship sea boat", "date": "2026-11-01", "author": "x"}] * 4
-    corpus = ingest(rows, str(tmp_path / "corpus"), IngestOptions(keep=["date", "author"]))
+    corpus = ingest(rows, str(tmp_path / "corpus"), keep=["date", "author"])
     LDA(2, max_iter=2).fit(corpus).save(str(tmp_path / "model"))
     export(str(tmp_path / "model"), str(tmp_path / "model"), "card")
     assert "| kept columns | date, author |" in (tmp_path / "model" / "README.md").read_text()

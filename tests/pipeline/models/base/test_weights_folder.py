@@ -2,7 +2,7 @@
 
 import pandas
 import pytest
-from corpusmill import LDA, IngestOptions, ingest
+from corpusmill import LDA, ingest
 from corpusmill.io.errors import DataError
 from corpusmill.pipeline.commands.cli.main import main
 
@@ -12,7 +12,7 @@ TEXTS = [text.split() for text in ("ship sea boat", "bread oven cake", "sea boat
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
     folder = tmp_path_factory.mktemp("weights")
-    return ingest(TEXTS, str(folder / "corpus"), IngestOptions(chunk_tokens=12))
+    return ingest(TEXTS, str(folder / "corpus"), chunk_tokens=12)
 
 
 @pytest.fixture(scope="module")

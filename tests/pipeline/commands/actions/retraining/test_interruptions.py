@@ -54,9 +54,8 @@ def test_after_a_kill_at_any_point_the_next_call_gives_the_same_bytes(tmp_path):
 
 def test_an_interrupted_partial_fit_continues_after_its_last_epoch(tmp_path):
     from corpusmill.pipeline.ingest.ingest import ingest
-    from corpusmill.pipeline.ingest.options import IngestOptions
 
-    days = [ingest(f"days/2026-11-0{day}.jsonl", f"day{day}", IngestOptions()) for day in (1, 2)]
+    days = [ingest(f"days/2026-11-0{day}.jsonl", f"day{day}") for day in (1, 2)]
     Word2Vec(**MODELS["word2vec"]).fit(days[0]).save("model")
     with pytest.raises(Killed):
         Word2Vec.load("model").partial_fit(days[1], run="run", callbacks=[break_off])

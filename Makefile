@@ -121,4 +121,5 @@ $(VENV)/.installed-$(GPU): pyproject.toml | $(BIN)/python
 $(VENV)/typing/corpusmill/__init__.py: | $(BIN)/python
 	@mkdir -p $(@D)
 	@for folder in $(FOLDERS); do ln -sfn ../../../$$folder $(@D)/$$folder; done
+	@ln -sfn ../../../pipeline/package/__main__.py $(@D)/__main__.py
 	@ln -sfn ../../../pipeline/package/__init__.py $@

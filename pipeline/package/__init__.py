@@ -7,47 +7,81 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from corpusmill.io.errors import DataError, Locked
     from corpusmill.io.stores.corpus import Corpus
-    from corpusmill.pipeline.engine.cluster.open import open_cluster
+    from corpusmill.io.stores.graph import Graph
+    from corpusmill.io.stores.matrix import Matrix, write_matrix
+    from corpusmill.pipeline.engine.cluster.open import ClusterError, open_cluster
+    from corpusmill.pipeline.engine.events import EpochFinished, RunFinished, RunStarted
+    from corpusmill.pipeline.engine.executors import TaskLost
     from corpusmill.pipeline.ingest.ingest import ingest
     from corpusmill.pipeline.ingest.options import IngestOptions
+    from corpusmill.pipeline.mlflow import MLflowCallback
+    from corpusmill.pipeline.models.base.advice import TrainingWarning
     from corpusmill.pipeline.models.base.vectors import WordVectors
     from corpusmill.pipeline.models.lda.estimator import LDA
     from corpusmill.pipeline.models.nmf.estimator import NMF
     from corpusmill.pipeline.models.node2vec.estimator import Node2Vec
     from corpusmill.pipeline.models.random_indexing.estimator import RandomIndexing
     from corpusmill.pipeline.models.word2vec.estimator import Word2Vec
+    from corpusmill.pipeline.views.early_stopping import EarlyStopping
     from corpusmill.pipeline.views.progress import ProgressLines
 
     __version__: str
 
 _MODULES = {
+    "ClusterError": "corpusmill.pipeline.engine.cluster.open",
+    "Corpus": "corpusmill.io.stores.corpus",
+    "DataError": "corpusmill.io.errors",
+    "EarlyStopping": "corpusmill.pipeline.views.early_stopping",
+    "EpochFinished": "corpusmill.pipeline.engine.events",
+    "Graph": "corpusmill.io.stores.graph",
+    "IngestOptions": "corpusmill.pipeline.ingest.options",
     "LDA": "corpusmill.pipeline.models.lda.estimator",
+    "Locked": "corpusmill.io.errors",
+    "MLflowCallback": "corpusmill.pipeline.mlflow",
+    "Matrix": "corpusmill.io.stores.matrix",
     "NMF": "corpusmill.pipeline.models.nmf.estimator",
     "Node2Vec": "corpusmill.pipeline.models.node2vec.estimator",
+    "ProgressLines": "corpusmill.pipeline.views.progress",
     "RandomIndexing": "corpusmill.pipeline.models.random_indexing.estimator",
+    "RunFinished": "corpusmill.pipeline.engine.events",
+    "RunStarted": "corpusmill.pipeline.engine.events",
+    "TaskLost": "corpusmill.pipeline.engine.executors",
+    "TrainingWarning": "corpusmill.pipeline.models.base.advice",
     "Word2Vec": "corpusmill.pipeline.models.word2vec.estimator",
     "WordVectors": "corpusmill.pipeline.models.base.vectors",
-    "Corpus": "corpusmill.io.stores.corpus",
-    "IngestOptions": "corpusmill.pipeline.ingest.options",
-    "ProgressLines": "corpusmill.pipeline.views.progress",
     "ingest": "corpusmill.pipeline.ingest.ingest",
     "open_cluster": "corpusmill.pipeline.engine.cluster.open",
+    "write_matrix": "corpusmill.io.stores.matrix",
 }
 
 __all__ = [
     "LDA",
     "NMF",
+    "ClusterError",
     "Corpus",
+    "DataError",
+    "EarlyStopping",
+    "EpochFinished",
+    "Graph",
     "IngestOptions",
+    "Locked",
+    "MLflowCallback",
+    "Matrix",
     "Node2Vec",
     "ProgressLines",
     "RandomIndexing",
+    "RunFinished",
+    "RunStarted",
+    "TaskLost",
+    "TrainingWarning",
     "Word2Vec",
     "WordVectors",
     "__version__",
     "ingest",
     "open_cluster",
+    "write_matrix",
 ]
 
 

@@ -23,6 +23,7 @@ PUBLIC = {
     "corpusmill.pipeline.models.node2vec.estimator": ["Node2Vec"],
     "corpusmill.pipeline.models.random_indexing.estimator": ["RandomIndexing"],
     "corpusmill.pipeline.models.word2vec.estimator": ["Word2Vec"],
+    "corpusmill.pipeline.views.early_stopping": ["EarlyStopping"],
     "corpusmill.pipeline.views.progress": ["ProgressLines"],
 }
 ESTIMATORS = {"LDA", "NMF", "Node2Vec", "RandomIndexing", "Word2Vec"}

@@ -60,3 +60,11 @@ assert not heavy, heavy
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_python_runs_the_package_as_the_command():
+    done = subprocess.run(
+        [sys.executable, "-m", "corpusmill", "--version"], capture_output=True, text=True, check=False
+    )
+    assert done.stdout.startswith("corpusmill, version ")
+    assert done.returncode == 0

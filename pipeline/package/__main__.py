@@ -1,0 +1,5 @@
+"""``python -m corpusmill`` is the command ``corpusmill``."""
+
+from corpusmill.pipeline.commands.cli.main import main
+
+main()

@@ -5,10 +5,11 @@ import os
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from ...io.errors import DataError
@@ -84,6 +85,9 @@ class Executor(ABC):
     @abstractmethod
     def capacities(self, devices: bool = False) -> list[Capacity]:
         """Return the present workers. With ``devices``, each reports the memory of its CUDA device too."""
+
+    def check_folders(self, folders: Sequence[str]) -> None:
+        """Raise DataError if a worker cannot read one of these folders of this machine; URLs are not checked."""
 
     @abstractmethod
     def submit(self, function: Task, *arguments: object, key: str) -> Handle:
@@ -253,6 +257,18 @@ class OnDask(Executor):
                 for worker, found in zip(workers, devices_of, strict=True)
             ]
         return workers
+
+    def check_folders(self, folders: Sequence[str]) -> None:
+        """Raise DataError if a worker cannot read one of these folders of this machine; URLs are not checked."""
+        here = [folder for folder in folders if Path(folder).is_dir()]
+        # A worker that dies meanwhile is nothing to complain about: others take its tasks.
+        missing = self.client.run(_missing_folders, here, on_error="ignore") if here else {}
+        for worker, names in missing.items():
+            if names:
+                raise DataError(
+                    f"worker {worker} cannot read {names[0]}, a folder of this machine: keep corpora, runs and "
+                    f"models in a folder or URL that all machines share; fit takes one as run="
+                )
 
     def _look(self) -> list[Capacity]:
         """Return the present workers, ordered by name."""
@@ -460,3 +476,8 @@ def executor_for(client: "Client | None") -> Executor:
         return OnDask(get_client())
     except ValueError:  # there is no current client
         return Synchronous()
+
+
+def _missing_folders(folders: Sequence[str]) -> list[str]:
+    """Return the folders that this process cannot see."""
+    return [folder for folder in folders if not Path(folder).is_dir()]

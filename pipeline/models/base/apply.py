@@ -80,6 +80,7 @@ def model_for_tasks(estimator: "TextEstimator", executor: Executor) -> Iterator[
         yield SavedEstimator(type(estimator), estimator.saved_at, name)
         return
     with tempfile.TemporaryDirectory(prefix="corpusmill-model-") as folder:
+        executor.check_folders([folder])
         estimator.save(folder)
         yield SavedEstimator(type(estimator), folder, folder)
 
@@ -90,6 +91,7 @@ def map_chunks(
     """Return ``task(model, data, chunk, *options)`` for every chunk of a corpus, in order."""
     executor = executor_for(client)
     data = reference(corpus)
+    executor.check_folders([data.url])
     with executor.guarded(), model_for_tasks(estimator, executor) as model:
         arguments = [(model, data, chunk, *options) for chunk in range(len(corpus.chunks))]
         return executor.map(task, arguments, name=task.__name__)

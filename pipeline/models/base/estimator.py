@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self
 
 from ....configs.validation import validate_model
 from ....io.errors import DataError
-from ....io.stores.store import JsonObject
+from ....io.stores.store import JsonObject, Store
 from ...engine.algorithm import AnyAlgorithm, DataT
 from ...engine.data import TrainingData
 from ...engine.epoch import Training, train
@@ -111,6 +111,7 @@ class Estimator(Persistent, ABC, Generic[DataT]):
         held_out = self._held_out_data(options.held_out, data)
         algorithm = self.algorithm(data, previous)
         with executor.guarded(), run_folder(options.run, fits_in_memory(algorithm, data, executor)) as url:
+            executor.check_folders([Store(data.url).absolute, url])
             training = Training(
                 algorithm=algorithm,
                 data=data,

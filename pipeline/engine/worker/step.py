@@ -110,12 +110,12 @@ class Update:
         """Write a block's next arrays and return its small totals."""
         algorithm = self._job.algorithm
         constant = _constant_delta(self._job, block)
-        if constant is not None:
-            delta = algorithm.merge(constant, delta)
         with LEDGER.recording() as traffic:
+            if constant is not None:
+                delta = algorithm.merge(constant, delta)
             arrays, totals = algorithm.apply(self._model.block(block), delta, self._model.shared)
-        check_finite(algorithm, self._step, f"block {block} of the model", arrays)
-        write_block(self._job, self._step, block, arrays, self._transfers.behind)
+            check_finite(algorithm, self._step, f"block {block} of the model", arrays)
+            write_block(self._job, self._step, block, arrays, self._transfers.behind)
         measured: dict[str, float] = {**by_operation(traffic), **REQUESTS.take()}
         return AppliedBlock(totals, measured)
 

@@ -112,13 +112,13 @@ def _empty_rows(n_rows: int, n_entries: int) -> CountRows:
 
 @kernel
 def entry(gap: int, count: int) -> np.uint64:
-    """Return an entry as an integer."""
+    """Return an entry as an integer, uint64."""
     return np.uint64(gap) << TWO | np.uint64(min(count - 1, 3))
 
 
 @kernel
 def put(packed: np.ndarray, end: int, number: np.uint64) -> int:
-    """Write an integer; return the index of the byte after it."""
+    """Write an integer into ``packed`` (n,) uint8 from ``end`` on; return the index of the byte after it."""
     while number > LOW_SEVEN:
         packed[end] = number & LOW_SEVEN | MORE
         number >>= SEVEN

@@ -50,9 +50,10 @@ class LDAConfig(Section):
         "auto starts with warp and changes to esca; the others are for comparison",
     )
     device: Device = "auto"
-    learn_priors: Literal["none", "symmetric", "asymmetric"] = Field(
-        "none",
-        description="Estimate alpha and beta during training. symmetric learns one alpha, asymmetric one per topic",
+    learn_priors: Literal["auto", "none", "symmetric", "asymmetric"] = Field(
+        "auto",
+        description="Estimate alpha and beta during training. symmetric learns one alpha, asymmetric one per topic; "
+        "auto is asymmetric for up to 50 topics and at least 1,000 documents, unless a prior or seeds are given",
     )
     learn_every: PositiveInt = Field(10, description="Number of epochs between two estimates of the priors")
     seeds: list[list[str]] | None = Field(
@@ -69,7 +70,7 @@ class LDAConfig(Section):
             raise ValueError(f"doc_topic_prior has {given} values: give one number, or one for each of {topics} topics")
         if self.seeds and len(self.seeds) > topics:
             raise ValueError(f"seeds has {len(self.seeds)} lists: give {topics} lists at most, one per topic")
-        if self.seeds and self.learn_priors != "none":
+        if self.seeds and self.learn_priors not in ("auto", "none"):
             raise ValueError(f"seeds set a prior, and learn_priors is {self.learn_priors!r}: set learn_priors='none'")
         return self
 

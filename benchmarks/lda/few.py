@@ -47,8 +47,13 @@ def of_corpusmill(task: Task, **parameters) -> Trained:
     return Trained(phi / phi.sum(axis=1, keepdims=True), lda.model_.shared["alpha"], clock.cpu)
 
 
+def of_fixed_priors(task: Task) -> Trained:
+    """Train LDA with the default priors, unchanged."""
+    return of_corpusmill(task, learn_priors="none")
+
+
 def of_learned_priors(task: Task) -> Trained:
-    """Train LDA with one alpha per topic and beta learned."""
+    """Train LDA with one alpha per topic and beta learned, which is the default for up to 50 topics."""
     return of_corpusmill(task, learn_priors="asymmetric")
 
 
@@ -107,7 +112,7 @@ def of_scikit_learn(task: Task) -> Trained:
 
 
 PROGRAMS = {
-    "corpusmill": of_corpusmill,
+    "fixed priors": of_fixed_priors,
     "learned priors": of_learned_priors,
     "gibbs, learned": of_gibbs,
     "tomotopy": of_tomotopy,

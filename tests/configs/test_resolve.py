@@ -103,7 +103,7 @@ def test_an_error_about_a_misspelt_key_has_file_line_and_a_suggestion(tmp_path):
         (["model=5"], ["model", "section of keys"]),
         (["model"], ["--set model", "section.key=value"]),
         (["corpus.url=null"], ["corpus.url", "null is not allowed; choose a string"]),
-        (["model.learn_priors=all"], ["choose one of none, symmetric, asymmetric"]),
+        (["model.learn_priors=all"], ["choose one of auto, none, symmetric, asymmetric"]),
         (["model.doc_topic_prior=x"], ["choose a number above 0, a list of numbers above 0, or null"]),
         (["report=5"], ["--set report: report: 5 is not allowed; choose a section of keys and values or null"]),
         (["cluster.adapt={maximum: 0}"], ["cluster.adapt.maximum: 0 is not allowed; choose an integer of 1 or more"]),

@@ -34,9 +34,14 @@ if TYPE_CHECKING:
 #: The ways in which `LDA.score` scores documents.
 METHODS = ("completion", "left-to-right")
 
+#: The largest number of topics whose priors are learned by default. With more, short documents lose some topics.
+FEW_TOPICS = 50
+#: The smallest number of documents from which priors are learned by default. A few do not tell topics from chance.
+ENOUGH_DOCUMENTS = 1000
+
 
 def default_alpha(n_topics: int) -> float:
-    """Return the default prior of each topic of a document."""
+    """Return the default prior of each topic of a document: 0.1 for few topics."""
     return min(0.1, 5 / n_topics)
 
 
@@ -83,9 +88,12 @@ class LDA(CorpusEstimator, TopicModel):
     device : {"auto", "cpu", "cuda"}, default="auto"
         Where topics are drawn. "auto" uses the CUDA device of a worker that has one. "esca" and "minibatch" have
         kernels for CUDA, which draw the same topics, bit for bit.
-    learn_priors : {"none", "symmetric", "asymmetric"}, default="none"
-        Whether alpha and beta are re-estimated by maximum likelihood during training, starting from the given values.
-        "symmetric" learns one alpha, "asymmetric" one per topic; beta is one number.
+    learn_priors : {"auto", "none", "symmetric", "asymmetric"}, default="auto"
+        Whether alpha and beta are re-estimated by maximum likelihood during training, starting from the values above.
+        "symmetric" learns one alpha, "asymmetric" one per topic; beta is one number. "auto" is "asymmetric" for a new
+        model of up to 50 topics and at least 1,000 documents, if ``doc_topic_prior``, ``topic_word_prior`` and
+        ``seeds`` are not given. Otherwise it is "none". tomotopy learns one alpha per topic by default, scikit-learn
+        and gensim learn none.
     learn_every : int, default=10
         Number of epochs between two estimates of the priors.
     seeds : sequence of sequences of str or None, default=None
@@ -177,7 +185,7 @@ class LDA(CorpusEstimator, TopicModel):
         n_blocks: int = 1,
         sampler: str = "esca",
         device: str = "auto",
-        learn_priors: str = "none",
+        learn_priors: str = "auto",
         learn_every: int = 10,
         seeds: Sequence[Sequence[str]] | None = None,
         seed_weight: int = 20,
@@ -224,6 +232,7 @@ class LDA(CorpusEstimator, TopicModel):
             occurrences = occurrences + topics.row_lengths(data.vocabulary)
         # A row of B has at most one entry per topic, and at most one per token.
         row_lengths = np.minimum(occurrences, self.n_components)
+        learn_priors = self._priors_to_learn(data, previous)
         return SAMPLERS[self.sampler](
             n_words=n_words,
             n_topics=self.n_components,
@@ -233,9 +242,9 @@ class LDA(CorpusEstimator, TopicModel):
             bounds=cut_blocks(row_lengths, self.n_blocks),
             entries=int(row_lengths.sum()) + len(seeds),
             seeds=seeds,
-            learn_priors=self.learn_priors,
+            learn_priors=learn_priors,
             learn_every=self.learn_every,
-            bins=self._histogram_bins(data),
+            bins=0 if learn_priors == "none" else document_bins(data.chunks),
             device=self._choose_device(data),
         )
 
@@ -253,11 +262,16 @@ class LDA(CorpusEstimator, TopicModel):
             return float(self.topic_word_prior)
         return 0.01 if previous is None else float(previous.shared["beta"])
 
-    def _histogram_bins(self, data: Corpus) -> int:
-        """Return the number of bins of the histograms that prior learning needs."""
-        if self.learn_priors == "none":
-            return 0
-        return document_bins(data.chunks)
+    def _priors_to_learn(self, data: Corpus, previous: SavedModel | None) -> str:
+        """Return which priors are learned: "none", "symmetric" or "asymmetric"."""
+        if self.learn_priors != "auto":
+            return self.learn_priors
+        is_given = self.doc_topic_prior is not None or self.topic_word_prior is not None or bool(self.seeds)
+        # A continued model keeps its priors: new documents alone do not say what suits all of them.
+        if is_given or previous is not None:
+            return "none"
+        is_safe = self.n_components <= FEW_TOPICS and data.n_documents >= ENOUGH_DOCUMENTS
+        return "asymmetric" if is_safe else "none"
 
     def _seed_counts(self, data: Corpus) -> tuple[tuple[int, int, int], ...]:
         """Return the pseudo-counts of the seed words as ascending (word, topic, count)."""

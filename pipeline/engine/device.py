@@ -107,7 +107,9 @@ def share_deltas(deltas: "Iterable[Arrays]") -> None:
 
     If too much waits there to be merged, these deltas are brought back; see ``memory.share_residents``.
     """
-    arrays = [array for delta in deltas for array in delta.values() if RESIDENTS.find(array) is not None]
+    arrays = []
+    for delta in deltas:
+        arrays += [array for array in delta.values() if RESIDENTS.find(array) is not None]
     if arrays:
         from ...kernels.cuda.memory import share_residents
 

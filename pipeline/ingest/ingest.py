@@ -168,7 +168,19 @@ def _open_reader(source: "Paths | InMemory | Reader", corpus_url: str, options: 
         return source
     if _are_paths(source):
         return open_files(source, corpus_url, options)
+    if isinstance(source, list | tuple):
+        _check_for_file_names(source)
     return open_in_memory(source, options)
+
+
+def _check_for_file_names(documents: Sequence[object]) -> None:
+    """Raise DataError if the first document is the name of a file, which was probably meant to be read."""
+    first = documents[0] if documents else None
+    # pathlib would raise an error for a long text, which is no name of a file.
+    if isinstance(first, str) and os.path.isfile(first):  # noqa: PTH113
+        raise DataError(
+            f"{first}: a file, but the strings of a list are documents; pass a list of pathlib.Path to read files"
+        )
 
 
 def open_files(source: Paths, corpus_url: str, options: IngestOptions) -> Reader:

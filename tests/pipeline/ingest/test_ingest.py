@@ -245,6 +245,12 @@ def test_the_strings_of_a_list_are_documents_and_its_paths_are_files(tmp_path):
     assert documents.hash == files.hash == corpus_from(texts).hash
 
 
+def test_a_list_of_the_names_of_files_is_refused_with_the_way_out(tmp_path):
+    (tmp_path / "a.txt").write_text("one fish\n")
+    with pytest.raises(DataError, match=r"a\.txt: a file, but .* pass a list of pathlib\.Path"):
+        ingest([str(tmp_path / "a.txt")], str(tmp_path / "corpus"))
+
+
 def test_an_unknown_option_is_refused_with_the_names_of_all(tmp_path):
     with pytest.raises(TypeError, match=r"no option 'min_dff' of ingest; the options are .*min_df, "):
         ingest(["one fish"], str(tmp_path / "corpus"), min_dff=2)

@@ -123,13 +123,14 @@ class RunStore:
     def metrics(self) -> list[Metrics]:
         """The rows of all committed steps."""
         head = self.head
-        if head.step <= 0:
+        if head.step < 0:
             return []
         name = f"{step_folder(head.step, head.owners.get(head.step, head.owner))}/metrics.jsonl"
         with self._naming_damage(name):
             rows = [json.loads(line) for line in self.store.read_bytes(name).splitlines()]
             committed = [row for row in rows if row["step"] <= head.step]
-            if not committed or committed[-1]["step"] != head.step:
+            # The first model, step 0, has no row if it was not evaluated.
+            if head.step and (not committed or committed[-1]["step"] != head.step):
                 raise ValueError("rows are missing")
             return committed
 

@@ -62,7 +62,7 @@ def test_the_command_line_measures_the_topics_of_any_topic_model(corpus, model, 
     model.fit(corpus).save(str(tmp_path / "model"))
     arguments = ["evaluate", str(tmp_path / "model"), corpus.url, "--part", "train", "--coherence", "u_mass", "--json"]
     facts = json.loads(CliRunner().invoke(cli, arguments, catch_exceptions=False).output)
-    assert facts["coherence_u_mass"] == pytest.approx(model.coherence(corpus, "u_mass").mean())
+    assert facts["mean_coherence_u_mass"] == pytest.approx(model.coherence(corpus, "u_mass").mean())
     assert facts["diversity"] == model.diversity()
 
 

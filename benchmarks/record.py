@@ -160,7 +160,7 @@ BENCHMARKS = {
         "benchmarks.lda --system corpusmill --system auto --system tomotopy race --corpus wikipedia --tokens 2000000 "
         "--topics 100 --topics 1000 --alpha .05 --threads 1 --seconds 30 --peer-seconds 80",
         of_race,
-        "All have the priors 0.05 and 0.01, and are scored in one way. With 100 topics, tomotopy is best with this alpha.",
+        "All have the priors 0.05 and 0.01, and are scored in one way. With 100 topics, this alpha is tomotopy's best.",
     ),
     "nmf": Benchmark(
         "NMF, one thread",

@@ -112,7 +112,7 @@ def _empty_rows(n_rows: int, n_entries: int) -> CountRows:
 
 @kernel
 def entry(gap: int, count: int) -> np.uint64:
-    """Return an entry as an integer, uint64."""
+    """Return the first integer of an entry, uint64: the gap, then two bits of the count minus one, at most 3."""
     return np.uint64(gap) << TWO | np.uint64(min(count - 1, 3))
 
 

@@ -57,7 +57,7 @@ class StoreInMemory(Store):
         return {key: array.copy() for key, array in group.items() if only is None or key in only}
 
     def write_arrays(self, name: str, arrays: Mapping[str, Any]) -> None:
-        """Keep copies of a group of arrays."""
+        """Keep copies of the arrays of a group, so that the caller may change his own."""
         _GROUPS.setdefault(self.url, {})[name] = {key: np.array(array, order="C") for key, array in arrays.items()}
 
     def write_constant_arrays(self, name: str, arrays: Mapping[str, Any]) -> None:

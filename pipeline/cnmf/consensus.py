@@ -164,7 +164,7 @@ def _places(counts: MatrixFile, tpm: MatrixFile) -> np.ndarray:
 
 
 def _spectra(sums: Moments, place: int, usages: np.ndarray) -> np.ndarray:
-    """Return the non-negative spectra (K, G) of all genes whose products with the cells' shares approximate TPM."""
+    """Return the spectra (K, G) of all genes: the cells' shares times them are nearest to TPM, and none is negative."""
     part = shares(usages)
     found, _ = nonnegative_rows(sums.share_products[place].T, part.T @ part)
     return found.T

@@ -76,7 +76,7 @@ class Distributions(NamedTuple):
 
 
 def build_table(model: Distributions) -> TopicTable:
-    """Return the table of a model. Takes seconds for a hundred million entries."""
+    """Return the table of a model. A hundred million entries take some seconds."""
     n_words, n_topics = model.by_word.shape
     by_topic = model.by_word.tocsc()
     pointers = [0]

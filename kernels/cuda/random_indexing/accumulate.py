@@ -178,7 +178,7 @@ def _accumulate(
     most_counted: int,
     out: DeviceArray,
 ) -> None:
-    """Sum the rotated seeds of a piece's neighbours, in one block per piece and tile of ``width`` columns.
+    """Add up the rotated seeds of the neighbours of each piece. A thread block adds ``width`` columns of one piece.
 
     ``pieces`` (P, 3) are those of `cut_pieces`. Block b has piece b modulo P, and tile b divided by P, so that blocks
     that run at the same time work on neighbouring pieces, which read the same part of the text. A thread's neighbours

@@ -84,7 +84,7 @@ def training(found: "TrainingResult") -> None:
 
 
 def _measure(value: float) -> str:
-    """Write a measure of a model with its digits, or a large count in short form."""
+    """Return a number as text: six digits below 100,000, and a short form such as 1.23 M from there on."""
     if abs(value) >= 1e5:
         return format_number(value)
     return f"{value:.6g}"

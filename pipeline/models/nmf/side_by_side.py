@@ -172,7 +172,7 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
         return MEASURES[:2]
 
     def load_chunk(self, data: Corpus | Matrix, index: int, model: Model) -> PreparedGroups:
-        """Read a chunk in the form that sweeps take."""
+        """Return the rows of a chunk. Sparse ones are prepared once for the sweeps of all groups."""
         rows = self.factorizations[0].rows(data, index, model.shared)
         if isinstance(rows, np.ndarray):
             return rows

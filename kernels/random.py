@@ -52,7 +52,7 @@ def uniform64(key: np.uint64, index: np.uint64) -> np.float64:
 
 
 def key(*address: int) -> np.uint64:
-    """Hash an address such as (seed, epoch, chunk) into the uint64 key of one stream."""
+    """Hash an address such as (seed, step, chunk) into the uint64 key of one stream."""
     state = 0
     for part in address:
         state = _mix_int((state + (part & MASK) * int(GAMMA) + int(GAMMA)) & MASK)

@@ -66,7 +66,7 @@ class Sleeper(Algorithm):
                 factor = self.slowness
         time.sleep(self.seconds * factor)
         size = self.delta_bytes // 8
-        new = [{"values": np.full(size, address.chunk + address.epoch + j)} for j in range(self.n_blocks)]
+        new = [{"values": np.full(size, address.chunk + address.step + j)} for j in range(self.n_blocks)]
         if deltas is not None:
             new = [self.merge(old, delta) for old, delta in zip(deltas, new, strict=True)]
         next_state = {"z": np.zeros(self.state_bytes, np.uint8)} if self.state_bytes else None

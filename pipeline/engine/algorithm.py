@@ -38,7 +38,7 @@ class Address(NamedTuple):
     """
 
     seed: int
-    epoch: int
+    step: int  # epochs of several rounds have one step per round
     chunk: int
 
 

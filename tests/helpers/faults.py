@@ -49,7 +49,7 @@ for _name in FORWARDED:
 
 @dataclass(frozen=True, kw_only=True)
 class FaultyAlgorithm(Delegating, Algorithm):
-    """Wraps an algorithm. Its sweeps fail by a table of (epoch, chunk, attempt from 1, fault)."""
+    """Wraps an algorithm. Its sweeps fail by a table of (step, chunk, attempt from 1, fault)."""
 
     name: ClassVar[str] = "faulty"
     inner: Algorithm
@@ -59,15 +59,15 @@ class FaultyAlgorithm(Delegating, Algorithm):
     def for_range(self, range_index):
         return replace(self, inner=self.inner.for_range(range_index))
 
-    def attempts(self, epoch: int, chunk: int) -> int:
+    def attempts(self, step: int, chunk: int) -> int:
         """Count the attempts at one sweep, over all processes."""
-        return len(list(Path(self.folder).glob(f"{epoch}-{chunk}-*")))
+        return len(list(Path(self.folder).glob(f"{step}-{chunk}-*")))
 
     def sweep(self, model, chunk, state, deltas, address):
-        Path(self.folder, f"{address.epoch}-{address.chunk}-{uuid.uuid4().hex}").touch()
-        attempt = self.attempts(address.epoch, address.chunk)
-        for epoch, index, which, fault in self.table:
-            if (epoch, index, which) == (address.epoch, address.chunk, attempt):
+        Path(self.folder, f"{address.step}-{address.chunk}-{uuid.uuid4().hex}").touch()
+        attempt = self.attempts(address.step, address.chunk)
+        for step, index, which, fault in self.table:
+            if (step, index, which) == (address.step, address.chunk, attempt):
                 inject(fault)
         return self.inner.sweep(model, chunk, state, deltas, address)
 

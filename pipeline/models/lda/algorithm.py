@@ -31,7 +31,7 @@ from .inference import TrainedTopics, score_by_completion
 from .late_counts import add_up, counted, uncounted
 from .word_topics import kernel_block, top_words
 
-#: Takes the place of the epoch in the address of the draws that split held-out documents. No epoch has this number.
+#: Takes the place of the step in the address of the draws that split held-out documents. No step has this number.
 _HELD_OUT = -2
 #: How many topics, and words of each, `LdaAlgorithm.describe` shows.
 _SHOWN_TOPICS = 24
@@ -213,7 +213,7 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
 
     def _count_documents(self, chunk: Chunk, z: np.ndarray, address: Address) -> Arrays:
         """Return histograms of the counts by document, in the epochs that learn priors."""
-        if self.learn_priors == "none" or address.epoch % self.learn_every:
+        if self.learn_priors == "none" or address.step % self.learn_every:
             return {}
         return priors.document_histograms(chunk, z, self.n_topics, self.bins)
 

@@ -31,7 +31,7 @@ from .rows import PreparedRows, Rows, SparseChunk, SweptRows, by_row, entries_of
 
 Factor = Literal["W", "H"]
 
-#: Epoch in the address of the draws that replace unused components. No real epoch has this number.
+#: Step in the address of the draws that replace unused components. No real step has this number.
 REVIVE = -2
 #: Size of the cache for which equation 11 of the ALO-NMF paper chooses the tile, in bytes.
 CACHE_BYTES = 32 << 20

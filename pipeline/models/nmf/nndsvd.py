@@ -19,7 +19,7 @@ from ....kernels.nmf import products
 if TYPE_CHECKING:
     from .factorization import Factorization
 
-#: Epoch in the address of the draws of this module. No real epoch has this number.
+#: Step in the address of the draws of this module. No real step has this number.
 FILL = -3
 #: Entries below this value count as zero, as in scikit-learn.
 SMALLEST = 1e-6

@@ -251,7 +251,7 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
             # It left when it had all its epochs, and has more now. Its rows of H were not kept.
             W = np.ascontiguousarray(W)
             return algorithm.fold_in(A, W, algorithm.gram(W))[0]
-        # The address of the first epoch of a separate run.
+        # The address of the first step of a separate run.
         return algorithm.random_first_rows(n_rows_of(A), Address(algorithm.seed, 1, address.chunk))
 
     def _parts(

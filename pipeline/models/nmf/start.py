@@ -14,7 +14,7 @@ from ...engine.algorithm import PreviousModel
 if TYPE_CHECKING:
     from .factorization import Factorization
 
-#: Epoch in the address of the draws of the first W. No real epoch has this number.
+#: Step in the address of the draws of the first W. No real step has this number.
 BEGIN = -1
 
 

@@ -134,7 +134,7 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
         ids = tokens.ids[lo:hi]
         focus = tokens._replace(occurrence_ptr=tokens.occurrence_ptr[lo : hi + 1])
         delta: Arrays = {"rows": ids - np.uint32(first)}
-        if address.epoch == 1:
+        if address.step == 1:
             # Seeds depend only on the seed of the run, so that models of different corpora can be added.
             delta |= self._sum_seeds(model.shared, chunk, focus, ids, random.key(address.seed))
             delta["statistics"] = ri_text.word_statistics(ids, chunk.word_ids, chunk.word_ptr, chunk.docs)

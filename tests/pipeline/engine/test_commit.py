@@ -31,7 +31,7 @@ class Noted(Tally):
 
     def sweep(self, model, chunk, state, deltas, address):
         if self.folder:
-            Path(self.folder, f"{address.epoch}-{chunk.number}").touch()
+            Path(self.folder, f"{address.step}-{chunk.number}").touch()
         time.sleep(self.seconds)
         return super().sweep(model, chunk, state, deltas, address)
 

@@ -57,11 +57,11 @@ class Fragile(Tally):
             os.kill(os.getpid(), signal.SIGKILL)
         while self.gate and chunk.number and not Path(self.gate).exists():
             time.sleep(0.1)
-        if self.waiting_workers and chunk.number and address.epoch == 1:
+        if self.waiting_workers and chunk.number and address.step == 1:
             Path(self.folder, f"worker-{os.getpid()}").touch()
             while len(list(Path(self.folder).glob("worker-*"))) < self.waiting_workers:
                 time.sleep(0.1)
-        if self.seconds and not (self.gate and address.epoch > 1):
+        if self.seconds and not (self.gate and address.step > 1):
             is_slow = str(get_worker().name) == self.slow_worker
             time.sleep(self.seconds * (10 if is_slow else 1))
         return super().sweep(model, chunk, state, deltas, address)

@@ -4,13 +4,11 @@ The store is the only truth. Tasks exchange names, numbers and deltas, so a lost
 computed in the current epoch.
 """
 
-import contextlib
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import chain
 
 from ...io.errors import DataError
@@ -37,7 +35,7 @@ from .plan import describe_devices, make_plan
 from .run import FORMAT, OwnedRun, RunStore, describe, describe_changes
 from .sweeps import SweptRange
 from .worker import tasks
-from .worker.contributions import Meanwhile, SweepPhase, SweepStopped, do_nothing
+from .worker.contributions import SweepPhase
 
 #: Shared arrays of at most this size travel with the tasks, so that these need not wait until they are stored.
 SHARED_BYTES = 1 << 16
@@ -80,24 +78,17 @@ def shards_of(chunks: Sequence[ChunkSize], most: int = MAX_SHARDS) -> list[list[
     return [list(range(first, min(first + size, len(chunks)))) for first in range(0, len(chunks), size)]
 
 
-class _Once:
-    """An action that is done at most once, also if it fails."""
-
-    def __init__(self, action: Callable[[], None]):
-        self._action = action
-
-    def __call__(self) -> None:
-        action = self._action
-        self._action = do_nothing
-        action()
-
-
 class _Engine:
     """Trains one run. A *step* is one commit; an epoch has ``algorithm.rounds`` steps."""
 
     #: The run and what its tasks need, once this process owns the run.
     run: OwnedRun
     job: tasks.Job
+    #: The last step that was trained, and the metrics of all steps so far.
+    step: int
+    rows: list[Metrics]
+    #: Deletes the files of earlier steps.
+    pruner: ThreadPoolExecutor
 
     def __init__(self, training: Training, executor: Executor):
         self.training = training
@@ -111,6 +102,7 @@ class _Engine:
         self.shared: Arrays | None = None  # of the last step, once it is known
         self._stored_shared = 0  # the last step whose shared arrays are stored
         self._last_sweep: SweptRange | None = None
+        self._awaits_commit = False  # whether the last step is trained, but not committed yet
         self._pruning: Future[None] | None = None
         workers = self._workers()
         self.threads = sum(self.algorithm.worker_threads(worker.threads) for worker in workers)
@@ -126,9 +118,9 @@ class _Engine:
     # --- the run ---
 
     def train(self) -> str:
-        with ThreadPoolExecutor(1, "corpusmill-prune") as pool:
+        with ThreadPoolExecutor(1, "corpusmill-prune") as self.pruner:
             try:
-                reason = self._train(pool)
+                reason = self._train()
             finally:
                 # Left to Python, which looks for cycles seldom, deltas would stay on the workers.
                 self._release_deltas()
@@ -138,69 +130,61 @@ class _Engine:
         self.run.prune(is_over=True)
         return reason
 
-    def _train(self, pool: ThreadPoolExecutor) -> str:
-        step = self._open(pool)
-        rows = self.run.metrics
+    def _train(self) -> str:
+        self.step = self._open()
+        self.rows = self.run.metrics
         rounds = self.algorithm.rounds
         self._emit(
             RunStarted(
                 run=self.run.url,
                 algorithm=self.algorithm.name,
-                epoch=step // rounds,
+                epoch=self.step // rounds,
                 epochs=self.training.epochs,
                 shards=len(self.shards),
                 tokens=sum(self.shard_tokens),
                 plan=self.plan.as_numbers(),
                 idle=self._idle_warning(),
-                history=tuple(rows),
+                history=tuple(self.rows),
                 devices=self.devices,
             )
         )
-        reason = self._reason_to_end(step, rows)
-        finish_last = _Once(do_nothing)
-        while not reason:
-            step += 1
-            try:
-                # During its sweeps, the step before is committed.
-                row = self._epoch(step, rows, finish_last)
-            except SweepStopped:
-                return self._end(step - 1, rows, "stopped")
-            except BaseException:
-                # If the sweeps have not begun, the step before is not committed yet.
-                with contextlib.suppress(SweepStopped):
-                    finish_last()
-                raise
-            rows = [*rows, row]
-            reason = self._reason_to_end(step, rows)
-            finish_last = _Once(partial(self._finish, step, rows, pool))
-        # Training ends anyway, so a callback that stops it changes nothing.
-        with contextlib.suppress(SweepStopped):
-            finish_last()
-        return self._end(step, rows, reason)
+        try:
+            reason = self._train_steps()
+        finally:
+            # Also after an error, because the next step may fail before it commits this one.
+            self._commit_last()
+        last_row = self.rows[-1] if self.rows else {}
+        self._emit(RunFinished(self.run.url, self.step // rounds, reason, last_row))
+        return reason
+
+    def _train_steps(self) -> str:
+        """Train until there is a reason to end, and return it. The last step is not committed yet."""
+        while not (reason := self._reason_to_end()):
+            row = self._train_step(self.step + 1)
+            if row is None:
+                return "stopped"
+            self.step += 1
+            self.rows = [*self.rows, row]
+            self._awaits_commit = True
+        return reason
+
+    def _commit_last(self) -> bool:
+        """Commit the last step if it is not committed yet; return whether a callback stops training after it."""
+        if not self._awaits_commit:
+            return False
+        self._awaits_commit = False  # now, because a commit that fails is not repeated
+        self._store_shared(self.step)
+        self._commit(self.step, self.rows)
+        rounds = self.algorithm.rounds
+        if self.step % rounds:
+            return False
+        is_stopped = self._emit(EpochFinished(self.step // rounds, self.rows[-1]))
+        self._describe(self.step)
+        return is_stopped
 
     def _release_deltas(self) -> None:
         """Let the workers forget the deltas of the last range of blocks, which the blocks have now."""
         self._last_sweep = None
-
-    def _finish(self, step: int, rows: list[Metrics], pool: ThreadPoolExecutor) -> None:
-        """Commit a step, and report the epoch if this was its last step; raise SweepStopped if a callback says so."""
-        # Not earlier: Dask sends messages in groups, with a pause after each, and the first should have the next tasks.
-        self._release_deltas()
-        self._store_shared(step)
-        self._commit(step, rows, pool)
-        rounds = self.algorithm.rounds
-        if step % rounds:
-            return
-        is_stopped = self._emit(EpochFinished(step // rounds, rows[-1]))
-        self._describe(step)
-        if is_stopped:
-            raise SweepStopped
-
-    def _end(self, step: int, rows: list[Metrics], reason: str) -> str:
-        """Report the end of training, and return its reason."""
-        epoch = step // self.algorithm.rounds
-        self._emit(RunFinished(self.run.url, epoch, reason, rows[-1] if rows else {}))
-        return reason
 
     def _idle_warning(self) -> str:
         """Return a warning if the cluster has more threads than a round has tasks, else nothing."""
@@ -210,28 +194,29 @@ class _Engine:
         work = "1 task" if n_tasks == 1 else f"{n_tasks} tasks"
         return f"{work} at a time for {self.threads} threads of workers: {self.algorithm.parallelism_hint}"
 
-    def _reason_to_end(self, step: int, rows: list[Metrics]) -> str:
-        is_whole_epoch = step % self.algorithm.rounds == 0
-        if rows and is_whole_epoch and self.algorithm.converged(rows):
+    def _reason_to_end(self) -> str:
+        """Return why training ends with the last step; nothing if it continues."""
+        is_whole_epoch = self.step % self.algorithm.rounds == 0
+        if self.rows and is_whole_epoch and self.algorithm.converged(self.rows):
             return "converged"
-        if step >= self.training.epochs * self.algorithm.rounds:
+        if self.step >= self.training.epochs * self.algorithm.rounds:
             return "epochs"
         return ""
 
-    def _commit(self, step: int, rows: list[Metrics], pool: ThreadPoolExecutor) -> None:
+    def _commit(self, step: int, rows: list[Metrics]) -> None:
         """Commit a step. Its predecessors are deleted during the next steps."""
         self.run.commit(step, rows, keep=self.algorithm.rounds + 1)
         # If a deletion takes longer than a step, the next one deletes the files of several steps.
         if self._pruning is None or self._pruning.done():
             self._check_pruning()
-            self._pruning = pool.submit(self.run.prune)
+            self._pruning = self.pruner.submit(self.run.prune)
 
     def _check_pruning(self) -> None:
         """Wait for the last deletion, and raise its error."""
         if self._pruning is not None:
             self._pruning.result()
 
-    def _open(self, pool: ThreadPoolExecutor) -> int:
+    def _open(self) -> int:
         """Become the owner of the run, or of a new one in its folder; return its last committed step."""
         training = self.training
         description = describe(
@@ -267,7 +252,7 @@ class _Engine:
             buffer_bytes=0 if isinstance(store, StoreInMemory) else self.plan.buffers,
         )
         if self.run.step < 0:
-            self._begin(pool)
+            self._begin()
         return self.run.step
 
     def _check_length(self) -> None:
@@ -284,38 +269,40 @@ class _Engine:
                 f"'corpusmill train CONFIG --overwrite')"
             )
 
-    def _begin(self, pool: ThreadPoolExecutor) -> None:
+    def _begin(self) -> None:
         self.run.write_shared(0, self.algorithm.begin_shared(self.data, self.training.previous))
         ranges = [(self.job, blocks.start, blocks.stop) for blocks in self.algorithm.begin_ranges()]
         for _ in self.executor.run(tasks.begin_blocks, ranges, key=self.key(0, "begin")):
             pass
-        self._commit(0, [], pool)
+        self._commit(0, [])
 
     # --- one step ---
 
-    def _epoch(self, step: int, rows: list[Metrics], finish_last: Meanwhile) -> Metrics:
-        """Train a step, and return its row of metrics. ``finish_last`` commits the step before.
+    def _train_step(self, step: int) -> Metrics | None:
+        """Train a step, and return its row of metrics; None if a callback stops training after the step before.
 
-        It is called while workers sweep, so that they do not wait for the disk or the store. They need only the blocks
-        of the last step, which are written, and the shared arrays, which are written or travel with the tasks.
+        The step before is committed while workers sweep, so that they do not wait for the disk or the store. They need
+        only its blocks, which are written, and its shared arrays, which are written or travel with the tasks.
         """
         started = time.perf_counter()
         rounds = self.algorithm.rounds
         # Each round sweeps every rounds-th shard, so all shards are swept once per epoch.
         shards = range((step - 1) % rounds, len(self.shards), rounds)
-        epoch = self._epoch_of(step)
-
-        def begin() -> None:
-            finish_last()
-            self._emit(EpochStarted(epoch, tuple(shards)))
-
         sums: Arrays = {}
         totals: Arrays = {}
         measured: Metrics = {}
         seconds_merge = 0.0
         seconds_waited = 0.0
         for range_index in range(self.algorithm.n_ranges):
-            swept = self._sweep(step, shards, range_index, begin if range_index == 0 else self._release_deltas)
+            swept = self._swept_range(step, shards, range_index)
+            with swept.sweeping():
+                # Not earlier: Dask sends messages in groups, with a pause after each. The first should have the tasks.
+                self._release_deltas()
+                if range_index == 0:
+                    if self._commit_last():
+                        return None
+                    self._emit(EpochStarted(self._epoch_of(step), tuple(shards)))
+                swept.finish()
             # In the order of the shards, and then of the blocks, so that floating-point sums have the same bits in
             # every run.
             for report in swept.reports:
@@ -334,15 +321,15 @@ class _Engine:
             seconds_merge += swept.seconds_update + time.perf_counter() - merging - training
             self._last_sweep = swept
             del swept
-        metrics = self._reduce_shared(step, totals, sums, rows)
+        metrics = self._reduce_shared(step, totals, sums)
         # The requests of this process: those of this step, and those of the commit of the last one.
         _add_numbers(measured, REQUESTS.take())
         elapsed = time.perf_counter() - started - seconds_waited
         tokens = sum(self.shard_tokens[s] for s in shards)
-        before = rows[-1]["training_seconds"] if rows else 0.0
+        before = self.rows[-1]["training_seconds"] if self.rows else 0.0
         row = {
             "step": step,
-            "epoch": epoch,
+            "epoch": self._epoch_of(step),
             "tokens": tokens,
             "seconds": elapsed,
             "tokens_per_second": tokens / elapsed,
@@ -353,8 +340,8 @@ class _Engine:
         }
         return row | self._scores(step)
 
-    def _sweep(self, step: int, shards: range, range_index: int, meanwhile: Meanwhile) -> SweptRange:
-        """Sweep the shards for one range of blocks, and emit one event per shard; call ``meanwhile`` before."""
+    def _swept_range(self, step: int, shards: range, range_index: int) -> SweptRange:
+        """Return what sweeps the shards for one range of blocks. It emits one event per shard."""
         n_ranges = self.algorithm.n_ranges
         shared = self.shared
         if shared is not None and nbytes(shared) > SHARED_BYTES:
@@ -379,9 +366,7 @@ class _Engine:
         def emit_cells(worker: str, cells: int, seconds: float) -> None:
             self._emit(CellsTrained(self._epoch_of(step), cells, cells * cell_tokens, worker, {"kernel": seconds}))
 
-        swept = SweptRange(self.executor, phase, tokens, emit, emit_cells)
-        swept.sweep(meanwhile)
-        return swept
+        return SweptRange(self.executor, phase, tokens, emit, emit_cells)
 
     def _shares_of_progress(self, tokens: int) -> tuple[float, float]:
         """Return the sweeps' share of the progress of a step, and the number of tokens that one cell counts for.
@@ -395,13 +380,13 @@ class _Engine:
     def _epoch_of(self, step: int) -> int:
         return -(-step // self.algorithm.rounds)
 
-    def _reduce_shared(self, step: int, totals: Arrays, sums: Arrays, rows: list[Metrics]) -> Metrics:
+    def _reduce_shared(self, step: int, totals: Arrays, sums: Arrays) -> Metrics:
         if self.shared is None:
             self.shared = self.run.shared(step - 1)
         # They may overflow although the model does not, and the metrics would then be wrong.
         check_finite(self.algorithm, step, "the totals of the model", totals)
         shared, metrics = self.algorithm.reduce_shared(self.shared, totals, sums)
-        self.shared = self.algorithm.update_schedule(shared, rows)
+        self.shared = self.algorithm.update_schedule(shared, self.rows)
         check_finite(self.algorithm, step, "the shared part of the model", self.shared)
         # Else they are written when the step is committed, while workers sweep.
         if nbytes(self.shared) > SHARED_BYTES or self._is_evaluated(step):

@@ -21,7 +21,6 @@ from .worker.contributions import (
     Contribution,
     ContributionLost,
     Fetch,
-    Meanwhile,
     OnSwept,
     Pieces,
     ShardList,
@@ -51,6 +50,9 @@ Arguments = tuple[Any, ...]
 
 #: Receives the name of a worker, the number of grid cells that it has trained, and the seconds that its threads took.
 OnCells = Callable[[str, int, float], None]
+
+#: Waits until the workers have swept, and returns what they contribute.
+FinishSweep = Callable[[], Swept]
 
 #: Receives messages of workers: the time, and the content.
 Receiver = Callable[[Any], None]
@@ -107,13 +109,12 @@ class Executor(ABC):
         positions: list[int],
         tokens: list[int],
         on_swept: OnSwept,
-        meanwhile: Meanwhile,
-    ) -> Swept:
-        """Sweep the shards at these positions, and return what the workers contribute.
+    ) -> contextlib.AbstractContextManager[FinishSweep]:
+        """Return a context in which the shards at these positions are swept. It has a function to finish the sweep.
 
-        ``tokens`` has the size of each shard. Shards of workers that died during the sweep are in no contribution.
-        ``meanwhile`` is called once, before the first call of ``on_swept``. On a cluster, the workers sweep
-        during this call. If it raises an error, such as `SweepStopped`, the sweep ends.
+        ``tokens`` has the size of each shard. On a cluster, the workers begin at once, and the caller may do something
+        else before it calls the function. ``on_swept`` is called during that call. Shards of workers that died are in
+        no contribution. If the context is left without that call, the sweep ends.
         """
 
     @abstractmethod
@@ -182,19 +183,22 @@ class Synchronous(Executor):
         """Run the tasks one by one, each when its result is requested."""
         return ((i, function(*a)) for i, a in enumerate(arguments))
 
+    @contextlib.contextmanager
     def sweep(
         self,
         phase: SweepPhase,
         positions: list[int],
         tokens: list[int],
         on_swept: OnSwept,
-        meanwhile: Meanwhile,
-    ) -> Swept:
-        """Sweep the shards in order."""
+    ) -> Iterator[FinishSweep]:
+        """Sweep the shards in order, when the sweep is to be finished."""
         started = time.perf_counter()
-        meanwhile()
-        waited = time.perf_counter() - started
-        return Swept([sweep_shards(phase, ShardList(positions), on_swept)], waited)
+
+        def finish() -> Swept:
+            waited = time.perf_counter() - started
+            return Swept([sweep_shards(phase, ShardList(positions), on_swept)], waited)
+
+        yield finish
 
     def update(
         self, phase: SweepPhase, contributions: list[Contribution], blocks: list[int]
@@ -311,22 +315,22 @@ class OnDask(Executor):
             for future in waiting.values():
                 future.release()
 
+    @contextlib.contextmanager
     def sweep(
         self,
         phase: SweepPhase,
         positions: list[int],
         tokens: list[int],
         on_swept: OnSwept,
-        meanwhile: Meanwhile,
-    ) -> Swept:
+    ) -> Iterator[FinishSweep]:
         """Sweep with one task per worker. Each worker begins with shards near those that it swept before."""
         from .cluster.plugins import swept_topic
         from .cluster.sweep import ClusterSweep
 
         sweep = ClusterSweep(self.client, phase, dict(zip(positions, tokens, strict=True)), on_swept, self._fail)
         self._subscribe(swept_topic(phase), sweep.receiver)
-        with self._unless_stalled(lambda: sweep.keys):
-            return sweep.run(meanwhile)
+        with self._unless_stalled(lambda: sweep.keys), sweep.running():
+            yield sweep.finish
 
     def _subscribe(self, topic: str, receiver: Receiver) -> None:
         """Send the messages of a topic to a receiver, instead of an earlier one.

@@ -4,10 +4,11 @@ If workers die, their shards are swept again. The result is the same, because a 
 computes it, and deltas are merged in an order that does not depend on it either.
 """
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 
-from .executors import Executor, OnCells, TaskLost
-from .worker.contributions import Contribution, ContributionLost, Meanwhile, SweepPhase, do_nothing
+from .executors import Executor, FinishSweep, OnCells, TaskLost
+from .worker.contributions import Contribution, ContributionLost, SweepPhase, Swept
 from .worker.tasks import AppliedBlock, SweepProgress, SweepReport
 
 #: A shard that was lost this many times in one step, with the worker that swept it, is not swept again.
@@ -15,7 +16,12 @@ MAX_SWEEPS = 10
 
 
 class SweptRange:
-    """Sweeps the shards of a phase, and keeps the contributions of the workers until all blocks are updated."""
+    """Sweeps the shards of a phase, and keeps the contributions of the workers until all blocks are updated.
+
+    Within the context `sweeping`, workers sweep. Call `finish` there, and `update` afterwards.
+    """
+
+    _finish_first: FinishSweep
 
     def __init__(
         self,
@@ -51,20 +57,36 @@ class SweptRange:
         """Seconds in which workers that have swept all shards updated the blocks."""
         return sum(contribution.seconds_update for contribution in self._contributions)
 
-    def sweep(self, meanwhile: Meanwhile = do_nothing) -> None:
-        """Sweep all shards that no contribution has. ``meanwhile`` is called once, while the workers sweep."""
+    @contextlib.contextmanager
+    def sweeping(self) -> Iterator[None]:
+        """Let the workers sweep. If the context is left without a call of `finish`, their sweeps end."""
+        with self._start(self._missing()) as self._finish_first:
+            yield
+
+    def finish(self) -> None:
+        """Wait until all shards are swept. Those of workers that die are swept again."""
+        self._add(self._finish_first())
+        self._sweep_missing()
+
+    def _start(self, positions: list[int]) -> contextlib.AbstractContextManager[FinishSweep]:
+        self._sweeps += 1
+        tokens = [self._tokens[position] for position in positions]
+        return self._executor.sweep(self._phase, positions, tokens, self._report)
+
+    def _add(self, swept: Swept) -> None:
+        self._contributions += swept.contributions
+        self.seconds_waited += swept.seconds_waited
+
+    def _sweep_missing(self) -> None:
+        """Sweep the shards that no contribution has, and report those that were not reported yet."""
         while missing := self._missing():
             if self._sweeps == MAX_SWEEPS:
                 raise TaskLost(
                     f"step {self._phase.step}: {len(missing)} shards were lost {MAX_SWEEPS} times, with the workers "
                     f"that swept them; look at the workers' logs, then resume the run"
                 )
-            self._sweeps += 1
-            tokens = [self._tokens[position] for position in missing]
-            swept = self._executor.sweep(self._phase, missing, tokens, self._report, meanwhile)
-            self._contributions += swept.contributions
-            self.seconds_waited += swept.seconds_waited
-            meanwhile = do_nothing
+            with self._start(missing) as finish:
+                self._add(finish())
         for position, report in enumerate(self.reports):
             self._report(position, report)
 
@@ -94,7 +116,7 @@ class SweptRange:
                 return self._update_blocks()
             except ContributionLost as lost:
                 self._contributions = [c for c in self._contributions if c.address != lost.address]
-                self.sweep()
+                self._sweep_missing()
 
     def _update_blocks(self) -> list[AppliedBlock]:
         for contribution in self._contributions:

@@ -4,6 +4,7 @@ As with Dask, the task of a worker that is lost runs again on another one, and t
 is lost while it continues to work. Tasks may also be repeated without a reason.
 """
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -11,6 +12,7 @@ from corpusmill.pipeline.engine.cluster.leases import Pool, divided
 from corpusmill.pipeline.engine.executors import (
     Capacity,
     Executor,
+    FinishSweep,
     Handle,
     OnCells,
     OnSwept,
@@ -19,7 +21,6 @@ from corpusmill.pipeline.engine.executors import (
 from corpusmill.pipeline.engine.worker.contributions import (
     Contribution,
     ContributionLost,
-    Meanwhile,
     Pieces,
     ShardSource,
     Source,
@@ -205,14 +206,14 @@ class Simulated(Executor):
             for task in waiting.values():
                 task.is_cancelled = True
 
+    @contextlib.contextmanager
     def sweep(
         self,
         phase: SweepPhase,
         positions: list[int],
         tokens: list[int],
         on_swept: OnSwept,
-        meanwhile: Meanwhile,
-    ) -> Swept:
+    ) -> Iterator[FinishSweep]:
         """Sweep with one task per worker."""
         homes = divided(dict(zip(positions, tokens, strict=True)), len(phase.shards), self.capacities())
         pool = Pool.of(phase.name, phase.job.training, self._client, phase.shards, homes)
@@ -222,12 +223,10 @@ class Simulated(Executor):
             self.cluster.place(handles[-1], address)
         # Every request to the store pauses, so the workers sweep while the client commits.
         try:
-            meanwhile()
-        except BaseException:
+            yield lambda: Swept(self.gather(handles), 0.0)
+        finally:
             for task in handles:
-                task.is_cancelled = True
-            raise
-        return Swept(self.gather(handles), 0.0)
+                task.is_cancelled = not task.is_done
 
     def _sweep(self, worker: Worker, phase: SweepPhase, pool: Pool, on_swept: OnSwept) -> Contribution:
         found = sweep_shards(phase, Taken(self.world, pool, worker.address), on_swept, "key", worker.address)

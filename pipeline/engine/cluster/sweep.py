@@ -5,13 +5,13 @@ import copy
 import queue
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 from dask.task_spec import Task as DaskTask
 
-from ..worker.contributions import Contribution, Meanwhile, OnSwept, SweepPhase, SweepStopped, Swept
+from ..worker.contributions import Contribution, OnSwept, SweepPhase, Swept
 from .leases import Pool
 from .plugins import (
     SWEEP_PREFIX,
@@ -125,25 +125,28 @@ class ClusterSweep:
         """Keys of the tasks that have not finished."""
         return list(self._running)
 
-    def run(self, meanwhile: Meanwhile) -> Swept:
-        """Return the contributions of the workers. Shards of workers that died are in none of them.
-
-        ``meanwhile`` is called when the workers have their tasks.
-        """
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """Let the workers sweep. If the context is left without a call of `finish`, their sweeps end."""
         leases = self._open_pool()
         try:
             self._submit(leases)
-            meanwhile()
-            done_meanwhile = time.perf_counter()
-            while self._running:
-                self._handle_events()
-        except BaseException as error:
+            yield
+        except BaseException:
             self._stop()
-            if isinstance(error, SweepStopped):
-                self._await_end()
             self._release()
             raise
-        return Swept(self._found, max(0.0, done_meanwhile - self._finished))
+        if self._running:
+            self._stop()
+            self._await_end()
+            self._release()
+
+    def finish(self) -> Swept:
+        """Wait for the workers, and return their contributions. Shards of workers that died are in none of them."""
+        called = time.perf_counter()
+        while self._running:
+            self._handle_events()
+        return Swept(self._found, max(0.0, called - self._finished))
 
     def _open_pool(self) -> dict[str, Lease | None]:
         """Open the pool of shards; return the first lease of each worker, by its address.

@@ -190,23 +190,13 @@ class ContributionLost(Exception):
 Fetch = Callable[[Source, list[int]], Pieces]
 #: Receives the position of a shard that was swept, and the report.
 OnSwept = Callable[[int, SweepProgress], None]
-#: What the client does while workers sweep. If it raises an error, the sweep ends.
-Meanwhile = Callable[[], None]
-
-
-def do_nothing() -> None:
-    """Return at once."""
-
-
-class SweepStopped(Exception):
-    """Ends a sweep that nobody needs any more. It is no failure."""
 
 
 class Swept(NamedTuple):
     """The result of a sweep."""
 
     contributions: list[Contribution]
-    #: Seconds in which nothing was swept because of ``meanwhile``.
+    #: Seconds in which nothing was swept because the client did something else.
     seconds_waited: float
 
 

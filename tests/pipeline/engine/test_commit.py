@@ -139,10 +139,10 @@ def test_when_a_stopped_training_returns_no_worker_sweeps_or_holds_deltas(corpus
 class Interrupted(OnDask):
     """Has no connection when the second epoch should begin."""
 
-    def sweep(self, phase, positions, tokens, on_swept, meanwhile):
+    def sweep(self, phase, positions, tokens, on_swept):
         if phase.step == 2:
             raise TimeoutError("no worker")
-        return super().sweep(phase, positions, tokens, on_swept, meanwhile)
+        return super().sweep(phase, positions, tokens, on_swept)
 
 
 def test_an_epoch_is_committed_if_the_next_one_cannot_begin(corpus, expected, tmp_path, cluster_of):

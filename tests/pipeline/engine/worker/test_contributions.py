@@ -1,5 +1,6 @@
 """What a worker has swept: its deltas stay on the worker, and only numbers travel to the client."""
 
+import contextlib
 import pickle
 
 import numpy as np
@@ -32,12 +33,18 @@ def test_one_worker_updates_the_blocks_that_it_has_swept_alone(tmp_path, n_range
         def __init__(self):
             self.found = []
 
+        @contextlib.contextmanager
         def sweep(self, phase, *arguments):
-            swept = super().sweep(phase, *arguments)
-            (contribution,) = swept.contributions
-            update_if_complete(phase, contribution)
-            self.found.append(contribution)
-            return swept
+            with super().sweep(phase, *arguments) as finish:
+
+                def finish_and_update():
+                    swept = finish()
+                    (contribution,) = swept.contributions
+                    update_if_complete(phase, contribution)
+                    self.found.append(contribution)
+                    return swept
+
+                yield finish_and_update
 
         def update(self, *arguments):
             raise AssertionError("the blocks are updated already")

@@ -26,6 +26,10 @@ Metrics = dict[str, float]
 
 #: Maximum number of shards of most algorithms.
 MAX_SHARDS = 256
+#: Parameters of estimators and fields of algorithms that say how to train, and not which model. They may change when a
+#: run is resumed. On another device or with other threads, results have the same bits or differ by rounding. A larger
+#: ``max_iter`` continues the run for longer.
+EXECUTION_PARAMETERS = ("device", "threads", "max_iter")
 
 DataT = TypeVar("DataT", bound=TrainingData)
 ChunkT = TypeVar("ChunkT")
@@ -126,7 +130,7 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
     rounds : int, default=1
         Number of commits per epoch. Round r sweeps the shards r, r + rounds, r + 2 * rounds and so on.
     device : {"cpu", "cuda", "auto"}, default="cpu"
-        Where kernels run. It is not part of the run's identity, so a run may be continued on another device.
+        Where kernels run. It is one of `EXECUTION_PARAMETERS`, so a run may be continued on another device.
 
     Attributes
     ----------

@@ -28,17 +28,13 @@ from ...io.stores.conditional import write_if_unchanged
 from ...io.stores.in_memory import open_store
 from ...io.stores.locks import acquire_lock, is_locked
 from ...io.stores.store import Arrays, JsonObject, Store, check_format, encode_json, to_json
-from .algorithm import AnyAlgorithm, Metrics, PreviousModel
+from .algorithm import EXECUTION_PARAMETERS, AnyAlgorithm, Metrics, PreviousModel
 from .data import DataRef, TrainingData
 from .packing import unpack
 
 FORMAT = 2
 LOCK = "run.lock"
 BUSY = "another process is training this run; wait for it or choose another run"
-
-#: Parameters that may change while a run is continued. On another device or with other threads, results have the same
-#: bits or differ by rounding. A larger ``max_iter`` continues the run for longer.
-UNDECISIVE = ("device", "threads", "max_iter")
 
 #: The name of a step's folder: the step, and its owner.
 _STEP_FOLDER = re.compile(r"(\d{6,})-(\d{4,})")
@@ -288,7 +284,7 @@ def describe(
 ) -> JsonObject:
     """Return the content of run.json. Its fingerprint covers everything that determines the result, and no path."""
     parameters = asdict(algorithm)
-    for name in UNDECISIVE:
+    for name in EXECUTION_PARAMETERS:
         parameters.pop(name, None)
     decisive: JsonObject = {
         "algorithm": algorithm.name,
@@ -345,7 +341,7 @@ def _changed_parameters(found: JsonObject, wanted: JsonObject) -> list[str]:
     """Return one description per parameter that differs and decides the result."""
     # Read as it was stored, so that tuples equal lists.
     stored: JsonObject = json.loads(json.dumps(wanted, default=to_json))
-    names = sorted((set(found) & set(stored)) - set(UNDECISIVE))
+    names = sorted((set(found) & set(stored)) - set(EXECUTION_PARAMETERS))
     return [
         f"{name} ({_shown(found[name])} there, {_shown(stored[name])} here)"
         for name in names

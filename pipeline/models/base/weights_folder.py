@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypedDict
 from ....io.errors import DataError
 from ....io.stores.corpus import Corpus
 from ....io.stores.store import Store, to_json
+from ...engine.algorithm import EXECUTION_PARAMETERS
 
 if TYPE_CHECKING:
     from .text import TextEstimator
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 DESCRIPTION = "_transform.json"
 #: Files with weights of documents.
 PART = re.compile(r"part-\d{6}\.parquet")
-#: Parameters that do not change the weights.
-EXECUTION = ("device", "threads", "max_iter")
 
 
 class Origin(TypedDict):
@@ -33,7 +32,7 @@ class Origin(TypedDict):
 
 def origin_of(estimator: "TextEstimator", corpus: Corpus) -> Origin:
     """Return what the weights of a corpus by a model are computed from."""
-    parameters = {name: value for name, value in estimator.stored_params().items() if name not in EXECUTION}
+    parameters = {name: value for name, value in estimator.stored_params().items() if name not in EXECUTION_PARAMETERS}
     digest = hashlib.sha256(json.dumps(parameters, default=to_json, sort_keys=True).encode()).hexdigest()[:8]
     return Origin(
         model=f"{estimator._fitted().digest()}-{digest}",

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 #: Dimensions for ``dimension="auto"``: (vocabulary below this size, dimension). The paper took 2,048 for 97,335 words.
 AUTO_DIMENSIONS = ((5_000, 512), (50_000, 1024), (500_000, 2048))
 LARGEST_AUTO_DIMENSION = 4096
-#: Parameters in which two models may differ and still be added.
-MAY_DIFFER = {"dimension", "retrain", "normalize", "document_weights", "n_blocks", "device"}
 #: Why these models do not score documents.
 NO_LIKELIHOOD = "random indexing gives documents no likelihood: compare their vectors instead"
 
@@ -344,7 +342,8 @@ class RandomIndexing(CorpusEstimator):
         other._check_fixed_parameters()
         others = other.stored_params()
         for name, value in self.stored_params().items():
-            if name not in MAY_DIFFER and value != others[name]:
+            # "auto" is a dimension, too, so the vectors themselves are compared.
+            if name in self.fixed_parameters and name != "dimension" and value != others[name]:
                 raise ValueError(f"{name} is {value!r} here and {others[name]!r} there: such models cannot be added")
         if self.n_components != other.n_components:
             raise ValueError(f"dimension is {self.n_components} here and {other.n_components} there")

@@ -72,10 +72,6 @@ class Sleeper(Algorithm):
         next_state = {"z": np.zeros(self.state_bytes, np.uint8)} if self.state_bytes else None
         return SweepResult(next_state, new, {"chunks": np.int64(1)})
 
-    def merge(self, left, right):
-        """Add two deltas."""
-        return add(left, right)
-
     def apply(self, block, delta, shared):
         """Add the sum of the deltas."""
         return add(block, delta), {"total": delta["values"][:1].sum()}

@@ -1,6 +1,6 @@
 """The contract between the engine and a model. The engine trains any `Algorithm` and has no code for a particular one.
 
-In each epoch, the engine calls four methods. ``sweep`` updates each chunk against the model of the previous epoch, and
+In each step, the engine calls four methods. ``sweep`` updates each chunk against the model of the previous step, and
 returns deltas. ``merge`` adds up the deltas along a tree of fixed shape. ``apply`` updates each block of the model with
 its summed delta. ``reduce_shared`` updates the small arrays that all blocks share.
 
@@ -115,8 +115,9 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
     A subclass is a frozen dataclass whose fields are numbers, strings and tuples of these. It is sent with every task
     and written to run.json, where its fields identify the run. File paths must not be among them.
 
-    The two type variables are the store that the algorithm reads (``DataT``, such as `Corpus`) and the form in which
-    its sweeps take a chunk (``ChunkT``). docs/how-to/adding-a-model.md develops an algorithm step by step.
+    A subclass defines ``name``, `memory`, `begin`, `sweep` and `apply`. All other methods have defaults.
+    docs/how-to/adding-a-model.md develops an algorithm step by step. The two type variables are the store that the
+    algorithm reads (``DataT``, such as `Corpus`) and the form in which its sweeps take a chunk (``ChunkT``).
 
     Parameters
     ----------
@@ -181,21 +182,12 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
     ...     def begin(self, data, block, previous):
     ...         return {"counts": np.zeros(self.n_rows, np.int64)}
     ...
-    ...     def begin_shared(self, data, previous):
-    ...         return {}
-    ...
     ...     def sweep(self, model, chunk, state, deltas, address):
     ...         counts = {"counts": np.bincount(chunk.words, minlength=self.n_rows)}
     ...         return SweepResult(None, [counts if deltas is None else add(deltas[0], counts)], {})
     ...
-    ...     def merge(self, left, right):
-    ...         return add(left, right)
-    ...
     ...     def apply(self, block, delta, shared):
     ...         return delta, {}
-    ...
-    ...     def reduce_shared(self, shared, totals, sums):
-    ...         return shared, {}
     >>> WordCount(bounds=(0, 1000)).n_blocks
     1
     """
@@ -219,6 +211,99 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
     rounds: int = 1
     device: str = "cpu"
 
+    # --- what each algorithm defines ---
+
+    @abstractmethod
+    def memory(self, data: DataT, chunk: Any) -> MemoryEstimate:
+        """Return the bytes that a sweep needs for ``chunk``, an entry of ``data.chunks``."""
+
+    @abstractmethod
+    def begin(self, data: DataT, block: int, previous: PreviousModel | None) -> Arrays:
+        """Return a block of the model before the first sweep.
+
+        ``previous`` is the model that training continues from, or None for a new model.
+        """
+
+    @abstractmethod
+    def sweep(
+        self, model: Model, chunk: ChunkT, state: Arrays | None, deltas: list[Arrays] | None, address: Address
+    ) -> SweepResult:
+        """Run the kernel on one chunk.
+
+        ``state`` is None in the chunk's first epoch. ``deltas`` is what the sweep of the shard's previous chunk
+        returned, or None for its first chunk. The sweep may overwrite ``deltas`` but not ``state``.
+        """
+
+    @abstractmethod
+    def apply(self, block: Arrays, delta: Arrays, shared: Arrays) -> tuple[Arrays, Arrays]:
+        """Return a block's next arrays, and small totals that the engine adds up over the blocks."""
+
+    # --- shared arrays, deltas and chunks ---
+
+    def begin_shared(self, data: DataT, previous: PreviousModel | None) -> Arrays:
+        """Return the shared arrays before the first sweep; by default none."""
+        return {}
+
+    def reduce_shared(self, shared: Arrays, totals: Arrays, sums: Arrays) -> tuple[Arrays, Metrics]:
+        """Return the next shared arrays and the step's metrics, from the blocks' totals and the chunks' sums.
+
+        By default, the shared arrays stay as they are, and there are no metrics.
+        """
+        return shared, {}
+
+    def update_schedule(self, shared: Arrays, history: list[Metrics]) -> Arrays:
+        """Adapt the shared arrays to the metrics of all earlier epochs; by default leave them as they are.
+
+        The decision must not depend on measured times, because a resumed run has to make the same one.
+        """
+        return shared
+
+    def merge(self, left: Arrays, right: Arrays) -> Arrays:
+        """Add two deltas of the same block; by default with `add`. Both must stay unchanged."""
+        return add(left, right)
+
+    def finish_shard(self, deltas: list[Arrays]) -> list[Arrays]:
+        """Return the deltas of a shard in the form that `merge` takes; by default as the last sweep returned them.
+
+        Override it if sweeps add to deltas in another form. Afterwards, the engine brings arrays back to the host that
+        kernels have left on a CUDA device, unless `merges_on_device`.
+        """
+        return deltas
+
+    def constant_delta(self, data: DataT, block: int, previous: PreviousModel | None) -> Arrays | None:
+        """Return a delta that belongs to no chunk and is merged into the sum of every commit; by default None.
+
+        LDA returns the counts of the documents that the previous model was trained on.
+        """
+        return None
+
+    def load_chunk(self, data: DataT, index: int, model: Model) -> ChunkT:
+        """Read a chunk in the form that sweeps and scores take.
+
+        The result is cached for the whole run. It may depend only on model arrays that training never changes.
+        """
+        return data.read_chunk(index)
+
+    # --- evaluation ---
+
+    def score(self, model: Model, chunk: ChunkT, state: Arrays | None, address: Address) -> Arrays:
+        """Return small sums that say how well the model fits a chunk. ``state`` is None for held-out documents."""
+        return {}
+
+    def metrics_from_sums(self, sums: Arrays, held_out: bool) -> Metrics:
+        """Turn the scores, added up over all training chunks or all held-out chunks, into metrics."""
+        return {}
+
+    def describe(self, model: Model, data: DataT) -> list[WordGroup]:
+        """Return a few groups of words that show a person what the model has learned so far."""
+        return []
+
+    def converged(self, history: list[Metrics]) -> bool:
+        """Return whether to stop, given the metrics of all epochs so far."""
+        return False
+
+    # --- blocks and ranges of blocks ---
+
     @property
     def n_blocks(self) -> int:
         """Number of blocks that the model's rows are cut into."""
@@ -228,14 +313,6 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
     def n_rows(self) -> int:
         """Number of rows of the model."""
         return self.bounds[-1]
-
-    @property
-    def n_cells(self) -> int:
-        """Number of cells that a step trains after its sweeps. With 0, the summed deltas update the blocks.
-
-        Only a `GridAlgorithm` (engine/grid.py) has cells.
-        """
-        return 0
 
     def blocks_of(self, range_index: int) -> range:
         """Return the blocks that belong to one of the ``n_ranges`` ranges."""
@@ -250,82 +327,16 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
         """
         return self
 
-    def count_parallel(self, n_shards: int) -> int:
-        """Return how many tasks of a step can run at the same time, if the step has ``n_shards`` shards."""
-        return n_shards * self.n_ranges
-
-    def worker_threads(self, threads: int) -> int:
-        """Return how many threads train on a worker that has ``threads`` threads for tasks."""
-        return threads
-
-    @abstractmethod
-    def memory(self, data: DataT, chunk: Any) -> MemoryEstimate:
-        """Return the bytes that a sweep needs for ``chunk``, an entry of ``data.chunks``."""
-
-    def largest_task(self, data: DataT, available: int) -> MemoryEstimate:
-        """Return the memory of the largest task. ``available`` is the number of bytes that a thread may use."""
-        return max((self.memory(data, chunk) for chunk in data.chunks), key=lambda estimate: estimate.total)
-
-    def held_memory(self, data: DataT) -> int:
-        """Return how many bytes wait for other tasks at most, if all of them fit into the share ``held_share``."""
-        return 0
-
-    def swept_memory(self, data: DataT) -> int:
-        """Return the bytes of all deltas of a step, if they grow with the number of chunks that are merged."""
-        return 0
-
-    # --- before the first sweep ---
-
-    @abstractmethod
-    def begin(self, data: DataT, block: int, previous: PreviousModel | None) -> Arrays:
-        """Return a block of the model before the first sweep.
-
-        ``previous`` is the model that training continues from, or None for a new model.
-        """
+    def begin_ranges(self) -> list[range]:
+        """Return the ranges of blocks that one task begins: by default one task per block."""
+        return [range(block, block + 1) for block in range(self.n_blocks)]
 
     def begin_blocks(self, data: DataT, blocks: range, previous: PreviousModel | None) -> Iterator[Arrays]:
         """Yield the first arrays of several blocks. Override it if they share work; see ``begin_ranges``."""
         for block in blocks:
             yield self.begin(data, block, previous)
 
-    def begin_ranges(self) -> list[range]:
-        """Return the ranges of blocks that one task begins: by default one task per block."""
-        return [range(block, block + 1) for block in range(self.n_blocks)]
-
-    @abstractmethod
-    def begin_shared(self, data: DataT, previous: PreviousModel | None) -> Arrays:
-        """Return the shared arrays before the first sweep."""
-
-    # --- one epoch ---
-
-    def load_chunk(self, data: DataT, index: int, model: Model) -> ChunkT:
-        """Read a chunk in the form that sweeps and scores take.
-
-        The result is cached for the whole run. It may depend only on model arrays that training never changes.
-        """
-        return data.read_chunk(index)
-
-    @abstractmethod
-    def sweep(
-        self, model: Model, chunk: ChunkT, state: Arrays | None, deltas: list[Arrays] | None, address: Address
-    ) -> SweepResult:
-        """Run the kernel on one chunk.
-
-        ``state`` is None in the chunk's first epoch. ``deltas`` is what the sweep of the shard's previous chunk
-        returned, or None for its first chunk. The sweep may overwrite ``deltas`` but not ``state``.
-        """
-
-    def finish_shard(self, deltas: list[Arrays]) -> list[Arrays]:
-        """Return the deltas of a shard in the form that `merge` takes; by default as the last sweep returned them.
-
-        Override it if sweeps add to deltas in another form. Afterwards, the engine brings arrays back to the host that
-        kernels have left on a CUDA device, unless `merges_on_device`.
-        """
-        return deltas
-
-    @abstractmethod
-    def merge(self, left: Arrays, right: Arrays) -> Arrays:
-        """Add two deltas of the same block. Both must stay unchanged."""
+    # --- faster merging, with the same result ---
 
     def merge_into(self, left: Arrays, right: Arrays) -> Arrays:
         """Add two deltas as `merge` does, with the same bits. Both may be overwritten; by default, neither is.
@@ -369,45 +380,35 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
         """
         return arrays
 
-    def constant_delta(self, data: DataT, block: int, previous: PreviousModel | None) -> Arrays | None:
-        """Return a delta that belongs to no chunk and is merged into the sum of every commit; by default None.
+    # --- what the engine plans with ---
 
-        LDA returns the counts of the documents that the previous model was trained on.
+    @property
+    def n_cells(self) -> int:
+        """Number of cells that a step trains after its sweeps. With 0, the summed deltas update the blocks.
+
+        Only a `GridAlgorithm` (engine/grid.py) has cells.
         """
-        return None
+        return 0
 
-    @abstractmethod
-    def apply(self, block: Arrays, delta: Arrays, shared: Arrays) -> tuple[Arrays, Arrays]:
-        """Return a block's next arrays, and small totals that the engine adds up over the blocks."""
+    def count_parallel(self, n_shards: int) -> int:
+        """Return how many tasks of a step can run at the same time, if the step has ``n_shards`` shards."""
+        return n_shards * self.n_ranges
 
-    @abstractmethod
-    def reduce_shared(self, shared: Arrays, totals: Arrays, sums: Arrays) -> tuple[Arrays, Metrics]:
-        """Return the next shared arrays and the epoch's metrics, from the blocks' totals and the chunks' sums."""
+    def worker_threads(self, threads: int) -> int:
+        """Return how many threads train on a worker that has ``threads`` threads for tasks."""
+        return threads
 
-    def update_schedule(self, shared: Arrays, history: list[Metrics]) -> Arrays:
-        """Adapt the shared arrays to the metrics of all earlier epochs; by default leave them as they are.
+    def largest_task(self, data: DataT, available: int) -> MemoryEstimate:
+        """Return the memory of the largest task. ``available`` is the number of bytes that a thread may use."""
+        return max((self.memory(data, chunk) for chunk in data.chunks), key=lambda estimate: estimate.total)
 
-        The decision must not depend on measured times, because a resumed run has to make the same one.
-        """
-        return shared
+    def held_memory(self, data: DataT) -> int:
+        """Return how many bytes wait for other tasks at most, if all of them fit into the share ``held_share``."""
+        return 0
 
-    # --- evaluation ---
-
-    def score(self, model: Model, chunk: ChunkT, state: Arrays | None, address: Address) -> Arrays:
-        """Return small sums that say how well the model fits a chunk. ``state`` is None for held-out documents."""
-        return {}
-
-    def metrics_from_sums(self, sums: Arrays, held_out: bool) -> Metrics:
-        """Turn the scores, added up over all training chunks or all held-out chunks, into metrics."""
-        return {}
-
-    def describe(self, model: Model, data: DataT) -> list[WordGroup]:
-        """Return a few groups of words that show a person what the model has learned so far."""
-        return []
-
-    def converged(self, history: list[Metrics]) -> bool:
-        """Return whether to stop, given the metrics of all epochs so far."""
-        return False
+    def swept_memory(self, data: DataT) -> int:
+        """Return the bytes of all deltas of a step, if they grow with the number of chunks that are merged."""
+        return 0
 
 
 #: An algorithm for any type of data and chunks, as the engine sees it.

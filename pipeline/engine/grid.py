@@ -110,6 +110,10 @@ class GridAlgorithm(Algorithm[DataT, ChunkT], Generic[DataT, ChunkT]):
     ) -> None:
         """Train ``rows`` and ``columns`` in place. Threads call it for other cells at the same time."""
 
+    def apply(self, block: Arrays, delta: Arrays, shared: Arrays) -> tuple[Arrays, Arrays]:
+        """Return a block's next arrays, which are those that its cells have trained, and no totals."""
+        return delta, {}
+
 
 #: A grid algorithm for any type of data and chunks, as the engine sees it.
 AnyGridAlgorithm = GridAlgorithm[Any, Any]

@@ -99,9 +99,6 @@ class Tally(Algorithm):
             parts = [self.merge(a, b) for a, b in zip(deltas, parts, strict=True)]
         return SweepResult({"last": drawn}, parts, {} if self.only else {"drawn": drawn.sum()})
 
-    def merge(self, left, right):
-        return {"counts": left["counts"] + right["counts"]}
-
     def apply(self, block, delta, shared):
         counts = block["counts"] + delta["counts"]
         return {"counts": counts}, {"total": counts.sum()}

@@ -17,7 +17,7 @@ from ....io.stores.store import Arrays
 from ....kernels import random
 from ....kernels.nmf import hals as nmf
 from ....kernels.nmf import products
-from ...engine.algorithm import Address, Algorithm, MemoryEstimate, Metrics, Model, PreviousModel, add
+from ...engine.algorithm import Address, Algorithm, MemoryEstimate, Metrics, Model, PreviousModel
 from ...engine.data import ChunkSize
 from ...engine.device import kernels
 from ...topics import WordGroup
@@ -167,10 +167,6 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
         H = np.zeros((n, self.n_components), self.dtype)
         nmf.fill_uniform(random.key(*address), 0, H, 2 * self.scale)
         return H
-
-    def merge(self, left: Arrays, right: Arrays) -> Arrays:
-        """Add P and Q. The order of the sum is that of the merge tree, so the rounding is always the same."""
-        return add(left, right)
 
     def merge_into(self, left: Arrays, right: Arrays) -> Arrays:
         """Add P in place."""

@@ -25,7 +25,7 @@ from ....io.stores.matrix import Matrix
 from ....io.stores.store import Arrays
 from ....kernels.nmf import hals as nmf
 from ....kernels.simd.aligned import join_rows
-from ...engine.algorithm import Address, Algorithm, MemoryEstimate, Metrics, Model, PreviousModel, SweepResult, add
+from ...engine.algorithm import Address, Algorithm, MemoryEstimate, Metrics, Model, PreviousModel, SweepResult
 from ...engine.data import ChunkSize
 from .factorization import add_products, cut_sums, shard_sums
 from .frobenius import Hals
@@ -277,10 +277,6 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
             scratch = scratches[K]._replace(violation=np.zeros(1))
             found.append(nmf.Columns(where, algorithm.rule(S, "H"), gram.reshape(K, K), scratch))
         return found
-
-    def merge(self, left: Arrays, right: Arrays) -> Arrays:
-        """Add P and Q."""
-        return add(left, right)
 
     def merge_into(self, left: Arrays, right: Arrays) -> Arrays:
         """Add P in place."""

@@ -213,10 +213,6 @@ class StrataSkipGram(SkipGram, GridAlgorithm[Corpus, Chunk]):
 
     # --- a commit ---
 
-    def apply(self, block: Arrays, delta: Arrays, shared: Arrays) -> tuple[Arrays, Arrays]:
-        """Replace the block by the trained matrices."""
-        return delta, {}
-
     def reduce_shared(self, shared: Arrays, totals: Arrays, sums: Arrays) -> tuple[Arrays, Metrics]:
         """Count the tokens trained so far, and draw the negatives of the next step."""
         shared, metrics = super().reduce_shared(shared, totals, sums)

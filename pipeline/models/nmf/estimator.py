@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse
 
 from ....io.errors import DataError
 from ....io.stores.corpus import Corpus
@@ -14,8 +13,6 @@ from ....io.stores.matrix import Matrix
 from ....io.stores.open import open_data
 from ....io.stores.store import Arrays
 from ....io.text.vocabulary import merge_vocabularies
-from ....kernels.nmf import products
-from ...engine.algorithm import Address, add
 from ...engine.data import TrainingData
 from ...engine.device import resolve_device
 from ...ingest.ingest import corpus_from
@@ -23,19 +20,19 @@ from ...topics import Topic, TopicWord
 from ..base.advice import warn_of_components
 from ..base.blocks import equal_blocks
 from ..base.columns import Columns, columns_of
-from ..base.document_completion import select_tokens, split_mask
 from ..base.inputs import DataLike, InputMatrix, check_is_path, is_matrix, read_documents, read_matrix
 from ..base.parameters import RandomState
 from ..base.saved import Fitted, SavedModel
 from ..base.text import held_out_documents
 from ..base.topics import TopicModel
 from ..base.vectors import WordVectors
+from . import inference
 from .factorization import Factorization, heaviest
 from .frobenius import Anls, FrobeniusFactorization, Hals, MultiplicativeUpdates, PaperHals
+from .inference import TrainedFactor
 from .kullback_leibler import KullbackLeibler
 from .restarts import RestartedEstimator
 from .rows import matrix_from
-from .scoring import score_other_half
 from .side_by_side import BLOCK_ARRAYS, SideBySide
 from .sizes import component_sizes
 
@@ -352,9 +349,10 @@ class NMF(RestartedEstimator, TopicModel):
         return self._fitted().joined("W")
 
     @property
-    def _fold_in(self) -> Factorization:
-        """The algorithm that finds rows of H for the fitted W."""
-        return self._for_rows(len(self._W), 1)
+    def _factor(self) -> TrainedFactor:
+        """What inference needs of the trained model."""
+        W = self._W
+        return TrainedFactor(self._for_rows(len(W), 1), W, self._fitted())
 
     @property
     def components_(self) -> np.ndarray:
@@ -423,14 +421,7 @@ class NMF(RestartedEstimator, TopicModel):
         if isinstance(store, Corpus):
             return super().transform(store, client=client)
         self._check_columns(store)
-        algorithm = self._fold_in
-        shared = self._fitted().shared
-        W = self._W
-        rows = []
-        for index in range(len(store.chunks)):
-            A = algorithm.rows(store, index, shared)
-            rows.append(algorithm.fold_in(A, W, shared["S"])[0])
-        return self._as_output(np.concatenate(rows), X)
+        return self._as_output(inference.rows_of_matrix(store, self._factor), X)
 
     def score(self, X: DataLike, y: object = None, *, client: "Client | None" = None) -> float:
         """Return how well the model fits new rows; larger is better.
@@ -455,39 +446,15 @@ class NMF(RestartedEstimator, TopicModel):
         if isinstance(store, Corpus):
             return super().score(store, client=client)
         self._check_columns(store)
-        algorithm = self._fold_in
-        fitted = self._fitted()
-        model = Fitted([{"W": self._W}], fitted.shared, fitted.vocabulary, fitted.metadata)
-        sums: Arrays = {}
-        for index in range(len(store.chunks)):
-            chunk = algorithm.load_chunk(store, index, model)
-            sums = add(sums, algorithm.score(model, chunk, None, Address(0, 0, index)))
-        (error,) = algorithm.metrics_from_sums(sums, held_out=True).values()
-        return -error
+        return -inference.error_of_matrix(store, self._factor)
 
     def transform_chunk(self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> np.ndarray:
         """Return the rows of H of documents given by the model's word ids: (D, K)."""
-        shared = self._fitted().shared
-        W = self._W
-        shape = (len(doc_ptr) - 1, len(W))
-        counts = scipy.sparse.csr_matrix((np.ones(len(words), self.dtype), words, doc_ptr), shape)
-        counts.sum_duplicates()
-        A = products.SparseRows(counts.indptr.astype(np.int64), counts.indices.astype(np.int32), counts.data)
-        if "idf" in shared:
-            products.apply_tfidf(A, shared["idf"])
-        return self._fold_in.fold_in(A, W, shared["S"])[0]
+        return inference.fold_in(doc_ptr, words, self._factor)
 
     def score_chunk(self, doc_ptr: np.ndarray, words: np.ndarray, keys: np.ndarray) -> Arrays:
-        """Score documents by completion: return the sums ``log_likelihood`` and ``tokens``.
-
-        One half of a document gives its row of H. The other half is scored by the products of that row with W, as
-        shares of their sum. A twentieth of the probability goes to the words' overall frequencies, because a factor may
-        exclude a word, which would make its logarithm minus infinity. That mixture is not part of the model. Compare
-        NMF models by this score, but not NMF with LDA.
-        """
-        first = split_mask(doc_ptr, keys)
-        rows = self.transform_chunk(*select_tokens(doc_ptr, words, first), keys)
-        return score_other_half(self._fitted(), rows, doc_ptr, words, first)
+        """Score documents by completion: return the sums ``log_likelihood`` and ``tokens``."""
+        return inference.score_by_completion(doc_ptr, words, self._factor, keys)
 
     def inverse_transform(self, rows: np.ndarray) -> np.ndarray:
         """Return rows (D, K) times components: (D, V)."""

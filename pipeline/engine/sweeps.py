@@ -61,7 +61,11 @@ class SweptRange:
     def sweeping(self) -> Iterator[None]:
         """Let the workers sweep. If the context is left without a call of `finish`, their sweeps end."""
         with self._start(self._missing()) as self._finish_first:
-            yield
+            try:
+                yield
+            finally:
+                # It refers to this object. Such a cycle would keep the deltas on the workers.
+                del self._finish_first
 
     def finish(self) -> None:
         """Wait until all shards are swept. Those of workers that die are swept again."""

@@ -17,7 +17,7 @@ from corpusmill.io.stores.corpus import WORD_ORDER, ChunkInfo, Corpus, commit_co
 from corpusmill.io.stores.store import Store
 from corpusmill.pipeline.explorer.open import open_explorer
 from corpusmill.pipeline.explorer.server import answer
-from corpusmill.pipeline.models.base.saved import Fitted
+from corpusmill.pipeline.models.base.saved import TrainedModel
 
 from benchmarks.common import JSON, QUICK, print_row, write_json
 
@@ -136,7 +136,7 @@ def write_model(url, corpus, topics, words, entries):
     }
     model = LDA(topics)
     data = Corpus(corpus)
-    model.model_ = Fitted(
+    model.model_ = TrainedModel(
         [block], shared, data.vocabulary, {"data": str(Path(corpus).absolute()), "data_hash": data.hash}
     )
     model.history_, model.n_iter_ = [], 0

@@ -46,7 +46,7 @@ class Address(NamedTuple):
     chunk: int
 
 
-class Model(Protocol):
+class ModelView(Protocol):
     """The committed model of one epoch, read-only. Blocks are loaded on demand."""
 
     @property
@@ -226,7 +226,7 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
 
     @abstractmethod
     def sweep(
-        self, model: Model, chunk: ChunkT, state: Arrays | None, deltas: list[Arrays] | None, address: Address
+        self, model: ModelView, chunk: ChunkT, state: Arrays | None, deltas: list[Arrays] | None, address: Address
     ) -> SweepResult:
         """Run the kernel on one chunk.
 
@@ -277,7 +277,7 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
         """
         return None
 
-    def load_chunk(self, data: DataT, index: int, model: Model) -> ChunkT:
+    def load_chunk(self, data: DataT, index: int, model: ModelView) -> ChunkT:
         """Read a chunk in the form that sweeps and scores take.
 
         The result is cached for the whole run. It may depend only on model arrays that training never changes.
@@ -286,7 +286,7 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
 
     # --- evaluation ---
 
-    def score(self, model: Model, chunk: ChunkT, state: Arrays | None, address: Address) -> Arrays:
+    def score(self, model: ModelView, chunk: ChunkT, state: Arrays | None, address: Address) -> Arrays:
         """Return small sums that say how well the model fits a chunk. ``state`` is None for held-out documents."""
         return {}
 
@@ -294,7 +294,7 @@ class Algorithm(ABC, Generic[DataT, ChunkT]):
         """Turn the scores, added up over all training chunks or all held-out chunks, into metrics."""
         return {}
 
-    def describe(self, model: Model, data: DataT) -> list[WordGroup]:
+    def describe(self, model: ModelView, data: DataT) -> list[WordGroup]:
         """Return a few groups of words that show a person what the model has learned so far."""
         return []
 

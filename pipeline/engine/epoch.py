@@ -410,7 +410,7 @@ class _Engine:
 
     def _describe(self, step: int) -> None:
         if self.training.callbacks and self._is_evaluated(step):
-            groups = self.algorithm.describe(tasks.StoredModel(self.job, step), self.data)
+            groups = self.algorithm.describe(tasks.StepModel(self.job, step), self.data)
             self._emit(Described(step // self.algorithm.rounds, groups))
 
     def _scores(self, step: int) -> Metrics:

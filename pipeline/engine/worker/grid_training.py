@@ -31,7 +31,7 @@ from ..grid import AnyGridAlgorithm, Cell, Grid
 from .contributions import FETCH_BYTES, Fetch, Source, SweepPhase, merge_blocks
 from .device_counts import DeviceCounts
 from .held import HeldArrays, Key, release_files
-from .tasks import AppliedBlock, StoredModel, write_block
+from .tasks import AppliedBlock, StepModel, write_block
 
 #: Share of a CUDA device's memory that blocks may take which stay on it.
 DEVICE_SHARE = 0.6
@@ -142,7 +142,7 @@ class GridTrainer:
         self._job = plan.phase.job
         self._step = plan.phase.step
         self._rows = plan.rows(address)
-        self._model = StoredModel(self._job, self._step - 1, shared=plan.phase.shared)
+        self._model = StepModel(self._job, self._step - 1, shared=plan.phase.shared)
         self._prepared: dict[int, Arrays] = {}  # by row
         self._lock = threading.Lock()
         self._cells = self._grid.cells(self._rows, plan.size)

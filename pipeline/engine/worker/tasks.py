@@ -135,7 +135,7 @@ def _caches_unpacked(job: Job, stored: Arrays) -> bool:
     return unpacked_bytes(stored) * job.algorithm.n_blocks <= job.cache_bytes
 
 
-class StoredModel:
+class StepModel:
     """The model that one step committed, read on demand.
 
     The watch measures the time of reading. ``read`` reads a part that is not in the cache, by default from the store.
@@ -268,7 +268,7 @@ def score_chunks(job: Job, data: DataRef, chunks: range, step: int, state_steps:
 
 def _score_chunk(job: Job, data: DataRef, index: int, step: int, state_step: int) -> Arrays:
     """Score a training chunk with its state of ``state_step``, or a held-out chunk (``state_step`` 0)."""
-    model = StoredModel(job, step)
+    model = StepModel(job, step)
     chunk = CACHE.get(chunk_key(job, data, index))
     if chunk is None:
         chunk = job.algorithm.load_chunk(job.open(data), index, model)

@@ -15,7 +15,7 @@ from ....io.stores.store import Arrays, Store
 from ..algorithm import nbytes
 from .cache import CACHE
 from .overlap import MAX_AHEAD, REMOTE_WAIT_SECONDS, Pace, ReadAhead, WriteBehind
-from .tasks import SHARED, Job, ModelPart, Stopwatch, StoredModel, chunk_key, keep_chunk, read_model, state_key
+from .tasks import SHARED, Job, ModelPart, StepModel, Stopwatch, chunk_key, keep_chunk, read_model, state_key
 
 
 class Transfers:
@@ -123,7 +123,7 @@ class Transfers:
 
     # --- the model of the last step ---
 
-    def model(self, watch: Stopwatch | None = None, read_parts: dict[ModelPart, None] | None = None) -> StoredModel:
+    def model(self, watch: Stopwatch | None = None, read_parts: dict[ModelPart, None] | None = None) -> StepModel:
         """Return the model that sweeps and updates read. Parts that it reads are added to ``read_parts``."""
 
         def read(part: ModelPart) -> Arrays:
@@ -131,7 +131,7 @@ class Transfers:
                 read_parts[part] = None
             return self._read_part(part)
 
-        return StoredModel(self._job, self._step - 1, watch, read, self._shared)
+        return StepModel(self._job, self._step - 1, watch, read, self._shared)
 
     def read_parts_ahead(self, parts: Iterable[ModelPart]) -> None:
         """Start to read parts of the model that are not in the cache."""

@@ -34,7 +34,7 @@ MATCHED_DOCUMENTS = 512
 GROUP_BYTES = 32 << 20
 
 
-class SavedEstimator(NamedTuple):
+class EstimatorRef(NamedTuple):
     """A saved model in the arguments of a task. ``name`` changes with the content, so that it can be cached."""
 
     estimator: "type[TextEstimator]"
@@ -42,7 +42,7 @@ class SavedEstimator(NamedTuple):
     name: str
 
 
-#: How tasks receive the model: a TextEstimator in this process, a SavedEstimator in other processes.
+#: How tasks receive the model: a TextEstimator in this process, a EstimatorRef in other processes.
 ModelHandle = Any
 #: Options of a model's own ``score_chunk``, by name.
 ScoreOptions = dict[str, Any]
@@ -77,12 +77,12 @@ def model_for_tasks(estimator: "TextEstimator", executor: Executor) -> Iterator[
     name = estimator.saved_name()
     if name:
         # Workers on other machines can read what the user saved, but not this machine's temporary folder.
-        yield SavedEstimator(type(estimator), estimator.saved_at, name)
+        yield EstimatorRef(type(estimator), estimator.saved_at, name)
         return
     with tempfile.TemporaryDirectory(prefix="corpusmill-model-") as folder:
         executor.check_folders([folder])
         estimator.save(folder)
-        yield SavedEstimator(type(estimator), folder, folder)
+        yield EstimatorRef(type(estimator), folder, folder)
 
 
 def map_chunks(
@@ -197,7 +197,7 @@ def document_keys(estimator: "TextEstimator", doc_ptr: np.ndarray, words: np.nda
 
 def _open(model: ModelHandle, data: DataRef, index: int) -> "tuple[TextEstimator, Documents]":
     estimator = model
-    if isinstance(model, SavedEstimator):
+    if isinstance(model, EstimatorRef):
         estimator = CACHE.load((model, "model"), lambda: model.estimator.load(model.url))
     corpus = Corpus(*data)
     chunk = corpus.read_chunk(index)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ....io.stores.store import JsonObject
 from .inputs import DataLike, InputMatrix, is_documents, is_matrix, read_matrix
-from .saved import Fitted
+from .saved import TrainedModel
 
 
 class Columns(NamedTuple):
@@ -31,7 +31,7 @@ class Columns(NamedTuple):
         return {"n_features": self.n_columns, "feature_names": self.names, "names_are_given": self.are_given}
 
 
-def columns_of(model: Fitted) -> Columns | None:
+def columns_of(model: TrainedModel) -> Columns | None:
     """Return the columns of the matrix that a model was trained on; None if it was trained on documents."""
     metadata = model.metadata
     if "n_features" not in metadata:
@@ -39,7 +39,7 @@ def columns_of(model: Fitted) -> Columns | None:
     return Columns(metadata["n_features"], metadata["feature_names"], metadata["names_are_given"])
 
 
-def drop_outgrown_columns(model: Fitted) -> None:
+def drop_outgrown_columns(model: TrainedModel) -> None:
     """Drop the columns from the metadata if the model has further words, of earlier inputs."""
     columns = columns_of(model)
     if columns is None or columns.names is None or "word" not in model.vocabulary.column_names:
@@ -49,7 +49,7 @@ def drop_outgrown_columns(model: Fitted) -> None:
             del model.metadata[name]
 
 
-def as_matrix(X: DataLike, model: Fitted, owner: str) -> InputMatrix | None:
+def as_matrix(X: DataLike, model: TrainedModel, owner: str) -> InputMatrix | None:
     """Return X if it is a matrix, with the model's names of columns; None for documents, stores and URLs.
 
     Raises ValueError if X does not fit the data that the model was trained on. ``owner`` names the estimator.
@@ -67,7 +67,7 @@ def as_matrix(X: DataLike, model: Fitted, owner: str) -> InputMatrix | None:
     return matrix.renamed(columns.names)
 
 
-def check_columns(matrix: InputMatrix, model: Fitted, owner: str) -> None:
+def check_columns(matrix: InputMatrix, model: TrainedModel, owner: str) -> None:
     """Raise ValueError unless a matrix has the columns of the data that the model was trained on.
 
     Warns if only one of the two has names, unless the user gave names for a matrix without.
@@ -92,7 +92,7 @@ def check_columns(matrix: InputMatrix, model: Fitted, owner: str) -> None:
         raise ValueError(_describe_names(columns.names, matrix.names or []))
 
 
-def _has_numbered_columns(model: Fitted) -> bool:
+def _has_numbered_columns(model: TrainedModel) -> bool:
     """Return whether the model's words are column numbers, or whether it has no words."""
     if "word" not in model.vocabulary.column_names:
         return True

@@ -17,7 +17,7 @@ from ...engine.run import RunStore, config_section, versions
 from ..versions import model_in_use
 from .columns import Columns
 from .parameters import Parameterised
-from .saved import MODEL_FORMAT, Fitted, SavedModel, read_model_meta, write_arrays
+from .saved import MODEL_FORMAT, SavedModel, TrainedModel, read_model_meta, write_arrays
 from .topic_names import read_names, write_names
 from .transformer import Transformer
 
@@ -43,7 +43,7 @@ class Persistent(Parameterised, Transformer):
     def loaded(self) -> None:
         """Set the attributes that are computed from ``model_``."""
 
-    def merge_previous(self, previous: Fitted) -> None:
+    def merge_previous(self, previous: TrainedModel) -> None:
         """Complete the model after `partial_fit`: add what only the previous model has, such as words."""
 
     # --- models of runs ---
@@ -100,7 +100,7 @@ class Persistent(Parameterised, Transformer):
         if columns is not None:
             metadata |= columns.as_metadata()
         vocabulary = getattr(data, "vocabulary", pa.table({}))
-        self.model_ = Fitted(blocks, run.shared(step), vocabulary, metadata)
+        self.model_ = TrainedModel(blocks, run.shared(step), vocabulary, metadata)
         self.history_ = rows
         self.n_iter_ = int(rows[-1]["epoch"]) if rows else 0
         self._trained_with = self.stored_params()
@@ -111,7 +111,7 @@ class Persistent(Parameterised, Transformer):
         names = data.columns if isinstance(data, Corpus | Matrix) else None
         return None if names is None else Columns(len(names), names, are_given=True)
 
-    def _copy_below(self, run: str, model: Fitted) -> SavedModel:
+    def _copy_below(self, run: str, model: TrainedModel) -> SavedModel:
         """Save the model below the run, in a folder named by its content."""
         copies = Store(run).child(PREVIOUS)
         name = model.digest()

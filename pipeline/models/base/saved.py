@@ -26,7 +26,7 @@ MODEL_FORMAT = 1
 
 
 @dataclass
-class Fitted:
+class TrainedModel:
     """A trained model in memory."""
 
     blocks: list[Arrays]
@@ -97,12 +97,12 @@ class SavedModel:
         """Read the blocks one after another."""
         return (self.block(index) for index in range(self.n_blocks))
 
-    def load(self, metadata: JsonObject) -> Fitted:
+    def load(self, metadata: JsonObject) -> TrainedModel:
         """Read the whole model into memory."""
-        return Fitted(list(self.blocks()), self.shared, self.vocabulary, metadata)
+        return TrainedModel(list(self.blocks()), self.shared, self.vocabulary, metadata)
 
 
-def write_arrays(store: Store, model: Fitted) -> str:
+def write_arrays(store: Store, model: TrainedModel) -> str:
     """Write a model's arrays into a folder named by their content, and return its name."""
     name = f"arrays-{model.digest()}"
     store.write_arrays(f"{name}/shared", model.shared)

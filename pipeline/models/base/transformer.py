@@ -7,7 +7,7 @@ import numpy as np
 
 from .columns import columns_of
 from .inputs import DataLike, in_container
-from .saved import Fitted
+from .saved import TrainedModel
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -29,14 +29,14 @@ class Transformer:
     #: scikit-learn's ``clone`` copies this attribute.
     _sklearn_output_config: dict[str, str]
 
-    model_: Fitted
+    model_: TrainedModel
 
     @property
     def _n_features_out(self) -> int:
         """Columns of what ``transform`` returns."""
         raise NotImplementedError
 
-    def _fitted(self) -> Fitted:
+    def _fitted(self) -> TrainedModel:
         model = getattr(self, "model_", None)
         if model is None:
             raise NotFittedError(f"this {type(self).__name__} is not fitted: call fit first")

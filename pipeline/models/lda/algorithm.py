@@ -21,7 +21,7 @@ from ....kernels.lda import esca as esca_on_cpu
 from ....kernels.lda.counts import count_documents, topic_totals
 from ....kernels.lda.esca import log_likelihood
 from ....kernels.lda.model import ModelBlock
-from ...engine.algorithm import Address, Algorithm, MemoryEstimate, Metrics, Model, PreviousModel, SweepResult
+from ...engine.algorithm import Address, Algorithm, MemoryEstimate, Metrics, ModelView, PreviousModel, SweepResult
 from ...engine.device import kernels
 from ...engine.packing import pack_counts
 from ...topics import WordGroup
@@ -84,7 +84,7 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
     bins: int = 0  # of histograms of documents, if priors are learned
 
     @abstractmethod
-    def draw_topics(self, model: Model, chunk: Chunk, z: np.ndarray, address: Address) -> np.ndarray:
+    def draw_topics(self, model: ModelView, chunk: Chunk, z: np.ndarray, address: Address) -> np.ndarray:
         """Return the next topics of a chunk's tokens, given their current topics: both (T,) uint16 in word order."""
 
     def memory(self, data: Corpus, chunk: ChunkInfo) -> MemoryEstimate:
@@ -169,12 +169,12 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
 
     # --- one epoch ---
 
-    def load_chunk(self, data: Corpus, index: int, model: Model) -> Chunk:
+    def load_chunk(self, data: Corpus, index: int, model: ModelView) -> Chunk:
         """Read the arrays of a chunk that sweeps need. Scores are rare, and derive the others."""
         return data.read_chunk(index, self.unread)
 
     def sweep(
-        self, model: Model, chunk: Chunk, state: Arrays | None, deltas: list[Arrays] | None, address: Address
+        self, model: ModelView, chunk: Chunk, state: Arrays | None, deltas: list[Arrays] | None, address: Address
     ) -> SweepResult:
         """Draw the topics of a chunk's tokens, and count them by word."""
         if state is None:
@@ -183,7 +183,7 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
             z = self.draw_topics(model, chunk, state["z"], address)
         return SweepResult({"z": z}, self._counts(chunk, z, deltas), self._count_documents(chunk, z, address))
 
-    def _draw_first_topics(self, model: Model, chunk: Chunk, address: Address) -> np.ndarray:
+    def _draw_first_topics(self, model: ModelView, chunk: Chunk, address: Address) -> np.ndarray:
         """Draw from the prior and the constant counts. All samplers begin like this, with ESCA's kernel."""
         esca = kernels("lda.esca", self.device)
         return esca.sweep(chunk, self.kernel_blocks(model, chunk), None, random.key(*address))
@@ -265,7 +265,7 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
 
     # --- evaluation ---
 
-    def score(self, model: Model, chunk: Chunk, state: Arrays | None, address: Address) -> Arrays:
+    def score(self, model: ModelView, chunk: Chunk, state: Arrays | None, address: Address) -> Arrays:
         """Return the log-likelihood of a chunk and its number of tokens.
 
         Training documents are scored given the topics of their tokens, held-out documents by document completion.
@@ -284,7 +284,7 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
         name = "held_out_log_likelihood" if held_out else "log_likelihood"
         return {name: float(sums["log_likelihood"] / max(1, sums["tokens"]))}
 
-    def describe(self, model: Model, data: Corpus) -> list[WordGroup]:
+    def describe(self, model: ModelView, data: Corpus) -> list[WordGroup]:
         """Return size and top words of the largest topics."""
         totals = model.shared["totals"] - model.shared["seeded"]
         shares = totals / max(1, totals.sum())
@@ -298,11 +298,11 @@ class LdaAlgorithm(Algorithm[Corpus, Chunk]):
 
     # --- blocks of the model ---
 
-    def stored_blocks(self, model: Model) -> Iterator[Arrays]:
+    def stored_blocks(self, model: ModelView) -> Iterator[Arrays]:
         """Read the blocks one after another."""
         return (model.block(j) for j in range(self.n_blocks))
 
-    def kernel_blocks(self, model: Model, chunk: Chunk | None = None, first: int = 0) -> Iterator[ModelBlock]:
+    def kernel_blocks(self, model: ModelView, chunk: Chunk | None = None, first: int = 0) -> Iterator[ModelBlock]:
         """Read the blocks from number ``first`` on one after another, in the form that kernels take.
 
         With a chunk, the rows of words that do not occur in it may be empty.

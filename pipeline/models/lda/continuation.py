@@ -7,7 +7,7 @@ from ....io.stores.store import Arrays
 from ....io.text.vocabulary import find_word_ids, merge_vocabularies
 from ....kernels.lda.counts import topic_totals
 from ...engine.algorithm import PreviousModel
-from ..base.saved import Fitted
+from ..base.saved import TrainedModel
 from .word_topics import gather_rows
 
 
@@ -38,7 +38,7 @@ class PreviousTopics:
         return totals - topic_totals(inside["topics"], inside["counts"], len(totals))
 
 
-def merge_models(new: Fitted, old: Fitted) -> Fitted:
+def merge_models(new: TrainedModel, old: TrainedModel) -> TrainedModel:
     """Return the new model with the words that only the old one has appended.
 
     The counts of all other words are in the new model already: training adds them as constants.
@@ -49,4 +49,4 @@ def merge_models(new: Fitted, old: Fitted) -> Fitted:
         blocks.append(gather_rows(merged.only_in_old, old.blocks))
     # From here on these totals belong to words of the model itself.
     shared = {name: array for name, array in new.shared.items() if name != "outside_totals"}
-    return Fitted(blocks, shared, merged.table, new.metadata)
+    return TrainedModel(blocks, shared, merged.table, new.metadata)

@@ -13,7 +13,7 @@ from ....io.stores.chunk import Chunk
 from ....io.stores.corpus import ChunkInfo, Corpus
 from ....kernels import random
 from ....kernels.lda import collapsed, uncollapsed
-from ...engine.algorithm import Address, MemoryEstimate, Model
+from ...engine.algorithm import Address, MemoryEstimate, ModelView
 from ...engine.device import kernels
 from ..base.sparse_rows import row_of_each_entry
 from .algorithm import LdaAlgorithm
@@ -49,7 +49,7 @@ class DenseSampler(LdaAlgorithm):
         """Return an upper bound of the number of rows in A and B together."""
         return chunk.documents + min(chunk.segments, self.n_words)
 
-    def dense_counts(self, model: Model, chunk: Chunk, z: np.ndarray, words: np.ndarray) -> DenseCounts:
+    def dense_counts(self, model: ModelView, chunk: Chunk, z: np.ndarray, words: np.ndarray) -> DenseCounts:
         """Return the counts of a chunk. Row i of B belongs to the word ``words[i]``; words ascend."""
         rows = gather_rows(words, self.stored_blocks(model))
         B = np.zeros((len(words), self.n_topics), np.int32)
@@ -73,7 +73,7 @@ class DenseSampler(LdaAlgorithm):
 class SequentialGibbs(DenseSampler):
     """Collapsed Gibbs sampling, token by token in document order (Moon 2019, algorithm 1)."""
 
-    def draw_topics(self, model: Model, chunk: Chunk, z: np.ndarray, address: Address) -> np.ndarray:
+    def draw_topics(self, model: ModelView, chunk: Chunk, z: np.ndarray, address: Address) -> np.ndarray:
         """Draw each topic given all current topics of the chunk."""
         z = z.copy()
         counts = self.dense_counts(model, chunk, z, np.unique(chunk.words))
@@ -90,7 +90,7 @@ class DiagonalGibbs(DenseSampler):
 
     tiles: int = 8  # groups of documents, and blocks of words, in a chunk
 
-    def draw_topics(self, model: Model, chunk: Chunk, z: np.ndarray, address: Address) -> np.ndarray:
+    def draw_topics(self, model: ModelView, chunk: Chunk, z: np.ndarray, address: Address) -> np.ndarray:
         """Draw each topic given the current topics of its tile, diagonal by diagonal."""
         z = z.copy()
         counts = self.dense_counts(model, chunk, z, np.unique(chunk.words))
@@ -114,7 +114,7 @@ class MinibatchGibbs(DenseSampler):
         rows = self.dense_rows(chunk) + self.documents
         return replace(estimate, device=estimate.device + 24 * chunk.tokens + 4 * self.n_topics * rows)
 
-    def draw_topics(self, model: Model, chunk: Chunk, z: np.ndarray, address: Address) -> np.ndarray:
+    def draw_topics(self, model: ModelView, chunk: Chunk, z: np.ndarray, address: Address) -> np.ndarray:
         """Draw each topic given the topics after the last mini-batch."""
         z = z.copy()
         counts = self.dense_counts(model, chunk, z, np.unique(chunk.words))
@@ -136,7 +136,7 @@ class Uncollapsed(DenseSampler):
         variates = self.n_topics * (chunk.documents + self.n_words)
         return replace(estimate, scratch=estimate.scratch + 24 * variates)
 
-    def draw_topics(self, model: Model, chunk: Chunk, z: np.ndarray, address: Address) -> np.ndarray:
+    def draw_topics(self, model: ModelView, chunk: Chunk, z: np.ndarray, address: Address) -> np.ndarray:
         """Draw θ of the chunk's documents and φ, then each topic given both."""
         new_z = np.empty_like(z)
         counts = self.dense_counts(model, chunk, z, np.arange(self.n_words))

@@ -16,7 +16,7 @@ from ..base.advice import warn_of_components
 from ..base.blocks import cut_blocks
 from ..base.inputs import DataLike
 from ..base.parameters import RandomState
-from ..base.saved import Fitted, SavedModel
+from ..base.saved import SavedModel, TrainedModel
 from ..base.text import CorpusEstimator
 from ..base.topics import TopicModel
 from . import interop
@@ -124,7 +124,7 @@ class LDA(CorpusEstimator, TopicModel):
         Number of columns of the matrix that `fit` received, or of words.
     feature_names_in_ : ndarray of shape (V,)
         Column names of the data frame that `fit` received. Other inputs have none.
-    model_ : Fitted
+    model_ : TrainedModel
         The arrays of the model, as they are saved.
 
     See Also
@@ -292,7 +292,7 @@ class LDA(CorpusEstimator, TopicModel):
             return resolve_device(self.device, False, f"a document of {longest:,} tokens (more than {MAX_COUNT:,})")
         return resolve_device(self.device, SAMPLERS[self.sampler].has_cuda_kernels, f"sampler {self.sampler!r}")
 
-    def merge_previous(self, previous: Fitted) -> None:
+    def merge_previous(self, previous: TrainedModel) -> None:
         """Add the words that only the previous model has."""
         self.model_ = merge_models(self._fitted(), previous)
 

@@ -19,7 +19,7 @@ from ....kernels.lda import gibbs
 from ....kernels.lda.changing_rows import with_changes
 from ....kernels.lda.counts import WordCounts, topic_totals
 from ....kernels.lda.model import ModelBlock
-from ...engine.algorithm import Address, MemoryEstimate, Model, SweepResult
+from ...engine.algorithm import Address, MemoryEstimate, ModelView, SweepResult
 from .algorithm import LdaAlgorithm
 
 #: Ends the name of an array of a delta that counts the topics before the sweep.
@@ -54,7 +54,7 @@ class WordOrderGibbs(LdaAlgorithm):
         return replace(estimate, model=model, delta=2 * estimate.delta, scratch=scratch)
 
     def sweep(
-        self, model: Model, chunk: Chunk, state: Arrays | None, deltas: list[Arrays] | None, address: Address
+        self, model: ModelView, chunk: Chunk, state: Arrays | None, deltas: list[Arrays] | None, address: Address
     ) -> SweepResult:
         """Draw the topics of a chunk's tokens from the counts after the chunks of the shard before it."""
         if state is None:
@@ -65,7 +65,7 @@ class WordOrderGibbs(LdaAlgorithm):
         both = [new | _renamed(old, BEFORE) for new, old in zip(after, before, strict=True)]
         return SweepResult({"z": z}, both, self._count_documents(chunk, z, address))
 
-    def draw_topics(self, model: Model, chunk: Chunk, z: np.ndarray, address: Address) -> np.ndarray:
+    def draw_topics(self, model: ModelView, chunk: Chunk, z: np.ndarray, address: Address) -> np.ndarray:
         """Draw each topic given all current topics of the chunk."""
         return gibbs.sweep(chunk, self.kernel_blocks(model), z, random.key(*address))
 
@@ -73,7 +73,7 @@ class WordOrderGibbs(LdaAlgorithm):
         """Return the counts of the new topics only."""
         return super().finish_shard([_table(delta, "") for delta in deltas])
 
-    def _current_blocks(self, model: Model, deltas: list[Arrays] | None) -> Iterator[ModelBlock]:
+    def _current_blocks(self, model: ModelView, deltas: list[Arrays] | None) -> Iterator[ModelBlock]:
         """Read the blocks one after another, with the changes of the shard's chunks so far."""
         if deltas is None:
             yield from self.kernel_blocks(model)

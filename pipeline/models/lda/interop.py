@@ -7,7 +7,7 @@ import numpy as np
 from ....io.extras import needing
 from ....io.stores.corpus import Corpus
 from ....io.text.vocabulary import find_word_ids
-from ..base.saved import Fitted
+from ..base.saved import TrainedModel
 from .word_topics import entries_by_block
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class PyLdavisArguments(TypedDict):
     term_frequency: np.ndarray  # (V,) int64
 
 
-def pyldavis_arguments(model: Fitted, lengths: np.ndarray, weights: np.ndarray) -> PyLdavisArguments:
+def pyldavis_arguments(model: TrainedModel, lengths: np.ndarray, weights: np.ndarray) -> PyLdavisArguments:
     """Return the arguments of ``pyLDAvis.prepare`` from documents' lengths (D,) and topic weights (D, K).
 
     Documents without tokens are left out, because pyLDAvis divides by the length.
@@ -41,7 +41,7 @@ def pyldavis_arguments(model: Fitted, lengths: np.ndarray, weights: np.ndarray) 
     }
 
 
-def word_counts(model: Fitted) -> np.ndarray:
+def word_counts(model: TrainedModel) -> np.ndarray:
     """Return the number of tokens of each word in each topic, pseudo-counts of seeds included: (K, V) int64."""
     counts = np.zeros((len(model.shared["alpha"]), model.vocabulary.num_rows), np.int64)
     for block in entries_by_block(model.blocks):
@@ -49,13 +49,13 @@ def word_counts(model: Fitted) -> np.ndarray:
     return counts
 
 
-def word_probabilities(model: Fitted) -> np.ndarray:
+def word_probabilities(model: TrainedModel) -> np.ndarray:
     """Return the topics' distributions over words: (K, V) float64, rows sum to one."""
     weights = word_counts(model) + float(model.shared["beta"])
     return weights / weights.sum(axis=1, keepdims=True)
 
 
-def known_lengths(model: Fitted, corpus: Corpus) -> np.ndarray:
+def known_lengths(model: TrainedModel, corpus: Corpus) -> np.ndarray:
     """Return how many tokens of each document have a word that the model has, too: (D,) int64."""
     is_known = find_word_ids(corpus.vocabulary["word"], model.vocabulary) >= 0
     lengths = [np.zeros(0, np.int64)]
@@ -66,7 +66,7 @@ def known_lengths(model: Fitted, corpus: Corpus) -> np.ndarray:
     return np.concatenate(lengths)
 
 
-def gensim_model(model: Fitted) -> "LdaModel":
+def gensim_model(model: TrainedModel) -> "LdaModel":
     """Return a gensim LdaModel with the same topics and a Dictionary with the same words.
 
     Raises ImportError without gensim.

@@ -17,7 +17,7 @@ from ....io.stores.store import Arrays
 from ....kernels import random
 from ....kernels.lda import warp
 from ....kernels.lda.model import ModelBlock
-from ...engine.algorithm import Address, MemoryEstimate, Metrics, Model, PreviousModel
+from ...engine.algorithm import Address, MemoryEstimate, Metrics, ModelView, PreviousModel
 from ...engine.device import kernels
 from .algorithm import LdaAlgorithm
 from .dense_gibbs import DiagonalGibbs, MinibatchGibbs, SequentialGibbs, Uncollapsed
@@ -35,7 +35,7 @@ class Esca(LdaAlgorithm):
 
     has_cuda_kernels: ClassVar[bool] = True
 
-    def draw_topics(self, model: Model, chunk: Chunk, z: np.ndarray, address: Address) -> np.ndarray:
+    def draw_topics(self, model: ModelView, chunk: Chunk, z: np.ndarray, address: Address) -> np.ndarray:
         """Draw from equation (1)."""
         return draw_by_esca(self, model, chunk, z, address)
 
@@ -59,7 +59,7 @@ class Warp(LdaAlgorithm):
             scratch=12 * chunk.tokens + 8 * chunk.segments + 64 * chunk.documents + 48 * self.n_topics,
         )
 
-    def draw_topics(self, model: Model, chunk: Chunk, z: np.ndarray, address: Address) -> np.ndarray:
+    def draw_topics(self, model: ModelView, chunk: Chunk, z: np.ndarray, address: Address) -> np.ndarray:
         """Make one step with proposals by word and one with proposals by document."""
         return draw_by_warp(self, model, chunk, z, address)
 
@@ -80,7 +80,7 @@ class Auto(LdaAlgorithm):
         """Begin with WarpLDA."""
         return super().begin_shared(data, previous) | {"slow": np.bool_(False)}
 
-    def draw_topics(self, model: Model, chunk: Chunk, z: np.ndarray, address: Address) -> np.ndarray:
+    def draw_topics(self, model: ModelView, chunk: Chunk, z: np.ndarray, address: Address) -> np.ndarray:
         """Draw by one of the two samplers."""
         if model.shared["slow"]:
             return draw_by_esca(self, model, chunk, z, address)
@@ -96,13 +96,17 @@ class Auto(LdaAlgorithm):
         return shared | {"slow": np.bool_(shared["slow"] or now_slow)}
 
 
-def draw_by_esca(algorithm: LdaAlgorithm, model: Model, chunk: Chunk, z: np.ndarray, address: Address) -> np.ndarray:
+def draw_by_esca(
+    algorithm: LdaAlgorithm, model: ModelView, chunk: Chunk, z: np.ndarray, address: Address
+) -> np.ndarray:
     """Return the next topics of a chunk by ESCA: (T,) uint16 in word order."""
     esca = kernels("lda.esca", algorithm.device)
     return esca.sweep(chunk, algorithm.kernel_blocks(model, chunk), z, random.key(*address), algorithm.leave_out)
 
 
-def draw_by_warp(algorithm: LdaAlgorithm, model: Model, chunk: Chunk, z: np.ndarray, address: Address) -> np.ndarray:
+def draw_by_warp(
+    algorithm: LdaAlgorithm, model: ModelView, chunk: Chunk, z: np.ndarray, address: Address
+) -> np.ndarray:
     """Return the next topics of a chunk by WarpLDA: (T,) uint16 in word order."""
     key = random.key(*address)
     # The kernels pack the topic and the proposal of a token into one number.

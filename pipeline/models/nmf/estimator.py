@@ -22,7 +22,7 @@ from ..base.blocks import equal_blocks
 from ..base.columns import Columns, columns_of
 from ..base.inputs import DataLike, InputMatrix, check_is_path, is_matrix, read_documents, read_matrix
 from ..base.parameters import RandomState
-from ..base.saved import Fitted, SavedModel
+from ..base.saved import SavedModel, TrainedModel
 from ..base.text import held_out_documents
 from ..base.topics import TopicModel
 from ..base.vectors import WordVectors
@@ -136,7 +136,7 @@ class NMF(RestartedEstimator, TopicModel):
         Epochs trained.
     history_ : list of dict
         Metrics of each epoch, such as "error" and "relative_error".
-    model_ : Fitted
+    model_ : TrainedModel
         The arrays and the vocabulary, as `save` writes them.
 
     See Also
@@ -326,7 +326,7 @@ class NMF(RestartedEstimator, TopicModel):
         model = self._fitted()
         model.blocks = [{name: block[name] for name in BLOCK_ARRAYS if name in block} for block in model.blocks]
 
-    def merge_previous(self, previous: Fitted) -> None:
+    def merge_previous(self, previous: TrainedModel) -> None:
         """Add the rows of words that did not occur again."""
         model = self._fitted()
         W = self._W
@@ -339,7 +339,7 @@ class NMF(RestartedEstimator, TopicModel):
             if "idf" in shared:
                 shared["idf"] = np.concatenate([shared["idf"], previous.shared["idf"][merged.only_in_old]])
         shared["S"] = self._for_rows(len(W), 1).gram(W)
-        self.model_ = Fitted([{"W": W}], shared, vocabulary, model.metadata)
+        self.model_ = TrainedModel([{"W": W}], shared, vocabulary, model.metadata)
 
     # --- the trained model ---
 

@@ -17,7 +17,7 @@ from ....io.stores.store import Arrays
 from ....kernels import random
 from ....kernels.nmf import hals as nmf
 from ....kernels.nmf import products
-from ...engine.algorithm import Address, Algorithm, MemoryEstimate, Metrics, Model, PreviousModel
+from ...engine.algorithm import Address, Algorithm, MemoryEstimate, Metrics, ModelView, PreviousModel
 from ...engine.data import ChunkSize
 from ...engine.device import kernels
 from ...topics import WordGroup
@@ -122,7 +122,7 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
             shared["idf"] = inverse_document_frequency(data, previous)
         return shared
 
-    def load_chunk(self, data: Corpus | Matrix, index: int, model: Model) -> PreparedRows:
+    def load_chunk(self, data: Corpus | Matrix, index: int, model: ModelView) -> PreparedRows:
         """Read a chunk in the form that sweeps take."""
         return prepare(self.rows(data, index, model.shared), self.n_rows)
 
@@ -146,7 +146,7 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
 
     # --- what sweeps of all losses use ---
 
-    def first_rows(self, model: Model, A: Rows, address: Address) -> np.ndarray:
+    def first_rows(self, model: ModelView, A: Rows, address: Address) -> np.ndarray:
         """Return the H (D, K) of a chunk before its first sweep."""
         if self.continues:
             W = model.joined("W")
@@ -174,7 +174,7 @@ class Factorization(Algorithm[Corpus | Matrix, PreparedRows]):
 
     # --- evaluation ---
 
-    def describe(self, model: Model, data: Corpus | Matrix) -> list[WordGroup]:
+    def describe(self, model: ModelView, data: Corpus | Matrix) -> list[WordGroup]:
         """Return the heaviest words of the first components. A matrix has no words."""
         if not isinstance(data, Corpus):
             return []

@@ -21,7 +21,7 @@ from ....kernels.nmf import products, solvers
 from ....kernels.nmf.sums import gram_matrix
 from ....kernels.nmf.tiled import tile_size
 from ....kernels.simd.aligned import aligned_copy
-from ...engine.algorithm import Address, MemoryEstimate, Metrics, Model, PreviousModel, SweepResult
+from ...engine.algorithm import Address, MemoryEstimate, Metrics, ModelView, PreviousModel, SweepResult
 from ...engine.data import ChunkSize
 from ...engine.device import kernels, runs_on_cuda
 from .extrapolation import extrapolate_step, name_of_start, starting_point
@@ -78,7 +78,7 @@ class FrobeniusFactorization(Factorization):
 
     def sweep(
         self,
-        model: Model,
+        model: ModelView,
         chunk: PreparedRows,
         state: Arrays | None,
         deltas: list[Arrays] | None,
@@ -108,7 +108,7 @@ class FrobeniusFactorization(Factorization):
         H, violation = self.update_rows(A, W, S, H, P, Q)
         return H, violation, cut_sums(self.bounds, P, Q)
 
-    def joined_factor(self, model: Model, name: str) -> np.ndarray:
+    def joined_factor(self, model: ModelView, name: str) -> np.ndarray:
         """Return the rows of W of all blocks, (V, K), in the form that `update_rows` takes."""
         return model.joined(name)
 
@@ -211,7 +211,7 @@ class FrobeniusFactorization(Factorization):
         scratch = nmf.make_scratch(self.n_components, self.dtype)
         return H, nmf.sweep_rows(R, rule, H, np.zeros_like(S), sweeps, scratch)
 
-    def score(self, model: Model, chunk: PreparedRows, state: Arrays | None, address: Address) -> Arrays:
+    def score(self, model: ModelView, chunk: PreparedRows, state: Arrays | None, address: Address) -> Arrays:
         """Return the squared error and norm of a held-out chunk. A training chunk's error is known from the epoch."""
         if state is not None:
             return {}
@@ -241,7 +241,7 @@ class Hals(FrobeniusFactorization):
 
     merges_on_device: ClassVar[bool] = True
 
-    def load_chunk(self, data: Corpus | Matrix, index: int, model: Model) -> PreparedRows:
+    def load_chunk(self, data: Corpus | Matrix, index: int, model: ModelView) -> PreparedRows:
         """Read a chunk in the form that is fastest where it is swept."""
         if runs_on_cuda(self.device):
             return super().load_chunk(data, index, model)
@@ -274,7 +274,7 @@ class Hals(FrobeniusFactorization):
             return self.merge(left, right)
         return super().merge_into(left, right)
 
-    def joined_factor(self, model: Model, name: str) -> np.ndarray:
+    def joined_factor(self, model: ModelView, name: str) -> np.ndarray:
         """Return W. On a CUDA device, the copies of its blocks are joined there, so nothing is uploaded again."""
         if not runs_on_cuda(self.device):
             return super().joined_factor(model, name)

@@ -13,7 +13,7 @@ from ....io.stores.store import Arrays
 from ....kernels.nmf import products
 from ...engine.algorithm import Address, add
 from ..base.document_completion import select_tokens, split_mask
-from ..base.saved import Fitted
+from ..base.saved import TrainedModel
 from .factorization import Factorization
 
 #: Share of a document's words that a score leaves to their overall frequency.
@@ -25,7 +25,7 @@ class TrainedFactor(NamedTuple):
 
     algorithm: Factorization  # its ``fold_in`` finds rows of H for a fixed W
     W: np.ndarray  # (V, K)
-    model: Fitted
+    model: TrainedModel
 
 
 def rows_of_matrix(matrix: Matrix, factor: TrainedFactor) -> np.ndarray:
@@ -41,7 +41,7 @@ def rows_of_matrix(matrix: Matrix, factor: TrainedFactor) -> np.ndarray:
 def error_of_matrix(matrix: Matrix, factor: TrainedFactor) -> float:
     """Return the relative error of a matrix, or the divergence per unit; smaller is better."""
     algorithm, W, trained = factor
-    model = Fitted([{"W": W}], trained.shared, trained.vocabulary, trained.metadata)
+    model = TrainedModel([{"W": W}], trained.shared, trained.vocabulary, trained.metadata)
     sums: Arrays = {}
     for index in range(len(matrix.chunks)):
         chunk = algorithm.load_chunk(matrix, index, model)

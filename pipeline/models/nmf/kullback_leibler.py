@@ -9,7 +9,7 @@ from ....io.stores.corpus import Corpus
 from ....io.stores.matrix import Matrix
 from ....io.stores.store import Arrays
 from ....kernels.nmf import products, solvers
-from ...engine.algorithm import Address, Metrics, Model, SweepResult
+from ...engine.algorithm import Address, Metrics, ModelView, SweepResult
 from .factorization import FOLD_IN_SWEEPS, Factorization, cut_sums, shard_sums
 from .rows import PreparedRows, Rows, by_row
 
@@ -29,7 +29,7 @@ class KullbackLeibler(Factorization):
 
     def sweep(
         self,
-        model: Model,
+        model: ModelView,
         chunk: PreparedRows,
         state: Arrays | None,
         deltas: list[Arrays] | None,
@@ -87,7 +87,7 @@ class KullbackLeibler(Factorization):
         total = np.sum(A.data, dtype=np.float64)
         return H, float(logarithms - total + S @ H.sum(axis=0, dtype=np.float64))
 
-    def score(self, model: Model, chunk: PreparedRows, state: Arrays | None, address: Address) -> Arrays:
+    def score(self, model: ModelView, chunk: PreparedRows, state: Arrays | None, address: Address) -> Arrays:
         """Return the divergence and the sum of a held-out chunk. A training chunk's is known from the epoch."""
         if state is not None:
             return {}

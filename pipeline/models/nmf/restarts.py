@@ -20,7 +20,7 @@ from ...engine.device import resolve_device
 from ...engine.events import Callback
 from ...engine.run import RunStore
 from ..base.inputs import DataLike
-from ..base.saved import Fitted, SavedModel
+from ..base.saved import SavedModel, TrainedModel
 from ..base.text import TextEstimator
 from .factorization import Factorization
 from .frobenius import Hals
@@ -67,7 +67,7 @@ class RestartedEstimator(TextEstimator[Corpus | Matrix]):
     _chosen_restarts: Sequence[Restart] | None = None
     _max_columns: int = MAX_COLUMNS
     #: The arrays of all restarts, after training.
-    _all_restarts: Fitted | None = None
+    _all_restarts: TrainedModel | None = None
 
     @abstractmethod
     def single_algorithm(self, data: Corpus | Matrix, previous: SavedModel | None = None) -> Factorization:
@@ -240,7 +240,7 @@ class RestartedEstimator(TextEstimator[Corpus | Matrix]):
         self.model_.metadata = model.metadata
 
 
-def _one_of(everything: Fitted, columns: Sequence[int], restart: int, square: slice) -> Fitted:
+def _one_of(everything: TrainedModel, columns: Sequence[int], restart: int, square: slice) -> TrainedModel:
     """Return the model of one restart, given K of each restart and its numbers in S and Q."""
     blocks = []
     for block in everything.blocks:
@@ -249,7 +249,7 @@ def _one_of(everything: Fitted, columns: Sequence[int], restart: int, square: sl
     shared = {name: everything.shared[name][square].reshape(K, K) for name in ("S", "Q")}
     if "idf" in everything.shared:
         shared["idf"] = everything.shared["idf"]
-    return Fitted(blocks, shared, everything.vocabulary, everything.metadata)
+    return TrainedModel(blocks, shared, everything.vocabulary, everything.metadata)
 
 
 def _checked_pairs(runs: Sequence[Restart]) -> list[Restart]:

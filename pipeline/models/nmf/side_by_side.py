@@ -25,7 +25,7 @@ from ....io.stores.matrix import Matrix
 from ....io.stores.store import Arrays
 from ....kernels.nmf import hals as nmf
 from ....kernels.simd.aligned import join_rows
-from ...engine.algorithm import Address, Algorithm, MemoryEstimate, Metrics, Model, PreviousModel, SweepResult
+from ...engine.algorithm import Address, Algorithm, MemoryEstimate, Metrics, ModelView, PreviousModel, SweepResult
 from ...engine.data import ChunkSize
 from .factorization import add_products, cut_sums, shard_sums
 from .frobenius import Hals
@@ -171,7 +171,7 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
             return MEASURES
         return MEASURES[:2]
 
-    def load_chunk(self, data: Corpus | Matrix, index: int, model: Model) -> PreparedGroups:
+    def load_chunk(self, data: Corpus | Matrix, index: int, model: ModelView) -> PreparedGroups:
         """Return the rows of a chunk. Sparse ones are prepared once for the sweeps of all groups."""
         rows = self.factorizations[0].rows(data, index, model.shared)
         if isinstance(rows, np.ndarray):
@@ -183,7 +183,7 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
 
     def sweep(
         self,
-        model: Model,
+        model: ModelView,
         chunk: PreparedGroups,
         state: Arrays | None,
         deltas: list[Arrays] | None,
@@ -319,7 +319,7 @@ class SideBySide(Algorithm[Corpus | Matrix, PreparedGroups]):
         found["idle_W"] = np.concatenate([found["W"][:, :0], *(rows_of_one(restart) for restart in idle)], axis=1)
         return found
 
-    def _active_rows_of_all_blocks(self, model: Model, active: list[int]) -> np.ndarray:
+    def _active_rows_of_all_blocks(self, model: ModelView, active: list[int]) -> np.ndarray:
         """Return W (V, columns) of the active restarts side by side."""
         if model.block(0)["restarts"].tolist() == active:
             return model.joined("W")

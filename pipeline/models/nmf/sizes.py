@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from ..base.saved import Fitted
+from ..base.saved import TrainedModel
 
 
-def component_sizes(model: Fitted) -> np.ndarray:
+def component_sizes(model: TrainedModel) -> np.ndarray:
     """Return the share of each component in H·Wᵀ: (K,) float64, sum 1.
 
     It is measured by the component's norms in H and W, for the Kullback-Leibler divergence by its sums. W alone would

@@ -104,7 +104,7 @@ class Node2Vec(SkipGramEstimator):
         The vectors by node, with the methods of gensim's KeyedVectors.
     words_ : list of str
         The names of the nodes that have a vector, those with most visits first.
-    model_ : Fitted
+    model_ : TrainedModel
         The arrays of the model. The block has ``W_in`` and ``W_out``, float32, one row per node; rows are padded with
         zeros to a multiple of 64 numbers.
     history_ : list of dict

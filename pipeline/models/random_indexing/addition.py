@@ -11,7 +11,7 @@ from ....io.text.vocabulary import rank
 from ....kernels.random_indexing import rows as ri_rows
 from ....kernels.random_indexing import text as ri_text
 from ..base.columns import columns_of
-from ..base.saved import Fitted
+from ..base.saved import TrainedModel
 
 #: Columns of a model's statistics: occurrences of the word, documents with it, and its share of the information.
 FREQUENCY, DOCUMENTS, INFORMATION = 0, 1, 2
@@ -25,7 +25,7 @@ class _Alignment(NamedTuple):
     right: np.ndarray  # (V_right,) int64
 
 
-def add_models(left: Fitted, right: Fitted, sign: int) -> Fitted:
+def add_models(left: TrainedModel, right: TrainedModel, sign: int) -> TrainedModel:
     """Return the model of the documents of ``left`` plus (``sign`` 1) or minus (-1) those of ``right``.
 
     Raises DataError if the difference has negative counts: then the documents are not all in ``left``.
@@ -59,7 +59,7 @@ def add_models(left: Fitted, right: Fitted, sign: int) -> Fitted:
     columns = columns_of(left)
     if columns is not None:
         metadata |= columns.as_metadata()
-    return Fitted([block], shared, vocabulary, metadata)
+    return TrainedModel([block], shared, vocabulary, metadata)
 
 
 def _align(left: list[str], right: list[str]) -> _Alignment:

@@ -15,7 +15,7 @@ from ....kernels.cuda.residents import RESIDENTS
 from ....kernels.random_indexing import accumulate as ri
 from ....kernels.random_indexing import contexts as ri_contexts
 from ....kernels.random_indexing import text as ri_text
-from ...engine.algorithm import Address, Algorithm, MemoryEstimate, Metrics, Model, PreviousModel, SweepResult
+from ...engine.algorithm import Address, Algorithm, MemoryEstimate, Metrics, ModelView, PreviousModel, SweepResult
 from ...engine.device import kernels
 from ...topics import WordGroup
 from ..base.vectors import WordVectors
@@ -124,7 +124,7 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
     # --- an epoch ---
 
     def sweep(
-        self, model: Model, chunk: Chunk, state: Arrays | None, deltas: list[Arrays] | None, address: Address
+        self, model: ModelView, chunk: Chunk, state: Arrays | None, deltas: list[Arrays] | None, address: Address
     ) -> SweepResult:
         """Sum the contexts of the words of one block that occur in one chunk."""
         reach = 0 if self.contexts == "documents" else self.radius
@@ -176,7 +176,7 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
             "salt": np.asarray(salt),
         }
 
-    def _sum_rows(self, model: Model, focus: ri_text.Tokens) -> np.ndarray:
+    def _sum_rows(self, model: ModelView, focus: ri_text.Tokens) -> np.ndarray:
         """Return the sums of the last epoch's rows over the neighbours of the words in focus: (rows, D) float32.
 
         The rows are read block by block, so the model need not fit into memory.
@@ -248,7 +248,7 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
         kept = {name: array for name, array in shared.items() if name != "rare"}
         return kept | sums, {"words_indexed": float(totals["rows"]), "dimension": float(self.dimension)}
 
-    def describe(self, model: Model, data: Corpus) -> list[WordGroup]:
+    def describe(self, model: ModelView, data: Corpus) -> list[WordGroup]:
         """Return a few words with their nearest neighbours among the most frequent words."""
         rows = last_rows(model.block(0))[:NEIGHBOURS_AMONG]
         kept = np.flatnonzero(model.shared["kept"][: len(rows)])

@@ -16,7 +16,7 @@ from ..base.blocks import equal_blocks
 from ..base.fit_options import FitOptions
 from ..base.inputs import DataLike
 from ..base.parameters import RandomState
-from ..base.saved import Fitted, SavedModel
+from ..base.saved import SavedModel, TrainedModel
 from ..base.text import CorpusEstimator
 from ..base.vectors import WordVectors
 from .addition import DOCUMENTS, FREQUENCY, INFORMATION, add_models
@@ -35,7 +35,7 @@ NO_LIKELIHOOD = "random indexing gives documents no likelihood: compare their ve
 class _DocumentTerms(NamedTuple):
     """What the vectors of documents are summed from, and the model that it was computed for."""
 
-    model: Fitted
+    model: TrainedModel
     weights: np.ndarray  # (V,) float32
     vectors: np.ndarray  # (V, D) float32
 
@@ -93,7 +93,7 @@ class RandomIndexing(CorpusEstimator):
         Epochs trained.
     history_ : list of dict
         Metrics of each epoch.
-    model_ : Fitted
+    model_ : TrainedModel
         The arrays and the vocabulary, as `save` writes them.
 
     See Also
@@ -323,7 +323,7 @@ class RandomIndexing(CorpusEstimator):
         parameters = self.stored_params() | {"dimension": self.n_components}
         return type(self)(**parameters)._train(X, options, None)
 
-    def _become(self, model: Fitted) -> Self:
+    def _become(self, model: TrainedModel) -> Self:
         self.model_ = model
         self.history_ = []
         self.n_iter_ = 1
@@ -331,7 +331,7 @@ class RandomIndexing(CorpusEstimator):
         self.loaded()
         return self
 
-    def _added(self, other: "RandomIndexing", sign: int) -> Fitted:
+    def _added(self, other: "RandomIndexing", sign: int) -> TrainedModel:
         self._check_addable(other)
         return add_models(self._fitted(), other._fitted(), sign)
 

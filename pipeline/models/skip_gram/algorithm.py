@@ -20,7 +20,7 @@ from ....io.stores.store import Arrays
 from ....io.text.vocabulary import find_word_ids
 from ....kernels import random
 from ....kernels.word2vec import skip_gram as kernels
-from ...engine.algorithm import Address, Algorithm, Metrics, Model, PreviousModel
+from ...engine.algorithm import Address, Algorithm, Metrics, ModelView, PreviousModel
 from ...topics import WordGroup
 from ..base.advice import TrainingWarning
 from ..base.vectors import WordVectors
@@ -85,7 +85,7 @@ class SkipGram(Algorithm[Corpus, Chunk]):
         """Return how often each word occurs, and 0 for the number of tokens trained."""
         return {"frequency": total_frequencies(data, previous)[: self.n_rows], "trained": np.int64(0)}
 
-    def load_chunk(self, data: Corpus, index: int, model: Model) -> Chunk:
+    def load_chunk(self, data: Corpus, index: int, model: ModelView) -> Chunk:
         """Read a chunk's documents without its word order, which training does not need."""
         return data.read_document_order(index)
 
@@ -111,7 +111,7 @@ class SkipGram(Algorithm[Corpus, Chunk]):
 
     # --- evaluation ---
 
-    def score(self, model: Model, chunk: Chunk, state: Arrays | None, address: Address) -> Arrays:
+    def score(self, model: ModelView, chunk: Chunk, state: Arrays | None, address: Address) -> Arrays:
         """Sum the loss (Moon 2019, equation 4.3, negated) over a sample of the chunk's pairs of neighbours."""
         keys = random.stream(random.key(address.seed, LOSS, chunk.number), 3)
         frequency = model.shared["frequency"]
@@ -130,7 +130,7 @@ class SkipGram(Algorithm[Corpus, Chunk]):
         return {"loss": np.float64(total), "pairs": np.int64(len(pairs))}
 
     @abstractmethod
-    def _rows_of(self, model: Model, name: str, words: np.ndarray) -> np.ndarray:
+    def _rows_of(self, model: ModelView, name: str, words: np.ndarray) -> np.ndarray:
         """Return the rows of these words (R,) in the matrix ``name``: (R, padded D) float32."""
 
     def metrics_from_sums(self, sums: Arrays, held_out: bool) -> Metrics:
@@ -156,7 +156,7 @@ class SkipGram(Algorithm[Corpus, Chunk]):
                 stacklevel=2,
             )
 
-    def describe(self, model: Model, data: Corpus) -> list[WordGroup]:
+    def describe(self, model: ModelView, data: Corpus) -> list[WordGroup]:
         """Return some frequent words with their nearest neighbours among the most frequent words."""
         words = data.vocabulary["word"].slice(0, min(self.n_rows, DESCRIBED_VOCABULARY)).to_pylist()
         W_in = self._rows_of(model, "W_in", np.arange(len(words)))

@@ -12,7 +12,7 @@ from ....io.text.vocabulary import merge_vocabularies, rank
 from ...engine.device import resolve_device
 from ...engine.epoch import shards_of
 from ..base.inputs import DataLike
-from ..base.saved import Fitted, SavedModel
+from ..base.saved import SavedModel, TrainedModel
 from ..base.text import CorpusEstimator
 from ..base.vectors import WordVectors
 from .algorithm import MATRICES, SkipGram, total_frequencies
@@ -127,7 +127,7 @@ class SkipGramEstimator(CorpusEstimator):
             )
         return int(frequent[-1]) + 1
 
-    def merge_previous(self, previous: Fitted) -> None:
+    def merge_previous(self, previous: TrainedModel) -> None:
         """Add the words of the previous model that the new corpus does not have, with their vectors."""
         model = self._fitted()
         merged = merge_vocabularies(model.vocabulary, previous.vocabulary)
@@ -143,7 +143,7 @@ class SkipGramEstimator(CorpusEstimator):
             W = np.concatenate([model.joined(name), previous.joined(name)[merged.only_in_old]])
             block[name] = W[order]
         shared = model.shared | {"frequency": frequency[order]}
-        self.model_ = Fitted([block], shared, table.drop_columns("row"), model.metadata)
+        self.model_ = TrainedModel([block], shared, table.drop_columns("row"), model.metadata)
         self.loaded()
 
     # --- the trained model ---
@@ -160,7 +160,7 @@ class SkipGramEstimator(CorpusEstimator):
             block = {name: W[frequent] for name, W in block.items()}
         table = _with_term_frequency(model.vocabulary.take(frequent), frequency[frequent])
         shared = {"frequency": frequency[frequent], "trained": model.shared["trained"]}
-        self.model_ = Fitted([block], shared, table, model.metadata)
+        self.model_ = TrainedModel([block], shared, table, model.metadata)
         self._wv = None
 
     @property

@@ -10,7 +10,7 @@ from ....io.stores.corpus import ChunkInfo, Corpus
 from ....io.stores.store import Arrays
 from ....kernels import random
 from ....kernels.word2vec import skip_gram as kernels
-from ...engine.algorithm import Address, MemoryEstimate, Model, SweepResult
+from ...engine.algorithm import Address, MemoryEstimate, ModelView, SweepResult
 from ...engine.device import kernels as kernels_on
 from .algorithm import MATRICES, SkipGram
 
@@ -55,7 +55,7 @@ class SequentialSkipGram(SkipGram):
     # --- a sweep ---
 
     def sweep(
-        self, model: Model, chunk: Chunk, state: Arrays | None, deltas: list[Arrays] | None, address: Address
+        self, model: ModelView, chunk: Chunk, state: Arrays | None, deltas: list[Arrays] | None, address: Address
     ) -> SweepResult:
         """Train the whole model on one chunk."""
         keys = random.stream(random.key(*address), 4)
@@ -99,5 +99,5 @@ class SequentialSkipGram(SkipGram):
 
     # --- evaluation ---
 
-    def _rows_of(self, model: Model, name: str, words: np.ndarray) -> np.ndarray:
+    def _rows_of(self, model: ModelView, name: str, words: np.ndarray) -> np.ndarray:
         return model.block(0)[name][words]

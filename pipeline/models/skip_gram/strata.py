@@ -25,7 +25,7 @@ from ....kernels.word2vec.cells import CellOptions
 from ....kernels.word2vec.dealing import Dealing, arrange, block_negatives, deal, table_size
 from ....kernels.word2vec.pairs import join_cells, split_pairs
 from ....kernels.word2vec.sub_cells import device_bytes
-from ...engine.algorithm import Address, MemoryEstimate, Metrics, Model, PreviousModel, SweepResult
+from ...engine.algorithm import Address, MemoryEstimate, Metrics, ModelView, PreviousModel, SweepResult
 from ...engine.device import kernels as kernels_on
 from ...engine.grid import Cell, GridAlgorithm
 from .algorithm import MATRICES, SkipGram, keep_probability, total_frequencies
@@ -132,7 +132,7 @@ class StrataSkipGram(SkipGram, GridAlgorithm[Corpus, Chunk]):
     # --- a sweep ---
 
     def sweep(
-        self, model: Model, chunk: Chunk, state: Arrays | None, deltas: list[Arrays] | None, address: Address
+        self, model: ModelView, chunk: Chunk, state: Arrays | None, deltas: list[Arrays] | None, address: Address
     ) -> SweepResult:
         """Divide the chunk's pairs of neighbours among the blocks of their centres."""
         keys = random.stream(random.key(*address), 2)
@@ -221,7 +221,7 @@ class StrataSkipGram(SkipGram, GridAlgorithm[Corpus, Chunk]):
 
     # --- evaluation ---
 
-    def _rows_of(self, model: Model, name: str, words: np.ndarray) -> np.ndarray:
+    def _rows_of(self, model: ModelView, name: str, words: np.ndarray) -> np.ndarray:
         places = model.shared["places"][words]
         blocks = places >> 16
         rows = np.empty((len(words), kernels.padded(self.dimension)), np.float32)

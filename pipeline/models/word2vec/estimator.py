@@ -76,7 +76,7 @@ class Word2Vec(SkipGramEstimator):
         The vectors, with the methods of gensim's KeyedVectors.
     words_ : list of str
         The words that have a vector, the most frequent first.
-    model_ : Fitted
+    model_ : TrainedModel
         The arrays of the model. The block has ``W_in`` and ``W_out``, float32, one row per word; rows are padded with
         zeros to a multiple of 64 numbers.
     history_ : list of dict

@@ -17,7 +17,7 @@ from .finding import fine, problem
 if TYPE_CHECKING:
     from distributed import Client
 
-    from ....models.base.saved import Fitted
+    from ....models.base.saved import TrainedModel
 
 #: Digests of models of integers. They are the same on every processor and with every version of the libraries.
 LDA_DIGEST = "13006ea1eb69da83"
@@ -48,7 +48,7 @@ def documents() -> list[list[str]]:
     return found
 
 
-def digest(model: "Fitted") -> str:
+def digest(model: "TrainedModel") -> str:
     """Return a digest of the numbers of a model: 16 hexadecimal digits."""
     found = hashlib.sha256()
     for arrays in (model.shared, *model.blocks):

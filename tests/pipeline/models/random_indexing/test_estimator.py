@@ -16,7 +16,7 @@ from corpusmill.pipeline.engine.events import Described
 from corpusmill.pipeline.engine.executors import OnDask
 from corpusmill.pipeline.engine.run import RunStore
 from corpusmill.pipeline.ingest.ingest import corpus_from
-from corpusmill.pipeline.models.base.saved import Fitted
+from corpusmill.pipeline.models.base.saved import TrainedModel
 from helpers.faults import Faulty, peak_rss
 from helpers.naive import ri_normalised, ri_seed, ri_train, ri_train_by_offset
 from helpers.toy import write_documents, write_toy_corpus
@@ -80,7 +80,7 @@ def test_sums_of_rare_words_are_those_of_other_words(corpus):
     shared = algorithm.begin_shared(corpus, None)
     assert shared["rare"].any()
     shared["rare"] = np.zeros_like(shared["rare"])
-    begun = Fitted([algorithm.begin(corpus, 0, None)], shared, corpus.vocabulary, {})
+    begun = TrainedModel([algorithm.begin(corpus, 0, None)], shared, corpus.vocabulary, {})
     chunks = [corpus.read_chunk(number) for number in range(len(corpus.chunks))]
     deltas = [algorithm.sweep(begun, chunk, None, None, Address(5, 1, chunk.number)).deltas[0] for chunk in chunks]
     block, _ = algorithm.apply(begun.block(0), algorithm.merge_many(deltas), shared)

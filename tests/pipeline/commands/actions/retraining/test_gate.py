@@ -13,7 +13,7 @@ from corpusmill.pipeline.commands.actions.retraining.gate import (
     reason_to_refuse,
 )
 from corpusmill.pipeline.commands.actions.retraining.retrain import retrain
-from corpusmill.pipeline.models.base.saved import Fitted
+from corpusmill.pipeline.models.base.saved import TrainedModel
 from corpusmill.pipeline.models.versions import Versions
 from helpers.nightly import BOATS, BREAD, configuration, write_day
 
@@ -75,7 +75,7 @@ def test_one_number_that_is_not_finite_is_found_in_every_part_of_a_model(bad):
     def model(block=1.0, shared=1.0, score=-7.0):
         estimator = LDA()
         blocks = [{"counts": np.arange(3)}, {"weights": np.array([1.0, block])}]
-        estimator.model_ = Fitted(blocks, {"prior": np.array([shared])}, None, None)
+        estimator.model_ = TrainedModel(blocks, {"prior": np.array([shared])}, None, None)
         estimator.history_ = [{"held_out_log_likelihood": score}]
         return estimator
 

@@ -33,7 +33,7 @@ from .executors import Capacity, Executor
 from .finite import check_finite
 from .plan import describe_devices, make_plan
 from .run import FORMAT, OwnedRun, RunStore, describe, describe_changes
-from .sweeps import SweptRange
+from .sweeps import RangeSweep
 from .worker import tasks
 from .worker.contributions import SweepPhase
 
@@ -101,7 +101,7 @@ class _Engine:
         self.shard_tokens = [sum(self.data.chunks[c].tokens for c in shard) for shard in self.shards]
         self.shared: Arrays | None = None  # of the last step, once it is known
         self._stored_shared = 0  # the last step whose shared arrays are stored
-        self._last_sweep: SweptRange | None = None
+        self._last_sweep: RangeSweep | None = None
         self._awaits_commit = False  # whether the last step is trained, but not committed yet
         self._pruning: Future[None] | None = None
         workers = self._workers()
@@ -294,33 +294,33 @@ class _Engine:
         seconds_merge = 0.0
         seconds_waited = 0.0
         for range_index in range(self.algorithm.n_ranges):
-            swept = self._swept_range(step, shards, range_index)
-            with swept.sweeping():
+            sweep = self._range_sweep(step, shards, range_index)
+            with sweep.running():
                 # Not earlier: Dask sends messages in groups, with a pause after each. The first should have the tasks.
                 self._release_deltas()
                 if range_index == 0:
                     if self._commit_last():
                         return None
                     self._emit(EpochStarted(self._epoch_of(step), tuple(shards)))
-                swept.finish()
+                sweep.finish()
             # In the order of the shards, and then of the blocks, so that floating-point sums have the same bits in
             # every run.
-            for report in swept.reports:
+            for report in sweep.reports:
                 sums = add(sums, report["sums"])
                 _add_numbers(measured, {f"seconds_{cause}": value for cause, value in report["seconds"].items()})
                 _add_numbers(measured, report["device"])
                 _add_numbers(measured, report["requests"])
-            seconds_waited += swept.seconds_waited
+            seconds_waited += sweep.seconds_waited
             merging = time.perf_counter()
-            updated = swept.update()
+            updated = sweep.update()
             for applied in updated:
                 totals = add(totals, applied.totals)
                 _add_numbers(measured, applied.measured)
             # A grid is trained by all threads at the same time.
             training = sum(applied.measured.get("seconds_kernel", 0.0) for applied in updated) / self.threads
-            seconds_merge += swept.seconds_update + time.perf_counter() - merging - training
-            self._last_sweep = swept
-            del swept
+            seconds_merge += sweep.seconds_update + time.perf_counter() - merging - training
+            self._last_sweep = sweep
+            del sweep
         metrics = self._reduce_shared(step, totals, sums)
         # The requests of this process: those of this step, and those of the commit of the last one.
         _add_numbers(measured, REQUESTS.take())
@@ -340,8 +340,8 @@ class _Engine:
         }
         return row | self._scores(step)
 
-    def _swept_range(self, step: int, shards: range, range_index: int) -> SweptRange:
-        """Return what sweeps the shards for one range of blocks. It emits one event per shard."""
+    def _range_sweep(self, step: int, shards: range, range_index: int) -> RangeSweep:
+        """Return the sweep of the shards for one range of blocks. It emits one event per shard."""
         n_ranges = self.algorithm.n_ranges
         shared = self.shared
         if shared is not None and nbytes(shared) > SHARED_BYTES:
@@ -350,7 +350,7 @@ class _Engine:
         tokens = [self.shard_tokens[shard] for shard in shards]
         swept_share, cell_tokens = self._shares_of_progress(sum(tokens))
 
-        def emit(position: int, report: tasks.SweepProgress) -> None:
+        def emit(position: int, report: tasks.ShardProgress) -> None:
             # The shares of the ranges add up to the tokens of the shard.
             share = tokens[position] * (range_index + 1) // n_ranges - tokens[position] * range_index // n_ranges
             event = ShardSwept(
@@ -366,7 +366,7 @@ class _Engine:
         def emit_cells(worker: str, cells: int, seconds: float) -> None:
             self._emit(CellsTrained(self._epoch_of(step), cells, cells * cell_tokens, worker, {"kernel": seconds}))
 
-        return SweptRange(self.executor, phase, tokens, emit, emit_cells)
+        return RangeSweep(self.executor, phase, tokens, emit, emit_cells)
 
     def _shares_of_progress(self, tokens: int) -> tuple[float, float]:
         """Return the sweeps' share of the progress of a step, and the number of tokens that one cell counts for.

@@ -25,8 +25,8 @@ from .worker.contributions import (
     Pieces,
     ShardList,
     Source,
+    SweepOutcome,
     SweepPhase,
-    Swept,
     sweep_shards,
     update_blocks,
 )
@@ -52,7 +52,7 @@ Arguments = tuple[Any, ...]
 OnCells = Callable[[str, int, float], None]
 
 #: Waits until the workers have swept, and returns what they contribute.
-FinishSweep = Callable[[], Swept]
+FinishSweep = Callable[[], SweepOutcome]
 
 #: Receives messages of workers: the time, and the content.
 Receiver = Callable[[Any], None]
@@ -194,9 +194,9 @@ class Synchronous(Executor):
         """Sweep the shards in order, when the sweep is to be finished."""
         started = time.perf_counter()
 
-        def finish() -> Swept:
+        def finish() -> SweepOutcome:
             waited = time.perf_counter() - started
-            return Swept([sweep_shards(phase, ShardList(positions), on_swept)], waited)
+            return SweepOutcome([sweep_shards(phase, ShardList(positions), on_swept)], waited)
 
         yield finish
 

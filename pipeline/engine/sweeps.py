@@ -8,17 +8,17 @@ import contextlib
 from collections.abc import Callable, Iterator
 
 from .executors import Executor, FinishSweep, OnCells, TaskLost
-from .worker.contributions import Contribution, ContributionLost, SweepPhase, Swept
-from .worker.tasks import AppliedBlock, SweepProgress, SweepReport
+from .worker.contributions import Contribution, ContributionLost, SweepOutcome, SweepPhase
+from .worker.tasks import AppliedBlock, ShardProgress, ShardReport
 
 #: A shard that was lost this many times in one step, with the worker that swept it, is not swept again.
 MAX_SWEEPS = 10
 
 
-class SweptRange:
+class RangeSweep:
     """Sweeps the shards of a phase, and keeps the contributions of the workers until all blocks are updated.
 
-    Within the context `sweeping`, workers sweep. Call `finish` there, and `update` afterwards.
+    Within the context `running`, workers sweep. Call `finish` there, and `update` afterwards.
     """
 
     _finish_first: FinishSweep
@@ -28,7 +28,7 @@ class SweptRange:
         executor: Executor,
         phase: SweepPhase,
         tokens: list[int],
-        emit: Callable[[int, SweepProgress], None],
+        emit: Callable[[int, ShardProgress], None],
         emit_cells: OnCells,
     ):
         self._executor = executor
@@ -45,9 +45,9 @@ class SweptRange:
         self._applied: dict[int, AppliedBlock] = {}  # by block
 
     @property
-    def reports(self) -> list[SweepReport]:
+    def reports(self) -> list[ShardReport]:
         """The reports of all shards, in order."""
-        found: dict[int, SweepReport] = {}
+        found: dict[int, ShardReport] = {}
         for contribution in self._contributions:
             found |= contribution.reports
         return [found[position] for position in range(len(self._phase.shards))]
@@ -58,7 +58,7 @@ class SweptRange:
         return sum(contribution.seconds_update for contribution in self._contributions)
 
     @contextlib.contextmanager
-    def sweeping(self) -> Iterator[None]:
+    def running(self) -> Iterator[None]:
         """Let the workers sweep. If the context is left without a call of `finish`, their sweeps end."""
         with self._start(self._missing()) as self._finish_first:
             try:
@@ -77,7 +77,7 @@ class SweptRange:
         tokens = [self._tokens[position] for position in positions]
         return self._executor.sweep(self._phase, positions, tokens, self._report)
 
-    def _add(self, swept: Swept) -> None:
+    def _add(self, swept: SweepOutcome) -> None:
         self._contributions += swept.contributions
         self.seconds_waited += swept.seconds_waited
 
@@ -106,7 +106,7 @@ class SweptRange:
         self._contributions = accepted
         return [position for position in range(len(self._phase.shards)) if position not in swept]
 
-    def _report(self, position: int, report: SweepProgress) -> None:
+    def _report(self, position: int, report: ShardProgress) -> None:
         if position not in self._emitted:
             self._emitted.add(position)
             self._emit(position, report)

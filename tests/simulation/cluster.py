@@ -24,8 +24,8 @@ from corpusmill.pipeline.engine.worker.contributions import (
     Pieces,
     ShardSource,
     Source,
+    SweepOutcome,
     SweepPhase,
-    Swept,
     sweep_shards,
     update_blocks,
 )
@@ -223,7 +223,7 @@ class Simulated(Executor):
             self.cluster.place(handles[-1], address)
         # Every request to the store pauses, so the workers sweep while the client commits.
         try:
-            yield lambda: Swept(self.gather(handles), 0.0)
+            yield lambda: SweepOutcome(self.gather(handles), 0.0)
         finally:
             for task in handles:
                 task.is_cancelled = not task.is_done

@@ -30,7 +30,7 @@ from ..worker.contributions import (
     update_if_complete,
 )
 from ..worker.overlap import MAX_AHEAD
-from ..worker.tasks import AppliedBlock, SweepProgress
+from ..worker.tasks import AppliedBlock, ShardProgress
 from .leases import Pool, divided
 
 #: Prefix of the keys of all tasks that sweep.
@@ -413,12 +413,12 @@ class _Progress:
         self._topic = topic
         self._pool = pool
         self._lock = threading.Lock()
-        self._waiting: dict[int, SweepProgress] = {}  # by position
+        self._waiting: dict[int, ShardProgress] = {}  # by position
         self._reported = -float("inf")
 
-    def report(self, position: int, found: SweepProgress) -> None:
+    def report(self, position: int, found: ShardProgress) -> None:
         """Report a shard now, or a short one with a later one."""
-        small: SweepProgress = {"seconds": found["seconds"], "cached": found["cached"], "worker": found["worker"]}
+        small: ShardProgress = {"seconds": found["seconds"], "cached": found["cached"], "worker": found["worker"]}
         is_short = sum(found["seconds"].values()) < REPORT_SECONDS
         with self._lock:
             self._waiting[position] = small

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 from dask.task_spec import Task as DaskTask
 
-from ..worker.contributions import Contribution, OnSwept, SweepPhase, Swept
+from ..worker.contributions import Contribution, OnSwept, SweepOutcome, SweepPhase
 from .leases import Pool
 from .plugins import (
     SWEEP_PREFIX,
@@ -141,12 +141,12 @@ class ClusterSweep:
             self._await_end()
             self._release()
 
-    def finish(self) -> Swept:
+    def finish(self) -> SweepOutcome:
         """Wait for the workers, and return their contributions. Shards of workers that died are in none of them."""
         called = time.perf_counter()
         while self._running:
             self._handle_events()
-        return Swept(self._found, max(0.0, called - self._finished))
+        return SweepOutcome(self._found, max(0.0, called - self._finished))
 
     def _open_pool(self) -> dict[str, Lease | None]:
         """Open the pool of shards; return the first lease of each worker, by its address.

@@ -29,8 +29,8 @@ from ..packing import unpack
 from .device_counts import DeviceCounts
 from .merging import Node, PartialSums
 from .overlap import MAX_AHEAD
-from .step import Sweep, Update
-from .tasks import AppliedBlock, Job, SweepProgress, SweepReport
+from .step import BlockUpdater, ShardSweeper
+from .tasks import AppliedBlock, Job, ShardProgress, ShardReport
 from .transfers import pace_of
 
 #: Contributions that a task fetches from at the same time. More would hide more latency and need more memory.
@@ -105,7 +105,7 @@ class Contribution:
         self,
         key: str,
         address: str,
-        reports: dict[int, SweepReport],
+        reports: dict[int, ShardReport],
         pieces: Pieces,
         pack: Callable[[Arrays], Arrays] | None = None,
     ):
@@ -189,10 +189,10 @@ class ContributionLost(Exception):
 #: Returns the pieces of some blocks of a contribution; raises ContributionLost.
 Fetch = Callable[[Source, list[int]], Pieces]
 #: Receives the position of a shard that was swept, and the report.
-OnSwept = Callable[[int, SweepProgress], None]
+OnSwept = Callable[[int, ShardProgress], None]
 
 
-class Swept(NamedTuple):
+class SweepOutcome(NamedTuple):
     """The result of a sweep."""
 
     contributions: list[Contribution]
@@ -249,17 +249,17 @@ def sweep_shards(
     of them sweep too. All states are on disk when this function returns.
     """
     sums = phase.partial_sums(may_overwrite=True)
-    reports: dict[int, SweepReport] = {}
+    reports: dict[int, ShardReport] = {}
     failed = threading.Event()
     n_helpers = helpers[1] if helpers is not None else 0
 
-    def sweep_all(sweep: Sweep) -> None:
+    def sweep_all(sweeper: ShardSweeper) -> None:
         try:
             while not failed.is_set():
                 position = source.next()
                 if position is None:
                     return
-                swept = sweep.shard(phase.chunks(position), lambda: _chunks_of(phase, source.upcoming()))
+                swept = sweeper.shard(phase.chunks(position), lambda: _chunks_of(phase, source.upcoming()))
                 with _counting_device(swept.report):
                     sums.add((position, position + 1), swept.deltas)
                 reports[position] = swept.report
@@ -268,14 +268,14 @@ def sweep_shards(
             failed.set()
             raise
 
-    with Sweep.opened(phase.job, phase.step, phase.range_index, phase.shared, 1 + n_helpers) as sweep:
+    with ShardSweeper.opened(phase.job, phase.step, phase.range_index, phase.shared, 1 + n_helpers) as sweeper:
         helping = []
         if helpers is not None:
             pool, _ = helpers
             # The context tells Dask in which worker the thread runs.
-            helping = [pool.submit(copy_context().run, sweep_all, sweep) for _ in range(n_helpers)]
+            helping = [pool.submit(copy_context().run, sweep_all, sweeper) for _ in range(n_helpers)]
         try:
-            sweep_all(sweep)
+            sweep_all(sweeper)
         finally:
             # A helper that has not begun would find no shard. The pool may be busy with other tasks.
             begun = [helper for helper in helping if not helper.cancel()]
@@ -291,7 +291,7 @@ def sweep_shards(
 
 
 @contextlib.contextmanager
-def _counting_device(report: SweepReport) -> Iterator[None]:
+def _counting_device(report: ShardReport) -> Iterator[None]:
     """Context manager: add what this thread does on the CUDA device to a report."""
     with LEDGER.recording() as traffic:
         yield
@@ -354,13 +354,13 @@ def update_blocks(phase: SweepPhase, blocks: list[int], sources: list[Source], f
     largest = max(source.nbytes for source in sources)
     batch = max(1, FETCH_BYTES * len(phase.blocks) // max(1, largest))
     device = DeviceCounts()
-    with Update.opened(phase.job, phase.step, phase.shared) as update:
+    with BlockUpdater.opened(phase.job, phase.step, phase.shared) as updater:
         for start in range(0, len(blocks), batch):
             part = blocks[start : start + batch]
             # The blocks are read while their deltas are fetched.
-            update.read_ahead(part)
+            updater.read_ahead(part)
             for block, delta in zip(part, merge_blocks(phase, part, sources, fetch, device), strict=True):
-                applied.append(update.apply(block, delta))
+                applied.append(updater.apply(block, delta))
     for operation, count in device.totals.items():
         applied[0].measured[operation] = applied[0].measured.get(operation, 0) + count
     return applied

@@ -13,11 +13,11 @@ from ..algorithm import Address, add, nbytes
 from ..device import share_deltas
 from ..finite import check_finite
 from .cache import CACHE
-from .tasks import SHARED, AppliedBlock, Job, ModelPart, Stopwatch, SweepReport, SweptShard, worker_name, write_block
+from .tasks import SHARED, AppliedBlock, Job, ModelPart, ShardReport, Stopwatch, SweptShard, worker_name, write_block
 from .transfers import Transfers
 
 
-class Sweep:
+class ShardSweeper:
     """Sweeps shards with the threads of one worker."""
 
     def __init__(self, job: Job, step: int, range_index: int, transfers: Transfers):
@@ -28,7 +28,9 @@ class Sweep:
 
     @classmethod
     @contextlib.contextmanager
-    def opened(cls, job: Job, step: int, range_index: int, shared: Arrays | None, n_threads: int) -> Iterator["Sweep"]:
+    def opened(
+        cls, job: Job, step: int, range_index: int, shared: Arrays | None, n_threads: int
+    ) -> Iterator["ShardSweeper"]:
         """Context manager: at its end, the states of all chunks are on disk. ``shared``: see `SweepPhase`."""
         transfers = Transfers(job, step, shared, n_threads)
         with transfers.opened():
@@ -74,7 +76,7 @@ class Sweep:
                 RESIDENTS.bring_back(array for delta in deltas for array in delta.values())
         device.update(by_operation(traffic))
         watch.lap("kernel")
-        report: SweepReport = {
+        report: ShardReport = {
             "sums": sums,
             "seconds": watch.seconds,
             "device": dict(device),
@@ -85,7 +87,7 @@ class Sweep:
         return SweptShard(deltas, report)
 
 
-class Update:
+class BlockUpdater:
     """Updates blocks of the model with their merged deltas."""
 
     def __init__(self, job: Job, step: int, transfers: Transfers):
@@ -96,7 +98,7 @@ class Update:
 
     @classmethod
     @contextlib.contextmanager
-    def opened(cls, job: Job, step: int, shared: Arrays | None) -> Iterator["Update"]:
+    def opened(cls, job: Job, step: int, shared: Arrays | None) -> Iterator["BlockUpdater"]:
         """Context manager: at its end, all updated blocks are on disk. ``shared``: see `SweepPhase`."""
         transfers = Transfers(job, step, shared)
         with transfers.opened():

@@ -50,7 +50,7 @@ class Job:
         return CACHE.load((self.training, "data", *data), data.open)
 
 
-class SweepProgress(TypedDict):
+class ShardProgress(TypedDict):
     """What a worker reports as soon as it has swept a shard."""
 
     seconds: dict[str, float]
@@ -58,7 +58,7 @@ class SweepProgress(TypedDict):
     worker: str
 
 
-class SweepReport(SweepProgress):
+class ShardReport(ShardProgress):
     """The small part of a swept shard, which is sent to the client when the worker has swept all its shards."""
 
     sums: Arrays
@@ -71,7 +71,7 @@ class SweptShard:
     """The result of sweeping a shard: one delta per block, and a report."""
 
     deltas: list[Arrays]
-    report: SweepReport
+    report: ShardReport
 
 
 @dataclass

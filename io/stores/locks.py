@@ -46,21 +46,21 @@ def acquire_lock(store: Store, name: str, message: str, expiry: float | None = N
         with _local_lock(store, name, message):
             yield lambda: None
         return
-    lease = Lease(store, name, expiry or EXPIRY_SECONDS)
-    refusal = lease.try_acquire()
+    lock = ObjectLock(store, name, expiry or EXPIRY_SECONDS)
+    refusal = lock.try_acquire()
     if refusal:
         raise Locked(f"{store.url}: {message} ({refusal})")
     try:
-        yield lambda: lease.check(message)
+        yield lambda: lock.check(message)
     except Locked:
         raise
     except Exception as error:
         # The process that took the lock may have deleted or replaced files that this one was reading. The error is then
         # a consequence, and its message would send the user after damage that does not exist.
-        lease.check(message, cause=error)
+        lock.check(message, cause=error)
         raise
     finally:
-        lease.release()
+        lock.release()
 
 
 @contextlib.contextmanager
@@ -111,7 +111,7 @@ def _modified(store: Store, name: str) -> datetime:
     return store.fs.modified(store.where(name))
 
 
-class Lease:
+class ObjectLock:
     """A lock on an object store: an object that a thread of its owner rewrites every ``expiry`` / 4 seconds."""
 
     def __init__(self, store: Store, name: str, expiry: float):

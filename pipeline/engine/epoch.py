@@ -83,7 +83,7 @@ class _Engine:
 
     #: The run and what its tasks need, once this process owns the run.
     run: OwnedRun
-    job: tasks.Job
+    job: tasks.TrainingJob
     #: The last step that was trained, and the metrics of all steps so far.
     step: int
     rows: list[Metrics]
@@ -240,7 +240,7 @@ class _Engine:
         self.run = training.run.take_over(is_new=found is None)
         # Written again when a run is resumed: the data may have moved, and the number of epochs may be new.
         self.run.write_meta(description, tag)
-        self.job = tasks.Job(
+        self.job = tasks.TrainingJob(
             training=uuid.uuid4().hex,
             run=RunStore(store.absolute, self.run.owner, self.run.owners),
             data=reference(self.data),

@@ -29,7 +29,7 @@ MEMORY_MANAGERS = {
 
 
 @dataclass(frozen=True)
-class Plan:
+class MemoryPlan:
     """The bytes that one worker is expected to hold, and its limit (0: none)."""
 
     process: int
@@ -70,7 +70,7 @@ def available_bytes(algorithm: AnyAlgorithm, capacity: Capacity) -> int:
     return usable_bytes(capacity.memory, algorithm.held_share)
 
 
-def make_plan(algorithm: AnyAlgorithm, data: TrainingData, capacity: Capacity, n_workers: int = 1) -> Plan:
+def make_plan(algorithm: AnyAlgorithm, data: TrainingData, capacity: Capacity, n_workers: int = 1) -> MemoryPlan:
     """Return the plan of one of ``n_workers`` workers; raise DataError, with the numbers, if its tasks do not fit."""
     estimates = [algorithm.memory(data, chunk) for chunk in data.chunks]
     available = available_bytes(algorithm, capacity)
@@ -96,7 +96,7 @@ def make_plan(algorithm: AnyAlgorithm, data: TrainingData, capacity: Capacity, n
     held = min(int(capacity.memory * algorithm.held_share), algorithm.held_memory(data))
     # Each worker keeps what it has swept until the end of the step.
     held += algorithm.swept_memory(data) // n_workers
-    return Plan(PROCESS_BYTES, capacity.threads, largest, int(buffers), int(cache), capacity.memory, held, pinned)
+    return MemoryPlan(PROCESS_BYTES, capacity.threads, largest, int(buffers), int(cache), capacity.memory, held, pinned)
 
 
 def _check_device(algorithm: AnyAlgorithm, needed: int, capacity: Capacity) -> None:

@@ -41,7 +41,7 @@ _STEP_FOLDER = re.compile(r"(\d{6,})-(\d{4,})")
 
 
 @dataclass(frozen=True)
-class Head:
+class RunHead:
     """The content of HEAD."""
 
     #: The last committed step: 0 before the first sweep, -1 if not even the first model is committed.
@@ -94,17 +94,17 @@ class RunStore:
         return DataRef(url, place["part"] or "train").open()
 
     @property
-    def head(self) -> Head:
+    def head(self) -> RunHead:
         """The current content of HEAD. Raises DataError if it is damaged."""
         found, _ = read_commit(self.store, "HEAD")
         return self._parse_head(found)
 
-    def _parse_head(self, found: JsonObject | None) -> Head:
+    def _parse_head(self, found: JsonObject | None) -> RunHead:
         if found is None:
-            return Head()
+            return RunHead()
         with self._naming_damage("HEAD"):
             owners = {int(step): int(owner) for step, owner in found["owners"].items()}
-            return Head(int(found["step"]), int(found["owner"]), owners)
+            return RunHead(int(found["step"]), int(found["owner"]), owners)
 
     @property
     def step(self) -> int:
@@ -201,7 +201,7 @@ class RunStore:
         """
 
         def begin(found: JsonObject | None) -> JsonObject:
-            head = Head() if is_new else self._parse_head(found)
+            head = RunHead() if is_new else self._parse_head(found)
             return {"step": head.step, "owners": head.owners}
 
         file = take_over(self.store, "HEAD", BUSY, begin)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .job import PARTS, DocumentRange, Job
+from .job import PARTS, DocumentRange, IngestJob
 from .work_files import read_table
 
 #: Maximum size of a chunk by default. Larger chunks are hardly faster, and each needs more of a worker's memory.
@@ -66,7 +66,7 @@ class ChunkCutter:
         self._used = 0
 
 
-def cut_chunks(job: Job, n_partitions: int, chunk_tokens: int) -> dict[str, list[list[DocumentRange]]]:
+def cut_chunks(job: IngestJob, n_partitions: int, chunk_tokens: int) -> dict[str, list[list[DocumentRange]]]:
     """Return the documents of each chunk of each part. A chunk has up to ``chunk_tokens`` tokens, or one document."""
     cutters = {part: ChunkCutter(chunk_tokens) for part in PARTS}
     for partition in range(n_partitions):

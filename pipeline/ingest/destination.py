@@ -15,7 +15,7 @@ from ...io.readers.reader import Reader
 from ...io.stores.corpus import Corpus
 from ...io.stores.store import JsonObject, check_free
 from .identity import Identity, describe_difference
-from .job import BAD_LINES, PARTS, Job, content_folder
+from .job import BAD_LINES, PARTS, IngestJob, content_folder
 
 BEGUN = "begun.json"
 #: Kinds of stores that must not be in the folder of a corpus.
@@ -32,7 +32,7 @@ ALL_LOOSE_NAMES = (
 )
 
 
-def has_corpus(job: Job, reader: Reader, identity: Identity) -> bool:
+def has_corpus(job: IngestJob, reader: Reader, identity: Identity) -> bool:
     """Return whether the corpus is complete already.
 
     Raises DataError if the folder holds another corpus, unless the options allow to overwrite it.
@@ -50,7 +50,7 @@ def has_corpus(job: Job, reader: Reader, identity: Identity) -> bool:
     return is_same
 
 
-def prepare(job: Job, reader: Reader) -> None:
+def prepare(job: IngestJob, reader: Reader) -> None:
     """Delete an older corpus and the work of other ingests. Keep the work of this one, if it can be continued.
 
     Raises DataError if the folder holds a store of another kind, or files that an ingest would overwrite although no
@@ -82,14 +82,14 @@ def prepare(job: Job, reader: Reader) -> None:
     _write_begun(job, LOOSE_NAMES)
 
 
-def clean(job: Job) -> None:
+def clean(job: IngestJob) -> None:
     """Delete all work files of a finished corpus, and what ingests wrote that did not become this corpus."""
     corpus = job.store.read_json("corpus.json")
     _delete_work(job, job.store.names(".work"), kept=corpus.get("content", ""))
     job.store.delete(".work")
 
 
-def _loose_names(job: Job, replaced: JsonObject | None) -> Sequence[str]:
+def _loose_names(job: IngestJob, replaced: JsonObject | None) -> Sequence[str]:
     """Return the names of the loose files that an earlier ingest, or the corpus ``replaced``, may have."""
     if replaced is not None:
         return LOOSE_NAMES if "content" in replaced else ALL_LOOSE_NAMES
@@ -99,11 +99,11 @@ def _loose_names(job: Job, replaced: JsonObject | None) -> Sequence[str]:
     return LOOSE_NAMES
 
 
-def _write_begun(job: Job, loose_names: Sequence[str]) -> None:
+def _write_begun(job: IngestJob, loose_names: Sequence[str]) -> None:
     job.store.write_json(f".work/{BEGUN}", {"loose": list(loose_names)})
 
 
-def _mark_replaced(job: Job, replaced: JsonObject, work_names: list[str]) -> list[str]:
+def _mark_replaced(job: IngestJob, replaced: JsonObject, work_names: list[str]) -> list[str]:
     """Return the names of work files, with one for the content of the corpus that will be replaced.
 
     While work files of this name exist, the content has to be deleted.
@@ -117,7 +117,7 @@ def _mark_replaced(job: Job, replaced: JsonObject, work_names: list[str]) -> lis
     return sorted({*work_names, name})
 
 
-def _delete_work(job: Job, names: Iterable[str], kept: str = "") -> None:
+def _delete_work(job: IngestJob, names: Iterable[str], kept: str = "") -> None:
     """Delete the work files of these names, and the content that belongs to each, except the folder ``kept``."""
     for name in names:
         if name == BEGUN:

@@ -36,7 +36,7 @@ from ..engine.executors import Synchronous, executor_for
 from . import tasks
 from .destination import OTHER_STORES, has_corpus
 from .identity import Identity, digest_of, identity_of
-from .job import Job
+from .job import IngestJob
 from .options import IngestOptions, make_options
 from .steps import Ingest, Listener
 
@@ -212,14 +212,14 @@ def _are_paths(source: "Paths | InMemory") -> TypeGuard[Paths]:
 
 def _new_job(
     url: str, reader: Reader, options: IngestOptions, identity: Identity, has_vocabulary: bool, grows: bool = False
-) -> Job:
+) -> IngestJob:
     source_bytes = sum(file.size for file in reader.files)
     n_buckets = source_bytes // (BYTES_PER_WORD_BYTE * tasks.BUCKET_BYTES)
     # All data in memory has the same identity.
     digest = uuid.uuid4().hex[:16]
     if reader.is_repeatable:
         digest = digest_of(identity)
-    return Job(
+    return IngestJob(
         corpus=Store(url).absolute,
         work=f".work/{digest}",
         options=options,

@@ -19,7 +19,7 @@ def content_folder(digest: str) -> str:
 
 
 @dataclass(frozen=True)
-class Job:
+class IngestJob:
     """An ingest as its tasks see it. Every task gets a copy, so it is small."""
 
     corpus: str  # URL of the corpus

@@ -26,7 +26,7 @@ from . import tasks
 from .chunks import cut_chunks, default_chunk_tokens
 from .destination import clean, has_corpus, prepare
 from .identity import Identity
-from .job import BAD_LINES, PARTS, EncodedCounts, Job, PartitionCounts, WrittenChunk
+from .job import BAD_LINES, PARTS, EncodedCounts, IngestJob, PartitionCounts, WrittenChunk
 from .work_files import read_table, write_table
 
 #: Words of partitions that one task looks up in the vocabulary, about. They take some 100 bytes each.
@@ -69,7 +69,7 @@ class Ingest:
     def __init__(
         self,
         reader: Reader,
-        job: Job,
+        job: IngestJob,
         identity: Identity,
         executor: Executor,
         progress: Listener | None = None,
@@ -275,7 +275,7 @@ def _groups_of_partitions(counted: Sequence[PartitionCounts]) -> list[tuple[int,
     return groups
 
 
-def _write_documents(job: Job, part: str, n_chunks: int, kinds: Sequence[str]) -> None:
+def _write_documents(job: IngestJob, part: str, n_chunks: int, kinds: Sequence[str]) -> None:
     """Write documents-<part>.parquet, chunk by chunk. ``kinds`` has the kind of each kept column."""
     names = list(job.options.keep)
     kept = [(name, type_of(kind)) for name, kind in zip(names, kinds, strict=True)]
@@ -311,7 +311,9 @@ def check_bad_lines(counted: Sequence[PartitionCounts], limit: int | float) -> N
     )
 
 
-def _about(job: Job, counted: list[PartitionCounts], encoded: list[EncodedCounts], chunk_tokens: int) -> dict[str, Any]:
+def _about(
+    job: IngestJob, counted: list[PartitionCounts], encoded: list[EncodedCounts], chunk_tokens: int
+) -> dict[str, Any]:
     """Return what `corpusmill inspect` shows in addition to the sizes of the corpus."""
     longest = _longest(encoded)
     note = ""

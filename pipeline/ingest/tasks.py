@@ -37,7 +37,7 @@ from ...io.readers.source import Partition
 from ...io.stores.chunk import make_chunk
 from ...io.stores.corpus import write_chunk
 from ...io.text import vocabulary as voc
-from .job import BucketCounts, DocumentRange, EncodedCounts, Job, PartitionCounts, WrittenChunk
+from .job import BucketCounts, DocumentRange, EncodedCounts, IngestJob, PartitionCounts, WrittenChunk
 from .words import PartitionWords
 from .work_files import read_batch, read_table, write_table
 
@@ -47,7 +47,9 @@ BUCKET_BYTES = 64 << 20
 Result = TypeVar("Result")
 
 
-def run_and_record(function: Callable[..., Result], job: Job, stage: str, index: int, *arguments: object) -> Result:
+def run_and_record(
+    function: Callable[..., Result], job: IngestJob, stage: str, index: int, *arguments: object
+) -> Result:
     """Run a task and write its result to a work file.
 
     An ingest that continues after an interruption reads the file instead of running the task again.
@@ -60,7 +62,7 @@ def run_and_record(function: Callable[..., Result], job: Job, stage: str, index:
 # --- first pass: tokens and words ---
 
 
-def count_partition(job: Job, index: int, reader: Reader, part: Partition) -> PartitionCounts:
+def count_partition(job: IngestJob, index: int, reader: Reader, part: Partition) -> PartitionCounts:
     """Tokenise a partition. Write its tokens batch by batch, and its words with their counts."""
     words = PartitionWords(job.options)
     counts = PartitionCounts(documents=0, counted=0, tokens=0, words=0, batches=0, bad_lines=0, bad_example="", kept=[])
@@ -113,7 +115,7 @@ def _file_column(keys: pa.Array, part: Partition) -> pa.Array:
     return pa.array([urls[key] for key in keys.to_pylist()], pa.string())
 
 
-def _write_counts(job: Job, index: int, words: pa.Table) -> int:
+def _write_counts(job: IngestJob, index: int, words: pa.Table) -> int:
     """Write the count table of a partition, and return its number of words.
 
     It is sorted by bucket, so that each merging task reads one record batch.
@@ -129,7 +131,7 @@ def _write_counts(job: Job, index: int, words: pa.Table) -> int:
     return table.num_rows
 
 
-def merge_bucket(job: Job, bucket: int, n_partitions: int, n_documents: int) -> BucketCounts:
+def merge_bucket(job: IngestJob, bucket: int, n_partitions: int, n_documents: int) -> BucketCounts:
     """Add up the counts of one bucket's words over all partitions, and write the words that are kept."""
     names = (f"counts/{partition:06d}.arrow" for partition in range(n_partitions))
     tables = (read_batch(job.files, name, bucket).drop_columns("number") for name in names)
@@ -139,7 +141,7 @@ def merge_bucket(job: Job, bucket: int, n_partitions: int, n_documents: int) -> 
     return BucketCounts(words=merged.num_rows, kept=kept.num_rows)
 
 
-def _kept_words(job: Job, merged: pa.Table, n_documents: int) -> pa.Table:
+def _kept_words(job: IngestJob, merged: pa.Table, n_documents: int) -> pa.Table:
     """Return the rows of ``merged`` whose words become part of the vocabulary.
 
     Without a given vocabulary, the options decide. Words of a given vocabulary are always kept. If it grows, the
@@ -160,7 +162,7 @@ def _kept_words(job: Job, merged: pa.Table, n_documents: int) -> pa.Table:
 # --- second pass: ids and chunks ---
 
 
-def number_partitions(job: Job, first: int, n_batches: list[int]) -> EncodedCounts:
+def number_partitions(job: IngestJob, first: int, n_batches: list[int]) -> EncodedCounts:
     """Find the ids of the words of consecutive partitions. Write them, and the lengths of documents in kept words.
 
     ``first`` is the first partition, and ``n_batches`` has the number of batches of each.
@@ -172,7 +174,7 @@ def number_partitions(job: Job, first: int, n_batches: list[int]) -> EncodedCoun
     return counts
 
 
-def _write_lengths(job: Job, index: int, ids: np.ndarray, n_batches: int, counts: EncodedCounts) -> None:
+def _write_lengths(job: IngestJob, index: int, ids: np.ndarray, n_batches: int, counts: EncodedCounts) -> None:
     """Write the lengths of a partition's documents, and add them to ``counts``."""
     are_all_kept = bool((ids >= 0).all())
     length_tables = [_length_table(pa.chunked_array([], pa.bool_()), np.empty(0, np.int64), 0)]
@@ -198,7 +200,7 @@ def _ids_name(partition: int) -> str:
     return f"word-ids/{partition:06d}.arrow"
 
 
-def _ids_of_numbers(job: Job, first: int, n_partitions: int) -> Iterator[np.ndarray]:
+def _ids_of_numbers(job: IngestJob, first: int, n_partitions: int) -> Iterator[np.ndarray]:
     """Yield the id of each word number of each partition: (W,) int64, -1 for words that are not kept."""
     tables = [read_table(job.files, f"counts/{index:06d}.arrow") for index in range(first, first + n_partitions)]
     # One call for all partitions, because each call makes a hash table of the whole vocabulary.
@@ -234,7 +236,7 @@ def token_arrays(table: pa.Table) -> tuple[np.ndarray, np.ndarray]:
 
 
 def gather_chunk(
-    job: Job, part: str, chunk: int, ranges: list[DocumentRange], kinds: Sequence[str] = ()
+    job: IngestJob, part: str, chunk: int, ranges: list[DocumentRange], kinds: Sequence[str] = ()
 ) -> WrittenChunk:
     """Collect the documents of a chunk, sort their tokens by word as well, and write the chunk.
 

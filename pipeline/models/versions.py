@@ -132,7 +132,7 @@ class Rollback(TypedDict):
 
 
 @dataclass(frozen=True)
-class Head:
+class VersionsHead:
     """The content of HEAD. ``version`` is 0 before the first one; ``folders`` has the complete versions by number."""
 
     version: int = 0
@@ -188,17 +188,17 @@ class Versions:
     # --- reading ---
 
     @property
-    def head(self) -> Head:
+    def head(self) -> VersionsHead:
         """The current content of HEAD."""
         return self._parse_head(read_commit(self.store, "HEAD")[0])
 
-    def _parse_head(self, found: JsonObject | None) -> Head:
+    def _parse_head(self, found: JsonObject | None) -> VersionsHead:
         if found is None:
-            return Head()
+            return VersionsHead()
         try:
             version = int(found["version"])
             withdrawn = tuple(int(number) for number in found["withdrawn"])
-            return Head(version, withdrawn, {int(n): str(folder) for n, folder in found["folders"].items()})
+            return VersionsHead(version, withdrawn, {int(n): str(folder) for n, folder in found["folders"].items()})
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise DataError(f"{self.url}/HEAD: names no version ({error!r})") from None
 
@@ -240,7 +240,7 @@ class Versions:
         head = self.head
         return [self._row(number, head) for number in reversed(self.numbers)]
 
-    def _row(self, number: int, head: Head) -> VersionRow:
+    def _row(self, number: int, head: VersionsHead) -> VersionRow:
         found = self.read(number)
         where = self.store.where(f"versions/{head.folders[number]}/version.json")
         return {
@@ -302,7 +302,7 @@ class Versions:
         """Put a version in use; raise Locked if another process has taken over."""
         self._write_head(replace(self.head, version=number, withdrawn=tuple(sorted(set(withdrawn)))))
 
-    def _write_head(self, head: Head) -> None:
+    def _write_head(self, head: VersionsHead) -> None:
         self._owner.head.replace(head.as_json())
         # What HEAD does not name any more may now be deleted. After a power cut, the old HEAD must not come back.
         self.store.flush("HEAD")
@@ -385,7 +385,7 @@ def _created_content(created: Mapping[Folder, set[str]]) -> JsonObject:
     return content
 
 
-def _state(number: int, head: Head, found: VersionRecord) -> str:
+def _state(number: int, head: VersionsHead, found: VersionRecord) -> str:
     if number == head.version:
         return "in use"
     if number in head.withdrawn:

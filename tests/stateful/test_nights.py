@@ -17,7 +17,7 @@ from corpusmill.configs.layers import Layer
 from corpusmill.configs.resolve import resolve
 from corpusmill.io.errors import DataError, Locked
 from corpusmill.pipeline.commands.actions.diff import compare_versions
-from corpusmill.pipeline.commands.actions.retraining.plan import Request
+from corpusmill.pipeline.commands.actions.retraining.plan import RetrainRequest
 from corpusmill.pipeline.commands.actions.retraining.retrain import retrain
 from corpusmill.pipeline.commands.actions.transform import transform
 from corpusmill.pipeline.models.registry import load_model
@@ -138,7 +138,7 @@ class NightsMachine(RuleBasedStateMachine):
 
     @rule()
     def train_on_all_files_again(self):
-        retrain(nightly(), request=Request(fresh=True))
+        retrain(nightly(), request=RetrainRequest(fresh=True))
         self.take_notes()
 
     @rule(change=st.integers(1, 120))

@@ -18,7 +18,7 @@ from .diff import compare_models
 
 
 @dataclass(frozen=True)
-class Request:
+class ExploreRequest:
     """What to show: a run or model, the corpus of its documents, how many of these, a file of labels, another model."""
 
     url: str
@@ -36,7 +36,7 @@ class Request:
         return open_explorer(self.url, self.corpus, self.limit, _read_labels(self.labels), comparison)
 
 
-def serve(request: Request, port: int, browser: bool, report: Callable[[str], None]) -> None:
+def serve(request: ExploreRequest, port: int, browser: bool, report: Callable[[str], None]) -> None:
     """Serve the page until the process is interrupted. ``report`` receives the address of the page."""
     explorer = request.open()
     server = Server(explorer, port)
@@ -58,7 +58,7 @@ async def _serve(server: Server) -> None:
     await server.serve(stopped)
 
 
-def write_html(request: Request, path: str) -> int:
+def write_html(request: ExploreRequest, path: str) -> int:
     """Write the page into one file and return its number of bytes."""
     content = standalone_page(request.open()).encode()
     store, name = split_path(path)

@@ -49,9 +49,9 @@ def explore(
       corpusmill explore demo/model --html topics.html
       corpusmill explore runs/graph/model --labels groups.tsv
     """
-    from ..actions.explore import Request, serve, write_html
+    from ..actions.explore import ExploreRequest, serve, write_html
 
-    request = Request(url, corpus, limit, labels, compare)
+    request = ExploreRequest(url, corpus, limit, labels, compare)
     if html is not None:
         facts = {"page": html, "bytes": write_html(request, html)}
         show.result(facts, as_json, lambda: show.facts(facts))

@@ -77,7 +77,7 @@ def retrain(
       130   interrupted by Ctrl-C
       143   terminated by SIGTERM
     """
-    from ..actions.retraining.plan import Request
+    from ..actions.retraining.plan import RetrainRequest
     from ..actions.retraining.retrain import Listeners
     from ..actions.retraining.retrain import retrain as retrain_model
 
@@ -87,7 +87,7 @@ def retrain(
         config.run.metrics_file = None
         config.mlflow = None
     with job_metrics(config, config.retrain.url) as job, open_session(config, as_json) as session:
-        request = Request(as_of.date() if as_of else None, fresh, dry_run, verify_digests=verify == "digest")
+        request = RetrainRequest(as_of.date() if as_of else None, fresh, dry_run, verify_digests=verify == "digest")
         with mlflow_of(config) as callback:
             training = [session.display.train, job.observe]
             if callback is not None:

@@ -37,7 +37,7 @@ from .leases import Pool, divided
 SWEEP_PREFIX = "sweep-"
 
 
-class Lease(NamedTuple):
+class ShardLease(NamedTuple):
     """Positions of shards that the scheduler has assigned to a worker."""
 
     taken: list[int]
@@ -89,7 +89,7 @@ class Leases(SchedulerPlugin):
         scheduler.handlers["corpusmill_has_worker"] = self.has_worker
         scheduler.handlers["corpusmill_workers_wanted"] = self.workers_wanted
 
-    def take(self, pool: str, address: str, threads: int, least: int) -> Lease | None:
+    def take(self, pool: str, address: str, threads: int, least: int) -> ShardLease | None:
         """Return at least ``least`` shards for a worker; None if the pool is closed or has no shard for this worker.
 
         A request for no threads returns an empty lease while the pool is open.
@@ -98,7 +98,7 @@ class Leases(SchedulerPlugin):
         if found is None:
             return None
         if not threads:
-            return Lease([], [], False)
+            return ShardLease([], [], False)
         return _lease(found, address, threads, least)
 
     def begin(self, pool: str, address: str) -> bool:
@@ -148,12 +148,12 @@ class Leases(SchedulerPlugin):
             self.end(name)
 
 
-def _lease(pool: Pool, address: str, threads: int, least: int = 0) -> Lease | None:
+def _lease(pool: Pool, address: str, threads: int, least: int = 0) -> ShardLease | None:
     """Take shards of a pool for a worker; return None if it has none for this worker."""
     positions = pool.take(address, threads, least=least)
     if not positions:
         return None
-    return Lease(positions, pool.upcoming(address, threads * MAX_AHEAD), not pool.left)
+    return ShardLease(positions, pool.upcoming(address, threads * MAX_AHEAD), not pool.left)
 
 
 def swept_topic(phase: SweepPhase) -> str:
@@ -179,7 +179,7 @@ class _Seat(NamedTuple):
     threads: int
 
 
-def open_divided_pool(pool: Pool, tokens: Mapping[int, int], dask_scheduler: Scheduler) -> dict[str, Lease | None]:
+def open_divided_pool(pool: Pool, tokens: Mapping[int, int], dask_scheduler: Scheduler) -> dict[str, ShardLease | None]:
     """Divide shards among the present workers, and open the pool; return the first lease of each worker by its address.
 
     Only workers that were not slow in the last step have a lease. The others may be busy with something else, and take
@@ -308,7 +308,7 @@ class Exchange(WorkerPlugin):
         """Return whether no other shard of a pool should be swept."""
         return pool in self._stopped
 
-    def sweep(self, phase: SweepPhase, pool: str, key: str, lease: Lease | None) -> Contribution:
+    def sweep(self, phase: SweepPhase, pool: str, key: str, lease: ShardLease | None) -> Contribution:
         """Sweep shards of a pool with all threads of this worker, until it has none left for this worker.
 
         It begins with those of ``lease``, if there is one.
@@ -332,7 +332,7 @@ class Exchange(WorkerPlugin):
                 self._pools.remove(pool)
                 self._stopped.discard(pool)
 
-    def take(self, phase: SweepPhase, pool: str) -> Lease | None:
+    def take(self, phase: SweepPhase, pool: str) -> ShardLease | None:
         """Request shards from the scheduler. While this worker is paused because its memory is full, wait."""
         while self.worker.status is Status.paused:
             if self._take(pool, 0, 0) is None:
@@ -343,12 +343,12 @@ class Exchange(WorkerPlugin):
         least = int(threads * LEASE_SECONDS / seconds) if seconds else 0
         return self._take(pool, threads, least)
 
-    def _take(self, pool: str, threads: int, least: int) -> Lease | None:
+    def _take(self, pool: str, threads: int, least: int) -> ShardLease | None:
         take = self.worker.scheduler.corpusmill_take
         address = self.worker.address
         found = sync(self.worker.loop, take, pool=pool, address=address, threads=threads, least=least)
         # A message has a plain tuple in place of a named one.
-        return found and Lease(*found)
+        return found and ShardLease(*found)
 
 
 def _sendable(pieces: Pieces) -> Serialize:
@@ -365,7 +365,7 @@ def _sendable(pieces: Pieces) -> Serialize:
 class _Taken(ShardSource):
     """The shards that a worker has taken and not begun."""
 
-    def __init__(self, exchange: Exchange, phase: SweepPhase, pool: str, lease: Lease | None):
+    def __init__(self, exchange: Exchange, phase: SweepPhase, pool: str, lease: ShardLease | None):
         self._exchange = exchange
         self._phase = phase
         self._pool = pool
@@ -390,7 +390,7 @@ class _Taken(ShardSource):
                 return None
             return self._positions.popleft()
 
-    def _add(self, lease: Lease) -> None:
+    def _add(self, lease: ShardLease) -> None:
         self._is_empty = lease.is_last
         self._upcoming = lease.upcoming
         self._positions.extend(lease.taken)
@@ -439,7 +439,7 @@ def _exchange() -> Exchange:
     return cast(Exchange, get_worker().plugins[Exchange.name])
 
 
-def sweep_on_worker(phase: SweepPhase, pool: str, key: str, lease: Lease | None) -> Contribution:
+def sweep_on_worker(phase: SweepPhase, pool: str, key: str, lease: ShardLease | None) -> Contribution:
     """Sweep shards on this worker, first those of the lease."""
     return _exchange().sweep(phase, pool, key, lease)
 

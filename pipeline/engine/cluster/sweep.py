@@ -15,7 +15,7 @@ from ..worker.contributions import Contribution, OnSwept, SweepOutcome, SweepPha
 from .leases import Pool
 from .plugins import (
     SWEEP_PREFIX,
-    Lease,
+    ShardLease,
     close_pool,
     n_left,
     open_divided_pool,
@@ -148,7 +148,7 @@ class ClusterSweep:
             self._handle_events()
         return SweepOutcome(self._found, max(0.0, called - self._finished))
 
-    def _open_pool(self) -> dict[str, Lease | None]:
+    def _open_pool(self) -> dict[str, ShardLease | None]:
         """Open the pool of shards; return the first lease of each worker, by its address.
 
         Wait up to two minutes for the first worker.
@@ -179,7 +179,7 @@ class ClusterSweep:
         for future in self._futures:
             future.release()
 
-    def _submit(self, leases: Mapping[str, Lease | None]) -> None:
+    def _submit(self, leases: Mapping[str, ShardLease | None]) -> None:
         """Submit one task per address, with the first lease of its worker."""
         if not leases:
             return

@@ -30,7 +30,7 @@ from .device_counts import DeviceCounts
 from .merging import Node, PartialSums
 from .overlap import MAX_AHEAD
 from .step import BlockUpdater, ShardSweeper
-from .tasks import AppliedBlock, Job, ShardProgress, ShardReport
+from .tasks import AppliedBlock, ShardProgress, ShardReport, TrainingJob
 from .transfers import pace_of
 
 #: Contributions that a task fetches from at the same time. More would hide more latency and need more memory.
@@ -45,7 +45,7 @@ FETCH_BYTES = 32 << 20
 class SweepPhase:
     """The sweeps of one step for one range of blocks. A shard's *position* is its index in ``shards``."""
 
-    job: Job
+    job: TrainingJob
     step: int
     range_index: int
     shards: range  # numbers of the step's shards

@@ -13,14 +13,24 @@ from ..algorithm import Address, add, nbytes
 from ..device import share_deltas
 from ..finite import check_finite
 from .cache import CACHE
-from .tasks import SHARED, AppliedBlock, Job, ModelPart, ShardReport, Stopwatch, SweptShard, worker_name, write_block
+from .tasks import (
+    SHARED,
+    AppliedBlock,
+    ModelPart,
+    ShardReport,
+    Stopwatch,
+    SweptShard,
+    TrainingJob,
+    worker_name,
+    write_block,
+)
 from .transfers import Transfers
 
 
 class ShardSweeper:
     """Sweeps shards with the threads of one worker."""
 
-    def __init__(self, job: Job, step: int, range_index: int, transfers: Transfers):
+    def __init__(self, job: TrainingJob, step: int, range_index: int, transfers: Transfers):
         self._job = job
         self._step = step
         self._algorithm = job.algorithm.for_range(range_index)
@@ -29,7 +39,7 @@ class ShardSweeper:
     @classmethod
     @contextlib.contextmanager
     def opened(
-        cls, job: Job, step: int, range_index: int, shared: Arrays | None, n_threads: int
+        cls, job: TrainingJob, step: int, range_index: int, shared: Arrays | None, n_threads: int
     ) -> Iterator["ShardSweeper"]:
         """Context manager: at its end, the states of all chunks are on disk. ``shared``: see `SweepPhase`."""
         transfers = Transfers(job, step, shared, n_threads)
@@ -90,7 +100,7 @@ class ShardSweeper:
 class BlockUpdater:
     """Updates blocks of the model with their merged deltas."""
 
-    def __init__(self, job: Job, step: int, transfers: Transfers):
+    def __init__(self, job: TrainingJob, step: int, transfers: Transfers):
         self._job = job
         self._step = step
         self._transfers = transfers
@@ -98,7 +108,7 @@ class BlockUpdater:
 
     @classmethod
     @contextlib.contextmanager
-    def opened(cls, job: Job, step: int, shared: Arrays | None) -> Iterator["BlockUpdater"]:
+    def opened(cls, job: TrainingJob, step: int, shared: Arrays | None) -> Iterator["BlockUpdater"]:
         """Context manager: at its end, all updated blocks are on disk. ``shared``: see `SweepPhase`."""
         transfers = Transfers(job, step, shared)
         with transfers.opened():
@@ -122,7 +132,7 @@ class BlockUpdater:
         return AppliedBlock(totals, measured)
 
 
-def _constant_delta(job: Job, block: int) -> Arrays | None:
+def _constant_delta(job: TrainingJob, block: int) -> Arrays | None:
     def make() -> Arrays | None:
         return job.algorithm.constant_delta(job.open(job.data), block, job.previous)
 

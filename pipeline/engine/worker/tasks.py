@@ -23,7 +23,7 @@ from .overlap import WriteBehind
 
 
 @dataclass(frozen=True)
-class Job:
+class TrainingJob:
     """The arguments that all tasks of a run share."""
 
     #: Identifies one call of ``train`` in the cache, because a later call may use the same folder for another run.
@@ -120,7 +120,7 @@ class ModelPart(NamedTuple):
 SHARED = ModelPart("shared", 0)
 
 
-def read_model(job: Job, step: int, part: ModelPart) -> Arrays:
+def read_model(job: TrainingJob, step: int, part: ModelPart) -> Arrays:
     """Read a part of a step's model from the store, in the form in which it is cached."""
     if part == SHARED:
         return job.store.shared(step)
@@ -130,7 +130,7 @@ def read_model(job: Job, step: int, part: ModelPart) -> Arrays:
     return index_rows(stored)
 
 
-def _caches_unpacked(job: Job, stored: Arrays) -> bool:
+def _caches_unpacked(job: TrainingJob, stored: Arrays) -> bool:
     """Return whether the cache has space for all blocks if they are not packed. Blocks are of about the same size."""
     return unpacked_bytes(stored) * job.algorithm.n_blocks <= job.cache_bytes
 
@@ -144,7 +144,7 @@ class StepModel:
 
     def __init__(
         self,
-        job: Job,
+        job: TrainingJob,
         step: int,
         watch: Stopwatch | None = None,
         read: Callable[[ModelPart], Arrays] | None = None,
@@ -204,24 +204,24 @@ class StepModel:
         )
 
 
-def write_shared(job: Job, step: int, arrays: Arrays) -> None:
+def write_shared(job: TrainingJob, step: int, arrays: Arrays) -> None:
     """Write the shared arrays of a step. Tasks that run in this process find them in the cache."""
     job.store.write_shared(step, arrays)
     key = (job.training, "shared", 0)
     CACHE.put(key, arrays, version=step, nbytes=nbytes(arrays), budget=job.cache_bytes, for_every_chunk=True)
 
 
-def chunk_key(job: Job, data: DataRef, index: int) -> Key:
+def chunk_key(job: TrainingJob, data: DataRef, index: int) -> Key:
     """Return the key of a chunk in the cache."""
     return (job.training, "chunk", *data, index)
 
 
-def state_key(job: Job, index: int) -> Key:
+def state_key(job: TrainingJob, index: int) -> Key:
     """Return the key of a chunk's state in the cache. The version is the step that wrote the state."""
     return (job.training, "state", index)
 
 
-def keep_chunk(job: Job, data: DataRef, index: int, chunk: Any) -> None:
+def keep_chunk(job: TrainingJob, data: DataRef, index: int, chunk: Any) -> None:
     """Put a chunk into the cache, in the algorithm's form."""
     CACHE.put(chunk_key(job, data, index), chunk, nbytes=_chunk_bytes(chunk), budget=job.cache_bytes)
 
@@ -232,7 +232,7 @@ def _chunk_bytes(chunk: Any) -> int:
     return int(getattr(chunk, "nbytes", 0))
 
 
-def begin_blocks(job: Job, first: int, stop: int) -> None:
+def begin_blocks(job: TrainingJob, first: int, stop: int) -> None:
     """Write the blocks ``first`` to ``stop - 1`` of the model before the first sweep."""
     blocks = range(first, stop)
     begun = job.algorithm.begin_blocks(job.open(job.data), blocks, job.previous)
@@ -240,7 +240,7 @@ def begin_blocks(job: Job, first: int, stop: int) -> None:
         write_block(job, 0, block, arrays)
 
 
-def write_block(job: Job, step: int, block: int, arrays: Arrays, behind: WriteBehind | None = None) -> None:
+def write_block(job: TrainingJob, step: int, block: int, arrays: Arrays, behind: WriteBehind | None = None) -> None:
     """Write a block's arrays after a step, and keep them in the cache for the next one."""
     stored = job.algorithm.pack(arrays)
 
@@ -258,7 +258,7 @@ def write_block(job: Job, step: int, block: int, arrays: Arrays, behind: WriteBe
     CACHE.put(key, arrays, version=step, nbytes=nbytes(arrays), budget=job.cache_bytes, for_every_chunk=True)
 
 
-def score_chunks(job: Job, data: DataRef, chunks: range, step: int, state_steps: list[int]) -> list[Arrays]:
+def score_chunks(job: TrainingJob, data: DataRef, chunks: range, step: int, state_steps: list[int]) -> list[Arrays]:
     """Score some chunks; see `_score_chunk`. ``state_steps`` has a number for each chunk."""
     scores = []
     for index, state_step in zip(chunks, state_steps, strict=True):
@@ -266,7 +266,7 @@ def score_chunks(job: Job, data: DataRef, chunks: range, step: int, state_steps:
     return scores
 
 
-def _score_chunk(job: Job, data: DataRef, index: int, step: int, state_step: int) -> Arrays:
+def _score_chunk(job: TrainingJob, data: DataRef, index: int, step: int, state_step: int) -> Arrays:
     """Score a training chunk with its state of ``state_step``, or a held-out chunk (``state_step`` 0)."""
     model = StepModel(job, step)
     chunk = CACHE.get(chunk_key(job, data, index))

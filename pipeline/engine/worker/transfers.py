@@ -15,13 +15,13 @@ from ....io.stores.store import Arrays, Store
 from ..algorithm import nbytes
 from .cache import CACHE
 from .overlap import MAX_AHEAD, REMOTE_WAIT_SECONDS, Pace, ReadAhead, WriteBehind
-from .tasks import SHARED, Job, ModelPart, StepModel, Stopwatch, chunk_key, keep_chunk, read_model, state_key
+from .tasks import SHARED, ModelPart, StepModel, Stopwatch, TrainingJob, chunk_key, keep_chunk, read_model, state_key
 
 
 class Transfers:
     """Reads data before the threads of a worker need them, and writes results while the threads continue."""
 
-    def __init__(self, job: Job, step: int, shared: Arrays | None, n_threads: int = 1):
+    def __init__(self, job: TrainingJob, step: int, shared: Arrays | None, n_threads: int = 1):
         self._job = job
         self._step = step
         self._shared = shared
@@ -161,12 +161,12 @@ class Transfers:
         return arrays
 
 
-def pace_of(job: Job) -> Pace:
+def pace_of(job: TrainingJob) -> Pace:
     """Return the pace of this worker in a run."""
     return CACHE.load((job.training, "pace"), partial(_first_pace, job))
 
 
-def _first_pace(job: Job) -> Pace:
+def _first_pace(job: TrainingJob) -> Pace:
     """Return the pace of a worker that has not read anything yet."""
     is_local = job.store.store.is_local and Store(job.data.url).is_local
     return Pace(0.0 if is_local else REMOTE_WAIT_SECONDS)

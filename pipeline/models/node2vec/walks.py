@@ -68,7 +68,7 @@ class WalkJob(NamedTuple):
     device: str
 
 
-class WrittenChunk(NamedTuple):
+class WrittenWalks(NamedTuple):
     """What a task returns about the chunk that it wrote."""
 
     info: ChunkInfo
@@ -138,7 +138,7 @@ def _split_walks(n_walks: int, size: int) -> list[WalkRange]:
     return [(first, min(first + size, n_walks)) for first in range(0, n_walks, size)]
 
 
-def _digest(vocabulary: pa.Table, written: list[WrittenChunk]) -> str:
+def _digest(vocabulary: pa.Table, written: list[WrittenWalks]) -> str:
     digest = hashlib.sha256(vocabulary_hash(vocabulary["word"].to_pylist()).encode())
     for chunk in written:
         digest.update(chunk.digest.encode())
@@ -266,7 +266,7 @@ def _write_ids(store: Store, graph: Graph, visits: Arrays) -> pa.Table:
 # --- second pass: writing ---
 
 
-def _write_chunk(job: WalkJob, index: int, walks: WalkRange) -> WrittenChunk:
+def _write_chunk(job: WalkJob, index: int, walks: WalkRange) -> WrittenWalks:
     """Draw a range of walks and write them as one chunk."""
     doc_ptr, nodes = _draw_walks(job, walks)
     store = Store(job.corpus)
@@ -274,7 +274,7 @@ def _write_chunk(job: WalkJob, index: int, walks: WalkRange) -> WrittenChunk:
     digest = hashlib.sha256(doc_ptr.tobytes())
     digest.update(words)
     info = write_chunk(store, "train", make_chunk(index, doc_ptr, words))
-    return WrittenChunk(info, digest.hexdigest())
+    return WrittenWalks(info, digest.hexdigest())
 
 
 def _write_documents(store: Store, graph: Graph, options: WalkOptions, ranges: list[WalkRange]) -> None:

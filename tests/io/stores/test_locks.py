@@ -9,7 +9,7 @@ import pytest
 from corpusmill.io.errors import DataError, Locked
 from corpusmill.io.stores import conditional
 from corpusmill.io.stores.conditional import read_with_tag, write_if_unchanged
-from corpusmill.io.stores.locks import Lease, acquire_lock, is_locked
+from corpusmill.io.stores.locks import ObjectLock, acquire_lock, is_locked
 from corpusmill.io.stores.store import Store
 
 #: The server's clock counts whole seconds.
@@ -69,10 +69,10 @@ def test_a_lock_is_held_and_released(remote):
 
 
 def test_only_the_lock_of_a_dead_owner_is_taken_over(remote):
-    dead = Lease(remote, "lock", EXPIRY)
+    dead = ObjectLock(remote, "lock", EXPIRY)
     assert dead.try_acquire() == ""
     time.sleep(EXPIRY + 1.1)
-    assert "holds the lock" in Lease(remote, "lock", EXPIRY).try_acquire()
+    assert "holds the lock" in ObjectLock(remote, "lock", EXPIRY).try_acquire()
     dead._released.set()  # no further sign of life
     time.sleep(EXPIRY + 1.1)
     with acquire_lock(remote, "lock", "someone trains", EXPIRY):
@@ -86,7 +86,7 @@ def test_clocks_that_jump_do_not_free_a_lock(remote, monkeypatch):
     now = time.time
     with acquire_lock(remote, "lock", "someone trains", EXPIRY) as check:
         monkeypatch.setattr(time, "time", lambda: now() + 1e6)
-        assert "holds the lock" in Lease(remote, "lock", EXPIRY).try_acquire()
+        assert "holds the lock" in ObjectLock(remote, "lock", EXPIRY).try_acquire()
         check()
 
 

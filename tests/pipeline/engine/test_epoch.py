@@ -222,7 +222,7 @@ def test_events_report_every_shard_and_every_epoch(corpus, tmp_path):
 def test_two_runs_in_one_process_keep_their_models_separate(corpus, expected, tmp_path):
     for name, algorithm in (("a", Tally()), ("b", Tally(bounds=equal_blocks(2))), ("c", Tally())):
         run = RunStore(str(tmp_path / name))
-        store = tasks.StepModel(tasks.Job(name, run, reference(corpus), algorithm, None, 7, 1 << 30), 1)
+        store = tasks.StepModel(tasks.TrainingJob(name, run, reference(corpus), algorithm, None, 7, 1 << 30), 1)
         trained(corpus, tmp_path / name, algorithm=algorithm, epochs=1)
         np.testing.assert_array_equal(store.block(0)["counts"], run.block(1, 0)["counts"])
 
@@ -306,7 +306,7 @@ def test_places_are_balanced_consecutive_and_stable():
 def test_seconds_of_kernels_do_not_contain_the_reading_of_the_model(corpus, tmp_path):
     trained(corpus, tmp_path / "run", epochs=1)
     watch = tasks.Stopwatch()
-    job = tasks.Job("cold cache", RunStore(str(tmp_path / "run")), reference(corpus), Tally(), None, 7, 0)
+    job = tasks.TrainingJob("cold cache", RunStore(str(tmp_path / "run")), reference(corpus), Tally(), None, 7, 0)
     model = tasks.StepModel(job, 1, watch)
     for _ in range(20):
         model.block(0)  # is read each time, because the cache has no bytes
@@ -318,7 +318,7 @@ def test_an_array_of_all_blocks_is_joined_once_for_all_chunks_of_a_step(corpus, 
     algorithm = Tally(bounds=equal_blocks(3))
     expected = trained(corpus, tmp_path / "run", algorithm=algorithm, epochs=2)
     run = RunStore(str(tmp_path / "run"))
-    job = tasks.Job("joined", run, reference(corpus), algorithm, None, 7, cache_bytes=1 << 20)
+    job = tasks.TrainingJob("joined", run, reference(corpus), algorithm, None, 7, cache_bytes=1 << 20)
     joined = tasks.StepModel(job, 2).joined("counts")
     np.testing.assert_array_equal(joined, expected)
     assert tasks.StepModel(job, 2).joined("counts") is joined
@@ -329,7 +329,7 @@ def test_a_joined_array_of_an_older_step_leaves_the_cache_when_another_is_joined
     algorithm = Tally(bounds=equal_blocks(3))
     trained(corpus, tmp_path / "run", algorithm=algorithm, epochs=2)
     run = RunStore(str(tmp_path / "run"))
-    job = tasks.Job("joined twice", run, reference(corpus), algorithm, None, 7, cache_bytes=1 << 20)
+    job = tasks.TrainingJob("joined twice", run, reference(corpus), algorithm, None, 7, cache_bytes=1 << 20)
     model = tasks.StepModel(job, 1)
     # Stands for an array that only some steps need.
     tasks.CACHE.put(("joined twice", "joined", "other"), model.joined("counts"), version=1, nbytes=8, budget=1 << 20)

@@ -7,7 +7,7 @@ import pytest
 from corpusmill.io.errors import DataError, Locked
 from corpusmill.io.stores.store import Store
 from corpusmill.pipeline.models.base.saved import read_model_meta
-from corpusmill.pipeline.models.versions import Head, Versions, model_in_use
+from corpusmill.pipeline.models.versions import Versions, VersionsHead, model_in_use
 
 
 def facts(name, previous, batches):
@@ -213,7 +213,7 @@ def test_rolling_back_beyond_the_first_version_is_refused(versions):
 def test_a_url_without_versions_is_refused_and_a_damaged_head_is_named(versions, tmp_path):
     with pytest.raises(DataError, match="make the first with"):
         Versions(str(tmp_path / "nothing")).exist()
-    assert Versions(str(tmp_path / "nothing")).head == Head()
+    assert Versions(str(tmp_path / "nothing")).head == VersionsHead()
     Path(versions.url, "HEAD").write_text("{}")
     with pytest.raises(DataError, match="HEAD: names no version"):
         versions.exist()

@@ -29,7 +29,7 @@ from ..capabilities import can_forget
 from ..ingest import ingest_options
 from ..train import new_estimator
 from .gate import MATCHING, better_score, is_finite, last_score, reason_to_refuse
-from .plan import Plan
+from .plan import RetrainPlan
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -57,7 +57,7 @@ class VersionBuilder:
     """Makes the version of one plan."""
 
     config: Config
-    plan: Plan
+    plan: RetrainPlan
     versions: Versions
     client: "Client | None"
     listeners: Listeners

@@ -16,7 +16,7 @@ from .....io.readers.open import open_source
 from .....io.readers.reader import Reader
 from .....io.readers.source import SourceFile, find_files
 from .....io.stores.store import Store
-from ....models.versions import Head, Settings, VersionRecord, Versions
+from ....models.versions import Settings, VersionRecord, Versions, VersionsHead
 from ...results import Facts
 from ..capabilities import can_forget
 from ..ingest import ingest_options
@@ -31,7 +31,7 @@ ABOUT_BAD_LINES = ("on_bad_line", "max_bad_lines")
 
 
 @dataclass(frozen=True)
-class Request:
+class RetrainRequest:
     """The options of one call of ``corpusmill retrain``.
 
     ``as_of``: use only files dated up to this day. ``fresh``: train from scratch on all files. ``dry_run``: write
@@ -45,12 +45,12 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Plan:
+class RetrainPlan:
     """What one call of ``corpusmill retrain`` has to do."""
 
     #: Digest of everything that decides the result. A repeated call has the same plan and so the same name.
     name: str
-    head: Head
+    head: VersionsHead
     #: The version in use.
     published: VersionRecord | None
     settings: dict[str, Settings]
@@ -81,7 +81,7 @@ class Plan:
         return not _differing(self.published["settings"]["source"] or {}, self.settings["source"] or {})
 
 
-def make_plan(config: Config, versions: Versions, request: Request) -> Plan:
+def make_plan(config: Config, versions: Versions, request: RetrainRequest) -> RetrainPlan:
     """Return the plan of a call: which files are new, and which version is built from them.
 
     Raises DataError if there is nothing to read, ValueError if the settings contradict those of the version in use.
@@ -95,7 +95,7 @@ def make_plan(config: Config, versions: Versions, request: Request) -> Plan:
     known_then = known
     if request.as_of is not None:
         found, known_then = _up_to_date(config, request.as_of, found, known)
-    plan = Plan(
+    plan = RetrainPlan(
         name="",
         head=head,
         published=published,
@@ -117,13 +117,15 @@ def make_plan(config: Config, versions: Versions, request: Request) -> Plan:
     return replace(plan, name=_name_of(plan, request))
 
 
-def _from_scratch(plan: Plan, found: Manifest) -> Plan:
+def _from_scratch(plan: RetrainPlan, found: Manifest) -> RetrainPlan:
     """Return the plan to train a new model on all files."""
     manifest = {url: replace(file, batch="") for url, file in sorted(found.items())}
     return replace(plan, manifest=manifest, overrides={})
 
 
-def _continued(plan: Plan, config: Config, published: VersionRecord, known: Manifest, found: Manifest) -> Plan:
+def _continued(
+    plan: RetrainPlan, config: Config, published: VersionRecord, known: Manifest, found: Manifest
+) -> RetrainPlan:
     """Return the plan to update the version in use with the files that are new or changed."""
     _check_settings(config.retrain.url, published, plan.settings)
     forgotten: list[str] = []
@@ -134,7 +136,7 @@ def _continued(plan: Plan, config: Config, published: VersionRecord, known: Mani
     return replace(plan, manifest=dict(sorted(manifest.items())), forgotten=forgotten, start=published["version"])
 
 
-def _is_due(plan: Plan, request: Request) -> bool:
+def _is_due(plan: RetrainPlan, request: RetrainRequest) -> bool:
     if plan.published is None or plan.changes.to_ingest or plan.forgotten:
         return True
     # Fresh training on the same files gives the same model again, unless the version in use was trained otherwise.
@@ -222,7 +224,7 @@ def _differing(old: Mapping[str, object], new: Mapping[str, object]) -> list[str
     return [key for key in new if key in old and old[key] != new[key]]
 
 
-def _name_of(plan: Plan, request: Request) -> str:
+def _name_of(plan: RetrainPlan, request: RetrainRequest) -> str:
     name_before = ""
     digests_before: dict[str, str] = {}
     if plan.published is not None:

@@ -11,7 +11,7 @@ from ....models.versions import VersionRecord, Versions
 from ...results import RetrainResult
 from .build import Listeners, VersionBuilder
 from .gate import reason_to_refuse
-from .plan import Plan, Request, make_plan
+from .plan import RetrainPlan, RetrainRequest, make_plan
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -29,7 +29,7 @@ class Decision:
 def retrain(
     config: Config,
     client: "Client | None" = None,
-    request: Request | None = None,
+    request: RetrainRequest | None = None,
     listeners: Listeners | None = None,
 ) -> RetrainResult:
     """Bring the published model of a configuration up to date, and return what was done.
@@ -37,7 +37,7 @@ def retrain(
     Raises ValueError for settings that contradict the version in use, DataError for data that cannot be read, and
     Locked if another process retrains the same model.
     """
-    request = request or Request()
+    request = request or RetrainRequest()
     versions = Versions(config.retrain.url)
     if request.dry_run:
         plan = make_plan(config, versions, request)
@@ -64,7 +64,7 @@ def _carry_out(builder: VersionBuilder) -> Decision:
     return decision
 
 
-def decide(plan: Plan, versions: Versions, limits: RetrainConfig) -> Decision:
+def decide(plan: RetrainPlan, versions: Versions, limits: RetrainConfig) -> Decision:
     """Decide whether to build, publish or do nothing. An earlier call may have built the version of the plan."""
     if not plan.is_due:
         return Decision("nothing")
@@ -82,7 +82,7 @@ def decide(plan: Plan, versions: Versions, limits: RetrainConfig) -> Decision:
     return Decision("publish", version)
 
 
-def _find_version(plan: Plan, versions: Versions) -> VersionRecord | None:
+def _find_version(plan: RetrainPlan, versions: Versions) -> VersionRecord | None:
     for number in reversed(versions.numbers):
         version = versions.read(number)
         if version["name"] == plan.name:
@@ -90,7 +90,7 @@ def _find_version(plan: Plan, versions: Versions) -> VersionRecord | None:
     return None
 
 
-def _result(config: Config, request: Request, plan: Plan, decision: Decision) -> RetrainResult:
+def _result(config: Config, request: RetrainRequest, plan: RetrainPlan, decision: Decision) -> RetrainResult:
     versions = Versions(config.retrain.url)
     result: RetrainResult = {
         "status": _status(decision, request),
@@ -143,7 +143,7 @@ def _add_version(version: VersionRecord, result: RetrainResult) -> None:
     result["score_before"] = version["score_before"]
 
 
-def _status(decision: Decision, request: Request) -> str:
+def _status(decision: Decision, request: RetrainRequest) -> str:
     if decision.action == "nothing":
         return "unchanged"
     if decision.action == "refuse":

@@ -4,7 +4,7 @@ import heapq
 
 import pytest
 from corpusmill.pipeline.engine.cluster.leases import CUT_SLACK, Pool, balanced_places, divided
-from corpusmill.pipeline.engine.cluster.plugins import Lease, Leases, n_left, open_divided_pool
+from corpusmill.pipeline.engine.cluster.plugins import Leases, ShardLease, n_left, open_divided_pool
 from corpusmill.pipeline.engine.executors import Capacity
 from distributed import Client, LocalCluster
 from hypothesis import given
@@ -216,6 +216,6 @@ def test_a_worker_that_was_fast_gets_its_first_shards_with_its_task():
         fast, other = first
         client.run_on_scheduler(call_fast, fast)
         second = open_pool("second")
-        assert second == {fast: Lease([0, 1, 2, 3], [4, 5, 6, 7], False), other: None}
+        assert second == {fast: ShardLease([0, 1, 2, 3], [4, 5, 6, 7], False), other: None}
         # These shards are taken; others are left for the other worker.
         assert client.run_on_scheduler(n_left, "second") == 12

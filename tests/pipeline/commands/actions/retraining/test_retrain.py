@@ -10,7 +10,7 @@ from corpusmill import LDA, RandomIndexing, Word2Vec
 from corpusmill.io.errors import DataError
 from corpusmill.io.manifest import date_in_url
 from corpusmill.io.stores.corpus import Corpus
-from corpusmill.pipeline.commands.actions.retraining.plan import Request
+from corpusmill.pipeline.commands.actions.retraining.plan import RetrainRequest
 from corpusmill.pipeline.commands.actions.retraining.retrain import retrain
 from corpusmill.pipeline.models.registry import load_model
 from corpusmill.pipeline.models.versions import Versions
@@ -119,19 +119,19 @@ def test_removed_files_are_reported_by_models_that_cannot_subtract_them():
 
 def test_a_dry_run_describes_the_work_and_writes_nothing(project):
     before = contents(project)
-    facts = retrain(configuration("lda"), None, Request(dry_run=True))
+    facts = retrain(configuration("lda"), None, RetrainRequest(dry_run=True))
     assert (facts["status"], file_names(facts, "added")) == ("planned", ["2026-11-01.jsonl", "2026-11-02.jsonl"])
     assert contents(project) == before
     retrain(configuration("lda"))
     before = contents(project)
-    assert retrain(configuration("lda"), None, Request(dry_run=True))["status"] == "unchanged"
+    assert retrain(configuration("lda"), None, RetrainRequest(dry_run=True))["status"] == "unchanged"
     write_day(3, [BREAD])
-    assert retrain(configuration("lda"), None, Request(dry_run=True))["previous"] == 1
+    assert retrain(configuration("lda"), None, RetrainRequest(dry_run=True))["previous"] == 1
     assert {name for name in contents(project) if name not in before} == {str(project / "days/2026-11-03.jsonl")}
 
 
 def dry_run(config, **options):
-    return retrain(config, None, Request(dry_run=True, **options))
+    return retrain(config, None, RetrainRequest(dry_run=True, **options))
 
 
 def test_a_dry_run_of_fresh_training_reads_all_files(capsys):
@@ -146,7 +146,7 @@ def test_a_dry_run_of_fresh_training_reads_all_files(capsys):
     out = capsys.readouterr().out
     assert "would continue from version 1 and read 1 file\n" in out
     assert "would train a new model from scratch on 3 files; version 1 is in use" in out
-    assert retrain(configuration("lda"), None, Request(fresh=True))["documents"] > 1
+    assert retrain(configuration("lda"), None, RetrainRequest(fresh=True))["documents"] > 1
 
 
 def test_a_dry_run_after_a_rollback_has_the_result_of_the_real_call():
@@ -171,15 +171,15 @@ def test_a_dry_run_after_a_refusal_has_the_result_of_the_real_call(capsys):
 
 
 def test_as_of_uses_files_up_to_a_date():
-    found = [retrain(configuration("word2vec"), None, Request(as_of=date(2026, 11, day))) for day in (1, 1, 2)]
+    found = [retrain(configuration("word2vec"), None, RetrainRequest(as_of=date(2026, 11, day))) for day in (1, 1, 2)]
     assert [file_names(facts, "added") for facts in found] == [["2026-11-01.jsonl"], [], ["2026-11-02.jsonl"]]
     assert [facts["status"] for facts in found] == ["published", "unchanged", "published"]
     # A call for a past date deletes nothing.
-    assert retrain(configuration("word2vec"), None, Request(as_of=date(2026, 11, 1)))["removed"] == []
+    assert retrain(configuration("word2vec"), None, RetrainRequest(as_of=date(2026, 11, 1)))["removed"] == []
     with pytest.raises(DataError, match="no file is dated 2020-01-01 or earlier"):
-        retrain(configuration("word2vec", url="other"), None, Request(as_of=date(2020, 1, 1)))
+        retrain(configuration("word2vec", url="other"), None, RetrainRequest(as_of=date(2020, 1, 1)))
     with pytest.raises(DataError, match="no date is in this path"):
-        retrain(configuration("word2vec", dates="(x)(y)(z)"), None, Request(as_of=date(2026, 11, 1)))
+        retrain(configuration("word2vec", dates="(x)(y)(z)"), None, RetrainRequest(as_of=date(2026, 11, 1)))
 
 
 @pytest.mark.parametrize(
@@ -199,10 +199,10 @@ def test_dates_are_found_in_paths(path, found):
 def test_fresh_training_reads_all_files_and_keeps_word_ids():
     retrain(configuration("lda"))
     write_day(3, [BREAD + " zebra"] * 4)
-    facts = retrain(configuration("lda"), None, Request(fresh=True))
+    facts = retrain(configuration("lda"), None, RetrainRequest(fresh=True))
     assert (facts["status"], facts["documents"], facts["epochs"]) == ("published", 24 - held_out_documents(), 3)
     assert words_of(Versions("models").read(2))[:-1] == words_of(Versions("models").read(1))
-    assert retrain(configuration("lda"), None, Request(fresh=True))["status"] == "unchanged"
+    assert retrain(configuration("lda"), None, RetrainRequest(fresh=True))["status"] == "unchanged"
 
 
 def held_out_documents():
@@ -221,7 +221,7 @@ def test_changed_settings_are_refused_without_fresh_training():
         ValueError, match=r"n_components is 4 and was 2; set them back, .* train a new model .* --fresh"
     ):
         retrain(config)
-    assert retrain(config, None, Request(fresh=True))["status"] == "published"
+    assert retrain(config, None, RetrainRequest(fresh=True))["status"] == "published"
     assert LDA.load("models").n_components == 4
 
 

@@ -122,8 +122,6 @@ class _Engine:
             try:
                 reason = self._train()
             finally:
-                # Left to Python, which looks for cycles seldom, deltas would stay on the workers.
-                self._release_deltas()
                 self.executor.end_run()
         # The run's folder is complete when training ends, without a step that was begun and not needed.
         self._check_pruning()
@@ -151,6 +149,8 @@ class _Engine:
         try:
             reason = self._train_steps()
         finally:
+            # Left to Python, which looks for cycles seldom, deltas would stay on the workers.
+            self._release_deltas()
             # Also after an error, because the next step may fail before it commits this one.
             self._commit_last()
         last_row = self.rows[-1] if self.rows else {}

@@ -144,7 +144,7 @@ def held_out_pairs(texts):
     tokens = np.array([rank.get(word, UNKNOWN) for sentence in texts.held_out for word in sentence], np.uint32)
     ptr = np.r_[0, np.cumsum([len(sentence) for sentence in texts.held_out])].astype(np.int64)
     keep = skip_gram.keep_probability(frequency, SAMPLE)
-    # Rows of a block have 16 bits, so the words lie in several blocks; all cells are joined again.
+    # Rows of a block have 16 bits, so the words are in several blocks; all cells are joined again.
     n_blocks = len(words) // (1 << 16) + 1
     numbers = np.arange(len(words), dtype=np.uint32)
     places = numbers % n_blocks << 16 | numbers // n_blocks

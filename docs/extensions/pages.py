@@ -42,7 +42,7 @@ def spread(app, environment, pages):
     """Change the order in which pages are read, so that the processes are busy for equally long.
 
     Sphinx gives each process a range of the sorted pages. The pages that take long, because their cells are executed,
-    lie in the same folders, so one process would have most of them.
+    are in the same folders, so one process would have most of them.
     """
     n_ranges = len(make_chunks(pages, app.parallel))
     pages[:] = [page for first in range(n_ranges) for page in pages[first::n_ranges]]

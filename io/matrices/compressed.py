@@ -1,4 +1,4 @@
-"""Matrices whose arrays lie in an HDF5 file or a Zarr store: sparse by row, sparse by column, and dense."""
+"""Matrices whose arrays are in an HDF5 file or a Zarr store: sparse by row, sparse by column, and dense."""
 
 from collections.abc import Iterator
 from typing import Any, ClassVar

@@ -15,7 +15,7 @@ Layout below the URL::
 The part is ``train`` or ``held_out``. Words are numbered by falling term frequency.
 
 The digest is that of the source and the options. Corpora of walks and selections have no folder of content: all
-files lie below the URL.
+files are below the URL.
 
 A process that was paused, and continues after another one has written a different corpus here, writes only files that
 nobody reads, because the folders of their content differ.

@@ -43,7 +43,7 @@ class StoreInMemory(Store):
         return [found.removeprefix(prefix) for found in self._groups if found.startswith(prefix)]
 
     def delete(self, name: str) -> None:
-        """Remove files and groups that have this name or lie below it."""
+        """Remove files and groups that have this name or are below it."""
         for found in list(self._groups):
             if found == name or found.startswith(f"{name}/") or not name:
                 del self._groups[found]

@@ -184,13 +184,13 @@ def _check_for_file_names(documents: Sequence[object]) -> None:
 
 
 def open_files(source: Paths, corpus_url: str, options: IngestOptions) -> Reader:
-    """Return the reader of files; raise DataError if the corpus would lie in the folder of its documents."""
+    """Return the reader of files; raise DataError if the corpus would be inside the folder of its documents."""
     if isinstance(source, str | os.PathLike) and is_folder(source):
         folder = Store(source).absolute.rstrip("/")
         if f"{Store(corpus_url).absolute}/".startswith(f"{folder}/"):
             raise DataError(
-                f"{corpus_url}: lies in the folder of documents {source}, where the next ingest would read it; choose "
-                f"a folder outside, or name the documents with a pattern such as '{source}/*.txt'"
+                f"{corpus_url}: is inside the folder of documents {source}, where the next ingest would read it; "
+                f"choose a folder outside, or name the documents with a pattern such as '{source}/*.txt'"
             )
     return open_source(source, options)
 

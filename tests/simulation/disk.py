@@ -1,6 +1,6 @@
 """A disk that loses what was not synced when the power is cut.
 
-Files lie in a folder of a tmpfs. Processes pause at each change of the folder. A record of all calls of fsync says
+Files are in a folder of a tmpfs. Processes pause at each change of the folder. A record of all calls of fsync says
 what a power cut leaves: of each file and of each folder, either what was synced last or something newer.
 """
 

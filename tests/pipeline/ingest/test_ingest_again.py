@@ -170,7 +170,7 @@ def test_files_that_no_ingest_wrote_are_kept(tmp_path):
     ingest(pattern, str(tmp_path))
     ingest(pattern, str(tmp_path), min_df=3, overwrite=True)
     for url in (tmp_path / "train", tmp_path / "train" / "corpus"):
-        with pytest.raises(DataError, match=r"lies in the folder of documents .*; choose a folder outside"):
+        with pytest.raises(DataError, match=r"is inside the folder of documents .*; choose a folder outside"):
             ingest(tmp_path / "train", str(url))
     assert len(source_words(pattern)) == 1200
 

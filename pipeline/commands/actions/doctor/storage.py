@@ -178,7 +178,7 @@ def _existing(path: str) -> str:
 
 
 def is_in_memory(path: str, mounts: str = "/proc/mounts") -> bool:
-    """Return whether a folder lies on a file system that is kept in memory."""
+    """Return whether a folder is on a file system that is kept in memory."""
     try:
         rows = [line.split() for line in Path(mounts).read_text().splitlines()]
     except OSError:

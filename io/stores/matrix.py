@@ -11,7 +11,7 @@ Layout below the URL::
 
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -28,6 +28,8 @@ from .store import Store, check_format
 FORMAT = 2
 #: Most stored numbers of a chunk: 4 Mi float32 take 16 MiB dense and 32 MiB sparse.
 CHUNK_NUMBERS = 1 << 22
+#: Rows of a matrix in memory: a NumPy array, or a sparse matrix of SciPy, for which type checkers have no types.
+MatrixBlock = Any
 
 
 class SparseRows(NamedTuple):
@@ -216,7 +218,7 @@ class Matrix:
 
 def write_matrix(
     url: str | os.PathLike[str],
-    data: Any,
+    data: MatrixBlock | Iterable[MatrixBlock],
     dtype: npt.DTypeLike = np.float32,
     chunk_numbers: int = CHUNK_NUMBERS,
     columns: Sequence[str] | None = None,
@@ -253,7 +255,7 @@ class _Writer:
         #: Whether a chunk lost all its non-zero entries, because they are too small for ``dtype``.
         self.has_vanished = False
 
-    def add(self, block: Any) -> None:
+    def add(self, block: MatrixBlock) -> None:
         """Check some rows and write them as a chunk."""
         self._check_alike(block)
         self._check_entries(block)
@@ -309,7 +311,7 @@ class _Writer:
         )
         return Matrix(self.store.url)
 
-    def _check_alike(self, block: Any) -> None:
+    def _check_alike(self, block: MatrixBlock) -> None:
         is_sparse = scipy.sparse.issparse(block)
         n_columns = block.shape[1]
         if self.n_columns < 0:
@@ -322,7 +324,7 @@ class _Writer:
                 f"{_describe_block(self.n_columns, self.is_sparse)}"
             )
 
-    def _check_entries(self, block: Any) -> None:
+    def _check_entries(self, block: MatrixBlock) -> None:
         entries = block.data if self.is_sparse else block
         is_bad = ~(np.isfinite(entries) & (entries >= 0))
         if is_bad.any():
@@ -332,7 +334,7 @@ class _Writer:
                 f"not negative"
             )
 
-    def _check_stored(self, block: Any, stored: np.ndarray, total: float) -> None:
+    def _check_stored(self, block: MatrixBlock, stored: np.ndarray, total: float) -> None:
         """Check the entries after the conversion to ``dtype``, given their sum."""
         if total == 0:
             self.has_vanished = self.has_vanished or bool((block.data if self.is_sparse else block).any())
@@ -352,7 +354,7 @@ def _describe_block(n_columns: int, is_sparse: bool) -> str:
     return f"{n_columns} columns ({'sparse' if is_sparse else 'dense'})"
 
 
-def _cut(block: Any, chunk_numbers: int) -> Iterator[Any]:
+def _cut(block: MatrixBlock, chunk_numbers: int) -> Iterator[MatrixBlock]:
     """Cut a block into parts with at most ``chunk_numbers`` stored numbers; a longer row is a part of its own."""
     if scipy.sparse.issparse(block):
         block = scipy.sparse.csr_matrix(block)
@@ -371,7 +373,7 @@ def _cut(block: Any, chunk_numbers: int) -> Iterator[Any]:
         first = stop
 
 
-def _sparse_arrays(block: Any, dtype: np.dtype) -> dict[str, np.ndarray]:
+def _sparse_arrays(block: MatrixBlock, dtype: np.dtype) -> dict[str, np.ndarray]:
     return {
         "indptr": block.indptr.astype(np.int64),
         "indices": block.indices.astype(np.int32),
@@ -379,7 +381,7 @@ def _sparse_arrays(block: Any, dtype: np.dtype) -> dict[str, np.ndarray]:
     }
 
 
-def first_marked_entry(block: Any, is_marked: np.ndarray) -> tuple[int, int, float]:
+def first_marked_entry(block: MatrixBlock, is_marked: np.ndarray) -> tuple[int, int, float]:
     """Return row, column and value of the first entry that ``is_marked`` marks.
 
     ``block`` is a dense array, whose entries are marked, or a CSR matrix, whose stored entries (n,) are.

@@ -7,17 +7,19 @@ this happened to one of ten short processes (https://github.com/apache/arrow/iss
 import contextlib
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import IO, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+#: A path, a stream, or a buffer of Arrow.
+ParquetSource: TypeAlias = str | IO[bytes] | pa.NativeFile
 #: Errors of damaged files. Names and types in a damaged schema may be invalid in other ways than its structure.
 DAMAGED = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, UnicodeDecodeError)
 
 
 @contextlib.contextmanager
-def _opened(source: Any) -> Iterator[pq.ParquetFile]:
+def _opened(source: ParquetSource) -> Iterator[pq.ParquetFile]:
     """Open a Parquet file and compare its checksums. OSError from a damaged file becomes ArrowInvalid."""
     try:
         with pq.ParquetFile(source, pre_buffer=False, page_checksum_verification=True) as file:
@@ -29,13 +31,13 @@ def _opened(source: Any) -> Iterator[pq.ParquetFile]:
         raise
 
 
-def read_parquet(source: Any) -> pa.Table:
+def read_parquet(source: ParquetSource) -> pa.Table:
     """Read a whole Parquet file from a path, stream or buffer; raise one of DAMAGED if the file is damaged."""
     with _opened(source) as file:
         return file.read(use_threads=False)
 
 
-def read_parquet_rows(source: Any, first: int, stop: int, columns: Sequence[str] | None = None) -> pa.Table:
+def read_parquet_rows(source: ParquetSource, first: int, stop: int, columns: Sequence[str] | None = None) -> pa.Table:
     """Read some consecutive rows of a Parquet file; raise one of DAMAGED if the file is damaged."""
     with _opened(source) as file:
         sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]

@@ -20,14 +20,14 @@ from ....io.matrices.files import MatrixFile, is_anndata_file
 from ....io.matrices.memory import annotated_rows, is_annotated, is_backed, is_dask_array, row_blocks
 from ....io.readers.batches import check_names
 from ....io.readers.frames import has_numbers_only, is_dask_collection, items_of
-from ....io.stores.matrix import first_marked_entry
+from ....io.stores.matrix import MatrixBlock, first_marked_entry
 
 #: What ``fit`` and ``transform`` accept: a store, its path or URL, documents (strings or lists of words), a matrix
 #: (NumPy, SciPy, Dask), AnnData or its file, or a data frame of numbers. Most of these types belong to libraries that
 #: are optional.
 DataLike = Any
-#: A NumPy array, a SciPy sparse matrix, or blocks of rows.
-MatrixValues = Any
+#: A `MatrixBlock`, or `RowBlocks`.
+MatrixValues = MatrixBlock | RowBlocks
 
 
 class InputMatrix(NamedTuple):
@@ -267,7 +267,7 @@ def _table_values(table: pa.Table | pa.RecordBatch) -> np.ndarray:
     return np.column_stack(columns)
 
 
-def _check_structure(values: MatrixValues) -> None:
+def _check_structure(values: MatrixBlock) -> None:
     """Raise ValueError for a compressed sparse matrix whose arrays contradict each other; kernels would crash."""
     if values.format not in ("csr", "csc"):
         return
@@ -277,7 +277,7 @@ def _check_structure(values: MatrixValues) -> None:
         raise ValueError(f"X is no valid sparse matrix ({error}): build its indptr, indices and data again") from error
 
 
-def _check_shape(values: MatrixValues, owner: str) -> None:
+def _check_shape(values: MatrixBlock, owner: str) -> None:
     if values.ndim != 2:
         raise ValueError(
             f"Expected 2D array, got {values.ndim}D array instead. Reshape your data: {owner} takes a matrix with one "
@@ -290,7 +290,7 @@ def _check_shape(values: MatrixValues, owner: str) -> None:
         raise ValueError(f"Found array with 0 sample(s) (shape={values.shape}) while a minimum of 1 is required.")
 
 
-def _check_entries(values: MatrixValues, owner: str) -> None:
+def _check_entries(values: MatrixBlock, owner: str) -> None:
     entries = values
     if scipy.sparse.issparse(values):
         values = values.tocsr()
@@ -307,7 +307,7 @@ def _check_entries(values: MatrixValues, owner: str) -> None:
         )
 
 
-def _describe_place(values: MatrixValues, bad: np.ndarray) -> str:
+def _describe_place(values: MatrixBlock, bad: np.ndarray) -> str:
     """Return the row and column of the first entry that is marked in ``bad``, which has the shape of the entries."""
     row, column, _ = first_marked_entry(values, bad)
     return f"row {row}, column {column}"

@@ -9,7 +9,6 @@ import uuid
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from itertools import chain
 
 from ...io.errors import DataError
 from ...io.stores.commit import read_commit
@@ -18,6 +17,7 @@ from ...io.stores.request_counter import REQUESTS
 from ...io.stores.store import Arrays, JsonObject, check_format, check_free
 from .algorithm import MAX_SHARDS, AnyAlgorithm, Metrics, PreviousModel, add, nbytes
 from .data import ChunkSize, TrainingData, reference
+from .evaluation import Evaluation
 from .events import (
     Callback,
     CellsTrained,
@@ -39,8 +39,6 @@ from .worker.contributions import SweepPhase
 
 #: Shared arrays of at most this size travel with the tasks, so that these need not wait until they are stored.
 SHARED_BYTES = 1 << 16
-#: Tasks that score chunks, for each thread of the workers. With one task per chunk, large corpora would have too many.
-SCORES_PER_THREAD = 4
 
 
 @dataclass(frozen=True)
@@ -84,6 +82,7 @@ class _Engine:
     #: The run and what its tasks need, once this process owns the run.
     run: OwnedRun
     job: tasks.TrainingJob
+    evaluation: Evaluation
     #: The last step that was trained, and the metrics of all steps so far.
     step: int
     rows: list[Metrics]
@@ -178,8 +177,11 @@ class _Engine:
         rounds = self.algorithm.rounds
         if self.step % rounds:
             return False
-        is_stopped = self._emit(EpochFinished(self.step // rounds, self.rows[-1]))
-        self._describe(self.step)
+        epoch = self.step // rounds
+        is_stopped = self._emit(EpochFinished(epoch, self.rows[-1]))
+        if self.training.callbacks and self.evaluation.is_due(self.step):
+            groups = self.algorithm.describe(tasks.StepModel(self.job, self.step), self.data)
+            self._emit(Described(epoch, groups))
         return is_stopped
 
     def _release_deltas(self) -> None:
@@ -251,6 +253,16 @@ class _Engine:
             # A store in memory does not make threads wait, so other threads would only cost time.
             buffer_bytes=0 if isinstance(store, StoreInMemory) else self.plan.buffers,
         )
+        self.evaluation = Evaluation(
+            executor=self.executor,
+            job=self.job,
+            data=self.data,
+            held_out=training.held_out,
+            every=training.evaluate_every,
+            epochs=training.epochs,
+            shards=self.shards,
+            threads=self.threads,
+        )
         if self.run.step < 0:
             self._begin()
         return self.run.step
@@ -272,7 +284,8 @@ class _Engine:
     def _begin(self) -> None:
         self.run.write_shared(0, self.algorithm.begin_shared(self.data, self.training.previous))
         ranges = [(self.job, blocks.start, blocks.stop) for blocks in self.algorithm.begin_ranges()]
-        for _ in self.executor.run(tasks.begin_blocks, ranges, key=self.key(0, "begin")):
+        # The key is unique, because Dask answers a known key with the old result.
+        for _ in self.executor.run(tasks.begin_blocks, ranges, key=f"begin-{self.job.training}"):
             pass
         self._commit(0, [])
 
@@ -338,7 +351,7 @@ class _Engine:
             **measured,
             **metrics,
         }
-        return row | self._scores(step)
+        return row | self.evaluation.scores(step)
 
     def _range_sweep(self, step: int, shards: range, range_index: int) -> RangeSweep:
         """Return the sweep of the shards for one range of blocks. It emits one event per shard."""
@@ -389,7 +402,7 @@ class _Engine:
         self.shared = self.algorithm.update_schedule(shared, self.rows)
         check_finite(self.algorithm, step, "the shared part of the model", self.shared)
         # Else they are written when the step is committed, while workers sweep.
-        if nbytes(self.shared) > SHARED_BYTES or self._is_evaluated(step):
+        if nbytes(self.shared) > SHARED_BYTES or self.evaluation.is_due(step):
             self._store_shared(step)
         return metrics
 
@@ -399,59 +412,7 @@ class _Engine:
             tasks.write_shared(self.job, step, self.shared)
             self._stored_shared = step
 
-    # --- evaluation ---
-
-    def _is_evaluated(self, step: int) -> bool:
-        every = self.training.evaluate_every
-        if not every or step % self.algorithm.rounds:
-            return False
-        epoch = step // self.algorithm.rounds
-        return epoch in (1, self.training.epochs) or epoch % every == 0
-
-    def _describe(self, step: int) -> None:
-        if self.training.callbacks and self._is_evaluated(step):
-            groups = self.algorithm.describe(tasks.StepModel(self.job, step), self.data)
-            self._emit(Described(step // self.algorithm.rounds, groups))
-
-    def _scores(self, step: int) -> Metrics:
-        if not self._is_evaluated(step):
-            return {}
-        metrics = self._score(self.data, step, self._state_steps(step), held_out=False)
-        held_out = self.training.held_out
-        if held_out is not None and held_out.n_tokens:
-            metrics |= self._score(held_out, step, [0] * len(held_out.chunks), held_out=True)
-        return metrics
-
-    def _state_steps(self, step: int) -> list[int]:
-        """Return the step at which each chunk was swept last."""
-        rounds = self.algorithm.rounds
-        steps = []
-        for number, chunks in enumerate(self.shards):
-            last = step - (step - 1 - number) % rounds
-            steps += [last] * len(chunks)
-        return steps
-
-    def _score(self, data: TrainingData, step: int, state_steps: list[int], held_out: bool) -> Metrics:
-        place = reference(data)
-        n_chunks = len(data.chunks)
-        size = max(1, n_chunks // (SCORES_PER_THREAD * self.threads))
-        arguments = []
-        for first in range(0, n_chunks, size):
-            chunks = range(first, min(first + size, n_chunks))
-            arguments.append((self.job, place, chunks, step, state_steps[chunks.start : chunks.stop]))
-        scored = self.executor.map(tasks.score_chunks, arguments, name=self.key(step, f"score-{data.part}"))
-        sums: Arrays = {}
-        for chunk_sums in chain.from_iterable(scored):
-            sums = add(sums, chunk_sums)
-        if not sums:
-            return {}
-        return self.algorithm.metrics_from_sums(sums, held_out)
-
     # --- helpers ---
-
-    def key(self, step: int, name: str) -> str:
-        """Return a task's key. It is unique, because Dask answers a known key with the old result."""
-        return f"{name}-{self.run.url}-{step}-{self.job.training}"
 
     def _emit(self, event: Event) -> bool:
         """Call every callback; return whether one of them returned True."""

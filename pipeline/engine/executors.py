@@ -2,11 +2,9 @@
 
 import contextlib
 import os
-import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import CancelledError
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -14,8 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from ...io.errors import DataError
 from ...kernels.errors import DeviceError
-from ..formatting import format_bytes
 from .cluster.leases import balanced_places
+from .cluster.watch import ClusterWatch, TaskLost
 from .device import DeviceMemory, device_memory
 from .worker.contributions import (
     Contribution,
@@ -59,10 +57,6 @@ Receiver = Callable[[Any], None]
 
 #: Seconds between two messages of a client. Dask's 10 ms would be a part of every short epoch.
 SEND_SECONDS = 0.001
-#: Seconds that all workers may be paused before their tasks are cancelled.
-STALLED_SECONDS = 60.0
-#: Seconds without a connection to the scheduler after which waits end. Dask itself gives up after 30 s.
-LOST_SECONDS = 90.0
 
 
 @dataclass(frozen=True)
@@ -75,10 +69,6 @@ class Capacity:
     memory: int
     device: int = 0  # bytes of its CUDA device; 0 if it has none or if nobody requested the figure
     device_manager: str = ""  # where arrays take the device's memory from
-
-
-class TaskLost(Exception):
-    """The cluster lost a task and cannot repeat it. All commits are safe, so the run can be resumed."""
 
 
 class Executor(ABC):
@@ -235,12 +225,10 @@ class OnDask(Executor):
         from .cluster.plugins import Exchange, FreeStrandedTasks, Leases
 
         self.client = client
-        assert client.scheduler is not None, "the client is closed"
-        self._address = client.scheduler.address
+        self._watch = ClusterWatch(client)
         # There is none while the client connects again.
         if client.scheduler_comm is not None:
             client.scheduler_comm.interval = SEND_SECONDS
-        self._stalled = False
         #: Receives the messages of a topic, by topic.
         self._receivers: dict[str, Receiver] = {}
         with self.guarded():
@@ -303,7 +291,7 @@ class OnDask(Executor):
         position = {key: i for i, key in enumerate(waiting)}
         stream = as_completed(list(waiting.values()), loop=self.client.loop, with_results=True)
         try:
-            with self._unless_stalled(lambda: list(position)):
+            with self._watch.unless_stalled(lambda: list(position)):
                 for future, result in stream:
                     if isinstance(result, BaseException):
                         self._fail(future.key, result)
@@ -329,7 +317,7 @@ class OnDask(Executor):
 
         sweep = ClusterSweep(self.client, phase, dict(zip(positions, tokens, strict=True)), on_swept, self._fail)
         self._subscribe(swept_topic(phase), sweep.receiver)
-        with self._unless_stalled(lambda: sweep.keys), sweep.running():
+        with self._watch.unless_stalled(lambda: sweep.keys), sweep.running():
             yield sweep.finish
 
     def _subscribe(self, topic: str, receiver: Receiver) -> None:
@@ -374,7 +362,7 @@ class OnDask(Executor):
         plan = plan_grid(phase, f"{phase.name}-{os.urandom(4).hex()}", addresses, memory, device)
         grid = ClusterGrid(self.client, plan, contributions, on_cells, self._fail)
         self._subscribe(trained_topic(phase.job.training), grid.receiver)
-        with self._unless_stalled(lambda: grid.keys):
+        with self._watch.unless_stalled(lambda: grid.keys):
             return grid.run()
 
     def _fail(self, key: str, error: BaseException) -> NoReturn:
@@ -382,88 +370,13 @@ class OnDask(Executor):
         if isinstance(error, (*TASK_ERRORS, ContributionLost)):
             # A worker raised this error, and another worker would raise it too.
             raise error
-        raise TaskLost(self._why(key, error)) from error
+        if self._watch.found_stall:
+            raise TaskLost(self._watch.describe_stall()) from error
+        raise TaskLost(f"the cluster gave up task {key}: {error!r}; resume the run") from error
 
-    def _why(self, key: str, error: BaseException) -> str:
-        if not self._stalled:
-            return f"the cluster gave up task {key}: {error!r}; resume the run"
-        limits = ", ".join(sorted({format_bytes(c.memory) for c in self.capacities()}))
-        return (
-            f"all workers were paused for {STALLED_SECONDS:.0f} s with their memory full (limit {limits} each): "
-            f"raise memory_limit, add workers, or cut the model with n_blocks, then resume the run"
-        )
-
-    @contextlib.contextmanager
-    def _unless_stalled(self, keys: Callable[[], list[str]]) -> Iterator[None]:
-        """Cancel the tasks if all workers are paused for STALLED_SECONDS: nothing else would free their memory."""
-        done = threading.Event()
-        self._stalled = False
-
-        def watch() -> None:
-            # If the scheduler has died, the thread that waits for results reports it.
-            with contextlib.suppress(Exception):
-                since = time.monotonic()
-                while not done.wait(STALLED_SECONDS / 12):
-                    if not self._all_paused():
-                        since = time.monotonic()
-                    elif time.monotonic() - since > STALLED_SECONDS:
-                        self._stalled = True
-                        self.client.cancel([Future(key, self.client) for key in keys()], force=True)
-                        return
-
-        from distributed import Future
-
-        threading.Thread(target=watch, name="corpusmill-stalled", daemon=True).start()
-        try:
-            yield
-        finally:
-            done.set()
-
-    def _all_paused(self) -> bool:
-        from .cluster.sweep import workers_of
-
-        workers = workers_of(self.client).values()
-        return bool(workers) and all(w["status"] == "paused" for w in workers)
-
-    @contextlib.contextmanager
-    def guarded(self) -> Iterator[None]:
-        """Context manager: raise `TaskLost` in place of the errors that a lost scheduler causes."""
-        from distributed.comm import CommClosedError
-
-        done = threading.Event()
-        threading.Thread(target=self._cancel_if_lost, args=[done], name="corpusmill-lost", daemon=True).start()
-        try:
-            yield
-        except (TaskLost, OSError, CancelledError, RuntimeError) as error:
-            # The scheduler is reachable, so the error has another cause, such as a full disk.
-            if self.client.status == "running" and not isinstance(error, CommClosedError):
-                raise
-            raise TaskLost(
-                f"the scheduler at {self._address} cannot be reached; committed epochs are safe: start a cluster and "
-                f"give the same command again, or resume the run"
-            ) from error
-        finally:
-            done.set()
-
-    def _cancel_if_lost(self, done: threading.Event) -> None:
-        """Watch the connection until ``done`` is set. If it is lost for LOST_SECONDS, cancel all futures.
-
-        Dask does this itself after 30 s. But if its task that reconnects fails, a wait for results would never end.
-        """
-        since = time.monotonic()
-        while not done.wait(LOST_SECONDS / 12):
-            if self.client.status == "running":
-                since = time.monotonic()
-            elif time.monotonic() - since > LOST_SECONDS:
-                assert self.client.loop is not None, "the client was never started"
-                self.client.loop.add_callback(self._cancel_all)
-                with contextlib.suppress(Exception):
-                    self.client.close()
-                return
-
-    def _cancel_all(self) -> None:
-        for state in list(self.client.futures.values()):
-            state.cancel()
+    def guarded(self) -> contextlib.AbstractContextManager[None]:
+        """Return a context that raises `TaskLost` in place of the errors that a lost scheduler causes."""
+        return self._watch.guarded()
 
 
 def _ignore(message: object) -> None:

@@ -7,7 +7,8 @@ computes it, and deltas are merged in an order that does not depend on it either
 import contextlib
 from collections.abc import Callable, Iterator
 
-from .executors import Executor, FinishSweep, OnCells, TaskLost
+from .cluster.watch import TaskLost
+from .executors import Executor, FinishSweep, OnCells
 from .worker.contributions import Contribution, ContributionLost, SweepOutcome, SweepPhase
 from .worker.tasks import AppliedBlock, ShardProgress, ShardReport
 

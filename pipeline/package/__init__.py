@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from corpusmill.io.stores.graph import Graph
     from corpusmill.io.stores.matrix import Matrix, write_matrix
     from corpusmill.pipeline.engine.cluster.open import ClusterError, open_cluster
+    from corpusmill.pipeline.engine.cluster.watch import TaskLost
     from corpusmill.pipeline.engine.events import EpochFinished, RunFinished, RunStarted
-    from corpusmill.pipeline.engine.executors import TaskLost
     from corpusmill.pipeline.ingest.ingest import ingest
     from corpusmill.pipeline.ingest.options import IngestOptions
     from corpusmill.pipeline.mlflow import MLflowCallback
@@ -47,7 +47,7 @@ _MODULES = {
     "RandomIndexing": "corpusmill.pipeline.models.random_indexing.estimator",
     "RunFinished": "corpusmill.pipeline.engine.events",
     "RunStarted": "corpusmill.pipeline.engine.events",
-    "TaskLost": "corpusmill.pipeline.engine.executors",
+    "TaskLost": "corpusmill.pipeline.engine.cluster.watch",
     "TrainingWarning": "corpusmill.pipeline.models.base.advice",
     "Word2Vec": "corpusmill.pipeline.models.word2vec.estimator",
     "WordVectors": "corpusmill.pipeline.models.base.vectors",

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from corpusmill.io.errors import DataError, Locked
-from corpusmill.pipeline.engine.executors import TaskLost
+from corpusmill.pipeline.engine.cluster.watch import TaskLost
 
 from .world import Process, World
 

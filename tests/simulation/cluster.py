@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from corpusmill.pipeline.engine.cluster.leases import Pool, divided
+from corpusmill.pipeline.engine.cluster.watch import TaskLost
 from corpusmill.pipeline.engine.executors import (
     Capacity,
     Executor,
@@ -16,7 +17,6 @@ from corpusmill.pipeline.engine.executors import (
     Handle,
     OnCells,
     OnSwept,
-    TaskLost,
 )
 from corpusmill.pipeline.engine.worker.contributions import (
     Contribution,

@@ -89,7 +89,7 @@ def _exit_codes() -> dict[type[BaseException], ExitCode]:
     from ....io.errors import DataError, Locked
     from ....kernels.errors import DeviceError
     from ...engine.cluster.open import ClusterError
-    from ...engine.executors import TaskLost
+    from ...engine.cluster.watch import TaskLost
 
     # The first class that matches decides, so subclasses come before their bases.
     return {

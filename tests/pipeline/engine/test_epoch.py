@@ -10,13 +10,14 @@ import time
 import numpy as np
 import pytest
 from corpusmill.io.errors import DataError, Locked
-from corpusmill.pipeline.engine import executors
+from corpusmill.pipeline.engine.cluster import watch
 from corpusmill.pipeline.engine.cluster.leases import balanced_places
 from corpusmill.pipeline.engine.cluster.open import open_cluster
+from corpusmill.pipeline.engine.cluster.watch import TaskLost
 from corpusmill.pipeline.engine.data import reference
 from corpusmill.pipeline.engine.epoch import Training, shards_of, train
 from corpusmill.pipeline.engine.events import EpochFinished, RunFinished, RunStarted, ShardSwept
-from corpusmill.pipeline.engine.executors import Capacity, OnDask, Synchronous, TaskLost
+from corpusmill.pipeline.engine.executors import Capacity, OnDask, Synchronous
 from corpusmill.pipeline.engine.memory import PROCESS_BYTES
 from corpusmill.pipeline.engine.plan import make_plan
 from corpusmill.pipeline.engine.run import RunStore
@@ -87,7 +88,7 @@ def test_a_killed_worker_costs_its_own_sweeps_only(corpus, expected, cluster, tm
 
 
 def test_a_run_whose_workers_stay_paused_fails_with_advice(corpus, expected, tmp_path, monkeypatch):
-    monkeypatch.setattr(executors, "STALLED_SECONDS", 3.0)
+    monkeypatch.setattr(watch, "STALLED_SECONDS", 3.0)
     faulty = Faulty(Tally(), ((2, 1, 1, "hoard"),), str(tmp_path))
     with (
         open_cluster("local", n_workers=1, memory_limit="1GiB") as client,

@@ -14,11 +14,12 @@ import numpy as np
 import pytest
 from corpusmill.io.errors import DataError
 from corpusmill.io.stores.corpus import Corpus
-from corpusmill.pipeline.engine import executors
+from corpusmill.pipeline.engine.cluster import watch
 from corpusmill.pipeline.engine.cluster.open import ClusterError, open_cluster
+from corpusmill.pipeline.engine.cluster.watch import TaskLost
 from corpusmill.pipeline.engine.epoch import Training, train
 from corpusmill.pipeline.engine.events import EpochFinished, ShardSwept
-from corpusmill.pipeline.engine.executors import OnDask, Synchronous, TaskLost
+from corpusmill.pipeline.engine.executors import OnDask, Synchronous
 from corpusmill.pipeline.engine.run import RunStore
 from helpers.shell_cluster import shell_cluster
 from helpers.source_tree import files_below
@@ -172,7 +173,7 @@ def test_a_scheduler_that_died_before_training_is_an_error_with_advice(tmp_path,
 
 @pytest.mark.timeout(60)
 def test_a_lost_scheduler_is_an_error_although_the_task_of_dask_that_reconnects_fails(tmp_path, monkeypatch):
-    monkeypatch.setattr(executors, "LOST_SECONDS", 1.0)
+    monkeypatch.setattr(watch, "LOST_SECONDS", 1.0)
     with (
         shell_cluster(tmp_path) as (scheduler, file),
         open_cluster("scheduler-file", scheduler_file=str(file)) as client,

@@ -2,8 +2,9 @@
 
 import pytest
 from corpusmill.pipeline.engine.cluster.open import open_cluster
+from corpusmill.pipeline.engine.cluster.watch import TaskLost
 from corpusmill.pipeline.engine.events import CellsTrained
-from corpusmill.pipeline.engine.executors import OnDask, TaskLost
+from corpusmill.pipeline.engine.executors import OnDask
 from corpusmill.pipeline.engine.run import RunStore
 from helpers.neighbours import algorithm_of, assert_same, trained, trained_by_hand
 from helpers.shell_cluster import shell_cluster

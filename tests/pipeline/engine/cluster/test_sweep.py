@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.engine.cluster.sweep import workers_of
+from corpusmill.pipeline.engine.cluster.watch import TaskLost
 from corpusmill.pipeline.engine.epoch import Training, _Engine, train
 from corpusmill.pipeline.engine.events import ShardSwept
-from corpusmill.pipeline.engine.executors import OnDask, Synchronous, TaskLost
+from corpusmill.pipeline.engine.executors import OnDask, Synchronous
 from corpusmill.pipeline.engine.run import RunStore
 from distributed import Client, LocalCluster, get_worker
 from distributed.diagnostics.plugin import SchedulerPlugin

@@ -1,0 +1,117 @@
+"""Watches a Dask cluster while a client waits: a lost scheduler, and workers that are all paused, end the wait."""
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
+from typing import TYPE_CHECKING, Any
+
+from ...formatting import format_bytes
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+#: Seconds that all workers may be paused before their tasks are cancelled.
+STALLED_SECONDS = 60.0
+#: Seconds without a connection to the scheduler after which waits end. Dask itself gives up after 30 s.
+LOST_SECONDS = 90.0
+
+
+class TaskLost(Exception):
+    """The cluster lost a task and cannot repeat it. All commits are safe, so the run can be resumed."""
+
+
+class ClusterWatch:
+    """Watches the cluster of a client."""
+
+    def __init__(self, client: "Client"):
+        assert client.scheduler is not None, "the client is closed"
+        self._client = client
+        self._address = client.scheduler.address
+        #: Whether the tasks of the last wait were cancelled because all workers were paused.
+        self.found_stall = False
+
+    @contextlib.contextmanager
+    def unless_stalled(self, keys: Callable[[], list[str]]) -> Iterator[None]:
+        """Cancel the tasks if all workers are paused for STALLED_SECONDS: nothing else would free their memory."""
+        done = threading.Event()
+        self.found_stall = False
+
+        def watch() -> None:
+            # If the scheduler has died, the thread that waits for results reports it.
+            with contextlib.suppress(Exception):
+                since = time.monotonic()
+                while not done.wait(STALLED_SECONDS / 12):
+                    if not self._all_paused():
+                        since = time.monotonic()
+                    elif time.monotonic() - since > STALLED_SECONDS:
+                        self.found_stall = True
+                        self._client.cancel([Future(key, self._client) for key in keys()], force=True)
+                        return
+
+        from distributed import Future
+
+        threading.Thread(target=watch, name="corpusmill-stalled", daemon=True).start()
+        try:
+            yield
+        finally:
+            done.set()
+
+    def _all_paused(self) -> bool:
+        workers = self._workers()
+        return bool(workers) and all(worker["status"] == "paused" for worker in workers)
+
+    def _workers(self) -> list[dict[str, Any]]:
+        """Return the scheduler's description of each worker."""
+        from .sweep import workers_of  # imports Dask
+
+        return list(workers_of(self._client).values())
+
+    def describe_stall(self) -> str:
+        """Return what happened, and what to do."""
+        limits = ", ".join(sorted({format_bytes(worker["memory_limit"] or 0) for worker in self._workers()}))
+        return (
+            f"all workers were paused for {STALLED_SECONDS:.0f} s with their memory full (limit {limits} each): "
+            f"raise memory_limit, add workers, or cut the model with n_blocks, then resume the run"
+        )
+
+    @contextlib.contextmanager
+    def guarded(self) -> Iterator[None]:
+        """Context manager: raise `TaskLost` in place of the errors that a lost scheduler causes."""
+        from distributed.comm import CommClosedError
+
+        done = threading.Event()
+        threading.Thread(target=self._cancel_if_lost, args=[done], name="corpusmill-lost", daemon=True).start()
+        try:
+            yield
+        except (TaskLost, OSError, CancelledError, RuntimeError) as error:
+            # The scheduler is reachable, so the error has another cause, such as a full disk.
+            if self._client.status == "running" and not isinstance(error, CommClosedError):
+                raise
+            raise TaskLost(
+                f"the scheduler at {self._address} cannot be reached; committed epochs are safe: start a cluster and "
+                f"give the same command again, or resume the run"
+            ) from error
+        finally:
+            done.set()
+
+    def _cancel_if_lost(self, done: threading.Event) -> None:
+        """Watch the connection until ``done`` is set. If it is lost for LOST_SECONDS, cancel all futures.
+
+        Dask does this itself after 30 s. But if its task that reconnects fails, a wait for results would never end.
+        """
+        since = time.monotonic()
+        while not done.wait(LOST_SECONDS / 12):
+            if self._client.status == "running":
+                since = time.monotonic()
+            elif time.monotonic() - since > LOST_SECONDS:
+                assert self._client.loop is not None, "the client was never started"
+                self._client.loop.add_callback(self._cancel_all)
+                with contextlib.suppress(Exception):
+                    self._client.close()
+                return
+
+    def _cancel_all(self) -> None:
+        for state in list(self._client.futures.values()):
+            state.cancel()

@@ -39,11 +39,13 @@ import numpy as np
 
 from ..jit import kernel
 from ..random import draw
+from ..simd.prefetch import prefetch
+from ..simd.tiles import ROWS, zeros
 from .batches import dots_by_four
 from .pairs import LOW, SHIFT
 from .runs import PAIRS, RUNS, find_runs, stride_of
 from .small_batches import SmallBatch, empty_small_batch, empty_workspace, repel_small
-from .strips import WIDTH, repulsions
+from .strips import STRIP, WIDTH, add_products_of_pairs, repulsions, store_sums_of_rows
 from .updates import move_rows, prefetch_row
 
 #: Pairs of a run. With longer runs, a pair has fewer products with negatives: runs of four take three quarters of the
@@ -137,19 +139,22 @@ def train_cell(W_in: np.ndarray, W_out: np.ndarray, pairs: np.ndarray, table: np
     space = empty_workspace(RUNS, SHARED, W_in.shape[1])
     batch = empty_small_batch(RUNS, RUNS * RUN, SHARED)
     next_batch = empty_small_batch(RUNS, RUNS * RUN, SHARED)
+    batches = batch, next_batch
     # Numba would compile the kernels called here once more for a constant 0.
     zero = np.int64(0)
     done = zero
     for h in range(0, len(heavy), 2):
-        done = _train_heavy(W_in, W_out, pairs, (heavy[h], heavy[h + 1]), table, options, limits, done, batch, g)
+        done = _train_heavy(W_in, W_out, pairs, (heavy[h], heavy[h + 1]), table, options, limits, done, batches, g)
     order = Order(pairs, runs[:n_runs], stride_of(n_runs), np.zeros(len(W_in), np.uint8))
     B, k, at = _fill_batch(order, zero, zero, limits, options, table, batch, W_in)
+    _read_negatives(batch.ends[B], table, batch)
     while B:
         # The next batch is filled in advance, because its rows are prefetched during this one.
         next_B, k, at = _fill_batch(order, k, at, limits, options, table, next_batch, W_in)
         alpha = _learning_rate(options, done)
         done += batch.ends[B]
         _attract(B, alpha, batch, g, W_in, W_out)
+        _read_negatives(next_batch.ends[next_B], table, next_batch)
         for b in range(B):
             space.strengths[b] = alpha * limits.weight * (batch.ends[b + 1] - batch.ends[b])
         upcoming = next_batch.contexts[: next_batch.ends[next_B] + SHARED]
@@ -198,9 +203,7 @@ def _fill_batch(
         order.pairs_of_centre[batch.rows[b]] = 0
         prefetch_row(W_in, batch.rows[b])
     if B:
-        _draw_negatives(head, table, options, batch.negatives)
-        for o in range(SHARED):
-            batch.contexts[batch.ends[B] + o] = batch.negatives[o]
+        _draw_negatives(head, table, options, batch)
     return B, k, at
 
 
@@ -219,6 +222,7 @@ def _add_run(order: Order, run: int, B: int, limits: Limits, batch: SmallBatch) 
     batch.rows[B] = centre
     order.pairs_of_centre[centre] += m
     for p in range(m):
+        batch.centres[n + p] = centre
         batch.contexts[n + p] = order.pairs[first + p] & LOW
     batch.ends[B + 1] = n + m
     return True
@@ -228,26 +232,42 @@ def _add_run(order: Order, run: int, B: int, limits: Limits, batch: SmallBatch) 
 
 
 @kernel(_nrt=False)
-def _draw_negatives(head: int, table: np.ndarray, options: CellOptions, negatives: np.ndarray) -> None:
-    """Draw the negatives of a batch whose first run begins with the pair ``head``: one from each part of the table."""
+def _draw_negatives(head: int, table: np.ndarray, options: CellOptions, batch: SmallBatch) -> None:
+    """Draw the negatives of a batch whose first run begins with the pair ``head``: one from each part of the table.
+
+    Only their places in the table are drawn, because the table comes from the cache that all cores share.
+    """
     part = np.uint64(len(table) // SHARED)
     for o in range(SHARED):
         index = (draw(options.key, head * SHARED + o) >> TABLE_SHIFT) & (part - np.uint64(1))
-        negatives[o] = table[np.uint64(o) * part + index]
+        batch.places[o] = np.uint64(o) * part + index
+        prefetch(table, batch.places[o])
+
+
+@kernel(_nrt=False)
+def _read_negatives(n: int, table: np.ndarray, batch: SmallBatch) -> None:
+    """Read the negatives that were drawn; list them after the first n contexts too."""
+    for o in range(SHARED):
+        batch.negatives[o] = batch.contexts[n + o] = table[batch.places[o]]
 
 
 @kernel(_nrt=False)
 def _attract(B: int, alpha: np.float32, batch: SmallBatch, g: np.ndarray, W_in: np.ndarray, W_out: np.ndarray) -> None:
     """Train the B runs of a batch with label 1: all products come before all moves."""
-    centres, ends, contexts = batch.rows, batch.ends, batch.contexts
-    for b in range(B):
-        dots_by_four(W_in, centres[b], W_out, contexts, ends[b], ends[b + 1], g)
+    ends, contexts = batch.ends, batch.contexts
+    D = W_in.shape[1]
+    # Up to three pairs of an older batch are multiplied as well.
+    for p in range(0, ends[B], ROWS):
+        tile = zeros(W_in, 2)
+        for d in range(0, D, STRIP):
+            tile = add_products_of_pairs(tile, W_in, batch.centres, W_out, contexts, p, D, d)
+        store_sums_of_rows(tile, g, p)
     for c in range(0, ends[B], WIDTH):
         repulsions(g, c, alpha)
     for c in range(ends[B]):
         g[c] += alpha
     for b in range(B):
-        move_rows(W_in, centres[b], W_out, contexts, ends[b], ends[b + 1], g)
+        move_rows(W_in, batch.rows[b], W_out, contexts, ends[b], ends[b + 1], g)
 
 
 # --- heavy centres ---
@@ -263,7 +283,7 @@ def _train_heavy(
     options: CellOptions,
     limits: Limits,
     done: int,
-    batch: SmallBatch,
+    batches: tuple[SmallBatch, SmallBatch],
     g: np.ndarray,
 ) -> int:
     """Train the pairs first to last, of one centre, in short runs with negatives of their own.
@@ -271,25 +291,45 @@ def _train_heavy(
     Returns the number of pairs trained so far.
     """
     first, last = bounds
+    batch, next_batch = batches
     size = limits.heavy
-    rows = batch.contexts
-    negatives = batch.negatives
     centre = pairs[first] >> SHIFT
+    m = _fill_heavy(first, last, pairs, size, table, options, batch, W_out)
     for head in range(first, last, size):
-        m = min(size, last - head)
+        next_m = _fill_heavy(head + size, last, pairs, size, table, options, next_batch, W_out)
         alpha = _learning_rate(options, done)
         done += m
-        for p in range(m):
-            rows[p] = pairs[head + p] & LOW
-            prefetch_row(W_out, rows[p])
-        _draw_negatives(head, table, options, negatives)
-        for o in range(SHARED):
-            rows[m + o] = negatives[o]
-            prefetch_row(W_out, negatives[o])
-        dots_by_four(W_in, centre, W_out, rows, 0, m + SHARED, g)
+        dots_by_four(W_in, centre, W_out, batch.contexts, 0, m + SHARED, g)
         _gradients(m, alpha, np.float32(alpha * limits.weight * m), g)
-        move_rows(W_in, centre, W_out, rows, 0, m + SHARED, g)
+        move_rows(W_in, centre, W_out, batch.contexts, 0, m + SHARED, g)
+        m = next_m
+        batch, next_batch = next_batch, batch
     return done
+
+
+@kernel(_nrt=False)
+def _fill_heavy(
+    head: int,
+    last: int,
+    pairs: np.ndarray,
+    size: int,
+    table: np.ndarray,
+    options: CellOptions,
+    batch: SmallBatch,
+    W_out: np.ndarray,
+) -> int:
+    """List the contexts of a run of up to ``size`` pairs from ``head`` on, and its negatives; prefetch their rows.
+
+    Returns the number of pairs.
+    """
+    m = max(0, min(size, last - head))
+    for p in range(m):
+        batch.contexts[p] = pairs[head + p] & LOW
+    _draw_negatives(head, table, options, batch)
+    _read_negatives(m, table, batch)
+    for r in range(m + SHARED):
+        prefetch_row(W_out, batch.contexts[r])
+    return m
 
 
 @kernel(inline="always")

@@ -26,6 +26,7 @@ from ..simd.tiles import zeros
 from .batches import STRIPS
 from .row_tiles import TILE_ROWS, add_products_of_tile, store_sums_of_tile
 from .strips import (
+    FLOATS_PER_LINE,
     STRIP,
     WIDTH,
     add_strips_to_rows,
@@ -34,21 +35,23 @@ from .strips import (
     repulsions,
     store_strip,
 )
-from .updates import FLOATS_PER_LINE, prefetch_row
+from .updates import prefetch_row
 
 #: Negatives of a tile of products.
 TILE_NEGATIVES = 4
 #: Rows that are prefetched after a tile.
-ROWS_AHEAD = 3
+ROWS_AHEAD = 2
 
 
 class SmallBatch(NamedTuple):
     """A batch of up to R runs with N negatives; see `empty_small_batch`."""
 
     rows: np.ndarray  # (R + padding,) uint32: rows of W_in, one for each run
-    ends: np.ndarray  # (R + 1,) int64: run b has the contexts ends[b]:ends[b + 1]
+    ends: np.ndarray  # (R + 1,) int64: run b has the pairs ends[b]:ends[b + 1]
+    centres: np.ndarray  # (R * pairs of a run + N + 4,) uint32: rows of W_in, one for each pair
     contexts: np.ndarray  # (R * pairs of a run + N + 4,) uint32: rows of W_out, and then the negatives
     negatives: np.ndarray  # (N + padding,) uint32: rows of W_out
+    places: np.ndarray  # (N,) uint64: of the negatives in their table
 
 
 class Workspace(NamedTuple):
@@ -66,7 +69,9 @@ def empty_small_batch(runs: int, pairs: int, negatives: int) -> SmallBatch:
         np.zeros(_padded(runs), np.uint32),
         np.zeros(runs + 1, np.int64),
         np.zeros(pairs + negatives + 4, np.uint32),
+        np.zeros(pairs + negatives + 4, np.uint32),
         np.zeros(_padded(negatives), np.uint32),
+        np.zeros(negatives, np.uint64),
     )
 
 

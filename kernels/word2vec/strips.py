@@ -5,7 +5,8 @@ is a whole number of strips. The functions are the inner loops of skip_gram.py:
 
 - dot products of one row with two others at a time (`add_products`, `sum_strips`);
 - moving two rows towards each other in one pass over both (`pull_strip`);
-- dot products of one row with four others at a time (`add_products_of_four`, `store_sums_of_rows`);
+- dot products of one row with four others at a time, or of four pairs of rows (`add_products_of_four`,
+  `add_products_of_pairs`, `store_sums_of_rows`);
 - the three matrix products of a mini-batch (`multiply_add_rows`, `multiply_add_strips`, `add_strips_to_rows`);
 - the gradient of eight or sixteen pairs at once (`repulsions`).
 
@@ -22,7 +23,9 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from ..simd.aligned import CACHE_LINE_BYTES
 from ..simd.lowering import I32, BaseContext, Lowering, Signature, TypingContext, Values, call, lane_constants
+from ..simd.prefetch import prefetch_pointer
 from ..simd.tiles import BITS, ROWS, Memory, Tile, fma, index_type, memories, splat
 
 #: Numbers in a vector.
@@ -31,6 +34,7 @@ WIDTH = BITS // 32
 VECTORS_PER_STRIP = ROWS
 STRIP = VECTORS_PER_STRIP * WIDTH
 STRIP_TYPE = Tile(types.float32, 1)
+FLOATS_PER_LINE = CACHE_LINE_BYTES // 4
 #: Vectors and rows of a tile of products. An FMA takes four cycles, so it takes eight independent sums to keep two
 #: arithmetic units busy. One wide vector is as many negatives as a batch needs.
 PRODUCT_VECTORS = 1 if WIDTH == 16 else 2
@@ -84,6 +88,19 @@ def store_strip(typingctx: TypingContext, strip: Tile, array: types.Array, i: ty
         return context.get_dummy_value()
 
     return types.void(strip, array, index_type(i)), codegen
+
+
+@intrinsic
+def prefetch_strip(typingctx: TypingContext, array: types.Array, i: types.Integer) -> Lowering:
+    """Prefetch the cache lines of ``array[i:i + STRIP]``."""
+
+    def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Values) -> ir.Value:
+        array, i = memories(context, builder, signature, values)
+        for number in range(0, STRIP, FLOATS_PER_LINE):
+            prefetch_pointer(builder, builder.gep(array.data, [array.index(i, number)]))
+        return context.get_dummy_value()
+
+    return types.void(array, index_type(i)), codegen
 
 
 # --- rows with rows ---
@@ -253,6 +270,47 @@ def store_tile(
 
 
 @intrinsic
+def add_products_of_pairs(
+    typingctx: TypingContext,
+    tile: Tile,
+    a: types.Array,
+    rows: types.Array,
+    b: types.Array,
+    others: types.Array,
+    r: types.Integer,
+    columns: types.Integer,
+    d: types.Integer,
+) -> Lowering:
+    """Return a tile of two vectors per row plus the products of the strips of four pairs of rows.
+
+    A pair is the row ``rows[r]`` of ``a`` and the row ``others[r]`` of ``b``. Both matrices have ``columns`` columns,
+    and the strips begin at column d. Vectors of the tile are as in `add_products_of_four`.
+    """
+
+    def codegen(context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: Values) -> ir.Value:
+        sums, a, rows, b, others, r, columns, d = memories(context, builder, signature, values)
+        for row in range(ROWS):
+            left = _load_vectors(a, start_of_strip(builder, rows, rows.index(r, row), columns, d))
+            right = _load_vectors(b, start_of_strip(builder, others, others.index(r, row), columns, d))
+            sums = _add_strip_of_products(builder, sums, tile, row, left, right)
+        return sums
+
+    kinds = (tile, a, rows, b, others, index_type(r), index_type(columns), index_type(d))
+    return tile(*kinds), codegen
+
+
+def _add_strip_of_products(
+    builder: ir.IRBuilder, sums: ir.Value, tile: Tile, row: int, left: list[ir.Value], right: list[ir.Value]
+) -> ir.Value:
+    """Add the products of two strips to a row of a tile: those of the first vectors to its first vector, and so on."""
+    for v, (x, y) in enumerate(zip(left, right, strict=True)):
+        which = row * tile.n + v % tile.n
+        total = fma(builder, x, y, builder.extract_value(sums, which))
+        sums = builder.insert_value(sums, total, which)
+    return sums
+
+
+@intrinsic
 def add_products_of_four(
     typingctx: TypingContext,
     tile: Tile,
@@ -275,10 +333,7 @@ def add_products_of_four(
         shared = _load_vectors(a, i)
         for row in range(ROWS):
             strip = _load_vectors(b, start_of_strip(builder, rows, rows.index(r, row), columns, d))
-            for v, (x, y) in enumerate(zip(shared, strip, strict=True)):
-                which = row * tile.n + v % tile.n
-                total = fma(builder, x, y, builder.extract_value(sums, which))
-                sums = builder.insert_value(sums, total, which)
+            sums = _add_strip_of_products(builder, sums, tile, row, shared, strip)
         return sums
 
     kinds = (tile, a, index_type(i), b, rows, index_type(r), index_type(columns), index_type(d))

@@ -17,10 +17,18 @@ import numpy as np
 
 from ..jit import kernel
 from ..random import draw
-from ..simd.aligned import CACHE_LINE_BYTES
-from ..simd.prefetch import prefetch
 from ..simd.tiles import zeros
-from .strips import STRIP, WIDTH, add_products, load_strip, pull_strip, repulsions, store_strip, sum_strips
+from .strips import (
+    STRIP,
+    WIDTH,
+    add_products,
+    load_strip,
+    prefetch_strip,
+    pull_strip,
+    repulsions,
+    store_strip,
+    sum_strips,
+)
 from .text import Text, TrainingOptions
 
 #: Bits of a draw that are used as an index into the table of negatives, and so its largest size.
@@ -28,7 +36,6 @@ TABLE_BITS = 20
 TABLE_SHIFT = np.uint64(64 - TABLE_BITS)
 #: Words between the prefetch of a word's rows and its window.
 AHEAD = 4
-FLOATS_PER_LINE = CACHE_LINE_BYTES // 4
 
 
 # --- draws, also of the CUDA kernels ---
@@ -76,8 +83,9 @@ def first_negative(position: int, options: TrainingOptions) -> int:
 @kernel(inline="always")
 def prefetch_row(W: np.ndarray, row: int) -> None:
     """Prefetch all cache lines of one row of W (R, D) float32."""
-    for line in range(0, W.shape[1], FLOATS_PER_LINE):
-        prefetch(W, np.int64(row) * W.shape[1] + line)
+    D = W.shape[1]
+    for d in range(0, D, STRIP):
+        prefetch_strip(W, np.int64(row) * D + d)
 
 
 @kernel(inline="always")

@@ -12,6 +12,7 @@ from corpusmill.kernels.word2vec.strips import (
     WIDTH,
     add_products,
     add_products_of_four,
+    add_products_of_pairs,
     add_strips_to_rows,
     load_strip,
     multiply_add_rows,
@@ -60,6 +61,21 @@ def test_four_dot_products_at_a_time():
     expected = out.copy()
     expected[2:6] = B[[5, 0, 3, 3]] @ a
     dots(a, B, np.array([9, 5, 0, 3, 3], np.uint32), out)
+    close(out, expected)
+
+
+def test_products_of_four_pairs_of_rows():
+    @compiled
+    def dots(A, rows, B, others, out):
+        tile = zeros(A, 2)
+        for d in range(0, A.shape[1], STRIP):
+            tile = add_products_of_pairs(tile, A, rows, B, others, 1, A.shape[1], d)
+        store_sums_of_rows(tile, out, 2)
+
+    A, B, out = random(4, 3 * STRIP), random(6, 3 * STRIP, seed=1), random(7, seed=2)
+    expected = out.copy()
+    expected[2:6] = np.sum(A[[2, 2, 0, 3]] * B[[5, 0, 3, 3]], axis=1)
+    dots(A, np.array([9, 2, 2, 0, 3], np.uint32), B, np.array([9, 5, 0, 3, 3], np.uint32), out)
     close(out, expected)
 
 

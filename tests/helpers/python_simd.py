@@ -5,8 +5,11 @@ code and cannot run as Python. ``install`` replaces each by the function of the 
 arrays. A tile is an array of vectors, (4 n, width); strips and rows of a tile are views of it.
 """
 
+import ctypes
+
 import numpy as np
 from corpusmill.kernels.simd import tiles
+from corpusmill.kernels.simd.lanes import COPIES
 from numba.core.extending import _Intrinsic
 
 LANES = 8
@@ -45,6 +48,16 @@ def _plus(tile, products):
 
 def prefetch(array, index):
     """Do nothing: only the speed depends on it."""
+
+
+def prefetch_at(address, index, like):
+    """Do nothing: only the speed depends on it."""
+
+
+def read_at(address, index, like):
+    """Return element ``index`` of the array at ``address``, whose elements have the type of those of ``like``."""
+    place = int(address) + int(index) * like.itemsize
+    return np.frombuffer((ctypes.c_char * like.itemsize).from_address(place), like.dtype)[0]
 
 
 def trailing_zeros(number):
@@ -102,6 +115,16 @@ def store(array, index, lanes):
 def gather(array, index):
     """Return the numbers at eight indices."""
     return _flat(array)[index.astype(np.int64)]
+
+
+def gather_by_high_half(array, packed, index):
+    """Return the numbers at the indices that are the upper halves of eight numbers."""
+    return gather(array, high_half(load(packed, index)))
+
+
+def fill(array, index, x):
+    """Write copies of a number."""
+    _flat(array)[index : index + COPIES] = x
 
 
 def splat(x):
@@ -279,9 +302,45 @@ def store_tile(tile, out, at, stride):
         _flat(out)[at + row * stride : at + row * stride + len(values)] = values
 
 
-def add_strip_to(tile, number, out, at):
-    """Add one strip of the tile to ``out``."""
-    _strip(out, at)[:] += _as_strips(tile)[number]
+def prefetch_strip(array, i):
+    """Do nothing: only the speed depends on it."""
+
+
+def add_products_of_four(tile, a, i, b, rows, r, columns, d):
+    """Return the tile plus the products of one strip with strips of four rows of b."""
+    return add_products_of_pairs(tile, _strip(a, i)[None, :], np.zeros(r + ROWS, int), b[:, d:], rows, r, columns, 0)
+
+
+def add_products_of_pairs(tile, a, rows, b, others, r, columns, d):
+    """Return the tile plus the products of the strips of four pairs of rows."""
+    here, strip = slice(r, r + ROWS), slice(d, d + _strip_size())
+    products = a[rows[here], strip] * b[others[here], strip]
+    per_row = len(tile) // ROWS
+    return _plus(tile, products.reshape(ROWS, -1, per_row, tile.shape[1]).sum(axis=1))
+
+
+def store_sums_of_rows(tile, out, at):
+    """Write the sums of the four rows of a tile to ``out``."""
+    _flat(out)[at : at + ROWS] = _as_rows(tile).sum(axis=1)
+
+
+def add_products_of_tile(tile, a, rows, r, b, others, o, columns, d):
+    """Return the tile plus the products of a vector of several rows of a with that of four rows of b."""
+    n_rows, vector = len(tile) // ROWS, slice(d, d + tile.shape[1])
+    left, right = a[rows[r : r + n_rows], vector], b[others[o : o + ROWS], vector]
+    return _plus(tile, left[:, None, :] * right[None, :, :])
+
+
+def store_sums_of_tile(tile, out, at, stride):
+    """Write the sums of the vectors of a tile to ``out``, four per row."""
+    for row, sums in enumerate(tile.sum(axis=1).reshape(-1, ROWS)):
+        _flat(out)[at + row * stride : at + row * stride + ROWS] = sums
+
+
+def add_strips_to_rows(tile, out, rows, r, columns, d):
+    """Add the strips of a tile to listed rows of ``out``."""
+    for s, strip in enumerate(_as_strips(tile)):
+        out[rows[r + s], d : d + len(strip)] += strip
 
 
 def repulsions(array, i, alpha):

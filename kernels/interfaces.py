@@ -146,8 +146,8 @@ class RandomIndexingKernels(Protocol):
     def sum_at(self, n_rows: int, parts: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
         """Sum rows (n, columns) at their positions: (n_rows, columns)."""
 
-    def make_slabs(self, matrix: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Normalise rows of a matrix and cut them by columns, for `accumulate_dense`."""
+    def make_slabs(self, parts: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+        """Normalise rows of several blocks and cut them by columns, for `accumulate_dense`."""
 
     def accumulate_dense(
         self, tokens: "Tokens", window: "Window", slabs: np.ndarray, first: int, out: np.ndarray

@@ -59,11 +59,11 @@ def _retrain(session, text, window, dimension: int) -> None:
     tokens = len(text.occurrences)
     matrix = np.random.default_rng(0).normal(size=(len(text.ids), dimension)).astype(np.float32)
     rows, out = np.arange(len(matrix), dtype=np.uint32), np.zeros_like(matrix)
-    slabs = ri_cuda.make_slabs(matrix, rows)
+    slabs = ri_cuda.make_slabs([(matrix, rows)])
     call = partial(ri_cuda.accumulate_dense, text, window, slabs, 0, out)
     _, seconds = kernel_seconds(call)
     moved = 4.0 * tokens * len(window.offsets) * dimension / seconds
-    on_cpu = ri_cpu.make_slabs(matrix, rows)
+    on_cpu = ri_cpu.make_slabs([(matrix, rows)])
     cpu = tokens / wall_seconds(partial(ri_cpu.accumulate_dense, text, window, on_cpu, 0, out), 1)
     rates = tokens / seconds / 1e6, tokens / wall_seconds(partial(to_host_after, call, [out]), 1) / 1e6
     cells = [*rates, moved / 1e9, f"{moved / copy_rate(session):.3g} of copy", cpu / 1e6]

@@ -151,7 +151,7 @@ def ours_dense(chunk, n_words: int, S: np.ndarray) -> tuple[np.ndarray, np.ndarr
     """Sum dense contexts of one chunk as a sweep of retraining does; return word ids and rows."""
     tokens = ri_text.prepare_tokens(chunk, np.ones(n_words, bool), RADIUS)
     out = np.zeros((len(tokens.ids), S.shape[1]), np.float32)
-    slabs = ri.make_slabs(S, tokens.ids)
+    slabs = ri.make_slabs([(S, tokens.ids)])
     ri.accumulate_dense(tokens, ri_text.make_window(RADIUS, "permutation"), slabs, 0, out)
     return tokens.ids, out
 

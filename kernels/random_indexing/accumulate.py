@@ -23,6 +23,7 @@ cache.
 Reference implementation: tests/helpers/naive.py, `ri_train`.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -290,22 +291,31 @@ def _finish(row: np.ndarray, halo: int, out: np.ndarray) -> None:
 # --- dense seeds ---
 
 
-@vector_kernel
-def make_slabs(matrix: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Normalise the rows ``rows`` (n,) of (V, D) and cut them by columns: (slabs, n, WIDTH) float32.
+def make_slabs(parts: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+    """Normalise some rows of several blocks, and cut them by columns: (slabs, n, WIDTH) float32.
 
-    The last slab is padded with zeros.
+    Each part has a block (V, D), and which of its rows are wanted. The last slab is padded with zeros.
     """
-    n = len(rows)
-    dimension = matrix.shape[1]
+    n = sum(len(rows) for _, rows in parts)
+    dimension = parts[0][0].shape[1]
     slabs = np.zeros((-(-dimension // WIDTH), n, WIDTH), np.float32)
-    for r in range(n):
-        row = matrix[rows[r]]
+    first = 0
+    for block, rows in parts:
+        _fill_slabs(block, rows, slabs, first)
+        first += len(rows)
+    return slabs
+
+
+@vector_kernel
+def _fill_slabs(block: np.ndarray, rows: np.ndarray, slabs: np.ndarray, first: int) -> None:
+    """Write the normalised rows ``rows`` (n,) of a block (V, D) to the rows of the slabs from ``first`` on."""
+    dimension = block.shape[1]
+    for r in range(len(rows)):
+        row = block[rows[r]]
         scale = _scale(row)
         for s in range(len(slabs)):
             for k in range(min(WIDTH, dimension - s * WIDTH)):
-                slabs[s, r, k] = row[s * WIDTH + k] * scale
-    return slabs
+                slabs[s, first + r, k] = row[s * WIDTH + k] * scale
 
 
 @vector_kernel

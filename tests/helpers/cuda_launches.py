@@ -92,7 +92,7 @@ def random_indexing_launches(dimension=2048):
         random_indexing_passes.accumulate(tokens, window, seeds, dimension)
         with mock.patch.object(random_indexing_passes, "SMALLEST", 1):
             random_indexing_passes.accumulate(tokens, window, seeds, dimension)
-        slabs = random_indexing.make_slabs(rows, np.zeros(1, np.uint32))
+        slabs = random_indexing.make_slabs([(rows, np.zeros(1, np.uint32))])
         random_indexing.accumulate_dense(tokens, window, slabs, 0, np.zeros((1, dimension), np.float32))
 
     return recorded(call)

@@ -322,25 +322,29 @@ def _add_integers(positions: DeviceArray, rows: DeviceArray, total: DeviceArray,
 # --- dense seeds ---
 
 
-def make_slabs(matrix: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Normalise the rows ``rows`` of (V, D) and cut them by columns: (D / WIDTH rounded up, n, WIDTH) float32.
+def make_slabs(parts: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+    """Normalise some rows of several blocks, and cut them by columns: (D / WIDTH rounded up, n, WIDTH) float32.
 
-    The result stays on the device.
+    Each part has a block (V, D), and which of its rows are wanted. The result stays on the device.
     """
-    slabs = allocate((-(-matrix.shape[1] // WIDTH), len(rows), WIDTH), np.float32, "slabs")
-    launch(_make_slabs, len(rows), THREADS, cached_copy(matrix, "matrix"), upload(rows, "rows"), slabs)
+    n = sum(len(rows) for _, rows in parts)
+    slabs = allocate((-(-parts[0][0].shape[1] // WIDTH), n, WIDTH), np.float32, "slabs")
+    first = 0
+    for block, rows in parts:
+        launch(_fill_slabs, len(rows), THREADS, cached_copy(block, "matrix"), upload(rows, "rows"), slabs, first)
+        first += len(rows)
     return leave_on_device(slabs, "slabs")
 
 
 @kernel
-def _make_slabs(matrix: DeviceArray, rows: DeviceArray, slabs: DeviceArray) -> None:
-    """Normalise one row in each block."""
+def _fill_slabs(matrix: DeviceArray, rows: DeviceArray, slabs: DeviceArray, first: int) -> None:
+    """Normalise one row in each block, and write it to the rows of the slabs from ``first`` on."""
     row = np.int64(rows[cuda.blockIdx.x])
     dimension = matrix.shape[1]
     scale = _scale(matrix, row)
     for k in range(cuda.threadIdx.x, slabs.shape[0] * WIDTH, cuda.blockDim.x):
         value = matrix[row, k] * scale if k < dimension else float32(0)
-        slabs[k // WIDTH, cuda.blockIdx.x, k % WIDTH] = value
+        slabs[k // WIDTH, first + cuda.blockIdx.x, k % WIDTH] = value
 
 
 @device

@@ -74,7 +74,9 @@ def divided(tokens: Mapping[int, int], n_shards: int, workers: Iterable[Place]) 
     cuts = [0, *changes, len(places)]
     for last, cut, following in zip(cuts, cuts[1:], cuts[2:], strict=False):
         slack = min(before[cut] - before[last], before[following] - before[cut]) / CUT_SLACK
-        near = range(bisect_left(before, before[cut] - slack), bisect(before, before[cut] + slack))
+        # Shards without tokens are near any cut.
+        first = max(last + 1, bisect_left(before, before[cut] - slack))
+        near = range(first, min(following, bisect(before, before[cut] + slack)))
         best = min(near, key=lambda index: (cut_depth(n_shards, positions[index]), abs(index - cut)))
         places[best:cut] = [places[cut]] * (cut - best)
         places[cut:best] = [places[cut - 1]] * (best - cut)

@@ -4,6 +4,8 @@ The result is the field ``bounds`` of an algorithm: the first row of each block,
 are never more blocks than rows.
 """
 
+from itertools import pairwise
+
 import numpy as np
 
 
@@ -11,6 +13,12 @@ def equal_blocks(n_rows: int, n_blocks: int) -> tuple[int, ...]:
     """Return the bounds of blocks with about the same number of rows."""
     bounds = np.linspace(0, n_rows, min(n_blocks, n_rows) + 1)
     return tuple(int(bound) for bound in bounds)
+
+
+def cut_equally(bounds: tuple[int, ...], n_parts: int) -> tuple[int, ...]:
+    """Return the bounds of blocks of which each was cut into ``n_parts``, with about the same number of rows."""
+    starts = [first + part * (stop - first) // n_parts for first, stop in pairwise(bounds) for part in range(n_parts)]
+    return (*starts, bounds[-1])
 
 
 def cut_blocks(entries: np.ndarray, n_blocks: int) -> tuple[int, ...]:

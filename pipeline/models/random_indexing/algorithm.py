@@ -19,7 +19,7 @@ from ...engine.algorithm import Address, Algorithm, MemoryEstimate, Metrics, Mod
 from ...engine.device import kernels
 from ...topics import WordGroup
 from ..base.vectors import WordVectors
-from .deltas import SumAt, add_checked, merge_deltas, rows_of_sums
+from .deltas import SumAt, add_checked, cut_delta, merge_deltas, rows_of_sums
 
 #: Words that `describe` shows.
 DESCRIBED = 5
@@ -33,9 +33,12 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
 
     Epoch 1 sums sparse seeds. Each further epoch takes the rows of the previous one as seeds.
 
-    There is no state. A block of the model has sums (rows, D) int32, statistics (rows, 3) int64, and after a second
+    There is no state. A block of the model has statistics (rows, 3) int64, and sums (rows, D) int32 or after a second
     epoch vectors (rows, D) float32. The shared arrays are the words' hashes and the mask of the words that are kept,
     and before the first epoch the mask of the rare words. Module `deltas` has the layout of a delta.
+
+    A sweep sums the rows of one range of blocks. The bits of vectors depend on the ranges, but not on how a range is
+    cut into blocks.
     """
 
     name: ClassVar[str] = "random-indexing"
@@ -55,11 +58,16 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
     min_count: int = 1
     max_count: int | None = None
     stop_words: tuple[str, ...] = ()
-    block: int = 0  # the block that a sweep sums; a task sweeps one block
+    range_index: int = 0  # the range of blocks that a sweep sums
 
     def for_range(self, range_index: int) -> "RandomIndexingAlgorithm":
-        """Return the algorithm that sums the rows of one block. Documents are counted with the first block."""
-        return replace(self, block=range_index)
+        """Return the algorithm that sums the rows of one range of blocks. Documents are counted with the first one."""
+        return replace(self, range_index=range_index)
+
+    def _bounds_of(self, range_index: int) -> tuple[int, ...]:
+        """Return the first row of each block of a range, followed by the end of the last one."""
+        blocks = self.blocks_of(range_index)
+        return self.bounds[blocks.start : blocks.stop + 1]
 
     @property
     def window(self) -> ri_text.Window:
@@ -71,24 +79,24 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
     def memory(self, data: Corpus, chunk: ChunkInfo) -> MemoryEstimate:
         """Return the bytes of one sweep."""
         row = 4 * self.dimension
-        block_rows = -(-self.n_rows // self.n_blocks)
-        rows = min(block_rows, chunk.segments)
+        range_rows = -(-self.n_rows // self.n_ranges)
+        rows = min(range_rows, chunk.segments)
         padded_text = 4 * (chunk.tokens + self.radius * (chunk.documents + 1))
         neighbour_lists = 8 * 2 * self.radius * min(chunk.tokens, ri.BATCH) + 8 * self.radius * ri.BUFFER_STRIDE
         return MemoryEstimate(
             data=12 * chunk.tokens + 12 * chunk.segments + 16 * chunk.documents,
             # With the hashes and the seeds of all words.
-            model=2 * block_rows * row + (9 + 2 * self.seed_length) * self.n_rows,
+            model=2 * range_rows * row + (9 + 2 * self.seed_length) * self.n_rows,
             # The chunk's delta, that of another chunk, and one that waits to be merged. A merged one takes no more than
-            # the block, because a word's contexts take no more than its row.
-            delta=(3 * rows + block_rows) * (row + 28),
+            # the range, because a word's contexts take no more than its row.
+            delta=(3 * rows + range_rows) * (row + 28),
             scratch=padded_text + 4 * chunk.tokens + neighbour_lists + rows * row + 8 * self.n_rows,
-            # Sums of words and of runs of occurrences; a block's rows, and the same as seeds; a delta that is merged
+            # Sums of words and of runs of occurrences; a range's rows, and the same as seeds; a delta that is merged
             # with that of the shard, and their sum.
             device=padded_text
             + 4 * chunk.tokens
             + 2 * rows * row
-            + 4 * block_rows * row
+            + 4 * range_rows * row
             + 4 * self.seed_length * chunk.segments,
         )
 
@@ -97,6 +105,10 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
     def begin(self, data: Corpus, block: int, previous: PreviousModel | None) -> Arrays:
         """Return the number of rows that the block will have."""
         return {"size": np.int64(self.bounds[block + 1] - self.bounds[block])}
+
+    def begin_ranges(self) -> list[range]:
+        """Return one range of all blocks, because a block begins as a single number."""
+        return [range(self.n_blocks)]
 
     def begin_shared(self, data: Corpus, previous: PreviousModel | None) -> Arrays:
         """Return the words' hashes, the masks of words that are kept and that are rare, and 0 for the documents."""
@@ -126,26 +138,28 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
     def sweep(
         self, model: ModelView, chunk: Chunk, state: Arrays | None, deltas: list[Arrays] | None, address: Address
     ) -> SweepResult:
-        """Sum the contexts of the words of one block that occur in one chunk."""
+        """Sum the contexts of the words of one range of blocks that occur in one chunk."""
         reach = 0 if self.contexts == "documents" else self.radius
         tokens = ri_text.prepare_tokens(chunk, model.shared["kept"], reach)
-        first, stop = self.bounds[self.block : self.block + 2]
-        lo, hi = (int(position) for position in np.searchsorted(tokens.ids, (first, stop)))
+        bounds = self._bounds_of(self.range_index)
+        lo, hi = (int(position) for position in np.searchsorted(tokens.ids, (bounds[0], bounds[-1])))
         ids = tokens.ids[lo:hi]
         focus = tokens._replace(occurrence_ptr=tokens.occurrence_ptr[lo : hi + 1])
-        delta: Arrays = {"rows": ids - np.uint32(first)}
+        delta: Arrays = {"rows": ids}
         if address.step == 1:
             # Seeds depend only on the seed of the run, so that models of different corpora can be added.
             delta |= self._sum_seeds(model.shared, chunk, focus, ids, random.key(address.seed))
             delta["statistics"] = ri_text.word_statistics(ids, chunk.word_ids, chunk.word_ptr, chunk.docs)
         else:
             delta["sums"] = self._sum_rows(model, focus)
+        found = cut_delta(delta, bounds)
         if deltas is not None:
-            delta = merge_deltas([deltas[0], delta], self._sum_at, may_overwrite=True)
+            pairs = zip(deltas, found, strict=True)
+            found = [merge_deltas(pair, self._sum_at, may_overwrite=True) for pair in pairs]
         sums: Arrays = {}
-        if self.block == 0:
+        if self.range_index == 0:
             sums["documents"] = np.int64(chunk.n_documents)
-        return SweepResult(None, [delta], sums)
+        return SweepResult(None, found, sums)
 
     def _sum_seeds(
         self, shared: Arrays, chunk: Chunk, focus: ri_text.Tokens, ids: np.ndarray, salt: np.uint64
@@ -167,11 +181,10 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
         except OverflowError as error:
             raise DataError(f"chunk {chunk.number}: {error}") from None
         words, contexts = ri_contexts.list_contexts(focus, self.window, is_rare, self.n_rows)
-        rows = ids - np.uint32(self.bounds[self.block])
         return {
-            "sum_rows": rows[sums.words],
+            "sum_rows": ids[sums.words],
             "sums": sums.rows,
-            "context_rows": rows[words],
+            "context_rows": ids[words],
             "contexts": contexts,
             "salt": np.asarray(salt),
         }
@@ -179,20 +192,22 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
     def _sum_rows(self, model: ModelView, focus: ri_text.Tokens) -> np.ndarray:
         """Return the sums of the last epoch's rows over the neighbours of the words in focus: (rows, D) float32.
 
-        The rows are read block by block, so the model need not fit into memory.
+        The rows are read range by range, so the model need not fit into memory.
         """
         module = kernels("random_indexing.accumulate", self.device)
         sums = np.zeros((len(focus.occurrence_ptr) - 1, self.dimension), np.float32)
         # Word ids ascend, so the words of a block are neighbours.
         cuts = np.searchsorted(focus.ids, self.bounds)
-        for block in range(self.n_blocks):
-            lo = int(cuts[block])
-            hi = int(cuts[block + 1])
-            if lo == hi:
-                continue
-            rows = focus.ids[lo:hi] - np.uint32(self.bounds[block])
-            slabs = module.make_slabs(last_rows(model.block(block)), rows)
-            module.accumulate_dense(focus, self.window, slabs, lo, sums)
+        for range_index in range(self.n_ranges):
+            parts = []
+            blocks = self.blocks_of(range_index)
+            for block in blocks:
+                rows = focus.ids[cuts[block] : cuts[block + 1]] - np.uint32(self.bounds[block])
+                if len(rows):
+                    parts.append((last_rows(model.block(block)), rows))
+            if parts:
+                slabs = module.make_slabs(parts)
+                module.accumulate_dense(focus, self.window, slabs, int(cuts[blocks.start]), sums)
         return sums
 
     @property
@@ -219,10 +234,13 @@ class RandomIndexingAlgorithm(Algorithm[Corpus, Chunk]):
     def apply(self, block: Arrays, delta: Arrays, shared: Arrays) -> tuple[Arrays, Arrays]:
         """Epoch 1 makes sums and statistics; each further epoch makes the vectors. The total is the number of rows."""
         totals = {"rows": np.int64(len(delta["rows"]))}
-        if "sums" in block:
-            vectors = add_checked(self._sum_at, len(block["sums"]), [(delta["rows"], delta["sums"])])
+        if "size" not in block:
+            vectors = delta["sums"]
+            # A word may occur in no chunk.
+            if len(vectors) < len(block["statistics"]):
+                vectors = add_checked(self._sum_at, len(block["statistics"]), [(delta["rows"], vectors)])
             RESIDENTS.bring_back([vectors], keep=True)
-            return block | {"vectors": vectors}, totals
+            return {"statistics": block["statistics"], "vectors": vectors}, totals
         size = int(block["size"])
         statistics = add_checked(ri.sum_at, size, [(delta["rows"], delta["statistics"])])
         sums = add_checked(self._sum_at, size, [(rows_of_sums(delta), delta["sums"])])

@@ -17,6 +17,7 @@ kinds are added, too, on the host.
 
 from collections.abc import Callable, Sequence
 from functools import reduce
+from itertools import pairwise
 
 import numpy as np
 
@@ -28,6 +29,8 @@ from ....kernels.random_indexing.rows import sum_at as sum_on_host
 
 #: Some rows of a sum: their positions, and the rows (n, columns).
 Part = tuple[np.ndarray, np.ndarray]
+#: The array that has the row of each entry of another array. That of the others is ``rows``.
+ROWS_OF = {"sums": "sum_rows", "sum_rows": "sum_rows", "contexts": "context_rows", "context_rows": "context_rows"}
 #: Sums rows at their positions; see `rows.sum_at`.
 SumAt = Callable[[int, Sequence[Part]], np.ndarray]
 
@@ -56,6 +59,25 @@ def merge_deltas(deltas: Sequence[Arrays], sum_at: SumAt, may_overwrite: bool = 
         result[name] = np.concatenate([delta[name] for delta in listed])
     result["salt"] = listed[0]["salt"]
     return result
+
+
+def cut_delta(delta: Arrays, bounds: Sequence[int]) -> list[Arrays]:
+    """Return the deltas of consecutive blocks, as views of one delta that has the rows of all of them.
+
+    ``bounds`` has the first row of each block, followed by the end of the last one. The rows of ``delta`` ascend.
+    """
+    blocks: list[Arrays] = [{} for _ in bounds[1:]]
+    for name, array in delta.items():
+        if name == "salt":
+            for block in blocks:
+                block[name] = array
+            continue
+        owner = ROWS_OF.get(name, "rows")
+        rows = delta[owner if owner in delta else "rows"]
+        cuts = pairwise(np.searchsorted(rows, np.array(bounds, np.uint32)))
+        for block, first, (lo, hi) in zip(blocks, bounds[:-1], cuts, strict=True):
+            block[name] = array[lo:hi] - np.uint32(first) if array is rows else array[lo:hi]
+    return blocks
 
 
 def rows_of_sums(delta: Arrays) -> np.ndarray:

@@ -12,7 +12,7 @@ from ....kernels.random_indexing import accumulate as ri
 from ....kernels.random_indexing import rows as ri_rows
 from ....kernels.random_indexing import text as ri_text
 from ...engine.device import resolve_device
-from ..base.blocks import equal_blocks
+from ..base.blocks import cut_equally, equal_blocks
 from ..base.fit_options import FitOptions
 from ..base.inputs import DataLike
 from ..base.parameters import RandomState
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 #: Dimensions for ``dimension="auto"``: (vocabulary below this size, dimension). The paper took 2,048 for 97,335 words.
 AUTO_DIMENSIONS = ((5_000, 512), (50_000, 1024), (500_000, 2048))
 LARGEST_AUTO_DIMENSION = 4096
+#: A sweep sums the rows of one of the user's blocks. Each of them is cut into this many parts at most, which workers
+#: update at the same time. Small parts would take longer to request than to send.
+MOST_PARTS = 32
+LEAST_ROWS = 5_000
 #: Why these models do not score documents.
 NO_LIKELIHOOD = "random indexing gives documents no likelihood: compare their vectors instead"
 
@@ -184,11 +188,12 @@ class RandomIndexing(CorpusEstimator):
                 f"{data.title}: a bag of words, whose words have no neighbours: ingest text, or set order='none' and "
                 f"contexts='documents'"
             )
-        n_blocks = min(self.n_blocks, data.n_words)
+        ranges = equal_blocks(data.n_words, self.n_blocks)
+        n_parts = max(1, min(MOST_PARTS, data.n_words // (self.n_blocks * LEAST_ROWS)))
         return RandomIndexingAlgorithm(
-            bounds=equal_blocks(data.n_words, n_blocks),
-            # One task per block: the rows of all blocks that a chunk changes can be as many as its tokens.
-            n_ranges=n_blocks,
+            bounds=cut_equally(ranges, n_parts),
+            # The rows of all ranges that a chunk changes can be as many as its tokens.
+            n_ranges=len(ranges) - 1,
             dimension=_auto_dimension(data.n_words) if self.dimension == "auto" else int(self.dimension),
             seed_length=self.seed_length,
             radius=self.window,
@@ -211,7 +216,7 @@ class RandomIndexing(CorpusEstimator):
     @property
     def n_components(self) -> int:
         """Number of dimensions, under the name that other estimators use."""
-        return self._fitted().block(0)["sums"].shape[1]
+        return last_rows(self._fitted().block(0)).shape[1]
 
     @property
     def wv(self) -> WordVectors:
@@ -347,7 +352,7 @@ class RandomIndexing(CorpusEstimator):
                 raise ValueError(f"{name} is {value!r} here and {others[name]!r} there: such models cannot be added")
         if self.n_components != other.n_components:
             raise ValueError(f"dimension is {self.n_components} here and {other.n_components} there")
-        if self.retrain or other.retrain:
+        if any("vectors" in model._fitted().block(0) for model in (self, other)):
             raise ValueError("retrained vectors cannot be added or subtracted: train the models with retrain=0")
         # The limits decide which words count, and the sum of two models would need other words.
         if self.min_count > 1 or self.max_count is not None:

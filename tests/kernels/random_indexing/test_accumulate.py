@@ -32,7 +32,7 @@ def train_dense(chunks, n_words, window, rows, blocks=1):
         part = np.zeros((len(tokens.ids), rows.shape[1]), np.float32)
         for numbers in np.array_split(np.arange(len(tokens.ids)), blocks):
             if len(numbers):
-                ri.accumulate_dense(tokens, window, ri.make_slabs(rows, tokens.ids[numbers]), int(numbers[0]), part)
+                ri.accumulate_dense(tokens, window, ri.make_slabs([(rows, tokens.ids[numbers])]), int(numbers[0]), part)
         out[tokens.ids] += part
     return out
 

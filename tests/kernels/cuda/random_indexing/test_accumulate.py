@@ -73,7 +73,7 @@ def test_dense_seeds_give_the_sums_of_the_cpu(order):
     matrix = cpu.accumulate(tokens, window, seeds, 41)
     for lo, hi in ((0, len(matrix)), (2, 6)):
         rows = np.arange(lo, hi, dtype=np.uint32)
-        slabs, expected = on_host(ri.make_slabs(matrix, rows)), cpu.make_slabs(matrix, rows)
+        slabs, expected = on_host(ri.make_slabs([(matrix, rows)])), cpu.make_slabs([(matrix, rows)])
         np.testing.assert_allclose(slabs, expected, atol=1e-6)
         out, wanted = np.ones((len(matrix), 41), np.float32), np.ones((len(matrix), 41), np.float32)
         ri.accumulate_dense(tokens, window, slabs, lo, out)

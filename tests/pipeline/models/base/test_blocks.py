@@ -1,7 +1,7 @@
 """Cutting a model's rows into blocks."""
 
 import numpy as np
-from corpusmill.pipeline.models.base.blocks import cut_blocks, equal_blocks
+from corpusmill.pipeline.models.base.blocks import cut_blocks, cut_equally, equal_blocks
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,6 +20,8 @@ def test_every_block_has_a_row_and_every_row_is_in_one_block(entries, n_blocks):
 def test_blocks_of_equal_size():
     assert equal_blocks(10, 2) == (0, 5, 10)
     assert equal_blocks(7, 1) == (0, 7)
+    assert cut_equally((0, 5, 10), 2) == (0, 2, 5, 7, 10)
+    assert cut_equally((0, 5, 10), 1) == (0, 5, 10)
 
 
 def test_blocks_have_about_the_same_number_of_entries():

@@ -1,6 +1,7 @@
 """Random indexing through the engine: exact sums everywhere, growing, shrinking, documents, bad input."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from corpusmill.pipeline.engine.algorithm import Address
 from corpusmill.pipeline.engine.cluster.open import open_cluster
 from corpusmill.pipeline.engine.epoch import Training, train
 from corpusmill.pipeline.engine.events import Described
-from corpusmill.pipeline.engine.executors import OnDask
+from corpusmill.pipeline.engine.executors import OnDask, Synchronous
 from corpusmill.pipeline.engine.run import RunStore
 from corpusmill.pipeline.ingest.ingest import corpus_from
 from corpusmill.pipeline.models.base.saved import TrainedModel
@@ -101,11 +102,34 @@ def test_killed_workers_do_not_change_the_sums(corpus, tmp_path):
     assert faulty.attempts(2, 4) >= 2
 
 
+def test_retrained_models_are_not_merged(corpus):
+    model = small(retrain=1).fit(corpus)
+    with pytest.raises(ValueError, match="retrain=0"):
+        model.set_params(retrain=0).merge(model)
+
+
 @pytest.mark.parametrize("n_blocks", [3, 1000])
 def test_blocks_do_not_change_the_sums(corpus, n_blocks):
     cut = small(n_blocks=n_blocks).fit(corpus)
     assert len(cut.model_.blocks) == min(n_blocks, corpus.n_words)
     assert sums_by_word(cut) == sums_by_word(small().fit(corpus))
+
+
+def test_the_parts_that_workers_update_do_not_change_retrained_vectors(tmp_path):
+    n_words = 12_000
+    rng = np.random.default_rng(0)
+    texts = [np.split(rng.permutation(n_words).astype(np.uint32), 100) for _ in range(3)]
+    corpus = write_documents(tmp_path / "corpus", {"train": texts, "held_out": []}, n_words, "wide")
+    algorithm = RandomIndexing(16, retrain=2).algorithm(corpus)
+    assert algorithm.n_blocks == 2 and algorithm.n_ranges == 1
+    whole, cut = (RunStore(str(tmp_path / name)) for name in ("whole", "cut"))
+    train(Training(replace(algorithm, bounds=(0, n_words)), corpus, whole, 3), Synchronous())
+    with open_cluster("local", n_workers=2, memory_limit="2GiB") as client:
+        train(Training(algorithm, corpus, cut, 3), OnDask(client))
+    expected = whole.block(3, 0)
+    blocks = [cut.block(3, index) for index in range(2)]
+    for name in ("vectors", "statistics"):
+        np.testing.assert_array_equal(np.concatenate([block[name] for block in blocks]), expected[name])
 
 
 def test_blocks_make_a_retraining_task_smaller(corpus):
@@ -133,7 +157,7 @@ def test_the_bible_is_the_sum_of_its_testaments(real_data):
     ids = {word: i for i, word in enumerate(whole.words_)}
     S = seeds_of(whole.words_, 0, 256, 10)
     expected = ri_train_by_offset([np.array([ids[w] for w in c]) for c in chapters], S, len(ids), 5)
-    np.testing.assert_array_equal(whole.model_.block(0)["sums"], expected)
+    np.testing.assert_array_equal(whole.model_.joined("sums"), expected)
     assert {word for word, _ in whole.wv.most_similar("brother", topn=6)} & {"father", "sister", "son", "mother"}
 
 

@@ -123,8 +123,12 @@ def test_training_on_a_device_equals_training_on_the_cpu(tmp_path):
     from corpusmill import RandomIndexing
 
     corpus = write_topic_corpus(str(tmp_path), 2, words_per_topic=3, n_chunks=2, documents=3, length=6)
-    found, expected = (
-        RandomIndexing(45, window=2, seed_length=4, retrain=1, device=device).fit(corpus) for device in ("cuda", "cpu")
-    )
-    np.testing.assert_array_equal(found.model_.block(0)["sums"], expected.model_.block(0)["sums"])
-    np.testing.assert_allclose(found.wv.vectors, expected.wv.vectors, atol=1e-5)
+    models = {
+        (device, retrain): RandomIndexing(45, window=2, seed_length=4, retrain=retrain, device=device).fit(corpus)
+        for device in ("cuda", "cpu")
+        for retrain in (0, 1)
+    }
+    sums = [models[device, 0].model_.block(0)["sums"] for device in ("cuda", "cpu")]
+    np.testing.assert_array_equal(*sums)
+    vectors = [models[device, 1].wv.vectors for device in ("cuda", "cpu")]
+    np.testing.assert_allclose(*vectors, atol=1e-5)

@@ -7,7 +7,7 @@ from corpusmill.pipeline.engine.cluster.leases import CUT_SLACK, Pool, balanced_
 from corpusmill.pipeline.engine.cluster.plugins import Leases, ShardLease, n_left, open_divided_pool
 from corpusmill.pipeline.engine.executors import Capacity
 from distributed import Client, LocalCluster
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 
@@ -58,6 +58,8 @@ def test_equal_workers_get_whole_nodes_of_the_merge_tree(n_shards, n_workers, si
 
 
 @given(st.lists(st.integers(0, 100), min_size=1, max_size=70), st.lists(st.integers(1, 20), min_size=1, max_size=9))
+@example([1, 0], [2, 1])
+@example([0, 0, 1], [1, 1])
 def test_cuts_move_by_a_small_share(weights, threads):
     tokens = dict(enumerate(weights))
     workers = capacities(threads)

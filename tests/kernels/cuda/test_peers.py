@@ -267,7 +267,8 @@ def test_sums_of_random_indexing_go_from_device_to_device(cluster, protocol, tmp
         alone = clone(model).fit(corpus, evaluate_every=0)
     on_host = clone(model).set_params(device="cpu").fit(corpus, evaluate_every=0)
     for found in (direct, through_host):
-        np.testing.assert_array_equal(found.model_.block(0)["sums"], on_host.model_.block(0)["sums"])
+        np.testing.assert_allclose(found.wv.vectors, on_host.wv.vectors, atol=1e-5)
+        # The vectors are sums of the first epoch's rows, so these are the same, too.
         np.testing.assert_array_equal(found.wv.vectors, alone.wv.vectors)
     received = [step.get("device_receive_calls", 0) for step in direct.history_]
     assert protocol.sent == {"cuda": sum(received)}
